@@ -55,13 +55,18 @@ def read_address(url: str | None = None, token: str | None = None) -> Address:
 
 def open_client(address: Address, timeout: float | httpx2.Timeout) -> httpx2.Client:
     """Return an HTTP client; requests to this machine bypass proxies of the environment."""
-    headers = {"Authorization": f"Bearer {address.token}"} if address.token else {}
+    host = httpx2.URL(address.url).host
+    try:
+        numeric = ip_address(host)
+        is_local = numeric.is_loopback or numeric.is_unspecified
+    except ValueError:
+        is_local = host == "localhost" or host.endswith(".localhost")
     return httpx2.Client(
         base_url=address.url,
-        headers=headers,
+        headers={"Authorization": f"Bearer {address.token}"} if address.token else {},
         auth=address.login,
         timeout=timeout,
-        trust_env=not _is_here(httpx2.URL(address.url).host),
+        trust_env=not is_local,
     )
 
 
@@ -95,11 +100,3 @@ def _harmless(url: str) -> str:
     """Return an address without credentials."""
     scheme, slashes, location = url.rpartition("://")
     return f"{scheme}{slashes}{location.rpartition('@')[2]}"
-
-
-def _is_here(host: str) -> bool:
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-    return address.is_loopback or address.is_unspecified

@@ -100,17 +100,36 @@ class IsoscopeCallback(TrainerCallback):
     ) -> None:
         if not state.is_world_process_zero:
             return
-        self._forget()
+        # Reset the state of an earlier training; end its run if it has not ended.
+        if self.run is not None and self._trained_to is not None:
+            self.finish()
+        elif self.run is not None:
+            self.run.fail("Another training began before this one had ended.")
+        self.run, self._last_look, self._looked_at = None, None, None
+        self._evaluations, self._trained_to = {}, None
         model = _bare(objects["model"])
         self._batches = list(_batches(self._probe, objects.get("processing_class"), args.per_device_eval_batch_size))
         self._steps_between = self._interval or max(1, state.max_steps // LOOKS)
         tokens = sum(int(batch["attention_mask"].sum()) for batch in self._batches)
         texts = sum(len(batch["attention_mask"]) for batch in self._batches)
+        length = {"max_steps": args.max_steps} if args.max_steps > 0 else {}
+        if not length and float(args.num_train_epochs).is_integer():
+            length = {"epochs": int(args.num_train_epochs)}
+        settings = {
+            **length,
+            "batch_size": args.per_device_train_batch_size,
+            "accumulation": args.gradient_accumulation_steps,
+            "learning_rate": args.learning_rate,
+            "weight_decay": args.weight_decay,
+            "precision": "bf16" if args.bf16 else "fp16" if args.fp16 else "fp32",
+            **({"evaluation_zeta": ZETA} if self._batches else {}),
+            **self._settings,
+        }
         self.run = log_run(
             **self._announcement,
             model=self._name or str(model.config.name_or_path or model.config.model_type),
             seed=args.seed,
-            settings=_settings_of(args) | ({"evaluation_zeta": ZETA} if self._batches else {}) | self._settings,
+            settings=settings,
             environment={"device": str(args.device), "torch": torch.__version__},
             total_steps=state.max_steps,
             probe={"tokens": tokens, "texts": texts} if self._batches else None,
@@ -158,7 +177,10 @@ class IsoscopeCallback(TrainerCallback):
         """Measure the trained model, and end the run if it was evaluated; else its evaluation, or the script, does."""
         if self.run is None:
             return
-        self._trained_to = _step_of_the_model(args, state)
+        # The step of the model that the training leaves.
+        has_best = args.load_best_model_at_end and state.best_model_checkpoint is not None
+        is_counted = has_best and state.best_global_step is not None
+        self._trained_to = state.best_global_step if is_counted else state.global_step
         if self._looked_at != self._trained_to:
             self._look(_bare(objects["model"]), self._trained_to)
         if self._trained_to in self._evaluations:
@@ -198,15 +220,6 @@ class IsoscopeCallback(TrainerCallback):
             timeout=timeout,
         )
 
-    def _forget(self) -> None:
-        """Reset the state of an earlier training; end its run if it has not ended."""
-        if self.run is not None and self._trained_to is not None:
-            self.finish()
-        elif self.run is not None:
-            self.run.fail("Another training began before this one had ended.")
-        self.run, self._last_look, self._looked_at = None, None, None
-        self._evaluations, self._trained_to = {}, None
-
     def _look(self, model: PreTrainedModel, step: int) -> None:
         if self.run is None or not self._batches:
             return
@@ -217,15 +230,6 @@ class IsoscopeCallback(TrainerCallback):
                 layers.update(hidden_states_of(model(**inputs, output_hidden_states=True)), inputs["attention_mask"])
         self._last_look, self._looked_at = layers, step
         self.run.step(step, layers=layers.values())
-
-
-def _step_of_the_model(args: TrainingArguments, state: TrainerState) -> int:
-    """Return the step of the model that a training leaves at its end."""
-    if args.load_best_model_at_end and state.best_model_checkpoint is not None and state.best_global_step is not None:
-        best: int = state.best_global_step
-        return best
-    last: int = state.global_step
-    return last
 
 
 def _bare(model: Any) -> PreTrainedModel:
@@ -247,17 +251,3 @@ def _batches(
     for start in range(0, len(probe), size):
         encoded = tokenizer(list(probe[start : start + size]), padding=True, truncation=True, return_tensors="pt")
         yield dict(encoded)
-
-
-def _settings_of(args: TrainingArguments) -> dict[str, Any]:
-    length = {"max_steps": args.max_steps} if args.max_steps > 0 else {}
-    if not length and float(args.num_train_epochs).is_integer():
-        length = {"epochs": int(args.num_train_epochs)}
-    return {
-        **length,
-        "batch_size": args.per_device_train_batch_size,
-        "accumulation": args.gradient_accumulation_steps,
-        "learning_rate": args.learning_rate,
-        "weight_decay": args.weight_decay,
-        "precision": "bf16" if args.bf16 else "fp16" if args.fp16 else "fp32",
-    }

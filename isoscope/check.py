@@ -2,24 +2,22 @@
 
 import json
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
 from isoscope.cli.printing import write
 from isoscope.core.effects import effect_words
 from isoscope.core.errors import InvalidError
-from isoscope.files.contents import Contents
 from isoscope.files.matrix import Matrix, select
 from isoscope.files.selection import Selection, propose
 from isoscope.files.upload import NamedFile, Upload, open_upload, require_readable
 from isoscope.rows import pairs_by_name, require_measurable, shared_rows, values_of
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import Finding, Severity, findings_of, sort_findings, to_finding
-from isotropy.findings.drift import SHARED_ROWS, SharedRows, drift
+from isotropy.findings.drift import SHARED_ROWS, drift
 
 # Rows and dimensions of a finding that are printed.
 LISTED = 10
@@ -34,8 +32,10 @@ def open_files(paths: list[Path], arguments: Namespace, annotations: Path | None
         require_readable(path)
     annotation_file = NamedFile(annotations, annotations.name) if annotations else None
     _, contents = open_upload(Upload(tuple(NamedFile(path, path.name) for path in paths), annotation_file))
+    columns: list[str] | None = arguments.vectors
+    vectors: str | list[str] = propose(contents).vectors if columns is None else columns
     selection = Selection(
-        vectors=_vectors(arguments, contents),
+        vectors=",".join(columns) if columns is not None and contents.parts else vectors,
         labels=arguments.labels,
         groups=arguments.groups,
         transpose=arguments.transpose,
@@ -50,13 +50,6 @@ def names_in(matrix: Matrix) -> str | None:
     return matrix.selection.names or propose(matrix.contents).names
 
 
-def _vectors(arguments: Namespace, contents: Contents) -> str | list[str]:
-    columns: list[str] | None = arguments.vectors
-    if columns is None:
-        return propose(contents).vectors
-    return ",".join(columns) if contents.parts else columns
-
-
 def print_check(arguments: Namespace) -> int:
     """Print the findings of a file; return 1 where one is as severe as ``--fail-on``, else 0."""
     matrix = open_files(arguments.files, arguments, arguments.annotations)
@@ -66,7 +59,16 @@ def print_check(arguments: Namespace) -> int:
     if arguments.baseline is not None:
         earlier = open_files([arguments.baseline], arguments)
         baseline = _read(earlier, arguments.seed, "reading the baseline")
-        shared = _shared(matrix, earlier, arguments.seed, same_rows=arguments.same_rows)
+        if arguments.same_rows and matrix.n != earlier.n:
+            raise InvalidError(
+                f"--same-rows needs as many rows in both files: there are {matrix.n:,} and {earlier.n:,}. "
+                "Leave it out, and name the rows instead."
+            )
+        if arguments.same_rows:
+            pairs = {row: row for row in range(matrix.n)}
+        else:
+            pairs = pairs_by_name(matrix, names_in(matrix), earlier, names_in(earlier))
+        shared = shared_rows(matrix, earlier, pairs, SHARED_ROWS, arguments.seed)
         if shared is None and cloud.d != baseline.d:
             raise InvalidError(
                 f"The baseline has {baseline.d:,} dimensions and the file {cloud.d:,}, and no rows are known to be in "
@@ -74,7 +76,12 @@ def print_check(arguments: Namespace) -> int:
             )
         if (drifted := drift(cloud, baseline, shared)) is not None:
             findings = sort_findings([*findings, to_finding(drifted, names_of, matrix.dimension_names)])
-    failed = write(_json(findings) if arguments.json else _table(matrix, cloud, findings))
+    if arguments.json:
+        lines = [json.dumps({"findings": [finding.document() for finding in findings]}, allow_nan=False)]
+    else:
+        described = [line for finding in findings for line in lines_of(finding)] or ["Nothing found."]
+        lines = [f"points n = {cloud.n:,}, dimensions d = {matrix.d:,}", *described]
+    failed = write(lines)
     limit = Severity(arguments.fail_on).rank
     return failed or int(any(finding.severity.rank <= limit for finding in findings))
 
@@ -82,33 +89,6 @@ def print_check(arguments: Namespace) -> int:
 def _read(matrix: Matrix, seed: int, doing: str) -> Cloud:
     with tqdm(total=matrix.n, desc=doing, unit=" rows", unit_scale=True, disable=None, leave=False) as rows:
         return read_cloud(matrix, seed, progress=rows.update)
-
-
-def _shared(matrix: Matrix, earlier: Matrix, seed: int, *, same_rows: bool) -> SharedRows | None:
-    """Return a sample of the rows that both files have, by name or in order; None where none are known."""
-    if same_rows:
-        if matrix.n != earlier.n:
-            raise InvalidError(
-                f"--same-rows needs as many rows in both files: there are {matrix.n:,} and {earlier.n:,}. "
-                "Leave it out, and name the rows instead."
-            )
-        pairs = {row: row for row in range(matrix.n)}
-    else:
-        pairs = pairs_by_name(matrix, names_in(matrix), earlier, names_in(earlier))
-    return shared_rows(matrix, earlier, pairs, SHARED_ROWS, seed)
-
-
-def _json(findings: Sequence[Finding]) -> Iterator[str]:
-    documents: list[dict[str, Any]] = [finding.document() for finding in findings]
-    yield json.dumps({"findings": documents}, allow_nan=False)
-
-
-def _table(matrix: Matrix, cloud: Cloud, findings: Sequence[Finding]) -> Iterator[str]:
-    yield f"points n = {cloud.n:,}, dimensions d = {matrix.d:,}"
-    if not findings:
-        yield "Nothing found."
-    for finding in findings:
-        yield from lines_of(finding)
 
 
 def lines_of(finding: Finding) -> Iterator[str]:

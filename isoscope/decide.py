@@ -6,7 +6,7 @@ Several vectors, such as layers, are evaluated by the same task.
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from safetensors.torch import save_file
@@ -18,7 +18,7 @@ from isoscope.core.formatting import plural, quote
 from isoscope.rank_relation import ScoredEmbedding, relation_of, statement
 from isoscope.task_files import LoadedTask, TaskFiles, load_task
 from isotropy.catalog import METRICS, Similarity
-from isotropy.tasks.decision import BASELINE, Decision, VariantScores, difference
+from isotropy.tasks.decision import BASELINE, Decision, difference
 from isotropy.tasks.judge import JudgingTask, decide, map_of
 from isotropy.tasks.variants import Variant, all_variants, default_variants
 
@@ -27,7 +27,17 @@ def print_decision(arguments: Namespace) -> int:
     loaded, task = read_task(arguments, arguments.vectors[0] if arguments.vectors else None)
     variants = variants_of(arguments, task)
     if arguments.list:
-        entries = [_entry(variant, task) for variant in variants]
+        entries = [
+            {
+                "name": variant.name,
+                "method": variant.method,
+                "parameters": dict(variant.parameters),
+                "dimensions": str(variant.dimensions),
+                "storage": variant.storage.value,
+                "bytes": variant.bytes_of(task.setting.d),
+            }
+            for variant in variants
+        ]
         return write([json.dumps(entries)] if arguments.json else list_lines(variants, task))
     if arguments.variant.isdecimal() and int(arguments.variant) >= len(variants):
         raise InvalidError(
@@ -40,7 +50,9 @@ def print_decision(arguments: Namespace) -> int:
     decision = judge(arguments, task, variants)
     code = write([json.dumps(decision.document(), allow_nan=False)] if arguments.json else _table(task, decision))
     if arguments.save_map is not None:
-        variant = map_of(task, variants[_variant_index(arguments.variant, decision)])
+        by_word = {"chosen": decision.chosen, "smallest": decision.smallest}
+        index = int(arguments.variant) if arguments.variant.isdecimal() else by_word[arguments.variant]
+        variant = map_of(task, variants[index])
         path = arguments.save_map
         try:
             save_file(variant.tensors(), path, variant.metadata())
@@ -86,21 +98,6 @@ def judge(arguments: Namespace, task: JudgingTask, variants: Sequence[Variant], 
             raise InvalidError(str(error)) from error
 
 
-def _variant_index(choice: str, decision: Decision) -> int:
-    return int(choice) if choice.isdecimal() else {"chosen": decision.chosen, "smallest": decision.smallest}[choice]
-
-
-def _entry(variant: Variant, task: JudgingTask) -> dict[str, Any]:
-    return {
-        "name": variant.name,
-        "method": variant.method,
-        "parameters": dict(variant.parameters),
-        "dimensions": str(variant.dimensions),
-        "storage": variant.storage.value,
-        "bytes": variant.bytes_of(task.setting.d),
-    }
-
-
 def list_lines(variants: Sequence[Variant], task: JudgingTask) -> Iterator[str]:
     yield f"{plural(len(variants), 'variant')}, judged by {METRICS[task.judged_by]}, {task.similarity}:"
     for index, variant in enumerate(variants):
@@ -118,7 +115,10 @@ def _table(task: JudgingTask, decision: Decision) -> Iterator[str]:
         f"{task.truth.units}: {decision.fit:,} fit, {decision.choose:,} choose, {decision.report:,} report"
     )
     yield f"{'':6}{'bytes':>7}{'IsoScore':>10}{'choose':>9}{'report':>9}  {'difference [95%]':26}  variant"
-    yield from map("".join, _rows(decision))
+    for index, judged in enumerate(decision.variants):
+        mark = ("*" if index == decision.chosen else " ") + ("+" if index == decision.smallest else " ")
+        scores = f"{judged.choose:9.3f}{judged.report.value:9.3f}  {difference(judged.report):26}"
+        yield f"{mark}{index:3} {judged.bytes:7,}{number(judged.isoscore):>10}{scores}  {judged.variant.name}"
     yield "* chosen, + smallest: reported on rows that chose nothing. The others are not corrected for choosing."
     yield "bytes per vector; IsoScore is bias-corrected, so it can exceed 1."
     for side, hubness in decision.hubness.items():
@@ -127,16 +127,6 @@ def _table(task: JudgingTask, decision: Decision) -> Iterator[str]:
         yield f"hubness, {side}: {skewness}; most queries: {top_hubs}"
     yield ""
     yield decision.conclusion
-
-
-def _rows(decision: Decision) -> Iterable[str]:
-    for index, judged in enumerate(decision.variants):
-        mark = ("*" if index == decision.chosen else " ") + ("+" if index == decision.smallest else " ")
-        yield f"{mark}{index:3} {judged.bytes:7,}{number(judged.isoscore):>10}{_scores(judged)}  {judged.variant.name}"
-
-
-def _scores(judged: VariantScores) -> str:
-    return f"{judged.choose:9.3f}{judged.report.value:9.3f}  {difference(judged.report):26}"
 
 
 class JudgedVectors(NamedTuple):
@@ -214,7 +204,16 @@ def _lists(names: Sequence[str], lists: Sequence[Sequence[str]]) -> Iterator[str
 def _lines(judged: Sequence[JudgedVectors], task: JudgingTask) -> Iterator[str]:
     metric = METRICS[judged[0].decision.metric]
     heads = ["vectors", "IsoScore", f"{metric} [95%]", "chosen variant", "IsoScore", f"{metric} [95%]", "reported on"]
-    yield from table(heads, [_row(vectors) for vectors in judged])
+    rows = []
+    for vectors in judged:
+        decision = vectors.decision
+        as_it_is, chosen = decision.variants[BASELINE], decision.variants[decision.chosen]
+        before, after = (
+            (number(scores.isoscore), f"{scores.report.value:.3f} [{scores.report.low:.3f}, {scores.report.high:.3f}]")
+            for scores in (as_it_is, chosen)
+        )
+        rows.append([vectors.name, *before, chosen.variant.name, *after, f"{decision.report:,}"])
+    yield from table(heads, rows)
     if len({vectors.decision.report for vectors in judged}) > 1:
         yield f"Vectors with other exact copies are split otherwise: scores are not on all the same {task.truth.units}."
     yield "Scores are reported on rows that chose nothing. IsoScore is bias-corrected, so it can exceed 1."
@@ -222,19 +221,3 @@ def _lines(judged: Sequence[JudgedVectors], task: JudgingTask) -> Iterator[str]:
     yield statement([vectors.placed for vectors in judged], judged[0].decision.metric)
     for vectors in judged:
         yield f"{vectors.name}: {vectors.decision.conclusion}"
-
-
-def _row(vectors: JudgedVectors) -> list[str]:
-    decision = vectors.decision
-    as_it_is, chosen = decision.variants[BASELINE], decision.variants[decision.chosen]
-    return [
-        vectors.name,
-        *_isoscore_and_score(as_it_is),
-        chosen.variant.name,
-        *_isoscore_and_score(chosen),
-        f"{decision.report:,}",
-    ]
-
-
-def _isoscore_and_score(judged: VariantScores) -> tuple[str, str]:
-    return number(judged.isoscore), f"{judged.report.value:.3f} [{judged.report.low:.3f}, {judged.report.high:.3f}]"

@@ -32,7 +32,10 @@ def plain(value: Any) -> Any:
         return {_text(name): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    value = _item(value)
+    try:
+        value = value.item() if hasattr(value, "item") else value
+    except Exception:  # noqa: BLE001 - of an array of several elements each library raises its own
+        value = str(value)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -79,13 +82,6 @@ def word_of(name: object) -> str:
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name))
     word = re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
     return (word if word[:1].isalpha() else f"n_{word}")[:LONGEST_WORD]
-
-
-def _item(value: Any) -> Any:
-    try:
-        return value.item() if hasattr(value, "item") else value
-    except Exception:  # noqa: BLE001 - of an array of several elements each library raises its own
-        return str(value)
 
 
 def _text(value: Any) -> str:

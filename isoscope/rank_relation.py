@@ -46,7 +46,13 @@ class RankRelation(NamedTuple):
 def rank_relation(points: tuple[tuple[float, float], ...]) -> RankRelation:
     """Return the rank correlation of isotropy and score; all orders up to seven embeddings, 9,999 drawn above."""
     n = len(points)
-    x, y = (_ranks(np.array(values)) for values in zip(*points, strict=True))
+    # Centered ranks; ties share theirs.
+    both_ranks = []
+    for values in zip(*points, strict=True):
+        _, positions, counts = np.unique(np.array(values), return_inverse=True, return_counts=True)
+        ranks: Values = (np.cumsum(counts) - (counts - 1) / 2)[positions]
+        both_ranks.append(ranks - ranks.mean())
+    x, y = both_ranks
     size = float(np.sqrt((x @ x) * (y @ y)))
     if size == 0:
         return RankRelation(n, None, None)
@@ -104,11 +110,3 @@ def _ends(embeddings: Sequence[ScoredEmbedding], title: str) -> str:
     if best.score <= most_isotropic.score:
         return f"{sentence}, the highest here."
     return f"{sentence}. {best.name} scores highest: {best.score:.3f}."
-
-
-def _ranks(values: Values) -> Values:
-    """Return centered ranks; ties share theirs."""
-    _, positions, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: Values = (np.cumsum(counts) - (counts - 1) / 2)[positions]
-    centered: Values = ranks - ranks.mean()
-    return centered

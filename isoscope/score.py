@@ -71,7 +71,9 @@ def _table(
         yield from lines_of(finding)
     if cloud.similarity is not Similarity.EUCLIDEAN:
         yield f"neighbors, hubness and intrinsic dimension by {SIMILARITIES[cloud.similarity]}"
-    yield f"labels: {matrix.selection.labels or _offered(matrix)}"
+    offered = [column.name for column in matrix.contents.annotations if column.n_distinct <= MAX_DISTINCT]
+    without = f"none; for silhouettes choose a column by --labels: {listed(offered)}" if offered else "none"
+    yield f"labels: {matrix.selection.labels or without}"
     yield EXPLAINED
     yield from by_group(
         {
@@ -81,8 +83,3 @@ def _table(
             for slug, annotation in measures.items()
         }
     )
-
-
-def _offered(matrix: Matrix) -> str:
-    names = [annotation.name for annotation in matrix.contents.annotations if annotation.n_distinct <= MAX_DISTINCT]
-    return f"none; for silhouettes choose a column by --labels: {listed(names)}" if names else "none"

@@ -40,10 +40,6 @@ class SendingRefusedError(Exception):
         self.status = status
         self.field = field
 
-    @property
-    def is_full(self) -> bool:
-        return (self.status, self.field) == (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "steps")
-
 
 class Sender:
     """Announces a run, sends its steps in order, then its end; reports each problem once.
@@ -174,7 +170,14 @@ class Sender:
         try:
             with client:
                 self._client = client
-                self._send_until_ended()
+                wait, is_sent = 0.0, False
+                while not is_sent:
+                    self._wait(wait)
+                    try:
+                        is_sent, wait = self._send(), 0.0
+                    except httpx2.TransportError as error:
+                        self.warn_once(f"the dashboard at {self.url} does not answer ({error}); steps wait for it")
+                        wait = min(max(1.0, 2 * wait), LONGEST_WAIT_SECONDS)
             with self._changed:
                 self._arrived = True
                 self._changed.notify_all()
@@ -182,18 +185,6 @@ class Sender:
             self._give_up(error)
         except Exception as error:  # noqa: BLE001 - whatever it is, the script hears of it and trains on
             self._give_up(SendingRefusedError(f"{type(error).__name__}: {error}"))
-
-    def _send_until_ended(self) -> None:
-        wait = 0.0
-        while True:
-            self._wait(wait)
-            try:
-                if self._send():
-                    return
-                wait = 0.0
-            except httpx2.TransportError as error:
-                self.warn_once(f"the dashboard at {self.url} does not answer ({error}); steps wait for it")
-                wait = min(max(1.0, 2 * wait), LONGEST_WAIT_SECONDS)
 
     def _wait(self, wait: float) -> None:
         """Wait until there is something to send, after a failure at least ``wait``; an end is sent sooner."""
@@ -261,7 +252,7 @@ class Sender:
                 return
             self.warn_once(f"steps were refused: {error}")
             with self._changed:
-                if error.is_full:
+                if (error.status, error.field) == (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "steps"):
                     self._full = True
                     self.dropped += len(self._steps)
                     self._steps.clear()

@@ -110,20 +110,16 @@ def load_task(files: TaskFiles, similarity: Similarity, seed: int = 0) -> Loaded
     if files.qrels is None:
         return with_queries(corpus, queries, similarity)
     if files.of_beir:
-        return _with_beir(corpus, queries, files.qrels, files.split)
+        # A BEIR data set gives ids to vectors without any.
+        with open_beir(files.qrels) as beir:
+            chosen = choose_split(beir.qrels, files.split)
+            table = beir.qrels[chosen]
+            corpus, queries = _named_by(corpus, beir.corpus), _named_by(queries, beir.queries)
+            loaded = with_qrels(corpus, queries, read_qrels(table.path, table.filename), table.filename)
+        other_splits = [name for name in beir.qrels if name != chosen]
+        note = f" Others: {', '.join(other_splits)}; choose one by --split." if other_splits else ""
+        return replace(loaded, notes=[f"Judged by the split {chosen} of {files.qrels.name}.{note}", *loaded.notes])
     return with_qrels(corpus, queries, read_qrels(files.qrels, files.qrels.name), files.qrels.name)
-
-
-def _with_beir(corpus: NamedVectors, queries: NamedVectors, data_set: Path, split: str | None) -> LoadedTask:
-    """Return the task of a BEIR data set, whose files give ids to vectors without any."""
-    with open_beir(data_set) as beir:
-        chosen = choose_split(beir.qrels, split)
-        table = beir.qrels[chosen]
-        corpus, queries = _named_by(corpus, beir.corpus), _named_by(queries, beir.queries)
-        loaded = with_qrels(corpus, queries, read_qrels(table.path, table.filename), table.filename)
-    other_splits = [name for name in beir.qrels if name != chosen]
-    note = f" Others: {', '.join(other_splits)}; choose one by --split." if other_splits else ""
-    return replace(loaded, notes=[f"Judged by the split {chosen} of {data_set.name}.{note}", *loaded.notes])
 
 
 def _named_by(vectors: NamedVectors, texts: NamedFile) -> NamedVectors:

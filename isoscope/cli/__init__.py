@@ -4,16 +4,13 @@
 """
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points, version
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from isoscope.core.errors import IsoscopeError, UnavailableError
-
-if TYPE_CHECKING:
-    from isoscope.client import Isoscope
 
 # Entry point group of the server's commands: each adds arguments to a parser, and what runs it.
 SERVER = "isoscope.commands"
@@ -57,8 +54,13 @@ def main(words: Sequence[str] | None = None) -> int:
     command_line = sys.argv[1:] if words is None else list(words)
     try:
         arguments = parser_of(command_line[:1]).parse_args(command_line)
-        run: Callable[[Namespace], int] = arguments.run
-        return run(arguments)
+        run: Callable[..., int] = arguments.run
+        if not getattr(arguments, "asks", False):
+            return run(arguments)
+        from isoscope.client import Isoscope  # noqa: PLC0415
+
+        with Isoscope(arguments.url) as isoscope:
+            return run(isoscope, arguments)
     except IsoscopeError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -76,36 +78,22 @@ def parser_of(called: Sequence[str]) -> ArgumentParser:
     commands = parser.add_subparsers(required=True)
     for name, command in COMMANDS.items():
         added = commands.add_parser(name, help=command.help)
-        if name in called:
-            _complete(added, name, command)
+        if name not in called:
+            continue
+        if not command.module:
+            entry_point = next(iter(entry_points(group=SERVER, name=name)), None)
+            if entry_point is None:
+                raise UnavailableError(
+                    f"isoscope {name} needs the server, which is not installed: pip install isoscope-server"
+                )
+            entry_point.load()(added)
+            continue
+        module = import_module(f"isoscope.cli.{command.module}")
+        function = getattr(module, command.function)
+        added.description = function.__doc__
+        getattr(module, f"{command.function}_arguments")(added)
+        if command.asks:
+            added.add_argument("--url", metavar="URL", help="address of the dashboard (default: ISOSCOPE_URL)")
+            added.add_argument("--json", action="store_true", help="print the response as one JSON document")
+        added.set_defaults(run=function, asks=command.asks)
     return parser
-
-
-def _complete(parser: ArgumentParser, name: str, command: Command) -> None:
-    if not command.module:
-        entry_point = next(iter(entry_points(group=SERVER, name=name)), None)
-        if entry_point is None:
-            raise UnavailableError(
-                f"isoscope {name} needs the server, which is not installed: pip install isoscope-server"
-            )
-        adds: Callable[[ArgumentParser], Any] = entry_point.load()
-        adds(parser)
-        return
-    module = import_module(f"isoscope.cli.{command.module}")
-    function = getattr(module, command.function)
-    parser.description = function.__doc__
-    getattr(module, f"{command.function}_arguments")(parser)
-    if command.asks:
-        parser.add_argument("--url", metavar="URL", help="address of the dashboard (default: ISOSCOPE_URL)")
-        parser.add_argument("--json", action="store_true", help="print the response as one JSON document")
-    parser.set_defaults(run=_asking(function) if command.asks else function)
-
-
-def _asking(run: "Callable[[Isoscope, Namespace], int]") -> Callable[[Namespace], int]:
-    def connected(arguments: Namespace) -> int:
-        from isoscope.client import Isoscope  # noqa: PLC0415
-
-        with Isoscope(arguments.url) as isoscope:
-            return run(isoscope, arguments)
-
-    return connected

@@ -6,7 +6,6 @@ from typing import Any
 
 from isoscope.cli.printing import EXPLAINED, by_group, cell, note, number, sending, table, write, write_json
 from isoscope.client import Isoscope
-from isoscope.client.connection import Row
 from isoscope.client.encodings import likely_settings
 from isoscope.core.beir_layout import folder_paths
 from isotropy.catalog import MEASURES
@@ -44,10 +43,9 @@ def upload(isoscope: Isoscope, arguments: Namespace) -> int:
     if arguments.json:
         return write_json(isoscope.embedding(embedding) if scores else embedding)
     where = f"{embedding['name']}: {isoscope.url}/embeddings/{embedding['id']}"
-    return write([where, *(_measured(scores, isoscope.embedding(embedding)["n"]) if scores else [])])
-
-
-def _measured(scores: dict[str, Row], rows: int | None) -> list[str]:
+    if not scores:
+        return write([where])
+    rows = isoscope.embedding(embedding)["n"]
     measured = {slug: scores[slug] for slug in MEASURES if slug in scores}
     cells = {
         slug: cell(
@@ -60,7 +58,7 @@ def _measured(scores: dict[str, Row], rows: int | None) -> list[str]:
         )
         for slug, measurement in measured.items()
     }
-    return [EXPLAINED, *by_group(cells)]
+    return write([where, EXPLAINED, *by_group(cells)])
 
 
 def encode_arguments(command: ArgumentParser) -> None:
@@ -101,7 +99,14 @@ def encode_arguments(command: ArgumentParser) -> None:
 
 def encode(isoscope: Isoscope, arguments: Namespace) -> int:
     """Encode texts with a model on a dashboard: every layer becomes a measured embedding."""
-    texts = _texts(isoscope, arguments)
+    if arguments.encoding:
+        texts = isoscope.encoding(arguments.encoding)
+    elif arguments.dataset:
+        dataset = isoscope.find_dataset(arguments.dataset)
+        texts = isoscope.texts_of_dataset(dataset, arguments.split, name=arguments.name)
+    else:
+        with sending(folder_paths(arguments.file) if arguments.file.is_dir() else [arguments.file]) as progress:
+            texts = isoscope.upload_texts(arguments.file, name=arguments.name, progress=progress)
     settings: dict[str, Any] = {**likely_settings(texts), "model": arguments.model}
     settings |= {"text_columns": arguments.text_columns} if arguments.text_columns else {}
     settings |= {
@@ -113,37 +118,22 @@ def encode(isoscope: Isoscope, arguments: Namespace) -> int:
             return write_json(plan)
         return write([", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in plan.items())])
     launched = isoscope.launch_encoding(texts, settings)
+    lines = [f"{isoscope.url}/encodings/{launched['id']}"]
+    if qrels := launched["qrels"]:
+        splits = ", ".join(f"{judged_split['split']} ({judged_split['judgments']:,})" for judged_split in qrels)
+        lines.append(f"queries: {isoscope.url}/encodings/{qrels[0]['queries_id']}; judgments: {splits}")
     if not arguments.wait:
-        where = f"{launched['name']}: {isoscope.url}/encodings/{launched['id']}"
-        return write_json(launched) if arguments.json else write([where, *_queries(isoscope, launched)])
-    for line in (f"{isoscope.url}/encodings/{launched['id']}", *_queries(isoscope, launched)):
+        return write_json(launched) if arguments.json else write([f"{launched['name']}: {lines[0]}", *lines[1:]])
+    for line in lines:
         note(line)
     layers = isoscope.layers(isoscope.wait_for_encoding(launched))
-    return write_json(layers) if arguments.json else write(_layers(layers))
-
-
-def _texts(isoscope: Isoscope, arguments: Namespace) -> Row:
-    if arguments.encoding:
-        return isoscope.encoding(arguments.encoding)
-    if arguments.dataset:
-        return isoscope.texts_of_dataset(isoscope.find_dataset(arguments.dataset), arguments.split, name=arguments.name)
-    with sending(folder_paths(arguments.file) if arguments.file.is_dir() else [arguments.file]) as progress:
-        return isoscope.upload_texts(arguments.file, name=arguments.name, progress=progress)
-
-
-def _queries(isoscope: Isoscope, launched: Row) -> list[str]:
-    """Return the queries and qrels of a BEIR data set; nothing for other texts."""
-    qrels = launched["qrels"]
-    splits = ", ".join(f"{judged_split['split']} ({judged_split['judgments']:,})" for judged_split in qrels)
-    return [f"queries: {isoscope.url}/encodings/{qrels[0]['queries_id']}; judgments: {splits}"] if qrels else []
-
-
-def _layers(layers: list[Row]) -> list[str]:
+    if arguments.json:
+        return write_json(layers)
     rows = []
     for layer in layers:
         scores = {measurement["measure"]: measurement["value"] for measurement in layer["measurements"]}
         rows.append((str(layer["layer"]), layer["pooling"], *(number(scores.get(slug)) for slug in SCORES)))
-    return table(("Layer", "Pooling", "IsoScore", "Mean cosine"), rows)
+    return write(table(("Layer", "Pooling", "IsoScore", "Mean cosine"), rows))
 
 
 def _number_or_all(text: str) -> int | str:

@@ -37,21 +37,21 @@ def runs(isoscope: Isoscope, arguments: Namespace) -> int:
         return write_json(rows)
     if total > len(rows):
         note(f"{len(rows)} of {total} runs; --all lists them all")
-    return write(table(HEADS, [_cells(run) for run in rows]) if rows else ["There are no such runs."])
-
-
-def _cells(run: Row) -> tuple[str, ...]:
-    return (
-        run["id"],
-        run["experiment"][:LONGEST_NAME],
-        run["status"],
-        run["regularizer"],
-        number(run["lam"]),
-        number(run["zeta"] if "zeta" in OPTIONS.get(run["regularizer"], ()) else None),
-        str(run["seed"]),
-        number(run["performance"]),
-        number(run["isoscore_star"]),
-    )
+    cells = [
+        (
+            run["id"],
+            run["experiment"][:LONGEST_NAME],
+            run["status"],
+            run["regularizer"],
+            number(run["lam"]),
+            number(run["zeta"] if "zeta" in OPTIONS.get(run["regularizer"], ()) else None),
+            str(run["seed"]),
+            number(run["performance"]),
+            number(run["isoscore_star"]),
+        )
+        for run in rows
+    ]
+    return write(table(HEADS, cells) if rows else ["There are no such runs."])
 
 
 def predictions_arguments(command: ArgumentParser) -> None:
@@ -97,20 +97,16 @@ def import_experiment(isoscope: Isoscope, arguments: Namespace) -> int:
     if not arguments.no_wait:
         if not isoscope.health()["workers_alive"]:
             note("No worker is running. The import waits until one starts.")
-        row = _written(isoscope, row)
+        from tqdm import tqdm  # noqa: PLC0415
+
+        with tqdm(desc="importing", unit=" rows", unit_scale=True, disable=None, leave=False) as bar:
+
+            def show(status: Row) -> None:
+                bar.total = status["total"]
+                bar.update(status["done"] - bar.n)
+
+            row = isoscope.wait_for_import(row, show)
         page = f"experiments/{row['id']}"
     return (
         write_json(row) if arguments.json else write([f"{row.get('name', arguments.file.name)}: {isoscope.url}/{page}"])
     )
-
-
-def _written(isoscope: Isoscope, sent: Row) -> Row:
-    from tqdm import tqdm  # noqa: PLC0415
-
-    with tqdm(desc="importing", unit=" rows", unit_scale=True, disable=None, leave=False) as bar:
-
-        def show(row: Row) -> None:
-            bar.total = row["total"]
-            bar.update(row["done"] - bar.n)
-
-        return isoscope.wait_for_import(sent, show)

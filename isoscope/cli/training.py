@@ -87,14 +87,34 @@ def sweep(isoscope: Isoscope, arguments: Namespace) -> int:
     settings = isoscope.settings_of(request, arguments.dataset) | ({"name": arguments.name} if arguments.name else {})
     if arguments.plan:
         preview = isoscope.plan_sweep(settings)
-        lines = [preview["words"], *preview["notes"], *_cost(preview)]
-        return write_json(preview) if arguments.json else write(lines)
+        if arguments.json:
+            return write_json(preview)
+        steps, estimate = plural(preview["steps"], "step"), preview["estimate"]
+        if estimate is None:
+            return write([preview["words"], *preview["notes"], f"{steps}. {preview['no_estimate']}"])
+        tokens = preview["tokens"]
+        lines = [
+            preview["words"],
+            *preview["notes"],
+            f"{steps}, about {about(estimate['seconds'])} on {estimate['device']}, one run at a time. The longest run: "
+            f"about {about(estimate['longest_seconds'])}.",
+            "Not included: early stops, evaluations that choose a checkpoint, writing checkpoints and models, "
+            "downloads.",
+            f"{size(preview['passing_bytes'])} of the disk while a run trains, {size(preview['kept_bytes'])} kept",
+            f"{tokens['n_cut']} of {tokens['n_sampled']} rows are longer than {tokens['max_length']} tokens",
+        ]
+        return write(lines)
     experiment = isoscope.sweep(settings)
     where = f"{experiment['name']}: {isoscope.url}/experiments/{experiment['id']}"
     if not arguments.wait:
         return write_json(experiment) if arguments.json else write([where])
     note(where)
-    ended = isoscope.wait(experiment, _tell_progress)
+
+    def note_progress(row: Row) -> None:
+        n_ended = sum(run["status"] not in MOVING for run in row["runs"])
+        note(f"{n_ended} of {len(row['runs'])} runs have ended")
+
+    ended = isoscope.wait(experiment, note_progress)
     if ended["held"]:
         note(f"{ended['held']} To run them anyway: isoscope resume {experiment['id']}")
     counts = Counter(run["status"] for run in ended["runs"])
@@ -102,25 +122,6 @@ def sweep(isoscope: Isoscope, arguments: Namespace) -> int:
     return (write_json(ended) if arguments.json else write([line])) or int(
         counts["finished"] + counts["pruned"] < counts.total()
     )
-
-
-def _cost(preview: Row) -> list[str]:
-    steps, estimate = plural(preview["steps"], "step"), preview["estimate"]
-    if estimate is None:
-        return [f"{steps}. {preview['no_estimate']}"]
-    lines = [
-        f"{steps}, about {about(estimate['seconds'])} on {estimate['device']}, one run at a time. The longest run: "
-        f"about {about(estimate['longest_seconds'])}.",
-        "Not included: early stops, evaluations that choose a checkpoint, writing checkpoints and models, downloads.",
-        f"{size(preview['passing_bytes'])} of the disk while a run trains, {size(preview['kept_bytes'])} kept",
-    ]
-    tokens = preview["tokens"]
-    return [*lines, f"{tokens['n_cut']} of {tokens['n_sampled']} rows are longer than {tokens['max_length']} tokens"]
-
-
-def _tell_progress(experiment: Row) -> None:
-    ended = sum(run["status"] not in MOVING for run in experiment["runs"])
-    note(f"{ended} of {len(experiment['runs'])} runs have ended")
 
 
 def resume_arguments(command: ArgumentParser) -> None:
@@ -148,47 +149,39 @@ def open_test(isoscope: Isoscope, arguments: Namespace) -> int:
         opening = isoscope.test_scores(experiment)
         if arguments.json:
             return write_json(opening)
-        return write(_scores(opening) if opening["scores"] else _sealed(opening))
+        if opening["scores"]:
+            return write(_scores(opening))
+        if opening["state"] == "none":
+            return write(["There are no test scores: the data set has no test split."])
+        note("The test scores are sealed. Freeze a choice with --choose. It is recorded permanently.")
+        return write([setting["label"] for setting in opening["settings"]])
     opening = isoscope.open_test(experiment, arguments.choose, note=arguments.note, by=arguments.by)
     return write_json(opening) if arguments.json else write(_scores(opening))
 
 
-def _sealed(opening: Row) -> list[str]:
-    if opening["state"] == "none":
-        return ["There are no test scores: the data set has no test split."]
-    note("The test scores are sealed. Freeze a choice with --choose. It is recorded permanently.")
-    return [setting["label"] for setting in opening["settings"]]
-
-
 def _scores(opening: Row) -> list[str]:
     first, *later = opening["openings"]
-    chosen = opening["chosen"]
+    estimate = opening["chosen"]["test"] or {"mean": None, "ci95_half_width": None}
+    half = "" if estimate["ci95_half_width"] is None else f" ± {number(estimate['ci95_half_width'])}"
     before = f"{first['opened_before']} opened on these rows before" if first["opened_before"] else "none opened before"
     lines = [
-        f"{first['label']}: {opening['metric']} {_estimate(chosen['test'])} on {opening['n']} test rows, chosen by "
-        f"{first['by']} at {first['at'][:16].replace('T', ' ')} UTC ({before})"
+        f"{first['label']}: {opening['metric']} {number(estimate['mean'])}{half} on {opening['n']} test rows, chosen "
+        f"by {first['by']} at {first['at'][:16].replace('T', ' ')} UTC ({before})"
     ]
     lines += [f"changed afterward: {row['label']}, by {row['by']}" for row in later]
-    return [*lines, *table(HEADS, [_cells(row) for row in opening["scores"]])]
-
-
-def _estimate(score: Row | None) -> str:
-    if score is None:
-        return "-"
-    half = score["ci95_half_width"]
-    return number(score["mean"]) if half is None else f"{number(score['mean'])} ± {number(half)}"
-
-
-def _cells(score: Row) -> tuple[str, ...]:
-    mark = "not chosen" if score["chosen"] is None else "chosen" if score["chosen"] == 1 else "chosen afterward"
-    test, difference, validation = score["test"] or {}, score["difference"] or {}, score["validation"] or {}
-    return (
-        score["label"],
-        mark,
-        str(test.get("n", "-")),
-        number(test.get("mean")),
-        number(test.get("ci95_half_width")),
-        number(difference.get("mean")),
-        number(difference.get("ci95_half_width")),
-        number(validation.get("mean")),
-    )
+    rows = []
+    for score in opening["scores"]:
+        test, difference, validation = score["test"] or {}, score["difference"] or {}, score["validation"] or {}
+        rows.append(
+            (
+                score["label"],
+                {None: "not chosen", 1: "chosen"}.get(score["chosen"], "chosen afterward"),
+                str(test.get("n", "-")),
+                number(test.get("mean")),
+                number(test.get("ci95_half_width")),
+                number(difference.get("mean")),
+                number(difference.get("ci95_half_width")),
+                number(validation.get("mean")),
+            )
+        )
+    return [*lines, *table(HEADS, rows)]

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from http import HTTPStatus
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 from urllib.parse import quote
 
 import httpx2
@@ -92,8 +93,14 @@ class Connection:
     ) -> Row:
         """Return the answer to a form with files, which are streamed."""
         values = {name: value for name, value in fields.items() if value is not None}
+        parts = []
         with ExitStack() as opened:
-            parts = [(name, (Path(file).name, opened.enter_context(_open(file, progress)))) for name, file in files]
+            for name, file in files:
+                try:
+                    part = opened.enter_context(_ReportedFile(Path(file), progress))
+                except OSError as error:
+                    raise InvalidError(f"{Path(file)} cannot be read: {error.strerror}.", "file") from error
+                parts.append((name, (Path(file).name, part)))
             answer: Row = self.ask("POST", path, files=parts, data=values)
         return answer
 
@@ -139,8 +146,12 @@ class Connection:
                 answer = self._client.request(method, path, **arguments)
             except httpx2.TransportError as error:
                 raise self._away(str(error) or type(error).__name__) from error
-            wait = _seconds_to_wait(answer)
-            if wait is None or time.monotonic() + wait > until:
+            if answer.status_code != HTTPStatus.TOO_MANY_REQUESTS:
+                return answer
+            seconds = answer.headers.get("Retry-After", "")
+            # Not all at the same moment, or those who were sent away together come back together.
+            wait = random.uniform(1, 1.5) * (float(seconds) if seconds.isdecimal() else 5.0)  # noqa: S311 - no secret
+            if time.monotonic() + wait > until:
                 return answer
             time.sleep(wait)
             for _, (_, file) in arguments.get("files", ()):
@@ -181,40 +192,15 @@ def id_of(reference: Reference | int) -> str:
     return str(reference["id"]) if isinstance(reference, Mapping) else str(reference)
 
 
-def _seconds_to_wait(answer: httpx2.Response) -> float | None:
-    """Return how long a busy server asks to wait; None if it took the request."""
-    if answer.status_code != HTTPStatus.TOO_MANY_REQUESTS:
-        return None
-    seconds = answer.headers.get("Retry-After", "")
-    # Not all at the same moment, or those who were sent away together come back together.
-    return random.uniform(1, 1.5) * (float(seconds) if seconds.isdecimal() else 5.0)  # noqa: S311 - no secret
-
-
-def _open(file: str | Path, progress: Progress | None) -> IO[bytes]:
-    path = Path(file)
-    try:
-        opened = path.open("rb")
-    except OSError as error:
-        raise InvalidError(f"{path} cannot be read: {error.strerror}.", "file") from error
-    return opened if progress is None else _ProgressFile(opened, progress)  # type: ignore[return-value]
-
-
-class _ProgressFile:
+class _ReportedFile(FileIO):
     """A file that reports the bytes read."""
 
-    def __init__(self, file: IO[bytes], progress: Progress) -> None:
-        self._file, self._progress = file, progress
+    def __init__(self, path: Path, progress: Progress | None) -> None:
+        super().__init__(path)
+        self._progress = progress
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
-
-    def read(self, size: int = -1) -> bytes:
-        part = self._file.read(size)
-        self._progress(len(part))
+    def read(self, size: int | None = -1, /) -> bytes:
+        part = super().read(size) or b""
+        if self._progress is not None:
+            self._progress(len(part))
         return part

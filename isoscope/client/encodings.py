@@ -81,11 +81,8 @@ class Encodings(Connection):
 
 def likely_settings(texts: Mapping[str, Any]) -> Row:
     """Return the settings that the page would propose: the likeliest column, or a BEIR data set's texts."""
-    of_beir = {"text_columns": ["text"], "max_rows": None}
-    return of_beir if texts["qrels"] else {"text_columns": likely_columns(texts)}
-
-
-def likely_columns(texts: Mapping[str, Any]) -> list[str]:
+    if texts["qrels"]:
+        return {"text_columns": ["text"], "max_rows": None}
     columns = texts["columns"]
     likely = [column["name"] for column in columns if column["kind"] == "text"] or [c["name"] for c in columns]
-    return likely[:1]
+    return {"text_columns": likely[:1]}

@@ -154,7 +154,18 @@ class Experiments(Datasets):
         self.delete("experiments", experiment)
 
     def settings_of(self, request: Request, dataset: str | None = None) -> Row:
-        settings = dict(request) if isinstance(request, Mapping) else _read(Path(request))
+        if isinstance(request, Mapping):
+            settings = dict(request)
+        else:
+            file = Path(request)
+            try:
+                with file.open(encoding="utf-8") as opened:
+                    text = opened.read(MAX_CHARACTERS + 1)
+            except OSError as error:
+                raise InvalidError(f"{file} cannot be read: {error.strerror}.", "yaml") from error
+            except UnicodeDecodeError as error:
+                raise InvalidError(f"Expected a file of text in UTF-8, got other bytes in {file}.", "yaml") from error
+            settings = read_yaml(text)
         return settings if dataset is None else settings | {"dataset_id": self.find_dataset(dataset)["id"]}
 
 
@@ -252,15 +263,3 @@ class QueueStatus(Connection):
     def prioritize_run(self, run: Reference, priority: int) -> Row:
         """Set the priority of a run; lower numbers go first."""
         return self.put("runs", run, "priority", json={"priority": priority})
-
-
-def _read(file: Path) -> Row:
-
-    try:
-        with file.open(encoding="utf-8") as opened:
-            text = opened.read(MAX_CHARACTERS + 1)
-    except OSError as error:
-        raise InvalidError(f"{file} cannot be read: {error.strerror}.", "yaml") from error
-    except UnicodeDecodeError as error:
-        raise InvalidError(f"Expected a file of text in UTF-8, got other bytes in {file}.", "yaml") from error
-    return read_yaml(text)

@@ -52,10 +52,6 @@ class Array(ABC):
     def is_annotation(self) -> bool:
         return len(self.shape) == 1 and self.size_bytes > 0 and self.dtype.kind in "USbiu"
 
-    def layers(self) -> "Sequence[Array]":
-        """Return the matrices of an array [layers, n, d]; none for other shapes."""
-        return ()
-
     @abstractmethod
     def blocks(self, rows: int, *, transpose: bool) -> Iterator[Block]:
         """Yield a matrix, or its transpose, in blocks [at most ``rows``, columns]."""
@@ -74,6 +70,7 @@ class StoredArray(Array):
     open: Opener
 
     def layers(self) -> "Sequence[StoredArray]":
+        """Return the matrices of an array [layers, n, d]; none for other shapes."""
         if len(self.shape) != 3 or not self.is_numeric or self.size_bytes == 0:
             return ()
         if self.fortran or self.shape[0] > MAX_LAYERS:
@@ -96,7 +93,16 @@ class StoredArray(Array):
         n, columns = self.shape
         if self.fortran:
             n, columns = columns, n
-        return self._runs(n, columns, rows) if transpose == self.fortran else self._strides(n, columns, rows)
+        if transpose == self.fortran:
+            yield from self._runs(n, columns, rows)
+            return
+        step = max(1, min(rows, MAX_COLUMN_BLOCK_BYTES // (n * self.dtype.itemsize)))
+        with self.open() as stream:
+            for start in range(0, columns, step):
+                block = np.empty((n, min(step, columns - start)), self.dtype)
+                for i in range(n):
+                    self._fill(block[i], stream, i * columns + start)
+                yield self._decoded(block).T
 
     def values(self) -> Iterator[str]:
         for block in self._runs(self.shape[0], 1, ANNOTATION_ROWS):
@@ -107,41 +113,22 @@ class StoredArray(Array):
 
     def _runs(self, n: int, columns: int, step: int) -> Iterator[Block]:
         with self.open() as stream:
-            self._seek(stream, 0)
             for start in range(0, n, step):
                 block = np.empty((min(step, n - start), columns), self.dtype)
-                self._fill(block, stream)
+                self._fill(block, stream, start * columns)
                 yield self._decoded(block)
 
-    def _strides(self, n: int, columns: int, step: int) -> Iterator[Block]:
-        step = max(1, min(step, MAX_COLUMN_BLOCK_BYTES // (n * self.dtype.itemsize)))
-        with self.open() as stream:
-            for start in range(0, columns, step):
-                block = np.empty((n, min(step, columns - start)), self.dtype)
-                for i in range(n):
-                    self._seek(stream, i * columns + start)
-                    self._fill(block[i], stream)
-                yield self._decoded(block).T
-
-    def _seek(self, stream: IO[bytes], position: int) -> None:
-        try:
-            stream.seek(self.offset + position * self.dtype.itemsize)
-        except (OSError, EOFError, zipfile.BadZipFile, zlib.error):
-            raise self._damaged() from None
-
-    def _fill(self, block: Block, stream: IO[bytes]) -> None:
+    def _fill(self, block: Block, stream: IO[bytes], position: int) -> None:
         memory = block.reshape(-1).view(np.uint8).data
         try:
+            stream.seek(self.offset + position * self.dtype.itemsize)
             filled = stream.readinto(memory)  # type: ignore[attr-defined]  # every binary stream has it
         except (OSError, EOFError, zipfile.BadZipFile, zlib.error):
-            raise self._damaged() from None
+            filled = None
         if filled != len(memory):
-            raise self._damaged()
-
-    def _damaged(self) -> InvalidError:
-        return InvalidError(
-            f"The values of {self.name!r} end early or are damaged: write the file again, or upload it again."
-        )
+            raise InvalidError(
+                f"The values of {self.name!r} end early or are damaged: write the file again, or upload it again."
+            )
 
     def _decoded(self, block: Block) -> Block:
         """Return float32 for the bits of bfloat16, which are its upper half."""
@@ -169,7 +156,12 @@ class ArrayFile(Contents):
         offered: list[tuple[Array, str | None, int | None]] = [
             (matrix, None, None) for matrix in arrays if matrix.is_matrix
         ]
-        layers = [(matrix, array.name, layer) for array in arrays for layer, matrix in enumerate(array.layers())]
+        layers = [
+            (matrix, array.name, layer)
+            for array in arrays
+            if isinstance(array, StoredArray)
+            for layer, matrix in enumerate(array.layers())
+        ]
         if len(layers) > MAX_PARTS:
             raise TooLargeError(
                 f"The arrays of three dimensions have {len(layers):,} layers in all, more than {MAX_PARTS:,}. Save "
@@ -196,40 +188,36 @@ class ArrayFile(Contents):
         ]
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
-        return self._array(vectors).blocks(rows, transpose=transpose)
+        # ``Selection.check`` lets only names of arrays pass.
+        return self._arrays[cast("str", vectors)].blocks(rows, transpose=transpose)
 
     def values(self, annotation: str) -> Iterator[str]:
-        return self._array(annotation).values()
-
-    def _array(self, name: str | list[str]) -> Array:
-        return self._arrays[cast("str", name)]  # ``Selection.check`` lets only names of arrays pass
+        return self._arrays[annotation].values()
 
 
 def _why_no_matrix(arrays: Sequence[Array]) -> str:
     if not arrays:
         return "The file holds no array: expected one with a row for each vector. Write it again."
-    nearest = max(arrays, key=lambda array: (array.is_numeric, len(array.shape) == 2, array.size_bytes))
-    descriptions = ", ".join(
-        f"{quote(listed.name)} ({shape_text(listed.shape)}, {listed.type_name})" for listed in arrays[:MAX_LISTED]
-    )
-    return f"Expected an array of numbers with rows and columns, found {descriptions}: {_advice(nearest)}."
-
-
-def _advice(array: Array) -> str:
+    array = max(arrays, key=lambda array: (array.is_numeric, len(array.shape) == 2, array.size_bytes))
     if not array.is_numeric:
-        return f"{array.type_name} is not a type of real numbers that is read here; convert it to float32"
-    if len(array.shape) in (2, 3) and array.size_bytes == 0:
-        return "it has no rows or no columns, so there is nothing to measure"
-    if len(array.shape) == 3 and array.shape[0] > MAX_LAYERS:
-        return (
+        advice = f"{array.type_name} is not a type of real numbers that is read here; convert it to float32"
+    elif len(array.shape) in (2, 3) and array.size_bytes == 0:
+        advice = "it has no rows or no columns, so there is nothing to measure"
+    elif len(array.shape) == 3 and array.shape[0] > MAX_LAYERS:
+        advice = (
             f"of three dimensions the first are layers, at most {MAX_LAYERS}; use x.mean(axis=1) or "
             "x.reshape(-1, x.shape[-1]) to get one vector a row"
         )
-    if len(array.shape) == 3:
-        return "save one layer of it, or all in a .npy file in C order by numpy.ascontiguousarray(x)"
-    if len(array.shape) > 3:
-        return (
+    elif len(array.shape) == 3:
+        advice = "save one layer of it, or all in a .npy file in C order by numpy.ascontiguousarray(x)"
+    elif len(array.shape) > 3:
+        advice = (
             "at most three dimensions are read, layers, rows and columns; take the mean over another, such as "
             "x.mean(axis=2) over tokens"
         )
-    return "one dimension is not a matrix; use x.reshape(-1, d) with d values a vector, or x.reshape(-1, 1)"
+    else:
+        advice = "one dimension is not a matrix; use x.reshape(-1, d) with d values a vector, or x.reshape(-1, 1)"
+    descriptions = ", ".join(
+        f"{quote(listed.name)} ({shape_text(listed.shape)}, {listed.type_name})" for listed in arrays[:MAX_LISTED]
+    )
+    return f"Expected an array of numbers with rows and columns, found {descriptions}: {advice}."

@@ -18,7 +18,7 @@ from isoscope.core.formatting import blaming, listed, quote
 from isoscope.files.columns import TextsDescription, describe_texts, open_table
 from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, open_zip, reading_zip, require_honest
 from isoscope.files.contents import cell_text
-from isoscope.files.ground_truth import read_qrels, write_qrels
+from isoscope.files.ground_truth import QRELS, read_qrels, write_lines
 from isoscope.files.strict import Frozen
 from isoscope.files.upload import NamedFile
 from isoscope.files.upload_formats import ZIP_MAGIC, Role
@@ -109,7 +109,12 @@ def unpack(path: Path, folder: Path) -> list[NamedFile]:
 def _members(directory: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
     if len(directory) > MAX_MEMBERS:
         raise TooLargeError(f"The zip file has {len(directory):,} members, more than {MAX_MEMBERS:,}. {LAYOUT}.")
-    members = [member for member in directory if _belongs(PurePosixPath(member.filename))]
+    members = []
+    for member in directory:
+        path = PurePosixPath(member.filename)
+        belongs = path.name in (CORPUS, QUERIES) or (path.parent.name == "qrels" and path.suffix == QRELS_SUFFIX)
+        if belongs and not any(part.startswith(NO_MEMBER) for part in path.parts):
+            members.append(member)
     for member in members:
         name = quote(member.filename)
         if member.flag_bits & ENCRYPTED:
@@ -121,12 +126,6 @@ def _members(directory: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
         "The zip file", sum(entry.file_size for entry in members), sum(entry.compress_size for entry in members)
     )
     return members
-
-
-def _belongs(name: PurePosixPath) -> bool:
-    if any(part.startswith(NO_MEMBER) for part in name.parts):
-        return False
-    return name.name in (CORPUS, QUERIES) or (name.parent.name == "qrels" and name.suffix == QRELS_SUFFIX)
 
 
 class BeirSplit(Frozen):
@@ -156,8 +155,11 @@ def describe_beir(files: list[NamedFile], folder: Path) -> BeirDescription:
             unpacked.mkdir()
             files = unpack(files[0].path, unpacked)
     data_set = find_beir(files)
-    _write_texts(data_set.corpus, CORPUS, folder / CORPUS)
-    _write_texts(data_set.queries, QUERIES, folder / QUERIES)
+    for file, name, columns in ((data_set.corpus, CORPUS, [ID, TITLE, TEXT]), (data_set.queries, QUERIES, [ID, TEXT])):
+        with (folder / name).open("w", encoding="utf-8") as written:
+            for row_id, *texts in _rows(file, columns):
+                text = " ".join(part for part in texts if part.strip())
+                written.write(f"{json.dumps({ID: row_id, TEXT: text})}\n")
     splits = []
     for number, (name, file) in enumerate(data_set.qrels.items()):
         target = folder / f"qrels-{number}.jsonl"
@@ -165,7 +167,7 @@ def describe_beir(files: list[NamedFile], folder: Path) -> BeirDescription:
             judgments = read_qrels(file.path, file.filename)
         if not judgments:
             raise InvalidError(f"{file.filename} judges nothing: expected lines of query-id, corpus-id, score.", "file")
-        write_qrels(judgments, target)
+        write_lines(QRELS, judgments, target)
         splits.append(BeirSplit(name=name, filename=target.name, judgments=len(judgments)))
     corpus, queries = (describe_texts(folder / name, name) for name in (CORPUS, QUERIES))
     return BeirDescription(corpus=corpus, queries=queries, splits=splits)
@@ -174,13 +176,6 @@ def describe_beir(files: list[NamedFile], folder: Path) -> BeirDescription:
 def read_beir_ids(file: NamedFile) -> list[str]:
     """Return the ids of a corpus or of queries, in file order."""
     return [row[0] for row in _rows(file, [ID])]
-
-
-def _write_texts(file: NamedFile, name: str, target: Path) -> None:
-    with target.open("w", encoding="utf-8") as written:
-        for row_id, *texts in _rows(file, [ID, TITLE, TEXT] if name == CORPUS else [ID, TEXT]):
-            text = " ".join(part for part in texts if part.strip())
-            written.write(f"{json.dumps({ID: row_id, TEXT: text})}\n")
 
 
 def _rows(file: NamedFile, columns: list[str]) -> Iterator[list[str]]:

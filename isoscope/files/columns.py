@@ -3,7 +3,7 @@
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from hashlib import blake2b
@@ -118,7 +118,7 @@ class ColumnStats:
         self.n = 0
         self.n_missing = 0
         self.not_number: str | None = None
-        self._distinct: dict[str, int] = {}
+        self.distinct: dict[str, int] = {}
         self._lengths = [0] * len(LENGTH_EDGES)
         self._characters = 0
         self._longest = 0
@@ -131,33 +131,35 @@ class ColumnStats:
             return
         if self.n_distinct <= MAX_DISTINCT:
             text = label_text(value)
-            self._distinct[text] = self._distinct.get(text, 0) + 1
+            self.distinct[text] = self.distinct.get(text, 0) + 1
         length = len(value) if isinstance(value, str) else 0
         self._lengths[bisect_right(LENGTH_EDGES, length) - 1] += 1
         self._characters += length
         self._longest = max(self._longest, length)
-        if self.not_number is None and not is_number(value):
-            (self.not_number,) = examples([str(value)])
+        if self.not_number is None:
+            if isinstance(value, str):
+                text = value.strip()
+                is_number = NUMBER.fullmatch(text) is not None and isfinite(float(text))
+            else:
+                is_number = not isinstance(value, bool) and abs(value) <= sys.float_info.max
+            if not is_number:
+                (self.not_number,) = examples([str(value)])
         self._all_spans = self._all_spans and isinstance(value, str) and read_span(value) is not None
 
     @property
     def n_distinct(self) -> int:
-        return len(self._distinct)
+        return len(self.distinct)
 
     @property
     def examples(self) -> list[str]:
         if self.kind is ColumnKind.SPAN:
-            return examples(span.texts[0] for text in self._distinct if (span := read_span(text)))
-        return examples(self._distinct)
-
-    @property
-    def values(self) -> list[str] | None:
-        return sort_labels(self._distinct) if self.n_distinct <= MAX_LABELS else None
+            return examples(span.texts[0] for text in self.distinct if (span := read_span(text)))
+        return examples(self.distinct)
 
     def counts_of(self, values: Sequence[str] | None) -> list[int] | None:
         if values is None or self.n_distinct > MAX_DISTINCT:
             return None
-        return [self._distinct.get(value, 0) for value in values]
+        return [self.distinct.get(value, 0) for value in values]
 
     @property
     def lengths(self) -> TextLengths | None:
@@ -169,34 +171,19 @@ class ColumnStats:
 
     @property
     def kind(self) -> ColumnKind:
-        if self._all_spans and self._distinct:
+        if self._all_spans and self.distinct:
             return ColumnKind.SPAN
         all_numbers = self.not_number is None
-        has_fractions = all_numbers and any(not float(value).is_integer() for value in self._distinct)
+        has_fractions = all_numbers and any(not float(value).is_integer() for value in self.distinct)
         if self.n_distinct <= min(MAX_LABELS, self.n // 2) and not has_fractions:
             return ColumnKind.LABEL
-        return ColumnKind.NUMBER if self._distinct and self.not_number is None else ColumnKind.TEXT
+        return ColumnKind.NUMBER if self.distinct and self.not_number is None else ColumnKind.TEXT
 
     @property
     def holds_texts(self) -> bool:
         if self.kind is ColumnKind.LABEL and self.n_distinct > MOST_CLASSES and self.not_number is not None:
-            return 2 * sum(" " in value for value in self._distinct) > self.n_distinct
+            return 2 * sum(" " in value for value in self.distinct) > self.n_distinct
         return self.kind is ColumnKind.TEXT
-
-    def unlabelled_beside(self, train: "ColumnStats") -> bool:
-        """Return whether all values are missing, or are -1 where those of ``train`` never are."""
-        return not self._distinct or (set(self._distinct) == {UNLABELLED} and UNLABELLED not in train._distinct)
-
-    def lacks(self, values: list[str]) -> list[str]:
-        """Return up to three of the values here that are not among ``values``."""
-        return sort_labels(self._distinct.keys() - values)[:3]
-
-
-def is_number(value: Scalar) -> bool:
-    if isinstance(value, str):
-        text = value.strip()
-        return NUMBER.fullmatch(text) is not None and isfinite(float(text))
-    return not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def count_leaks(columns: Sequence[Column], train: Rows, validation: Rows, test: Rows | None = None) -> list[Column]:
@@ -323,7 +310,10 @@ def describe_pair(
     files = {"train": (train_path, train_filename), "validation": (validation_path, validation_filename)}
     files |= {} if test_path is None else {"test": (test_path, test_filename)}
     readings = dict(quoting) if isinstance(quoting, Mapping) else find_readings(files, quoting)
-    tables = {split: _open_split(split, file, readings) for split, file in files.items()}
+    tables = {}
+    for split, (path, filename) in files.items():
+        with blaming(filename, split):
+            tables[split] = open_table(path, filename, quoting=readings.get(split))
     with blaming(train_filename, "train"):
         n_train, train = _profile(tables["train"])
     with blaming(validation_filename, "validation"):
@@ -342,7 +332,11 @@ def describe_pair(
     if "test" in tables:
         with blaming(test_filename, "test"):
             n_test, test = _profile(tables["test"])
-            _require_all(names, test)
+            if lacking := [name for name in names if name not in test]:
+                raise InvalidError(
+                    f"No column named {quote(lacking[0])}, which the train and validation files have. Columns are: "
+                    f"{listed(test)}. A test file needs all columns of the others, labels too."
+                )
     shared = [_column(name, train[name], validation[name], None if test is None else test[name]) for name in names]
     readers = {split: partial(table.rows, names) for split, table in tables.items()}
     columns = count_leaks(shared, readers["train"], readers["validation"], readers.get("test"))
@@ -358,19 +352,6 @@ def find_readings(files: Mapping[str, tuple[Path, str]], chosen: Quoting | None 
             if detect(path, filename, Role.ROWS).name == "tsv":
                 quotes[split] = tsv_quotes(path)
     return settle_readings(quotes, chosen)
-
-
-def _open_split(split: str, file: tuple[Path, str], readings: Readings) -> Table:
-    with blaming(file[1], split):
-        return open_table(*file, quoting=readings.get(split))
-
-
-def _require_all(names: Collection[str], test: Collection[str]) -> None:
-    if lacking := [name for name in names if name not in test]:
-        raise InvalidError(
-            f"No column named {quote(lacking[0])}, which the train and validation files have. Columns are: "
-            f"{listed(test)}. A test file needs all columns of the others, labels too."
-        )
 
 
 def read_columns(
@@ -404,7 +385,7 @@ def _profile(table: Table) -> tuple[int, dict[str, ColumnStats]]:
 
 
 def _column(name: str, train: ColumnStats, validation: ColumnStats | None, test: ColumnStats | None = None) -> Column:
-    values = train.values
+    values = sort_labels(train.distinct) if train.n_distinct <= MAX_LABELS else None
     kind = train.kind
     if kind is ColumnKind.SPAN and validation is not None and validation.kind is not ColumnKind.SPAN:
         kind = ColumnKind.TEXT
@@ -422,10 +403,12 @@ def _column(name: str, train: ColumnStats, validation: ColumnStats | None, test:
         train_counts=train.counts_of(values),
         validation_counts=None if validation is None else validation.counts_of(values),
         lengths=train.lengths,
-        unseen=[] if values is None or validation is None else validation.lacks(values),
+        unseen=[] if values is None or validation is None else sort_labels(validation.distinct.keys() - values)[:3],
         not_number=not_number,
         n_missing_train=train.n_missing,
         n_missing_validation=0 if validation is None else validation.n_missing,
         n_missing_test=0 if test is None else test.n_missing,
-        test_unlabelled=test is not None and test.unlabelled_beside(train),
+        # All are missing, or are -1 where those of the train file never are.
+        test_unlabelled=test is not None
+        and (not test.distinct or (set(test.distinct) == {UNLABELLED} and UNLABELLED not in train.distinct)),
     )

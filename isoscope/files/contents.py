@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
@@ -142,12 +141,11 @@ class RowFile(Contents):
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
         if not transpose:
             return self.rows(vectors, rows)
-        return transposed(partial(self._columns, vectors, rows), *self.shape(vectors), rows)
-
-    def _columns(self, vectors: str | list[str], step: int, chosen: slice) -> Iterator[Block]:
         if isinstance(vectors, list):
-            return self.rows(vectors[chosen], step)
-        return (block[:, chosen] for block in self.rows(vectors, step))
+            return transposed(lambda chosen: self.rows(vectors[chosen], rows), *self.shape(vectors), rows)
+        return transposed(
+            lambda chosen: (block[:, chosen] for block in self.rows(vectors, rows)), *self.shape(vectors), rows
+        )
 
 
 def transposed(read: Callable[[slice], Iterator[Block]], n: int, d: int, step: int) -> Iterator[Block]:

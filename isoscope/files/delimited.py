@@ -47,11 +47,12 @@ class TableLayout:
 
 
 def open_csv(path: Path, _: Quoting | None = None) -> TableVectors:
-    return _open_vectors(partial(records, path, ",", Quoting.TEXT))
+    return TableVectors(DelimitedTable(partial(records, path, ",", Quoting.TEXT)))
 
 
 def open_tsv(path: Path, quoting: Quoting | None = None) -> TableVectors:
-    return _open_vectors(partial(records, path, "\t", quoting or tsv_quotes(path).reading or Quoting.TEXT))
+    quoting = quoting or tsv_quotes(path).reading or Quoting.TEXT
+    return TableVectors(DelimitedTable(partial(records, path, "\t", quoting)))
 
 
 def open_csv_table(path: Path, _: Quoting | None = None) -> Table:
@@ -64,10 +65,6 @@ def open_tsv_table(path: Path, quoting: Quoting | None = None) -> Table:
     table = _open_table(partial(records, path, "\t", quoting or Quoting.TEXT))
     table.quoting = quoting
     return table
-
-
-def _open_vectors(read: Callable[[], Iterator[Record]]) -> TableVectors:
-    return TableVectors(DelimitedTable(read, find_layout(list(islice(read(), SAMPLE_LINES + 1)))))
 
 
 def _open_table(read: Callable[[], Iterator[Record]]) -> Table:
@@ -89,9 +86,10 @@ def _open_table(read: Callable[[], Iterator[Record]]) -> Table:
 
 
 class DelimitedTable(VectorTable):
-    """Lines of cells, which ``read`` starts to read."""
+    """Lines of cells, which ``read`` starts to read; the first ones tell the layout if none is given."""
 
-    def __init__(self, read: Callable[[], Iterator[Record]], layout: TableLayout) -> None:
+    def __init__(self, read: Callable[[], Iterator[Record]], layout: TableLayout | None = None) -> None:
+        layout = layout or find_layout(list(islice(read(), SAMPLE_LINES + 1)))
         self._read, self._layout, self.columns = read, layout, layout.columns
         self._positions = {column: i for i, column in enumerate(layout.columns)}
 
@@ -103,13 +101,18 @@ class DelimitedTable(VectorTable):
             stats.add(cells)
             for column, cell in zip(layout.lists, cells[len(layout.annotations) :], strict=True):
                 values = parse_list(cell, line, column)
-                require_width(values, widths.setdefault(column, len(values)), line, column)
+                if len(values) != (d := widths.setdefault(column, len(values))):
+                    raise InvalidError(
+                        f"Line {line} holds a list of {len(values):,} numbers in the column {quote(column)}, where the "
+                        f"lines before hold {d:,}: give every line as many."
+                    )
         parts = [Part(name=name, n=stats.n, d=d, dtype="float64") for name, d in widths.items()]
         return VectorColumns(stats.n, parts, layout.numeric, stats.annotations())
 
     def cells(self, columns: Sequence[str]) -> Cells:
         positions = [self._positions[column] for column in columns]
-        return ((line, [cells[i] for i in positions]) for line, cells in self._records())
+        records = islice(self._read(), self._layout.has_header, None)
+        return ((line, [cells[i] for i in positions]) for line, cells in records)
 
     def lists(self, column: str, step: int) -> Iterator[Block]:
         return blocks((parse_list(cell, line, column) for line, (cell,) in self.cells([column])), step)
@@ -117,15 +120,12 @@ class DelimitedTable(VectorTable):
     def numbers(self, columns: list[str], step: int) -> Iterator[Block]:
         return blocks(self._numbers(columns), step)
 
-    def _records(self) -> Iterator[Record]:
-        return islice(self._read(), self._layout.has_header, None)
-
     def _numbers(self, columns: list[str]) -> Iterator[list[float]]:
         positions = [self._positions[column] for column in columns]
         first, last = positions[0], positions[-1]
         side_by_side = positions == list(range(first, last + 1))
         pick = itemgetter(slice(first, last + 1)) if side_by_side else itemgetter(*positions)
-        for line, cells in self._records():
+        for line, cells in islice(self._read(), self._layout.has_header, None):
             try:
                 yield list(map(float, pick(cells)))
             except ValueError:
@@ -147,15 +147,26 @@ def _number(cell: str, line: int, i: int, column: str) -> float:
 def find_layout(sample: list[Record]) -> TableLayout:
     if not sample:
         raise InvalidError("The file holds blank lines only: expected a line for each vector.")
+    (line, first), *_ = sample
     lines = [cells for _, cells in sample]
-    has_header = _is_header(lines)
+    # The first line names the columns if it has text and no number, or if its numbers count the columns (0, 1, 2, ...
+    # as pandas writes them) above values that are not whole.
+    first_numbers = [cell for cell in first if NUMBER.fullmatch(cell)]
+    if first_numbers:
+        counted = first_numbers in ([str(i + start) for i in range(len(first_numbers))] for start in (0, 1))
+        has_header = counted and any(
+            NUMBER.fullmatch(cell) and not WHOLE_NUMBER.fullmatch(cell) for row in lines[1:] for cell in row
+        )
+    else:
+        has_header = any(cell.strip() for cell in first)
     rows = lines[has_header:]
     if not rows:
         raise InvalidError("The file has a header but no rows, so there is nothing to measure.")
-    header = [name.strip() for name in lines[0]] if has_header else [""] * len(lines[0])
+    header = [name.strip() for name in first] if has_header else [""] * len(first)
     columns = [name or f"column {i}" for i, name in enumerate(header, start=1)]
-    _require_unique(columns, sample[0][0])
-
+    column, count = Counter(columns).most_common(1)[0]
+    if count > 1:
+        raise InvalidError(f"Line {line} names {count} columns {column[:40]!r}: give every column a unique name.")
     kinds = {}
     lists = []
     for i, column in enumerate(columns):
@@ -166,44 +177,18 @@ def find_layout(sample: list[Record]) -> TableLayout:
             continue
         is_whole = all(WHOLE_NUMBER.fullmatch(cell) for cell in cells)
         numbers = ValueKind.INTEGER if is_whole else ValueKind.REAL
-        kinds[column] = numbers if _is_numeric(cells) else ValueKind.TEXT
+        # Most are numbers, so that the others are mistakes.
+        is_numeric = sum(NUMBER.fullmatch(cell) is not None for cell in filled) * 2 > len(filled)
+        kinds[column] = numbers if is_numeric else ValueKind.TEXT
     unnamed = {column for column, name in zip(columns, header, strict=True) if has_header and not name}
     numeric, annotations = roles(kinds, unnamed)
     if not numeric and not lists:
-        raise InvalidError(_why_no_numbers(rows[0]))
+        otherwise = f"The first line that is not a header begins with {rows[0][0][:40]!r}."
+        raise InvalidError(
+            "No column holds numbers, so there are no vectors: expected a column of numbers for each dimension. "
+            f"{about_separator(rows[0], f'{SEPARATORS}, ') or otherwise}"
+        )
     return TableLayout(has_header, columns, numeric, annotations, lists)
-
-
-def _is_header(lines: list[list[str]]) -> bool:
-    """Return whether the first line names the columns.
-
-    It does if it has text and no number, or if its numbers count the columns (0, 1, 2, ... as pandas writes them)
-    above values that are not whole.
-    """
-    first, *rows = lines
-    numbers = [cell for cell in first if NUMBER.fullmatch(cell)]
-    if not numbers:
-        return any(cell.strip() for cell in first)
-    counted = numbers in ([str(i + start) for i in range(len(numbers))] for start in (0, 1))
-    return counted and any(NUMBER.fullmatch(cell) and not WHOLE_NUMBER.fullmatch(cell) for row in rows for cell in row)
-
-
-def _is_numeric(cells: list[str]) -> bool:
-    """Return whether most non-empty cells are numbers, so that the others are mistakes."""
-    filled = [cell for cell in cells if cell.strip()]
-    return sum(NUMBER.fullmatch(cell) is not None for cell in filled) * 2 > len(filled)
-
-
-def _require_unique(columns: list[str], line: int) -> None:
-    column, count = Counter(columns).most_common(1)[0]
-    if count > 1:
-        raise InvalidError(f"Line {line} names {count} columns {column[:40]!r}: give every column a unique name.")
-
-
-def _why_no_numbers(cells: list[str]) -> str:
-    message = "No column holds numbers, so there are no vectors: expected a column of numbers for each dimension."
-    otherwise = f"The first line that is not a header begins with {cells[0][:40]!r}."
-    return f"{message} {about_separator(cells, f'{SEPARATORS}, ') or otherwise}"
 
 
 def is_list(cell: str) -> bool:
@@ -234,14 +219,6 @@ def parse_list(cell: str, line: int, column: str) -> list[float]:
         raise InvalidError(
             f"Line {line} holds {quote(unreadable)} in a list of the column {quote(column)}, where a number belongs."
         ) from None
-
-
-def require_width(values: Sequence[float], d: int, line: int, column: str) -> None:
-    if len(values) != d:
-        raise InvalidError(
-            f"Line {line} holds a list of {len(values):,} numbers in the column {quote(column)}, where the lines "
-            f"before hold {d:,}: give every line as many."
-        )
 
 
 def _is_number(value: str) -> bool:

@@ -110,7 +110,11 @@ def divide_file(
         if isinstance(division, ColumnDivision):
             return Divided(_divide_by_column(division, table, folder), readings)
         groups = Groups(table)
-    barred = _digests_of(*validation, readings.get("validation"), groups.texts) if validation else set()
+    barred: set[bytes] = set()
+    if validation:
+        with blaming(validation[1], "validation"):
+            table = open_table(*validation, quoting=readings.get("validation"))
+            barred = {digest for row in table.rows() for digest in _digests(table.columns, row, groups.texts)}
     with blaming(filename, "train"):
         return Divided(_draw_fractions(division, groups, barred, folder), readings)
 
@@ -129,9 +133,16 @@ def _divide_by_column(division: ColumnDivision, table: Table, folder: Path) -> d
             value = row[index]
             name = "" if value is None else label_text(value)
             if name not in split_of:
-                raise InvalidError(_unmapped(division, number, name, value), "split_column")
+                complaint = "has no value" if value is None else f"holds {quote(name)}"
+                mapping = "; ".join(f"{split}: {listed(division.values_of(split))}" for split in splits)
+                raise InvalidError(
+                    f"Row {number:,} {complaint} in column {quote(division.column)}, which no split takes. Values are "
+                    f"mapped as {mapping}. Add the value to a split, or remove the row.",
+                    "split_column",
+                )
             seen_values[name] = None
-            writers.write(split_of[name], _record(table.columns, row, leave_out=index))
+            record = {column: row[i] for i, column in enumerate(table.columns) if i != index}
+            writers.write(split_of[name], record)
         counts = writers.counts
     if division.test is None and not counts["test"]:
         del counts["test"]
@@ -145,33 +156,25 @@ def _divide_by_column(division: ColumnDivision, table: Table, folder: Path) -> d
     return counts
 
 
-def _unmapped(division: ColumnDivision, number: int, name: str, value: Scalar | None) -> str:
-    complaint = "has no value" if value is None else f"holds {quote(name)}"
-    mapping = "; ".join(
-        f"{split}: {listed(division.values_of(split))}" for split in SPLITS if division.values_of(split)
-    )
-    return (
-        f"Row {number:,} {complaint} in column {quote(division.column)}, which no split takes. Values are mapped as "
-        f"{mapping}. Add the value to a split, or remove the row."
-    )
-
-
-def _digests_of(path: Path, filename: str, quoting: Quoting | None, texts: Sequence[str]) -> set[bytes]:
-    with blaming(filename, "validation"):
-        table = open_table(path, filename, quoting=quoting)
-        return {digest for row in table.rows() for digest in _digests(table.columns, row, texts)}
-
-
 def _draw_fractions(
     division: FractionDivision, groups: "Groups", barred: Collection[bytes], folder: Path
 ) -> dict[str, int]:
-    split_of = _drawn(division, groups, barred)
+    turns = sorted(groups.sizes(barred).items(), key=lambda group: _turn(division.seed, group[0]))
+    targets = {split: max(1, round(fraction * groups.n)) for split, fraction in division.fractions.items()}
+    split_of: dict[bytes, str] = {}
+    for split, target in targets.items():
+        remaining = target
+        for root, size in turns:
+            if root not in split_of and size <= remaining:
+                split_of[root] = split
+                remaining -= size
+    for root in _last_of_a_label(division.seed, groups, split_of):
+        del split_of[root]
     sizes = groups.sizes()
     counts = Counter({"train": groups.n})
     for root, split in split_of.items():
         counts.update({split: sizes[root], "train": -sizes[root]})
-    for split, fraction in division.fractions.items():
-        target = _target(fraction, groups.n)
+    for split, target in targets.items():
         if counts[split] < FEWEST_DRAWN * target or not counts["train"]:
             raise InvalidError(
                 f"No {split} split of {plural(target, 'row')} can be drawn so that no text is on both sides and rows "
@@ -182,22 +185,8 @@ def _draw_fractions(
             )
     with Writers(folder, [split for split in SPLITS if split == "train" or split in division.fractions]) as writers:
         for root, row in groups.rows():
-            writers.write(split_of.get(root, "train"), _record(groups.table.columns, row))
+            writers.write(split_of.get(root, "train"), dict(zip(groups.table.columns, row, strict=True)))
         return writers.counts
-
-
-def _drawn(division: FractionDivision, groups: "Groups", barred: Collection[bytes]) -> dict[bytes, str]:
-    turns = sorted(groups.sizes(barred).items(), key=lambda group: _turn(division.seed, group[0]))
-    split_of: dict[bytes, str] = {}
-    for split, fraction in division.fractions.items():
-        remaining = _target(fraction, groups.n)
-        for root, size in turns:
-            if root not in split_of and size <= remaining:
-                split_of[root] = split
-                remaining -= size
-    for root in _last_of_a_label(division.seed, groups, split_of):
-        del split_of[root]
-    return split_of
 
 
 def _last_of_a_label(seed: int, groups: "Groups", drawn: Collection[bytes]) -> set[bytes]:
@@ -205,16 +194,13 @@ def _last_of_a_label(seed: int, groups: "Groups", drawn: Collection[bytes]) -> s
     train_labels: set[tuple[str, str]] = set()
     first: dict[tuple[str, str], bytes] = {}
     for root, row in groups.rows():
-        labels = groups.labels_of(row)
+        cells = ((name, row[index]) for name, index in groups.labels.items())
+        labels = [(name, label_text(value)) for name, value in cells if value is not None]
         if root not in drawn:
             train_labels.update(labels)
         else:
             first |= {name: min(root, first.get(name, root), key=partial(_turn, seed)) for name in labels}
     return {root for label, root in first.items() if label not in train_labels}
-
-
-def _target(fraction: float, n: int) -> int:
-    return max(1, round(fraction * n))
 
 
 def _digests(columns: Sequence[str], row: Sequence[Scalar | None], texts: Sequence[str]) -> list[bytes]:
@@ -229,32 +215,21 @@ def _turn(seed: int, root: bytes) -> bytes:
     return blake2b(root, digest_size=16, key=str(seed).encode()).digest()
 
 
-def _record(columns: Sequence[str], row: Sequence[Scalar | None], leave_out: int | None = None) -> dict[str, Any]:
-    return {name: row[i] for i, name in enumerate(columns) if i != leave_out}
-
-
-class Writers:
+class Writers(ExitStack):
     """Writers of a file per split; the same rows give the same bytes."""
 
     def __init__(self, folder: Path, splits: Sequence[str]) -> None:
-        self._opened = ExitStack()
-        self._files = {split: self._open(folder / f"{split}{SUFFIX}") for split in splits}
+        super().__init__()
+        self._files: dict[str, TextIO] = {}
+        for split in splits:
+            raw = self.enter_context((folder / f"{split}{SUFFIX}").open("wb"))
+            packed = self.enter_context(gzip.GzipFile("", "wb", 6, raw, mtime=0))
+            self._files[split] = self.enter_context(TextIOWrapper(packed, encoding="utf-8", newline="\n"))
         self.counts = dict.fromkeys(splits, 0)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._opened.close()
 
     def write(self, split: str, record: Mapping[str, Any]) -> None:
         self._files[split].write(f"{json.dumps(record, ensure_ascii=False)}\n")
         self.counts[split] += 1
-
-    def _open(self, path: Path) -> TextIO:
-        raw = self._opened.enter_context(path.open("wb"))
-        packed = self._opened.enter_context(gzip.GzipFile("", "wb", 6, raw, mtime=0))
-        return self._opened.enter_context(TextIOWrapper(packed, encoding="utf-8", newline="\n"))
 
 
 class Groups:
@@ -268,19 +243,20 @@ class Groups:
         self.n, columns = stats_of(table)
         self.texts = [name for name, column in columns.items() if column.holds_texts]
         labels = [name for name, stats in columns.items() if stats.kind is ColumnKind.LABEL and not stats.holds_texts]
-        self._labels = {name: table.columns.index(name) for name in labels}
+        self.labels = {name: table.columns.index(name) for name in labels}
         self._parent: dict[bytes, bytes] = {}
         self._rows: Counter[bytes] = Counter()
         for row in table.rows():
-            self._add(_digests(table.columns, row, self.texts))
+            digests = _digests(table.columns, row, self.texts)
+            roots = {self._find(digest) for digest in digests}
+            smallest = min(roots)
+            for root in roots - {smallest}:
+                self._parent[root] = smallest
+            self._rows[digests[0]] += 1
 
     def rows(self) -> Iterator[tuple[bytes, Sequence[Scalar | None]]]:
         for row in self.table.rows():
             yield self._find(_digests(self.table.columns, row, self.texts)[0]), row
-
-    def labels_of(self, row: Sequence[Scalar | None]) -> list[tuple[str, str]]:
-        cells = ((name, row[index]) for name, index in self._labels.items())
-        return [(name, label_text(value)) for name, value in cells if value is not None]
 
     def sizes(self, barred: Collection[bytes] = ()) -> dict[bytes, int]:
         sizes: Counter[bytes] = Counter()
@@ -288,13 +264,6 @@ class Groups:
             sizes[self._find(digest)] += rows
         without = {self._find(digest) for digest in barred if digest in self._parent}
         return {root: size for root, size in sizes.items() if root not in without}
-
-    def _add(self, digests: Sequence[bytes]) -> None:
-        roots = {self._find(digest) for digest in digests}
-        smallest = min(roots)
-        for root in roots - {smallest}:
-            self._parent[root] = smallest
-        self._rows[digests[0]] += 1
 
     def _find(self, digest: bytes) -> bytes:
         root = self._parent.setdefault(digest, digest)

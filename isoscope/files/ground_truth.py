@@ -99,13 +99,6 @@ class NamedVectors:
     def ids(self) -> list[str]:
         return self.row_ids.values
 
-    @property
-    def called(self) -> str:
-        return self.row_ids.called
-
-    def rows(self, ids: Sequence[str]) -> NDArray[np.int64]:
-        return np.array(self.row_ids.rows(ids), np.int64)
-
 
 def read_vectors(
     paths: Sequence[Path],
@@ -183,10 +176,16 @@ def read_qrels(path: Path, filename: str) -> list[Judgment]:
         raise InvalidError(
             f"{filename} needs a column of query ids and one of document ids, got {listed(table.columns)}.", "qrels"
         )
-    return [
-        Judgment(line[0], line[1], 1 if score is None else _grade(line[2], filename, number))
-        for number, line in enumerate(_cells(table, columns), 1)
-    ]
+    judgments = []
+    for number, (query_id, document_id, text) in enumerate(_cells(table, columns), 1):
+        grade = 1.0 if score is None else _number(text, filename, number)
+        if grade != int(grade) or grade > LARGEST_GRADE:
+            expected = "a whole number" if grade != int(grade) else f"at most {LARGEST_GRADE:,}"
+            raise InvalidError(
+                f"Row {number:,} of {filename} has the relevance {quote(text)}: expected {expected}.", "qrels"
+            )
+        judgments.append(Judgment(query_id, document_id, int(grade)))
+    return judgments
 
 
 def read_pairs(path: Path, filename: str, groups: str | None = None) -> list[ScoredPair]:
@@ -247,11 +246,7 @@ def _nothing_matches(filename: str, noun: str, example: str, ids: RowIds, field:
     )
 
 
-def write_qrels(judgments: Iterable[Judgment], path: Path) -> None:
-    _write(QRELS, judgments, path)
-
-
-def _write(columns: Sequence[str], rows: Iterable[Sequence[str | float]], path: Path) -> None:
+def write_lines(columns: Sequence[str], rows: Iterable[Sequence[str | float]], path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
         file.writelines(f"{json.dumps(dict(zip(columns, row, strict=True)))}\n" for row in rows)
 
@@ -285,17 +280,6 @@ def _number(text: str, name: str, row: int) -> float:
     if not isfinite(value):
         raise InvalidError(f"Row {row:,} of {name} has the score {quote(text)}: expected a number.")
     return value
-
-
-def _grade(text: str, name: str, row: int) -> int:
-    value = _number(text, name, row)
-    if value != int(value):
-        raise InvalidError(f"Row {row:,} of {name} has the relevance {quote(text)}: expected a whole number.", "qrels")
-    if value > LARGEST_GRADE:
-        raise InvalidError(
-            f"Row {row:,} of {name} has the relevance {quote(text)}: expected at most {LARGEST_GRADE:,}.", "qrels"
-        )
-    return int(value)
 
 
 Noun = Literal["query", "document", "row"]
@@ -341,7 +325,7 @@ def check_qrels(path: Path, filename: str, corpus: NamedRows, queries: NamedRows
     judgments = read_qrels(path, filename)
     documents, query_ids = corpus.read("ids"), queries.read("query_ids")
     row_pairs = corpus_and_query_rows(documents, query_ids, judgments, filename, BY_COLUMN)
-    write_qrels(judgments, target)
+    write_lines(QRELS, judgments, target)
     query_rows, document_rows = row_pairs
     return TruthPreview(
         lines=len(judgments),
@@ -366,7 +350,7 @@ def check_pairs(path: Path, filename: str, groups: str | None, corpus: NamedRows
     pairs = read_pairs(path, filename, groups)
     documents = corpus.read("ids")
     rows = pair_rows(documents, pairs, filename, BY_COLUMN)
-    _write(PAIRS, pairs, target)
+    write_lines(PAIRS, pairs, target)
     ids = [name for pair in pairs for name in (pair.first, pair.second)]
     id_rows = [row for pair in rows for row in pair]
     return TruthPreview(

@@ -69,8 +69,31 @@ def open_vectors(path: Path, _: Quoting | None = None) -> ArrayFile:
 
 
 def read_hdf5(path: Path) -> list[Hdf5Array]:
+    arrays = []
     with _open(path) as file:
-        return [_array(path, name, dataset) for name, dataset in _datasets(file)]
+        for name, dataset in _datasets(file):
+            properties = dataset.id.get_create_plist()
+            if properties.get_layout() == h5py.h5d.VIRTUAL or properties.get_external_count():
+                raise _elsewhere(f"the values of {quote(name)} lie in other files")
+            filters = {properties.get_filter(i)[0] for i in range(properties.get_nfilters())}
+            if not filters <= FILTERS:
+                raise InvalidError(
+                    f"{quote(name)} is compressed by a filter that is a plugin of HDF5 "
+                    f"(number {min(filters - FILTERS)}), which is never loaded here: write it with "
+                    'compression="gzip", "lzf", or none.'
+                )
+            dtype: np.dtype[Any] = dataset.dtype
+            is_text = h5py.check_string_dtype(dtype) is not None
+            array = Hdf5Array(name, dataset.shape, dtype, "text" if is_text else dtype.name, path, is_text)
+            if dataset.chunks is not None and np.prod(dataset.chunks, dtype=object) * dtype.itemsize > MAX_CHUNK_BYTES:
+                raise TooLargeError(
+                    f"{quote(name)} is stored in pieces of more than {MAX_CHUNK_BYTES:,} bytes, each of which has to "
+                    "fit into memory: write it with smaller chunks."
+                )
+            held = min(dataset.id.get_storage_size(), path.stat().st_size)
+            require_honest(quote(name), array.size_bytes, held)
+            arrays.append(array)
+    return arrays
 
 
 @contextmanager
@@ -111,29 +134,6 @@ def _datasets(file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
                 pending.append((f"{prefix}{name}/", node, depth + 1))
             elif isinstance(node, h5py.Dataset) and node.shape is not None:
                 yield prefix + name, node
-
-
-def _array(path: Path, name: str, dataset: h5py.Dataset) -> Hdf5Array:
-    properties = dataset.id.get_create_plist()
-    if properties.get_layout() == h5py.h5d.VIRTUAL or properties.get_external_count():
-        raise _elsewhere(f"the values of {quote(name)} lie in other files")
-    filters = {properties.get_filter(i)[0] for i in range(properties.get_nfilters())}
-    if not filters <= FILTERS:
-        raise InvalidError(
-            f"{quote(name)} is compressed by a filter that is a plugin of HDF5 (number {min(filters - FILTERS)}), "
-            'which is never loaded here: write it with compression="gzip", "lzf", or none.'
-        )
-    dtype: np.dtype[Any] = dataset.dtype
-    is_text = h5py.check_string_dtype(dtype) is not None
-    array = Hdf5Array(name, dataset.shape, dtype, "text" if is_text else dtype.name, path, is_text)
-    if dataset.chunks is not None and np.prod(dataset.chunks, dtype=object) * dtype.itemsize > MAX_CHUNK_BYTES:
-        raise TooLargeError(
-            f"{quote(name)} is stored in pieces of more than {MAX_CHUNK_BYTES:,} bytes, each of which has to fit into "
-            "memory: write it with smaller chunks."
-        )
-    held = min(dataset.id.get_storage_size(), path.stat().st_size)
-    require_honest(quote(name), array.size_bytes, held)
-    return array
 
 
 def _address(node: Any) -> tuple[int, int]:

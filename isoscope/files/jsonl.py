@@ -52,19 +52,17 @@ class JsonlKey:
         is_list = isinstance(value, list) and bool(value) and NUMBERS.issuperset(map(type, value))
         if self.n == 1 and is_list:
             self.width = len(value)
-        if self.width is not None and not (is_list and len(value) == self.width):
-            self.trouble = self.trouble or (
-                f"Line {line} holds {self._describe(value)} under {self.name[:80]!r}, where the lines before hold a "
-                f"list of {plural(self.width, 'number')}: give every line as many."
+        if self.width is not None and not self.trouble and not (is_list and len(value) == self.width):
+            held = plural(len(value), "value") if isinstance(value, list) else cell_text(value)[:40]
+            if isinstance(value, list) and len(value) == self.width:
+                held += " that are not all numbers"
+            self.trouble = (
+                f"Line {line} holds {held} under {self.name[:80]!r}, where the lines before hold a list of "
+                f"{plural(self.width, 'number')}: give every line as many."
             )
         self.types.add(Span if is_nested_span(value) else type(value))
         if isinstance(value, (str, int)) and len(self.distinct) <= MAX_DISTINCT:
             self.distinct[cell_text(value)] = None
-
-    def _describe(self, value: Any) -> str:
-        if not isinstance(value, list):
-            return cell_text(value)[:40]
-        return plural(len(value), "value") + (" that are not all numbers" if len(value) == self.width else "")
 
     @property
     def kind(self) -> ValueKind | None:
@@ -108,7 +106,20 @@ class JsonlTable(VectorTable):
         self.columns = [key.name for key in self._keys if key.types <= SCALARS or key.types == {Span}]
 
     def vector_columns(self) -> VectorColumns:
-        parts = _parts(self._keys, self._n)
+        # The keys whose lists make a matrix; the reason where lists exist and none does.
+        n = self._n
+        lists = [key for key in self._keys if key.width is not None]
+        for key in lists:
+            if key.n < n:
+                key.trouble = key.trouble or (
+                    f"{n - key.n:,} of {n:,} lines hold nothing under {key.name[:80]!r}: give every line a list of "
+                    "numbers."
+                )
+        parts = [
+            Part(name=key.name, n=n, d=cast("int", key.width), dtype="float64") for key in lists if not key.trouble
+        ]
+        if lists and not parts:
+            raise InvalidError(lists[0].trouble)
         numeric, annotations = roles({key.name: key.kind for key in self._keys if key.kind is not None})
         if not parts and not numeric:
             raise InvalidError(
@@ -116,8 +127,8 @@ class JsonlTable(VectorTable):
                 'write lines like {"word": "king", "vector": [0.5, -1.25]}.'
             )
         distinct = {key.name: key.distinct for key in self._keys}
-        described = [annotation_of(name, self._n, distinct[name]) for name in annotations]
-        return VectorColumns(self._n, parts, numeric, described)
+        described = [annotation_of(name, n, distinct[name]) for name in annotations]
+        return VectorColumns(n, parts, numeric, described)
 
     def cells(self, columns: Sequence[str]) -> Cells:
         return ((line, [row.get(key) for key in columns]) for line, row in objects(self._path))
@@ -127,20 +138,6 @@ class JsonlTable(VectorTable):
 
     def numbers(self, columns: list[str], step: int) -> Iterator[Block]:
         return blocks((_numbers(values, line, columns[0]) for line, values in self.cells(columns)), step)
-
-
-def _parts(keys: list[JsonlKey], n: int) -> list[Part]:
-    """Return the keys whose lists make a matrix; raise the reason if lists exist and none does."""
-    lists = [key for key in keys if key.width is not None]
-    for key in lists:
-        if key.n < n:
-            key.trouble = key.trouble or (
-                f"{n - key.n:,} of {n:,} lines hold nothing under {key.name[:80]!r}: give every line a list of numbers."
-            )
-    parts = [Part(name=key.name, n=n, d=cast("int", key.width), dtype="float64") for key in lists if not key.trouble]
-    if lists and not parts:
-        raise InvalidError(lists[0].trouble)
-    return parts
 
 
 def _numbers(values: Sequence[float | None], line: int, key: str) -> Block:
@@ -154,29 +151,26 @@ def _numbers(values: Sequence[float | None], line: int, key: str) -> Block:
 
 def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(lines(path, newline="\n"), start=1):
-        if line.strip():
-            yield number, _parse(line, number)
-
-
-def _parse(line: str, number: int) -> dict[str, Any]:
-    try:
-        # NaN and Infinity are no JSON, but Python writes them: a number that is missing.
-        row = json.loads(line, parse_constant=lambda _: None, object_pairs_hook=_once)
-    except ValueError as error:
-        raise InvalidError(
-            f"Line {number} is not JSON ({str(error)[:120]}): write one whole object a line, "
-            'like {"sentence": "...", "label": 1}.'
-        ) from None
-    except RecursionError:
-        raise InvalidError(
-            f"Line {number} is nested too deeply: write objects whose values are text and numbers."
-        ) from None
-    if not isinstance(row, dict):
-        raise InvalidError(
-            f"Line {number} holds {type(row).__name__} where an object belongs: write one object a line, like "
-            '{"sentence": "...", "label": 1} or {"word": "king", "vector": [0.5, -1.25]}.'
-        )
-    return row
+        if not line.strip():
+            continue
+        try:
+            # NaN and Infinity are no JSON, but Python writes them: a number that is missing.
+            row = json.loads(line, parse_constant=lambda _: None, object_pairs_hook=_once)
+        except ValueError as error:
+            raise InvalidError(
+                f"Line {number} is not JSON ({str(error)[:120]}): write one whole object a line, "
+                'like {"sentence": "...", "label": 1}.'
+            ) from None
+        except RecursionError:
+            raise InvalidError(
+                f"Line {number} is nested too deeply: write objects whose values are text and numbers."
+            ) from None
+        if not isinstance(row, dict):
+            raise InvalidError(
+                f"Line {number} holds {type(row).__name__} where an object belongs: write one object a line, like "
+                '{"sentence": "...", "label": 1} or {"word": "king", "vector": [0.5, -1.25]}.'
+            )
+        yield number, row
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -44,17 +44,19 @@ class Matrix:
     def chunks(self, rows: int = 8192) -> Iterator[Block]:
         """Yield rows in file order as arrays [at most ``rows``, d] of ``dtype``: fewer where rows are very long."""
         rows = max(1, min(rows, MAX_CHUNK_BYTES // (self.d * self.dtype.itemsize)))
-        blocks = self.contents.blocks(self.selection.vectors, rows, transpose=self.selection.transpose)
-        return map(self._converted, blocks)
+        for block in self.contents.blocks(self.selection.vectors, rows, transpose=self.selection.transpose):
+            with np.errstate(invalid="ignore"):  # NaN is counted by whoever looks at the values
+                chunk: Block = np.ascontiguousarray(block, self.dtype)
+            yield chunk
 
     def in_file(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return rows if self.row_places is None else self.row_places[rows]
 
     def names(self) -> list[str] | None:
-        return self._values(self.selection.names)
+        return None if self.selection.names is None else list(self.contents.values(self.selection.names))
 
     def labels(self) -> list[str] | None:
-        return self._values(self.selection.labels)
+        return None if self.selection.labels is None else list(self.contents.values(self.selection.labels))
 
     @property
     def dimension_names(self) -> list[str] | None:
@@ -63,13 +65,6 @@ class Matrix:
 
     def groups(self) -> Iterator[str] | None:
         return None if self.selection.groups is None else self.contents.values(self.selection.groups)
-
-    def _converted(self, block: Block) -> Block:
-        with np.errstate(invalid="ignore"):  # NaN is counted by whoever looks at the values
-            return np.ascontiguousarray(block, self.dtype)
-
-    def _values(self, annotation: str | None) -> list[str] | None:
-        return None if annotation is None else list(self.contents.values(annotation))
 
 
 def open_matrix(upload: Upload, selection: Selection) -> Matrix:
@@ -89,18 +84,16 @@ def select(contents: Contents, selection: Selection) -> Matrix:
         )
     stored = contents.dtype(selection.vectors)
     matrix = Matrix(contents, selection, n, d, np.promote_types("float32" if stored == BFLOAT16 else stored, "float32"))
-    return _remaining(matrix) if selection.without_rows or selection.without_dimensions else matrix
-
-
-def _remaining(matrix: Matrix) -> Matrix:
-    rows, dimensions = matrix.selection.remaining(matrix.n, matrix.d)
+    if not selection.without_rows and not selection.without_dimensions:
+        return matrix
+    rows, dimensions = selection.remaining(n, d)
     return replace(
         matrix,
-        contents=Remaining(matrix.contents, rows, matrix.n, dimensions),
+        contents=Remaining(contents, rows, n, dimensions),
         n=len(rows),
         d=len(dimensions),
-        row_places=rows if matrix.selection.without_rows else None,
-        dimension_numbers=dimensions if matrix.selection.without_dimensions else None,
+        row_places=rows if selection.without_rows else None,
+        dimension_numbers=dimensions if selection.without_dimensions else None,
     )
 
 

@@ -67,7 +67,14 @@ def read_npz(path: Path) -> list[StoredArray]:
     with open_zip(path, BROKEN_NPZ) as archive, reading_zip(BROKEN_NPZ):
         members = archive.infolist()
         _check_directory(members)
-        return [_read_member(path, archive, member) for member in members]
+        arrays = []
+        for member in members:
+            name = member.filename.removesuffix(".npy")
+            with archive.open(member) as stream:
+                array = _read_header(stream, name, partial(_open_member, path, member.filename))
+            array.require_size(member.file_size - array.offset)
+            arrays.append(array)
+        return arrays
 
 
 def _read_header(stream: IO[bytes], name: str, open_: Opener) -> StoredArray:
@@ -132,14 +139,6 @@ def _check_directory(members: list[zipfile.ZipInfo]) -> None:
         require_honest(f"The member {name!r}", member.file_size, member.compress_size)
     held = sum(member.compress_size for member in members)
     require_honest("The archive", sum(member.file_size for member in members), held)
-
-
-def _read_member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> StoredArray:
-    name = member.filename.removesuffix(".npy")
-    with archive.open(member) as stream:
-        array = _read_header(stream, name, partial(_open_member, path, member.filename))
-    array.require_size(member.file_size - array.offset)
-    return array
 
 
 @contextmanager

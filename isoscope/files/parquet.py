@@ -80,7 +80,12 @@ class ParquetTable(VectorTable):
         parts = [part for field in self._schema if _is_numbers(field.type) and (part := self._part_of(field, troubles))]
         if troubles and not parts:
             raise InvalidError(troubles[0])
-        kinds = {field.name: _kind(field.type) for field in self._schema if _is_scalar(field.type)}
+        kinds = {field.name: ValueKind.TEXT for field in self._schema if _is_scalar(field.type)}
+        for name in kinds:
+            if pa.types.is_integer(type_ := self._schema.field(name).type):
+                kinds[name] = ValueKind.INTEGER
+            elif pa.types.is_floating(type_):
+                kinds[name] = ValueKind.REAL
         numeric, annotations = roles(kinds, [name for name in kinds if name.startswith(INDEX)])
         if not parts and not numeric:
             described = listed([f"{field.name}: {field.type}" for field in self._schema]) or "none"
@@ -211,26 +216,18 @@ def _is_span(type_: pa.DataType) -> bool:
     """Return whether a column type holds answers: a list of texts and one of positions."""
     if not pa.types.is_struct(type_):
         return False
-    lists = {field.name: field.type.value_type for field in type_ if _is_list(field.type)}
+    lists = {
+        field.name: field.type.value_type
+        for field in type_
+        if pa.types.is_list(field.type) or pa.types.is_large_list(field.type)
+    }
     texts, starts = lists.get(TEXTS), lists.get(STARTS)
     if texts is None or starts is None:
         return False
     return bool(pa.types.is_integer(starts) and (pa.types.is_string(texts) or pa.types.is_large_string(texts)))
 
 
-def _is_list(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_list(type_) or pa.types.is_large_list(type_))
-
-
 def _is_numbers(type_: pa.DataType) -> bool:
-    return (_is_list(type_) or pa.types.is_fixed_size_list(type_)) and _is_number(type_.value_type)
-
-
-def _is_number(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_))
-
-
-def _kind(type_: pa.DataType) -> ValueKind:
-    if pa.types.is_integer(type_):
-        return ValueKind.INTEGER
-    return ValueKind.REAL if pa.types.is_floating(type_) else ValueKind.TEXT
+    if not (pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_)):
+        return False
+    return bool(pa.types.is_integer(type_.value_type) or pa.types.is_floating(type_.value_type))

@@ -38,7 +38,13 @@ def read_safetensors(path: Path) -> list[StoredArray]:
             raise _bad(f"it declares a header of {length:,} bytes, but the file has {size:,}")
         if length > MAX_HEADER_BYTES:
             raise _bad(f"its header of {length:,} bytes is longer than {MAX_HEADER_BYTES:,}")
-        header = _parse(stream.read(length))
+        text = stream.read(length)
+    try:
+        header = json.loads(text.decode("utf-8"), object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        raise _bad(f"its header is not the JSON it should be ({str(error)[:120]})") from None
+    if not isinstance(header, dict):
+        raise _bad("its header is not a JSON object")
     header.pop("__metadata__", None)
     if len(header) > MAX_ARRAYS:
         raise TooLargeError(
@@ -58,16 +64,6 @@ def read_safetensors(path: Path) -> list[StoredArray]:
     if data + end != size:
         raise _bad(f"its header declares {data + end:,} bytes in all, but the file has {size:,}")
     return arrays
-
-
-def _parse(text: bytes) -> dict[str, Any]:
-    try:
-        header = json.loads(text.decode("utf-8"), object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
-        raise _bad(f"its header is not the JSON it should be ({str(error)[:120]})") from None
-    if not isinstance(header, dict):
-        raise _bad("its header is not a JSON object")
-    return header
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

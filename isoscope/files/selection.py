@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -29,10 +29,6 @@ MAX_WITHOUT = 1_000_000
 MAX_BITS = 8_000_000
 
 
-def _in_order(numbers: list[int]) -> list[int]:
-    return sorted(set(numbers))
-
-
 def _packed(numbers: list[int]) -> list[int] | str:
     """Return numbers as base64 of bits: the first is that of 0, the highest of the first byte."""
     if len(numbers) <= MAX_LISTED:
@@ -52,11 +48,12 @@ def unpacked(stored: object) -> Any:
     return np.flatnonzero(np.unpackbits(bits)).tolist()
 
 
-Dimensions = Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAX_LISTED), AfterValidator(_in_order)]
+InOrder = AfterValidator(lambda numbers: sorted(set(numbers)))
+Dimensions = Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAX_LISTED), InOrder]
 Rows = Annotated[
     list[Annotated[int, Field(ge=0)]],
     Field(max_length=MAX_WITHOUT),
-    AfterValidator(_in_order),
+    InOrder,
     BeforeValidator(unpacked),
     PlainSerializer(_packed),
 ]
@@ -80,10 +77,6 @@ class Selection(Frozen):
     without_rows: Rows = Field([])
     without_dimensions: Dimensions = Field([])
     similarity: Similarity | None = None
-
-    @property
-    def neighbors_by(self) -> Similarity:
-        return self.similarity or Similarity.EUCLIDEAN
 
     @property
     def lists_by(self) -> Similarity:
@@ -126,20 +119,36 @@ class Selection(Frozen):
 
     def check(self, offer: Offer) -> None:
         """Raise InvalidError, with the field at fault, unless the file (an ``Inspection``, say) offers this."""
-        n = self._check_array(offer) if offer.parts else self._check_columns(offer)
-        self._check_annotation(offer, "names", self.names, n)
-        self._check_annotation(offer, "labels", self.labels, n)
-        self._check_annotation(offer, "groups", self.groups, n)
-
-    def _check_array(self, offer: Offer) -> int | None:
-        for part in offer.parts:
-            if part.name == self.vectors:
-                return part.d if self.transpose else part.n
-        raise InvalidError(
-            f"The file has no array {str(self.vectors)[:80]!r} that could hold the vectors: "
-            f"choose one of {listed([part.name for part in offer.parts])}.",
-            field="vectors",
-        )
+        if not offer.parts:
+            n = self._check_columns(offer)
+        elif part := next((part for part in offer.parts if part.name == self.vectors), None):
+            n = part.d if self.transpose else part.n
+        else:
+            raise InvalidError(
+                f"The file has no array {str(self.vectors)[:80]!r} that could hold the vectors: "
+                f"choose one of {listed([part.name for part in offer.parts])}.",
+                field="vectors",
+            )
+        annotations = {annotation.name: annotation for annotation in reversed(offer.annotations)}
+        for field, chosen in (("names", self.names), ("labels", self.labels), ("groups", self.groups)):
+            if chosen is None:
+                continue
+            if (annotation := annotations.get(chosen)) is None:
+                names = [candidate.name for candidate in offer.annotations]
+                advice = f"choose one of {listed(names)}, or none" if names else "it has nothing to choose here"
+                raise InvalidError(f"The file has nothing called {quote(chosen)} for the {field}: {advice}.", field)
+            if n is not None and annotation.n != n:
+                raise InvalidError(
+                    f"{quote(chosen)} has {annotation.n:,} values, but the matrix has {n:,} rows: "
+                    "choose one of the same length, or swap rows and columns.",
+                    field,
+                )
+            if field == "labels" and annotation.n_distinct > MAX_DISTINCT:
+                raise InvalidError(
+                    f"{quote(chosen)} has more than {MAX_DISTINCT:,} different values, which looks like names: "
+                    "choose it as the names, and for the labels something with fewer values.",
+                    field,
+                )
 
     def _check_columns(self, offer: Offer) -> int | None:
         if not self.vectors or isinstance(self.vectors, str):
@@ -159,27 +168,6 @@ class Selection(Frozen):
             raise InvalidError("A column was chosen twice for the vectors: choose each once.", field="vectors")
         return len(self.vectors) if self.transpose else None
 
-    def _check_annotation(self, offer: Offer, field: str, chosen: str | None, n: int | None) -> None:
-        if chosen is None:
-            return
-        annotation = next((candidate for candidate in offer.annotations if candidate.name == chosen), None)
-        if annotation is None:
-            names = [candidate.name for candidate in offer.annotations]
-            advice = f"choose one of {listed(names)}, or none" if names else "it has nothing to choose here"
-            raise InvalidError(f"The file has nothing called {quote(chosen)} for the {field}: {advice}.", field)
-        if n is not None and annotation.n != n:
-            raise InvalidError(
-                f"{quote(chosen)} has {annotation.n:,} values, but the matrix has {n:,} rows: "
-                "choose one of the same length, or swap rows and columns.",
-                field,
-            )
-        if field == "labels" and annotation.n_distinct > MAX_DISTINCT:
-            raise InvalidError(
-                f"{quote(chosen)} has more than {MAX_DISTINCT:,} different values, which looks like names: "
-                "choose it as the names, and for the labels something with fewer values.",
-                field,
-            )
-
 
 def _remaining(excluded_numbers: list[int], count: int, noun: str, field: str) -> NDArray[np.int64]:
     if excluded_numbers and excluded_numbers[-1] >= count:
@@ -197,28 +185,35 @@ def propose(offer: Offer) -> Selection:
     Of arrays, one with a telling name, else the largest; of layers the last. Of columns, those that differ in a running
     number (e0 to e63), else all numbers.
     """
-    if not offer.parts:
-        vectors = find_family(offer.numeric_columns) or offer.numeric_columns
-        coordinates = set(vectors)
-        return _annotated(
-            vectors, [annotation for annotation in offer.annotations if annotation.name not in coordinates]
+    vectors: str | list[str]
+    if offer.parts:
+        by_name = (
+            part for name in VECTOR_NAMES for part in reversed(offer.parts) if (part.stack or part.name).lower() == name
         )
-    part = next(
-        (part for name in VECTOR_NAMES for part in reversed(offer.parts) if (part.stack or part.name).lower() == name),
-        max(offer.parts, key=lambda part: (part.n * part.d, part.layer or 0)),
+        chosen = next(by_name, max(offer.parts, key=lambda part: (part.n * part.d, part.layer or 0)))
+        vectors = chosen.name
+        annotations = [annotation for annotation in offer.annotations if annotation.n == chosen.n]
+    else:
+        families: dict[str, dict[int, str]] = {}
+        for column in offer.numeric_columns:
+            if match := NUMBERED.fullmatch(column):
+                families.setdefault(match[1], {}).setdefault(int(match[2]), column)
+        runs = [family for family in families.values() if max(family) - min(family) == len(family) - 1]
+        longest = set(max(runs, key=len, default={}).values())
+        coordinates = longest if len(longest) >= MIN_FAMILY else set(offer.numeric_columns)
+        vectors = [column for column in offer.numeric_columns if column in coordinates]
+        annotations = [annotation for annotation in offer.annotations if annotation.name not in coordinates]
+    likely_labels = [
+        *(annotation for annotation in annotations if annotation.name.lower() in LABEL_NAMES),
+        *(annotation for annotation in annotations if 2 <= annotation.n_distinct <= annotation.n // 2),
+    ]
+    label = next((annotation.name for annotation in likely_labels if annotation.n_distinct <= MAX_DISTINCT), None)
+    names = (
+        annotation.name
+        for annotation in annotations
+        if annotation.name != label and (annotation.n_distinct > MAX_DISTINCT or annotation.n_distinct == annotation.n)
     )
-    return _annotated(part.name, [annotation for annotation in offer.annotations if annotation.n == part.n])
-
-
-def find_family(columns: Sequence[str]) -> list[str]:
-    """Return the longest run of column names that differ by a running number (dim_0, dim_1, ...), if at least three."""
-    families: dict[str, dict[int, str]] = {}
-    for column in columns:
-        if match := NUMBERED.fullmatch(column):
-            families.setdefault(match[1], {}).setdefault(int(match[2]), column)
-    runs = [family for family in families.values() if max(family) - min(family) == len(family) - 1]
-    longest = max(runs, key=len, default={})
-    return [column for column in columns if column in set(longest.values())] if len(longest) >= MIN_FAMILY else []
+    return Selection(vectors=vectors, names=next(names, None), labels=label)
 
 
 def excluded(offer: Offer, selection: Selection) -> list[str]:
@@ -240,21 +235,3 @@ def doubtful(offer: Offer, selection: Selection) -> list[Annotation]:
         if annotation.name in chosen and annotation.n_distinct <= MAX_DISTINCT
     ]
     return whole_numbers if len(whole_numbers) <= MAX_DOUBTFUL < len(chosen) - len(whole_numbers) else []
-
-
-def _annotated(vectors: str | list[str], annotations: list[Annotation]) -> Selection:
-    label = _first(
-        annotations, lambda annotation: annotation.name.lower() in LABEL_NAMES and annotation.n_distinct <= MAX_DISTINCT
-    )
-    label = label or _first(
-        annotations, lambda annotation: 2 <= annotation.n_distinct <= min(MAX_DISTINCT, annotation.n // 2)
-    )
-    unlabeled = [annotation for annotation in annotations if annotation.name != label]
-    name = _first(
-        unlabeled, lambda annotation: annotation.n_distinct > MAX_DISTINCT or annotation.n_distinct == annotation.n
-    )
-    return Selection(vectors=vectors, names=name, labels=label)
-
-
-def _first(annotations: list[Annotation], fits: Callable[[Annotation], bool]) -> str | None:
-    return next((annotation.name for annotation in annotations if fits(annotation)), None)

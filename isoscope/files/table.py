@@ -45,15 +45,15 @@ class Table(ABC):
     def rows(self, columns: Sequence[str] | None = None) -> Iterator[list[Scalar | None]]:
         columns = self.columns if columns is None else columns
         for number, cells in self.cells(columns):
-            yield [self._scalar(cell, name, number) for name, cell in zip(columns, cells, strict=True)]
-
-    def _scalar(self, cell: Any, column: str, number: int) -> Scalar | None:
-        if isinstance(cell, str):
-            return storable(cell) if cell.strip() else None
-        if isinstance(cell, dict):
-            return span_text(cell, column, self.row_label.format(number))
-        scalar: Scalar | None = None if cell is None or cell != cell else cell  # noqa: PLR0124 -- NaN is missing
-        return scalar
+            values: list[Scalar | None] = []
+            for column, cell in zip(columns, cells, strict=True):
+                if isinstance(cell, str):
+                    values.append(storable(cell) if cell.strip() else None)
+                elif isinstance(cell, dict):
+                    values.append(span_text(cell, column, self.row_label.format(number)))
+                else:
+                    values.append(None if cell is None or cell != cell else cell)  # noqa: PLR0124 -- NaN is missing
+            yield values
 
 
 class ColumnTable(Table):

@@ -137,9 +137,8 @@ def tsv_quotes(path: Path) -> Quotes:
         if not any(b'"' in block for block in iter(partial(raw.read, QUOTE_BLOCK_BYTES), b"")):
             return Quotes.NONE
     # The evidence of a file's quotes; a cell needs its own if it holds a doubled quote, a tab or a line end.
-    lines = _tsv_lines(path)
     has_quotes, needed = False, False
-    for _, record in quoted_records(lines):
+    for _, record in quoted_records(lines(path, newline="\n")):
         if '"' not in record:
             continue
         has_quotes = True
@@ -162,7 +161,8 @@ def records(path: Path, separator: str, quoting: Quoting) -> Iterator[Record]:
     elif quoting is Quoting.QUOTED:
         lines_of_cells = _quoted_records(path)
     else:
-        lines_of_cells = _tsv_records(path)
+        numbered = enumerate(lines(path, newline="\n"), start=1)
+        lines_of_cells = ((n, text.split("\t")) for n, line in numbered if (text := line.rstrip("\r\n")))
     first: Record | None = None
     for number, cells in lines_of_cells:
         if first is None:
@@ -190,19 +190,9 @@ def about_separator(cells: Sequence[str], separators: str) -> str | None:
     return f"The cells seem to be separated by {separator!r}: {advice}."
 
 
-def _tsv_lines(path: Path) -> Iterator[str]:
-    # Only \n ends a line: texts do hold lone carriage returns.
-    return lines(path, newline="\n")
-
-
-def _tsv_records(path: Path) -> Iterator[Record]:
-    for number, line in enumerate(_tsv_lines(path), start=1):
-        if text := line.rstrip("\r\n"):
-            yield number, text.split("\t")
-
-
 def _quoted_records(path: Path) -> Iterator[Record]:
-    for number, record in quoted_records(_tsv_lines(path)):
+    # Only \n ends a line: texts do hold lone carriage returns.
+    for number, record in quoted_records(lines(path, newline="\n")):
         if not record:
             continue
         if (cells := split_quoted(record)) is None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -118,13 +117,26 @@ class Shards(Contents):
             column for column in first.real_columns if all(column in shard.real_columns for _, shard in files)
         ]
         described = [{annotation.name: annotation for annotation in shard.annotations} for _, shard in files]
-        common = [name for name in described[0] if all(name in by_name for by_name in described)]
-        self.annotations = [self._annotation(name, [by_name[name] for by_name in described]) for name in common]
+        self.annotations: list[Annotation] = []
+        for name in described[0]:
+            if any(name not in by_name for by_name in described):
+                continue
+            annotations = [by_name[name] for by_name in described]
+            n = sum(annotation.n for annotation in annotations)
+            richest = max(annotations, key=lambda annotation: annotation.n_distinct)
+            is_counted = richest.n_distinct <= MAX_DISTINCT
+            self.annotations.append(
+                annotation_of(name, n, self.values(name)) if is_counted else richest.model_copy(update={"n": n})
+            )
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
         if not transpose:
             return self._chained(lambda contents: contents.blocks(vectors, rows, transpose=False))
-        return transposed(partial(self._columns, vectors, rows), *self.shape(vectors), rows)
+        return transposed(
+            lambda chosen: (block[:, chosen] for block in self.blocks(vectors, rows, transpose=False)),
+            *self.shape(vectors),
+            rows,
+        )
 
     def values(self, annotation: str) -> Iterator[str]:
         return self._chained(lambda contents: contents.values(annotation))
@@ -136,15 +148,6 @@ class Shards(Contents):
         for name, contents in self._files:
             with blaming(name):
                 yield from read(contents)
-
-    def _columns(self, vectors: str | list[str], rows: int, chosen: slice) -> Iterator[Block]:
-        return (block[:, chosen] for block in self.blocks(vectors, rows, transpose=False))
-
-    def _annotation(self, name: str, annotations: list[Annotation]) -> Annotation:
-        n = sum(annotation.n for annotation in annotations)
-        if (most_distinct := max(annotations, key=lambda annotation: annotation.n_distinct)).n_distinct > MAX_DISTINCT:
-            return most_distinct.model_copy(update={"n": n})
-        return annotation_of(name, n, self.values(name))
 
 
 def _layout(contents: Contents) -> list[tuple[str, int, str]] | list[str]:
@@ -195,10 +198,8 @@ class Annotated(Contents):
 
     def values(self, annotation: str) -> Iterator[str]:
         if (column := self._columns.get(annotation)) is None:
-            return self._contents.values(annotation)
-        return self._texts(column)
-
-    def _texts(self, column: str) -> Iterator[str]:
+            yield from self._contents.values(annotation)
+            return
         with blaming(self._filename, "annotations"):
             for (value,) in self._table.rows([column]):
                 yield cell_text(value)

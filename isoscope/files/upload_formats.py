@@ -116,22 +116,6 @@ class Format:
         return opened
 
 
-def _begins(magic: bytes) -> Callable[[bytes, str], bool]:
-    return lambda head, _: head.startswith(magic)
-
-
-def _is_npz(head: bytes, suffix: str) -> bool:
-    return head.startswith(ZIP_MAGIC) and (suffix == ".npz" or first_member(head).endswith(b".npy"))
-
-
-def _is_safetensors(head: bytes, _: str) -> bool:
-    return head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 2**32  # eight letters would be a larger number
-
-
-def _is_word2vec_binary(head: bytes, _: str) -> bool:
-    return WORD2VEC_HEADER.match(head) is not None and not _is_text(head)
-
-
 def _is_text(head: bytes) -> bool:
     """Return whether bytes are UTF-8 text, the last character of which may be cut."""
     try:
@@ -149,20 +133,27 @@ FORMATS = {
     record.name: record
     for record in (
         Format(
-            "npy", ("NumPy",), (".npy",), _begins(b"\x93NUMPY"),
+            "npy", ("NumPy",), (".npy",), lambda head, _: head.startswith(b"\x93NUMPY"),
             vectors="isoscope.files.npy:open_npy", table="isoscope.files.npy:open_table",
         ),
-        Format("npz", ("NumPy",), (".npz",), _is_npz, vectors="isoscope.files.npy:open_npz"),
         Format(
-            "safetensors", ("safetensors",), (".safetensors",), _is_safetensors,
+            "npz", ("NumPy",), (".npz",),
+            lambda head, suffix: head.startswith(ZIP_MAGIC)
+            and (suffix == ".npz" or first_member(head).endswith(b".npy")),
+            vectors="isoscope.files.npy:open_npz",
+        ),
+        Format(
+            "safetensors", ("safetensors",), (".safetensors",),
+            # Eight letters would be a larger number.
+            lambda head, _: head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 2**32,
             vectors="isoscope.files.safetensors:open_vectors",
         ),
         Format(
-            "hdf5", ("HDF5",), (".h5", ".hdf5"), _begins(b"\x89HDF\r\n\x1a\n"),
+            "hdf5", ("HDF5",), (".h5", ".hdf5"), lambda head, _: head.startswith(b"\x89HDF\r\n\x1a\n"),
             vectors="isoscope.files.hdf5:open_vectors",
         ),
         Format(
-            "parquet", ("Parquet",), (".parquet",), _begins(b"PAR1"),
+            "parquet", ("Parquet",), (".parquet",), lambda head, _: head.startswith(b"PAR1"),
             vectors="isoscope.files.parquet:open_vectors", table="isoscope.files.parquet:open_table", holds_rows=True,
         ),
         Format(
@@ -184,7 +175,8 @@ FORMATS = {
             vectors="isoscope.files.word2vec:Word2VecText",
         ),
         Format(
-            "word2vec binary", ("word2vec",), (".bin",), _is_word2vec_binary,
+            "word2vec binary", ("word2vec",), (".bin",),
+            lambda head, _: WORD2VEC_HEADER.match(head) is not None and not _is_text(head),
             vectors="isoscope.files.word2vec:Word2VecBinary",
         ),
         Format("txt", ("text",), (".txt",), table="isoscope.files.table:open_lines"),
@@ -252,21 +244,22 @@ def _by_content(head: bytes, suffix: str) -> Format | None:
     if proven := next((record for record in FORMATS.values() if record.magic and record.magic(head, suffix)), None):
         return proven
     if head.startswith(ZIP_MAGIC):
-        raise UnsupportedFormatError(_why_no_archive(first_member(head), suffix))
+        first = first_member(head)
+        if suffix in TORCH_SUFFIXES or first.endswith(b"data.pkl"):
+            raise UnsupportedFormatError(TORCH_ADVICE)
+        if first in {b"[Content_Types].xml", b"mimetype"} or first.startswith((b"xl/", b"_rels/")):
+            raise UnsupportedFormatError(
+                "The file is an Office document, which is not read here: save the sheet as csv."
+            )
+        raise UnsupportedFormatError(
+            "The file is a zip archive, which is not read here: unpack it and upload one file."
+        )
     if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05":
         raise UnsupportedFormatError(TORCH_ADVICE if suffix in TORCH_SUFFIXES else PICKLE_ADVICE)
     for magic, kind, advice in OTHER_KINDS:
         if head.startswith(magic):
             raise UnsupportedFormatError(f"The file is {kind}, which is not read here: {advice}.")
     return None
-
-
-def _why_no_archive(first: bytes, suffix: str) -> str:
-    if suffix in TORCH_SUFFIXES or first.endswith(b"data.pkl"):
-        return TORCH_ADVICE
-    if first in {b"[Content_Types].xml", b"mimetype"} or first.startswith((b"xl/", b"_rels/")):
-        return "The file is an Office document, which is not read here: save the sheet as csv."
-    return "The file is a zip archive, which is not read here: unpack it and upload one file."
 
 
 def _by_name(suffix: str, role: Role) -> Format:

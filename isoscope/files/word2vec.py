@@ -50,7 +50,8 @@ class Word2VecText(RowFile):
         self._has_words = bool(header) or not all(DECIMAL.fullmatch(row.split()[0]) for row in rows if row)
         numbers = len(self._fields(rows[0])) - 1
         self._d = int(header[2]) if header else numbers
-        if numbers > self._d and all(self._holds(numbers, row) for row in rows):
+        fields = [row.split(self._separator)[1:] for row in rows]
+        if numbers > self._d and all(len(row) == numbers and all(map(NUMBER.fullmatch, row)) for row in fields):
             raise InvalidError(
                 f"The first line declares {self._d:,} numbers a word, but {numbers:,} follow each word: "
                 "the file was altered, or is something else. Write it again."
@@ -80,10 +81,6 @@ class Word2VecText(RowFile):
 
     def _fields(self, line: str, numbers: int = -1) -> list[str]:
         return line.rsplit(self._separator, numbers) if self._has_words else ["", *line.split()]
-
-    def _holds(self, numbers: int, row: str) -> bool:
-        fields = row.split(self._separator)[1:]
-        return len(fields) == numbers and all(map(NUMBER.fullmatch, fields))
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         for number, line in enumerate(_lines(self._path), start=1):

@@ -122,11 +122,10 @@ def _require_kept(value: Any) -> None:
 
 def write_yaml(document: Mapping[str, Any], comments: Mapping[str, str]) -> str:
     """Return a document as YAML, each entry under its comment, lists of plain values in one line."""
-    return "".join(_entry(name, value, comments.get(name)) for name, value in document.items())
-
-
-def _entry(name: str, value: Any, comment: str | None) -> str:
-    line: str = yaml.dump(
-        {name: value}, Dumper=_InLines, allow_unicode=True, default_flow_style=False, sort_keys=False, width=100
-    )
-    return f"# {comment}\n{line}" if comment else line
+    text = ""
+    for name, value in document.items():
+        line: str = yaml.dump(
+            {name: value}, Dumper=_InLines, allow_unicode=True, default_flow_style=False, sort_keys=False, width=100
+        )
+        text += f"# {comments[name]}\n{line}" if comments.get(name) else line
+    return text

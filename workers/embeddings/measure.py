@@ -32,6 +32,7 @@ from isoscope.files import selection as selections
 from isoscope.files.matrix import Inspection, Matrix, inspect
 from isoscope.files.selection import Selection
 from isoscope.rows import values_of, with_names
+from isotropy.catalog import Similarity
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import finding, findings_of
 from isotropy.projection import PointMapCollector, projection
@@ -143,7 +144,7 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         return ()
     try:
         matrix = open_embedding(embedding, settings)
-        cloud = read_cloud(matrix, SEED, similarity=matrix.selection.neighbors_by)
+        cloud = read_cloud(matrix, SEED, similarity=matrix.selection.similarity or Similarity.EUCLIDEAN)
         point_map = PointMapCollector(min(cloud.n, MAX_MAPPED), SEED)
         figures = figure_data(cloud, matrix, point_map, SEED)
         map_files = make_map_files(cloud, matrix, point_map, figures["projection"])
