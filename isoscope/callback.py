@@ -179,8 +179,8 @@ class IsoscopeCallback(TrainerCallback):
             return
         # The step of the model that the training leaves.
         has_best = args.load_best_model_at_end and state.best_model_checkpoint is not None
-        is_counted = has_best and state.best_global_step is not None
-        self._trained_to = state.best_global_step if is_counted else state.global_step
+        best = state.best_global_step if has_best else None
+        self._trained_to = state.global_step if best is None else best
         if self._looked_at != self._trained_to:
             self._look(_bare(objects["model"]), self._trained_to)
         if self._trained_to in self._evaluations:
