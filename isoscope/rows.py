@@ -55,8 +55,11 @@ def pairs_by_name(matrix: Matrix, names: str | None, baseline: Matrix, baseline_
 
 def pairs_by_place(matrix: Matrix, baseline: Matrix) -> dict[int, int]:
     """Return the pairs of two matrices that are parts of one file."""
-    baseline_rows = {position: row for row, position in enumerate(_in_file(baseline))}
-    return {row: baseline_rows[position] for row, position in enumerate(_in_file(matrix)) if position in baseline_rows}
+    ours, theirs = (
+        range(part.n) if part.row_places is None else part.row_places.tolist() for part in (matrix, baseline)
+    )
+    baseline_rows = {position: row for row, position in enumerate(theirs)}
+    return {row: baseline_rows[position] for row, position in enumerate(ours) if position in baseline_rows}
 
 
 def sampled(pairs: Mapping[int, int], limit: int, seed: int) -> list[int]:
@@ -93,10 +96,6 @@ def _unique_names(matrix: Matrix, names: str | None) -> dict[str, int]:
             repeated.add(name)
         rows_by_name[name] = row
     return {name: row for name, row in rows_by_name.items() if name and name not in repeated}
-
-
-def _in_file(matrix: Matrix) -> Sequence[int]:
-    return range(matrix.n) if matrix.row_places is None else matrix.row_places.tolist()
 
 
 def with_names(finding: MeasureResult, matrix: Matrix, annotation: str | None) -> MeasureResult:

@@ -218,11 +218,13 @@ def count_leaks(columns: Sequence[Column], train: Rows, validation: Rows, test: 
 
 
 def stats_of(table: Table) -> tuple[int, dict[str, ColumnStats]]:
-    """Return the number of rows of a file and the statistics of each column."""
+    """Return the number of rows of a file, at least one, and the statistics of each column."""
     stats = [ColumnStats() for _ in table.columns]
     for row in table.rows():
         for column, value in zip(stats, row, strict=True):
             column.add(value)
+    if stats[0].n == 0:
+        raise InvalidError(NO_ROWS)
     return stats[0].n, dict(zip(table.columns, stats, strict=True))
 
 
@@ -289,7 +291,7 @@ def describe_texts(path: Path, filename: str, quoting: Quoting | None = None) ->
     """
     with blaming(filename, "file"):
         table = open_table(path, filename, Role.TEXTS, quoting)
-        n, profiles = _profile(table)
+        n, profiles = stats_of(table)
     columns = [_column(name, profile, None) for name, profile in profiles.items()]
     return TextsDescription(n=n, columns=columns, quoting=table.quoting)
 
@@ -315,9 +317,9 @@ def describe_pair(
         with blaming(filename, split):
             tables[split] = open_table(path, filename, quoting=readings.get(split))
     with blaming(train_filename, "train"):
-        n_train, train = _profile(tables["train"])
+        n_train, train = stats_of(tables["train"])
     with blaming(validation_filename, "validation"):
-        n_validation, validation = _profile(tables["validation"])
+        n_validation, validation = stats_of(tables["validation"])
     names = [name for name in train if name in validation]
     lost_texts = any(column.holds_texts for column in train.values()) and not any(
         train[name].holds_texts for name in names
@@ -331,7 +333,7 @@ def describe_pair(
     n_test, test = None, None
     if "test" in tables:
         with blaming(test_filename, "test"):
-            n_test, test = _profile(tables["test"])
+            n_test, test = stats_of(tables["test"])
             if lacking := [name for name in names if name not in test]:
                 raise InvalidError(
                     f"No column named {quote(lacking[0])}, which the train and validation files have. Columns are: "
@@ -375,13 +377,6 @@ def read_columns(
 
 def open_table(path: Path, filename: str, role: Role = Role.ROWS, quoting: Quoting | None = None) -> Table:
     return detect(path, filename, role).open_table(path, quoting)
-
-
-def _profile(table: Table) -> tuple[int, dict[str, ColumnStats]]:
-    n, columns = stats_of(table)
-    if n == 0:
-        raise InvalidError(NO_ROWS)
-    return n, columns
 
 
 def _column(name: str, train: ColumnStats, validation: ColumnStats | None, test: ColumnStats | None = None) -> Column:
