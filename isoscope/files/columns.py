@@ -156,6 +156,10 @@ class ColumnStats:
             return examples(span.texts[0] for text in self.distinct if (span := read_span(text)))
         return examples(self.distinct)
 
+    @property
+    def values(self) -> list[str] | None:
+        return sort_labels(self.distinct) if self.n_distinct <= MAX_LABELS else None
+
     def counts_of(self, values: Sequence[str] | None) -> list[int] | None:
         if values is None or self.n_distinct > MAX_DISTINCT:
             return None
@@ -380,7 +384,7 @@ def open_table(path: Path, filename: str, role: Role = Role.ROWS, quoting: Quoti
 
 
 def _column(name: str, train: ColumnStats, validation: ColumnStats | None, test: ColumnStats | None = None) -> Column:
-    values = sort_labels(train.distinct) if train.n_distinct <= MAX_LABELS else None
+    values = train.values
     kind = train.kind
     if kind is ColumnKind.SPAN and validation is not None and validation.kind is not ColumnKind.SPAN:
         kind = ColumnKind.TEXT

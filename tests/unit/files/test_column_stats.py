@@ -1,6 +1,6 @@
 import pytest
 
-from isoscope.files.columns import ColumnKind, ColumnStats
+from isoscope.files.columns import ColumnKind, ColumnStats, describe_pair
 
 
 def profile(*values):
@@ -46,8 +46,12 @@ def test_values_are_labels_in_order():
     assert stats.examples == ["10", "9", "b"]
 
 
-def test_what_another_file_lacks_is_told_three_at_a_time():
-    assert profile(*"abcdef").lacks(["a", "c"]) == ["b", "d", "e"]
+def test_what_another_file_lacks_is_told_three_at_a_time(tmp_path):
+    train, validation = tmp_path / "train.csv", tmp_path / "dev.csv"
+    for path, labels in ((train, "aacc"), (validation, "abcdef")):
+        path.write_text("text,label\n" + "".join(f"sentence {i},{label}\n" for i, label in enumerate(labels)))
+    _, label = describe_pair(train, train.name, validation, validation.name).columns
+    assert (label.unseen, label.n_unseen) == (["b", "d", "e"], 4)
 
 
 def test_examples_are_cut_short():
