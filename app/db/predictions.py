@@ -145,8 +145,8 @@ class Predictions:
         _require(bool(((lengths >= 0) & (lengths <= len(packed))).all()), "expected lengths of texts within the bytes")
         ends = np.cumsum(lengths)
         _require(int(ends[-1]) == len(packed), "expected texts as long as their lengths say")
-        places = zip(ends.tolist(), lengths.tolist(), strict=True)
-        return cls(rows, None, tuple(packed[end - length : end].decode() for end, length in places), exact_match, f1)
+        spans = zip(ends.tolist(), lengths.tolist(), strict=True)
+        return cls(rows, None, tuple(packed[end - length : end].decode() for end, length in spans), exact_match, f1)
 
     @property
     def _values(self) -> list[NDArray[Any] | None]:
