@@ -62,7 +62,19 @@ class Archive:
         self._container = container
         self.bytes_read = 0
         """Of the lines that were yielded so far."""
-        self.manifest = self._read_manifest()
+        if MANIFEST not in container.names:
+            raise InvalidError(
+                f"Expected an exported experiment, got a zip archive without {MANIFEST}. "
+                "Choose a file that an experiment's Export wrote."
+            )
+        document = _parse(b"".join(container.blocks(MANIFEST)), MANIFEST)
+        written_as = document.get("format") if isinstance(document, dict) else None
+        if isinstance(written_as, int) and written_as != FORMAT:
+            raise UnsupportedFormatError(
+                f"The file is of format {written_as}, and this Isoscope {VERSION} reads format {FORMAT}: "
+                f"{'update it' if written_as > FORMAT else 'export it again with a newer one'}."
+            )
+        self.manifest = _validate(Manifest, document, MANIFEST)
         listed, present = set(self.manifest.members), container.names - {MANIFEST}
         if missing := [name for name in ROWS if name not in present] or sorted(listed - present):
             raise InvalidError(f"The file lacks {missing[0][:80]!r}: it is not whole. {ADVICE}")
@@ -137,21 +149,6 @@ class Archive:
         for number, line in enumerate(lines, start=1):
             location = f"{name}, line {number}"
             yield _validate(record_class, _parse(line, location), location)
-
-    def _read_manifest(self) -> Manifest:
-        if container.MANIFEST not in self._container.names:
-            raise InvalidError(
-                f"Expected an exported experiment, got a zip archive without {container.MANIFEST}. "
-                "Choose a file that an experiment's Export wrote."
-            )
-        document = _parse(b"".join(self._container.blocks(container.MANIFEST)), container.MANIFEST)
-        written_as = document.get("format") if isinstance(document, dict) else None
-        if isinstance(written_as, int) and written_as != FORMAT:
-            raise UnsupportedFormatError(
-                f"The file is of format {written_as}, and this Isoscope {VERSION} reads format {FORMAT}: "
-                f"{'update it' if written_as > FORMAT else 'export it again with a newer one'}."
-            )
-        return _validate(Manifest, document, container.MANIFEST)
 
     def _check_runs(self, experiment: ExperimentRecord) -> dict[str, int]:
         runs: dict[str, int] = {}

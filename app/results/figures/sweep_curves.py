@@ -201,15 +201,6 @@ def _draw(
         axis = log_axis(f"{quantity.axis}, logarithmic", values)
     elif quantity is TASK_LOSS and min(values, default=0) >= 0:  # the loss that a script logs may be below zero
         axis["rangemode"] = "nonnegative"
-    return plot(
-        [*_run_traces(table, curves), *mean_traces(table, means, bands=fit_as_bands(means) and not curves)],
-        showlegend=True,
-        xaxis=STEP_AXIS,
-        yaxis=axis,
-    )
-
-
-def _run_traces(table: RunTable, curves: Mapping[AnyRun, Curve]) -> list[go.Scatter]:
     # One trace with gaps for each color: hundreds of traces would block browsers.
     points: dict[tuple[str, str], list[tuple[int | None, float | None, str]]] = {}
     for run, curve in curves.items():
@@ -217,7 +208,7 @@ def _run_traces(table: RunTable, curves: Mapping[AnyRun, Curve]) -> list[go.Scat
         label = f"{legend.hover_label(table, setting)}, seed {run.seed}"
         trace = points.setdefault((legend.colour(table, setting), "lines" if len(curve) > 1 else "markers"), [])
         trace += [*((step, value, label) for step, value in curve), (None, None, "")]
-    return [
+    run_traces = [
         go.Scatter(
             x=[step for step, _, _ in trace[:-1]],
             y=[value for _, value, _ in trace[:-1]],
@@ -229,6 +220,12 @@ def _run_traces(table: RunTable, curves: Mapping[AnyRun, Curve]) -> list[go.Scat
         )
         for (colour, mode), trace in points.items()
     ]
+    return plot(
+        [*run_traces, *mean_traces(table, means, bands=fit_as_bands(means) and not curves)],
+        showlegend=True,
+        xaxis=STEP_AXIS,
+        yaxis=axis,
+    )
 
 
 LOSSES = {
