@@ -63,7 +63,6 @@ def pairs_by_place(matrix: Matrix, baseline: Matrix) -> dict[int, int]:
 
 
 def sampled(pairs: Mapping[int, int], limit: int, seed: int) -> list[int]:
-    """Return a random sample of the pairs."""
     order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(seed))[:limit].tolist()
     in_order = sorted(pairs)
     return [in_order[index] for index in order]

@@ -94,11 +94,10 @@ class Sender:
                 return
             # A step with more values: layers merged by measure, reasons joined.
             waiting = self._steps.get(step, {"step": step})
-            update = values
-            joined = {**waiting, **update}
+            joined = {**waiting, **values}
             if "layers" in joined:
-                joined["layers"] = {**waiting.get("layers", {}), **update.get("layers", {})}
-            if reasons := [values["reason"] for values in (waiting, update) if "reason" in values]:
+                joined["layers"] = {**waiting.get("layers", {}), **values.get("layers", {})}
+            if reasons := [logged["reason"] for logged in (waiting, values) if "reason" in logged]:
                 joined["reason"] = "; ".join(reasons)[:LONGEST_LINE]
             self._steps[step] = joined
             if len(self._steps) > MAX_KEPT:

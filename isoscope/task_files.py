@@ -150,7 +150,6 @@ def require_alike(corpus: NamedVectors, queries: NamedVectors) -> None:
 def with_qrels(
     corpus: NamedVectors, queries: NamedVectors, judgments: Sequence[Judgment], name: str, advice: str = BY_IDS
 ) -> LoadedTask:
-    """Return the task of queries with relevant documents."""
     query_rows, document_rows = corpus_and_query_rows(corpus.row_ids, queries.row_ids, judgments, name, advice)
     relevant: list[dict[int, int]] = [{} for _ in queries.ids]
     for query, row, judgment in zip(query_rows, document_rows, judgments, strict=True):
@@ -175,7 +174,6 @@ def with_qrels(
 
 
 def with_pairs(corpus: NamedVectors, pairs: Sequence[ScoredPair], name: str, advice: str = BY_IDS) -> LoadedTask:
-    """Return the task of pairs with scores."""
     rows = np.array(pair_rows(corpus.row_ids, pairs, name, advice), np.int64)
     matched = np.asarray((rows >= 0).all(axis=1))
     scores = np.array([pair.score for pair in pairs])[matched]

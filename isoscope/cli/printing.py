@@ -68,7 +68,6 @@ def sending(files: Sequence[Path]) -> Iterator[Callable[[int], object]]:
 
 
 def by_group(cells: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines of a table of measures by slug."""
     for group, heading in GROUPS.items():
         of_group = {slug: cell for slug, cell in cells.items() if MEASURES[slug].group == group}
         if of_group:

@@ -324,12 +324,11 @@ def check_qrels(path: Path, filename: str, corpus: NamedRows, queries: NamedRows
     """Check relevant documents against corpus and queries, and write them to ``target`` as JSON lines."""
     judgments = read_qrels(path, filename)
     documents, query_ids = corpus.read("ids"), queries.read("query_ids")
-    row_pairs = corpus_and_query_rows(documents, query_ids, judgments, filename, BY_COLUMN)
+    query_rows, document_rows = corpus_and_query_rows(documents, query_ids, judgments, filename, BY_COLUMN)
     write_lines(QRELS, judgments, target)
-    query_rows, document_rows = row_pairs
     return TruthPreview(
         lines=len(judgments),
-        used=sum(min(pair) >= 0 for pair in zip(*row_pairs, strict=True)),
+        used=sum(min(pair) >= 0 for pair in zip(query_rows, document_rows, strict=True)),
         head=_head(judgments),
         unknown=[
             *_unknown(
