@@ -191,20 +191,7 @@ FINETUNE = JobKind(
 
 KINDS: dict[str, JobKind] = {
     kind.name: kind
-    for kind in (
-        INSPECT,
-        MEASURE,
-        CURVE,
-        POSTPROCESS,
-        LOOKUP,
-        ALIGN,
-        MAKE,
-        JUDGE,
-        ENCODE,
-        IMPORT,
-        DISCARD,
-        FINETUNE,
-    )
+    for kind in (INSPECT, MEASURE, CURVE, POSTPROCESS, LOOKUP, ALIGN, MAKE, JUDGE, ENCODE, IMPORT, DISCARD, FINETUNE)
 }
 
 

@@ -83,7 +83,7 @@ class TimedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._start()
+        self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
 
     def data_received(self, data: bytes) -> None:
         """Stop the timer when headers are complete; start it with the next request's first byte."""
@@ -91,14 +91,11 @@ class TimedProtocol(H11Protocol):
         if self.conn.their_state is not h11.IDLE:
             self._stop()
         elif self._timer is None:
-            self._start()
+            self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop()
         super().connection_lost(exc)
-
-    def _start(self) -> None:
-        self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
 
     def _stop(self) -> None:
         if self._timer is not None:

@@ -183,8 +183,13 @@ class BodyLimit:
         cap = max_bytes + FORM_OVERHEAD_BYTES
         length = Headers(scope=scope).get("content-length", "")
         declared = int(length) if length.isdigit() else 0
+        too_large = Problem(
+            detail=f"Expected at most {cap:,} bytes in this request, got more. Upload a part of the rows, or have "
+            "ISOSCOPE_MAX_UPLOAD_BYTES or ISOSCOPE_MAX_DATASET_BYTES raised by whoever runs this server.",
+            field="file",
+        )
         if declared > cap:
-            await _too_large(cap, scope, receive, send)
+            await _refused(too_large, 413, scope, receive, send)
             return
         if max_bytes and scope["method"] == "POST":
             try:
@@ -214,15 +219,7 @@ class BodyLimit:
             await self._app(scope, counting, sending)
         finally:
             if exceeded and not started:
-                await _too_large(cap, scope, receive, send)
-
-
-async def _too_large(cap: int, scope: Scope, receive: Receive, send: Send) -> None:
-    detail = (
-        f"Expected at most {cap:,} bytes in this request, got more. Upload a part of the rows, or have "
-        "ISOSCOPE_MAX_UPLOAD_BYTES or ISOSCOPE_MAX_DATASET_BYTES raised by whoever runs this server."
-    )
-    await _refused(Problem(detail=detail, field="file"), 413, scope, receive, send)
+                await _refused(too_large, 413, scope, receive, send)
 
 
 async def _refused(problem: Problem, status: int, scope: Scope, receive: Receive, send: Send) -> None:
