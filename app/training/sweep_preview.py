@@ -107,7 +107,8 @@ class RunCost:
     def __init__(self, plan: SweepPlan, run: RunConfig, model: ModelSize | None, inputs: InputLengths | None) -> None:
         dataset = plan.dataset
         per_row = len(inputs.tokens) / inputs.n_rows if inputs else 1.0
-        rows = _row_count(run.train_rows, dataset.n_train)
+        n_train, n_validation = dataset.n_train or 0, dataset.n_validation or 0
+        rows = min(run.train_rows or n_train, n_train)
         if run.selects and run.selection is SelectionRows.HELD_OUT:
             rows -= math.ceil(rows / HELD_OUT_PART)
         rows_per_step = run.batch_size * run.accumulation * run.processes
@@ -130,7 +131,7 @@ class RunCost:
             Refresh.STEPS: math.ceil(self.steps / run.shrinkage_every),
             Refresh.AVERAGE: 1,
         }[run.shrinkage_refresh]
-        evaluated = _row_count(run.validation_rows, dataset.n_validation) + (dataset.n_test or 0)
+        evaluated = min(run.validation_rows or n_validation, n_validation) + (dataset.n_test or 0)
         self.forward_tokens = (
             (1 + math.ceil(self.steps / look_interval)) * look
             + (passes * shrinkage if run.reads("shrinkage_points") else 0)
@@ -214,10 +215,6 @@ def _read_sample(context: Context, plan: SweepPlan, folder: Path | None, model: 
 
 
 _samples: dict[tuple[object, ...], TokenSample] = {}
-
-
-def _row_count(requested: int | None, available: int | None) -> int:
-    return min(requested or available or 0, available or 0)
 
 
 def _estimate(

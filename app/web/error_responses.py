@@ -87,7 +87,6 @@ class Problem(BaseModel):
 
 
 RETRY_SECONDS = 5
-BUSY = f"The database is busy. Try again in {RETRY_SECONDS} seconds."
 LOCKED = "database is locked"
 """What SQLite says to whoever waited in vain for its one writer."""
 
@@ -117,12 +116,6 @@ def problem_response(request: Request, status: int, problem: Problem, request_id
         "without": without,
     }
     return templates.TemplateResponse(request, "web/error.html", values, status_code=status)
-
-
-def _later(request: Request, sentence: str) -> Response:
-    response = problem_response(request, HTTPStatus.SERVICE_UNAVAILABLE, Problem(detail=sentence))
-    response.headers["Retry-After"] = str(RETRY_SECONDS)
-    return response
 
 
 def install(app: FastAPI, settings: Settings) -> None:
@@ -179,16 +172,19 @@ def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
     @app.exception_handler(PoolTimeoutError)
     @app.exception_handler(DatabaseError)
     async def away(request: Request, error: DatabaseError | PoolTimeoutError) -> Response:
-        if isinstance(error, PoolTimeoutError) or LOCKED in str(error.orig):
-            return _later(request, BUSY)
-        # In a thread, as it may ask the database for its schema.
-        if (explained := await run_in_threadpool(explain_error, error, settings)) is not None:
-            logger.error("%s", explained.message, exc_info=error)
-            return _respond(request, explained)
-        if not isinstance(error, OperationalError):
-            raise error
-        logger.error("the database does not answer: %s", error.orig, exc_info=error)
-        return _later(request, "The database does not respond. Try again in a moment.")
+        sentence = f"The database is busy. Try again in {RETRY_SECONDS} seconds."
+        if not isinstance(error, PoolTimeoutError) and LOCKED not in str(error.orig):
+            # In a thread, as it may ask the database for its schema.
+            if (explained := await run_in_threadpool(explain_error, error, settings)) is not None:
+                logger.error("%s", explained.message, exc_info=error)
+                return _respond(request, explained)
+            if not isinstance(error, OperationalError):
+                raise error
+            logger.error("the database does not answer: %s", error.orig, exc_info=error)
+            sentence = "The database does not respond. Try again in a moment."
+        response = problem_response(request, HTTPStatus.SERVICE_UNAVAILABLE, Problem(detail=sentence))
+        response.headers["Retry-After"] = str(RETRY_SECONDS)
+        return response
 
 
 def _respond(request: Request, error: IsoscopeError) -> Response:
