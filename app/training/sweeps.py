@@ -177,9 +177,8 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
         lambda: check_precision(runs, list_workers(context), grid),
     )
     different = _different(runs)
-    ranges = SweepRanges(request.lambdas, request.zetas, request.seeds, request.grid)
     notes = [
-        *notes_of(ranges, factors, factors.total - len(different)),
+        *notes_of(request, factors, factors.total - len(different)),
         *notes_of_rows(dataset, runs),
     ]
     return SweepPlan(dataset, config, grid, factors, different, notes)
@@ -292,30 +291,21 @@ def check_run(run: RunConfig, model: ModelChoice, grid: Collection[str]) -> None
     raise InvalidError(sentence, "grid" if field in grid else field)
 
 
-class SweepRanges(NamedTuple):
-    """The values that runs differ in, as typed."""
-
-    lambdas: Sequence[float]
-    zetas: Sequence[float]
-    seeds: Sequence[int]
-    grid: Mapping[str, Sequence[Any]]
-
-
-def notes_of(ranges: SweepRanges, factors: Product, repeated: int) -> list[str]:
+def notes_of(request: SweepRequest, factors: Product, repeated: int) -> list[str]:
     """Return notes on the planned runs, ``repeated`` of which are left out."""
     if not factors.methods:
         notes = ["No regularizer is selected, so all runs are baselines."]
     elif not factors.lambdas:
         notes = ["λ = 0 is the only λ, so all runs are baselines."]
-    elif 0.0 not in ranges.lambdas:
+    elif 0.0 not in request.lambdas:
         notes = ["The λ = 0 baseline was added, one run for each seed and setting."]
     else:
         notes = []
     values_by_label: list[tuple[str, Sequence[Any]]] = [
-        ("λ", ranges.lambdas),
-        ("ζ", ranges.zetas),
-        ("Seed", ranges.seeds),
-        *((OPTIONS[name].label, values) for name, values in ranges.grid.items()),
+        ("λ", request.lambdas),
+        ("ζ", request.zetas),
+        ("Seed", request.seeds),
+        *((OPTIONS[name].label, values) for name, values in request.grid.items()),
     ]
     for label, values in values_by_label:
         again = next((value for index, value in enumerate(values) if value in values[:index]), None)
@@ -329,7 +319,7 @@ def notes_of(ranges: SweepRanges, factors: Product, repeated: int) -> list[str]:
         )
     if factors.methods and factors.lambdas:
         # What the sweep cannot show, whatever its results.
-        lambdas, seeds = len({0.0, *ranges.lambdas}), len(set(ranges.seeds))
+        lambdas, seeds = len({0.0, *request.lambdas}), len(set(request.seeds))
         if lambdas < (enough := lambdas_needed()):
             notes.append(
                 f"{lambdas} values of λ cannot show whether performance goes with isotropy. Use {enough} or more, "

@@ -6,7 +6,7 @@ from app.db.config import RunConfig
 from app.db.models import Dataset
 from app.training.grid_expansion import product_of
 from app.training.presets import PRESETS, unfit
-from app.training.sweeps import SweepRanges, notes_of, notes_of_rows
+from app.training.sweeps import SweepRequest, notes_of, notes_of_rows
 from isoscope.files.columns import Column
 from isotropy.catalog import Regularizer
 
@@ -14,7 +14,9 @@ LAMBDAS = [-1.0, -0.3, 0.0, 0.3, 1.0]
 
 
 def told(repeated=0, **changed):
-    asked = SweepRanges(**({"lambdas": LAMBDAS, "zetas": [0.2], "seeds": [0, 1, 2], "grid": {}} | changed))
+    asked = SweepRequest.model_construct(
+        **({"lambdas": LAMBDAS, "zetas": [0.2], "seeds": [0, 1, 2], "grid": {}} | changed)
+    )
     factors = product_of({}, [Regularizer.ISTAR], frozenset(), asked.lambdas, asked.seeds)
     return notes_of(asked, factors, repeated)
 
@@ -48,7 +50,7 @@ def test_each_is_said_once(changed, sentence):
 
 
 def test_a_sweep_without_a_regularizer_is_of_baselines():
-    asked = SweepRanges(lambdas=LAMBDAS, zetas=[0.2], seeds=[0], grid={})
+    asked = SweepRequest.model_construct(lambdas=LAMBDAS, zetas=[0.2], seeds=[0], grid={})
     factors = product_of({}, [], frozenset(), asked.lambdas, asked.seeds)
     assert notes_of(asked, factors, 0) == ["No regularizer is selected, so all runs are baselines."]
 
