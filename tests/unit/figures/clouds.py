@@ -11,17 +11,9 @@ from isotropy.report import measure
 from isotropy.rows import Rows
 
 SLUGS = (
-    "activation_profile",
-    "spectrum",
-    "anisotropy_raw",
-    "anisotropy_centred",
-    "mean_cosine",
-    "cosine_histogram",
-    "rogue_dimensions",
-    "twonn",
-    "barcode",
-    "prominent_bars",
-)
+    "activation_profile", "spectrum", "anisotropy_raw", "anisotropy_centred", "mean_cosine", "cosine_histogram",
+    "rogue_dimensions", "twonn", "barcode", "prominent_bars",
+)  # fmt: skip
 """What the figures of a report read."""
 
 

@@ -24,18 +24,10 @@ def run(
     **options,
 ):
     row = run_row(
-        lam,
-        seed,
-        regularizer=regularizer,
-        zeta=zeta,
-        config=options,
-        status=status,
-        performance=performance,
-        performance_reason=performance_reason,
-        isoscore_star=isoscore_star,
-        steps=list(steps),
+        lam, seed, regularizer=regularizer, zeta=zeta, config=options, status=status, performance=performance,
+        performance_reason=performance_reason, isoscore_star=isoscore_star, steps=list(steps),
         experiment=Experiment(name="sweep", config=SHARED, grid={}, study=study),
-    )
+    )  # fmt: skip
     row.id = "-".join(map(str, (row.regularizer, lam, zeta, seed, *options.values())))
     return row
 

@@ -1,5 +1,3 @@
-import pytest
-
 from app.embeddings.figures.report import figures_of
 from isotropy.catalog import OUTLIER_RULES
 from tests.unit.figures.clouds import subject_with
@@ -16,18 +14,17 @@ def activation(**changed):
     return figure
 
 
-def test_outlier_dimensions_are_named_and_marked_above_the_band():
-    assert "1 dimension flagged by an outlier rule (1)" in activation().caption
-    assert "n = 100 rows" in activation().caption
-    mark = activation().draw().data[-1]
+def test_outlier_dimensions_are_named_and_marked_above_the_band_with_room_for_the_name():
+    figure, quiet = activation(), activation(outliers=[])
+    assert "1 dimension flagged by an outlier rule (1)" in figure.caption
+    assert "n = 100 rows" in figure.caption
+    assert ("Marked: 1" in figure.caption, "No rule flags a dimension" in quiet.caption) == (True, True)
+    mark = figure.draw().data[-1]
     assert (mark.x[0], mark.y[0], mark.text[0]) == (1, 7.0, "1")
     rules = f"{OUTLIER_RULES['mean_mad']}; {OUTLIER_RULES['std_mad']}"
-    assert activation().table.rows[1] == [1, 5.0, 2.0, rules]
-
-
-def test_the_axis_leaves_room_for_the_name_of_the_highest_mark():
-    assert activation().draw().layout.yaxis.autorangeoptions.include == 7.0 + 0.1 * (7.0 - -1.0)
-    assert activation(outliers=[]).draw().layout.yaxis.autorangeoptions.include is None
+    assert figure.table.rows[1] == [1, 5.0, 2.0, rules]
+    assert figure.draw().layout.yaxis.autorangeoptions.include == 7.0 + 0.1 * (7.0 - -1.0)
+    assert quiet.draw().layout.yaxis.autorangeoptions.include is None
 
 
 def test_an_outlier_rule_of_another_version_is_called_by_its_slug():
@@ -40,8 +37,3 @@ def test_many_outliers_are_counted_rather_than_all_named():
     figure = activation(mean=[0.0] * 20, std=[1.0] * 20, outliers=flagged)
     assert "20 dimensions" in figure.caption
     assert "and 12 more" in figure.caption
-
-
-@pytest.mark.parametrize(("outliers", "text"), [([], "No rule flags a dimension"), (PROFILE["outliers"], "Marked: 1")])
-def test_a_profile_says_whether_it_is_quiet(outliers, text):
-    assert text in activation(outliers=outliers).caption

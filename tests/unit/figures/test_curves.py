@@ -5,36 +5,27 @@ FEW = ZetaLine(rows=32, values=[0.1 + 0.9 * zeta for zeta in ZETAS])
 MANY = ZetaLine(rows=400, values=[0.5 + 0.5 * zeta for zeta in ZETAS])
 
 
-def test_lines_are_sorted_by_rows():
+def test_lines_are_sorted_by_rows_and_the_largest_is_the_default():
     stored = [{"rows": 400, "values": [0.5] * 101, "reason": None}, {"rows": 1, "values": None, "reason": "One row."}]
     lines = read_lines(stored)
     assert [(line.rows, line.at(0.2)) for line in lines] == [(1, None), (400, 0.5)]
-
-
-def test_largest_line_is_the_default():
     assert [choose_line([FEW, MANY], rows) for rows in (None, 32, 33)] == [MANY, FEW, MANY]
 
 
-def test_score_is_marked_on_the_chosen_line():
+def test_score_is_marked_on_the_chosen_line_and_the_table_has_a_row_for_each_zeta():
     figure = zeta_curve([FEW, MANY], FEW, 0.2, "the identity")
     assert "only the shrinkage covariance: the identity." in figure.caption
     traces = figure.draw().data
     assert [(trace.x[0], round(trace.y[0], 12)) for trace in traces if trace.marker.color == MARKED] == [(0.2, 0.28)]
     assert [trace.text[0].strip() for trace in traces if trace.line.color == MAIN] == ["32"]
+    table = zeta_curve([FEW, MANY], MANY, 0, "the identity").table
+    assert table.columns == ["zeta", "isoscore_star_32_rows", "isoscore_star_400_rows"]
+    assert (len(table.rows), table.rows[100]) == (101, [1.0, 1.0, 1.0])
+    line = ZetaLine(rows=1, values=[None] * 101, reason="One row.")
+    assert "undefined" in zeta_curve([line], line, 0.2, "the identity").empty
 
 
 def test_names_do_not_cover_one_another():
     near = ZetaLine(rows=800, values=[value + 0.001 for value in MANY.values])
     traces = zeta_curve([FEW, MANY, near], near, 0.2, "the identity").draw().data
     assert sorted(trace.text[0].strip() for trace in traces if trace.mode == "lines+text") == ["", "32", "800"]
-
-
-def test_table_has_a_row_for_each_zeta():
-    table = zeta_curve([FEW, MANY], MANY, 0, "the identity").table
-    assert table.columns == ["zeta", "isoscore_star_32_rows", "isoscore_star_400_rows"]
-    assert (len(table.rows), table.rows[100]) == (101, [1.0, 1.0, 1.0])
-
-
-def test_figure_is_empty_without_values():
-    line = ZetaLine(rows=1, values=[None] * 101, reason="One row.")
-    assert "undefined" in zeta_curve([line], line, 0.2, "the identity").empty

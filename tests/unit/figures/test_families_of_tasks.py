@@ -47,12 +47,12 @@ def test_each_embedding_has_two_points_with_intervals_and_lines_join_layers_in_o
     assert [trace.text[0] for trace in points] == ["0", "1", "2", ""]
     assert len({trace.marker.color for trace in points}) == 4
     assert points[0].error_y.arrayminus[0] == pytest.approx(0.02)
-    assert {trace.name for trace in drawn.data if trace.showlegend is not False} == {
-        "embedding 9",
-        "Layers as they are",
-        "Layers with the chosen variant",
-    }
+    names = {trace.name for trace in drawn.data if trace.showlegend is not False}
+    assert names == {"embedding 9", "Layers as they are", "Layers with the chosen variant"}
     assert "Lines join layers in order" in figure.caption
+    bad = member(0, 0.1, 0.5)._replace(name="<b>%{x}")
+    figure = family_figure([bad, member(1, 0.2, 0.6)], "ndcg@10")
+    assert "<b>" not in str(figure.draw())
 
 
 def test_one_embedding_has_no_figure_and_an_undefined_isoscore_is_told_and_listed():
@@ -61,12 +61,6 @@ def test_one_embedding_has_no_figure_and_an_undefined_isoscore_is_told_and_liste
     assert "IsoScore of 1 embedding is undefined." in figure.caption
     assert len(figure.table.rows) == 3
     assert "Lines join" not in figure.caption
-
-
-def test_names_are_no_markup():
-    bad = member(0, 0.1, 0.5)._replace(name="<b>%{x}")
-    figure = family_figure([bad, member(1, 0.2, 0.6)], "ndcg@10")
-    assert "<b>" not in str(figure.draw())
 
 
 @pytest.mark.parametrize("values", [[1, 2, 3, 4, 5], [3, 1, 2, 5, 4], [1, 1, 2, 2, 5]])
@@ -93,7 +87,7 @@ def told(members):
     return statement(as_they_are(members), "ndcg@10")
 
 
-def test_the_sentence_says_no_more_than_there_is():
+def test_the_sentence_says_no_more_than_there_is_and_counts_embeddings_without_isoscore():
     assert told(models(5)).startswith("Of these 5 embeddings as they are, the more isotropic score higher")
     assert told(models(5)).endswith("p holds for models made apart, not for checkpoints or layers of one.")
     assert "score lower" in told(models(5, lambda place: 0.5 - place / 100))
@@ -106,9 +100,6 @@ def test_the_sentence_says_no_more_than_there_is():
         "A rank correlation needs at least 5 embeddings."
     )
     assert "embedding 0 scores highest: 0.500." in told(layers(3, lambda layer: 0.5 - layer / 10))
-
-
-def test_an_embedding_without_isoscore_is_none_of_the_most_isotropic_but_may_score_best():
     first, second, third = as_they_are(models(3))
     said = statement([first, second, third._replace(isoscore=None)], "ndcg@10")
     assert said.startswith("embedding 1 is the most isotropic as it is and scores 0.510 nDCG@10. embedding 2 scores")

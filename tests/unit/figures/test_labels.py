@@ -29,60 +29,46 @@ def test_a_column_is_called_on_a_page_as_a_reader_would(column, words):
 LAYER = "sst2 · all-MiniLM-L6-v2 · layer {}, mean"
 
 
-def test_names_that_are_short_enough_stay_whole():
-    names = ["word2vec.npz, centered", "word2vec.npz, whitened"]
-    assert short_names(names, 28) == names
-
-
-def test_what_all_begin_with_is_left_out_where_there_is_no_room_for_it():
-    assert short_names([LAYER.format(i) for i in (0, 3, 6)], 28) == ["layer 0, mean", "layer 3, mean", "layer 6, mean"]
-
-
-def test_what_all_end_with_goes_only_if_that_is_not_enough():
-    assert short_names([LAYER.format(i) for i in (0, 3)], 10) == ["layer 0", "layer 3"]
-    names = ["a long name · first, pooled", "a longer name · second, pooled"]
-    assert short_names(names, 24) == ["a long name · first", "a longer name · second"]
-
-
-def test_of_a_name_that_begins_all_others_something_is_left():
-    names = ["glove.npz", "glove.npz, Soft ZCA whitening, eps 0.1"]
-    assert short_names(names, 28) == ["glove.npz", "glove.npz, Sof…ning, eps 0.1"]
-
-
-def test_one_name_loses_its_middle():
-    assert short_names([LAYER.format(3)], 28) == ["sst2 · all-Min…layer 3, mean"]
-
-
-def test_names_that_are_alike_once_cut_are_numbered():
-    names = [f"one and the same beginning {i} one and the same end" for i in (1, 2)]
-    assert short_names(names, 20) == ["1. one and …same end", "2. one and …same end"]
+@pytest.mark.parametrize(
+    ("names", "room", "short"),
+    [
+        (["word2vec.npz, centered", "word2vec.npz, white"], 28, ["word2vec.npz, centered", "word2vec.npz, white"]),
+        ([LAYER.format(i) for i in (0, 3, 6)], 28, ["layer 0, mean", "layer 3, mean", "layer 6, mean"]),
+        ([LAYER.format(i) for i in (0, 3)], 10, ["layer 0", "layer 3"]),
+        (
+            ["a long name · first, pooled", "a longer name · second, pooled"], 24,
+            ["a long name · first", "a longer name · second"],
+        ),
+        (["glove.npz", "glove.npz, Soft ZCA whitening, eps 0.1"], 28, ["glove.npz", "glove.npz, Sof…ning, eps 0.1"]),
+        ([LAYER.format(3)], 28, ["sst2 · all-Min…layer 3, mean"]),
+        (
+            [f"one and the same beginning {i} one and the same end" for i in (1, 2)], 20,
+            ["1. one and …same end", "2. one and …same end"],
+        ),
+    ],
+    ids=["short", "beginning", "end", "both", "a beginning of all others", "alone", "alike once cut"],
+)  # fmt: skip
+def test_names_lose_what_they_share_where_there_is_no_room_for_it(names, room, short):
+    assert short_names(names, room) == short
 
 
 UNIT = [0.0, 1.0]
 coordinates = st.tuples(st.floats(0, 1), st.floats(0, 1))
 
 
-def test_a_name_alone_stands_above_to_the_right():
-    assert positions([LabeledPoint(0.5, 0.5, 0, 0, "λ = 1")], UNIT, UNIT) == ["top right"]
-
-
-def test_of_two_at_one_place_neither_hides_the_other_s_point_and_the_names_are_apart():
-    corners = positions([LabeledPoint(0.5, 0.5, 0, 0, "λ = 0"), LabeledPoint(0.5, 0.5, 0, 0, "λ = 1")], UNIT, UNIT)
-    assert corners == ["top right", "top left"]
-
-
-def test_a_name_for_which_there_is_no_room_is_left_out_and_the_first_keeps_its_own():
-    corners = positions([LabeledPoint(0.5, 0.5, 0, 0, "λ = 0")] * 6, UNIT, UNIT)
-    assert corners == ["top right", "top left", "bottom right", "bottom left", None, None]
-
-
-def test_a_name_at_the_edge_stays_within_the_axes():
-    assert positions([LabeledPoint(0.95, 0.95, 0, 0, "λ = 1")], UNIT, UNIT) == ["bottom left"]
-
-
-def test_a_name_avoids_the_error_bar_of_another_point():
-    crossing = LabeledPoint(0.55, 0.2, 0, 0.8, "λ = 1")
-    assert positions([LabeledPoint(0.5, 0.5, 0, 0, "λ = 0"), crossing], UNIT, UNIT)[0] == "top left"
+@pytest.mark.parametrize(
+    ("points", "corners"),
+    [
+        ([(0.5, 0.5, 0, 0)], ["top right"]),
+        ([(0.5, 0.5, 0, 0)] * 2, ["top right", "top left"]),
+        ([(0.5, 0.5, 0, 0)] * 6, ["top right", "top left", "bottom right", "bottom left", None, None]),
+        ([(0.95, 0.95, 0, 0)], ["bottom left"]),
+        ([(0.5, 0.5, 0, 0), (0.55, 0.2, 0, 0.8)], ["top left"]),
+    ],
+    ids=["alone", "two on one point", "no room", "at the edge", "error bar of another point"],
+)
+def test_a_name_avoids_other_names_error_bars_and_the_edge(points, corners):
+    assert positions([LabeledPoint(*point, "λ = 1") for point in points], UNIT, UNIT)[: len(corners)] == corners
 
 
 @given(st.lists(coordinates, min_size=1, max_size=15))

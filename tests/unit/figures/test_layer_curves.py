@@ -73,7 +73,7 @@ def test_caption_claims_nothing_about_logged_measures():
         (
             COSINE,
             {"task": "span", "metric": "word_f1", "label_names": []},
-            "tokens of a few windows of validation rows, the same",
+            "tokens of a few windows of validation rows, the",
         ),
     ],
 )
@@ -103,7 +103,7 @@ def test_late_anisotropy_is_the_mean_of_the_last_three_tenths_over_seeds():
     assert "the last 30% of training" in figure.caption
 
 
-def test_late_anisotropy_needs_a_finished_run_but_no_performance():
+def test_late_anisotropy_needs_a_finished_run_but_no_performance_and_several_seeds_for_an_interval():
     running, undefined = run(1.0, status=RunStatus.RUNNING, performance=None), run(0.0, performance=None)
     table = sweep(undefined, running)
     values = looks(0.4, 0.5, measure=SHARES[0])
@@ -112,15 +112,12 @@ def test_late_anisotropy_needs_a_finished_run_but_no_performance():
     ]
     assert "first run has ended" in late_anisotropy(sweep(running), {running.id: values}).empty
     assert late_anisotropy(table, {undefined.id: [*values, (20, {SHARES[0]: [0.9, None]})]}).table.rows == []
-
-
-def test_interval_has_a_column_only_with_several_seeds():
     rows = run(0.0), run(1.0)
     columns = late_anisotropy(sweep(*rows), {row.id: looks(0.4, measure=SHARES[0]) for row in rows}).table.columns
     assert columns[6:8] == ["centred_3", "raw_1_seeds"]
 
 
-def test_heat_map_of_a_run_has_gaps_where_undefined():
+def test_heat_map_of_a_run_has_gaps_where_undefined_and_skips_steps_without_the_measure():
     figure = run_heat_map(run(1.0, steps=STEPS), "isoscore_star")
     assert figure.table.columns == ["step", "layer_1", "layer_2"]
     assert figure.table.rows == [[0, 0.3, 0.2], [10, 0.31, None]]
@@ -130,9 +127,6 @@ def test_heat_map_of_a_run_has_gaps_where_undefined():
     assert "Empty: the measure was undefined" in figure.caption
     undefined = run_heat_map(run(1.0, steps=[step(0, layers={"isoscore_star": [None, None]})]), "isoscore_star")
     assert "Range: [0, 1]." in undefined.caption
-
-
-def test_heat_map_skips_steps_without_the_measure():
     figure = run_heat_map(run(1.0, steps=STEPS), COSINE)
     assert figure.table.rows == [[0, 0.5, 0.6]]
     assert ("Empty: the measure was undefined" in figure.caption, "read the trend" in figure.caption) == (False, False)

@@ -25,7 +25,7 @@ def map_of(layers, *slugs):
     return heat_map(layers, [MEASURES[slug] for slug in slugs])
 
 
-def test_heat_map_shades_columns_on_their_own_and_prints_values():
+def test_heat_map_shades_columns_on_their_own_prints_values_and_wraps_headings():
     (cells,) = map_of(LAYERS, "isoscore", "mean_cosine", "twonn").draw().data
     assert [row[0] for row in cells.z] == [1 / 3 * (0.2 - 0.1) / 0.1, 0, 1, None]
     assert [row[1] for row in cells.z] == [0.5] * 4
@@ -35,9 +35,16 @@ def test_heat_map_shades_columns_on_their_own_and_prints_values():
     assert cells.hovertext[3][0] == "layer 3, IsoScore<br>undefined: All points are &lt;equal&gt;."
     assert cells.hovertext[0][2].endswith("not measured")
     assert [row[0]["href"] for row in cells.customdata] == [f"/embeddings/{number}" for number in range(4)]
+    figure = map_of(LAYERS, "isoscore", "mean_cosine", "partition_log", "twonn")
+    assert list(figure.draw().layout.xaxis.ticktext) == [
+        "IsoScore<br>↑ isotropic",
+        "Mean cosine<br>similarity<br>↓ isotropic",
+        "Partition<br>function,<br>logarithm<br>↑ isotropic",
+        "Intrinsic<br>dimension,<br>TwoNN",
+    ]
 
 
-def test_heat_map_table_has_error_rows_and_reason():
+def test_heat_map_table_has_error_rows_and_reason_and_undefined_is_not_nan():
     table = map_of(LAYERS[2:], "mean_cosine", "isoscore", "twonn").table
     assert table.columns == ["layer", "measure", "value", "se", "n", "reason"]
     assert table.rows == [
@@ -46,21 +53,8 @@ def test_heat_map_table_has_error_rows_and_reason():
         [3, "mean_cosine", 0.9, None, 300, ""],
         [3, "isoscore", None, 0.01, 400, REASON],
     ]
-
-
-def test_heat_map_without_layers_is_empty_and_undefined_is_not_nan():
     assert "first layer" in map_of([], "isoscore").empty
     assert "NaN" not in json.dumps(map_of(LAYERS, "isoscore").draw().to_plotly_json(), default=list)
-
-
-def test_heat_map_headings_wrap_and_name_the_isotropic_end():
-    figure = map_of(LAYERS, "isoscore", "mean_cosine", "partition_log", "twonn")
-    assert list(figure.draw().layout.xaxis.ticktext) == [
-        "IsoScore<br>↑ isotropic",
-        "Mean cosine<br>similarity<br>↓ isotropic",
-        "Partition<br>function,<br>logarithm<br>↑ isotropic",
-        "Intrinsic<br>dimension,<br>TwoNN",
-    ]
 
 
 def by_isoscore(**points):
@@ -88,13 +82,7 @@ def test_by_layer_draws_a_line_with_error_bars_for_each_pooling():
     assert "Undefined at layer 0, first token: All are equal." in figure.caption
     assert figure.table.rows[1] == ["first", 1, 0.5, 0.1, 50, None]
     assert figure.empty is None
-
-
-def test_by_layer_without_values_is_empty():
     assert "No layer has a value" in by_isoscore(mean=[(0, None, None, None)]).empty
     assert "standard error" not in by_isoscore(mean=[(0, 1.0, None, None)]).caption
-
-
-def test_by_layer_has_few_ticks_for_deep_models():
     deep = by_isoscore(mean=[(i, 0.5, None, None) for i in range(49)])
     assert deep.draw().layout.xaxis.dtick == 4

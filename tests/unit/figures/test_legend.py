@@ -14,7 +14,7 @@ def of_models(*names):
     return sweep(*(run(1.0, model=name) for name in names), model=names)
 
 
-def test_colors_are_of_lambda_or_of_several_methods():
+def test_colors_are_of_lambda_or_of_several_methods_and_dashes_tell_lambdas_apart():
     table = sweep(run(0.0), run(1.0))
     assert [legend.colour(table, setting) for setting in table.settings] == [of_lambda(0), of_lambda(1)]
     table = sweep(run(0.0), run(-1.0), run(1.0), run(1.0, regularizer=COSREG))
@@ -25,9 +25,6 @@ def test_colors_are_of_lambda_or_of_several_methods():
     assert [legend.dash(table, setting) for setting in table.settings] == dashes
     assert [legend.symbol(table, setting.family) for setting in table.settings] == symbols
     assert [legend.symbol(PLAIN, setting.family) for setting in PLAIN.settings] == ["circle", "square"]
-
-
-def test_dashes_tell_apart_lambdas_of_one_sign():
     table = sweep(*(run(lam) for lam in (-3.0, -1.0, 0.0, 1.0, 3.0)))
     dashes = [legend.dash(table, setting) for setting in table.settings]
     assert dashes == [DASHES[index] for index in (1, 0, 0, 0, 1)]
@@ -41,7 +38,7 @@ def test_many_lines_share_an_entry_by_color(n, names):
     assert [entry["name"] for entry in entries if entry.get("showlegend", True)] == names
 
 
-def test_long_entries_lose_redundant_fields():
+def test_long_entries_lose_redundant_fields_and_short_ones_stay_whole():
     grid = {"batch_size": [8, 16], "learning_rate": [1e-4, 1e-3], "max_length": [64, 128], "max_steps": [5, 120]}
     rows = [(8, 1e-4, 64, 5), (16, 1e-3, 128, 5), (16, 1e-3, 128, 120)]
     table = sweep(*(run(1.0, epochs=None, **dict(zip(grid, row, strict=True))) for row in rows), **grid)
@@ -50,9 +47,6 @@ def test_long_entries_lose_redundant_fields():
     assert legend.legend_names(table, table.families, table.family_label) == names
     entries = [legend.entry(table, setting, table.settings)["name"] for setting in table.settings]
     assert entries == [f"λ = 1, {name}" for name in names]
-
-
-def test_short_entries_stay_whole_and_cut_ones_stay_distinct():
     assert legend.legend_names(PLAIN, PLAIN.families, PLAIN.family_label) == ["batch size 8", "batch size 32"]
     long = of_models(*(f"{'one-and-the-same-beginning-' * 2}{i}-one-and-the-same-end-of-it" for i in (1, 2)))
     assert len(set(legend.legend_names(long, long.families, long.family_label))) == 2

@@ -32,16 +32,13 @@ def test_every_colour_stands_out_from_light_and_dark_paper(paper):
     assert [colour for colour in colours if contrast(colour, paper) < 3] == []
 
 
-def test_lambda_is_blue_below_zero_grey_at_zero_and_orange_above():
+def test_lambda_is_blue_below_zero_and_orange_above_and_stronger_the_greater_it_is():
     red, green, blue = channels(palette.of_lambda(-1))
     assert blue > green > red
     red, green, blue = channels(palette.of_lambda(1))
     assert red > green > blue
     red, green, blue = channels(palette.of_lambda(0))
     assert max(red, green, blue) - min(red, green, blue) < 0.05
-
-
-def test_a_greater_lambda_is_a_stronger_colour_until_the_end_of_the_scale():
     for sign in (-1, 1):
         brightness = [luminance(palette.of_lambda(sign * lam)) for lam in (0.01, 0.1, 0.5, 1, 3, 5, 10)]
         assert brightness == sorted(brightness, reverse=True)
@@ -54,11 +51,8 @@ def test_any_two_lambdas_of_a_usual_grid_are_told_apart(grid):
     assert min(dist(one, other) for one, other in combinations(colours, 2)) > 0.06
 
 
-def test_a_faded_colour_keeps_its_channels():
+def test_a_faded_colour_keeps_its_channels_and_a_greater_zeta_is_darker():
     assert palette.faded("#14938d", 0.25) == "rgba(20, 147, 141, 0.25)"
-
-
-def test_a_greater_zeta_is_darker_and_the_scale_of_a_heat_map_darkens_all_the_way():
     for colours in ([palette.of_zeta(step / 5) for step in range(6)], palette.SCALE):
         brightness = [luminance(colour) for colour in colours]
         assert brightness == sorted(brightness, reverse=True)

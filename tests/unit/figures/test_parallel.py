@@ -27,7 +27,7 @@ def axis_labeled(table, field):
     return next(axis for axis in draw(table)[0].dimensions if label.startswith(axis.label[:8]))
 
 
-def test_axes_are_what_varies_and_then_what_came_out():
+def test_axes_are_what_varies_at_equal_steps_and_then_what_came_out():
     figure = parallel(SWEEP, "accuracy")
     assert figure.table.columns == ["lam", "batch_size", "seed", "isoscore_star", "performance"]
     assert (figure.table.rows[0], len(figure.table.rows)) == ([-1.0, 16, 0, 0.24, 0.5], 12)
@@ -35,10 +35,6 @@ def test_axes_are_what_varies_and_then_what_came_out():
     assert list(axes) == figure.table.columns
     assert [axis.label for axis in trace.dimensions] == ["λ", "batch size", "seed", "IsoScore★", "Accuracy"]
     assert "accepts it from the keyboard" in figure.caption
-
-
-def test_settings_are_at_equal_steps_with_names():
-    trace, axes = draw(SWEEP)
     assert (list(axes["lam"].ticktext), list(axes["lam"].values)[:6]) == (["−1", "0", "5"], [0, 0, 1, 1, 2, 2])
     assert trace.meta["steps"] == [[-1.0, 0.0, 5.0], [16, 32], [0, 1], [], []]
     assert axes["performance"].tickvals is None
@@ -52,7 +48,7 @@ def test_searched_or_many_values_keep_their_distances(lams, study):
     assert (axis.tickvals, list(axis.values)) == (None, lams)
 
 
-def test_line_has_the_color_of_its_lambda():
+def test_line_has_the_color_of_its_lambda_and_several_regularizers_are_an_axis():
     trace, _ = draw(SWEEP)
     lams = sorted({row.lam for row in RUNS})
     assert [lams[index] for index in trace.line.color] == [row.lam for row in RUNS]
@@ -60,9 +56,6 @@ def test_line_has_the_color_of_its_lambda():
     assert [colour for _, colour in trace.line.colorscale] == [of_lambda(lam) for lam in lams]
     single, _ = draw(sweep(run(1.0), run(1.0, seed=1)))
     assert [colour for _, colour in single.line.colorscale] == [of_lambda(1.0)] * 2
-
-
-def test_several_regularizers_are_an_axis_of_names():
     _, axes = draw(sweep(run(0.0), run(1.0), run(1.0, regularizer=Regularizer.COSREG)))
     assert list(axes["regularizer"].ticktext) == ["none", "I-STAR", "CosReg"]
     assert "regularizer" not in draw(SWEEP)[1]

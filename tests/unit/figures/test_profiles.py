@@ -70,7 +70,7 @@ def test_figures_without_data_explain():
     assert "first run has finished" in measure_by_layer(WAITING, {}, "twonn").empty
 
 
-def test_measure_by_layer_is_the_mean_over_seeds():
+def test_measure_by_layer_is_the_mean_over_seeds_with_gaps():
     figure = measure_by_layer(SWEEP, {row.id: layers(9.0, 10.0 + row.seed) for row in SWEEP.runs}, "twonn")
     assert figure.table.columns == ["lambda", "layer", "seeds", "twonn_mean", "ci95_half_width"]
     half_width = pytest.approx(T95 * 0.5, rel=1e-4)
@@ -81,9 +81,6 @@ def test_measure_by_layer_is_the_mean_over_seeds():
     assert (line.name, list(line.y), list(line.error_y.array)) == ("λ = 1", [9.0, 10.5], [0.0, half_width])
     assert "872 validation rows" in figure.caption
     assert "(n = 2)" in figure.caption
-
-
-def test_measure_by_layer_has_gaps_and_leaves_out_runs_without_it():
     first, second, *_ = SWEEP.runs
     figure = measure_by_layer(SWEEP, {first.id: layers(None, 8.0), second.id: layers(None, 6.0, n=800)}, "twonn")
     assert figure.table.rows == [[0, 1, 0, None, None], [0, 2, 2, 7.0, pytest.approx(T95, rel=1e-4)]]

@@ -25,39 +25,21 @@ SCORES = {"mean": [0.2, 0.4, None], "sd": [0.1, 0.05, None]}
 UNBIASED = {"mean": [0.5, 0.5, 0.5], "sd": [0.2, 0.1, None]}
 DATA = {
     "sample_size": {
-        "n": 200,
-        "draws": 5,
-        "rows": [8, 64, 128],
-        "drawn": [5, 3, 1],
-        "full": {"isoscore": 0.45, "isoscore_unbiased": None},
-        "zetas": [0, 0.5],
-        "isoscore": SCORES,
-        "isoscore_unbiased": UNBIASED,
+        "n": 200, "draws": 5, "rows": [8, 64, 128], "drawn": [5, 3, 1],
+        "full": {"isoscore": 0.45, "isoscore_unbiased": None}, "zetas": [0, 0.5],
+        "isoscore": SCORES, "isoscore_unbiased": UNBIASED,
         "isoscore_star": [SCORES, {"mean": [0.6, 0.7, 0.7], "sd": [0.1, 0.1, 0.1]}],
     },
     "projection": {
-        "n": 1000,
-        "x": [0.0, 1.0, 2.0, 3.0],
-        "y": [1.0, -1.0, 0.5, 0.0],
-        "z": [0.0, 0.5, 0.0, -0.5],
-        "shares": [0.5, 0.25, 0.125],
-        "labels": {"names": ["a", "", "b"], "codes": [0, 1, 2, 0]},
+        "n": 1000, "x": [0.0, 1.0, 2.0, 3.0], "y": [1.0, -1.0, 0.5, 0.0], "z": [0.0, 0.5, 0.0, -0.5],
+        "shares": [0.5, 0.25, 0.125], "labels": {"names": ["a", "", "b"], "codes": [0, 1, 2, 0]},
         "density": {"x_edges": [0, 2, 4], "y_edges": [-1, 1], "counts": [[600, 390]], "outside": 10},
     },
-}
+}  # fmt: skip
 ALL_FIGURES = [
-    "projection",
-    "activation",
-    "spectrum",
-    "cumulative",
-    "anisotropy",
-    "cosines",
-    "rogue",
-    "twonn",
-    "barcode",
+    "projection", "activation", "spectrum", "cumulative", "anisotropy", "cosines", "rogue", "twonn", "barcode",
     "sample_size",
-]
-
+]  # fmt: skip
 SINGLE_FIGURES = {"space"}
 CLOUD, WIDE = cache(lambda: cloud_of(200, 6)), cache(lambda: cloud_of(80, 9, seed=1))
 
@@ -97,14 +79,12 @@ def strict(text):
     return json.loads(text, parse_constant=refuse)
 
 
-def test_one_cloud_and_several_have_the_same_figures_in_the_same_order():
+def test_one_cloud_and_several_have_the_same_figures_in_the_same_order_linked_from_measures():
     assert [result.slug for result in figures_of([full()]) if result.slug not in SINGLE_FIGURES] == ALL_FIGURES
     assert [result.slug for result in figures_of([full(), wide(), undefined()])] == ALL_FIGURES
-
-
-def test_every_figure_that_shows_a_measure_is_linked_from_it():
     assert {slug for slug in DRAWN if slug in MEASURES} == set(DRAWN) - {"projection", "sample_size"}
     assert DRAWN["spectrum"] == "spectrum"
+    assert [result.slug for result in figures_of([Subject("bare", {})])] == []
 
 
 def test_the_activation_is_that_of_the_profile():
@@ -126,6 +106,8 @@ def test_the_spectrum_is_drawn_on_two_logarithmic_axes_and_summed_up():
     assert (layout.xaxis.type, layout.yaxis.type) == ("log", "log")
     shares = (eigenvalues.cumsum(0) / eigenvalues.sum()).tolist()
     assert column(figure("cumulative").table, "share_of_variance") == pytest.approx(shares)
+    (drawn,) = traces("spectrum", subject_of(cloud_of(2, 6), "two rows", DATA))
+    assert (drawn.mode, sum(value is not None for value in drawn.y)) == ("markers", 1)
 
 
 def test_anisotropy_stands_raw_beside_centred():
@@ -138,21 +120,13 @@ def test_anisotropy_stands_raw_beside_centred():
     ]
 
 
-def test_cosines_are_shares_of_all_pairs():
+def test_cosines_are_shares_of_all_pairs_and_centred_ones_are_beside_the_raw():
     counts = cosine_histogram(CLOUD().pairs).counts
     raw, _ = traces("cosines")
     assert list(raw.y)[:-1] == pytest.approx((counts / counts.sum()).tolist())
     assert (raw.line.shape, raw.x[-1], raw.y[-1]) == ("hv", 1, raw.y[-2])
     assert sum(column(figure("cosines").table, "pairs")) == 200 * 199 / 2
     assert figure("cosines").draw().layout.shapes[0].x0 == CLOUD().cosines.mean_cosine().value
-
-
-def test_a_single_eigenvalue_above_0_is_a_dot():
-    (drawn,) = traces("spectrum", subject_of(cloud_of(2, 6), "two rows", DATA))
-    assert (drawn.mode, sum(value is not None for value in drawn.y)) == ("markers", 1)
-
-
-def test_centred_cosines_are_drawn_beside_the_raw_ones_with_their_own_mean():
     raw = full().measurements["cosine_histogram"]
     detail = {**raw.detail, "centred": {"counts": [0] * 99 + [3], "mean": -0.005, "rows": 3}}
     changed = measurement(raw.measure, raw.value, raw.n, detail)
@@ -164,15 +138,18 @@ def test_centred_cosines_are_drawn_beside_the_raw_ones_with_their_own_mean():
     assert column(figure("cosines", subject).table, "pairs_centred")[99] == 3
 
 
-def test_rogue_dimensions_add_up_to_the_mean_cosine():
+def test_rogue_dimensions_add_up_to_the_mean_cosine_and_counts_are_whole():
     contributions = CLOUD().cosines.rogue_dimensions().contributions
     stems = traces("rogue")[0]
     assert list(stems.y[1::3]) == column(figure("rogue").table, "contribution") == contributions.tolist()
     assert sum(contributions) == pytest.approx(CLOUD().cosines.mean_cosine().value)
     assert "Greatest: 1 (" in figure("rogue").caption
+    assert all(type(row[0]) is int for row in figure("rogue").table.rows)
+    assert {type(result) for result in column(figure("cosines").table, "pairs")} == {int}
+    assert np.isfinite(column(figure("rogue").table, "contribution")).all()
 
 
-def test_the_line_of_twonn_has_the_slope_of_its_fit_and_goes_through_its_points():
+def test_the_line_of_twonn_has_the_slope_of_its_fit_and_long_lists_are_thinned():
     fit = twonn(CLOUD().neighbours)
     (line,) = traces("twonn", mode="lines")
     assert (line.x[0], line.y[0]) == (0, 0)
@@ -180,16 +157,25 @@ def test_the_line_of_twonn_has_the_slope_of_its_fit_and_goes_through_its_points(
     assert column(figure("twonn").table, "log_mu") == fit.log_mu.tolist()
     fitted = next(trace for trace in traces("twonn", mode="markers") if trace.marker.color == palette.MAIN)
     assert list(fitted.y) == fit.minus_log_survival.tolist()
+    log_mu = torch.linspace(0.001, 1, 5000, dtype=torch.float64)
+    survival = -torch.log1p(-torch.arange(1, 5001) / 5001)
+    detail = {"discard": 0.1, "log_mu": log_mu.tolist(), "minus_log_survival": survival.tolist()}
+    subject = Subject("long", {"twonn": measurement("twonn", 2.0, 5000, detail, se=0.1)})
+    drawn = figure("twonn", subject)
+    assert "2,000 of 5,000 points drawn" in drawn.caption
+    grey, coloured = traces("twonn", subject, mode="markers")
+    assert len(grey.x) + len(coloured.x) == 2000
+    assert (grey.marker.color, len(grey.x)) == (palette.QUIET, 200)
+    assert grey.x[-1] == log_mu[-1]
+    assert len(drawn.table.rows) == 5000
+    assert sum(row[2] == "no" for row in drawn.table.rows) == 500
 
 
-def test_the_barcode_says_what_its_marks_are_where_there_are_any():
+def test_bars_are_sorted_and_the_prominent_ones_marked_and_explained():
     sentence = " Prominent bars are marked. Their number is not the number of groups."
     assert sentence in figure("barcode").caption
     unmarked = Subject("plain", {"barcode": full().measurements["barcode"]})
     assert sentence not in figure("barcode", unmarked).caption
-
-
-def test_bars_are_sorted_and_the_prominent_ones_marked_however_many_there_are():
     bars = barcode(CLOUD().sample).flip(0).tolist()
     assert column(figure("barcode").table, "length") == bars
     prominent = int(full().measurements["prominent_bars"].value)
@@ -204,7 +190,7 @@ def test_bars_are_sorted_and_the_prominent_ones_marked_however_many_there_are():
     )
 
 
-def test_scores_by_rows_leave_out_what_is_undefined_and_draw_no_zeta_of_zero_twice():
+def test_scores_by_rows_leave_out_what_is_undefined_and_tell_the_number_of_draws():
     names = [trace.name for trace in traces("sample_size", mode="lines+markers")]
     assert names == ["ζ = 0", "0.5", "bias-corrected"]
     plain = traces("sample_size", name="ζ = 0")[0]
@@ -214,9 +200,6 @@ def test_scores_by_rows_leave_out_what_is_undefined_and_draw_no_zeta_of_zero_twi
     table = figure("sample_size").table
     assert column(table, "isoscore_mean") == [0.2, 0.4, None]
     assert column(table, "isoscore_star_zeta_0.5_sd") == [0.1, 0.1, 0.1]
-
-
-def test_where_one_draw_was_made_there_is_no_spread_and_the_number_of_draws_is_told():
     drawn = figure("sample_size")
     assert drawn.caption.startswith("Mean of up to 5 draws of that many of 200 rows, or fewer if rows run out")
     assert column(drawn.table, "draws") == [5, 3, 1]
@@ -235,7 +218,7 @@ def test_the_example_shows_what_its_rows_were_drawn_from():
     assert drawn.caption.endswith("In long dashes, the score of the distribution itself, 0.857.")
 
 
-def test_a_projection_shows_the_names_of_its_points_where_it_has_them():
+def test_a_projection_shows_names_and_rows_of_its_points_where_it_has_them():
     assert all(trace.text is None for trace in traces("projection", type="scatter"))
     names = Subject("named", {}, {"projection": DATA["projection"] | {"names": ["w", "w", "<i>", "w"]}})
     projection = figure("projection", names)
@@ -244,9 +227,6 @@ def test_a_projection_shows_the_names_of_its_points_where_it_has_them():
     drawn = [trace for trace in projection.draw().data if trace.type == "scatter"]
     assert {text for trace in drawn for text in trace.text} == {"&lt;i&gt;", "w"}
     assert all(trace.hovertemplate.startswith("%{text}<br>") for trace in drawn)
-
-
-def test_a_projection_tells_the_row_of_the_file_that_each_point_is():
     numbered = Subject("numbered", {}, {"projection": DATA["projection"] | {"rows": [7, 0, 3, 2]}})
     table = figure("projection", numbered).table
     assert (table.columns[0], [row[0] for row in table.rows]) == ("row", [7, 0, 3, 2])
@@ -264,6 +244,12 @@ def test_a_projection_has_a_colour_for_each_label_over_the_density_of_all_rows()
     assert "4 of 1,000 points drawn" in figure("projection").caption
     assert "10 beyond its edges" in figure("projection").caption
     assert figure("projection").table.rows[2] == [2.0, 0.5, "b"]
+    codes = [code for code in range(10) for _ in range(10 - code)]
+    data = {**DATA["projection"], "x": codes, "y": codes, "density": None}
+    labels = {"names": [str(code) for code in range(10)], "codes": codes}
+    drawn = traces("projection", Subject("x", {}, {"projection": {**data, "labels": labels}}))
+    assert [trace.name for trace in drawn][:2] == ["other labels (3)", "0 (10)"]
+    assert len(drawn) == 1 + len(palette.SERIES)
 
 
 def test_three_components_are_drawn_in_space_with_a_colour_for_each_label():
@@ -281,23 +267,13 @@ def test_three_components_are_drawn_in_space_with_a_colour_for_each_label():
 
 
 @pytest.mark.parametrize(
-    ("changed", "why"),
-    [({"shares": [0.8, 0.2, 0.0]}, "lie in a plane"), ({"z": None}, "two components alone")],
+    ("changed", "why"), [({"shares": [0.8, 0.2, 0.0]}, "lie in a plane"), ({"z": None}, "two components alone")]
 )
 def test_without_a_third_component_a_figure_says_why(changed, why):
     data = {name: result for name, result in (DATA["projection"] | changed).items() if result is not None}
     drawn = figure("space", Subject("flat", {}, {"projection": data}))
     assert why in drawn.empty
     assert not drawn.draw().data
-
-
-def test_more_labels_than_colours_share_the_quiet_one():
-    codes = [code for code in range(10) for _ in range(10 - code)]
-    data = {**DATA["projection"], "x": codes, "y": codes, "density": None}
-    labels = {"names": [str(code) for code in range(10)], "codes": codes}
-    drawn = traces("projection", Subject("x", {}, {"projection": {**data, "labels": labels}}))
-    assert [trace.name for trace in drawn][:2] == ["other labels (3)", "0 (10)"]
-    assert len(drawn) == 1 + len(palette.SERIES)
 
 
 @pytest.mark.parametrize("slug", ALL_FIGURES)
@@ -339,19 +315,26 @@ def test_who_is_undefined_keeps_its_colour_free(slug):
     assert palette.SERIES[0] not in colours
 
 
-def test_who_was_not_measured_is_named_too():
+def test_who_was_not_measured_is_named_too_and_of_a_value_alone_there_is_no_figure():
     assert "Not drawn: bare: Not measured for this embedding." in figure("twonn", full(), Subject("bare", {})).caption
+    single = Subject("before", {"twonn": measurement("twonn", 7.5, 100)})
+    assert figures_of([single, Subject("after", single.measurements)]) == []
+    (undefined_figure,) = figures_of([Subject("x", {"twonn": measurement("twonn", None, 100, reason=REASON)})])
+    assert undefined_figure.empty == REASON
+    assert figure("twonn", full(), single).caption.endswith(" Not drawn: before: Only its value is stored.")
 
 
-def test_a_figure_that_nobody_has_is_left_out():
-    assert [result.slug for result in figures_of([Subject("bare", {})])] == []
-
-
-def test_a_name_is_no_markup_and_no_template():
+def test_a_name_is_no_markup_and_loses_in_a_plot_what_all_share():
     subject = subject_of(WIDE(), "<b>%{x}</b>")
     (first, _) = traces("spectrum", subject, wide())
     assert first.name == "&lt;b&gt;%&#123;x}&lt;/b&gt;"
     assert first.hovertemplate.startswith(first.name)
+    names = [f"sst2 · all-MiniLM-L6-v2 · layer {i}, mean" for i in (0, 3)]
+    spectrum = figure("spectrum", *(Subject(name, full().measurements) for name in names))
+    assert [(result.name, result.mode) for result in spectrum.draw().data] == [
+        (f"layer {i}, mean", "lines") for i in (0, 3)
+    ]
+    assert spectrum.table.columns[1].endswith(f": {names[0]}")
 
 
 @pytest.mark.parametrize("subjects", [[full], [full, wide, undefined], [undefined]], ids=["one", "three", "none"])
@@ -366,41 +349,3 @@ def test_eight_subjects_fit():
     for result in figures_of(eight):
         assert result.draw().data
         assert result.table.rows
-
-
-def test_long_lists_are_thinned_in_the_plot_and_whole_in_the_table():
-    log_mu = torch.linspace(0.001, 1, 5000, dtype=torch.float64)
-    survival = -torch.log1p(-torch.arange(1, 5001) / 5001)
-    detail = {"discard": 0.1, "log_mu": log_mu.tolist(), "minus_log_survival": survival.tolist()}
-    subject = Subject("long", {"twonn": measurement("twonn", 2.0, 5000, detail, se=0.1)})
-    drawn = figure("twonn", subject)
-    assert "2,000 of 5,000 points drawn" in drawn.caption
-    grey, coloured = traces("twonn", subject, mode="markers")
-    assert len(grey.x) + len(coloured.x) == 2000
-    assert (grey.marker.color, len(grey.x)) == (palette.QUIET, 200)
-    assert grey.x[-1] == log_mu[-1]
-    assert len(drawn.table.rows) == 5000
-    assert sum(row[2] == "no" for row in drawn.table.rows) == 500
-
-
-def test_numbers_that_are_counts_are_whole():
-    assert all(type(row[0]) is int for row in figure("rogue").table.rows)
-    assert {type(result) for result in column(figure("cosines").table, "pairs")} == {int}
-    assert np.isfinite(column(figure("rogue").table, "contribution")).all()
-
-
-def test_of_a_value_alone_there_is_no_figure():
-    single = Subject("before", {"twonn": measurement("twonn", 7.5, 100)})
-    assert figures_of([single, Subject("after", single.measurements)]) == []
-    (undefined_figure,) = figures_of([Subject("x", {"twonn": measurement("twonn", None, 100, reason=REASON)})])
-    assert undefined_figure.empty == REASON
-    assert figure("twonn", full(), single).caption.endswith(" Not drawn: before: Only its value is stored.")
-
-
-def test_long_names_lose_in_a_plot_what_they_share():
-    names = [f"sst2 · all-MiniLM-L6-v2 · layer {i}, mean" for i in (0, 3)]
-    spectrum = figure("spectrum", *(Subject(name, full().measurements) for name in names))
-    assert [(result.name, result.mode) for result in spectrum.draw().data] == [
-        (f"layer {i}, mean", "lines") for i in (0, 3)
-    ]
-    assert spectrum.table.columns[1].endswith(f": {names[0]}")

@@ -23,14 +23,11 @@ def by_family(table, field):
     }
 
 
-def test_runs_that_differ_in_seed_are_one_setting():
+def test_runs_that_differ_in_seed_are_one_setting_and_labels_have_what_varies():
     table = sweep(*(run(lam, seed) for lam in (1.0, 0.0) for seed in (0, 1, 2)))
     sizes = {table.label(setting): len(runs) for setting, runs in table.by_setting(table.runs).items()}
     assert sizes == {"λ = 0": 3, "λ = 1": 3}
     assert (table.heads, table.cells(table.settings[1])) == (["lambda"], [1.0])
-
-
-def test_label_has_what_varies():
     methods = ((ISTAR, 0.2), (ISTAR, 0.8), (COSREG, 0.2))
     runs = [run(1.0, regularizer=name, zeta=zeta, batch_size=rows) for name, zeta in methods for rows in (8, 32)]
     table = sweep(run(0.0, batch_size=8), *runs, batch_size=[8, 32], epochs=[3])
@@ -80,17 +77,32 @@ def test_option_of_tokens_splits_runs_of_every_regularizer_on_tokens():
     }  # fmt: skip
 
 
-def test_zeta_matters_to_a_baseline_with_i_star():
+def test_lambda_zero_is_the_baseline_and_zeta_matters_to_it_with_i_star():
     runs = [run(0.0, zeta=zeta, fixed_regularizers={"istar": 0.5}) for zeta in (0.2, 0.8)]
     assert [setting.zeta for setting in sweep(*runs).settings] == [0.2, 0.8]
     assert [setting.zeta for setting in sweep(run(0.0), run(0.0, zeta=0.8)).settings] == [None]
+    row = run(0.0)
+    row.regularizer = COSREG
+    (setting,) = sweep(row).settings
+    assert setting == Setting(Regularizer.NONE, 0.0, None, ())
+    assert setting.baseline
 
 
-def test_values_keep_the_order_of_the_grid():
+def test_values_keep_the_order_of_the_grid_and_extra_penalties_are_labeled():
     grid = {"layers": [None, "last", [1, 2]], "include_padding": [True, False]}
     runs = [run(1.0, layers=layers, include_padding=value) for layers in grid["layers"] for value in (True, False)]
     values = [setting.values for setting in sweep(*runs, **grid).settings]
     assert values == [(layers, padding) for layers in ("default", "last", "1, 2") for padding in ("yes", "no")]
+    grid = {"fixed_regularizers": [{}, {"istar": 0.5, "cosreg": 1.0}]}
+    runs = [
+        run(lam, regularizer=ENTROPY, fixed_regularizers=fixed)
+        for lam in (0.0, 1.0)
+        for fixed in grid["fixed_regularizers"]
+    ]
+    penalties = ("none", "I-STAR 0.5; CosReg 1")
+    assert labels(sweep(*runs, **grid)) == [
+        f"λ = {lam}, extra penalties {text}" for lam in (0, 1) for text in penalties
+    ]
 
 
 def test_family_differs_in_lambda_and_goes_through_its_baseline():
@@ -102,27 +114,6 @@ def test_family_differs_in_lambda_and_goes_through_its_baseline():
     fixed = {"regularizer": COSREG, "fixed_regularizers": {"istar": 0.5}}
     with_istar = sweep(*(run(lam, zeta=zeta, **fixed) for lam in (0.0, 1.0) for zeta in (0.2, 0.8)))
     assert by_family(with_istar, "zeta") == {"ζ = 0.2": [0.2, 0.2], "ζ = 0.8": [0.8, 0.8]}
-
-
-def test_lambda_zero_is_the_baseline_of_any_regularizer():
-    row = run(0.0)
-    row.regularizer = COSREG
-    (setting,) = sweep(row).settings
-    assert setting == Setting(Regularizer.NONE, 0.0, None, ())
-    assert setting.baseline
-
-
-def test_extra_penalties_are_labeled_by_name_and_lambda():
-    grid = {"fixed_regularizers": [{}, {"istar": 0.5, "cosreg": 1.0}]}
-    runs = [
-        run(lam, regularizer=ENTROPY, fixed_regularizers=fixed)
-        for lam in (0.0, 1.0)
-        for fixed in grid["fixed_regularizers"]
-    ]
-    penalties = ("none", "I-STAR 0.5; CosReg 1")
-    assert labels(sweep(*runs, **grid)) == [
-        f"λ = {lam}, extra penalties {text}" for lam in (0, 1) for text in penalties
-    ]
 
 
 def test_texts_are_rows_or_windows():

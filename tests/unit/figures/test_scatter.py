@@ -87,27 +87,26 @@ def test_lambda_is_at_equal_steps_with_zero_marked_unless_a_search_chose_it_or_a
         assert {x for trace in means(plot) for x in trace.x} == {*lams}
 
 
-def test_caption_has_seeds_and_kind_of_error_bar():
+def test_caption_has_seeds_and_kind_of_error_bar_and_repeated_runs_count_once():
     single = figure_of(sweep(run(1.0), run(0.0)))
     assert [point.error_y.visible for point in means(single.draw())] == [False, False]
     assert "n = 1 seed" in single.caption
     caption = figure_of(sweep(*SWEEP.runs, run(3.0))).caption
     assert "n = 1 to 2" in caption
     assert "95%" in caption
-
-
-def test_repeated_runs_count_once():
     once, twice = (figure_of(sweep(*SWEEP.runs * repeats)) for repeats in (1, 2))
     assert "means over seeds (n = 2)" in twice.caption
     assert twice.table.rows == once.table.rows
 
 
-def test_only_finished_runs_with_both_values_are_drawn():
+def test_only_finished_runs_with_both_values_are_drawn_and_the_version_follows_numbers():
     runs = [run(0.0), run(1.0, isoscore_star=None), run(0.0, 1, isoscore_star=None), WAITING]
     assert [row[:3] for row in figure_of(sweep(*runs)).table.rows] == [[0.0, 1, 0.8]]
     table = figure_of(sweep(*runs), x="lam").table
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     assert [(row["performance_seeds"], row["isoscore_star_seeds"]) for row in rows] == [(2, 1), (1, 0)]
+    assert figure_of(SWEEP).version == figure_of(sweep(*SWEEP.runs)).version
+    assert figure_of(sweep(*SWEEP.runs, run(3.0))).version != figure_of(SWEEP).version
 
 
 @AXES
@@ -144,11 +143,6 @@ def test_empty_figure_explains():
     assert figure_of(sweep(run(1.0)), y="silhouette").empty.endswith("It was not measured.")
 
 
-def test_version_follows_numbers():
-    assert figure_of(SWEEP).version == figure_of(sweep(*SWEEP.runs)).version
-    assert figure_of(sweep(*SWEEP.runs, run(3.0))).version != figure_of(SWEEP).version
-
-
 def test_families_are_lines_through_the_baseline_with_a_legend():
     runs = [run(lam, zeta=zeta, isoscore_star=0.2 + lam / 10 + zeta) for lam in (-1.0, 1.0) for zeta in (0.2, 0.8)]
     figure = figure_of(sweep(run(0.0), *runs))
@@ -162,14 +156,18 @@ def test_families_are_lines_through_the_baseline_with_a_legend():
     assert "Lines connect" in figure.caption
 
 
-def test_methods_stand_side_by_side_at_one_lambda():
+def test_methods_stand_side_by_side_at_one_lambda_and_words_at_equal_steps():
     plot = plot_of(sweep(run(0.0), *(run(1.0, regularizer=method) for method in (ISTAR, COSREG))), x="lam")
     points = [(trace.x[0], trace.marker.color) for trace in means(plot)]
     assert points == [(0, of_lambda(0)), (0.875, METHODS[ISTAR]), (1.125, METHODS[COSREG])]
     assert list(plot.layout.xaxis.ticktext) == ["0", "1"]
+    runs = sweep(run(0.0), *(run(1.0, regularizer=method) for method in (COSREG, ISTAR)))
+    plot = plot_of(runs, x="regularizer", x_scale="log")
+    assert list(plot.layout.xaxis.ticktext) == ["none", "I-STAR", "CosReg"]
+    assert sorted(x for trace in means(plot) for x in trace.x) == [0, 1, 2]
 
 
-def test_many_points_are_explained_by_a_legend_instead_of_names():
+def test_many_points_have_a_legend_instead_of_names_and_as_many_traces_as_colors():
     small, large = (plot_of(sweep(*(run(float(lam), isoscore_star=lam / n) for lam in range(n)))) for n in (4, 25))
     names = [
         [text for trace in plot.data if trace.mode == "markers+text" for text in trace.text] for plot in (small, large)
@@ -177,9 +175,6 @@ def test_many_points_are_explained_by_a_legend_instead_of_names():
     assert names == [[f"λ = {lam}" for lam in range(4)], ["λ = 0"]]
     assert legend_names(small) == []
     assert legend_names(large) == [f"λ = {lam}" for lam in (0, 3, 7, 10, 14, 17, 21, 24)]
-
-
-def test_thousand_points_are_as_many_traces_as_colors():
     models = [f"m{i}" for i in range(4)]
     runs = [run(lam / 10, 0, model=model) for lam in range(-50, 50) for model in models]
     plot = plot_of(sweep(*runs, model=models), seeds=True, colour="model")
@@ -225,12 +220,16 @@ def test_axes_contain_points_runs_and_possible_error_bars(rows, error):
                         assert min(value + (width or 0), maximum) < high
 
 
-def test_axis_ends_near_the_bounds_of_a_metric():
+def test_axis_ends_near_the_bounds_of_a_metric_and_plain_training_has_a_ring():
     plot = plot_of(sweep(run(1.0, 0, 0.2), run(1.0, 1, 0.95)))
     assert any(trace.error_y.array and max(trace.error_y.array) > 1 for trace in plot.data)
     low, high = plot.layout.yaxis.range
     assert -0.05 < low < 0
     assert 1 < high < 1.05
+    plot = plot_of(SWEEP)
+    (ring,) = (trace for trace in plot.data if trace.marker.size == RING)
+    assert (ring.x, ring.y) == ((pytest.approx(0.305),), (pytest.approx(0.805),))
+    assert [shape.y0 for shape in plot.layout.shapes] == [pytest.approx(0.805)]
 
 
 def test_colors_are_as_chosen_or_usual_if_that_does_not_vary():
@@ -243,13 +242,6 @@ def test_colors_are_as_chosen_or_usual_if_that_does_not_vary():
     assert [trace.marker.color for trace in means(usual)] == [of_lambda(0), of_lambda(1)]
 
 
-def test_plain_training_has_a_ring_and_a_level():
-    plot = plot_of(SWEEP)
-    (ring,) = (trace for trace in plot.data if trace.marker.size == RING)
-    assert (ring.x, ring.y) == ((pytest.approx(0.305),), (pytest.approx(0.805),))
-    assert [shape.y0 for shape in plot.layout.shapes] == [pytest.approx(0.805)]
-
-
 def test_any_setting_and_measure_can_be_axes():
     figure = figure_of(measured(GRID, "mean_cosine", lambda row: 0.5 - 0.1 * row.lam), x="batch_size", y="mean_cosine")
     assert figure.title == "Mean cosine similarity by batch size"
@@ -258,6 +250,8 @@ def test_any_setting_and_measure_can_be_axes():
     assert titles == ("Batch size", "Mean cosine similarity, last layer")
     assert figure.table.columns[:4] == ["lambda", "batch_size", "mean_cosine_seeds", "mean_cosine_mean"]
     assert figure.table.rows[0][:4] == [0, 8, 2, pytest.approx(0.5)]
+    assert figure_of(GRID, y="accuracy").title == "Performance by isotropy"
+    assert [*measured_quantities(GRID, "accuracy")][:4] == ["performance", "isoscore_star", "f1", "matthews"]
 
 
 def test_measure_of_last_layer_leaves_out_runs_without_it():
@@ -266,13 +260,6 @@ def test_measure_of_last_layer_leaves_out_runs_without_it():
     assert figure.title == "Silhouette by isotropy"
     assert [row[:3] for row in figure.table.rows] == [[0, 1, 0.3]]
     assert "Silhouette is of the last layer’s sentence vectors. Range: [−1, 1]." in figure.caption
-
-
-def test_words_stand_at_equal_steps():
-    runs = sweep(run(0.0), *(run(1.0, regularizer=method) for method in (COSREG, ISTAR)))
-    plot = plot_of(runs, x="regularizer", x_scale="log")
-    assert list(plot.layout.xaxis.ticktext) == ["none", "I-STAR", "CosReg"]
-    assert sorted(x for trace in means(plot) for x in trace.x) == [0, 1, 2]
 
 
 def test_logarithmic_axis_leaves_out_what_is_not_positive():
@@ -302,7 +289,7 @@ def test_measured_color_has_a_scale_and_a_bar():
     assert (quiet.marker.color, len(quiet.x), len(shaded.x)) == (QUIET, 2, 4)
 
 
-def test_facet_is_a_panel_for_each_value_on_the_same_axes():
+def test_facet_is_a_panel_for_each_value_on_the_same_axes_up_to_a_limit():
     figure = figure_of(GRID, x="lam", facet="batch_size")
     plot = figure.draw()
     assert [note.text for note in plot.layout.annotations] == ["batch size 8", "batch size 16"]
@@ -311,6 +298,12 @@ def test_facet_is_a_panel_for_each_value_on_the_same_axes():
     assert sum(len(trace.x) for trace in means(plot)) == 6
     assert figure.wide
     assert "One panel for each batch size, all on the same axes." in figure.caption
+    sizes = list(range(1, 12))
+    table = sweep(*(run(lam, batch_size=size) for lam in (0.0, 1.0) for size in sizes), batch_size=sizes)
+    figure = figure_of(table, facet="batch_size")
+    assert len(figure.draw().layout.annotations) == MAX_PANELS
+    assert f"The first {MAX_PANELS} of 11 are drawn." in figure.caption
+    assert len(figure.table.rows) == 22
 
 
 def test_plain_training_is_in_the_panel_of_every_regularizer():
@@ -319,15 +312,6 @@ def test_plain_training_is_in_the_panel_of_every_regularizer():
     panels = sorted((trace.xaxis, len(trace.x)) for trace in means(plot))
     assert panels == [("x", 1), ("x", 1), ("x2", 1), ("x2", 1)]
     assert {shape.xref for shape in plot.layout.shapes} == {"x domain", "x2 domain"}
-
-
-def test_panels_are_limited():
-    sizes = list(range(1, 12))
-    table = sweep(*(run(lam, batch_size=size) for lam in (0.0, 1.0) for size in sizes), batch_size=sizes)
-    figure = figure_of(table, facet="batch_size")
-    assert len(figure.draw().layout.annotations) == MAX_PANELS
-    assert f"The first {MAX_PANELS} of 11 are drawn." in figure.caption
-    assert len(figure.table.rows) == 22
 
 
 @pytest.mark.parametrize(
@@ -340,8 +324,3 @@ def test_unknown_quantity_is_refused_with_the_choices(field, name):
     noun = "setting" if field == "facet" else "quantity"
     assert refusal.value.message.startswith(f"No {noun} named `{name}`. Choose one of: ")
     assert "batch_size" in refusal.value.message
-
-
-def test_metric_by_its_own_name_is_performance():
-    assert figure_of(GRID, y="accuracy").title == "Performance by isotropy"
-    assert [*measured_quantities(GRID, "accuracy")][:4] == ["performance", "isoscore_star", "f1", "matthews"]

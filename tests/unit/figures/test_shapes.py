@@ -20,12 +20,9 @@ def cosines(counts, rows, mean, of_rows):
     return result
 
 
-def test_eigenvalues_of_zero_have_no_place_on_a_logarithmic_axis():
+def test_eigenvalues_of_zero_have_no_place_and_cumulative_shares_end_at_one():
     (line,) = figure("spectrum", "spectrum", {"eigenvalues": [4.0, 1.0, 0.0]}).draw().data
     assert list(line.y) == [4.0, 1.0, None]
-
-
-def test_cumulative_shares_end_at_one_and_the_caption_says_where_half_is():
     drawn = figure("cumulative", "spectrum", {"eigenvalues": [3.0, 2.0, 1.0]})
     assert [row[1] for row in drawn.table.rows] == pytest.approx([0.5, 5 / 6, 1.0])
     assert "Half of the variance lies in 1 component of 3" in drawn.caption
@@ -46,7 +43,7 @@ def test_a_sample_of_cosines_is_disclosed_and_no_pair_told_in_words():
     assert "Fewer than two rows" in cosines([0, 0, 0], 1, None, 1).empty
 
 
-def test_contributions_that_cancel_are_no_shares_of_the_mean_cosine():
+def test_contributions_that_cancel_are_no_shares_and_names_do_not_cover_one_another():
     alike = figure("rogue", "rogue_dimensions", {"contributions": [0.1, 0.3]})
     assert [row[2] for row in alike.table.rows] == pytest.approx([0.25, 0.75])
     assert "Greatest: 1 (0.30, 75% of the mean), 0 (0.10, 25% of the mean)." in alike.caption
@@ -55,9 +52,6 @@ def test_contributions_that_cancel_are_no_shares_of_the_mean_cosine():
     assert "Greatest: 0 (0.30)." in cancelling.caption
     below = figure("rogue", "rogue_dimensions", {"contributions": [-0.1, -0.2]})
     assert "none: no dimension adds to it" in below.caption
-
-
-def test_names_of_rogue_dimensions_do_not_cover_one_another():
     contributions = [0.0] * 100
     contributions[10], contributions[11], contributions[50] = 0.3, 0.2, 0.1
     names = figure("rogue", "rogue_dimensions", {"contributions": contributions}).draw().data[-1]

@@ -14,18 +14,18 @@ def clouds(figure):
     return {trace.marker.color: trace for trace in figure.draw().data if trace.mode == "markers"}
 
 
-def test_a_shifted_cloud_stands_beside_itself_around_the_origin():
+def test_a_shifted_cloud_stands_beside_itself_and_its_table_has_its_points():
     scatters = clouds(cloud_figure(SHIFTED))
     assert scatters[MAIN].x == pytest.approx([x + 2 for x in scatters[QUIET].x], abs=2e-4)
     assert scatters[MAIN].y == scatters[QUIET].y
     (line,) = (trace for trace in cloud_figure(SHIFTED).draw().data if trace.marker.color == MARKED)
     assert (line.x, line.y, line.z) == ((0, 2), (0, 0), (0, 0))
-
-
-def test_a_cloud_around_the_origin_stands_alone():
     figure = cloud_figure(SHIFTED._replace(shift=0.0))
     assert clouds(figure)[QUIET].x == ()
     assert "Grey" not in figure.caption
+    table = cloud_figure(SHIFTED).table
+    assert table.columns == ["x", "y", "z"]
+    assert table.rows[5] == pytest.approx(cloud(*SHIFTED)[5], abs=5e-5)
 
 
 def test_axes_and_camera_stay_whatever_is_shown():
@@ -56,13 +56,7 @@ def test_flat_it_is_drawn_in_three_planes_of_one_unit():
     assert [drawn.layout[f"xaxis{panel}"].title.text for panel in ("", 2, 3)] == ["x", "y", "x"]
 
 
-def test_the_table_of_the_cloud_has_its_points():
-    table = cloud_figure(SHIFTED).table
-    assert table.columns == ["x", "y", "z"]
-    assert table.rows[5] == pytest.approx(cloud(*SHIFTED)[5], abs=5e-5)
-
-
-def test_both_measures_are_drawn_over_the_shift_and_marked_where_the_slider_stands():
+def test_both_measures_are_drawn_over_the_shift_and_the_table_has_all():
     position = SHIFTED._replace(n=512)
     figure = shift_figure(position)
     numbers = numbers_at(position)
@@ -71,9 +65,6 @@ def test_both_measures_are_drawn_over_the_shift_and_marked_where_the_slider_stan
     marks = [trace for trace in figure.draw().data if trace.mode == "markers+text"]
     assert [(mark.x[0], mark.y[0]) for mark in marks] == [(2, numbers["mean_cosine"]), (2, numbers["isoscore"])]
     assert [mark.textposition.split()[0] for mark in marks] == ["bottom", "top"]
-
-
-def test_the_table_of_the_shift_has_all_measures():
     table = shift_figure(SHIFTED).table
     assert table.columns == ["shift", *MEASURES]
     assert table.rows[2] == [2, *numbers_at(SHIFTED).values()]

@@ -52,9 +52,6 @@ def test_each_variant_is_drawn_once_with_its_interval_and_the_claims_are_named(r
     assert ends == [pytest.approx((0.01, 0.02))] * len(traces)
     assert by_isotropy.table.rows[2] == ["variant 2", "", 192, 0.5, 0.78, *SCORES[2][2:], *by_bytes.table.rows[2][6:-1]]
     assert [len(row) for row in by_bytes.table.rows] == [len(by_bytes.table.columns)] * 5
-
-
-def test_without_any_isoscore_the_figure_says_so(results):
     none = [one.model_copy(update={"isoscore": None}) for one in results.variants]
     by_isotropy, _ = task_figures(results.model_copy(update={"variants": none}))
     assert by_isotropy.empty == "IsoScore is undefined for these vectors."

@@ -26,7 +26,7 @@ def test_mean_is_over_seeds_with_a_value_each_counted_once():
     assert (mean.mean, mean.n) == (pytest.approx(0.7), 2)
 
 
-def test_band_is_the_interval_and_belongs_to_its_line():
+def test_band_is_the_interval_and_stops_where_one_run_is_left():
     means = means_of([[(10, 0.5), (20, 0.7)], [(10, 0.7), (20, 0.9)]], [[(10, 0.1), (20, 0.1)]])
     band, *lines = sweep_curves.mean_traces(SWEEP, means, bands=True)
     reach = T95 * 0.1
@@ -35,9 +35,6 @@ def test_band_is_the_interval_and_belongs_to_its_line():
     assert (band.fill, band.fillcolor, band.showlegend) == ("toself", faded(of_lambda(-1), 0.16), False)
     assert [trace.legendgroup for trace in (band, *lines)] == ["λ = −1", "λ = −1", "λ = 0"]
     assert [list(trace.y) for trace in lines] == [pytest.approx([0.6, 0.8]), [0.1, 0.1]]
-
-
-def test_band_stops_where_one_run_is_left():
     pair = [[(i, 0.5) for i in range(5)], [(i, 0.7) for i in (0, 1, 3, 4)]]
     *bands, _, _ = sweep_curves.mean_traces(SWEEP, means_of(pair, [[(0, 0.1)]]), bands=True)
     assert [list(band.x) for band in bands] == [[0, 1, 1, 0], [3, 4, 4, 3]]
@@ -55,7 +52,7 @@ def test_bands_need_seeds_and_few_settings():
     assert figure.table.rows[0][-1] == pytest.approx(T95 * 0.05, rel=1e-4)
 
 
-def test_line_is_the_mean_of_a_setting():
+def test_line_is_the_mean_of_a_setting_and_single_runs_are_drawn_on_demand():
     figure = logged_curves(SWEEP, TASK_LOSS, BY_RUN)
     assert figure.table.columns == ["lambda", "step", "seeds", "task_loss_mean", "ci95_half_width"]
     assert figure.table.rows[0] == [-1, 10, 2, pytest.approx(0.75), pytest.approx(T95 * 0.05, rel=1e-4)]
@@ -69,9 +66,6 @@ def test_line_is_the_mean_of_a_setting():
     traces = logged_curves(sweep(*runs), TASK_LOSS, {row.id: [(10, 0.7), (20, 0.5)] for row in runs}).draw().data
     assert [trace.name for trace in traces] == ["CosReg, λ = −1", "none", "I-STAR, λ = 1"]
     assert "CosReg, λ = −1" in traces[0].hovertemplate
-
-
-def test_single_runs_are_drawn_and_listed_on_demand():
     figure = logged_curves(SWEEP, TASK_LOSS, BY_RUN, style=CurveStyle(seeds=True))
     assert figure.table.columns == ["lambda", "seed", "step", "task_loss"]
     assert figure.table.rows[2:4] == [[-1, 1, 10, pytest.approx(0.8)], [-1, 1, 20, 0.5]]
@@ -107,19 +101,13 @@ def test_axis_is_logarithmic_above_zero_and_losses_end_at_zero():
     assert modes == ["nonnegative", None, None]
 
 
-def test_sample_of_values_is_disclosed():
+def test_sample_of_values_is_disclosed_and_steps_without_a_value_are_left_out():
     assert LoggedValues({"a": [(0, 0.5)] * 20}, 20).sample("looks") == ""
     sentence = " 1,980 of 198,000 logged values are shown: of every 500 steps the last."
     assert LoggedValues({"a": [(0, 0.5)] * 1980}, 198_000, 500).sample("logged values") == sentence
     assert logged_curves(SWEEP, TASK_LOSS, BY_RUN, sentence).caption.endswith(sentence)
-
-
-def test_curves_without_values_are_empty():
     assert "curves begin" in logged_curves(sweep(run(status=RunStatus.RUNNING)), TASK_LOSS, {}).empty
     assert logged_curves(sweep(run()), TASK_LOSS, {}).empty == "No run logged a task loss."
-
-
-def test_curves_of_a_run_leave_out_steps_without_a_value():
     row = run(1.0, steps=LOGGED)
     assert sweep_curves.loss_curve(row).table.rows == [[10, 0.7], [20, 0.5]]
     assert sweep_curves.penalty_curve(row).table.rows == [[10, -0.5], [20, -0.6]]
@@ -140,21 +128,15 @@ ENTROPY = {"lam": 1.0, "regularizer": Regularizer.ENTROPY}
         ({"lam": 1.0}, "λ (1 − IsoScore★) of the batches at λ = 1 and ζ = 0.2, as"),
         ({"lam": -1.0, "regularizer": Regularizer.COSREG}, "λ · mean cosine of the batches at λ = −1, as"),
         ({"lam": 2.0, "regularizer": Regularizer.UNBIASED}, "bias-corrected IsoScore) of the batches, averaged"),
-        (
-            ENTROPY | {"entropy_cluster_weight": 0.5},
-            "−λ · H of the bars of the batches at λ = 1, over the prominent bars, and 0.5 times the mean length",
-        ),
+        (ENTROPY | {"entropy_cluster_weight": 0.5},
+          "−λ · H of the bars of the batches at λ = 1, over the prominent bars, and 0.5 times the mean length"),
         (ENTROPY | {"entropy_bars": "all"}, "at λ = 1, over all bars, as added"),
-        (
-            {"lam": 0.0, "fixed_regularizers": {"spectrum": 0.1}},
-            "λ (1 − evenness of the singular values) of the input embedding matrix at λ = 0.1 (beside it), as",
-        ),
-        (
-            {"lam": 1.0, "fixed_regularizers": {"cosreg": 0.1}},
-            "ζ = 0.2, and λ · mean cosine of the batches at λ = 0.1 (beside it), as",
-        ),
+        ({"lam": 0.0, "fixed_regularizers": {"spectrum": 0.1}},
+          "λ (1 − evenness of the singular values) of the input embedding matrix at λ = 0.1 (beside it), as"),
+        ({"lam": 1.0, "fixed_regularizers": {"cosreg": 0.1}},
+          "ζ = 0.2, and λ · mean cosine of the batches at λ = 0.1 (beside it), as"),
     ],
-)
+)  # fmt: skip
 def test_penalty_caption_has_every_term(options, words):
     assert words in sweep_curves.penalty_curve(run(**options, steps=LOGGED)).caption
 

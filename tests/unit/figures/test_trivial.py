@@ -75,10 +75,18 @@ def test_runs_without_a_trivial_score_have_no_line(figure_of):
     assert not {"trivial_performance", "runs_that_learned_nothing"} & set(figure.table.columns)
 
 
-def test_table_of_runs_has_reasons():
+def test_reasons_are_in_the_table_and_a_distant_line_is_an_arrow_at_the_edge():
     table = by_isotropy(SWEEP, seeds=True).table
     reasons = [row[table.columns.index("learned_nothing")] for row in table.rows]
     assert [reason is not None for reason in reasons] == [False, False, False, True]
+    plot = by_lambda(sweep(*(judged(lam, performance=0.9 + lam / 100) for lam in (0.0, 1.0, 2.0)))).draw()
+    assert lines(plot) == []
+    assert [note.text for note in notes(plot)] == ["↓ trivial predictor 0.500"]
+    assert plot.layout.yaxis.range[0] > 0.85
+    matthews = [judged(0.0, metric="matthews"), judged(0.0, 1, metric="matthews")]
+    assert TrivialPredictor.from_runs(SWEEP, matthews).score == 0
+    waiting = judged(5.0, performance=0.5, status=RunStatus.RUNNING)
+    assert TrivialPredictor.from_runs(sweep(*LEARNED, waiting), [waiting]).failed_runs == {}
 
 
 @pytest.mark.parametrize(("performance", "constant", "n_crosses"), [(0.7, "“1”", 1), (None, "2.35", 0)])
@@ -86,13 +94,6 @@ def test_constant_predictions_are_marked_at_any_performance(performance, constan
     figure = by_lambda(sweep(*LEARNED, judged(5.0, performance=performance, constant=constant)))
     assert f"Every validation row was predicted as {constant}." in figure.caption
     assert len(crosses(figure.draw())) == n_crosses
-
-
-def test_distant_line_is_an_arrow_at_the_edge():
-    plot = by_lambda(sweep(*(judged(lam, performance=0.9 + lam / 100) for lam in (0.0, 1.0, 2.0)))).draw()
-    assert lines(plot) == []
-    assert [note.text for note in notes(plot)] == ["↓ trivial predictor 0.500"]
-    assert plot.layout.yaxis.range[0] > 0.85
 
 
 @pytest.mark.parametrize("figure_of", [by_isotropy, by_lambda])
@@ -105,10 +106,3 @@ def test_words_avoid_runs_on_the_line(figure_of, collapsed, side):
     ]
     (note,) = notes(figure_of(sweep(*runs)).draw())
     assert (note.xanchor, note.x) == (side, float(side == "right"))
-
-
-def test_correlation_has_its_line_at_zero_and_unfinished_runs_say_nothing():
-    matthews = [judged(0.0, metric="matthews"), judged(0.0, 1, metric="matthews")]
-    assert TrivialPredictor.from_runs(SWEEP, matthews).score == 0
-    waiting = judged(5.0, performance=0.5, status=RunStatus.RUNNING)
-    assert TrivialPredictor.from_runs(sweep(*LEARNED, waiting), [waiting]).failed_runs == {}

@@ -22,16 +22,13 @@ def table(separator):
 
 def write(folder, filename):
     path = folder / filename
-    match path.suffix:
-        case ".csv":
-            path.write_bytes(table(","))
-        case ".tsv":
-            path.write_bytes(table("\t"))
-        case ".jsonl":
-            rows = zip(WORDS, LABELS, strict=True)
-            path.write_text("".join(json.dumps({"word": word, "label": label}) + "\n" for word, label in rows))
-        case ".parquet":
-            pq.write_table(pa.table({"word": WORDS, "label": pa.array([*LABELS[:5], None])}), path)
+    if path.suffix == ".jsonl":
+        rows = zip(WORDS, LABELS, strict=True)
+        path.write_text("".join(json.dumps({"word": word, "label": label}) + "\n" for word, label in rows))
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.table({"word": WORDS, "label": pa.array([*LABELS[:5], None])}), path)
+    else:
+        path.write_bytes(table("," if path.suffix == ".csv" else "\t"))
     return NamedFile(path, filename)
 
 
@@ -68,30 +65,11 @@ def test_the_columns_of_a_second_table_name_and_label_the_rows(tmp_path, vectors
     assert matrix.labels() == [*map(str, LABELS[:5]), "" if filename.endswith("parquet") else "0"]
 
 
-def test_an_array_or_a_list_of_lines_is_one_column(vectors, second):
+def test_an_array_or_a_list_of_lines_is_one_column_and_may_name_the_columns(vectors, second):
     array = inspect(Upload((vectors,), second("labels.npy", np.array(LABELS))))
     assert [(annotation.name, annotation.n_distinct) for annotation in array.annotations] == [("array", 2)]
     lines = Upload((vectors,), second("words.txt", "\n".join([*WORDS[:5], ""]).encode() + b"\r\n"))
     assert open_matrix(lines, Selection(vectors="array", names="line")).names() == [*WORDS[:5], ""]
-
-
-def test_columns_called_as_the_vectors_own_are_told_apart(tmp_path, second):
-    path = tmp_path / "own.csv"
-    path.write_text("word,x,y\n" + "".join(f"own{i},{i}.5,{i}.25\n" for i in range(6)))
-    upload = Upload((NamedFile(path, "own.csv"),), second("more.csv", b"word,x,group\n" + b"a,b,0\nc,d,1\n" * 3))
-    inspection = inspect(upload)
-    assert [annotation.name for annotation in inspection.annotations] == [
-        "word (more.csv)",
-        "x (more.csv)",
-        "group",
-        "word",
-    ]
-    matrix = open_matrix(upload, Selection(vectors=["x", "y"], names="word", labels="x (more.csv)"))
-    assert matrix.names() == [f"own{i}" for i in range(6)]
-    assert matrix.labels() == ["b", "d"] * 3
-
-
-def test_names_may_be_those_of_the_columns_where_these_are_the_samples(vectors, second):
     upload = Upload((vectors,), second("w.txt", b"a\nb\nc\nd\n"))
     matrix = open_matrix(upload, Selection(vectors="array", names="line", transpose=True))
     assert (matrix.n, matrix.names()) == (4, ["a", "b", "c", "d"])
@@ -99,15 +77,22 @@ def test_names_may_be_those_of_the_columns_where_these_are_the_samples(vectors, 
         open_matrix(upload, Selection(vectors="array", names="line"))
 
 
+def test_columns_called_as_the_vectors_own_are_told_apart(tmp_path, second):
+    path = tmp_path / "own.csv"
+    path.write_text("word,x,y\n" + "".join(f"own{i},{i}.5,{i}.25\n" for i in range(6)))
+    upload = Upload((NamedFile(path, "own.csv"),), second("more.csv", b"word,x,group\n" + b"a,b,0\nc,d,1\n" * 3))
+    inspection = inspect(upload)
+    columns = ["word (more.csv)", "x (more.csv)", "group", "word"]
+    assert [annotation.name for annotation in inspection.annotations] == columns
+    matrix = open_matrix(upload, Selection(vectors=["x", "y"], names="word", labels="x (more.csv)"))
+    assert matrix.names() == [f"own{i}" for i in range(6)]
+    assert matrix.labels() == ["b", "d"] * 3
+
+
 @pytest.mark.parametrize(
     ("filename", "content", "error", "sentence"),
     [
-        (
-            "l.txt",
-            b"a\nb\n",
-            InvalidError,
-            r"l\.txt: expected a row for each vector, 6, got 2\. Check that",
-        ),
+        ("l.txt", b"a\nb\n", InvalidError, r"l\.txt: expected a row for each vector, 6, got 2\. Check that"),
         ("l.csv", b"king\n" * 6, InvalidError, r"got 5\. .* a line with the names of the columns stands above a table"),
         ("l.csv", b"1\n" * 6, InvalidError, r"l\.csv: Line 1 should name the columns, but holds the number 1"),
         ("l.csv", b"a,b\nc\n", InvalidError, r"l\.csv: Line 2 has another number of columns"),

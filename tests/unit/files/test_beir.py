@@ -69,12 +69,22 @@ def test_a_folder_and_a_zip_file_hold_the_same(tmp_path):
         with open_beir(path) as files:
             assert read_beir_ids(files.corpus) == ["d1", "d2", "3"]
             assert list(files.qrels) == ["test", "dev"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidError, match="is no BEIR data set"):
+        folder_paths(tmp_path / "empty")
 
 
-def test_several_files_or_a_zip_file_are_a_data_set():
+def test_several_files_or_a_zip_file_are_a_data_set_of_splits():
     assert is_beir(["a.ZIP"])
     assert is_beir(["corpus.jsonl", "queries.jsonl"])
     assert not is_beir(["corpus.jsonl"])
+    names = ["corpus.jsonl", "queries.jsonl", *(f"{number}.tsv" for number in range(21))]
+    with pytest.raises(TooLargeError, match="21 files of qrels"):
+        find_beir(NamedFile(Path(name), name) for name in names)
+    assert choose_split(["dev", "test"], None) == "test"
+    assert choose_split(["dev", "train"], None) == "dev"
+    with pytest.raises(InvalidError, match=r"no qrels of the split 'text'\. Splits are: 'dev', 'test'"):
+        choose_split(["dev", "test"], "text")
 
 
 @pytest.mark.parametrize(
@@ -91,24 +101,6 @@ def test_files_that_are_no_data_set_are_told(names, sentence):
     with pytest.raises(InvalidError, match=sentence) as refused:
         find_beir(NamedFile(Path(name), name) for name in names)
     assert refused.value.field == "file"
-
-
-def test_too_many_splits_are_refused():
-    names = ["corpus.jsonl", "queries.jsonl", *(f"{number}.tsv" for number in range(21))]
-    with pytest.raises(TooLargeError, match="21 files of qrels"):
-        find_beir(NamedFile(Path(name), name) for name in names)
-
-
-def test_a_folder_without_a_data_set_is_told(tmp_path):
-    with pytest.raises(InvalidError, match="is no BEIR data set"):
-        folder_paths(tmp_path)
-
-
-def test_a_split_that_is_not_there_is_told_with_those_that_are():
-    assert choose_split(["dev", "test"], None) == "test"
-    assert choose_split(["dev", "train"], None) == "dev"
-    with pytest.raises(InvalidError, match=r"no qrels of the split 'text'\. Splits are: 'dev', 'test'"):
-        choose_split(["dev", "test"], "text")
 
 
 @pytest.mark.parametrize(
@@ -136,51 +128,34 @@ def test_no_name_in_a_zip_file_leads_out_of_the_folder(tmp_path):
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a.zip", "deep"]
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
+def test_a_bomb_and_too_many_members_are_refused_before_they_are_unpacked(tmp_path):
     path = zipped(tmp_path / "a.zip", FILES | {"corpus.jsonl": " " * 80_000_000})
     (tmp_path / "made").mkdir()
     with pytest.raises(TooLargeError, match="made to exhaust memory"):
         unpack(path, tmp_path / "made")
     assert not list((tmp_path / "made").iterdir())
-
-
-def test_too_many_members_are_refused(tmp_path):
     path = zipped(tmp_path / "a.zip", {str(number): "" for number in range(10_001)})
     with pytest.raises(TooLargeError, match="10,001 members"):
         unpack(path, tmp_path)
 
 
-def test_what_is_no_zip_file_is_told(tmp_path):
+def test_a_zip_file_that_cannot_be_read_is_told_why(tmp_path):
     path = tmp_path / "a.zip"
-    path.write_bytes(b"\x1f\x8b not a zip")
-    with pytest.raises(InvalidError, match="no zip file"):
-        unpack(path, tmp_path)
-
-
-def test_a_damaged_zip_file_is_told(tmp_path):
-    content = zipped(tmp_path / "a.zip").read_bytes()
-    (tmp_path / "a.zip").write_bytes(content[:-30])
-    with pytest.raises(InvalidError, match="cannot be read"):
-        unpack(tmp_path / "a.zip", tmp_path)
-    packed = zlib.compress(FILES["corpus.jsonl"].encode(), wbits=-15)
-    start = content.index(packed[:10])
-    (tmp_path / "a.zip").write_bytes(content[:start] + bytes(20) + content[start + 20 :])
-    with pytest.raises(InvalidError, match="cannot be read"):
-        unpack(tmp_path / "a.zip", tmp_path)
-
-
-def test_encrypted_members_are_told(tmp_path):
-    content = bytearray(zipped(tmp_path / "a.zip").read_bytes())
+    content = zipped(path).read_bytes()
+    start = content.index(zlib.compress(FILES["corpus.jsonl"].encode(), wbits=-15)[:10])
+    encrypted = bytearray(content)
     for offset in (index for index in range(len(content)) if content[index : index + 4] == b"PK\x01\x02"):
-        content[offset + 8] |= 1
-    (tmp_path / "a.zip").write_bytes(content)
-    with pytest.raises(InvalidError, match="encrypted"):
-        unpack(tmp_path / "a.zip", tmp_path)
-
-
-def test_other_compressions_are_told(tmp_path):
-    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_LZMA) as archive:
+        encrypted[offset + 8] |= 1
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
         for name, text in FILES.items():
             archive.writestr(name, text)
-    with pytest.raises(InvalidError, match="compressed by a method"):
-        unpack(tmp_path / "a.zip", tmp_path)
+    for hostile, sentence in (
+        (b"\x1f\x8b not a zip", "no zip file"),
+        (content[:-30], "cannot be read"),
+        (content[:start] + bytes(20) + content[start + 20 :], "cannot be read"),
+        (encrypted, "encrypted"),
+        (path.read_bytes(), "compressed by a method"),
+    ):
+        path.write_bytes(hostile)
+        with pytest.raises(InvalidError, match=sentence):
+            unpack(path, tmp_path)

@@ -35,15 +35,15 @@ def test_a_column_looks_like_what_it_holds(values, kind):
     assert profile(*values).kind is kind
 
 
-def test_values_are_counted_up_to_more_than_a_thousand():
+def test_values_are_counted_in_order_and_examples_are_cut_short():
     stats = profile(*range(5000), None)
     assert (stats.n, stats.n_missing, stats.n_distinct, stats.values) == (5001, 1, 1001, None)
-
-
-def test_values_are_labels_in_order():
     stats = profile("10", 9.0, 9, "b", None)
     assert stats.values == ["9", "10", "b"]
     assert stats.examples == ["10", "9", "b"]
+    assert profile("x" * 500).examples == ["x" * 60]
+    assert profile("1", " 2.5 ", "-3e2", ".5", 4, 1e300, None).not_number is None
+    assert profile(SPAN, SPAN.replace("the", "this"), None).examples == ["the answer", "this answer"]
 
 
 def test_what_another_file_lacks_is_told_three_at_a_time(tmp_path):
@@ -54,19 +54,7 @@ def test_what_another_file_lacks_is_told_three_at_a_time(tmp_path):
     assert (label.unseen, label.n_unseen) == (["b", "d", "e"], 4)
 
 
-def test_examples_are_cut_short():
-    assert profile("x" * 500).examples == ["x" * 60]
-
-
 @pytest.mark.parametrize("value", ["n/a", "1e999", "-1e999", "inf", "nan", "0x1", "1,5", float("inf"), 10**400, True])
 def test_a_value_that_is_no_finite_number_is_kept_however_late_it_comes(value):
     assert profile(*range(5000)).not_number is None
     assert profile(*range(5000), value, "another").not_number == str(value)[:60]
-
-
-def test_numbers_are_known_in_every_format():
-    assert profile("1", " 2.5 ", "-3e2", ".5", 4, 1e300, None).not_number is None
-
-
-def test_the_examples_of_answers_are_the_texts_of_the_first():
-    assert profile(SPAN, SPAN.replace("the", "this"), None).examples == ["the answer", "this answer"]

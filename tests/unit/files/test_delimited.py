@@ -22,7 +22,7 @@ def matrix(contents, columns=None, rows=100, transpose=False):
     return np.concatenate(list(contents.blocks(columns or contents.numeric_columns, rows, transpose=transpose)))
 
 
-def test_columns_are_offered_for_what_they_hold(opened):
+def test_columns_are_offered_for_what_they_hold_and_come_in_the_order_chosen(opened):
     contents = opened('word,x,y\n"king, the",1,2\nqueen,3,4\nqueen,5,6\n')
     assert contents.numeric_columns == ["x", "y"]
     assert contents.parts == []
@@ -30,6 +30,12 @@ def test_columns_are_offered_for_what_they_hold(opened):
     assert contents.dtype(["x", "y"]) == "float64"
     assert contents.annotations[0] == Annotation(name="word", n=3, n_distinct=2, examples=["king, the", "queen"])
     assert list(contents.values("word")) == ["king, the", "queen", "queen"]
+    contents = opened("a,b,c\n1,2,3\n4,5,6\n")
+    assert matrix(contents, ["c", "a"]).tolist() == [[3, 1], [6, 4]]
+    assert matrix(contents, ["b"]).tolist() == [[2], [5]]
+    assert matrix(contents, ["c", "a"], transpose=True).tolist() == [[3, 6], [1, 4]]
+    contents = opened("name,x\n\"=cmd|' /C calc'!A0\",1\n=1+1,2\n")
+    assert list(contents.values("name")) == ["=cmd|' /C calc'!A0", "=1+1"]
 
 
 @pytest.mark.parametrize("transpose", [False, True])
@@ -40,14 +46,9 @@ def test_numbers_come_in_blocks_of_either_direction(opened, transpose, rows):
     np.testing.assert_array_equal(matrix(contents, rows=rows, transpose=transpose), x.T if transpose else x)
 
 
-def test_columns_come_in_the_order_they_were_chosen(opened):
-    contents = opened("a,b,c\n1,2,3\n4,5,6\n")
-    assert matrix(contents, ["c", "a"]).tolist() == [[3, 1], [6, 4]]
-    assert matrix(contents, ["b"]).tolist() == [[2], [5]]
-    assert matrix(contents, ["c", "a"], transpose=True).tolist() == [[3, 6], [1, 4]]
-
-
-def test_columns_are_read_in_parts_that_fit_the_memory(opened, monkeypatch):
+def test_empty_cells_are_nan_and_columns_are_read_in_parts_that_fit_the_memory(opened, monkeypatch):
+    contents = opened("x,y\n1,2\n,NA\nnull,None\nNaN,-inf\n5,6\n7,8\n9,10\n")
+    assert np.isnan(matrix(contents)).tolist()[1:4] == [[True, True], [True, True], [True, False]]
     monkeypatch.setattr(contents_module, "MAX_COLUMN_BLOCK_BYTES", 8 * 2)
     contents = opened("1,2,3\n4,5,6\n")
     assert [block.tolist() for block in contents.blocks(contents.numeric_columns, 9, transpose=True)] == [
@@ -55,34 +56,18 @@ def test_columns_are_read_in_parts_that_fit_the_memory(opened, monkeypatch):
     ]  # fmt: skip
 
 
-def test_empty_cells_and_the_usual_words_for_missing_are_nan(opened):
-    contents = opened("x,y\n1,2\n,NA\nnull,None\nNaN,-inf\n5,6\n7,8\n9,10\n")
-    assert np.isnan(matrix(contents)).tolist()[1:4] == [[True, True], [True, True], [True, False]]
-
-
-def test_text_where_a_number_belongs_is_named_by_line_and_column(opened):
+def test_what_is_no_table_of_numbers_is_named_by_line_and_column(opened, monkeypatch):
     contents = opened("x,y\n1,2\n3,4\n5,abc\n")
     with pytest.raises(
         InvalidError, match=r"Line 4, column 2 \('y'\) holds 'abc' where a number belongs: write a number"
     ):
         matrix(contents)
-
-
-def test_text_far_below_the_sample_is_found_too(opened, monkeypatch):
+    with pytest.raises(InvalidError, match=r"Line 3 has another number of columns \(3\) than line 1 \(2\)"):
+        opened("x,y\n1,2\n3,4,5\n")
     monkeypatch.setattr(delimited, "SAMPLE_LINES", 3)
     contents = opened("x\ty\n" + "1\t2\n" * 5 + "1,5\t2\n", open_tsv)
     with pytest.raises(InvalidError, match=r"Line 7, column 1 \('x'\) holds '1,5' where a number belongs"):
         matrix(contents)
-
-
-def test_formulas_are_text(opened):
-    contents = opened("name,x\n\"=cmd|' /C calc'!A0\",1\n=1+1,2\n")
-    assert list(contents.values("name")) == ["=cmd|' /C calc'!A0", "=1+1"]
-
-
-def test_a_ragged_line_is_found_when_the_file_is_opened(opened):
-    with pytest.raises(InvalidError, match=r"Line 3 has another number of columns \(3\) than line 1 \(2\)"):
-        opened("x,y\n1,2\n3,4,5\n")
 
 
 @pytest.mark.parametrize(

@@ -59,20 +59,11 @@ def test_binary_formats_are_known_by_their_first_bytes_whatever_their_name(tmp_p
 
 @pytest.mark.parametrize(
     ("filename", "expected"),
-    [
-        ("a.csv", "csv"),
-        ("B.TSV", "tsv"),
-        ("x.y.csv", "csv"),
-        ("x.jsonl", "jsonl"),
-        ("glove.6B.50d.txt", "word2vec"),
-        ("wiki.vec", "word2vec"),
-    ],
-)
+    [("a.csv", "csv"), ("B.TSV", "tsv"), ("x.y.csv", "csv"), ("x.jsonl", "jsonl"), ("glove.6B.50d.txt", "word2vec"),
+      ("wiki.vec", "word2vec")],
+)  # fmt: skip
 def test_text_formats_are_known_by_their_name(detected, filename, expected):
     assert detected(filename, b"1,2\n3,4\n") == expected
-
-
-def test_a_text_file_is_a_list_of_values_where_no_vectors_are_expected(detected):
     assert detected("labels.txt", b"1 2\n3 4\n", role=Role.ANNOTATIONS) == "txt"
 
 
@@ -82,11 +73,18 @@ def test_the_text_of_word2vec_is_told_from_its_binary_file(detected):
     assert detected("x.vec", cut.encode()) == "word2vec"
 
 
-def test_a_format_that_is_read_elsewhere_is_refused_here(detected):
+def test_what_is_not_read_here_is_refused_with_what_is_expected(detected):
     with pytest.raises(UnsupportedFormatError, match=r"Expected \.npy, .* or \.txt, got a npz file: convert it"):
         detected("labels.npz", saved(np.savez, np.ones(3)), role=Role.ANNOTATIONS)
     with pytest.raises(UnsupportedFormatError, match=r"Expected \.parquet, \.jsonl, \.csv or \.tsv, got a npy file"):
         detected("x.npy", saved(np.save, np.ones((2, 3))), role=Role.ROWS)
+    sentence = r"neither a word2vec binary file \(a line of two counts, then words\) nor safetensors\. If PyTorch wrote"
+    with pytest.raises(UnsupportedFormatError, match=sentence):
+        detected("vectors.bin", b"\x00\x01\x02")
+    with pytest.raises(UnsupportedFormatError, match="pickled PyTorch file"):
+        detected("embeddings", zipped(**{"archive__data.pkl": b"x"}))
+    with pytest.raises(InvalidError, match="The file is empty: 0 bytes"):
+        detected("x.npy", b"")
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors", ".parquet"])
@@ -117,17 +115,6 @@ def test_the_lines_convert_a_tensor_and_a_dict_of_tensors_beside_other_things(tm
     assert converted["embeddings"].tolist() == [[0, 1], [2, 3], [4, 5]]
     if isinstance(saved, dict):
         assert sorted(converted) == ["embeddings", "first", "turned"]
-
-
-def test_a_bin_file_of_unknown_content_is_told_what_it_could_have_been(detected):
-    sentence = r"neither a word2vec binary file \(a line of two counts, then words\) nor safetensors\. If PyTorch wrote"
-    with pytest.raises(UnsupportedFormatError, match=sentence):
-        detected("vectors.bin", b"\x00\x01\x02")
-
-
-def test_a_torch_file_is_known_by_its_content_too(detected):
-    with pytest.raises(UnsupportedFormatError, match="pickled PyTorch file"):
-        detected("embeddings", zipped(**{"archive__data.pkl": b"x"}))
 
 
 @pytest.mark.parametrize(
@@ -167,8 +154,3 @@ def test_other_kinds_of_file_are_refused_by_name(detected, content, sentence):
 def test_an_unknown_name_is_refused_with_what_is_expected(detected, filename, sentence):
     with pytest.raises(UnsupportedFormatError, match=sentence):
         detected(filename, b"text\n", role=Role.ROWS)
-
-
-def test_an_empty_file_is_refused(detected):
-    with pytest.raises(InvalidError, match="The file is empty: 0 bytes"):
-        detected("x.npy", b"")

@@ -76,7 +76,7 @@ def test_an_object_is_read_once_whatever_links_to_it(path):
     assert [part.name for part in read(path).parts] == ["again"]
 
 
-def test_no_other_file_is_ever_opened(path, tmp_path):
+def test_no_other_file_is_ever_opened_and_no_plugin_loaded(path, tmp_path):
     linked_path = tmp_path / "other.h5"
     with h5py.File(linked_path, "w") as file:
         file["x"] = X
@@ -97,9 +97,6 @@ def test_no_other_file_is_ever_opened(path, tmp_path):
             make(file)
         with pytest.raises(InvalidError, match=r"In the HDF5 file .*'x'.* never opened here: copy the values into one"):
             read(path)
-
-
-def test_a_filter_that_is_a_plugin_is_refused_by_its_number(path):
     with h5py.File(path, "w") as file:
         properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         properties.set_chunk((4, 6))
@@ -110,22 +107,16 @@ def test_a_filter_that_is_a_plugin_is_refused_by_its_number(path):
     assert h5py.h5pl.size() == 0
 
 
-def test_values_that_were_never_written_are_no_gigabytes(path):
+def test_pieces_and_trees_that_do_not_fit_into_memory_are_refused(path, monkeypatch):
     with h5py.File(path, "w") as file:
         file.create_dataset("x", (10**7, 1000), "f4", chunks=(1000, 1000), fillvalue=1)
     with pytest.raises(TooLargeError, match="'x' declares 40,000,000,000 bytes in 0, more than 200 to 1"):
         read(path)
-
-
-def test_pieces_that_do_not_fit_into_memory_are_refused(path, monkeypatch):
     monkeypatch.setattr(hdf5, "MAX_CHUNK_BYTES", 400)
     with h5py.File(path, "w") as file:
         file.create_dataset("x", data=X, chunks=(20, 6), compression="gzip")
     with pytest.raises(TooLargeError, match="'x' is stored in pieces of more than 400 bytes"):
         read(path)
-
-
-def test_too_many_objects_or_too_deep_a_tree_are_refused(path, monkeypatch):
     with h5py.File(path, "w") as file:
         file["/".join("abcdefgh")] = X
     monkeypatch.setattr(hdf5, "MAX_DEPTH", 5)

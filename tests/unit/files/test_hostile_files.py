@@ -56,6 +56,7 @@ def shape(text):
 
 
 OBJECTS = npy(np.array([[Explosive()]], dtype=object), allow_pickle=True)
+OVERLAPPING = tensors({"a": tensor([2, 2], 0, 16), "b": tensor([2, 2], 8, 24)}, bytes(24))
 
 HOSTILE_EMBEDDINGS = {
     "empty": ("x.npy", b"", "The file is empty: 0 bytes"),
@@ -95,11 +96,7 @@ HOSTILE_EMBEDDINGS = {
     "many members": ("x.npz", npz(**{f"m{i}": b"" for i in range(1001)}), "1,001 members"),
     "header of 2^63 bytes": ("x.safetensors", tensors({}, length=2**63), "not those of a safetensors file"),
     "header of 2^31 bytes": ("x.safetensors", tensors({}, length=2**31), "declares a header of 2,147,483,648 bytes"),
-    "overlapping tensors": (
-        "x.safetensors",
-        tensors({"a": tensor([2, 2], 0, 16), "b": tensor([2, 2], 8, 24)}, bytes(24)),
-        "overlap others or leave a gap",
-    ),
+    "overlapping tensors": ("x.safetensors", OVERLAPPING, "overlap others or leave a gap"),
     "tensor beyond the end": ("x.safetensors", tensors({"a": tensor([2, 2], 0, 16)}, bytes(9)), "but the file has"),
     "deep header": ("x.safetensors", b"\x00\x80\x00\x00\x00\x00\x00\x00" + b'{"a":' * 6554, "not the JSON"),
     "a header of no dimensions": ("x.vec", b"1 -2\nw 1 2\n", "declares '1 -2', expected a number of words"),
@@ -146,6 +143,8 @@ def answers(texts, starts):
     return json.dumps({"label": {"text": texts, "answer_start": starts}}).encode() + b"\n"
 
 
+MILLION = {"text": ["x"] * 10**6, "answer_start": [0] * 10**6}
+GZIP_BOMB = gzip.compress(b"sentence\tlabel\n" + (b"a" * 10**7 + b"\t1\n") * 7)
 HOSTILE_ROWS = {
     "empty": ("x.tsv", b"", "The file is empty"),
     "header only": ("x.tsv", b"sentence\tlabel\n", "has no rows"),
@@ -160,11 +159,7 @@ HOSTILE_ROWS = {
     "fewer positions than answers": ("x.jsonl", answers(["x", "y"], [0]), "expected a list of texts and a list of as"),
     "an answer before the beginning": ("x.jsonl", answers(["x"], [-(10**300)]), "expected positions counted from 0"),
     "a million answers": ("x.jsonl", answers(["x"] * 10**6, [0] * 10**6), "at most 1,000 answers, got 1,000,000"),
-    "a million answers in parquet": (
-        "x.parquet",
-        parquet(label=[{"text": ["x"] * 10**6, "answer_start": [0] * 10**6}]),
-        "at most 1,000 answers, got 1,000,000",
-    ),
+    "a million answers in parquet": ("x.parquet", parquet(label=[MILLION]), "at most 1,000 answers, got 1,000,000"),
     "half a gzip file": ("x.tsv.gz", gzip.compress(GOOD_ROWS[1])[:-9], "The gzip file ends early or is damaged"),
     "gzip magic only": ("x.tsv.gz", b"\x1f\x8b", "The gzip file ends early or is damaged"),
     "gzip of noise": ("x.tsv.gz", b"\x1f\x8b\x08\0" + bytes(range(200)), "The gzip file ends early or is damaged"),
@@ -172,11 +167,7 @@ HOSTILE_ROWS = {
     "gzip of gzip": ("x.tsv.gz", gzip.compress(gzip.compress(GOOD_ROWS[1])), "compressed with gzip, which is not read"),
     "gzip of a pickle": ("x.tsv.gz", gzip.compress(pickle.dumps(Explosive())), "Python pickle"),
     "gzip of parquet": ("x.parquet.gz", gzip.compress(parquet(label=[1])), "parquet compressed with gzip, which only"),
-    "a bomb of gzip": (
-        "x.tsv.gz",
-        gzip.compress(b"sentence\tlabel\n" + (b"a" * 10**7 + b"\t1\n") * 7),
-        "unpacks to more than 67,108,864, as made to exhaust memory",
-    ),
+    "a bomb of gzip": ("x.tsv.gz", GZIP_BOMB, "unpacks to more than 67,108,864, as made to exhaust memory"),
     "text named gz": ("x.tsv.gz", GOOD_ROWS[1], "whose name ends in '.gz'"),
     "jsonl of lists": ("x.jsonl", b"[1]\n", "holds list where an object belongs"),
     "a json document": ("x.json", b'[{"a": 1}]', "one object a line"),

@@ -30,17 +30,16 @@ def inspected(tmp_path):
     return of
 
 
-def test_an_array_is_described_by_shape_type_and_preview(inspected):
+def test_an_array_is_described_by_shape_type_and_preview_over_all_chunks(inspected):
     inspection = inspected(X)
     assert (inspection.format, inspection.n, inspection.d, inspection.dtype) == ("npy", 40, 10, "float32")
     assert inspection.selection == Selection(vectors="array")
     assert [row.values for row in inspection.preview] == X[:5, :8].tolist()
     assert (inspection.n_nonfinite, inspection.n_zero, inspection.n_duplicate, inspection.warnings) == (0, 0, 0, [])
-
-
-def test_rows_are_counted_over_all_chunks(inspected):
     inspection = inspected(np.tile(X, (500, 1)))
     assert (inspection.n, inspection.n_duplicate, len(inspection.preview)) == (20_000, 20_000 - 40, 5)
+    inspection = inspected(X, Selection(vectors="array", transpose=True))
+    assert (inspection.n, inspection.d) == (10, 40)
 
 
 def test_an_inspection_goes_through_json_and_back(inspected):
@@ -53,38 +52,28 @@ def test_an_inspection_goes_through_json_and_back(inspected):
     assert Inspection.model_validate_json(text) == inspection
 
 
-def test_names_and_labels_are_found_and_previewed(inspected):
+def test_names_and_labels_are_found_and_previewed_unless_their_values_are_too_many(inspected):
     inspection = inspected(vectors=X, word=np.array([f"w{i}" for i in range(40)]), label=np.arange(40) % 3)
     assert inspection.selection == Selection(vectors="vectors", names="word", labels="label")
-    assert [(row.name, row.label) for row in inspection.preview[:4]] == [
-        ("w0", "0"),
-        ("w1", "1"),
-        ("w2", "2"),
-        ("w3", "0"),
-    ]
-
-
-def test_another_selection_is_inspected_when_asked(inspected):
-    inspection = inspected(a=X, b=X[:, :3], selection=Selection(vectors="b", transpose=True))
-    assert (inspection.n, inspection.d) == (3, 40)
-    assert [part.name for part in inspection.parts] == ["a", "b"]
-    np.testing.assert_array_equal([row.values for row in inspection.preview], X[:8, :3].T)
-
-
-def test_a_selection_is_checked_against_a_stored_inspection(inspected):
-    stored = Inspection.model_validate(inspected(a=X).model_dump(mode="json"))
-    stored.check(Selection(vectors="a", transpose=True))
-    with pytest.raises(InvalidError, match="The file has no array 'b'") as raised:
-        stored.check(Selection(vectors="b"))
-    assert raised.value.field == "vectors"
-
-
-def test_labels_with_too_many_values_are_refused(inspected):
+    rows = [("w0", "0"), ("w1", "1"), ("w2", "2"), ("w3", "0")]
+    assert [(row.name, row.label) for row in inspection.preview[:4]] == rows
     words = np.array([f"w{i}" for i in range(5000)])
     inspection = inspected(x=None, vectors=np.ones((5000, 2)), words=words)
     assert inspection.selection.labels is None
     with pytest.raises(InvalidError, match=r"'words' has more than 1,000 different values, which looks like names"):
         inspection.check(Selection(vectors="vectors", labels="words"))
+
+
+def test_another_selection_is_inspected_when_asked_and_checked_against_a_stored_inspection(inspected):
+    inspection = inspected(a=X, b=X[:, :3], selection=Selection(vectors="b", transpose=True))
+    assert (inspection.n, inspection.d) == (3, 40)
+    assert [part.name for part in inspection.parts] == ["a", "b"]
+    np.testing.assert_array_equal([row.values for row in inspection.preview], X[:8, :3].T)
+    stored = Inspection.model_validate(inspected(a=X).model_dump(mode="json"))
+    stored.check(Selection(vectors="a", transpose=True))
+    with pytest.raises(InvalidError, match="The file has no array 'b'") as raised:
+        stored.check(Selection(vectors="b"))
+    assert raised.value.field == "vectors"
 
 
 @pytest.mark.parametrize(
@@ -102,11 +91,6 @@ def test_labels_with_too_many_values_are_refused(inspected):
 )
 def test_what_makes_numbers_doubtful_is_a_warning_and_no_refusal(inspected, x, sentence):
     assert any(warning.startswith(sentence) for warning in inspected(x).warnings)
-
-
-def test_rows_and_columns_can_be_swapped(inspected):
-    inspection = inspected(X, Selection(vectors="array", transpose=True))
-    assert (inspection.n, inspection.d) == (10, 40)
 
 
 def test_a_table_is_inspected_column_by_column(tmp_path):

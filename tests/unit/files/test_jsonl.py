@@ -20,10 +20,9 @@ def test_objects_become_rows_and_keys_columns(read):
         ["text", "label", "flag"],
         [["a", 1, None], ["b", 0.5, True]],
     )
-
-
-def test_a_key_with_a_list_or_object_anywhere_is_no_column(read):
     assert read('{"a": 1, "b": 2}\n{"a": 3, "b": [4]}\n{"a": 5, "c": {}}\n') == (["a"], [[1], [3], [5]])
+    assert read('{"a": ""}\n{"a": null}\n{"a": NaN}\n{"a": " "}\n{"a": "x"}\n')[1] == [*[[None]] * 4, ["x"]]
+    assert read('{"a": "x\\ud800y\\u0000z"}\n')[1] == [["x?y\ufffdz"]]
 
 
 ANSWERS = '{"text": ["b"], "answer_start": [2], "exact": [true]}'
@@ -34,32 +33,15 @@ def test_answers_in_every_line_are_a_column_of_their_json_text(read):
     none = '{"text": [], "answer_start": []}'
     lines = [f'{{"q": "a", "answers": {value}}}\n' for value in (ANSWERS, "null", none, text)]
     assert read("".join(lines)) == (["q", "answers"], [["a", text], ["a", None], ["a", None], ["a", text]])
+    broken = ANSWERS.replace("[2]", "[2, 3]")
+    with pytest.raises(InvalidError, match="Line 3 holds no answers under 'a': expected a list of texts and a list of"):
+        read(f'{{"a": {ANSWERS}}}\n\n{{"a": {broken}}}\n')
 
 
 @pytest.mark.parametrize("other", ['"b"', "3", "[1]", "{}", '{"text": ["b"]}', "[" + ANSWERS + "]"])
 def test_answers_beside_something_else_are_no_column(read, other):
     assert read(f'{{"q": 1, "a": {ANSWERS}}}\n{{"q": 2, "a": {other}}}\n') == (["q"], [[1], [2]])
     assert read(f'{{"q": 1, "a": {other}}}\n{{"q": 2, "a": {ANSWERS}}}\n') == (["q"], [[1], [2]])
-
-
-def test_answers_that_cannot_be_are_refused_with_their_line(read):
-    broken = ANSWERS.replace("[2]", "[2, 3]")
-    with pytest.raises(InvalidError, match="Line 3 holds no answers under 'a': expected a list of texts and a list of"):
-        read(f'{{"a": {ANSWERS}}}\n\n{{"a": {broken}}}\n')
-
-
-def test_empty_text_null_and_nan_are_missing(read):
-    assert read('{"a": ""}\n{"a": null}\n{"a": NaN}\n{"a": " "}\n{"a": "x"}\n')[1] == [
-        [None],
-        [None],
-        [None],
-        [None],
-        ["x"],
-    ]
-
-
-def test_what_no_database_takes_is_replaced(read):
-    assert read('{"a": "x\\ud800y\\u0000z"}\n')[1] == [["x?y\ufffdz"]]
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,10 @@ def test_a_list_of_numbers_is_a_vector_and_scalars_are_names_and_labels(opened):
     assert [annotation.name for annotation in contents.annotations] == ["text", "flag", "id"]
     assert list(contents.values("text")) == ["king", "queen", ""]
     assert list(contents.values("id")) == ["7", "8", "9"]
+    contents = opened(
+        {"ids": [1, 2], "vector": [1, 2, 3], "tags": ["a"]}, {"ids": [1], "vector": [4, 5, 6], "tags": []}
+    )
+    assert contents.parts == [Part(name="vector", n=2, d=3, dtype="float64")]
 
 
 def test_without_lists_the_numbers_are_columns(opened):
@@ -46,20 +50,10 @@ def test_without_lists_the_numbers_are_columns(opened):
     )
 
 
-def test_lists_of_other_lengths_beside_the_vectors_do_no_harm(opened):
-    contents = opened(
-        {"ids": [1, 2], "vector": [1, 2, 3], "tags": ["a"]}, {"ids": [1], "vector": [4, 5, 6], "tags": []}
-    )
-    assert contents.parts == [Part(name="vector", n=2, d=3, dtype="float64")]
-
-
 @pytest.mark.parametrize(
     ("lines", "sentence"),
     [
-        (
-            [{"v": [1, 2]}, {"v": [3]}],
-            r"Line 2 holds 1 value under 'v', where .* a list of 2 numbers: give every line",
-        ),
+        ([{"v": [1, 2]}, {"v": [3]}], r"Line 2 holds 1 value under 'v', where .* a list of 2 numbers: give every line"),
         ([{"v": [1, 2]}, {"v": "text"}], "Line 2 holds text under 'v'"),
         ([{"v": [1, 2]}, {"v": [[1], [2]]}], "Line 2 holds 2 values that are not all numbers under 'v'"),
         ([{"v": [1]}, {"v": ["a", None]}], "Line 2 holds 2 values under 'v', where .* a list of 1 number: give"),

@@ -70,25 +70,16 @@ def test_layers_stand_beside_matrices_and_labels_of_as_many_rows(written):
     inspection = inspect(Upload((written("x.npz", content),)))
     assert [part.name for part in inspection.parts] == ["weights", "states[0]", "states[1]", "states[2]"]
     assert (inspection.selection.vectors, inspection.selection.labels) == ("states[2]", "label")
-
-
-def test_a_telling_name_of_all_layers_comes_before_a_larger_matrix(written):
     content = npz(embeddings=X, weights=np.zeros((100, 100)))
     assert inspect(Upload((written("x.npz", content),))).selection.vectors == "embeddings[2]"
-
-
-def test_of_a_matrix_there_is_no_layer(written):
     assert inspect(Upload((written("x.npy", npy(X[0])),))).layer is None
 
 
-def test_shards_are_joined_layer_by_layer(written):
+def test_shards_are_joined_layer_by_layer_or_refused(written):
     upload = Upload((written("a.npy", npy(X[:, :20])), written("b.npy", npy(X[:, 20:]))))
     inspection = inspect(upload)
     assert [(part.name, part.n, part.layer) for part in inspection.parts] == [(f"array[{k}]", 50, k) for k in range(3)]
     np.testing.assert_array_equal(rows_of(upload, "array[1]"), X[1])
-
-
-def test_shards_with_other_numbers_of_layers_are_refused(written):
     upload = Upload((written("a.npy", npy(X)), written("b.npy", npy(X[:2]))))
     with pytest.raises(InvalidError, match="need the same arrays or columns"):
         inspect(upload)
@@ -103,13 +94,10 @@ def test_names_and_labels_need_a_row_for_each_row_of_a_layer(written):
     assert caught.value.field == "annotations"
 
 
-def test_an_array_called_as_a_layer_is_refused(written):
+def test_an_array_called_as_a_layer_and_too_many_layers_are_refused(written, monkeypatch):
     content = safetensors.numpy.save({"x": X, "x[1]": X[0]})
     with pytest.raises(InvalidError, match=r"x\[1\].* is both an array and a layer of one"):
         inspect(Upload((written("x.safetensors", content),)))
-
-
-def test_many_arrays_of_many_layers_are_refused(written, monkeypatch):
     monkeypatch.setattr(arrays, "MAX_PARTS", 5)
     content = npz(a=X, b=X)
     with pytest.raises(TooLargeError, match="have 6 layers in all, more than 5"):

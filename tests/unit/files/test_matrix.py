@@ -86,18 +86,9 @@ def test_every_format_gives_the_same_rows_in_chunks(tmp_path, file_format, trans
 
 @pytest.mark.parametrize(
     ("stored", "read"),
-    [
-        ("f2", "f4"),
-        ("f4", "f4"),
-        (">f4", "f4"),
-        ("f8", "f8"),
-        ("?", "f4"),
-        ("i1", "f4"),
-        ("u2", "f4"),
-        ("i4", "f8"),
-        ("i8", "f8"),
-    ],
-)
+    [("f2", "f4"), ("f4", "f4"), (">f4", "f4"), ("f8", "f8"), ("?", "f4"), ("i1", "f4"), ("u2", "f4"), ("i4", "f8"),
+      ("i8", "f8")],
+)  # fmt: skip
 def test_chunks_hold_the_narrowest_float_that_holds_every_value(tmp_path, stored, read):
     x = (X * 10).astype(stored)
     path, vectors = write(tmp_path, "npy", x)
@@ -121,31 +112,24 @@ def test_columns_first_is_read_like_rows_first(tmp_path):
         np.testing.assert_array_equal(np.concatenate(list(matrix.chunks(2))), X.T if transpose else X)
 
 
-def test_names_and_labels_stand_beside_the_rows(tmp_path):
+def test_names_and_labels_stand_beside_the_rows_and_what_the_file_lacks_is_refused(tmp_path):
     path, vectors = write(tmp_path, "csv")
     assert open_matrix(uploaded(path), Selection(vectors=vectors, names="words")).names() == WORDS
     matrix = open_matrix(uploaded(path), Selection(vectors=vectors, labels="words"))
     assert matrix.labels() == WORDS
     assert matrix.names() is None
-
-
-def test_chunks_of_long_rows_are_shorter_than_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(matrix_module, "MAX_CHUNK_BYTES", 3 * 5 * 4)
-    path, vectors = write(tmp_path, "npy")
-    matrix = open_matrix(uploaded(path), Selection(vectors=vectors))
-    assert [len(chunk) for chunk in matrix.chunks(1000)] == [3] * 7 + [2]
-
-
-def test_what_the_file_does_not_have_is_refused_when_opening(tmp_path):
     path, _ = write(tmp_path, "npz")
     with pytest.raises(InvalidError, match="The file has no array 'y'") as raised:
         open_matrix(uploaded(path), Selection(vectors="y"))
     assert raised.value.field == "vectors"
 
 
-def test_too_many_rows_are_refused_unless_they_are_columns(tmp_path, monkeypatch):
-    monkeypatch.setattr(matrix_module, "MAX_ROWS", 10)
+def test_chunks_of_long_rows_are_shorter_and_too_many_rows_refused_unless_they_are_columns(tmp_path, monkeypatch):
+    monkeypatch.setattr(matrix_module, "MAX_CHUNK_BYTES", 3 * 5 * 4)
     path, vectors = write(tmp_path, "npy")
+    matrix = open_matrix(uploaded(path), Selection(vectors=vectors))
+    assert [len(chunk) for chunk in matrix.chunks(1000)] == [3] * 7 + [2]
+    monkeypatch.setattr(matrix_module, "MAX_ROWS", 10)
     with pytest.raises(TooLargeError, match="The matrix has 23 rows, more than 10: upload a sample of them"):
         open_matrix(uploaded(path), Selection(vectors=vectors))
     assert open_matrix(uploaded(path), Selection(vectors=vectors, transpose=True)).n == 5
@@ -168,20 +152,13 @@ def census(*blocks):
     return counted
 
 
-def test_rows_are_counted_by_what_is_wrong_with_them():
+def test_rows_are_counted_by_what_is_wrong_with_them_and_duplicates_exactly():
     counted = census(
-        [[1.0, 2.0], [np.nan, 0.0], [0.0, 0.0], [np.inf, 1.0]],
-        [[1.0, 2.0], [-0.0, 0.0], [2.0, 1.0], [np.nan, 0.0]],
+        [[1.0, 2.0], [np.nan, 0.0], [0.0, 0.0], [np.inf, 1.0]], [[1.0, 2.0], [-0.0, 0.0], [2.0, 1.0], [np.nan, 0.0]]
     )
     assert (counted.n, counted.n_nonfinite, counted.n_zero) == (8, 3, 2)
     assert counted.n_duplicate == 2  # [1, 2] again, and zero with another sign
-
-
-def test_duplicates_are_found_across_blocks_and_exactly():
     x = np.random.default_rng(0).standard_normal((5000, 16)).astype(np.float32)
     assert census(x[:3000], x[3000:]).n_duplicate == 0
     assert census(x, x[:123]).n_duplicate == 123
-
-
-def test_nothing_counted_has_no_duplicates():
     assert MatrixStats().n_duplicate == 0

@@ -19,7 +19,7 @@ def read(path):
     return table.columns, [list(row) for row in table.rows()]
 
 
-def test_columns_of_scalars_are_read_as_python_values(path):
+def test_columns_of_scalars_are_read_as_python_values_and_others_not_offered(path):
     table = pa.table(
         {
             "text": pa.array(["a", "", None]),
@@ -35,13 +35,8 @@ def test_columns_of_scalars_are_read_as_python_values(path):
         ["text", "label", "score", "flag", "class", "a.b"],
         [["a", 1, 0.5, True, "x", "dotted"], [None, 0, None, False, "y", "name"], [None, None, None, None, "x", "too"]],
     )
-
-
-def test_other_columns_are_not_offered(path):
-    table = pa.table(
-        {"keep": [1], "list": [[1.0]], "struct": [{"a": 1}], "bytes": [b"x"], "money": [decimal.Decimal("1.5")]}
-    )
-    pq.write_table(table, path)
+    others = {"list": [[1.0]], "struct": [{"a": 1}], "bytes": [b"x"], "money": [decimal.Decimal("1.5")]}
+    pq.write_table(pa.table({"keep": [1], **others}), path)
     assert read(path) == (["keep"], [[1]])
 
 
@@ -77,34 +72,30 @@ def test_structs_of_other_types_are_not_offered(path, type_):
     assert read(path) == (["keep"], [[1]])
 
 
-def test_answers_that_cannot_be_are_refused_with_their_row(path):
+def test_answers_that_cannot_be_are_refused_with_their_row_and_two_nulls_are_missing(path):
     good, bad = {"text": ["b"], "answer_start": [2]}, {"text": ["b", None], "answer_start": [2, 3]}
     pq.write_table(pa.table({"answers": pa.array([good] * 5000 + [bad], answers())}), path)
     with pytest.raises(InvalidError, match="Row 5,001 holds no answers under 'answers': expected texts that are not "):
         read(path)
-
-
-def test_an_object_of_two_nulls_is_a_missing_value_as_one_of_empty_lists_is(path):
     empty_answers = [{"text": None, "answer_start": None}, {"text": [], "answer_start": []}, None]
     pq.write_table(pa.table({"answers": pa.array(empty_answers, answers())}), path)
     assert list(open_table(path).rows()) == [[None], [None], [None]]
 
 
-def test_a_file_without_scalars_is_refused(path):
-    pq.write_table(pa.table({"list": [[1.0]]}), path)
-    with pytest.raises(InvalidError, match="No column of the parquet file holds text or numbers"):
-        open_table(path)
-
-
-def test_a_file_without_columns_is_refused(path):
-    pq.write_table(pa.table({}), path)
-    with pytest.raises(InvalidError, match="No column of the parquet file holds text or numbers"):
-        open_table(path)
-
-
-def test_two_columns_of_one_name_are_refused(path):
-    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
-    with pytest.raises(InvalidError, match="2 columns are called 'a': give every column a unique name"):
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        (pa.table({"list": [[1.0]]}), "No column of the parquet file holds text or numbers"),
+        (pa.table({}), "No column of the parquet file holds text or numbers"),
+        (
+            pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]),
+            "2 columns are called 'a': give every column a unique name",
+        ),
+    ],
+)
+def test_a_file_without_scalars_or_columns_or_with_two_of_one_name_is_refused(path, table, sentence):
+    pq.write_table(table, path)
+    with pytest.raises(InvalidError, match=sentence):
         open_table(path)
 
 

@@ -57,12 +57,9 @@ def test_columns_of_numbers_are_coordinates_and_null_is_nan(opened):
     assert list(contents.values("label")) == ["0", "1", ""]
 
 
-def test_a_number_that_is_missing_in_a_list_is_nan(opened):
+def test_a_number_that_is_missing_in_a_list_is_nan_and_ragged_lists_beside_do_no_harm(opened):
     contents = opened({"x": pa.array([[1, None], [2, 3]], pa.list_(pa.int64()))})
     np.testing.assert_array_equal(matrix(contents, "x"), [[1, np.nan], [2, 3]])
-
-
-def test_ragged_lists_beside_the_vectors_do_no_harm(opened):
     contents = opened({"input_ids": [[1, 2], [3]], "x": [[0.5, 1.5], [2.5, 3.5]]})
     assert contents.parts == [Part(name="x", n=2, d=2, dtype="float64")]
 
@@ -79,7 +76,7 @@ def test_ragged_lists_beside_the_vectors_do_no_harm(opened):
         ({"x": pa.array([None, [1.0]])}, "Row 1 of the column 'x' holds no numbers"),
         (
             {"x": [[[1.0]]]},
-            r"No column .* holds numbers or lists of numbers, found 'x: list<.*list<.*': write each vector",
+            r"No column .* holds numbers or lists of numbers, found 'x: list<.*list<.*': write each vec",
         ),
         ({"x": ["a"]}, "No column of the parquet file holds numbers or lists of numbers, found 'x: string'"),
         ({"x": pa.array([], pa.float32())}, "The parquet file has columns but no rows"),
@@ -91,34 +88,25 @@ def test_what_makes_no_matrix_is_refused(opened, columns, sentence):
         opened(columns)
 
 
-def test_a_missing_vector_among_lists_of_fixed_size_is_refused_by_its_row(opened):
+def test_a_missing_vector_fewer_rows_than_declared_and_text_that_is_not_utf_8_are_refused(opened):
     contents = opened({"x": pa.array([[1.0, 2.0]] * 20 + [None], pa.list_(pa.float32(), 2))})
     with pytest.raises(InvalidError, match="Row 21 of the column 'x' holds no list"):
         matrix(contents, "x")
-
-
-def test_a_bomb_of_equal_values_is_refused_by_what_it_declares(opened):
-    constant = pa.array(np.zeros(16_384 * 2000, np.float32))
-    with pytest.raises(TooLargeError, match=r"declares 131,072,000 bytes in [\d,]+, more than 200 to 1"):
-        opened({"x": pa.FixedSizeListArray.from_arrays(constant, 16_384)}, compression="zstd")
-
-
-def test_more_rows_than_are_read_are_refused_from_the_footer(opened, monkeypatch):
-    monkeypatch.setattr(parquet, "MAX_ROWS", 9)
-    with pytest.raises(TooLargeError, match="The file has 10 rows in 1 groups, expected at most 9"):
-        opened({"a": [0.5] * 10})
-
-
-def test_a_file_that_holds_fewer_rows_than_it_declares_is_refused(opened):
     contents = opened({"a": [0.5] * 10})
     opened({"a": [0.5] * 8})
     with pytest.raises(InvalidError, match="declares 10 rows, but holds 8: it was altered"):
         matrix(contents, ["a"])
-
-
-def test_a_text_that_is_not_utf_8_is_refused(opened):
     with pytest.raises(InvalidError, match="holds a text that is not UTF-8"):
         opened({"a": [0.5] * 10, "word": pa.array([b"w\xaa"] * 10).view(pa.string())})
+
+
+def test_a_bomb_of_equal_values_and_more_rows_than_are_read_are_refused(opened, monkeypatch):
+    constant = pa.array(np.zeros(16_384 * 2000, np.float32))
+    with pytest.raises(TooLargeError, match=r"declares 131,072,000 bytes in [\d,]+, more than 200 to 1"):
+        opened({"x": pa.FixedSizeListArray.from_arrays(constant, 16_384)}, compression="zstd")
+    monkeypatch.setattr(parquet, "MAX_ROWS", 9)
+    with pytest.raises(TooLargeError, match="The file has 10 rows in 1 groups, expected at most 9"):
+        opened({"a": [0.5] * 10})
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path):

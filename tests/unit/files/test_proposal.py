@@ -18,16 +18,12 @@ def proposed(*annotations, parts=(), columns=()):
     return propose(SimpleNamespace(parts=list(parts), numeric_columns=list(columns), annotations=list(annotations)))
 
 
-def test_an_array_with_a_telling_name_comes_before_a_larger_one():
+def test_an_array_with_a_telling_name_else_the_largest_or_all_columns_are_proposed():
     assert proposed(parts=[part("weights", d=100), part("Embeddings")]).vectors == "Embeddings"
-
-
-def test_else_the_largest_array_is_proposed():
     assert proposed(parts=[part("a"), part("b", d=5), part("c")]).vectors == "b"
-
-
-def test_a_table_offers_all_its_columns_of_numbers():
     assert proposed(columns=["x", "y"]) == Selection(vectors=["x", "y"])
+    columns = [f"{name}{i}" for name, n in (("t", 4), ("image", 8), ("u", 5)) for i in range(n)]
+    assert proposed(columns=columns).vectors == [f"image{i}" for i in range(8)]
 
 
 @pytest.mark.parametrize("names", ["e{}", "dim_{}", "{}", "x.{}", "embedding_{:04}"])
@@ -47,43 +43,25 @@ def test_too_few_columns_or_numbers_with_gaps_are_no_family(columns):
     assert proposed(columns=columns).vectors == columns
 
 
-def test_the_longest_family_is_the_vector():
-    columns = [f"{name}{i}" for name, n in (("t", 4), ("image", 8), ("u", 5)) for i in range(n)]
-    assert proposed(columns=columns).vectors == [f"image{i}" for i in range(8)]
-
-
 def test_names_differ_in_every_row_and_labels_come_again():
     selection = proposed(annotation("word", 10), annotation("part of speech", 3), parts=[part("x")])
     assert (selection.names, selection.labels) == ("word", "part of speech")
-
-
-def test_a_label_is_known_by_its_name_first():
     selection = proposed(annotation("colour", 2), annotation("Label", 9), parts=[part("x")])
     assert selection.labels == "Label"
-
-
-def test_too_many_values_are_names_even_if_called_label():
     selection = proposed(annotation("label", 1001, n=5000), parts=[part("x", n=5000)])
     assert (selection.names, selection.labels) == ("label", None)
-
-
-def test_lists_of_another_length_are_not_proposed():
     selection = proposed(annotation("word", 7, n=7), annotation("label", 2, n=7), parts=[part("x")])
     assert (selection.names, selection.labels) == (None, None)
 
 
 def doubted(whole_columns, columns):
-    offer = SimpleNamespace(
-        parts=[], numeric_columns=columns, annotations=[annotation(name, 3) for name in whole_columns]
-    )
+    whole = [annotation(name, 3) for name in whole_columns]
+    offer = SimpleNamespace(parts=[], numeric_columns=columns, annotations=whole)
     return [column.name for column in doubtful(offer, Selection(vectors=columns))]
 
 
 def test_one_or_two_columns_of_whole_numbers_among_fractions_are_doubtful():
     assert doubted(["gold"], ["a", "b", "c", "gold"]) == ["gold"]
     assert doubted(["gold", "id"], ["a", "b", "c", "gold", "id"]) == ["gold", "id"]
-
-
-def test_whole_numbers_among_whole_numbers_are_not():
     assert doubted(["a", "b"], ["a", "b"]) == []
     assert doubted(list("abcd"), list("abcdefgh")) == []

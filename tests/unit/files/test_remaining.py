@@ -39,13 +39,10 @@ def test_rows_and_dimensions_are_left_out_of_the_vectors_and_the_names(tmp_path)
     assert matrix.dimension_numbers.tolist() == [0, 1, 2, 4]
 
 
-def test_rows_that_are_columns_of_the_file_are_left_out_too(tmp_path):
+def test_rows_that_are_columns_of_the_file_and_whole_blocks_are_left_out_too(tmp_path):
     matrix, x = read(array(tmp_path), vectors="array", transpose=True, without_rows=[1], without_dimensions=[0, 11])
     assert np.array_equal(x, np.delete(np.delete(X.T, 1, axis=0), [0, 11], axis=1))
     assert (matrix.n, matrix.d) == (4, 10)
-
-
-def test_a_block_of_which_nothing_is_left_is_passed_over(tmp_path):
     _, x = read(array(tmp_path), vectors="array", without_rows=list(range(4, 9)))
     assert np.array_equal(x, np.delete(X, range(4, 9), axis=0))
 
@@ -73,10 +70,13 @@ def test_what_cannot_be_left_out_is_refused(tmp_path, without, field, said):
     assert refused.value.field == field
 
 
-def test_numbers_below_zero_and_too_many_are_refused():
-    for wrong in ([-1], list(range(MAX_WITHOUT + 1))):
-        with pytest.raises(ValueError, match="without_rows"):
-            Selection(vectors="array", without_rows=wrong)
+@pytest.mark.parametrize(
+    "rows", [[-1], list(range(MAX_WITHOUT + 1)), "not base64", "A" * (MAX_BITS // 6 + 5)],
+    ids=["below zero", "too many", "not base64", "too many bits"],
+)  # fmt: skip
+def test_rows_below_zero_too_many_and_unreadable_bits_are_refused(rows):
+    with pytest.raises(ValueError, match="without_rows"):
+        Selection(vectors="array", without_rows=rows)
 
 
 def test_another_choice_keeps_what_was_left_out_while_it_is_there():
@@ -97,14 +97,5 @@ def test_many_rows_are_stored_as_bits():
     assert isinstance(stored, str)
     assert len(stored) < MAX_LISTED
     assert unpacked(stored) == rows
-    assert (
-        Selection.model_validate(packed.model_dump())
-        == Selection.model_validate_json(packed.model_dump_json())
-        == packed
-    )
-
-
-@pytest.mark.parametrize("stored", ["not base64", "A" * (MAX_BITS // 6 + 5)])
-def test_bits_that_cannot_be_read_are_refused(stored):
-    with pytest.raises(ValueError, match="without_rows"):
-        Selection(vectors="array", without_rows=stored)
+    assert Selection.model_validate(packed.model_dump()) == packed
+    assert Selection.model_validate_json(packed.model_dump_json()) == packed

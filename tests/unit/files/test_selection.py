@@ -17,9 +17,7 @@ ARRAYS = SimpleNamespace(
     ],
 )
 TABLE = SimpleNamespace(
-    parts=[],
-    numeric_columns=["x", "y"],
-    annotations=[Annotation(name="word", n=10, n_distinct=2, examples=[])],
+    parts=[], numeric_columns=["x", "y"], annotations=[Annotation(name="word", n=10, n_distinct=2, examples=[])]
 )
 
 
@@ -57,12 +55,7 @@ def test_what_the_file_offers_may_be_chosen(offer, chosen):
             "labels",
             "more than 1,000 different values, which looks like names",
         ),
-        (
-            TABLE,
-            {"vectors": "x"},
-            "vectors",
-            "Expected a list of columns that hold the vectors, got 'x': choose at least",
-        ),
+        (TABLE, {"vectors": "x"}, "vectors", "a list of columns that hold the vectors, got 'x': choose at least"),
         (TABLE, {"vectors": []}, "vectors", r"Expected a list of columns that hold the vectors, got \[\]"),
         (TABLE, {"vectors": ["x", "z"]}, "vectors", "no column 'z' of numbers: choose among 'x', 'y'"),
         (TABLE, {"vectors": ["x", "x"]}, "vectors", "A column was chosen twice"),
@@ -75,12 +68,9 @@ def test_anything_else_is_refused_at_its_field(offer, chosen, field, sentence):
     assert raised.value.field == field
 
 
-def test_a_key_that_does_not_exist_is_refused():
+def test_a_key_that_does_not_exist_is_refused_and_names_and_labels_are_no_coordinates():
     with pytest.raises(ValidationError):
         Selection(vectors="a", label="word")
-
-
-def test_a_column_that_names_or_labels_the_rows_is_no_coordinate():
     chosen = Selection(vectors=["x", "gold", "y", "id"], names="id", labels="gold")
     assert chosen.vectors == ["x", "y"]
     assert Selection.model_validate(chosen.model_dump()) == chosen

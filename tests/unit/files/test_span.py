@@ -14,20 +14,11 @@ def test_answers_become_json_text_of_their_two_lists_alone():
     text = span_text({**GOOD, "answer_start_exact": [True, False]}, "answers", "Line 1")
     assert text == '{"text": ["in 1976", "1976"], "answer_start": [42, 45]}'
     assert read_span(text) == Span(["in 1976", "1976"], [42, 45])
-
-
-def test_a_question_without_an_answer_has_none():
     assert span_text({"text": [], "answer_start": []}, "answers", "Line 1") is None
     assert read_span('{"text": [], "answer_start": []}') is None
-
-
-def test_two_nulls_as_parquet_fills_a_missing_object_with_are_no_answer():
     assert span_text({"text": None, "answer_start": None}, "answers", "Row 1") is None
     with pytest.raises(InvalidError, match="Row 1 holds no answers under 'answers': expected a list of texts"):
         span_text({"text": None, "answer_start": [1]}, "answers", "Row 1")
-
-
-def test_what_no_database_takes_is_replaced_in_place():
     assert span_text({"text": ["é\ud800\0"], "answer_start": [0]}, "answers", "Row 1") == (
         '{"text": ["é?\ufffd"], "answer_start": [0]}'
     )
@@ -57,12 +48,9 @@ def test_what_is_no_answer_is_refused_with_its_line_and_column(changes, sentence
 
 
 @pytest.mark.parametrize("value", [{}, {"text": ["x"]}, ["text", "answer_start"], "text answer_start", None, 3])
-def test_other_nested_values_say_nothing_of_answers(value):
-    assert not is_nested_span(value)
-
-
 @pytest.mark.parametrize("text", ["", "{", "[1]", "3", "{}", "a text", '{"a":' * 50_000, '{"text": ' + "9" * 5000])
-def test_other_texts_hold_no_answers(text):
+def test_other_nested_values_and_texts_hold_no_answers(value, text):
+    assert not is_nested_span(value)
     assert read_span(text) is None
 
 

@@ -8,7 +8,7 @@ from isoscope.files.yaml_document import MAX_CHARACTERS, MAX_DEPTH, read_yaml, w
 BOMB = "a: &a [x, x, x]\nb: &b [*a, *a, *a]\nc: [*b, *b, *b]\n"
 
 
-def test_what_is_written_reads_the_same_and_each_entry_has_its_comment():
+def test_what_is_written_reads_the_same_and_a_date_is_a_text():
     document = {
         "name": 'Bob\'s "x" $HOME `date` #1: é\n---',
         "lambdas": [-1.0, 1e-05],
@@ -19,9 +19,6 @@ def test_what_is_written_reads_the_same_and_each_entry_has_its_comment():
     text = write_yaml(document, {"lambdas": "Of each regularizer."})
     assert read_yaml(text) == document
     assert "\n# Of each regularizer.\nlambdas: [-1.0, 1.0e-05]\nepochs: null\n" in text
-
-
-def test_a_date_is_a_text():
     assert read_yaml("name: 2024-01-01") == {"name": "2024-01-01"}
 
 
