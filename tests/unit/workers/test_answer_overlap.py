@@ -38,17 +38,11 @@ def test_agreement_is_what_torchmetrics_finds():
         assert (exact_match(given, references), word_f1(given, references)) == pytest.approx(expected)
 
 
-def test_case_punctuation_and_articles_do_not_count():
+def test_case_punctuation_and_articles_do_not_count_and_the_best_reference_does():
     assert exact_match("The Film, a plot!", ["film plot"]) == 1
     assert exact_match("film plot", ["plot film"]) == 0
     assert word_f1("film plot", ["plot film"]) == 1
-
-
-def test_the_best_reference_counts_and_words_as_often_as_they_come():
     assert word_f1("good good film", ["good plot", "cast", "film"]) == pytest.approx(0.5)
     assert word_f1("good good film", ["good"]) == pytest.approx(0.5)
     assert word_f1("dull", ["good", "film"]) == 0
-
-
-def test_an_answer_of_articles_alone():
     assert (word_f1("The", ["a"]), word_f1("The", ["film"]), word_f1("", ["film"])) == (1, 0, 0)

@@ -60,9 +60,6 @@ def test_in_the_logarithm_as_much_is_tried_between_small_sizes_as_between_great_
     search = Search(lam_low=0.01, lam_high=1, least_size=0.01)
     low, high = search.axis
     assert search.lam((low + high) / 2) == pytest.approx(0.1)
-
-
-def test_a_size_beyond_the_ends_is_no_search():
     with pytest.raises(ValidationError, match="expected lambdas at both ends"):
         Search(lam_low=-1, lam_high=1, least_size=2)
 
@@ -94,8 +91,7 @@ def test_with_two_objectives_both_are_told_and_what_lacks_one_has_failed():
 
 
 @given(
-    st.lists(st.lists(VALUES, min_size=3, max_size=3), min_size=0, max_size=8),
-    st.lists(VALUES, min_size=1, max_size=3),
+    st.lists(st.lists(VALUES, min_size=3, max_size=3), min_size=0, max_size=8), st.lists(VALUES, min_size=1, max_size=3)
 )
 def test_a_run_is_given_up_below_the_median_of_enough_others_at_its_step(others, own):
     steps = (2, 4, 6)

@@ -32,14 +32,11 @@ def test_the_best_span_is_that_of_all_pairs():
         assert (float(score[row]), int(start[row]), int(end[row])) == pytest.approx(expected)
 
 
-def test_an_answer_has_thirty_tokens_at_most():
+def test_an_answer_has_thirty_tokens_at_most_and_a_question_alone_none():
     starts, ends = torch.zeros(2, 1, 60)
     starts[0, 5], ends[0, 35], ends[0, 34] = 9, 9, 1
     score, start, end = best_spans(starts, ends, torch.ones(1, 60, dtype=torch.bool))
     assert (float(score), int(start), int(end)) == (10, 5, 34)
-
-
-def test_a_window_of_a_question_alone_has_no_answer():
     score, _, _ = best_spans(*torch.zeros(2, 1, 9), torch.zeros(1, 9, dtype=torch.bool))
     assert float(score) == -math.inf
 
@@ -87,12 +84,9 @@ def test_windows_are_merged_in_any_order_and_scored_as_torchmetrics_does():
     assert gather(rows, wanted, np.array([5, 3, 1, 0, 2, 4]), 1) == found
 
 
-def test_questions_that_were_not_looked_at_do_not_count():
+def test_questions_not_looked_at_do_not_count_and_unanswered_ones_are_wrong():
     rows, wanted = make_rows()
     assert gather(rows, wanted, np.array([2, 3]), 2) == {"word_f1": 1, "exact_match": 1}
-
-
-def test_a_question_that_no_window_answers_is_answered_wrongly():
     asked = Question("the film", "", Answers(["film"], [0]))
     rows = cut_windows([asked], make_tokenizer(), 18, 5)
     predictions = BestAnswers(rows, np.arange(1))

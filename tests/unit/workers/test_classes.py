@@ -14,19 +14,13 @@ def metrics(names, right, given):
     return classes.metrics()
 
 
-def test_f1_is_that_of_the_second_of_two_labels_and_undefined_where_no_row_has_it():
+def test_f1_is_that_of_the_second_of_two_labels_and_scores_without_two_classes_are_undefined():
     assert metrics(["no", "yes"], [0, 1, 1], [1, 1, 0])["f1"] == Score(0.5)
     for given in ([0, 0], [0, 1]):
         f1 = metrics(["no", "yes"], [0, 0], given)["f1"]
         assert f1 == Score.undefined("No validation row has the label 'yes', which F1 looks for.")
-
-
-def test_nothing_correlates_with_rows_of_one_class():
     found = metrics(["no", "yes"], [1, 1, 1], [1, 0, 1])
     reason = "All validation rows have the label 'yes', with which nothing can correlate."
     assert found["matthews"] == Score.undefined(reason)
     assert (found["accuracy"].value, found["f1"].value) == (pytest.approx(2 / 3), pytest.approx(0.8))
-
-
-def test_a_model_that_gives_every_row_one_class_correlates_with_none():
     assert metrics(["no", "yes"], [0, 1], [1, 1])["matthews"] == Score(0.0)

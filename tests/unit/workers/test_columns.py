@@ -10,10 +10,12 @@ CONFIG = RunConfig(
 )
 
 
-def test_a_row_without_a_text_is_named():
+def test_a_row_without_a_text_is_named_and_no_rows_at_all_are_refused():
     columns = {"t": ["a", None, "c"], "l": ["no", "yes", "no"]}
     with pytest.raises(InvalidError, match="Row 2 has no text in column 't': fill it in or leave the row out"):
         Classification(CONFIG).encode(columns, tokenizer=None, max_length=8)
+    with pytest.raises(InvalidError, match="Expected at least one row"):
+        _subset({"t": []}, None)
 
 
 def test_a_subset_is_the_same_rows_of_every_column_in_their_order():
@@ -26,8 +28,3 @@ def test_a_subset_is_the_same_rows_of_every_column_in_their_order():
     for wanted in (100, None):
         whole, numbers = _subset(columns, wanted)
         assert (whole, numbers.tolist()) == (columns, list(range(100)))
-
-
-def test_no_rows_at_all_are_refused():
-    with pytest.raises(InvalidError, match="Expected at least one row"):
-        _subset({"t": []}, None)

@@ -8,13 +8,7 @@ from workers.models import choose_device, device_name
 
 @pytest.mark.parametrize(
     ("device", "visible", "expected"),
-    [
-        ("cuda:0", None, "0"),
-        ("cuda:1", None, "1"),
-        ("cuda", "5", "5"),
-        ("cuda:1", "4,7", "7"),
-        ("cpu", "4,7", "4,7"),
-    ],
+    [("cuda:0", None, "0"), ("cuda:1", None, "1"), ("cuda", "5", "5"), ("cuda:1", "4,7", "7"), ("cpu", "4,7", "4,7")],
 )
 def test_the_process_sees_only_its_own_gpu(monkeypatch, device, visible, expected):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

@@ -22,13 +22,10 @@ def table(tmp_path):
     return path
 
 
-def test_rows_without_a_text_are_left_out_and_counted(table):
+def test_rows_without_a_text_are_left_out_and_counted_and_a_pair_needs_both(table):
     texts = load_texts(table, "rows.csv", config(label_column="gold"))
     assert texts.rows == [("one, two",), ("three",), ("four",)]
     assert (texts.numbers, texts.labels, texts.n_empty) == ([1, 3, 4], ["1", "1", ""], 1)
-
-
-def test_a_pair_needs_both_texts(table):
     texts = load_texts(table, "rows.csv", config(text_columns=["a", "b"]))
     assert (texts.rows, texts.numbers, texts.labels) == ([("one, two", "x"), ("three", "z")], [1, 3], None)
     assert {column: list(values) for column, values in texts.annotations().items()} == {
@@ -43,10 +40,13 @@ def test_ids_are_kept_as_ground_truth_names_them(tmp_path):
     assert list(texts.annotations()) == ["name", "id"]
 
 
-def test_a_text_file_has_a_text_a_line(tmp_path):
+def test_a_text_file_has_a_text_a_line_and_a_column_without_any_is_refused(tmp_path):
     (path := tmp_path / "stored").write_text("\ufeffone\n\n  \ntwo\n", encoding="utf-8")
     texts = load_texts(path, "texts.txt", config(text_columns=["line"]))
     assert (texts.rows, texts.numbers, texts.n_empty) == ([("one",), ("two",)], [1, 4], 2)
+    (path := tmp_path / "stored").write_text("a,b\n,x\n ,y\n")
+    with pytest.raises(InvalidError, match=r"None of the 2 rows of t\.csv has text in 'a': choose another column\."):
+        load_texts(path, "t.csv", config())
 
 
 def test_of_many_texts_some_are_drawn_by_the_seed_in_the_order_of_the_file(tmp_path):
@@ -63,9 +63,3 @@ def test_names_are_one_short_line_that_any_database_can_hold(tmp_path):
     assert len(name) == 80
     assert name.startswith("x y ? long")
     assert name.endswith("…")
-
-
-def test_a_column_without_any_text_is_refused(tmp_path):
-    (path := tmp_path / "stored").write_text("a,b\n,x\n ,y\n")
-    with pytest.raises(InvalidError, match=r"None of the 2 rows of t\.csv has text in 'a': choose another column\."):
-        load_texts(path, "t.csv", config())

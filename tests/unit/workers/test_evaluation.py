@@ -56,15 +56,8 @@ def make_task(n_labels=2, **changes):
 
 def make_model(n_labels=2):
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=50,
-        hidden_size=8,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=16,
-        pad_token_id=0,
-        num_labels=n_labels,
-    )
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    config = BertConfig(vocab_size=50, pad_token_id=0, num_labels=n_labels, **sizes)
     return BertForSequenceClassification(config).eval()
 
 
@@ -122,13 +115,8 @@ def test_all_validation_rows_are_scored_without_their_padding():
         for few, many in zip(first, tokens, strict=True)
     ]
     assert stars["reasons"] == [None, None]
-    assert found.results.dump()["reference"] == {
-        "zeta": 0.75,
-        "pooling": "first",
-        "n": 60,
-        "layers": pytest.approx(reference, rel=1e-4),
-        "layer_reasons": [None, None],
-    }
+    shrunk = {"layers": pytest.approx(reference, rel=1e-4), "layer_reasons": [None, None]}
+    assert found.results.dump()["reference"] == {"zeta": 0.75, "pooling": "first", "n": 60, **shrunk}
     assert (found.results.tokens, found.results.points) == (rows.tokens.sum(), 2 * rows.tokens.sum())
     assert found.results.loss == pytest.approx(float(torch.nn.functional.cross_entropy(logits, labels)), rel=1e-5)
     assert found.performance.value == float((logits.argmax(1) == labels).double().mean())
@@ -153,17 +141,13 @@ def test_the_metric_asked_for_is_the_performance(n_labels, average):
     assert found.results.f1_positive == ("1" if average == "binary" else None)
 
 
-def test_the_first_token_is_found_behind_padding_on_the_left():
+def test_the_first_token_is_found_behind_padding_on_the_left_and_a_loss_that_is_not_a_number_is_refused():
     model = make_model()
     right, left = (
         evaluate(model, rows, rows, make_task(), Progress()).results.dump()["reference"]["layers"]
         for rows in (make_rows(1), make_rows(1, left=True))
     )
     assert right == left
-
-
-def test_a_loss_that_is_not_a_number_is_refused():
-    model = make_model()
     torch.nn.init.constant_(model.classifier.weight, float("nan"))
     with pytest.raises(InvalidError, match="loss is not a number on the rows it was evaluated on"):
         observe(model, make_rows(5), np.arange(5), make_task(), Progress())
@@ -255,14 +239,10 @@ def test_what_has_no_value_at_a_layer_says_why():
     model = make_model()
     found = evaluate(model, make_rows(3), make_rows(1), make_task(), Progress())
     by_layer = found.results.dump()["by_layer"]
-    assert by_layer["silhouette"] == {
-        "values": [None, None],
-        "reasons": ["The silhouette needs at least 2 classes; there is 1."] * 2,
-    }
-    assert (
-        by_layer["isoscore_unbiased"]["reasons"]
-        == ["The bias-corrected IsoScore needs at least 4 points; there is 1."] * 2
-    )
+    reasons = ["The silhouette needs at least 2 classes; there is 1."] * 2
+    assert by_layer["silhouette"] == {"values": [None, None], "reasons": reasons}
+    reasons = ["The bias-corrected IsoScore needs at least 4 points; there is 1."] * 2
+    assert by_layer["isoscore_unbiased"]["reasons"] == reasons
     assert by_layer["isoscore_star"]["reasons"] == [None, None]
     assert found.results.dump()["sentences"]["last_layer"]["mean_cosine"]["reason"].endswith("there is 1.")
     assert found.figures == {}

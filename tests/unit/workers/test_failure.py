@@ -10,8 +10,10 @@ from workers.failure import FailedElsewhereError, Failure, NotFiniteError, descr
 from workers.training.run_spec import MemoryRanOutError
 
 
-def test_what_no_database_can_keep_of_a_text_is_replaced():
+def test_what_no_database_can_keep_of_a_text_is_replaced_and_failures_elsewhere_keep_their_kind():
     assert describe(InvalidError("got a\0b and \ud800, ζ")) == "got a\ufffdb and ?, ζ"
+    told = Failure("The loss is not a number.", FailureCause.NOT_A_NUMBER, "learning_rate")
+    assert failure_of(FailedElsewhereError(told)) == told
 
 
 def test_a_database_that_is_away_is_no_failure_of_the_job(tmp_path):
@@ -36,8 +38,3 @@ def test_a_database_that_is_away_is_no_failure_of_the_job(tmp_path):
 )
 def test_a_failure_is_of_the_kind_that_its_error_is_of(error, cause, field):
     assert failure_of(error)[1:] == (cause, field)
-
-
-def test_what_another_process_failed_of_keeps_its_kind():
-    told = Failure("The loss is not a number.", FailureCause.NOT_A_NUMBER, "learning_rate")
-    assert failure_of(FailedElsewhereError(told)) == told

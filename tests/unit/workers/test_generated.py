@@ -20,12 +20,9 @@ def test_an_npy_file_is_read_back_by_numpy_whatever_the_size_of_a_read(dtype, si
     assert np.array_equal(read, x)
 
 
-def test_blocks_that_do_not_lie_row_after_row_are_written_so():
+def test_blocks_are_written_row_after_row_and_taken_as_they_are_read():
     x = np.asfortranarray(np.arange(6.0).reshape(2, 3))
     assert np.load(io.BytesIO(npy_file(2, 3, x.dtype, [x]).read())).tolist() == x.tolist()
-
-
-def test_blocks_are_taken_as_they_are_read():
     taken = []
 
     def blocks():
@@ -37,12 +34,9 @@ def test_blocks_are_taken_as_they_are_read():
     assert len(taken) < 10
 
 
-def test_json_lines_hold_every_column_of_every_row():
+def test_json_lines_hold_every_column_of_every_row_of_one_length():
     rows = [("a", "1"), ('"b"', ""), ("ü\n", "3")] * 3000
     stream = jsonl_file({"name": (row[0] for row in rows), "label": (row[1] for row in rows)})
     assert [tuple(json.loads(line).values()) for line in stream.read().splitlines()] == rows
-
-
-def test_columns_of_different_lengths_are_refused():
     with pytest.raises(ValueError, match="shorter"):
         jsonl_file({"name": ["a", "b"], "label": ["c"]}).read()

@@ -34,7 +34,7 @@ def make_task(kind, model="tiny-bert", seed=0, **changes):
 
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize("name", MODELS)
-def test_padding_changes_no_output(models_dir, name, kind):
+def test_padding_changes_no_output_and_every_weight_has_a_gradient(models_dir, name, kind):
     task = make_task(kind, name)
     model, tokenizer = load_model(ModelSource(models_dir / name, None), task)
     rows = task.encode(COLUMNS, tokenizer, longest_input(model, tokenizer, 128))
@@ -50,25 +50,23 @@ def test_padding_changes_no_output(models_dir, name, kind):
             torch.testing.assert_close(together[output][row, real], one[output][0, real])
     losses = torch.stack([one.loss for one in alone])
     torch.testing.assert_close(together.loss, losses.mean())
-
-
-@pytest.mark.parametrize("kind", list(KINDS))
-@pytest.mark.parametrize("name", MODELS)
-def test_every_weight_has_a_gradient_which_several_processes_wait_for(models_dir, name, kind):
-    task = make_task(kind, name)
-    model, tokenizer = load_model(ModelSource(models_dir / name, None), task)
-    rows = task.encode(COLUMNS, tokenizer, longest_input(model, tokenizer, 128))
     (batch,) = rows.batches(range(3), 3, model.device)
     model(**batch).loss.backward()
+    # Several processes wait for each gradient.
     assert [weights for weights, one in model.named_parameters() if one.grad is None] == []
 
 
-def test_a_head_of_another_shape_is_drawn_by_the_seed(models_dir):
+def test_a_head_of_another_shape_is_drawn_by_the_seed_and_checkpointing_refused_where_there_is_none(models_dir):
     source = ModelSource(models_dir / "tiny-bert", None)
     heads = [load_model(source, make_task("regression", seed=seed))[0].classifier.weight for seed in (0, 0, 1)]
     assert heads[0].shape == (1, 16)
     assert torch.equal(heads[0], heads[1])
     assert not torch.equal(heads[0], heads[2])
+    task = make_task("classification", "tiny-albert", gradient_checkpointing=True)
+    with pytest.raises(InvalidError, match=r"^Expected no gradient checkpointing, which 'tiny-albert'.* Leave it out"):
+        load_model(ModelSource(models_dir / "tiny-albert", None), task)
+    task = make_task("classification", gradient_checkpointing=True)
+    assert load_model(ModelSource(models_dir / "tiny-bert", None), task)[0].supports_gradient_checkpointing
 
 
 @pytest.mark.parametrize(
@@ -82,11 +80,3 @@ def test_the_second_of_two_texts_is_of_another_type_only_to_models_that_know_two
     encoded = tokenizer("a film", "a plot", return_tensors="pt")
     assert ("token_type_ids" in encoded) is typed
     assert model(**encoded).logits.shape == (1, 3)
-
-
-def test_gradient_checkpointing_is_refused_where_a_model_has_none(models_dir):
-    task = make_task("classification", "tiny-albert", gradient_checkpointing=True)
-    with pytest.raises(InvalidError, match=r"^Expected no gradient checkpointing, which 'tiny-albert'.* Leave it out"):
-        load_model(ModelSource(models_dir / "tiny-albert", None), task)
-    task = make_task("classification", gradient_checkpointing=True)
-    assert load_model(ModelSource(models_dir / "tiny-bert", None), task)[0].supports_gradient_checkpointing

@@ -12,16 +12,11 @@ from tests.waiting import wait_for
 from workers.training.log import BYTES, EARLIER_BYTES, EARLIER_LINES, LINES, Log
 
 
-def test_nothing_written_is_no_log(tmp_path):
+def test_what_is_logged_and_what_libraries_write_is_kept_over_all_attempts(tmp_path):
     log = Log(tmp_path)
-    assert log.tail() is None
     with log.captured():
         pass
     assert log.tail() is None
-
-
-def test_what_is_logged_and_what_libraries_write_is_kept_over_all_attempts(tmp_path):
-    log = Log(tmp_path)
     with log.captured():
         logging.getLogger("workers").warning("memory ran out")
         os.write(2, b"a word of C\n")
@@ -33,55 +28,35 @@ def test_what_is_logged_and_what_libraries_write_is_kept_over_all_attempts(tmp_p
     assert (second, third) == ("a word of C", "the second attempt")
 
 
-def test_standard_error_is_as_it_was_afterwards(tmp_path, capfd):
-    with Log(tmp_path).captured():
-        os.write(2, b"inside\n")
-    os.write(2, b"outside\n")
-    assert capfd.readouterr().err == "outside\n"
-
-
-def test_what_is_logged_is_still_shown_on_the_console(tmp_path, capfd):
+def test_what_is_logged_is_on_the_console_but_how_far_the_work_is_stands_in_the_file_alone(tmp_path, capfd):
     handler = logging.StreamHandler(sys.stderr)
     logging.getLogger().addHandler(handler)
     try:
         with Log(tmp_path).captured():
             logging.getLogger("workers").warning("shown")
+            os.write(2, b"inside\n")
+            logging.getLogger("workers.training").info("step 3")
         assert handler.stream is sys.stderr
+        logging.getLogger("workers.training").info("not kept")
     finally:
         logging.getLogger().removeHandler(handler)
-    assert capfd.readouterr().err == "shown\n"
-    assert Log(tmp_path).tail().endswith("WARNING workers: shown")
+    os.write(2, b"outside\n")
+    assert capfd.readouterr().err == "shown\noutside\n"
+    shown, inside, step = Log(tmp_path).tail().splitlines()
+    assert (shown.endswith("WARNING workers: shown"), inside) == (True, "inside")
+    assert step.endswith("INFO workers.training: step 3")
 
 
-def test_of_a_long_log_the_last_lines_are_told(tmp_path):
+def test_of_a_long_log_the_last_lines_are_told_and_none_in_part(tmp_path):
     (tmp_path / LOG).write_text("\n".join(f"line {number}" for number in range(1000)))
     lines = Log(tmp_path).tail().splitlines()
     assert (len(lines), lines[0], lines[-1]) == (LINES, "line 800", "line 999")
-
-
-def test_of_long_lines_no_more_than_16_kib_are_told_and_none_in_part(tmp_path):
     (tmp_path / LOG).write_text("\n".join(str(number) * 1000 for number in range(10, 60)))
     tail = Log(tmp_path).tail()
     assert len(tail) <= BYTES
     assert tail.splitlines() == [str(number) * 1000 for number in range(52, 60)]
-
-
-def test_what_no_database_keeps_of_a_log_is_replaced(tmp_path):
     (tmp_path / LOG).write_bytes(b"a\0b \xff")
     assert Log(tmp_path).tail() == "a\ufffdb \ufffd"
-
-
-def test_how_far_the_work_is_stands_in_the_file_and_not_on_the_console(tmp_path, capfd):
-    handler = logging.StreamHandler(sys.stderr)
-    logging.getLogger().addHandler(handler)
-    try:
-        with Log(tmp_path).captured():
-            logging.getLogger("workers.training").info("step 3")
-        logging.getLogger("workers.training").info("not kept")
-    finally:
-        logging.getLogger().removeHandler(handler)
-    assert capfd.readouterr().err == ""
-    assert Log(tmp_path).tail().endswith("INFO workers.training: step 3")
 
 
 def test_the_last_lines_are_told_while_there_are_new_ones_also_after_an_outage(tmp_path):

@@ -55,14 +55,8 @@ def test_fractions_and_many_numbers_are_a_scale_and_the_rest_labels_by_frequency
     assert (columns["stars"].labels.names, columns["stars"].labels.counts) == (["0", "1", "2"], [14, 13, 13])
     assert (columns["topic"].labels.names, columns["topic"].labels.counts) == (["a", ""], [30, 10])
     assert columns["topic"].values.tolist() == [int(i % 4 == 0) for i in range(N)]
-
-
-def test_names_labels_and_coordinates_are_no_kept_columns(tmp_path):
     assert set(found(csv(tmp_path, KEPT), labels="topic")) == {"price", "year", "stars"}
     assert "x2" in found(csv(tmp_path, KEPT), vectors=["x0", "x1"])
-
-
-def test_a_missing_number_is_nan(tmp_path):
     prices = [*KEPT["price"][:-2], "", "1e300"]
     assert np.isnan(found(csv(tmp_path, {"price": prices}))["price"].values[-2:]).all()
 
@@ -82,15 +76,12 @@ def test_fractions_beside_lists_of_numbers_are_kept(tmp_path):
     assert columns["stars"].labels.names == ["0", "1", "2"]
 
 
-def test_words_that_are_too_many_for_colors_and_columns_beyond_the_first_are_left_out(tmp_path):
+def test_too_many_words_and_columns_are_left_out_and_a_few_whole_numbers_are_labels(tmp_path):
     n = MAX_DISTINCT + 2
     kept = {"text": [f"t{i}" for i in range(n)], "half": [f"t{i // 2}" for i in range(n)]}
     assert set(found(csv(tmp_path, kept, n))) == {"half"}
     many = {f"k{i}": [str(one / 3) for one in range(N)] for i in range(MAX_COLUMNS + 3)}
     assert len(found(csv(tmp_path, many))) == MAX_COLUMNS
-
-
-def test_a_few_whole_numbers_are_labels(tmp_path):
     for count, is_labeled in ((MAX_NUMBERED_LABELS, True), (MAX_NUMBERED_LABELS + 1, False)):
         column = found(csv(tmp_path, {"grade": [str(i % count) for i in range(N)]}))["grade"]
         assert (column.labels is not None) is is_labeled

@@ -21,11 +21,8 @@ def test_a_step_has_the_same_rows_in_smaller_batches(rows, accumulation, expecte
     assert found.batch_size * found.accumulation == rows * accumulation
 
 
-def test_a_single_row_cannot_be_fewer():
+def test_a_single_row_cannot_be_fewer_and_the_note_tells_what_the_penalty_sees():
     assert smaller(config(batch_size=1)) is None
-
-
-def test_the_note_tells_what_the_penalty_sees_since_when():
     before = config(batch_size=16, processes=2)
     assert note(before, smaller(before), 40) == (
         "Memory ran out with 32 rows a batch. From step 41 on a batch has 16, and 2 batches make a step instead of 1: "

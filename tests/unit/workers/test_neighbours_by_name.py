@@ -37,28 +37,22 @@ def test_neighbours_are_those_of_greatest_cosine_before_and_after(x):
     for one, row in zip(found, (3, 41), strict=True):
         assert nearest(x, row, 4) == pairs(one["before"])
         assert nearest(after, row, 4) == pairs(one["after"])
+    points = torch.from_numpy(x[:3])
+    (found,) = named_neighbours(names(3), points, points, torch.tensor([0]), 8)
+    assert len(found["before"]) == 2
 
 
-def test_a_duplicate_is_a_neighbour_and_the_row_itself_is_not(x):
+def test_a_duplicate_is_a_neighbour_and_rows_of_zeros_are_not(x):
     x[7] = 2 * x[3]
     (found,) = named_neighbours(names(60), torch.from_numpy(x), torch.from_numpy(x), torch.tensor([3]), 2)
     assert found["before"][0] == {"name": "word7", "cosine": pytest.approx(1, abs=1e-6)}
     assert found["before"][0]["cosine"] <= 1
-
-
-def test_rows_of_zeros_have_no_neighbours_and_are_none(x):
     x[5] = 0
     points = torch.from_numpy(x)
     zeros, other = named_neighbours(names(60), points, points, torch.tensor([5, 6]), 59)
     assert zeros["before"] == []
     assert len(other["before"]) == 58
     assert "word5" not in {one["name"] for one in other["before"]}
-
-
-def test_where_there_are_fewer_rows_there_are_fewer_neighbours(x):
-    points = torch.from_numpy(x[:3])
-    (found,) = named_neighbours(names(3), points, points, torch.tensor([0]), 8)
-    assert len(found["before"]) == 2
 
 
 def test_large_and_tiny_points_keep_their_cosines():
@@ -78,10 +72,14 @@ def of_pairs(cloud):
     return [f"word{row}" for row in cloud.rows.tolist()]
 
 
-def test_a_report_has_the_neighbours_of_200_names_of_more():
+def test_a_report_has_the_neighbours_of_200_names_that_the_seed_draws(x):
     many = np.random.default_rng(1).normal(size=(260, 5))
     found = neighbours_data(read_cloud(Rows(many), seed=0), [f"word{row}" for row in range(260)], seed=0)
     assert len({one["name"] for one in found["of"]}) == 200
+    cloud = read_cloud(Rows(x))
+    first, again, other = (neighbours_data(cloud, of_pairs(cloud), seed) for seed in (0, 0, 1))
+    assert first == again
+    assert [one["name"] for one in first["of"]] != [one["name"] for one in other["of"]]
 
 
 def test_a_report_has_the_neighbours_of_names_less_the_top_component(x):
@@ -103,22 +101,12 @@ def test_a_report_has_the_neighbours_of_names_less_the_top_component(x):
         assert [cosine for _, cosine in expected] == pytest.approx([one["cosine"] for one in one[side]], abs=1e-4)
 
 
-def test_the_seed_draws_the_names_of_a_report(x):
-    cloud = read_cloud(Rows(x))
-    first, again, other = (neighbours_data(cloud, of_pairs(cloud), seed) for seed in (0, 0, 1))
-    assert first == again
-    assert [one["name"] for one in first["of"]] != [one["name"] for one in other["of"]]
-
-
-def test_a_report_without_directions_has_no_neighbours(x):
+def test_a_report_without_directions_or_names_has_no_neighbours(x):
     assert neighbours_data(read_cloud(Rows(x * 0)), names(60), 0) is None
+    assert neighbours_data(read_cloud(Rows(x)), None, 0) is None
+    assert neighbours_data(read_cloud(Rows(x)), [""] * 60, 0) is None
 
 
 def test_points_whose_squares_are_beyond_float64_have_the_neighbours_of_smaller_ones(x):
     found, expected = (neighbours_data(read_cloud(Rows(x.astype(np.float64) * 2.0**k)), names(60), 0) for k in (660, 0))
     assert found == expected
-
-
-def test_a_report_without_names_has_no_neighbours(x):
-    assert neighbours_data(read_cloud(Rows(x)), None, 0) is None
-    assert neighbours_data(read_cloud(Rows(x)), [""] * 60, 0) is None

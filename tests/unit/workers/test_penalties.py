@@ -57,14 +57,6 @@ def tokens(states, mask):
     return states[mask.bool()]
 
 
-@pytest.mark.parametrize(
-    "changes", [{"regularizer": "none"}, {"lam": 0}, {"lam": 0, "fixed_regularizers": {"cosreg": 0}}]
-)
-def test_a_run_without_a_weight_has_no_penalties(changes):
-    model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
-    assert make_penalties(make_config(**changes), model) is None
-
-
 def test_i_star_sees_every_token_of_all_layers_as_one_cloud(see, batch):
     penalty, states = see(zeta=0.3)
     istar = IStar(LAM, 0.3)
@@ -142,12 +134,6 @@ def test_spectrum_control_sees_the_embedding_matrix_and_asks_for_no_layer(batch)
     assert model.get_input_embeddings().weight.grad.abs().sum() > 0
 
 
-def test_penalties_add_up_each_with_its_own_lambda(see):
-    cosreg, entropy = (see(regularizer=name)[0] for name in ("cosreg", "entropy"))
-    both, _ = see(regularizer="cosreg", fixed_regularizers={"entropy": 3.0, "istar": 0})
-    torch.testing.assert_close(both, cosreg + 3.0 / LAM * entropy)
-
-
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_a_text_of_a_causal_model_is_its_last_token_that_is_not_padding(see, batch, side):
     if side == "left":
@@ -169,7 +155,7 @@ def test_padding_does_not_change_a_penalty_unless_it_is_included_among_tokens(se
         assert same != (include_padding and points == "tokens")
 
 
-def test_of_a_part_of_the_tokens_the_penalty_is_drawn_by_seed_and_step(see):
+def test_penalties_add_up_and_of_a_part_of_the_tokens_are_drawn_by_seed_and_step(see):
     def penalty(step, seed=0):
         return see(step=step, seed=seed, token_fraction=0.5)[0].item()
 
@@ -177,18 +163,15 @@ def test_of_a_part_of_the_tokens_the_penalty_is_drawn_by_seed_and_step(see):
     of_seed_0 = {penalty(step) for step in range(5)}
     assert len(of_seed_0) == 5
     assert of_seed_0.isdisjoint(penalty(step, seed=1) for step in range(5))
+    cosreg, entropy = (see(regularizer=name)[0] for name in ("cosreg", "entropy"))
+    both, _ = see(regularizer="cosreg", fixed_regularizers={"entropy": 3.0, "istar": 0})
+    torch.testing.assert_close(both, cosreg + 3.0 / LAM * entropy)
 
 
 CHANGES = {
-    "layers": [1],
-    "points": "mean",
-    "include_padding": True,
-    "token_fraction": 0.5,
-    "entropy_bars": "all",
-    "entropy_by_label": False,
-    "entropy_cluster_weight": 1.0,
-    "zeta": 0.3,
-}
+    "layers": [1], "points": "mean", "include_padding": True, "token_fraction": 0.5, "entropy_bars": "all",
+    "entropy_by_label": False, "entropy_cluster_weight": 1.0, "zeta": 0.3,
+}  # fmt: skip
 """A value of each setting that is not its default; the shrinkage covariance is estimated beside the penalties."""
 
 
@@ -222,25 +205,18 @@ def test_the_table_is_of_settings_that_there_are():
     assert of_regularizers == {*CHANGES, *(field for field in OPTIONS if field.startswith("shrinkage"))}
 
 
-def test_to_draw_a_part_of_the_tokens_leaves_the_training_s_random_state(batch):
-    model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
-    penalties = make_penalties(make_config(token_fraction=0.5), model)
-    outputs = model(**batch, output_hidden_states=True)
-    before = torch.get_rng_state()
-    penalties(outputs, batch, 0)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 @pytest.mark.parametrize("include_padding", [False, True])
 def test_a_part_of_the_tokens_is_one_of_all_that_count(batch, include_padding):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
-    config = make_config(
-        token_fraction=0.5, include_padding=include_padding, fixed_regularizers={"cosreg": 1, "istar_unbiased": 1}
-    )
+    fixed = {"cosreg": 1, "istar_unbiased": 1}
+    config = make_config(token_fraction=0.5, include_padding=include_padding, fixed_regularizers=fixed)
     penalties, seen = make_penalties(config, model), {}
     for name, module in penalties.regularizers.items():
         module.register_forward_pre_hook(lambda _, points, name=name: seen.update({name: len(points[0])}))
-    penalties(model(**batch, output_hidden_states=True), batch, 0)
+    outputs = model(**batch, output_hidden_states=True)
+    state = torch.get_rng_state()
+    penalties(outputs, batch, 0)
+    assert torch.equal(torch.get_rng_state(), state), "the training's own random state"
     mask = batch["attention_mask"]
     half = -(-(mask.numel() if include_padding else int(mask.sum())) // 2)
     assert seen == {"istar": 2 * half, "cosreg": half, "istar_unbiased": 2}
@@ -272,8 +248,11 @@ def test_the_state_is_the_shrinkage_covariance_and_nothing_of_the_model():
 
 
 @pytest.mark.parametrize(
-    ("changes", "shrunk"), [({"zeta": 0.3}, True), ({}, False), ({"regularizer": "cosreg"}, False)]
-)
-def test_only_i_star_with_zeta_above_0_is_shrunk(changes, shrunk):
+    ("changes", "shrunk"),
+    [({"regularizer": "none"}, None), ({"lam": 0}, None), ({"lam": 0, "fixed_regularizers": {"cosreg": 0}}, None),
+      ({"zeta": 0.3}, True), ({}, False), ({"regularizer": "cosreg"}, False)],
+)  # fmt: skip
+def test_a_run_without_a_weight_has_no_penalties_and_only_i_star_with_zeta_above_0_is_shrunk(changes, shrunk):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
-    assert (make_penalties(make_config(**changes), model).shrunk is not None) == shrunk
+    penalties = make_penalties(make_config(**changes), model)
+    assert (penalties and penalties.shrunk is not None) is shrunk

@@ -15,13 +15,16 @@ from workers.models import pool, sentence_pooling
 STATES = torch.arange(24, dtype=torch.float32).reshape(2, 4, 3)
 
 
-def test_padding_counts_nowhere_on_either_side():
+def test_padding_counts_nowhere_on_either_side_and_one_token_is_first_mean_and_last():
     for start, real in ((0, [1, 1, 1, 0]), (1, [0, 1, 1, 1])):
         mask = torch.tensor([real, [1, 1, 1, 1]])
         assert pool(STATES, mask, Pooling.FIRST).tolist() == [STATES[0, start].tolist(), STATES[1, 0].tolist()]
         assert pool(STATES, mask, Pooling.LAST).tolist() == [STATES[0, start + 2].tolist(), STATES[1, 3].tolist()]
         mean = STATES[0, start : start + 3].mean(0)
         assert pool(STATES, mask, Pooling.MEAN).tolist() == [mean.tolist(), STATES[1].mean(0).tolist()]
+    mask = torch.tensor([[0, 0, 1, 0], [0, 1, 0, 0]])
+    for pooling in Pooling:
+        assert torch.equal(pool(STATES, mask, pooling), torch.stack([STATES[0, 2], STATES[1, 1]]))
 
 
 def test_what_a_model_makes_of_padding_is_never_seen():
@@ -29,12 +32,6 @@ def test_what_a_model_makes_of_padding_is_never_seen():
     states[0, 3] = torch.nan
     mask = torch.tensor([[1, 1, 1, 0], [1, 1, 1, 1]])
     assert all(pool(states, mask, pooling).isfinite().all() for pooling in Pooling)
-
-
-def test_one_token_is_first_mean_and_last():
-    mask = torch.tensor([[0, 0, 1, 0], [0, 1, 0, 0]])
-    for pooling in Pooling:
-        assert torch.equal(pool(STATES, mask, pooling), torch.stack([STATES[0, 2], STATES[1, 1]]))
 
 
 PADDED = torch.tensor([[5, 6, 7, 8], [9, 5, 0, 0]])
@@ -61,19 +58,16 @@ def test_the_vector_of_a_text_is_the_one_that_the_head_reads(name, on_the_left):
     assert torch.equal(of_head.abs().sum(-1) > 0, of_pool.abs().sum(-1) > 0)
 
 
-def test_a_model_that_says_so_has_the_last_token_stand_for_a_text_though_it_is_not_causal():
+def test_a_model_may_have_the_last_token_stand_for_a_text_and_to_look_draws_no_random_number():
     config = XLNetConfig(**TINY, d_model=16, n_layer=2, n_head=2, d_inner=32)
     assert sentence_pooling(AutoModelForSequenceClassification.from_config(config)) is Pooling.LAST
-
-
-@pytest.mark.parametrize(("name", "pooling"), [("bert", Pooling.FIRST), ("gpt2", Pooling.LAST)])
-def test_for_spans_a_text_has_the_vector_that_it_has_for_classification(name, pooling):
-    assert sentence_pooling(AutoModelForQuestionAnswering.from_config(ARCHITECTURES[name])) is pooling
-
-
-def test_to_look_for_the_vector_of_a_text_draws_no_random_number():
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["gpt2"]).train()
     before = torch.get_rng_state()
     sentence_pooling(model)
     assert torch.equal(torch.get_rng_state(), before)
     assert model.training
+
+
+@pytest.mark.parametrize(("name", "pooling"), [("bert", Pooling.FIRST), ("gpt2", Pooling.LAST)])
+def test_for_spans_a_text_has_the_vector_that_it_has_for_classification(name, pooling):
+    assert sentence_pooling(AutoModelForQuestionAnswering.from_config(ARCHITECTURES[name])) is pooling

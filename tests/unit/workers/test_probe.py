@@ -62,10 +62,17 @@ def test_every_layer_is_measured_as_isotropy_measures_its_points():
         assert {measure: values[layer] for measure, values in found.items()} == pytest.approx(expected, rel=1e-3)
 
 
-def test_what_is_undefined_has_no_value():
+def test_what_is_undefined_has_no_value_and_training_goes_on_as_if_nobody_had_looked():
     found = make_probe(make_rows(3)).measures()
     assert found["isoscore_unbiased"] == [None, None]
     assert all(value is not None for value in found["isoscore_star"])
+    probe = make_probe(make_rows(20))
+    probe.model.train()
+    before = torch.get_rng_state()
+    probe.measures()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert probe.model.training
+    assert torch.is_grad_enabled()
 
 
 def test_the_rows_are_few_but_enough_and_the_same_in_every_run():
@@ -77,25 +84,11 @@ def test_the_rows_are_few_but_enough_and_the_same_in_every_run():
     assert sorted(long.rows.tokens[long.indices], reverse=True) == long.rows.tokens[long.indices].tolist()
 
 
-def test_the_layers_are_looked_at_as_often_as_asked_for():
+def test_the_layers_are_looked_at_as_often_as_asked_or_for_a_sixth_of_the_time():
     assert make_probe(make_rows(20), probe_every=7).steps_apart(1000, 1.0) == 7
-
-
-def test_else_about_twelve_times_and_never_for_more_than_a_sixth_of_the_time():
     probe = make_probe(make_rows(20))
     assert probe.n == {"tokens": int(probe.rows.tokens.sum()), "texts": 20}
     assert probe.cost == int(probe.rows.tokens.sum()) + 2 * 8
     assert probe.steps_apart(1200, 1e9) == 96
     assert probe.steps_apart(12, 1e9) == 1
-    costly = probe.steps_apart(1200, 0.5)
-    assert costly == pytest.approx(4 * probe.cost, abs=6)
-
-
-def test_training_goes_on_as_if_nobody_had_looked():
-    probe = make_probe(make_rows(20))
-    probe.model.train()
-    before = torch.get_rng_state()
-    probe.measures()
-    assert torch.equal(torch.get_rng_state(), before)
-    assert probe.model.training
-    assert torch.is_grad_enabled()
+    assert probe.steps_apart(1200, 0.5) == pytest.approx(4 * probe.cost, abs=6)

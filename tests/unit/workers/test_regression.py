@@ -35,33 +35,25 @@ def test_correlations_are_those_of_scipy_and_torchmetrics():
     given = (right + draw.normal(0, 2, 50)).astype(np.float32)
     found = {name: score.value for name, score in metrics(right.tolist(), given.tolist()).items()}
     doubles = right.astype(float), given.astype(float)
-    assert found == pytest.approx(
-        {"pearson": stats.pearsonr(*doubles)[0], "spearman": stats.spearmanr(*doubles)[0]}, rel=1e-12
-    )
+    expected = {"pearson": stats.pearsonr(*doubles)[0], "spearman": stats.spearmanr(*doubles)[0]}
+    assert found == pytest.approx(expected, rel=1e-12)
     tensors = torch.tensor(given), torch.tensor(right)
-    assert found == pytest.approx(
-        {"pearson": float(pearson_corrcoef(*tensors)), "spearman": float(spearman_corrcoef(*tensors))}, rel=1e-4
-    )
+    expected = {"pearson": float(pearson_corrcoef(*tensors)), "spearman": float(spearman_corrcoef(*tensors))}
+    assert found == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize(
     ("right", "given", "reason"),
     [
-        (
-            [1.0, 2.0, 3.0],
-            [0.5, 0.5, 0.5],
-            "The model gives every row the same number, with which nothing can correlate.",
-        ),
+        ([1.0, 2.0, 3.0], [0.5] * 3, "The model gives every row the same number, with which nothing can correlate."),
         ([2.0, 2.0], [0.5, 1.5], "All validation rows have the same number, with which nothing can correlate."),
         ([2.0], [0.5], "A correlation needs two validation rows or more, there is 1."),
     ],
 )
 def test_a_correlation_that_is_undefined_says_why(right, given, reason):
     found = metrics(right, given)
-    assert {name: (score.value, score.reason) for name, score in found.items()} == {
-        "pearson": (None, reason),
-        "spearman": (None, reason),
-    }
+    scores = {name: (score.value, score.reason) for name, score in found.items()}
+    assert scores == dict.fromkeys(("pearson", "spearman"), (None, reason))
 
 
 def test_labels_are_numbers_however_a_file_writes_them(task):

@@ -8,9 +8,10 @@ from app.core.process import machine_memory
 from workers.process import group_memory
 
 
-def test_the_machine_has_as_much_memory_as_the_kernel_says_or_less_in_a_container():
+def test_the_machine_has_as_much_memory_as_the_kernel_says_and_a_group_that_is_gone_none():
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert 50_000_000 < machine_memory() <= pages * 1.01
+    assert group_memory(2**22 + 1) == (None, None)
 
 
 @pytest.mark.slow
@@ -24,7 +25,3 @@ def test_a_group_s_memory_is_that_of_all_its_processes_now_and_at_most():
         process.stdin.close()
     assert peak > 80_000_000
     assert 1_000_000 < now < 80_000_000
-
-
-def test_of_a_group_that_is_gone_nothing_is_known():
-    assert group_memory(2**22 + 1) == (None, None)

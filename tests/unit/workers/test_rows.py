@@ -9,25 +9,19 @@ def rows():
     return TokenizedRows(dataset=None, tokens=np.array([5, 3, 9, 1, 7]), collate=None)
 
 
-def test_rows_are_drawn_until_the_tokens_are_used_up(rows):
+def test_rows_are_drawn_until_the_tokens_are_used_up_and_a_larger_draw_holds_the_smaller(rows):
     for tokens in range(1, 30):
         drawn = draw(rows.tokens, tokens, seed=(0,))
         assert len(set(drawn)) == len(drawn)
         assert len(drawn) == 1 or rows.tokens[drawn].sum() <= tokens
     assert len(draw(rows.tokens, 25, seed=(0,))) == 5
-
-
-def test_a_larger_draw_of_one_seed_holds_the_smaller(rows):
     small, large = draw(rows.tokens, 9, seed=(3, 1)), draw(rows.tokens, 20, seed=(3, 1))
     assert list(large[: len(small)]) == list(small)
     assert len(draw(rows.tokens, 25, seed=(0,), max_rows=2)) == 2
 
 
-def test_seed_and_epoch_each_change_the_draw():
-    rows = TokenizedRows(dataset=None, tokens=np.ones(1000, dtype=np.int64), collate=None)
-    draws = [tuple(draw(rows.tokens, 20, seed)) for seed in ((0, 0), (0, 1), (1, 0))]
-    assert len(set(draws)) == 3
-
-
-def test_long_rows_come_first(rows):
+def test_long_rows_come_first_and_seed_and_epoch_each_change_the_draw(rows):
     assert list(rows.longest_first(np.array([0, 1, 2, 3]))) == [2, 0, 1, 3]
+    ones = np.ones(1000, dtype=np.int64)
+    draws = [tuple(draw(ones, 20, seed)) for seed in ((0, 0), (0, 1), (1, 0))]
+    assert len(set(draws)) == 3

@@ -34,16 +34,8 @@ class Progress:
 @pytest.fixture
 def model():
     torch.manual_seed(0)
-    return BertForSequenceClassification(
-        BertConfig(
-            vocab_size=50,
-            hidden_size=8,
-            num_hidden_layers=3,
-            num_attention_heads=2,
-            intermediate_size=16,
-            pad_token_id=0,
-        )
-    ).train()
+    sizes = {"hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 16}
+    return BertForSequenceClassification(BertConfig(vocab_size=50, pad_token_id=0, **sizes)).train()
 
 
 @pytest.fixture
@@ -102,30 +94,21 @@ def test_it_is_the_covariance_of_all_tokens_of_the_chosen_layers(model, estimate
     assert progress.total == progress.done[-1] == 34 * len(layers or [1, 2, 3])
 
 
-def test_no_more_points_than_asked_for_are_looked_at(estimate):
+def test_no_more_points_than_asked_for_are_looked_at_and_another_epoch_looks_at_other_rows(estimate):
     _, progress = estimate(shrinkage_points=60)
     assert 0 < progress.done[-1] <= 60
-
-
-def test_padding_is_added_where_it_is_included(estimate):
-    without, _ = estimate()
-    included, _ = estimate(include_padding=True)
-    assert not torch.allclose(without, included)
-
-
-def test_another_epoch_looks_at_other_rows(estimate):
     first, again, second = (estimate(epoch, shrinkage_points=40)[0] for epoch in (0.0, 0.0, 1.0))
     assert torch.equal(first, again)
     assert not torch.allclose(first, second)
 
 
-def test_an_epoch_that_goes_on_in_its_middle_keeps_its_covariance(estimate):
+def test_padding_is_added_where_it_is_included_and_an_epoch_that_goes_on_keeps_its_covariance(estimate):
+    without, _ = estimate()
+    included, _ = estimate(include_padding=True)
+    assert not torch.allclose(without, included)
     S, progress = estimate(epoch=1.5)
     assert S.numel() == 0
     assert progress.phases == []
-
-
-def test_after_the_pass_the_run_trains_on(estimate):
     _, progress = estimate(epoch=1.0, step=4)
     assert progress.phases == [(Phase.SHRINKAGE, 0), (Phase.TRAINING, 4)]
 

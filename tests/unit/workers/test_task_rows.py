@@ -50,29 +50,23 @@ def test_rows_and_dimensions_are_left_out_once(read, left_out):
     assert found.ids == [f"d{row}" for row in rows]
 
 
-def test_fewer_rows_than_expected_are_no_vectors(upload):
+def test_groups_of_rows_hold_where_some_are_the_queries_and_fewer_rows_are_no_vectors(read, upload):
+    config = TaskConfig(kind=TruthKind.COMPRESSION, groups="side")
+    corpus = Embedding(name="a", selection=Selection(vectors="embedding").model_dump())
+    row = SimpleNamespace(truth_sha256=None)
+    task = tasks._load(SimpleNamespace(settings=None, row=row, config=config, corpus=corpus, queries=None))
+    assert set(task.truth.group_codes(task.corpus).tolist()) == {0, 1}
     matrix = open_matrix(upload, Selection(vectors="embedding"))
     short = SimpleNamespace(n=N + 1, d=D, chunks=matrix.chunks, groups=lambda: None, labels=lambda: None)
     with pytest.raises(InvalidError, match="130 rows, expected 131"):
         vectors_of(short, RowIds("a.jsonl", [], None), "corpus")
 
 
-def test_groups_of_rows_hold_where_some_of_them_are_the_queries(read):
-    config = TaskConfig(kind=TruthKind.COMPRESSION, groups="side")
-    corpus = Embedding(name="a", selection=Selection(vectors="embedding").model_dump())
-    row = SimpleNamespace(truth_sha256=None)
-    task = tasks._load(SimpleNamespace(settings=None, row=row, config=config, corpus=corpus, queries=None))
-    assert set(task.truth.group_codes(task.corpus).tolist()) == {0, 1}
-
-
-def test_ids_of_a_selection_without_rows_are_found_by_their_column(upload, read):
+def test_ids_of_a_selection_without_rows_are_found_by_their_column_or_are_numbers(upload, read, tmp_path):
     assert read(ids="_id", truth="0" * 64, without_rows=[0, 2]).ids[:2] == ["d1", "d3"]
     assert read(truth="0" * 64, names=None, without_rows=[0, 2]).ids[:2] == ["d1", "d3"]
     chosen = Selection(vectors="embedding", without_rows=[0, 2])
     assert NamedRows(upload, chosen, "a", "_id").read("ids").values[:2] == ["d1", "d3"]
-
-
-def test_rows_without_ids_are_called_by_their_numbers_in_the_file(tmp_path):
     path = tmp_path / "a.npy"
     np.save(path, X)
     rows = NamedRows(Upload((NamedFile(path, path.name),)), Selection(vectors="array", without_rows=[0, 2]), "a")

@@ -32,14 +32,9 @@ def make_trainer(tmp_path):
         config = make_config(**changes)
         arguments = training_arguments(config, tmp_path, "cpu")
         penalties = make_penalties(config, model)
-        return kind(
-            model=model,
-            args=arguments,
-            train_dataset=make_rows(24),
-            data_collator=stack,
-            optimizer_cls_and_kwargs=optimizer(config, arguments),
-            **({"tally": Tally(), "penalties": penalties} if kind is IsotropyTrainer else {}),
-        )
+        own = {"tally": Tally(), "penalties": penalties} if kind is IsotropyTrainer else {}
+        own |= {"optimizer_cls_and_kwargs": optimizer(config, arguments)}
+        return kind(model=model, args=arguments, train_dataset=make_rows(24), data_collator=stack, **own)
 
     return make_trainer
 
@@ -78,11 +73,15 @@ def test_the_loss_is_the_task_s_and_the_penalty(make_trainer):
     assert torch.equal(returned.logits, outputs.logits)
 
 
-def test_the_penalty_reaches_the_weights_below(make_trainer):
+def test_the_penalty_reaches_the_weights_below_or_is_told_with_its_step_without_a_value(make_trainer):
     trainer = make_trainer(**ISTAR)
     model = trainer.model
     trainer.compute_loss(model, stack(make_rows(8))).backward()
     assert all(weights.grad is not None for weights in model.bert.encoder.layer[0].parameters())
+    trainer = make_trainer(**ISTAR | {"zeta": 0.2})
+    trainer.state.global_step = 6
+    with pytest.raises(InvalidError, match=r"The penalty has no value at step 7\. Expected a shrinkage covariance"):
+        trainer.compute_loss(trainer.model, stack(make_rows(8)))
 
 
 def test_each_step_draws_its_own_part_of_the_tokens(make_trainer):
@@ -97,13 +96,6 @@ def test_each_step_draws_its_own_part_of_the_tokens(make_trainer):
 
     assert penalty(3) == penalty(3)
     assert len({penalty(step) for step in range(5)}) == 5
-
-
-def test_a_penalty_without_a_value_is_told_with_its_step(make_trainer):
-    trainer = make_trainer(**ISTAR | {"zeta": 0.2})
-    trainer.state.global_step = 6
-    with pytest.raises(InvalidError, match=r"The penalty has no value at step 7\. Expected a shrinkage covariance"):
-        trainer.compute_loss(trainer.model, stack(make_rows(8)))
 
 
 @pytest.mark.parametrize("changes", [{}, {"regularizer": "spectrum", "lam": 1.0}])
@@ -208,15 +200,12 @@ def test_the_optimizer_is_torch_s_own_with_its_weight_decay(make_trainer, name, 
         ("constant", [0, 1 / 2, 1, 1, 1, 1, 1, 1]),
         ("linear", [0, 1 / 2, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]),
         ("cosine", [0, 1 / 2] + [(1 + math.cos(math.pi * step / 6)) / 2 for step in range(6)]),
+        (None, [1, 1, 1]),
     ],
 )
 def test_the_rate_rises_for_a_part_of_the_steps_and_then_keeps_to_its_schedule(make_trainer, schedule, factors):
-    trainer = make_trainer(schedule=schedule, warmup=0.25, epochs=None, max_steps=8)
-    assert rates(trainer) == pytest.approx([1e-3 * factor for factor in factors])
-
-
-def test_without_a_warm_up_a_constant_rate_is_whole_from_the_first_step(make_trainer):
-    assert rates(make_trainer()) == [1e-3] * 3
+    changes = {"schedule": schedule, "warmup": 0.25, "epochs": None, "max_steps": 8} if schedule else {}
+    assert rates(make_trainer(**changes)) == pytest.approx([1e-3 * factor for factor in factors])
 
 
 def rates(trainer):
@@ -252,10 +241,12 @@ def test_in_bf16_the_model_computes_in_bf16_and_weights_and_penalty_stay_in_floa
     assert math.isfinite(sum(trainer.tally.means()))
 
 
-def test_fp16_is_refused_without_a_gpu(make_trainer):
+def test_fp16_without_a_gpu_and_a_model_that_does_not_show_its_layers_are_refused(make_trainer):
     with pytest.raises(InvalidError, match=r"Expected a worker with a GPU to train in fp16.* Choose bf16") as error:
         make_trainer(precision="fp16")
     assert error.value.field == "precision"
+    with pytest.raises(InvalidError, match="Expected a model that shows its layers as one sequence"):
+        hidden_states_of(SequenceClassifierOutput(logits=torch.zeros(1, 2)))
 
 
 def test_gradient_checkpointing_trains_the_same_weights(make_trainer):
@@ -267,8 +258,3 @@ def test_gradient_checkpointing_trains_the_same_weights(make_trainer):
         models.append(trainer.model)
     for plain, checkpointed in zip(*(model.parameters() for model in models), strict=True):
         torch.testing.assert_close(checkpointed, plain)
-
-
-def test_a_model_that_does_not_show_its_layers_is_refused():
-    with pytest.raises(InvalidError, match="Expected a model that shows its layers as one sequence"):
-        hidden_states_of(SequenceClassifierOutput(logits=torch.zeros(1, 2)))

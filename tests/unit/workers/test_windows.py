@@ -32,16 +32,18 @@ def words(windows, row):
     return said[ids["start_positions"] : ids["end_positions"] + 1], of_text
 
 
-def test_a_short_text_is_one_window_that_holds_the_answer():
+def test_a_short_text_is_one_window_that_holds_the_answer_if_it_is_found():
     windows = cut([question()], max_length=40)
     answer, of_text = words(windows, 0)
     assert (answer, of_text) == (["so", "dull"], CONTEXT.split())
     assert (len(windows), windows.examples, windows.tokens.tolist()) == (1, 1, [22])
     begin, end = windows.windows[0].offsets[9, 0], windows.windows[0].offsets[10, 1]
     assert CONTEXT[begin:end] == "so dull"
+    windows = cut([question("the", start=2)], max_length=40)
+    assert words(windows, 0)[0] == ["[CLS]"]
 
 
-def test_windows_of_a_long_text_share_the_stride_and_hold_all_of_it():
+def test_windows_share_the_stride_hold_all_of_a_text_and_are_padded_behind():
     windows = cut([question(), question("film", text="a film")], max_length=18, stride=5)
     parts = [words(windows, row)[1] for row in range(len(windows))]
     assert [window.question for window in windows.windows] == [0, 0, 1, 1]
@@ -49,6 +51,12 @@ def test_windows_of_a_long_text_share_the_stride_and_hold_all_of_it():
     for first, second in (parts[:2], parts[2:]):
         assert first[-5:] == second[:5]
         assert first + second[5:] == CONTEXT.split()
+    tokenizer = make_tokenizer()
+    tokenizer.padding_side = "left"
+    windows = cut_windows([question(), question("film", context="a film")], tokenizer, 40, 4)
+    batch = windows.collate([windows.dataset[0], windows.dataset[1]])
+    assert batch["attention_mask"][1].tolist() == [1] * 8 + [0] * 14
+    assert batch["start_positions"].tolist() == [windows.dataset[0]["start_positions"], 6]
 
 
 def test_a_window_without_the_whole_answer_predicts_the_token_of_the_sequence():
@@ -59,20 +67,6 @@ def test_a_window_without_the_whole_answer_predicts_the_token_of_the_sequence():
         ["very", "good", "and", "the", "plot", "was", "so", "dull"],
         ["[CLS]"],
     ]
-
-
-def test_an_answer_that_is_not_found_is_in_no_window():
-    windows = cut([question("the", start=2)], max_length=40)
-    assert words(windows, 0)[0] == ["[CLS]"]
-
-
-def test_batches_are_padded_behind_the_tokens_whatever_the_tokenizer_was_saved_with():
-    tokenizer = make_tokenizer()
-    tokenizer.padding_side = "left"
-    windows = cut_windows([question(), question("film", context="a film")], tokenizer, 40, 4)
-    batch = windows.collate([windows.dataset[0], windows.dataset[1]])
-    assert batch["attention_mask"][1].tolist() == [1] * 8 + [0] * 14
-    assert batch["start_positions"].tolist() == [windows.dataset[0]["start_positions"], 6]
 
 
 def test_long_questions_are_cut_and_counted():
@@ -98,16 +92,13 @@ def test_places_are_characters_whatever_bytes_tokens_are_of(answer):
     assert context[begin:end].strip() == answer
 
 
-def test_windows_too_short_for_their_stride_are_refused():
+def test_windows_too_short_for_their_stride_and_tokenizers_without_characters_are_refused():
     with pytest.raises(
         InvalidError, match=r"more than 31 tokens, which 20 shared ones, 8 new ones .*, got 31"
     ) as caught:
         cut([question()], max_length=31, stride=20)
     assert caught.value.field == "stride"
     assert cut([question()], max_length=32, stride=20).windows[0].first == 3
-
-
-def test_a_tokenizer_that_does_not_tell_characters_is_refused():
     with pytest.raises(InvalidError, match=r"a CanineTokenizer, does not map tokens to characters") as caught:
         cut_windows([question()], CanineTokenizer(), 40, 4)
     assert caught.value.field == "model"
@@ -138,25 +129,17 @@ class TestSpan:
         train = task.encode(self.columns(0, 3, 0, 4), make_tokenizer(), 40, training=True)
         validation = task.encode(self.columns(0, 3, 0), make_tokenizer(), 18)
         assert task.details(train, validation) == {
-            "n_questions": 3,
-            "n_windows": 6,
-            "n_train_questions": 2,
-            "n_train_windows": 2,
-            "n_train_left_out": 2,
+            "n_questions": 3, "n_windows": 6, "n_train_questions": 2, "n_train_windows": 2, "n_train_left_out": 2,
             "n_questions_cut": 0,
-        }
+        }  # fmt: skip
         assert validation.left_out == 0
 
-    def test_a_file_whose_answers_are_nowhere_is_refused(self):
+    def test_answers_that_are_nowhere_and_columns_that_are_not_enough_are_refused(self):
         with pytest.raises(InvalidError, match=r"None of the 2 answers in column 'answers' is found in its text"):
             self.task().encode(self.columns(1, 2), make_tokenizer(), 40, training=True)
-
-    def test_one_column_of_texts_is_not_enough(self):
         task = self.task(text_columns=["question"])
         with pytest.raises(InvalidError, match=r"Expected two text columns, .* got \['question'\]"):
             task.encode(self.columns(0), make_tokenizer(), 40)
-
-    def test_a_question_without_a_text_is_refused(self):
         columns = self.columns(0, 0)
         columns["context"][1] = None
         with pytest.raises(InvalidError, match="Row 2 has no text in column 'context'"):
