@@ -118,13 +118,11 @@ def functions_of_rank(rank):
     total = summed(y)
     (total * (rank + 1)).sum().backward()
     return {
-        "rows": rows.tolist(),
-        "rows' gradient": x.grad.tolist(),
-        "sum": total.tolist(),
-        "sum's gradient": y.grad.tolist(),
+        "rows": rows.tolist(), "rows' gradient": x.grad.tolist(),
+        "sum": total.tolist(), "sum's gradient": y.grad.tolist(),
         "greatest": greatest(torch.tensor([1.0 - rank, float(rank)])).tolist(),
         "labels": gathered(torch.full((rank + 1,), rank)).tolist(),
-    }
+    }  # fmt: skip
 
 
 def degenerate_of_rank(rank):
@@ -163,22 +161,16 @@ def test_penalties_of_each_process_alone_are_another_function(ranks):
     assert not torch.allclose(torch.tensor(ranks[0]["apart"][1]), torch.tensor(gradient), rtol=0.01)
 
 
-def test_rows_of_all_processes_come_in_order_and_their_gradients_are_added(ranks):
+def test_rows_sums_and_greatest_values_are_those_of_all_processes(ranks):
     for rank in ranks:
         assert rank["functions"]["rows"] == [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
         assert rank["functions"]["labels"] == [0, 1, 1]
     assert ranks[0]["functions"]["rows' gradient"] == [[3.0, 3.0], [6.0, 6.0]]
     assert ranks[1]["functions"]["rows' gradient"] == [[9.0, 9.0]]
-
-
-def test_sums_and_greatest_values_are_those_of_all_processes(ranks):
     for rank in ranks:
         assert rank["functions"]["sum"] == [3.0, 20.0]
         assert rank["functions"]["sum's gradient"] == [3.0, 3.0]
         assert rank["functions"]["greatest"] == [1.0, 1.0]
-
-
-def test_equal_points_in_all_processes_have_the_penalty_of_no_spread_and_no_gradient(ranks):
     assert [rank["degenerate"] for rank in ranks] == [(1.0, 0.0), (1.0, 0.0)]
 
 

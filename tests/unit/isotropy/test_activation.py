@@ -7,6 +7,8 @@ from isotropy.activation import activation_profile
 from isotropy.catalog import OUTLIER_RULES
 from isotropy.spectrum import Moments
 
+NOT_FINITE = "The activation profile is not finite: some points are NaN, infinite or too large."
+
 
 def profile_of(mean, std):
     moments = Moments(len(mean))
@@ -18,16 +20,15 @@ def flagged(profile, rule):
     return profile.outliers[rule].nonzero().flatten().tolist()
 
 
-def test_mean_and_standard_deviation_are_given_by_dimension():
+def test_mean_and_standard_deviation_are_given_by_dimension_and_constant_points_have_no_outliers():
     mean, std = torch.tensor([1.0, -2.0]).double(), torch.tensor([3.0, 0.0]).double()
     profile = profile_of(mean, std)
     torch.testing.assert_close(profile.mean, mean)
     torch.testing.assert_close(profile.std, std)
-
-
-def test_every_rule_is_named_and_described():
     profile = profile_of(torch.zeros(3), torch.ones(3))
     assert list(profile.outliers) == list(OUTLIER_RULES)
+    profile = profile_of(torch.zeros(20), torch.zeros(20))
+    assert not any(flags.any() for flags in profile.outliers.values())
 
 
 def test_an_unusual_mean_is_flagged_on_either_side():
@@ -46,9 +47,12 @@ def test_an_unusually_large_standard_deviation_is_flagged_and_a_small_one_is_not
     assert flagged(profile, "mean_3sd") == flagged(profile, "mean_mad") == []
 
 
-def test_a_variance_of_exactly_five_times_the_average_is_an_outlier():
+def test_a_variance_of_five_times_the_average_is_an_outlier_and_the_score_counts_flagged_dimensions():
     variance = torch.tensor([5.0, *[0.0] * 4]).double()
     assert flagged(profile_of(torch.zeros(5).double(), variance.sqrt()), "variance_5x") == [0]
+    mean, std = torch.linspace(-0.1, 0.1, 100).double(), torch.linspace(0.9, 1.1, 100).double()
+    mean[7], std[7], std[42] = 5, 5, 5
+    assert profile_of(mean, std).score.value == 2
 
 
 def test_two_outliers_that_hide_each_other_from_the_standard_deviation_are_seen_by_the_median():
@@ -59,30 +63,13 @@ def test_two_outliers_that_hide_each_other_from_the_standard_deviation_are_seen_
     assert flagged(profile, "mean_mad") == [3, 8]
 
 
-def test_constant_points_have_no_outliers():
-    profile = profile_of(torch.zeros(20), torch.zeros(20))
-    assert not any(flags.any() for flags in profile.outliers.values())
-
-
-def test_the_score_is_the_number_of_dimensions_that_some_rule_flags():
-    mean, std = torch.linspace(-0.1, 0.1, 100).double(), torch.linspace(0.9, 1.1, 100).double()
-    mean[7], std[7], std[42] = 5, 5, 5
-    assert profile_of(mean, std).score.value == 2
-
-
 @pytest.mark.parametrize(
     ("x", "reason"),
     [
         (torch.ones(0, 3), "The activation profile needs at least 2 points; there are 0."),
         (torch.ones(1, 3), "The activation profile needs at least 2 points; there is 1."),
-        (
-            torch.tensor([[1.0, math.nan], [0.0, 0.0]]),
-            "The activation profile is not finite: some points are NaN, infinite or too large.",
-        ),
-        (
-            torch.tensor([[1.0, math.inf], [0.0, 0.0]]),
-            "The activation profile is not finite: some points are NaN, infinite or too large.",
-        ),
+        (torch.tensor([[1.0, math.nan], [0.0, 0.0]]), NOT_FINITE),
+        (torch.tensor([[1.0, math.inf], [0.0, 0.0]]), NOT_FINITE),
     ],
 )
 def test_a_profile_of_too_few_points_or_points_that_are_not_finite_is_undefined(x, reason):

@@ -49,20 +49,19 @@ def test_pairs_bars_and_neighbours_are_of_the_first_rows_of_the_sample(x, monkey
     assert len(points.bars) == 19
 
 
-def test_copies_of_a_point_are_one_point_among_neighbours():
+def test_copies_of_a_point_are_one_point_among_neighbours_and_no_rows_are_a_cloud_too():
     x = np.repeat(np.random.default_rng(0).normal(size=(40, 3)), 3, axis=0)
     assert len(read_cloud(Rows(x)).neighbours.indices) == 40
+    points = read_cloud(Rows(np.empty((0, 3))))
+    assert (points.n, len(points.sample), points.moment_scores["isoscore"].value) == (0, 0, None)
 
 
-def test_labels_follow_the_rows_of_the_sample(x):
+def test_labels_follow_the_rows_of_the_sample_or_those_of_all(x):
     names = ["even" if i % 2 == 0 else "odd" for i in range(400)]
     points = read_cloud(Rows(x, names))
     codes = points.labels.codes
     assert [points.labels.names[code] for code in codes.tolist()] == [names[row] for row in points.rows.tolist()]
     assert read_cloud(Rows(x)).labels is None
-
-
-def test_labels_of_all_rows_are_in_their_order(x):
     names = [f"class {i % 7}" for i in range(400)]
     labels = read_cloud(Rows(x, names)).all_labels
     assert [labels.names[code] for code in labels.codes.tolist()] == names
@@ -93,8 +92,3 @@ def test_progress_is_told_and_rows_can_be_read_again(x):
     assert sum(progress) == 400
     again = torch.cat(list(points.chunks()))
     np.testing.assert_array_equal(again, x[np.isfinite(x).all(axis=1)])
-
-
-def test_no_rows_at_all_are_a_cloud_too():
-    points = read_cloud(Rows(np.empty((0, 3))))
-    assert (points.n, len(points.sample), points.moment_scores["isoscore"].value) == (0, 0, None)

@@ -17,39 +17,25 @@ each_silhouette = pytest.mark.parametrize(("name", "measure"), SILHOUETTES)
 def test_silhouettes_of_points_on_a_line_are_known_by_hand():
     assert silhouette(LINE, CLASSES).value == pytest.approx(OF_LINE, rel=1e-12)
     assert simplified_silhouette(LINE, CLASSES).value == pytest.approx(OF_CENTROIDS, rel=1e-12)
-
-
-def test_the_only_point_of_a_class_counts_as_zero_and_by_centroids_as_one():
     x, labels = torch.tensor([[0.0], [1.0], [5.0]]), torch.tensor([0, 0, 1])
     assert silhouette(x, labels).value == pytest.approx((1 - 1 / 5 + 1 - 1 / 4 + 0) / 3, rel=1e-12)
     assert simplified_silhouette(x, labels).value == pytest.approx((1 - 0.5 / 5 + 1 - 0.5 / 4 + 1) / 3, rel=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e30])
-@each_silhouette
-def test_silhouettes_do_not_depend_on_scale(name, measure, scale):
-    assert measure(LINE * scale, CLASSES).value == pytest.approx(measure(LINE, CLASSES).value, rel=1e-6)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("label_dtype", [torch.bool, torch.uint8, torch.int32])
 @each_silhouette
-def test_silhouettes_take_every_floating_dtype(name, measure, dtype):
-    assert measure(LINE.to(dtype), CLASSES).value == pytest.approx(measure(LINE, CLASSES).value, rel=1e-12)
-
-
-@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int32])
-@each_silhouette
-def test_labels_are_of_any_integer_dtype(name, measure, dtype):
-    assert measure(LINE, CLASSES.to(dtype)).value == measure(LINE, CLASSES).value
-
-
-@each_silhouette
-def test_equal_points_have_silhouette_zero(name, measure):
-    assert measure(torch.full((6, 3), 0.1), torch.tensor([0, 0, 0, 1, 1, 1])).value == 0
+def test_silhouettes_do_not_depend_on_scale_or_dtype(name, measure, scale, dtype, label_dtype):
+    expected = measure(LINE, CLASSES).value
+    assert measure(LINE * scale, CLASSES).value == pytest.approx(expected, rel=1e-6)
+    assert measure(LINE.to(dtype), CLASSES).value == pytest.approx(expected, rel=1e-12)
+    assert measure(LINE, CLASSES.to(label_dtype)).value == expected
 
 
 @each_silhouette
 def test_points_at_one_place_but_of_two_classes_have_silhouette_zero(name, measure):
+    assert measure(torch.full((6, 3), 0.1), torch.tensor([0, 0, 0, 1, 1, 1])).value == 0
     x = torch.randn(1, 300, generator=torch.Generator().manual_seed(0)).repeat(1200, 1)
     x[1198:] = 5
     labels = torch.arange(1200) % 2

@@ -12,7 +12,7 @@ def among(indices):
     return NearestNeighbours(distances, indices, sizes=torch.ones(len(indices), dtype=torch.float64), roundoff=2**-24)
 
 
-def test_the_centre_of_a_star_is_the_neighbour_of_all():
+def test_the_centre_of_a_star_is_the_neighbour_of_all_and_robin_hood_gives_its_places_away():
     star = torch.cat([torch.zeros(1, 6), torch.eye(6), -torch.eye(6)[:1] / 2])
     result = hubness(nearest_neighbours(star, 2), k=1)
     # The centre is nearest to all seven, and the shorter arm to the centre.
@@ -21,22 +21,16 @@ def test_the_centre_of_a_star_is_the_neighbour_of_all():
     assert result.robin_hood.value == pytest.approx(6 / 8)
     # Deviations 6, six times -1 and 0: third moment 210 / 8, variance 42 / 8.
     assert result.skewness.value == pytest.approx((210 / 8) / (42 / 8) ** 1.5)
-
-
-def test_the_robin_hood_index_is_the_share_of_places_to_be_given_away():
     result = hubness(among([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), k=2)
     # Counts 5, 5, 2, 0, 0, 0: of 12 places, 3 and 3 are more than 2.
     assert result.robin_hood.value == pytest.approx(6 / 12)
 
 
-def test_points_on_a_circle_have_no_hubs_and_no_skewness():
+def test_points_on_a_circle_have_no_hubs_and_the_first_k_neighbours_are_counted():
     angles = torch.arange(30, dtype=torch.float64) * (2 * torch.pi / 30)
     result = hubness(nearest_neighbours(torch.stack([angles.cos(), angles.sin()], dim=1), 5), k=4)
     assert result.skewness.reason == "The skewness is undefined: every point is a neighbor of exactly 4 others."
     assert (result.robin_hood.value, result.antihubs.value, result.greatest.value) == (0, 0, 4)
-
-
-def test_the_first_k_of_more_neighbours_are_counted():
     x = torch.randn(100, 20, generator=torch.Generator().manual_seed(0))
     wide, enough = (hubness(nearest_neighbours(x, k)) for k in (15, 11))
     assert wide == enough
@@ -96,13 +90,10 @@ def test_points_that_are_all_neighbours_of_each_other_have_no_hubness(n):
         assert score.reason == f"Hubness with k = 10 needs at least 12 points; {there_are(n)}."
 
 
-def test_more_neighbours_than_were_searched_are_refused():
-    with pytest.raises(ValueError, match="Expected k from 1 to 10, as many neighbors as were searched, got 11"):
-        hubness(nearest_neighbours(torch.randn(30, 3), 10))
-
-
 def test_hubs_are_the_points_with_the_most_places_and_of_equals_the_first():
     result = hubness(among([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), k=2)
     assert result.hubs == (HubPoint(0, 5), HubPoint(1, 5), HubPoint(2, 2))
     assert greatest_hubs(torch.tensor([1, 3, 0, 3, 2]), max_hubs=3) == (HubPoint(1, 3), HubPoint(3, 3), HubPoint(4, 2))
     assert hubness(nearest_neighbours(torch.eye(100), 11)).hubs == ()
+    with pytest.raises(ValueError, match="Expected k from 1 to 10, as many neighbors as were searched, got 11"):
+        hubness(nearest_neighbours(torch.randn(30, 3), 10))

@@ -47,6 +47,9 @@ def test_the_distance_of_the_fit_is_that_of_kolmogorov_and_smirnov():
     expected = scipy.stats.kstest(np.log(mu), scipy.stats.expon(scale=1 / fit.dimension.value).cdf)
     assert fit.distance == pytest.approx(expected.statistic, rel=1e-9)
     assert fit.by_chance == pytest.approx(0.055)
+    random = np.random.default_rng(2)
+    fit = twonn(with_ratios(torch.from_numpy(1 + np.concatenate([random.pareto(1, 500), random.pareto(40, 500)]))))
+    assert fit.distance > 3 * fit.by_chance
 
 
 @pytest.mark.parametrize("rows", [60, 1000])
@@ -56,19 +59,10 @@ def test_chance_exceeds_its_distance_about_once_in_twenty_where_the_model_holds(
     assert 0.02 < np.mean([fit.distance > fit.by_chance for fit in fits]) < 0.08
 
 
-def test_ratios_of_two_dimensions_are_not_fitted_by_one():
-    random = np.random.default_rng(2)
-    fit = twonn(with_ratios(torch.from_numpy(1 + np.concatenate([random.pareto(1, 500), random.pareto(40, 500)]))))
-    assert fit.distance > 3 * fit.by_chance
-
-
-def test_the_likelihood_of_equal_ratios_is_known_by_hand():
+def test_estimates_of_equal_ratios_and_neighbourhoods_are_known_by_hand():
     score = twonn_mle(with_ratios(torch.full((27,), 2.0, dtype=torch.float64)))
     assert score.value == pytest.approx(26 / (27 * math.log(2)))
     assert score.se == pytest.approx(score.value / 5)
-
-
-def test_levina_bickel_of_equal_neighbourhoods_is_known_by_hand():
     distances = torch.tensor([[1.0, 2.0, 4.0]], dtype=torch.float64).expand(20, 3)
     score = levina_bickel(at_distances(distances), k=3)
     assert score.value == pytest.approx(2 / math.log(8))
@@ -109,7 +103,7 @@ def test_uniform_points_of_a_torus_have_its_dimension_however_it_is_embedded(mea
     assert measure(nearest_neighbours(torus, 10)).value == pytest.approx(dimension, rel=0.15)
 
 
-def test_the_figure_of_a_fit_has_some_hundred_points_from_first_to_last():
+def test_the_figure_of_a_fit_has_some_hundred_points_and_leaves_out_the_greatest_ratio():
     fit = twonn(with_ratios(pareto(5000, 3.0, 0)))
     assert len(fit.log_mu) == len(fit.minus_log_survival) == FIGURE_POINTS
     assert float(fit.minus_log_survival[0]) == pytest.approx(-math.log1p(-1 / 5000))
@@ -117,9 +111,6 @@ def test_the_figure_of_a_fit_has_some_hundred_points_from_first_to_last():
     assert bool((fit.log_mu.diff() >= 0).all())
     short_fit = twonn(with_ratios(pareto(50, 3.0, 0)))
     assert len(short_fit.log_mu) == 45
-
-
-def test_the_greatest_ratio_is_left_out_however_few_are_discarded():
     assert math.isfinite(twonn(with_ratios(pareto(20, 3.0, 0)), discard=1e-18).dimension.value)
 
 
@@ -129,29 +120,23 @@ def test_fewer_than_three_points_have_no_intrinsic_dimension(n):
     fit = twonn(neighbours)
     assert fit.dimension.reason == f"TwoNN needs at least 2 points to fit; of {n} without a duplicate it kept {n // 2}."
     assert len(fit.log_mu) == 0
-    assert twonn_mle(neighbours).reason == (
-        f"TwoNN's likelihood needs at least 3 points without a duplicate; {there_are(n)}."
-    )
+    reason = f"TwoNN's likelihood needs at least 3 points without a duplicate; {there_are(n)}."
+    assert twonn_mle(neighbours).reason == reason
 
 
-def test_three_points_are_enough_for_two_neighbours():
+def test_three_points_are_enough_for_two_neighbours_and_duplicates_alone_are_none():
     neighbours = nearest_neighbours(torch.tensor([[0.0], [1.0], [3.0]]), 2)
     # Ratios 3, 2 and 1.5; of the fit the lesser two, with F = 1/3 and 2/3.
     x, y = (math.log(1.5), math.log(2)), (-math.log(2 / 3), -math.log(1 / 3))
     slope = (x[0] * y[0] + x[1] * y[1]) / (x[0] ** 2 + x[1] ** 2)
     assert twonn(neighbours).dimension.value == pytest.approx(slope)
     assert twonn_mle(neighbours).value == pytest.approx(2 / math.log(9))
-
-
-def test_duplicates_alone_have_no_intrinsic_dimension():
     neighbours = nearest_neighbours(torch.ones(20, 3), 10)
-    assert twonn(neighbours).dimension.reason == (
-        "TwoNN needs at least 2 points to fit; of 0 without a duplicate it kept 0."
-    )
+    reason = "TwoNN needs at least 2 points to fit; of 0 without a duplicate it kept 0."
+    assert twonn(neighbours).dimension.reason == reason
     assert twonn_mle(neighbours).value is None
-    assert levina_bickel(neighbours).reason == (
-        "Levina and Bickel's estimate needs at least 2 points without a duplicate; there are 0."
-    )
+    reason = "Levina and Bickel's estimate needs at least 2 points without a duplicate; there are 0."
+    assert levina_bickel(neighbours).reason == reason
 
 
 def rotated(x):
@@ -219,13 +204,10 @@ def test_a_fraction_to_discard_outside_0_to_1_is_refused(discard):
         twonn(with_ratios(pareto(20, 3.0, 0)), discard)
 
 
-@pytest.mark.parametrize("k", [1, 0])
-def test_levina_bickel_from_fewer_than_two_neighbours_is_refused(k):
-    with pytest.raises(ValueError, match=f"Expected at least 2 neighbors, got k = {k}: one alone has no ratio"):
-        levina_bickel(nearest_neighbours(randn(20, 3), 3), k)
-
-
-@pytest.mark.parametrize("measure", [twonn, twonn_mle, levina_bickel])
-def test_more_neighbours_than_were_searched_are_refused(measure):
-    with pytest.raises(ValueError, match="Expected k from 1 to 1, as many neighbors as were searched"):
-        measure(nearest_neighbours(randn(20, 3), 1))
+def test_too_few_or_more_neighbours_than_were_searched_are_refused():
+    for k in (1, 0):
+        with pytest.raises(ValueError, match=f"Expected at least 2 neighbors, got k = {k}: one alone has no ratio"):
+            levina_bickel(nearest_neighbours(randn(20, 3), 3), k)
+    for measure in (twonn, twonn_mle, levina_bickel):
+        with pytest.raises(ValueError, match="Expected k from 1 to 1, as many neighbors as were searched"):
+            measure(nearest_neighbours(randn(20, 3), 1))

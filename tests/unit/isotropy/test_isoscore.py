@@ -22,18 +22,13 @@ def random_points(n, d, dtype=torch.float32):
     return torch.randn(n, d, dtype=dtype, generator=torch.Generator().manual_seed(n * d))
 
 
-def test_isoscore_of_a_cross_is_known_by_hand():
+def test_isoscores_and_participation_ratios_are_known_by_hand():
     assert isoscore(CROSS).value == pytest.approx(32 / 68)
-
-
-def test_isoscore_of_a_covariance_is_known_by_hand():
     assert isoscore_from_covariance(torch.diag(torch.tensor([1.0, 2.0, 3.0]))).value == pytest.approx(11 / 14)
-
-
-def test_participation_ratio_counts_the_dimensions_in_use():
     assert participation_ratio(torch.diag(torch.tensor([2.0, 2.0, 0.0, 0.0]))).value == pytest.approx(2)
     assert participation_ratio(torch.ones(3, 3)).value == pytest.approx(1)
     assert participation_ratio(torch.full((1, 1), 7.0)).value == 1
+    assert float(isoscore_star(CROSS, 0)) == pytest.approx(32 / 68)
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e12])
@@ -50,19 +45,18 @@ def test_isoscore_takes_half_precision(dtype):
     assert isoscore(x).value == pytest.approx(isoscore(x.double()).value, rel=1e-5)
 
 
-def test_isoscore_of_fewer_points_than_dimensions_equals_that_of_their_covariance():
+def test_scores_of_points_equal_those_of_their_covariance_or_the_shrunk_one():
     x = random_points(5, 12, torch.float64)
     assert isoscore(x).value == pytest.approx(isoscore_from_covariance(torch.cov(x.T)).value, rel=1e-12)
+    x, S_S = random_points(20, 4, torch.float64), torch.diag(torch.arange(1.0, 5.0, dtype=torch.float64))
+    expected = isoscore_from_covariance(shrink(torch.cov(x.T), S_S, 0.3)).value
+    assert float(isoscore_star(x, 0.3, S_S)) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("n", [0, 1])
-def test_isoscore_is_undefined_for_fewer_than_two_points(n):
-    assert isoscore(torch.ones(n, 3)).reason == f"IsoScore needs at least 2 points; there is {n}."
-
-
-@pytest.mark.parametrize("d", [0, 1])
-def test_isoscore_is_undefined_for_fewer_than_two_dimensions(d):
-    assert isoscore(random_points(9, d)).reason == f"IsoScore needs at least 2 dimensions; there is {d}."
+@pytest.mark.parametrize("few", [0, 1])
+def test_isoscore_is_undefined_for_fewer_than_two_points_or_dimensions(few):
+    assert isoscore(torch.ones(few, 3)).reason == f"IsoScore needs at least 2 points; there is {few}."
+    assert isoscore(random_points(9, few)).reason == f"IsoScore needs at least 2 dimensions; there is {few}."
 
 
 @pytest.mark.parametrize("shape", [(3, 50), (50, 3)])
@@ -100,35 +94,13 @@ def test_points_given_for_a_covariance_are_refused(measure):
         measure(random_points(100, 8))
 
 
-def test_isoscore_refuses_integers():
-    with pytest.raises(ValueError, match=r"floating tensor \[n, d\], got \[4, 2\] of torch.int64"):
-        isoscore(CROSS.long())
-
-
-def test_isoscore_star_without_shrinkage_is_isoscore():
-    assert float(isoscore_star(CROSS, 0)) == pytest.approx(32 / 68)
-
-
-def test_isoscore_star_is_the_isoscore_of_the_shrunk_covariance():
-    x, S_S = random_points(20, 4, torch.float64), torch.diag(torch.arange(1.0, 5.0, dtype=torch.float64))
-    expected = isoscore_from_covariance(shrink(torch.cov(x.T), S_S, 0.3)).value
-    assert float(isoscore_star(x, 0.3, S_S)) == pytest.approx(expected, rel=1e-12)
-
-
 @pytest.mark.parametrize("zeta", [0, 0.2])
 @pytest.mark.parametrize(
     "x",
-    [
-        torch.full((1, 3), 0.1),
-        torch.full((9, 3), 0.1),
-        torch.zeros(4, 3),
-        torch.eye(3)[:2],
-        random_points(5, 3) * 1e-18,
-        random_points(5, 3) * 1e-25,
-        random_points(5, 3).half(),
-    ],
+    [torch.full((1, 3), 0.1), torch.full((9, 3), 0.1), torch.zeros(4, 3), torch.eye(3)[:2],
+      random_points(5, 3) * 1e-18, random_points(5, 3) * 1e-25, random_points(5, 3).half()],
     ids=["one point", "equal points", "zeros", "two points", "tiny", "underflowing", "float16"],
-)
+)  # fmt: skip
 def test_training_always_gets_a_finite_value_and_gradient(x, zeta):
     points = x.clone().requires_grad_()
     score = isoscore_star(points, zeta, scaled_identity(torch.eye(3)))
@@ -137,11 +109,8 @@ def test_training_always_gets_a_finite_value_and_gradient(x, zeta):
     assert points.grad.isfinite().all()
 
 
-def test_points_without_spread_score_zero_in_training():
+def test_points_without_spread_score_zero_in_training_or_as_what_they_are_shrunk_towards():
     assert float(isoscore_star(torch.full((9, 3), 0.1), 0)) == 0
-
-
-def test_equal_points_shrunk_towards_a_covariance_score_as_that_covariance():
     S_S = torch.diag(torch.tensor([1.0, 2.0, 3.0]))
     assert float(isoscore_star(torch.full((9, 3), 0.1), 0.2, S_S)) == pytest.approx(11 / 14)
 
@@ -163,36 +132,29 @@ def test_training_on_points_that_are_not_finite_is_refused(bad):
         isoscore_star(torch.tensor([[0.0, 1.0], [bad, 0.0]]), 0)
 
 
-def test_training_in_one_dimension_is_refused():
-    with pytest.raises(ValueError, match="Expected points of at least 2 dimensions, got 1: isotropy compares"):
-        isoscore_star(torch.ones(5, 1), 0)
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((torch.ones(5, 1), 0), "Expected points of at least 2 dimensions, got 1: isotropy compares"),
+        ((CROSS, 0.2), r"Expected a shrinkage covariance \[2, 2\] for zeta = 0.2, got none"),
+        ((CROSS, 0.2, torch.eye(3)), r"shrinkage covariance \[2, 2\] like that of the points, got \[3, 3\]"),
+        ((CROSS, 2, torch.eye(2)), r"Expected zeta in \[0, 1\], got 2: 0 is no shrinkage"),
+    ],
+)
+def test_training_in_one_dimension_or_with_shrinkage_that_does_not_fit_is_refused(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        isoscore_star(*arguments)
+    with pytest.raises(ValueError, match=r"floating tensor \[n, d\], got \[4, 2\] of torch.int64"):
+        isoscore(CROSS.long())
 
 
-def test_training_with_shrinkage_needs_something_to_shrink_towards():
-    with pytest.raises(ValueError, match=r"Expected a shrinkage covariance \[2, 2\] for zeta = 0.2, got none"):
-        isoscore_star(CROSS, 0.2)
-
-
-def test_a_shrinkage_covariance_of_another_space_is_refused():
-    with pytest.raises(ValueError, match=r"shrinkage covariance \[2, 2\] like that of the points, got \[3, 3\]"):
-        isoscore_star(CROSS, 0.2, torch.eye(3))
-
-
-def test_zeta_outside_its_range_is_refused():
-    with pytest.raises(ValueError, match=r"Expected zeta in \[0, 1\], got 2: 0 is no shrinkage"):
-        isoscore_star(CROSS, 2, torch.eye(2))
-
-
-def test_a_zeta_curve_is_isoscore_star_at_every_zeta():
+def test_a_zeta_curve_is_isoscore_star_at_every_zeta_whatever_the_common_scale():
     S_X, S_S = torch.cov(random_points(9, 4, torch.float64).T), torch.diag(torch.arange(1.0, 5.0).double())
     zetas = torch.linspace(0, 1, 101)
     expected = [isoscore_from_covariance(shrink(S_X, S_S, float(zeta))).value for zeta in zetas.double()]
     curve = ShrinkageCurve.from_covariances(S_X, S_S).isoscore_star(zetas)
     assert curve.dtype == torch.float64
     assert curve.tolist() == pytest.approx(expected, rel=1e-12)
-
-
-def test_a_zeta_curve_ignores_the_common_scale():
     S_X, S_S = torch.diag(torch.tensor([1.0, 3.0])).double(), torch.eye(2).double()
     zetas = torch.tensor([0.0, 0.5, 1.0])
     expected = ShrinkageCurve.from_covariances(S_X, S_S).isoscore_star(zetas)
@@ -200,28 +162,19 @@ def test_a_zeta_curve_ignores_the_common_scale():
 
 
 def test_a_zeta_curve_is_not_a_number_only_where_the_covariance_is_zero():
-    curve = ShrinkageCurve.from_covariances(torch.zeros(3, 3), torch.eye(3)).isoscore_star(
-        torch.tensor([0.0, 0.1, 1.0])
-    )
+    zero, zetas = torch.zeros(3, 3), torch.tensor([0.0, 0.1, 1.0])
+    curve = ShrinkageCurve.from_covariances(zero, torch.eye(3)).isoscore_star(zetas)
     assert curve[0].isnan()
     assert curve[1:].tolist() == pytest.approx([1, 1])
-    assert (
-        ShrinkageCurve.from_covariances(torch.zeros(3, 3), torch.zeros(3, 3)).isoscore_star(torch.tensor([0.5])).isnan()
-    )
+    assert ShrinkageCurve.from_covariances(zero, zero).isoscore_star(zetas[1:2]).isnan()
 
 
-def test_a_zeta_curve_refuses_zetas_outside_their_range():
+def test_a_zeta_curve_refuses_zetas_outside_their_range_points_and_matrices_of_two_spaces_or_one_dimension():
     with pytest.raises(ValueError, match=r"Expected zeta in \[0, 1\], got 1.5"):
         ShrinkageCurve.from_covariances(torch.eye(2), torch.eye(2)).isoscore_star(torch.tensor([0.5, 1.5]))
-
-
-@pytest.mark.parametrize(("p", "q"), [(2, 3), (1, 1)])
-def test_a_zeta_curve_refuses_matrices_of_two_spaces_or_of_one_dimension(p, q):
-    with pytest.raises(ValueError, match=rf"one shape, at least \[2, 2\], got \[{p}, {p}\] and \[{q}, {q}\]"):
-        ShrinkageCurve.from_covariances(torch.eye(p), torch.eye(q))
-
-
-def test_a_zeta_curve_refuses_points():
+    for p, q in ((2, 3), (1, 1)):
+        with pytest.raises(ValueError, match=rf"one shape, at least \[2, 2\], got \[{p}, {p}\] and \[{q}, {q}\]"):
+            ShrinkageCurve.from_covariances(torch.eye(p), torch.eye(q))
     with pytest.raises(ValueError, match=r"Expected a covariance \[d, d\], got \[4, 2\]"):
         ShrinkageCurve.from_covariances(CROSS, torch.eye(2))
 

@@ -45,9 +45,8 @@ def test_half_precision_points_are_scored_in_float32_and_get_a_gradient_of_their
     penalty = IStar(lam=1.0, zeta=0.0)(x)
     penalty.backward()
     assert penalty.dtype == torch.float32
-    assert float(penalty.detach()) == pytest.approx(
-        float(IStar(1.0, 0.0)(x.detach().float())), rel=apart(sum(x.shape), torch.float32)
-    )
+    expected = float(IStar(1.0, 0.0)(x.detach().float()))
+    assert float(penalty.detach()) == pytest.approx(expected, rel=apart(sum(x.shape), torch.float32))
     assert x.grad.dtype == dtype
     assert x.grad.any()
 
@@ -69,18 +68,13 @@ def test_the_shrinkage_covariance_is_saved_and_loaded_with_the_state():
     resumed.load_state_dict(trained.state_dict())
     assert torch.equal(resumed[0].shrinkage_covariance, torch.diag(torch.arange(1.0, 5.0)))
     assert torch.equal(resumed(points()), trained(points()))
-
-
-def test_a_state_saved_before_the_first_epoch_can_be_loaded_later():
     istar = IStar(lam=1.0, zeta=0.2)
     istar.set_shrinkage(torch.eye(4))
     istar.load_state_dict(IStar(lam=1.0, zeta=0.2).state_dict())
     assert istar.shrinkage_covariance.shape == (0, 0)
-
-
-def test_a_state_without_the_matrix_is_refused_as_torch_does():
     with pytest.raises(RuntimeError, match="Missing key"):
         IStar(lam=1.0, zeta=0.2).load_state_dict({})
+    assert repr(IStar(lam=-1.0, zeta=0.2)) == "IStar(lam=-1.0, zeta=0.2, across_processes=False)"
 
 
 def test_a_copy_is_independent():
@@ -93,21 +87,11 @@ def test_a_copy_is_independent():
     assert copied.shrinkage_covariance.shape == (4, 4)
 
 
-def test_the_settings_are_printed():
-    assert repr(IStar(lam=-1.0, zeta=0.2)) == "IStar(lam=-1.0, zeta=0.2, across_processes=False)"
-
-
-def test_zeta_outside_its_range_is_refused_at_once():
+def test_zeta_outside_its_range_and_shrinkage_that_does_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"Expected zeta in \[0, 1\], got 75"):
         IStar(lam=1.0, zeta=75)
-
-
-def test_shrinkage_that_was_never_set_is_reported():
     with pytest.raises(ValueError, match=r"Expected a shrinkage covariance for zeta = 0.2, got none: call set_shrink"):
         IStar(lam=1.0, zeta=0.2)(points())
-
-
-def test_points_of_another_space_than_the_shrinkage_covariance_are_refused():
     istar = IStar(lam=1.0, zeta=0.2)
     istar.set_shrinkage(torch.eye(3))
     with pytest.raises(ValueError, match=r"shrinkage covariance \[4, 4\] like that of the points, got \[3, 3\]"):

@@ -59,6 +59,9 @@ def test_a_mean_of_equal_blocks_has_the_standard_deviation_of_their_means_over_t
     x, blocks = points(40, 2), block_of_each_row(40, 5)
     of_blocks = [float(x[blocks == block, 0].mean()) for block in range(5)]
     assert dealt(x, 5).standard_error(mean) == pytest.approx(statistics.stdev(of_blocks) / 5**0.5, rel=1e-10)
+    x, block = points(20, 2), block_of_each_row(20)
+    of_blocks = [float(x[block == b, 0].mean()) for b in range(10)]
+    assert dealt(x).standard_error(mean) == pytest.approx(statistics.stdev(of_blocks) / 10**0.5, rel=1e-10)
 
 
 def test_a_mean_of_unequal_blocks_is_known_by_hand():
@@ -72,11 +75,7 @@ def test_a_mean_of_unequal_blocks_is_known_by_hand():
 @pytest.mark.parametrize("blocks", [2, 3, 7, 10])
 @pytest.mark.parametrize(
     ("kind", "statistic"),
-    [
-        (Moments, spread),
-        (CosineMoments, CosineMoments.mean_cosine),
-        (FourthMoments, isoscore_unbiased_from_moments),
-    ],
+    [(Moments, spread), (CosineMoments, CosineMoments.mean_cosine), (FourthMoments, isoscore_unbiased_from_moments)],
 )
 def test_the_standard_error_is_that_of_moments_made_anew_without_each_block(kind, statistic, blocks):
     x = 1 + points(101, 4)
@@ -117,9 +116,8 @@ def test_standard_errors_are_the_spread_of_the_scores_over_clouds():
     for name in ("mean", "spread", "unbiased"):
         over_clouds = statistics.stdev(scores[name].value for scores in all_scores)
         # Each standard error is off by some 24%, their mean square by 2%, the spread of 200 clouds by 5%.
-        assert statistics.fmean(scores[name].se ** 2 for scores in all_scores) ** 0.5 == pytest.approx(
-            over_clouds, rel=0.2
-        )
+        squares = statistics.fmean(scores[name].se ** 2 for scores in all_scores)
+        assert squares**0.5 == pytest.approx(over_clouds, rel=0.2)
 
 
 def beside_shuffled(x):
@@ -139,16 +137,12 @@ def two_classes(gap, length):
 # Any one standard error from 10 blocks is off by 24%.
 def test_rows_sorted_by_value_have_about_the_standard_error_of_shuffled_ones():
     assert 0.6 < beside_shuffled(points(4000, 1).sort(dim=0).values) < 1.8
+    assert 0.3 < beside_shuffled(two_classes(4, 2000)) < 0.6
 
 
 @pytest.mark.parametrize("length", [5, 17, 50, 100, 2000])
 def test_alternating_and_sorted_classes_have_about_the_standard_error_of_shuffled_ones(length):
     assert 0.6 < beside_shuffled(two_classes(1, length)) < 1.5
-
-
-def test_classes_far_apart_count_as_fixed_shares():
-    # Within a class the deviation is 1, in all of the rows sqrt(1 + 4), but the blocks have the same share of either.
-    assert 0.3 < beside_shuffled(two_classes(4, 2000)) < 0.6
 
 
 @pytest.mark.parametrize(("n", "blocks"), [(160, 10), (4000, 10), (333, 7)])
@@ -196,24 +190,12 @@ def test_fewer_than_twenty_points_or_two_blocks_have_no_standard_error(n, blocks
     assert score == Score(float(n))
 
 
-def test_twenty_points_are_enough_for_a_standard_error():
-    x, block = points(20, 2), block_of_each_row(20)
-    of_blocks = [float(x[block == b, 0].mean()) for b in range(10)]
-    assert dealt(x).standard_error(mean) == pytest.approx(statistics.stdev(of_blocks) / 10**0.5, rel=1e-10)
-
-
-def test_fewer_points_than_blocks_are_blocks_of_one_point():
+def test_a_score_that_is_undefined_with_or_without_one_block_has_no_standard_error():
     x = points(25, 2)
     assert dealt(x, 30).standard_error(mean) == pytest.approx(float(x[:, 0].std()) / 25**0.5, rel=1e-10)
-
-
-def test_a_score_that_is_undefined_has_no_standard_error():
     score = dealt(torch.ones(50, 3)).scores(lambda part: {"it": spread(part)})["it"]
     assert score.se is None
     assert score.reason == "The covariance is zero: all points are equal, or there are fewer than two."
-
-
-def test_a_score_that_is_undefined_without_one_block_has_no_standard_error():
     x = torch.ones(40, 2, dtype=torch.float64)
     x[block_of_each_row(40) == 3] = points(4, 2)
     score = dealt(x).scores(lambda part: {"it": spread(part)})["it"]
@@ -228,11 +210,8 @@ def test_large_covariances_are_kept_in_fewer_blocks(d, blocks):
     assert blocks_within(d * d) == blocks
 
 
-def test_no_blocks_are_refused():
+def test_no_blocks_and_points_of_another_space_are_refused():
     with pytest.raises(ValueError, match="Expected at least 1 block, got 0: 1 only sums, 2 and more have standard"):
         Jackknife(lambda: Moments(2), 100, 0)
-
-
-def test_points_of_another_space_are_refused():
     with pytest.raises(ValueError, match=r"floating tensor \[n, 3\], got \[1, 2\] of torch.float64"):
         Jackknife(lambda: Moments(3), 9).update(points(9, 2))

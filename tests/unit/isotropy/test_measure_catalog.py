@@ -6,27 +6,12 @@ import sys
 
 import pytest
 
-from isotropy.catalog import (
-    GROUPS,
-    MEASURES,
-    Measure,
-    directions,
-    labels,
-    neighbours,
-    spread,
-    topology,
-)
+from isotropy.catalog import GROUPS, MEASURES, Measure, directions, labels, neighbours, spread, topology
 
 
 def test_no_measure_of_a_group_is_lost_in_the_catalog_or_filed_under_another():
-    groups = {
-        "spread": spread,
-        "directions": directions,
-        "neighbours": neighbours,
-        "topology": topology,
-        "labels": labels,
-    }
-    assert list(groups) == list(GROUPS)
+    groups = dict(zip(GROUPS, (spread, directions, neighbours, topology, labels), strict=True))
+    assert list(groups) == ["spread", "directions", "neighbours", "topology", "labels"]
     filed = [(measure.slug, group) for group, module in groups.items() for measure in module.MEASURES]
     assert filed == [(slug, measure.group) for slug, measure in MEASURES.items()]
 
@@ -56,57 +41,32 @@ def test_a_measure_lacks_none_of_its_texts():
 
 
 ENDS = {
-    "isoscore": (0, 1),
-    "isoscore_star": (0, 1),
-    "participation_ratio": (1, 50),
-    "effective_rank": (1, 50),
-    "effective_rank_lambda": (1, 50),
-    "rankme": (1, 50),
-    "stable_rank": (1, 50),
-    "explained_variance": (0, 1),
-    "mean_cosine": (-1 / 999, 1),
-    "mean_share": (0, 1),
-    "anisotropy_raw": (0, 1),
-    "anisotropy_centred": (0, 1),
-    "activation_profile": (0, 50),
-    "cosine_histogram": (-1 / 999, 1),
-    "rogue_dimensions": (-1 / 49_950, 1),
-    "partition": (0, 1),
-    "uniformity": (-8, 0),
-    "persistent_entropy": (0, math.log(999)),
-    "persistent_entropy_normalised": (0, 1),
-    "prominent_bars": (1, 998),
-    "silhouette": (-1, 1),
-    "simplified_silhouette": (-1, 1),
-    "isoscore_by_label": (0, 1),
-}
+    "isoscore": (0, 1), "isoscore_star": (0, 1), "participation_ratio": (1, 50), "effective_rank": (1, 50),
+    "effective_rank_lambda": (1, 50), "rankme": (1, 50), "stable_rank": (1, 50), "explained_variance": (0, 1),
+    "mean_cosine": (-1 / 999, 1), "mean_share": (0, 1), "anisotropy_raw": (0, 1), "anisotropy_centred": (0, 1),
+    "activation_profile": (0, 50), "cosine_histogram": (-1 / 999, 1), "rogue_dimensions": (-1 / 49_950, 1),
+    "partition": (0, 1), "uniformity": (-8, 0), "persistent_entropy": (0, math.log(999)),
+    "persistent_entropy_normalised": (0, 1), "prominent_bars": (1, 998), "silhouette": (-1, 1),
+    "simplified_silhouette": (-1, 1), "isoscore_by_label": (0, 1),
+}  # fmt: skip
 
 
 def test_every_range_without_an_infinite_end_has_numbers_for_its_ends():
     assert {slug: measure.ends(1000, 50) for slug, measure in MEASURES.items() if measure.bounds} == ENDS
     assert {slug for slug, measure in MEASURES.items() if "∞" not in measure.range} == set(ENDS)
-
-
-def test_ends_that_the_range_has_as_numbers_are_the_same_for_programs():
     for measure in MEASURES.values():
         constant = re.match(r"[\[(](−?\d+), (−?\d+)[\])]", measure.range)
         if constant is not None:
             ends = tuple(int(end.replace("−", "-")) for end in constant.groups())
             assert measure.ends(1000, 50) == measure.ends(9, 500) == ends, measure.slug
-
-
-def test_few_points_have_nearer_ends():
     assert MEASURES["participation_ratio"].ends(20, 50) == (1, 19)
     assert MEASURES["rankme"].ends(20, 50) == (1, 20)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_a_range_of_no_length_has_no_ends(n):
-    assert {slug for slug in ENDS if MEASURES[slug].ends(n, 1) is None} >= {
-        "effective_rank",
-        "persistent_entropy",
-        "prominent_bars",
-    }
+    without = {slug for slug in ENDS if MEASURES[slug].ends(n, 1) is None}
+    assert without >= {"effective_rank", "persistent_entropy", "prominent_bars"}
 
 
 @pytest.mark.slow

@@ -53,21 +53,14 @@ def test_neighbours_do_not_depend_on_the_scale(scale):
 
 
 @pytest.mark.usefixtures("first_precision")
-def test_a_mean_far_beyond_the_spread_costs_no_digits():
+def test_a_far_mean_tight_clusters_one_point_far_away_and_equal_distances_cost_no_digits():
     assert_exact(randn(200, 20) + 1e8, 5)
-
-
-@pytest.mark.usefixtures("first_precision")
-def test_clusters_far_tighter_than_they_are_apart_are_told_apart():
     centres = 1e6 * randn(4, 10, seed=1)
     assert_exact(centres.repeat_interleave(60, dim=0) + 1e-3 * randn(240, 10), 3)
-
-
-@pytest.mark.usefixtures("first_precision")
-def test_one_point_far_away_hides_no_other():
     x = randn(200, 10)
     x[7] = 1e30
     assert_exact(x, 3)
+    assert_exact(torch.cartesian_prod(*[torch.arange(12.0)] * 2), 6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -84,31 +77,23 @@ def test_half_precision_is_measured_in_float64(dtype):
     assert_exact((100 * randn(200, 30)).to(dtype), 4)
 
 
-def test_autocast_does_not_lower_the_precision():
+def test_autocast_does_not_lower_the_precision_and_distances_of_float32_are_differences_in_float64():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert_exact(randn(200, 30).float(), 4)
+    x = (randn(300, 5) * torch.logspace(-4, 4, 300, dtype=torch.float64)[:, None]).float()
+    assert_exact(x, 10)
 
 
-def test_float32_is_not_trusted_where_torch_multiplies_it_in_less(monkeypatch):
+@pytest.mark.parametrize(
+    ("has", "first"), [("amx_bf16", torch.bfloat16), ("avx512_bf16", torch.bfloat16), ("avx2", torch.float32)]
+)
+def test_bfloat16_comes_first_where_it_is_fast_and_float32_is_not_trusted_in_autocast(monkeypatch, has, first):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": False, "avx512_bf16": False, has: True})
+    assert module.fast_precisions(torch.device("cpu"))[0] == first
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
     assert module.fast_precisions(torch.device("cpu")) == [torch.float32, torch.float64]
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert module.fast_precisions(torch.device("cpu")) == [torch.float64]
-
-
-@pytest.mark.parametrize(
-    ("has", "first"),
-    [("amx_bf16", torch.bfloat16), ("avx512_bf16", torch.bfloat16), ("avx2", torch.float32)],
-)
-def test_bfloat16_comes_first_where_the_processor_multiplies_it_fast(monkeypatch, has, first):
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": False, "avx512_bf16": False, has: True})
-    assert module.fast_precisions(torch.device("cpu"))[0] == first
-
-
-@pytest.mark.usefixtures("first_precision")
-def test_of_equally_near_points_the_first_rows_come_first():
-    square = torch.cartesian_prod(*[torch.arange(12.0)] * 2)
-    assert_exact(square, 6)
 
 
 def sparse_ones(n, d, count):
@@ -139,12 +124,6 @@ def test_ties_that_rounded_products_cannot_see_are_measured(dtype):
     torch.testing.assert_close(nearest_neighbours(x, 10).distances, brute_force(x, 10)[0], rtol=measured(x), atol=0)
 
 
-def test_distances_of_float32_are_differences_in_float64():
-    # Differences of coordinates as unlike as these would be rounded in float32.
-    x = (randn(300, 5) * torch.logspace(-4, 4, 300, dtype=torch.float64)[:, None]).float()
-    assert_exact(x, 10)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_neighbours_know_the_roundoff_and_the_size_of_their_points(dtype):
     x = (1e4 * randn(50, 8)).to(dtype)
@@ -159,12 +138,17 @@ def test_equal_distances_may_be_four_roundings_apart():
     torch.testing.assert_close(neighbours.error(2**-11), expected.double())
 
 
-def test_duplicates_are_neighbours_at_distance_zero():
+def test_duplicates_are_at_distance_zero_and_the_first_neighbours_those_of_a_smaller_search():
     x = randn(50, 6).repeat(3, 1)
     ours = nearest_neighbours(x, 2)
     assert not ours.distances.any()
     rows = torch.arange(50)
     assert torch.equal(ours.indices[:50], torch.stack([rows + 50, rows + 100], dim=1))
+    assert nearest_neighbours(torch.empty(40, 0), 1).distances.tolist() == [[0.0]] * 40
+    x = randn(100, 5)
+    first, searched = nearest_neighbours(x, 3), nearest_neighbours(x, 9).first(3)
+    assert torch.equal(first.indices, searched.indices)
+    torch.testing.assert_close(first.distances, searched.distances, rtol=measured(x), atol=0)
 
 
 @pytest.mark.usefixtures("first_precision")
@@ -188,26 +172,12 @@ def test_few_points_have_all_others_as_neighbours(n):
     assert ours.indices.sort(dim=1).values.tolist() == expected_rows
 
 
-def test_points_of_no_dimensions_are_all_equal():
-    assert nearest_neighbours(torch.empty(40, 0), 1).distances.tolist() == [[0.0]] * 40
-
-
-def test_the_first_of_several_neighbours_are_those_of_a_smaller_search():
-    x = randn(100, 5)
-    first, searched = nearest_neighbours(x, 3), nearest_neighbours(x, 9).first(3)
-    assert torch.equal(first.indices, searched.indices)
-    torch.testing.assert_close(first.distances, searched.distances, rtol=measured(x), atol=0)
-
-
 @pytest.mark.parametrize("k", [0, 4])
-def test_more_neighbours_than_were_searched_are_refused(k):
+def test_none_or_more_neighbours_than_were_searched_are_refused(k):
     with pytest.raises(
         ValueError, match=f"Expected k from 1 to 3, as many neighbors as were searched, got {k}: search"
     ):
         nearest_neighbours(randn(20, 2), 3).first(k)
-
-
-def test_no_neighbours_at_all_are_refused():
     with pytest.raises(ValueError, match="Expected at least 1 neighbor, got k = 0: ask for one or more"):
         nearest_neighbours(randn(20, 2), 0)
 
@@ -229,8 +199,4 @@ def test_distinct_rows_are_the_first_of_their_equals():
     x = torch.tensor([[1.0, 2.0], [0.0, 1.0], [1.0, 2.0], [-0.0, 1.0], [2.0, 1.0]])
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
         assert distinct_rows(x.to(dtype)).tolist() == [0, 1, 4]
-
-
-@pytest.mark.parametrize(("shape", "expected"), [((0, 3), []), ((4, 0), [0]), ((1, 2), [0])])
-def test_distinct_rows_of_next_to_nothing(shape, expected):
-    assert distinct_rows(torch.ones(shape)).tolist() == expected
+    assert [distinct_rows(torch.ones(shape)).tolist() for shape in ((0, 3), (4, 0), (1, 2))] == [[], [0], [0]]

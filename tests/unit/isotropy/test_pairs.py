@@ -82,10 +82,7 @@ def test_rounding_takes_no_distance_beyond_its_limit(cloud, dtype):
 
 @pytest.mark.parametrize(
     ("x", "precisions"),
-    [
-        (CLOUDS["counts"].float(), [torch.float32, torch.float64]),
-        (CLOUDS["spread evenly"].float(), [torch.float64]),
-    ],
+    [(CLOUDS["counts"].float(), [torch.float32, torch.float64]), (CLOUDS["spread evenly"].float(), [torch.float64])],
     ids=["exact products", "float32 multiplied in less"],
 )
 def test_pairs_are_looked_at_twice_where_one_look_would_cost_more_or_tell_less(x, precisions, monkeypatch):

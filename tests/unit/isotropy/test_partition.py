@@ -12,16 +12,15 @@ def partition(x, eigenvectors=None):
     return function
 
 
-def test_the_isotropy_of_one_point_is_known_by_hand():
-    # Z is exp(3) along the point, exp(-3) against it, and 1 across.
+def test_the_isotropy_of_one_point_is_known_by_hand_and_eigenvectors_are_columns():
     function = partition(torch.tensor([[3.0, 0.0]]).double())
     torch.testing.assert_close(function.log_z, torch.tensor([[3.0, 0.0], [-3.0, 0.0]]).double())
     assert function.log_isotropy().value == -6
     assert function.isotropy().value == pytest.approx(math.exp(-6), rel=1e-12)
-
-
-def test_points_at_equal_distances_on_all_axes_are_perfectly_isotropic():
     assert partition(torch.cat([torch.eye(4), -torch.eye(4)])).isotropy().value == pytest.approx(1, rel=1e-6)
+    turn = torch.tensor([[0.6, -0.8], [0.8, 0.6]]).double()
+    function = partition(torch.tensor([[3.0, 4.0]]).double(), turn)
+    torch.testing.assert_close(function.log_z, torch.tensor([[5.0, 0.0], [-5.0, 0.0]]).double())
 
 
 def test_both_directions_of_an_eigenvector_count():
@@ -32,12 +31,6 @@ def test_both_directions_of_an_eigenvector_count():
         assert function == pytest.approx(lowest / greatest, rel=1e-12)
 
 
-def test_eigenvectors_are_columns():
-    turn = torch.tensor([[0.6, -0.8], [0.8, 0.6]]).double()
-    function = partition(torch.tensor([[3.0, 4.0]]).double(), turn)
-    torch.testing.assert_close(function.log_z, torch.tensor([[5.0, 0.0], [-5.0, 0.0]]).double())
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_sums_that_overflow_every_dtype_have_a_logarithm(dtype):
     function = partition(torch.tensor([[300.0, 0.0], [300.0, 0.0]], dtype=dtype))
@@ -45,7 +38,7 @@ def test_sums_that_overflow_every_dtype_have_a_logarithm(dtype):
     assert function.log_isotropy().value == pytest.approx(-600, rel=1e-6)
 
 
-def test_points_too_long_for_the_ratio_are_told_its_logarithm_and_what_to_do():
+def test_points_too_long_for_the_ratio_are_told_its_logarithm_and_the_smallest_keep_their_digits():
     function = partition(torch.tensor([[1e12, 0.0]]))
     assert function.log_isotropy().value == pytest.approx(-2e12, rel=1e-6)
     assert function.isotropy().value is None
@@ -53,9 +46,6 @@ def test_points_too_long_for_the_ratio_are_told_its_logarithm_and_what_to_do():
         "The partition ratio is exp(-2e+12), too small for a number: the points are too long for this measure. "
         "Scale them all by one factor."
     )
-
-
-def test_the_smallest_ratios_keep_all_their_digits():
     assert partition(torch.tensor([[354.0]]).double()).isotropy().value == pytest.approx(math.exp(-708), rel=1e-9)
     assert partition(torch.tensor([[355.0]]).double()).isotropy().value is None
 
@@ -65,24 +55,24 @@ def test_points_of_next_to_no_length_are_isotropic_whatever_their_shape(x):
     assert partition(x).isotropy().value == pytest.approx(1)
 
 
-def test_without_points_the_partition_function_is_undefined():
-    function = partition(torch.ones(0, 3))
-    reason = "The partition function needs at least 1 point; there is none."
-    assert function.log_isotropy().reason == function.isotropy().reason == reason
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_points_that_are_not_finite_leave_it_undefined(bad):
-    function = partition(torch.tensor([[1.0, bad], [1.0, 0.0]]))
-    reason = "The partition function is not finite: some points are NaN, infinite or too large."
-    assert function.log_isotropy().reason == function.isotropy().reason == reason
+@pytest.mark.parametrize(
+    ("x", "reason"),
+    [
+        (torch.ones(0, 3), "needs at least 1 point; there is none."),
+        *(
+            (torch.tensor([[1.0, bad], [1.0, 0.0]]), "is not finite: some points are NaN, infinite or too large.")
+            for bad in (math.nan, math.inf, -math.inf)
+        ),
+    ],
+)
+def test_without_points_or_with_some_that_are_not_finite_it_is_undefined(x, reason):
+    function = partition(x)
+    assert function.log_isotropy().reason == function.isotropy().reason == f"The partition function {reason}"
 
 
 @pytest.mark.parametrize("eigenvectors", [torch.ones(3).double(), torch.ones(3, 2).double(), torch.eye(3)])
 def test_anything_but_square_float64_eigenvectors_is_refused(eigenvectors):
-    with pytest.raises(
-        ValueError, match=r"Expected eigenvectors as float64 \[d, d\], got \[3.*\] of torch.float.*X\^T X"
-    ):
+    with pytest.raises(ValueError, match=r"Expected eigenvectors as float64 \[d, d\], got \[3.*\] of torch.*X\^T X"):
         PartitionFunction(eigenvectors)
 
 

@@ -23,19 +23,12 @@ def entropy_of(*lengths):
     return -sum(length / sum(lengths) * math.log(length / sum(lengths)) for length in lengths)
 
 
-def test_the_penalty_of_all_bars_is_minus_lam_times_their_entropy():
+def test_the_penalty_is_minus_lam_times_the_entropy_of_all_or_the_prominent_bars():
     assert float(PersistentEntropy(3.0, bars="all")(on_a_line(1, 2, 5))) == pytest.approx(-3 * entropy_of(1, 2, 5))
-
-
-def test_the_penalty_of_prominent_bars_is_that_of_the_bars_between_groups():
     x = on_a_line(*[1] * 5, 10, *[1] * 5, 9, *[1] * 5, 8, *[1] * 5)
     assert float(PersistentEntropy(1.0)(x)) == pytest.approx(-entropy_of(10, 9, 8), rel=1e-5)
     with_noise = PersistentEntropy(1.0, cluster_weight=2.0)(x)
     assert float(with_noise) == pytest.approx(-entropy_of(10, 9, 8) + 2 * 1, rel=1e-5)
-
-
-def test_where_one_bar_is_prominent_there_is_nothing_to_even_out():
-    """By the rule applied again, as groups are so tight that three long bars have more entropy than one."""
     x = on_a_line(*[0.1] * 5, 10, *[0.1] * 5, 9, *[0.1] * 5, 8, *[0.1] * 5).clone().requires_grad_()
     penalty = PersistentEntropy(1.0)(x)
     penalty.backward()
@@ -43,13 +36,10 @@ def test_where_one_bar_is_prominent_there_is_nothing_to_even_out():
     assert not x.grad.any()
 
 
-def test_within_labels_bars_between_classes_do_not_count():
+def test_within_labels_bars_between_classes_do_not_count_and_one_class_is_no_labels():
     labels = torch.tensor([0, 0, 0, 1, 1, 1])
     penalty = PersistentEntropy(1.0, bars="all")(on_a_line(1, 3, 50, 2, 2), labels)
     assert float(penalty) == pytest.approx(-entropy_of(1, 3) - math.log(2), rel=1e-5)
-
-
-def test_one_class_is_the_same_as_no_labels():
     entropy = PersistentEntropy(1.0, cluster_weight=0.1)
     assert float(entropy(points(), torch.zeros(30, dtype=torch.int64))) == float(entropy(points()))
 
@@ -77,16 +67,10 @@ def test_the_cluster_term_shortens_the_other_bars_whatever_the_sign_of_lam(lam):
 
 
 DEGENERATE = {
-    "none": torch.empty(0, 3),
-    "one": torch.ones(1, 3),
-    "two": points(2, 3),
-    "two equal": torch.ones(2, 3),
-    "three": points(3, 3),
-    "five": points(5, 3),
-    "all equal": torch.full((7, 3), 0.1),
-    "duplicates": points(6, 3).repeat(2, 1),
-    "at equal distances": torch.eye(3),
-}
+    "none": torch.empty(0, 3), "one": torch.ones(1, 3), "two": points(2, 3), "two equal": torch.ones(2, 3),
+    "three": points(3, 3), "five": points(5, 3), "all equal": torch.full((7, 3), 0.1),
+    "duplicates": points(6, 3).repeat(2, 1), "at equal distances": torch.eye(3),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("bars", ["prominent", "all"])
@@ -105,15 +89,12 @@ def test_degenerate_batches_have_a_finite_penalty_and_gradient(name, labelled, b
         assert not x.grad.any()
 
 
-def test_two_points_have_one_bar_of_entropy_0_and_no_gradient_but_of_the_cluster_term():
+def test_two_points_have_one_bar_of_entropy_0_and_duplicates_change_nothing():
     x = points(2, 3).requires_grad_()
     penalty = PersistentEntropy(1.0, bars="all")(x)
     penalty.backward()
     assert float(penalty.detach()) == 0
     assert not x.grad.any()
-
-
-def test_duplicates_change_nothing():
     x = points()
     doubled = PersistentEntropy(1.0)(torch.cat([x, x]))
     assert float(doubled) == pytest.approx(float(PersistentEntropy(1.0)(x)), rel=A_FEW)
@@ -131,24 +112,15 @@ def test_half_precision_points_get_a_float32_penalty_and_a_gradient_of_their_own
     assert x.grad.any()
 
 
-def test_labels_of_other_points_are_refused():
+def test_labels_points_bars_and_weights_that_do_not_fit_are_refused_and_settings_printed():
     with pytest.raises(ValueError, match=r"Expected labels \[30\], one of each point, got \[29\]: number the classes"):
         PersistentEntropy(1.0)(points(), torch.zeros(29))
-
-
-def test_points_that_are_not_finite_are_refused():
     with pytest.raises(ValueError, match="Expected finite points, got NaN or infinity"):
         PersistentEntropy(1.0)(torch.full((5, 2), float("nan")))
-
-
-def test_other_bars_and_negative_weights_are_refused():
     with pytest.raises(ValueError, match="Expected bars to be one of prominent, all, got 'long': choose one"):
         PersistentEntropy(1.0, bars="long")
     for weight in (-1.0, float("nan")):
         with pytest.raises(ValueError, match=f"Expected a cluster weight of at least 0, got {weight}: 0 leaves"):
             PersistentEntropy(1.0, cluster_weight=weight)
-
-
-def test_the_settings_are_printed():
     expected = "PersistentEntropy(lam=1.0, bars='all', cluster_weight=0.5, across_processes=False)"
     assert repr(PersistentEntropy(1.0, bars="all", cluster_weight=0.5)) == expected

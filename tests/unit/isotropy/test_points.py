@@ -11,19 +11,19 @@ HIDDEN_STATES = tuple(
 MASK = torch.tensor([[1, 1, 0], [1, 0, 0]])
 
 
-def test_all_layers_but_the_embedding_layer_are_joined_without_padding():
-    points = union_of_layers(HIDDEN_STATES, MASK)
-    assert points[:, 0].tolist() == [100, 101, 110, 200, 201, 210]
-    assert points.shape == (6, 2)
-
-
-def test_chosen_layers_are_numbered_from_one():
-    assert union_of_layers(HIDDEN_STATES, MASK, layers=[2])[:, 0].tolist() == [200, 201, 210]
-
-
-def test_padding_can_be_kept_as_in_the_reference_code():
-    points = union_of_layers(HIDDEN_STATES, MASK, layers=[1], include_padding=True)
-    assert points[:, 0].tolist() == [100, 101, 102, 110, 111, 112]
+@pytest.mark.parametrize(
+    ("mask", "options", "numbers"),
+    [
+        (MASK, {}, [100, 101, 110, 200, 201, 210]),
+        (MASK, {"layers": [2]}, [200, 201, 210]),
+        (MASK, {"layers": [1], "include_padding": True}, [100, 101, 102, 110, 111, 112]),
+        (torch.zeros(2, 3), {}, []),
+    ],
+    ids=["all but the embedding layer", "chosen", "with padding", "padding alone"],
+)
+def test_layers_are_joined_without_padding(mask, options, numbers):
+    points = union_of_layers(HIDDEN_STATES, mask, **options)
+    assert (points[:, 0].tolist(), points.shape) == (numbers, (len(numbers), 2))
 
 
 def test_only_the_tokens_taken_get_a_gradient():
@@ -33,22 +33,15 @@ def test_only_the_tokens_taken_get_a_gradient():
     assert states[2].grad is None
 
 
-def test_a_batch_of_padding_alone_gives_no_points():
-    assert union_of_layers(HIDDEN_STATES, torch.zeros(2, 3)).shape == (0, 2)
-
-
 @pytest.mark.parametrize("layers", [[0], [3], [-1], [1, 4], []])
 def test_a_layer_that_the_model_does_not_have_is_refused(layers):
     with pytest.raises(ValueError, match=r"Expected layers from 1 to 2 .*, got \[.*\]: choose among the layers"):
         union_of_layers(HIDDEN_STATES, MASK, layers=layers)
 
 
-def test_a_model_that_returned_no_layers_is_refused():
+def test_a_model_that_returned_no_layers_and_the_mask_of_another_batch_are_refused():
     with pytest.raises(ValueError, match=r"Expected layers from 1 to 0 .*, got \[\].*output_hidden_states=True"):
         union_of_layers(HIDDEN_STATES[:1], MASK)
-
-
-def test_the_mask_of_another_batch_is_refused():
     with pytest.raises(ValueError, match=r"Expected an attention mask \[2, 3\] like the hidden states, got \[2, 4\]"):
         union_of_layers(HIDDEN_STATES, torch.ones(2, 4))
 
@@ -67,21 +60,15 @@ def test_a_fraction_of_the_tokens_is_drawn_rounded_up_and_padding_never(fraction
     assert not token_mask[:, 6:].any()
 
 
-def test_tokens_are_drawn_by_the_seed_and_each_as_often_as_any_other():
+def test_tokens_are_drawn_by_the_seed_each_as_often_as_any_and_the_same_of_every_layer():
     mask = torch.ones(4, 5, dtype=torch.bool)
     assert torch.equal(drawn(mask, 0.5), drawn(mask, 0.5))
     assert not torch.equal(drawn(mask, 0.5), drawn(mask, 0.5, seed=1))
     often = sum(drawn(mask, 0.25, seed).float() for seed in range(2000)) / 2000
     assert often.flatten().tolist() == pytest.approx([0.25] * 20, abs=0.05)
-
-
-def test_the_same_tokens_are_drawn_of_every_layer():
     points = union_of_layers(HIDDEN_STATES, drawn(MASK, 0.5))[:, 0]
     assert len(points) == 4
     assert points[2:].tolist() == (points[:2] + 100).tolist()
-
-
-def test_of_padding_alone_nothing_is_drawn():
     assert not drawn(torch.zeros(2, 3), 0.5).any()
 
 

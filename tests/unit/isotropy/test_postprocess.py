@@ -35,24 +35,20 @@ def fitted(method, points):
 every_method = pytest.mark.parametrize("method", METHODS)
 
 
-def test_the_catalogue_and_the_code_know_the_same_methods():
+def test_the_catalogue_and_the_code_know_the_same_methods_and_whole_numbers():
     assert list(FITS) == list(METHODS)
     assert [method.slug for method in METHODS.values()] == list(METHODS)
+    parameters = [parameter for method in METHODS.values() for parameter in method.parameters]
+    assert {parameter.name for parameter in parameters if not parameter.is_integer} == {"eps", "rate"}
 
 
 @every_method
-def test_the_catalogue_names_the_parameters_of_the_code_and_their_defaults(method):
+def test_the_catalogue_names_the_parameters_of_the_code_and_describes_a_method_in_full(method):
     function, _ = FITS[method]
-    parameters = {
-        name: parameter.default
-        for name, parameter in inspect.signature(function).parameters.items()
-        if name not in {"points", "components", "progress"}
-    }
+    own = {"points", "components", "progress"}
+    signature = inspect.signature(function).parameters.items()
+    parameters = {name: parameter.default for name, parameter in signature if name not in own}
     assert {parameter.name: parameter.default for parameter in METHODS[method].parameters} == parameters
-
-
-@every_method
-def test_a_method_is_described_in_full_and_in_one_line_each(method):
     described = METHODS[method]
     texts = [text for text in dataclasses.asdict(described).values() if isinstance(text, str)]
     texts += [text for parameter in described.parameters for text in (parameter.range, parameter.meaning)]
@@ -60,13 +56,6 @@ def test_a_method_is_described_in_full_and_in_one_line_each(method):
     assert "(20" in described.citation
     for parameter in described.parameters:
         assert parameter.takes(parameter.default)
-
-
-def test_every_parameter_but_rates_and_eps_is_a_whole_number():
-    broken = {
-        parameter.name for method in METHODS.values() for parameter in method.parameters if not parameter.is_integer
-    }
-    assert broken == {"eps", "rate"}
 
 
 @pytest.mark.slow
@@ -77,19 +66,11 @@ def test_the_methods_import_no_scikit_learn_until_clusters_are_sought():
 
 
 @every_method
-@pytest.mark.parametrize(
-    ("dtype", "image"),
-    [
-        (torch.float64, torch.float64),
-        (torch.float32, torch.float32),
-        (torch.float16, torch.float32),
-        (torch.bfloat16, torch.float32),
-    ],
-)
-def test_new_rows_get_images_of_their_dtype_half_precision_in_float32(method, dtype, image):
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_new_rows_get_images_of_their_dtype_half_precision_in_float32(method, dtype):
     images = fitted(method, cloud(dtype=dtype)).apply(cloud(n=7, dtype=dtype, seed=1))
     assert images.shape == (7, 5)
-    assert images.dtype == image
+    assert images.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
     assert images.isfinite().all()
     assert images.any()
 
@@ -108,20 +89,12 @@ def test_a_map_comes_back_from_its_state_after_safetensors(method):
 
 
 @every_method
-def test_fitting_and_applying_leave_the_points_as_they_were(method):
+def test_fitting_leaves_the_points_and_degenerate_ones_give_finite_images(method):
     points = cloud()
     before = points.clone()
     fitted(method, points).apply(points)
     assert torch.equal(points, before)
-
-
-@every_method
-def test_no_rows_have_no_images(method):
     assert fitted(method, cloud()).apply(torch.empty(0, 5)).shape == (0, 5)
-
-
-@every_method
-def test_constant_dimensions_duplicates_and_zero_rows_give_finite_images(method):
     points = cloud().repeat(2, 1)
     points[:, 2] = 0.1
     points[:10] = 0
@@ -158,13 +131,9 @@ def test_nan_and_infinity_are_refused_in_fitting_and_in_applying(method, bad):
 
 
 @every_method
-def test_no_points_cannot_be_learned_from(method):
+def test_no_points_and_points_of_another_space_are_refused(method):
     with pytest.raises(ValueError, match="Expected at least 1 point to fit on, got 0: give the rows that the method"):
         fitted(method, torch.empty(0, 5))
-
-
-@every_method
-def test_points_of_another_space_are_refused(method):
     map_of_points = fitted(method, cloud())
     with pytest.raises(ValueError, match=r"Expected points as a floating tensor \[n, 5\], got \[60, 4\]"):
         map_of_points.apply(cloud(d=4))
@@ -177,17 +146,19 @@ def test_points_whose_squares_leave_float64_are_refused(method):
         fitted(method, points)
 
 
-def test_an_unknown_method_is_refused():
+def test_unknown_methods_and_parameters_and_the_state_of_another_map_are_refused():
     for refused in (lambda: fit("magic", cloud()), lambda: restore("magic", {})):
         with pytest.raises(
             ValueError, match=r"Expected a method among \['centring', .*\], got 'magic': see isotropy.c"
         ):
             refused()
-
-
-def test_an_unknown_parameter_is_refused():
     with pytest.raises(ValueError, match=r"Expected parameters of soft_zca among \['eps'\], got \['D', 'zeta'\]: see "):
         fit("soft_zca", cloud(), zeta=1, D=2)
+    state = fit("zca_whitening", cloud()).state()
+    with pytest.raises(
+        ValueError, match=r"Expected the tensors \['mean', 'scale'\], got \['matrix', 'mean'\]: give the"
+    ):
+        restore("centring", state)
 
 
 A_WHOLE_NUMBER_FROM_0 = "a whole number from 0 upwards"
@@ -216,9 +187,8 @@ A_WHOLE_NUMBER_FROM_0 = "a whole number from 0 upwards"
 def test_a_parameter_out_of_the_range_of_the_catalogue_is_refused(method, name, value, expected):
     with pytest.raises(ValueError, match=r"^Expected") as refused:
         fit(method, cloud(), **{name: value})
-    assert str(refused.value) == (
-        f"Expected {name} of {method} as {expected}, got {value!r}: choose one, or leave it out."
-    )
+    sentence = f"Expected {name} of {method} as {expected}, got {value!r}: choose one, or leave it out."
+    assert str(refused.value) == sentence
 
 
 def test_the_ends_of_a_range_numbers_of_numpy_and_a_derived_default_are_taken():
@@ -229,13 +199,6 @@ def test_the_ends_of_a_range_numbers_of_numpy_and_a_derived_default_are_taken():
     assert torch.equal(fit("soft_zca", cloud(), eps=0).matrix, zca)
     assert torch.equal(fit("soft_zca", cloud(), eps=np.float32(0)).matrix, zca)
     assert fit("flow", cloud(), steps=1, layers=32, hidden=1, rate=1, seed=2**32 - 1).inner.shape == (32, 1, 2)
-
-
-def test_the_state_of_another_kind_of_map_is_refused():
-    with pytest.raises(
-        ValueError, match=r"Expected the tensors \['mean', 'scale'\], got \['matrix', 'mean'\]: give the state of a Sca"
-    ):
-        restore("centring", fit("zca_whitening", cloud()).state())
 
 
 @pytest.mark.parametrize(
@@ -257,9 +220,8 @@ def test_tensors_of_shapes_that_do_not_fit_together_are_refused(method, name, sh
     sizes_text = f"[{', '.join(map(str, expected))}]"
     with pytest.raises(ValueError, match=r"^Expected") as refused:
         restore(method, state)
-    assert str(refused.value) == (
-        f"Expected {name} as {sizes_text} beside the other tensors, got {list(shape)}: give the state as it was."
-    )
+    sentence = f"Expected {name} as {sizes_text} beside the other tensors, got {list(shape)}: give the state as it was."
+    assert str(refused.value) == sentence
 
 
 @every_method

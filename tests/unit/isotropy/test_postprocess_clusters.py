@@ -23,22 +23,16 @@ def test_each_cluster_loses_its_own_mean_and_its_own_strongest_direction():
         assert along[torch.arange(4) != blob + 1].min() > 0.7
 
 
-def test_new_points_go_to_the_nearest_centroid():
+def test_new_points_go_to_the_nearest_centroid_and_one_cluster_is_all_but_the_top():
     fitted = fit_cluster_based(blobs(), clusters=3, D=0)
     new = torch.tensor([[90.0, 1.0, 2.0, 3.0], [1.0, 2.0, 120.0, 0.0]], dtype=torch.float64)
     expected = torch.stack([new[0] - blobs()[:40].mean(0), new[1] - blobs()[80:].mean(0)])
     torch.testing.assert_close(fitted.apply(new), expected)
-
-
-def test_one_cluster_is_all_but_the_top_of_all_points():
     fitted = fit_cluster_based(blobs(), clusters=1, D=2)
     torch.testing.assert_close(fitted.mean[0], blobs().mean(0))
     centred = blobs() - blobs().mean(0)
     _, _, directions = torch.linalg.svd(centred, full_matrices=False)
     torch.testing.assert_close(fitted.apply(blobs()), centred - centred @ directions[:2].T @ directions[:2])
-
-
-def test_the_same_seed_gives_the_same_map():
     first, second = (fit_cluster_based(blobs(), clusters=7, seed=3) for _ in range(2))
     assert torch.equal(first.centroids, second.centroids)
     assert torch.equal(first.directions, second.directions)
@@ -49,19 +43,13 @@ def test_by_default_a_sixty_fourth_of_the_dimensions_is_removed_as_in_the_paper(
     assert fit_cluster_based(blobs(n=20, d=d), clusters=1).directions.shape == (1, D, d)
 
 
-def test_as_many_clusters_as_points_map_each_point_to_zero():
+def test_clusters_of_a_point_of_equal_points_or_of_few_directions_become_zero():
     points = blobs(n=3)
     assert not fit_cluster_based(points, clusters=9, D=4).apply(points).any()
-
-
-def test_equal_points_share_a_cluster_and_the_others_stay_empty():
     points = blobs(n=1).repeat(5, 1)
     fitted = fit_cluster_based(points, clusters=8, D=1)
     assert not fitted.directions.any()
     assert fitted.apply(points).abs().max() < 1e-12
-
-
-def test_a_cluster_with_fewer_directions_than_are_removed_becomes_zero():
     points = torch.cat([blobs()[:40], 1000 + blobs()[40:42]])
     images = fit_cluster_based(points, clusters=2, D=3).apply(points)
     assert images[40:].abs().max() < 1e-10
@@ -69,14 +57,11 @@ def test_a_cluster_with_fewer_directions_than_are_removed_becomes_zero():
 
 
 @pytest.mark.parametrize("clusters", [0, -1, 121])
-def test_more_clusters_than_points_are_refused(clusters):
+def test_more_clusters_than_points_and_more_components_than_directions_are_refused(clusters):
     with pytest.raises(
         ValueError, match=f"Expected 1 <= clusters <= n = 120, got {clusters}: there are n points to sha"
     ):
         fit_cluster_based(blobs(), clusters=clusters)
-
-
-def test_more_components_than_directions_are_refused():
     with pytest.raises(
         ValueError, match="Expected 0 <= D <= d = 4 components to remove, got 5: there are d directions"
     ):

@@ -25,9 +25,13 @@ def test_the_rows_held_out_are_mapped_by_what_was_learned_from_the_others():
     torch.testing.assert_close(split.fitted.mean, mean)
 
 
-def test_rows_to_fit_on_may_be_a_mask():
+def test_rows_to_fit_on_may_be_a_mask_are_drawn_by_the_seed_and_a_function_gives_arguments():
     mask = torch.arange(20) < 7
     assert held_out(cloud(), fit_centring, fit_rows=mask).fit_rows.tolist() == list(range(7))
+    drawn = [held_out(cloud(), fit_centring, seed=seed).fit_rows.tolist() for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    split = held_out(cloud(), lambda points: fit("soft_zca", points, eps=0.0))
+    torch.testing.assert_close(split.fitted.matrix, held_out(cloud(), fit_zca_whitening).fitted.matrix)
 
 
 @pytest.mark.parametrize(("fraction", "fitted_on"), [(0.5, 10), (0.25, 5), (0.001, 1), (0.999, 19)])
@@ -35,11 +39,6 @@ def test_a_fraction_of_the_rows_is_drawn_and_both_parts_get_some(fraction, fitte
     split = held_out(cloud(), fit_centring, fraction)
     assert len(split.fit_rows) == fitted_on
     assert sorted([*split.fit_rows.tolist(), *split.held_out_rows.tolist()]) == list(range(20))
-
-
-def test_the_seed_draws_the_rows():
-    drawn = [held_out(cloud(), fit_centring, seed=seed).fit_rows.tolist() for seed in (0, 0, 1)]
-    assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_rows_of_a_group_stay_together():
@@ -51,28 +50,29 @@ def test_rows_of_a_group_stay_together():
     assert not mine & held_out_groups
 
 
-def test_a_method_is_given_its_arguments_by_a_function():
-    split = held_out(cloud(), lambda points: fit("soft_zca", points, eps=0.0))
-    torch.testing.assert_close(split.fitted.matrix, held_out(cloud(), fit_zca_whitening).fitted.matrix)
-
-
-@pytest.mark.parametrize("fraction", [0.0, 1.0, -1.0, float("nan")])
-def test_a_fraction_that_leaves_a_part_empty_is_refused(fraction):
-    with pytest.raises(
-        ValueError, match=f"Expected a fraction of rows between 0 and 1 to fit on, got {fraction}: both pa"
-    ):
-        held_out(cloud(), fit_centring, fraction)
-
-
-@pytest.mark.parametrize("n", [0, 1])
-def test_one_row_cannot_be_shared_out(n):
-    with pytest.raises(ValueError, match=f"Expected rows to fit on, got none of {n}: both parts need at least one"):
-        held_out(cloud(n), fit_centring)
-
-
-def test_one_group_cannot_be_shared_out():
-    with pytest.raises(ValueError, match="Expected rows to fit on, got none of 20: both parts need at least one"):
-        held_out(cloud(), fit_centring, groups=torch.zeros(20))
+@pytest.mark.parametrize(
+    ("n", "options", "sentence"),
+    [
+        *(
+            (20, {"fraction": bad}, f"Expected a fraction of rows between 0 and 1 to fit on, got {bad}: both parts")
+            for bad in (0.0, 1.0, -1.0, float("nan"))
+        ),
+        (0, {}, "Expected rows to fit on, got none of 0: both parts need at least one"),
+        (1, {}, "Expected rows to fit on, got none of 1: both parts need at least one"),
+        (20, {"groups": torch.zeros(20)}, "Expected rows to fit on, got none of 20: both parts need at least one"),
+        (20, {"fit_rows": torch.arange(19) < 3}, r"Expected a mask \[20\] of rows to fit on, got \[19\]"),
+        (20, {"groups": torch.arange(19)}, r"Expected a group for each of 20 rows, got \[19\]"),
+        (
+            20, {"groups": torch.arange(20), "fit_rows": torch.arange(3)},
+            "Expected groups or fit_rows, got both: rows that are given are not chosen by",
+        ),
+    ],
+)  # fmt: skip
+def test_choices_of_rows_that_do_not_fit_are_refused(n, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        held_out(cloud(n), fit_centring, **options)
+    with pytest.raises(ValueError, match=r"Expected points as a floating tensor \[n, d\], got \[5\]"):
+        held_out(torch.zeros(5), fit_centring)
 
 
 @pytest.mark.parametrize(
@@ -96,25 +96,3 @@ def test_rows_that_leave_a_part_empty_are_refused(rows, lacks):
 def test_rows_that_do_not_exist_or_come_twice_are_refused_without_telling_all(rows, got):
     with pytest.raises(ValueError, match=re.escape(f"Expected different rows from 0 to 19 to fit on, {got}")):
         held_out(cloud(), fit_centring, fit_rows=torch.tensor(rows))
-
-
-def test_a_mask_of_other_rows_is_refused():
-    with pytest.raises(ValueError, match=r"Expected a mask \[20\] of rows to fit on, got \[19\]"):
-        held_out(cloud(), fit_centring, fit_rows=torch.arange(19) < 3)
-
-
-def test_groups_of_other_rows_are_refused():
-    with pytest.raises(ValueError, match=r"Expected a group for each of 20 rows, got \[19\]"):
-        held_out(cloud(), fit_centring, groups=torch.arange(19))
-
-
-def test_groups_beside_given_rows_are_refused():
-    with pytest.raises(
-        ValueError, match="Expected groups or fit_rows, got both: rows that are given are not chosen by"
-    ):
-        held_out(cloud(), fit_centring, groups=torch.arange(20), fit_rows=torch.arange(3))
-
-
-def test_points_that_are_no_cloud_are_refused():
-    with pytest.raises(ValueError, match=r"Expected points as a floating tensor \[n, d\], got \[5\]"):
-        held_out(torch.zeros(5), fit_centring)

@@ -25,12 +25,9 @@ def variances_of(*variances):
     return torch.cat([arms, -arms])
 
 
-def test_centring_subtracts_the_mean_of_the_points_fitted_on():
+def test_centring_subtracts_the_mean_and_standardisation_divides_by_the_deviation_over_n():
     fitted = fit_centring(torch.tensor([[1.0, 2.0], [3.0, 6.0]]))
     assert fitted.apply(torch.tensor([[0.0, 0.0], [2.0, 5.0]])).tolist() == [[-2, -4], [0, 1]]
-
-
-def test_standardisation_divides_by_the_standard_deviation_over_n():
     fitted = fit_standardisation(torch.tensor([[1.0, 10.0], [3.0, 50.0]]))
     assert fitted.apply(torch.tensor([[3.0, 30.0], [4.0, 0.0]])).tolist() == [[1, 0], [2, -1.5]]
 
@@ -59,13 +56,10 @@ def test_by_default_a_hundredth_of_the_dimensions_is_removed_and_at_least_one(fi
     assert fit(gaussian(20, d)).directions.shape == (D, d)
 
 
-def test_all_but_the_top_removes_the_strongest_components_from_new_rows():
+def test_all_but_the_top_removes_the_strongest_components_none_or_all():
     fitted = fit_all_but_the_top(5 + variances_of(1, 9, 4), D=2)
     images = fitted.apply(5 + torch.tensor([[7.0, 8.0, 9.0]], dtype=torch.float64))
     torch.testing.assert_close(images, torch.tensor([[7.0, 0.0, 0.0]], dtype=torch.float64))
-
-
-def test_nothing_removed_is_centring_and_all_removed_leaves_nothing():
     points = gaussian(30, 4)
     torch.testing.assert_close(fit_all_but_the_top(points, 0).apply(points), fit_centring(points).apply(points))
     assert fit_all_but_the_top(points, 4).apply(points).abs().max() < 1e-14
@@ -76,10 +70,9 @@ def test_directions_that_the_points_do_not_have_are_not_removed_from_new_rows():
     fitted = fit_all_but_the_top(points, 5)
     assert fitted.directions.shape == (2, 6)
     new = gaussian(1, 6, seed=1)
-    torch.testing.assert_close(
-        fitted.apply(new).norm() ** 2 + (fitted.directions @ (new - fitted.mean).T).norm() ** 2,
-        (new - fitted.mean).norm() ** 2,
-    )
+    centred = new - fitted.mean
+    squares = fitted.apply(new).norm() ** 2 + (fitted.directions @ centred.T).norm() ** 2
+    torch.testing.assert_close(squares, centred.norm() ** 2)
 
 
 @pytest.mark.parametrize("D", [-1, 5])
@@ -149,17 +142,10 @@ def test_soft_zca_gives_each_direction_its_variance_over_variance_plus_eps():
     points = 3 + variances_of(4, 1, 0.25)
     variances = covariance(fit_soft_zca(points, eps=0.5).apply(points)).diagonal()
     assert variances.tolist() == pytest.approx([4 / 4.5, 1 / 1.5, 0.25 / 0.75])
-
-
-def test_soft_zca_without_eps_is_zca_and_with_a_large_one_is_scaling():
     points = gaussian(40, 3)
     torch.testing.assert_close(fit_soft_zca(points, 0).matrix, fit_zca_whitening(points).matrix)
-    torch.testing.assert_close(
-        fit_soft_zca(points, 1e12).matrix, 1e-6 * torch.eye(3, dtype=torch.float64), rtol=1e-9, atol=1e-15
-    )
-
-
-def test_soft_zca_multiplies_a_direction_without_variance_by_the_root_of_eps():
+    scaling = 1e-6 * torch.eye(3, dtype=torch.float64)
+    torch.testing.assert_close(fit_soft_zca(points, 1e12).matrix, scaling, rtol=1e-9, atol=1e-15)
     points = torch.nn.functional.pad(gaussian(40, 2), (0, 1))
     images = fit_soft_zca(points, 0.25).apply(torch.tensor([[0.0, 0.0, 3.0]], dtype=torch.float64))
     assert images[0, 2] == pytest.approx(6)

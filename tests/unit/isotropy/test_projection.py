@@ -46,16 +46,13 @@ def test_coordinates_are_those_of_scikit_learn_but_for_the_sign(n, d, dtype):
     assert not at[:, components:].any()
 
 
-def test_variances_along_the_axes_are_the_greatest_eigenvalues_and_shares_of_all():
+def test_variances_along_the_axes_are_the_greatest_eigenvalues_and_great_loadings_positive():
     x = points(500, 6)
     data = projection_of(x)
     variances = np.linalg.eigvalsh(np.cov(x.T))[::-1]
     assert [np.var(data[axis], ddof=1) for axis in "xyz"] == pytest.approx(variances[:3], rel=1e-4)
     assert data["shares"] == pytest.approx(variances[:3] / variances.sum())
     np.testing.assert_allclose(np.corrcoef([data[axis] for axis in "xyz"]), np.eye(3), atol=1e-4)
-
-
-def test_the_loading_of_greatest_magnitude_is_positive():
     x = np.random.default_rng(0).normal(size=(200, 3)) * [1, 0.01, 5]
     for mirrored in (x, -x):
         _, at = by_row(projection_of(mirrored, [str(i) for i in range(200)]))
@@ -63,11 +60,19 @@ def test_the_loading_of_greatest_magnitude_is_positive():
         assert np.corrcoef(at[:, 1], mirrored[:, 0])[0, 1] > 0.99
 
 
-def test_points_are_in_random_order_by_seed():
+def test_points_are_in_random_order_by_seed_and_rows_left_out_shift_no_label():
     names = [str(i) for i in range(300)]
     (first, _), (again, _), (third_draw, _) = (by_row(projection_of(points(300, 3), names, seed)) for seed in (0, 0, 1))
     assert first == again != third_draw
     assert first != sorted(first)
+    x = points(200, 3)
+    x[[0, 5, 70]] = np.nan
+    data = projection_of(x, [str(i) for i in range(200)])
+    rows, at = by_row(data)
+    finite = np.isfinite(x).all(axis=1)
+    assert (data["n"], sorted(rows)) == (197, finite.nonzero()[0].tolist())
+    assert data["rows"] == rows
+    np.testing.assert_allclose(at, by_row(projection_of(x[finite], [str(i) for i in range(197)]))[1])
 
 
 def test_of_many_rows_some_are_drawn_and_all_are_counted(many):
@@ -109,18 +114,14 @@ def test_along_an_axis_without_variance_all_is_0(d, many):
     assert np.sum(data["density"]["counts"]) + data["density"]["outside"] == 1000
 
 
-@pytest.mark.parametrize(
-    ("x", "reason"),
-    [
-        (np.empty((0, 3)), "The covariance is zero: all points are equal, or there are fewer than two."),
-        (np.ones((1, 3)), "The covariance is zero: all points are equal, or there are fewer than two."),
-        (np.full((50, 3), 0.1), "The covariance is zero: all points are equal, or there are fewer than two."),
-    ],
-)
-def test_where_nothing_varies_there_is_a_reason(x, reason):
+NO_SPREAD = "The covariance is zero: all points are equal, or there are fewer than two."
+
+
+@pytest.mark.parametrize("x", [np.empty((0, 3)), np.ones((1, 3)), np.full((50, 3), 0.1)])
+def test_where_nothing_varies_there_is_a_reason(x):
     assert projection_of(x, ["a"] * len(x)) == {
         "n": len(x), "x": [], "y": [], "z": [], "rows": [], "shares": [None] * 3, "names": None,
-        "labels": None, "density": None, "reason": reason,
+        "labels": None, "density": None, "reason": NO_SPREAD,
     }  # fmt: skip
 
 
@@ -137,24 +138,12 @@ def test_classes_are_named_by_their_size_and_points_without_one_come_last(monkey
     assert projection_of(x)["labels"] is None
 
 
-def test_rows_that_are_left_out_shift_no_label():
-    x = points(200, 3)
-    x[[0, 5, 70]] = np.nan
-    data = projection_of(x, [str(i) for i in range(200)])
-    rows, at = by_row(data)
-    finite = np.isfinite(x).all(axis=1)
-    assert (data["n"], sorted(rows)) == (197, finite.nonzero()[0].tolist())
-    assert data["rows"] == rows
-    np.testing.assert_allclose(at, by_row(projection_of(x[finite], [str(i) for i in range(197)]))[1])
-
-
 def test_the_points_drawn_keep_the_names_of_their_rows_cut_short(many):
     x = points(300, 4)
     x[7] = np.nan
     names = [f"{i} {'x' * 80}" for i in range(300)]
-    data = projection(
-        read_cloud(Rows(x, [str(i) for i in range(300)])), 0, lambda rows: [names[row] for row in rows.tolist()]
-    )
+    cloud = read_cloud(Rows(x, [str(i) for i in range(300)]))
+    data = projection(cloud, 0, lambda rows: [names[row] for row in rows.tolist()])
     rows, _ = by_row(data)
     assert data["names"] == [names[row][:60] for row in rows]
     assert projection_of(x)["names"] is None

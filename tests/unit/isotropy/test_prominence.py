@@ -30,15 +30,9 @@ def test_three_groups_are_joined_by_two_prominent_bars(d):
     assert prominent(lengths).tolist() == [False] * 87 + [True] * 2
 
 
-def test_of_one_group_in_the_plane_only_the_longest_bar_is_prominent():
+def test_of_one_group_in_the_plane_one_bar_is_prominent_and_in_many_dimensions_many():
     assert prominent_bars(barcode(blobs([[0.0, 0.0]], 2, 1.0))) == Score(1)
-
-
-def test_of_one_group_in_many_dimensions_many_bars_are_prominent_as_all_are_about_equal():
     assert prominent_bars(barcode(blobs([[0.0] * 768], 768, 1.0))).value > 10
-
-
-def test_of_equal_bars_all_but_the_one_that_is_always_noise_are_prominent():
     assert prominent_bars(bars(*[0.7] * 9)) == Score(8)
     assert prominent_bars(barcode(0.3 * torch.eye(10, dtype=torch.float64))) == Score(8)
 
@@ -50,18 +44,18 @@ def test_few_bars_have_at_least_one_that_is_prominent_and_one_that_is_not(length
     assert prominent_bars(bars(*lengths)) == Score(count)
 
 
-def test_after_the_rule_is_applied_again_to_what_it_left_fewer_bars_are_prominent():
-    # Of 23 bars of lengths 10 and 0.1 those with 4 of length 10 have least entropy, of 5 bars those with 0.9.
+def test_the_rule_is_applied_again_to_what_it_left_and_short_bars_count_as_zero():
     assert prominent_bars(bars(10, 9, 8, *[1] * 20)).value > prominent_bars(bars(10, 9, 8, *[0.1] * 20)).value == 1
+    assert prominent_bars(bars(1e300, 9e299, 1e299, 5e-324)) == prominent_bars(bars(10, 9, 1))
+    assert least_entropy(1.0, 10) == 5
+    assert least_entropy(1 - 1e-9, 10) == pytest.approx(5)
+    assert least_entropy(1 - 1.0001e-4, 10) == pytest.approx(least_entropy(1 - 0.9999e-4, 10), rel=1e-7)
 
 
-def test_bars_of_length_zero_are_left_out():
+def test_bars_of_length_zero_are_left_out_and_where_none_is_longer_none_is_prominent():
     lengths = bars(0, 10, 9, 8, *[1] * 20, 0)
     assert prominent(lengths).nonzero().flatten().tolist() == [1, 2, 3]
     assert prominent_bars(bars(0, 4, 0)) == Score(1)
-
-
-def test_where_no_bar_is_longer_than_zero_none_is_prominent():
     assert prominent(bars(0, 0)).tolist() == [False, False]
     assert prominent(bars()).tolist() == []
     assert prominent_bars(bars(0, 0)) == Score.undefined("All bars have length 0: all points are equal.")
@@ -87,10 +81,6 @@ def test_scale_does_not_change_what_is_prominent(scale):
     assert prominent_bars(scale * bars(10, 9, 8, *[1] * 20)) == Score(3)
 
 
-def test_a_bar_too_short_to_have_a_share_counts_as_zero():
-    assert prominent_bars(bars(1e300, 9e299, 1e299, 5e-324)) == prominent_bars(bars(10, 9, 1))
-
-
 def test_the_choice_of_bars_has_no_gradient_but_the_chosen_bars_have():
     lengths = bars(1, 10, 9).requires_grad_()
     chosen = prominent(lengths)
@@ -102,9 +92,3 @@ def test_the_choice_of_bars_has_no_gradient_but_the_chosen_bars_have():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_bars_of_lower_precision_are_told_apart_alike(dtype):
     assert prominent_bars(bars(10, 9, 8, *[1] * 20).to(dtype)) == Score(3)
-
-
-def test_the_number_of_long_bars_with_least_entropy_approaches_half_of_equal_ones():
-    assert least_entropy(1.0, 10) == 5
-    assert least_entropy(1 - 1e-9, 10) == pytest.approx(5)
-    assert least_entropy(1 - 1.0001e-4, 10) == pytest.approx(least_entropy(1 - 0.9999e-4, 10), rel=1e-7)

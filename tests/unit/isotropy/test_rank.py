@@ -52,13 +52,10 @@ def test_a_power_law_has_its_exponent_in_every_window(alpha, window):
     assert alpha_req(7 * ranks**-alpha, window).value == pytest.approx(alpha, abs=1e-12)
 
 
-def test_alpha_leaves_out_eigenvalues_of_zero():
+def test_alpha_leaves_out_eigenvalues_of_zero_and_rankme_counts_those_that_there_are():
     values = torch.arange(1, 121, dtype=torch.float64) ** -1.5
     values[30:] = 0
     assert alpha_req(values).value == pytest.approx(1.5, rel=1e-12)
-
-
-def test_rankme_counts_the_singular_values_that_the_points_have():
     values = spectrum(1, 0, 0, 0)
     weight = [1 + 1e-7, *[1e-7] * 3]
     for n in (1, 2, 4, 50):
@@ -73,19 +70,15 @@ def test_ranks_do_not_see_the_scale(scale):
         assert scaled.value == pytest.approx(plain.value, rel=1e-12)
 
 
-@pytest.mark.parametrize("d", [2, 5])
-def test_no_spread_has_no_rank(d):
-    assert {score.reason for score in every_score(torch.zeros(d, dtype=torch.float64))} == {NO_SPREAD}
-
-
-def test_no_dimensions_have_no_rank():
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [(spectrum(0, 0), NO_SPREAD), (spectrum(0, 0, 0, 0, 0), NO_SPREAD), (spectrum(math.nan, 1, 0), NOT_FINITE),
+      (spectrum(math.inf, 1, 0), NOT_FINITE)],
+)  # fmt: skip
+def test_no_spread_no_dimensions_and_eigenvalues_that_are_not_finite_have_no_rank(values, reason):
+    assert {score.reason for score in every_score(values)} == {reason}
     empty = spectrum()
     assert effective_rank(empty, "sigma").reason == rankme(empty, 0).reason == stable_rank(empty).reason == NO_SPREAD
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_eigenvalues_that_are_not_finite_have_no_rank(bad):
-    assert {score.reason for score in every_score(spectrum(bad, 1, 0))} == {NOT_FINITE}
 
 
 @pytest.mark.parametrize(("values", "there"), [((3, 2, 1), "are 0"), ((3, 2, 1, 1), "is 1"), ((3, 2, 1, 1, 0), "is 1")])
@@ -95,13 +88,12 @@ def test_alpha_needs_two_eigenvalues_in_its_window(values, there):
     )
 
 
-@pytest.mark.parametrize("window", [(0, 5), (5, 5), (6, 5)])
-def test_a_window_without_two_ranks_is_refused(window):
-    with pytest.raises(ValueError, match=r"Expected a window of ranks 1 <= first < last, got \(\d, 5\): a slope needs"):
-        alpha_req(spectrum(3, 2, 1), window)
-
-
-@pytest.mark.parametrize("K", [0, 4])
-def test_explained_variance_of_more_directions_than_there_are_is_refused(K):
-    with pytest.raises(ValueError, match=f"Expected 1 <= K <= d = 3, got {K}: there are d directions"):
-        explained_variance(spectrum(3, 2, 1), K)
+def test_a_window_without_two_ranks_and_more_directions_than_there_are_are_refused():
+    for window in ((0, 5), (5, 5), (6, 5)):
+        with pytest.raises(
+            ValueError, match=r"Expected a window of ranks 1 <= first < last, got \(\d, 5\): a slope needs"
+        ):
+            alpha_req(spectrum(3, 2, 1), window)
+    for K in (0, 4):
+        with pytest.raises(ValueError, match=f"Expected 1 <= K <= d = 3, got {K}: there are d directions"):
+            explained_variance(spectrum(3, 2, 1), K)

@@ -27,18 +27,12 @@ def result_of(slug, x, labels=None):
     return measure(read_cloud(Rows(x, labels)), [slug])[slug]
 
 
-def test_the_report_has_the_measures_of_the_catalogue_and_no_others():
+def test_the_report_has_the_measures_of_the_catalogue_in_its_order_and_no_others(x):
     assert set(MEASURES) == set(CATALOG)
-
-
-def test_measures_come_in_the_order_of_the_catalogue_whatever_is_asked(x):
     points = read_cloud(Rows(x))
     assert list(measure(points)) == list(CATALOG)
     assert list(measure(points, ["twonn", "isoscore"])) == ["isoscore", "twonn"]
     assert list(measure(points, "isoscore_star")) == ["isoscore_star"]
-
-
-def test_a_measure_that_there_is_not_is_refused(x):
     with pytest.raises(ValueError, match="There is no measure 'typo': choose among isoscore_unbiased, "):
         measure(read_cloud(Rows(x)), ["isoscore", "typo"])
 
@@ -56,25 +50,30 @@ def test_what_is_undefined_has_a_reason_and_no_detail():
         assert finding.score.reason.endswith("."), slug
 
 
-def test_lists_are_values_headed_by_the_first(x):
+def test_lists_are_values_headed_by_the_first_and_settings_stand_beside(x):
     finding = result_of("explained_variance", x)
     variances = np.linalg.eigvalsh(np.cov(x.T.astype(float)))[::-1]
     assert finding.value == pytest.approx(variances.cumsum() / variances.sum())
     assert finding.score.value == finding.value[0]
-
-
-def test_settings_stand_beside_the_value(x):
     assert result_of("isoscore_star", x).detail == {"zeta": ZETA, "source": "identity"}
     assert result_of("uniformity", x).detail == {"t": 2}
     assert result_of("levina_bickel", x).detail == {"k": 10, "similarity": "euclidean"}
     assert result_of("alpha_req", x).detail == {"window": (4, 100)}
 
 
-def test_rows_of_zeros_have_no_direction_and_are_not_counted_among_those_that_have(x):
+def test_rows_of_zeros_have_no_direction_and_contributions_add_up(x):
     for slug in ("mean_cosine", "rogue_dimensions", "uniformity", "cosine_histogram"):
         assert result_of(slug, x).n == 295, slug
     assert result_of("mean_cosine", x).detail == {"zero_rows": 5}
     assert sum(result_of("cosine_histogram", x).detail["counts"]) == 295 * 294 / 2
+    detail = result_of("rogue_dimensions", x).detail
+    assert sum(detail["contributions"]) == pytest.approx(result_of("mean_cosine", x).value)
+    assert detail["dimensions"][0] == {"dimension": 3, "value": result_of("rogue_dimensions", x).value}
+    assert [entry["value"] for entry in detail["dimensions"]] == sorted(detail["contributions"], reverse=True)
+    parts = result_of("hubness", x).detail["parts"]
+    assert 0 < parts["robin_hood"] < 1
+    assert 0 <= parts["antihubs"] < 1
+    assert parts["greatest"] > 10
 
 
 def test_cosines_are_counted_once_more_less_the_mean(x):
@@ -88,9 +87,6 @@ def test_cosines_are_counted_once_more_less_the_mean(x):
         "counts": counts.tolist(), "mean": pytest.approx(cosines.mean(), abs=1e-9), "rows": 295,
     }  # fmt: skip
     assert abs(detail["centred"]["mean"]) < 0.01 < result_of("mean_cosine", x).value
-
-
-def test_the_row_that_is_the_mean_has_no_direction_once_centred():
     detail = result_of("cosine_histogram", np.array([[4.0, 1], [5, 1], [6, 1]])).detail
     assert (detail["rows"], detail["centred"]["rows"], detail["centred"]["mean"]) == (3, 2, -1)
     assert detail["centred"]["counts"] == [1] + [0] * 99
@@ -98,41 +94,23 @@ def test_the_row_that_is_the_mean_has_no_direction_once_centred():
     assert (equal.score.value, equal.detail["centred"]) == (pytest.approx(1), None)
 
 
-def test_contributions_add_up_and_the_greatest_are_named(x):
-    detail = result_of("rogue_dimensions", x).detail
-    assert sum(detail["contributions"]) == pytest.approx(result_of("mean_cosine", x).value)
-    assert detail["dimensions"][0] == {"dimension": 3, "value": result_of("rogue_dimensions", x).value}
-    assert [entry["value"] for entry in detail["dimensions"]] == sorted(detail["contributions"], reverse=True)
-
-
-def test_both_forms_of_the_partition_function_come_from_one_pass(x):
+def test_both_forms_of_the_partition_function_come_from_one_pass_unless_points_are_too_long(x):
     assert math.log(result_of("partition", x).value) == pytest.approx(result_of("partition_log", x).value)
-
-
-def test_a_partition_function_that_is_not_finite_is_told_as_such():
     reason = result_of("partition", np.full((60, 3), 1.7e308)).score.reason
     assert reason == "The partition function is not finite: some points are NaN, infinite or too large."
-
-
-def test_the_partition_function_of_long_points_has_a_logarithm_alone():
     far = 500 + points(50, 4)
     assert result_of("partition", far).score.reason.startswith("The partition ratio is exp(-")
     assert -2100 < result_of("partition_log", far).value < -1900
 
 
-def test_the_points_of_the_fit_lie_about_its_line(x):
+def test_the_points_of_the_fit_lie_about_its_line_and_chance_is_told(x):
     finding = result_of("twonn", x)
     log_mu, survival = np.array(finding.detail["log_mu"]), np.array(finding.detail["minus_log_survival"])
     assert len(log_mu) == len(survival) > 100
     assert (survival @ log_mu) / (log_mu @ log_mu) == pytest.approx(finding.value, rel=0.05)
     assert finding.n == 296  # of the five equal rows, one
-
-
-def test_hubness_has_three_other_numbers(x):
-    parts = result_of("hubness", x).detail["parts"]
-    assert 0 < parts["robin_hood"] < 1
-    assert 0 <= parts["antihubs"] < 1
-    assert parts["greatest"] > 10
+    good = result_of("twonn", np.random.default_rng(0).uniform(size=(1000, 3))).detail["parts"]
+    assert good["fit_distance"] < 2 * good["fit_distance_by_chance"] == pytest.approx(2.2 / 1000**0.5)
 
 
 def test_prominent_bars_stand_beside_those_of_a_gaussian_of_the_same_size():
@@ -148,22 +126,14 @@ def test_prominent_bars_stand_beside_those_of_a_gaussian_of_the_same_size():
     assert result_of("prominent_bars", x).detail == result_of("prominent_bars", 7 * x + 1).detail
 
 
-def test_the_fit_of_twonn_is_told_with_what_chance_makes():
-    good = result_of("twonn", np.random.default_rng(0).uniform(size=(1000, 3))).detail["parts"]
-    assert good["fit_distance"] < 2 * good["fit_distance_by_chance"] == pytest.approx(2.2 / 1000**0.5)
-
-
-def test_persistent_entropy_is_told_in_nats_and_as_a_share_of_that_of_equal_bars():
-    x = points(30, 3)
-    assert result_of("persistent_entropy_normalised", x).value == pytest.approx(
-        result_of("persistent_entropy", x).value / math.log(29)
-    )
-
-
-def test_bars_are_as_many_as_rows_less_one(x):
+def test_bars_are_as_many_as_rows_less_one_and_their_entropy_is_in_nats_and_a_share(x):
     finding = result_of("barcode", x)
     assert len(finding.detail["lengths"]) == 299
     assert finding.detail["lengths"][-1] == finding.value
+    nats, share = (
+        result_of(slug, points(30, 3)).value for slug in ("persistent_entropy", "persistent_entropy_normalised")
+    )
+    assert share == pytest.approx(nats / math.log(29))
 
 
 def test_isoscore_by_label_is_of_the_rows_of_classes_that_have_a_score():
@@ -181,14 +151,11 @@ def test_isoscore_by_label_is_of_the_rows_of_classes_that_have_a_score():
     assert (small_class["value"], small_class["unbiased"], small_class["reason"]) == (None, None, reason)
 
 
-def test_classes_that_no_row_of_the_sample_has_are_counted(x, monkeypatch):
+def test_scores_of_classes_do_not_overflow_and_classes_without_rows_are_counted(x, monkeypatch):
+    far = (x * np.float32(1e20)).astype(np.float32)
+    assert result_of("isoscore", far).value is not None
+    assert result_of("isoscore_by_label", far, ["a"] * 300).value == pytest.approx(result_of("isoscore", far).value)
     monkeypatch.setattr(cloud, "SAMPLE_ROWS", 50)
     finding = result_of("isoscore_by_label", x, [str(max(i, 100)) for i in range(300)])
     assert finding.detail["classes"] == 200
     assert len(finding.detail["by_label"]) < 50
-
-
-def test_scores_of_classes_do_not_overflow_where_that_of_all_does_not(x):
-    far = (x * np.float32(1e20)).astype(np.float32)
-    assert result_of("isoscore", far).value is not None
-    assert result_of("isoscore_by_label", far, ["a"] * 300).value == pytest.approx(result_of("isoscore", far).value)

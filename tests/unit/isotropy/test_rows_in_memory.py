@@ -7,11 +7,18 @@ from isotropy.rows import Rows, finite_rows
 X = np.arange(12, dtype=np.float32).reshape(6, 2)
 
 
-def test_rows_know_their_shape_and_type():
+def test_rows_know_their_shape_type_labels_and_what_is_not_finite(tmp_path):
     rows = Rows(X)
     assert (rows.n, rows.d, rows.dtype) == (6, 2, np.float32)
     assert rows.labels() is None
     assert Rows(X, list("aabbcc")).labels() == list("aabbcc")
+    np.save(tmp_path / "x.npy", X)
+    ((points, _),) = finite_rows(Rows(np.load(tmp_path / "x.npy", mmap_mode="r")))
+    assert points.tolist() == X.tolist()
+    x = X.copy()
+    x[1, 0], x[4, 1] = np.nan, np.inf
+    ((_, finite),) = finite_rows(Rows(x))
+    assert finite.tolist() == [True, False, True, True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -34,19 +41,6 @@ def test_views_and_other_types_come_as_they_are_meant(x, dtype):
     assert str(points.dtype) == f"torch.{dtype}"
     np.testing.assert_array_equal(points, x)
     assert finite.all()
-
-
-def test_a_file_opened_for_reading_only_is_read(tmp_path):
-    np.save(tmp_path / "x.npy", X)
-    ((points, _),) = finite_rows(Rows(np.load(tmp_path / "x.npy", mmap_mode="r")))
-    assert points.tolist() == X.tolist()
-
-
-def test_rows_with_nan_or_infinity_are_flagged():
-    x = X.copy()
-    x[1, 0], x[4, 1] = np.nan, np.inf
-    ((_, finite),) = finite_rows(Rows(x))
-    assert finite.tolist() == [True, False, True, True, False, True]
 
 
 @pytest.mark.parametrize(

@@ -14,21 +14,15 @@ def drawn(n, size, cuts=(), seed=0):
     return rows
 
 
-def test_no_row_is_drawn_twice_and_the_chunks_do_not_matter():
+def test_no_row_is_drawn_twice_and_few_are_all_drawn_in_random_order_by_seed():
     complete = drawn(1000, 40)
     assert len(set(complete.tolist())) == 40
     torch.testing.assert_close(drawn(1000, 40, cuts=(3, 39, 41, 500)), complete)
-
-
-def test_few_rows_are_all_drawn_in_random_order():
     assert sorted(drawn(40, 40).tolist()) == list(range(40))
     assert drawn(40, 40).tolist() != list(range(40))
     assert sorted(drawn(25, 40).tolist()) == list(range(25))
     assert drawn(0, 40).tolist() == []
     assert drawn(0, 0).tolist() == []
-
-
-def test_another_seed_draws_other_rows():
     assert drawn(1000, 40, seed=1).tolist() != drawn(1000, 40, seed=2).tolist()
 
 

@@ -33,9 +33,6 @@ def test_where_no_class_has_a_score_the_first_reason_is_told():
     assert reason.startswith("The covariance is zero: all points are equal")
     assert result.score.reason == f"None of 2 classes has a score. The first: {reason}"
     assert score_by_label(torch.ones(4, 2), torch.zeros(4).long(), isoscore).score.reason == reason
-
-
-def test_without_points_there_is_no_score_by_label():
     result = score_by_label(torch.ones(0, 2), torch.zeros(0).long(), isoscore)
     assert result.score.reason == "A score by label needs labeled points; there is none."
     assert result.classes == ()

@@ -25,45 +25,26 @@ def moments_of(x):
     return moments
 
 
-def test_moments_of_a_rectangle_are_known_by_hand():
-    moments = moments_of(SQUARE)
-    assert moments.n == 4
-    assert moments.d == 2
-    assert moments.mean.tolist() == [1, 2]
-    torch.testing.assert_close(moments.covariance(), SQUARE_COVARIANCE)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_moments_take_any_float_and_are_float64(dtype):
+def test_moments_of_a_rectangle_are_known_by_hand_take_any_float_and_are_float64(dtype):
     moments = moments_of(SQUARE.to(dtype))
+    assert (moments.n, moments.d, moments.mean.tolist()) == (4, 2, [1, 2])
     assert moments.mean.dtype == moments.covariance().dtype == torch.float64
     torch.testing.assert_close(moments.covariance(), SQUARE_COVARIANCE)
+    if dtype == torch.float16:  # whose squares overflow
+        torch.testing.assert_close(moments_of((SQUARE * 1000).half()).covariance(), SQUARE_COVARIANCE * 1e6)
 
 
-def test_float16_points_whose_squares_overflow_float16_are_summed_in_float32():
-    moments = moments_of((SQUARE * 1000).half())
-    torch.testing.assert_close(moments.covariance(), SQUARE_COVARIANCE * 1e6)
-
-
-def test_a_spread_far_smaller_than_the_mean_is_kept():
+def test_a_far_or_drifting_mean_sorted_rows_and_a_far_first_row_cost_no_digits():
     noise = torch.randn(3 * CHUNK_ROWS, 3, generator=torch.Generator().manual_seed(0))
     x = 10_000 + noise
     exact = torch.cov((x.double() - 10_000).T)
     torch.testing.assert_close(moments_of(x).covariance(), exact, rtol=BY_CHUNKS, atol=BY_CHUNKS)
-
-
-def test_a_mean_that_drifts_between_chunks_is_kept_apart_from_the_spread():
     noise = torch.randn(4 * CHUNK_ROWS, 2, generator=torch.Generator().manual_seed(0))
     x = noise + torch.arange(4.0).repeat_interleave(CHUNK_ROWS)[:, None] * 1000
     torch.testing.assert_close(moments_of(x).covariance(), torch.cov(x.double().T), rtol=BY_CHUNKS, atol=0)
-
-
-def test_rows_that_come_sorted_have_the_covariance_of_shuffled_ones():
     x = 1000 + torch.randn(2 * CHUNK_ROWS + 5, 3, generator=torch.Generator().manual_seed(0)).sort(dim=0).values
     torch.testing.assert_close(moments_of(x).covariance(), torch.cov(x.double().T), rtol=BY_CHUNKS, atol=0)
-
-
-def test_a_first_row_far_from_all_others_costs_no_digits():
     x = torch.randn(CHUNK_ROWS, 3, generator=torch.Generator().manual_seed(0))
     x[0] = 1e4
     exact = torch.cov(x.double().T)
@@ -77,17 +58,14 @@ def test_a_gram_matrix_by_blocks_is_the_product(d):
     torch.testing.assert_close(gram(x), x.T @ x, rtol=0, atol=atol)
 
 
-def test_equal_points_have_exactly_zero_covariance_even_where_the_mean_rounds():
+def test_equal_points_and_fewer_than_two_have_exactly_zero_covariance():
     moments = moments_of(torch.full((CHUNK_ROWS + 7, 3), 0.1))
     assert not moments.covariance().any()
     assert moments.mean.tolist() == pytest.approx([0.1] * 3)
-
-
-@pytest.mark.parametrize("n", [0, 1])
-def test_fewer_than_two_points_have_zero_covariance(n):
-    moments = moments_of(torch.ones(n, 3))
-    assert moments.n == n
-    assert not moments.covariance().any()
+    for n in (0, 1):
+        moments = moments_of(torch.ones(n, 3))
+        assert (moments.n, bool(moments.covariance().any())) == (n, False)
+    assert covariance(torch.ones(1, 3)).tolist() == [[0] * 3] * 3
 
 
 def test_moments_saved_and_loaded_go_on_as_if_never_saved():
@@ -96,26 +74,15 @@ def test_moments_saved_and_loaded_go_on_as_if_never_saved():
     loaded.update(SQUARE[3:])
     assert loaded.n == 4
     torch.testing.assert_close(loaded.covariance(), SQUARE_COVARIANCE)
-
-
-def test_a_saved_state_does_not_change_with_later_updates():
     moments = moments_of(SQUARE[:2])
     saved = moments.state()
     moments.update(SQUARE[2:])
     assert saved["mean"].tolist() == [1, 0]
     assert int(saved["n"]) == 2
-
-
-def test_empty_moments_can_be_saved_and_merged():
     moments = Moments.from_state(Moments(2).state())
     moments.merge(Moments(2))
     moments.merge(moments_of(SQUARE))
     torch.testing.assert_close(moments.covariance(), SQUARE_COVARIANCE)
-
-
-def test_not_a_number_makes_the_moments_not_a_number():
-    moments = moments_of(torch.tensor([[0.0, 1.0], [float("nan"), 1.0]]))
-    assert moments.covariance()[0, 0].isnan()
 
 
 @pytest.mark.parametrize(
@@ -131,35 +98,29 @@ def test_update_refuses_what_is_not_a_cloud_of_its_dimensions(x, got):
         Moments(2).update(x)
 
 
-def test_merge_refuses_moments_of_another_space():
+def test_merge_refuses_moments_of_another_space_and_not_a_number_stays():
     with pytest.raises(ValueError, match="Expected moments of 2 dimensions, got 3: merge only clouds of one"):
         Moments(2).merge(Moments(3))
+    moments = moments_of(torch.tensor([[0.0, 1.0], [float("nan"), 1.0]]))
+    assert moments.covariance()[0, 0].isnan()
 
 
-def test_centre_returns_the_mean_and_centred_points():
+def test_centre_and_covariance_of_points_are_in_their_precision():
     mean, centred = centre(SQUARE)
     assert mean.tolist() == [1, 2]
     assert centred.tolist() == [[-1, -2], [1, -2], [-1, 2], [1, 2]]
-
-
-def test_covariance_of_points_is_unbiased_and_in_their_precision():
     torch.testing.assert_close(covariance(SQUARE), SQUARE_COVARIANCE.float())
     torch.testing.assert_close(covariance(SQUARE.double()), SQUARE_COVARIANCE)
     torch.testing.assert_close(covariance(SQUARE.half()), SQUARE_COVARIANCE.float())
 
 
-def test_covariance_is_not_lowered_by_autocast():
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        S = covariance(SQUARE / 3)
-    torch.testing.assert_close(S, SQUARE_COVARIANCE.float() / 9)
-
-
 @pytest.mark.parametrize("d", [2, 300])
-def test_moments_are_not_lowered_by_autocast(d):
+def test_moments_and_covariances_are_not_lowered_by_autocast(d):
     x = SQUARE.repeat(1, d // 2) / 3
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        S = moments_of(x).covariance()
+        S, of_square = moments_of(x).covariance(), covariance(SQUARE / 3)
     torch.testing.assert_close(S, SQUARE_COVARIANCE.repeat(d // 2, d // 2) / 9, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(of_square, SQUARE_COVARIANCE.float() / 9)
 
 
 @pytest.mark.parametrize("n", [CHUNK_ROWS, 2 * CHUNK_ROWS])
@@ -171,25 +132,21 @@ def test_the_shift_is_near_the_mean_where_one_token_of_each_sequence_stands_apar
     assert float(shift + offset) == pytest.approx(float(x.mean()))
 
 
-def test_covariance_of_one_point_is_zero():
-    assert covariance(torch.ones(1, 3)).tolist() == [[0] * 3] * 3
-
-
-def test_covariance_refuses_no_points():
+def test_covariance_and_shrink_refuse_what_does_not_fit():
     with pytest.raises(ValueError, match="Expected at least 1 point, got 0: skip batches"):
         covariance(torch.ones(0, 3))
-
-
-def test_covariance_refuses_a_batch_that_is_not_flat():
     with pytest.raises(ValueError, match=r"floating tensor \[n, d\], got \[2, 5, 3\] of torch.float32"):
         covariance(torch.ones(2, 5, 3))
+    with pytest.raises(ValueError, match=r"shrinkage covariance \[2, 2\] like that of the points, got \[3, 3\]"):
+        shrink(torch.eye(2), torch.eye(3), 0.5)
 
 
-def test_shrink_weighs_the_points_by_one_minus_zeta():
+def test_shrink_weighs_the_points_by_one_minus_zeta_and_a_scaled_identity_keeps_the_variance():
     S_X, S_S = torch.eye(2), 5 * torch.eye(2)
     assert torch.equal(shrink(S_X, S_S, 0), S_X)
     assert torch.equal(shrink(S_X, S_S, 1), S_S)
     assert torch.equal(shrink(S_X, S_S, 0.25), 2 * torch.eye(2))
+    assert torch.equal(scaled_identity(torch.tensor([[3.0, 1.0], [1.0, 5.0]])), 4 * torch.eye(2))
 
 
 @pytest.mark.parametrize("zeta", [-0.1, 1.1, float("nan")])
@@ -198,35 +155,17 @@ def test_shrink_refuses_zeta_outside_its_range(zeta):
         shrink(torch.eye(2), torch.eye(2), zeta)
 
 
-def test_shrink_refuses_matrices_of_two_spaces():
-    with pytest.raises(ValueError, match=r"shrinkage covariance \[2, 2\] like that of the points, got \[3, 3\]"):
-        shrink(torch.eye(2), torch.eye(3), 0.5)
-
-
-def test_scaled_identity_keeps_the_total_variance():
-    assert torch.equal(scaled_identity(torch.tensor([[3.0, 1.0], [1.0, 5.0]])), 4 * torch.eye(2))
-
-
-def test_eigenvalues_come_greatest_first_and_never_below_zero():
+def test_eigenvalues_come_greatest_first_and_are_exactly_zero_below_rounding():
     S = torch.diag(torch.tensor([1.0, 3.0, -1e-9, 2.0]))
     assert eigenvalues(S).tolist() == [3, 2, 1, 0]
     assert eigenvalues(S).dtype == torch.float64
-
-
-def test_eigenvalues_below_the_rounding_of_float64_are_exactly_zero():
     S = torch.diag(torch.tensor([1.0, 1e-13, 5e-15, 1e-16], dtype=torch.float64))
     assert eigenvalues(S).tolist() == pytest.approx([1, 1e-13, 0, 0], rel=1e-12, abs=0)
     assert eigenvalues(S * 1e-200).tolist() == pytest.approx([1e-200, 1e-213, 0, 0], rel=1e-12, abs=0)
+    assert eigenvalues(torch.tensor([[1.0, 0.0], [0.0, float("inf")]])).isnan().tolist() == [True, True]
+    assert eigenvalues(torch.zeros(0, 0)).tolist() == []
 
 
 @pytest.mark.parametrize(("rank", "expected"), [(-1, [0, 0, 0]), (0, [0, 0, 0]), (2, [3, 2, 0]), (7, [3, 2, 1])])
 def test_eigenvalues_beyond_a_known_rank_are_exactly_zero(rank, expected):
     assert eigenvalues(torch.diag(torch.tensor([1.0, 3.0, 2.0])), rank).tolist() == expected
-
-
-def test_eigenvalues_of_a_matrix_that_is_not_finite_are_not_a_number():
-    assert eigenvalues(torch.tensor([[1.0, 0.0], [0.0, float("inf")]])).isnan().tolist() == [True, True]
-
-
-def test_no_dimensions_have_no_eigenvalues():
-    assert eigenvalues(torch.zeros(0, 0)).tolist() == []

@@ -23,18 +23,22 @@ def bars(*lengths):
 
 def test_the_bars_of_points_on_a_line_are_the_gaps_between_them(line):
     assert barcode(line).tolist() == pytest.approx(sorted(GAPS), abs=1e-12)
-
-
-def test_an_edge_of_the_tree_joins_neighbours_on_a_line(line):
     edges = {frozenset(edge) for edge in spanning_tree(line).tolist()}
     assert edges == {frozenset(pair) for pair in ((1, 3), (3, 5), (5, 0), (0, 6), (6, 4), (4, 2))}
 
 
-def test_the_bars_of_a_regular_simplex_are_its_edges():
+def test_the_bars_of_a_simplex_of_two_points_and_of_equal_points_are_known():
     lengths = barcode(3 * torch.eye(20, dtype=torch.float64))
     assert lengths.tolist() == pytest.approx([3 * math.sqrt(2)] * 19)
     assert persistent_entropy(lengths).value == pytest.approx(math.log(19))
     assert persistent_entropy(lengths, normalised=True).value == pytest.approx(1)
+    x = torch.tensor([[0.0, 0.0], [3.0, 4.0]])
+    assert barcode(x).tolist() == [5]
+    assert longest_bar(barcode(x)) == Score(5)
+    assert sorted(spanning_tree(x).flatten().tolist()) == [0, 1]
+    lengths = barcode(torch.full((9, 3), 0.1))
+    assert longest_bar(lengths) == Score(0)
+    assert persistent_entropy(lengths) == Score.undefined("All bars have length 0: all points are equal.")
 
 
 @pytest.mark.parametrize("n", [0, 1])
@@ -46,24 +50,11 @@ def test_fewer_than_two_points_have_no_bar(n):
     assert longest_bar(lengths) == Score.undefined(reason)
 
 
-def test_two_points_have_one_bar():
-    x = torch.tensor([[0.0, 0.0], [3.0, 4.0]])
-    assert barcode(x).tolist() == [5]
-    assert longest_bar(barcode(x)) == Score(5)
-    assert sorted(spanning_tree(x).flatten().tolist()) == [0, 1]
-
-
 def test_points_that_coincide_have_bars_of_length_exactly_zero():
     x = torch.randn(20, 50, generator=torch.Generator().manual_seed(0)) + 1000
     twice = torch.cat([x, x[:7]])
     assert barcode(twice)[:7].tolist() == [0] * 7
     torch.testing.assert_close(barcode(twice)[7:], barcode(x), rtol=apart(50, x.dtype), atol=0)
-
-
-def test_equal_points_have_a_longest_bar_of_zero_and_no_entropy():
-    lengths = barcode(torch.full((9, 3), 0.1))
-    assert longest_bar(lengths) == Score(0)
-    assert persistent_entropy(lengths) == Score.undefined("All bars have length 0: all points are equal.")
 
 
 @pytest.mark.parametrize(("dtype", "of_bars"), [
@@ -121,29 +112,19 @@ def test_persistent_entropy_is_undefined_below_three_points(n, expected):
 
 @pytest.mark.parametrize("function", [persistent_entropy, longest_bar])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_bars_that_are_not_finite_have_no_measure(function, bad):
+def test_bars_that_are_not_finite_or_of_points_too_far_apart_have_no_measure(function, bad):
     reason = "The bars are not finite: some points are NaN, infinite or too far apart."
     assert function(bars(1, bad, 2)) == Score.undefined(reason)
+    assert function(barcode(torch.tensor([[3e38], [-3e38], [0.0]]).repeat(1, 2))).reason == reason
 
 
-def test_finite_points_too_far_apart_for_float32_have_no_measure():
-    lengths = barcode(torch.tensor([[3e38], [-3e38], [0.0]]).repeat(1, 2))
-    assert longest_bar(lengths).reason == "The bars are not finite: some points are NaN, infinite or too far apart."
-
-
-def test_persistent_entropy_of_three_bars_is_known_by_hand():
+def test_persistent_entropy_of_three_bars_is_known_by_hand_and_counts_those_of_length_zero():
     expected = math.log(2) / 2 + 2 * math.log(4) / 4
     assert persistent_entropy(bars(1, 1, 2)).value == pytest.approx(expected)
     assert persistent_entropy(bars(1, 1, 2), normalised=True).value == pytest.approx(expected / math.log(3))
-
-
-def test_bars_of_length_zero_add_nothing_but_count_among_the_bars():
     expected = persistent_entropy(bars(1, 1, 2)).value
     assert persistent_entropy(bars(0, 1, 1, 0, 2)).value == pytest.approx(expected)
     assert persistent_entropy(bars(0, 1, 1, 0, 2), normalised=True).value == pytest.approx(expected / math.log(5))
-
-
-def test_a_single_bar_above_zero_has_entropy_zero():
     assert persistent_entropy(bars(0, 0, 7)) == Score(0)
 
 
@@ -153,10 +134,13 @@ def test_the_entropy_of_float32_bars_at_the_ends_of_its_range_is_right(scale):
     assert float(bar_entropy(lengths)) == pytest.approx(1.5 * math.log(2), rel=1e-4)
 
 
-def test_a_bar_too_short_to_have_a_share_has_a_finite_gradient():
+def test_a_bar_too_short_has_a_finite_gradient_and_the_longest_pulls_its_points_together():
     lengths = torch.tensor([1e-45, 1.0, 3.0]).requires_grad_()
     bar_entropy(lengths).backward()
     assert lengths.grad.isfinite().all()
+    x = torch.tensor([[0.0, 0.0], [0.0, 1.0], [5.0, 1.0]], requires_grad=True)
+    barcode(x)[-1].backward()
+    assert x.grad.tolist() == [[0, 0], [-1, 0], [1, 0]]
 
 
 @pytest.mark.parametrize("x", [torch.ones(6, 4), torch.ones(1, 4), torch.ones(0, 4), torch.eye(2)])
@@ -177,9 +161,3 @@ def test_points_that_coincide_do_not_pull_and_leave_the_gradient_of_the_others_f
     moved = twice.grad[:12].clone()
     moved[:4] += twice.grad[12:]
     torch.testing.assert_close(moved, once.grad)
-
-
-def test_the_gradient_of_the_longest_bar_pulls_its_two_points_together():
-    x = torch.tensor([[0.0, 0.0], [0.0, 1.0], [5.0, 1.0]], requires_grad=True)
-    barcode(x)[-1].backward()
-    assert x.grad.tolist() == [[0, 0], [-1, 0], [1, 0]]

@@ -42,9 +42,8 @@ def test_of_few_rows_it_is_near_that_of_many_where_istar_is_not():
 
 
 def test_the_penalty_of_isotropic_points_averages_to_zero_as_batches_err_to_both_sides():
-    penalties = torch.stack(
-        [UnbiasedIStar(1.0)([torch.randn(8, 32, generator=torch.Generator().manual_seed(seed))]) for seed in range(200)]
-    )
+    clouds = [torch.randn(8, 32, generator=torch.Generator().manual_seed(seed)) for seed in range(200)]
+    penalties = torch.stack([UnbiasedIStar(1.0)([cloud]) for cloud in clouds])
     assert float(penalties.min()) < -0.2
     assert float(penalties.max()) > 0.2
     assert abs(float(penalties.mean())) < 0.06
@@ -61,15 +60,10 @@ def test_points_at_equal_distances_have_the_least_penalty_and_a_finite_gradient(
 
 @pytest.mark.parametrize(
     "x",
-    [
-        torch.empty(0, 4),
-        torch.ones(1, 4),
-        points(3),
-        torch.full((6, 4), 0.1),
-        torch.cat([torch.zeros(5, 4), torch.ones(1, 4)]),
-    ],
+    [torch.empty(0, 4), torch.ones(1, 4), points(3), torch.full((6, 4), 0.1),
+      torch.cat([torch.zeros(5, 4), torch.ones(1, 4)])],
     ids=["none", "one", "three", "equal", "all but one equal"],
-)
+)  # fmt: skip
 def test_where_nothing_can_be_told_the_score_is_0_and_the_gradient_0(x):
     x = x.clone().requires_grad_()
     penalty = UnbiasedIStar(1.0)([x])
@@ -104,17 +98,11 @@ def test_autocast_changes_neither_the_penalty_nor_its_gradient():
     torch.testing.assert_close(cast.grad, plain.grad)
 
 
-def test_no_layers_are_refused():
+def test_no_layers_one_dimension_and_points_that_are_not_finite_are_refused():
     with pytest.raises(ValueError, match="Expected the points of at least 1 layer, got none: give a sequence"):
         UnbiasedIStar(1.0)([])
-
-
-def test_one_dimension_and_points_that_are_not_finite_are_refused():
     with pytest.raises(ValueError, match="Expected points of at least 2 dimensions, got 1"):
         UnbiasedIStar(1.0)([torch.ones(5, 1)])
     with pytest.raises(ValueError, match="Expected finite points, got NaN or infinity"):
         UnbiasedIStar(1.0)([torch.full((5, 2), float("nan"))])
-
-
-def test_the_settings_are_printed():
     assert repr(UnbiasedIStar(lam=-1.0)) == "UnbiasedIStar(lam=-1.0, across_processes=False)"

@@ -6,40 +6,23 @@ import torch
 from isotropy.uniformity import uniformity
 
 
-def test_points_in_opposite_directions_reach_the_lower_bound():
+def test_uniformity_is_known_by_hand_from_opposite_to_equal_directions():
     assert uniformity(torch.tensor([[1.0, 2.0], [-3.0, -6.0]])).value == pytest.approx(-8, rel=1e-5)
-
-
-def test_three_directions_are_known_by_hand():
-    # Squared distances 2, 2 and 4.
     x = torch.tensor([[1.0, 0.0], [0.0, 5.0], [-2.0, 0.0]]).double()
     assert uniformity(x).value == pytest.approx(math.log((2 * math.exp(-4) + math.exp(-8)) / 3), rel=1e-12)
-
-
-def test_equal_directions_score_zero():
     assert uniformity(torch.full((2000, 3), 0.1)).value == pytest.approx(0, abs=1e-12)
-
-
-def test_directions_spread_over_many_dimensions_score_near_minus_four():
     x = torch.randn(1500, 400, generator=torch.Generator().manual_seed(0))
     assert uniformity(x).value == pytest.approx(-4 + 8 / 400, abs=1e-3)
+    x = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]).double()
+    assert uniformity(x).value == pytest.approx(math.log((1 + 2 * math.exp(-4)) / 3), rel=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_scored_as_float32(dtype):
-    x = torch.randn(50, 4, generator=torch.Generator().manual_seed(0)).to(dtype)
-    assert uniformity(x).value == pytest.approx(uniformity(x.float()).value, rel=1e-12)
-
-
 @pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e30])
-def test_uniformity_does_not_depend_on_scale(scale):
-    x = torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 3.0]])
+def test_uniformity_does_not_depend_on_scale_or_precision(dtype, scale):
+    x = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
+    assert uniformity(x.to(dtype)).value == pytest.approx(uniformity(x.to(dtype).float()).value, rel=1e-12)
     assert uniformity(x * scale).value == pytest.approx(uniformity(x).value, rel=1e-6)
-
-
-def test_duplicates_are_pairs_at_distance_zero():
-    x = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]).double()
-    assert uniformity(x).value == pytest.approx(math.log((1 + 2 * math.exp(-4)) / 3), rel=1e-12)
 
 
 @pytest.mark.parametrize(("n", "rows", "expected"), [(0, 0, "are 0"), (3, 1, "is 1"), (3, 0, "are 0")])
@@ -50,12 +33,9 @@ def test_fewer_than_two_rows_that_are_not_zero_leave_it_undefined(n, rows, expec
     assert uniformity(x).reason == f"Uniformity needs at least 2 rows that are not zero; there {expected}."
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_points_that_are_not_finite_leave_it_undefined(bad):
-    score = uniformity(torch.tensor([[1.0, bad], [1.0, 0.0]]))
-    assert score.reason == "Uniformity is not finite: some points are NaN or infinite."
-
-
-def test_anything_but_points_is_refused():
+def test_points_that_are_not_finite_leave_it_undefined_and_anything_else_is_refused():
+    for bad in (math.nan, math.inf):
+        score = uniformity(torch.tensor([[1.0, bad], [1.0, 0.0]]))
+        assert score.reason == "Uniformity is not finite: some points are NaN or infinite."
     with pytest.raises(ValueError, match=r"Expected points as a floating tensor \[n, d\], got \[3\] of torch.int64"):
         uniformity(torch.arange(3))

@@ -69,9 +69,8 @@ def test_figures_and_findings_are_the_same_at_every_scale(power):
     x = points()
     plain, extreme = (read_cloud(Rows(result)) for result in (x, np.ldexp(x, power)))
     assert sample_size(extreme) == sample_size(plain)
-    assert [result.document() for result in findings_of(extreme)] == [
-        result.document() for result in findings_of(plain)
-    ]
+    documents, expected = ([result.document() for result in findings_of(cloud)] for cloud in (extreme, plain))
+    assert documents == expected
     assert zeta_lines(extreme, [lambda S: S.diagonal().diag()]) == zeta_lines(plain, [lambda S: S.diagonal().diag()])
     drawn, expected = projection(extreme), projection(plain)
     assert (drawn["rows"], drawn["shares"]) == (expected["rows"], expected["shares"])
@@ -98,15 +97,12 @@ def test_beside_points_of_another_order_of_size_one_covariance_decides(power, en
     assert values[0] != pytest.approx(values[-1], rel=1e-3)
 
 
-def test_coordinates_that_leave_float64_have_a_reason():
+def test_coordinates_that_leave_float64_have_a_reason_and_the_partition_function_sees_the_scale():
     x = np.array([[1.7e308, 1.7e308], [-1.7e308, -1.7e308], [1.6e308, 1.7e308]])
     data = projection(read_cloud(Rows(x)))
     assert (data["x"], data["reason"]) == ([], OUT_OF_RANGE)
     profile = measure(read_cloud(Rows(np.repeat(x[:2], 2, axis=0))), ["activation_profile"])["activation_profile"]
     assert (profile.score.reason, profile.detail) == (OUT_OF_RANGE, None)
-
-
-def test_the_partition_function_sees_the_scale():
     small, large = (measure(read_cloud(Rows(scale * points())), PARTITIONS) for scale in (1e-200, 1e200))
     assert (small["partition"].value, small["partition_log"].value) == (1, 0)
     assert large["partition"].score.reason.startswith("The partition ratio is exp(-")
@@ -123,9 +119,8 @@ def test_rows_that_are_far_larger_than_those_before_count_in_full(first, power):
         assert results.moment_scores[slug].value == pytest.approx(zeros.moment_scores[slug].value, rel=1e-12)
     sample, expected = (results.sample * results.unit).numpy(), np.ldexp(zeros.sample.numpy(), power)
     np.testing.assert_allclose(sample, expected, rtol=1e-12, atol=1e-199)
-    assert math.log2(results.moments.fourth) + 4 * math.log2(results.unit) == pytest.approx(
-        math.log2(zeros.moments.fourth) + 4 * power
-    )
+    fourth = math.log2(results.moments.fourth) + 4 * math.log2(results.unit)
+    assert fourth == pytest.approx(math.log2(zeros.moments.fourth) + 4 * power)
 
 
 @pytest.mark.parametrize("power", [-100, 100])
