@@ -9,13 +9,17 @@ from tests.unit.conclusion.concluding import LAMBDAS, concluded, trend
 from tests.unit.figures.rows import run
 
 
-def test_a_relation_is_told_with_direction_coefficient_p_and_values_of_lambda():
+def test_a_relation_is_told_with_direction_coefficient_p_and_values_of_lambda_or_as_no_clear_one():
     found = concluded(*trend())
-    assert found.findings[0] == (
+    sentence = (
         "The more isotropic a setting, the better it does: rank correlation 1.00 (p = 0.017) across 5 values of λ."
     )
+    assert found.findings[0] == sentence
     worse = concluded(*trend(slope=-0.05)).findings[0]
     assert "the worse it does: rank correlation −1.00" in worse
+    scores = dict(zip(LAMBDAS, (0.70, 0.60, 0.65, 0.72, 0.61), strict=True))
+    said = concluded(*(run(lam, seed, scores[lam], 0.3 + 0.1 * lam) for lam in LAMBDAS for seed in range(2))).findings
+    assert said[0].startswith("No clear relation between isotropy and performance: rank correlation")
 
 
 @pytest.mark.parametrize("seeds", [1, 3, 5])
@@ -30,12 +34,6 @@ def test_too_few_values_of_lambda_are_told_with_the_floor_and_how_many_it_takes(
     assert f"cannot fall below {least}; it takes 5 values" in said
 
 
-def test_no_relation_is_called_no_clear_one():
-    scores = dict(zip(LAMBDAS, (0.70, 0.60, 0.65, 0.72, 0.61), strict=True))
-    said = concluded(*(run(lam, seed, scores[lam], 0.3 + 0.1 * lam) for lam in LAMBDAS for seed in range(2))).findings
-    assert said[0].startswith("No clear relation between isotropy and performance: rank correlation")
-
-
 def peaked(below=0.1, above=0.12, seeds=3):
     drop = {lam: (below if lam < 0 else above) * abs(lam) for lam in LAMBDAS}
     return [
@@ -45,14 +43,11 @@ def peaked(below=0.1, above=0.12, seeds=3):
     ]
 
 
-def test_a_curve_that_falls_on_both_sides_of_zero_peaks_there_and_is_neither_more_nor_less():
+def test_a_curve_that_falls_on_both_sides_of_zero_peaks_there_and_no_direction_is_told():
     found = concluded(*peaked())
     assert found.findings[0].startswith("Performance peaks at λ = 0 and is lower on both sides")
     assert "neither more nor less" in found.findings[0]
     assert (found.evidence.direction, len(found.evidence.peaks)) == (None, 1)
-
-
-def test_even_where_isotropy_peaks_too_no_direction_is_told():
     runs = peaked()
     for one in runs:
         one.isoscore_star = 0.5 - 0.1 * abs(one.lam) - 0.01 * one.lam
@@ -97,9 +92,6 @@ def test_a_peak_of_one_model_is_none_of_another():
     assert [curve.group.model for curve in found.evidence.peaks] == ["tiny-bert"]
     assert not found.evidence.peaks_at_zero
     assert "for I-STAR (tiny-bert)." in " ".join(found.findings)
-
-
-def test_what_one_model_loses_makes_no_peak_of_the_noise_of_another():
     runs = two_models(0.0)
     for one in runs:
         if one.config.model == "tiny-gpt":
@@ -133,7 +125,7 @@ def test_whether_settings_differ_is_a_sentence_of_its_own():
     assert "cannot fall below 0.50" in few
 
 
-def test_methods_and_models_are_blocks_and_the_baseline_counts_with_one_method():
+def test_methods_and_models_are_blocks_and_the_baseline_counts_once_with_all_zetas():
     models = [one for model in ("tiny-bert", "tiny-gpt") for one in trend(model=model)]
     found = concluded(*models, model=["tiny-bert", "tiny-gpt"]).evidence
     assert found.relation.lambdas == (5, 5)
@@ -141,9 +133,6 @@ def test_methods_and_models_are_blocks_and_the_baseline_counts_with_one_method()
     both = concluded(*trend(), *cosreg)
     assert both.evidence.relation.lambdas == (5, 3)
     assert "across 5 + 3 values of λ" in both.findings[0]
-
-
-def test_values_of_lambda_move_with_all_zetas_and_the_baseline_counts_once():
     zetas = [one for zeta in (0.2, 0.8) for one in trend((-1.0, -0.5, 0.5, 1.0), zeta=zeta)]
     found = concluded(*trend((0.0,)), *zetas)
     assert (found.evidence.relation.lambdas, found.evidence.relation.settings) == ((5,), 9)
@@ -169,23 +158,17 @@ def test_runs_that_are_all_there_twice_say_no_more_than_once():
     assert "counted once" in twice.notes[0]
 
 
-def test_a_setting_of_which_a_study_gave_up_a_run_is_left_out_with_a_sentence():
+def test_pruned_settings_failed_seeds_and_runs_without_a_value_are_left_out_and_counted():
     kept = trend((-1.0, 0.0, 1.0))
     found = concluded(*kept, run(1.0, 3, None, None, RunStatus.PRUNED))
     assert [one.label for one in found.evidence.comparisons] == ["λ = −1"]
     assert "overstate them: λ = 1." in found.notes[0]
     baseline = concluded(*kept, run(0.0, 3, None, None, RunStatus.PRUNED)).notes
     assert "has a performance that counts: λ = −1; λ = 1." in baseline[1]
-
-
-def test_seeds_that_failed_are_counted_with_their_settings():
     failed = [run(lam, seed, None, None, RunStatus.FAILED) for lam, seed in ((1.0, 2), (1.0, 3), (2.0, 0))]
     notes = concluded(*trend((0.0, 1.0), 2), *failed).notes
     assert "because they failed" in notes[0]
     assert "3 runs of λ = 1; λ = 2" in notes[0]
-
-
-def test_runs_without_a_value_are_left_out_and_counted():
     undefined = run(1.0, 8, performance=None, performance_reason="All predictions are equal.")
     blind = run(1.0, 9, isoscore_star=None)
     found = concluded(*trend((0.0, 1.0), 2), undefined, blind, run(3.0, status=RunStatus.RUNNING, performance=None))
@@ -193,13 +176,10 @@ def test_runs_without_a_value_are_left_out_and_counted():
     assert found.notes[1] == "Not in the relation, because IsoScore★ is undefined: 1 run."
 
 
-def test_a_study_says_that_its_p_values_are_not_exact():
+def test_a_study_and_what_was_chosen_on_the_rows_shown_are_cautions():
     told = "A study chose λ by the results before it"
     assert any(told in one for one in concluded(*trend(study={"over": True})).cautions)
     assert not any(told in one for one in concluded(*trend()).cautions)
-
-
-def test_what_was_chosen_on_the_rows_shown_is_told():
     picked = "Choosing λ on these rows is optimistic. Report it on rows that chose nothing."
     assert concluded(*trend((-1.0, 0.0, 1.0), 2)).cautions == [picked]
     best = trend((0.0, 1.0), 2, checkpoint="best", selection="validation")
@@ -207,12 +187,9 @@ def test_what_was_chosen_on_the_rows_shown_is_told():
     assert concluded(*trend((0.0, 1.0), 2, checkpoint="best", selection="held_out")).cautions == []
 
 
-def test_before_the_first_run_has_finished_it_is_too_early():
+def test_before_the_first_run_has_finished_it_is_too_early_and_there_is_no_verdict():
     assert concluded(run(performance=None, status=RunStatus.QUEUED)).early
     assert not concluded(run()).early
-
-
-def test_nothing_finished_has_a_reason_and_no_verdict():
     found = concluded(run(1.0, performance=None, status=RunStatus.RUNNING), run(status=RunStatus.FAILED))
     assert "3 values of λ" in found.findings[0]
     assert found.evidence.comparisons == []

@@ -19,12 +19,12 @@ def test_with_predictions_rows_are_part_of_the_error_and_the_population_says_so(
     runs, facts = answered({0.0: 0.0, 1.0: 0.2, 2.0: 0.001, -1.0: -0.25})
     found = concluded(*runs, facts=facts)
     assert verdicts(found) == {"λ = −1": "worse", "λ = 1": "better", "λ = 2": "no difference seen"}
-    assert {(one.method, one.rows, one.judged.comparisons) for one in found.evidence.comparisons} == {
-        ("seeds and rows", 300, 3)
-    }
-    assert found.population == [
+    compared = {(one.method, one.rows, one.judged.comparisons) for one in found.evidence.comparisons}
+    assert compared == {("seeds and rows", 300, 3)}
+    sentence = (
         "Intervals over rows and seeds: a verdict holds for new seeds and new rows like these 300 validation rows."
-    ]
+    )
+    assert found.population == [sentence]
 
 
 def test_without_predictions_it_is_the_paired_t_test_on_these_validation_rows():
@@ -68,12 +68,17 @@ def test_one_seed_tells_of_these_two_runs_on_new_rows():
     assert found.lines[0].verdict == "too few seeds"
 
 
-def test_no_difference_seen_has_its_interval_and_what_it_would_take():
+def test_no_difference_seen_has_its_interval_and_the_number_to_quote_its_seeds_and_rows():
     runs, facts = answered({0.0: 0.0, 1.0: 0.01})
     line = concluded(*runs, facts=facts).lines[0]
     assert line.verdict == "no difference seen"
     assert line.interval.startswith("[−")
     assert line.to_decide.startswith("about ")
+    runs, facts = answered({0.0: 0.0, 1.0: 0.2, 2.0: 0.0})
+    said = concluded(*runs, facts=facts).to_quote
+    for told in ("Quote the difference", "λ = 1: +0.2", "[0.", "95%, simultaneous over 2 comparisons", "3 seeds",
+                 "300 validation rows", "Not p of the exact test"):  # fmt: skip
+        assert told in said
 
 
 def test_seeds_that_all_differ_alike_have_the_error_of_rows_and_never_p_0():
@@ -98,24 +103,13 @@ def test_runs_scored_on_other_rows_are_paired_by_seed_alone_and_it_is_told():
     assert any("scored on different rows" in one for one in found.methods)
 
 
-def test_the_number_to_quote_has_its_interval_seeds_and_rows():
-    runs, facts = answered({0.0: 0.0, 1.0: 0.2, 2.0: 0.0})
-    said = concluded(*runs, facts=facts).to_quote
-    for told in ("Quote the difference", "λ = 1: +0.2", "[0.", "95%, simultaneous over 2 comparisons", "3 seeds",
-                 "300 validation rows", "Not p of the exact test"):  # fmt: skip
-        assert told in said
-
-
-def test_each_family_has_the_baseline_that_is_alike_in_all_else():
+def test_each_family_has_the_baseline_that_is_alike_in_all_else_and_zetas_share_it():
     models = ["tiny-bert", "tiny-gpt"]
     runs = [run(lam, seed, start + slope * lam, 0.2 + lam, model=model)
             for model, start, slope in ((models[0], 0.9, -0.1), (models[1], 0.5, 0.1))
             for lam in (0.0, 1.0) for seed in (0, 1)]  # fmt: skip
     found = concluded(*runs, model=models).evidence
     assert [one.estimate for one in found.comparisons] == pytest.approx([-0.1, 0.1])
-
-
-def test_settings_of_zeta_share_the_baseline_and_methods_are_named():
     zetas = [run(1.0, seed, 0.7, 0.4, zeta=zeta) for zeta in (0.2, 0.8) for seed in (0, 1)]
     found = concluded(*trend((0.0,), 2), *zetas, *trend((1.0,), 2, regularizer=Regularizer.COSREG)).evidence
     assert [one.label for one in found.comparisons] == [
@@ -123,14 +117,11 @@ def test_settings_of_zeta_share_the_baseline_and_methods_are_named():
     ]  # fmt: skip
 
 
-def test_what_cannot_be_compared_is_told():
+def test_what_cannot_be_compared_is_told_and_two_runs_of_a_seed_count_by_their_mean():
     assert "no run at λ = 0" in concluded(*trend((1.0,), 2)).notes[0]
     assert concluded(run(0.0, 1), run(1.0, 2)).notes == ["Not compared, because λ = 0 was run with other seeds: λ = 1."]
     plain = concluded(*trend((0.0,)))
     assert "All runs are plain training, so there is no λ to compare with λ = 0." in plain.methods
-
-
-def test_two_runs_of_a_seed_are_compared_by_their_mean():
     found = concluded(run(0.0, 0, 0.5), run(1.0, 0, 0.6), run(1.0, 0, 0.8))
     assert found.evidence.comparisons[0].estimate == pytest.approx(0.2)
 
@@ -166,21 +157,18 @@ def test_the_number_to_quote_is_not_of_a_setting_that_learned_nothing():
     assert "λ = 2: " in concluded(*learned, *flat, facts=known).to_quote
 
 
-def test_constants_of_different_classes_are_found_though_their_scores_differ():
+def test_constants_of_different_classes_and_runs_that_diverged_are_found():
     runs = [run(2.0, seed, score, 0.01) for seed, score in enumerate((0.47, 0.53, 0.47))]
     facts = {one.id: RunFacts(learned_nothing="All predicted as one class.", judged=True) for one in runs}
     found = concluded(*trend(), *runs, facts=facts).evidence
     assert len(found.learned_nothing) == 3
-
-
-def test_a_run_that_diverged_is_named_though_it_finished():
     flat, facts = failed(2.0, diverged="Training diverged: its task loss ended at 186, after starting at 0.693.")
     found = concluded(*trend(), *flat, facts=facts)
     assert any("3 runs diverged" in one and "186" in one for one in found.cautions)
     assert found.evidence.without is not None
 
 
-def test_of_runs_of_which_nothing_else_is_known_equal_scores_of_all_seeds_are_taken_for_failed():
+def test_where_nothing_else_is_known_equal_scores_of_all_seeds_are_taken_for_failed():
     flat, _ = failed(2.0)
     found = concluded(*trend(), *flat).evidence
     assert found.learned_nothing[0].label == "λ = 2, seed 0"
@@ -188,15 +176,15 @@ def test_of_runs_of_which_nothing_else_is_known_equal_scores_of_all_seeds_are_ta
     assert solved.evidence.learned_nothing == []
     known, facts = failed(2.0)
     assert concluded(*trend(), *known, facts=facts).evidence.learned_nothing == []
-
-
-def test_seeds_that_score_alike_by_chance_learned_all_the_same():
     chance = [run(2.0, seed, 0.63) for seed in range(3)]
     assert concluded(*trend(), *chance).evidence.learned_nothing == []
     pair = [run(2.0, seed, 0.5) for seed in range(2)]
     assert concluded(*trend(seeds=2), *pair).evidence.learned_nothing == []
     worst = concluded(*trend(seeds=2), *pair, run(3.0, 0, 0.5), run(3.0, 1, 0.56)).evidence.learned_nothing
     assert [one.label for one in worst] == ["λ = 2, seed 0", "λ = 2, seed 1"]
+    found = concluded(*(run(lam, seed, 0.5) for lam in (0.0, 1.0) for seed in (0, 1)))
+    assert (len(found.evidence.learned_nothing), found.evidence.without) == (4, None)
+    assert run(status=RunStatus.FAILED).status is RunStatus.FAILED
 
 
 def always_right_or_constant(seeds):
@@ -216,6 +204,8 @@ def test_differences_that_are_1_in_every_row_and_seed_are_not_no_difference():
     line = concluded(*runs, facts=facts).lines[0]
     assert (line.difference, line.verdict, line.interval) == ("−1.00", "too few seeds", "–")
     assert line.to_decide == "rows that do not all differ by the same amount"
+    runs, facts = always_right_or_constant(seeds=1)
+    assert concluded(*runs, facts=facts).evidence.comparisons[0].rows_only is None
 
 
 def test_rows_that_no_run_answers_differently_have_no_interval():
@@ -229,29 +219,13 @@ def test_rows_that_no_run_answers_differently_have_no_interval():
     found = concluded(*runs, facts=facts)
     line = found.lines[0]
     assert (line.difference, line.verdict, line.interval, line.rows) == ("0", "no difference seen", "–", "8")
-    assert found.population == [
-        "Intervals over rows and seeds: a verdict holds for new seeds and new rows like these 8 validation rows."
-    ]
+    assert "new seeds and new rows like these 8 validation rows." in found.population[0]
 
 
-def test_below_three_seeds_such_rows_tell_nothing_either():
-    runs, facts = always_right_or_constant(seeds=1)
-    assert concluded(*runs, facts=facts).evidence.comparisons[0].rows_only is None
-
-
-def test_a_single_question_is_not_compared_by_row():
+def test_a_single_question_is_not_compared_by_row_and_no_end_beside_zero_shown_as_zero():
     score = np.array([0.5])
     answers = Predictions(np.array([0]), None, ("Paris",), exact_match=score, f1=score)
     assert row_values(run(performance=0.5), answers, b"") == "there is only one row"
-
-
-def test_where_every_run_learned_nothing_there_is_nothing_left_to_tell():
-    found = concluded(*(run(lam, seed, 0.5) for lam in (0.0, 1.0) for seed in (0, 1)))
-    assert (len(found.evidence.learned_nothing), found.evidence.without) == (4, None)
-    assert run(status=RunStatus.FAILED).status is RunStatus.FAILED
-
-
-def test_an_end_of_an_interval_beside_zero_is_never_shown_as_zero():
     assert interval(0.0004, 0.22) == "[0.0004, 0.2200]"
     assert interval(-0.27, -0.11) == "[−0.27, −0.11]"
     assert interval(0.0, 0.0) == "[0.000, 0.000]"

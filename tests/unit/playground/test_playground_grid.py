@@ -47,49 +47,37 @@ def test_what_is_stored_is_what_the_project_measures(position):
     assert stored == pytest.approx(measured, rel=2e-5, abs=1e-12)
 
 
-def test_the_nearest_position_is_taken():
+def test_the_nearest_position_is_taken_but_no_shape_for_another():
     assert nearest(Position("circle", 0.31, 2.4, 100)) == Position("circle", 0.4, 2.0, 128)
     assert nearest(Position("line", -3.0, 1e9, -1)) == Position("line", 0.0, 7.0, 8)
-
-
-def test_no_shape_stands_in_for_one_that_there_is_not():
     sentence = r"Expected a shape among line, circle, .*, got 'torus': choose one."
     with pytest.raises(InvalidError, match=sentence) as refused:
         nearest(Position("torus", 0.0, 0.0, 8))
     assert refused.value.field == "shape"
-
-
-def test_what_was_measured_is_let_through():
     assert require_measured_at(Position("line", 1.0, 7.0, 2000)) == Position("line", 1.0, 7.0, 2000)
 
 
 @pytest.mark.parametrize(
     ("position", "field", "sentence"),
     [
-        (
-            Position("torus", 0.0, 0.0, 8),
-            "shape",
-            "Expected a shape among line, circle, sphere, gaussian, cone, skewed, got 'torus': choose one.",
-        ),
+        (Position("torus", 0.0, 0.0, 8), "shape",
+          "Expected a shape among line, circle, sphere, gaussian, cone, skewed, got 'torus': choose one."),
         (Position("line", 0.25, 0.0, 8), "spread", "Nothing was measured at spread = 0.25: take 0.2 or 0.4."),
         (Position("line", 0.0, 9.5, 8), "shift", "Nothing was measured at shift = 9.5: take 7."),
         (Position("line", 0.0, 0.0, 1), "n", "Nothing was measured at n = 1: take 8."),
         (Position("line", 0.0, 0.0, 10**400), "n", f"Nothing was measured at n = {10**400}: take 2000."),
     ],
-)
+)  # fmt: skip
 def test_a_position_off_the_grid_is_refused_with_the_nearest_that_are_on_it(position, field, sentence):
     with pytest.raises(InvalidError) as refused:
         require_measured_at(position)
     assert (refused.value.field, refused.value.message) == (field, sentence)
 
 
-def test_the_mean_cosine_follows_the_shift_and_isoscore_does_not():
+def test_the_mean_cosine_follows_the_shift_and_isoscore_the_number_of_points():
     centred, shifted = (numbers_at(Position("gaussian", 1.0, shift, 512)) for shift in (0.0, 7.0))
     assert (round(centred["mean_cosine"], 2), round(shifted["mean_cosine"], 2)) == (0, 0.99)
     assert centred["isoscore"] == shifted["isoscore"] > 0.98
-
-
-def test_few_points_make_isoscore_low_and_its_correction_is_near_the_truth():
     small, large = (numbers_at(Position("gaussian", 1.0, 0.0, n)) for n in (8, 2000))
     assert small["isoscore"] < 0.6
     assert large["isoscore"] > 0.99
@@ -107,11 +95,11 @@ def test_few_points_make_isoscore_low_and_its_correction_is_near_the_truth():
         (Position("skewed", 0.0, 0.0, 512), "0.11 although the mean is the origin: the points crowd on one side"),
         (
             Position("sphere", 1.0, 0.0, 8),
-            "even and around the origin, but 8 points of it are too few to show that: their mean cosine is −0.11. Few",
+            "but 8 points of it are too few to show that: their mean cosine is −0.11. Few",
         ),
         (
             Position("gaussian", 1.0, 0.0, 8),
-            "Few rows make IsoScore low: it is 0.59 of 8 points and 1.00 of 2,000 of the same cloud. The bias-",
+            "low: it is 0.59 of 8 points and 1.00 of 2,000 of the same cloud. The bias-",
         ),
         (Position("gaussian", 1.0, 7.0, 8), "IsoScore is 0.59 in both places. Few rows make IsoScore low"),
     ],
@@ -120,10 +108,7 @@ def test_what_happened_is_said_in_words(position, words):
     assert words in explain(position)
 
 
-def test_nothing_is_said_of_few_rows_where_they_change_nothing():
+def test_nothing_is_said_of_few_rows_where_they_change_nothing_or_of_a_minus_zero():
     assert "Few rows" not in explain(Position("gaussian", 1.0, 0.0, 512))
     assert "Few rows" not in explain(Position("line", 0.0, 0.0, 8))
-
-
-def test_no_position_is_told_of_a_minus_zero():
     assert not [position for position in ALL if "−0.00" in explain(position)]

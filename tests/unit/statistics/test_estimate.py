@@ -10,21 +10,15 @@ def test_degrees_of_an_error_from_blocks_are_those_of_its_variance():
     assert 2 / block_degrees(10) == pytest.approx(2 / 9 + BLOCK_KURTOSIS / 10)
 
 
-def test_the_interval_is_students():
+def test_the_interval_is_students_and_one_value_has_none():
     values = [0.81, 0.84, 0.79, 0.86, 0.82]
     found = estimate(values)
     low, high = stats.t.interval(0.95, 4, loc=found.mean, scale=stats.sem(values))
     assert found.n == 5
     assert found.mean - found.half_width == pytest.approx(low, rel=1e-4)
     assert found.mean + found.half_width == pytest.approx(high, rel=1e-4)
-
-
-def test_one_value_has_a_mean_and_no_interval():
     found = estimate([0.5])
     assert (found.mean, found.half_width, found.n) == (0.5, None, 1)
-
-
-def test_equal_values_have_an_interval_of_no_width():
     assert estimate([0.5, 0.5, 0.5]).half_width == 0
 
 
@@ -35,14 +29,8 @@ def test_values_of_any_size_have_an_interval(factor):
     assert estimate([factor, 2 * factor], Error.STD).half_width == pytest.approx(factor / 2**0.5)
 
 
-def test_a_seed_counts_once_by_the_mean_of_its_runs_and_the_least_comes_first():
+def test_a_seed_counts_once_by_the_mean_of_its_runs_and_late_means_are_of_known_values():
     assert list(by_seed([(2, 0.5), (1, 0.25), (1, 0.75), (2, 0.5)]).items()) == [(1, 0.5), (2, 0.5)]
-
-
-def test_a_late_mean_is_of_what_is_known_in_the_last_three_tenths_of_the_steps():
     assert tail_mean([(0, 9.0), (69, 9.0), (70, 1.0), (90, None), (100, 2.0)], 100) == 1.5
-
-
-def test_the_last_part_is_that_of_the_run_and_not_of_its_last_known_value():
     assert tail_mean([(0, 9.0), (60, 1.0)], 100) is None
     assert tail_mean([], 100) is None

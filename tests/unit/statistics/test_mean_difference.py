@@ -30,9 +30,13 @@ def test_mean_squares_are_those_of_statsmodels():
     assert found[:3] == pytest.approx(known.loc[["C(seed)", "C(row)", "Residual"]].tolist())
 
 
-def test_the_variance_is_never_below_its_greatest_part():
+def test_the_variance_is_never_below_its_greatest_part_and_others_go_by_the_parts():
     assert Spread(0.0, 5.0, 2.0, 3, 10).variance == pytest.approx(5 / 30)
     assert Spread(1.0, 1.0, 4.0, 3, 10).variance == pytest.approx(4 / 30)
+    found = Spread(10.0, 4.0, 1.0, 3, 30)
+    assert found.between_seeds == pytest.approx(0.3)
+    assert found.between_rows == pytest.approx(1.0)
+    assert found.of_others(6, 30) == pytest.approx(Spread(10.0, 7.0, 1.0, 6, 30))
 
 
 def test_seeds_that_answer_alike_have_the_error_of_rows():
@@ -42,33 +46,20 @@ def test_seeds_that_answer_alike_have_the_error_of_rows():
     assert found.degrees == pytest.approx(9)
 
 
-def test_over_seeds_it_is_the_paired_t_test():
+def test_over_seeds_it_is_the_paired_t_test_and_over_rows_seeds_are_as_they_are():
     d = differences()[0]
     found = over_seeds(d)
     known = stats.ttest_1samp(d, 0)
     assert (found.estimate / found.error, found.degrees) == pytest.approx((known.statistic, known.df))
-
-
-def test_equal_differences_of_seeds_have_no_error_and_so_decide_nothing():
-    assert over_seeds(np.array([0.1, 0.1, 0.1])).error is None
-    assert over_seeds(np.array([0.3 - 0.2, 0.1, 0.8 - 0.7])).error is None
-    assert over_seeds(np.array([0.1])).error is None
-
-
-def test_equal_differences_of_rows_and_seeds_have_no_error_unless_there_is_none():
-    assert over_rows_and_seeds(np.ones((200, 3))).error is None
-    assert over_rows_and_seeds(np.zeros((200, 3))).error == 0
-
-
-def test_over_rows_seeds_are_as_they_are():
     d = differences()
     found = over_rows(d)
     assert found.error == pytest.approx(stats.sem(d.mean(axis=1)))
     assert found.degrees == 11
 
 
-def test_what_is_to_be_expected_of_other_numbers_goes_by_the_parts():
-    found = Spread(10.0, 4.0, 1.0, 3, 30)
-    assert found.between_seeds == pytest.approx(0.3)
-    assert found.between_rows == pytest.approx(1.0)
-    assert found.of_others(6, 30) == pytest.approx(Spread(10.0, 7.0, 1.0, 6, 30))
+def test_equal_differences_have_no_error_and_so_decide_nothing():
+    assert over_seeds(np.array([0.1, 0.1, 0.1])).error is None
+    assert over_seeds(np.array([0.3 - 0.2, 0.1, 0.8 - 0.7])).error is None
+    assert over_seeds(np.array([0.1])).error is None
+    assert over_rows_and_seeds(np.ones((200, 3))).error is None
+    assert over_rows_and_seeds(np.zeros((200, 3))).error == 0

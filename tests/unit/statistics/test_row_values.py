@@ -55,12 +55,9 @@ def test_jackknife_of_f1_and_matthews_is_that_of_brute_force(seed):
         assert matthews_values(*given) == pytest.approx(by_leaving_out(matthews_corrcoef, *given))
 
 
-def test_a_label_that_one_row_alone_has_goes_with_the_row():
+def test_a_label_that_one_row_alone_has_goes_with_the_row_and_equal_answers_have_no_spread():
     right, given = np.array([0, 0, 1, 1, 2]), np.array([0, 1, 1, 1, 1])
     assert f1_values(right, given, None) == pytest.approx(by_leaving_out(macro_f1, right, given))
-
-
-def test_a_model_that_answers_the_same_to_all_has_no_spread_by_matthews():
     assert matthews_values(np.array([0, 1, 1, 0]), np.ones(4, int)) == pytest.approx(np.zeros(4))
     assert f1_values(np.array([0, 1, 1, 0]), np.zeros(4, int), 1) == pytest.approx(np.zeros(4))
 

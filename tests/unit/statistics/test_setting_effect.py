@@ -52,26 +52,20 @@ def test_p_counts_every_permutation_within_seeds(missing):
     assert found.p == pytest.approx(np.mean(some >= known[0] - 1e-9), abs=0.12)
 
 
-def test_by_hand_of_two_settings_and_two_seeds():
+def test_by_hand_of_two_settings_and_two_seeds_and_the_least_p_is_of_one_order():
     found = setting_effect(layout([[1.0, 2.0], [3.0, 5.0]]))
     # Differences 2 and 3: t = 2.5 / .5 = 5, so F = 25; of four permutations two are as extreme.
     assert found.f == pytest.approx(25)
     assert (found.degrees, found.p, found.permutations, found.smallest_p) == ((1, 1), 0.5, 4, 0.5)
-
-
-def test_the_least_p_is_that_of_settings_in_one_order_in_all_seeds():
     found = setting_effect(layout([[0.0, 10.0, 20], [1.0, 11.0, 21.1], [2.0, 12.0, 22.0]]))
     assert found.p == found.smallest_p == pytest.approx(6 / 216)
 
 
-def test_it_takes_two_seeds_and_something_that_differs():
+def test_it_takes_two_seeds_and_something_that_differs_and_data_sets_are_not_compared():
     assert "two seeds" in setting_effect(layout([[1.0], [2.0], [3.0]])).reason
     assert "two seeds" in setting_effect(layout([[1.0, 2.0]])).reason
     assert "two seeds" in setting_effect(()).reason
     assert "same performance" in setting_effect(layout([[1.0, 2.0], [1.0, 2.0]])).reason
-
-
-def test_data_sets_of_other_scales_count_alike_and_are_not_compared():
     small, great = layout(VALUES), layout(1000 * VALUES + 7, block="b")
     both = setting_effect(small + great)
     assert both.f == pytest.approx(setting_effect(small).f)

@@ -24,13 +24,10 @@ def test_the_designs_of_the_papers_can_be_decided():
     assert found[0].p_adjusted == pytest.approx(6 * found[0].p)
 
 
-def test_below_three_seeds_it_is_always_too_few_and_others_do_not_pay_for_it():
+def test_below_three_seeds_it_is_always_too_few_and_equal_differences_never_have_p_0():
     few, enough = judge([seeds(0.5, 0.51), seeds(0.5, 0.51, 0.52)])
     assert (few.verdict, few.low, few.p) == (Verdict.TOO_FEW, None, None)
     assert (enough.verdict, enough.comparisons) == (Verdict.BETTER, 1)
-
-
-def test_equal_differences_never_have_p_0():
     found = judge([seeds(0.1, 0.1, 0.1), seeds(0.5, 0.51, 0.52)])
     assert (found[0].verdict, found[0].p) == (Verdict.TOO_FEW, None)
     same = judge([over_rows_and_seeds(np.zeros((50, 3)))])[0]
@@ -85,23 +82,17 @@ def test_where_rows_are_the_error_no_number_of_seeds_is_enough_and_rows_are_told
     assert one.needed.rows == pytest.approx((2.802 / 0.05) ** 2, rel=0.2)
 
 
-def test_expected_mean_squares_of_the_same_numbers_are_those_seen():
-    spread = Spread(10.0, 4.0, 1.0, 3, 30)
-    assert spread.of_others(3, 30) == pytest.approx(spread)
-
-
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.floats(0, 1).map(lambda value: round(value, 4)), min_size=1, max_size=20))
 def test_adjusted_p_values_are_those_of_statsmodels(p_values):
     assert holm(p_values) == pytest.approx(list(multipletests(p_values, method="holm")[1]))
 
 
-def test_the_smallest_is_multiplied_by_their_number_and_the_order_is_kept():
+def test_the_smallest_is_multiplied_by_their_number_and_expected_squares_are_those_seen():
     assert holm([0.04, 0.01, 0.5]) == pytest.approx([0.08, 0.03, 0.5])
-
-
-def test_none_has_none():
     assert holm([]) == []
+    spread = Spread(10.0, 4.0, 1.0, 3, 30)
+    assert spread.of_others(3, 30) == pytest.approx(spread)
 
 
 @pytest.mark.parametrize("seeds", [3, 4, 5, 20])
@@ -115,9 +106,6 @@ def test_where_seeds_are_all_the_error_it_is_students_t(seeds):
 def test_where_rows_are_all_the_error_it_is_the_normal_distribution():
     spread = Spread(0.0, 1.0, 0.0, 3, 100)
     assert half_width(0.01, spread) == pytest.approx(stats.norm.isf(0.005) / 300**0.5, rel=1e-3)
-
-
-def test_tail_and_half_width_are_inverse():
     spread = Spread(5.0, 3.0, 1.0, 3, 300)
     assert tail(half_width(0.0125, spread), spread) == pytest.approx(0.0125, rel=1e-5)
     assert tail(0.0, spread) == pytest.approx(1.0)

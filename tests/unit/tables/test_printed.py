@@ -71,13 +71,10 @@ def test_markdown_as_it_is_pasted():
     )  # fmt: skip
 
 
-def test_means_that_are_printed_alike_are_equally_good():
+def test_means_that_are_printed_alike_are_equally_good_and_what_a_study_flatters_is_never_bold():
     rows = [SummaryRow([name], [Estimate(mean, 0.1, 3)]) for name, mean in (("a", 0.501), ("b", 0.499), ("c", 0.4))]
     table = print_summary(SummaryTable(["Model"], [ACCURACY], rows, []), PrintStyle())
     assert [line.cells[0].best for line in table.lines] == [True, True, False]
-
-
-def test_what_a_study_flatters_is_never_bold():
     cells = (("a", 0.9, frozenset({"CoLA"})), ("b", 0.5, frozenset({"MRPC"})), ("c", 0.4, frozenset()))
     rows = [SummaryRow([name], [Estimate(mean, 0.1, 3)], given_up) for name, mean, given_up in cells]
     table = print_summary(SummaryTable(["Model"], [ACCURACY], rows, []), PrintStyle())
@@ -85,9 +82,8 @@ def test_what_a_study_flatters_is_never_bold():
 
 
 def test_one_group_alone_is_not_the_best():
-    table = print_summary(
-        SummaryTable(["Model"], [ACCURACY], [SummaryRow(["a"], [Estimate(0.5, 0.1, 3)])], []), PrintStyle()
-    )
+    single = [SummaryRow(["a"], [Estimate(0.5, 0.1, 3)])]
+    table = print_summary(SummaryTable(["Model"], [ACCURACY], single, []), PrintStyle())
     assert not table.lines[0].cells[0].best
     assert table.caption == "Mean ± standard deviation of Accuracy on CoLA over seeds (n = 3)."
     alike = [SummaryRow([name], [Estimate(mean, 0.1, 3)]) for name, mean in (("a", 0.501), ("b", 0.499))]

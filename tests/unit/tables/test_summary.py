@@ -13,13 +13,18 @@ def of(*runs, fields=("lam",), shown=TableColumns.PERFORMANCE, metrics=None):
     return summarize_groups(RunTable(list(runs)), list(fields), shown, metrics or {})
 
 
-def test_mean_and_sample_standard_deviation_by_hand():
-    # Of 1, 2, 4: mean 7/3; squares of deviations 16/9 + 1/9 + 25/9 = 42/9, over 2.
+def test_mean_and_sample_standard_deviation_by_hand_and_a_seed_counts_once():
     runs = [run(0.0, seed, value) for seed, value in enumerate((1.0, 2.0, 4.0))]
     runs += [run(1.0, 0, 0.5), run(2.0, 0, None)]
     assert [row.cells for row in of(*experiment("a", *runs)).rows] == [
         [Estimate(pytest.approx(7 / 3), pytest.approx((7 / 3) ** 0.5), 3)], [Estimate(0.5, None, 1)], [None],
     ]  # fmt: skip
+    once = [run(0.0, seed, 0.5 + seed / 10) for seed in (0, 1)]
+    assert of(*experiment("a", *once, *once)).rows == of(*experiment("a", *once)).rows
+    assert of(*experiment("a", *once)).rows[0].cells[0].n == 2
+    assert of(*experiment("a", *once)).notes == []
+    notes = of(*experiment("a", *once, once[1]), shown=TableColumns.PERFORMANCE_AND_ISOTROPY).notes
+    assert notes == ["A seed of several runs counts once, by their mean: 0, seed 1."]
 
 
 def test_rows_are_groups_and_columns_are_tasks():
@@ -57,21 +62,24 @@ def test_isotropy_at_different_zeta_is_not_in_one_mean_and_has_no_best():
     assert [cell.n for cell in found.rows[0].cells] == [2, 1, 1]
 
 
-def test_metrics_are_columns_where_they_are_asked_for():
+def test_metrics_are_columns_where_they_are_asked_for_and_runs_without_one_are_counted():
     runs = experiment("a", run(0.0, 0), run(0.0, 1))
     metrics = {runs[0].id: {"accuracy": 0.5, "f1": None}, runs[1].id: {"accuracy": 0.75, "f1": 0.25}}
     found = of(*runs, fields=(), shown=TableColumns.METRICS, metrics=metrics)
     assert [column.measure for column in found.columns] == ["Accuracy", "F1"]
     assert [(cell.mean, cell.n) for cell in found.rows[0].cells] == [(0.625, 2), (0.25, 1)]
+    runs = experiment("a", run(0.0, 0), run(0.0, 1), run(0.0, 2))
+    metrics = {runs[0].id: {"accuracy": 0.5, "f1": None}, runs[1].id: {"accuracy": 0.75, "f1": 0.25}}
+    found = of(*runs, fields=(), shown=TableColumns.METRICS, metrics=metrics)
+    assert found.notes == [
+        "Left out, because there is no Accuracy: 1 run.",
+        "Left out, because there is no F1: 2 runs.",
+    ]
 
 
 def test_what_is_averaged_over_and_what_is_left_out_is_told():
-    runs = [
-        run(0.0, 0, batch_size=8),
-        run(0.0, 0, batch_size=32),
-        run(0.0, 1, None),
-        run(0.0, 2, None, status=RunStatus.RUNNING),
-    ]
+    runs = [run(0.0, 0, batch_size=size) for size in (8, 32)]
+    runs += [run(0.0, 1, None), run(0.0, 2, None, status=RunStatus.RUNNING)]
     found = of(*experiment("a", *runs))
     assert found.notes == [
         "Runs in one mean differ in batch size too.",
@@ -82,43 +90,20 @@ def test_what_is_averaged_over_and_what_is_left_out_is_told():
     assert found.rows[0].cells[0] == Estimate(0.8, None, 1)
 
 
-def test_a_seed_that_was_run_twice_counts_once():
-    once = [run(0.0, seed, 0.5 + seed / 10) for seed in (0, 1)]
-    assert of(*experiment("a", *once, *once)).rows == of(*experiment("a", *once)).rows
-    assert of(*experiment("a", *once)).rows[0].cells[0].n == 2
-    assert of(*experiment("a", *once)).notes == []
-    assert of(*experiment("a", *once, once[1]), shown=TableColumns.PERFORMANCE_AND_ISOTROPY).notes == [
-        "A seed of several runs counts once, by their mean: 0, seed 1."
-    ]
-
-
 def test_a_group_of_which_a_study_gave_up_a_run_is_marked_on_that_data_set_and_told():
     runs = [run(0.0, 0), run(1.0, 0, 0.99), run(1.0, 1, None, status=RunStatus.PRUNED)]
     found = of(*experiment("a", *runs), *experiment("b", run(1.0, 2), on="MRPC"))
     assert [(row.labels, row.pruned_on) for row in found.rows] == [(["0"], frozenset()), (["1"], {"CoLA"})]
-    assert found.notes[-1] == (
-        "Never bold, because the study pruned some of their runs, and the finished ones overstate them: 1."
-    )
-
-
-def test_of_each_metric_it_is_told_how_many_runs_have_none():
-    runs = experiment("a", run(0.0, 0), run(0.0, 1), run(0.0, 2))
-    metrics = {runs[0].id: {"accuracy": 0.5, "f1": None}, runs[1].id: {"accuracy": 0.75, "f1": 0.25}}
-    found = of(*runs, fields=(), shown=TableColumns.METRICS, metrics=metrics)
-    assert found.notes == [
-        "Left out, because there is no Accuracy: 1 run.",
-        "Left out, because there is no F1: 2 runs.",
-    ]
+    sentence = "Never bold, because the study pruned some of their runs, and the finished ones overstate them: 1."
+    assert found.notes[-1] == sentence
 
 
 def test_regularizers_stand_in_the_order_in_which_they_are_offered_and_lambda_by_its_size():
     methods = (Regularizer.ENTROPY, Regularizer.ISTAR, Regularizer.COSREG)
     runs = [run(lam, regularizer=method) for method in methods for lam in (10.0, -1.0, 2.0)]
     found = of(*experiment("a", run(0.0), *runs), fields=("regularizer", "lam", "zeta"))
-    assert [row.labels for row in found.rows][:4] == [
-        ["none", "0", "–"],
-        *(["I-STAR", one, "0.2"] for one in ("−1", "2", "10")),
-    ]
+    istar = [["I-STAR", lam, "0.2"] for lam in ("−1", "2", "10")]
+    assert [row.labels for row in found.rows][:4] == [["none", "0", "–"], *istar]
     assert [row.labels[0] for row in found.rows][4::3] == ["CosReg", "persistent entropy"]
 
 
