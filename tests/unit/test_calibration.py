@@ -34,16 +34,13 @@ def test_names_are_unique_and_bounds_are_those_of_the_claims():
     assert {case.simulations for case in cases} == {2_000}
 
 
-def test_a_rate_outside_its_bounds_is_not_ok_until_these_are_widened():
+def test_a_rate_outside_its_bounds_is_not_ok_and_what_is_attainable_lowers_the_bound():
     case = coverage("a", lambda random: random.random() < 0.9, 400)
     assert (case.claim, case.low, case.high) == (COVERAGE, 0.925, 0.975)
     assert not Rate(case, 0.91, 400).ok()
     assert Rate(case, 0.91, 400).ok(errors=3)
     assert 0.8 < rate(case).rate < 0.97
     assert "**no**" in row(Rate(case, 0.5, 400))
-
-
-def test_what_a_discrete_test_can_attain_lowers_its_bound_and_is_printed():
     case = false_positives("b", lambda _: False, 10, attainable=0.0167)
     assert case.low == pytest.approx(0.00835)
     assert "| 0.017 |" in row(Rate(case, 0.01, 10))

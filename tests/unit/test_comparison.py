@@ -9,12 +9,9 @@ from tests.factories import embedding
 
 
 def row_of(slug, *values):
-    rows = {
-        row.measure.slug: row
-        for row in EmbeddingComparison([embedding(found={slug: value}) for value in values]).measures
-    }
-    assert list(rows) == [slug]
-    return rows[slug]
+    (row,) = EmbeddingComparison([embedding(found={slug: value}) for value in values]).measures
+    assert row.measure.slug == slug
+    return row
 
 
 def test_difference_has_error_of_two_independent_samples():
@@ -62,34 +59,35 @@ def test_missing_value_has_no_difference(values):
     assert row_of("isoscore", *values).differences == [None, None]
 
 
-def test_measures_are_in_catalog_order():
+def test_measures_are_in_catalog_order_and_repeated_names_get_numbers():
     both = [embedding(found={"mean_cosine": 0.5}), embedding(found={"isoscore": 0.25, "former": 1})]
     rows = EmbeddingComparison(both).measures
     assert [row.measure.slug for row in rows] == ["isoscore", "mean_cosine"]
     assert [measurement and measurement.value for measurement in rows[0].measurements] == [None, 0.25]
     assert rows[0].differences == [None, None]
-
-
-def test_repeated_names_get_numbers():
     names = [embedding(name) for name in ("a", "a (2)", "a", "b", "a")]
     assert distinct_names(names) == ["a", "a (2)", "a (3)", "b", "a (4)"]
 
 
-def test_caution_about_few_rows():
+def test_cautions_about_few_rows_dimensions_and_another_order():
     many, few = embedding("many", id="1", n=500), embedding("few", id="2", n=90, n_left_out=11)
     (caution,) = EmbeddingComparison([many, few]).cautions
     assert "few (79 rows for 8 dimensions)" in caution
     assert "many" not in caution
     assert EmbeddingComparison([few, embedding("again", id="3", n=79)]).cautions == []
     assert EmbeddingComparison([many, embedding("enough", id="4", n=80)]).cautions == []
-
-
-def test_caution_about_dimensions():
     (caution,) = EmbeddingComparison([embedding(id="1"), embedding(id="2", d=16)]).cautions
     assert caution.startswith("Numbers of dimensions differ (8, 16):")
 
+    def named(name, in_order):
+        dealt = {"by": "rows", "groups": 400, "blocks": "b", "names": in_order, "names_in_any_order": "s"}
+        return embedding(name, id=name, independent=dealt)
 
-def test_caution_about_unpaired_rows():
+    (caution,) = EmbeddingComparison([named("a", "x"), named("b", "y")]).cautions
+    assert "in another order" in caution
+
+
+def test_cautions_about_unpaired_and_fitted_rows():
     raw, white = embedding("raw", id="1"), embedding("white", id="2", source_id="1")
     (caution,) = EmbeddingComparison([raw, white]).cautions
     assert caution.startswith("white and raw hold the same rows, but an earlier version measured one of them")
@@ -99,29 +97,22 @@ def test_caution_about_unpaired_rows():
     white.independent = dealt | {"blocks": "c"}
     assert "duplicates, in groups or left out" in EmbeddingComparison([raw, white]).cautions[0]
     assert EmbeddingComparison([white, embedding("other", id="3")]).cautions == []
-
-
-def test_caution_about_other_order():
-    def named(name, in_order):
-        dealt = {"by": "rows", "groups": 400, "blocks": "b", "names": in_order, "names_in_any_order": "s"}
-        return embedding(name, id=name, independent=dealt)
-
-    (caution,) = EmbeddingComparison([named("a", "x"), named("b", "y")]).cautions
-    assert "in another order" in caution
-
-
-def test_caution_about_fitted_rows():
     made = embedding("white", id="2", n=8000, provenance={"method": "zca_whitening", "fit_rows": 4000})
     (caution,) = EmbeddingComparison([embedding("other", id="1", n=8000, provenance={"model": "bert"}), made]).cautions
     assert caution.startswith("white was fitted on 4,000 of its 8,000 rows, which flatters its numbers:")
 
 
-def test_sources_come_first_then_the_oldest():
+def test_sources_come_first_then_the_oldest_and_layers_of_one_encoding_are_ordered():
     def of_day(day, **columns):
         return embedding(id=str(day), created_at=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day), **columns)
 
     chosen = [of_day(4, source_id="2"), of_day(3), of_day(2), of_day(1), of_day(5, source_id="4")]
     assert [each.id for each in suggest_order(chosen)] == ["2", "4", "1", "3", "5"]
+    layers = [embedding(name, id=name, encoding_id="e", layer=layer) for name, layer in (("top", 12), ("bottom", 0))]
+    comparison = EmbeddingComparison(layers)
+    assert (comparison.are_layers, comparison.is_ordered, comparison.axis) == (True, True, "Layer")
+    assert comparison.labels == ["12", "0"]
+    assert [each.name for each in suggest_order(layers)] == ["bottom", "top"]
 
 
 @pytest.mark.parametrize(
@@ -134,11 +125,3 @@ def test_checkpoints_and_many_are_ordered(names, ordered):
     assert EmbeddingComparison(embeddings).is_ordered is ordered
     if names[0] == "step-10":
         assert [each.name for each in suggest_order(embeddings)] == ["step-9", "step-10"]
-
-
-def test_layers_of_one_encoding_are_ordered():
-    layers = [embedding(name, id=name, encoding_id="e", layer=layer) for name, layer in (("top", 12), ("bottom", 0))]
-    comparison = EmbeddingComparison(layers)
-    assert (comparison.are_layers, comparison.is_ordered, comparison.axis) == (True, True, "Layer")
-    assert comparison.labels == ["12", "0"]
-    assert [each.name for each in suggest_order(layers)] == ["bottom", "top"]

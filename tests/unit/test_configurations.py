@@ -14,27 +14,15 @@ from isotropy.catalog import Regularizer, TokenPooling
 from tests.factories import OPTIONS
 
 LAUNCHED = RunConfig(
-    **OPTIONS | {"label_names": ['"logged": true', "1"]},
-    regularizer="istar",
-    lam=0.5,
-    seed=3,
-    layers=[2, 1],
-    points="mean",
-    fixed_regularizers={"cosreg": 0.1},
-)
-REPORTED = ReportedRunConfig(
-    logged=True,
-    model="m",
-    task="classification",
-    metric="accuracy",
-    regularizer="none",
-    lam=0,
-    seed=1,
-    learning_rate=1e-3,
-    points="mean",
-    says="a setting of its own",
-    label_names=["no", "yes"],
-)
+    **OPTIONS | {"label_names": ['"logged": true', "1"]}, regularizer="istar", lam=0.5, seed=3, layers=[2, 1],
+    points="mean", fixed_regularizers={"cosreg": 0.1},
+)  # fmt: skip
+STATED = {
+    "logged": True, "model": "m", "task": "classification", "metric": "accuracy", "points": "mean",
+    "regularizer": "none", "lam": 0, "seed": 1, "learning_rate": 1e-3, "says": "a setting of its own",
+    "label_names": ["no", "yes"],
+}  # fmt: skip
+REPORTED = ReportedRunConfig(**STATED)
 
 
 @pytest.mark.parametrize("config", [LAUNCHED, REPORTED], ids=["launched", "reported"])
@@ -46,24 +34,18 @@ def test_what_is_stored_is_read_as_it_was_by_either_way(config):
         assert [type(value) for value in dict(read).values()] == [type(value) for value in dict(config).values()]
 
 
-def test_a_row_of_an_earlier_version_has_the_defaults_of_what_it_lacks():
+def test_rows_of_other_versions_are_read_with_defaults_and_never_changed_or_written():
     document = LAUNCHED.dump()
     for name in ("export", "fixed_regularizers", "evaluation_zeta"):
         del document[name]
     read = CONFIG.read_text(json.dumps(document))
     assert (read.export, read.fixed_regularizers, read.evaluation_zeta) == (False, {}, 0.0)
     assert read.fixed_regularizers is not CONFIG.read_text(json.dumps(document | {"seed": 8})).fixed_regularizers
-
-
-def test_the_same_text_is_the_same_configuration_which_nothing_can_change():
     text = json.dumps(LAUNCHED.dump())
     read = CONFIG.read_text(text)
     assert CONFIG.read_text(text) is read
     with pytest.raises(ValidationError, match="frozen"):
         read.seed = 8
-
-
-def test_a_row_whose_bounds_were_wider_is_read_and_never_written():
     document = LAUNCHED.dump() | {"batch_size": 100_000, "of_a_newer_version": 1}
     assert as_stored(RunConfig).validate_python(document).batch_size == 100_000
     with pytest.raises(ValidationError, match="batch_size"):
@@ -71,11 +53,7 @@ def test_a_row_whose_bounds_were_wider_is_read_and_never_written():
 
 
 def test_of_a_script_nothing_stands_for_what_it_did_not_say():
-    assert REPORTED.dump() == {
-        "logged": True, "model": "m", "task": "classification", "metric": "accuracy", "points": "mean",
-        "regularizer": "none", "lam": 0, "seed": 1, "learning_rate": 1e-3, "says": "a setting of its own",
-        "label_names": ["no", "yes"],
-    }  # fmt: skip
+    assert REPORTED.dump() == STATED
     assert not REPORTED.states("batch_size")
     assert REPORTED.value("batch_size", UNKNOWN) == UNKNOWN
     assert REPORTED.value("says") == "a setting of its own"
@@ -101,10 +79,8 @@ def test_what_pages_read_of_a_script_s_settings_has_the_type_of_the_option():
     option_names = set(ReportedRunConfig.model_fields) - RESERVED
     assert option_names <= set(OPTION_TYPES)
     for name in option_names:
-        assert ReportedRunConfig.model_fields[name].annotation in (
-            TrainingOptions.model_fields[name].annotation,
-            TrainingOptions.model_fields[name].annotation | None,
-        )
+        option = TrainingOptions.model_fields[name].annotation
+        assert ReportedRunConfig.model_fields[name].annotation in (option, option | None)
 
 
 def test_rows_take_what_json_holds_and_a_worker_trains_none_of_a_script_s():

@@ -84,6 +84,11 @@ def test_a_connection_that_says_nothing_is_closed(connection):
     assert answer.startswith(b"HTTP/1.1 408")
 
 
+def test_headers_that_are_too_long_are_refused(connection):
+    connection.sendall(HEAD + b"X: " + b"a" * (headers.MAX_HEAD_BYTES + 1000))
+    assert connection.recv(1000).startswith(b"HTTP/1.1 400")
+
+
 def test_a_request_that_takes_its_time_after_its_headers_is_answered(connection):
     connection.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\na")
     assert received(connection, b"hello")
@@ -91,8 +96,3 @@ def test_a_request_that_takes_its_time_after_its_headers_is_answered(connection)
     connection.sendall(b"bc")
     connection.sendall(HEAD + b"\r\n")
     assert received(connection, b"hello")
-
-
-def test_headers_that_are_too_long_are_refused(connection):
-    connection.sendall(HEAD + b"X: " + b"a" * (headers.MAX_HEAD_BYTES + 1000))
-    assert connection.recv(1000).startswith(b"HTTP/1.1 400")

@@ -22,22 +22,23 @@ def found(measure, value, parts=PARTS, n=400, at=None, **given):
     return Measurement(measure=measure, status=status, value=value, resampled=resampled, n=n, **given)
 
 
-def test_independent_samples_add_their_errors():
+def test_independent_samples_add_their_errors_and_estimates_have_an_interval_of_their_own():
     told = difference(found("mean_cosine", 0.5, n=900), found("mean_cosine", 0.4))
     se = hypot(*PARTS, *PARTS)
     assert (told.value, told.se) == pytest.approx((0.1, se))
     assert (told.low, told.high) == pytest.approx((0.1 - half_width(10) * se, 0.1 + half_width(10) * se))
     assert (told.paired, told.n, told.reason) == (False, None, "")
+    one = found("isoscore_unbiased", 0.5)
+    half = half_width(10) * hypot(*PARTS)
+    assert (one.low, one.high) == pytest.approx((0.5 - half, 0.5 + half))
+    assert (found("isoscore", 0.5).low, found("effective_rank", 5.0).high) == (None, None)
 
 
-def test_of_the_same_rows_the_blocks_are_compared_pair_by_pair():
+def test_of_the_same_rows_blocks_are_compared_pair_by_pair_if_as_many():
     other = [part + 0.001 * (-1) ** place for place, part in enumerate(PARTS)]
     told = difference(found("mean_cosine", 0.5, other), found("mean_cosine", 0.4), same_rows=True)
     assert told.se == pytest.approx(0.001 * 10**0.5)
     assert (told.paired, told.excludes_zero) == (True, True)
-
-
-def test_blocks_of_other_numbers_are_not_paired():
     told = difference(found("mean_cosine", 0.5, PARTS[:5]), found("mean_cosine", 0.4), same_rows=True)
     assert not told.paired
     assert told.high - told.value == pytest.approx(half_width(5) * told.se)
@@ -55,9 +56,6 @@ def test_what_depends_on_n_is_compared_between_equal_numbers_of_rows():
     told = difference(found("effective_rank", 5.0, n=500), found("effective_rank", 4.0))
     assert told.excludes_zero is None
     assert "500 and 400" in told.reason
-
-
-def test_dimensions_of_unequal_clouds_are_compared_at_the_greatest_size_of_both():
     many = {"500": {"value": 7.0, "parts": PARTS}, "1000": {"value": 8.0, "parts": PARTS}}
     few = {"500": {"value": 6.5, "parts": PARTS}}
     told = difference(found("twonn", 9.0, n=1200, at=many), found("twonn", 6.6, n=520, at=few))
@@ -77,12 +75,9 @@ def test_rounding_is_no_difference(slug, one, other):
     assert "rounding" in told.reason
 
 
-def test_what_an_earlier_version_measured_has_to_be_measured_again():
+def test_earlier_versions_have_to_be_measured_again_and_missing_errors_are_told():
     former = found("mean_cosine", 0.4, None, se=0.01)
     assert difference(found("mean_cosine", 0.5), former).reason == MEASURE_AGAIN
-
-
-def test_without_an_error_it_is_said_that_there_is_none():
     assert "no standard error" in difference(found("mean_cosine", 0.5, []), found("mean_cosine", 0.4)).reason
     assert "no error estimate" in difference(found("hubness", 0.5), found("hubness", 0.4)).reason
 
@@ -92,18 +87,10 @@ def test_values_by_unlike_similarities_are_not_compared(slug):
     former = found(slug, 0.4)  # of an earlier version, which had Euclidean distances alone
     told = difference(found(slug, 0.5, detail={"similarity": "cosine"}), former)
     assert (told.value, told.se) == (pytest.approx(0.1), None)
-    assert told.reason == (
-        "Measured by cosine, the baseline by Euclidean distance. Measure both by the same similarity."
-    )
+    reason = "Measured by cosine, the baseline by Euclidean distance. Measure both by the same similarity."
+    assert told.reason == reason
     same = difference(found(slug, 0.5, detail={"similarity": "euclidean"}), former)
     assert "Measured by" not in same.reason
-
-
-def test_only_estimates_of_the_population_have_an_interval_of_their_own():
-    one = found("isoscore_unbiased", 0.5)
-    half = half_width(10) * hypot(*PARTS)
-    assert (one.low, one.high) == pytest.approx((0.5 - half, 0.5 + half))
-    assert (found("isoscore", 0.5).low, found("effective_rank", 5.0).high) == (None, None)
 
 
 def test_the_catalogue_says_of_every_measure_how_it_is_compared():

@@ -47,9 +47,8 @@ def test_a_training_that_diverged(losses, untrained, found):
 
 
 def test_it_is_told_in_a_sentence():
-    assert divergence_words(Divergence(loss=186.0, start=0.693)) == (
-        "Training diverged: its task loss ended at 186, after starting at 0.693."
-    )
+    sentence = "Training diverged: its task loss ended at 186, after starting at 0.693."
+    assert divergence_words(Divergence(loss=186.0, start=0.693)) == sentence
     assert "not a number" in divergence_words(Divergence(loss=None, start=0.693))
     assert diverged(run_row(learning={"divergence": {"loss": 186.0, "start": 0.693}})).startswith("Training diverged")
     assert diverged(run_row(learning={"divergence": None})) is diverged(run_row(learning=None)) is None

@@ -25,81 +25,55 @@ from isoscope.core.formatting import (
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [
-        (None, "–"),
-        (0, "0"),
-        (0.847123, "0.847"),
-        (-12.34, "−12.3"),
-        (0.9999, "1.00"),
-        (999.9, "1,000"),
-        (48213.4, "48,213"),
-        (0.000123456, "0.000123"),
-        (0.0000123456, "1.23 × 10⁻⁵"),
-        (9.999e-5, "0.000100"),
-        (-5e9, "−5.00 × 10⁹"),
-    ],
-)
+    [(None, "–"), (0, "0"), (0.847123, "0.847"), (-12.34, "−12.3"), (0.9999, "1.00"), (999.9, "1,000"),
+      (48213.4, "48,213"), (0.000123456, "0.000123"), (0.0000123456, "1.23 × 10⁻⁵"), (9.999e-5, "0.000100"),
+      (-5e9, "−5.00 × 10⁹")],
+)  # fmt: skip
 def test_a_number_has_three_significant_digits(value, text):
     assert number(value) == text
 
 
 @pytest.mark.parametrize(
     ("value", "error", "text"),
-    [
-        (-0.005, 0.0661, "−0.005 ± 0.066"),
-        (0.81234, 0.0123, "0.812 ± 0.012"),
-        (-0.0004, 0.066, "0.000 ± 0.066"),
-        (1234.5, 22.6, "1,234 ± 23"),
-        (0.5, 1e-6, "0.500 ± 1.0 × 10⁻⁶"),
-        (0.5, 0, "0.500 ± 0"),
-        (0.5, None, "0.500"),
-    ],
-)
+    [(-0.005, 0.0661, "−0.005 ± 0.066"), (0.81234, 0.0123, "0.812 ± 0.012"), (-0.0004, 0.066, "0.000 ± 0.066"),
+      (1234.5, 22.6, "1,234 ± 23"), (0.5, 1e-6, "0.500 ± 1.0 × 10⁻⁶"), (0.5, 0, "0.500 ± 0"), (0.5, None, "0.500")],
+)  # fmt: skip
 def test_a_number_is_as_sure_as_its_error(value, error, text):
     assert with_error(value, error) == text
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.4, "0.40"), (-0.125, "−0.12"), (-0.0, "0.00"), (-0.001, "0.00"), (1, "1.00")]
+    ("write", "values"),
+    [
+        (two_decimals, {0.4: "0.40", -0.125: "−0.12", -0.0: "0.00", -0.001: "0.00", 1: "1.00"}),
+        (short, {None: "–", -1.0: "−1", 0.2: "0.2", 3e-5: "3e−5", 0.5: "0.5"}),
+        (tick, {0: "0", -1.0: "−1", 30_000.0: "30,000", 9.90338: "9.90"}),
+        (size, {999: "999 bytes", 9_612_000: "9.61 MB", 2**31: "2.15 GB"}),
+        (limit, {2**31: "2 GiB", 200 * 2**20: "200 MiB", 2**10: "1 KiB", 5_000: "5.00 kB"}),
+    ],
+    ids=["cosine", "setting as it is typed", "end of a scale", "decimal size", "limit as it was set"],
 )
-def test_a_cosine_has_two_decimals_and_no_minus_before_zero(value, text):
-    assert two_decimals(value) == text
+def test_a_number_is_written_by_its_kind(write, values):
+    assert {value: write(value) for value in values} == values
 
 
-@pytest.mark.parametrize(("value", "text"), [(None, "–"), (-1.0, "−1"), (0.2, "0.2"), (3e-5, "3e−5"), (0.5, "0.5")])
-def test_a_setting_is_written_as_it_is_typed(value, text):
-    assert short(value) == text
-
-
-@pytest.mark.parametrize(("value", "text"), [(0, "0"), (-1.0, "−1"), (30_000.0, "30,000"), (9.90338, "9.90")])
-def test_an_end_of_a_scale_is_whole_or_has_three_digits(value, text):
-    assert tick(value) == text
-
-
-def test_counts_mark_their_thousands():
+def test_counts_mark_their_thousands_and_long_names_and_lists_are_cut():
     assert count(250_000) == "250,000"
     assert count(None) == "–"
     assert plural(1, "run") == "1 run"
     assert plural(2, "index", "indices") == "2 indices"
-
-
-@pytest.mark.parametrize(("value", "text"), [(999, "999 bytes"), (9_612_000, "9.61 MB"), (2**31, "2.15 GB")])
-def test_sizes_are_decimal(value, text):
-    assert size(value) == text
+    assert quote("x" * 80) == repr("x" * 80)
+    assert quote("x" * 81) == repr("x" * 80) + "..."
+    assert listed(["a", "b"]) == "'a', 'b'"
+    assert listed([str(i) for i in range(1012)]).endswith("'9' and 1,002 more")
+    assert storable("é\ud800\0") == "é?\ufffd"
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [
-        (None, "–"),
-        (3.21, "3.2 s"),
-        (9.96, "10.0 s"),
-        (59.7, "1 min"),
-        (125, "2 min 5 s"),
-        (3600, "1 h"),
-        (90061, "1 d 1 h"),
-    ],
-)
+    [(None, "–"), (3.21, "3.2 s"), (9.96, "10.0 s"), (59.7, "1 min"), (125, "2 min 5 s"), (3600, "1 h"),
+      (90061, "1 d 1 h")],
+)  # fmt: skip
 def test_durations_have_their_two_greatest_units(seconds, text):
     assert duration(seconds) == text
 
@@ -114,28 +88,10 @@ def test_moments_are_told_by_one_unit(seconds, text):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(2**31, "2 GiB"), (200 * 2**20, "200 MiB"), (2**10, "1 KiB"), (5_000, "5.00 kB")]
-)
-def test_a_limit_is_told_in_the_units_in_which_it_was_set(value, text):
-    assert limit(value) == text
-
-
-@pytest.mark.parametrize(
     ("share", "text"),
-    [
-        (0, "0"),
-        (0.0004, "less than 0.1"),
-        (0.0005, "0.1"),
-        (0.0994, "9.9"),
-        (0.0996, "10"),
-        (0.614, "61"),
-        (0.9895, "99"),
-        (0.9934, "99.3"),
-        (0.99996, "more than 99.9"),
-        (1, "100"),
-        (1 + 1e-12, "100"),
-    ],
-)
+    [(0, "0"), (0.0004, "less than 0.1"), (0.0005, "0.1"), (0.0994, "9.9"), (0.0996, "10"), (0.614, "61"),
+      (0.9895, "99"), (0.9934, "99.3"), (0.99996, "more than 99.9"), (1, "100"), (1 + 1e-12, "100")],
+)  # fmt: skip
 def test_a_share_is_rounded_neither_to_nothing_nor_to_all(share, text):
     assert percent(share) == f"{text}%"
 
@@ -147,17 +103,3 @@ def test_a_share_is_rounded_neither_to_nothing_nor_to_all(share, text):
 )  # fmt: skip
 def test_a_number_has_no_more_digits_than_its_error_allows(value, error, text):
     assert as_sure(value, error) == text
-
-
-def test_long_names_are_cut():
-    assert quote("x" * 80) == repr("x" * 80)
-    assert quote("x" * 81) == repr("x" * 80) + "..."
-
-
-def test_long_lists_are_counted():
-    assert listed(["a", "b"]) == "'a', 'b'"
-    assert listed([str(i) for i in range(1012)]).endswith("'9' and 1,002 more")
-
-
-def test_text_is_made_fit_for_utf8_and_postgresql():
-    assert storable("é\ud800\0") == "é?\ufffd"

@@ -16,28 +16,18 @@ def make(ranges=None, regularizers=(ISTAR,), fixed=(), lambdas=(-1, 0, 1), seeds
         ({}, "(1 baseline + I-STAR × 2 λ) × 1 seed = 3 runs"),
         ({"regularizers": (), "seeds": (1, 2)}, "1 baseline × 2 seeds = 2 runs"),
         ({"lambdas": (0,)}, "1 baseline × 1 seed = 1 run"),
-        (
-            {"ranges": {"learning_rate": [1, 2], "zeta": [0.2, 0.4, 0.6]}, "regularizers": (COSREG, ISTAR)},
-            "2 rates × (1 baseline + I-STAR × 2 λ × 3 ζ + CosReg × 2 λ) × 1 seed = 18 runs",
-        ),
-        (
-            {"regularizers": (ISTAR, COSREG, SPECTRUM), "ranges": {"epochs": [3]}, "seeds": range(5)},
-            "(1 baseline + 3 methods × 2 λ) × 5 seeds = 35 runs",
-        ),
-        (
-            {"ranges": {"entropy_bars": ["prominent", "all"]}, "regularizers": (ENTROPY,), "lambdas": (1,)},
-            "(1 baseline + persistent entropy × 1 λ × 2 kinds of bars) × 1 seed = 3 runs",
-        ),
-        (
-            {"ranges": {"entropy_bars": ["prominent", "all"]}, "fixed": (ENTROPY,)},
-            "2 kinds of bars × (1 baseline + I-STAR × 2 λ) × 1 seed = 6 runs",
-        ),
-        (
-            {"ranges": {"zeta": [0.2, 0.4]}, "regularizers": (COSREG,), "fixed": (ISTAR,)},
-            "2 ζ × (1 baseline + CosReg × 2 λ) × 1 seed = 6 runs",
-        ),
+        ({"ranges": {"learning_rate": [1, 2], "zeta": [0.2, 0.4, 0.6]}, "regularizers": (COSREG, ISTAR)},
+          "2 rates × (1 baseline + I-STAR × 2 λ × 3 ζ + CosReg × 2 λ) × 1 seed = 18 runs"),
+        ({"regularizers": (ISTAR, COSREG, SPECTRUM), "ranges": {"epochs": [3]}, "seeds": range(5)},
+          "(1 baseline + 3 methods × 2 λ) × 5 seeds = 35 runs"),
+        ({"ranges": {"entropy_bars": ["prominent", "all"]}, "regularizers": (ENTROPY,), "lambdas": (1,)},
+          "(1 baseline + persistent entropy × 1 λ × 2 kinds of bars) × 1 seed = 3 runs"),
+        ({"ranges": {"entropy_bars": ["prominent", "all"]}, "fixed": (ENTROPY,)},
+          "2 kinds of bars × (1 baseline + I-STAR × 2 λ) × 1 seed = 6 runs"),
+        ({"ranges": {"zeta": [0.2, 0.4]}, "regularizers": (COSREG,), "fixed": (ISTAR,)},
+          "2 ζ × (1 baseline + CosReg × 2 λ) × 1 seed = 6 runs"),
     ],
-)
+)  # fmt: skip
 def test_the_count_is_told_with_its_factors_and_is_that_of_the_runs(given, words):
     factors = make(**given)
     assert factors.describe() == words

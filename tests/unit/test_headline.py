@@ -16,16 +16,9 @@ from isotropy.rows import Rows
 def embedding_of(x: np.ndarray) -> Embedding:
     cloud = read_cloud(Rows(x))
     rows = [
-        Measurement(
-            measure=slug,
-            value=result.score.value,
-            se=result.score.se,
-            reason=result.score.reason,
-            n=result.n,
-            detail=result.detail,
-        )
-        for slug, result in measure(cloud).items()
-    ]
+        Measurement(measure=slug, value=score.value, se=score.se, reason=score.reason, n=result.n, detail=result.detail)
+        for slug, result in measure(cloud).items() for score in [result.score]
+    ]  # fmt: skip
     findings = FigureData(slug="findings", data={"findings": [finding.document() for finding in findings_of(cloud)]})
     return Embedding(n=len(x), d=x.shape[1], n_left_out=None, measurements=rows, findings_data=findings)
 
@@ -56,20 +49,16 @@ def test_isotropic_cloud_fills_its_space():
     ]
 
 
-def test_line_has_one_direction():
+def test_a_line_has_one_direction_and_a_shift_reports_mean_share_and_cosine():
     x = gaussian(200, 1) @ np.ones((1, 50))
     title, sentences = headline_text(x)
     assert title == "The variance fills about 1.0 of 50 dimensions; one direction carries 100% of the variance."
     assert sentences[-1] == "Locally the cloud looks about 1-dimensional."
-
-
-def test_shift_reports_mean_share_and_cosine():
     x = gaussian(2000, 20) + np.sqrt(2 / 3)
     title, sentences = headline_text(x)
     assert title.startswith("The variance fills about 20 of 20 dimensions; half of the variance lies in ")
-    assert sentences[0] == (
-        "The mean carries 40% of the energy, which is why two random rows have a cosine of 0.40 on average."
-    )
+    sentence = "The mean carries 40% of the energy, which is why two random rows have a cosine of 0.40 on average."
+    assert sentences[0] == sentence
 
 
 def test_rogue_dimension_is_named():
@@ -84,15 +73,11 @@ def test_rogue_dimension_is_named():
 
 
 @pytest.mark.slow
-def test_carrying_dimensions_are_counted():
+def test_carrying_dimensions_are_counted_and_those_with_little_variance_left_out():
     x = gaussian(3000, 300) * np.array([12.0] * 3 + [1.0] * 297)
     variances = x.var(axis=0)
     share = variances[:3].sum() / variances.sum()
     assert f"; 3 of 300 dimensions carry {100 * share:.0f}% of the variance." in headline_text(x)[0]
-
-
-@pytest.mark.slow
-def test_outstanding_dimensions_with_little_variance_are_left_out():
     title, _ = headline_text(gaussian(3000, 300) * np.array([2.5] + [1.0] * 299))
     assert "; half of the variance lies in 1" in title
     assert title.endswith(" of 300 directions.")
@@ -104,9 +89,8 @@ def test_fewer_rows_than_dimensions_bias_the_score():
     measurements = {row.measure: row for row in embedding_of(x).measurements}
     plain_score, corrected = measurements["isoscore"], measurements["isoscore_unbiased"]
     # Half of the sample variance lies in a tenth of the directions, which says nothing about the population.
-    assert (
-        title == f"The variance fills about {measurements['participation_ratio_unbiased'].value:.0f} of 256 dimensions."
-    )
+    used = measurements["participation_ratio_unbiased"].value
+    assert title == f"The variance fills about {used:.0f} of 256 dimensions."
     assert sentences[0] == (
         f"There are fewer rows than dimensions: plain IsoScore, {plain_score.value:.3f}, is biased low; "
         f"the bias-corrected score is {corrected.value:.3g} ± {corrected.se:.2g}."
@@ -114,10 +98,14 @@ def test_fewer_rows_than_dimensions_bias_the_score():
     assert corrected.value == pytest.approx(1, abs=0.15)
 
 
-def test_few_rows_are_reported_if_the_correction_matters():
+def test_few_rows_are_reported_if_the_correction_matters_and_high_dimensions_underestimated():
     _, sentences = headline_text(gaussian(300, 100))
     assert sentences[0].startswith("300 rows are few for 100 dimensions: plain IsoScore, 0.7")
     assert not any("few" in sentence for sentence in headline_text(gaussian(3000, 10))[1])
+    _, sentences = headline_text(gaussian(6, 10))
+    assert sentences[0].endswith(" and the dimensions used are biased low.")
+    _, sentences = headline_text(gaussian(1000, 100))
+    assert sentences[-1].endswith(". The true value is probably higher: such estimates tend to be low.")
 
 
 def test_outlier_rows_are_named():
@@ -167,26 +155,12 @@ def test_error_larger_than_the_score_is_the_title():
     assert title == "IsoScore is not determined: its error, 0.22, exceeds its value, 0.092."
 
 
-def test_few_independent_rows_are_reported():
+def test_few_independent_rows_are_reported_but_rows_left_out_do_not_count():
     embedding = embedding_of(gaussian(300, 100))
     embedding.independent = {"by": "groups", "groups": 150}
     assert plain(headline_of(embedding))[1][0].startswith("150 independent rows are few for 100 dimensions: ")
-
-
-def test_rows_left_out_do_not_count_as_independent():
-    embedding = embedding_of(gaussian(300, 100))
     embedding.independent = {"by": "rows", "groups": 303}
     assert plain(headline_of(embedding))[1][0].startswith("300 rows are few for 100 dimensions: ")
-
-
-def test_no_corrected_score_below_eight_rows():
-    _, sentences = headline_text(gaussian(6, 10))
-    assert sentences[0].endswith(" and the dimensions used are biased low.")
-
-
-def test_high_intrinsic_dimension_is_underestimated():
-    _, sentences = headline_text(gaussian(1000, 100))
-    assert sentences[-1].endswith(". The true value is probably higher: such estimates tend to be low.")
 
 
 def test_misfit_of_twonn_is_reported():
@@ -195,9 +169,8 @@ def test_misfit_of_twonn_is_reported():
     goodness = {"fit_distance": 0.21, "fit_distance_by_chance": 0.06}
     twonn.detail = twonn.detail | {"parts": goodness}
     sentence = plain(headline_of(embedding))[1][-1]
-    assert sentence.endswith(
-        " Do not rely on this. TwoNN does not fit these rows: it is off by 21%, where chance allows 6.0%."
-    )
+    doubt = " Do not rely on this. TwoNN does not fit these rows: it is off by 21%, where chance allows 6.0%."
+    assert sentence.endswith(doubt)
     twonn.detail = twonn.detail | {"parts": goodness | {"fit_distance": 0.05}}
     assert "does not fit" not in plain(headline_of(embedding))[1][-1]
 
@@ -206,12 +179,7 @@ def test_different_dimension_estimates_are_linked():
     embedding = embedding_of(gaussian(500, 6))
     measurements = {row.measure: row for row in embedding.measurements}
     low_to_high = "8- to 13-"
-    for twonn, levina, words in (
-        (8.2, 12.9, low_to_high),
-        (12.9, 8.2, low_to_high),
-        (8.2, 8.4, "8-"),
-        (None, 3.0, "3-"),
-    ):
+    for twonn, levina, words in ((8.2, 12.9, low_to_high), (12.9, 8.2, low_to_high), (8.2, 8.4, "8-"), (None, 3, "3-")):
         for slug, value in (("twonn", twonn), ("levina_bickel", levina), ("twonn_mle", None)):
             measurements[slug].value = value
         local = headline_of(embedding).sentences[-1]
@@ -225,21 +193,16 @@ def test_different_dimension_estimates_are_linked():
             }
 
 
-def test_undefined_spread_has_its_reason():
+def test_undefined_spread_has_its_reason_and_missing_measures_are_left_out():
     title, sentences = headline_text(np.ones((30, 4)))
     reason = next(row.reason for row in embedding_of(np.ones((30, 4))).measurements if row.measure == "isoscore")
     assert title == f"Isotropy cannot be measured. {reason}"
-    assert sentences == [
-        "The mean carries 100% of the energy, which is why two random rows have a cosine of 1.00 on average."
-    ]
-
-
-def test_one_dimension_has_no_spread():
+    (sentence,) = sentences
+    assert sentence.startswith(
+        "The mean carries 100% of the energy, which is why two random rows have a cosine of 1.00"
+    )
     title, _ = headline_text(gaussian(100, 1))
     assert title == "Isotropy cannot be measured. Isotropy compares dimensions, and there is only one."
-
-
-def test_missing_measures_are_left_out():
     rows = [Measurement(measure="participation_ratio", value=3.0, n=100)]
     headline = headline_of(Embedding(n=100, d=12, measurements=rows))
     assert plain(headline) == ("The variance fills about 3.0 of 12 dimensions.", [])

@@ -27,10 +27,11 @@ def test_every_setting_of_every_form_has_help():
     assert set(REGULARIZERS) == set(Regularizer) - {Regularizer.NONE}
 
 
+UPLOAD_KINDS = "texts", "vectors", "annotations"
+
+
 def test_help_is_a_sentence_and_its_measures_are_in_the_catalogue():
-    told = {
-        name: one for name, one in ALL.items() if name not in ("upload.texts", "upload.vectors", "upload.annotations")
-    }
+    told = {name: one for name, one in ALL.items() if name not in {f"upload.{kind}" for kind in UPLOAD_KINDS}}
     assert [name for name, one in told.items() if len(one.text) <= 15] == []
     assert [name for name, one in told.items() if not set(one.measures) <= set(MEASURES)] == []
 
@@ -54,12 +55,9 @@ def test_one_sentence_stands_in_the_form_the_api_and_the_yaml():
 def test_every_field_of_every_template_is_given_help():
     calls = [(name, call) for name, text in TEMPLATES.items() for call in re.findall(r"field\(([^\n]*)\) %}", text)]
     assert len(calls) > 20
-    assert [
-        (name, call)
-        for name, call in calls
-        if name != "web/_field.html" and re.match(r'[^,]+, [^,]+(, "")?(,|$)(?! *\S)', call)
-    ] == []
-    assert [(name, call) for name, call in calls if ', "",' in call] == []
+    without = re.compile(r'[^,]+, [^,]+(, "")?(,|$)(?! *\S)')
+    assert [call for name, call in calls if name != "web/_field.html" and without.match(call)] == []
+    assert [call for name, call in calls if ', "",' in call] == []
 
 
 def test_help_is_folded_behind_its_sentence_and_links_to_the_catalogue():

@@ -10,10 +10,14 @@ def decoded(url: str) -> str:
     return b64decode(url.partition(";base64,")[2]).decode()
 
 
-def test_a_text_is_held_whatever_is_in_it():
+def test_texts_style_sheets_and_what_is_vendored_are_held_as_they_are():
     url = data_url("text/csv", "</script>,\u00fc\n")
     assert re.fullmatch(r"data:text/csv;base64,[A-Za-z0-9+/=]+", url)
     assert decoded(url) == "</script>,\u00fc\n"
+    (imported,) = re.findall(r'@import url\("([^"]+)"\) layer\(pico\)', decoded(inlined("app.css")))
+    assert decoded(imported) == (STATIC / "vendor/pico.min.css").read_text(encoding="utf-8")
+    plotly = inlined("vendor/plotly-strict.min.js")
+    assert decoded(plotly) == (STATIC / "vendor/plotly-strict.min.js").read_text(encoding="utf-8")
 
 
 def test_a_module_holds_the_modules_that_it_imports():
@@ -24,13 +28,3 @@ def test_a_module_holds_the_modules_that_it_imports():
     assert webgl in map(decoded, imports)
     # One module, though two import it: its address is the same in both.
     assert inlined("js/plotly.js") in decoded(inlined("js/export.js"))
-
-
-def test_a_style_sheet_holds_the_one_that_it_imports():
-    (imported,) = re.findall(r'@import url\("([^"]+)"\) layer\(pico\)', decoded(inlined("app.css")))
-    assert decoded(imported) == (STATIC / "vendor/pico.min.css").read_text(encoding="utf-8")
-
-
-def test_what_is_vendored_is_held_as_it_is():
-    plotly = inlined("vendor/plotly-strict.min.js")
-    assert decoded(plotly) == (STATIC / "vendor/plotly-strict.min.js").read_text(encoding="utf-8")

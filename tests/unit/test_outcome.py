@@ -13,15 +13,12 @@ def compared(**values):
     return [TrialComparison(MEASURES[slug], before, after, None) for slug, before, after in found]
 
 
-def test_each_measure_is_told_with_both_values():
+def test_each_measure_is_told_with_both_values_and_labels_have_a_sentence_of_their_own():
     found = compared(isoscore=(0.59, 0.762), mean_cosine=(0.06, -0.001), partition_log=(-1.46, -17.9))
     assert outcome_of("Soft ZCA whitening", found) == (
         "On rows that Soft ZCA whitening has not seen, IsoScore rises from 0.590 to 0.762; the mean cosine falls from "
         "0.06 to 0.00; the partition function's logarithm gets worse, from −1.46 to −17.9."
     )
-
-
-def test_labels_have_a_sentence_of_their_own():
     found = compared(isoscore=(0.5, 0.4), partition_log=(-2.0, -1.0), silhouette=(0.1, 0.25))
     assert outcome_of("Centering", found) == (
         "On rows that Centering has not seen, IsoScore falls from 0.500 to 0.400; the partition function's logarithm "
@@ -29,15 +26,12 @@ def test_labels_have_a_sentence_of_their_own():
     )
 
 
-def test_what_does_not_change_in_the_digits_shown_stays():
+def test_what_does_not_change_in_the_digits_shown_stays_and_has_no_interval():
     assert outcome_of("Centering", compared(isoscore=(0.5, 0.50001))).endswith("IsoScore stays at 0.500.")
+    (one,) = compared(mean_share=((0.5, 0.03), 0.4))
+    assert (one.change.value, one.change.se, one.change.low) == (pytest.approx(-0.1), None, None)
 
 
 @pytest.mark.parametrize("values", [(None, 0.5), (0.5, None)])
 def test_of_what_is_undefined_nothing_is_said(values):
     assert outcome_of("Centering", compared(isoscore=values)) == ""
-
-
-def test_a_change_without_values_by_block_has_no_interval():
-    (one,) = compared(mean_share=((0.5, 0.03), 0.4))
-    assert (one.change.value, one.change.se, one.change.low) == (pytest.approx(-0.1), None, None)

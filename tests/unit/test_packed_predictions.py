@@ -35,11 +35,8 @@ def test_what_is_packed_is_unpacked_to_the_last_bit(made):
     assert (found.kind, found.rows.dtype) == (made.kind, np.int64)
 
 
-def test_the_kind_follows_from_the_columns():
+def test_the_kind_follows_from_the_columns_and_many_classes_take_few_bytes():
     assert [one.kind for one in (labels(), numbers(), answers())] == list(TaskKind)
-
-
-def test_ten_thousand_predicted_classes_take_less_than_six_kilobytes():
     drawn = np.random.default_rng(0).integers(0, 2, (2, 10_000))
     assert len(Predictions(np.arange(10_000), *drawn).pack()) < 6_000
 

@@ -25,20 +25,19 @@ def test_the_rows_fitted_on_are_as_many_as_held_out_takes(n):
     assert rows_of(embedding(n)) == (n, len(trial.fit_rows))
 
 
-def test_a_trial_takes_the_rows_whose_pairs_a_report_looks_at():
+def test_a_trial_takes_the_rows_whose_pairs_a_report_looks_at_and_defaults_fit_the_fewest():
     assert DRAWN_ROWS == PAIR_ROWS
     assert rows_of(embedding(50_000)) == (20_000, 10_000)
     assert rows_of(embedding(100, left_out=20)) == (80, 40)
+    assert method_settings_of(embedding(6, 2), "cluster_based", {}).parameters == {"clusters": 3, "D": 1, "seed": 0}
 
 
 @pytest.mark.parametrize("d", [2, 63, 64, 99, 100, 768])
 @pytest.mark.parametrize("method", ["all_but_the_top", "weighted_removal", "cluster_based"])
 def test_the_default_of_d_is_that_of_the_method(method, d):
     x = torch.randn(40, d, generator=torch.Generator().manual_seed(0))
-    D = method_settings_of(embedding(80, d), method, {} if method != "cluster_based" else {"clusters": 1}).parameters[
-        "D"
-    ]
     given = {"clusters": 1} if method == "cluster_based" else {}
+    D = method_settings_of(embedding(80, d), method, given).parameters["D"]
     usual, same = fit(method, x, **given).state(), fit(method, x, D=D, **given).state()
     assert torch.equal(usual["directions"], same["directions"])
     assert usual["directions"].shape == same["directions"].shape
@@ -77,18 +76,11 @@ def test_what_does_not_suit_is_refused_at_its_field(method, given, field, senten
     assert refused.value.field == field
 
 
-def test_defaults_fit_the_fewest_rows():
-    assert method_settings_of(embedding(6, 2), "cluster_based", {}).parameters == {"clusters": 3, "D": 1, "seed": 0}
-
-
-def test_a_position_is_described_by_what_is_not_usual():
+def test_a_position_is_described_by_what_is_not_usual_and_unknown_names_by_their_own():
     assert describe_method("soft_zca", {"eps": 0.1}) == "Soft ZCA whitening, eps 0.1"
     assert describe_method("centring", {}) == "Centering"
     parameters = method_settings_of(embedding(), "flow", {"rate": 0.01}).parameters
     assert describe_method("flow", parameters) == "Gaussian calibration by a flow, steps 500, rate 0.01"
-
-
-def test_a_method_or_a_parameter_of_another_version_is_described_by_its_own_name():
     assert describe_method("former", {"depth": 2, "seed": None}) == "former, depth 2"
     assert describe_method("soft_zca", {"eps": 0.1, "depth": 2}) == "Soft ZCA whitening, eps 0.1, depth 2"
 
@@ -97,23 +89,17 @@ def dials(method, of, **texts):
     return {dial.parameter.name: dial for dial in dials_of(of, METHODS[method], texts)}
 
 
-def test_sliders_of_what_is_added_to_variances_reach_around_the_mean_variance():
+def test_sliders_reach_around_the_mean_variance_and_end_where_the_embedding_does():
     slider = dials("soft_zca", embedding(eigenvalues=[2e-6, 0.5e-6]))["eps"].slider
     assert (slider.low, slider.high, slider.log, slider.at) == (-10, -1, True, -1)
     slider = dials("soft_zca", embedding(eigenvalues=[2e6, 0.5e6]), eps="1000")["eps"].slider
     assert (slider.low, slider.high, slider.at) == (-1, 9, 3)
     rate = dials("flow", embedding())["rate"].slider
     assert (rate.low, rate.high, rate.log, rate.at) == (-6, 0, True, -3)
-
-
-def test_sliders_of_whole_numbers_end_where_the_embedding_does():
     assert dials("all_but_the_top", embedding())["D"].slider[:4] == (0, 50, 1, 3)
     assert dials("all_but_the_top", embedding(d=8))["D"].slider[:4] == (0, 8, 1, 1)
     assert dials("cluster_based", embedding(n=60))["clusters"].slider[:4] == (1, 30, 1, 27)
     assert dials("cluster_based", embedding())["seed"].slider is None
-
-
-def test_what_was_typed_stays_even_where_it_is_no_number():
     dial = dials("all_but_the_top", embedding(), D="three")["D"]
     assert (dial.text, dial.slider.at) == ("three", 3)
 

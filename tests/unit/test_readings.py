@@ -31,15 +31,12 @@ def embedding_with(*slugs):
     return embedding(*(measured(slug, 0.5) for slug in slugs))
 
 
-def test_groups_are_in_catalog_order():
+def test_groups_are_in_catalog_order_and_variants_follow_their_measure():
     groups = groups_of(embedding_with("uniformity", "mean_cosine", "isoscore"))
     assert {heading: [family.reading.measure.slug for family in families] for heading, families in groups.items()} == {
         "Spread of the variance": ["isoscore"],
         "Mean, directions and dimensions": ["mean_cosine", "uniformity"],
     }
-
-
-def test_variants_follow_their_measure_or_stand_alone_without_it():
     slugs = ("mean_share", "cosine_histogram", "mean_cosine", "partition_log")
     (families,) = groups_of(embedding_with(*slugs)).values()
     readings = [(family.reading, *family.variants) for family in families]
@@ -47,23 +44,17 @@ def test_variants_follow_their_measure_or_stand_alone_without_it():
         ("mean_cosine", "mean_share", "cosine_histogram"),
         ("partition_log",),
     ]
-
-
-def test_grouped_keeps_the_order_within_groups():
     measures = [MEASURES[slug] for slug in ("mean_share", "isoscore", "mean_cosine")]
     assert grouped(measures, lambda measure: measure) == {
         "Spread of the variance": [MEASURES["isoscore"]],
         "Mean, directions and dimensions": [MEASURES["mean_share"], MEASURES["mean_cosine"]],
     }
+    assert readings_of(embedding_with("former_measure")) == []
 
 
 def test_headlines_have_an_order_of_their_own():
     readings = headlines_of(embedding_with("cosine_histogram", "twonn", "mean_cosine", "isoscore_unbiased"))
     assert [reading.measure.slug for reading in readings] == ["isoscore_unbiased", "mean_cosine", "twonn"]
-
-
-def test_measures_of_other_versions_are_left_out():
-    assert readings_of(embedding_with("former_measure")) == []
 
 
 @pytest.mark.parametrize(
@@ -74,12 +65,9 @@ def test_ends_of_the_range_depend_on_the_rows(slug, ends):
     assert reading(slug, 0.5, n=20_000).ends == ends
 
 
-def test_rows_left_out_are_not_counted():
+def test_rows_left_out_are_not_counted_and_counts_are_integers():
     (isoscore,) = readings_of(embedding(measured("isoscore", 0.5), n_left_out=7))
     assert isoscore.rows == N - 7
-
-
-def test_counts_are_integers_and_other_values_are_not():
     for slug in ("activation_profile", "prominent_bars"):
         assert repr(reading(slug, 78.0).value) == "78"
         assert reading(slug, reason="There is no value.").value is None
@@ -114,59 +102,33 @@ RARE = ["rare", None, 1, "A covariance needs at least 2 points; there is 1."]
     ("slug", "detail", "columns", "rows"),
     [
         ("anisotropy_raw", {"values": [0.4, None]}, ["k", "value"], [[1, 0.4], [2, None]]),
-        (
-            "isoscore",
-            {"by_label": BY_LABEL},
-            ["label", "value", "n", "reason"],
-            [["good", 0.5, 30_000, ""], ["bad", 0.0, 19_999, ""], RARE],
-        ),
-        (
-            "isoscore",
-            {"by_label": BY_LABEL[:2]},
-            ["label", "value", "n"],
-            [["good", 0.5, 30_000], ["bad", 0.0, 19_999]],
-        ),
-        (
-            "isoscore_by_label",
-            {"by_label": [BY_LABEL[0] | {"unbiased": 0.75}, BY_LABEL[2] | {"unbiased": None}]},
-            ["label", "value", "unbiased", "n", "reason"],
-            [["good", 0.5, 0.75, 30_000, ""], ["rare", None, None, *RARE[2:]]],
-        ),
-        (
-            "rogue_dimensions",
-            {"dimensions": [{"dimension": 0, "value": 0.25}, {"dimension": 63, "value": 0.125}]},
-            ["dimension", "value"],
-            [[0, 0.25], [63, 0.125]],
-        ),
-        (
-            "hubness",
-            {"k": 10, "parts": {"robin_hood": 0.25, "antihubs": None, "greatest": 57.0}},
-            ["part", "value"],
-            [["robin hood", 0.25], ["antihubs", None], ["greatest", 57]],
-        ),
-        (
-            "prominent_bars",
-            {"parts": {"gaussian_of_the_same_size": 36.0}},
-            ["part", "value"],
-            [["gaussian of the same size", 36]],
-        ),
+        ("isoscore", {"by_label": BY_LABEL}, ["label", "value", "n", "reason"],
+          [["good", 0.5, 30_000, ""], ["bad", 0.0, 19_999, ""], RARE]),
+        ("isoscore", {"by_label": BY_LABEL[:2]}, ["label", "value", "n"],
+          [["good", 0.5, 30_000], ["bad", 0.0, 19_999]]),
+        ("isoscore_by_label", {"by_label": [BY_LABEL[0] | {"unbiased": 0.75}, BY_LABEL[2] | {"unbiased": None}]},
+          ["label", "value", "unbiased", "n", "reason"],
+          [["good", 0.5, 0.75, 30_000, ""], ["rare", None, None, *RARE[2:]]]),
+        ("rogue_dimensions", {"dimensions": [{"dimension": 0, "value": 0.25}, {"dimension": 63, "value": 0.125}]},
+          ["dimension", "value"], [[0, 0.25], [63, 0.125]]),
+        ("hubness", {"k": 10, "parts": {"robin_hood": 0.25, "antihubs": None, "greatest": 57.0}}, ["part", "value"],
+          [["robin hood", 0.25], ["antihubs", None], ["greatest", 57]]),
+        ("prominent_bars", {"parts": {"gaussian_of_the_same_size": 36.0}}, ["part", "value"],
+          [["gaussian of the same size", 36]]),
     ],
-)
+)  # fmt: skip
 def test_items_are_a_table(slug, detail, columns, rows):
     table = reading(slug, 0.5, detail=detail).table
     assert (table.columns, repr(table.rows)) == (columns, repr(rows))
 
 
-def test_intrinsic_dimension_card_has_the_range_of_its_estimators():
+def test_intrinsic_dimension_card_has_the_range_of_its_estimators_and_single_values_no_items():
     measurements = [measured("twonn", 9.0), measured("twonn_mle", 8.5), measured("levina_bickel", 11.0)]
     (card,) = headlines_of(embedding(*measurements))
     assert card.estimate_range == (8.5, 11.0)
     assert card.estimates == (("TwoNN", 9.0), ("TwoNN by likelihood", 8.5), ("Levina–Bickel", 11.0))
     (card,) = headlines_of(embedding(measured("twonn", 9.0)))
     assert card.estimate_range is None
-
-
-def test_single_values_have_no_items():
     assert reading("isoscore", 0.5).items == []
     assert reading("spectrum", 3.0, detail={"eigenvalues": [3.0]}).items == []
 

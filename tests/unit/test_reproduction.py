@@ -4,15 +4,7 @@ import pytest
 
 from app.training.sweeps import SweepRequest
 from benchmarks._report import BEGIN, END, Check, Report, between_markers
-from benchmarks._results import (
-    Result,
-    anisotropy_table,
-    cost_table,
-    method_table,
-    repeated,
-    result_of,
-    sweep_table,
-)
+from benchmarks._results import Result, anisotropy_table, cost_table, method_table, repeated, result_of, sweep_table
 from benchmarks._tasks import CHECK, OTHERS, STEERING, TASKS, Budget, requests_for
 from benchmarks.reproduction import budget_of, parse
 from isotropy.catalog import Regularizer
@@ -68,33 +60,22 @@ def test_cost_is_that_beside_the_plain_run_of_the_same_sweep():
     ]
 
 
-def test_anisotropies_are_told_raw_and_centred():
+def test_anisotropies_are_told_raw_and_centred_and_plain_runs_of_both_sweeps_compared():
     row = anisotropy_table(SWEEP, {"sst2": "accuracy"}).splitlines()[2]
     assert row.startswith("| sst2 | 0.250, 0.250 | 0.250, 0.250 |")
-
-
-def test_plain_runs_of_both_sweeps_are_compared():
     assert repeated(SWEEP) == (1, 1)
     assert repeated([*SWEEP, result(NONE, 0.0, 0.2, seed=1), result(NONE, 0.0, 0.3, seed=1, part=OTHERS)]) == (2, 1)
 
 
 def test_a_run_of_the_api_is_read():
     layers = {f"anisotropy_{kind}_1": [0.9, 0.3] for kind in ("raw", "centred")}
+    zeros = {measure: [0.0, 0.0] for measure in layers}
     run = {
-        "regularizer": "cosreg",
-        "lam": 1.0,
-        "seed": 3,
-        "performance": None,
-        "isoscore_star": 0.5,
+        "regularizer": "cosreg", "lam": 1.0, "seed": 3, "performance": None, "isoscore_star": 0.5,
         "results": {"by_layer": {"isoscore_unbiased": {"values": [0.25, None, 0.5]}}},
-        "started_at": "2026-01-01T00:00:59.500000Z",
-        "finished_at": "2026-01-01T00:01:02Z",
-        "steps": [
-            {"step": 0, "layers": {measure: [0.0, 0.0] for measure in layers}},
-            {"step": 3, "layers": layers},
-            {"step": 4, "layers": None},
-        ],
-    }
+        "started_at": "2026-01-01T00:00:59.500000Z", "finished_at": "2026-01-01T00:01:02Z",
+        "steps": [{"step": step, "layers": values} for step, values in ((0, zeros), (3, layers), (4, None))],
+    }  # fmt: skip
     read = result_of("rte", OTHERS, run)
     assert (read.regularizer, read.seed, read.performance, read.seconds, read.steps) == (COSREG, 3, None, 2.5, 4)
     assert (read.isoscore_unbiased, read.anisotropy["anisotropy_centred_1"]) == (0.375, 0.3)
@@ -106,9 +87,8 @@ def test_what_is_asked_for_is_a_sweep_and_other_settings_have_another_name(name)
     assert set(asked) == ({STEERING, OTHERS} if name == "squad" else {STEERING, OTHERS, CHECK})
     for part, request in asked.items():
         sweep = SweepRequest.model_validate(request | {"dataset_id": "0" * 32})
-        assert sweep.lambdas == {STEERING: [-3, -1, 1, 3] if name in Budget().sweeps else [-1, 1]}.get(
-            part, [1] if part == OTHERS else [0]
-        )
+        steering = [-3, -1, 1, 3] if name in Budget().sweeps else [-1, 1]
+        assert sweep.lambdas == {STEERING: steering, OTHERS: [1], CHECK: [0]}[part]
         assert request["max_steps"] == {"cola": 240}.get(name, 60)
         assert request["name"] != more[part]["name"]
         assert request["name"] == requests_for(name, Budget())[part]["name"]
@@ -124,20 +104,14 @@ def test_the_command_of_a_report_asks_for_the_same_budget():
 
 def test_a_report_tells_what_failed_and_what_was_recomputed():
     environment = {
-        "device_name": "a processor",
-        "threads": 1,
-        "platform": "Linux",
-        "python": "3.11.7",
+        "device_name": "a processor", "threads": 1, "platform": "Linux", "python": "3.11.7",
         "packages": {"torch": "2.13.0"},
-    }
-    text = Report(
-        Budget(),
-        ["sst2"],
-        SWEEP,
+    }  # fmt: skip
+    checks, failed = (
         [Check("sst2", "accuracy", 872, 0.75, 0.75)],
         ["sst2, entropy, λ = 1, seed 0: failed. Out of memory."],
-        [environment, environment],
-    ).markdown()
+    )
+    text = Report(Budget(), ["sst2"], SWEEP, checks, failed, [environment, environment]).markdown()
     assert "1 runs did not finish" not in text
     assert "One run did not finish and is left out:\n\n- sst2, entropy, λ = 1, seed 0: failed. Out of memory." in text
     assert "| sst2 | accuracy | 872 | 0.750000 | 0.750000 |" in text
@@ -151,8 +125,5 @@ def test_results_are_written_between_the_markers_of_the_document_as_often_as_wan
     assert once.split(BEGIN)[0] == document.split(BEGIN)[0]
     assert once.split(BEGIN)[1] == f"\n\nfirst\n\n{END}\n"
     assert between_markers(once, "second") == between_markers(document, "second")
-
-
-def test_a_document_without_markers_is_refused():
     with pytest.raises(ValueError, match="expected a document with one line <!-- results"):
         between_markers("# Nothing", "text")

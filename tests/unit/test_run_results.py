@@ -24,13 +24,10 @@ def rows():
         yield connection
 
 
-def test_results_of_a_former_version_are_read_and_what_is_no_number_is_null():
+def test_results_of_a_former_version_are_read_and_what_was_not_said_is_left_out():
     found = RunResults.model_validate(FORMER)
     assert (found.metrics, found.reference.layers, found.layers) == ({"accuracy": None}, [None], [0.25, None])
     assert found.dump() == FORMER | {"metrics": {"accuracy": None}, "reference": {"zeta": 0.75, "layers": [None]}}
-
-
-def test_what_was_not_said_is_left_out_again():
     said = {"metrics": {"f1": 0.5}, "by_layer": {}, "constant_prediction": None, "further": {"rougeL": 1}}
     assert RunResults.model_validate(said).dump() == said
 

@@ -52,25 +52,17 @@ def test_the_files_have_the_documented_sizes_and_no_sentence_twice(split, count)
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_sentences_of_a_minimal_pair_differ_in_exactly_one_word(split):
+def test_minimal_pairs_differ_in_one_word_and_labels_and_subjects_are_balanced(split):
     for right, wrong in minimal_pairs(split):
         assert (right["label"], wrong["label"]) == ("1", "0")
         assert right["construction"] == wrong["construction"]
         couples = zip(right["sentence"].split(), wrong["sentence"].split(), strict=True)
         assert sum(a != b for a, b in couples) == 1, right["sentence"]
-
-
-@pytest.mark.parametrize("split", SPLITS)
-def test_labels_are_balanced_in_the_file_and_in_every_construction(split):
     counts = Counter((row["construction"], row["label"]) for row in rows(split))
     constructions = {construction for construction, _ in counts}
     assert constructions == set(grammar.LEXICONS[split].pairs)
     for construction in constructions:
         assert counts[construction, "0"] == counts[construction, "1"]
-
-
-@pytest.mark.parametrize("split", SPLITS)
-def test_every_construction_has_one_kind_of_subject(split):
     assert {row["construction"]: row["subject"] for row in rows(split)} == grammar.SUBJECTS
     assert {row["subject"] for row in rows(split)} == {"plain", "prepositional", "relative", "coordinated"}
 
@@ -83,7 +75,7 @@ def test_a_third_of_the_subjects_in_train_and_half_of_those_in_validation_are_pl
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_half_of_the_attractors_match_their_subject_in_number(split):
+def test_half_of_the_attractors_match_their_subject_and_sentences_are_of_their_own_lexicon(split):
     plural_nouns = {grammar.inflect(noun) for noun in nouns(split)}
     matches = defaultdict(list)
     for (right, _), (verb, wrong) in zip(minimal_pairs(split), main_verbs(split), strict=True):
@@ -94,17 +86,6 @@ def test_half_of_the_attractors_match_their_subject_in_number(split):
         matches[right["construction"]].append((attractor in plural_nouns) == plural)
     assert all(matches.pop("plain"))
     assert all(sum(found) * 2 == len(found) for found in matches.values())
-
-
-def test_no_noun_or_verb_of_validation_occurs_in_train():
-    seen = {word for row in rows("train") for word in words(row["sentence"])}
-    assert seen.isdisjoint(grammar.LEXICONS["validation"].forms())
-    forms = {form for couple in main_verbs("validation") for form in couple}
-    assert seen & forms == {"is", "are"}
-
-
-@pytest.mark.parametrize("split", SPLITS)
-def test_every_sentence_before_its_main_verb_is_made_of_its_own_lexicon_and_function_words(split):
     function_words = {"the", "that", "and", *grammar.SINGULAR_DETERMINERS, *grammar.PLURAL_DETERMINERS}
     function_words |= {*grammar.ADJECTIVES, *grammar.ADVERBS, *" ".join(grammar.NEARBY).split()}
     function_words |= {*grammar.LEXICONS[split].objects.values()}
@@ -112,3 +93,10 @@ def test_every_sentence_before_its_main_verb_is_made_of_its_own_lexicon_and_func
         sentence = words(right["sentence"])
         subject = sentence[: len(sentence) - sentence[::-1].index(verb) - 1]
         assert set(subject) <= function_words | grammar.LEXICONS[split].forms(), right["sentence"]
+
+
+def test_no_noun_or_verb_of_validation_occurs_in_train():
+    seen = {word for row in rows("train") for word in words(row["sentence"])}
+    assert seen.isdisjoint(grammar.LEXICONS["validation"].forms())
+    forms = {form for couple in main_verbs("validation") for form in couple}
+    assert seen & forms == {"is", "are"}

@@ -18,15 +18,9 @@ def run(function, *args, memory_bytes=GIB, seconds=60):
     return run_in_sandbox(function, *args, memory_bytes=memory_bytes, seconds=seconds)
 
 
-def test_the_result_comes_back():
+def test_the_result_comes_back_from_a_sandbox_with_limits_and_without_torch():
     assert run(sandboxed.add, [1], [2, 3]) == [1, 2, 3]
-
-
-def test_starting_a_sandbox_does_not_import_torch():
     assert not {"torch", "transformers"} & set(run(sandboxed.modules))
-
-
-def test_a_sandbox_has_limits():
     limits = run(sandboxed.limits, memory_bytes=GIB, seconds=7)
     assert 7 <= limits["RLIMIT_CPU"] <= 30  # the time to start counts
     assert limits["RLIMIT_CORE"] == 0
@@ -34,10 +28,19 @@ def test_a_sandbox_has_limits():
         assert GIB < limits["RLIMIT_AS"] < 4 * GIB
 
 
-def test_our_errors_come_back_as_they_are():
+def test_our_errors_come_back_as_they_are_and_others_are_told_by_their_kind(caplog):
     with pytest.raises(TooLargeError, match="too many rows") as raised:
         run(sandboxed.refuse)
     assert raised.value.field == "vectors"
+    with pytest.raises(InvalidError, match=r"stopped unexpectedly \(its process ended with code -6\): check that"):
+        run(sandboxed.crash)
+    with (
+        caplog.at_level(logging.ERROR),
+        pytest.raises(InvalidError, match=r"stopped unexpectedly \(it raised KeyError\)") as raised,
+    ):
+        run(sandboxed.fail)
+    assert "a mistake of ours" in caplog.text
+    assert "a mistake of ours" not in str(raised.value)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS does not enforce RLIMIT_AS")
@@ -58,18 +61,3 @@ def test_too_much_time_is_told_and_the_process_is_gone():
 def test_a_process_that_never_yields_is_ended_too():
     with pytest.raises(InvalidError, match="took longer than 2 s"):
         run(sandboxed.spin, seconds=2)
-
-
-def test_a_crash_is_told_in_a_sentence():
-    with pytest.raises(InvalidError, match=r"stopped unexpectedly \(its process ended with code -6\): check that"):
-        run(sandboxed.crash)
-
-
-def test_an_error_of_ours_goes_to_the_log_and_tells_the_user_no_more_than_its_kind(caplog):
-    with (
-        caplog.at_level(logging.ERROR),
-        pytest.raises(InvalidError, match=r"stopped unexpectedly \(it raised KeyError\)") as raised,
-    ):
-        run(sandboxed.fail)
-    assert "a mistake of ours" in caplog.text
-    assert "a mistake of ours" not in str(raised.value)

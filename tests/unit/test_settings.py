@@ -8,34 +8,31 @@ from app.db.work import slot_name
 from isoscope.core.errors import InvalidError
 
 
-def test_off_loopback_a_secret_is_required():
+def test_off_loopback_a_secret_of_sixteen_characters_is_required():
     with pytest.raises(ValidationError, match="ISOSCOPE_ACCESS_TOKEN is not set"):
         Settings(host="0.0.0.0")
-
-
-def test_off_loopback_a_short_secret_is_refused():
     with pytest.raises(ValidationError, match="shorter than 16 characters"):
         Settings(host="0.0.0.0", access_token="short")
-
-
-def test_with_a_secret_it_may_listen_anywhere():
     assert Settings(host="0.0.0.0", access_token="0123456789abcdef").host == "0.0.0.0"
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "localhost", "::1"])
-def test_loopback_names_are_known(host):
-    assert is_loopback(host)
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [*((host, True) for host in ("127.0.0.1", "127.8.8.8", "localhost", "::1")),
+      *((host, False) for host in ("0.0.0.0", "192.0.2.1", "localhost.example.org", "127.0.0.1.example.org", ""))],
+)  # fmt: skip
+def test_loopback_names_are_known_from_others(host, loopback):
+    assert is_loopback(host) is loopback
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "localhost.example.org", "127.0.0.1.example.org", ""])
-def test_other_names_are_not_loopback(host):
-    assert not is_loopback(host)
-
-
-def test_databases_default_to_files_in_the_data_folder(tmp_path):
+def test_databases_default_to_files_in_the_data_folder_and_the_environment_names_settings(tmp_path, monkeypatch):
     settings = Settings(data_dir=tmp_path)
     assert settings.database == f"sqlite:///{tmp_path}/isoscope.sqlite"
     assert settings.queue == f"sqlite:///{tmp_path}/queue.sqlite"
+    monkeypatch.setenv("ISOSCOPE_ALLOWED_HOSTS", '["lab.example.org"]')
+    monkeypatch.setenv("ISOSCOPE_PORT", "9001")
+    settings = Settings()
+    assert (settings.allowed_hosts, settings.port) == (["lab.example.org"], 9001)
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
@@ -46,13 +43,10 @@ def test_one_url_of_postgresql_names_rows_and_queue(scheme):
     assert settings.queue == f"postgresql://{rest}"
 
 
-def test_a_scheme_may_be_written_in_capitals(tmp_path):
+def test_a_scheme_may_be_written_in_capitals_and_the_queue_have_a_database_of_its_own(tmp_path):
     given = Settings(database_url=" POSTGRES://user@db/isoscope\n", queue_url=f"SQLITE:///{tmp_path}/SQLITE.db")
     assert given.database == "postgresql+psycopg://user@db/isoscope"
     assert given.queue == f"sqlite:///{tmp_path}/SQLITE.db"
-
-
-def test_the_queue_may_have_a_database_of_its_own(tmp_path):
     given = Settings(database_url="postgresql://db/isoscope", queue_url="postgres://db/queue", data_dir=tmp_path)
     assert given.queue == "postgresql://db/queue"
     assert Settings(queue_url="postgres:///queue?host=/run", data_dir=tmp_path).database.startswith("sqlite:///")
@@ -78,9 +72,7 @@ def test_the_queue_may_have_a_database_of_its_own(tmp_path):
 )
 def test_a_url_that_names_no_database_is_refused_without_repeating_its_password(url, cause):
     for name in ("database_url", "queue_url"):
-        with pytest.raises(
-            ValidationError, match="expected postgresql://user:password@host/name or sqlite:///"
-        ) as refused:
+        with pytest.raises(ValidationError, match="postgresql://user:password@host/name or sqlite:///") as refused:
             Settings(**{name: url})
         sentence = refused.value.errors()[0]["msg"]
         assert cause in sentence
@@ -94,10 +86,3 @@ def test_a_worker_is_called_by_its_setting_else_by_its_host(tmp_path):
         slot_name(Settings(worker_name="lab-7"), "x" * 100)
     with pytest.raises(ValidationError, match="worker_name"):
         Settings(worker_name="a/b")
-
-
-def test_the_environment_names_settings(monkeypatch):
-    monkeypatch.setenv("ISOSCOPE_ALLOWED_HOSTS", '["lab.example.org"]')
-    monkeypatch.setenv("ISOSCOPE_PORT", "9001")
-    settings = Settings()
-    assert (settings.allowed_hosts, settings.port) == (["lab.example.org"], 9001)

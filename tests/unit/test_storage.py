@@ -24,43 +24,40 @@ def names(storage):
     return sorted(path.name for path in storage.folder.iterdir())
 
 
-def test_bytes_are_kept_under_their_hash(storage):
+def test_bytes_are_kept_once_under_their_hash_and_deleted_twice(storage):
     content = os.urandom(3 * BLOCK_BYTES + 17)
-
     stored = storage.write(BytesIO(content), max_bytes=len(content))
-
     assert stored.sha256 == hashlib.sha256(content).hexdigest()
     assert stored.size_bytes == len(content)
     assert storage.exists(stored.sha256)
     assert storage.local(stored.sha256).read_bytes() == content
     assert names(storage) == [stored.sha256]
+    same = storage.write(BytesIO(b"same"), 10)
+    assert storage.write(BytesIO(b"same"), 10) == same
+    assert names(storage) == sorted([stored.sha256, same.sha256])
+    for _ in range(2):
+        storage.delete(same.sha256)
+        assert names(storage) == [stored.sha256]
 
 
-def test_identical_bytes_are_kept_once(storage):
-    assert storage.write(BytesIO(b"same"), 10) == storage.write(BytesIO(b"same"), 10)
-    assert len(names(storage)) == 1
-
-
-def test_one_byte_above_the_cap_is_refused_and_leaves_nothing(storage):
-    with pytest.raises(TooLargeError, match="more than 1,048,576 bytes, the limit here: upload a part of it"):
-        storage.write(BytesIO(bytes(BLOCK_BYTES + 1)), max_bytes=BLOCK_BYTES)
-    assert names(storage) == []
-
-
-def test_an_empty_file_is_refused_and_leaves_nothing(storage):
-    with pytest.raises(InvalidError, match="The file is empty: 0 bytes"):
-        storage.write(BytesIO(), 10)
-    assert names(storage) == []
-
-
-def test_an_upload_that_breaks_off_leaves_nothing(storage):
+def test_one_byte_above_the_cap_an_empty_file_and_a_broken_upload_leave_nothing(storage):
     class Broken(BytesIO):
         def read(self, size=-1):
             raise ConnectionResetError
 
-    with pytest.raises(ConnectionResetError):
-        storage.write(Broken(), 10)
-    assert names(storage) == []
+    for stream, limit, error, sentence in (
+        (
+            BytesIO(bytes(BLOCK_BYTES + 1)),
+            BLOCK_BYTES,
+            TooLargeError,
+            "more than 1,048,576 bytes, the limit here: upload a",
+        ),
+        (BytesIO(), 10, InvalidError, "The file is empty: 0 bytes"),
+        (Broken(), 10, ConnectionResetError, None),
+    ):
+        with pytest.raises(error, match=sentence):
+            storage.write(stream, max_bytes=limit)
+        assert names(storage) == []
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "", "abc", "A" * 64, "0" * 64 + "\n", "/" + "0" * 63])
@@ -68,13 +65,6 @@ def test_a_name_that_is_not_a_hash_never_reaches_the_file_system(storage, name):
     for verb in (storage.local, storage.exists, storage.delete):
         with pytest.raises(NotFoundError, match="Expected a file's SHA-256"):
             verb(name)
-
-
-def test_deleting_twice_is_fine(storage):
-    stored = storage.write(BytesIO(b"gone"), 10)
-    storage.delete(stored.sha256)
-    storage.delete(stored.sha256)
-    assert names(storage) == []
 
 
 def test_only_old_temporaries_are_swept(storage):
@@ -146,12 +136,9 @@ def test_a_full_cache_drops_what_was_least_recently_used(cache, put):
     assert cache.find("b") is None
 
 
-def test_a_cache_keeps_what_is_in_use_even_beyond_its_limit(cache, put):
+def test_a_cache_keeps_what_is_in_use_and_drops_what_a_killed_download_left(cache, put):
     paths = [put(name, b"1234567", IN_USE_SECONDS - 60) for name in "abc"]
     assert all(path.exists() for path in paths)
-
-
-def test_what_a_killed_download_left_counts_and_goes_too(cache, put):
     leftover = cache.folder / "arriving-killed"
     leftover.write_bytes(b"123456789")
     os.utime(leftover, (time.time() - 2 * IN_USE_SECONDS,) * 2)
@@ -159,29 +146,25 @@ def test_what_a_killed_download_left_counts_and_goes_too(cache, put):
     assert not leftover.exists()
 
 
-def test_a_file_that_vanishes_while_room_is_made_does_no_harm(cache, put):
+def test_a_file_that_vanishes_does_no_harm_and_a_copy_that_is_read_may_be_dropped(cache, put):
     (cache.folder / "vanished").symlink_to(cache.folder / "nothing")
     assert put("a", b"123456789012").exists()
-
-
-def test_a_copy_that_is_read_may_be_dropped(cache, put):
     with put("a", b"123456789", 2 * IN_USE_SECONDS).open("rb") as reading:
         put("b", b"12")
         assert cache.find("a") is None
         assert reading.read() == b"123456789"
 
 
-@pytest.mark.parametrize("url", ["s3://bucket", "s3://bucket/", "s3://bucket//"])
-def test_a_bucket_needs_no_prefix(url):
-    assert parse_storage_url(url) == (None, "bucket")
-
-
-def test_a_bucket_may_have_a_prefix():
-    assert parse_storage_url("s3://bucket/team/isoscope/").bucket == "bucket/team/isoscope"
-
-
-def test_a_url_of_a_folder_is_decoded():
-    assert parse_storage_url("file:///srv/our%20files@lab") == (Path("/srv/our files@lab"), None)
+@pytest.mark.parametrize(
+    ("url", "storage"),
+    [
+        ("s3://bucket", (None, "bucket")), ("s3://bucket/", (None, "bucket")), ("s3://bucket//", (None, "bucket")),
+        ("s3://bucket/team/isoscope/", (None, "bucket/team/isoscope")),
+        ("file:///srv/our%20files@lab", (Path("/srv/our files@lab"), None)),
+    ],
+)  # fmt: skip
+def test_a_url_names_a_bucket_with_or_without_prefix_or_a_folder(url, storage):
+    assert parse_storage_url(url) == storage
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ SWEEP = f"dataset_id: {'a' * 32}\ntext_columns: [sentence]\nlabel_column: label\
         (
             "fixed_regularizers: {cosreg: 1e308}",
             "fixed_regularizers",
-            "Expected fixed_regularizers.cosreg up to 1e+06, got '1e308'.",
+            "fixed_regularizers.cosreg up to 1e+06, got '1e308'",
         ),
         ("grid: {batch_size: [true]}", "grid", "Expected grid.batch_size.0 as a whole number, got 'true'."),
     ],

@@ -36,25 +36,19 @@ def test_what_can_be_chosen_is_offered(name):
     assert {value for value in offered if value} == set(options_of_schema(name))
 
 
-def test_the_grid_is_offered_over_all_that_may_differ_but_sets_of_regularizers():
+def test_the_grid_is_offered_over_all_that_may_differ_and_the_form_starts_with_the_defaults():
     assert {*GRID_GROUPS["Training"], *GRID_GROUPS["Regularizers"]} == set(GRID_FIELDS) - {"fixed_regularizers"}
-
-
-def test_the_form_as_it_starts_is_the_request_with_its_defaults():
     asked = parse(filled())
     assert asked == SweepRequest(model="m", **NEEDED)
+    preset = PRESETS["istar-2-tuning"]
+    assert preset.settings["precision"] == "fp16"
+    assert texts_of(preset, gpu=False)["precision"] == "fp32"
 
 
 @pytest.mark.parametrize("stage", PRESETS)
 def test_a_preset_in_the_form_means_what_it_means_over_the_api(stage):
     preset = PRESETS[stage]
     assert parse(filled(**texts_of(preset, gpu=True))) == SweepRequest(model="m", **NEEDED, **preset.settings)
-
-
-def test_without_a_gpu_a_preset_is_filled_in_with_full_precision():
-    preset = PRESETS["istar-2-tuning"]
-    assert preset.settings["precision"] == "fp16"
-    assert texts_of(preset, gpu=False)["precision"] == "fp32"
 
 
 def test_rows_of_the_grid_are_read_in_their_order_and_mean_values():
@@ -74,11 +68,7 @@ def test_rows_of_the_grid_are_read_in_their_order_and_mean_values():
         ({"points": "words"}, "points", "Choose tokens, sentence or mean, not 'words'."),
         ({"regularizers": ["l2"]}, "regularizers", "Choose none, istar"),
         ({"fixed_cosreg": "much"}, "fixed_cosreg", "Enter a number, not 'much'."),
-        (
-            {"grid": [("warmup", "0"), ("batch_size", "8, x")]},
-            "grid-2",
-            "Enter a whole number, not 'x'.",
-        ),
+        ({"grid": [("warmup", "0"), ("batch_size", "8, x")]}, "grid-2", "Enter a whole number, not 'x'."),
         ({"grid": [("batch_size", "")]}, "grid-1", "Enter the values of Batch size."),
         ({"grid": [("", "1, 2")]}, "grid-1", "Choose an option for the values 1, 2."),
         ({"grid": [("metric", "f1")]}, "grid-1", "Choose an option for the values f1."),
@@ -113,37 +103,25 @@ def test_every_field_that_means_nothing_is_told_the_first_wrong_value_of_each():
     assert {one.field for one in refused.value.errors} == {"grid-1", "warmup", "batch_size", "seeds", "grid-2"}
 
 
-def test_a_lambda_beside_every_run_is_read_with_any_minus():
+def test_steps_stand_in_for_epochs_and_boxes_and_fixed_lambdas_are_read():
     assert parse(filled(fixed_entropy="−0.5")).fixed_regularizers == {"entropy": -0.5}
-
-
-def test_steps_count_instead_of_epochs():
     asked = parse(filled(epochs="3", max_steps="20"))
     assert (asked.epochs, asked.max_steps) == (None, 20)
-
-
-def test_steps_that_are_said_alone_stand_in_for_epochs_and_beside_epochs_are_refused():
     said = SweepRequest(model="m", **NEEDED, max_steps=20)
     assert (said.epochs, said.max_steps) == (None, 20)
     assert SweepRequest(model="m", **NEEDED, max_steps=None).epochs == 3
     with pytest.raises(ValidationError, match="expected either `epochs` or `max_steps`; give one of them"):
         SweepRequest(model="m", **NEEDED, epochs=3, max_steps=20)
+    ticked = parse(filled(**dict.fromkeys(FLAGS, "true")))
+    assert (ticked.include_padding, ticked.gradient_checkpointing, ticked.export) == (True, True, True)
+    assert parse(filled()).export is False
 
 
-def test_a_metric_that_does_not_fit_another_task_is_changed_with_it():
+def test_a_metric_that_does_not_fit_another_task_is_changed_and_entropy_by_label_comes_back():
     assert fitting(filled(task="regression"))["metric"] == "pearson"
     assert fitting(filled(metric="matthews"))["metric"] == "matthews"
     assert fitting(filled(task="poetry"))["metric"] == "accuracy"
-
-
-def test_entropy_is_by_label_again_after_a_task_without_classes():
     among = fitting(filled(task="regression"))
     assert (among["entropy_by_label"], parse(among).entropy_by_label) == ("true", False)
     back = fitting(among | {"task": "classification"})
     assert parse(back).entropy_by_label is True
-
-
-def test_a_box_that_is_ticked_is_true_and_one_that_is_not_is_false():
-    ticked = parse(filled(**dict.fromkeys(FLAGS, "true")))
-    assert (ticked.include_padding, ticked.gradient_checkpointing, ticked.export) == (True, True, True)
-    assert parse(filled()).export is False

@@ -10,15 +10,10 @@ CLASSIFICATION, REGRESSION, SPAN = TaskKind
 
 def column(name="label", values=("0", "1"), **changes):
     described = {
-        "name": name,
-        "kind": ColumnKind.LABEL,
-        "n_distinct": len(values or ()),
-        "examples": list(values or ())[:3],
-        "values": None if values is None else list(values),
-        "unseen": [],
-        "n_missing_train": 0,
-        "n_missing_validation": 0,
-    }
+        "name": name, "kind": ColumnKind.LABEL, "n_distinct": len(values or ()), "examples": list(values or ())[:3],
+        "values": None if values is None else list(values), "unseen": [],
+        "n_missing_train": 0, "n_missing_validation": 0,
+    }  # fmt: skip
     return Column(**(described | changes))
 
 
@@ -34,8 +29,12 @@ def answers(name="answers", **changes):
     return column(name, None, **({"kind": ColumnKind.SPAN, "n_distinct": 1001, "not_number": "{"} | changes))
 
 
-def test_the_names_of_the_classes_are_the_values_of_the_label():
+def test_classes_are_the_values_of_the_label_numbers_are_regressed_and_spans_looked_for():
     assert check_columns([text(), column()], CLASSIFICATION, ["sentence"], "label") == ["0", "1"]
+    for label in (score(), column("score"), column("score", ["0", "0.5", "1"], kind=ColumnKind.NUMBER)):
+        assert check_columns([text(), label], REGRESSION, ["sentence"], "score") == []
+    columns = [text("question"), text("context"), answers()]
+    assert check_columns(columns, SPAN, ["question", "context"], "answers") == []
 
 
 @pytest.mark.parametrize(
@@ -65,11 +64,6 @@ def test_one_value_in_every_row_is_nothing_to_learn(task):
         check_columns([text(), column(values=["1"])], task, ["sentence"], "label")
 
 
-def test_a_column_of_numbers_can_be_regressed_whether_they_look_like_scores_or_like_labels():
-    for label in (score(), column("score"), column("score", ["0", "0.5", "1"], kind=ColumnKind.NUMBER)):
-        assert check_columns([text(), label], REGRESSION, ["sentence"], "score") == []
-
-
 @pytest.mark.parametrize(
     ("label", "sentence"),
     [
@@ -87,38 +81,13 @@ def test_a_column_that_is_no_score_is_refused_at_its_field(label, sentence):
     assert raised.value.field == "label_column"
 
 
-def test_a_span_is_looked_for_in_the_second_of_two_texts():
-    columns = [text("question"), text("context"), answers()]
-    assert check_columns(columns, SPAN, ["question", "context"], "answers") == []
-
-
 @pytest.mark.parametrize(
     ("texts", "label", "field", "sentence"),
     [
-        (
-            ["question"],
-            "answers",
-            "text_columns",
-            r"Expected two text columns for a span task.*; got 'question'\.",
-        ),
-        (
-            ["question", "answers"],
-            "answers",
-            "text_columns",
-            r"'answers' holds answers and where they begin, not text",
-        ),
-        (
-            ["question", "context"],
-            "label",
-            "label_column",
-            r"'label' holds labels such as '0', expected answers and",
-        ),
-        (
-            ["question", "context"],
-            "id",
-            "label_column",
-            r"'id' holds texts, expected .* as in {\"text\": \[",
-        ),
+        (["question"], "answers", "text_columns", r"Expected two text columns for a span task.*; got 'question'\."),
+        (["question", "answers"], "answers", "text_columns", r"'answers' holds answers and where they begin, not text"),
+        (["question", "context"], "label", "label_column", r"'label' holds labels such as '0', expected answers and"),
+        (["question", "context"], "id", "label_column", r"'id' holds texts, expected .* as in {\"text\": \["),
         (["question", "context"], "title", "label_column", r"'title' is empty in 1 row of the train file"),
     ],
 )

@@ -24,14 +24,11 @@ def test_a_grade_that_would_take_memory_is_refused_by_its_row(tmp_path):
     assert refused.value.field == "qrels"
 
 
-def test_groups_of_queries_hold_for_compression():
+def test_groups_of_queries_of_held_out_rows_and_of_copies_hold_for_compression():
     groups = ["one", "two"] * 10
     task = with_queries(named(X), named(X[:20], groups), Similarity.COSINE)
     codes = task.truth.group_codes(task.corpus)
     assert codes.tolist() == [0, 1] * 10
-
-
-def test_groups_of_held_out_rows_hold_for_compression():
     groups = [f"g{row // 3}" for row in range(N)]
     task = without_truth(named(X, groups), Similarity.COSINE, 0)
     group_of = {one.tobytes(): group for one, group in zip(X, groups, strict=True)}
@@ -39,9 +36,6 @@ def test_groups_of_held_out_rows_hold_for_compression():
     codes = task.truth.group_codes(task.corpus).tolist()
     assert len(set(of_queries)) < len(of_queries)
     assert len(set(codes)) == len(set(of_queries)) == len(set(zip(codes, of_queries, strict=True)))
-
-
-def test_copies_of_a_query_are_one_group():
     task = with_queries(named(X), named(np.concatenate([X[:10], X[:10]])), Similarity.COSINE)
     assert task.truth.group_codes(task.corpus).tolist() == [*range(10)] * 2
 

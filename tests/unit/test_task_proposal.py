@@ -40,41 +40,27 @@ def described(tmp_path_factory):
     ("columns", "summary"),
     [
         ({"sentence": "texts", "label": "zero or one"}, "classification: sentence → label, 2 classes"),
-        (
-            {"idx": "counts", "question": "texts", "sentence": "texts", "label": "yes or no"},
-            "pair classification: question + sentence → label, 2 classes",
-        ),
-        (
-            {"id": "counts", "question1": "texts", "question2": "texts", "label": "zero or one"},
-            "pair classification: question1 + question2 → label, 2 classes",
-        ),
-        (
-            {"hypothesis": "texts", "premise": "texts", "label": "five ratings"},
-            "pair classification: premise + hypothesis → label, 5 classes",
-        ),
-        (
-            {"sentence1": "texts", "sentence2": "texts", "score": "half points"},
-            "pair regression: sentence1 + sentence2 → score",
-        ),
+        ({"idx": "counts", "question": "texts", "sentence": "texts", "label": "yes or no"},
+          "pair classification: question + sentence → label, 2 classes"),
+        ({"id": "counts", "question1": "texts", "question2": "texts", "label": "zero or one"},
+          "pair classification: question1 + question2 → label, 2 classes"),
+        ({"hypothesis": "texts", "premise": "texts", "label": "five ratings"},
+          "pair classification: premise + hypothesis → label, 5 classes"),
+        ({"sentence1": "texts", "sentence2": "texts", "score": "half points"},
+          "pair regression: sentence1 + sentence2 → score"),
         ({"Text": "texts", "Label": "scores"}, "regression: Text → Label"),
         ({"text": "texts", "label": "counts"}, "regression: text → label"),
-        (
-            {"text": "texts", "label": "zero or one", "label_text": "yes or no"},
-            "classification: text → label, 2 classes",
-        ),
-        (
-            {"title": "yes or no", "context": "texts", "question": "texts", "answers": "answers"},
-            "span: question + context → answers",
-        ),
+        ({"text": "texts", "label": "zero or one", "label_text": "yes or no"},
+          "classification: text → label, 2 classes"),
+        ({"title": "yes or no", "context": "texts", "question": "texts", "answers": "answers"},
+          "span: question + context → answers"),
         ({"passage": "texts", "query": "texts", "found": "answers"}, "span: passage + query → found"),
         ({"review": "texts", "stars": "five ratings"}, "classification: review → stars, 5 classes"),
         ({"id": "texts", "review": "texts", "grade": "scores"}, "regression: review → grade"),
-        (
-            {"a": "texts", "b": "texts", "c": "texts", "kind": "yes or no"},
-            "pair classification: a + b → kind, 2 classes",
-        ),
+        ({"a": "texts", "b": "texts", "c": "texts", "kind": "yes or no"},
+          "pair classification: a + b → kind, 2 classes"),
     ],
-)
+)  # fmt: skip
 def test_a_task_is_known_by_the_names_and_contents_of_its_columns(described, columns, summary):
     assert propose(described(columns)).summary == summary
 
@@ -118,10 +104,5 @@ def test_a_task_of_the_hub_is_proposed_as_it_is_published_and_can_be_trained_on(
 def test_an_uploaded_data_set_is_proposed_by_its_columns(described):
     columns = described({"sentence": "texts", "score": "scores"})
     proposal = propose_for(None, columns)
-    assert proposal.model_dump() == {
-        "task": TaskKind.REGRESSION,
-        "text_columns": ["sentence"],
-        "label_column": "score",
-        "metric": Metric.PEARSON,
-        "n_classes": None,
-    }
+    assert (proposal.task, proposal.metric, proposal.n_classes) == (TaskKind.REGRESSION, Metric.PEARSON, None)
+    assert (proposal.text_columns, proposal.label_column) == (["sentence"], "score")

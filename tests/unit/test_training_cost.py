@@ -21,10 +21,9 @@ def model_folders(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["minilm", "tiny-bert", "tiny-gpt2", "tiny-albert", "tiny-distilbert"])
 def test_formula_counts_the_operations_of_a_step(model_folders, name):
-    model = AutoModelForSequenceClassification.from_pretrained(
-        model_folders[name],
-        attn_implementation="eager",  # the counter leaves out fused attention on a CPU
-    ).eval()
+    # The counter leaves out fused attention on a CPU.
+    options = {"attn_implementation": "eager"}
+    model = AutoModelForSequenceClassification.from_pretrained(model_folders[name], **options).eval()
     model.config.pad_token_id = 0
     size = read_model_size(model_folders[name])
     rows, length = 4, 48

@@ -19,10 +19,8 @@ def test_the_chosen_class_is_the_best_of_all_on_the_training_rows_and_scored_as_
 ):
     draw = np.random.default_rng(seed)
     shares = draw.dirichlet(np.ones(n_classes))
-    train, scored = (
-        draw.choice(n_classes, 60, p=shares),
-        np.append(np.arange(n_classes), draw.integers(0, n_classes, 9)),
-    )
+    train = draw.choice(n_classes, 60, p=shares)
+    scored = np.append(np.arange(n_classes), draw.integers(0, n_classes, 9))
     average = "binary" if n_classes == 2 else "macro"
 
     def score(labels, constant):
@@ -41,40 +39,33 @@ def test_the_chosen_class_is_the_best_of_all_on_the_training_rows_and_scored_as_
     assert found.reasons == {}
 
 
-def test_the_predictor_says_what_it_is_and_where_its_class_was_chosen():
+def test_the_predictor_says_what_it_is_and_why_what_is_undefined():
     train = np.array([0, 0, 0, 1])
-    by_accuracy, by_f1 = (
-        best_class(train, train, NAMES[:2], metric, "training") for metric in (Metric.ACCURACY, Metric.F1)
-    )
+    metrics = Metric.ACCURACY, Metric.F1
+    by_accuracy, by_f1 = (best_class(train, train, NAMES[:2], metric, "training") for metric in metrics)
     assert by_accuracy.predictor == "always “no”, the most frequent class of the training rows"
     assert by_f1.predictor == "always “yes”, the class that F1 looks for"
-
-
-def test_what_is_undefined_says_why():
     alike = np.zeros(4, dtype=np.int64)
     found = best_class(alike, alike, NAMES[:2], Metric.ACCURACY, "training")
     assert found.metrics == {"accuracy": 1.0, "f1": None, "matthews": None}
     assert found.reasons.keys() == {"f1", "matthews"}
     assert best_number(np.array([1.0, 2.0]), "training").reasons.keys() == {"pearson", "spearman"}
+    assert empty_answer(0.25, 0.5).metrics == {"exact_match": 0.25, "word_f1": 0.5}
 
 
 def run(performance, metric="accuracy", told=None, **columns):
     task = {"pearson": "regression", "word_f1": "span"}.get(metric, "classification")
     names = ["no", "yes"] if task == "classification" else []
-    results = (
-        {"trivial": {"predictor": "always “no”", "metrics": {metric: 0.5}, "reasons": {}}} if told is None else told
-    )
+    trivial = {"predictor": "always “no”", "metrics": {metric: 0.5}, "reasons": {}}
+    results = {"trivial": trivial} if told is None else told
     config = {"metric": metric, "task": task, "label_names": names}
     return run_row(performance=performance, learning=results, config=config, **columns)
 
 
-def test_a_run_at_or_below_the_trivial_predictor_learned_nothing():
+def test_a_run_at_or_below_the_trivial_predictor_or_of_one_answer_learned_nothing():
     assert learned_nothing(run(0.51)) is None
     for performance in (0.5, 0.5 + 1e-12, 0.4):
         assert "trivial predictor" in learned_nothing(run(performance))
-
-
-def test_a_run_that_gives_every_row_the_same_learned_nothing_whatever_it_scores():
     told = {"constant_prediction": "“yes”", "trivial": run(0).learning.trivial}
     assert learned_nothing(run(0.6, told=told)) == "Every validation row was predicted as “yes”."
 
@@ -101,7 +92,3 @@ def test_constant_predictions_are_told_in_words():
     assert constant_words(Predictions(three, None, ("", "", ""), np.zeros(3), np.zeros(3)), []) == "“”"
     assert constant_words(Predictions(three, three, three), []) is None
     assert constant_words(Predictions(np.arange(1), np.arange(1), np.arange(1)), []) is None  # one row is no pattern
-
-
-def test_the_predictor_of_answers_gives_none():
-    assert empty_answer(0.25, 0.5).metrics == {"exact_match": 0.25, "word_f1": 0.5}

@@ -51,13 +51,10 @@ def test_a_value_that_is_refused_is_told_with_what_was_expected(given, sentence)
     assert complaint(**given) == sentence
 
 
-def test_what_is_missing_is_named():
+def test_what_is_missing_is_named_and_a_long_text_is_cut_short():
     with pytest.raises(ValidationError) as refused:
         Needed.model_validate({})
     assert sentence_of(refused.value.errors()[0], ["file"]) == "Expected file, got nothing."
-
-
-def test_a_long_text_is_cut_short():
     assert complaint(q="x" * 500) == f"Expected q of at most 3 characters, got '{'x' * 79}."
 
 
@@ -70,19 +67,11 @@ class Several(BaseModel):
 @pytest.mark.parametrize(
     ("given", "sentence", "place"),
     [
-        (
-            {"layers": "first"},
-            "Expected layers as a list of whole numbers, all or last, got 'first'.",
-            ["layers"],
-        ),
+        ({"layers": "first"}, "Expected layers as a list of whole numbers, all or last, got 'first'.", ["layers"]),
         ({"layers": 5}, "Expected layers as a list of whole numbers, all or last, got 5.", ["layers"]),
         ({"layers": [2, 0]}, "Expected layers.1 of at least 1, got 0.", ["layers", 1]),
         ({"layers": ["a"]}, "Expected layers.0 as a whole number, got 'a'.", ["layers", 0]),
-        (
-            {"layers": []},
-            "Expected layers with 1 or more values, got 0.",
-            ["layers"],
-        ),
+        ({"layers": []}, "Expected layers with 1 or more values, got 0.", ["layers"]),
         ({"vectors": 3}, "Expected vectors as a text, a list of texts, got 3.", ["vectors"]),
         ({"weights": {"c": 1}}, "Expected weights.c as a or b, got 'c'.", ["weights", "c"]),
         ({"weights": {"a": "much"}}, "Expected weights.a as a number, got 'much'.", ["weights", "a"]),
