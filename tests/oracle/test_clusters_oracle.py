@@ -118,11 +118,9 @@ def test_isoscore_by_label_is_that_of_the_package_for_each_class(clustered, dtyp
     sizes = np.bincount(labels.numpy()).tolist()
     assert [(entry.label, entry.n) for entry in result.classes] == list(enumerate(sizes))
     # Smaller classes have no score: k-means makes one of a single point of word2vec, for which the package gives NaN.
-    expected = {
-        label: float(IsoScore.IsoScore.IsoScore(x[labels == label].double().numpy()))
-        for label, size in enumerate(sizes)
-        if size >= 4
-    }
+    package = IsoScore.IsoScore.IsoScore
+    large = [label for label, size in enumerate(sizes) if size >= 4]
+    expected = {label: float(package(x[labels == label].double().numpy())) for label in large}
     values = {entry.label: entry.score.value for entry in result.classes if entry.score.value is not None}
     assert values == pytest.approx(expected, rel=rel)
     assert result.score.value == pytest.approx(np.mean(list(expected.values())), rel=rel)

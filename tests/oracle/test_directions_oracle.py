@@ -170,13 +170,7 @@ class TestOutlierDimensions:
         assert profile.score.value == np.any(list(expected.values()), axis=0).sum()
 
     def test_planted_outliers_are_found_by_the_rules_for_them(self):
-        expected = {
-            "mean_3sd": [5, 9],
-            "std_3sd": [20],
-            "variance_5x": [20],
-            "mean_mad": [5, 9],
-            "std_mad": [20, 40],
-        }
+        expected = {"mean_3sd": [5, 9], "std_3sd": [20], "variance_5x": [20], "mean_mad": [5, 9], "std_mad": [20, 40]}
         x = planted()
         for flags in (self.flags(x.numpy()), activation_profile(moments_of(x)).outliers):
             assert {rule: np.flatnonzero(flagged).tolist() for rule, flagged in flags.items()} == expected

@@ -45,11 +45,8 @@ def test_isoscore_is_that_of_the_package_on_word2vec(exact_package, word2vec, ro
     assert isoscore(x).value == pytest.approx(float(exact_package.IsoScore(x.numpy())), rel=1e-7)
 
 
-def test_isoscore_of_float32_word2vec_is_that_of_float64(word2vec):
+def test_isoscore_of_word2vec_in_float32_is_that_of_float64_and_stays_what_it_was(word2vec):
     assert isoscore(word2vec).value == pytest.approx(isoscore(word2vec.double()).value, rel=1e-7)
-
-
-def test_isoscore_of_word2vec_stays_what_it_was(word2vec):
     assert isoscore(word2vec).value == pytest.approx(0.609295545, rel=1e-7)
 
 
@@ -87,12 +84,9 @@ def test_the_closed_form_is_the_published_recipe(d):
     assert isoscore_from_covariance(S).value == pytest.approx(recipe(np.linalg.eigvalsh(S.numpy())), rel=1e-10)
 
 
-def test_the_recipe_scores_the_identity_one_and_a_line_zero():
+def test_the_recipe_scores_the_identity_one_a_line_zero_and_few_points_by_singular_values():
     assert recipe(np.ones(10)) == pytest.approx(1)
     assert recipe(np.eye(10)[0]) == pytest.approx(0)
-
-
-def test_fewer_points_than_dimensions_are_scored_by_the_recipe_on_singular_values():
     x = cloud(20, 300)
     singular = np.linalg.svd((x - x.mean(0)).numpy(), compute_uv=False)
     spectrum = np.zeros(300)

@@ -88,10 +88,14 @@ def test_the_unbiased_penalty_of_layers_is_the_mean_of_the_scores_of_the_report(
     assert float(UnbiasedIStar(-3.0)(layers)) == pytest.approx(-3 * (1 - np.mean(scores)), rel=1e-9)
 
 
-def test_cosreg_is_the_sum_of_all_cosines_beside_the_diagonal():
+def test_cosreg_is_the_sum_of_all_cosines_and_spectrum_that_of_the_singular_values():
     x = cloud(20, 5)
     W = cosine_similarity(x.numpy())
     assert float(CosReg(1.5)(x)) == pytest.approx(1.5 * (W.sum() - 20) / 20**2, rel=1e-12)
+    W = cloud(30, 7)
+    s = np.linalg.svd(W.numpy(), compute_uv=False)
+    E = ((s**2).sum() ** 2 / (s**4).sum() - 1) / 6
+    assert float(SpectrumControl(2.0)(W)) == pytest.approx(2 * (1 - E), rel=1e-10)
 
 
 def gudhi_bars(x):
@@ -119,10 +123,3 @@ def test_the_entropy_penalty_by_label_is_the_sum_over_gudhis_bars_of_each_class(
     x, labels = cloud(60, 6), torch.arange(60) % 3
     expected = -sum(entropy(gudhi_bars(x[labels == label])) for label in range(3))
     assert float(PersistentEntropy(1.0, bars="all")(x, labels)) == pytest.approx(expected, rel=1e-9)
-
-
-def test_the_spectrum_penalty_is_that_of_the_singular_values():
-    W = cloud(30, 7)
-    s = np.linalg.svd(W.numpy(), compute_uv=False)
-    E = ((s**2).sum() ** 2 / (s**4).sum() - 1) / 6
-    assert float(SpectrumControl(2.0)(W)) == pytest.approx(2 * (1 - E), rel=1e-10)

@@ -85,10 +85,10 @@ def test_local_dimension_by_cosine_is_that_of_scikit_dimension_on_rows_of_length
 def test_local_dimension_has_no_meaning_by_dot_product(slug):
     result = measure(read_cloud(Rows(cloud().numpy()), similarity=Similarity.DOT), [slug])[slug]
     assert (result.value, result.at_sizes) == (None, {})
-    assert result.score.reason == (
-        "Local dimension is undefined by dot product, which is no distance between rows. Choose cosine or Euclidean "
-        "distance."
+    reason = (
+        "Local dimension is undefined by dot product, which is no distance between rows. Choose cosine or Euclidean"
     )
+    assert result.score.reason == f"{reason} distance."
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

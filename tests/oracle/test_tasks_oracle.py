@@ -191,15 +191,18 @@ def test_hubness_of_queries_is_the_skewness_of_how_often_rows_are_found(random):
     assert count_retrievals(np.arange(80)[:, None], ids).skewness is None
 
 
-def test_groups_are_connected_components(random):
+def test_groups_are_connected_components_and_pairs_that_share_a_text_one_group(random):
     keys = [set(random.integers(0, 150, random.integers(0, 4)).tolist()) for _ in range(100)]
     rows, columns = zip(*((unit, 100 + key) for unit, of_unit in enumerate(keys) for key in of_unit), strict=True)
     graph = coo_array((np.ones(len(rows)), (rows, columns)), shape=(250, 250))
     expected = connected_components(graph, directed=False)[1][:100]
     neighbors = groups_of(keys)
-    assert (
-        len(set(zip(neighbors.tolist(), expected.tolist(), strict=True))) == len(set(expected)) == neighbors.max() + 1
-    )
+    couples = set(zip(neighbors.tolist(), expected.tolist(), strict=True))
+    assert len(couples) == len(set(expected)) == neighbors.max() + 1
+    truth = PairTruth(np.array([[0, 1], [2, 3], [1, 4], [5, 5]]), np.arange(4.0))
+    codes = truth.group_codes(np.eye(6)).tolist()
+    assert len(set(codes)) == 3
+    assert codes[0] == codes[2]
 
 
 def test_neighbors_vote_as_those_of_scikit_learn(random, x):
@@ -210,19 +213,11 @@ def test_neighbors_vote_as_those_of_scikit_learn(random, x):
     neighbors = truth.neighbors(space, None, parts)
     fit = parts == 0
     votes = KNeighborsClassifier(DEPTH).fit(x[fit], codes[fit]).predict_proba(x[~fit])
-    clear = (votes == votes.max(1, keepdims=True)).sum(1) == 1
+    winners = votes == votes.max(1, keepdims=True)
+    clear = winners.sum(1) == 1
     right = truth.values(space, neighbors, "knn_accuracy", parts)
     assert clear.mean() > 0.8
     np.testing.assert_array_equal(right[clear], (votes.argmax(1) == codes[~fit])[clear])
     tied = (~clear).nonzero()[0]
-    nearest_of_tied = [
-        next(code for code in codes[neighbors[row]] if votes[row, code] == votes[row].max()) for row in tied
-    ]
+    nearest_of_tied = [next(code for code in codes[neighbors[row]] if winners[row, code]) for row in tied]
     np.testing.assert_array_equal(right[tied], np.array(nearest_of_tied) == codes[~fit][tied])
-
-
-def test_pairs_that_share_a_text_are_one_group():
-    truth = PairTruth(np.array([[0, 1], [2, 3], [1, 4], [5, 5]]), np.arange(4.0))
-    codes = truth.group_codes(np.eye(6)).tolist()
-    assert len(set(codes)) == 3
-    assert codes[0] == codes[2]

@@ -81,20 +81,12 @@ def test_bars_are_the_heights_of_single_linkage(x):
     np.testing.assert_allclose(barcode(x), single_linkage(x), rtol=1e-10)
 
 
-def test_bars_are_those_of_gudhis_interface_for_scikit_learn(x):
+def test_bars_above_zero_are_those_of_gudhi_and_of_ripser(x):
     deaths = RipsPersistence(homology_dimensions=0).fit_transform([x.numpy()])[0][:, 1]
     lengths = barcode(x)
     np.testing.assert_allclose(lengths[lengths > 0], np.sort(deaths[np.isfinite(deaths)]), rtol=1e-7)
-
-
-def test_bars_above_zero_are_those_of_gudhis_rips_complex(x):
-    lengths = barcode(x)
     np.testing.assert_allclose(lengths[lengths > 0], rips_deaths(x), rtol=1e-7)
-
-
-def test_bars_are_those_of_ripser(x):
     deaths = ripser(squareform(pdist(x.numpy())), distance_matrix=True, maxdim=0)["dgms"][0][:, 1]
-    lengths = barcode(x)
     np.testing.assert_allclose(lengths[lengths > 0], np.sort(deaths[np.isfinite(deaths)]), rtol=1e-6)
 
 
@@ -114,11 +106,8 @@ def test_bars_of_word2vec_are_those_of_gudhi_and_single_linkage(word2vec):
     np.testing.assert_allclose(barcode(x), rips_deaths(x), rtol=1e-10)
 
 
-def test_bars_of_float32_word2vec_are_those_of_float64(word2vec):
+def test_bars_of_float32_word2vec_are_those_of_float64_and_stay_what_they_were(word2vec):
     np.testing.assert_allclose(barcode(word2vec[:1000]), barcode(word2vec[:1000].double()), rtol=OF_FLOAT32)
-
-
-def test_bars_of_word2vec_stay_what_they_were(word2vec):
     lengths = barcode(word2vec[:1000])
     assert len(lengths) == 999
     assert float(lengths[-1]) == pytest.approx(3.65907047, rel=OF_FLOAT32)
@@ -206,7 +195,9 @@ def test_the_number_of_long_bars_with_least_entropy_is_that_of_a_numeric_search(
 
 def test_the_neutral_length_makes_the_entropy_greatest():
     remaining = np.array([5.0, 1.0, 0.3, 0.1])
-    optimum = minimize_scalar(
-        lambda length: -entropy([length] * 3 + list(remaining)), bounds=(0.01, 10), method="bounded"
-    )
+
+    def negative(length):
+        return -entropy([length] * 3 + list(remaining))
+
+    optimum = minimize_scalar(negative, bounds=(0.01, 10), method="bounded")
     assert remaining.sum() / np.exp(entropy(remaining)) == pytest.approx(optimum.x, rel=1e-4)

@@ -51,17 +51,11 @@ def test_the_score_by_label_is_the_mean_of_the_classes_of_four_and_more_that_hav
     x, labels = labelled
     result = score_by_label(x, labels, isoscore)
     single = {label: isoscore(x[labels == label]) for label in sorted(set(labels.tolist()))}
-    assert {entry.label: entry.n for entry in result.classes} == {
-        label: int((labels == label).sum()) for label in single
-    }
+    sizes = {label: int((labels == label).sum()) for label in single}
+    assert {entry.label: entry.n for entry in result.classes} == sizes
     counted = {entry.label: entry.score for entry in result.classes if entry.n >= 4}
     assert counted == {label: single[label] for label in counted}
     values = [score.value for score in counted.values() if score.value is not None]
     assert result.score.value == (pytest.approx(sum(values) / len(values), rel=1e-12) if values else None)
-
-
-@given(labelled_clouds())
-def test_any_score_of_points_can_be_taken_by_label(labelled):
-    x, labels = labelled
     result = score_by_label(x, labels, lambda points: Score(float(len(points))))
     assert [entry.score.value for entry in result.used] == [entry.n for entry in result.classes if entry.n >= 4]

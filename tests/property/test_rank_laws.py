@@ -33,24 +33,16 @@ def scores(x, pieces=1):
 several = clouds(min_n=3)
 
 
-@given(several, seeds)
-def test_ranks_do_not_change_under_rotation_and_reordering(x, seed):
+@given(several, seeds, st.floats(1e-9, 1e9), st.floats(-1e3, 1e3))
+def test_ranks_do_not_change_under_rotation_reordering_and_scaling_nor_centred_ones_under_a_shift(
+    x, seed, scale, shift
+):
+    centred, raw = scores(x)
     rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
-    centred, raw = scores(x[rows] @ rotation(x.shape[1], seed))
-    assert centred == pytest.approx(scores(x)[0], rel=1e-7)
-    assert raw == pytest.approx(scores(x)[1], rel=1e-7)
-
-
-@given(several, st.floats(1e-9, 1e9))
-def test_ranks_do_not_change_under_scaling(x, scale):
-    centred, raw = scores(x * scale)
-    assert centred == pytest.approx(scores(x)[0], rel=1e-7)
-    assert raw == pytest.approx(scores(x)[1], rel=1e-7)
-
-
-@given(several, st.floats(-1e3, 1e3))
-def test_ranks_of_centred_points_do_not_change_under_a_shift(x, shift):
-    assert scores(x + shift)[0] == pytest.approx(scores(x)[0], rel=1e-7)
+    for moved in (x[rows] @ rotation(x.shape[1], seed), x * scale):
+        assert scores(moved)[0] == pytest.approx(centred, rel=1e-7)
+        assert scores(moved)[1] == pytest.approx(raw, rel=1e-7)
+    assert scores(x + shift)[0] == pytest.approx(centred, rel=1e-7)
 
 
 @given(several, st.integers(1, 5))

@@ -38,13 +38,8 @@ def test_the_place_does_not_matter_to_those_that_see_no_mean(name, x, shift):
 @given(clouds())
 def test_penalties_stay_in_their_ranges_and_have_finite_gradients(name, x):
     n, d = x.shape
-    lowest, greatest = {
-        "istar": (0, 1),
-        "unbiased": (-d / (d - 1), 1),
-        "cosreg": (-1 / n, 1),
-        "entropy": (-torch.tensor(n - 1.0).log().item(), 0),
-        "spectrum": (0, 1),
-    }[name]
+    ranges = {"istar": (0, 1), "unbiased": (-d / (d - 1), 1), "cosreg": (-1 / n, 1), "spectrum": (0, 1)}
+    lowest, greatest = (ranges | {"entropy": (-torch.tensor(n - 1.0).log().item(), 0)})[name]
     x.requires_grad_()
     penalty = PENALTIES[name](x)
     penalty.backward()

@@ -115,10 +115,8 @@ def test_relevance_and_queries_that_choose_and_report_fit_nothing(task):
     one, second = map_of(task, variant).tensors(), map_of(changed, variant).tensors()
     assert all((one[name] == second[name]).all() for name in one)
     changed_truth[parts == TaskPart.FIT] *= -3
-    third = map_of(
-        JudgingTask(task.corpus, QueryTruth(changed_truth, task.truth.relevant, task.truth.ids)), variant
-    ).tensors()
-    assert (third["mean"] != one["mean"]).any()
+    other_queries = QueryTruth(changed_truth, task.truth.relevant, task.truth.ids)
+    assert (map_of(JudgingTask(task.corpus, other_queries), variant).tensors()["mean"] != one["mean"]).any()
 
 
 def test_the_same_seed_decides_the_same_and_says_what_it_judges(task):
@@ -127,9 +125,8 @@ def test_the_same_seed_decides_the_same_and_says_what_it_judges(task):
     first = decide(task, variants, progress=progress.append).document()
     assert [one.variant for one in progress] == variants
     assert [one.choose for one in progress] == [one["choose"]["value"] for one in first["variants"]]
-    assert [(one.bytes, one.isoscore) for one in progress] == [
-        (one["bytes"], one["isoscore"]) for one in first["variants"]
-    ]
+    judged = [(one["bytes"], one["isoscore"]) for one in first["variants"]]
+    assert [(one.bytes, one.isoscore) for one in progress] == judged
     assert first == decide(task, variants).document()
     assert first["parts"]["choose"] + first["parts"]["report"] + first["parts"]["fit"] == 150
     assert first["variants"][0]["recall_of_exact"] == 1
@@ -137,20 +134,16 @@ def test_the_same_seed_decides_the_same_and_says_what_it_judges(task):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "metric", "words"),
     [
-        (lambda x: np.where(x > 2, np.nan, x), "NaN or infinity among the corpus"),
-        (lambda x: x[:, :5].copy(), "queries of 5 dimensions like the corpus, got 12"),
+        (lambda x: np.where(x > 2, np.nan, x), {}, "NaN or infinity among the corpus"),
+        (lambda x: x[:, :5].copy(), {}, "queries of 5 dimensions like the corpus, got 12"),
+        (lambda x: x, {"metric": "spearman"}, "metric among ndcg@10, recall@10, mrr@10"),
     ],
 )
-def test_vectors_that_cannot_be_judged_are_refused(task, change, words):
+def test_vectors_that_cannot_be_judged_and_metrics_of_another_task_are_refused(task, change, metric, words):
     with pytest.raises(ValueError, match=words):
-        JudgingTask(change(task.corpus), task.truth)
-
-
-def test_a_metric_of_another_task_is_refused(task):
-    with pytest.raises(ValueError, match="metric among ndcg@10, recall@10, mrr@10"):
-        JudgingTask(task.corpus, task.truth, metric="spearman")
+        JudgingTask(change(task.corpus), task.truth, **metric)
 
 
 METHODS_TRIED = [one for one in default_variants(VariantSetting(1500, 12, 0.5)) if one.storage is VectorStorage.FLOAT32]
@@ -185,9 +178,8 @@ def test_exact_copies_are_in_one_part_unless_groups_say_otherwise():
     assert len(set(codes.tolist())) == 60
     pairs = PairTruth(np.array([[0, 1], [31, 62], [5, 65]]), np.arange(3.0)).group_codes(copied).tolist()
     assert pairs == [pairs[0], pairs[0], pairs[2]] != [pairs[0]] * 3
-    queries = (
-        QueryTruth(copied[[3, 33, 4, 70]], [{0: 1}, {1: 1}, {7: 1}, {37: 1}], labels.ids).group_codes(copied).tolist()
-    )
+    truth = QueryTruth(copied[[3, 33, 4, 70]], [{0: 1}, {1: 1}, {7: 1}, {37: 1}], labels.ids)
+    queries = truth.group_codes(copied).tolist()
     assert queries == [queries[0], queries[0], queries[2], queries[2]] != [queries[0]] * 4
     assert LabelTruth(rows, rows % 2, labels.ids, groups=rows).group_codes(copied).tolist() == rows.tolist()
 
@@ -197,11 +189,8 @@ def test_queries_that_tie_with_every_row_are_searched_in_little_memory():
     rows = np.repeat(np.eye(1, d, dtype=np.float32), n, axis=0)
     precedence = precedence_of([f"{row:06}" for row in range(n)])
     tracemalloc.start()
-    for space in (
-        StoredSpace(rows, VectorStorage.FLOAT32, Similarity.COSINE),
-        StoredSpace(rows, VectorStorage.BINARY, Similarity.COSINE),
-    ):
-        decision = space.nearest(rows[:300], 10, precedence)
+    for storage in (VectorStorage.FLOAT32, VectorStorage.BINARY):
+        decision = StoredSpace(rows, storage, Similarity.COSINE).nearest(rows[:300], 10, precedence)
         assert (decision == n - 1 - np.arange(10)).all()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -17,15 +17,13 @@ def shuffle(seed, n):
 
 
 @given(clouds(), seeds, st.floats(-100, 100), st.sampled_from([1e-9, 0.3, 1.0, 7.0, 1e9]))
-def test_bars_turn_and_move_with_the_points_and_grow_with_their_scale(x, seed, shift, scale):
+def test_bars_turn_and_move_with_the_points_and_grow_with_their_scale_but_entropy_does_not(x, seed, shift, scale):
     moved = scale * (x @ rotation(x.shape[1], seed) + shift)[shuffle(seed, len(x))]
-    torch.testing.assert_close(barcode(moved), scale * barcode(x), rtol=1e-9, atol=1e-11 * scale)
-
-
-@given(clouds(min_n=3), st.sampled_from([1e-9, 0.3, 7.0, 1e9]))
-def test_persistent_entropy_ignores_scale(x, scale):
-    entropy = persistent_entropy(barcode(x)).value
-    assert persistent_entropy(barcode(scale * x)).value == pytest.approx(entropy, rel=1e-9)
+    bars = barcode(x)
+    torch.testing.assert_close(barcode(moved), scale * bars, rtol=1e-9, atol=1e-11 * scale)
+    if len(x) > 2:
+        entropy = persistent_entropy(bars).value
+        assert persistent_entropy(barcode(scale * x)).value == pytest.approx(entropy, rel=1e-9)
 
 
 @given(clouds(), seeds)
@@ -56,9 +54,8 @@ def test_the_bars_of_points_on_a_line_are_the_gaps_between_them(gaps, seed, d):
 def test_what_is_prominent_does_not_depend_on_order_or_scale(bars, seed, scale):
     order = shuffle(seed, len(bars))
     mask = prominent(bars)
-    assert (scale * bars[order])[prominent(bars[order])].sort().values.tolist() == pytest.approx(
-        (scale * bars[mask]).sort().values.tolist()
-    )
+    reordered = (scale * bars[order])[prominent(bars[order])].sort().values.tolist()
+    assert reordered == pytest.approx((scale * bars[mask]).sort().values.tolist())
     assert prominent_bars(scale * bars) == prominent_bars(bars)
 
 
