@@ -26,8 +26,8 @@ from isoscope.core.formatting import (
 @pytest.mark.parametrize(
     ("value", "text"),
     [(None, "–"), (0, "0"), (0.847123, "0.847"), (-12.34, "−12.3"), (0.9999, "1.00"), (999.9, "1,000"),
-      (48213.4, "48,213"), (0.000123456, "0.000123"), (0.0000123456, "1.23 × 10⁻⁵"), (9.999e-5, "0.000100"),
-      (-5e9, "−5.00 × 10⁹")],
+     (48213.4, "48,213"), (0.000123456, "0.000123"), (0.0000123456, "1.23 × 10⁻⁵"), (9.999e-5, "0.000100"),
+     (-5e9, "−5.00 × 10⁹")],
 )  # fmt: skip
 def test_a_number_has_three_significant_digits(value, text):
     assert number(value) == text
@@ -36,7 +36,7 @@ def test_a_number_has_three_significant_digits(value, text):
 @pytest.mark.parametrize(
     ("value", "error", "text"),
     [(-0.005, 0.0661, "−0.005 ± 0.066"), (0.81234, 0.0123, "0.812 ± 0.012"), (-0.0004, 0.066, "0.000 ± 0.066"),
-      (1234.5, 22.6, "1,234 ± 23"), (0.5, 1e-6, "0.500 ± 1.0 × 10⁻⁶"), (0.5, 0, "0.500 ± 0"), (0.5, None, "0.500")],
+     (1234.5, 22.6, "1,234 ± 23"), (0.5, 1e-6, "0.500 ± 1.0 × 10⁻⁶"), (0.5, 0, "0.500 ± 0"), (0.5, None, "0.500")],
 )  # fmt: skip
 def test_a_number_is_as_sure_as_its_error(value, error, text):
     assert with_error(value, error) == text
@@ -72,7 +72,7 @@ def test_counts_mark_their_thousands_and_long_names_and_lists_are_cut():
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(None, "–"), (3.21, "3.2 s"), (9.96, "10.0 s"), (59.7, "1 min"), (125, "2 min 5 s"), (3600, "1 h"),
-      (90061, "1 d 1 h")],
+     (90061, "1 d 1 h")],
 )  # fmt: skip
 def test_durations_have_their_two_greatest_units(seconds, text):
     assert duration(seconds) == text
@@ -90,7 +90,7 @@ def test_moments_are_told_by_one_unit(seconds, text):
 @pytest.mark.parametrize(
     ("share", "text"),
     [(0, "0"), (0.0004, "less than 0.1"), (0.0005, "0.1"), (0.0994, "9.9"), (0.0996, "10"), (0.614, "61"),
-      (0.9895, "99"), (0.9934, "99.3"), (0.99996, "more than 99.9"), (1, "100"), (1 + 1e-12, "100")],
+     (0.9895, "99"), (0.9934, "99.3"), (0.99996, "more than 99.9"), (1, "100"), (1 + 1e-12, "100")],
 )  # fmt: skip
 def test_a_share_is_rounded_neither_to_nothing_nor_to_all(share, text):
     assert percent(share) == f"{text}%"

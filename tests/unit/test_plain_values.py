@@ -10,9 +10,9 @@ from isoscope.plain import bounded, number_of, plain
 @pytest.mark.parametrize(
     ("value", "told", "reason"),
     [(0.5, 0.5, None), (-0.0, 0.0, None), (1e-120, 0.0, None), (-3e99, -3e99, None),
-      (1e101, None, "loss is beyond 1e+100"), (-math.inf, None, "loss is infinite"),
-      (math.nan, None, "loss is not a number"), ("much", None, "loss is not a number"),
-      (10**400, None, "loss is not a number")],
+     (1e101, None, "loss is beyond 1e+100"), (-math.inf, None, "loss is infinite"),
+     (math.nan, None, "loss is not a number"), ("much", None, "loss is not a number"),
+     (10**400, None, "loss is not a number")],
 )  # fmt: skip
 def test_a_number_that_cannot_be_kept_is_none_and_says_why(value, told, reason):
     reasons = []
@@ -23,7 +23,7 @@ def test_a_number_that_cannot_be_kept_is_none_and_says_why(value, told, reason):
 @pytest.mark.parametrize(
     ("value", "told"),
     [(1e-120, "1e-120"), (-1e300, "-1e+300"), (2**60, str(2**60)), (2**53, 2**53), (0.0, 0.0), (math.inf, "inf"),
-      (True, True)],
+     (True, True)],
 )  # fmt: skip
 def test_a_setting_that_no_number_can_hold_is_a_text(value, told):
     assert plain(value) == told

@@ -19,7 +19,7 @@ def test_off_loopback_a_secret_of_sixteen_characters_is_required():
 @pytest.mark.parametrize(
     ("host", "loopback"),
     [*((host, True) for host in ("127.0.0.1", "127.8.8.8", "localhost", "::1")),
-      *((host, False) for host in ("0.0.0.0", "192.0.2.1", "localhost.example.org", "127.0.0.1.example.org", ""))],
+     *((host, False) for host in ("0.0.0.0", "192.0.2.1", "localhost.example.org", "127.0.0.1.example.org", ""))],
 )  # fmt: skip
 def test_loopback_names_are_known_from_others(host, loopback):
     assert is_loopback(host) is loopback

@@ -30,11 +30,11 @@ def told(repeated=0, **changed):
         ({"lambdas": [-1.0, -0.3, 0.3, 1.0]}, "The λ = 0 baseline was added, one run for each seed and setting."),
         ({"lambdas": [0.0]}, "λ = 0 is the only λ, so all runs are baselines."),
         ({"lambdas": [-1.0, 0.0, 1.0]},
-          "3 values of λ cannot show whether performance goes with isotropy. Use 5 or more, λ = 0 included."),
+         "3 values of λ cannot show whether performance goes with isotropy. Use 5 or more, λ = 0 included."),
         ({"seeds": [4, 5]}, "2 seeds cannot give a verdict on any λ. Use 3 or more."),
         ({"repeated": 1}, "1 would repeat another, because nothing in it reads what they differ in, and is left out."),
         ({"repeated": 3},
-          "3 would repeat another, because nothing in them reads what they differ in, and are left out."),
+         "3 would repeat another, because nothing in them reads what they differ in, and are left out."),
         ({}, None),
     ],
 )  # fmt: skip

@@ -60,7 +60,7 @@ def test_binary_formats_are_known_by_their_first_bytes_whatever_their_name(tmp_p
 @pytest.mark.parametrize(
     ("filename", "expected"),
     [("a.csv", "csv"), ("B.TSV", "tsv"), ("x.y.csv", "csv"), ("x.jsonl", "jsonl"), ("glove.6B.50d.txt", "word2vec"),
-      ("wiki.vec", "word2vec")],
+     ("wiki.vec", "word2vec")],
 )  # fmt: skip
 def test_text_formats_are_known_by_their_name(detected, filename, expected):
     assert detected(filename, b"1,2\n3,4\n") == expected

@@ -87,7 +87,7 @@ def test_every_format_gives_the_same_rows_in_chunks(tmp_path, file_format, trans
 @pytest.mark.parametrize(
     ("stored", "read"),
     [("f2", "f4"), ("f4", "f4"), (">f4", "f4"), ("f8", "f8"), ("?", "f4"), ("i1", "f4"), ("u2", "f4"), ("i4", "f8"),
-      ("i8", "f8")],
+     ("i8", "f8")],
 )  # fmt: skip
 def test_chunks_hold_the_narrowest_float_that_holds_every_value(tmp_path, stored, read):
     x = (X * 10).astype(stored)

@@ -98,7 +98,7 @@ def test_points_given_for_a_covariance_are_refused(measure):
 @pytest.mark.parametrize(
     "x",
     [torch.full((1, 3), 0.1), torch.full((9, 3), 0.1), torch.zeros(4, 3), torch.eye(3)[:2],
-      random_points(5, 3) * 1e-18, random_points(5, 3) * 1e-25, random_points(5, 3).half()],
+     random_points(5, 3) * 1e-18, random_points(5, 3) * 1e-25, random_points(5, 3).half()],
     ids=["one point", "equal points", "zeros", "two points", "tiny", "underflowing", "float16"],
 )  # fmt: skip
 def test_training_always_gets_a_finite_value_and_gradient(x, zeta):

@@ -73,7 +73,7 @@ def test_ranks_do_not_see_the_scale(scale):
 @pytest.mark.parametrize(
     ("values", "reason"),
     [(spectrum(0, 0), NO_SPREAD), (spectrum(0, 0, 0, 0, 0), NO_SPREAD), (spectrum(math.nan, 1, 0), NOT_FINITE),
-      (spectrum(math.inf, 1, 0), NOT_FINITE)],
+     (spectrum(math.inf, 1, 0), NOT_FINITE)],
 )  # fmt: skip
 def test_no_spread_no_dimensions_and_eigenvalues_that_are_not_finite_have_no_rank(values, reason):
     assert {score.reason for score in every_score(values)} == {reason}

@@ -61,7 +61,7 @@ def test_points_at_equal_distances_have_the_least_penalty_and_a_finite_gradient(
 @pytest.mark.parametrize(
     "x",
     [torch.empty(0, 4), torch.ones(1, 4), points(3), torch.full((6, 4), 0.1),
-      torch.cat([torch.zeros(5, 4), torch.ones(1, 4)])],
+     torch.cat([torch.zeros(5, 4), torch.ones(1, 4)])],
     ids=["none", "one", "three", "equal", "all but one equal"],
 )  # fmt: skip
 def test_where_nothing_can_be_told_the_score_is_0_and_the_gradient_0(x):

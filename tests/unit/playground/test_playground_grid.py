@@ -61,7 +61,7 @@ def test_the_nearest_position_is_taken_but_no_shape_for_another():
     ("position", "field", "sentence"),
     [
         (Position("torus", 0.0, 0.0, 8), "shape",
-          "Expected a shape among line, circle, sphere, gaussian, cone, skewed, got 'torus': choose one."),
+         "Expected a shape among line, circle, sphere, gaussian, cone, skewed, got 'torus': choose one."),
         (Position("line", 0.25, 0.0, 8), "spread", "Nothing was measured at spread = 0.25: take 0.2 or 0.4."),
         (Position("line", 0.0, 9.5, 8), "shift", "Nothing was measured at shift = 9.5: take 7."),
         (Position("line", 0.0, 0.0, 1), "n", "Nothing was measured at n = 1: take 8."),

@@ -250,7 +250,7 @@ def test_the_state_is_the_shrinkage_covariance_and_nothing_of_the_model():
 @pytest.mark.parametrize(
     ("changes", "shrunk"),
     [({"regularizer": "none"}, None), ({"lam": 0}, None), ({"lam": 0, "fixed_regularizers": {"cosreg": 0}}, None),
-      ({"zeta": 0.3}, True), ({}, False), ({"regularizer": "cosreg"}, False)],
+     ({"zeta": 0.3}, True), ({}, False), ({"regularizer": "cosreg"}, False)],
 )  # fmt: skip
 def test_a_run_without_a_weight_has_no_penalties_and_only_i_star_with_zeta_above_0_is_shrunk(changes, shrunk):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
