@@ -104,5 +104,6 @@ def test_alpha_of_few_points_is_fitted_to_their_eigenvalues_and_the_exponent_of_
     x = word2vec[:60].double()
     expected = slope(singular_values(x, centred=True)[:59], 4, 100)
     assert alpha_req(spectra(x)[0]).value == pytest.approx(expected, rel=1e-7)
+    # Points +-i^(-a/2) along orthonormal directions have the eigenvalues i^-a.
     arms = torch.diag(torch.arange(1, 131, dtype=torch.float64) ** -0.6)
     assert alpha_req(spectra(torch.cat([arms, -arms]))[0]).value == pytest.approx(1.2, rel=1e-9)

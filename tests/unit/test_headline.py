@@ -147,15 +147,12 @@ def test_outlier_rows_hide_the_filled_dimensions():
     assert sentences[0].startswith("With them, half of the variance lies in ")
 
 
-def test_error_larger_than_the_score_is_the_title():
+def test_an_error_larger_than_the_score_is_the_title_and_few_independent_rows_are_reported():
     embedding = embedding_of(gaussian(500, 20))
     score = next(row for row in embedding.measurements if row.measure == "isoscore_unbiased")
     score.value, score.se = 0.092, 0.22
     title, _ = plain(headline_of(embedding))
     assert title == "IsoScore is not determined: its error, 0.22, exceeds its value, 0.092."
-
-
-def test_few_independent_rows_are_reported_but_rows_left_out_do_not_count():
     embedding = embedding_of(gaussian(300, 100))
     embedding.independent = {"by": "groups", "groups": 150}
     assert plain(headline_of(embedding))[1][0].startswith("150 independent rows are few for 100 dimensions: ")

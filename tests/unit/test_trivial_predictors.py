@@ -70,14 +70,11 @@ def test_a_run_at_or_below_the_trivial_predictor_or_of_one_answer_learned_nothin
     assert learned_nothing(run(0.6, told=told)) == "Every validation row was predicted as “yes”."
 
 
-def test_of_a_correlation_nothing_is_zero():
+def test_of_a_correlation_nothing_is_zero_and_without_a_predictor_nothing_is_said():
     told = {"trivial": best_number(np.array([1.0, 2.0]), "training").dump()}
     assert trivial_score(run(0.4, "pearson", told)) == 0.0
     assert learned_nothing(run(0.01, "pearson", told)) is None
     assert "0" in learned_nothing(run(-0.1, "pearson", told))
-
-
-def test_of_a_run_without_a_trivial_predictor_or_without_an_end_nothing_is_said():
     for of in (run(0.1, told={}), run(0.1, told={"trivial": None}), run(None), run(0.1, status=RunStatus.FAILED)):
         assert learned_nothing(of) is None
     assert trivial_score(run_row(learning=None)) is None

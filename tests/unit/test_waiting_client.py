@@ -29,13 +29,10 @@ def waiting(answers, monkeypatch):
     return Experiments("http://127.0.0.1:1")
 
 
-def test_a_search_between_two_trials_is_waited_for(monkeypatch):
+def test_a_search_between_trials_and_a_server_started_anew_are_waited_for(monkeypatch, capsys):
     ended = row("finished", "finished", "pruned")
     client = waiting([row("running", "finished"), row("running", "finished", "queued"), ended], monkeypatch)
     assert client.wait("x") == ended
-
-
-def test_a_server_that_is_started_anew_is_waited_for_and_said_once(monkeypatch, capsys):
     ended = row("finished", "finished")
     away = [UnavailableError("No Isoscope answers."), RefusedError("Bad gateway.", status=502)]
     assert waiting([row("running", "running"), *away, ended], monkeypatch).wait("x") == ended

@@ -27,12 +27,9 @@ def test_outlier_dimensions_are_named_and_marked_above_the_band_with_room_for_th
     assert quiet.draw().layout.yaxis.autorangeoptions.include is None
 
 
-def test_an_outlier_rule_of_another_version_is_called_by_its_slug():
+def test_an_outlier_rule_of_another_version_has_its_slug_and_many_outliers_are_counted():
     figure = activation(outliers=[{"dimension": 0, "rules": ["former_rule"]}])
     assert figure.table.rows[0] == [0, 0.0, 1.0, "former_rule"]
-
-
-def test_many_outliers_are_counted_rather_than_all_named():
     flagged = [{"dimension": i, "rules": ["std_mad"]} for i in range(20)]
     figure = activation(mean=[0.0] * 20, std=[1.0] * 20, outliers=flagged)
     assert "20 dimensions" in figure.caption

@@ -21,12 +21,9 @@ def test_ticks_are_round_and_few(low, high, ticks):
     assert 3 <= len(ticks_drawn) <= 8
 
 
-def test_within_a_part_of_a_decade_ticks_stand_at_equal_steps():
+def test_ticks_within_a_decade_stand_at_equal_steps_and_the_axis_reaches_beyond_its_values():
     assert log_ticks(0.0101, 0.0129) == [0.0105, 0.011, 0.0115, 0.012, 0.0125]
     assert log_ticks(0.01, 0.013) == [0.01, 0.011, 0.012, 0.013]
-
-
-def test_the_axis_reaches_beyond_its_values_and_names_ticks_as_they_are_read():
     axis = log_axis("Eigenvalue", [20000.0, 5e-6, None, 0.0])
     assert axis["range"][0] < log10(5e-6)
     assert axis["range"][1] > log10(20000)

@@ -30,13 +30,10 @@ def test_the_header_tells_shape_and_type(saved, dtype):
     assert array.is_matrix
 
 
-def test_version_two_headers_are_read(tmp_path):
+def test_version_two_headers_are_read_and_ten_gigabytes_declared_in_a_tiny_one_refused(tmp_path):
     with (tmp_path / "x.npy").open("wb") as stream:
         npy_format.write_array(stream, np.ones((4, 2)), version=(2, 0))
     assert read_npy(tmp_path / "x.npy")[0].shape == (4, 2)
-
-
-def test_ten_gigabytes_declared_in_a_tiny_header_are_refused_from_the_header(tmp_path):
     header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2500000000, 1)}\n"
     sentence = r"declares 10,000,000,000 bytes \(2,500,000,000 x 1 of float32\), but 8 follow"
     with pytest.raises(InvalidError, match=sentence):

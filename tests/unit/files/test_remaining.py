@@ -39,15 +39,12 @@ def test_rows_and_dimensions_are_left_out_of_the_vectors_and_the_names(tmp_path)
     assert matrix.dimension_numbers.tolist() == [0, 1, 2, 4]
 
 
-def test_rows_that_are_columns_of_the_file_and_whole_blocks_are_left_out_too(tmp_path):
+def test_columns_and_whole_blocks_are_left_out_too_and_an_inspection_counts_what_is_left(tmp_path):
     matrix, x = read(array(tmp_path), vectors="array", transpose=True, without_rows=[1], without_dimensions=[0, 11])
     assert np.array_equal(x, np.delete(np.delete(X.T, 1, axis=0), [0, 11], axis=1))
     assert (matrix.n, matrix.d) == (4, 10)
     _, x = read(array(tmp_path), vectors="array", without_rows=list(range(4, 9)))
     assert np.array_equal(x, np.delete(X, range(4, 9), axis=0))
-
-
-def test_an_inspection_counts_what_is_left_and_offers_all(tmp_path):
     columns = [f"e{i}" for i in range(5)]
     inspection = inspect(table(tmp_path), Selection(vectors=columns, without_rows=[0], without_dimensions=[1]))
     assert (inspection.n, inspection.d, inspection.numeric_columns) == (11, 4, columns)

@@ -67,14 +67,11 @@ def test_half_precision_points_are_summed_in_float32_and_get_a_gradient_of_their
     assert x.grad.dtype == dtype
 
 
-def test_points_that_are_not_finite_or_no_matrix_are_refused():
+def test_points_that_are_no_finite_matrix_are_refused_and_state_and_settings_are_kept():
     with pytest.raises(ValueError, match="Expected finite points, got NaN or infinity: lower the learning rate"):
         CosReg(1.0)(torch.full((2, 2), float("nan")))
     with pytest.raises(ValueError, match=r"Expected points as a floating tensor \[n, d\], got \[3\]"):
         CosReg(1.0)(torch.ones(3))
-
-
-def test_a_module_with_the_penalty_saves_and_loads_its_state_and_prints_its_settings():
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), CosReg(1.0))
     model.load_state_dict(model.state_dict())
     assert set(model.state_dict()) == {"0.weight", "0.bias"}

@@ -27,21 +27,18 @@ def test_errors_are_batch_means_of_logarithms():
     assert result.se == pytest.approx(hypot(*result.parts))
 
 
-def test_standard_sizes_are_those_that_there_are_rows_for():
+def test_standard_sizes_are_those_that_there_are_rows_for_and_few_have_no_error():
     result = measure(read_cloud(Rows(rows(2100))), ["twonn", "levina_bickel"])
     for result_of_slug in result.values():
         assert list(result_of_slug.at_sizes) == [1000, 2000]
         assert result_of_slug.score.se is not None
         assert all(score.se is not None for score in result_of_slug.at_sizes.values())
+    result = measure(read_cloud(Rows(rows(990))), ["twonn"])["twonn"]
+    assert result.score.value is not None
+    assert (result.score.se, result.score.parts, dict(result.at_sizes)) == (None, (), {})
 
 
 def test_the_first_of_many_rows_are_taken_as_they_would_be_alone():
     x, blocks = torch.from_numpy(rows(1100)), np.arange(1100) % BLOCKS
     all_rows, first_rows = BlockNeighbours(x, blocks, 11), BlockNeighbours(x[:1000], blocks[:1000], 11)
     assert all_rows.at_sizes(twonn_mle)[1000] == first_rows.score(twonn_mle) == first_rows.at_sizes(twonn_mle)[1000]
-
-
-def test_few_rows_have_a_value_without_an_error():
-    result = measure(read_cloud(Rows(rows(990))), ["twonn"])["twonn"]
-    assert result.score.value is not None
-    assert (result.score.se, result.score.parts, dict(result.at_sizes)) == (None, (), {})

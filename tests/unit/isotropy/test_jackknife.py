@@ -137,6 +137,7 @@ def two_classes(gap, length):
 # Any one standard error from 10 blocks is off by 24%.
 def test_rows_sorted_by_value_have_about_the_standard_error_of_shuffled_ones():
     assert 0.6 < beside_shuffled(points(4000, 1).sort(dim=0).values) < 1.8
+    # Within a class the deviation is 1, in all of the rows sqrt(1 + 4), but the blocks have the same share of either.
     assert 0.3 < beside_shuffled(two_classes(4, 2000)) < 0.6
 
 

@@ -80,6 +80,7 @@ def test_half_precision_is_measured_in_float64(dtype):
 def test_autocast_does_not_lower_the_precision_and_distances_of_float32_are_differences_in_float64():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert_exact(randn(200, 30).float(), 4)
+    # Differences of coordinates as unlike as these would be rounded in float32.
     x = (randn(300, 5) * torch.logspace(-4, 4, 300, dtype=torch.float64)[:, None]).float()
     assert_exact(x, 10)
 

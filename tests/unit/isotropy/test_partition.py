@@ -13,6 +13,7 @@ def partition(x, eigenvectors=None):
 
 
 def test_the_isotropy_of_one_point_is_known_by_hand_and_eigenvectors_are_columns():
+    # Z is exp(3) along the point, exp(-3) against it, and 1 across.
     function = partition(torch.tensor([[3.0, 0.0]]).double())
     torch.testing.assert_close(function.log_z, torch.tensor([[3.0, 0.0], [-3.0, 0.0]]).double())
     assert function.log_isotropy().value == -6

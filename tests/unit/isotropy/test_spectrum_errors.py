@@ -78,14 +78,11 @@ def test_errors_are_how_far_samples_of_a_population_lie_apart():
         assert 0.7 < mean_error / spread < 1.5, slug
 
 
-def test_fewer_rows_than_dimensions_have_errors_but_not_few_rows_or_without_spread():
+def test_fewer_rows_than_dimensions_have_errors_but_not_few_rows_or_biased_scores():
     scores = read_cloud(Rows(rows(40, 60))).spectrum_scores
     assert all(0 < scores[slug].se < scores[slug].value for slug in SMOOTH)
     assert all(score.se is None for score in read_cloud(Rows(rows(19, 4))).spectrum_scores.values())
     assert all(score.value is None for score in read_cloud(Rows(np.zeros((50, 4)))).spectrum_scores.values())
-
-
-def test_what_is_biased_and_has_a_corrected_form_has_no_error():
     scores = read_cloud(Rows(rows(400, 6))).moment_scores
     assert all(scores[slug].se is None and scores[slug].parts == () for slug in WITHOUT_ERROR)
     ratio, isoscore = scores["participation_ratio_unbiased"], scores["isoscore_unbiased"]

@@ -24,11 +24,17 @@ def moments_of(x):
     return moments
 
 
-def test_the_score_of_a_square_and_the_sum_of_fourth_powers_are_known_by_hand():
+def test_scores_and_fourth_powers_are_known_by_hand_and_told_where_they_leave_float64():
     square = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     assert isoscore_unbiased(square).value == pytest.approx(2)
     assert isoscore_unbiased(square, torch.arange(4)).value == pytest.approx(2)
     assert moments_of(torch.tensor([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]])).fourth == pytest.approx(164)
+    x = points(60, 8)
+    too_large, too_small = (isoscore_unbiased_from_moments(moments_of(x * scale)) for scale in (1e100, 1e-100))
+    assert too_large.reason == "The fourth powers of the points are too large for float64: scale the points down."
+    assert too_small.reason == "The fourth powers of the points are too small for float64: scale the points up."
+    smaller = isoscore_unbiased_from_moments(moments_of(x * 1e-72))
+    assert smaller.value == pytest.approx(isoscore_unbiased(x).value, rel=1e-9)
 
 
 def test_a_spread_far_smaller_than_the_mean_is_kept_also_where_it_drifts():
@@ -51,15 +57,6 @@ def test_points_score_the_same_at_every_scale_and_precision(shape):
         assert isoscore_unbiased(single * scale).value == pytest.approx(isoscore_unbiased(single).value, rel=1e-4)
     for half in (x.half(), x.bfloat16()):
         assert isoscore_unbiased(half).value == pytest.approx(isoscore_unbiased(half.double()).value, rel=1e-9)
-
-
-def test_moments_whose_fourth_powers_leave_float64_are_told_so():
-    x = points(60, 8)
-    too_large, too_small = (isoscore_unbiased_from_moments(moments_of(x * scale)) for scale in (1e100, 1e-100))
-    assert too_large.reason == "The fourth powers of the points are too large for float64: scale the points down."
-    assert too_small.reason == "The fourth powers of the points are too small for float64: scale the points up."
-    smaller = isoscore_unbiased_from_moments(moments_of(x * 1e-72))
-    assert smaller.value == pytest.approx(isoscore_unbiased(x).value, rel=1e-9)
 
 
 @pytest.mark.parametrize(

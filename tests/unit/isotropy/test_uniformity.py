@@ -8,6 +8,7 @@ from isotropy.uniformity import uniformity
 
 def test_uniformity_is_known_by_hand_from_opposite_to_equal_directions():
     assert uniformity(torch.tensor([[1.0, 2.0], [-3.0, -6.0]])).value == pytest.approx(-8, rel=1e-5)
+    # Squared distances 2, 2 and 4.
     x = torch.tensor([[1.0, 0.0], [0.0, 5.0], [-2.0, 0.0]]).double()
     assert uniformity(x).value == pytest.approx(math.log((2 * math.exp(-4) + math.exp(-8)) / 3), rel=1e-12)
     assert uniformity(torch.full((2000, 3), 0.1)).value == pytest.approx(0, abs=1e-12)

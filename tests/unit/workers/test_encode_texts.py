@@ -49,15 +49,12 @@ def test_a_text_file_has_a_text_a_line_and_a_column_without_any_is_refused(tmp_p
         load_texts(path, "t.csv", config())
 
 
-def test_of_many_texts_some_are_drawn_by_the_seed_in_the_order_of_the_file(tmp_path):
+def test_of_many_texts_some_are_drawn_by_the_seed_and_names_are_one_short_line(tmp_path):
     (path := tmp_path / "stored").write_text("".join(f"text {i}\n" for i in range(1, 101)))
     drawn = [load_texts(path, "t.txt", config(text_columns=["line"], max_rows=10, seed=s)) for s in (0, 0, 1)]
     assert drawn[0].numbers == sorted(drawn[0].numbers) == drawn[1].numbers != drawn[2].numbers
     assert drawn[0].rows == [(f"text {number}",) for number in drawn[0].numbers]
     assert len(drawn[0]) == 10
-
-
-def test_names_are_one_short_line_that_any_database_can_hold(tmp_path):
     (path := tmp_path / "stored").write_text(json.dumps({"a": "x\n\ty \ud800 " + 100 * "long "}) + "\n")
     (name,) = load_texts(path, "t.jsonl", config()).annotations()["name"]
     assert len(name) == 80

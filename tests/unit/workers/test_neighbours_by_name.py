@@ -55,13 +55,10 @@ def test_a_duplicate_is_a_neighbour_and_rows_of_zeros_are_not(x):
     assert "word5" not in {one["name"] for one in other["before"]}
 
 
-def test_large_and_tiny_points_keep_their_cosines():
+def test_large_and_tiny_points_keep_their_cosines_and_each_name_is_taken_once():
     points = torch.tensor([[1e200, 0.0], [1e-200, 1e-200], [0.0, 3.0]], dtype=torch.float64)
     (found,) = named_neighbours(names(3), points, points, torch.tensor([0]), 1)
     assert found["before"] == [{"name": "word1", "cosine": pytest.approx(0.5**0.5)}]
-
-
-def test_first_named_takes_each_name_once_and_leaves_out_rows_without_name_or_direction():
     x = torch.tensor([[1.0], [0.0], [2.0], [3.0], [4.0]])
     order = torch.tensor([4, 3, 2, 1, 0])
     assert first_named(["a", "b", "", "d", "d"], x, order, 9).tolist() == [4, 0]
