@@ -5,14 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import (
-    AutoModel,
-    AutoTokenizer,
-)
+from transformers import AutoModel, AutoTokenizer
 
-from app.db.models import (
-    Pooling,
-)
+from app.db.models import Pooling
 from app.storage import open_storage
 
 TEXTS = [

@@ -1,8 +1,6 @@
 """What tests of an embedding's report share."""
 
-from app.db.models import (
-    FigureData,
-)
+from app.db.models import FigureData
 
 HOSTILE = "</script><script>alert(1)</script>"
 

@@ -16,10 +16,7 @@ from workers.jobs import do
 def taking(context: Context, slot: str, execute: Execute) -> Iterator[None]:
     """Take jobs as a worker of that slot does, those that wait in turn too."""
     locks = FileLocks(context.settings.root / "locks")
-    with (
-        working(context.settings.queue, slot, execute),
-        Turns(context.sessions, context.queue, slot, locks, set),
-    ):
+    with working(context.settings.queue, slot, execute), Turns(context.sessions, context.queue, slot, locks, set):
         yield
 
 

@@ -90,14 +90,7 @@ def weights_of(run, settings):
         return load(whole.read("model.safetensors"))
 
 
-CONFIG = {
-    "epochs": None,
-    "max_steps": 100,
-    "processes": 2,
-    "batch_size": 8,
-    "evaluate_every": 25,
-    "checkpoint": "best",
-}
+CONFIG = {"epochs": None, "max_steps": 100, "processes": 2, "batch_size": 8, "evaluate_every": 25, "checkpoint": "best"}
 
 
 @pytest.fixture

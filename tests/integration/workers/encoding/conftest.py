@@ -6,11 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from app.db.encoding import EncodingConfig
-from app.db.models import (
-    Embedding,
-    Encoding,
-    EncodingStatus,
-)
+from app.db.models import Embedding, Encoding, EncodingStatus
 from tests.encodings import ROWS
 from workers.embeddings.encoding import encode_texts
 

@@ -6,9 +6,7 @@ import threading
 import numpy as np
 import pytest
 from sqlalchemy import delete, func, select, update
-from transformers import (
-    AutoTokenizer,
-)
+from transformers import AutoTokenizer
 
 from app.db import job_kinds
 from app.db.job_kinds import Job

@@ -21,9 +21,7 @@ from transformers import (
     XLNetModel,
 )
 
-from app.db.models import (
-    EncodingStatus,
-)
+from app.db.models import EncodingStatus
 from tests.encodings import FULL, TEXTS, one_at_a_time, read
 from tests.tiny import make_tokenizer
 from workers.embeddings import encoder
