@@ -10,14 +10,12 @@ ROOT = Path(__file__).parents[1]
 
 
 def copy_package(folder: Path, package: str) -> None:
-    """Copy a package into a folder, and link what it is used with."""
     shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     for other in {"app", "docs", "frontend", "isoscope", "isotropy", "workers"} - {package}:
         (folder / other).symlink_to(ROOT / other)
 
 
 def look(folder: Path, script: str) -> None:
-    """Run a script on the packages of a folder; fail with what it wrote."""
     (folder / "look.py").write_text(script)
     environment = os.environ | {"PYTHONPATH": str(folder)}
     ran = subprocess.run(

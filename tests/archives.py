@@ -69,7 +69,6 @@ def make_run(lam, seed, position, status=RunStatus.FINISHED, **options):
 
 
 def add_experiment(context):
-    """Write such an experiment, and say the id of its row."""
     settings = [{"warmup": warmup, "batch_size": rows} for warmup in GRID["warmup"] for rows in GRID["batch_size"]]
     runs = [make_run(lam, seed, 0, **one) for one in settings for lam in (0.0, 1.0) for seed in (0, 1)]
     undefined, failed, running = (make_run(-1.0, seed, 0, status, **settings[0]) for seed, status in enumerate(
@@ -136,15 +135,12 @@ def sent(client, content, path="/api/experiments/import"):
 
 
 def finish_imports(context):
-    """Do the jobs that imports wait for, in this process."""
     while jobs := [job for job in waiting_jobs(context.sessions) if job.kind.queue is Queue.IMPORTS]:
         for job in jobs:
             do(job.kind.work, job.row_id, context.settings, "cpu")
 
 
 class Ended:
-    """The end of an import."""
-
     def __init__(self, row, experiment):
         self.is_success = row["status"] == "finished"
         self.status = row["status"]

@@ -17,7 +17,6 @@ OURS = ("isoscope", "isoscope-server")
 
 
 def build_wheels(folder: Path) -> list[Path]:
-    """Build both wheels: the light one, then the server's."""
     for project in (ROOT / "isoscope", ROOT):
         subprocess.run([sys.executable, "-c", BUILD, str(folder)], cwd=project, check=True, capture_output=True)
     return [folder / f"{name.replace('-', '_')}-{distribution(name).version}-py3-none-any.whl" for name in OURS]
@@ -43,7 +42,6 @@ def make_environment(folder: Path, wheels: list[Path], *wanted: str) -> Path:
 
 
 def _names_behind(wanted: tuple[str, ...]) -> set[str]:
-    """The folders and modules in site-packages of what is wanted, and of all that this requires."""
     waiting = [Requirement(one) for one in wanted]
     seen: set[tuple[str, str]] = set()
     names: set[str] = set()

@@ -15,7 +15,6 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def isoscope(folder: Path, *words: str, **environment: str) -> CompletedProcess[str]:
-    """Run a command on the data folder in this folder, with these settings in its environment."""
     out, err = io.StringIO(), io.StringIO()
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):

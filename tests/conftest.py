@@ -42,7 +42,6 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]:
-    """A PostgreSQL server with a template of an empty dashboard's database."""
     try:
         server = PostgreSQL()
     except NotHereError as error:
@@ -53,7 +52,6 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]
 
 @pytest.fixture
 def postgresql_url(postgresql: PostgreSQL) -> Iterator[str]:
-    """A database with the tables of an empty dashboard, for one test."""
     name = postgresql.create_database()
     yield postgresql.url(name)
     postgresql.drop_database(name)
@@ -61,7 +59,6 @@ def postgresql_url(postgresql: PostgreSQL) -> Iterator[str]:
 
 @pytest.fixture
 def empty_postgresql_url(postgresql: PostgreSQL) -> Iterator[str]:
-    """A database without a table, for one test."""
     name = postgresql.create_database(empty=True)
     yield postgresql.url(name)
     postgresql.drop_database(name)
@@ -69,7 +66,6 @@ def empty_postgresql_url(postgresql: PostgreSQL) -> Iterator[str]:
 
 @pytest.fixture
 def database() -> dict[str, Any]:
-    """The settings that name the databases; the integration tests run on SQLite and on PostgreSQL."""
     return {}
 
 
@@ -92,7 +88,6 @@ def empty_databases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture
 def migrated(settings: Settings, empty_databases: list[Path]) -> Settings:
-    """The settings, whose databases are those of an empty dashboard."""
     settings.create_folders()
     if settings.database.startswith("sqlite"):  # a database of PostgreSQL is made of a template
         for file in empty_databases:
@@ -109,7 +104,6 @@ def context(migrated: Settings) -> Iterator[Context]:
 
 @pytest.fixture
 def empty_dashboard(tmp_path, empty_databases):
-    """The settings of an empty dashboard on SQLite."""
     settings = Settings(data_dir=tmp_path / "alone", sample=False)
     settings.create_folders()
     for file in empty_databases:
@@ -126,7 +120,6 @@ def client(context: Context) -> Iterator[TestClient]:
 
 @pytest.fixture
 def serving(tmp_path: Path) -> Iterator[Callable[..., Serving]]:
-    """Start `isoscope serve` as a user does, on a free port; Ctrl-C ends it."""
     started: list[Serving] = []
 
     def start(**environment: str) -> Serving:
@@ -140,6 +133,5 @@ def serving(tmp_path: Path) -> Iterator[Callable[..., Serving]]:
 
 @pytest.fixture
 def cloud() -> np.ndarray:
-    """A Gaussian cloud of 400 points in 8 dimensions, the first of which has ten times the spread."""
     generator = np.random.default_rng(0)
     return generator.normal(size=(400, 8)) * np.array([10.0] + [1.0] * 7)

@@ -22,7 +22,6 @@ def patience():
 
 
 def slowest_health(url, until):
-    """Ask for health again and again until the event, and return the longest it took."""
     longest = 0.0
     with httpx2.Client(base_url=url, timeout=30) as client:
         while not until.wait(0.1):
@@ -34,7 +33,6 @@ def slowest_health(url, until):
 
 
 def import_among_writers(server, elsewhere, tmp_path, *, steps, kill, figures=None):
-    """Import an experiment of so many steps while others write, and look at it, its writers and the heartbeat."""
     context = create_context(elsewhere)
     path = large_archive(context, add_experiment(context), tmp_path / "large.zip", steps)
     context.close()
@@ -76,7 +74,6 @@ def _script_run(number):
 
 
 def _write_until(url, run, done):
-    """Log a step again and again until the event; return how many there were, and the longest that one took."""
     step, longest = 0, 0.0
     with httpx2.Client(base_url=url, timeout=60) as client:
         while not done.wait(0.2):

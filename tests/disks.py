@@ -10,7 +10,6 @@ import pytest
 
 @contextmanager
 def small_disk(folder: Path, size_bytes: int) -> Iterator[Path]:
-    """Mount so many bytes of memory as a disk at a folder, or skip the test where that is not allowed."""
     folder.mkdir()
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(folder)],
@@ -25,7 +24,6 @@ def small_disk(folder: Path, size_bytes: int) -> Iterator[Path]:
 
 
 def fill(folder: Path) -> Path:
-    """Fill a disk to its last byte, and return the file that does."""
     filler = folder / "filler"
     with filler.open("ab", buffering=0) as file:
         for size in (2**16, 2**12, 1):

@@ -4,7 +4,6 @@ from playwright.sync_api import Page, expect
 
 
 def draw_all(page: Page) -> None:
-    """Go down the page, its folds opened, until every figure of it is drawn."""
     page.locator("details:has([id^=late-])").evaluate_all("all => all.forEach((one) => (one.open = true))")
     for late in page.locator("[id^=late-]:has(.coming)").evaluate_all("all => all.map((one) => one.id)"):
         page.locator(f"#{late}").scroll_into_view_if_needed()

@@ -21,20 +21,16 @@ NOT_TRIED = {"build", "ports", "depends_on", "deploy", "stop_grace_period"}
 
 
 class Engine:
-    """The command of docker, podman or what behaves like them."""
-
     def __init__(self, command: str) -> None:
         self.command = command
 
     @classmethod
     def find(cls) -> "Engine | None":
-        """Return the one that ISOSCOPE_ENGINE names, else docker or podman, if it works."""
         names = [os.environ["ISOSCOPE_ENGINE"]] if "ISOSCOPE_ENGINE" in os.environ else ["docker", "podman"]
         engines = (cls(path) for name in names if (path := shutil.which(name)) is not None)
         return next((engine for engine in engines if engine.does("info")), None)
 
     def __call__(self, *words: str | Path, seconds: float = 300, given: str | None = None) -> str:
-        """Return what a command prints; raises with what it complains of where it fails."""
         ended = subprocess.run(
             [self.command, *words], capture_output=True, text=True, timeout=seconds, input=given, check=False
         )
@@ -42,7 +38,6 @@ class Engine:
         return ended.stdout
 
     def does(self, *words: str | Path, seconds: float = 300) -> bool:
-        """Whether a command succeeds."""
         try:
             return (
                 subprocess.run([self.command, *words], capture_output=True, timeout=seconds, check=False).returncode
@@ -53,8 +48,6 @@ class Engine:
 
 
 class Services:
-    """Containers of the services of docker-compose.yml, which find each other by name at 127.0.0.1."""
-
     def __init__(self, engine: Engine, folder: Path, given: dict[str, str], images_for: dict[str, str]) -> None:
         self._engine = engine
         self._prefix = f"isoscope-test-{os.getpid()}"
@@ -85,33 +78,26 @@ class Services:
         return container
 
     def container(self, name: str) -> str:
-        """Return the name of a service's container."""
         return f"{self._prefix}-{name}"
 
     def ends_well(self, container: str, seconds: float) -> bool:
-        """Wait until a container has ended, and say whether with success."""
         return self._engine("wait", container, seconds=seconds).strip() == "0"
 
     def stop(self, container: str, name: str) -> None:
-        """Stop a container of a service, which has as long as the file grants before it is killed."""
         self._engine("stop", "--time", self._file["services"][name]["stop_grace_period"].removesuffix("s"), container)
 
     def is_healthy(self, name: str) -> bool:
-        """Whether a service's health check, of the file or else of its image, succeeds inside the container."""
         own = self._file["services"][name].get("healthcheck", {}).get("test")
         words = own[1:] if own else images.command(images.last(images.dockerfile()[name], "HEALTHCHECK"))
         return self._engine.does("exec", self.container(name), *words, seconds=60)
 
     def python(self, name: str, code: str) -> str:
-        """Return what a script prints inside a service's container."""
         return self._engine("exec", "--interactive", self.container(name), "python", "-", given=code)
 
     def logs(self) -> str:
-        """Return the end of what each container has written."""
         return "\n".join(f"== {name}\n{self._log(name)[-1500:]}" for name in self._started)
 
     def take_down(self) -> None:
-        """Remove all containers and volumes."""
         for container in reversed(self._started):
             self._engine.does("rm", "--force", "--volumes", container)
         for volume in self._file["volumes"]:

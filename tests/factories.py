@@ -41,7 +41,6 @@ PLAIN = RunConfig(**OPTIONS, regularizer=Regularizer.NONE, lam=0, seed=0)
 
 
 def reported(run: Run, **settings: Any) -> ReportedRunConfig:
-    """The configuration that a script would have reported of a run."""
     known = {name: getattr(run.config, name) for name in ("model", "task", "metric", "regularizer", "lam", "seed")}
     return ReportedRunConfig(logged=True, **known, **settings)
 
@@ -63,7 +62,6 @@ def run_row(
 
 
 def dataset_row(name: str = "Tiny", **columns: Any) -> Dataset:
-    """An uploaded data set of 100 and 40 rows."""
     plain = {"origin": DatasetOrigin.UPLOAD, "n_train": 100, "n_validation": 40, "columns": []}
     return Dataset(name=name, **plain | columns)
 
@@ -76,7 +74,6 @@ def experiment_row(
     config: Mapping[str, Any] | None = None,
     **columns: Any,
 ) -> Experiment:
-    """An experiment with these runs in this order, on a data set of its own if none is given."""
     for position, run in enumerate(runs):
         run.position = position
     settings = TrainingConfig(**OPTIONS | dict(config or {}))
@@ -85,7 +82,6 @@ def experiment_row(
 
 
 def add_experiment(context: Context, *runs: Run, dataset: str = "Tiny", **columns: Any) -> str:
-    """Write an experiment with these runs on a data set of its own; return its id."""
     experiment = experiment_row(*runs, dataset=dataset_row(dataset), **columns)
     with context.sessions.begin() as session:
         session.add(experiment)
@@ -96,7 +92,6 @@ Value = float | tuple[float | None, float | None] | None
 
 
 def add_with_activations(context: Context, experiment: Experiment) -> str:
-    """Store an experiment, with the activation of each run that is finished."""
     with context.sessions.begin() as session:
         session.add(experiment)
         session.flush()
@@ -109,7 +104,6 @@ def add_with_activations(context: Context, experiment: Experiment) -> str:
 
 
 def measurement(measure: str, value: Value, n: int = 400) -> Measurement:
-    """A value, alone or with its standard error; None is undefined."""
     number, se = value if isinstance(value, tuple) else (value, None)
     status = MeasurementStatus.UNDEFINED if number is None else MeasurementStatus.OK
     reason = "All points are equal." if number is None else None
@@ -118,7 +112,6 @@ def measurement(measure: str, value: Value, n: int = 400) -> Measurement:
 
 
 def embedding(name: str = "cloud", found: Mapping[str, Value] | None = None, **columns: Any) -> Embedding:
-    """A measured embedding of 400 rows and 8 dimensions, unless the columns say otherwise."""
     inspection: dict[str, Any] = {"parts": [], "numeric_columns": [], "annotations": [], "warnings": []}
     selection = {"vectors": "", "names": None, "labels": None, "transpose": False}
     there = {"inspection": inspection, "selection": selection}
@@ -139,7 +132,6 @@ def add_embedding(
     contents: Sequence[bytes] = (),
     **columns: Any,
 ) -> str:
-    """Write an embedding with its tags and files; return its id."""
     row = embedding(name, found, **columns)
     row.tags = [EmbeddingTag(tag=tag) for tag in tags]
     with context.sessions.begin() as session:
@@ -156,7 +148,6 @@ def add_embedding(
 
 
 def add_copy(context: Context, embedding_id: str) -> str:
-    """Write an embedding with the files and all the numbers of a measured one; return its id."""
     copy = new_id()
     with context.sessions.begin() as session:
         session.add(Embedding(**_columns(session.get_one(Embedding, embedding_id)) | {"id": copy}))
@@ -172,7 +163,6 @@ def _columns(row: Base) -> dict[str, Any]:
 
 
 def add_encoding(context: Context) -> str:
-    """Write an encoding with its file of texts; return its id."""
     sha256 = store(context, b"texts")
     encoding = Encoding(name="e", filename="e.txt", file_sha256=sha256, n_texts=1, columns=[])
     with context.sessions.begin() as session:
@@ -183,7 +173,6 @@ def add_encoding(context: Context) -> str:
 
 
 def store(context: Context, content: bytes) -> str:
-    """Put bytes into the storage; return their hash."""
     path = context.settings.root / "content"
     path.write_bytes(content)
     with path.open("rb") as stream:

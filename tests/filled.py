@@ -21,8 +21,6 @@ ROWS = "sentence\tlabel\n" + "".join(f"the {'good' if i % 2 else 'bad'} film {i}
 
 
 class Filled(NamedTuple):
-    """The address of the web process, its rows, and ids of some of them."""
-
     url: str
     context: Context
     finished: str
@@ -34,7 +32,6 @@ class Filled(NamedTuple):
     dataset: str
 
     def run(self, experiment: str, status: RunStatus) -> str:
-        """The first run of an experiment that is in this state."""
         wanted = select(Run.id).where(Run.experiment_id == experiment, Run.status == status).order_by(Run.position)
         with self.context.sessions() as session:
             return session.scalars(wanted).first() or ""
@@ -42,7 +39,6 @@ class Filled(NamedTuple):
 
 @contextmanager
 def fill_dashboard(data_dir: Path, databases: list[Path]) -> Iterator[Filled]:
-    """Serve such a dashboard, made of copies of the databases of an empty one."""
     settings = _empty(data_dir, databases)
     context = create_context(settings)
     (finished,) = fill(context, runs=60, experiments=1, steps=24)
@@ -58,7 +54,6 @@ def fill_dashboard(data_dir: Path, databases: list[Path]) -> Iterator[Filled]:
 
 @contextmanager
 def empty_dashboard(data_dir: Path, databases: list[Path]) -> Iterator[tuple[str, Context]]:
-    """Serve one that has nothing; yields its address, and its rows."""
     settings = _empty(data_dir, databases)
     context = create_context(settings)
     with served(settings) as address:

@@ -14,8 +14,6 @@ INTERPOLATED = re.compile(r"\$\{(\w+)(?:(:[?-])([^}]*))?\}")
 
 
 class Instruction(NamedTuple):
-    """One instruction of a Dockerfile, its lines joined."""
-
     name: str
     argument: str
 
@@ -45,36 +43,30 @@ def dockerfile() -> dict[str, list[Instruction]]:
 
 
 def bases() -> set[str]:
-    """Images of others that the Dockerfile starts from."""
     sources = set(re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE))
     return sources - set(dockerfile())
 
 
 def last(stage: list[Instruction], name: str) -> str:
-    """The argument of the last instruction of that name: the one that counts."""
     return next(one.argument for one in reversed(stage) if one.name == name)
 
 
 def copied_from(stage: list[Instruction]) -> list[str]:
-    """The stages that a stage copies from, in order."""
     return [match[1] for one in stage if one.name == "COPY" and (match := re.match(r"--from=(\S+) ", one.argument))]
 
 
 def command(argument: str) -> list[str]:
-    """The words of an instruction in exec form, such as CMD or the CMD of a HEALTHCHECK."""
     words = json.loads(argument[argument.index("[") :])
     assert isinstance(words, list)
     return words
 
 
 def environment(stage: list[Instruction]) -> dict[str, str]:
-    """What ENV sets."""
     pairs = [pair for one in stage if one.name == "ENV" for pair in shlex.split(one.argument)]
     return dict(pair.split("=", 1) for pair in pairs)
 
 
 def compose(name: str = "docker-compose.yml") -> dict[str, Any]:
-    """A compose file as data."""
     content = yaml.load((ROOT / name).read_text(), Loader=ResetLoader)
     assert isinstance(content, dict)
     return content

@@ -26,8 +26,6 @@ STEPS = 300
 
 
 class Machine:
-    """A worker process and all that it starts."""
-
     def __init__(self, name: str, context: Context, folder: Path, database_url: str | None = None) -> None:
         self.slot = f"{name}/cpu"
         self._context = context
@@ -54,17 +52,14 @@ class Machine:
             )
 
     def ready(self) -> bool:
-        """Whether the worker has told the others of itself."""
         assert self.process.poll() is None, self.log()
         with self._context.sessions() as session:
             return session.scalar(select(Worker).where(Worker.slot == self.slot)) is not None
 
     def checkpoints(self, run_id: str) -> list[Path]:
-        """Checkpoints of a run that count, on this machine."""
         return list((self._runs / run_id).glob(f"checkpoint-*/{MARKER}"))
 
     def tree(self) -> list[psutil.Process]:
-        """The worker and all processes under it, those who could start another first."""
         worker = psutil.Process(self.process.pid)
         return [worker, *worker.children(recursive=True)]
 
@@ -75,7 +70,6 @@ class Machine:
                 process.send_signal(number)
 
     def lose(self) -> None:
-        """End all at once and for good."""
         if self.process.poll() is None:
             self.signal(SIGSTOP)  # what is stopped starts no more processes
             self.signal(SIGKILL)
@@ -84,7 +78,6 @@ class Machine:
             self.process.stdin.close()
 
     def log(self) -> str:
-        """What the worker printed."""
         return self._log.read_text(errors="replace")[-5000:]
 
 
@@ -109,7 +102,6 @@ def launch(context: Context, steps: int, lambdas: list[float], seeds: list[int])
 
 
 def runs_of(context: Context) -> list[Run]:
-    """All runs, with the steps they logged."""
     with context.sessions() as session:
         runs = list(session.scalars(select(Run).order_by(Run.position)))
         assert all(isinstance(run.steps, list) for run in runs)
@@ -117,7 +109,6 @@ def runs_of(context: Context) -> list[Run]:
 
 
 def wait_until_training(context: Context, seconds: float = PATIENCE_SECONDS) -> Run:
-    """The first run that is in the middle of its steps."""
     found: list[Run] = []
 
     def look() -> bool:
@@ -129,7 +120,6 @@ def wait_until_training(context: Context, seconds: float = PATIENCE_SECONDS) -> 
 
 
 def start_two(context: Context, machine: Callable[[str], Machine]) -> list[Machine]:
-    """Two machines, and a run that is at one of them: that one first."""
     both = [machine("alpha"), machine("beta")]
     for one in both:
         wait_for(one.ready, PATIENCE_SECONDS)
@@ -139,7 +129,6 @@ def start_two(context: Context, machine: Callable[[str], Machine]) -> list[Machi
 
 
 def check_finished(context: Context, slot: str) -> Run:
-    """The only run ended well at that worker, each step once."""
     (run,) = runs_of(context)
     assert (run.status, run.worker, run.error) == (RunStatus.FINISHED, slot, None)
     steps = [step.step for step in run.steps]

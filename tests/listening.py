@@ -6,8 +6,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Server:
-    """Answers as ``answer(path, body)`` says, a status and a body; keeps what it was asked."""
-
     def __init__(self):
         self.asked = []
         self.answer = lambda path, body: (200, {})

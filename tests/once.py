@@ -14,8 +14,6 @@ Rows = list[tuple[Table, list[dict[str, Any]]]]
 
 
 class Made(NamedTuple):
-    """All rows and stored files of a dashboard, and the name of what they are."""
-
     rows: Rows
     files: dict[Path, bytes]
     name: str
@@ -53,7 +51,6 @@ def _count_on(session: Session, table: Table) -> None:
 
 
 def _rows(context: Context) -> Rows:
-    """What the tables hold, each after those that it refers to."""
     with context.sessions() as session:
         found = [
             (table, [dict(row) for row in session.execute(select(table)).mappings()])

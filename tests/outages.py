@@ -36,8 +36,6 @@ ENVIRONMENT = {"ISOSCOPE_CHECKPOINT_SECONDS": "0.5", "OMP_NUM_THREADS": "1"}
 
 
 class Sweep:
-    """A run on a dashboard that something happens to."""
-
     def __init__(self, server: Serving) -> None:
         self.server = server
         rows = "\n".join(f"the {'good' if i % 2 else 'bad'} film number {i}\t{i % 2}" for i in range(200))
@@ -46,14 +44,12 @@ class Sweep:
         self.id = self._launch()
 
     def wait_until_it_trains(self) -> None:
-        """Wait until the first run has a checkpoint and trains on."""
         self.server.wait_for(
             lambda: self.runs()[0]["phase"] == "training" and list(self.server.data_dir.glob("runs/*/*/complete")),
             "a checkpoint of the first run",
         )
 
     def runs(self, experiment_id: str = "") -> Any:
-        """The runs of the experiment, as the API has them; none while it cannot say."""
         with suppress(httpx2.HTTPError):
             return self.server.get(f"/api/experiments/{experiment_id or self.id}")["runs"]
         return [{"status": "unknown", "phase": None}]
@@ -95,7 +91,6 @@ class Sweep:
 
 @contextmanager
 def small_disk(folder: Path, size: str = "48m") -> Iterator[None]:
-    """A file system of its own for a folder; the test is skipped where there can be none."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a small disk")
     folder.mkdir()
@@ -107,7 +102,6 @@ def small_disk(folder: Path, size: str = "48m") -> Iterator[None]:
 
 
 def fill_disk(folder: Path, seconds: float) -> None:
-    """Leave no byte on the disk of a folder for a while."""
     ballast = folder / "ballast"
     until = time.monotonic() + seconds
     with ballast.open("ab", buffering=0) as file:
@@ -123,7 +117,6 @@ def fill_disk(folder: Path, seconds: float) -> None:
 
 
 def lock_sqlite(folder: Path, seconds: float) -> None:
-    """Be the only writer of both databases for a while."""
     with ExitStack() as stack:
         for name in ("isoscope.sqlite", "queue.sqlite"):
             connection = sqlite3.connect(folder / name, timeout=60, isolation_level=None)
@@ -133,7 +126,6 @@ def lock_sqlite(folder: Path, seconds: float) -> None:
 
 
 def freeze(postgresql: PostgreSQL, seconds: float) -> None:
-    """Stop every process of a server for a while, as a machine that hangs does."""
     assert postgresql.process is not None
     parent = psutil.Process(postgresql.process.pid)
     tree = [parent, *parent.children(recursive=True)]
@@ -147,8 +139,6 @@ def freeze(postgresql: PostgreSQL, seconds: float) -> None:
 
 
 def write_at_once(server: Serving, writers: int, during: Callable[[], None]) -> list[int]:
-    """Have many people write while something happens; return the status of each one's answer."""
-
     def write(number: int) -> int:
         run = TOLD | {"experiment": f"writer {number}"}
         return httpx2.post(f"{server.url}/api/runs", json=run, timeout=120).status_code

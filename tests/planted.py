@@ -13,8 +13,6 @@ Random = np.random.Generator
 
 
 class Planted(NamedTuple):
-    """A cloud, and what must be named first of it."""
-
     name: str
     slug: str
     x: Points
@@ -32,14 +30,11 @@ def generated(random: Random, n: int, d: int, decay: float = 0.5, *, heavy: bool
 
 
 class Bases:
-    """Healthy clouds to plant defects in: real ones where there are any, else generated ones in their place."""
-
     def __init__(self, random: Random, words: Points | None = None, sentences: Points | None = None) -> None:
         self.random = random
         self.words, self.sentences = words, sentences
 
     def real(self, n: int, *, sentences: bool = False) -> Points:
-        """Rows of word2vec or of the bundled encoder."""
         rows = self.sentences if sentences else self.words
         if rows is None:
             return generated(self.random, n, 300, 0.3)
@@ -51,7 +46,6 @@ def some(random: Random, n: int, count: int) -> NDArray[np.int64]:
 
 
 def planted(bases: Bases) -> Iterator[Planted]:
-    """Yield 24 clouds with one defect each."""
     random, real = bases.random, bases.real
     yield mean_of("mean, 16", generated(random, 300, 16), 3, random)
     yield mean_of("mean, words", real(3000), 3, random)
@@ -112,7 +106,6 @@ def outliers(name: str, x: Points, own: NDArray[np.int64], times: float) -> Plan
 
 
 def copies(name: str, x: Points, count: int) -> Planted:
-    """Rows at the end that repeat a twentieth of the others."""
     n = len(x)
     x[n - count :] = x[: n // 20][np.arange(count) % (n // 20)]
     return Planted(name, "duplicate_rows", x, rows=list(range(n - count, n)))
@@ -124,7 +117,6 @@ def hubs(name: str, x: Points, own: NDArray[np.int64], random: Random) -> Plante
 
 
 def healthy(bases: Bases) -> Iterator[tuple[str, Points]]:
-    """Yield 24 healthy clouds by name."""
     random = bases.random
     sizes = ((300, 16), (500, 128), (1000, 32), (2000, 300), (4000, 64), (1500, 768), (20_000, 24), (50_000, 16))
     for n, d in sizes:
@@ -144,6 +136,5 @@ def healthy(bases: Bases) -> Iterator[tuple[str, Points]]:
 
 @cache
 def word_vectors(folder: str) -> Points:
-    """The sample of word2vec in the folder of reference data, 8,000 x 300."""
     found: Points = np.load(Path(folder) / "embeddings/word2vec_googlenews_300d_8k.npz")["vectors"]
     return found

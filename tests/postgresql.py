@@ -27,7 +27,6 @@ OPTIONS = {"fsync": "off", "max_connections": "200", "timezone": "Asia/Kathmandu
 
 
 def is_here() -> bool:
-    """Whether there is a server, or the programs of one."""
     return VARIABLE in os.environ or bool(_places())
 
 
@@ -57,16 +56,13 @@ class PostgreSQL:
 
     @property
     def own(self) -> bool:
-        """Whether it may be stopped."""
         return self._folder is not None
 
     @property
     def programs(self) -> Path:
-        """The folder of pg_dump and pg_restore that fit the server."""
         return _binaries()
 
     def start(self) -> None:
-        """Start the server and wait until it answers."""
         assert self._folder is not None
         options = [word for name, value in OPTIONS.items() for word in ("-c", f"{name}={value}")]
         command = [self._binaries / "postgres", "-D", self._folder / "data", "-p", str(urlsplit(self._url).port)]
@@ -77,28 +73,23 @@ class PostgreSQL:
         wait_for(self._answers, 60)
 
     def stop(self) -> None:
-        """End the server and every session on it, as a restart of its machine does."""
         assert self.process is not None
         self.process.send_signal(signal.SIGINT)
         self.process.wait(60)
 
     def close(self) -> None:
-        """Leave nothing behind."""
         self.drop_database(self._template)
         if self._folder is not None:
             self.stop()
             shutil.rmtree(self._folder)
 
     def create_database(self, *, empty: bool = False) -> str:
-        """A new database with the tables of an empty dashboard, or with none."""
         return self._create("template0" if empty else self._template)
 
     def drop_database(self, name: str) -> None:
-        """Drop a database, whoever is still on it."""
         self._execute(SQL("drop database {} with (force)").format(Identifier(name)))
 
     def url(self, name: str) -> str:
-        """As a user writes it into ISOSCOPE_DATABASE_URL."""
         return urlunsplit(urlsplit(self._url)._replace(path=f"/{name}"))
 
     def _create(self, template: str) -> str:

@@ -26,7 +26,6 @@ class Proxy:
             one.close()
 
     def cut(self) -> None:
-        """From now on nothing passes, and nobody is told."""
         self._is_cut = True
 
     def _accept(self) -> None:

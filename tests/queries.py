@@ -9,7 +9,6 @@ from app.context import Context
 
 
 def queries_of(context: Context, ask: Callable[[], object]) -> list[tuple[str, Any]]:
-    """The statements that are made while ``ask`` runs, on every connection of this process, with their parameters."""
     said: list[tuple[str, Any]] = []
     engine = type(context.sessions.kw["bind"])
 

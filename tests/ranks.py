@@ -11,7 +11,6 @@ from torch import distributed
 
 
 def results_of_ranks(work: Callable[[int], Any], folder: Path, world_size: int = 2) -> list[Any]:
-    """What ``work``, a function of a module, returns of each rank, without tensors, in new processes."""
     context = get_context("spawn")
     results: Queue[tuple[int, Any]] = context.Queue()
     meeting = (folder / "meeting").as_uri()

@@ -17,8 +17,6 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing
 
 
 class S3Server:
-    """moto's server on loopback; further variables change how it behaves."""
-
     def __init__(self, port: int, log: Path, **environment: str) -> None:
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
@@ -43,8 +41,6 @@ class S3Server:
 
 
 class Bucket:
-    """A bucket as its owner sees it, without any code of ours."""
-
     def __init__(self, server: S3Server, name: str) -> None:
         self.name = name
         self._client: Any = boto3.client(

@@ -14,7 +14,6 @@ DIGITS = "0.73105"
 
 
 def add_sealed(context, *runs, n=500, rows=ROWS, scores=None, **columns):
-    """Write such an experiment and return its id: lambda 0 and 1, three seeds each, unless runs are given."""
     runs = runs or [run_row(lam, seed, performance=0.5 + lam / 10 + seed / 100) for lam in (0, 1) for seed in range(3)]
     experiment_id = add_experiment(context, *runs, **columns)
     with context.sessions.begin() as session:
@@ -35,7 +34,6 @@ def add_sealed(context, *runs, n=500, rows=ROWS, scores=None, **columns):
 
 
 def add_predictions(context, experiment_id, n=4):
-    """Give every run of an experiment predictions on its test rows, all of them right but the last."""
     right = np.arange(n) % 2
     given = np.append(right[:-1], 1 - right[-1])
     with context.sessions.begin() as session:

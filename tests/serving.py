@@ -26,8 +26,6 @@ T = TypeVar("T")
 
 
 class Serving:
-    """A running dashboard with its worker."""
-
     def __init__(self, data_dir: Path, port: int, environment: dict[str, str]) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self.data_dir = data_dir
@@ -42,7 +40,6 @@ class Serving:
         self.start()
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "isoscope", "serve"],
@@ -51,23 +48,19 @@ class Serving:
         self.wait_for(self._answers, "an answer of /api/health", seconds=60)
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
-        """End it as Ctrl-C does and return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.process.wait(60)
 
     def get(self, path: str) -> Any:
-        """The JSON at an API path."""
         return httpx2.get(self.url + path, timeout=30).raise_for_status().json()
 
     def post(self, path: str, seconds: float = 60, **arguments: Any) -> Any:
-        """The JSON that posting to an API path answers."""
         answer = httpx2.post(self.url + path, timeout=seconds, **arguments)
         assert answer.is_success, answer.text
         return answer.json()
 
     def child(self, *words: str) -> psutil.Process:
-        """The newest process under this one whose command line holds all the words."""
         found = []
         for process in psutil.Process(self.process.pid).children(recursive=True):
             with suppress(psutil.NoSuchProcess):  # one of many that live for a moment
@@ -76,7 +69,6 @@ class Serving:
         return max(found, key=lambda process: process.create_time())
 
     def wait_for(self, look: Callable[[], T | None], what: str, seconds: float = 120) -> T:
-        """Look until there is something to see, or fail with the log."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if found := look():
@@ -86,7 +78,6 @@ class Serving:
         raise AssertionError(f"waited {seconds} s in vain for {what}:\n{self.log()}")
 
     def log(self) -> str:
-        """What the processes printed."""
         return self._log.read_text(errors="replace")[-5000:]
 
     def _answers(self) -> bool:
@@ -121,7 +112,6 @@ def answering(app: FastAPI, port: int = 0) -> Iterator[str]:
 
 @contextmanager
 def served(settings: Settings, port: int = 0) -> Iterator[str]:
-    """The web process alone, as it really runs; yields its address."""
     port = port or free_port()
     environment = os.environ | {
         "ISOSCOPE_DATA_DIR": str(settings.data_dir),

@@ -16,7 +16,6 @@ DATA = os.environ.get("ISOSCOPE_BENCH_DATA")
 
 
 def texts(folder: Path) -> tuple[list[str], list[str], list[int]]:
-    """Return the first paragraphs of the validation rows, questions drawn evenly, and the paragraph of each."""
     places: dict[str, int] = {}
     questions = []
     with gzip.open(folder / "squad" / "validation.jsonl.gz", "rt", encoding="utf-8") as lines:

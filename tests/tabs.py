@@ -9,14 +9,11 @@ LINK = re.compile(r'href="([^"?]*\?tab=[^"]*)"')
 
 
 class Shown(NamedTuple):
-    """What a page shows, as the answer of a client has it."""
-
     text: str
     status_code: int
 
 
 def every_tab(client: TestClient, path: str) -> Shown:
-    """Read a page and then each of its tabs, one after the other."""
     first = client.get(path)
     tabs = first.text.partition('aria-label="Parts of this page"')[2].partition("</nav>")[0]
     pages = [client.get(link.replace("&amp;", "&")) for link in LINK.findall(tabs)]

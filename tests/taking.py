@@ -14,7 +14,6 @@ from workers.jobs import do
 
 @contextmanager
 def taking(context: Context, slot: str, execute: Execute) -> Iterator[None]:
-    """Take jobs as a worker of that slot does, those that wait in turn too."""
     locks = FileLocks(context.settings.root / "locks")
     with working(context.settings.queue, slot, execute), Turns(context.sessions, context.queue, slot, locks, set):
         yield

@@ -69,7 +69,6 @@ def tiny_configs() -> list[PreTrainedConfig]:
 
 
 def save_tiny_models(folder: Path) -> None:
-    """Save a tiny random model of each architecture with its tokenizer, each into a folder of its own."""
     torch.manual_seed(0)
     for config in tiny_configs():
         name = f"tiny-{config.model_type}"
@@ -78,7 +77,6 @@ def save_tiny_models(folder: Path) -> None:
 
 
 def make_table(rows: int, seed: int) -> bytes:
-    """A tsv of texts of 2 to 12 words, of which one says good or bad."""
     draw = random.Random(seed)
     lines = ["sentence\tlabel"]
     for _ in range(rows):
@@ -90,8 +88,6 @@ def make_table(rows: int, seed: int) -> bytes:
 
 
 def upload_once(client: TestClient, context: Context, known: dict[str, Any], train: int, validation: int) -> str:
-    """The id of a data set of so many rows, uploaded the first time."""
-
     def upload() -> str:
         files = {
             "train": ("train.tsv", make_table(train, 1)),

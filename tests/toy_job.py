@@ -11,7 +11,6 @@ from workers.job_rows import job_sessions
 
 
 def proofread(encoding_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Finish a draft; be killed where its name says so."""
     with job_sessions(settings).begin() as session:
         row = session.get_one(Encoding, encoding_id)
         if row.name == "deadly":

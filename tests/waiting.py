@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 
 def wait_for(look: Callable[[], object], seconds: float = 20) -> None:
-    """Look until there is something to see."""
     end = time.monotonic() + seconds
     while not look():
         assert time.monotonic() < end, f"waited {seconds} s in vain"

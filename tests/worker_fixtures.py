@@ -28,8 +28,6 @@ def limit_threads() -> None:
 
 @pytest.fixture
 def work(context: Context) -> Callable[[], int]:
-    """Do all jobs that rows wait for, in this process, and say how many there were."""
-
     def do_all() -> int:
         done = 0
         while jobs := waiting_jobs(context.sessions):
@@ -51,7 +49,6 @@ def forked() -> ForkServerContext:
 
 @pytest.fixture(scope="session")
 def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A models directory with a tiny model of each kind, `tiny-bert` among them."""
     folder = tmp_path_factory.mktemp("models")
     save_tiny_models(folder)
     return folder
@@ -59,8 +56,6 @@ def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def train_on(serving: Callable[..., Serving], models_dir: Path) -> Callable[..., Sweep]:
-    """Start a dashboard with these settings, and a sweep on it, and wait until that trains."""
-
     def start(**environment: str) -> Sweep:
         sweep = Sweep(serving(ISOSCOPE_MODELS_DIR=str(models_dir), **ENVIRONMENT, **environment))
         sweep.wait_until_it_trains()
@@ -71,7 +66,6 @@ def train_on(serving: Callable[..., Serving], models_dir: Path) -> Callable[...,
 
 @pytest.fixture
 def machine(context: Context, tmp_path: Path) -> Iterator[Callable[..., Machine]]:
-    """Start a worker on a further machine."""
     started: list[Machine] = []
 
     def start(name: str, database_url: str | None = None) -> Machine:

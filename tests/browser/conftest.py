@@ -57,7 +57,6 @@ def filled(tmp_path_factory: pytest.TempPathFactory, empty_databases: list[Path]
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, empty_databases: list[Path]) -> Iterator[str]:
-    """The address of an empty dashboard, whose imports are done in this process."""
     with empty_dashboard(tmp_path / "elsewhere", empty_databases) as (address, context), doing(context, is_import):
         yield address
 
@@ -108,7 +107,6 @@ def status(dashboard: Serving, embedding_id: str) -> str:
 
 @pytest.fixture(scope="session")
 def ids(filled: Filled) -> dict[str, str]:
-    """Ids of what the dashboard without a worker is filled with."""
     return {
         "dataset": filled.dataset,
         "finished": filled.finished,
@@ -129,13 +127,11 @@ HARMLESS = (
 
 
 def is_complaint(said: ConsoleMessage) -> bool:
-    """Whether the console says that something is wrong."""
     return said.type in ("error", "warning") and not said.text.startswith(HARMLESS)
 
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Open a page of a browser that knows nothing of the others, with options of `Browser.new_context`."""
     contexts: list[BrowserContext] = []
     complaints: list[str] = []
     expect.set_options(timeout=PATIENCE_MILLISECONDS)

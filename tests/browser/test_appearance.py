@@ -147,7 +147,6 @@ def find_faults(page: Page, url: str, path: str, ids: dict[str, str]) -> list[st
 
 
 def measure_height(page: Page) -> int:
-    """Return how tall a page is, with its folds as they are and every figure drawn that none of them hides."""
     for late in page.locator("[id^=late-]:has(.coming):visible").evaluate_all("all => all.map((late) => late.id)"):
         page.locator(f"#{late}").scroll_into_view_if_needed()
         expect(page.locator(f"#{late} .coming")).to_have_count(0)
@@ -156,7 +155,6 @@ def measure_height(page: Page) -> int:
 
 
 def find_faint(page: Page, scheme: str) -> list[str]:
-    """Find text, marks and hover labels of figures that are too faint against what they lie on."""
     page.emulate_media(color_scheme=scheme)
     page.wait_for_function(THEMED)
     return [
@@ -167,7 +165,6 @@ def find_faint(page: Page, scheme: str) -> list[str]:
 
 
 def find_violations(page: Page) -> list[str]:
-    """Find what axe calls grave, with the elements it is about."""
     return [
         f"{violation['id']} ({violation['impact']}): {node['target']} {node['failureSummary']}"
         for violation in Axe().run(page, options=OPTIONS).response["violations"]

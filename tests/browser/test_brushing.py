@@ -9,7 +9,6 @@ from tests.factories import add_experiment, run_row
 
 @pytest.fixture
 def experiment(filled) -> str:
-    """The address of an experiment of three λ and two seeds, which have finished; no form offers its data set."""
     runs = [
         run_row(lam, seed, performance=0.5 + 0.1 * seed, isoscore_star=0.3 + 0.1 * lam + 0.01 * seed)
         for lam in (-1.0, 0.0, 1.0)
@@ -22,7 +21,6 @@ def experiment(filled) -> str:
 
 
 def drag(page: Page, axis: Locator, start: float, end: float) -> None:
-    """Along an axis, from one part of its height to another, counted from the top."""
     box = axis.bounding_box()
     assert box is not None
     x = box["x"] + box["width"] / 2

@@ -34,7 +34,6 @@ def rows(tmp_path: Path) -> list[Path]:
 
 
 def upload(page: Page, url: str, path: Path) -> None:
-    """Upload a file and measure what is found in it."""
     page.goto(f"{url}/embeddings")
     page.get_by_label("A file of vectors").set_input_files(path)
     page.get_by_role("button", name="Upload and look inside").click()
@@ -43,14 +42,12 @@ def upload(page: Page, url: str, path: Path) -> None:
 
 
 def drawn(page: Page, slug: str):
-    """The plot of a figure once plotly has drawn it."""
     plot = page.locator(f"#figure-{slug} .js-plotly-plot")
     expect(plot).to_be_visible()
     return plot
 
 
 def numbers(page: Page, slug: str) -> list[dict[str, str]]:
-    """A figure's CSV."""
     link = page.locator(f"#figure-{slug} a[download$='.csv']").evaluate("link => link.href")
     return list(csv.DictReader(io.StringIO(page.request.get(link).text())))
 
@@ -105,7 +102,6 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, p
 
 
 def means(latex: str) -> dict[float, tuple[float, int]]:
-    """Mean performance and its decimals by λ, as a table in LaTeX has them."""
     lines = re.findall(r"^ +(?:.* & )?(\S+) & \$(?:\\mathbf\{)?([-.\d]+) \\pm", latex, re.MULTILINE)
     return {float(lam.replace("$-$", "-")): (float(mean), len(mean.partition(".")[2])) for lam, mean in lines}
 

@@ -19,14 +19,12 @@ def tab_to(page: Page, wanted: Locator) -> None:
 
 
 def write(page: Page, field: Locator, text: str) -> None:
-    """Go on to a field and write this into it instead of what it has."""
     tab_to(page, field)
     page.keyboard.press("ControlOrMeta+a")
     page.keyboard.type(text)
 
 
 def polled(page: Page) -> None:
-    """Wait until the page has renewed itself."""
     page.evaluate(
         "() => new Promise((done) => document.addEventListener('htmx:after:swap', () => done(), { once: true }))"
     )

@@ -11,7 +11,6 @@ from tests.waiting import wait_for
 
 @pytest.fixture(scope="module")
 def lab(dashboard):
-    """The address of the lab of a measured embedding of 400 named points."""
     cloud = np.random.default_rng(0).normal(size=(400, 8)) * np.array([10.0] + [1.0] * 7)
     lines = [",".join([f"word{i}", *map(str, row)]) for i, row in enumerate(cloud.round(4))]
     content = "\n".join([",".join(["name", *(f"x{i}" for i in range(8))]), *lines]).encode()

@@ -21,8 +21,6 @@ PIXEL = """(plot, row) => {
 
 
 class MeasuredMap(NamedTuple):
-    """A measured embedding with a group of rows to one side, and one row far from all others."""
-
     url: str
 
 
@@ -46,7 +44,6 @@ def measured_map(dashboard) -> MeasuredMap:
 
 
 def open_map(page: Page, measured_map: MeasuredMap, query: str = "") -> Locator:
-    """Open the map and return its plot."""
     page.goto(f"{measured_map.url}?tab=map{query}")
     plot = page.locator("#map-plot .js-plotly-plot")
     expect(plot.locator(".gl-canvas").first).to_be_attached()

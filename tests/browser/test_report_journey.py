@@ -16,7 +16,6 @@ HOSTILE = "</script><script>alert(1)</script>"
 
 @pytest.fixture(scope="module")
 def report(dashboard, tmp_path_factory):
-    """The URL of a measured embedding with neighbors."""
     cloud = np.random.default_rng(0).normal(size=(400, 8)) * np.arange(1, 9)
     path = tmp_path_factory.mktemp("cloud") / "cloud.npz"
     np.savez(path, vectors=cloud, words=np.array([f"word{i}" for i in range(len(cloud))]))

@@ -9,7 +9,6 @@ from tests.following import follow
 
 
 def figures(page: Page) -> dict[str, str]:
-    """What plotly was told to draw, of every figure of a page by its name, those further down included."""
     draw_all(page)
     return page.evaluate(
         """() => Object.fromEntries([...document.querySelectorAll("figure:has([data-figure])")].map((figure) =>
@@ -82,7 +81,6 @@ def test_address_shows_another_browser_the_same_page(filled, open_page):
 
 
 def seen(page: Page, address: str) -> tuple[dict[str, str], str, list[str]]:
-    """What the tabs of an experiment show: figures, conclusion, and the table of runs, with which it ends."""
     drawn: dict[str, str] = {}
     said = ""
     for tab in ("scatter", "conclusion", "runs"):

@@ -8,19 +8,16 @@ CAMERA = "document.querySelector('#figure-cloud .js-plotly-plot')._fullLayout.sc
 
 
 def open_playground(page: Page, url: str) -> None:
-    """Open it and wait until the cloud is drawn."""
     page.goto(f"{url}/playground")
     expect(page.locator("#figure-cloud canvas").first).to_be_visible()
     expect(page.locator("#figure-shift .main-svg").first).to_be_visible()
 
 
 def reading(page: Page, name: str):
-    """The number on a card."""
     return page.locator(".reading", has=page.get_by_role("link", name=name, exact=True)).locator(".value")
 
 
 def turn(page: Page) -> dict[str, float]:
-    """Turn the cloud a little, and tell where the camera then is."""
     before = page.evaluate(CAMERA)
     box = page.locator("#figure-cloud .plot").bounding_box()
     assert box

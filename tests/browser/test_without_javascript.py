@@ -19,7 +19,6 @@ def plain(open_page) -> Page:
 
 
 def queued(page: Page) -> list[str]:
-    """Ids of the rows of what waits, in the order in which it is taken."""
     rows = page.get_by_role("region", name="Waiting runs").locator("tbody tr")
     return rows.evaluate_all("rows => rows.map(row => row.id)")
 
@@ -86,7 +85,6 @@ def test_what_an_experiment_says_is_read_in_numbers_and_its_figures_on_pages_of_
 
 
 def bring_in(page: Page, url: str, file: Path) -> None:
-    """Import a file, and load the page again until a worker has ended the import."""
     page.goto(f"{url}/experiments/import")
     page.get_by_label("Zip file of an experiment").set_input_files(file)
     page.get_by_role("button", name="Import").click()

@@ -17,7 +17,6 @@ EXPERIMENT = {
 
 @pytest.fixture
 def sweep(serving, models_dir):
-    """A sweep of three runs that is training."""
     server = serving(ISOSCOPE_CHECKPOINT_SECONDS="0.5", ISOSCOPE_MODELS_DIR=str(models_dir))
     rows = "\n".join(f"the {'good' if i % 2 else 'bad'} film number {i}\t{i % 2}" for i in range(200))
     files = {name: (f"{name}.tsv", f"sentence\tlabel\n{rows}\n") for name in ("train", "validation")}

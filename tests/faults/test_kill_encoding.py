@@ -8,7 +8,6 @@ CONFIG = {"model": "tiny-bert", "text_columns": ["line"], "layers": [1, 2], "max
 
 @pytest.fixture
 def encoding(serving, models_dir):
-    """An encoding of many texts that runs."""
     server = serving(ISOSCOPE_MODELS_DIR=str(models_dir))
     draft = server.post("/api/encodings", files={"file": ("t.txt", TEXTS.encode())})
     path = f"/api/encodings/{draft['id']}"

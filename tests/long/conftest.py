@@ -21,7 +21,6 @@ def pytest_terminal_summary(terminalreporter, config):
 
 @pytest.fixture(scope="session")
 def figures(request):
-    """Lines to print when all is done."""
     return request.config.stash[_FIGURES]
 
 

@@ -30,8 +30,6 @@ TAKES_ROOT = ("groupadd ", "apt-get ")
 
 
 class Image:
-    """What building a target leaves, in a folder, and the processes that its containers would run."""
-
     def __init__(self, target: str, root: Path, context: Path) -> None:
         self._root = root
         self._stage = STAGES[target]
@@ -48,21 +46,17 @@ class Image:
             self._take(step)
 
     def run(self, words: list[str], settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        """Run a command in a container to its end."""
         return subprocess.run(words, **self._container(settings), capture_output=True, text=True, check=False)
 
     def start(self, settings: dict[str, str]) -> subprocess.Popen[bytes]:
-        """Start a container."""
         return subprocess.Popen(images.command(images.last(self._stage, "CMD")), **self._container(settings))
 
     def healthy(self, settings: dict[str, str]) -> bool:
-        """Whether the health check of a container succeeds."""
         words = images.command(images.last(self._stage, "HEALTHCHECK"))
         port = f":{settings.get('ISOSCOPE_PORT')}/"
         return self.run([word.replace(":8000/", port) for word in words], settings).returncode == 0
 
     def _take(self, step: images.Instruction) -> None:
-        """Take one step of the Dockerfile."""
         if step.name == "WORKDIR":
             self._workdir = Path(self._moved(step.argument))
             self._workdir.mkdir(parents=True, exist_ok=True)
@@ -90,7 +84,6 @@ class Image:
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a builder is sent."""
     folder = tmp_path_factory.mktemp("sent") / "context"
     images.copy_context(folder)
     return folder
@@ -108,7 +101,6 @@ def worker(tmp_path_factory: pytest.TempPathFactory, context: Path) -> Image:
 
 @pytest.fixture
 def settings(tmp_path: Path, empty_postgresql_url: str) -> Callable[[str], dict[str, str]]:
-    """A service's environment, with databases, data folder and port of this test."""
     data = tmp_path / "data"
     (data / "tmp").mkdir(parents=True)
     here = {

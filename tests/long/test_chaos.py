@@ -79,7 +79,6 @@ def test_every_run_becomes_final_once_while_machines_die_at_random(context, mach
 
 
 def tell(context, kills, seconds, runs):
-    """What happened, in lines."""
     with context.sessions() as session:
         moves = session.scalars(text(MOVES)).all()
     yield f"chaos, seed {SEED}: {runs} runs, {kills} kill -9 of a machine, one for good: all final in {seconds:.0f} s"

@@ -22,7 +22,6 @@ MEAN = 0.25
 
 @pytest.fixture
 def large_file(tmp_path):
-    """A Gaussian cloud of 15.4 GB, each block drawn by its own seed."""
     if (free := shutil.disk_usage(tmp_path).free) < DISK_BYTES:
         pytest.skip(f"15.4 GB are written, and there are {free / 10**9:.0f} GB of disk: 20 are needed")
     path = tmp_path / "large.npy"

@@ -26,7 +26,6 @@ TAIL = f"\r\n--{BOUNDARY}--\r\n".encode()
 
 
 def large_npy() -> Iterator[bytes]:
-    """The bytes of a float32 matrix of 1.07 GB, made as they are sent."""
     header = npy_format.header_data_from_array_1_0(np.empty((1, DIMENSIONS), "<f4")) | {"shape": (ROWS, DIMENSIONS)}
     text = repr(header).encode()
     yield b"\x93NUMPY\x01\x00" + (len(text)).to_bytes(2, "little") + text
@@ -42,8 +41,6 @@ def body() -> Iterator[bytes]:
 
 
 class Watch:
-    """The highest resident memory of a process between ``start`` and ``stop``."""
-
     def __init__(self, process: psutil.Process) -> None:
         self._process = process
         self._ended = threading.Event()
@@ -88,7 +85,6 @@ def test_a_gigabyte_does_not_grow_the_web_process_and_is_stored_once(server, fig
 
 
 def begin(server, megabytes: int) -> socket.socket:
-    """Send the beginning of an upload over a connection that stays open."""
     host, port = server.url.removeprefix("http://").split(":")
     connection = socket.create_connection((host, int(port)))
     head = f"POST /api/embeddings HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 1000000000\r\n"
@@ -99,7 +95,6 @@ def begin(server, megabytes: int) -> socket.socket:
 
 
 def spooled(process: psutil.Process, folder: Path) -> list[str]:
-    """The temporary files that a process has open, which have no name any more."""
     found = []
     for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
         with suppress(FileNotFoundError):

@@ -6,7 +6,6 @@ from tests.outages import fill_disk, freeze, lock_sqlite, small_disk, write_at_o
 
 
 def tell(figures, what, struck):
-    """Say how often each run was begun, and why."""
     for run in struck:
         figures.append(f"{what}: {', '.join(str(one['outcome']) for one in run['attempts'])}")
 

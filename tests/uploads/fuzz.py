@@ -20,7 +20,6 @@ from tests.uploads.good import GOOD
 
 
 def main() -> None:
-    """Fuzz the format of the good file that is named first."""
     name = sys.argv[1]
     with tempfile.TemporaryDirectory() as folder:
         corpus = Path(folder, "corpus")

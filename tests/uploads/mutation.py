@@ -5,7 +5,6 @@ import struct
 
 
 def mutated(content: bytes, chance: random.Random) -> bytes:
-    """Return the bytes with a few changed, cut out, doubled, or replaced by the numbers that break counters."""
     changed = bytearray(content)
     for _ in range(chance.randint(1, 4)):
         i = chance.randrange(len(changed))

@@ -11,7 +11,6 @@ from isoscope.files.upload import NamedFile, Upload
 
 
 def outcomes(folder: str, names: list[str]) -> tuple[list[str], int]:
-    """Read the files 0, 1, 2, ... of a folder under these names: what came of each, and the peak memory in bytes."""
     return [_outcome(Path(folder, str(i)), name) for i, name in enumerate(names)], _peak()
 
 

@@ -33,8 +33,6 @@ def sessions(migrated: Settings) -> Iterator[Sessions]:
 
 @pytest.fixture
 def store(settings: Settings, sessions: Sessions) -> Callable[[bytes], str]:
-    """Keep bytes as an upload does; the hash is their name."""
-
     def store(content: bytes) -> str:
         stored = open_storage(settings).write(io.BytesIO(content), 2**30)
         with sessions.begin() as session:
@@ -88,8 +86,6 @@ def make_run(sessions: Sessions, dataset_id: str) -> Callable[..., str]:
 
 @pytest.fixture
 def get_run(sessions: Sessions) -> Callable[[str], Run]:
-    """Read a run with its steps."""
-
     def get_run(run_id: str) -> Run:
         with sessions() as session:
             run = session.get_one(Run, run_id)
@@ -101,8 +97,6 @@ def get_run(sessions: Sessions) -> Callable[[str], Run]:
 
 @pytest.fixture
 def make_embedding(settings: Settings, sessions: Sessions, store: Callable[[bytes], str]) -> Callable[..., str]:
-    """Write the row of an uploaded npy file that waits to be inspected. Returns its id."""
-
     def make_embedding(x: np.ndarray, **columns: object) -> str:
         buffer = io.BytesIO()
         np.save(buffer, x)
@@ -119,6 +113,5 @@ def make_embedding(settings: Settings, sessions: Sessions, store: Callable[[byte
 
 @pytest.fixture
 def often(settings, monkeypatch):
-    """Settings with a checkpoint after every step, however long saving takes."""
     monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
     return settings.model_copy(update={"checkpoint_seconds": 1e-9})

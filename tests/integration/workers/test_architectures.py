@@ -20,8 +20,6 @@ STEPS = {"epochs": None, "max_steps": 2, "layers": [2]}
 
 @pytest.fixture
 def use_rows(sessions, dataset_id, store):
-    """Give the tiny data set other rows, as parquet files."""
-
     def use_rows(table, n_train=40):
         halves = {"train": table.slice(0, n_train), "validation": table.slice(n_train)}
         with sessions.begin() as session:

@@ -26,8 +26,6 @@ def often(settings, monkeypatch):
 
 @pytest.fixture
 def attempt(sessions):
-    """Begin an attempt as the worker does, and train."""
-
     def attempt(run_id, settings):
         with sessions.begin() as session:
             begin_attempt(session, run_id, SLOT)

@@ -14,8 +14,6 @@ CHOOSING = CONFIG | {"checkpoint": "best", "evaluate_every": 2, "selection": "va
 
 @pytest.fixture
 def whole(trained_once, settings, make_run, get_run):
-    """What a run with these settings comes to that nobody stopped."""
-
     def whole(config=CONFIG):
         if (key := str(config)) not in trained_once:
             fine_tune(run_id := make_run(**config), settings, "cpu")
@@ -27,8 +25,6 @@ def whole(trained_once, settings, make_run, get_run):
 
 @pytest.fixture
 def kill(often, make_run, monkeypatch):
-    """Train a run and kill it in the step after this one."""
-
     def kill(step, config=CONFIG):
         run_id = make_run(**config)
         with monkeypatch.context() as patch:

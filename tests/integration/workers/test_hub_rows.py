@@ -37,7 +37,6 @@ SQUAD = pa.table(
 
 @pytest.fixture
 def hub_run(tmp_path, monkeypatch, sessions, dataset_id, make_run, settings, get_run):
-    """Do a run of a task whose rows are in a table; the Hub is asked for what comes with them."""
     load = datasets.load_dataset
 
     def hub_run(name, table, n_test=None, **changes):

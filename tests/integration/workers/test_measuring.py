@@ -18,8 +18,6 @@ from workers.embeddings.zeta_curves import compute_curve
 
 @pytest.fixture
 def get(sessions):
-    """Read an embedding with its measurements by name and its curves by source."""
-
     def get(embedding_id):
         with sessions() as session:
             row = session.get(Embedding, embedding_id)
@@ -31,8 +29,6 @@ def get(sessions):
 
 @pytest.fixture
 def get_data(sessions):
-    """Read the data of an embedding's figures by slug."""
-
     def get_data(embedding_id):
         with sessions() as session:
             rows = session.scalars(select(FigureData).where(FigureData.embedding_id == embedding_id))
@@ -287,8 +283,6 @@ class TestMeasuring:
 class TestCurve:
     @pytest.fixture
     def curve(self, settings, sessions):
-        """Compute the curve of one embedding toward another."""
-
         def curve(points, source):
             row = ZetaCurve(embedding_id=points.id, source="embedding", source_id=source.id)
             with sessions.begin() as session:

@@ -26,8 +26,6 @@ def ledger(settings, sessions):
 
 @pytest.fixture
 def stored(ledger):
-    """Store bytes as a job does that is killed before it records them, some seconds ago."""
-
     def stored(content, seconds_ago):
         sha256 = ledger.store(io.BytesIO(content), 100).sha256
         os.utime(ledger.storage.local(sha256), (time.time() - seconds_ago,) * 2)
@@ -38,7 +36,6 @@ def stored(ledger):
 
 @pytest.fixture
 def named(sessions, stored):
-    """Store bytes that a row names, for three days."""
     sha256 = stored(b"named", 3 * DAY)
     with sessions.begin() as session:
         session.add(StoredFile(sha256=sha256, size_bytes=5, created_at=utcnow() - timedelta(days=3)))
@@ -62,8 +59,6 @@ def test_files_older_than_every_row_are_those_of_another_database(ledger, stored
 
 @pytest.fixture
 def queue():
-    """An engine that is away: what fails there keeps no file from being swept."""
-
     class Away:
         def forget_ended(self, days):
             raise OperationalError("delete", {}, ConnectionError("away"))

@@ -40,7 +40,6 @@ def x():
 
 @pytest.fixture
 def source(settings, make_embedding, x):
-    """A measured embedding."""
     source_id = make_embedding(x, status=EmbeddingStatus.MEASURING, n=400, d=6, selection=SELECTION)
     measure_embedding(source_id, settings, "cpu")
     return source_id
@@ -48,8 +47,6 @@ def source(settings, make_embedding, x):
 
 @pytest.fixture
 def ask(sessions, source):
-    """Write the row of a trial that waits; returns its id."""
-
     def ask(method="soft_zca", embedding_id=source, **parameters):
         with sessions.begin() as session:
             embedding = session.get(Embedding, embedding_id)
@@ -72,8 +69,6 @@ def get(sessions):
 
 @pytest.fixture
 def trial_of(settings, ask, get):
-    """Ask, have it made, and read it."""
-
     def trial_of(method="soft_zca", **parameters):
         trial_id = ask(method, **parameters)
         assert post_process(trial_id, settings, "cpu") == ()
@@ -84,7 +79,6 @@ def trial_of(settings, ask, get):
 
 @pytest.fixture
 def rows(settings, get, source):
-    """The rows that a trial takes."""
     return draw_rows(open_embedding(get(Embedding, source), settings), SAMPLE_SEED)
 
 
@@ -188,8 +182,6 @@ def test_a_trial_that_nobody_waits_for_leaves_no_map_behind(ask, settings, sessi
 
 @pytest.fixture
 def asked_for(sessions, source):
-    """Write the row of an embedding that is to be made by a trial."""
-
     def asked_for(trial_id):
         embedding = Embedding(
             name="derived",

@@ -95,7 +95,6 @@ CONFIG = {"epochs": None, "max_steps": 100, "processes": 2, "batch_size": 8, "ev
 
 @pytest.fixture
 def training(settings, make_run, forked):
-    """A job of two processes that has a checkpoint, the run's id, and the two."""
     often = settings.model_copy(update={"checkpoint_seconds": 0.1})
     run_id = make_run(**CONFIG)
     job = forked.Process(target=fine_tune, args=(run_id, often, "cpu"))
@@ -111,7 +110,6 @@ def training(settings, make_run, forked):
 
 @pytest.fixture
 def whole(trained_once, settings, make_run, get_run):
-    """A run of CONFIG of which no process was killed."""
     if "whole" not in trained_once:
         fine_tune(run_id := make_run(**CONFIG), settings, "cpu")
         trained_once["whole"] = get_run(run_id)

@@ -18,8 +18,6 @@ from workers.training.job import fine_tune
 
 @pytest.fixture
 def error_of(settings, get_run):
-    """Run the job and return the sentence with which the run failed."""
-
     def error_of(run_id):
         assert fine_tune(run_id, settings, "cpu") == ()
         run = get_run(run_id)
@@ -33,7 +31,6 @@ def error_of(settings, get_run):
 
 @pytest.fixture
 def copied(models_dir):
-    """Copy the tiny model under another name, to be spoilt."""
     folders = []
 
     def copied(name):
@@ -119,7 +116,6 @@ def test_a_layer_that_the_model_does_not_have(make_run, error_of):
 
 @pytest.fixture
 def not_a_number(copied):
-    """The name of a model whose hidden states are NaN from the first layer on."""
     broken = BertForSequenceClassification(BertConfig.from_pretrained(copied("broken")))
     torch.nn.init.constant_(broken.bert.encoder.layer[0].output.dense.weight, float("nan"))
     broken.save_pretrained(copied("broken2"))
@@ -189,7 +185,6 @@ class TestGlue:
 
     @pytest.fixture
     def reachable(self, monkeypatch):
-        """A hub that has 40 rows."""
         features = datasets.Features(
             sentence=datasets.Value("string"), label=datasets.ClassLabel(names=["negative", "positive"])
         )

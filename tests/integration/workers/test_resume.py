@@ -25,7 +25,6 @@ class KilledError(BaseException):
 
 @pytest.fixture
 def whole(trained_once, settings, make_run, get_run):
-    """What a run of CONFIG comes to that nobody stopped."""
     if "whole" not in trained_once:
         fine_tune(run_id := make_run(**CONFIG), settings, "cpu")
         trained_once["whole"] = outcome(get_run(run_id))
@@ -224,7 +223,6 @@ def test_workers_that_sweep_at_the_same_moment_do_not_disturb_each_other(setting
 def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
     settings, often, make_run, get_run, whole, sessions, monkeypatch, state
 ):
-    """Paused, or cancelled and tried again, or failed and tried again: with the numbers of one that never was."""
     stopped = make_run(**CONFIG)
     stop_after(monkeypatch, sessions, stopped, 4, state)
     fine_tune(stopped, often, "cpu")
@@ -284,7 +282,6 @@ def test_checkpoints_of_the_last_few_stopped_runs_are_kept_for_a_few_days(settin
 
 
 def stop_after(monkeypatch, sessions, run_id, step, state):
-    """Have somebody else stop the run while it is in the step after this one."""
     method = MetricsCallback.on_step_end
 
     def on_step_end(self, args, training, control, **_):
@@ -298,14 +295,12 @@ def stop_after(monkeypatch, sessions, run_id, step, state):
 
 
 def queue_again(sessions, run_id):
-    """As resuming and trying again do."""
     with sessions.begin() as session:
         run = session.get_one(Run, run_id)
         run.status, run.worker = RunStatus.QUEUED, None
 
 
 def watch_steps(monkeypatch, kill_after=None):
-    """List the steps that are trained, and kill the job in the one after ``kill_after``."""
     trained = []
     method = MetricsCallback.on_step_end
 
@@ -320,6 +315,5 @@ def watch_steps(monkeypatch, kill_after=None):
 
 
 def outcome(run):
-    """All that a run leaves."""
     steps = [(step.step, step.task_loss, step.penalty, step.layers) for step in run.steps]
     return run.status, run.error, run.performance, run.isoscore_star, run.results, steps

@@ -55,7 +55,6 @@ def test_a_run_scores_the_test_rows_and_tells_nobody(settings, sessions, add_tes
 
 
 def assert_not_told(sessions, run_id, sealed, logged):
-    """No column of the run or its steps, and nothing logged, has the loss of the test rows or their score."""
     with sessions() as session:
         run = session.get(Run, run_id)
         told = " ".join(str(getattr(run, column.key)) for column in Run.__table__.columns)

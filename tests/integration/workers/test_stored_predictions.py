@@ -24,8 +24,6 @@ STEPS = {"epochs": None, "max_steps": 3, "lam": 0}
 
 @pytest.fixture
 def finished(settings, get_run, sessions):
-    """Do a run; its row and its stored predictions."""
-
     def finished(run_id):
         fine_tune(run_id, settings, "cpu")
         run = get_run(run_id)
@@ -38,8 +36,6 @@ def finished(settings, get_run, sessions):
 
 @pytest.fixture
 def use_rows(sessions, dataset_id, store):
-    """Train on a table's first rows, validate on the last 20."""
-
     def use_rows(table):
         with sessions.begin() as session:
             dataset = session.get_one(Dataset, dataset_id)

@@ -21,7 +21,6 @@ PATHS = ("../../etc/passwd", "/etc/passwd", "..\\..\\boot.ini", "x.npy/../passwd
 
 
 def hostile() -> dict[str, Upload]:
-    """All of them by what they are."""
     uploads: dict[str, Upload] = {}
     for make in MAKERS:
         for case, upload in make():
@@ -31,7 +30,6 @@ def hostile() -> dict[str, Upload]:
 
 
 def _truncated() -> Iterator[tuple[str, Upload]]:
-    """A binary file that ends early is refused wherever it ends."""
     for name in BINARY:
         content = GOOD[name]
         for cut in CUTS:

@@ -14,5 +14,4 @@ class Explosive:
 
 
 def noise(size: int) -> bytes:
-    """Bytes without sense, the same at each run."""
     return np.random.default_rng(size).bytes(size)

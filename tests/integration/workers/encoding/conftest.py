@@ -13,8 +13,6 @@ from workers.embeddings.encoding import encode_texts
 
 @pytest.fixture
 def make_encoding(sessions, store):
-    """Write the row of a launched encoding; keywords change its configuration. Returns its id."""
-
     def make_encoding(content=ROWS, filename="rows.tsv", **changes):
         config = {"model": "tiny-bert", "text_columns": ["sentence"], "poolings": ["first", "mean", "last"], **changes}
         encoding = Encoding(
@@ -44,8 +42,6 @@ def get_encoding(sessions):
 
 @pytest.fixture
 def layers_of(sessions):
-    """The embeddings of an encoding by layer and pooling."""
-
     def layers_of(encoding_id):
         with sessions() as session:
             layers = session.scalars(select(Embedding).where(Embedding.encoding_id == encoding_id))
@@ -56,8 +52,6 @@ def layers_of(sessions):
 
 @pytest.fixture
 def error_of(settings, get_encoding, layers_of):
-    """Run the job and return the sentence with which the encoding failed."""
-
     def error_of(encoding_id):
         assert encode_texts(encoding_id, settings, "cpu") == ()
         encoding = get_encoding(encoding_id)
@@ -71,7 +65,6 @@ def error_of(settings, get_encoding, layers_of):
 
 @pytest.fixture
 def copied(models_dir):
-    """Copy a tiny model under another name, to be spoilt."""
     folders = []
 
     def copied(name, source="tiny-bert"):
@@ -86,8 +79,6 @@ def copied(models_dir):
 
 @pytest.fixture
 def saved(copied):
-    """Save a tiny model of another kind, with the tokenizer of the others."""
-
     def saved(name, model):
         folder = copied(name)
         (folder / "model.safetensors").unlink()
