@@ -11,13 +11,8 @@ from app.db.models import Pooling
 from app.storage import open_storage
 
 TEXTS = [
-    "the film",
-    "a very good plot and a great cast",
-    "",
-    "so dull",
-    "the plot was bad and the cast was dull",
-    "good",
-]
+    "the film", "a very good plot and a great cast", "", "so dull", "the plot was bad and the cast was dull", "good",
+]  # fmt: skip
 
 
 LABELS = ["x", "good", "bad", "bad", "bad", "good"]

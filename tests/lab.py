@@ -89,15 +89,9 @@ def launch(context: Context, steps: int, lambdas: list[float], seeds: list[int])
     with path.open("rb") as train, path.open("rb") as validation:
         dataset = create_dataset(context, Incoming(train, "train.tsv"), Incoming(validation, "validation.tsv"))
     request = SweepRequest(
-        model="tiny-bert",
-        dataset_id=dataset.id,
-        text_columns=["sentence"],
-        label_column="label",
-        lambdas=lambdas,
-        seeds=seeds,
-        epochs=None,
-        max_steps=steps,
-    )
+        model="tiny-bert", dataset_id=dataset.id, text_columns=["sentence"], label_column="label", lambdas=lambdas,
+        seeds=seeds, epochs=None, max_steps=steps,
+    )  # fmt: skip
     return create_experiment(context, request)
 
 

@@ -23,15 +23,9 @@ STEPS = 200
 PATIENCE_SECONDS = 300
 BLOCK = b"\0" * 2**16
 EXPERIMENT = {
-    "model": "tiny-bert",
-    "text_columns": ["sentence"],
-    "label_column": "label",
-    "regularizers": [],
-    "seeds": [0],
-    "epochs": None,
-    "max_steps": STEPS,
-    "probe_every": STEPS,
-}
+    "model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "regularizers": [], "seeds": [0],
+    "epochs": None, "max_steps": STEPS, "probe_every": STEPS,
+}  # fmt: skip
 ENVIRONMENT = {"ISOSCOPE_CHECKPOINT_SECONDS": "0.5", "OMP_NUM_THREADS": "1"}
 
 

@@ -44,12 +44,9 @@ class Bucket:
     def __init__(self, server: S3Server, name: str) -> None:
         self.name = name
         self._client: Any = boto3.client(
-            "s3",
-            endpoint_url=server.url,
-            aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
-            region_name=CREDENTIALS["AWS_DEFAULT_REGION"],
-        )
+            "s3", endpoint_url=server.url, aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"], region_name=CREDENTIALS["AWS_DEFAULT_REGION"],
+        )  # fmt: skip
         self._client.create_bucket(Bucket=name)
 
     def keys(self) -> list[str]:

@@ -23,13 +23,10 @@ def add_sealed(context, *runs, n=500, rows=ROWS, scores=None, **columns):
             score = PLANTED + i * STEP if scores is None else scores[i]
             session.add(
                 SealedScore(
-                    run_id=run.id,
-                    metrics={"accuracy": score, "f1": None},
-                    reasons={"f1": "No test row has the label '1', which F1 looks for."},
-                    n=n,
-                    rows_sha256=rows,
+                    run_id=run.id, metrics={"accuracy": score, "f1": None},
+                    reasons={"f1": "No test row has the label '1', which F1 looks for."}, n=n, rows_sha256=rows,
                 )
-            )
+            )  # fmt: skip
     return experiment_id
 
 

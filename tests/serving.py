@@ -114,12 +114,9 @@ def answering(app: FastAPI, port: int = 0) -> Iterator[str]:
 def served(settings: Settings, port: int = 0) -> Iterator[str]:
     port = port or free_port()
     environment = os.environ | {
-        "ISOSCOPE_DATA_DIR": str(settings.data_dir),
-        "ISOSCOPE_DATABASE_URL": settings.database_url,
-        "ISOSCOPE_QUEUE_URL": settings.queue_url,
-        "ISOSCOPE_PORT": str(port),
-        "HF_HUB_OFFLINE": "1",
-    }
+        "ISOSCOPE_DATA_DIR": str(settings.data_dir), "ISOSCOPE_DATABASE_URL": settings.database_url,
+        "ISOSCOPE_QUEUE_URL": settings.queue_url, "ISOSCOPE_PORT": str(port), "HF_HUB_OFFLINE": "1",
+    }  # fmt: skip
     if settings.access_token is not None:
         environment["ISOSCOPE_ACCESS_TOKEN"] = settings.access_token.get_secret_value()
     address = f"http://127.0.0.1:{port}"

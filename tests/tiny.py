@@ -37,13 +37,9 @@ def make_tokenizer(pad_token: str | None = "[PAD]") -> PreTrainedTokenizerFast:
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token=pad_token,
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
+        tokenizer_object=tokenizer, pad_token=pad_token, unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
         model_max_length=64,
-    )
+    )  # fmt: skip
 
 
 def tiny_configs() -> list[PreTrainedConfig]:

@@ -14,67 +14,36 @@ MEASURED_REPORT = tuple(
     for tab in ("", "?tab=map", "?tab=directions", "?tab=neighbors", "?tab=measures", "?tab=source")
 )
 MEASURED = (
-    *MEASURED_REPORT,
-    "/embeddings?sort=-isoscore",
-    "/embeddings/{embedding}/description",
-    "/embeddings/{embedding}/lab?method=zca_whitening",
-    "/embeddings/{embedding}/tasks?kind=queries",
-    "/tasks/{task}",
-    "/compare?id={embedding}&id={layer}",
-    "/compare?id={first_layer}&id={layer}",
-    "/compare/rows?id={first_layer}&id={layer}",
-    "/encodings",
-    "/encodings/{encoding}",
-    "/playground",
-    "/trash",
-)
+    *MEASURED_REPORT, "/embeddings?sort=-isoscore", "/embeddings/{embedding}/description",
+    "/embeddings/{embedding}/lab?method=zca_whitening", "/embeddings/{embedding}/tasks?kind=queries", "/tasks/{task}",
+    "/compare?id={embedding}&id={layer}", "/compare?id={first_layer}&id={layer}",
+    "/compare/rows?id={first_layer}&id={layer}", "/encodings", "/encodings/{encoding}", "/playground", "/trash",
+)  # fmt: skip
 """Pages of what a worker has measured."""
 EXPERIMENT = tuple(
     f"/experiments/{{finished}}{tab}" for tab in ("", "?tab=layers", "?tab=training", "?tab=conclusion", "?tab=paper")
 )
 FILLED = (
-    *EXPERIMENT,
-    "/experiments/{finished}?seeds=1",
-    "/experiments/{finished}?x=lam&facet=lam&colour=isoscore_star",
-    "/experiments/{finished}?tab=runs",
-    "/experiments/{finished}?tab=settings",
-    "/experiments/{finished}/runs?q=lam%3E5&sort=-iso",
-    "/experiments/{troubled}",
+    *EXPERIMENT, "/experiments/{finished}?seeds=1", "/experiments/{finished}?x=lam&facet=lam&colour=isoscore_star",
+    "/experiments/{finished}?tab=runs", "/experiments/{finished}?tab=settings",
+    "/experiments/{finished}/runs?q=lam%3E5&sort=-iso", "/experiments/{troubled}",
     "/experiments/new?dataset_id={dataset}",
     "/experiments/new?dataset_id={dataset}&regularizers=istar&regularizers=entropy",
-    "/experiments/search?dataset_id={dataset}",
-    "/experiments/import",
+    "/experiments/search?dataset_id={dataset}", "/experiments/import",
     *(f"/runs/{{finished_run}}?tab={tab}" for tab in ("training", "layers", "results", "settings")),
-    "/runs/{failed_run}",
-    "/",
-    "/datasets",
-    "/datasets/{dataset}",
-    "/experiments",
-    "/compare",
-    "/compare/runs",
-    "/compare/runs?q=lam%3E",
-    "/compare/runs/list",
-    "/queue",
-    "/measures",
-    "/nowhere",
-)
+    "/runs/{failed_run}", "/", "/datasets", "/datasets/{dataset}", "/experiments", "/compare", "/compare/runs",
+    "/compare/runs?q=lam%3E", "/compare/runs/list", "/queue", "/measures", "/nowhere",
+)  # fmt: skip
 SHORT = (*MEASURED_REPORT, *EXPERIMENT, "/tasks/{task}", "/experiments/new?dataset_id={dataset}")
 """What these tell is found within two and a half screens of 1400 x 900."""
 MOST_PIXELS = 2250
 DRAWN = (
-    *MEASURED_REPORT[1:4],
-    "/embeddings/{embedding}/lab?method=zca_whitening",
-    "/tasks/{task}",
-    "/compare?id={embedding}&id={layer}",
-    "/compare?id={first_layer}&id={layer}",
-    "/encodings/{encoding}",
-    "/playground",
-    *EXPERIMENT[1:4],
-    "/experiments/{finished}?seeds=1",
-    "/experiments/{finished}?x=lam&facet=lam&colour=isoscore_star",
-    "/experiments/{finished}?tab=runs",
+    *MEASURED_REPORT[1:4], "/embeddings/{embedding}/lab?method=zca_whitening", "/tasks/{task}",
+    "/compare?id={embedding}&id={layer}", "/compare?id={first_layer}&id={layer}", "/encodings/{encoding}",
+    "/playground", *EXPERIMENT[1:4], "/experiments/{finished}?seeds=1",
+    "/experiments/{finished}?x=lam&facet=lam&colour=isoscore_star", "/experiments/{finished}?tab=runs",
     "/runs/{finished_run}?tab=training",
-)
+)  # fmt: skip
 """These have figures."""
 
 GRAVE = ("serious", "critical")
@@ -88,11 +57,8 @@ THEMED = """() => [...document.querySelectorAll("[data-figure]:has(.js-plotly-pl
 PHONE_PIXELS = 390
 STACKED = ".table:has(.stacked, .compared)"
 UNSCROLLED = (
-    "/",
-    "/embeddings?sort=-isoscore",
-    "/embeddings/{embedding}/description",
-    "/compare?id={embedding}&id={layer}",
-)
+    "/", "/embeddings?sort=-isoscore", "/embeddings/{embedding}/description", "/compare?id={embedding}&id={layer}",
+)  # fmt: skip
 """Pages whose stacked tables fit a phone."""
 
 

@@ -4,15 +4,9 @@ import pytest
 
 STEPS = 300
 EXPERIMENT = {
-    "model": "tiny-bert",
-    "text_columns": ["sentence"],
-    "label_column": "label",
-    "lambdas": [-1, 1],
-    "zetas": [0.2],
-    "seeds": [0],
-    "epochs": None,
-    "max_steps": STEPS,
-}
+    "model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "lambdas": [-1, 1], "zetas": [0.2],
+    "seeds": [0], "epochs": None, "max_steps": STEPS,
+}  # fmt: skip
 
 
 @pytest.fixture

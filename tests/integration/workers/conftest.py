@@ -45,14 +45,9 @@ def store(settings: Settings, sessions: Sessions) -> Callable[[bytes], str]:
 @pytest.fixture
 def dataset_id(store: Callable[[bytes], str], sessions: Sessions) -> str:
     dataset = dataset_row(
-        "tiny",
-        n_train=None,
-        n_validation=None,
-        train_sha256=store(make_table(60, 1)),
-        validation_sha256=store(make_table(40, 2)),
-        train_filename="train.tsv",
-        validation_filename="validation.tsv",
-    )
+        "tiny", n_train=None, n_validation=None, train_sha256=store(make_table(60, 1)),
+        validation_sha256=store(make_table(40, 2)), train_filename="train.tsv", validation_filename="validation.tsv",
+    )  # fmt: skip
     with sessions.begin() as session:
         session.add(dataset)
     return dataset.id
@@ -70,13 +65,9 @@ def make_run(sessions: Sessions, dataset_id: str) -> Callable[..., str]:
         with sessions.begin() as session:
             experiment = Experiment(name="sweep", dataset_id=dataset_id, config=SHARED)
             run = Run(
-                position=0,
-                config=config.model_dump(mode="json"),
-                regularizer=config.regularizer,
-                lam=config.lam,
-                zeta=config.zeta,
-                seed=config.seed,
-            )
+                position=0, config=config.model_dump(mode="json"), regularizer=config.regularizer, lam=config.lam,
+                zeta=config.zeta, seed=config.seed,
+            )  # fmt: skip
             experiment.runs.append(run)
             session.add(experiment)
         return run.id

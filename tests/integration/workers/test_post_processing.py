@@ -184,14 +184,9 @@ def test_a_trial_that_nobody_waits_for_leaves_no_map_behind(ask, settings, sessi
 def asked_for(sessions, source):
     def asked_for(trial_id):
         embedding = Embedding(
-            name="derived",
-            filename="derived.npy",
-            format="npy",
-            origin=EmbeddingOrigin.POSTPROCESSED,
-            status=EmbeddingStatus.MAKING,
-            source_id=source,
-            made_by_id=trial_id,
-        )
+            name="derived", filename="derived.npy", format="npy", origin=EmbeddingOrigin.POSTPROCESSED,
+            status=EmbeddingStatus.MAKING, source_id=source, made_by_id=trial_id,
+        )  # fmt: skip
         with sessions.begin() as session:
             session.add(embedding)
         return embedding.id

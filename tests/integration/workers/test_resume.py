@@ -63,12 +63,9 @@ OPTIONS = {
         "precision": "bf16",
     },
     "checkpointed gradients": {
-        "regularizer": "cosreg",
-        "schedule": "cosine",
-        "warmup": 0.2,
-        "gradient_checkpointing": True,
+        "regularizer": "cosreg", "schedule": "cosine", "warmup": 0.2, "gradient_checkpointing": True,
     },
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)

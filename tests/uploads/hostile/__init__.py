@@ -44,20 +44,12 @@ def _something_else() -> Iterator[tuple[str, Upload]]:
     for name in ("x.pt", "x.pkl", "x.npy", "x.csv", "x.bin", "x.joblib"):
         yield f"a pickle named {name}", (name, pickle.dumps(Explosive()))
     kinds = {
-        "a program": b"\x7fELF\x02\x01\x01",
-        "gzip": b"\x1f\x8b\x08\0",
-        "zstd": b"\x28\xb5\x2f\xfd",
-        "xz": b"\xfd7zXZ\0",
-        "a PDF": b"%PDF-1.7\n",
-        "an image": b"\x89PNG\r\n\x1a\n",
-        "SQLite": b"SQLite format 3\0",
-        "GGUF": b"GGUF\x03\0\0\0",
-        "an Arrow file": b"ARROW1\0\0",
+        "a program": b"\x7fELF\x02\x01\x01", "gzip": b"\x1f\x8b\x08\0", "zstd": b"\x28\xb5\x2f\xfd",
+        "xz": b"\xfd7zXZ\0", "a PDF": b"%PDF-1.7\n", "an image": b"\x89PNG\r\n\x1a\n", "SQLite": b"SQLite format 3\0",
+        "GGUF": b"GGUF\x03\0\0\0", "an Arrow file": b"ARROW1\0\0",
         "an Office document": b"PK\x03\x04" + bytes(22) + b"\x13\0\0\0[Content_Types].xml",
-        "a zip of something": archive({"readme.txt": b"hello"}),
-        "noise": noise(4000),
-        "zeros": bytes(4000),
-    }
+        "a zip of something": archive({"readme.txt": b"hello"}), "noise": noise(4000), "zeros": bytes(4000),
+    }  # fmt: skip
     for case, head in kinds.items():
         for name in ("x.npy", "x.csv"):
             yield f"{case} named {name}", (name, head + (b"" if case == "a zip of something" else bytes(500)))
@@ -66,15 +58,6 @@ def _something_else() -> Iterator[tuple[str, Upload]]:
 
 
 MAKERS = (
-    _truncated,
-    hostile_npy,
-    hostile_npz,
-    hostile_safetensors,
-    hostile_parquet,
-    hostile_hdf5,
-    hostile_delimited,
-    hostile_jsonl,
-    hostile_word2vec,
-    hostile_word2vec_binary,
-    _something_else,
-)
+    _truncated, hostile_npy, hostile_npz, hostile_safetensors, hostile_parquet, hostile_hdf5, hostile_delimited,
+    hostile_jsonl, hostile_word2vec, hostile_word2vec_binary, _something_else,
+)  # fmt: skip

@@ -19,12 +19,9 @@ def hostile_npz() -> Iterator[tuple[str, Upload]]:
     good = npz(zipfile.ZIP_STORED, x=npy(X))
     directory = good.index(b"PK\x01\x02")
     fields = {
-        "encrypted": (8, "<H", 1),
-        "compressed by nothing known": (10, "<H", 99),
-        "of another checksum": (16, "<L", 1),
-        "of 2 GiB unpacked": (24, "<L", 2**31),
-        "beginning beyond the end": (42, "<L", 10**6),
-    }
+        "encrypted": (8, "<H", 1), "compressed by nothing known": (10, "<H", 99), "of another checksum": (16, "<L", 1),
+        "of 2 GiB unpacked": (24, "<L", 2**31), "beginning beyond the end": (42, "<L", 10**6),
+    }  # fmt: skip
     for case, (offset, form, value) in fields.items():
         content = bytearray(good)
         struct.pack_into(form, content, directory + offset, value)

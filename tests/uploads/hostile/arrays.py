@@ -15,25 +15,13 @@ from tests.uploads.hostile.upload import Explosive, Upload, noise
 
 def hostile_npy() -> Iterator[tuple[str, Upload]]:
     shapes = {
-        "negative": f"(-1, {D})",
-        "of text": f"('{N}', {D})",
-        "of fractions": f"({N}.0, {D})",
-        "a number": f"{N}",
-        "of truth values": f"(True, {D})",
-        "nested": f"(({N},), {D})",
-        "a list": f"[{N}, {D}]",
-        "huge": f"(10**12, {D})",
-        "beyond 64 bits": f"({2**64}, {D})",
-        "of 33 dimensions": f"({'1, ' * 33})",
-        "a product": f"({N}*1, {D})",
-        "a call": f"(__import__('os').getpid(), {D})",
-        "one row too many": f"({N + 1}, {D})",
-        "one row too few": f"({N - 1}, {D})",
-        "none": "None",
-        "four dimensions": f"(2, {N // 2}, {D // 2}, 2)",
-        "empty": f"(0, {D})",
-        "overflowing": f"({2**62}, {2**62})",
-    }
+        "negative": f"(-1, {D})", "of text": f"('{N}', {D})", "of fractions": f"({N}.0, {D})", "a number": f"{N}",
+        "of truth values": f"(True, {D})", "nested": f"(({N},), {D})", "a list": f"[{N}, {D}]",
+        "huge": f"(10**12, {D})", "beyond 64 bits": f"({2**64}, {D})", "of 33 dimensions": f"({'1, ' * 33})",
+        "a product": f"({N}*1, {D})", "a call": f"(__import__('os').getpid(), {D})",
+        "one row too many": f"({N + 1}, {D})", "one row too few": f"({N - 1}, {D})", "none": "None",
+        "four dimensions": f"(2, {N // 2}, {D // 2}, 2)", "empty": f"(0, {D})", "overflowing": f"({2**62}, {2**62})",
+    }  # fmt: skip
     for case, shape in shapes.items():
         yield f"npy with a shape {case}", ("x.npy", _npy_file(shape=shape))
     for dtype in ("O", "|O8", "V4", "U8", "<c8", "M8[ns]", "f4,f4", "<f4 ", "f99999999", "__import__", "<f16", ""):
@@ -43,16 +31,11 @@ def hostile_npy() -> Iterator[tuple[str, Upload]]:
     for order in ("1", "'no'", "None", "maybe"):
         yield f"npy with fortran_order {order}", ("x.npy", _npy_file(fortran=order))
     headers = {
-        "nothing": "",
-        "brackets": "(" * 9000,
-        "a list": "[1, 2]",
-        "no key": "{}",
+        "nothing": "", "brackets": "(" * 9000, "a list": "[1, 2]", "no key": "{}",
         "a further key": f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({N}, {D}), 'x': 1}}",
-        "a key twice missing": "{'descr': '<f4'}",
-        "a lambda": "(lambda: 1)()",
-        "NUL": "\0" * 60,
+        "a key twice missing": "{'descr': '<f4'}", "a lambda": "(lambda: 1)()", "NUL": "\0" * 60,
         "deep unary": "-" * 9000 + "1",
-    }
+    }  # fmt: skip
     for case, text in headers.items():
         yield f"npy whose header is {case}", ("x.npy", _with_header(text))
     for version in (b"\0\0", b"\x04\0", b"\xff\xff"):
@@ -102,14 +85,10 @@ def hostile_safetensors() -> Iterator[tuple[str, Upload]]:
     for case, header in headers.items():
         yield f"safetensors with {case}", ("x.safetensors", _tensors(json.dumps(header).encode()))
     texts = {
-        "deep JSON": b'{"a":' * 9000,
-        "no JSON": b"{" + b"x" * 99,
-        "a JSON list": b"[1]",
-        "latin-1": b'{"\xe9": 1}',
-        "a name twice": b'{"x": 1, "x": 1}',
-        "NaN": b'{"x": NaN}',
+        "deep JSON": b'{"a":' * 9000, "no JSON": b"{" + b"x" * 99, "a JSON list": b"[1]", "latin-1": b'{"\xe9": 1}',
+        "a name twice": b'{"x": 1, "x": 1}', "NaN": b'{"x": NaN}',
         "a number of 9,000 digits": b'{"x": ' + b"9" * 9000 + b"}",
-    }
+    }  # fmt: skip
     for case, text in texts.items():
         yield f"safetensors whose header is {case}", ("x.safetensors", _tensors(text))
     for length in (0, 2**31, 2**63, 2**64 - 1):

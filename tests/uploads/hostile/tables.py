@@ -12,29 +12,20 @@ from tests.uploads.hostile.upload import Upload, noise
 
 FORMULAS = ("=1+1", "@SUM(A1:A9)", "+cmd|' /C calc'!A0", "-2+3", "=HYPERLINK(0)", "\t=1", "1;=2")
 WORD2VEC_HEADERS = {
-    "too many rows": f"{N + 1} {D}\n",
-    "too few rows": f"{N - 1} {D}\n",
-    "another width": f"{N} {D + 1}\n",
-    "no width": f"{N} 0\n",
-    "a negative width": f"{N} -{D}\n",
-    "a petabyte": f"{10**15} {D}\n",
+    "too many rows": f"{N + 1} {D}\n", "too few rows": f"{N - 1} {D}\n", "another width": f"{N} {D + 1}\n",
+    "no width": f"{N} 0\n", "a negative width": f"{N} -{D}\n", "a petabyte": f"{10**15} {D}\n",
     "a width of a billion": f"{N} {10**9}\n",
-}
+}  # fmt: skip
 
 
 def hostile_parquet() -> Iterator[tuple[str, Upload]]:
     ragged = [list(map(float, range(1 + i % 3))) for i in range(N)]
     tables = {
-        "ragged lists": {"v": ragged},
-        "lists of text": {"v": [["a", "b"]] * N},
-        "lists of lists": {"v": [[[1.0]]] * N},
-        "a missing list": {"v": [[1.0, 2.0]] * (N - 1) + [None]},
-        "text alone": {"w": WORDS},
-        "structs": {"v": [{"a": 1.0}] * N},
-        "bytes": {"v": [b"\0\0\0\0"] * N},
-        "empty lists": {"v": pa.array([[]] * N, pa.list_(pa.float32()))},
-        "no rows": {"x": pa.array([], pa.float32())},
-    }
+        "ragged lists": {"v": ragged}, "lists of text": {"v": [["a", "b"]] * N}, "lists of lists": {"v": [[[1.0]]] * N},
+        "a missing list": {"v": [[1.0, 2.0]] * (N - 1) + [None]}, "text alone": {"w": WORDS},
+        "structs": {"v": [{"a": 1.0}] * N}, "bytes": {"v": [b"\0\0\0\0"] * N},
+        "empty lists": {"v": pa.array([[]] * N, pa.list_(pa.float32()))}, "no rows": {"x": pa.array([], pa.float32())},
+    }  # fmt: skip
     for case, columns in tables.items():
         yield f"parquet of {case}", ("x.parquet", parquet(pa.table(columns)))
     good = GOOD["wide.parquet"]

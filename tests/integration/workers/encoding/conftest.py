@@ -16,14 +16,9 @@ def make_encoding(sessions, store):
     def make_encoding(content=ROWS, filename="rows.tsv", **changes):
         config = {"model": "tiny-bert", "text_columns": ["sentence"], "poolings": ["first", "mean", "last"], **changes}
         encoding = Encoding(
-            name="reviews",
-            filename=filename,
-            file_sha256=store(content.encode()),
-            n_texts=6,
-            columns=[],
-            config=EncodingConfig.model_validate(config).model_dump(mode="json"),
-            status=EncodingStatus.QUEUED,
-        )
+            name="reviews", filename=filename, file_sha256=store(content.encode()), n_texts=6, columns=[],
+            config=EncodingConfig.model_validate(config).model_dump(mode="json"), status=EncodingStatus.QUEUED,
+        )  # fmt: skip
         with sessions.begin() as session:
             session.add(encoding)
         return encoding.id
