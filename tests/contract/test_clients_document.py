@@ -1,5 +1,3 @@
-"""The examples of docs/clients.md run as they are written, one after the other, against a server."""
-
 import os
 import re
 import subprocess

@@ -19,7 +19,6 @@ MOST_BYTES = 150_000
 
 @cache
 def prose(path: Path) -> str:
-    """A document without its code."""
     text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"`[^`\n]+`", "", text)
 
@@ -34,7 +33,6 @@ def anchors(path: Path) -> set[str]:
 
 
 def links(path: Path) -> list[str]:
-    """What a document leads to, and the pictures in it, but for other sites."""
     found = re.findall(r"\]\(([^)\s]+)\)", prose(path))
     return [link for link in found if not re.match(r"\w+:", link)]
 
@@ -50,29 +48,23 @@ def test_links_of_the_readme_lead_to_files_and_headings():
     assert dead == []
 
 
-def test_pictures_are_small_few_and_all_shown():
+def test_pictures_are_small_few_all_shown_and_have_words_for_those_who_do_not_see_them():
     shown = {(document.parent / link).resolve() for document in DOCUMENTS for link in links(document)}
     for picture in (ROOT / "docs/images").iterdir():
         assert picture in shown
         assert picture.stat().st_size < MOST_BYTES
         with Image.open(picture) as image:
             assert image.mode == "P"
-
-
-def test_every_picture_has_words_for_those_who_do_not_see_it():
     described = [re.findall(r"!\[([^\]]*)\]", prose(document)) for document in DOCUMENTS]
     assert all(len(words) > 20 for found in described for words in found)
 
 
-def test_every_page_that_the_tutorial_links_answers(client):
+def test_every_page_that_the_tutorial_links_answers_and_its_commands_are_some(client):
     pages = re.findall(r"<?http://127\.0\.0\.1:8000(/?[\w/]*)", TUTORIAL)
     assert {"", "/playground"} <= set(pages)
     for page in pages:
         if page != "/api/datasets":
             assert client.get(page or "/").status_code == 200
-
-
-def test_every_command_of_the_tutorial_is_one():
     commands = [line for line in TUTORIAL.splitlines() if line.startswith("isoscope ")]
     assert len(commands) >= 6
     for command in commands:

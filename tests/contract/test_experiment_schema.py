@@ -1,5 +1,3 @@
-"""The published format of an experiment is that of the records which write and read it."""
-
 import json
 from pathlib import Path
 
@@ -9,10 +7,7 @@ from docs.experiment_schema import schema
 PUBLISHED = Path(__file__).parents[2] / "docs/experiment.schema.json"
 
 
-def test_the_published_schema_is_what_the_records_say():
+def test_the_published_schema_is_what_the_records_say_and_has_every_file_that_an_import_reads():
     made = json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
     assert PUBLISHED.read_text() == made, "run: python -m docs.experiment_schema > docs/experiment.schema.json"
-
-
-def test_it_has_every_file_that_an_import_reads():
     assert schema()["properties"].keys() == {MANIFEST, *ROWS, *OPTIONAL_ROWS}

@@ -24,10 +24,6 @@ STAGES = images.dockerfile()
 FILES = ("docker-compose.yml", "compose.cpu.yml")
 
 
-def settings_named_in(text: str) -> set[str]:
-    return set(re.findall(r"ISOSCOPE_\w+", text))
-
-
 @pytest.mark.slow
 def test_hadolint_finds_nothing_in_the_dockerfile():
     hadolint = Path(sys.executable).with_name("hadolint")
@@ -35,25 +31,22 @@ def test_hadolint_finds_nothing_in_the_dockerfile():
     assert (ended.returncode, ended.stdout) == (0, "")
 
 
-def test_the_schema_is_the_one_that_was_published():
+def test_compose_files_obey_the_published_specification_which_refuses_others():
     assert hashlib.sha256(SCHEMA.read_bytes()).hexdigest() in (SCHEMA.parent / "README.md").read_text()
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_compose_file_obeys_the_specification(name):
-    SPECIFICATION.validate(images.compose(name))
-
-
-def test_the_schema_refuses_what_compose_does_not_know():
+    for name in FILES:
+        SPECIFICATION.validate(images.compose(name))
     content = images.compose()
     content["services"]["web"]["restarts"] = "always"
     with pytest.raises(ValidationError, match="'restarts' does not match"):
         SPECIFICATION.validate(content)
 
 
-def test_only_the_web_process_is_published_and_only_on_loopback():
+def test_databases_and_files_are_given_to_all_and_the_web_process_alone_is_published_on_loopback():
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
     assert published == {"web": ["127.0.0.1:${ISOSCOPE_PORT:-8000}:8000"]}
+    shared = ("ISOSCOPE_DATABASE_URL", "ISOSCOPE_QUEUE_URL", "PGPASSWORD")
+    assert len({tuple(SERVICES[name]["environment"][key] for key in shared) for name in OURS}) == 1
+    assert all("data:/data" in SERVICES[name]["volumes"] for name in OURS)
 
 
 def test_no_secret_has_a_default_and_what_is_missing_is_said_in_a_sentence():
@@ -65,106 +58,69 @@ def test_no_secret_has_a_default_and_what_is_missing_is_said_in_a_sentence():
         assert f"\n{secret}=\n" in (images.ROOT / ".env.example").read_text()
 
 
-def test_every_setting_that_is_named_exists():
+def test_others_images_are_pinned_postgres_is_no_root_and_settings_that_are_named_exist():
     known = {f"ISOSCOPE_{name.upper()}" for name in Settings.model_fields}
     for name in ("Dockerfile", ".env.example", *FILES):
-        assert settings_named_in((images.ROOT / name).read_text()) <= known
+        assert set(re.findall(r"ISOSCOPE_\w+", (images.ROOT / name).read_text())) <= known
+    assert images.bases() == {"python:3.11-slim-trixie"}
+    assert (SERVICES["postgres"]["image"], SERVICES["postgres"]["user"]) == ("postgres:17", "postgres")
+    assert SERVICES["postgres"]["healthcheck"]["test"][0] == "CMD"
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_every_service_runs_with_as_few_rights_as_it_can(name):
-    service = SERVICES[name]
-    assert service["cap_drop"] == ["ALL"]
-    assert service["security_opt"] == ["no-new-privileges:true"]
-    assert service["read_only"] is True
-    assert service["init"] is True
-    assert "privileged" not in service
-    assert "/tmp" in service["tmpfs"]
-    assert service["restart"] == ("no" if name == "migrate" else "unless-stopped")
-
-
-@pytest.mark.parametrize("name", SERVICES)
-def test_no_service_can_fill_the_disk_with_its_log_or_the_machine_with_processes(name):
-    service = SERVICES[name]
-    assert service["logging"] == {"driver": "json-file", "options": {"max-size": "10m", "max-file": "5"}}
-    assert service["pids_limit"] == (4096 if name == "worker" else 1024)
-    assert "mem_limit" in service
+def test_every_service_runs_with_as_few_rights_and_as_little_of_the_machine_as_it_can(name):
+    expected = {
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "read_only": True,
+        "init": True,
+        "restart": "no" if name == "migrate" else "unless-stopped",
+        "logging": {"driver": "json-file", "options": {"max-size": "10m", "max-file": "5"}},
+        "pids_limit": 4096 if name == "worker" else 1024,
+    }
+    assert {key: SERVICES[name].get(key) for key in expected} == expected
+    assert "privileged" not in SERVICES[name]
+    assert "/tmp" in SERVICES[name]["tmpfs"]
+    assert "mem_limit" in SERVICES[name]
 
 
 @pytest.mark.parametrize("stage", ["web", "worker"])
-def test_the_environment_lies_below_the_code_and_holds_none_of_it(stage):
+def test_our_images_run_as_a_user_with_a_fixed_number_and_need_no_shell(stage):
     copied = images.copied_from(STAGES[stage])
-    assert copied[-1] == "code"
+    assert copied[-1] == "code", "the environment lies below the code and holds none of it"
     assert [one.argument for one in STAGES[stage] if one.name == "COPY"][-1].endswith("/srv/isoscope /srv/isoscope")
     sources = {word for one in STAGES[copied[0]] if one.name == "COPY" for word in one.argument.split()[:-1]}
     described = {"pyproject.toml", "requirements.lock", "README.md", "LICENSE"}
     assert sources == described | {"isoscope/pyproject.toml", "isoscope/build.py"}
-
-
-@pytest.mark.parametrize("stage", ["web", "worker"])
-def test_our_images_run_as_a_user_with_a_fixed_number(stage):
     assert images.last(STAGES[stage], "USER") == "10001:10001"
-
-
-def test_others_images_are_pinned_and_postgres_is_no_root():
-    assert images.bases() == {"python:3.11-slim-trixie"}
-    assert SERVICES["postgres"]["image"] == "postgres:17"
-    assert SERVICES["postgres"]["user"] == "postgres"
-
-
-@pytest.mark.parametrize("name", ["web", "worker"])
-def test_images_carry_the_version_of_the_project(name):
-    version = re.search(r'^version = "(.+)"$', (images.ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert version is not None
-    assert SERVICES[name]["image"] == f"isoscope-{name}:{version[1]}"
-    assert f'image.version="{version[1]}"' in images.last(STAGES[name], "LABEL")
-
-
-@pytest.mark.parametrize("stage", ["web", "worker"])
-def test_commands_and_health_checks_need_no_shell(stage):
     assert images.command(images.last(STAGES[stage], "CMD"))[:2] == ["python", "-m"]
     assert images.command(images.last(STAGES[stage], "HEALTHCHECK"))[0] == "python"
-    assert SERVICES["postgres"]["healthcheck"]["test"][0] == "CMD"
+    version = re.search(r'^version = "(.+)"$', (images.ROOT / "pyproject.toml").read_text(), re.MULTILINE)[1]
+    assert SERVICES[stage]["image"] == f"isoscope-{stage}:{version}"
+    assert f'image.version="{version}"' in images.last(STAGES[stage], "LABEL")
 
 
-def test_every_lasting_service_is_given_time_to_stop():
-    assert {name: service.get("stop_grace_period") for name, service in SERVICES.items()} == {
-        "postgres": "60s", "migrate": None, "web": "15s", "worker": "30s",
-    }  # fmt: skip
-
-
-def test_services_start_in_order():
+def test_services_start_in_order_and_lasting_ones_are_given_time_to_stop():
     waits = {name: SERVICES[name]["depends_on"] for name in OURS}
     migrated = {"migrate": {"condition": "service_completed_successfully"}}
-    assert waits == {
-        "migrate": {"postgres": {"condition": "service_healthy"}}, "web": migrated, "worker": migrated,
-    }  # fmt: skip
+    ready = {"postgres": {"condition": "service_healthy"}}
+    assert waits == {"migrate": ready, "web": migrated, "worker": migrated}
+    stops = {name: service.get("stop_grace_period") for name, service in SERVICES.items()}
+    assert stops == {"postgres": "60s", "migrate": None, "web": "15s", "worker": "30s"}
+    assert SERVICES["worker"]["hostname"] == "worker", "it keeps its name when its container is made anew"
 
 
-def test_the_same_databases_and_files_are_given_to_all():
-    shared = ("ISOSCOPE_DATABASE_URL", "ISOSCOPE_QUEUE_URL", "PGPASSWORD")
-    assert len({tuple(SERVICES[name]["environment"][key] for key in shared) for name in OURS}) == 1
-    assert all("data:/data" in SERVICES[name]["volumes"] for name in OURS)
-
-
-def test_the_web_image_alone_has_what_a_backup_takes_and_a_place_of_its_own_for_it():
+def test_a_gpu_is_reserved_and_taken_away_and_the_web_image_alone_has_what_a_backup_takes():
     made = {stage: " ".join(one.argument for one in STAGES[stage] if one.name == "RUN") for stage in ("web", "worker")}
     assert [stage for stage in made if "postgresql-client" in made[stage]] == ["web"]
     assert "--owner=10001 --group=10001 /backups" in made["web"]
     mounted = {name: [one for one in SERVICES[name]["volumes"] if "/backups" in one] for name in OURS}
     assert mounted == {"migrate": [], "web": ["${BACKUPS:-backups}:/backups"], "worker": []}
     assert SERVICES["web"]["volumes"][:2] == SERVICES["worker"]["volumes"]
-
-
-def test_a_gpu_is_reserved_and_taken_away_for_machines_without_one():
     [device] = SERVICES["worker"]["deploy"]["resources"]["reservations"]["devices"]
     assert device == {"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}
     assert images.environment(STAGES["worker"])["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
     assert images.compose("compose.cpu.yml")["services"]["worker"]["deploy"] is None
-
-
-def test_the_worker_keeps_its_name_when_its_container_is_made_anew():
-    assert SERVICES["worker"]["hostname"] == "worker"
 
 
 @pytest.mark.slow
@@ -176,13 +132,12 @@ def test_what_is_copied_into_the_images_suffices_and_holds_no_data(tmp_path):
     assert not list((tmp_path / "context").rglob("__pycache__"))
 
 
-@pytest.mark.parametrize("host", ["localhost:8000", "127.0.0.1:8000"])
-def test_the_published_address_is_answered_though_the_container_listens_everywhere(context, host):
+def test_the_published_address_is_answered_though_the_container_listens_everywhere(context):
     settings = Settings(data_dir=context.settings.data_dir, host="0.0.0.0", access_token=TOKEN, sample=False)
-    with TestClient(create_app(settings), base_url=f"http://{host}", follow_redirects=False) as client:
-        assert client.get("/api/health").json()["status"] == "ok"
-        assert client.get("/").headers["location"] == "/login?next=/"
-        assert client.get("/", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
-        signed_in = client.post("/login", data={"token": TOKEN}, headers={"Origin": f"http://{host}"})
-        assert signed_in.status_code == 303
-        assert client.get("/").status_code == 200
+    for url in ("http://localhost:8000", "http://127.0.0.1:8000"):
+        with TestClient(create_app(settings), base_url=url, follow_redirects=False) as client:
+            assert client.get("/api/health").json()["status"] == "ok"
+            assert client.get("/").headers["location"] == "/login?next=/"
+            assert client.get("/", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+            assert client.post("/login", data={"token": TOKEN}, headers={"Origin": url}).status_code == 303
+            assert client.get("/").status_code == 200

@@ -1,5 +1,3 @@
-"""`requirements.lowest` holds the lower bound of every direct dependency."""
-
 import re
 import tomllib
 from pathlib import Path

@@ -68,7 +68,6 @@ NO_RECORD = re.compile(r"/docs.*|.*/description")
 
 
 def list_routes(router):
-    """Yield method and path of every route below a router."""
     for route in router.routes:
         if included := getattr(route, "original_router", None):
             yield from list_routes(included)

@@ -1,5 +1,3 @@
-"""The examples of docs/regularizers.md run as they are written, in a training step of a real model."""
-
 import re
 from pathlib import Path
 
@@ -13,18 +11,14 @@ DOCUMENT = (Path(__file__).parents[2] / "docs/regularizers.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
 TEXTS = ["the film", "a very good plot", "bad cast and dull plot", "great", "so dull", "is good", "the cast was", "a a"]
 
-
 CLASSES = {slug: penalty.make.split(":")[1] for slug, penalty in REGULARIZERS.items()}
 
 
-def test_every_regularizer_has_a_row_of_the_table_and_an_example():
+def test_every_regularizer_has_a_row_of_the_table_an_example_and_its_papers():
     rows = re.findall(r"^\| \[`(\w+)`\]\(#\S+\) \| `(\w+)` \|", DOCUMENT, re.MULTILINE)
     assert [(slug, name) for name, slug in rows] == list(CLASSES.items())
     for name, example in zip(CLASSES.values(), EXAMPLES, strict=True):
         assert f"{name}(" in example
-
-
-def test_the_page_names_the_papers_of_every_record():
     for penalty in REGULARIZERS.values():
         for authors in re.findall(r"(\w+)(?:,| &)[^()]*\((?:19|20)\d\d\)", penalty.source):
             assert authors in DOCUMENT, penalty.slug

@@ -1,27 +1,28 @@
 """What `make run` starts takes work and ends; on a Python without torch the web process alone, as in its image."""
 
-import io
 from importlib.util import find_spec
 
-import numpy as np
 import pytest
 from httpx2 import Client
 
 from app.operations.doctor import CHECKS, PROBLEM, run_checks
 from tests.serving import served
+from tests.uploads.good import npy
 
 
 @pytest.fixture
 def cloud_file(cloud):
-    file = io.BytesIO()
-    np.save(file, cloud)
-    return {"file": ("cloud.npy", file.getvalue())}
+    return {"file": ("cloud.npy", npy(cloud))}
 
 
 @pytest.mark.slow
-def test_doctor_finds_no_problem(context, monkeypatch):
+def test_doctor_finds_no_problem_and_the_web_process_takes_an_upload_and_its_job(context, monkeypatch, cloud_file):
     monkeypatch.setenv("ISOSCOPE_DATA_DIR", str(context.settings.data_dir))
     assert [result for result in run_checks(CHECKS) if result[1] == PROBLEM] == []
+    with served(context.settings) as address, Client(base_url=address, timeout=30) as client:
+        made = client.post("/api/embeddings?commit=auto", files=cloud_file)
+        assert made.status_code == 201
+    assert context.queue.active() == {f"inspect-{made.json()['id']}"}
 
 
 @pytest.mark.slow
@@ -32,11 +33,3 @@ def test_the_dashboard_measures_an_upload_and_ctrl_c_ends_it(serving, cloud_file
     path = f"/api/embeddings/{made['id']}"
     dashboard.wait_for(lambda: dashboard.get(path)["status"] == "ready", "measurements")
     assert dashboard.stop() == 0
-
-
-@pytest.mark.slow
-def test_the_web_process_takes_an_upload_and_its_job(context, cloud_file):
-    with served(context.settings) as address, Client(base_url=address, timeout=30) as client:
-        made = client.post("/api/embeddings?commit=auto", files=cloud_file)
-        assert made.status_code == 201
-    assert context.queue.active() == {f"inspect-{made.json()['id']}"}

@@ -1,5 +1,3 @@
-"""Names of test files, which pytest imports as modules of the top level."""
-
 from collections import Counter
 from pathlib import Path
 

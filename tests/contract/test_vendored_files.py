@@ -2,7 +2,6 @@ import re
 from hashlib import sha256
 from pathlib import Path
 
-import pytest
 from fastapi.testclient import TestClient
 
 from app.web.templating import STATIC, HeldFiles
@@ -12,21 +11,10 @@ NOTICES = (VENDOR / "NOTICES.md").read_text(encoding="utf-8")
 CHECKSUMS = dict(re.findall(r"^\| `(\S+)` \| `([0-9a-f]{64})` \|$", NOTICES, flags=re.MULTILINE))
 
 
-def test_the_notices_name_every_vendored_file():
+def test_every_vendored_file_is_the_one_that_was_published_and_has_its_licence_beside_it():
     files = {path.name for path in VENDOR.iterdir()} - {"NOTICES.md"}
-    assert files == set(CHECKSUMS)
-
-
-@pytest.mark.parametrize("name", sorted(CHECKSUMS))
-def test_a_vendored_file_is_the_one_that_was_published(name):
-    assert sha256((VENDOR / name).read_bytes()).hexdigest() == CHECKSUMS[name]
-
-
-@pytest.mark.parametrize("name", sorted(CHECKSUMS))
-def test_every_vendored_file_has_its_licence_beside_it(name):
-    project = re.match(r"[a-z]+", name)
-    assert project is not None
-    assert f"{project.group()}.LICENSE.txt" in CHECKSUMS
+    assert {name: sha256((VENDOR / name).read_bytes()).hexdigest() for name in files} == CHECKSUMS
+    assert {f"{re.match(r'[a-z]+', name).group()}.LICENSE.txt" for name in files} <= files
 
 
 def test_every_face_is_named_once_in_a_sheet_and_sent_as_what_it_is():

@@ -13,13 +13,12 @@ import pytest
 from sqlalchemy import select
 
 from app.core.settings import Settings
-from app.db.models import Experiment, Run
+from app.db.models import Experiment
 from app.main import create_app
 from isoscope.client import Isoscope
 from tests.serving import answering
 
 pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).parents[2]
 TOKEN = "a-secret-of-many-letters"
 ROWS = 'sentence\tthe "label"\n' + "".join(f"text {i}\t{'yes' if i % 2 else 'no'}\n" for i in range(20))
@@ -47,7 +46,6 @@ def isoscope(address):
 
 @pytest.fixture
 def page(address):
-    """The pages as a browser sees them that is signed in."""
     headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "text/html"}
     with httpx2.Client(base_url=address, headers=headers, timeout=60) as page:
         yield page
@@ -64,25 +62,12 @@ def dataset(isoscope, tmp_path):
 def form(dataset):
     """A sweep whose texts are hostile to a shell, and of whose settings many are not the defaults."""
     return {
-        "dataset_id": dataset["id"],
-        "model": "all-MiniLM-L6-v2",
-        "name": NAME,
-        "task": "classification",
-        "metric": "f1",
-        "text_columns": ["sentence"],
-        "label_column": 'the "label"',
-        "regularizers": ["none", "istar", "cosreg"],
-        "lambdas": "-1, 0.123456789",
-        "zetas": "0.2, 0.4",
-        "seeds": "0, 3",
-        "fixed_spectrum": "0.5",
-        "epochs": "",
-        "max_steps": "7",
-        "batch_size": "8",
-        "grid_field": ["learning_rate", "layers"],
-        "grid_values": ["1e-5, 3e-5", "1 2, last, default"],
-        "export": "true",
-    }
+        "dataset_id": dataset["id"], "model": "all-MiniLM-L6-v2", "name": NAME, "task": "classification",
+        "metric": "f1", "text_columns": ["sentence"], "label_column": 'the "label"',
+        "regularizers": ["none", "istar", "cosreg"], "lambdas": "-1, 0.123456789", "zetas": "0.2, 0.4", "seeds": "0, 3",
+        "fixed_spectrum": "0.5", "epochs": "", "max_steps": "7", "batch_size": "8", "export": "true",
+        "grid_field": ["learning_rate", "layers"], "grid_values": ["1e-5, 3e-5", "1 2, last, default"],
+    }  # fmt: skip
 
 
 @pytest.fixture
@@ -117,15 +102,7 @@ def made(context):
     """What was launched, oldest first: name, configuration, grid, and the configuration of each run."""
     with context.sessions() as session:
         experiments = session.scalars(select(Experiment).order_by(Experiment.created_at)).all()
-        return [
-            (
-                one.name,
-                one.config,
-                one.grid,
-                session.scalars(select(Run.config).where(Run.experiment_id == one.id).order_by(Run.position)).all(),
-            )
-            for one in experiments
-        ]
+        return [(one.name, one.config, one.grid, [run.config for run in one.runs]) for one in experiments]
 
 
 def test_a_sweep_is_the_same_by_page_api_command_line_python_and_yaml(context, isoscope, page, form, shell, tmp_path):
@@ -134,7 +111,6 @@ def test_a_sweep_is_the_same_by_page_api_command_line_python_and_yaml(context, i
     launched = page.post("/experiments", data=form)
     assert launched.status_code == 303
     experiment = launched.headers["location"].rpartition("/")[2]
-
     shell(ways["curl"])
     shell(ways["Command line"])
     (tmp_path / "sweep.yaml").write_text(ways["YAML"])
@@ -147,7 +123,6 @@ def test_a_sweep_is_the_same_by_page_api_command_line_python_and_yaml(context, i
     filled = page.post("/experiments/new/yaml", data={"yaml": ways["YAML"]})
     link = filled.headers["location"]
     assert page.post("/experiments", content=link.partition("?")[2], headers=FORM).status_code == 303
-
     first, *others = made(context)
     name, config, grid, runs = first
     assert (name, grid) == (NAME, {"learning_rate": [1e-5, 3e-5], "layers": [[1, 2], "last", None]})
@@ -184,16 +159,9 @@ def test_an_encoding_is_the_same_by_page_and_by_each_command(isoscope, page, she
     path = tmp_path / "texts.tsv"
     path.write_text(ROWS)
     form = {
-        "model": "all-MiniLM-L6-v2",
-        "text_columns": ["sentence"],
-        "label_column": 'the "label"',
-        "poolings": ["first", "mean"],
-        "max_rows": "",
-        "layers": "0, 2",
-        "max_length": "64",
-        "batch_size": "32",
-        "seed": "3",
-    }
+        "model": "all-MiniLM-L6-v2", "text_columns": ["sentence"], "label_column": 'the "label"', "seed": "3",
+        "poolings": ["first", "mean"], "max_rows": "", "layers": "0, 2", "max_length": "64", "batch_size": "32",
+    }  # fmt: skip
     configs = []
     for way in ("page", "curl", "Command line", "Python"):
         draft = isoscope.upload_texts(path)
@@ -213,7 +181,9 @@ def test_an_encoding_is_the_same_by_page_and_by_each_command(isoscope, page, she
     assert configs == [configs[0]] * 4
 
 
-def test_an_upload_is_the_same_by_each_command(isoscope, page, shell, tmp_path, cloud):
+def test_an_upload_is_the_same_by_each_command_and_a_form_that_means_nothing_has_none(
+    isoscope, page, shell, tmp_path, cloud, form
+):
     np.save(tmp_path / "embeddings.npy", cloud)
     ways = ways_of(page, "/embeddings")
     shell(ways["curl"])
@@ -223,7 +193,4 @@ def test_an_upload_is_the_same_by_each_command(isoscope, page, shell, tmp_path, 
     found = [isoscope.embedding(one) for one in isoscope.embeddings()]
     assert [(one["filename"], one["status"]) for one in found] == [("embeddings.npy", "inspecting")] * 3
     assert len({one["files"][0]["file_sha256"] for one in found}) == 1
-
-
-def test_a_form_that_means_nothing_has_no_commands(page, form):
     assert ways_of(page, "/experiments/new", **form | {"lambdas": "much"}) == {}

@@ -32,8 +32,14 @@ def test_the_web_process_loads_neither_torch_nor_what_reads_uploads(context):
     assert science == {"isotropy", "isotropy.catalog"}
 
 
-@pytest.mark.slow
-def test_the_process_that_starts_jobs_leaves_torch_to_its_fork_server():
-    look = "import json, sys, workers.__main__; print(json.dumps(sorted(sys.modules)))"
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("workers.__main__", {"torch", "transformers", "sklearn", "scipy", "pandas"}),  # left to its fork server
+        ("isoscope.client", {"torch", "fastapi", "sqlalchemy"}),
+    ],
+)
+def test_a_process_that_starts_jobs_or_asks_for_them_loads_little(module, unwanted):
+    look = f"import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
     answer = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
-    assert {"torch", "transformers", "sklearn", "scipy", "pandas"}.isdisjoint(json.loads(answer.stdout))
+    assert unwanted.isdisjoint(json.loads(answer.stdout))

@@ -1,5 +1,3 @@
-"""A format of uploads that is added by its record alone: detection, sentences, pages and the README know it."""
-
 from pathlib import Path
 
 import numpy as np
@@ -35,42 +33,21 @@ def open_toy_table(path, _):
     return ColumnTable("text", lambda: ["a", "b"])
 
 
-def undocumented(text):
-    return [each.suffixes[0] for each in formats_of(Role.VECTORS) if f"`{each.suffixes[0]}`" not in text]
-
-
 @pytest.fixture
 def toy(monkeypatch):
-    record = Format(
-        "toy",
-        ("Toy",),
-        (".toy",),
-        lambda head, _: head.startswith(b"TOY1"),
-        vectors=f"{__name__}:open_toy",
-        table=f"{__name__}:open_toy_table",
-        holds_rows=True,
-    )
+    readers = {"vectors": f"{__name__}:open_toy", "table": f"{__name__}:open_toy_table"}
+    record = Format("toy", ("Toy",), (".toy",), lambda head, _: head.startswith(b"TOY1"), **readers, holds_rows=True)
     monkeypatch.setitem(FORMATS, "toy", record)
     return record
 
 
-@pytest.fixture
-def upload(tmp_path):
+def test_it_is_detected_and_read_and_in_the_sentences_of_errors(toy, tmp_path):
     path = tmp_path / "content"
     path.write_bytes(b"TOY1" + X.tobytes())
-    return Upload((NamedFile(path, "x.toy"),))
-
-
-def test_it_is_detected_and_read(toy, upload):
-    path = upload.vectors[0].path
     assert detect(path, "anything.csv") is toy
-    found = inspect(upload)
+    found = inspect(Upload((NamedFile(path, "x.toy"),)))
     assert (found.format, found.n, found.d, found.preview[1].values) == ("toy", 6, 2, [2, 3])
     assert [row[0] for row in detect(path, "rows.toy", Role.ROWS).open_table(path).rows()] == ["a", "b"]
-
-
-def test_it_is_in_the_sentences_of_errors(toy, tmp_path):
-    path = tmp_path / "content"
     path.write_bytes(b"text")
     with pytest.raises(UnsupportedFormatError, match=r"Expected .*\.toy, got a file whose name ends in '.exotic'"):
         detect(path, "x.exotic", Role.ROWS)
@@ -78,17 +55,15 @@ def test_it_is_in_the_sentences_of_errors(toy, tmp_path):
         detect(path, "x.toy")
 
 
-def test_pages_list_it(toy, client):
+def test_pages_and_readme_list_it(toy, client):
     assert "or Toy." in client.get("/").text
     page = client.get("/embeddings").text
     assert "GloVe or Toy, up to" in page
     assert page.count(".toy") == 2  # as a file of vectors and as one of names and labels
     assert ".toy" in client.get("/datasets").text
     assert ".toy" in client.get("/encodings").text
-
-
-def test_the_readme_has_every_format_and_would_lack_it(toy):
-    assert undocumented(README.read_text()) == [".toy"]
+    endings = [each.suffixes[0] for each in formats_of(Role.VECTORS)]
+    assert [ending for ending in endings if f"`{ending}`" not in README.read_text()] == [".toy"], "it alone lacks"
 
 
 def test_every_record_names_a_reader_for_each_role():

@@ -1,13 +1,10 @@
-"""Embeddings of the same rows compared row by row: by name, by place in one file, in order."""
-
-import io
-
 import numpy as np
 import pytest
 
 from app.db.models import Alignment, Embedding, RowsBy
 from app.embeddings.alignments import rows_by
 from tests.factories import add_embedding
+from tests.uploads.good import npy
 
 NOISE = 0.5
 
@@ -18,12 +15,6 @@ def points(n=300, d=6, seed=0):
 
 def noisy(x):
     return x + NOISE * np.random.default_rng(1).normal(size=x.shape)
-
-
-def npy(x):
-    file = io.BytesIO()
-    np.save(file, x)
-    return "x.npy", file.getvalue()
 
 
 def named(x, order):
@@ -45,11 +36,16 @@ def aligned(client, work, ids):
 
 
 @pytest.mark.both_databases
-def test_rows_in_order_have_numbers_with_intervals(client, work):
-    ids = upload(client, npy(points()), npy(noisy(points())))
+def test_rows_in_order_have_numbers_with_intervals(client, context, work):
+    ids = upload(client, ("x.npy", npy(points())), ("x.npy", npy(noisy(points()))))
     work()
+    address = f"/compare?id={ids[0]}&id={ids[1]}"
+    assert "Compare row by row" in client.get(address).text
     before = client.get("/api/compare/alignments", params={"id": ids}).json()
     assert [(one["rows_by"], one["status"]) for one in before] == [("order", None)]
+    answer = client.post(f"/compare/alignments?id={ids[0]}&id={ids[1]}")
+    assert answer.headers["location"] == f"{address}#alignments"
+    assert "0 of 1 pair compared" in client.get(address).text.replace("\u00a0", " ")
     found, values = aligned(client, work, ids)
     assert (found["shared"], found["rows"], found["status"]) == (300, 300, "ready")
     truth = 1 / (1 + NOISE**2)
@@ -58,9 +54,16 @@ def test_rows_in_order_have_numbers_with_intervals(client, work):
     assert 0.05 < values["neighbor_overlap"]["value"] < 1
     # The other way round it is the same row, and the same numbers.
     assert client.get("/api/compare/alignments", params={"id": ids[::-1]}).json()[0]["values"] == found["values"]
+    page = client.get(address).text
+    assert "Linear CKA, debiased" in page
+    assert "300 rows, paired in order" in page.replace("\u00a0", " ")
+    chosen = client.get(f"/api/embeddings/{ids[1]}").json()["selection"]
+    client.put(f"/api/embeddings/{ids[1]}/selection?commit=auto", json=chosen)
+    with context.sessions() as session:
+        assert session.query(Alignment).all() == [], "it goes with another choice"
 
 
-def test_rows_are_paired_by_name_where_both_have_names(client, work):
+def test_rows_are_paired_by_name_or_place_where_they_have_one(client, work):
     x = points()
     order = np.random.default_rng(2).permutation(300)
     ids = upload(client, named(x, range(300)), named(x, order[:200]))
@@ -69,10 +72,7 @@ def test_rows_are_paired_by_name_where_both_have_names(client, work):
     assert (found["rows_by"], found["shared"]) == ("name", 200)
     assert values["cka"]["value"] == pytest.approx(1, abs=1e-6)
     assert values["neighbor_overlap"]["value"] == pytest.approx(1, abs=1e-3)
-
-
-def test_a_selection_is_paired_with_its_source_by_place(client, work):
-    (source,) = upload(client, npy(points()))
+    (source,) = upload(client, ("x.npy", npy(points())))
     work()
     made = client.post(f"/api/embeddings/{source}/selections", json={"rows": [0, 7], "dimensions": [5]}).json()["id"]
     work()
@@ -87,7 +87,7 @@ def chosen(context, n, content=b"x", **selection):
         return session.get(Embedding, add_embedding(context, n=n, contents=[content], selection=told))
 
 
-def test_rows_are_paired_where_the_files_have_as_many(context):
+def test_rows_are_paired_where_the_files_have_as_many(client, context):
     train = chosen(context, 400, vectors="train")
     assert rows_by(train, chosen(context, 200, vectors="test")) is None
     assert rows_by(train, chosen(context, 399, vectors="other", without_rows=[5])) is RowsBy.POSITION
@@ -96,35 +96,8 @@ def test_rows_are_paired_where_the_files_have_as_many(context):
     assert rows_by(cut, chosen(context, 399, without_rows=[7])) is RowsBy.ORDER
     assert rows_by(cut, chosen(context, 399, without_rows=[5])) is RowsBy.POSITION
     assert rows_by(cut, chosen(context, 399, b"a third file")) is None
-
-
-def test_the_page_asks_and_shows(client, work):
-    ids = upload(client, npy(points()), npy(noisy(points())))
-    work()
-    address = f"/compare?id={ids[0]}&id={ids[1]}"
-    assert "Compare row by row" in client.get(address).text
-    answer = client.post(f"/compare/alignments?id={ids[0]}&id={ids[1]}")
-    assert answer.headers["location"] == f"{address}#alignments"
-    assert "0 of 1 pair compared" in client.get(address).text.replace("\u00a0", " ")
-    work()
-    page = client.get(address).text
-    assert "Linear CKA, debiased" in page
-    assert "300 rows, paired in order" in page.replace("\u00a0", " ")
-
-
-def test_embeddings_without_rows_in_common_are_refused(client, context, work):
     ids = [add_embedding(context, "one", {"isoscore": 1.0}), add_embedding(context, "two", {"isoscore": 1.0}, n=500)]
     answer = client.post("/api/compare/alignments", json={"id": ids})
     assert (answer.status_code, answer.json()["field"]) == (422, "id")
     assert "no rows in common" in answer.json()["detail"]
     assert "Row by row" not in client.get(f"/compare?id={ids[0]}&id={ids[1]}").text
-
-
-def test_what_was_compared_goes_with_another_choice(client, work, context):
-    ids = upload(client, npy(points()), npy(noisy(points())))
-    work()
-    aligned(client, work, ids)
-    chosen = client.get(f"/api/embeddings/{ids[1]}").json()["selection"]
-    client.put(f"/api/embeddings/{ids[1]}/selection?commit=auto", json=chosen)
-    with context.sessions() as session:
-        assert session.query(Alignment).all() == []

@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 
 from app import VERSION
 from app.db.config import TrainingConfig
-from app.db.models import Dataset, Experiment, FailureCause, Run, RunStatus, Step
+from app.db.models import Experiment, FailureCause, Run, RunStatus, Step
 from app.db.study import Search
 from app.db.work import waiting_jobs
 from app.results.exchange import export_experiment
@@ -22,16 +22,15 @@ from app.results.logged_config import ScriptRun
 from app.results.logged_runs import begin_run
 from app.results.sweep_figures import available_figures
 from docs.experiment_schema import schema
+from tests import factories
 from tests.archives import GRID, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
 from tests.factories import OPTIONS
 from workers.reconciler import advance_searches
 
 pytestmark = pytest.mark.usefixtures("unboxed")
-
 OF_SWEEPS = available_figures({"search": False})
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
-
 RELEASED = Path(os.environ.get("ISOSCOPE_BENCH_DATA", "")) / "experiments" / "mpnet_rte.zip"
 
 
@@ -46,30 +45,29 @@ def test_an_experiment_comes_in_elsewhere_with_identical_figures_and_rows(client
     assert imported.is_success, imported.detail
     there = imported.json()
     assert (there["id"] != experiment, there["name"], list(there["grid"])) == (True, "A sweep, ζ = 0.2", list(GRID))
-    for slug in OF_SWEEPS:
-        for kind in ("json", "csv"):
-            here, copy = (
-                one.get(f"/experiments/{id_}/figures/{slug}.{kind}?seeds=1")
-                for one, id_ in ((client, experiment), (elsewhere, there["id"]))
-            )
-            assert (here.status_code, here.text) == (200, copy.text), (slug, kind)
+    for name in (f"{slug}.{kind}" for slug in OF_SWEEPS for kind in ("json", "csv")):
+        ours = client.get(f"/experiments/{experiment}/figures/{name}?seeds=1")
+        theirs = elsewhere.get(f"/experiments/{there['id']}/figures/{name}?seeds=1")
+        assert (ours.status_code, ours.text) == (200, theirs.text), name
     runs = client.get(f"/api/experiments/{experiment}").json()["runs"]
     for run, copied in zip(runs, there["runs"], strict=True):
         ours, theirs = client.get(f"/api/runs/{run['id']}").json(), elsewhere.get(f"/api/runs/{copied['id']}").json()
-        differ = {
-            "id",
-            "experiment_id",
-            "phase",
-            "phase_total",
-            *(("status", "notes", "seconds") if run["status"] == "running" else ()),
-        }
-        assert {key: ours[key] for key in ours.keys() - differ} == {key: theirs[key] for key in ours.keys() - differ}
+        unfinished = ("status", "notes", "seconds") if run["status"] == "running" else ()
+        compared = ours.keys() - {"id", "experiment_id", "phase", "phase_total", *unfinished}
+        assert {key: ours[key] for key in compared} == {key: theirs[key] for key in compared}
         for slug in RUN_FIGURES if run["status"] == "finished" else ("loss",):
-            assert (
-                client.get(f"/runs/{run['id']}/figures/{slug}.csv").text
-                == elsewhere.get(f"/runs/{copied['id']}/figures/{slug}.csv").text
-            )
+            figure = client.get(f"/runs/{run['id']}/figures/{slug}.csv").text
+            assert figure == elsewhere.get(f"/runs/{copied['id']}/figures/{slug}.csv").text
         assert elsewhere.get(f"/runs/{copied['id']}", headers={"Accept": "text/html"}).status_code == 200
+    cancelled = next(run for run in there["runs"] if run["status"] == "cancelled")
+    assert [run["status"] for run in there["runs"]].count("cancelled") == 1
+    assert elsewhere.get(f"/api/runs/{cancelled['id']}").json()["notes"] == [
+        "A batch of 32 was halved.",
+        "It was running when it was exported, and does not go on here.",
+    ]
+    assert elsewhere.post(f"/api/runs/{cancelled['id']}/cancel").status_code == 409
+    page = html.unescape(elsewhere.get(f"/experiments/{there['id']}").text)
+    assert f"elsewhere and imported, as exported by Isoscope {VERSION} at " in page
 
 
 @pytest.mark.both_databases
@@ -110,10 +108,10 @@ def test_what_is_undefined_travels_as_null_with_its_reason_and_never_as_nan(clie
     assert detail["steps"][-1] == {"step": 40, "task_loss": None, "penalty": None, "layers": None}
 
 
-def test_the_file_says_what_it_is_and_its_manifest_has_the_hash_of_every_other_file(client, experiment):
+def test_the_file_is_of_the_published_format_and_its_manifest_has_the_hash_of_every_other_file(client, experiment):
     answer = client.get(f"/experiments/{experiment}/export.zip?seeds=1")
     assert answer.headers["content-disposition"] == "attachment; filename*=utf-8''isoscope-A-sweep-%CE%B6-0-2.zip"
-    files = members(answer.content)
+    files, published = members(answer.content), schema()
     manifest = json.loads(files["manifest.json"])
     assert (manifest["format"], manifest["isoscope"]) == (1, VERSION)
     assert manifest["members"] == {
@@ -121,21 +119,15 @@ def test_the_file_says_what_it_is_and_its_manifest_has_the_hash_of_every_other_f
         for name, data in files.items()
         if name != "manifest.json"
     }
-    assert {name for name in files if name.startswith("figures/")} == {
-        f"figures/{slug}.{kind}" for slug in OF_SWEEPS if slug != "scatter" for kind in ("json", "csv")
-    }
-    assert all(
-        name.split(".")[0] in files["README.txt"].decode() for name in files if "/" not in name and name != "README.txt"
-    )
+    figures = {f"figures/{slug}.{kind}" for slug in OF_SWEEPS if slug != "scatter" for kind in ("json", "csv")}
+    assert {name for name in files if name.startswith("figures/")} == figures
+    readme = files["README.txt"].decode()
+    assert all(name.split(".")[0] in readme for name in files if "/" not in name and name != "README.txt")
     with_seeds = client.get(f"/experiments/{experiment}/figures/isotropy.csv?seeds=1").text
     assert files["figures/isotropy.csv"].decode() == with_seeds
     assert next(csv.reader(io.StringIO(with_seeds)))[0] == "lambda"
     steps = [json.loads(line) for line in files["steps.jsonl"].splitlines()]
     assert (len(steps), steps[0]["task_loss"], steps[0]["layers"]["mean_cosine"]) == (57, 0.1, [None, 0.1 + 0.2])
-
-
-def test_every_file_of_an_export_is_of_the_published_format(client, experiment):
-    files, published = members(exported(client, experiment)), schema()
     for name, of_it in published["properties"].items():
         lines = files.get(name, b"").splitlines() if name.endswith(".jsonl") else [files[name]]
         check = jsonschema.Draft202012Validator({**of_it, "$defs": published["$defs"]})
@@ -143,32 +135,8 @@ def test_every_file_of_an_export_is_of_the_published_format(client, experiment):
             check.validate(json.loads(line))
 
 
-def test_a_run_that_a_search_gave_up_comes_in_with_its_evaluations(client, context, experiment, elsewhere):
-    evaluated = {"metrics": {}, "selection": {"split": "held_out", "history": [[4, 0.5], [8, None]]}}
-    with context.sessions.begin() as session:
-        run = session.query(Run).filter_by(experiment_id=experiment, status=RunStatus.FINISHED).first()
-        run.status, run.results, run.performance = RunStatus.PRUNED, evaluated, None
-        run.performance_reason = "Given up."
-    there = sent(elsewhere, exported(client, experiment)).json()
-    (run,) = [one for one in there["runs"] if one["status"] == "pruned"]
-    assert elsewhere.get(f"/api/runs/{run['id']}").json()["results"] == evaluated
-
-
-def test_an_unfinished_run_comes_in_as_cancelled_and_says_why(client, experiment, elsewhere):
-    there = sent(elsewhere, exported(client, experiment)).json()
-    assert [run["status"] for run in there["runs"]].count("cancelled") == 1
-    cancelled = next(run for run in there["runs"] if run["status"] == "cancelled")
-    assert elsewhere.get(f"/api/runs/{cancelled['id']}").json()["notes"] == [
-        "A batch of 32 was halved.",
-        "It was running when it was exported, and does not go on here.",
-    ]
-    assert elsewhere.post(f"/api/runs/{cancelled['id']}/cancel").status_code == 409
-    page = html.unescape(elsewhere.get(f"/experiments/{there['id']}").text)
-    assert f"elsewhere and imported, as exported by Isoscope {VERSION} at " in page
-
-
 @pytest.mark.both_databases
-def test_an_imported_experiment_can_be_deleted_and_imported_again_but_not_twice(client, experiment, elsewhere):
+def test_an_experiment_is_imported_once_unless_it_is_deleted_or_has_changed(client, context, experiment, elsewhere):
     content = exported(client, experiment)
     first = sent(elsewhere, content).json()
     again = sent(elsewhere, content)
@@ -180,31 +148,20 @@ def test_an_imported_experiment_can_be_deleted_and_imported_again_but_not_twice(
     assert elsewhere.delete(f"/api/experiments/{first['id']}").status_code == 204
     with elsewhere.rows() as session:
         assert session.scalar(select(func.count()).select_from(Step)) == 0
-    assert sent(elsewhere, content).is_success
-
-
-def test_an_experiment_is_not_imported_where_it_was_launched_even_if_it_has_changed(client, context, experiment):
-    content = exported(client, experiment)
-    with context.sessions.begin() as session:
-        session.scalar(select(Run).where(Run.status == RunStatus.RUNNING)).status = RunStatus.FAILED
-        session.get(Experiment, experiment).name = "Renamed"
-    again = sent(client, content, "/experiments/import")
-    assert f'already: Renamed. <a href="/experiments/{experiment}">Open it</a>' in again.text
-    assert len(client.get("/api/experiments").json()) == 1
-
-
-def test_two_exports_of_one_experiment_are_the_same_only_while_nothing_changes(client, context, experiment, elsewhere):
-    assert sent(elsewhere, exported(client, experiment)).is_success
+    anew = sent(elsewhere, content).json()
     assert not sent(elsewhere, exported(client, experiment)).is_success
     with context.sessions.begin() as session:
         session.scalar(select(Run).where(Run.status == RunStatus.RUNNING)).status = RunStatus.FAILED
-    second = sent(elsewhere, exported(client, experiment))
-    assert second.is_success
-    datasets = elsewhere.get("/api/datasets").json()
-    assert [(one["name"], one["origin"], one["n_train"]) for one in datasets] == [("Tiny 数据", "named", 100)]
-    assert second.json()["dataset_id"] == datasets[0]["id"]
-    page = html.unescape(elsewhere.get(f"/datasets/{datasets[0]['id']}").text)
+        session.get(Experiment, experiment).name = "Renamed"
+    second = sent(elsewhere, exported(client, experiment)).json()
+    assert second["dataset_id"] == anew["dataset_id"]
+    dataset = elsewhere.get(f"/api/datasets/{second['dataset_id']}").json()
+    assert (dataset["name"], dataset["origin"], dataset["n_train"]) == ("Tiny 数据", "named", 100)
+    page = html.unescape(elsewhere.get(f"/datasets/{dataset['id']}").text)
     assert "name only: its rows are where its runs were trained" in page
+    again = sent(client, content, "/experiments/import")
+    assert f'already: Renamed. <a href="/experiments/{experiment}">Open it</a>' in again.text
+    assert len(client.get("/api/experiments").json()) == 1
 
 
 def test_tags_of_runs_travel_and_a_run_without_any_is_written_as_before(client, experiment, elsewhere):
@@ -215,11 +172,8 @@ def test_tags_of_runs_travel_and_a_run_without_any_is_written_as_before(client, 
     told = [json.loads(line).get("tags") for line in members(content)["runs.jsonl"].splitlines()]
     assert [tags for tags in told if tags is not None] == [["for the paper", "keep"], ["keep"]]
     there = sent(elsewhere, content).json()["runs"]
-    assert [elsewhere.get(f"/api/runs/{run['id']}").json()["tags"] for run in there[:3]] == [
-        ["for the paper", "keep"],
-        ["keep"],
-        [],
-    ]
+    tags = [elsewhere.get(f"/api/runs/{run['id']}").json()["tags"] for run in there[:3]]
+    assert tags == [["for the paper", "keep"], ["keep"], []]
     assert len(elsewhere.get("/api/runs", params={"q": "tag:keep"}).json()) == 2
 
 
@@ -235,34 +189,32 @@ def test_a_data_set_of_the_same_files_is_taken_for_the_data_set(client, context,
     assert len(elsewhere.get("/api/datasets").json()) == 1
 
 
-def test_every_figure_of_the_pages_is_answered_over_the_api_too(client, experiment):
+def test_every_figure_of_the_pages_is_answered_over_the_api_too(client, context, experiment):
     assert client.get(f"/api/experiments/{experiment}/figures").json() == OF_SWEEPS
     for slug in OF_SWEEPS:
         page = client.get(f"/experiments/{experiment}/figures/{slug}.json?seeds=1").json()
         found = client.get(f"/api/experiments/{experiment}/figures/{slug}?seeds=1").json()
         assert (found["slug"], found["plot"], found["empty"]) == (slug, page, None)
-        csv_rows = list(
-            csv.reader(client.get(f"/experiments/{experiment}/figures/{slug}.csv?seeds=1").text.splitlines())
-        )
-        assert (found["columns"], len(found["rows"])) == (csv_rows[0], len(csv_rows) - 1)
+        lines = client.get(f"/experiments/{experiment}/figures/{slug}.csv?seeds=1").text.splitlines()
+        head, *rows = csv.reader(lines)
+        assert (found["columns"], len(found["rows"])) == (head, len(rows))
     run = client.get(f"/api/experiments/{experiment}").json()["runs"][0]["id"]
     for slug in RUN_FIGURES:
         page = client.get(f"/runs/{run}/figures/{slug}.json").json()
         assert client.get(f"/api/runs/{run}/figures/{slug}").json()["plot"] == page
     assert client.get(f"/api/runs/{run}/figures/none").json()["detail"] == "There is no figure 'none' of this run."
+    failed = factories.add_experiment(context, make_run(0.0, 0, 0, RunStatus.FAILED))
+    for slug in ("isotropy", "silhouette", "twonn"):
+        assert client.get(f"/experiments/{failed}/figures/{slug}.json").json()["data"] == []
+        found = client.get(f"/api/experiments/{failed}/figures/{slug}").json()
+        assert (found["plot"], found["empty"] is not None) == (None, True)
 
 
 def test_what_a_script_logged_travels_as_it_was_said_and_nothing_is_added(client, elsewhere):
     told = {"experiment": "My loop", "dataset": "words", "model": "mine", "task": "classification",
             "metric": "accuracy", "seed": 0}  # fmt: skip
     settings = {"learning_rate": 1e-4, "tricks": ["a", 1]}
-    istar = {
-        "regularizer": "istar",
-        "lam": -1.0,
-        "zeta": 0.25,
-        "settings": settings,
-        "environment": {"at": "mine"},
-    }
+    istar = {"regularizer": "istar", "lam": -1.0, "zeta": 0.25, "settings": settings, "environment": {"at": "mine"}}
     ended, failed, streaming = (
         client.post("/api/runs", json=told | one).json()["id"] for one in (istar, {}, {"seed": 1})
     )
@@ -294,23 +246,30 @@ def test_what_a_script_logged_travels_as_it_was_said_and_nothing_is_added(client
     assert sent(client, exported(elsewhere, there["id"])).is_success
 
 
+@pytest.mark.both_databases
 def test_a_search_ends_where_it_comes_in_and_what_it_gave_up_or_failed_is_told(client, context, experiment, elsewhere):
+    evaluated = {"metrics": {}, "selection": {"split": "held_out", "history": [[4, 0.5], [8, None]]}}
+    search = Search(trials=7, lam_high=2.0)
     with context.sessions.begin() as session:
-        search = Search(trials=7, lam_high=2.0)
         session.get(Experiment, experiment).study = search.model_dump(mode="json")
-        pruned, failed = session.scalars(select(Run).where(Run.status.in_((RunStatus.RUNNING, RunStatus.FAILED))))
-        pruned.status = RunStatus.PRUNED
-        failed.status, failed.cause, failed.error_field = RunStatus.FAILED, FailureCause.MEMORY, "batch_size"
-    there = sent(elsewhere, exported(client, experiment)).json()
-    assert [run["status"] for run in there["runs"]][-2:].count("pruned") == 1
-    with elsewhere.rows() as session:
-        imported = session.get(Experiment, there["id"])
-        assert Search.model_validate(imported.study) == search.model_copy(
-            update={"over": True, "why": "It goes on where it came from."}
+        failed, pruned = (
+            session.scalar(select(Run).where(Run.status == status)) for status in (RunStatus.FAILED, RunStatus.RUNNING)
         )
+        pruned.status, pruned.results, pruned.performance_reason = RunStatus.PRUNED, evaluated, "Given up."
+        failed.cause, failed.error_field = FailureCause.MEMORY, "batch_size"
+    imported = sent(elsewhere, exported(client, experiment)).json()
+    (run,) = [one for one in imported["runs"] if one["status"] == "pruned"]
+    assert elsewhere.get(f"/api/runs/{run['id']}").json()["results"] == evaluated
+    over = {"over": True, "why": "It goes on where it came from."}
+    assert (imported["study"]["trials"], imported["study"]["over"], imported["study"]["why"]) == (7, *over.values())
+    with elsewhere.rows() as session:
+        study = session.get(Experiment, imported["id"]).study
+        assert Search.model_validate(study) == search.model_copy(update=over)
         run = session.scalar(select(Run).where(Run.status == RunStatus.FAILED))
         assert (run.cause, run.error_field) == (FailureCause.MEMORY, "batch_size")
-    assert elsewhere.get(f"/experiments/{there['id']}", headers={"accept": "text/html"}).status_code == 200
+    assert elsewhere.get(f"/experiments/{imported['id']}", headers={"accept": "text/html"}).status_code == 200
+    advance_searches(elsewhere.rows)
+    assert waiting_jobs(elsewhere.rows) == []
 
 
 def test_a_run_of_a_script_does_not_hide_among_those_that_were_launched(client, experiment, elsewhere):
@@ -321,29 +280,6 @@ def test_a_run_of_a_script_does_not_hide_among_those_that_were_launched(client, 
     changed = json.dumps(json.loads(first) | {"config": config, "results": None}).encode()
     refused = sent(elsewhere, packed(files | {"runs.jsonl": b"\n".join([changed, *rest, b""])}))
     assert "disagree whether it was logged by a script or launched." in refused.detail
-
-
-def test_a_figure_of_nothing_is_an_empty_plot_and_says_what_will_come(client, context):
-    config = TrainingConfig(**OPTIONS).model_dump(mode="json")
-    with context.sessions.begin() as session:
-        run = make_run(0.0, 0, 0, RunStatus.FAILED)
-        row = Experiment(name="x", dataset=Dataset(name="d", origin="upload", columns=[]), config=config, runs=[run])
-        session.add(row)
-    for slug in ("isotropy", "silhouette", "twonn"):
-        assert client.get(f"/experiments/{row.id}/figures/{slug}.json").json()["data"] == []
-        found = client.get(f"/api/experiments/{row.id}/figures/{slug}").json()
-        assert (found["plot"], found["empty"] is not None) == (None, True)
-
-
-@pytest.mark.both_databases
-def test_a_search_that_goes_on_where_it_came_from_asks_for_nothing_here(client, context, experiment, elsewhere):
-    with context.sessions.begin() as session:
-        session.get_one(Experiment, experiment).study = Search(trials=9).model_dump(mode="json")
-    imported = sent(elsewhere, exported(client, experiment)).json()
-    assert (imported["study"]["trials"], imported["study"]["over"]) == (9, True)
-    assert imported["study"]["why"] == "It goes on where it came from."
-    advance_searches(elsewhere.rows)
-    assert waiting_jobs(elsewhere.rows) == []
 
 
 @pytest.mark.skipif(not RELEASED.is_file(), reason="ISOSCOPE_BENCH_DATA names no folder with experiments/mpnet_rte.zip")

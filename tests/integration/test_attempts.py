@@ -1,6 +1,5 @@
-"""The timeline of a run's attempts: when and where each began, from which step, and how it ended."""
-
 import asyncio
+import os
 import signal
 from datetime import timedelta
 
@@ -60,6 +59,8 @@ def endings(client, run_id):
 
 
 def test_each_process_that_ended_too_early_is_an_attempt_with_its_reason(client, context, run_id):
+    assert attempts(client, run_id) == []
+    assert "Attempts" not in every_tab(client, f"/runs/{run_id}").text
     execute(context, run_id, -signal.SIGKILL, DATABASE_AWAY, DISK_FULL, 1, 0)
     assert endings(client, run_id) == [
         (1, "killed", "signal SIGKILL"),
@@ -74,41 +75,21 @@ def test_each_process_that_ended_too_early_is_an_attempt_with_its_reason(client,
 def test_a_run_that_is_given_up_has_no_attempt_that_goes_on(client, context, run_id):
     execute(context, run_id, *[-signal.SIGKILL] * 5)
     assert [outcome for _, outcome, _ in endings(client, run_id)] == ["killed"] * 5
+    with context.sessions.begin() as session:
+        run = session.get_one(Run, run_id)
+        run.started_at, run.finished_at = utcnow(), utcnow() - timedelta(hours=3)
+        assert run.seconds == 0, "no step of the clock makes a duration negative"
+        run.worked_seconds = 12.5
+        assert run.seconds == 12.5
 
 
-@pytest.mark.parametrize(("stop", "outcome"), [(pause_run, "paused"), (cancel_run, "cancelled")])
-def test_who_stops_a_run_ends_its_attempt_with_the_step_it_came_to(client, context, at_work, stop, outcome):
-    stop(context, at_work)
+def test_who_stops_a_run_ends_its_attempt_with_the_step_it_came_to(client, context, at_work):
+    pause_run(context, at_work)
     (attempt,) = attempts(client, at_work)
-    assert (attempt["outcome"], attempt["first_step"], attempt["last_step"]) == (outcome, 3, 7)
+    assert (attempt["outcome"], attempt["first_step"], attempt["last_step"]) == ("paused", 3, 7)
     assert attempt["ended_at"] is not None
-
-
-def test_an_orderly_end_of_the_worker_is_told(client, context, at_work):
-    executor(context).stop()
-    assert endings(client, at_work) == [(1, "worker_stopped", None)]
-
-
-def test_a_worker_that_was_lost_was_last_there_at_its_last_heartbeat(client, context, at_work):
-    heard = utcnow() + timedelta(seconds=5)
-    with context.sessions.begin() as session:
-        session.add(Worker(slot="here/cpu", device="cpu", pid=1, heartbeat_at=heard))
-    execute(context, at_work, 0, slot="there/cpu")
-    first, second = attempts(client, at_work)
-    assert (first["outcome"], first["worker"], second["worker"]) == ("worker_lost", "here/cpu", "there/cpu")
-    with context.sessions() as session:
-        assert session.get_one(Attempt, (at_work, 1)).ended_at == heard
-
-
-@pytest.mark.both_databases
-def test_a_worker_that_was_killed_and_started_again_ends_what_it_left_open(client, context, at_work):
-    heard = utcnow() + timedelta(seconds=5)
-    with context.sessions.begin() as session:
-        session.add(Worker(slot="here/cpu", device="cpu", pid=1, heartbeat_at=heard))
-    with Heartbeat(context.sessions, "here/cpu", "cpu", list):
-        assert endings(client, at_work) == [(1, "worker_lost", None)]
-    with context.sessions() as session:
-        assert session.get_one(Attempt, (at_work, 1)).ended_at == heard
+    resume_run(context, at_work)
+    assert client.get(f"/api/runs/{at_work}").json()["started_at"] is not None, "a paused run keeps its start"
 
 
 def test_a_run_that_is_tried_again_does_not_keep_its_start_and_duration(client, context, at_work):
@@ -116,44 +97,49 @@ def test_a_run_that_is_tried_again_does_not_keep_its_start_and_duration(client, 
     retry_run(context, at_work)
     found = client.get(f"/api/runs/{at_work}").json()
     assert (found["status"], found["started_at"], found["finished_at"], found["seconds"]) == ("queued", *[None] * 3)
-    assert [one["outcome"] for one in found["attempts"]] == ["cancelled"]
+    (attempt,) = found["attempts"]
+    assert (attempt["outcome"], attempt["first_step"], attempt["last_step"]) == ("cancelled", 3, 7)
     assert "queued <time" in client.get(f"/runs/{at_work}").text
 
 
-def test_a_run_that_was_paused_keeps_its_start(client, context, at_work):
-    pause_run(context, at_work)
-    resume_run(context, at_work)
-    assert client.get(f"/api/runs/{at_work}").json()["started_at"] is not None
+def test_an_orderly_end_of_the_worker_is_told(client, context, at_work):
+    executor(context).stop()
+    assert endings(client, at_work) == [(1, "worker_stopped", None)]
 
 
-def test_the_run_s_page_lists_the_attempts_the_newest_first(client, context, at_work):
-    execute(context, at_work, -signal.SIGKILL, 0)
+@pytest.fixture
+def heard(context, at_work):
+    heard = utcnow() + timedelta(seconds=5)
+    with context.sessions.begin() as session:
+        session.add(Worker(slot="here/cpu", device="cpu", pid=1, heartbeat_at=heard))
+    return heard
+
+
+def ended_at(context, run_id):
+    with context.sessions() as session:
+        return session.get_one(Attempt, (run_id, 1)).ended_at
+
+
+def test_a_worker_that_was_lost_was_last_there_at_its_last_heartbeat(client, context, at_work, heard):
+    execute(context, at_work, -signal.SIGKILL, 0, slot="there/cpu")
+    first, second, _ = attempts(client, at_work)
+    assert (first["outcome"], first["worker"], second["worker"]) == ("worker_lost", "here/cpu", "there/cpu")
+    assert ended_at(context, at_work) == heard
     page = " ".join(client.get(f"/runs/{at_work}?tab=log").text.split())
     assert '<h3 id="attempts">Attempts (3)</h3>' in page
     table = page.partition('aria-label="Attempts"')[2].partition("</table>")[0]
     rows = table.partition("<tbody>")[2].split("</tr>")[:3]
-    assert ["at work" in rows[0], "process ended <small>signal SIGKILL" in rows[1], "worker lost" in rows[2]] == [
-        True
-    ] * 3
-
-
-def test_a_run_that_never_began_has_no_attempts(client, run_id):
-    assert attempts(client, run_id) == []
-    assert "Attempts" not in every_tab(client, f"/runs/{run_id}").text
-
-
-def test_no_step_of_the_clock_makes_a_duration_negative(context, at_work):
-    with context.sessions.begin() as session:
-        run = session.get_one(Run, at_work)
-        run.finished_at = run.started_at - timedelta(hours=3)
-        assert run.seconds == 0
-        run.worked_seconds = 12.5
-        assert run.seconds == 12.5
+    newest_first = ("at work", "process ended <small>signal SIGKILL", "worker lost")
+    assert [words in row for words, row in zip(newest_first, rows, strict=True)] == [True] * 3
 
 
 @pytest.mark.both_databases
-def test_attempts_go_with_their_run(context, at_work):
+def test_a_worker_that_was_killed_and_started_again_ends_what_it_left_open(client, context, at_work, heard):
+    with Heartbeat(context.sessions, "here/cpu", "cpu", list), context.sessions() as session:
+        assert endings(client, at_work) == [(1, "worker_lost", None)]
+        assert session.get(Worker, "here/cpu").pid == os.getpid()
+    assert ended_at(context, at_work) == heard
     with context.sessions.begin() as session:
         session.delete(session.get_one(Run, at_work))
     with context.sessions() as session:
-        assert session.query(Attempt).count() == 0
+        assert (session.query(Attempt).count(), session.get(Worker, "here/cpu")) == (0, None)

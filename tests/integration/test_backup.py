@@ -1,5 +1,3 @@
-"""Backups are complete, verified before anything is restored, and come back as they were."""
-
 import fcntl
 import hashlib
 import os
@@ -27,7 +25,6 @@ pytestmark = pytest.mark.usefixtures("programs")
 
 @pytest.fixture
 def programs(request, monkeypatch):
-    """pg_dump and pg_restore of the tests' own server."""
     if "database" in request.fixturenames and request.getfixturevalue("database"):
         folder = request.getfixturevalue("postgresql").programs
         monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
@@ -50,7 +47,6 @@ def run(monkeypatch, capsys):
 
 @pytest.fixture
 def second_place(tmp_path, database, request):
-    """Settings of an empty place to restore into."""
     url = request.getfixturevalue("empty_postgresql_url") if database else ""
     return Settings(data_dir=tmp_path / "second" / "data", sample=False, database_url=url)
 
@@ -100,7 +96,6 @@ def test_backup_is_restored_elsewhere(context, filled, second_place, run, tmp_pa
     assert list_files(backup) == ["SHA256SUMS", f"files/{filled}", *copies, *checkpoint]
     check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
     assert subprocess.run(check, cwd=backup, check=False, capture_output=True).returncode == 0
-
     code, out, err = run(second_place, "restore", tmp_path / "backups")
     assert (code, out, err) == (0, f"{backup} is restored\n", "")
     assert list_rows(second_place) == (["kept"], [1])
@@ -111,63 +106,43 @@ def test_backup_is_restored_elsewhere(context, filled, second_place, run, tmp_pa
 
 
 @pytest.mark.both_databases
-def test_restore_refuses_a_place_with_data(context, client, filled, run, tmp_path):
+def test_damaged_backup_is_refused_and_leaves_nothing(
+    context, client, filled, second_place, run, tmp_path, database, monkeypatch
+):
     run(context.settings, "backup", tmp_path / "backups")
+    [backup] = (tmp_path / "backups").iterdir()
+    for path in (
+        next(backup.glob("metrics.*")),
+        backup / "files" / filled,
+        next(backup.glob("runs/*/*/model.safetensors")),
+        backup / "SHA256SUMS",
+    ):
+        content, is_list = path.read_bytes(), path.name == "SHA256SUMS"
+        path.write_bytes(content[:-9] if is_list else content[:50] + b"?" + content[51:])
+        code, out, err = run(second_place, "restore", backup)
+        assert (code, out) == (1, "")
+        assert "files in " in err
+        assert is_list or str(path.relative_to(backup)) in err
+        assert list_files(second_place.root) == []
+        path.write_bytes(content)
+    with monkeypatch.context() as patched:
+        patched.setattr(f"app.operations.backup.{'_run_program' if database else 'os.sync'}", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run(second_place, "restore", backup)
+    assert list_files(second_place.root) == []
     client.__exit__(None, None, None)
     context.close()
-    code, _, err = run(context.settings, "restore", tmp_path / "backups")
+    code, _, err = run(context.settings, "restore", backup)
     assert code == 1
     assert err.startswith("There are data already: ")
     assert err.endswith("Name an empty data folder and database.\n")
     assert list_rows(context.settings) == (["kept"], [1])
 
 
-@pytest.mark.parametrize("part", ["database", "file", "checkpoint", "SHA256SUMS"])
-@pytest.mark.both_databases
-def test_damaged_backup_is_refused_and_leaves_nothing(context, filled, second_place, run, tmp_path, part):
-    run(context.settings, "backup", tmp_path / "backups")
-    [backup] = (tmp_path / "backups").iterdir()
-    path = {
-        "database": next(backup.glob("metrics.*")),
-        "file": backup / "files" / filled,
-        "checkpoint": next(backup.glob("runs/*/*/model.safetensors")),
-        "SHA256SUMS": backup / "SHA256SUMS",
-    }[part]
-    content = path.read_bytes()
-    path.write_bytes(content[:50] + b"?" + content[51:] if part != "SHA256SUMS" else content[:-9])
-    code, out, err = run(second_place, "restore", backup)
-    assert (code, out) == (1, "")
-    assert "files in " in err
-    assert part == "SHA256SUMS" or str(path.relative_to(backup)) in err
-    assert list_files(second_place.root) == []
-
-
-@pytest.mark.both_databases
-def test_interrupted_restore_leaves_nothing(context, filled, second_place, run, tmp_path, monkeypatch, database):
-    run(context.settings, "backup", tmp_path / "backups")
-    step = "_run_program" if database else "os.sync"
-    monkeypatch.setattr(f"app.operations.backup.{step}", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        run(second_place, "restore", tmp_path / "backups")
-    assert list_files(second_place.root) == []
-    monkeypatch.undo()
-
-
-def test_backup_reports_deleted_and_damaged_files(context, filled, client, run, tmp_path):
-    (context.settings.files / filled).unlink()
-    code, out, _ = run(context.settings, "backup", tmp_path / "first")
-    assert code == 0
-    assert "1 stored file deleted while the backup was made, not in it\n" in out
-    (context.settings.files / filled).write_bytes(b"other bytes")
-    code, out, _ = run(context.settings, "backup", tmp_path / "second")
-    assert code == 1
-    assert f"Caution: 1 stored file damaged on the disk, not in the backup: {filled[:12]}" in out
-
-
-def test_restore_refuses_in_sentences(context, filled, second_place, run, tmp_path):
-    assert run(second_place, "restore", tmp_path / "nowhere")[::2] == (
-        1, f"There is no backup in {tmp_path / 'nowhere'}. Name a folder that isoscope backup has written.\n",
-    )  # fmt: skip
+def test_restore_refuses_in_sentences(context, filled, second_place, run, tmp_path, client):
+    nowhere = tmp_path / "nowhere"
+    sentence = f"There is no backup in {nowhere}. Name a folder that isoscope backup has written.\n"
+    assert run(second_place, "restore", nowhere)[::2] == (1, sentence)
     run(context.settings, "backup", tmp_path / "backups")
     [backup] = (tmp_path / "backups").iterdir()
     (backup / "queue.sqlite").rename(backup / "queue.dump")
@@ -181,11 +156,6 @@ def test_restore_refuses_in_sentences(context, filled, second_place, run, tmp_pa
     file = tmp_path / "file"
     file.touch()
     assert "cannot be written to: " in run(context.settings, "backup", file / "backups")[2]
-
-
-def test_restore_names_tables_of_another_version(context, filled, second_place, run, tmp_path):
-    run(context.settings, "backup", tmp_path / "backups")
-    [backup] = (tmp_path / "backups").iterdir()
     before = hashlib.sha256((backup / "metrics.sqlite").read_bytes()).hexdigest()
     with closing(sqlite3.connect(backup / "metrics.sqlite")) as connection:
         connection.execute("update alembic_version set version_num = 'from-the-future'")
@@ -196,16 +166,22 @@ def test_restore_names_tables_of_another_version(context, filled, second_place, 
     code, out, _ = run(second_place, "restore", backup)
     assert code == 0
     assert "Install the version of Isoscope that made it, or a newer one." in out
+    (context.settings.files / filled).unlink()
+    code, out, _ = run(context.settings, "backup", tmp_path / "first")
+    assert code == 0
+    assert "1 stored file deleted while the backup was made, not in it\n" in out
+    (context.settings.files / filled).write_bytes(b"other bytes")
+    code, out, _ = run(context.settings, "backup", tmp_path / "second")
+    assert code == 1
+    assert f"Caution: 1 stored file damaged on the disk, not in the backup: {filled[:12]}" in out
 
 
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 def test_restore_waits_for_sessions_to_end(context, filled, second_place, run, tmp_path):
     run(context.settings, "backup", tmp_path / "backups")
     with psycopg.connect(second_place.database_url):
-        assert (
-            "others are connected to the database. Stop it, then restore again."
-            in run(second_place, "restore", tmp_path / "backups")[2]
-        )
+        err = run(second_place, "restore", tmp_path / "backups")[2]
+        assert "others are connected to the database. Stop it, then restore again." in err
     leaving = Timer(0.5, psycopg.connect(second_place.database_url).close)
     leaving.start()
     code, _, err = run(second_place, "restore", tmp_path / "backups")

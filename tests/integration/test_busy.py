@@ -1,13 +1,15 @@
 """What a busy database or a crowd of uploads is told: a sentence, when to come back, and nothing else waits."""
 
 import sqlite3
+import time
+from contextlib import ExitStack
+from unittest.mock import AsyncMock, Mock
 
 import httpx2
 import pytest
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from app.training import datasets
 from app.web.uploads import Parsers
 from isoscope.client import Isoscope, connection
 from isoscope.core.errors import BusyError
@@ -16,36 +18,27 @@ LOCKED = OperationalError("update", {}, sqlite3.OperationalError("database is lo
 CROWDED = PoolTimeoutError("QueuePool limit of size 5 overflow 10 reached")
 
 
-@pytest.mark.parametrize("error", [LOCKED, CROWDED], ids=["locked", "no connection"])
-def test_a_database_that_is_busy_is_told_as_such_with_the_time_to_come_back(client, monkeypatch, error):
-    def busy(*_):
-        raise error
-
-    monkeypatch.setattr(datasets, "list_datasets", busy)
-    monkeypatch.setattr("app.training.datasets.list_datasets", busy)
-    for path in ("/api/datasets", "/datasets"):
-        answer = client.get(path, headers={"accept": "application/json" if "api" in path else "text/html"})
-        assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
-        assert "The database is busy. Try again in 5 seconds." in answer.text
+def test_a_database_that_is_busy_is_told_as_such_with_the_time_to_come_back(client, monkeypatch):
+    for error in (LOCKED, CROWDED):
+        monkeypatch.setattr("app.training.datasets.list_datasets", Mock(side_effect=error))
+        for path in ("/api/datasets", "/datasets"):
+            answer = client.get(path, headers={"accept": "application/json" if "api" in path else "text/html"})
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+            assert "The database is busy. Try again in 5 seconds." in answer.text
+    monkeypatch.setattr("app.operations.health.ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("app.operations.health.count_alive", lambda _: time.sleep(2))
+    answer = client.get("/api/health")
+    assert (answer.status_code, answer.json()["detail"]) == (503, "The database does not answer within 0.2 seconds.")
 
 
 @pytest.mark.both_databases
 def test_health_and_static_files_are_answered_while_no_connection_of_the_pool_is_free(client, context):
     pool = client.app.state.context.sessions.kw["bind"].pool
-    held = [pool.connect() for _ in range(pool.size() + pool._max_overflow)]
-    try:
+    with ExitStack() as held:
+        for _ in range(pool.size() + pool._max_overflow):
+            held.callback(pool.connect().close)
         assert client.get("/api/health").json() == {"status": "ok", "workers_alive": 0}
         assert client.get("/static/app.css").status_code == 200
-    finally:
-        for one in held:
-            one.close()
-
-
-def test_health_gives_up_on_a_database_that_does_not_answer(client, monkeypatch):
-    monkeypatch.setattr("app.operations.health.ANSWER_SECONDS", 0.2)
-    monkeypatch.setattr("app.operations.health.count_alive", lambda _: __import__("time").sleep(2))
-    answer = client.get("/api/health")
-    assert (answer.status_code, answer.json()["detail"]) == (503, "The database does not answer within 0.2 seconds.")
 
 
 def test_a_static_file_is_sent_once_and_only_from_its_folder(client):
@@ -61,26 +54,18 @@ def test_a_static_file_is_sent_once_and_only_from_its_folder(client):
     assert client.post("/static/app.css").status_code == 405
 
 
-def test_texts_to_encode_may_be_as_large_as_their_page_says(client):
+def test_an_upload_beyond_the_queue_is_told_to_come_back(client, monkeypatch):
+    # As many texts as the page says may be encoded.
     answer = client.post("/api/encodings", files={"file": ("t.txt", b"some text\n" * 200_000)})
     assert (answer.status_code, answer.json().get("n_texts")) == (201, 200_000)
-
-
-def test_an_upload_beyond_the_queue_is_told_to_come_back(client, monkeypatch):
-    async def crowded(self, request, work):
-        raise BusyError("Too many uploads at once. Try again in 7 seconds.", retry_seconds=7)
-
-    monkeypatch.setattr(Parsers, "run", crowded)
+    busy = BusyError("Too many uploads at once. Try again in 7 seconds.", retry_seconds=7)
+    monkeypatch.setattr(Parsers, "run", AsyncMock(side_effect=busy))
     rows = ("rows.tsv", b"sentence\tlabel\na\t1\n")
-    for path, files in (
-        ("/api/datasets", {"train": rows, "validation": rows}),
-        ("/api/encodings", {"file": rows}),
-        ("/datasets", {"train": rows, "validation": rows}),
-        ("/encodings", {"file": rows}),
-    ):
-        answer = client.post(path, files=files, headers={"accept": "text/html"})
-        assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
-        assert "Too many uploads at once. Try again in 7 seconds." in answer.text
+    for kind, files in (("datasets", {"train": rows, "validation": rows}), ("encodings", {"file": rows})):
+        for path in (f"/api/{kind}", f"/{kind}"):
+            answer = client.post(path, files=files, headers={"accept": "text/html"})
+            assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
+            assert "Too many uploads at once. Try again in 7 seconds." in answer.text
 
 
 def test_the_client_sends_an_upload_again_when_it_is_told_to(tmp_path, monkeypatch):

@@ -1,5 +1,3 @@
-"""The callback of transformers' Trainer beside its document's example."""
-
 import pytest
 import torch
 from transformers import (
@@ -11,23 +9,12 @@ from transformers import (
     TrainingArguments,
 )
 
-from isoscope import sending
 from isoscope.callback import IsoscopeCallback
 from isoscope.track import SECONDS_AT_EXIT
-from tests.listening import Server
 
 WORDS = torch.randint(5, 100, (16, 8), generator=torch.Generator().manual_seed(0))
 ROWS = [{"input_ids": row, "attention_mask": torch.ones_like(row), "labels": int(row[0] > 50)} for row in WORDS]
 PROBE = {"input_ids": WORDS[:2], "attention_mask": torch.ones_like(WORDS[:2])}
-
-
-@pytest.fixture
-def server(monkeypatch):
-    monkeypatch.setattr(sending, "GATHER_SECONDS", 0.01)
-    server = Server()
-    yield server
-    server.server.shutdown()
-    server.server.server_close()
 
 
 @pytest.fixture
@@ -40,20 +27,17 @@ def callback(server):
 @pytest.fixture
 def trainer(tmp_path):
     def trainer(*callbacks, metrics=lambda _: {"accuracy": 0.5}, **arguments):
-        config = BertConfig(
-            vocab_size=100, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
-        )
-        given = {"save_strategy": "no", "logging_strategy": "no"} | arguments
+        size = {"vocab_size": 100, "hidden_size": 16, "intermediate_size": 32}
+        config = BertConfig(**size, num_hidden_layers=1, num_attention_heads=2)
+        quiet = {"report_to": [], "disable_tqdm": True, "save_strategy": "no", "logging_strategy": "no"}
         return Trainer(
             model=BertForSequenceClassification(config),
-            args=TrainingArguments(
-                output_dir=str(tmp_path), report_to=[], use_cpu=True, disable_tqdm=True, **given
-            ),
+            args=TrainingArguments(output_dir=str(tmp_path), use_cpu=True, **quiet | arguments),
             train_dataset=ROWS,
             eval_dataset=ROWS,
             compute_metrics=metrics,
             callbacks=list(callbacks),
-        )  # fmt: skip
+        )
 
     return trainer
 
@@ -71,7 +55,6 @@ def steps(server):
 
 
 def layers(server):
-    """By step, as they were last told."""
     return {one["step"]: one["layers"] for one in steps(server) if "layers" in one}
 
 
@@ -81,24 +64,15 @@ def by_layer(ended):
 
 def test_a_callback_that_sees_a_second_training_begins_a_second_run_with_nothing_of_the_first(server, trainer):
     callback = IsoscopeCallback("e", dataset="d", model="m", metric="accuracy", url=server.url)
-    runs = []
+    runs, every = [], {"eval_strategy": "steps", "eval_steps": 2, "logging_strategy": "steps", "logging_steps": 1}
     for seed, metric in ((0, {"accuracy": 0.25, "rougeL": 0.5}), (1, {"accuracy": 0.75})):
-        trainer(
-            callback,
-            metrics=lambda _, metric=metric: metric,
-            seed=seed,
-            max_steps=2,
-            eval_strategy="steps",
-            eval_steps=2,
-            logging_strategy="steps",
-            logging_steps=1,
-        ).train()
+        trainer(callback, metrics=lambda _, metric=metric: metric, seed=seed, max_steps=2, **every).train()
         runs.append(callback.run)
     assert runs[0].id != runs[1].id
     assert [body["seed"] for body in server.bodies("runs")] == [0, 1]
-    assert [body["metrics"] for body in server.bodies("finish")] == [{"accuracy": 0.25}, {"accuracy": 0.75}]
-    assert "rouge_l" in server.bodies("finish")[0]["results"]
-    assert "rouge_l" not in server.bodies("finish")[1]["results"]
+    first, second = server.bodies("finish")
+    assert [first["metrics"], second["metrics"]] == [{"accuracy": 0.25}, {"accuracy": 0.75}]
+    assert ["rouge_l" in body["results"] for body in (first, second)] == [True, False]
     assert [one["step"] for one in steps(server)] == [1, 2, 1, 2]
 
 
@@ -110,35 +84,17 @@ def test_a_training_that_is_stopped_early_is_looked_at_where_it_ended(server, ca
     assert list(layers(server)) == [0, 5, 7]
     assert by_layer(ended) == layers(server)[7]
     assert (ended["metrics"], ended["notes"]) == ({"accuracy": 0.5}, [])
-
-
-def test_layers_that_have_no_value_bring_their_reasons(server, callback, trainer):
-    trained = trainer(callback, max_steps=1)
-    trained.train()
-    trained.evaluate()
-    [ended] = server.bodies("finish")
-    assert ended["by_layer"]["isoscore_unbiased"] == {
-        "values": [None],
-        "n": 2,
-        "reasons": ["The bias-corrected IsoScore needs at least 4 points; there are 2."],
-    }
+    reason = "The bias-corrected IsoScore needs at least 4 points; there are 2."
+    assert ended["by_layer"]["isoscore_unbiased"] == {"values": [None], "n": 2, "reasons": [reason]}
     assert ended["by_layer"]["mean_cosine"]["reasons"] == [None]
 
 
 def test_where_the_best_model_is_loaded_its_layers_and_its_metrics_are_reported(server, callback, trainer):
     told = iter([0.9, 0.2, 0.1])
-    trainer(
-        callback,
-        EarlyStoppingCallback(2),
-        metrics=lambda _: {"accuracy": next(told)},
-        max_steps=20,
-        eval_strategy="steps",
-        eval_steps=2,
-        save_strategy="steps",
-        save_steps=2,
-        load_best_model_at_end=True,
-        metric_for_best_model="accuracy",
-    ).train()
+    every = {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2}
+    best = {"load_best_model_at_end": True, "metric_for_best_model": "accuracy"}
+    stopping = EarlyStoppingCallback(2)
+    trainer(callback, stopping, metrics=lambda _: {"accuracy": next(told)}, max_steps=20, **every, **best).train()
     [ended] = server.bodies("finish")
     assert list(layers(server)) == [0, 5, 2]
     assert by_layer(ended) == layers(server)[2]
@@ -183,12 +139,13 @@ def test_a_training_whose_run_is_cancelled_stops_where_that_is_wished(server, ca
     assert server.bodies("finish") == []
 
 
-@pytest.mark.parametrize(("status", "field"), [(404, None), (409, None), (422, "status")])
-def test_a_run_that_is_refused_for_another_reason_is_not_cancelled(server, callback, trainer, status, field):
-    said = {"detail": "There is none that could be cancelled.", "field": field}
-    server.answer = lambda *_: (status, said)
-    trained = trainer(callback, max_steps=2)
-    trained.train()
-    assert not callback.run.finish()
-    assert not callback.run.cancelled
-    assert trained.state.global_step == 2
+def test_a_run_that_is_refused_for_another_reason_is_not_cancelled(server, trainer):
+    for status, field in ((404, None), (409, None), (422, "status")):
+        said = {"detail": "There is none that could be cancelled.", "field": field}
+        server.answer = lambda *_, answer=(status, said): answer
+        callback = IsoscopeCallback("e", dataset="d", model="m", stop_when_cancelled=True, url=server.url)
+        trained = trainer(callback, max_steps=2)
+        trained.train()
+        assert not callback.run.finish()
+        assert not callback.run.cancelled
+        assert trained.state.global_step == 2

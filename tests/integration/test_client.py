@@ -1,8 +1,4 @@
-"""The Python client has a method for each operation of the API, and says what the server or the network says."""
-
 import re
-import subprocess
-import sys
 
 import httpx2
 import numpy as np
@@ -16,12 +12,11 @@ from tests.ports import free_port
 from tests.serving import answering
 
 ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
-GONE = "f" * 32
+GONE, SAFETENSORS = "f" * 32, ".safetensors"
 VECTORS = "/api/embeddings/{embedding_id}"
 TRIALS = f"{VECTORS}/postprocessings"
 TRIAL = f"{TRIALS}/{{postprocessing_id}}"
 TASK = "/api/tasks/{task_id}"
-
 # Each operation of the API with the call that asks for it. A route that is added wants a method, and a line here.
 CALLS = {
     ("GET", "/api/embeddings"): lambda i, _: i.embeddings(),
@@ -41,9 +36,7 @@ CALLS = {
     ("POST", f"{VECTORS}/curves/zeta"): lambda i, _: i.request_zeta_curve(GONE, GONE),
     ("GET", f"{VECTORS}/files/{{position}}"): lambda i, file: i.download_file(GONE, 0, file),
     ("GET", f"{VECTORS}/vectors.npy"): lambda i, file: i.download_vectors(GONE, file),
-    ("GET", f"{VECTORS}/vectors.safetensors"): lambda i, file: i.download_vectors(
-        GONE, file.with_suffix(".safetensors")
-    ),
+    ("GET", f"{VECTORS}/vectors.safetensors"): lambda i, file: i.download_vectors(GONE, file.with_suffix(SAFETENSORS)),
     ("GET", "/api/compare"): lambda i, _: i.compare(GONE, GONE),
     ("GET", "/api/compare/alignments"): lambda i, _: i.alignments(GONE, GONE),
     ("POST", "/api/compare/alignments"): lambda i, _: i.align(GONE, GONE),
@@ -161,11 +154,6 @@ def files(tmp_path, cloud):
     return tmp_path
 
 
-def operations(settings):
-    paths = create_app(settings).openapi()["paths"]
-    return [(method.upper(), path) for path, methods in paths.items() for method in methods]
-
-
 def template_of(method, path, known):
     """The operation that a request is of: the one with the fewest places that may be anything."""
     fitting = [one for one in known if one[0] == method and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", one[1]), path)]
@@ -181,7 +169,8 @@ def status_of(call, *arguments):
 
 
 def test_each_operation_of_the_api_is_asked_for_by_a_method(isoscope, settings, files, monkeypatch):
-    known = operations(settings)
+    paths = create_app(settings).openapi()["paths"]
+    known = [(method.upper(), path) for path, methods in paths.items() for method in methods]
     assert sorted(set(known) - set(CALLS)) == []
     asked = []
     send = httpx2.Client.send
@@ -231,34 +220,22 @@ def test_a_sweep_of_a_file_is_of_the_data_set_that_is_named(isoscope, files):
         isoscope.sweep(yaml, dataset="Others")
 
 
-def test_a_refusal_says_the_servers_sentence_its_field_and_its_status(isoscope):
-    with pytest.raises(RefusedError) as refused:
-        isoscope.run(GONE)
-    assert (str(refused.value), refused.value.status) == (
-        f"There is no run {GONE!r}; it may have been deleted with its experiment.",
-        404,
-    )
-    with pytest.raises(RefusedError) as refused:
-        isoscope.sweep({"model": "m", "lambdas": ["much"]})
-    assert (refused.value.field, refused.value.status) == ("text_columns", 422)
-
-
 def test_where_none_answers_the_sentence_says_which_address_and_what_to_do():
     port = free_port()
     with Isoscope(f"http://127.0.0.1:{port}") as nobody, pytest.raises(UnavailableError) as away:
         nobody.health()
     assert str(away.value).startswith(f"No Isoscope answers at http://127.0.0.1:{port} (")
     assert str(away.value).endswith("Start it with isoscope serve, or name another by --url or ISOSCOPE_URL.")
+    for url in ("127.0.0.1:8000", "file:///etc/passwd"):
+        with pytest.raises(IsoscopeError, match="Expected the address of a dashboard such as"):
+            Isoscope(url)
 
 
 def test_address_and_token_come_from_the_environment(context, monkeypatch):
     token = "a-secret-of-many-letters"
     monkeypatch.delenv("ISOSCOPE_ACCESS_TOKEN", raising=False)
     settings = Settings(
-        data_dir=context.settings.data_dir,
-        database_url=context.settings.database_url,
-        sample=False,
-        access_token=token,
+        data_dir=context.settings.data_dir, database_url=context.settings.database_url, sample=False, access_token=token
     )
     with answering(create_app(settings)) as address:
         monkeypatch.setenv("ISOSCOPE_URL", address)
@@ -271,9 +248,8 @@ def test_address_and_token_come_from_the_environment(context, monkeypatch):
             assert known.runs() == []
 
 
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
+def test_what_cannot_be_sent_or_kept_is_told_by_a_sentence(isoscope, files):
+    for call, sentence in (
         (lambda i, _: i.upload(), "Expected a file of embeddings: name one."),
         (lambda i, f: i.upload(f / "none.npy"), "none.npy cannot be read: No such file or directory."),
         (lambda i, f: i.sweep(f / "none.yaml"), "none.yaml cannot be read: No such file or directory."),
@@ -281,21 +257,14 @@ def test_address_and_token_come_from_the_environment(context, monkeypatch):
         (lambda i, f: i.download_vectors(GONE, f / "x.csv"), "Expected a target that ends in .npy or .safetensors"),
         (lambda i, f: i.download_table_of_runs(f / "x.pdf"), "Expected a target that ends in .md, .tex, .csv, got"),
         (lambda i, f: i.download("/api/openapi.json", f / "no" / "x"), "cannot be written: No such file or directory."),
-    ],
-)
-def test_what_cannot_be_sent_or_kept_is_told_by_a_sentence(isoscope, files, call, sentence):
-    with pytest.raises(InvalidError) as refused:
-        call(isoscope, files)
-    assert sentence in str(refused.value)
-
-
-@pytest.mark.parametrize("url", ["127.0.0.1:8000", "file:///etc/passwd"])
-def test_an_address_that_is_none_is_refused(url):
-    with pytest.raises(IsoscopeError, match="Expected the address of a dashboard such as"):
-        Isoscope(url)
-
-
-def test_the_client_loads_neither_torch_nor_the_web():
-    look = "import sys, isoscope.client; print([n for n in ('torch', 'fastapi', 'sqlalchemy') if n in sys.modules])"
-    ran = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
-    assert ran.stdout == "[]\n"
+    ):
+        with pytest.raises(InvalidError) as refused:
+            call(isoscope, files)
+        assert sentence in str(refused.value)
+    with pytest.raises(RefusedError) as refused:
+        isoscope.run(GONE)
+    sentence = f"There is no run {GONE!r}; it may have been deleted with its experiment."
+    assert (str(refused.value), refused.value.status) == (sentence, 404)
+    with pytest.raises(RefusedError) as refused:
+        isoscope.sweep({"model": "m", "lambdas": ["much"]})
+    assert (refused.value.field, refused.value.status) == ("text_columns", 422)

@@ -1,5 +1,3 @@
-"""The commands that speak to a dashboard: tables for people, JSON for machines, a sentence for what is wrong."""
-
 import json
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -44,7 +42,6 @@ def test_a_sweep_is_launched_searched_and_cancelled_runs_exit_with_one(typed, fi
     code, out, _ = typed("sweep", files / "sweep.yaml", "--dataset", "Rows", "--name", "First")
     launched = isoscope.experiments()[0]
     assert (code, out) == (0, f"First: {isoscope.url}/experiments/{launched['id']}\n")
-
     code, out, _ = typed("runs", "lam>0", "--sort", "seed", "--descending")
     heads, *lines = out.splitlines()
     assert heads.split()[:4] == ["Run", "Experiment", "Status", "Regularizer"]
@@ -54,7 +51,6 @@ def test_a_sweep_is_launched_searched_and_cancelled_runs_exit_with_one(typed, fi
     assert typed("runs", "lam>0", "--limit", "1")[2] == "1 of 2 runs; --all lists them all\n"
     assert len(json.loads(typed("runs", "--all", "--json")[1])) == 4
     assert typed("runs", "lam>7")[1] == "There are no such runs.\n"
-
     isoscope.cancel_experiment(launched)
     assert typed("export", launched["id"], "-o", files / "first.zip")[:2] == (0, f"{files / 'first.zip'}\n")
     isoscope.delete_experiment(launched)
@@ -68,12 +64,10 @@ def test_a_sweep_is_launched_searched_and_cancelled_runs_exit_with_one(typed, fi
     back = isoscope.experiments()[0]
     assert (code, out) == (0, f"First: {isoscope.url}/experiments/{back['id']}\n")
     assert (back["origin"], back["counts"]) == ("imported", {"cancelled": 4})
-
     monkeypatch.setattr(Isoscope, "sweep", lambda self, _: self.experiment(back))
     code, out, err = typed("sweep", files / "sweep.yaml", "--dataset", "Rows", "--wait")
     assert (code, out) == (1, "4 cancelled\n")
     assert err.endswith("4 of 4 runs have ended\n")
-
     searched = {"runs": [{"status": "finished"}, {"status": "pruned"}], "held": None}
     monkeypatch.setattr(Isoscope, "wait", lambda *_: searched)
     code, out, _ = typed("sweep", files / "sweep.yaml", "--dataset", "Rows", "--wait")
@@ -96,8 +90,15 @@ def test_an_experiment_is_exported_by_a_name_that_no_other_has(typed, files, iso
     assert "There is no experiment 'I-STAR' on http://" in typed("export", "I-STAR")[2]
 
 
-def test_plan_prints_runs_and_launches_none(typed, files, isoscope):
+def test_a_number_beyond_its_bounds_is_refused_at_its_field(typed, files, isoscope):
     isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
+    for wrong, said in (
+        ("lambdas: [1e308]", "Expected lambdas.0 up to 1e+06"),
+        ("seeds: [true]", "Expected seeds.0 as a whole number, got 'true'"),
+    ):
+        lines = [line for line in YAML.splitlines() if not line.startswith(wrong.partition(":")[0])]
+        code, out, err = typed("sweep", "-", "--dataset", "Rows", given="\n".join([*lines, wrong]))
+        assert (code, out, said in err) == (1, "", True)
     code, out, _ = typed("sweep", "-", "--dataset", "Rows", "--plan", given=YAML)
     assert code == 0
     assert out.splitlines() == [
@@ -107,23 +108,6 @@ def test_plan_prints_runs_and_launches_none(typed, files, isoscope):
         "2 seeds cannot give a verdict on any λ. Use 3 or more.",
         "24 steps. No worker is running, so the time is unknown.",
     ]
-    assert isoscope.experiments() == []
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ("lambdas: [1e308]", "lambdas: Expected lambdas.0 up to 1e+06"),
-        ("seeds: [true]", "seeds: Expected seeds.0 as a whole number, got 'true'"),
-    ],
-)
-def test_a_number_beyond_its_bounds_is_refused_at_its_field(typed, files, isoscope, wrong, said):
-    isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
-    name = wrong.partition(":")[0]
-    lines = [line for line in YAML.splitlines() if not line.startswith(name)]
-    code, out, err = typed("sweep", "-", "--dataset", "Rows", given="\n".join([*lines, wrong]))
-    assert (code, out) == (1, "")
-    assert said.partition(": ")[2] in err
     assert isoscope.experiments() == []
 
 
@@ -159,31 +143,20 @@ def test_texts_are_planned_and_launched_by_the_likeliest_column(typed, files, is
     assert (config["text_columns"], config["label_column"], config["max_rows"]) == (["sentence"], "label", None)
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
+def test_a_misuse_is_a_sentence_and_an_exit_code(typed):
+    nobody = f"http://127.0.0.1:{free_port()}"
+    for words, sentence in (
         (("sweep", "none.yaml"), "none.yaml cannot be read: No such file or directory.\n"),
         (("sweep", "-"), "Expected YAML with a setting a line, such as lambdas: [-1, 1].\n"),
         (("upload", "none.npy"), "none.npy cannot be read: No such file or directory.\n"),
         (("runs", "--sort", "weather"), "weather"),
         (("encode", "--dataset", "Rows", "--model", "m"), "There is no data set 'Rows' on http://127.0.0.1:"),
-    ],
-)
-def test_a_misuse_is_a_sentence_and_an_exit_code(typed, words, sentence):
-    code, out, err = typed(*words)
-    assert (code, out) == (1, "")
-    assert sentence in err
-
-
-def test_an_address_where_nothing_answers_is_a_sentence(typed):
-    port = free_port()
-    code, _, err = typed("runs", "--url", f"http://127.0.0.1:{port}")
-    assert code == 1
-    assert err.startswith(f"No Isoscope answers at http://127.0.0.1:{port} (")
-
-
-@pytest.mark.parametrize("words", [("encode", "x", "--model=m", "--layers=a"), ("encode", "--model=m"), ("sweep",)])
-def test_what_the_command_line_cannot_be_read_as_exits_with_two(typed, words):
-    with pytest.raises(SystemExit) as ended:
-        typed(*words)
-    assert ended.value.code == 2
+        (("runs", "--url", nobody), f"No Isoscope answers at {nobody} ("),
+    ):
+        code, out, err = typed(*words)
+        assert (code, out) == (1, "")
+        assert sentence in err
+    for words in (("encode", "x", "--model=m", "--layers=a"), ("encode", "--model=m"), ("sweep",)):
+        with pytest.raises(SystemExit) as ended:
+            typed(*words)
+        assert ended.value.code == 2

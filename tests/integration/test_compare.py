@@ -1,16 +1,14 @@
-"""Embeddings side by side, over HTTP."""
-
 import csv
 import html
 import io
 from urllib.parse import urlencode
 
 import pytest
-from sqlalchemy import event
 
 from app.core.evidence import block_degrees, quantile
 from app.db.models import EmbeddingStatus, Encoding, FigureData, Pooling, StoredFile
 from tests.factories import add_embedding
+from tests.queries import queries_of
 
 FIRST = {"isoscore_unbiased": (0.5, 0.03), "mean_cosine": (0.25, 0.01), "stable_rank": 2.0}
 SECOND = {"isoscore_unbiased": (0.7, 0.04), "mean_cosine": (0.26, 0.01), "stable_rank": 3.0}
@@ -46,6 +44,15 @@ def test_the_api_answers_values_and_differences_to_the_first(client, pair):
     }  # fmt: skip
     turned = client.get(f"/api/compare?{query(reversed(pair))}").json()
     assert turned["measures"][0]["differences"][1]["value"] == pytest.approx(-0.2)
+    answer = client.get(f"/compare/measurements.csv?{query(pair)}")
+    assert answer.headers["content-disposition"] == 'attachment; filename="isoscope-comparison.csv"'
+    lines = list(csv.DictReader(io.StringIO(answer.text)))
+    assert len(lines) == 6
+    first = {"measure": "isoscore_unbiased", "id": pair[0], "value": "0.5", "difference": ""}
+    assert {name: lines[0][name] for name in first} == first
+    assert float(lines[1]["difference_se"]) == pytest.approx(0.05)
+    assert (lines[1]["embedding"], lines[1]["excludes_zero"]) == ("<second>", "True")
+    assert (lines[3]["measure"], lines[3]["difference"], lines[3]["low"]) == ("stable_rank", "1.0", "")
 
 
 def test_the_page_says_in_words_what_differs(client, pair):
@@ -60,21 +67,16 @@ def test_the_page_says_in_words_what_differs(client, pair):
     assert f'href="/compare?{query(pair[:1])}">remove<span class="sr"> <second>' in shown
 
 
-def test_only_what_differs_is_shown_where_that_is_asked_for(client, pair):
+def test_only_what_differs_is_shown_where_that_is_asked_for(client, context, pair):
     table = client.get(f"/compare?{query(pair, show='differing')}").text.partition('id="comparison"')[2]
     assert "/measures#isoscore_unbiased" in table
     assert "/measures#mean_cosine" not in table
     assert "/measures#stable_rank" not in table
     same = client.get(f"/compare?{query(pair[::-1], show='differing')}").text
     assert "show=differing" in same
-
-
-def test_what_cannot_be_told_apart_says_so(client, context, pair):
-    page = client.get(f"/compare?{query([pair[0], add_embedding(context, 'twin', FIRST)], show='differing')}").text
+    twins = [pair[0], add_embedding(context, "twin", FIRST)]
+    page = client.get(f"/compare?{query(twins, show='differing')}").text
     assert "No interval excludes 0: these measures show no difference between the embeddings." in page
-
-
-def test_where_nothing_has_an_interval_nothing_is_said_to_be_equal(client, context):
     ids = [add_embedding(context, name, {"isoscore": value}) for name, value in (("one", 0.5), ("other", 0.7))]
     page = client.get(f"/compare?{query(ids, show='differing')}").text
     assert "No difference has an interval, so these measures cannot show" in page
@@ -85,36 +87,19 @@ def test_the_projection_is_left_to_its_own_page_and_files_read_what_they_show(cl
     cloud = {"n": 2, "x": [0.0, 1.0], "y": [0.0, 1.0], "shares": [0.5, 0.25], "labels": None, "density": None}
     with context.sessions.begin() as session:
         session.add_all(FigureData(embedding_id=one, slug="projection", data=cloud) for one in pair)
-    engine = client.app.state.context.sessions.kw["bind"]
-    reads = []
+    pages = []
 
-    def note(connection, cursor, statement, given, *_):
-        if "figure_data.data" in statement and "projection" in str(given):
-            reads.append(given)
+    def reads(path):
+        statements = queries_of(context, lambda: pages.append(client.get(path).text))
+        return [sql for sql, values in statements if "figure_data.data" in sql and "projection" in str(values)]
 
-    event.listen(engine, "before_cursor_execute", note)
-    page = html.unescape(client.get(f"/compare?{query(pair)}").text)
     address = f"/compare/figures/projection.html?{query(pair)}"
-    assert f'hx-get="{address}" hx-trigger="load"' in page
-    client.get(f"/compare/figures/spectrum.json?{query(pair)}")
-    assert reads == []
-    assert 'id="numbers-projection"' in client.get(address).text
-    assert len(reads) == 2
+    assert reads(f"/compare?{query(pair)}") == reads(f"/compare/figures/spectrum.json?{query(pair)}") == []
+    assert f'hx-get="{address}" hx-trigger="load"' in html.unescape(pages[0])
+    assert len(reads(address)) == 2
+    assert 'id="numbers-projection"' in pages[-1]
     plotted = client.get(f"/compare/figures/projection.json?{query(pair)}").json()
     assert len(plotted["data"]) >= 2
-
-
-def test_the_csv_has_every_value_and_difference(client, pair):
-    answer = client.get(f"/compare/measurements.csv?{query(pair)}")
-    assert answer.headers["content-disposition"] == 'attachment; filename="isoscope-comparison.csv"'
-    lines = list(csv.DictReader(io.StringIO(answer.text)))
-    assert len(lines) == 6
-    assert (lines[0]["measure"], lines[0]["id"], lines[0]["value"], lines[0]["difference"]) == (
-        "isoscore_unbiased", pair[0], "0.5", "",
-    )  # fmt: skip
-    assert float(lines[1]["difference_se"]) == pytest.approx(0.05)
-    assert (lines[1]["embedding"], lines[1]["excludes_zero"]) == ("<second>", "True")
-    assert (lines[3]["measure"], lines[3]["difference"], lines[3]["low"]) == ("stable_rank", "1.0", "")
 
 
 def test_figures_are_of_the_measured(client, work):
@@ -131,51 +116,13 @@ def test_figures_are_of_the_measured(client, work):
     assert client.get(f"/compare/figures/none.csv?{query(ids)}").status_code == 404
 
 
-def test_nothing_or_one_chosen_says_what_to_do(client, pair):
+def test_nothing_or_one_chosen_says_what_to_do_and_an_order_by_hand_stays(client, pair, context):
     assert "Select two or more embeddings in the library" in client.get("/compare").text
     one = client.get(f"/compare?id={pair[0]}&id=").text
     assert "One is chosen." in one
     assert f'<option value="{pair[1]}">&lt;second&gt; (400 × 8)</option>' in one
     assert f'<input type="hidden" name="id" value="{pair[0]}">' in one
     assert f'<option value="{pair[0]}">' not in one
-
-
-def told(sentence):
-    return {"detail": sentence, "field": "id", "errors": [{"field": "id", "detail": sentence}]}
-
-
-@pytest.mark.parametrize("count", [0, 1, 201])
-def test_two_to_two_hundred_can_be_compared(client, count):
-    ids = [str(i) for i in range(count)]
-    for path in ("/api/compare", "/compare/measurements.csv", "/compare/figures/spectrum.csv"):
-        answer = client.get(f"{path}?{query(ids)}")
-        assert answer.status_code == 422
-        if count or not path.startswith("/api"):
-            sentence = f"Expected 2 to 200 embeddings to compare, got {count}."
-            assert answer.json() == told(sentence)
-
-
-def test_more_than_two_hundred_are_refused_on_the_page_too(client):
-    answer = client.get(f"/compare?{query(map(str, range(201)))}")
-    sentence = "Expected at most 200 embeddings, got 201. Leave some out."
-    assert (answer.status_code, answer.json()) == (422, told(sentence))
-
-
-@pytest.mark.parametrize("path", ["/compare", "/api/compare"])
-def test_what_cannot_be_compared_is_told(client, context, pair, path):
-    twice = client.get(f"{path}?{query([pair[0], pair[0]])}")
-    sentence = "The same embedding is listed twice. Remove one of them."
-    assert (twice.status_code, twice.json()["detail"]) == (422, sentence)
-    unknown = client.get(f"{path}?{query([pair[0], 'none'])}")
-    sentence = "There is no embedding 'none'; it may have been deleted."
-    assert (unknown.status_code, unknown.json()) == (404, told(sentence))
-    draft = add_embedding(context, "a draft", status=EmbeddingStatus.DRAFT)
-    early = client.get(f"{path}?{query([pair[0], draft])}")
-    sentence = "a draft is draft; a comparison needs a measured embedding."
-    assert (early.status_code, early.json()["detail"]) == (409, sentence)
-
-
-def test_what_the_library_chose_is_put_in_order_and_an_order_by_hand_stays(client, context):
     source = add_embedding(context, "raw", FIRST)
     made = add_embedding(context, "white", SECOND, source_id=source)
     answer = client.get(f"/compare?from=library&{query([made, source])}")
@@ -184,6 +131,35 @@ def test_what_the_library_chose_is_put_in_order_and_an_order_by_hand_stays(clien
     by_hand = client.get(f"/compare?{query([made, source])}").text
     assert by_hand.index(f'/embeddings/{made}"') < by_hand.index(f'/embeddings/{source}"')
     assert '<input type="hidden" name="from" value="library">' in client.get("/embeddings").text
+
+
+def told(sentence):
+    return {"detail": sentence, "field": "id", "errors": [{"field": "id", "detail": sentence}]}
+
+
+def test_two_to_two_hundred_can_be_compared(client):
+    for count in (0, 1, 201):
+        ids = [str(i) for i in range(count)]
+        for path in ("/api/compare", "/compare/measurements.csv", "/compare/figures/spectrum.csv"):
+            answer = client.get(f"{path}?{query(ids)}")
+            assert answer.status_code == 422
+            if count or not path.startswith("/api"):
+                assert answer.json() == told(f"Expected 2 to 200 embeddings to compare, got {count}.")
+    answer = client.get(f"/compare?{query(ids)}")
+    sentence = "Expected at most 200 embeddings, got 201. Leave some out."
+    assert (answer.status_code, answer.json()) == (422, told(sentence))
+
+
+def test_what_cannot_be_compared_is_told(client, context, pair):
+    draft = add_embedding(context, "a draft", status=EmbeddingStatus.DRAFT)
+    for path in ("/compare", "/api/compare"):
+        for other, status, sentence in (
+            (pair[0], 422, "The same embedding is listed twice. Remove one of them."),
+            ("none", 404, "There is no embedding 'none'; it may have been deleted."),
+            (draft, 409, "a draft is draft; a comparison needs a measured embedding."),
+        ):
+            answer = client.get(f"{path}?{query([pair[0], other])}")
+            assert (answer.status_code, answer.json()["detail"], answer.json()["field"]) == (status, sentence, "id")
 
 
 @pytest.mark.both_databases

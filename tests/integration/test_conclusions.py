@@ -1,11 +1,10 @@
-"""What the runs of a sweep say: page, API and figure, with predictions by row."""
-
 import csv
 import html
 import io
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score, matthews_corrcoef
 
 from app.db import predictions
 from app.db.models import Run, Split
@@ -21,7 +20,6 @@ LAMBDAS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 @pytest.fixture(autouse=True)
 def nothing_kept():
-    """Each test computes its own."""
     for cache in (conclusion._rows, conclusion._computed):
         cache._entries.clear()
         cache._size = 0
@@ -79,49 +77,44 @@ def test_api_tells_a_relation_a_verdict_for_each_setting_and_which_number_to_quo
     assert any("Quote the difference" in one for one in found["sentences"])
 
 
-def test_the_page_says_what_the_api_says(client, context):
+def test_page_figure_and_cache_say_what_the_api_says(client, context):
     experiment = sweep(context, GAINS)
-    found, shown = client.get(f"/api/experiments/{experiment}/conclusion").json(), page(client, experiment)
+    path = f"/api/experiments/{experiment}/conclusion"
+    found, shown = client.get(path).json(), page(client, experiment)
     for sentence in (*found["sentences"], *found["methods"], *found["notes"], *found["cautions"]):
         assert sentence in shown
     assert "<strong>better</strong>" in shown
     assert "no difference seen" in shown
     assert "How this is computed" in shown
-
-
-def test_the_figure_has_the_intervals_of_the_verdicts(client, context):
-    experiment = sweep(context, GAINS)
-    found = client.get(f"/api/experiments/{experiment}/conclusion").json()["differences"]
     rows = list(csv.DictReader(io.StringIO(client.get(f"/experiments/{experiment}/figures/differences.csv").text)))
     assert [(row["verdict"], float(row["low"])) for row in rows] == [
-        (one["verdict"], pytest.approx(one["low"])) for one in found
+        (one["verdict"], pytest.approx(one["low"])) for one in found["differences"]
     ]
     drawn = client.get(f"/experiments/{experiment}/figures/differences.json").json()
     assert len(drawn["data"]) == 4
-
-
-@pytest.mark.parametrize("metric", ["f1", "matthews"])
-def test_metrics_that_are_no_mean_over_rows_have_an_error_of_rows_too(client, context, metric):
-    from sklearn.metrics import f1_score, matthews_corrcoef  # noqa: PLC0415
-
-    experiment = sweep(context, {0.0: 0.0, 1.0: 0.2}, metric=metric)
+    answers = []
+    asked = [statement for statement, _ in queries_of(context, lambda: answers.append(client.get(path).json()))]
+    assert asked
+    assert answers == [found]
+    assert not [one for one in asked if "run_predictions" in one and "data" in one], "none is read again"
     with context.sessions.begin() as session:
-        for run in session.query(Run).where(Run.experiment_id == experiment):
-            stored = predictions.read_predictions(session, [run.id], Split.VALIDATION)[run.id]
-            score = f1_score if metric == "f1" else matthews_corrcoef
-            run.performance = float(score(stored.reference, stored.predicted))
-    one = client.get(f"/api/experiments/{experiment}/conclusion").json()["differences"][0]
-    assert (one["method"], one["verdict"]) == ("seeds and rows", "better")
+        session.query(Run).where(Run.experiment_id == experiment, Run.lam == 1.0).update({"performance": 0.2})
+    assert client.get(path).json() != found
 
 
-def test_predictions_that_do_not_give_the_performance_are_not_used_and_that_is_said(client, context):
+def test_metrics_that_are_no_mean_over_rows_have_an_error_of_rows_too_where_predictions_give_them(client, context):
+    for metric, score in {"f1": f1_score, "matthews": matthews_corrcoef}.items():
+        experiment = sweep(context, {0.0: 0.0, 1.0: 0.2}, metric=metric)
+        with context.sessions.begin() as session:
+            for run in session.query(Run).where(Run.experiment_id == experiment):
+                stored = predictions.read_predictions(session, [run.id], Split.VALIDATION)[run.id]
+                run.performance = float(score(stored.reference, stored.predicted))
+        one = client.get(f"/api/experiments/{experiment}/conclusion").json()["differences"][0]
+        assert (one["method"], one["verdict"]) == ("seeds and rows", "better")
     experiment = sweep(context, {0.0: 0.0, 1.0: 0.2}, metric="matthews")
     found = client.get(f"/api/experiments/{experiment}/conclusion").json()
     assert found["differences"][0]["method"] == "seeds"
     assert any("do not give the logged performance" in one for one in found["methods"])
-
-
-def test_without_predictions_the_verdict_is_of_seeds(client, context):
     found = client.get(f"/api/experiments/{sweep(context, GAINS, predicted=False)}/conclusion").json()
     assert {(one["method"], one["rows"]) for one in found["differences"]} == {("seeds", None)}
     assert any("on these validation rows" in one for one in found["sentences"])
@@ -138,20 +131,6 @@ def test_runs_that_learned_nothing_or_diverged_are_named_and_all_is_told_without
     assert [one["lam"] for one in found["without"]["differences"]] == [-1.0, -0.5, 0.5]
     assert found["without"]["relation"]["lambdas"] == [4]
     assert "3 runs learned nothing" in page(client, experiment)
-
-
-def test_a_page_that_asks_again_reads_no_predictions(client, context):
-    experiment = sweep(context, GAINS)
-    path = f"/api/experiments/{experiment}/conclusion"
-    first = client.get(path).json()
-    answers = []
-    asked = [statement for statement, _ in queries_of(context, lambda: answers.append(client.get(path).json()))]
-    assert asked
-    assert answers == [first]
-    assert not [one for one in asked if "run_predictions" in one and "data" in one]
-    with context.sessions.begin() as session:
-        session.query(Run).where(Run.experiment_id == experiment, Run.lam == 1.0).update({"performance": 0.2})
-    assert client.get(f"/api/experiments/{experiment}/conclusion").json() != first
 
 
 def test_over_several_data_sets_each_is_compared_within_itself(client, context):

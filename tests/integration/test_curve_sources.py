@@ -1,5 +1,3 @@
-"""Which embeddings another may be shrunk toward, and which are offered."""
-
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -34,28 +32,20 @@ def shelf(context):
 
 
 @pytest.mark.both_databases
-def test_layers_of_the_same_encoding_come_first_and_those_of_others_never(context, shelf):
+def test_layers_of_the_same_encoding_come_first_those_of_others_never_and_a_chosen_one_stays(
+    client, context, shelf, monkeypatch
+):
     layer, upload = shelf
     assert offered(context, layer) == ["layer 1", "upload 2", "upload 1", "upload 0"]
     assert offered(context, upload) == ["upload 1", "upload 0"]
-
-
-def test_no_more_than_so_many_are_offered(context, shelf, monkeypatch):
     monkeypatch.setattr(zeta_curves, "OFFERED", 2)
     assert offered(context, shelf[0]) == ["layer 1", "upload 2"]
-
-
-def test_a_curve_whose_source_is_not_offered_stays_chosen(client, context, shelf):
-    layer, upload = shelf
     curve = ZetaCurve(embedding_id=upload, source="embedding", source_id=layer, status=ResultStatus.QUEUED)
     with context.sessions.begin() as session:
         session.add(curve)
     page = client.get(f"/embeddings/{upload}?source={layer}").text
     assert f'<option value="{layer}" selected>another embedding</option>' in page
     assert "A worker is computing the curve" in page
-
-
-def test_a_source_id_without_its_source_is_refused_by_name(client):
     answer = client.get("/api/embeddings/any/curves/zeta?source_id=other")
     assert answer.status_code == 422
     assert "`source=embedding`" in answer.text

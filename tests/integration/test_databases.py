@@ -1,5 +1,3 @@
-"""What the two databases do differently must not be seen."""
-
 import os
 import subprocess
 import sys
@@ -18,87 +16,61 @@ from app.core.settings import Settings
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.migration import upgrade
-from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus, ResultStatus, StoredFile, ZetaCurve
+from app.db.models import Embedding, ResultStatus, StoredFile, ZetaCurve
 from app.db.session import create_database_engine, require_database
 from app.embeddings.service import create_embedding
 from app.embeddings.zeta_curves import request_zeta_curve
 from app.main import create_app
 from app.storage import Incoming, Stored
 from isoscope.core.errors import ConflictError
+from tests.factories import add_embedding
 from tests.uploads.good import npy
 
 NUL = "a\0b"
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/embeddings/%00", "/api/embeddings/a%00b", "/runs/%00/figures/loss.csv", "/api/nowhere?source=%00",
-     "/embeddings/x?source=a%00b", "/experiments/new?dataset_id=%00"],
-)  # fmt: skip
 @pytest.mark.both_databases
-def test_an_address_with_nul_is_refused(client, path):
-    answer = client.get(path)
-    assert answer.status_code == 422
-    assert "NUL" in answer.text
-
-
-@pytest.mark.parametrize("text", [NUL, "\ud800"])
-@pytest.mark.both_databases
-def test_an_id_that_no_row_can_have_is_refused_in_a_body_too(client, pair, text):
-    curves = f"/embeddings/{pair[0]}/curves"
-    asked = client.post(f"/api{curves}/zeta", content=f'{{"source_id": {json_text(text)}}}', headers=JSON)
-    assert asked.status_code == 422
-    launched = client.post("/api/experiments", content=SWEEP % json_text(text), headers=JSON)
-    assert launched.status_code == 422
-    assert launched.json()["field"] == "dataset_id"
-
-
-@pytest.mark.both_databases
-def test_an_id_with_nul_in_a_form_is_refused(client, pair):
+def test_an_address_or_a_form_with_nul_is_refused(client, pair):
+    for path in (
+        "/embeddings/%00", "/api/embeddings/a%00b", "/runs/%00/figures/loss.csv", "/api/nowhere?source=%00",
+        "/embeddings/x?source=a%00b", "/experiments/new?dataset_id=%00",
+    ):  # fmt: skip
+        answer = client.get(path)
+        assert (answer.status_code, "NUL" in answer.text) == (422, True)
     assert client.post(f"/embeddings/{pair[0]}/curves", data={"source_id": NUL}).status_code == 422
     sweep = {"dataset_id": NUL, "model": "m", "text_columns": "a", "label_column": "b"}
     answer = client.post("/experiments", data=sweep, follow_redirects=True)
     assert (answer.status_code, "contains a NUL character" in answer.text) == (422, True)
-
-
-@pytest.mark.both_databases
-def test_names_are_kept_without_what_no_database_can_keep(client):
     created = client.post("/api/embeddings", files={"file": ("a\0b.csv", b"1,2\n3,4\n")}, data={"name": NUL})
-    assert (created.status_code, created.json()["name"]) == (201, "a b")
+    assert (created.status_code, created.json()["name"]) == (201, "a b"), "names are kept without it"
 
 
 @pytest.mark.both_databases
-def test_a_seed_beyond_what_a_column_holds_is_refused(client):
-    answer = client.post(
-        "/api/experiments", content=SWEEP.replace("}", ', "seeds": [2147483648]}') % '"x"', headers=JSON
-    )
-    assert answer.status_code == 422
-    assert answer.json()["field"] == "seeds"
-
-
-@pytest.mark.both_databases
-def test_times_are_read_in_utc(context, pair):
+def test_an_id_or_a_seed_that_no_row_can_have_is_refused_in_a_body_too(client, context, pair):
+    for text in (NUL, "\ud800"):
+        body = f'{{"source_id": {json_text(text)}}}'
+        assert client.post(f"/api/embeddings/{pair[0]}/curves/zeta", content=body, headers=JSON).status_code == 422
+        launched = client.post("/api/experiments", content=SWEEP % json_text(text), headers=JSON)
+        assert (launched.status_code, launched.json()["field"]) == (422, "dataset_id")
+    sweep = SWEEP.replace("}", ', "seeds": [2147483648]}') % '"x"'
+    answer = client.post("/api/experiments", content=sweep, headers=JSON)
+    assert (answer.status_code, answer.json()["field"]) == (422, "seeds")
     with context.sessions() as session:
         assert session.get_one(Embedding, pair[0]).created_at.tzinfo is UTC
 
 
 @pytest.mark.both_databases
-def test_a_curve_that_is_asked_for_twice_at_once_is_one(context, pair):
+def test_a_curve_that_is_asked_for_twice_at_once_is_one_and_computed_again_if_it_failed(context, pair):
     curves = at_once(lambda: request_zeta_curve(context, *pair))
-    assert len({curve.id for curve in curves}) == 1
-    assert context.queue.active() == {Job(job_kinds.CURVE, curves[0].id).workflow_id}
-    with context.sessions() as session:
-        assert session.query(ZetaCurve).count() == 1
-
-
-def test_a_curve_that_failed_is_computed_again_when_asked_for(context, pair):
-    first = request_zeta_curve(context, *pair)
+    first = curves[0].id
+    assert {curve.id for curve in curves} == {first}
+    assert context.queue.active() == {Job(job_kinds.CURVE, first).workflow_id}
     with context.sessions.begin() as session:
-        curve = session.get_one(ZetaCurve, first.id)
+        curve = session.query(ZetaCurve).one()
         curve.status, curve.error, curve.attempts = ResultStatus.FAILED, "no memory", 5
     again = at_once(lambda: request_zeta_curve(context, *pair))[0]
-    assert (again.id, again.status, again.error, again.attempts) == (first.id, ResultStatus.QUEUED, None, 0)
-    assert context.queue.active() == {Job(job_kinds.CURVE, first.id).workflow_id}
+    assert (again.id, again.status, again.error, again.attempts) == (first, ResultStatus.QUEUED, None, 0)
+    assert context.queue.active() == {Job(job_kinds.CURVE, first).workflow_id}
 
 
 @pytest.mark.both_databases
@@ -117,10 +89,6 @@ def test_the_same_bytes_uploaded_at_once_are_kept_once_and_go_with_the_last(cont
         session.delete(session.get_one(Embedding, made[0].id))
     context.ledger.release(sha256)
     assert not context.storage.exists(sha256)
-
-
-@pytest.mark.both_databases
-def test_bytes_that_go_before_their_row_is_written_are_a_conflict(context):
     gone = Stored("0" * 64, 1)
     with (
         pytest.raises(ConflictError, match="The same file was deleted at this moment; upload it again"),
@@ -151,6 +119,10 @@ class TestPostgreSQL:
         assert answer.json()["detail"] == "The database does not respond. Try again in a moment."
         [logged] = [record for record in caplog.records if "the database does not answer" in record.getMessage()]
         assert logged.exc_info is not None
+        with pytest.raises(ConflictError, match="Start it, or correct ISOSCOPE_DATABASE_URL") as refused:
+            require_database(away.database, "ISOSCOPE_DATABASE_URL")
+        assert "isoscope:***@127.0.0.1" in str(refused.value)
+        assert "secret" not in str(refused.value)
 
     def test_while_the_job_engine_s_is_away_rows_are_kept_for_the_reconciler(self, tmp_path, caplog):
         away = Settings(data_dir=tmp_path, queue_url="postgresql://isoscope:secret@127.0.0.1:1/queue")
@@ -168,13 +140,6 @@ class TestPostgreSQL:
         assert f"the job engine's database does not answer; {job} has to wait: connection failed" in caplog.text
         assert "secret" not in caplog.text
 
-    def test_one_that_does_not_answer_is_named_without_its_password(self):
-        url = Settings(database_url="postgresql://isoscope:secret@127.0.0.1:1/isoscope").database
-        with pytest.raises(ConflictError, match="Start it, or correct ISOSCOPE_DATABASE_URL") as refused:
-            require_database(url, "ISOSCOPE_DATABASE_URL")
-        assert "isoscope:***@127.0.0.1" in str(refused.value)
-        assert "secret" not in str(refused.value)
-
     def test_a_worker_that_is_started_before_the_tables_are_made_says_so(self, empty_postgresql_url, tmp_path):
         ended = start_worker(tmp_path, empty_postgresql_url)
         assert ended.returncode == 1
@@ -186,10 +151,8 @@ class TestPostgreSQL:
             other.execute("select pg_advisory_lock(hashtextextended('isoscope:lab-7/cpu', 0))")
             ended = start_worker(tmp_path, postgresql_url, ISOSCOPE_WORKER_NAME="lab-7")
         assert ended.returncode == 1
-        assert ended.stderr.strip().endswith(
-            "Another worker already works as lab-7/cpu. Stop it first, or give this one another --device "
-            "or another ISOSCOPE_WORKER_NAME."
-        )
+        sentence = "Another worker already works as lab-7/cpu. Stop it first, or give this one another --device "
+        assert ended.stderr.strip().endswith(f"{sentence}or another ISOSCOPE_WORKER_NAME.")
 
 
 def start_worker(folder, url, **environment):
@@ -208,23 +171,7 @@ def json_text(text: str) -> str:
 
 @pytest.fixture
 def pair(context):
-    """The ids of two measured embeddings."""
-    with context.sessions.begin() as session:
-        session.add(StoredFile(sha256="0" * 64, size_bytes=1))
-        session.flush()
-        both = [
-            Embedding(
-                name="e",
-                filename="e.npy",
-                files=[EmbeddingFile(position=0, filename="e.npy", file_sha256="0" * 64)],
-                format="npy",
-                d=3,
-                status=EmbeddingStatus.READY,
-            )
-            for _ in range(2)
-        ]
-        session.add_all(both)
-    return [embedding.id for embedding in both]
+    return [add_embedding(context, contents=[b"x"], d=3) for _ in range(2)]
 
 
 def at_once(call):

@@ -1,6 +1,3 @@
-"""How the quotes of a data set's .tsv files are read: said, chosen otherwise, and kept as runs have read them."""
-
-import pytest
 from sqlalchemy import update
 
 from app.db.config import RunConfig
@@ -13,9 +10,8 @@ HEAD = "sentence\tlabel\n"
 QUOTED = HEAD + "".join(f'"When was the ""X"" period {i}?"\t{i % 2}\n' for i in range(8))
 PAIRS = HEAD + '"Yes."\t1\n"No."\t0\n'
 GLUE = HEAD + "".join(f'He said "no" {i} times\t{i % 2}\n' for i in range(8))
-CONFIG = RunConfig.model_construct(
-    text_columns=["sentence"], label_column="label", train_rows=None, validation_rows=None
-)
+COLUMNS = {"text_columns": ["sentence"], "label_column": "label"}
+CONFIG = RunConfig.model_construct(**COLUMNS, train_rows=None, validation_rows=None)
 
 
 def upload(client, train=QUOTED, validation=QUOTED, **data):
@@ -25,7 +21,6 @@ def upload(client, train=QUOTED, validation=QUOTED, **data):
 
 
 def first_texts(context, dataset_id):
-    """What a run reads first, of the train and of the validation rows."""
     parts = load_columns(get_dataset(context, dataset_id), CONFIG, context.settings)
     return [part.columns["sentence"][0] for part in parts]
 
@@ -61,7 +56,7 @@ def test_a_run_reads_what_was_described(client, context):
     assert "Read quotes" not in client.get(f"/datasets/{found['id']}").text
 
 
-def test_a_reading_is_chosen_at_upload(client, context):
+def test_a_reading_is_chosen_at_upload_and_an_encoding_of_its_texts_reads_them_likewise(client, context):
     found = upload(client, PAIRS, PAIRS, quoting="quoted").json()
     assert found["quoting"] == {"train": "quoted", "validation": "quoted"}
     assert first_texts(context, found["id"]) == ["Yes.", "Yes."]
@@ -69,6 +64,13 @@ def test_a_reading_is_chosen_at_upload(client, context):
     assert refused["field"] == "quoting"
     assert "train.tsv: Line 2 holds a quote" in refused["detail"]
     assert upload(client, quoting="both").status_code == 422
+    for reading in ("text", "quoted"):
+        found = upload(client, quoting=reading).json()
+        encoding = client.post("/api/encodings", data={"dataset_id": found["id"], "split": "train"}).json()
+        assert encoding["quoting"] == reading
+        assert encoding["columns"][0]["examples"] == found["columns"][0]["examples"]
+        with context.sessions() as session:
+            assert session.get(Encoding, encoding["id"]).quoting == reading
 
 
 def test_rows_that_are_divided_are_read_in_the_same_way(client, context):
@@ -81,9 +83,7 @@ def test_rows_that_are_divided_are_read_in_the_same_way(client, context):
     page = client.get(f"/datasets/{found['id']}").text
     assert "enclose cells" in page
     assert "Read quotes" not in page
-    refused = client.put(f"/api/datasets/{found['id']}/quoting", json={"quoting": "text"})
-    assert (refused.status_code, refused.json()["field"]) == (409, "quoting")
-    assert "Upload the file again" in refused.json()["detail"]
+    refuse(client, found, "Upload the file again")
     found = upload(client, part, None, quoting="text", **values).json()
     assert first_texts(context, found["id"]) == ['"a ""film"" 0"', '"a ""film"" 6"']
     drawn = upload(client, QUOTED, PAIRS, test_fraction="0.25").json()
@@ -91,36 +91,22 @@ def test_rows_that_are_divided_are_read_in_the_same_way(client, context):
     assert first_texts(context, drawn["id"])[1] == "Yes."
 
 
-def test_a_data_set_stored_before_quotes_were_detected_is_read_as_then(client, context):
-    found = upload(client).json()
-    with context.sessions.begin() as session:
-        session.execute(update(Dataset).values(quoting=None))
-    assert first_texts(context, found["id"]) == ['"When was the ""X"" period 0?"'] * 2
-    assert "quoting" not in describe_rows(get_dataset(context, found["id"]))
-    refused = client.put(f"/api/datasets/{found['id']}/quoting", json={"quoting": "quoted"})
+def refuse(client, found, sentence, quoting="text"):
+    refused = client.put(f"/api/datasets/{found['id']}/quoting", json={"quoting": quoting})
     assert (refused.status_code, refused.json()["field"]) == (409, "quoting")
-    assert "Upload the files again" in refused.json()["detail"]
+    assert sentence in refused.json()["detail"]
 
 
 def test_what_an_experiment_has_read_is_not_read_otherwise(client, context):
     found = upload(client).json()
     with context.sessions.begin() as session:
         session.add(Experiment(name="e", dataset_id=found["id"], config=SHARED))
-    refused = client.put(f"/api/datasets/{found['id']}/quoting", json={"quoting": "text"})
-    assert (refused.status_code, refused.json()["field"]) == (409, "quoting")
-    assert "used by an experiment" in refused.json()["detail"]
+    refuse(client, found, "used by an experiment")
     page = client.post(f"/datasets/{found['id']}/quoting", data={"quoting": "text"})
-    assert page.status_code == 409
-    assert "used by an experiment" in page.text
+    assert (page.status_code, "used by an experiment" in page.text) == (409, True)
     assert get_dataset(context, found["id"]).quoting == found["quoting"]
-
-
-@pytest.mark.parametrize("reading", ["text", "quoted"])
-def test_an_encoding_of_its_texts_reads_them_likewise(client, context, reading):
-    found = upload(client, quoting=reading).json()
-    data = {"dataset_id": found["id"], "split": "train"}
-    encoding = client.post("/api/encodings", data=data).json()
-    assert encoding["quoting"] == reading
-    assert encoding["columns"][0]["examples"] == found["columns"][0]["examples"]
-    with context.sessions() as session:
-        assert session.get(Encoding, encoding["id"]).quoting == reading
+    with context.sessions.begin() as session:  # as it was stored before quotes were detected
+        session.execute(update(Dataset).values(quoting=None))
+    assert first_texts(context, found["id"]) == ['"When was the ""X"" period 0?"'] * 2
+    assert "quoting" not in describe_rows(get_dataset(context, found["id"]))
+    refuse(client, found, "Upload the files again", "quoted")

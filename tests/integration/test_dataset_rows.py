@@ -1,5 +1,3 @@
-"""What the page of a data set says of its rows: class balance, lengths of texts, the trivial predictor."""
-
 from app.db.models import Dataset
 
 HEAD = "sentence\tlabel\n"
@@ -21,9 +19,8 @@ def test_classes_lengths_and_the_trivial_predictor_are_told(client):
     assert label["lengths"] is None
     here = f"/datasets/{found['id']}"
     page = " ".join(client.get(here).text.split())
-    assert (
-        "The trivial predictor scores accuracy <strong>0.500</strong> on the validation rows: it predicts yes" in page
-    )
+    sentence = "The trivial predictor scores accuracy <strong>0.500</strong> on the validation rows: it predicts yes"
+    assert sentence in page
     assert "the rarest class has 25.0% and the most frequent 75.0%" in page
     assert 'id="figure-classes"' in page
     assert 'id="figure-lengths-1"' in page
@@ -35,20 +32,14 @@ def test_classes_lengths_and_the_trivial_predictor_are_told(client):
     assert client.get(f"{here}/figures/classes.json").json()["data"][0]["y"] == [0.25, 0.75]
 
 
-def test_validation_rows_of_an_unknown_class_count_among_all(client):
+def test_validation_rows_of_an_unknown_class_of_one_alone_or_scores(client):
     found = upload(client, validation=VALIDATION + "".join(f"strange words {i}\tother\n" for i in range(10)))
     rows = client.get(f"/datasets/{found['id']}/figures/classes.csv").text.splitlines()
     assert rows[1:] == ["no,10,0.25,5,0.25", "yes,30,0.75,5,0.25"]
-
-
-def test_validation_rows_of_one_class_leave_nothing_to_score(client):
     found = upload(client, validation=HEAD + "".join(f"other words {i}\tyes\n" for i in range(5)))
     page = client.get(f"/datasets/{found['id']}").text
     assert "Every validation row is of this class, so no run can score higher" in page
     assert "A useful run scores higher" not in page
-
-
-def test_scores_have_a_trivial_predictor_and_no_classes(client):
     scored = HEAD.replace("label", "score") + "".join(f"text {i}\t{i / 7:.3f}\n" for i in range(40))
     here = f"/datasets/{upload(client, scored, scored)['id']}"
     page = client.get(here).text
@@ -72,16 +63,13 @@ def test_a_data_set_of_an_earlier_version_is_counted_when_asked(client, context)
     assert "Count them now" not in client.get(here).text
 
 
-def test_the_rows_of_the_hub_are_not_here_to_be_counted(client):
+def test_the_rows_of_the_hub_are_not_here_to_be_counted_and_deleting_is_in_a_menu(client):
     here = f"/datasets/{client.post('/api/datasets/hub', json={'name': 'sst2'}).json()['id']}"
-    assert "Count them now" not in client.get(here).text
+    page = client.get(here).text
+    assert "Count them now" not in page
     refused = client.post(f"{here}/counts", headers={"accept": "application/json"})
     assert refused.status_code == 409
     assert "are not stored here, so they cannot be counted" in refused.text
-
-
-def test_deleting_a_data_set_is_in_a_menu(client):
-    page = client.get(f"/datasets/{upload(client)['id']}").text
     menu = page.partition('<details class="menu"')[2].partition("</details>")[0]
     assert "/delete" in menu
     assert "/delete" not in page.replace(menu, "")

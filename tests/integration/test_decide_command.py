@@ -1,5 +1,3 @@
-"""``isoscope decide``: variants of vectors judged by a task on the command line."""
-
 import json
 import shutil
 import sys
@@ -15,17 +13,9 @@ from tests.judged import hidden_side
 
 N, M, D = 300, 150, 16
 VARIANT = {
-    "name",
-    "method",
-    "parameters",
-    "dimensions",
-    "storage",
-    "bytes",
-    "isoscore",
-    "choose",
-    "report",
+    "name", "method", "parameters", "dimensions", "storage", "bytes", "isoscore", "choose", "report",
     "recall_of_exact",
-}
+}  # fmt: skip
 REPORT = {"value", "low", "high", "difference", "difference_low", "difference_high"}
 SEARCHED = ("queries.jsonl", "--qrels", "qrels.tsv")
 
@@ -59,8 +49,6 @@ def folder(tmp_path, monkeypatch, numbers):
 
 @pytest.fixture
 def decide(folder, capsys):
-    """Run the command; what it printed and its exit code."""
-
     def decide(*arguments):
         code = main(["decide", *map(str, arguments)])
         return capsys.readouterr(), code
@@ -70,8 +58,6 @@ def decide(folder, capsys):
 
 @pytest.fixture
 def decided(decide):
-    """The JSON document that the command prints."""
-
     def decided(*arguments):
         printed, code = decide(*arguments, "--json")
         assert code == 0, printed.err
@@ -116,7 +102,7 @@ def beir(folder):
 
 
 @pytest.mark.usefixtures("beir")
-def test_a_beir_folder_gives_qrels_and_ids(decide, decided):
+def test_a_beir_folder_gives_qrels_and_ids(decide, decided, folder):
     plain = decided("corpus.jsonl", "--queries", *SEARCHED)
     searched = ("corpus.npy", "--queries", "queries.npy", "--qrels")
     assert decided(*searched, "scifact") == decided(*searched, "scifact.zip")
@@ -124,34 +110,16 @@ def test_a_beir_folder_gives_qrels_and_ids(decide, decided):
     printed, code = decide(*searched, "scifact", "--split", "test")
     assert code == 0
     assert "Judged by the split test of scifact. Others: dev; choose one by --split." in printed.out
-
-
-@pytest.mark.usefixtures("beir")
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("--split", "dev"), "No document id of dev.tsv, such as 'other"),
-        (("--split", "text"), "no qrels of the split 'text'. Splits are: 'test', 'dev'"),
-    ],
-)
-def test_a_wrong_split_is_told(decide, words, sentence):
-    printed, code = decide("corpus.npy", "--queries", "queries.npy", "--qrels", "scifact", *words)
-    assert code == 1
-    assert sentence in printed.err
-
-
-@pytest.mark.usefixtures("beir")
-def test_vectors_of_other_rows_than_the_texts_are_told(decide, folder):
     np.save(folder / "fewer.npy", np.load(folder / "corpus.npy")[1:])
-    printed, code = decide("fewer.npy", "--queries", "queries.npy", "--qrels", "scifact.zip")
-    assert code == 1
-    assert f"fewer.npy has no ids and {N - 1} rows, scifact/corpus.jsonl {N}" in printed.err
-
-
-def test_a_split_of_a_table_is_refused(decide):
-    printed, code = decide("corpus.jsonl", "--queries", *SEARCHED, "--split", "dev")
-    assert code == 1
-    assert "--split goes with --qrels of a BEIR folder" in printed.err
+    for file, words, sentence in (
+        ("corpus.npy", ("scifact", "--split", "dev"), "No document id of dev.tsv, such as 'other"),
+        ("corpus.npy", ("scifact", "--split", "text"), "no qrels of the split 'text'. Splits are: 'test', 'dev'"),
+        ("fewer.npy", ("scifact.zip",), f"fewer.npy has no ids and {N - 1} rows, scifact/corpus.jsonl {N}"),
+        ("corpus.jsonl", ("qrels.tsv", "--split", "dev"), "--split goes with --qrels of a BEIR folder"),
+    ):
+        queries = "queries.jsonl" if file.endswith("jsonl") else "queries.npy"
+        printed, code = decide(file, "--queries", queries, "--qrels", *words)
+        assert (code, sentence in printed.err) == (1, True)
 
 
 def test_the_strong_direction_is_removed_for_neighbors_of_a_class(decided):
@@ -160,12 +128,16 @@ def test_the_strong_direction_is_removed_for_neighbors_of_a_class(decided):
     assert (found["task"], found["metric"]) == ("labels", "knn_accuracy")
     assert chosen["method"] != "none"
     assert chosen["report"]["difference_low"] > 0
-    probed = decided("corpus.jsonl", "--labels", "side", "--metric", "probe_accuracy")
+    probed = decided("corpus.jsonl", "--labels", "side", "--metric", "probe_accuracy", "--groups", "home")
     assert probed["variants"][0]["report"]["value"] > found["variants"][0]["report"]["value"]
+    assert all(count % 3 == 0 for count in probed["parts"].values()), "groups of a column are never divided"
+    assert sum(found["parts"].values()) == sum(probed["parts"].values()) == N
 
 
-def test_pairs_are_correlated_by_rank(decided):
-    found = decided("corpus.jsonl", "--pairs", "pairs.csv", "--similarity", "dot")
+def test_pairs_are_correlated_by_rank(decide):
+    ran = decide("corpus.jsonl", "--pairs", "pairs.csv", "--similarity", "dot", "--json")[0]
+    assert "as it is" in ran.err, "the list is printed before it runs"
+    found = json.loads(ran.out)
     assert (found["task"], found["metric"], found["similarity"]) == ("pairs", "spearman", "dot")
     assert found["variants"][0]["report"]["value"] == pytest.approx(1)
     assert all(one["storage"] != "binary_rescored" for one in found["variants"])
@@ -182,7 +154,7 @@ def test_without_ground_truth_only_compression_is_judged_and_so_said(decide, dec
     assert "only compression is judged" in printed
 
 
-def test_the_list_is_printed_before_it_runs_or_alone(decide, decided):
+def test_the_list_is_printed_alone(decide):
     printed, code = decide("corpus.jsonl", "--queries", *SEARCHED, "--list")
     assert code == 0
     assert "0      64 bytes  as it is" in printed.out
@@ -193,25 +165,21 @@ def test_the_list_is_printed_before_it_runs_or_alone(decide, decided):
     full = json.loads(decide("corpus.jsonl", "--queries", *SEARCHED, "--list", "--json", "--full")[0].out)
     assert len(full) > 100
     assert [one for one in document if one not in full] == []
-    ran = decide("corpus.jsonl", "--pairs", "pairs.csv", "--json")[0]
-    assert "as it is" in ran.err
-    assert json.loads(ran.out)["task"] == "pairs"
+    for similarity in Similarity:
+        assert decide("corpus.jsonl", "--labels", "side", "--similarity", similarity, "--list")[1] == 0
 
 
-def test_the_table_marks_what_is_claimed(decide):
+def test_the_table_marks_what_is_claimed_and_tells_what_matches_nothing(decide, folder):
+    lines = (folder / "qrels.tsv").read_text().splitlines()
+    (folder / "qrels.tsv").write_text("\n".join([*lines[:101], "q101\tunknown\t1"]))
     printed, code = decide("corpus.jsonl", "--queries", *SEARCHED, "--groups", "home")
     assert code == 0
+    assert "1 row of qrels.tsv has an id that no vector has" in printed.out
+    assert "50 queries have no relevant document" in printed.out
     lines = printed.out.splitlines()
     assert sum(line.startswith("*") and "chosen" not in line for line in lines) == 1
     assert "not corrected for choosing" in printed.out
     assert lines[-1].startswith("Best: ")
-
-
-def test_groups_of_a_column_are_never_divided(decided):
-    apart = decided("corpus.jsonl", "--labels", "side")["parts"]
-    grouped = decided("corpus.jsonl", "--labels", "side", "--groups", "home")["parts"]
-    assert all(count % 3 == 0 for count in grouped.values())
-    assert sum(apart.values()) == sum(grouped.values()) == N
 
 
 def test_the_map_is_written_with_the_lines_that_apply_it(decide, folder, numbers):
@@ -228,40 +196,36 @@ def test_the_map_is_written_with_the_lines_that_apply_it(decide, folder, numbers
         assert stored.metadata()["dimensions"] == f"pca-{images.shape[1]}"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("corpus.jsonl", "--queries", "missing.npy"), ["There is no file missing.npy"]),
-        (("corpus.jsonl", "--qrels", "qrels.tsv"), ["--queries"]),
-        (("corpus.jsonl", "--pairs", "pairs.csv", "--labels", "side"), ["--pairs", "--labels", "one"]),
-        (("corpus.jsonl", "--queries", "queries.jsonl", "--labels", "side"), ["--queries goes with --qrels"]),
-        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "other.tsv"), ["No query id", "'x0'", "--ids"]),
-        (
-            ("corpus.npy", "--queries", *SEARCHED),
-            ["No document id", "'d", "numbers from 0", "a .npy file holds no ids"],
-        ),
-        (("corpus.npy", "--pairs", "pairs.csv"), ["No row id", "pairs.csv"]),
-        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "zero.tsv"), ["no relevant document", "above 0"]),
-        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "twice.tsv"), ["twice", "'q0'"]),
-        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "words.tsv"), ["'much'", "number"]),
-        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "half.tsv"), ["'0.5'", "whole number"]),
-        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "few.tsv"), ["at least 25 independent groups"]),
-        (("corpus.jsonl", "--queries", "narrow.npy", "--qrels", "qrels.tsv"), ["5 dimensions", "16", "same model"]),
-        (("double.jsonl", "--queries", *SEARCHED), ["'d0' names 2 rows", "--ids"]),
-        (("corpus.jsonl", "--labels", "all"), ["two classes", "'a'"]),
-        (("corpus.jsonl", "--labels", "_id"), ["labels that several rows share", "different ones"]),
-        (("corpus.jsonl", "--labels", "color"), ["nothing called 'color'"]),
-        (("corpus.jsonl", "--pairs", "same.csv"), ["same.csv", "score 1", "several"]),
-        (("corpus.jsonl", "--pairs", "qrels.tsv", "--groups", "home"), ["no column 'home'"]),
-        (("corpus.jsonl", "--pairs", "thin.csv"), ["two columns of ids"]),
-        (("nan.npy",), ["1 row of nan.npy", "NaN"]),
-        (("small.npy",), ["at least 125 rows"]),
-        (("corpus.jsonl", "--labels", "side", "--metric", "ndcg@10"), ["knn_accuracy"]),
-        (("corpus.jsonl", "--labels", "side", "--save-map", "m", "--variant", "99"), ["no variant 99"]),
-        (("corpus.jsonl", "--labels", "side", "--save-map", "none/m"), ["no folder"]),
-    ],
-)
-def test_bad_inputs_are_a_sentence_each(decide, folder, numbers, arguments, words):
+BAD = [
+    (("corpus.jsonl", "--queries", "missing.npy"), ["There is no file missing.npy"]),
+    (("corpus.jsonl", "--qrels", "qrels.tsv"), ["--queries"]),
+    (("corpus.jsonl", "--pairs", "pairs.csv", "--labels", "side"), ["--pairs", "--labels", "one"]),
+    (("corpus.jsonl", "--queries", "queries.jsonl", "--labels", "side"), ["--queries goes with --qrels"]),
+    (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "other.tsv"), ["No query id", "'x0'", "--ids"]),
+    (("corpus.npy", "--queries", *SEARCHED), ["No document id", "'d", "numbers from 0", "a .npy file holds no ids"]),
+    (("corpus.npy", "--pairs", "pairs.csv"), ["No row id", "pairs.csv"]),
+    (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "zero.tsv"), ["no relevant document", "above 0"]),
+    (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "twice.tsv"), ["twice", "'q0'"]),
+    (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "words.tsv"), ["'much'", "number"]),
+    (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "half.tsv"), ["'0.5'", "whole number"]),
+    (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "few.tsv"), ["at least 25 independent groups"]),
+    (("corpus.jsonl", "--queries", "narrow.npy", "--qrels", "qrels.tsv"), ["5 dimensions", "16", "same model"]),
+    (("double.jsonl", "--queries", *SEARCHED), ["'d0' names 2 rows", "--ids"]),
+    (("corpus.jsonl", "--labels", "all"), ["two classes", "'a'"]),
+    (("corpus.jsonl", "--labels", "_id"), ["labels that several rows share", "different ones"]),
+    (("corpus.jsonl", "--labels", "color"), ["nothing called 'color'"]),
+    (("corpus.jsonl", "--pairs", "same.csv"), ["same.csv", "score 1", "several"]),
+    (("corpus.jsonl", "--pairs", "qrels.tsv", "--groups", "home"), ["no column 'home'"]),
+    (("corpus.jsonl", "--pairs", "thin.csv"), ["two columns of ids"]),
+    (("nan.npy",), ["1 row of nan.npy", "NaN"]),
+    (("small.npy",), ["at least 125 rows"]),
+    (("corpus.jsonl", "--labels", "side", "--metric", "ndcg@10"), ["knn_accuracy"]),
+    (("corpus.jsonl", "--labels", "side", "--save-map", "m", "--variant", "99"), ["no variant 99"]),
+    (("corpus.jsonl", "--labels", "side", "--save-map", "none/m"), ["no folder"]),
+]
+
+
+def test_bad_inputs_are_a_sentence_each(decide, folder, numbers, capsys):
     corpus, queries, _ = numbers
     lines = (folder / "qrels.tsv").read_text().splitlines()
     for name, changed in {
@@ -279,19 +243,15 @@ def test_bad_inputs_are_a_sentence_each(decide, folder, numbers, arguments, word
     np.save("narrow.npy", queries[:, :5])
     np.save("nan.npy", np.where(np.arange(N)[:, None] == 7, np.nan, corpus))
     np.save("small.npy", corpus[:40])
-    printed, code = decide(*arguments)
-    assert (code, printed.out) == (1, "")
-    assert all(word in printed.err for word in words), printed.err
-    assert len(printed.err.splitlines()) == 1
-
-
-def test_lines_and_queries_that_match_nothing_are_told(decide, folder):
-    lines = (folder / "qrels.tsv").read_text().splitlines()
-    (folder / "qrels.tsv").write_text("\n".join([*lines[:101], "q101\tunknown\t1"]))
-    printed, code = decide("corpus.jsonl", "--queries", *SEARCHED)
-    assert code == 0
-    assert "1 row of qrels.tsv has an id that no vector has" in printed.out
-    assert "50 queries have no relevant document" in printed.out
+    for arguments, words in BAD:
+        printed, code = decide(*arguments)
+        assert (code, printed.out) == (1, "")
+        assert all(word in printed.err for word in words), printed.err
+        assert len(printed.err.splitlines()) == 1
+    for option, value in (("--seed", "-1"), ("--tolerance", "2"), ("--tolerance", "x"), ("--variant", "best")):
+        with pytest.raises(SystemExit):
+            decide("corpus.npy", option, value)
+        assert f"argument {option}: expected" in capsys.readouterr().err
 
 
 def test_a_missing_package_is_named_before_anything_is_read(decide, monkeypatch):
@@ -301,17 +261,3 @@ def test_a_missing_package_is_named_before_anything_is_read(decide, monkeypatch)
     assert "faiss-cpu" in printed.err
     assert "isoscope[files,torch,decide]" in printed.err
     assert set(REQUIRED) == {"torch", "faiss", "pytrec_eval", "sklearn"}
-
-
-def test_every_similarity_is_a_choice_of_the_command(decide):
-    for similarity in Similarity:
-        assert decide("corpus.jsonl", "--labels", "side", "--similarity", similarity, "--list")[1] == 0
-
-
-@pytest.mark.parametrize(
-    ("option", "value"), [("--seed", "-1"), ("--tolerance", "2"), ("--tolerance", "x"), ("--variant", "best")]
-)
-def test_numbers_out_of_range_are_refused(decide, option, value, capsys):
-    with pytest.raises(SystemExit):
-        decide("corpus.npy", option, value)
-    assert f"argument {option}: expected" in capsys.readouterr().err

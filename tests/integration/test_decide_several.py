@@ -1,5 +1,3 @@
-"""``isoscope decide`` with several ``--vectors``: layers of one file judged by the same task."""
-
 import json
 
 import numpy as np
@@ -39,8 +37,6 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def decide(folder, capsys):
-    """Run the command on some vectors; what it printed and its exit code."""
-
     def decide(names, *arguments):
         named = [part for name in names for part in ("--vectors", name)]
         code = main(["decide", *TASK, *named, *arguments])
@@ -75,32 +71,23 @@ def test_the_table_has_a_line_for_each_as_it_is_and_chosen(decide):
     assert f"{NAMES[4]}:" in lines, "lists of other dimensions are each printed before it runs"
     assert any(line.startswith(f"{NAMES[4]}: Best: ") for line in lines)
     assert "A rank correlation needs at least 5 embeddings." in printed.out
-
-
-def test_one_list_is_printed_for_all_of_the_same_dimensions(decide):
     printed, code = decide(NAMES, "--list")
     assert code == 0
     assert printed.out.splitlines()[0] == f"{', '.join(NAMES)}:"
     assert printed.out.count("as it is") == 1
 
 
-@pytest.mark.parametrize(
-    ("names", "arguments", "words"),
-    [
+def test_vectors_that_cannot_be_judged_together_are_a_sentence(decide, capsys):
+    for names, arguments, words in (
         ([NAMES[0], "few"], (), ["'few' has 150 rows", "'layers[0]' 300", "same rows"]),
         ([NAMES[0], NAMES[0]], (), ["--vectors names 'layers[0]' twice"]),
         ([NAMES[0], "layers[9]"], (), ["layers[9]"]),
         (NAMES[:2], ("--save-map", "m"), ["--save-map", "one --vectors"]),
         (NAMES[:2], ("--list", "--json"), ["--list with --json", "one --vectors"]),
-    ],
-)
-def test_vectors_that_cannot_be_judged_together_are_a_sentence(decide, names, arguments, words):
-    printed, code = decide(names, *arguments)
-    assert (code, printed.out) == (1, "")
-    assert all(word in printed.err for word in words), printed.err
-
-
-def test_without_ground_truth_there_is_one(folder, capsys):
+    ):
+        printed, code = decide(names, *arguments)
+        assert (code, printed.out) == (1, "")
+        assert all(word in printed.err for word in words), printed.err
     code = main(["decide", "corpus.npz", "--vectors", NAMES[0], "--vectors", NAMES[1]])
     told = capsys.readouterr()
     assert (code, told.out) == (1, "")

@@ -11,14 +11,12 @@ from isotropy.tasks.variants import Variant, VariantSetting, default_variants
 from tests.squad import DATA, LAYERS, vectors
 
 pytestmark = pytest.mark.skipif(DATA is None, reason="ISOSCOPE_BENCH_DATA is unset: no reference data")
-
 MIDDLE, LAST = LAYERS
 ZCA, REMOVAL = Variant("zca_whitening"), Variant("all_but_the_top", (("D", 1),))
 
 
 @pytest.fixture(scope="module")
 def task(pytestconfig):
-    """Return the task of a layer: a question finds its paragraph."""
     made = vectors(Path(DATA), Path(pytestconfig.cache.mkdir("squad")) / "minilm.npz")
 
     def task(layer):

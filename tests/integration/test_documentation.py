@@ -1,5 +1,3 @@
-"""The documentation under /docs: complete, searchable, without dead links or inline styles."""
-
 import re
 from html.parser import HTMLParser
 
@@ -17,8 +15,6 @@ from isotropy.catalog import FINDINGS, METHODS
 
 
 class DocumentParser(HTMLParser):
-    """Collects links, anchors, and what the dashboard's policy forbids."""
-
     def __init__(self, html):
         super().__init__()
         self.links, self.anchors, self.inline = [], set(), []
@@ -42,70 +38,55 @@ def client(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def documents(client):
-    """Every page of the documentation, by address."""
     addresses = ["/docs", *(f"/docs/{name}" for names in GROUPS.values() for name in names), "/docs/compared"]
     responses = {address: client.get(address) for address in addresses}
     assert {address: response.status_code for address, response in responses.items()} == dict.fromkeys(addresses, 200)
     return {address: response.text for address, response in responses.items()}
 
 
-def test_documents_link_to_pages_and_headings_that_exist(client, documents):
+def test_documents_have_no_inline_code_and_link_to_pages_and_headings_that_exist(client, documents):
     parsed = {address: DocumentParser(html) for address, html in documents.items()}
+    assert {address: parser.inline for address, parser in parsed.items() if parser.inline} == {}
     dead = []
-    for address, parser in parsed.items():
-        for link in parser.links:
-            target, _, anchor = link.partition("#")
-            if re.match(r"\w+:", link) or target.startswith("/static/"):
-                continue
-            target = target or address
-            if target not in parsed:
-                response = client.get(target)
-                is_html = response.headers.get("content-type", "").startswith("text/html")
-                parsed_target = DocumentParser(response.text if is_html else "")
-                if response.status_code != 200 or (anchor and anchor not in parsed_target.anchors):
-                    dead.append(f"{address}: {link}")
-            elif anchor and anchor not in parsed[target].anchors:
+    for address, link in ((address, link) for address, parser in parsed.items() for link in parser.links):
+        target, _, anchor = link.partition("#")
+        if re.match(r"\w+:", link) or target.startswith("/static/"):
+            continue
+        anchors = parsed[target or address].anchors if (target or address) in parsed else None
+        if anchors is None:
+            response = client.get(target)
+            is_html = response.headers.get("content-type", "").startswith("text/html")
+            anchors = DocumentParser(response.text if is_html else "").anchors
+            if response.status_code != 200:
                 dead.append(f"{address}: {link}")
+        if anchor and anchor not in anchors:
+            dead.append(f"{address}: {link}")
     assert dead == []
 
 
-def test_pages_link_to_documents_and_headings_that_exist(documents):
+def test_documents_are_linked_by_headings_that_exist_and_found_by_them(documents, client):
     sources = "".join(path.read_text("utf-8") for path in (FRONTEND / "templates").rglob("*.html"))
     links = set(re.findall(r'"(/docs/\w+)(?:#([\w-]+))?"', sources))
     assert len(links) > 3
     for address, anchor in links:
         assert not anchor or anchor in DocumentParser(documents[address]).anchors, f"{address}#{anchor}"
-
-
-def test_documents_have_no_inline_style_or_script(documents):
-    assert {
-        address: parser.inline for address, html in documents.items() if (parser := DocumentParser(html)).inline
-    } == {}
-
-
-def test_reference_names_every_command_route_option_setting_finding_and_method(client, documents):
-    for command in COMMANDS:
-        assert f"isoscope {command}" in documents["/docs/commands"]
-    for path in client.get("/api/openapi.json").json()["paths"]:
-        assert path in documents["/docs/api"]
-    for option in TRAINING_OPTIONS:
-        assert f"<code>{option}</code>" in documents["/docs/options"]
-    for setting in Settings.model_fields:
-        assert f"ISOSCOPE_{setting.upper()}" in documents["/docs/settings"]
-    for slug in FINDINGS:
-        assert f'id="{slug}"' in documents["/docs/findings"]
-    for slug in METHODS:
-        assert f'id="{slug}"' in documents["/docs/postprocessing"]
-
-
-def test_search_ranks_headings_first_and_links_to_sections(client):
     html = client.get("/docs/search", params={"q": "whitening"}).text
     links = [link for link in DocumentParser(html.partition("<article>")[2]).links if link.startswith("/docs/")]
     assert links
     assert "whitening" in links[0]
     assert "No section has all of these words" in client.get("/docs/search", params={"q": "zzyzx"}).text
-
-
-def test_unknown_document_is_not_found(client):
     for address in ("/docs/none", "/docs/..%2f..%2fapp", "/docs/contributing/none", "/docs/images/none.png"):
         assert client.get(address).status_code == 404
+
+
+def test_reference_names_every_command_route_option_setting_finding_and_method(client, documents):
+    named = {
+        "commands": [f"isoscope {command}" for command in COMMANDS],
+        "api": client.get("/api/openapi.json").json()["paths"],
+        "options": [f"<code>{option}</code>" for option in TRAINING_OPTIONS],
+        "settings": [f"ISOSCOPE_{setting.upper()}" for setting in Settings.model_fields],
+        "findings": [f'id="{slug}"' for slug in FINDINGS],
+        "postprocessing": [f'id="{slug}"' for slug in METHODS],
+    }
+    for page, words in named.items():
+        assert [word for word in words if word not in documents[f"/docs/{page}"]] == []

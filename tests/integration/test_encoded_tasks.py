@@ -18,6 +18,8 @@ from workers.embeddings.encoding import encode_texts
 from workers.tasks import judge_task
 
 DOCUMENTS, QUERIES = 120, 60
+SPLIT = {"kind": "queries", "split": "test"}
+CONFIG = {"model": "tiny-bert", "text_columns": ["text"]}
 WORDS = ["film", "plot", "cast", "good", "bad", "dull", "great", "very", "so", "the"]
 
 
@@ -32,57 +34,15 @@ def beir():
     random = np.random.default_rng(0)
     texts = [" ".join(random.choice(WORDS, 6)) + f" {row}" for row in range(DOCUMENTS)]
     texts[5] = ""
+    relevant = list(enumerate(random.permutation(np.arange(6, DOCUMENTS))[:QUERIES]))
     corpus = [{"_id": f"MED-{7 * row}", "title": "", "text": text, "metadata": {}} for row, text in enumerate(texts)]
-    relevant = random.permutation(np.arange(6, DOCUMENTS))[:QUERIES]
-    queries = [
-        {"_id": f"PLAIN-{row}", "text": texts[text], "metadata": {"url": "x"}} for row, text in enumerate(relevant)
-    ]
-    qrels = [
-        "query-id\tcorpus-id\tscore",
-        *(f"PLAIN-{row}\tMED-{7 * text}\t2" for row, text in enumerate(relevant)),
-    ]
+    queries = [{"_id": f"PLAIN-{row}", "text": texts[text], "metadata": {"url": "x"}} for row, text in relevant]
+    qrels = ["query-id\tcorpus-id\tscore", *(f"PLAIN-{row}\tMED-{7 * text}\t2" for row, text in relevant)]
     lines = ["\n".join(map(json.dumps, rows)).encode() for rows in (corpus, queries)]
     return {"corpus.jsonl": lines[0], "queries.jsonl": lines[1], "test.tsv": "\n".join(qrels).encode()}
 
 
-@pytest.fixture
-def encoded(client, context, settings, beir):
-    """Encode a file of BEIR; return the id of its last layer, taken as measured."""
-
-    def encoded(filename):
-        draft = client.post("/api/encodings", files={"file": (filename, beir[filename])}).json()
-        config = {"model": "tiny-bert", "text_columns": ["text"], "layers": [2]}
-        launched = client.post(f"/api/encodings/{draft['id']}/launch", json=config)
-        assert launched.status_code == 200, launched.text
-        (job,) = encode_texts(draft["id"], settings, "cpu")
-        return job.row_id
-
-    return encoded
-
-
-def test_encoded_texts_are_judged_by_the_ids_of_beir(client, context, settings, work, encoded, beir):
-    corpus, queries = encoded("corpus.jsonl"), encoded("queries.jsonl")
-    work()
-    rows = [json.loads(line) for line in client.get(f"/api/embeddings/{corpus}/files/1").text.splitlines()]
-    assert [row["id"] for row in rows[4:6]] == ["MED-28", "MED-42"], "the one without a text is left out"
-    with context.sessions() as session:
-        assert session.get_one(Embedding, corpus).selection["names"] == "name"
-    answer = client.post(
-        f"/api/embeddings/{corpus}/tasks",
-        data={"kind": "queries", "queries_id": queries},
-        files={"file": ("test.tsv", beir["test.tsv"])},
-    )
-    assert answer.status_code == 201, answer.text
-    preview = answer.json()["preview"]
-    assert (preview["lines"], preview["used"], preview["unknown"]) == (QUERIES, QUERIES, [])
-    judge_task(answer.json()["id"], settings, "cpu")
-    task = client.get(f"/api/tasks/{answer.json()['id']}").json()
-    assert task["status"] == "finished", task["error"]
-    assert task["results"]["variants"][0]["report"]["value"] > 0.9, "queries are the texts of their documents"
-
-
 def zip_of(files):
-    """A data set as it is downloaded."""
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
@@ -99,7 +59,7 @@ def launched(client, settings, work):
         assert draft.status_code == 201, draft.text
         corpus = draft.json()
         queries = corpus["qrels"][0]["queries_id"]
-        config = {"model": model, "text_columns": ["text"], "layers": [layer], "max_rows": None}
+        config = CONFIG | {"model": model, "layers": [layer], "max_rows": None}
         answer = client.post(f"/api/encodings/{corpus['id']}/launch", json=config)
         assert answer.status_code == 200, answer.text
         layers = [encode_texts(row, settings, "cpu")[0].row_id for row in (corpus["id"], queries)]
@@ -109,8 +69,8 @@ def launched(client, settings, work):
     return launched
 
 
-def test_a_zip_file_is_encoded_and_judged_without_another_upload(client, settings, launched, beir):
-    corpus, queries, documents, _ = launched({"file": ("scifact.zip", zip_of(beir))})
+def test_a_zip_file_is_encoded_and_judged_without_another_upload(client, context, settings, launched, beir):
+    corpus, queries, documents, questions = launched({"file": ("scifact.zip", zip_of(beir))})
     assert (corpus["name"], corpus["n_texts"], corpus["status"]) == ("scifact", DOCUMENTS, "draft")
     assert corpus["qrels"] == [{"split": "test", "judgments": QUERIES, "queries_id": queries}]
     answer = client.get(f"/api/encodings/{queries}").json()
@@ -118,33 +78,34 @@ def test_a_zip_file_is_encoded_and_judged_without_another_upload(client, setting
     assert (answer["config"]["layers"], answer["config"]["max_rows"]) == ([2], None)
     page = client.get(f"/embeddings/{documents}/tasks").text
     assert "test (60 judgments)" in page
-    checked = client.post(f"/embeddings/{documents}/tasks", data={"kind": "queries", "split": "test"})
+    lone = client.post("/api/encodings", files={"file": ("corpus.jsonl", beir["corpus.jsonl"])}).json()["id"]
+    assert client.post(f"/api/encodings/{lone}/launch", json=CONFIG | {"layers": [2]}).status_code == 200
+    for embedding_id in (documents, encode_texts(lone, settings, "cpu")[0].row_id):
+        lines = client.get(f"/api/embeddings/{embedding_id}/files/1").text.splitlines()
+        ids = [json.loads(line)["id"] for line in lines[4:6]]
+        assert ids == ["MED-28", "MED-42"], "the one without a text is left out"
+    with context.sessions() as session:
+        assert session.get_one(Embedding, documents).selection["names"] == "name"
+    checked = client.post(f"/embeddings/{documents}/tasks", data=SPLIT)
     assert checked.status_code == 303, checked.text
-    preview = client.get(f"/api{checked.headers['location']}").json()["preview"]
-    assert (preview["lines"], preview["used"], preview["unknown"]) == (QUERIES, QUERIES, [])
-    task = client.post(f"/api/embeddings/{documents}/tasks", data={"kind": "queries", "split": "test"}).json()
-    judge_task(task["id"], settings, "cpu")
-    finished = client.get(f"/api/tasks/{task['id']}").json()
-    assert finished["status"] == "finished", finished["error"]
-    assert finished["results"]["variants"][0]["report"]["value"] > 0.9, "queries are the texts of their documents"
-
-
-def test_what_is_no_split_of_an_embedding_is_told(client, launched, beir):
-    _, _, documents, questions = launched({"file": ("scifact.zip", zip_of(beir))})
-    url = "/api/embeddings/{}/tasks"
-    wrong = client.post(url.format(documents), data={"kind": "queries", "split": "dev"})
+    url, qrels = f"/api/embeddings/{documents}/tasks", {"file": ("test.tsv", beir["test.tsv"])}
+    uploaded = client.post(url, data={"kind": "queries", "queries_id": questions}, files=qrels).json()
+    for address in (checked.headers["location"], f"/tasks/{uploaded['id']}"):
+        preview = client.get(f"/api{address}").json()["preview"]
+        assert (preview["lines"], preview["used"], preview["unknown"]) == (QUERIES, QUERIES, [])
+    for task in (client.post(url, data=SPLIT).json(), uploaded):
+        judge_task(task["id"], settings, "cpu")
+        finished = client.get(f"/api/tasks/{task['id']}").json()
+        assert finished["status"] == "finished", finished["error"]
+        assert finished["results"]["variants"][0]["report"]["value"] > 0.9, "queries are the texts of their documents"
+    wrong = client.post(url, data=SPLIT | {"split": "dev"})
     assert (wrong.status_code, wrong.json()["field"]) == (422, "split")
     assert "no qrels of the split 'dev'" in wrong.json()["detail"]
-    none = client.post(url.format(questions), data={"kind": "queries", "split": "test"}).json()
+    none = client.post(f"/api/embeddings/{questions}/tasks", data=SPLIT).json()
     assert "came without qrels" in none["detail"]
-    twice = client.post(
-        url.format(documents),
-        data={"kind": "queries", "split": "test"},
-        files={"file": ("test.tsv", beir["test.tsv"])},
-    ).json()
-    assert "either a file or a split" in twice["detail"]
+    assert "either a file or a split" in client.post(url, data=SPLIT, files=qrels).json()["detail"]
     client.delete(f"/api/embeddings/{questions}")
-    gone = client.post(f"/embeddings/{documents}/tasks", data={"kind": "queries", "split": "test"})
+    gone = client.post(f"/embeddings/{documents}/tasks", data=SPLIT)
     assert gone.status_code == 422
     assert "queries of this data set are not measured" in gone.text
 
@@ -158,9 +119,7 @@ def test_files_of_a_folder_are_a_data_set_and_all_goes_with_it(client, context, 
     assert "60 queries" in page.text
     assert '<option value="text" selected>' in page.text, "ids are no texts"
     assert '<option value="_id" selected>' not in page.text
-    plan = client.post(
-        f"/api/encodings/{corpus['id']}/plan", json={"model": "tiny-bert", "text_columns": ["text"], "layers": [1]}
-    ).json()
+    plan = client.post(f"/api/encodings/{corpus['id']}/plan", json=CONFIG | {"layers": [1]}).json()
     assert (plan["rows"], plan["queries"]) == (DOCUMENTS, QUERIES)
 
     def counted(table):
@@ -179,9 +138,8 @@ def test_an_upload_that_is_no_data_set_leaves_nothing(client, context, beir):
     files = {name: content for name, content in beir.items() if name != "queries.jsonl"}
     for sent in ({"file": ("scifact.zip", zip_of(files))}, [("file", row) for row in files.items()]):
         refused = client.post("/api/encodings", files=sent)
-        assert refused.status_code == 422
+        assert (refused.status_code, refused.json()["field"]) == (422, "file")
         assert "There is no queries.jsonl" in refused.json()["detail"]
-        assert refused.json()["field"] == "file"
     with context.sessions() as session:
         assert session.scalar(select(func.count()).select_from(StoredFile)) == 0
 
@@ -204,7 +162,7 @@ def test_questions_of_squad_find_their_paragraphs(client, settings, launched):
         "test.tsv": "query-id\tcorpus-id\tscore\n" + "\n".join(f"{q[0]}\tp{q[2]}\t1" for q in questions),
     }
     *_, documents, answer = launched({"file": ("squad.zip", zip_of(files))}, BUNDLED, 6)
-    task = client.post(f"/api/embeddings/{documents}/tasks", data={"kind": "queries", "split": "test"}).json()
+    task = client.post(f"/api/embeddings/{documents}/tasks", data=SPLIT).json()
     assert task["preview"]["used"] == len(questions) > 50
     judge_task(task["id"], settings, "cpu")
     results = client.get(f"/api/tasks/{task['id']}").json()["results"]

@@ -1,5 +1,3 @@
-"""Encodings from upload to the report by layer, over the API and the pages, with the real worker function."""
-
 import html
 import re
 import shutil
@@ -7,10 +5,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import select
 
 from app.core.settings import Settings
-from app.db.models import Embedding, Encoding, EncodingStatus, StoredFile
+from app.db.models import Embedding, Encoding, EncodingStatus, Pooling, StoredFile
 from app.db.types import utcnow
 from app.db.work import waiting_jobs
 from app.embeddings import encodings
@@ -19,6 +17,7 @@ from app.embeddings.figures.layers import POOLING_TITLES
 from app.training.queue_status import list_encodings_at_work
 from tests.factories import add_embedding, add_encoding
 from tests.once import make_once
+from tests.queries import queries_of
 from tests.tiny import make_table
 from workers.embeddings.encoding import encode_texts
 
@@ -31,15 +30,11 @@ def settings(tmp_path: Path, models_dir: Path, database: dict[str, str]) -> Sett
 
 
 def uploaded(client):
-    """Upload 30 texts; return the path of their draft."""
-    answer = client.post("/encodings", files={"file": ("reviews.tsv", TEXTS)})
-    assert answer.status_code == 303
-    return answer.headers["location"]
+    return client.post("/encodings", files={"file": ("reviews.tsv", TEXTS)}).headers["location"]
 
 
 @pytest.fixture
 def draft(client):
-    """The path of a draft of 30 texts."""
     return uploaded(client)
 
 
@@ -72,15 +67,12 @@ def words(answer):
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())
 
 
-def test_a_file_of_texts_becomes_a_draft_with_the_likeliest_columns(client, draft):
+def test_a_file_of_texts_becomes_a_draft_whose_plan_says_before_the_launch_what_it_will_be(client, draft):
     page = client.get(draft)
     assert "reviews.tsv, added just now" in words(page)
     assert '<option value="sentence" selected>' in page.text
     assert '<option value="label" selected>' in page.text
     assert "First values" in page.text
-
-
-def test_the_plan_says_before_the_launch_what_it_will_be(client, draft):
     page_text = words(client.get(draft, params=form(poolings=["first", "mean"], max_rows="10")))
     assert "6 embeddings" in page_text
     assert "3 layers × 2 poolings, of 10 rows × 16 dimensions: 3.84 kB on the disk" in page_text
@@ -89,9 +81,6 @@ def test_the_plan_says_before_the_launch_what_it_will_be(client, draft):
         "rows": 30, "layers": 1, "embeddings": 1, "dimensions": 16, "size_bytes": 30 * 16 * 4, "model_layers": 2,
         "queries": 0,
     }  # fmt: skip
-
-
-def test_of_a_model_of_the_hub_the_plan_leaves_open_what_is_not_known(client, draft):
     page_text = words(client.get(draft, params=form(model="google-bert/bert-base-cased")))
     assert "Every layer" in page_text
     assert "the number of layers is known once the model is downloaded" in page_text
@@ -111,39 +100,31 @@ def test_texts_go_through_the_model_and_each_layer_is_measured(client, encoding)
     assert last["isoscore"]["value"] == {row["measure"]: row for row in embedding["measurements"]}["isoscore"]["value"]
     assert last["silhouette"]["value"] is not None
     assert "detail" not in last["isoscore"]
-
-
-def test_the_report_by_layer_links_every_number_to_the_report_of_its_layer(client, encoding):
-    layers = client.get(f"/api{encoding}/layers").json()
-    means = [row for row in layers if row["pooling"] == "mean"]
-    page = client.get(encoding)
-    for row in means:
-        assert page.text.count(f'"/embeddings/{row["embedding_id"]}?tab=measures#all-measures"') == 11
-    compared = "&".join(f"id={row['embedding_id']}" for row in means)
-    assert f'href="/compare?{compared}"' in html.unescape(page.text)
-    firsts = client.get(encoding, params={"pooling": "first", "measures": ["isoscore", "twonn"], "by": "twonn"})
-    assert means[0]["embedding_id"] not in firsts.text
-    assert firsts.text.count("#all-measures") == 3 * 2
-    assert "Intrinsic dimension, TwoNN by layer" in firsts.text
-
-
-def test_figures_are_served_by_pooling_and_measure(client, encoding):
-    layers = {(layer["layer"], layer["pooling"]): layer for layer in client.get(f"/api{encoding}/layers").json()}
     query = {"pooling": "first", "measures": ["mean_cosine", "isoscore"], "by": "mean_cosine"}
     rows = client.get(f"{encoding}/figures/heat-map.csv", params=query).text.splitlines()
     assert rows[0] == "layer,measure,value,se,n,reason"
     assert [row.split(",")[:2] for row in rows[1:3]] == [["0", "isoscore"], ["0", "mean_cosine"]]
     line = client.get(f"{encoding}/figures/by-layer.csv", params=query).text.splitlines()
     assert line[0] == "pooling,layer,mean_cosine,se,n,reason"
-    value = {layer["measure"]: layer["value"] for layer in layers[1, "mean"]["measurements"]}["mean_cosine"]
+    value = {layer["measure"]: layer["value"] for layer in layers[3]["measurements"]}["mean_cosine"]
     assert f"mean,1,{value}," in "\n".join(line)
     names = [trace["name"] for trace in client.get(f"{encoding}/figures/by-layer.json", params=query).json()["data"]]
     assert names == [POOLING_TITLES["first"], POOLING_TITLES["mean"]]
     assert client.get(f"{encoding}/figures/none.csv").status_code == 404
 
 
-def test_an_encoded_embedding_leads_to_its_encoding_and_its_neighbours(client, encoding):
-    means = [row["embedding_id"] for row in client.get(f"/api{encoding}/layers").json() if row["pooling"] == "mean"]
+def test_the_report_by_layer_links_every_number_to_its_layer_and_every_layer_to_the_next(client, encoding):
+    layers = client.get(f"/api{encoding}/layers").json()
+    means = [row["embedding_id"] for row in layers if row["pooling"] == "mean"]
+    page = client.get(encoding)
+    for row in means:
+        assert page.text.count(f'"/embeddings/{row}?tab=measures#all-measures"') == 11
+    compared = "&".join(f"id={row}" for row in means)
+    assert f'href="/compare?{compared}"' in html.unescape(page.text)
+    firsts = client.get(encoding, params={"pooling": "first", "measures": ["isoscore", "twonn"], "by": "twonn"})
+    assert means[0] not in firsts.text
+    assert firsts.text.count("#all-measures") == 3 * 2
+    assert "Intrinsic dimension, TwoNN by layer" in firsts.text
     first, second, last = (client.get(f"/embeddings/{row}") for row in means)
     assert "Layer 1 of 2, mean pooling, of reviews through tiny-bert" in words(second)
     assert f'href="{encoding}?pooling=mean"' in second.text
@@ -153,61 +134,53 @@ def test_an_encoded_embedding_leads_to_its_encoding_and_its_neighbours(client, e
 
 
 def statements(context, do):
-    """The SELECTs of ``do``."""
-    selects = []
-    engine = context.sessions.kw["bind"]
-
-    def listen(_connection, _cursor, statement, *_):
-        selects.append(statement)
-
-    event.listen(engine, "before_cursor_execute", listen)
-    do()
-    event.remove(engine, "before_cursor_execute", listen)
-    return [row for row in selects if row.startswith("SELECT")]
+    return [statement for statement, _ in queries_of(context, do) if statement.startswith("SELECT")]
 
 
-def test_the_report_takes_as_many_queries_for_six_layers_as_for_one_and_reads_no_detail(context, client, work):
+def test_the_report_takes_as_many_queries_for_six_layers_as_for_one_and_reads_no_detail(context):
     counts = []
-    for changes in ({"layers": "1"}, {"poolings": ["first", "mean"]}):
-        page = client.post("/encodings", files={"file": ("t.tsv", TEXTS)}).headers["location"]
-        client.post(f"{page}/launch", data=form(**changes))
-        work()
-        encoding_id = page.rsplit("/", 1)[-1]
+    for count in (1, 6):
+        encoding_id = add_encoding(context)
+        for layer in range(count):
+            add_embedding(context, found={"isoscore": 0.5}, encoding_id=encoding_id, layer=layer, pooling=Pooling.MEAN)
         encoding = encodings.get_encoding(context, encoding_id)
-        query = LayersQuery(None, (), "")
-        selects = statements(context, lambda encoding=encoding, query=query: read_layers(context, encoding, query))
+        selects = statements(context, lambda: read_layers(context, encoding, LayersQuery(None, (), "")))  # noqa: B023
         counts.append(len(selects))
         assert not any(re.search(r"\.(detail|inspection|selection)\b", row) for row in selects)
     assert counts == [3, 3]
 
 
 def test_while_layers_are_measured_the_page_fills_up_by_itself(client, context, draft):
+    assert "reviews" not in client.get("/queue").text
     client.post(f"{draft}/launch", data=form())
+    for path in ("/queue", "/encodings"):
+        assert "tiny-bert" in client.get(path).text
     assert "No worker is running. It starts when one does." in words(client.get(draft))
     assert 'hx-trigger="every 2s"' in client.get(draft).text
     encode_texts(draft.rsplit("/", 1)[-1], context.settings, "cpu")
     page = client.get(draft)
     assert "encoded, measuring 1 of 3" in words(page)
     assert "0 of 3 embeddings measured" in words(page)
-    assert "No layer has been measured yet" in words(page) or 'id="figure-heat-map"' in page.text
     assert 'hx-trigger="every 2s"' in page.text
 
 
-def test_what_waits_is_in_the_queue_and_in_the_list(client, draft):
-    assert "reviews" not in client.get("/queue").text
-    client.post(f"{draft}/launch", data=form())
-    for path in ("/queue", "/encodings"):
-        assert "tiny-bert" in client.get(path).text
-    assert "Waiting for a worker" in words(client.get(draft)) or "No worker is running" in words(client.get(draft))
-
-
-def test_one_can_be_cancelled_and_run_again_as_it_was_or_changed(client, work, draft):
-    client.post(f"{draft}/launch", data=form())
+def test_one_can_be_cancelled_or_fail_and_be_run_again_as_it_was_or_changed(client, context, work, draft, models_dir):
+    assert client.post(f"/api{draft}/launch", json=config()).status_code == 200
+    assert client.post(f"/api{draft}/launch", json=config(layers=[1])).status_code == 409, "launched once"
     assert client.post(f"{draft}/cancel").status_code == 303
     assert "Change and run again" in client.get(draft).text
     assert work() == 0
     refused = client.post(f"/api{draft}/cancel")
     assert refused.json()["detail"] == "Only a queued or running encoding can be cancelled; this one is cancelled."
+    folder = models_dir / "passing"
+    shutil.copytree(models_dir / "tiny-bert", folder)
+    client.post(f"{draft}/launch", data=form(model="passing"))
+    shutil.rmtree(folder)
+    work()
+    page = client.get(draft)
+    assert "This could not be encoded." in page.text
+    assert "There is no model 'passing'" in words(page)
+    assert 'value="passing"' in page.text
     client.post(f"{draft}/launch", data=form(layers="2"))
     work()
     assert [row["layer"] for row in client.get(f"/api{draft}/layers").json()] == [2]
@@ -225,21 +198,6 @@ def test_its_turn_is_when_it_was_launched_not_when_it_was_uploaded(client, conte
     client.post(f"{draft}/launch", data=form())
     assert [job.row_id for job in waiting_jobs(context.sessions)] == [waits.id, row.id]
     assert [encoding.id for encoding in list_encodings_at_work(context)] == [waits.id, row.id]
-
-
-def test_a_failed_one_says_why_and_is_run_again_with_what_was_changed(client, work, draft, models_dir):
-    folder = models_dir / "passing"
-    shutil.copytree(models_dir / "tiny-bert", folder)
-    client.post(f"{draft}/launch", data=form(model="passing"))
-    shutil.rmtree(folder)
-    work()
-    page = client.get(draft)
-    assert "This could not be encoded." in page.text
-    assert "There is no model 'passing'" in words(page)
-    assert 'value="passing"' in page.text
-    client.post(f"{draft}/launch", data=form())
-    work()
-    assert client.get(f"/api{draft}").json()["status"] == "finished"
 
 
 def test_deleted_in_any_state_it_leaves_no_row_and_no_file(client, context, work, encoding):
@@ -281,7 +239,7 @@ def test_deleting_one_of_sixty_layers_takes_as_many_statements_as_one_of_three(c
     assert took[0] == took[1]
 
 
-def test_a_text_a_line_and_blank_lines_are_counted(client, work):
+def test_a_text_a_line_and_blank_lines_are_counted_labels_are_few_and_texts_are_there(client, work):
     content = "the film\n\n" + "a good plot\nvery dull\n" * 6
     page = client.post("/encodings", files={"file": ("lines.txt", content)}).headers["location"]
     assert '<option value="line" selected>' in client.get(page).text
@@ -289,51 +247,6 @@ def test_a_text_a_line_and_blank_lines_are_counted(client, work):
     work()
     assert client.get(f"/api{page}").json()["environment"]["texts"] == {"n": 13, "n_empty": 1}
     assert "1 row without a text was left out" in words(client.get(page))
-
-
-@pytest.mark.parametrize(
-    ("changed", "field", "sentence"),
-    [
-        ({"model": "no such model"}, "model", "Expected one of all-MiniLM-L6-v2"),
-        ({"text_columns": ["headline"]}, "text_columns", "The file has no column 'headline': choose one of 'sentence'"),
-        ({"text_columns": ["sentence", "sentence"]}, "text_columns", "The same text column was chosen twice"),
-        ({"label_column": "gold"}, "label_column", "The file has no column 'gold'"),
-        ({"layers": [0, 3]}, "layers", "Expected layers from 0 to 2, which is what tiny-bert has, got 3."),
-        ({"poolings": []}, "poolings", "Expected poolings with 1 or more values, got 0."),
-    ],
-)
-def test_a_configuration_that_cannot_be_is_refused_at_its_field(client, draft, changed, field, sentence):
-    answer = client.post(f"/api{draft}/launch", json=config(**changed))
-    assert (answer.status_code, answer.json()["field"]) == (422, field)
-    assert sentence in answer.json()["detail"]
-    assert client.get(f"/api{draft}").json()["status"] == "draft"
-
-
-@pytest.mark.parametrize(
-    ("changed", "sentence"),
-    [
-        ({"poolings": []}, "Enter 1 or more values."),
-        ({"layers": "one"}, "Enter a whole number, not 'one'."),
-        ({"max_rows": "1"}, "Enter a number of at least 2, not 1."),
-    ],
-)
-def test_the_form_comes_back_filled_in_with_the_sentence_at_its_field(client, draft, changed, sentence):
-    answer = client.post(f"{draft}/launch", data=form(model="tiny-gpt2", **changed), follow_redirects=True)
-    assert "checked=true" in str(answer.url)
-    assert sentence in words(answer)
-    assert 'value="tiny-gpt2"' in answer.text
-    assert "Not ready" in answer.text
-
-
-def test_more_than_is_sensible_is_refused_before_it_is_launched(client, draft, monkeypatch):
-    monkeypatch.setattr("app.db.encoding.MAX_EMBEDDINGS", 5)
-    answer = client.post(f"/api{draft}/launch", json=config(poolings=["first", "mean"]))
-    assert answer.json()["detail"] == (
-        "Expected at most 5 embeddings of 34.4 GB together, got 6 of 0.0 GB. Choose fewer layers, poolings or rows."
-    )
-
-
-def test_labels_are_few_and_texts_are_there(client):
     table = "text\tid\tnothing\n" + "".join(f"word {i}\t{i}\t\n" for i in range(300))
     page = client.post("/encodings", files={"file": ("many.tsv", table)}).headers["location"]
     refused = client.post(f"/api{page}/launch", json=config(text_columns=["text"], label_column="id"))
@@ -342,38 +255,60 @@ def test_labels_are_few_and_texts_are_there(client):
     assert refused.json()["detail"] == "The column 'nothing' is empty in every row: choose another."
 
 
-@pytest.mark.parametrize(
-    ("values", "field", "sentence"),
-    [
-        ({"files": {"file": ("x.npy", b"\x93NUMPY")}}, "file", "x.npy: Expected .parquet, .jsonl, .csv, .tsv or .txt"),
-        ({"files": {"file": ("x.csv", b"text\n")}}, "file", "x.csv: the file names columns but has no rows"),
-        ({"data": {"name": "nothing"}}, "file", "Expected either a file of texts or a dataset_id; give one of them."),
-        ({"data": {"dataset_id": "none"}}, "dataset_id", "There is no data set 'none'"),
-    ],
-)
-def test_what_holds_no_texts_is_refused_and_not_kept(client, context, values, field, sentence):
-    answer = client.post("/api/encodings", **values)
-    assert (answer.json()["field"], sentence in answer.json()["detail"]) == (field, True), answer.text
+REFUSED = [
+    ({"model": "no such model"}, "model", "Expected one of all-MiniLM-L6-v2"),
+    ({"text_columns": ["headline"]}, "text_columns", "The file has no column 'headline': choose one of 'sentence'"),
+    ({"text_columns": ["sentence", "sentence"]}, "text_columns", "The same text column was chosen twice"),
+    ({"label_column": "gold"}, "label_column", "The file has no column 'gold'"),
+    ({"layers": [0, 3]}, "layers", "Expected layers from 0 to 2, which is what tiny-bert has, got 3."),
+    ({"poolings": []}, "poolings", "Expected poolings with 1 or more values, got 0."),
+]
+REFUSED_FORMS = [
+    ({"poolings": []}, "Enter 1 or more values."),
+    ({"layers": "one"}, "Enter a whole number, not 'one'."),
+    ({"max_rows": "1"}, "Enter a number of at least 2, not 1."),
+]
+
+
+def test_a_configuration_that_cannot_be_is_refused_at_its_field(client, draft, monkeypatch):
+    for changed, field, sentence in REFUSED:
+        answer = client.post(f"/api{draft}/launch", json=config(**changed))
+        assert (answer.status_code, answer.json()["field"]) == (422, field)
+        assert sentence in answer.json()["detail"]
+    for changed, sentence in REFUSED_FORMS:
+        answer = client.post(f"{draft}/launch", data=form(model="tiny-gpt2", **changed), follow_redirects=True)
+        assert "checked=true" in str(answer.url)
+        assert sentence in words(answer)
+        assert 'value="tiny-gpt2"' in answer.text
+        assert "Not ready" in answer.text
+    monkeypatch.setattr("app.db.encoding.MAX_EMBEDDINGS", 5)
+    answer = client.post(f"/api{draft}/launch", json=config(poolings=["first", "mean"]))
+    assert answer.json()["detail"] == (
+        "Expected at most 5 embeddings of 34.4 GB together, got 6 of 0.0 GB. Choose fewer layers, poolings or rows."
+    )
+    assert client.get(f"/api{draft}").json()["status"] == "draft"
+
+
+NO_TEXTS = [
+    ({"files": {"file": ("x.npy", b"\x93NUMPY")}}, "file", "x.npy: Expected .parquet, .jsonl, .csv, .tsv or .txt"),
+    ({"files": {"file": ("x.csv", b"text\n")}}, "file", "x.csv: the file names columns but has no rows"),
+    ({"data": {"name": "nothing"}}, "file", "Expected either a file of texts or a dataset_id; give one of them."),
+    ({"data": {"dataset_id": "none"}}, "dataset_id", "There is no data set 'none'"),
+]
+
+
+def test_what_holds_no_texts_is_refused_and_not_kept(client, context):
+    for values, field, sentence in NO_TEXTS:
+        answer = client.post("/api/encodings", **values)
+        assert (answer.json()["field"], sentence in answer.json()["detail"]) == (field, True), answer.text
     assert client.get("/api/encodings").json() == []
     assert list(context.settings.files.iterdir()) == []
-
-
-def test_a_glue_task_has_no_file_to_take(client):
+    assert "Expected a file of texts: choose one." in words(client.post("/encodings", data={"name": "x"}))
+    answer, layers = (client.get(f"/api/encodings/none{suffix}") for suffix in ("", "/layers"))
+    assert (answer.status_code, "no encoding 'none'" in answer.json()["detail"], layers.status_code) == (404, True, 404)
     dataset = client.post("/api/datasets/hub", json={"name": "sst2"}).json()
     answer = client.post("/api/encodings", data={"dataset_id": dataset["id"]})
     assert "GLUE SST-2 has no files here: a worker fetches them" in answer.json()["detail"]
     page = client.post("/encodings/of-dataset", data={"dataset_id": dataset["id"], "split": "train"})
     assert (page.status_code, "has no files here" in words(page)) == (422, True)
     assert "GLUE SST-2" not in client.get("/encodings").text
-
-
-def test_a_page_without_a_file_says_so_and_a_gone_one_is_not_found(client):
-    assert "Expected a file of texts: choose one." in words(client.post("/encodings", data={"name": "x"}))
-    answer, layers = (client.get(f"/api/encodings/none{suffix}") for suffix in ("", "/layers"))
-    assert (answer.status_code, "no encoding 'none'" in answer.json()["detail"], layers.status_code) == (404, True, 404)
-
-
-def test_two_at_once_launch_it_once(client, context, draft):
-    assert client.post(f"/api{draft}/launch", json=config()).status_code == 200
-    assert client.post(f"/api{draft}/launch", json=config(layers=[1])).status_code == 409
-    assert encodings.get_encoding(context, draft.rsplit("/", 1)[-1]).status is EncodingStatus.QUEUED

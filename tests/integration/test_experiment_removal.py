@@ -63,11 +63,9 @@ def test_a_removal_that_is_cut_off_is_hidden_and_taken_up_again(client, context,
         assert (client.get(f"/api/{path}").status_code, client.get(f"/{path}").status_code) == (404, 404)
     assert client.get("/api/experiments").json() == client.get("/api/runs").json() == []
     assert client.delete(f"/api/experiments/{experiment_id}").status_code == 404
-
     found = SimpleNamespace(experiment=SimpleNamespace(id=experiment_id), content="c" * 64)
     with context.sessions() as session, pytest.raises(ConflictError, match="is being deleted"):
         refuse_duplicate(session, found, "i" * 32)
-
     assert removal.remove_left(context.sessions) == 1
     assert [count(context, table) for table in (Experiment, Run, Step)] == [0, 0, 0]
     assert removal.remove_left(context.sessions) == 0

@@ -1,6 +1,3 @@
-"""A figure is one record: whoever adds one finds it on the page, under its address and over the API."""
-
-import pytest
 from sqlalchemy import update
 
 from app.db.models import Measurement
@@ -12,40 +9,40 @@ from app.results.sweep_figures import FIGURES, SECTIONS, SweepFigure, by_section
 from tests.factories import add_embedding, add_experiment, run_row
 
 
-@pytest.mark.parametrize("section", SECTIONS)
-def test_figure_is_added_by_its_record(client, context, monkeypatch, section):
+def test_figure_is_added_by_its_record(client, context, monkeypatch):
     def draw(request):
         return undefined("luck", "Luck by setting", f"There is no luck in {len(request.runs.runs)} runs.")
 
-    monkeypatch.setitem(FIGURES, "luck", SweepFigure("luck", "Luck by {measure}", section, draw, reads=("measure",)))
-    experiment = add_experiment(context, run_row(0.0), run_row(1.0))
-    path = f"/experiments/{experiment}"
-    assert "luck" in client.get(f"/api{path}/figures").json()
-    assert "There is no luck in 2 runs." in client.get(f"/api{path}/figures/luck").json()["empty"]
-    page = client.get(f"{path}?tab={TAB_OF_SECTION[section]}&measure=mean_cosine").text
-    assert f"{path}/figures/luck.html?measure=mean_cosine" in page
-    assert "Luck by Mean cosine" in page
-    assert "no luck" in client.get(f"{path}/figures/luck.html").text
-    assert "/compare/runs/figures/luck.html" in client.get("/compare/runs").text
+    path = f"/experiments/{add_experiment(context, run_row(0.0), run_row(1.0))}"
+    for section in SECTIONS:
+        luck = SweepFigure("luck", "Luck by {measure}", section, draw, reads=("measure",))
+        monkeypatch.setitem(FIGURES, "luck", luck)
+        assert "luck" in client.get(f"/api{path}/figures").json()
+        assert "There is no luck in 2 runs." in client.get(f"/api{path}/figures/luck").json()["empty"]
+        page = client.get(f"{path}?tab={TAB_OF_SECTION[section]}&measure=mean_cosine").text
+        assert f"{path}/figures/luck.html?measure=mean_cosine" in page
+        assert "Luck by Mean cosine" in page
+        assert "no luck" in client.get(f"{path}/figures/luck.html").text
+        assert "/compare/runs/figures/luck.html" in client.get("/compare/runs").text
 
 
 def test_every_figure_has_a_section():
     assert by_section(FIGURES).keys() == {*SECTIONS, "scatters", "conclusion", "search", "runs"}
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_figure_of_a_run_is_added_by_its_record(client, context, monkeypatch, late):
+def test_figure_of_a_run_is_added_by_its_record(client, context, monkeypatch):
     def draw(context, run, measure):
         return undefined("luck", "Luck of a run", f"There is no luck at λ = {run.lam:g}, by {measure}.")
 
-    monkeypatch.setitem(RUN_FIGURES, "luck", RunFigureKind("luck", "Luck of a run", "training", draw, True, late))
     add_experiment(context, run := run_row(2.0))
     path = f"/runs/{run.id}"
-    page = client.get(f"{path}?measure=mean_cosine").text
-    assert ("no luck at λ = 2, by mean_cosine" in page) != late
-    assert (f'hx-get="{path}/figures/luck.html?measure=mean_cosine"' in page) == late
-    assert "no luck" in client.get(f"{path}/figures/luck.html?measure=mean_cosine").text
-    assert "no luck" in client.get(f"/api{path}/figures/luck").json()["empty"]
+    for late in (False, True):
+        monkeypatch.setitem(RUN_FIGURES, "luck", RunFigureKind("luck", "Luck of a run", "training", draw, True, late))
+        page = client.get(f"{path}?measure=mean_cosine").text
+        assert ("no luck at λ = 2, by mean_cosine" in page) != late
+        assert (f'hx-get="{path}/figures/luck.html?measure=mean_cosine"' in page) == late
+        assert "no luck" in client.get(f"{path}/figures/luck.html?measure=mean_cosine").text
+        assert "no luck" in client.get(f"/api{path}/figures/luck").json()["empty"]
     assert client.get(f"/api{path}/figures/misfortune").status_code == 404
 
 

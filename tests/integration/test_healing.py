@@ -18,13 +18,10 @@ from workers.process import DISK_FULL
 from workers.reconciler import retake_own
 
 pytestmark = pytest.mark.usefixtures("impatient")
-
 FULL = OperationalError("update", {}, Exception("database or disk is full"))
 
 
 class Sessions:
-    """Sessions on a database that for a while cannot be written."""
-
     def __init__(self, sessions, failures):
         self.sessions = sessions
         self.failures = failures
@@ -49,17 +46,16 @@ def get(context, job):
 
 
 def execute(context, job, processes, failures=0):
-    executor = Executor(Sessions(context.sessions, failures), processes, "here/cpu", context.settings.runs)
+    sessions = Sessions(context.sessions, failures)
+    executor = Executor(sessions, processes, "here/cpu", context.settings.runs)
     asyncio.run(executor.execute(job))
     return executor
 
 
 @pytest.mark.both_databases
 def test_a_database_that_cannot_be_written_for_a_while_is_waited_for(context, job):
-    processes = Processes(then=0)
-    execute(context, job, processes, failures=5)
-    assert len(processes.started) == 1
-    assert get(context, job).attempts == 1
+    execute(context, job, processes := Processes(then=0), failures=5)
+    assert (len(processes.started), get(context, job).attempts) == (1, 1)
 
 
 def test_after_minutes_in_vain_a_job_is_left_for_a_while_and_the_next_one_is_taken(context, job, monkeypatch, caplog):
@@ -75,12 +71,11 @@ def test_after_minutes_in_vain_a_job_is_left_for_a_while_and_the_next_one_is_tak
     assert len(processes.started) == 1
 
 
-def test_a_process_that_cannot_be_started_is_tried_again(context, job):
+def test_a_process_that_cannot_be_started_is_tried_again_until_the_disk_stays_full(context, job):
     execute(context, job, processes := Processes(BlockingIOError("no more processes"), 0, then=0))
     assert len(processes.started) == 2
-
-
-def test_a_run_whose_worker_s_disk_stays_full_says_so(context, job):
+    with context.sessions.begin() as session:
+        session.get_one(Run, job.row_id).attempts = 0
     execute(context, job, processes := Processes(*[DISK_FULL] * 9, then=0))
     assert len(processes.started) == MAX_ATTEMPTS
     run = get(context, job)

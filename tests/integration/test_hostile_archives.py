@@ -30,14 +30,11 @@ CHOOSE = "Choose a file that an experiment's Export wrote."
 
 @pytest.fixture
 def files(client, context):
-    """The files inside of an export."""
     return members(exported(client, add_experiment(context)))
 
 
 @pytest.fixture
 def refusal(tmp_path):
-    """The sentence with which the reader refuses a file."""
-
     def read(content, kind=InvalidError):
         path = tmp_path / "refused.zip"
         path.write_bytes(content)
@@ -58,80 +55,53 @@ def changed(files, name, change, line=0):
     return files | {name: b"\n".join(lines) + b"\n"}
 
 
-def test_what_is_no_export_is_refused(refusal, files):
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_what_is_no_whole_export_is_refused(refusal, files, tmp_path):
     assert refusal(b"not a zip").startswith("The file cannot be read as a zip archive (File is not a zip ")
     assert refusal(packed(files)[:-30]).startswith("The file cannot be read as a zip archive (")
-    assert refusal(packed({"weights.bin": b"x"}, manifest=False)) == (
-        f"The archive holds 'weights.bin', which no export does. {CHOOSE}"
-    )
-    assert refusal(packed({"README.txt": b"x"}, manifest=False)) == (
-        f"Expected an exported experiment, got a zip archive without manifest.json. {CHOOSE}"
-    )
-
-
-@pytest.mark.parametrize(
-    "name", ["../../etc/passwd", "/etc/passwd", "figures/../runs.jsonl", "figures/a.html", "C:\\x"]
-)
-def test_no_name_but_those_of_an_export_is_taken(refusal, files, name):
-    assert "which no export does" in refusal(packed(files | {name: b"x"}))
-
-
-def test_another_format_is_told_with_what_to_do(refusal, files):
+    no_export = f"The archive holds 'weights.bin', which no export does. {CHOOSE}"
+    assert refusal(packed({"weights.bin": b"x"}, manifest=False)) == no_export
+    without = f"Expected an exported experiment, got a zip archive without manifest.json. {CHOOSE}"
+    assert refusal(packed({"README.txt": b"x"}, manifest=False)) == without
+    for name in ("../../etc/passwd", "/etc/passwd", "figures/../runs.jsonl", "figures/a.html", "C:\\x"):
+        assert "which no export does" in refusal(packed(files | {name: b"x"}))
     for written_as, advice in ((2, "update it"), (0, "export it again with a newer one")):
         told = json.loads(files["manifest.json"]) | {"format": written_as}
         altered = packed(files | {"manifest.json": json.dumps(told).encode()}, manifest=False)
-        assert refusal(altered, UnsupportedFormatError) == (
-            f"The file is of format {written_as}, and this Isoscope 0.2.0 reads format 1: {advice}."
-        )
-
-
-def test_a_file_that_is_not_what_the_manifest_says_is_refused(refusal, files):
+        sentence = f"The file is of format {written_as}, and this Isoscope 0.2.0 reads format 1: {advice}."
+        assert refusal(altered, UnsupportedFormatError) == sentence
     for name in ("runs.jsonl", "steps.jsonl", "experiment.json", "README.txt", "figures/isotropy.csv"):
         altered = files | {name: files[name].replace(b"0", b"1", 1)}
-        assert refusal(packed(altered, manifest=False)) == (
-            f"{name} is not what the manifest says, by its hash: the file was altered. {ADVICE}"
-        )
-
-
-def test_files_must_be_those_of_the_manifest(refusal, files):
-    without = {name: data for name, data in files.items() if name != "steps.jsonl"}
-    assert refusal(packed(without)) == f"The file lacks 'steps.jsonl': it is not whole. {ADVICE}"
-    without = {name: data for name, data in files.items() if name != "figures/isotropy.csv"}
-    assert refusal(packed(without, manifest=False)) == (
-        f"The file lacks 'figures/isotropy.csv': it is not whole. {ADVICE}"
-    )
+        sentence = f"{name} is not what the manifest says, by its hash: the file was altered. {ADVICE}"
+        assert refusal(packed(altered, manifest=False)) == sentence
+    for missing, manifest in (("steps.jsonl", True), ("figures/isotropy.csv", False)):
+        without = {name: data for name, data in files.items() if name != missing}
+        sentence = f"The file lacks '{missing}': it is not whole. {ADVICE}"
+        assert refusal(packed(without, manifest=manifest)) == sentence
     more = packed(files | {"figures/new.csv": b"x"}, manifest=False)
     assert refusal(more) == f"'figures/new.csv' is not in the manifest: the file was altered. {ADVICE}"
-
-
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_directories_that_no_export_has_are_refused(refusal, files, tmp_path):
     doubled = tmp_path / "doubled.zip"
     doubled.write_bytes(packed(files))
     with zipfile.ZipFile(doubled, "a") as archive:
         archive.writestr("README.txt", b"again")
     assert refusal(doubled.read_bytes()) == f"Two files in the archive have the same name. {ADVICE}"
-    many = {f"figures/{number}.csv": b"" for number in range(301)}
-    assert refusal(packed(files | many), TooLargeError).startswith("The archive has 3")
     squeezed = packed(files, compression=zipfile.ZIP_LZMA)
     assert "is encrypted, or compressed as no export is" in refusal(squeezed)
 
 
-def test_a_bomb_is_refused_by_what_it_declares(refusal, files):
+def test_more_or_larger_files_than_the_limit_are_refused(refusal, files):
+    many = {f"figures/{number}.csv": b"" for number in range(301)}
+    assert refusal(packed(files | many), TooLargeError).startswith("The archive has 3")
     bomb = packed(files | {"figures/bomb.csv": bytes(100 * 2**20)})
     assert refusal(bomb, TooLargeError).startswith("'figures/bomb.csv' declares 104,857,600 bytes in ")
     large = packed(files | {"README.txt": b"0123456789abcdef" * 2**17})
-    assert refusal(large, TooLargeError) == (
-        "'README.txt' unpacks to 2,097,152 bytes, more than the 1,048,576 allowed here."
-    )
-
-
-def test_a_bomb_that_lies_about_its_size_is_refused_too(refusal, files):
+    sentence = "'README.txt' unpacks to 2,097,152 bytes, more than the 1,048,576 allowed here."
+    assert refusal(large, TooLargeError) == sentence
     content = bytearray(packed(files | {"README.txt": b"a" * 900_000}))
     real, lie = (900_000).to_bytes(4, "little"), (1000).to_bytes(4, "little")
-    altered = bytes(content).replace(real, lie)
-    assert altered != bytes(content)
-    assert "cannot be read as a zip archive" in refusal(altered)
+    lying = bytes(content).replace(real, lie)
+    assert lying != bytes(content)
+    assert "cannot be read as a zip archive" in refusal(lying)
 
 
 def test_a_manifest_that_unpacks_to_more_than_it_declares_is_never_held_in_memory(refusal, files):
@@ -151,17 +121,14 @@ def test_a_manifest_that_unpacks_to_more_than_it_declares_is_never_held_in_memor
         tracemalloc.stop()
 
 
-@pytest.mark.both_databases
 def test_rows_that_no_database_or_page_could_hold_are_refused(refusal, files):
     def lines(name, old, new):
         assert old in files[name]
         return packed(files | {name: files[name].replace(old, new, 1)})
 
+    sentence = "it holds NaN, which is no number in JSON; a value that is undefined is null."
     nan = lines("runs.jsonl", b'"loss":0.5', b'"loss":NaN')
-    assert refusal(nan) == (
-        "runs.jsonl, line 1 cannot be read: it holds NaN, which is no number in JSON; a value that is undefined is "
-        f"null. {ADVICE}"
-    )
+    assert refusal(nan) == f"runs.jsonl, line 1 cannot be read: {sentence} {ADVICE}"
     assert "beyond 1e-100 to 1e+100" in refusal(lines("runs.jsonl", b'"loss":0.5', b'"loss":1e999'))
     assert "beyond 2 to the power of 53" in refusal(lines("runs.jsonl", b'"tokens":400', b'"tokens":' + b"9" * 99))
     for depth in (100, 400, 100_000):
@@ -178,71 +145,47 @@ def test_rows_that_no_database_or_page_could_hold_are_refused(refusal, files):
 
 def test_rows_must_fit_together(refusal, files):
     def told(name, change, line=0):
-        return refusal(packed(changed(files, name, change, line)))
+        return refusal(packed(changed(files, name, change, line))).removesuffix(f" {ADVICE}")
 
-    first = json.loads(files["runs.jsonl"].splitlines()[0])
-    assert told("runs.jsonl", lambda one: one.update(id=first["id"]), 1) == (
-        f"runs.jsonl has two runs of the same id or position. {ADVICE}"
-    )
-    assert told("runs.jsonl", lambda one: one.update(lam=5.0)) == (
-        "runs.jsonl, line 1: Expected the lam of a run as its config has it, 0.0, got 5.0. " + ADVICE
-    )
-    assert told("runs.jsonl", lambda one: one["config"].update(batch_size=64)) == (
-        f"A run in runs.jsonl has a batch_size that is not among those of the grid. {ADVICE}"
-    )
-    assert told("runs.jsonl", lambda one: one["config"].update(model="m" * 201)) == (
-        f"runs.jsonl, line 1: Expected a model's name of at most 200 characters, got 201. {ADVICE}"
-    )
-    assert told("runs.jsonl", lambda one: one.update(queued_at="9999-12-31T23:59:59Z")) == (
-        f"runs.jsonl, line 1: Expected a time from 2000 to 2200, got one of the year 9999. {ADVICE}"
-    )
-    assert told("runs.jsonl", lambda one: one["results"]["by_layer"]["twonn"].update(reasons=[])) == (
-        f"runs.jsonl, line 1: Expected a reason or null for each of 2 layers, got 0. {ADVICE}"
-    )
+    first, figure = (json.loads(files[name].splitlines()[0]) for name in ("runs.jsonl", "run_figures.jsonl"))
+    for line, change, sentence in (
+        (1, lambda run: run.update(id=first["id"]), "runs.jsonl has two runs of the same id or position."),
+        (0, lambda run: run["config"].update(batch_size=64),
+         "A run in runs.jsonl has a batch_size that is not among those of the grid."),
+        (0, lambda run: run.update(lam=5.0), "Expected the lam of a run as its config has it, 0.0, got 5.0."),
+        (0, lambda run: run["config"].update(model="m" * 201),
+         "Expected a model's name of at most 200 characters, got 201."),
+        (0, lambda run: run.update(queued_at="9999-12-31T23:59:59Z"),
+         "Expected a time from 2000 to 2200, got one of the year 9999."),
+        (0, lambda run: run["results"]["by_layer"]["twonn"].update(reasons=[]),
+         "Expected a reason or null for each of 2 layers, got 0."),
+        (0, lambda run: run.update(tags=["keep", "Keep"]), "Expected each tag of a run once, whatever its case."),
+        (0, lambda run: run.update(tags=[" keep"]), "Expected a tag in one line, without blanks around it."),
+    ):  # fmt: skip
+        prefix = "runs.jsonl, line 1: " if sentence.startswith("Expected") else ""
+        assert told("runs.jsonl", change, line) == f"{prefix}{sentence}"
+    empty = {"values": [], "reasons": []}
     assert "with 1 or more values" in told(
-        "runs.jsonl", lambda one: one["results"]["by_layer"].update(silhouette={"values": [], "reasons": []})
-    )
-    assert told("runs.jsonl", lambda one: one.update(tags=["keep", "Keep"])) == (
-        f"runs.jsonl, line 1: Expected each tag of a run once, whatever its case. {ADVICE}"
-    )
-    assert told("runs.jsonl", lambda one: one.update(tags=[" keep"])) == (
-        f"runs.jsonl, line 1: Expected a tag in one line, without blanks around it. {ADVICE}"
+        "runs.jsonl", lambda run: run["results"]["by_layer"].update(silhouette=empty)
     )
     for tags in (["a,b"], ["long " * 10], [""], [f"tag {n}" for n in range(21)]):
-        assert told("runs.jsonl", lambda one, tags=tags: one.update(tags=tags)).startswith("runs.jsonl, line 1: ")
-    assert told("runs.jsonl", lambda one: one.update(more=1)).startswith(
-        "runs.jsonl, line 1: There is no field more; leave it out."
-    )
-    assert told("steps.jsonl", lambda one: one.update(run="0" * 32)) == (
-        f"steps.jsonl has a run that is not in runs.jsonl. {ADVICE}"
-    )
-    assert told("steps.jsonl", lambda one: one.update(step=10), 1) == (
-        f"steps.jsonl has the steps of a run out of order, or one twice. {ADVICE}"
-    )
-    assert told("steps.jsonl", lambda one: one["layers"].update(isoscore_star=[0.5]), 1) == (
-        f"steps.jsonl has measures of more layers of a run than others. {ADVICE}"
-    )
-    figure = json.loads(files["run_figures.jsonl"].splitlines()[0])
-    assert told("run_figures.jsonl", lambda one: one.update(figure), 1) == (
-        f"run_figures.jsonl has a figure of a run twice. {ADVICE}"
-    )
-    assert told("run_figures.jsonl", lambda one: one["data"].update(std=[0.5])) == (
-        f"run_figures.jsonl, line 1: Expected as many deviations as the 2 means, got 1. {ADVICE}"
-    )
-    assert told("experiment.json", lambda one: one["grid"].update(seed=[1])).startswith("experiment.json: ")
+        assert told("runs.jsonl", lambda run, tags=tags: run.update(tags=tags)).startswith("runs.jsonl, line 1: ")
+    unknown = told("runs.jsonl", lambda run: run.update(more=1))
+    assert unknown.startswith("runs.jsonl, line 1: There is no field more; leave it out.")
+    for name, line, change, sentence in (
+        ("steps.jsonl", 0, lambda step: step.update(run="0" * 32), " has a run that is not in runs.jsonl."),
+        ("steps.jsonl", 1, lambda step: step.update(step=10), " has the steps of a run out of order, or one twice."),
+        ("steps.jsonl", 1, lambda step: step["layers"].update(isoscore_star=[0.5]),
+         " has measures of more layers of a run than others."),
+        ("run_figures.jsonl", 1, lambda row: row.update(figure), " has a figure of a run twice."),
+        ("run_figures.jsonl", 0, lambda row: row["data"].update(std=[0.5]),
+         ", line 1: Expected as many deviations as the 2 means, got 1."),
+    ):  # fmt: skip
+        assert told(name, change, line) == f"{name}{sentence}"
+    assert told("experiment.json", lambda row: row["grid"].update(seed=[1])).startswith("experiment.json: ")
 
 
-@pytest.mark.parametrize("error", [RuntimeError, OSError, ValueError])
-def test_what_goes_wrong_while_an_archive_is_open_is_not_said_to_be_the_files_fault(files, tmp_path, error):
-    path = tmp_path / "sweep.zip"
-    path.write_bytes(packed(files))
-    with pytest.raises(error, match="No space left"), open_archive(path):
-        raise error("No space left on device")
-
-
-def test_more_rows_or_longer_lines_than_the_limit_are_refused(files, tmp_path, monkeypatch):
-    path = tmp_path / "sweep.zip"
-    path.write_bytes(packed(files))
+def test_more_rows_or_longer_lines_than_the_limit_are_refused(refusal, files, tmp_path, monkeypatch):
     for name, value, sentence in (
         ("MAX_RUNS", 3, "runs.jsonl has more than 3 runs, the limit here."),
         ("MAX_STEPS", 5, "steps.jsonl has more than 5 steps, the limit here."),
@@ -251,23 +194,16 @@ def test_more_rows_or_longer_lines_than_the_limit_are_refused(files, tmp_path, m
         assert getattr(limits, name) > value
         with monkeypatch.context() as patched:
             patched.setattr(reading, name, value)
-            with pytest.raises(IsoscopeError) as refused:
-                check_archive(path)
-        assert refused.value.message == sentence
+            assert refusal(packed(files), TooLargeError) == sentence
+    path = tmp_path / "sweep.zip"
+    path.write_bytes(packed(files))
+    for error in (RuntimeError, OSError, ValueError):  # which are not said to be the file's fault
+        with pytest.raises(error, match="No space left"), open_archive(path):
+            raise error("No space left on device")
 
 
-def assert_empty(elsewhere):
-    """No row is left, hidden or not, and no file."""
-    with elsewhere.rows() as session:
-        for table in (Experiment, Dataset, Run, Step, RunFigure):
-            counted = session.execute(
-                select(func.count()).select_from(table), execution_options={SEEING_ARRIVING: True}
-            )
-            assert counted.scalar() == 0, table
-    assert list(elsewhere.app.state.context.storage.listed()) == []
-
-
-def test_what_is_refused_leaves_nothing_behind(elsewhere, files):
+@pytest.mark.usefixtures("unboxed")
+def test_what_is_refused_by_reader_or_database_leaves_nothing_behind(elsewhere, files, monkeypatch):
     missing = {name: data for name, data in files.items() if name != "steps.jsonl"}
     newer = json.loads(files["manifest.json"]) | {"format": 2}
     for content in (
@@ -277,35 +213,42 @@ def test_what_is_refused_leaves_nothing_behind(elsewhere, files):
     ):
         answer = sent(elsewhere, content)
         assert (answer.status, answer.detail.startswith("sweep.zip: ")) == ("failed", True)
-    assert_empty(elsewhere)
-
-
-@pytest.mark.both_databases
-def test_nothing_is_written_where_the_database_refuses_the_last_of_it(elsewhere, files, monkeypatch):
     broken = {"columns": lambda figure, target: {"run_id": "no such run", "slug": "x", "data": {}}}
     altered = [table._replace(**broken) if table.member == "run_figures.jsonl" else table for table in tables.TABLES]
     monkeypatch.setattr(job, "TABLES", altered)
     assert sent(elsewhere, packed(files)).status == "failed"
-    assert_empty(elsewhere)
+    with elsewhere.rows() as session:
+        for table in (Experiment, Dataset, Run, Step, RunFigure):
+            counted = select(func.count()).select_from(table)
+            assert session.scalar(counted, execution_options={SEEING_ARRIVING: True}) == 0, table
+    assert list(elsewhere.app.state.context.storage.listed()) == []
 
 
-def test_the_page_says_at_its_field_what_is_wrong(elsewhere, files):
+@pytest.fixture
+def few_runs(files):
+    """The files of an export of fewer runs."""
+    lines = files["runs.jsonl"].splitlines(keepends=True)
+    few = [*lines[:3], *lines[-3:]]
+    ids = {json.loads(line)["id"] for line in few}
+    kept = {
+        name: b"".join(line for line in files[name].splitlines(keepends=True) if json.loads(line)["run"] in ids)
+        for name in ("steps.jsonl", "run_figures.jsonl")
+    }
+    return files | kept | {"runs.jsonl": b"".join(few)}
+
+
+def test_the_page_says_at_its_field_what_is_wrong(elsewhere, few_runs):
     nothing = elsewhere.post("/experiments/import", data={})
-    assert (nothing.status_code, "Expected the zip file of an exported experiment: choose one." in nothing.text) == (
-        422,
-        True,
-    )
+    assert nothing.status_code == 422
+    assert "Expected the zip file of an exported experiment: choose one." in nothing.text
     wrong = sent(elsewhere, b"not a zip", "/experiments/import")
     assert "sweep.zip: The file cannot be read as a zip archive" in wrong.text
-    right = sent(elsewhere, packed(files), "/experiments/import")
+    right = sent(elsewhere, packed(few_runs), "/experiments/import")
     assert (right.status_code, elsewhere.get(right.headers["location"]).status_code) == (303, 200)
     assert 'href="/experiments/import"' in elsewhere.get("/experiments").text
-
-
-def test_a_file_beyond_the_limit_of_uploads_is_refused(client, context, files):
-    limited = context.settings.model_copy(update={"max_upload_bytes": 1000})
+    limited = elsewhere.app.state.context.settings.model_copy(update={"max_upload_bytes": 1000})
     with TestClient(create_app(limited), base_url="http://localhost") as small:
-        answer = small.post("/api/experiments/import", files={"file": ("sweep.zip", packed(files))})
+        answer = small.post("/api/experiments/import", files={"file": ("sweep.zip", packed(few_runs))})
     assert (answer.status_code, answer.json()["detail"].startswith("The file has more than 1,000 bytes")) == (413, True)
 
 
@@ -317,7 +260,6 @@ WHATEVER = st.recursive(
 
 
 def places(value, path=()):
-    """The paths to everything inside of a value of JSON."""
     yield path
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, one in inside:
@@ -327,9 +269,9 @@ def places(value, path=()):
 @pytest.mark.usefixtures("unboxed")
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))  # on either database
 @given(data=st.data())
-def test_whatever_stands_in_a_file_it_is_refused_or_its_pages_are_shown(elsewhere, files, data):
+def test_whatever_stands_in_a_file_it_is_refused_or_its_pages_are_shown(elsewhere, few_runs, data):
     name = data.draw(st.sampled_from(["experiment.json", "runs.jsonl", "steps.jsonl", "run_figures.jsonl"]))
-    lines = files[name].splitlines()
+    lines = few_runs[name].splitlines()
     line = data.draw(st.integers(0, len(lines) - 1))
     found = json.loads(lines[line])
     *path, last = data.draw(st.sampled_from(list(places(found))[1:]))
@@ -341,16 +283,15 @@ def test_whatever_stands_in_a_file_it_is_refused_or_its_pages_are_shown(elsewher
     else:
         holder[last] = data.draw(WHATEVER)
     lines[line] = json.dumps(found).encode()
-    answer = sent(elsewhere, packed(files | {name: b"\n".join(lines) + b"\n"}))
+    answer = sent(elsewhere, packed(few_runs | {name: b"\n".join(lines) + b"\n"}))
     if not answer.is_success:
         assert answer.detail.startswith("sweep.zip: "), answer.detail
         return
     experiment = answer.json()
     try:
-        pages = [f"/experiments/{experiment['id']}", "/experiments", "/"]
-        pages += [
-            f"/experiments/{experiment['id']}/figures/{slug}.{kind}" for slug in OF_SWEEPS for kind in ("json", "csv")
-        ]
+        page = f"/experiments/{experiment['id']}"
+        pages = [page, "/experiments", "/"]
+        pages += [f"{page}/figures/{slug}.{kind}" for slug in OF_SWEEPS for kind in ("json", "csv")]
         pages += [f"/runs/{run['id']}" for run in experiment["runs"]]
         for page in pages:
             assert elsewhere.get(page).status_code == 200, page

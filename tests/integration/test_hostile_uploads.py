@@ -1,5 +1,3 @@
-"""Hundreds of hostile files, over HTTP and through the reader: none is taken for data, none breaks anything."""
-
 import pytest
 from sqlalchemy import func, select
 

@@ -16,6 +16,7 @@ from workers.imports import job, tables
 from workers.imports.tables import TABLES, ImportTarget
 from workers.job_rows import JobProgress, StoppedError
 
+pytestmark = pytest.mark.usefixtures("unboxed")
 ROWS = 19 + 38 + 57 + 17
 """Runs, attempts, steps and figures."""
 PAGES = ("/", "/experiments", "/runs", "/compare/runs", "/datasets", "/api/experiments", "/api/runs", "/api/datasets")
@@ -39,7 +40,6 @@ def archive(client, context, tmp_path):
 
 @pytest.fixture
 def sent(client, archive):
-    """The id of an import that waits for a worker."""
     answer = client.post("/api/experiments/import", files={"file": ("sweep.zip", archive.read_bytes())})
     assert (answer.status_code, answer.json()["status"]) == (202, "queued")
     assert answer.headers["location"] == f"/api/imports/{answer.json()['id']}"
@@ -54,38 +54,39 @@ def few_at_once(monkeypatch):
     monkeypatch.setattr(removal, "STEPS_AT_ONCE", 2)
 
 
-def killed_after(batches, context, sent, monkeypatch):
+@pytest.fixture
+def kill_after(context, sent, monkeypatch, few_at_once):
     """Work on the import until so many batches are written."""
-    write, left = JobProgress.write, batches
 
-    def counting(progress, session, **values):
-        nonlocal left
-        if "written" in values:
-            left -= 1
-        if left < 0:
-            raise StoppedHere
-        write(progress, session, **values)
+    def kill_after(batches):
+        write, left = JobProgress.write, batches
 
-    with monkeypatch.context() as patched:
-        patched.setattr(JobProgress, "write", counting)
-        with pytest.raises(StoppedHere):
-            job.import_experiment(sent, context.settings, "cpu")
+        def counting(progress, session, **values):
+            nonlocal left
+            if "written" in values:
+                left -= 1
+            if left < 0:
+                raise StoppedHere
+            write(progress, session, **values)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(JobProgress, "write", counting)
+            with pytest.raises(StoppedHere):
+                job.import_experiment(sent, context.settings, "cpu")
+
+    return kill_after
 
 
 def count(context, *, hidden):
     with context.sessions() as session:
-        return [
-            session.execute(
-                select(func.count()).select_from(table), execution_options={SEEING_ARRIVING: hidden}
-            ).scalar()
-            for table in (Experiment, Dataset, Run)
-        ]
+        counts = [select(func.count()).select_from(table) for table in (Experiment, Dataset, Run)]
+        return [session.scalar(each, execution_options={SEEING_ARRIVING: hidden}) for each in counts]
 
 
 @pytest.mark.both_databases
-def test_a_killed_import_is_hidden_everywhere_and_goes_on_where_it_was(client, context, sent, few_at_once, monkeypatch):
+def test_a_killed_import_is_hidden_everywhere_and_goes_on_where_it_was(client, context, sent, monkeypatch, kill_after):
     before = {page: client.get(page, headers={"accept": "text/html"}).text for page in PAGES}
-    killed_after(8, context, sent, monkeypatch)
+    kill_after(8)
     assert (count(context, hidden=True), count(context, hidden=False)) == ([1, 1, 19], [0, 0, 0])
     told = client.get(f"/api/imports/{sent}").json()
     assert (told["status"], told["done"], told["total"]) == ("running", 19 + 4 * 5, ROWS)
@@ -95,7 +96,6 @@ def test_a_killed_import_is_hidden_everywhere_and_goes_on_where_it_was(client, c
     for path in (f"experiments/{told['experiment_id']}", f"runs/{run_id}"):
         assert (client.get(f"/api/{path}").status_code, client.get(f"/{path}").status_code) == (404, 404)
     assert {page: client.get(page, headers={"accept": "text/html"}).text for page in PAGES} == before
-
     again = []
     monkeypatch.setattr(job, "read_in_sandbox", lambda *_: again.append("read"))
     assert waiting_jobs(context.sessions) == [Job(job_kinds.IMPORT, sent)]
@@ -109,13 +109,32 @@ def test_a_killed_import_is_hidden_everywhere_and_goes_on_where_it_was(client, c
     assert list(context.storage.listed()) == []
 
 
-def test_a_cancelled_import_leaves_nothing(client, context, sent, few_at_once, monkeypatch):
-    killed_after(8, context, sent, monkeypatch)
-    answer = client.post(f"/api/imports/{sent}/cancel")
-    assert (answer.status_code, answer.json()["status"]) == (200, "removing")
+def test_a_cancelled_import_writes_no_more_and_leaves_nothing(client, context, sent, kill_after):
+    with context.sessions() as session:
+        row = session.get_one(Import, sent)
+    page = client.get(f"/imports/{sent}").text
+    assert "No worker is running. The import resumes when one starts." in page
+    assert f'href="/imports/{sent}"' in client.get("/experiments/import").text
+    assert f'<a href="/imports/{sent}">sweep.zip</a>' in client.get("/queue").text
+    kill_after(8)
+    progress = JobProgress(context.sessions, Import, ImportStatus.RUNNING, sent, row.created_at)  # not the last attempt
+    with context.sessions.begin() as session, pytest.raises(StoppedError):
+        progress.write(session, content="x")
+    told = client.get("/api/queue").json()["imports"]
+    assert [(one["id"], one["status"], one["done"], one["total"]) for one in told] == [(sent, "running", 39, ROWS)]
+    assert f"39 of {ROWS}" in client.get("/queue").text
+    assert 'max="131"' in client.get(f"/imports/{sent}").text
+    answer = client.post(f"/imports/{sent}/cancel", data={"back": "queue"})
+    assert answer.headers["location"] == "/queue"
+    page = client.get("/queue").text
+    assert '<span class="tag removing">removing</span>' in page
+    assert "Cancel: sweep.zip" not in page
+    assert client.get(f"/api/imports/{sent}").json()["status"] == "removing"
     assert waiting_jobs(context.sessions) == [Job(job_kinds.DISCARD, sent)]
     finish_imports(context)
     assert client.get(f"/api/imports/{sent}").json()["status"] == "cancelled"
+    assert "sweep.zip" not in client.get("/queue").text
+    assert client.get("/api/queue").json()["imports"] == []
     assert count(context, hidden=True) == [0, 0, 0]
     assert list(context.storage.listed()) == []
     refused = client.post(f"/api/imports/{sent}/cancel")
@@ -123,23 +142,12 @@ def test_a_cancelled_import_leaves_nothing(client, context, sent, few_at_once, m
     assert refused.json()["detail"] == "Only a queued or running import can be cancelled. This one is cancelled."
 
 
-def test_an_import_that_is_cancelled_or_begun_again_writes_no_more(context, client, sent, few_at_once, monkeypatch):
-    with context.sessions() as session:
-        row = session.get_one(Import, sent)
-    killed_after(1, context, sent, monkeypatch)
-    progress = JobProgress(context.sessions, Import, ImportStatus.RUNNING, sent, row.created_at)  # not the last attempt
-    with context.sessions.begin() as session, pytest.raises(StoppedError):
-        progress.write(session, content="x")
-
-
-def test_one_that_is_given_up_is_removed_and_says_why(client, context, sent, few_at_once, monkeypatch):
-    killed_after(8, context, sent, monkeypatch)
+def test_one_that_is_given_up_is_removed_and_says_why(client, context, sent, kill_after):
+    kill_after(8)
     with context.sessions.begin() as session:
         session.execute(update(Import).values(attempts=5, error="signal SIGKILL"))
-    assert (
-        Executor(context.sessions, None, "slot", context.settings.runs)._begin(Job(job_kinds.IMPORT, sent), None, 0)
-        == 0
-    )
+    executor = Executor(context.sessions, None, "slot", context.settings.runs)
+    assert executor._begin(Job(job_kinds.IMPORT, sent), None, 0) == 0
     assert client.get(f"/api/imports/{sent}").json()["status"] == "removing"
     finish_imports(context)
     told = client.get(f"/api/imports/{sent}").json()
@@ -147,10 +155,8 @@ def test_one_that_is_given_up_is_removed_and_says_why(client, context, sent, few
     assert count(context, hidden=True) == [0, 0, 0]
 
 
-def test_what_a_discard_that_was_given_up_left_is_removed_by_the_janitor(
-    client, context, sent, few_at_once, monkeypatch
-):
-    killed_after(8, context, sent, monkeypatch)
+def test_what_a_discard_that_was_given_up_left_is_removed_by_the_janitor(client, context, sent, kill_after):
+    kill_after(8)
     client.post(f"/api/imports/{sent}/cancel")
     with context.sessions.begin() as session:
         session.execute(update(Import).values(status=ImportStatus.FAILED, error="Given up."))
@@ -162,71 +168,38 @@ def test_what_a_discard_that_was_given_up_left_is_removed_by_the_janitor(
     assert removal.remove_left(context.sessions) == 0
 
 
-def test_the_queue_shows_an_import_and_cancels_it(client, context, sent, few_at_once, monkeypatch):
-    page = client.get("/queue").text
-    assert f'<a href="/imports/{sent}">sweep.zip</a>' in page
-    killed_after(8, context, sent, monkeypatch)
-    told = client.get("/api/queue").json()["imports"]
-    assert [(one["id"], one["status"], one["done"], one["total"]) for one in told] == [(sent, "running", 39, ROWS)]
-    assert f"39 of {ROWS}" in client.get("/queue").text
-    answer = client.post(f"/imports/{sent}/cancel", data={"back": "queue"})
-    assert answer.headers["location"] == "/queue"
-    page = client.get("/queue").text
-    assert '<span class="tag removing">removing</span>' in page
-    assert "Cancel: sweep.zip" not in page
-    finish_imports(context)
-    assert "sweep.zip" not in client.get("/queue").text
-    assert client.get("/api/queue").json()["imports"] == []
-
-
 @pytest.mark.both_databases
-def test_the_same_rows_are_not_imported_twice_at_once(client, context, sent, archive, few_at_once, monkeypatch):
-    killed_after(8, context, sent, monkeypatch)
+def test_the_same_rows_are_not_imported_twice_at_once(client, context, sent, archive, kill_after):
+    kill_after(8)
     second = client.post("/api/experiments/import", files={"file": ("again.zip", archive.read_bytes())}).json()["id"]
     job.import_experiment(second, context.settings, "cpu")
     told = client.get(f"/api/imports/{second}").json()
     assert (told["status"], told["error"]) == ("failed", "It is being imported already.")
     assert told["page"] == f"/imports/{sent}"
-    finish_imports(context)
-    assert client.get(f"/api/imports/{sent}").json()["status"] == "finished"
-
-
-@pytest.mark.both_databases
-def test_a_data_set_that_came_meanwhile_is_taken(client, context, sent, few_at_once, monkeypatch):
-    killed_after(8, context, sent, monkeypatch)
     with context.sessions.begin() as session:
         hidden = session.scalar(select(Experiment), execution_options={SEEING_ARRIVING: True})
         known = Dataset(name="x", origin="named", columns=[])
         session.add(Experiment(name="y", dataset=known, config=SHARED, origin="imported", source=hidden.source))
     assert client.delete(f"/api/datasets/{hidden.dataset_id}").status_code == 404
     finish_imports(context)
+    assert client.get(f"/api/imports/{sent}").json()["status"] == "finished"
     datasets = [one["id"] for one in client.get("/api/datasets").json()]
-    assert datasets == [known.id]
+    assert datasets == [known.id], "the data set that came meanwhile is taken"
     assert client.get(f"/api/experiments/{hidden.id}").json()["dataset_id"] == known.id
+    assert client.get(f"/imports/{sent}").headers["location"] == f"/experiments/{hidden.id}"
+    renewed = client.get(f"/imports/{sent}", headers={"HX-Request": "true"})
+    assert renewed.headers["hx-redirect"] == f"/experiments/{hidden.id}"
+    assert client.get("/api/imports/nothing").json()["detail"].startswith("There is no import 'nothing'.")
 
 
-def test_a_data_set_that_a_hidden_experiment_uses_is_not_deleted(client, context, sent, few_at_once, monkeypatch):
+def test_a_data_set_that_a_hidden_experiment_uses_is_not_deleted(client, context, sent, kill_after):
     with context.sessions.begin() as session:
         known = Dataset(name="x", origin="named", columns=[])
         session.add(known)
-    killed_after(8, context, sent, monkeypatch)
+    kill_after(8)
     with context.sessions.begin() as session:
         session.execute(update(Experiment).values(dataset_id=known.id))
     assert client.delete(f"/api/datasets/{known.id}").status_code == 409
-
-
-def test_the_page_follows_an_import_and_leads_to_its_experiment(client, context, sent, few_at_once, monkeypatch):
-    page = client.get(f"/imports/{sent}").text
-    assert "No worker is running. The import resumes when one starts." in page
-    assert f'href="/imports/{sent}"' in client.get("/experiments/import").text
-    killed_after(8, context, sent, monkeypatch)
-    assert 'max="131"' in client.get(f"/imports/{sent}").text
-    finish_imports(context)
-    experiment = client.get(f"/api/imports/{sent}").json()["experiment_id"]
-    assert client.get(f"/imports/{sent}").headers["location"] == f"/experiments/{experiment}"
-    renewed = client.get(f"/imports/{sent}", headers={"HX-Request": "true"})
-    assert renewed.headers["hx-redirect"] == f"/experiments/{experiment}"
-    assert client.get("/api/imports/nothing").json()["detail"].startswith("There is no import 'nothing'.")
 
 
 def test_an_ended_import_is_forgotten_after_a_month_but_never_one_that_hides_rows(client, context, archive):

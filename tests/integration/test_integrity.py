@@ -1,5 +1,3 @@
-"""SQLite's files are looked through after an end that nobody intended."""
-
 import sqlite3
 
 import pytest
@@ -10,7 +8,6 @@ from isoscope.core.errors import ConflictError
 
 @pytest.fixture
 def file(tmp_path):
-    """A database of some pages."""
     path = tmp_path / "rows.sqlite"
     with sqlite3.connect(path) as connection:
         connection.execute("create table rows (id integer primary key, words text)")
@@ -27,25 +24,18 @@ def damage(path):
     path.write_bytes(content)
 
 
-def test_a_sound_database_is_opened(file):
-    require_intact(f"sqlite:///{file}")
+def test_it_is_looked_through_after_a_crash_and_refused_where_it_is_damaged(file, tmp_path):
+    mark, url = tmp_path / "running", f"sqlite:///{file}"
+    require_intact(url)
     require_intact(f"sqlite:///{file.parent}/not there")
     assert not (file.parent / "not there").exists()
     require_intact("postgresql+psycopg://nobody@localhost/nothing")
-
-
-def test_a_damaged_one_is_refused_with_its_name_and_what_to_do(file):
-    damage(file)
-    with pytest.raises(ConflictError, match=r"rows\.sqlite is damaged: .*Restore it from a backup\."):
-        require_intact(f"sqlite:///{file}")
-
-
-def test_it_is_looked_through_after_a_crash_and_not_after_an_orderly_end(file, tmp_path):
-    mark, url = tmp_path / "running", f"sqlite:///{file}"
     with pytest.raises(KeyboardInterrupt), checked_after_a_crash(mark, url):
         raise KeyboardInterrupt
     with checked_after_a_crash(mark, url):
         damage(file)
-    assert not mark.exists()
+    assert not mark.exists(), "after an orderly end it is not looked through"
     with checked_after_a_crash(mark, url), pytest.raises(ConflictError), checked_after_a_crash(mark, url):
         pass
+    with pytest.raises(ConflictError, match=r"rows\.sqlite is damaged: .*Restore it from a backup\."):
+        require_intact(url)

@@ -26,7 +26,6 @@ def settings(tmp_path, database, models_dir):
 
 @pytest.fixture
 def launch(client, context, trained_once):
-    """Launch a sweep over the API and return its id."""
     dataset = upload_once(client, context, trained_once, 60, 40)
 
     def launch(**changes):
@@ -54,15 +53,11 @@ SWEEPS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SWEEPS)
-def test_an_experiment_in_the_form_means_the_same_runs(context, launch, name):
-    experiment = get_experiment(context, launch(**SWEEPS[name]))
-    values = again(context, None, experiment.id).values
-    plan = plan_sweep(context, parse(defaults(None, "") | values))
-    assert plan.runs == [run.config for run in experiment.runs]
-
-
-def test_a_run_in_the_form_and_over_the_api_means_that_run_beside_its_baseline(client, context, launch):
+def test_experiments_and_runs_in_the_form_and_over_the_api_mean_the_same_runs(context, launch, client):
+    for name, sweep in SWEEPS.items():
+        experiment = get_experiment(context, launch(**sweep))
+        plan = plan_sweep(context, parse(defaults(None, "") | again(context, None, experiment.id).values))
+        assert plan.runs == [run.config for run in experiment.runs], name
     experiment = get_experiment(context, launch(**SWEEPS["several with a grid"], lambdas=[-1, 1], seeds=[0, 1]))
     for run in experiment.runs:
         plan = plan_sweep(context, parse(defaults(None, "") | again(context, run.id, None).values))
@@ -87,9 +82,8 @@ def test_a_run_that_memory_was_not_enough_for_is_filled_in_under_its_name_with_h
     fail(context, error="The memory was not enough.", cause=FailureCause.MEMORY, error_field="batch_size")
     run_page = client.get(f"/runs/{run_id}").text
     assert "<strong>Memory ran out.</strong> The memory was not enough." in run_page
-    assert (
-        f'href="/experiments/new?run={run_id}#batch_size">Change batch size and launch a new experiment</a>' in run_page
-    )
+    link = f'href="/experiments/new?run={run_id}#batch_size">Change batch size and launch a new experiment</a>'
+    assert link in run_page
     assert run_page.count(f"/experiments/new?run={run_id}") == 1
     answer = client.get(f"/experiments/new?run={run_id}")
     assert answer.status_code == 200
@@ -102,54 +96,46 @@ def test_a_run_that_memory_was_not_enough_for_is_filled_in_under_its_name_with_h
     ) in answer.text
 
 
-@pytest.mark.parametrize(
-    ("cause", "field", "title", "at"),
-    [
-        (FailureCause.MODEL, "model", "The model could not be loaded", "model"),
-        (FailureCause.COLUMN, "label_column", "The data do not fit", "label_column"),
-        (FailureCause.NOT_A_NUMBER, "learning_rate", "The loss is not a number", "learning_rate"),
-        (FailureCause.NOT_A_NUMBER, "lambdas", "The loss is not a number", "lambdas"),
-        (FailureCause.KILLED, None, "Its process was killed repeatedly", "batch_size"),
-        (FailureCause.SETTING, "processes", "A setting cannot be used", "processes"),
-    ],
-)
-def test_each_kind_of_failure_leads_to_the_field_to_change(client, context, launch, cause, field, title, at):
-    run_id = client.get(f"/api/experiments/{launch()}").json()["runs"][0]["id"]
-    fail(context, error="Why.", cause=cause, error_field=field)
-    assert f"<strong>{title}.</strong> Why." in client.get(f"/runs/{run_id}").text
-    form = client.get(f"/experiments/new?run={run_id}").text
-    assert f'id="{at}-error">The run failed: Why.</small>' in form
+FAILURES = [
+    (FailureCause.MODEL, "model", "The model could not be loaded", "model"),
+    (FailureCause.COLUMN, "label_column", "The data do not fit", "label_column"),
+    (FailureCause.NOT_A_NUMBER, "learning_rate", "The loss is not a number", "learning_rate"),
+    (FailureCause.NOT_A_NUMBER, "lambdas", "The loss is not a number", "lambdas"),
+    (FailureCause.KILLED, None, "Its process was killed repeatedly", "batch_size"),
+    (FailureCause.SETTING, "processes", "A setting cannot be used", "processes"),
+]
 
 
-@pytest.mark.parametrize("cause", [FailureCause.DATABASE, FailureCause.UNSPECIFIED, None])
-def test_what_no_setting_mends_is_told_above_the_form(client, context, launch, cause):
+def test_each_kind_of_failure_leads_to_the_field_to_change_or_is_told_above_the_form(client, context, launch):
     run_id = client.get(f"/api/experiments/{launch()}").json()["runs"][0]["id"]
-    fail(context, error="Why.", cause=cause)
-    form = client.get(f"/experiments/new?run={run_id}").text
-    assert re.search(r'<div class="notice bad" role="alert"[^>]*>\s*<p>The run failed: Why.</p>', form)
-    assert "-error" not in form
+    for cause, field, title, at in FAILURES:
+        fail(context, error="Why.", cause=cause, error_field=field)
+        assert f"<strong>{title}.</strong> Why." in client.get(f"/runs/{run_id}").text
+        form = client.get(f"/experiments/new?run={run_id}").text
+        assert f'id="{at}-error">The run failed: Why.</small>' in form
+    for cause in (FailureCause.DATABASE, FailureCause.UNSPECIFIED, None):
+        fail(context, error="Why.", cause=cause, error_field=None)
+        form = client.get(f"/experiments/new?run={run_id}").text
+        assert re.search(r'<div class="notice bad" role="alert"[^>]*>\s*<p>The run failed: Why.</p>', form)
+        assert "-error" not in form
 
 
 def test_a_run_and_an_experiment_link_to_the_form(client, launch):
-    experiment_id = launch(name="mine", epochs=4)
-    run_id = client.get(f"/api/experiments/{experiment_id}").json()["runs"][0]["id"]
+    experiment_id = launch(name="mine", epochs=4, lambdas=[-1, 1])
+    runs = client.get(f"/api/experiments/{experiment_id}").json()["runs"]
+    (baseline,) = [run["id"] for run in runs if run["regularizer"] == "none"]
     for page, query in (
-        (f"/runs/{run_id}", f"run={run_id}"),
+        (f"/runs/{baseline}", f"run={baseline}"),
         (f"/experiments/{experiment_id}", f"experiment={experiment_id}"),
     ):
         assert f'href="/experiments/new?{query}">Launch again</a>' in client.get(page).text
         form = client.get(f"/experiments/new?{query}").text
         assert value_of(form, "epochs") == "4"
         assert 'role="alert"' not in form
-    assert client.get("/experiments/new?run=none").status_code == 404
-
-
-def test_a_baseline_is_launched_again_at_lambda_zero(client, launch):
-    runs = client.get(f"/api/experiments/{launch(lambdas=[-1, 1])}").json()["runs"]
-    (baseline,) = [run["id"] for run in runs if run["regularizer"] == "none"]
     form = client.get(f"/experiments/new?run={baseline}").text
     assert value_of(form, "lambdas") == "0"
     assert "1 run</strong>" in form
+    assert client.get("/experiments/new?run=none").status_code == 404
 
 
 def test_what_a_script_logged_and_what_the_form_cannot_say_is_told(client, context, launch):

@@ -1,5 +1,3 @@
-"""Locks of workers, on files and in PostgreSQL."""
-
 from multiprocessing import get_context
 
 import psycopg
@@ -23,7 +21,7 @@ def open_another(context, tmp_path):
 
 
 @pytest.mark.both_databases
-def test_a_name_is_held_by_one_worker_at_a_time(open_another):
+def test_a_name_is_held_by_one_worker_at_a_time_and_free_again_when_its_holder_lets_go(open_another, tmp_path):
     with open_another() as mine, open_another() as others, mine.held("here/cpu"):
         for one in (mine, others):
             with pytest.raises(ConflictError, match="already works as here/cpu") as refused, one.held("here/cpu"):
@@ -31,18 +29,10 @@ def test_a_name_is_held_by_one_worker_at_a_time(open_another):
         assert "ISOSCOPE_WORKER_NAME" in str(refused.value)
         with others.held("there/cpu"):
             pass
-
-
-@pytest.mark.both_databases
-def test_a_name_is_free_again_when_its_holder_lets_go(open_another):
     with open_another() as mine, open_another() as others:
-        with mine.held("here/cpu"):
-            pass
-        with others.held("here/cpu"):
-            pass
-
-
-def test_a_locked_file_tells_at_once_who_lives(tmp_path):
+        for holder in (mine, others):
+            with holder.held("here/cpu"):
+                pass
     assert FileLocks(tmp_path).settled
 
 
@@ -56,6 +46,7 @@ def quick(monkeypatch):
 class TestAdvisoryLocks:
     def test_a_lost_session_is_opened_anew_and_holds_the_same_locks(self, postgresql_url):
         with AdvisoryLocks(postgresql_url, end_nothing) as mine, mine.held("here/cpu"):
+            assert not mine.settled, "a new session takes nobody for dead yet"
             wait_for(lambda: mine.settled)
             end_other_sessions(postgresql_url)
             wait_for(lambda: not mine.settled)
@@ -69,16 +60,8 @@ class TestAdvisoryLocks:
         monkeypatch.setattr(locks, "LOOK_EVERY_SECONDS", 60)  # it is not opened anew before the test is over
         with AdvisoryLocks(postgresql_url, end_nothing) as mine:
             mine._connection.close()
-            with (
-                pytest.raises(ConflictError, match="the lock of there/cpu is lost"),
-                mine.held("there/cpu"),
-            ):
+            with pytest.raises(ConflictError, match="the lock of there/cpu is lost"), mine.held("there/cpu"):
                 pass
-
-    def test_a_new_session_takes_nobody_for_dead_yet(self, postgresql_url):
-        with AdvisoryLocks(postgresql_url, end_nothing) as mine:
-            assert not mine.settled
-            wait_for(lambda: mine.settled)
 
     def test_a_worker_whose_lock_another_has_taken_ends_itself(self, postgresql_url):
         holder = get_context("spawn").Process(target=hold_until_fenced, args=(postgresql_url,))

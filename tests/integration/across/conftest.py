@@ -8,7 +8,6 @@ from tests.factories import dataset_row, experiment_row
 
 @pytest.fixture
 def launch(context):
-    """Write an experiment of runs on a data set; return its id."""
     datasets = {}
 
     def write(name, *runs, on="CoLA", **options):

@@ -1,5 +1,3 @@
-"""Runs of any experiments read together: page, lists, figures and API."""
-
 import csv
 import html
 import io
@@ -13,8 +11,12 @@ from tests.factories import reported
 from tests.tabs import every_tab
 
 
+def rows_of(client, address):
+    return list(csv.DictReader(io.StringIO(client.get(f"/compare/runs/figures/{address}").text)))
+
+
 def test_runs_of_several_experiments_share_a_page(client, two):
-    page = words(client.get("/compare/runs"))
+    page = words(client.get("/compare/runs?error=se"))
     assert "12 of 12 runs shown, of 2 experiments." in page
     assert 'name="on"' not in page
     assert "Add an experiment" not in page
@@ -22,48 +24,52 @@ def test_runs_of_several_experiments_share_a_page(client, two):
     assert "If empty, every setting that varies (Model, " in page
     assert '<input type="checkbox" name="group" value="seed" >' in page
     assert "cannot be compared" not in page
-    assert 'data-figure="/compare/runs/figures/isotropy.json"' in page
-    figure = client.get("/compare/runs/figures/lambda.csv").text
-    rows = list(csv.DictReader(io.StringIO(figure)))
-    assert [(row["model"], row["lambda"], row["performance_seeds"]) for row in rows] == [
-        ("bert_base", "0.0", "3"), ("roberta", "0.0", "3"), ("bert_base", "1.0", "3"), ("roberta", "1.0", "3"),
-    ]  # fmt: skip
+    assert 'data-figure="/compare/runs/figures/isotropy.json' in page
+    assert page.count('data-figure="/compare/runs/figures/') == 2
+    assert '<option value="se" selected>standard error</option>' in page
+    assert "What the runs say" in page
+    assert "standard errors of the mean" in page
+    assert 'aria-current="page">Runs</a>' in page
+    assert '<a href="/compare/runs" >Runs</a>' in words(client.get("/compare"))
+    rows = rows_of(client, "lambda.csv")
+    models = ("bert_base", "roberta")
+    assert [(row["lambda"], row["model"], row["performance_seeds"]) for row in rows] == [
+        (lam, model, "3") for lam in ("0.0", "1.0") for model in models
+    ]
     assert [float(row["performance_mean"]) for row in rows] == pytest.approx([0.51, 0.61, 0.61, 0.71])
-
-
-def test_new_search_keeps_only_checked_groups(client, two):
-    """As a browser sends the search form: what is ticked in it, and no more."""
-    page = words(client.get("/compare/runs?q=lam>0"))
-    form = page.partition('id="run-search"')[2].partition("</form>")[0]
-    assert re.findall(r'name="group" value="(\w+)" checked', form) == []
-    ticked = words(client.get("/compare/runs?q=lam>0&group=experiment"))
-    form = ticked.partition('id="run-search"')[2].partition("</form>")[0]
-    assert re.findall(r'name="group" value="(\w+)" checked', form) == ["experiment"]
+    slugs = client.get("/api/compare/runs/figures").json()
+    assert {"isotropy", "lambda", "parallel", "learning", "watched", "activation"} <= {*slugs}
+    figure = client.get("/api/compare/runs/figures/isotropy?q=model:roberta&seeds=1").json()
+    assert [row[figure["columns"].index("seed")] for row in figure["rows"]] == [0, 1, 2, 0, 1, 2]
+    assert client.get("/api/compare/runs/figures/pareto").status_code == 404
 
 
 @pytest.mark.both_databases
 def test_search_and_groups_select_rows(client, two):
+    for query, ticked in (("", []), ("&group=experiment", ["experiment"])):  # as a browser sends the form
+        page = words(client.get(f"/compare/runs?q=lam>0{query}"))
+        form = page.partition('id="run-search"')[2].partition("</form>")[0]
+        assert re.findall(r'name="group" value="(\w+)" checked', form) == ticked
     page = words(client.get("/compare/runs?q=lam>0+model:roberta&group=experiment"))
     assert "3 of 3 runs shown, of 1 experiment." in page
-    rows = list(csv.DictReader(io.StringIO(client.get("/compare/runs/figures/lambda.csv?group=experiment").text)))
-    assert [(row["experiment"], row["lambda"]) for row in rows] == [
+    assert [(row["experiment"], row["lambda"]) for row in rows_of(client, "lambda.csv?group=experiment")] == [
         ("<first>", "0.0"), ("second", "0.0"), ("<first>", "1.0"), ("second", "1.0"),
     ]  # fmt: skip
-    seeds = client.get("/compare/runs/figures/isotropy.csv?group=model&group=seed").text
-    assert len(list(csv.DictReader(io.StringIO(seeds)))) == 12
-
-
-def test_page_explains_that_only_figures_separate_lambdas(client, two):
+    assert len(rows_of(client, "isotropy.csv?group=model&group=seed")) == 12
     page = words(client.get("/compare/runs?group=model"))
     sentence = "Figures and tests always separate regularizers, λ and ζ. The table of means does not."
     assert sentence in page.partition("<fieldset")[2].partition("</fieldset>")[0]
-    points = list(csv.DictReader(io.StringIO(client.get("/compare/runs/figures/lambda.csv?group=model").text)))
-    assert [row["lambda"] for row in points] == ["0.0", "0.0", "1.0", "1.0"]
+    assert [row["lambda"] for row in rows_of(client, "lambda.csv?group=model")] == ["0.0", "0.0", "1.0", "1.0"]
     assert "Runs in one mean differ in λ too." in page
 
 
 def test_checked_experiments_become_a_search(client, two):
     first, second = two
+    listed = words(client.get("/experiments"))
+    assert f'<input type="checkbox" name="experiment" value="{first}" aria-label="Choose <first>">' in listed
+    page = words(every_tab(client, f"/experiments/{first}"))
+    assert f'href="/compare/runs?q=experiment%3D{first}">Compare with others</a>' in page
+    assert f'hx-get="/compare/runs/table.html?q=experiment%3D{first}"' in page
     answer = client.get(f"/compare/runs?experiment={first}&experiment={second}&group=model")
     assert answer.headers["location"] == f"/compare/runs?q=experiment%3D{first}%2C{second}&group=model"
     assert "12 of 12 runs shown" in words(client.get(answer.headers["location"]))
@@ -77,16 +83,15 @@ def test_checked_experiments_become_a_search(client, two):
     odd = client.get('/compare/runs?experiment=a"b').headers["location"]
     assert odd == "/compare/runs?q=experiment%3D%22a%5C%22b%22"
     assert "No runs match this search." in words(client.get(odd))
-
-
-def test_lists_link_to_the_comparison(client, two):
-    listed = words(client.get("/experiments"))
-    assert f'<input type="checkbox" name="experiment" value="{two[0]}" aria-label="Choose <first>">' in listed
-    page = words(every_tab(client, f"/experiments/{two[0]}"))
-    assert f'href="/compare/runs?q=experiment%3D{two[0]}">Compare with others</a>' in page
-    assert f'hx-get="/compare/runs/table.html?q=experiment%3D{two[0]}"' in page
-    assert 'aria-current="page">Runs</a>' in words(client.get("/compare/runs"))
-    assert '<a href="/compare/runs" >Runs</a>' in words(client.get("/compare"))
+    answer = client.get("/experiments/compare", params={"experiment": two, "q": "", "page": "1"})
+    to = f"/compare/runs?experiment={first}&experiment={second}"
+    assert (answer.status_code, answer.headers["location"]) == (303, to)
+    refusal = client.get("/experiments/compare", params={"q": f"experiment={second}", "page": "1"})
+    assert refusal.status_code == 422
+    assert "No experiment is selected. Select two or more to compare, or one to read it alone." in refusal.text
+    listed = [f'value="{experiment_id}" aria-label' in refusal.text for experiment_id in two]
+    assert listed == [False, True], "the list is as it was"
+    assert "Select two or more" not in client.get("/experiments").text
 
 
 def test_each_data_set_and_metric_has_its_own_figures(client, launch, two):
@@ -94,17 +99,17 @@ def test_each_data_set_and_metric_has_its_own_figures(client, launch, two):
     launch("third", *steered, on="RTE", metric="matthews")
     launch("fourth", made(0.0, 0, 0.875), on="RTE")
     page = words(client.get("/compare/runs"))
-    assert (
-        "These runs are of 2 data sets and 2 metrics, between which performance cannot be compared. Figures show CoLA, "
-        "Accuracy: 12 of 15 runs. The table of means has a column for each." in page
+    sentence = (
+        "These runs are of 2 data sets and 2 metrics, between which performance cannot be compared. Figures show "
     )
+    assert f"{sentence}CoLA, Accuracy: 12 of 15 runs. The table of means has a column for each." in page
     options = re.findall(r'<option value="([\w.]*)" (selected)?>([^<]+)', page.partition('name="on"')[2])
     assert options[0] == ("", "selected", "CoLA, Accuracy")
     titles = {on: title for on, _, title in options[:3]}
     assert list(titles.values()) == ["CoLA, Accuracy", "RTE, Matthews correlation", "RTE, Accuracy"]
 
     def drawn(on):
-        rows = csv.DictReader(io.StringIO(client.get(f"/compare/runs/figures/lambda.csv?group=lam&on={on}").text))
+        rows = rows_of(client, f"lambda.csv?group=lam&on={on}")
         return [(row["lambda"], row["performance_seeds"], float(row["performance_mean"])) for row in rows]
 
     assert [drawn(on) for on in titles] == [
@@ -114,83 +119,75 @@ def test_each_data_set_and_metric_has_its_own_figures(client, launch, two):
     ]
     assert drawn("gone.accuracy") == drawn("")
     last_key = next(reversed(titles))
-    assert f'data-figure="/compare/runs/figures/isotropy.json?on={last_key}"' in words(
-        client.get(f"/compare/runs?on={last_key}")
-    )
-    methods = list(csv.DictReader(io.StringIO(client.get("/compare/runs/figures/methods.csv").text)))
-    assert max(float(row["performance_mean"]) for row in methods) < 0.875
+    page = words(client.get(f"/compare/runs?on={last_key}"))
+    assert f'data-figure="/compare/runs/figures/isotropy.json?on={last_key}"' in page
+    assert max(float(row["performance_mean"]) for row in rows_of(client, "methods.csv")) < 0.875
 
 
-def test_cautions_name_zeta_and_averaged_fields(client, launch):
+def test_cautions_name_zeta_averaged_fields_and_studies(client, context, launch):
     launch("a", made(0.0, 0, 0.5, batch_size=8), made(0.0, 0, 0.5, batch_size=32, evaluation_zeta=0.5))
     page = words(client.get("/compare/runs?group=lam"))
     assert "IsoScore★ was taken at different ζ, between which it cannot be compared. No mean is over several." in page
     assert "Some points are means over runs that differ in" not in page
-    launch("b", made(0.0, 1, 0.5, batch_size=32))
-    assert "Some points are means over runs that differ in batch size too." in words(
-        client.get("/compare/runs?group=lam")
+    experiment_id = launch(
+        "b", *(made(lam, seed, 0.5 + lam / 4, batch_size=32) for lam in (0.0, 1.0) for seed in (1, 2))
     )
+    with context.sessions.begin() as session:
+        session.get(Experiment, experiment_id).study = {"over": True}
+    page = words(client.get("/compare/runs?group=lam"))
+    assert "Some points are means over runs that differ in batch size too." in page
+    caution = "A study chose λ by the results before it, so the runs are not independent and no p is exact."
+    assert caution in client.get("/api/compare/runs/conclusion").json()["conclusion"]["cautions"]
+    assert caution in words(client.get("/compare/runs"))
 
 
-@pytest.mark.parametrize(
-    ("query", "words_of_error"),
-    [
+def test_invalid_query_returns_the_form_with_reason(client, two):
+    for query, reason in (
         ("q=lam<<1", "Expected"),
         ("q=colour:red", "There is no field 'colour'"),
         ("group=colour", "Expected fields to group runs by, got 'colour'; known are accumulation, "),
-    ],
-)
-def test_invalid_query_returns_the_form_with_reason(client, two, query, words_of_error):
-    answer = client.get(f"/compare/runs?{query}")
-    assert answer.status_code == 422
-    assert words_of_error in html.unescape(answer.text)
-    assert '<input type="search" name="q"' in answer.text
-    assert words_of_error in client.get(f"/api/compare/runs/table?{query}").json()["detail"]
-    assert client.get(f"/compare/runs/figures/lambda.csv?{query}").status_code == 422
+    ):
+        answer = client.get(f"/compare/runs?{query}")
+        assert answer.status_code == 422
+        assert reason in html.unescape(answer.text)
+        assert '<input type="search" name="q"' in answer.text
+        assert reason in client.get(f"/api/compare/runs/table?{query}").json()["detail"]
+        assert client.get(f"/compare/runs/figures/lambda.csv?{query}").status_code == 422
+    assert client.get("/compare/runs/list?q=colour:red").status_code == 422
 
 
 def test_list_has_a_row_for_each_run(client, two):
     assert 'href="/compare/runs/list?q=lam%3E0">List them one by one</a>' in words(client.get("/compare/runs?q=lam>0"))
     page = words(client.get("/compare/runs/list?q=lam>0&sort=-performance"))
-    assert re.findall(r'data-label="Accuracy" >(0\.\d+)</td> <td class="n" data-label="IsoScore★" >0\.250', page) == [
-        "0.720", "0.710", "0.700", "0.620", "0.610", "0.600",
-    ]  # fmt: skip
+    cells = re.findall(r'data-label="Accuracy" >(0\.\d+)</td> <td class="n" data-label="IsoScore★" >0\.250', page)
+    assert cells == ["0.720", "0.710", "0.700", "0.620", "0.610", "0.600"]
     assert 'href="/compare/runs?q=lam%3E0">Compare runs</a>' in page
-    assert client.get("/compare/runs/list?q=colour:red").status_code == 422
+    page = words(client.get(f"/experiments/{two[0]}?q=lam:1&sort=-performance"))
+    assert f'<a href="/experiments/{two[0]}?tab=runs" aria-current="page">Runs</a>' in page
+    assert 'name="q" value="lam:1"' in page
 
 
-def test_page_without_runs(client):
+def test_pages_and_figures_without_runs_are_empty(client, launch):
     assert "No runs yet." in words(client.get("/compare/runs"))
-    assert (
-        client.get("/compare/runs/figures/lambda.json").json()["detail"] == "There is no figure 'lambda' of these runs."
-    )
+    missing = client.get("/compare/runs/figures/lambda.json").json()
+    assert missing["detail"] == "There is no figure 'lambda' of these runs."
+    experiment_id = launch("nothing yet")
+    for slug in ("lambda", "isotropy", "layers", "parallel", "methods"):
+        assert client.get(f"/experiments/{experiment_id}/figures/{slug}.json").json()["data"] == []
+    run = made(1.0, 0, 0.5)
+    run.config = reported(run)
+    caption = client.get(f"/api/experiments/{launch('script', run)}/figures/isotropy").json()["caption"]
+    assert caption.startswith("IsoScore★ is as a script logged it. ")
 
 
 @pytest.mark.both_databases
 def test_newest_of_too_many_runs_are_read(client, launch):
     launch("many", *(made(0.0, seed, 0.5) for seed in range(1001)))
-    assert "1,000 of 1,001 runs shown, those of the newest experiments, of 1 experiment." in words(
-        client.get("/compare/runs")
-    )
+    sentence = "1,000 of 1,001 runs shown, those of the newest experiments, of 1 experiment."
+    assert sentence in words(client.get("/compare/runs"))
     table = client.get("/api/compare/runs/table").json()
     assert (table["runs"], table["total"]) == (1000, 1001)
     assert table["notes"] == ["1,000 of 1,001 runs shown, those of the newest experiments."]
-
-
-def test_api_has_the_figures_of_the_page(client, two):
-    slugs = client.get("/api/compare/runs/figures").json()
-    assert {"isotropy", "lambda", "parallel", "learning", "watched", "activation"} <= {*slugs}
-    figure = client.get("/api/compare/runs/figures/isotropy?q=model:roberta&seeds=1").json()
-    assert [row[figure["columns"].index("seed")] for row in figure["rows"]] == [0, 1, 2, 0, 1, 2]
-    assert client.get("/api/compare/runs/figures/pareto").status_code == 404
-
-
-def test_page_has_scatters_controls_and_conclusion(client, two):
-    page = words(client.get("/compare/runs?error=se"))
-    assert page.count('data-figure="/compare/runs/figures/') == 2
-    assert '<option value="se" selected>standard error</option>' in page
-    assert "What the runs say" in page
-    assert "standard errors of the mean" in page
 
 
 def test_api_has_conclusion_and_cautions_of_the_page(client, launch, two):
@@ -198,10 +195,9 @@ def test_api_has_conclusion_and_cautions_of_the_page(client, launch, two):
     answer = client.get("/api/compare/runs/conclusion?group=lam").json()
     assert (answer["runs"], answer["total"], answer["groups"]) == (16, 16, ["lam"])
     assert answer["measured"][answer["on"]] == "CoLA, Accuracy"
-    assert [(difference["label"], difference["seeds"]) for difference in answer["conclusion"]["differences"]] == [
-        ("λ = 1", [0, 1, 2])
-    ]
-    assert answer["conclusion"]["differences"][0]["estimate"] == pytest.approx(0.1)
+    (difference,) = answer["conclusion"]["differences"]
+    assert (difference["label"], difference["seeds"]) == ("λ = 1", [0, 1, 2])
+    assert difference["estimate"] == pytest.approx(0.1)
     assert answer["cautions"][-1] == "Some points are means over runs that differ in model too."
     page = words(client.get("/compare/runs?group=lam"))
     for sentence in (*answer["cautions"], *answer["conclusion"]["notes"], answer["conclusion"]["sentences"][0]):
@@ -211,45 +207,3 @@ def test_api_has_conclusion_and_cautions_of_the_page(client, launch, two):
     assert (conclusion["on"], conclusion["conclusion"]["differences"][0]["estimate"]) == (rte, 0.25)
     empty = client.get("/api/compare/runs/conclusion?q=lam>9").json()
     assert (empty["runs"], empty["on"], empty["measured"], empty["conclusion"]["differences"]) == (0, "", {}, [])
-
-
-def test_caution_about_a_study(client, context, launch):
-    experiment_id = launch("search", *(made(lam, seed, 0.5 + lam / 4) for lam in (0.0, 1.0) for seed in (0, 1)))
-    with context.sessions.begin() as session:
-        session.get(Experiment, experiment_id).study = {"over": True}
-    caution = "A study chose λ by the results before it, so the runs are not independent and no p is exact."
-    assert caution in client.get("/api/compare/runs/conclusion").json()["conclusion"]["cautions"]
-    assert caution in words(client.get("/compare/runs"))
-
-
-def test_search_for_runs_opens_their_tab(client, two):
-    page = words(client.get(f"/experiments/{two[0]}?q=lam:1&sort=-performance"))
-    assert f'<a href="/experiments/{two[0]}?tab=runs" aria-current="page">Runs</a>' in page
-    assert 'name="q" value="lam:1"' in page
-
-
-def test_caption_of_logged_run_claims_no_tokens(client, launch):
-    run = made(1.0, 0, 0.5)
-    run.config = reported(run)
-    experiment_id = launch("script", run)
-    caption = client.get(f"/api/experiments/{experiment_id}/figures/isotropy").json()["caption"]
-    assert caption.startswith("IsoScore★ is as a script logged it. ")
-
-
-def test_experiment_without_runs_has_empty_figures(client, launch):
-    experiment_id = launch("nothing yet")
-    for slug in ("lambda", "isotropy", "layers", "parallel", "methods"):
-        assert client.get(f"/experiments/{experiment_id}/figures/{slug}.json").json()["data"] == []
-
-
-def test_comparison_needs_checked_experiments(client, two):
-    answer = client.get("/experiments/compare", params={"experiment": two, "q": "", "page": "1"})
-    to = f"/compare/runs?experiment={two[0]}&experiment={two[1]}"
-    assert (answer.status_code, answer.headers["location"]) == (303, to)
-    refusal = client.get("/experiments/compare", params={"q": f"experiment={two[1]}", "page": "1"})
-    assert refusal.status_code == 422
-    assert "No experiment is selected. Select two or more to compare, or one to read it alone." in refusal.text
-    assert [f'value="{experiment_id}" aria-label' in refusal.text for experiment_id in two] == [False, True], (
-        "the list is as it was"
-    )
-    assert "Select two or more" not in client.get("/experiments").text

@@ -1,5 +1,3 @@
-"""Any axes, colors and panels of the scatters: chosen in a form that needs no script, and kept in the address."""
-
 import csv
 import html
 import io
@@ -74,26 +72,24 @@ def test_submitted_form_is_an_address_with_its_figure(client, sweep):
     assert answer["title"] == "Mean cosine similarity by batch size"
 
 
-@pytest.mark.parametrize(("query", "slug"), [("x=iso", "isotropy"), ("x=λ", "lambda")])
-def test_aliases_select_the_scatter(client, sweep, query, slug):
-    page = words(client.get(f"/experiments/{sweep}?{query}"))
-    assert re.findall(r'data-figure="[^"]*/figures/(\w+)\.json', page) == [slug]
+def test_aliases_select_the_scatter(client, sweep):
+    for query, slug in (("x=iso", "isotropy"), ("x=λ", "lambda")):
+        page = words(client.get(f"/experiments/{sweep}?{query}"))
+        assert re.findall(r'data-figure="[^"]*/figures/(\w+)\.json', page) == [slug]
+    for path in (f"/experiments/{sweep}", "/compare/runs"):
+        for field, noun in (("x", "quantity"), ("y", "quantity"), ("colour", "quantity"), ("facet", "setting")):
+            page = client.get(f"{path}?{field}=luck")
+            assert page.status_code == 422
+            assert f"No {noun} named `luck`. Choose one of: " in html.unescape(page.text)
+            answer = client.get(f"/api{path}/figures/scatter?{field}=luck")
+            assert answer.status_code == 422
+            assert answer.json()["errors"][0]["field"] == field
 
 
-@pytest.mark.parametrize("field", ["x", "y", "colour", "facet"])
-@pytest.mark.parametrize("base", ["experiments", "compare"])
-def test_unknown_quantity_is_refused_by_page_and_api(client, sweep, field, base):
-    path = f"/experiments/{sweep}" if base == "experiments" else "/compare/runs"
-    noun = "setting" if field == "facet" else "quantity"
-    page = client.get(f"{path}?{field}=luck")
-    assert page.status_code == 422
-    assert f"No {noun} named `luck`. Choose one of: " in html.unescape(page.text)
-    answer = client.get(f"/api{path}/figures/scatter?{field}=luck")
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["field"] == field
-
-
-def test_each_data_set_has_a_panel(client, two, launch):
+def test_each_data_set_has_a_panel_and_an_axis_separates_runs_of_one_group(client, two, launch):
+    rows = rows_of(client, "/compare/runs/figures/scatter.csv?group=lam&x=model")
+    assert {row["model"] for row in rows} == {"bert_base", "roberta"}
+    assert "model" not in rows_of(client, "/compare/runs/figures/lambda.csv?group=lam")[0]
     launch("third", *(made(lam, 0, 0.5 + lam / 4) for lam in (0.0, 1.0)), on="RTE")
     page = words(client.get("/compare/runs?facet=task"))
     assert '<option value="task" selected>data set</option>' in page
@@ -101,9 +97,3 @@ def test_each_data_set_has_a_panel(client, two, launch):
     assert [note["text"] for note in drawn["layout"]["annotations"]][-2:] == ["CoLA", "RTE"]
     assert {row["task"] for row in rows_of(client, "/compare/runs/figures/isotropy.csv?facet=task")} == {"CoLA", "RTE"}
     assert {*drawn["layout"]["xaxis"]["range"]} == {*drawn["layout"]["xaxis2"]["range"]}
-
-
-def test_axis_separates_runs_of_one_group(client, two):
-    drawn = rows_of(client, "/compare/runs/figures/scatter.csv?group=lam&x=model")
-    assert {row["model"] for row in drawn} == {"bert_base", "roberta"}
-    assert "model" not in rows_of(client, "/compare/runs/figures/lambda.csv?group=lam")[0]

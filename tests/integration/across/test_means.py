@@ -1,5 +1,3 @@
-"""The table of means over runs of any experiments: page, files and API."""
-
 import csv
 import io
 import json
@@ -56,13 +54,8 @@ def test_table_as_numbers(client, two):
     ]  # fmt: skip
     lines = list(csv.DictReader(io.StringIO(client.get("/compare/runs/table.csv?group=model").text)))
     assert [(line["Model"], line["n"]) for line in lines] == [("bert_base", "3"), ("roberta", "3")]
-    assert (
-        client.get("/api/compare/runs/table?group=model&format=csv").text
-        == client.get("/compare/runs/table.csv?group=model").text
-    )
-
-
-def test_table_page_of_an_experiment(client, two):
+    answer = client.get("/api/compare/runs/table?group=model&format=csv")
+    assert answer.text == client.get("/compare/runs/table.csv?group=model").text
     page = words(client.get(f"/compare/runs/table.html?q=experiment%3D{two[0]}"))
     assert '<section id="means">' in page
     assert 'hx-get="/compare/runs/table.html"' in page
@@ -90,35 +83,28 @@ def test_differing_settings_are_side_by_side(client, two):
         "second: baseline, λ = 0, seed 0", "second: I-STAR, λ = 1, seed 0",
         "<first>: baseline, λ = 0, seed 0", "<first>: I-STAR, λ = 1, seed 0",
     ]  # fmt: skip
-    assert {setting["field"]: setting["values"] for setting in by_run["differing"]}["lam"] == [
-        ["0"],
-        ["1"],
-        ["0"],
-        ["1"],
-    ]
+    differing = {setting["field"]: setting["values"] for setting in by_run["differing"]}
+    assert differing["lam"] == [["0"], ["1"], ["0"], ["1"]]
 
 
-def test_single_run_has_no_differing_settings(client, launch):
-    launch("one", made(0.0, 0, 0.5))
-    assert "All settings of these runs are the same." in words(client.get("/compare/runs"))
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["/compare/runs", "/compare/runs/figures/lambda.csv", "/compare/runs/figures/silhouette.html",
-     "/compare/runs/figures/twonn.json", "/compare/runs/table.tex?columns=metrics", "/api/compare/runs/settings"],
+PATHS = (
+    "/compare/runs", "/compare/runs/figures/lambda.csv", "/compare/runs/figures/silhouette.html",
+    "/compare/runs/figures/twonn.json", "/compare/runs/table.tex?columns=metrics", "/api/compare/runs/settings",
 )  # fmt: skip
-def test_number_of_queries_is_constant(client, context, launch, path):
-    def queries():
+
+
+def test_number_of_queries_is_constant(client, context, launch):
+    def queries(path):
         statements = queries_of(context, lambda: client.get(path).raise_for_status())
         return Counter(statement.split()[0] for statement, _ in statements)
 
     launch("few", made(0.0, 0, 0.5))
-    expected = queries()
+    expected = {path: queries(path) for path in PATHS}
+    assert "All settings of these runs are the same." in words(client.get("/compare/runs"))
     for name in ("a", "b", "c"):
         launch(name, *(made(lam, seed, 0.5) for lam in (0.0, 1.0) for seed in range(10)), on=name)
-    assert queries() == expected
-    assert expected["SELECT"] <= 5
+    assert {path: queries(path) for path in PATHS} == expected
+    assert max(counts["SELECT"] for counts in expected.values()) <= 5
 
 
 def test_notes_name_runs_without_performance(client, launch):
@@ -130,22 +116,13 @@ def test_notes_name_runs_without_performance(client, launch):
 
 @pytest.fixture
 def script(client):
-    """A finished run of a user's own script."""
+    """Log a finished run of a user's own script."""
 
-    def log(performance=0.5, isoscore_star=0.25, experiment="mine", lam=0.0, seed=0, **settings):
-        values = {
-            "experiment": experiment,
-            "dataset": "d",
-            "model": "m",
-            "task": "classification",
-            "metric": "accuracy",
-            "regularizer": "cosreg" if lam else "none",
-            "lam": lam,
-            "seed": seed,
-            "settings": settings,
-        }
+    def log(performance, experiment, **settings):
+        measured = {"task": "classification", "metric": "accuracy", "regularizer": "none", "lam": 0.0, "seed": 0}
+        values = {"experiment": experiment, "dataset": "d", "model": "m", "settings": settings} | measured
         run = client.post("/api/runs", json=values).json()
-        ending = {"metrics": {"accuracy": performance}, "isoscore_star": isoscore_star}
+        ending = {"metrics": {"accuracy": performance}, "isoscore_star": 0.25}
         assert client.post(f"/api/runs/{run['id']}/finish", json=ending).status_code == 200
 
     return log

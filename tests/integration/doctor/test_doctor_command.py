@@ -1,5 +1,3 @@
-"""`isoscope doctor` and `isoscope migrate` as a person types them."""
-
 import json
 import os
 import sqlite3
@@ -16,15 +14,13 @@ from tests.commands import isoscope
 from tests.ports import free_port
 
 PASSWORD = "hunter2hunter2hunter2"
-
 NEWEST = max(path.name[:4] for path in (Path(__file__).parents[3] / "alembic/versions").glob("0*.py"))
 
 
 def typed(tmp_path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The same in a process of its own, as a person's shell starts it."""
-    known = os.environ | {"ISOSCOPE_DATA_DIR": str(tmp_path / "data")} | environment
+    environment = os.environ | {"ISOSCOPE_DATA_DIR": str(tmp_path / "data")} | environment
     command = [sys.executable, "-m", "isoscope", *words]
-    return subprocess.run(command, env=known, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
 def tables(path) -> set[str]:
@@ -34,21 +30,49 @@ def tables(path) -> set[str]:
     return names
 
 
-def test_migrate_makes_both_databases_and_may_be_run_again(tmp_path):
+def test_migrate_makes_both_databases_in_which_doctor_finds_no_problem(tmp_path):
+    ended = isoscope(tmp_path, "doctor")
+    assert ended.returncode == 1
+    data = tmp_path / "data"
+    assert ended.stdout.count("\nproblem ") == 4
+    assert f"problem  folders: {data} does not exist. Make it with: isoscope migrate\n" in ended.stdout
+    for name in ("isoscope.sqlite", "queue.sqlite"):
+        assert f"sqlite:///{data / name} does not exist. Run: isoscope migrate\n" in ended.stdout
+    assert not data.exists()
     for run in (typed, isoscope):
         ended = run(tmp_path, "migrate")
         assert (ended.returncode, ended.stdout) == (0, "both databases are up to date\n")
-    assert {"alembic_version", "runs", "workers"} <= tables(tmp_path / "data" / "isoscope.sqlite")
-    assert {"dbos_migrations", "workflow_status"} <= tables(tmp_path / "data" / "queue.sqlite")
+    assert {"alembic_version", "runs", "workers"} <= tables(data / "isoscope.sqlite")
+    assert {"dbos_migrations", "workflow_status"} <= tables(data / "queue.sqlite")
+    ended = typed(tmp_path, "doctor", "--json", ISOSCOPE_PORT=str(free_port()))
+    report = json.loads(ended.stdout)
+    assert (ended.returncode, report["problems"]) == (0, 0)
+    looked_at = [finding["check"] for finding in report["findings"]]
+    assert list(dict.fromkeys(looked_at)) == [
+        "settings", "folders", "metrics database", "queue database", "storage", "workers", "devices", "access",
+    ]  # fmt: skip
+    assert {finding["level"] for finding in report["findings"]} <= {"ok", "warning"}
+    assert list((data / "files").iterdir()) == []
+    ended = isoscope(tmp_path, "doctor", "--worker")  # the check of a container, which asks for its own worker only
+    assert ended.returncode == 1
+    assert ended.stdout.startswith("problem  worker: None has announced itself from ")
+    assert ended.stdout.count("\n") == 1
 
 
-def test_migrate_says_why_it_cannot(tmp_path):
+def test_migrate_says_why_it_cannot_and_no_secret_is_printed(tmp_path):
     ended = isoscope(tmp_path, "migrate", ISOSCOPE_DATABASE_URL="sqlite:////nowhere/at/all.sqlite")
     assert ended.returncode == 1
     assert ended.stderr == (
         "The database sqlite:////nowhere/at/all.sqlite cannot be opened: unable to open database file. "
         "Start it, or correct ISOSCOPE_DATABASE_URL.\n"
     )
+    url = f"postgresql+psycopg://isoscope:{PASSWORD}@127.0.0.1:1/isoscope?password={PASSWORD}"
+    secrets = {"ISOSCOPE_DATABASE_URL": url, "ISOSCOPE_QUEUE_URL": url, "ISOSCOPE_ACCESS_TOKEN": PASSWORD}
+    for words in (["doctor"], ["doctor", "--json"], ["doctor", "--worker"], ["migrate"]):
+        ended = isoscope(tmp_path, *words, **secrets)
+        assert ended.returncode == 1
+        assert PASSWORD not in ended.stdout + ended.stderr
+        assert "isoscope:***@127.0.0.1:1/isoscope" in ended.stdout or words == ["migrate"]
 
 
 @pytest.mark.parametrize("command", ["migrate", "serve"])
@@ -78,64 +102,15 @@ def test_a_database_that_is_not_ours_is_told_in_a_sentence(tmp_path, command, st
     assert "Traceback" not in ended.stderr
 
 
-def test_on_a_fresh_machine_doctor_says_to_migrate_and_makes_nothing_itself(tmp_path):
-    ended = isoscope(tmp_path, "doctor")
-    assert ended.returncode == 1
-    data = tmp_path / "data"
-    assert ended.stdout.count("\nproblem ") == 4
-    assert f"problem  folders: {data} does not exist. Make it with: isoscope migrate\n" in ended.stdout
-    for name in ("isoscope.sqlite", "queue.sqlite"):
-        assert f"sqlite:///{data / name} does not exist. Run: isoscope migrate\n" in ended.stdout
-    assert not data.exists()
-
-
-def test_after_migrate_doctor_finds_no_problem_and_says_so_in_json(tmp_path):
-    isoscope(tmp_path, "migrate")
-    ended = typed(tmp_path, "doctor", "--json", ISOSCOPE_PORT=str(free_port()))
-    report = json.loads(ended.stdout)
-    assert (ended.returncode, report["problems"]) == (0, 0)
-    looked_at = [finding["check"] for finding in report["findings"]]
-    assert list(dict.fromkeys(looked_at)) == [
-        "settings", "folders", "metrics database", "queue database", "storage", "workers", "devices", "access",
-    ]  # fmt: skip
-    assert {finding["level"] for finding in report["findings"]} <= {"ok", "warning"}
-    assert list((tmp_path / "data" / "files").iterdir()) == []
-
-
 def test_a_wrong_setting_is_a_problem_and_its_value_is_not_shown(tmp_path):
     ended = isoscope(tmp_path, "doctor", "--json", ISOSCOPE_ACCESS_TOKEN="tooshort")
     assert ended.returncode == 1
     assert "ISOSCOPE_ACCESS_TOKEN is shorter than 16 characters" in json.loads(ended.stdout)["findings"][0]["found"]
     assert "tooshort" not in ended.stdout + ended.stderr
-
-
-def test_a_list_that_is_no_json_is_a_problem(tmp_path):
     ended = isoscope(tmp_path, "doctor", ISOSCOPE_ALLOWED_HOSTS="lab.example.org")
     assert ended.returncode == 1
-    assert ended.stdout.startswith(
-        "problem  settings: Expected JSON where a setting is a list: error parsing value for"
-    )
+    sentence = "problem  settings: Expected JSON where a setting is a list: error parsing value for"
+    assert ended.stdout.startswith(sentence)
     assert "allowed_hosts" in ended.stdout
-
-
-def test_a_misspelt_setting_is_pointed_out(tmp_path):
     ended = isoscope(tmp_path, "doctor", ISOSCOPE_DATADIR="/elsewhere")
     assert "warning  settings: ISOSCOPE_DATADIR is set, and is no setting." in ended.stdout
-
-
-def test_no_secret_is_printed(tmp_path):
-    url = f"postgresql+psycopg://isoscope:{PASSWORD}@127.0.0.1:1/isoscope?password={PASSWORD}"
-    secrets = {"ISOSCOPE_DATABASE_URL": url, "ISOSCOPE_QUEUE_URL": url, "ISOSCOPE_ACCESS_TOKEN": PASSWORD}
-    for words in (["doctor"], ["doctor", "--json"], ["doctor", "--worker"], ["migrate"]):
-        ended = isoscope(tmp_path, *words, **secrets)
-        assert ended.returncode == 1
-        assert PASSWORD not in ended.stdout + ended.stderr
-        assert "isoscope:***@127.0.0.1:1/isoscope" in ended.stdout or words == ["migrate"]
-
-
-def test_the_check_of_a_container_asks_for_its_own_worker_only(tmp_path):
-    isoscope(tmp_path, "migrate")
-    ended = isoscope(tmp_path, "doctor", "--worker")
-    assert ended.returncode == 1
-    assert ended.stdout.startswith("problem  worker: None has announced itself from ")
-    assert ended.stdout.count("\n") == 1

@@ -15,8 +15,6 @@ from isoscope.core.errors import ConflictError
 
 @pytest.fixture
 def check(monkeypatch):
-    """Run a check with these settings; return its level and sentence."""
-
     def check(name, settings):
         monkeypatch.setenv("ISOSCOPE_DATA_DIR", str(settings.data_dir))
         monkeypatch.setenv("ISOSCOPE_DATABASE_URL", settings.database_url)
@@ -38,7 +36,7 @@ def test_migrated_databases_are_fine_and_unchanged(context, check):
 
 
 @pytest.mark.both_databases
-def test_old_revision_is_a_problem(context, check, tmp_path, monkeypatch):
+def test_old_or_newer_revision_is_a_problem(context, check, tmp_path, monkeypatch):
     shutil.copytree(migration.SCRIPTS, tmp_path / "alembic")
     monkeypatch.setattr(migration, "SCRIPTS", tmp_path / "alembic")
     head = migration.known_revisions()[0]
@@ -46,9 +44,6 @@ def test_old_revision_is_a_problem(context, check, tmp_path, monkeypatch):
     level, sentence = check("metrics database", context.settings)
     assert level == PROBLEM
     assert sentence.endswith(f"is at schema revision {head}, and this version needs next. Run: isoscope migrate")
-
-
-def test_newer_revision_is_a_problem(context, check):
     with context.sessions.begin() as session:
         session.execute(text("update alembic_version set version_num = 'from-the-future'"))
     level, sentence = check("metrics database", context.settings)
@@ -57,51 +52,39 @@ def test_newer_revision_is_a_problem(context, check):
     assert sentence.endswith("Install the version of Isoscope that made it, or a newer one.")
 
 
-def test_databases_without_tables_are_problems(check, tmp_path):
-    for name in ("isoscope", "queue"):
-        (tmp_path / f"{name}.sqlite").touch()
-    settings, advice = Settings(data_dir=tmp_path), "Run: isoscope migrate"
-    assert check("metrics database", settings) == (
-        PROBLEM, f"sqlite:///{tmp_path}/isoscope.sqlite has no tables yet. {advice}",
-    )  # fmt: skip
-    assert check("queue database", settings) == (
-        PROBLEM, f"sqlite:///{tmp_path}/queue.sqlite answers, and lacks tables of the job engine. {advice}",
-    )  # fmt: skip
-
-
-def test_tables_that_cannot_be_read_are_a_problem(check, tmp_path):
-    with closing(sqlite3.connect(tmp_path / "isoscope.sqlite")) as connection:
+def test_databases_without_their_tables_are_problems(check, tmp_path):
+    file, settings, advice = tmp_path / "isoscope.sqlite", Settings(data_dir=tmp_path), "Run: isoscope migrate"
+    for path in (file, tmp_path / "queue.sqlite"):
+        path.touch()
+    sentence = f"sqlite:///{file} has no tables yet. {advice}"
+    assert check("metrics database", settings) == (PROBLEM, sentence)
+    sentence = f"sqlite:///{tmp_path}/queue.sqlite answers, and lacks tables of the job engine. {advice}"
+    assert check("queue database", settings) == (PROBLEM, sentence)
+    with closing(sqlite3.connect(file)) as connection:
         connection.execute("create table alembic_version (x)")
-    level, sentence = check("metrics database", Settings(data_dir=tmp_path))
+    level, sentence = check("metrics database", settings)
     assert level == PROBLEM
     assert sentence.startswith("The tables cannot be read: no such column")
     assert sentence.endswith("See that they are Isoscope's, and that its user may read and write them.")
-
-
-def test_file_that_is_no_database_is_a_problem(check, tmp_path):
-    (tmp_path / "isoscope.sqlite").write_text("no database at all, but a text that is long enough to be read" * 20)
-    level, sentence = check("metrics database", Settings(data_dir=tmp_path))
+    file.write_text("no database at all, but a text that is long enough to be read" * 20)
+    level, sentence = check("metrics database", settings)
     assert level == PROBLEM
     assert "isoscope.sqlite cannot be opened: file is not a database." in sentence
 
 
-@pytest.mark.parametrize("name", ["metrics database", "queue database"])
-def test_absent_server_is_a_problem_at_once(check, tmp_path, name):
+def test_absent_server_is_a_problem_at_once_and_a_silent_one_is_given_up(check, tmp_path):
     url = "postgresql+psycopg://isoscope:secret@127.0.0.1:1/isoscope"
-    level, sentence = check(name, Settings(data_dir=tmp_path, database_url=url, queue_url=url))
-    assert level == PROBLEM
-    assert "://isoscope:***@127.0.0.1:1/isoscope cannot be opened: " in sentence
-    assert "secret" not in sentence
-
-
-def test_silent_server_is_given_up(check, tmp_path):
+    for name in ("metrics database", "queue database"):
+        level, sentence = check(name, Settings(data_dir=tmp_path, database_url=url, queue_url=url))
+        assert level == PROBLEM
+        assert "://isoscope:***@127.0.0.1:1/isoscope cannot be opened: " in sentence
+        assert "secret" not in sentence
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         url = f"postgresql://isoscope@127.0.0.1:{silent.getsockname()[1]}/isoscope"
         level, sentence = check("metrics database", Settings(data_dir=tmp_path, database_url=url))
-    assert level == PROBLEM
-    assert "timeout expired" in sentence
+    assert (level, "timeout expired" in sentence) == (PROBLEM, True)
 
 
 @pytest.mark.parametrize(

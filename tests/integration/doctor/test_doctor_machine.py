@@ -16,45 +16,17 @@ from tests.ports import free_port
 TOKEN = "5c5b3e1f9a7d2048"
 
 
-def test_folder_with_room_is_fine(settings):
+def test_folder_with_room_is_fine_and_storage_is_left_as_it_was(settings):
     settings.create_folders()
     data, temporary = check_folders(settings.model_copy(update={"max_upload_bytes": 1}))
     assert (data[0], temporary[0]) == (OK, OK)
     assert data[1].startswith(f"{settings.root} is writable, ")
     assert [path.name for path in settings.root.iterdir() if path.is_file()] == []
-
-
-def test_read_only_data_folder_is_a_problem(tmp_path):
-    folder = tmp_path / "read-only"
-    folder.mkdir(mode=0o555)
-    read_only = folder if os.geteuid() else Path("/sys")  # root may write everywhere but in the kernel's own
-    level, sentence, advice = next(check_folders(Settings(data_dir=read_only)))
-    assert level == PROBLEM
-    assert sentence.startswith(f"{read_only} cannot be written to: ")
-    assert advice == "Give this user the folder, or name another one in ISOSCOPE_DATA_DIR."
-
-
-def test_file_in_place_of_the_data_folder_is_a_problem(tmp_path):
-    (tmp_path / "data").touch()
-    level, sentence, _ = next(check_folders(Settings(data_dir=tmp_path / "data")))
-    assert (level, sentence) == (PROBLEM, f"{tmp_path}/data cannot be written to: Not a directory.")
-
-
-def test_little_room_is_a_warning(settings):
-    settings.create_folders()
     results = list(check_folders(settings.model_copy(update={"max_upload_bytes": 10**18})))
     assert [result[0] for result in results] == [WARNING, WARNING]
     assert "free, less than twice the largest upload of 1,000,000 TB." in results[0][1]
-
-
-def test_storage_is_written_read_and_left_as_it_was(settings):
-    settings.create_folders()
     assert list(check_storage(settings)) == [(OK, "A file was written, read back and removed.")]
     assert list(settings.files.iterdir()) == []
-
-
-def test_missing_storage_is_a_problem(settings):
-    settings.create_folders()
     settings.files.rmdir()
     [(level, sentence, advice)] = check_storage(settings)
     assert level == PROBLEM
@@ -62,20 +34,27 @@ def test_missing_storage_is_a_problem(settings):
     assert advice.endswith("isoscope migrate makes missing folders.")
 
 
-def test_present_device_is_fine(tmp_path):
+def test_data_folder_that_is_read_only_or_a_file_is_a_problem(tmp_path):
+    folder = tmp_path / "read-only"
+    folder.mkdir(mode=0o555)
+    read_only = folder if os.geteuid() else Path("/sys")  # root may write everywhere but in the kernel's own
+    level, sentence, advice = next(check_folders(Settings(data_dir=read_only)))
+    assert level == PROBLEM
+    assert sentence.startswith(f"{read_only} cannot be written to: ")
+    assert advice == "Give this user the folder, or name another one in ISOSCOPE_DATA_DIR."
+    (tmp_path / "data").touch()
+    level, sentence, _ = next(check_folders(Settings(data_dir=tmp_path / "data")))
+    assert (level, sentence) == (PROBLEM, f"{tmp_path}/data cannot be written to: Not a directory.")
+
+
+def test_absent_device_is_a_problem_and_no_torch_none(tmp_path, monkeypatch):
     [(level, sentence)] = check_devices(Settings(data_dir=tmp_path, device="cpu"))
     assert level == OK
     assert "offers cpu" in sentence
-
-
-def test_absent_device_is_a_problem(tmp_path):
     [(level, sentence, advice)] = check_devices(Settings(data_dir=tmp_path, device="cuda:99"))
     assert level == PROBLEM
     assert sentence.startswith("ISOSCOPE_DEVICE is cuda:99, but torch offers cpu")
     assert advice.startswith("Choose one of these, or auto")
-
-
-def test_without_torch_pages_are_served(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     [(level, sentence)] = check_devices(Settings(data_dir=tmp_path))
     assert level == OK
@@ -106,9 +85,8 @@ def test_missing_bundled_model_is_a_warning_where_torch_is(tmp_path, monkeypatch
     assert results[-1][:2] == (WARNING, "The bundled all-MiniLM-L6-v2 is not installed.")
 
 
-@pytest.mark.parametrize(
-    ("values", "level", "sentence"),
-    [
+def test_access_names_who_gets_in_and_a_port_that_is_in_use():
+    for values, level, sentence in (
         ({}, OK, "is reached from this machine alone, without an access token."),
         ({"access_token": TOKEN}, OK, "is reached from this machine alone, with the access token."),
         ({"access_token": TOKEN, "host": "0.0.0.0"}, OK, "is reached from other machines, with the access token."),
@@ -116,19 +94,11 @@ def test_missing_bundled_model_is_a_warning_where_torch_is(tmp_path, monkeypatch
         ({"allowed_hosts": ["https://lab.example.org"]}, WARNING, "which no request's name can equal."),
         ({"allowed_hosts": ["lab.example.org:8000"]}, WARNING, "which no request's name can equal."),
         ({"host": "192.0.2.1", "access_token": TOKEN}, PROBLEM, "Nobody can listen at 192.0.2.1:"),
-    ],
-)
-def test_access_names_who_gets_in(values, level, sentence):
-    results = list(check_access(Settings(port=free_port(), **values)))
-    assert [result[0] for result in results if sentence in result[1]] == [level]
-    assert TOKEN not in str(results)
-
-
-def test_host_names_that_can_match_are_fine():
+    ):
+        results = list(check_access(Settings(port=free_port(), **values)))
+        assert [result[0] for result in results if sentence in result[1]] == [level]
+        assert TOKEN not in str(results)
     assert len(list(check_access(Settings(port=free_port(), allowed_hosts=["lab.example.org", "fe80::1"])))) == 1
-
-
-def test_port_that_is_in_use_is_named():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

@@ -1,5 +1,3 @@
-"""Storage on S3, as doctor finds it."""
-
 import pytest
 
 from app.core.settings import Settings

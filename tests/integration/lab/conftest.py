@@ -20,8 +20,6 @@ def vectors(cloud):
 
 @pytest.fixture
 def source(client, context, work, vectors, trained_once):
-    """The id of a measured embedding."""
-
     def measure():
         files = {"file": ("cloud.npz", vectors)}
         created = client.post("/api/embeddings?commit=auto", files=files, data={"name": "cloud"}).json()
@@ -38,7 +36,6 @@ def base(source):
 
 @pytest.fixture
 def trial(client, work, base):
-    """A trial that is ready."""
     asked = client.post(base, json={"method": "soft_zca", "parameters": {"eps": 0.5}})
     assert (asked.status_code, asked.json()["status"]) == (202, "queued")
     work()

@@ -1,5 +1,3 @@
-"""The lab over the API, with the real jobs."""
-
 import io
 
 import numpy as np
@@ -22,7 +20,7 @@ def stored(context):
         return session.query(StoredFile).count()
 
 
-def test_a_trial_is_asked_for_once_and_read(client, work, base, trial):
+def test_a_trial_is_asked_for_once_and_read_and_goes_with_the_embedding(client, context, work, base, trial, source):
     assert (trial["status"], trial["parameters"]) == ("ready", {"eps": 0.5})
     assert trial["results"]["rows"] == 399
     assert trial["results"]["after"]["silhouette"]["n"] == 199
@@ -32,38 +30,25 @@ def test_a_trial_is_asked_for_once_and_read(client, work, base, trial):
     (listed,) = client.get(base).json()
     assert listed == {key: trial[key] for key in listed}
     assert "results" not in listed
+    client.post(base, json={"method": "centring"})
+    client.delete(f"/api/embeddings/{source}")
+    client.delete(f"/api/trash/{source}")
+    assert stored(context) == 0
+    assert list(context.settings.files.iterdir()) == []
+    assert work() == 0
 
 
-@pytest.mark.parametrize(
-    ("body", "field", "sentence"),
-    [
-        ({"method": "nothing"}, "method", "Expected a method among centring"),
-        ({"method": "all_but_the_top", "parameters": {"D": 9}}, "D", "from 0 to 8: there are 8 dimensions; got 9"),
-        ({"method": "centring", "parameters": {"D": 9}}, "parameters", "got 'D': leave it out"),
-    ],
-)
-def test_what_does_not_suit_is_refused_with_its_field(client, base, body, field, sentence):
-    refused = client.post(base, json=body)
-    assert (refused.status_code, refused.json()["field"]) == (422, field)
-    assert sentence in refused.json()["detail"]
-
-
-def test_a_draft_has_no_lab(client, work, vectors):
-    draft = client.post("/api/embeddings", files={"file": ("draft.npz", vectors)}).json()
-    work()
-    for answer in (
-        client.post(f"/api/embeddings/{draft['id']}/postprocessings", json={"method": "centring"}),
-        client.get(f"/embeddings/{draft['id']}/lab"),
-    ):
-        assert answer.status_code == 409
-        assert answer.json()["detail"] == "draft.npz is draft; post-processing needs a measured embedding."
-
-
-def test_a_trial_of_another_embedding_is_not_found(client, base, trial):
+def test_a_trial_of_another_embedding_or_of_vectors_chosen_before_is_not_found(client, context, base, trial, source):
     other = base.replace(base.split("/")[3], "other")
     assert client.get(f"{other}/{trial['id']}").status_code == 404
     missing = client.get(f"{base}/missing")
     assert "There is no post-processing 'missing' of this embedding; only the last 200 are kept." in missing.text
+    with context.sessions.begin() as session:
+        row = session.get(Embedding, source)
+        row.selection = {**row.selection, "labels": None}
+    assert client.get(base).json() == []
+    refused = client.post(f"{base}/{trial['id']}/embedding")
+    assert (refused.status_code, "The vectors of cloud have changed since" in refused.text) == (409, True)
 
 
 def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, trial, source, cloud):
@@ -77,21 +62,11 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
     work()
     ready = client.get(f"/api/embeddings/{made_id}").json()
     assert (ready["status"], ready["n"], ready["d"], ready["n_left_out"]) == ("ready", 400, 8, 1)
-    assert ready["selection"] == {
-        "vectors": "array",
-        "names": "name",
-        "labels": "label",
-        "groups": None,
-        "transpose": False,
-        "quoting": None,
-        "similarity": None,
-        "without_rows": [],
-        "without_dimensions": [],
-    }
+    chosen = {name: value for name, value in ready["selection"].items() if value}
+    assert chosen == {"vectors": "array", "names": "name", "labels": "label"}
     assert {one["role"] for one in ready["files"]} == {"vectors", "annotations"}
     silhouette = next(one for one in ready["measurements"] if one["measure"] == "silhouette")
     assert silhouette["n"] == 399
-
     npy = client.get(f"/api/embeddings/{made_id}/vectors.npy")
     assert npy.headers["content-type"] == "application/octet-stream"
     assert "attachment" in npy.headers["content-disposition"]
@@ -102,10 +77,8 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
     assert_same_images(vectors[finite], fitted.apply(torch.from_numpy(cloud[finite])).numpy())
     names = client.get(f"/api/embeddings/{made_id}/files/1").text.splitlines()
     assert (len(names), names[7]) == (400, '{"name": "word7", "label": "1"}')
-
     lab = " ".join(client.get(f"/embeddings/{source}/lab?method=soft_zca&eps=0.5").text.split())
     assert "applied to 399 rows (1 with NaN or infinity stays as it is), and the new vectors are measured" in lab
-
     page = client.get(f"/embeddings/{made_id}").text
     assert "by Soft ZCA whitening, eps 0.5, fitted on" in " ".join(page.split())
     assert f'<a href="/embeddings/{source}">cloud</a>' in page
@@ -124,10 +97,12 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
     assert client.get(f"/api/embeddings/{made_id}").json()["status"] == "ready"
 
 
-def test_safetensors_are_the_same_numbers_and_read_by_the_library(client, work, tmp_path):
+def test_safetensors_are_the_same_numbers_and_read_by_the_library(client, tmp_path):
+    def uploaded(name, x):
+        return client.post("/api/embeddings", files={"file": (name, npy(x))}).json()["id"]
+
     x = np.random.default_rng(0).normal(size=(33, 5)).astype(np.float16)
-    created = client.post("/api/embeddings", files={"file": ("a;b ü.npy", npy(x))}).json()["id"]
-    answer = client.get(f"/embeddings/{created}/vectors.safetensors")
+    answer = client.get(f"/embeddings/{uploaded('a;b ü.npy', x)}/vectors.safetensors")
     path = tmp_path / "x.safetensors"
     path.write_bytes(answer.content)
     read = safetensors.numpy.load_file(path)
@@ -136,15 +111,12 @@ def test_safetensors_are_the_same_numbers_and_read_by_the_library(client, work, 
     assert answer.headers["content-length"] == str(len(answer.content))
     disposition = "attachment; filename*=utf-8''a%3Bb%20%C3%BC.safetensors"
     assert answer.headers["content-disposition"] == disposition
-
-
-@pytest.mark.parametrize("x", [np.ones((9, 4), ">f4"), np.asfortranarray(np.random.randn(9, 4))])
-def test_numbers_that_lie_otherwise_are_no_safetensors(client, x):
-    created = client.post("/api/embeddings", files={"file": ("x.npy", npy(x))}).json()["id"]
-    refused = client.get(f"/api/embeddings/{created}/vectors.safetensors")
-    assert refused.status_code == 409
-    assert "row after row with their lowest byte first" in refused.json()["detail"]
-    assert client.get(f"/api/embeddings/{created}/vectors.npy").content == npy(x)
+    for otherwise in (np.ones((9, 4), ">f4"), np.asfortranarray(np.random.randn(9, 4))):
+        created = uploaded("x.npy", otherwise)
+        refused = client.get(f"/api/embeddings/{created}/vectors.safetensors")
+        assert refused.status_code == 409
+        assert "row after row with their lowest byte first" in refused.json()["detail"]
+        assert client.get(f"/api/embeddings/{created}/vectors.npy").content == npy(otherwise)
 
 
 def test_what_was_measured_with_rows_and_columns_swapped_lies_in_no_file(client, work):
@@ -164,7 +136,9 @@ def test_what_was_measured_with_rows_and_columns_swapped_lies_in_no_file(client,
     assert client.get(f"{page}/files/0").content == npy(x)
 
 
-def test_files_are_downloaded_as_they_were_uploaded(client, source, vectors):
+def test_files_are_downloaded_as_they_were_uploaded_and_what_does_not_suit_is_refused_with_its_field(
+    client, source, vectors, work, base
+):
     answer = client.get(f"/embeddings/{source}/files/0")
     assert answer.content == vectors
     assert answer.headers["content-disposition"] == 'attachment; filename="cloud.npz"'
@@ -174,67 +148,71 @@ def test_files_are_downloaded_as_they_were_uploaded(client, source, vectors):
     refused = client.get(f"/embeddings/{source}/vectors.npy")
     assert refused.status_code == 409
     assert "Expected vectors in one .npy file, got 1 of npz" in refused.json()["detail"]
+    for body, field, sentence in (
+        ({"method": "nothing"}, "method", "Expected a method among centring"),
+        ({"method": "all_but_the_top", "parameters": {"D": 9}}, "D", "from 0 to 8: there are 8 dimensions; got 9"),
+        ({"method": "centring", "parameters": {"D": 9}}, "parameters", "got 'D': leave it out"),
+    ):
+        refused = client.post(base, json=body)
+        assert (refused.status_code, refused.json()["field"]) == (422, field)
+        assert sentence in refused.json()["detail"]
+    draft = client.post("/api/embeddings", files={"file": ("draft.npz", vectors)}).json()
+    work()
+    for answer in (
+        client.post(f"/api/embeddings/{draft['id']}/postprocessings", json={"method": "centring"}),
+        client.get(f"/embeddings/{draft['id']}/lab"),
+    ):
+        assert answer.status_code == 409
+        assert answer.json()["detail"] == "draft.npz is draft; post-processing needs a measured embedding."
 
 
-def test_what_was_tried_goes_with_the_embedding(client, work, context, base, trial, source):
-    client.post(base, json={"method": "centring"})
-    client.delete(f"/api/embeddings/{source}")
-    client.delete(f"/api/trash/{source}")
-    assert stored(context) == 0
-    assert list(context.settings.files.iterdir()) == []
-    assert work() == 0
-
-
-def test_a_trial_that_is_not_ready_makes_nothing(client, base):
+def test_a_trial_that_is_not_ready_makes_nothing_and_is_deleted_with_its_job(client, context, work, base):
     asked = client.post(base, json={"method": "centring"}).json()
-    refused = client.post(f"{base}/{asked['id']}/embedding")
+    path = f"{base}/{asked['id']}"
+    refused = client.post(f"{path}/embedding")
     assert refused.status_code == 409
     assert refused.json()["detail"] == "This trial is queued; a new embedding needs one that is ready."
-    refused = client.get(f"{base}/{asked['id']}/map.safetensors")
+    refused = client.get(f"{path}/map.safetensors")
     assert refused.json()["detail"] == "This trial is queued; there is a map when it is ready."
+    waiting = len(context.queue.active())
+    assert client.delete(path).status_code == 204
+    assert len(context.queue.active()) == waiting - 1
+    assert work() == 0
 
 
 @pytest.mark.both_databases
 def test_only_the_newest_results_are_kept_with_their_maps(client, context, work, source, base, monkeypatch):
+    asked = [request_postprocessing(context, source, "soft_zca", {"eps": 0.1}) for _ in range(3)]
+    assert len({one.id for one in asked}) == 1
     monkeypatch.setattr(service, "MAX_TRIALS", 2)
     before = stored(context)
-    for eps in (0.1, 0.2, 0.3):
+    work()
+    for eps in (0.2, 0.3):
         client.post(base, json={"method": "soft_zca", "parameters": {"eps": eps}})
         work()
     assert [one["parameters"]["eps"] for one in client.get(base).json()] == [0.3, 0.2]
     assert stored(context) == before + 2
 
 
-def test_a_result_that_an_embedding_is_being_made_by_is_kept(client, context, work, trial, base, monkeypatch):
-    client.post(f"{base}/{trial['id']}/embedding")
-    monkeypatch.setattr(service, "MAX_TRIALS", 1)
-    client.post(base, json={"method": "centring"})
-    assert client.get(f"{base}/{trial['id']}").status_code == 200
-    work()
-    assert {one["status"] for one in client.get("/api/embeddings").json()} == {"ready"}
-
-
 @pytest.mark.both_databases
-def test_a_trial_is_deleted_with_its_map_but_not_while_an_embedding_is_made_by_it(client, context, work, trial, base):
+def test_a_trial_is_deleted_with_its_map_but_not_while_an_embedding_is_made_by_it(
+    client, context, work, trial, base, monkeypatch
+):
     path = f"{base}/{trial['id']}"
     made = client.post(f"{path}/embedding").json()["id"]
     refused = client.delete(path)
     sentence = "An embedding is being made by this trial. Delete it when that has finished."
     assert (refused.status_code, refused.json()["detail"]) == (409, sentence)
+    monkeypatch.setattr(service, "MAX_TRIALS", 1)
+    client.post(base, json={"method": "centring"})
+    assert client.get(path).status_code == 200
     work()
+    assert {one["status"] for one in client.get("/api/embeddings").json()} == {"ready"}
     before = stored(context)
     assert client.delete(path).status_code == 204
     assert stored(context) == before - 1
     assert (client.get(path).status_code, client.delete(path).status_code) == (404, 404)
     assert client.get(f"/api/embeddings/{made}").json()["status"] == "ready"
-
-
-def test_a_trial_that_waits_is_deleted_with_its_job(client, context, work, base):
-    asked = client.post(base, json={"method": "centring"}).json()
-    waiting = len(context.queue.active())
-    assert client.delete(f"{base}/{asked['id']}").status_code == 204
-    assert len(context.queue.active()) == waiting - 1
-    assert work() == 0
 
 
 def test_a_failed_trial_is_tried_again(client, context, work, base, trial):
@@ -244,18 +222,3 @@ def test_a_failed_trial_is_tried_again(client, context, work, base, trial):
     again = client.post(base, json={"method": "soft_zca", "parameters": {"eps": 0.5}}).json()
     assert (again["id"], again["status"], again["error"]) == (trial["id"], "queued", None)
     assert work() == 1
-
-
-def test_results_of_vectors_chosen_before_are_not_shown(client, context, base, trial, source):
-    with context.sessions.begin() as session:
-        row = session.get(Embedding, source)
-        row.selection = {**row.selection, "labels": None}
-    assert client.get(base).json() == []
-    refused = client.post(f"{base}/{trial['id']}/embedding")
-    assert (refused.status_code, "The vectors of cloud have changed since" in refused.text) == (409, True)
-
-
-@pytest.mark.both_databases
-def test_the_same_position_asked_for_at_once_is_one_trial(context, client, source):
-    asked = [request_postprocessing(context, source, "centring", {}) for _ in range(3)]
-    assert len({one.id for one in asked}) == 1

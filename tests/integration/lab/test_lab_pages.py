@@ -1,5 +1,3 @@
-"""The lab's pages, with the real jobs."""
-
 import csv
 import io
 import re
@@ -56,56 +54,42 @@ def test_a_position_that_nobody_waits_for_any_longer_is_dropped(client, context,
     assert len(client.get(f"/api/embeddings/{source}/postprocessings").json()) == 1
 
 
-def test_a_result_that_is_there_is_not_dropped(client, source, trial):
-    client.post(f"/embeddings/{source}/lab", data={"method": "centring", "instead_of": trial["id"]})
-    assert len(client.get(f"/api/embeddings/{source}/postprocessings").json()) == 2
-
-
-def test_while_another_is_made_the_last_result_of_the_method_is_shown(client, source, trial):
-    lab = f"/embeddings/{source}/lab"
-    client.post(lab, data={"method": "soft_zca", "eps": "0.6"})
-    page = client.get(f"{lab}?method=soft_zca&eps=0.6").text
-    assert "Meanwhile, the last result of this method." in page
-    assert "Of 199 rows held out" in page
-    assert "Keep as an embedding" not in page
-
-
-@pytest.mark.parametrize(
-    ("value", "sentence"),
-    [
-        ("9", "Expected D as a whole number from 0 to 8: there are 8 dimensions; got 9."),
-        ("-1", "Expected D as a whole number from 0 to 8: there are 8 dimensions; got -1."),
-        ("many", "Enter a number, not &#39;many&#39;."),
-    ],
-)
-def test_a_wrong_number_comes_back_with_the_sentence_at_its_field(client, source, value, sentence):
-    lab = f"/embeddings/{source}/lab"
-    for answer in (
-        client.get(f"{lab}?method=all_but_the_top&D={value}", headers={"Accept": "text/html"}),
-        client.post(lab, data={"method": "all_but_the_top", "D": value}, headers={"Accept": "text/html"}),
-    ):
-        assert answer.status_code == 422
-        assert f'value="{value}"' in answer.text
-        assert f'id="dial-D-error">{sentence}' in answer.text
-        assert "has not been tried" not in answer.text
-
-
-def test_no_such_method_is_not_found(client, source):
-    answer = client.get(f"/embeddings/{source}/lab?method=nothing")
+def test_a_wrong_number_comes_back_with_the_sentence_at_its_field(client, context, source):
+    lab, range_ = f"/embeddings/{source}/lab", "Expected D as a whole number from 0 to 8: there are 8 dimensions;"
+    for value, sentence in (
+        ("9", f"{range_} got 9."), ("-1", f"{range_} got -1."), ("many", "Enter a number, not &#39;many&#39;."),
+    ):  # fmt: skip
+        for answer in (
+            client.get(f"{lab}?method=all_but_the_top&D={value}", headers={"Accept": "text/html"}),
+            client.post(lab, data={"method": "all_but_the_top", "D": value}, headers={"Accept": "text/html"}),
+        ):
+            assert answer.status_code == 422
+            assert f'value="{value}"' in answer.text
+            assert f'id="dial-D-error">{sentence}' in answer.text
+            assert "has not been tried" not in answer.text
+    answer = client.get(f"{lab}?method=nothing")
     assert answer.status_code == 404
     assert "There is no method 'nothing': choose one in the lab." in answer.text
+    with context.sessions.begin() as session:
+        row = session.get_one(Embedding, source)
+        row.n, row.n_left_out = 30_000, 9_000
+    page = " ".join(client.get(lab).text.split())
+    assert "It is fitted on about half of 20,000 rows drawn of 21,000 and judged by the other half" in page
 
 
-@pytest.mark.parametrize(("method", "told"), [("zca_whitening", True), ("soft_zca", False), ("centring", False)])
-def test_what_is_so_by_construction_is_said(client, work, source, method, told):
-    client.post(f"/embeddings/{source}/lab", data={"method": method})
+def test_what_is_so_by_construction_is_said(client, work, source):
+    told = {"zca_whitening": True, "soft_zca": False, "centring": False}
+    for method in told:
+        client.post(f"/embeddings/{source}/lab", data={"method": method})
     work()
-    page = client.get(f"/embeddings/{source}/lab?method={method}").text
-    assert ("In-sample whitening gives 1 by construction: only held-out rows show its effect." in page) == told
-    assert ("Does not change covariance or IsoScore." in page) == (method == "centring")
+    for method, by_construction in told.items():
+        page = client.get(f"/embeddings/{source}/lab?method={method}").text
+        sentence = "In-sample whitening gives 1 by construction: only held-out rows show its effect."
+        assert (sentence in page) == by_construction
+        assert ("Does not change covariance or IsoScore." in page) == (method == "centring")
 
 
-def test_figures_and_the_map_are_files_of_the_position(client, source, trial):
+def test_figures_map_and_neighbors_are_of_the_position(client, context, source, trial):
     lab = f"/embeddings/{source}/lab"
     figure = client.get(f"{lab}/figures/spectrum.json?method=soft_zca&eps=0.5")
     assert figure.json()["data"]
@@ -117,29 +101,9 @@ def test_figures_and_the_map_are_files_of_the_position(client, source, trial):
     missing = client.get(f"{lab}/map.safetensors?method=soft_zca&eps=0.7")
     assert missing.status_code == 404
     assert "Soft ZCA whitening, eps 0.7 has no result yet" in missing.text
-
-
-def test_rows_left_out_are_not_among_those_that_rows_are_drawn_of(client, context, source):
-    with context.sessions.begin() as session:
-        row = session.get_one(Embedding, source)
-        row.n, row.n_left_out = 30_000, 9_000
-    page = " ".join(client.get(f"/embeddings/{source}/lab").text.split())
-    assert "It is fitted on about half of 20,000 rows drawn of 21,000 and judged by the other half" in page
-
-
-def test_a_trial_of_another_version_is_shown_without_what_it_noted_besides(client, context, source, trial):
-    with context.sessions.begin() as session:
-        row = session.get_one(PostProcessing, trial["id"])
-        before = {slug: one | {"former": 1} for slug, one in row.results["before"].items()}
-        row.results = row.results | {"before": before | {"former_measure": {"value": 1.0, "n": 9}}}
-    page = client.get(f"/embeddings/{source}/lab?method=soft_zca&eps=0.5")
-    assert (page.status_code, "Of 199 rows held out" in page.text) == (200, True)
-
-
-def test_names_are_looked_up_among_the_rows_held_out(client, source, trial):
     neighbours = trial["results"]["neighbours"]
     assert (neighbours["k"], neighbours["rows"], len(neighbours["of"])) == (8, 199, 199)
-    lab = f"/embeddings/{source}/lab?method=soft_zca&eps=0.5"
+    lab = f"{lab}?method=soft_zca&eps=0.5"
     one = neighbours["of"][3]
     page = client.get(f"{lab}&name={one['name']}").text
     assert f'aria-label="Nearest neighbors of {one["name"]}"' in page
@@ -147,12 +111,26 @@ def test_names_are_looked_up_among_the_rows_held_out(client, source, trial):
     assert '<input type="hidden" name="eps" value="0.5"><input type="hidden" name="method" value="soft_zca">' in page
     outside = client.get(f"{lab}&name=<nobody>").text
     assert "&lt;nobody&gt; is not among the names that can be looked up here: they are 199" in outside
+    with context.sessions.begin() as session:  # as another version would have stored it
+        row = session.get_one(PostProcessing, trial["id"])
+        before = {slug: one | {"former": 1} for slug, one in row.results["before"].items()}
+        row.results = row.results | {"before": before | {"former_measure": {"value": 1.0, "n": 9}}}
+    page = client.get(lab)
+    assert (page.status_code, "Of 199 rows held out" in page.text) == (200, True)
 
 
-def test_an_embedding_is_made_from_the_page(client, work, source, trial):
+def test_a_result_is_shown_while_another_is_made_and_kept_as_an_embedding(client, work, source, trial):
     form = {"postprocessing_id": trial["id"], "name": " whitened / twice "}
     made = client.post(f"/embeddings/{source}/lab/embedding", data=form)
     assert made.status_code == 303
     work()
     ready = client.get(f"/api{made.headers['location']}").json()
     assert (ready["name"], ready["filename"], ready["status"]) == ("whitened / twice", "whitened-twice.npy", "ready")
+    client.post(f"/embeddings/{source}/lab", data={"method": "centring", "instead_of": trial["id"]})
+    assert len(client.get(f"/api/embeddings/{source}/postprocessings").json()) == 2
+    lab = f"/embeddings/{source}/lab"
+    client.post(lab, data={"method": "soft_zca", "eps": "0.6"})
+    page = client.get(f"{lab}?method=soft_zca&eps=0.6").text
+    assert "Meanwhile, the last result of this method." in page
+    assert "Of 199 rows held out" in page
+    assert "Keep as an embedding" not in page

@@ -1,48 +1,32 @@
-"""Another choice of vectors, names or labels of what is measured already."""
-
 import io
 import re
 
-import pytest
 from sqlalchemy import select
 
-from app.db.models import (
-    Embedding,
-    EmbeddingStatus,
-    FigureData,
-    PostProcessing,
-    ResultStatus,
-    StoredFile,
-    ZetaCurve,
-)
-from app.embeddings import service, zeta_curves
+from app.db.models import Embedding, EmbeddingStatus, FigureData, PostProcessing, ResultStatus, StoredFile, ZetaCurve
 from tests.reports import HOSTILE, PROJECTION, store
 
 
 def made_of(context, embedding_id, other_id):
     """What rests on a choice: curves of either side, a post-processing with its state, and data of a figure."""
     with context.ledger.recording(stored := context.ledger.store(io.BytesIO(b"a state"), 100)) as session:
-        processed = PostProcessing(
-            embedding_id=embedding_id,
-            key="k",
-            method="centring",
-            parameters={},
-            status=ResultStatus.READY,
-            state_sha256=stored.sha256,
-        )
-        curves = [
-            ZetaCurve(embedding_id=embedding_id, source="embedding", source_id=other_id),
-            ZetaCurve(embedding_id=other_id, source="embedding", source_id=embedding_id),
-        ]
-        session.add_all([processed, *curves])
+        columns = {"key": "k", "method": "centring", "parameters": {}, "status": ResultStatus.READY}
+        session.add(PostProcessing(embedding_id=embedding_id, state_sha256=stored.sha256, **columns))
+        session.add(ZetaCurve(embedding_id=embedding_id, source="embedding", source_id=other_id))
+        session.add(ZetaCurve(embedding_id=other_id, source="embedding", source_id=embedding_id))
     store(context, embedding_id, projection=PROJECTION)
     return stored.sha256
 
 
 def test_another_choice_of_what_was_measured_drops_what_rests_on_the_former(client, context, work, measured, second):
-    state = made_of(context, measured, second)
+    state, path = made_of(context, measured, second), f"/api/embeddings/{measured}"
+    assert client.put(f"{path}/selection?commit=auto", json={"vectors": ["nothing"]}).status_code == 422
+    before = client.get(path).json()
+    assert (before["status"], len(before["measurements"]) > 20) == ("ready", True)
+    with context.sessions() as session:
+        assert len(session.scalars(select(PostProcessing)).all()) == 1
     choice = {"vectors": ["x0", "x1", "x2"], "names": "word", "labels": "other"}
-    answer = client.put(f"/api/embeddings/{measured}/selection?commit=auto", json=choice)
+    answer = client.put(f"{path}/selection?commit=auto", json=choice)
     assert (answer.status_code, answer.json()["status"], answer.json()["measurements"]) == (200, "inspecting", [])
     with context.sessions() as session:
         assert session.scalars(select(PostProcessing)).all() == []
@@ -52,36 +36,42 @@ def test_another_choice_of_what_was_measured_drops_what_rests_on_the_former(clie
         assert session.get(StoredFile, state) is None
     assert not context.storage.exists(state)
     work()
-    embedding = client.get(f"/api/embeddings/{measured}").json()
+    embedding = client.get(path).json()
     assert (embedding["status"], embedding["d"], embedding["selection"]["labels"]) == ("ready", 3, "other")
-    assert (
-        len(next(row for row in embedding["measurements"] if row["measure"] == "spectrum")["detail"]["eigenvalues"])
-        == 3
-    )
+    spectrum = next(row for row in embedding["measurements"] if row["measure"] == "spectrum")
+    assert len(spectrum["detail"]["eigenvalues"]) == 3
 
 
 def test_another_choice_without_commit_is_a_draft_again(client, work, measured):
+    path = f"/api/embeddings/{measured}"
     choice = {"vectors": ["x0", "x1"], "names": None, "labels": "side"}
-    client.put(f"/api/embeddings/{measured}/selection", json=choice)
+    client.put(f"{path}/selection", json=choice)
+    busy = client.put(f"{path}/selection", json=choice)
+    sentence = f"{HOSTILE} is inspecting: choose from it when a worker has finished."
+    assert (busy.status_code, busy.json()["detail"]) == (409, sentence)
     work()
-    draft = client.get(f"/api/embeddings/{measured}").json()
+    draft = client.get(path).json()
     assert (draft["status"], draft["d"], draft["measurements"], draft["n_left_out"]) == ("draft", 2, [], None)
-    assert client.post(f"/api/embeddings/{measured}/commit").status_code == 200
+    assert client.post(f"{path}/commit").status_code == 200
     work()
-    assert client.get(f"/api/embeddings/{measured}").json()["status"] == "ready"
+    assert client.get(path).json()["status"] == "ready"
+    created = client.post("/api/embeddings", files={"file": ("ragged.csv", b"1,2,3\n4,5\n")}).json()
+    work()
+    answer = client.put(f"/api/embeddings/{created['id']}/selection", json={"vectors": ["x"]})
+    sentence = "ragged.csv could not be read, so there is nothing to choose from. Upload it again."
+    assert (answer.status_code, answer.json()["detail"]) == (409, sentence)
 
 
-def test_a_choice_that_the_file_does_not_offer_leaves_the_report_as_it_was(client, context, measured, second):
-    made_of(context, measured, second)
-    answer = client.put(f"/api/embeddings/{measured}/selection?commit=auto", json={"vectors": ["nothing"]})
-    assert answer.status_code == 422
-    embedding = client.get(f"/api/embeddings/{measured}").json()
-    assert (embedding["status"], len(embedding["measurements"]) > 20) == ("ready", True)
-    with context.sessions() as session:
-        assert len(session.scalars(select(PostProcessing)).all()) == 1
-
-
-def test_what_failed_after_it_was_inspected_can_be_chosen_from_again(client, context, work, measured):
+def test_the_report_s_form_measures_the_same_choice_anew_and_what_failed_after_it_was_inspected(
+    client, work, measured, context
+):
+    before = client.get(f"/api/embeddings/{measured}").json()
+    same = {"chosen": "true", "vectors": before["selection"]["vectors"], "names": "word", "labels": "side"}
+    assert client.post(f"/embeddings/{measured}/commit", data=same).status_code == 303
+    work()
+    after = client.get(f"/api/embeddings/{measured}").json()
+    assert after["measurements"] == before["measurements"]
+    assert after["measured_at"] > before["measured_at"]
     with context.sessions.begin() as session:
         row = session.get_one(Embedding, measured)
         row.status, row.error = EmbeddingStatus.FAILED, "Measuring it was given up."
@@ -95,30 +85,16 @@ def test_what_failed_after_it_was_inspected_can_be_chosen_from_again(client, con
     assert (embedding["status"], embedding["d"], embedding["error"]) == ("ready", 2, None)
 
 
-def test_the_report_s_form_measures_the_same_choice_anew(client, work, measured):
-    before = client.get(f"/api/embeddings/{measured}").json()
-    same = {"chosen": "true", "vectors": before["selection"]["vectors"], "names": "word", "labels": "side"}
-    assert client.post(f"/embeddings/{measured}/commit", data=same).status_code == 303
-    work()
-    after = client.get(f"/api/embeddings/{measured}").json()
-    assert after["measurements"] == before["measurements"]
-    assert after["measured_at"] > before["measured_at"]
-
-
-def test_a_wrong_choice_on_the_report_is_told_at_its_field_beside_the_report(client, measured):
+def test_a_refused_choice_stays_in_the_form_which_is_open_at_what_was_wrong(client, context, measured):
     answer = client.post(f"/embeddings/{measured}/commit", data={"chosen": "true", "vectors": ["x0"], "labels": "none"})
     assert answer.status_code == 422
     assert 'id="labels-error"' in answer.text
-    assert f'href="/embeddings/{measured}?tab=measures"' in answer.text
-
-
-def test_a_refused_choice_stays_in_the_form_which_is_open_at_what_was_wrong(client, context, measured):
+    assert f'href="/embeddings/{measured}?tab=measures"' in answer.text, "beside the report"
     with context.sessions.begin() as session:
         row = session.get_one(Embedding, measured)
-        columns = [
-            item | {"n_distinct": 1001} if item["name"] == "word" else item for item in row.inspection["annotations"]
-        ]
-        row.inspection = row.inspection | {"annotations": columns}
+        columns = {item["name"]: item for item in row.inspection["annotations"]}
+        columns["word"] = columns["word"] | {"n_distinct": 1001}
+        row.inspection = row.inspection | {"annotations": list(columns.values())}
     too_many = "disabled>word (more than 1,000 different, too many for labels)</option>"
     assert too_many in client.get(f"/embeddings/{measured}?tab=source").text
     form = {"chosen": "true", "vectors": ["x0", "x2"], "names": "other", "labels": "word"}
@@ -132,33 +108,3 @@ def test_a_refused_choice_stays_in_the_form_which_is_open_at_what_was_wrong(clie
         assert too_many not in form_shown
         assert re.search(r"<details [^>]*open>\s*<summary>Choose again", answer.text)
     assert client.get(f"/api/embeddings/{measured}").json()["selection"]["labels"] == "side"
-
-
-def test_what_a_worker_is_busy_with_cannot_be_chosen_from(client, measured):
-    choice = {"vectors": ["x0", "x1"]}
-    client.put(f"/api/embeddings/{measured}/selection", json=choice)
-    busy = client.put(f"/api/embeddings/{measured}/selection", json=choice)
-    assert (busy.status_code, busy.json()["detail"]) == (
-        409,
-        f"{HOSTILE} is inspecting: choose from it when a worker has finished.",
-    )
-
-
-def test_what_could_not_be_read_offers_nothing_to_choose(client, work):
-    created = client.post("/api/embeddings", files={"file": ("ragged.csv", b"1,2,3\n4,5\n")}).json()
-    work()
-    answer = client.put(f"/api/embeddings/{created['id']}/selection", json={"vectors": ["x"]})
-    assert (answer.status_code, answer.json()["detail"]) == (
-        409,
-        "ragged.csv could not be read, so there is nothing to choose from. Upload it again.",
-    )
-
-
-@pytest.mark.both_databases
-def test_trashed_embeddings_are_no_source_of_a_curve(client, context, measured, second):
-    embedding = service.get_embedding(context, measured)
-    assert [source_id for source_id, *_ in zeta_curves.list_curve_sources(context, embedding)] == [second]
-    with context.sessions.begin() as session:
-        row = session.get_one(Embedding, second)
-        row.trashed_at = row.created_at
-    assert zeta_curves.list_curve_sources(context, embedding) == []

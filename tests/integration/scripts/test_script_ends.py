@@ -1,5 +1,3 @@
-"""How runs that a script writes end, and who else may write or remove them."""
-
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import count
@@ -14,7 +12,7 @@ from app.db.work import SILENT_AFTER, waiting_jobs
 from app.results.logged_runs import LoggedEnding, LoggedStep, LoggedSteps, finish_run, log_steps
 from app.training.experiments import cancel_experiment, cancel_run, delete_experiment
 from isoscope.core.errors import ConflictError, NotFoundError
-from tests.factories import PLAIN, SHARED
+from tests.factories import add_experiment, run_row
 from tests.script_runs import log
 from tests.tabs import every_tab
 
@@ -45,73 +43,56 @@ def test_a_finished_run_shows_what_its_script_gave_and_says_what_it_did_not(clie
     assert client.get("/experiments").status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("metric", "value", "sentence"),
-    [
-        ("accuracy", 93.5, "Expected accuracy from 0 to 1, got 93.5; a percentage has to be divided by 100"),
-        ("matthews", -1e30, "Expected matthews from −1 to 1, got -1e+30; a percentage has to be divided by 100"),
-    ],
-)
-def test_a_metric_beyond_its_range_is_refused_and_the_run_stays_open(client, begin, metric, value, sentence):
-    run = begin().json()
-    answer = client.post(f"/api/runs/{run['id']}/finish", json={"metrics": {metric: value}})
-    assert answer.status_code == 422
-    assert sentence in answer.text
-    assert client.get(f"/api/runs/{run['id']}").json()["status"] == "streaming"
+@pytest.fixture
+def run(begin):
+    return begin().json()
 
 
-@pytest.mark.parametrize(("beyond", "end"), [(1.000009, 1.0), (-0.000009, 0.0)])
-def test_what_rounding_alone_takes_beyond_the_range_is_its_end(client, begin, beyond, end):
-    run = begin().json()
-    ending = {"metrics": {"accuracy": beyond}, "isoscore_star": beyond}
-    assert client.post(f"/api/runs/{run['id']}/finish", json=ending).status_code == 200
-    told = client.get(f"/api/runs/{run['id']}").json()
-    assert (told["performance"], told["isoscore_star"]) == (end, end)
+def test_a_metric_beyond_its_range_is_refused_and_the_run_stays_open(client, run):
+    path = f"/api/runs/{run['id']}"
+    for ending, sentence in (
+        ({"metrics": {"accuracy": 93.5}}, "Expected accuracy from 0 to 1, got 93.5"),
+        ({"metrics": {"matthews": -1e30}}, "Expected matthews from −1 to 1, got -1e+30"),
+        ({"isoscore_star": 1.1}, "Expected isoscore_star from 0 to 1, got 1.1"),
+    ):
+        answer = client.post(f"{path}/finish", json=ending)
+        assert answer.status_code == 422
+        assert f"{sentence}; a percentage has to be divided by 100" in answer.json()["detail"]
+    assert answer.json()["field"] == "isoscore_star"
+    ending = {"by_layer": {"twonn": {"values": [1.0, None], "reasons": ["no"]}}}
+    sentence = "Expected a reason or null beside each of the 2 values of twonn, got 1 reasons."
+    assert client.post(f"{path}/finish", json=ending).json()["detail"] == sentence
+    assert client.get(path).json()["status"] == "streaming"
 
 
-def test_an_isoscore_star_beyond_its_range_is_refused_as_a_metric_is(client, begin):
-    answer = client.post(f"/api/runs/{begin().json()['id']}/finish", json={"isoscore_star": 1.1})
-    assert (answer.status_code, answer.json()["field"]) == (422, "isoscore_star")
-    sentence = "Expected isoscore_star from 0 to 1, got 1.1; a percentage has to be divided by 100."
-    assert answer.json()["detail"] == sentence
-
-
-def test_a_script_without_a_metric_finishes_without_a_performance(client, begin):
-    run = begin().json()
+def test_what_rounding_alone_takes_beyond_the_range_is_its_end_and_without_a_metric_there_is_none(client, begin):
+    for seed, (beyond, end) in enumerate([(1.000009, 1.0), (-0.000009, 0.0)]):
+        run = begin(seed=seed).json()
+        ending = {"metrics": {"accuracy": beyond}, "isoscore_star": beyond}
+        assert client.post(f"/api/runs/{run['id']}/finish", json=ending).status_code == 200
+        told = client.get(f"/api/runs/{run['id']}").json()
+        assert (told["performance"], told["isoscore_star"]) == (end, end)
+    run = begin(seed=2).json()
     client.post(f"/api/runs/{run['id']}/finish", json={})
     told = client.get(f"/api/runs/{run['id']}").json()
     assert (told["performance"], told["performance_reason"]) == (None, "Its script gave no accuracy.")
     assert told["isoscore_star_reason"] == "Its script gave no IsoScore★."
+    run = begin(seed=3).json()
+    client.post(f"/api/runs/{run['id']}/finish", json={"error": "ValueError: no rows"})
+    assert "<strong>Its script gave this run up.</strong> ValueError: no rows" in client.get(f"/runs/{run['id']}").text
 
 
-def test_each_value_by_layer_has_a_reason_or_none_beside_it(client, begin):
-    run = begin().json()
-    ending = {"by_layer": {"twonn": {"values": [1.0, None], "reasons": ["no"]}}}
-    answer = client.post(f"/api/runs/{run['id']}/finish", json=ending)
-    assert answer.json()["detail"] == ("Expected a reason or null beside each of the 2 values of twonn, got 1 reasons.")
-
-
-def test_a_measure_of_no_layer_is_refused_at_steps_and_at_the_end(client, begin):
-    run = begin().json()
+def test_measures_of_a_run_are_of_the_same_layers_at_every_step_and_of_some(client, run):
+    silhouette = {"by_layer": {"silhouette": {"values": []}}}
     for answer, place in (
         (log(client, run, {"step": 1, "layers": {"twonn": []}}), "steps.0.layers.twonn"),
-        (
-            client.post(f"/api/runs/{run['id']}/finish", json={"by_layer": {"silhouette": {"values": []}}}),
-            "by_layer.silhouette.values",
-        ),
+        (client.post(f"/api/runs/{run['id']}/finish", json=silhouette), "by_layer.silhouette.values"),
     ):
         assert answer.status_code == 422
         assert answer.json()["detail"] == f"Expected {place} with 1 or more values, got 0."
-
-
-def test_measures_of_a_run_are_of_the_same_layers_at_every_step(client, begin):
-    run = begin().json()
     log(client, run, {"step": 1, "layers": {}}, {"step": 2, "layers": {"isoscore_star": [0.5, None]}}, {"step": 3})
-    for step in (
-        {"step": 4, "layers": {"isoscore_star": [0.5]}},
-        {"step": 4, "layers": {"mean_cosine": [0.5, 0.5], "isoscore_star": [0.5]}},
-    ):
-        answer = log(client, run, step)
+    for layers in ({"isoscore_star": [0.5]}, {"mean_cosine": [0.5, 0.5], "isoscore_star": [0.5]}):
+        answer = log(client, run, {"step": 4, "layers": layers})
         assert (answer.status_code, answer.json()["field"]) == (422, "steps")
         assert answer.json()["detail"] == (
             "Expected every measure of this run's layers as a list of 2, null where it is undefined, as the first was; "
@@ -123,14 +104,9 @@ def test_measures_of_a_run_are_of_the_same_layers_at_every_step(client, begin):
     assert client.get(f"/runs/{run['id']}").status_code == 200
 
 
-def test_a_run_that_its_script_gave_up_has_failed_with_its_sentence(client, begin):
-    run = begin().json()
-    client.post(f"/api/runs/{run['id']}/finish", json={"error": "ValueError: no rows"})
-    assert "<strong>Its script gave this run up.</strong> ValueError: no rows" in client.get(f"/runs/{run['id']}").text
-
-
-def test_a_script_that_says_nothing_for_long_is_shown_as_silent_and_never_as_a_lost_worker(client, begin, context):
-    run = begin().json()
+def test_a_script_that_says_nothing_for_long_is_shown_as_silent_and_never_as_a_lost_worker(client, run, context):
+    assert waiting_jobs(context.sessions) == []
+    assert context.queue.active() == set()
     log(client, run, {"step": 7})
     with context.sessions.begin() as session:
         session.get_one(Run, run["id"]).heard_at = utcnow() - SILENT_AFTER - timedelta(seconds=1)
@@ -143,33 +119,22 @@ def test_a_script_that_says_nothing_for_long_is_shown_as_silent_and_never_as_a_l
     assert "silent" not in every_tab(client, f"/experiments/{run['experiment_id']}").text
 
 
-def test_no_worker_is_ever_asked_to_do_anything_for_it(begin, context):
-    begin()
-    assert waiting_jobs(context.sessions) == []
-    assert context.queue.active() == set()
-
-
-def test_a_cancelled_run_takes_nothing_more_and_can_be_deleted_with_its_experiment(client, begin):
-    run = begin().json()
+def test_a_cancelled_run_takes_nothing_more_and_can_be_deleted_with_its_experiment(client, run):
+    path = f"/api/runs/{run['id']}"
     assert client.delete(f"/api/experiments/{run['experiment_id']}").status_code == 409
-    assert client.post(f"/api/runs/{run['id']}/cancel").json()["status"] == RunStatus.CANCELLED
-    answer = log(client, run, {"step": 1})
-    assert (answer.status_code, answer.json()["field"]) == (409, "status")
-    assert answer.json()["detail"] == "Nothing can be logged to this run any more: it is cancelled."
-    answer = client.post(f"/api/runs/{run['id']}/finish", json={})
-    assert (answer.status_code, answer.json()["field"]) == (409, "status")
-    assert answer.json()["detail"] == "This run cannot be finished any more: it is cancelled."
+    assert client.post(f"{path}/cancel").json()["status"] == RunStatus.CANCELLED
+    for answer, sentence in (
+        (log(client, run, {"step": 1}), "Nothing can be logged to this run any more: it is cancelled."),
+        (client.post(f"{path}/finish", json={}), "This run cannot be finished any more: it is cancelled."),
+    ):
+        refused = answer.json()
+        assert (answer.status_code, refused["field"], refused["detail"]) == (409, "status", sentence)
     assert client.delete(f"/api/experiments/{run['experiment_id']}").status_code == 204
     assert log(client, run, {"step": 1}).status_code == 404
 
 
 def test_a_worker_s_run_is_not_a_script_s_to_write(client, context):
-    dataset = Dataset(name="d", origin="upload", columns=[])
-    row = Run(position=0, config=PLAIN, regularizer="none", lam=0, zeta=0, seed=0)
-    with context.sessions.begin() as session:
-        session.add(dataset)
-        session.flush()
-        session.add(Experiment(name="e", dataset_id=dataset.id, config=SHARED, runs=[row]))
+    add_experiment(context, row := run_row(0.0))
     for path, body in (("steps", {"steps": []}), ("finish", {})):
         answer = client.post(f"/api/runs/{row.id}/{path}", json=body)
         assert answer.status_code == 409
@@ -190,13 +155,11 @@ def test_a_name_alone_is_no_data_set_to_train_on(client, begin, context):
 
 
 @pytest.mark.both_databases
-def test_two_writers_of_the_same_steps_write_each_once(begin, context):
-    run_id = begin().json()["id"]
-
+def test_two_writers_of_the_same_steps_write_each_once(run, context):
     def write(loss):
         for first in range(0, 60, 20):
             steps = [LoggedStep(step=first + i, task_loss=loss) for i in range(20)]
-            log_steps(context, run_id, LoggedSteps(steps=steps))
+            log_steps(context, run["id"], LoggedSteps(steps=steps))
 
     with ThreadPoolExecutor(2) as threads:
         done = [threads.submit(write, loss) for loss in (0.5, 0.25)]
@@ -205,7 +168,7 @@ def test_two_writers_of_the_same_steps_write_each_once(begin, context):
         rows = session.scalars(select(Step).order_by(Step.step)).all()
         assert [row.step for row in rows] == list(range(60))
         assert {row.task_loss for row in rows} <= {0.5, 0.25}
-        assert session.get_one(Run, run_id).phase_done == 59
+        assert session.get_one(Run, run["id"]).phase_done == 59
 
 
 @pytest.mark.both_databases

@@ -1,5 +1,3 @@
-"""What a sweep costs and reads before it is launched: over the API and in the form."""
-
 import math
 
 import pytest
@@ -19,18 +17,10 @@ def settings(tmp_path, database, models_dir):
 
 @pytest.fixture
 def sweep(client, context, trained_once):
-    return {
-        "model": "tiny-bert",
-        "dataset_id": upload_once(client, context, trained_once, 60, 40),
-        "text_columns": ["sentence"],
-        "label_column": "label",
-        "regularizers": ["istar", "cosreg"],
-        "lambdas": [-1, 1],
-        "seeds": [0, 1],
-        "epochs": 2,
-        "batch_size": 8,
-        "precision": "fp32",
-    }
+    dataset_id = upload_once(client, context, trained_once, 60, 40)
+    read = {"model": "tiny-bert", "dataset_id": dataset_id, "text_columns": ["sentence"], "label_column": "label"}
+    swept = {"regularizers": ["istar", "cosreg"], "lambdas": [-1, 1], "seeds": [0, 1]}
+    return read | swept | {"epochs": 2, "batch_size": 8, "precision": "fp32"}
 
 
 @pytest.fixture
@@ -45,7 +35,7 @@ def plan(client, sweep):
     return answer.json()
 
 
-def test_plan_tells_runs_steps_time_and_tokens_and_launches_nothing(client, sweep, worker):
+def test_plan_and_form_tell_runs_steps_time_and_tokens_and_launch_nothing(client, sweep, worker):
     told = plan(client, sweep)
     assert (told["runs"], told["steps"]) == (10, 10 * 2 * math.ceil(60 / 8))
     assert told["words"] == "(1 baseline + 2 methods × 2 λ) × 2 seeds = 10 runs"
@@ -64,6 +54,15 @@ def test_plan_tells_runs_steps_time_and_tokens_and_launches_nothing(client, swee
     cut = plan(client, sweep | {"max_length": 8, "export": True})
     assert 0 < cut["tokens"]["n_cut"] < 60
     assert cut["kept_bytes"] == 10 * cut["passing_bytes"] / 6
+    form = sweep | {"lambdas": "-1, 1", "seeds": "0, 1", "zetas": "0.2", "task": "classification", "metric": "accuracy"}
+    shown = client.get("/experiments/new", params=form).text
+    assert "160 steps, about <strong>" in shown
+    assert "on the CPU of there" in shown
+    assert "None of 60 rows is longer than 64 tokens" in shown
+    assert '<span class="token special">[CLS]</span>' in shown
+    assert "Not included: early stops" in shown
+    answer = client.post("/api/experiments/plan", json=sweep | {"label_column": "nope"})
+    assert (answer.status_code, answer.json()["field"]) == (422, "label_column")
 
 
 def test_earlier_runs_on_the_same_device_refine_the_time(client, context, sweep, worker):
@@ -92,18 +91,3 @@ def test_what_is_unknown_is_said(client, context, sweep, worker):
     assert (told["estimate"], told["tokens"]) == (None, None)
     assert "The Hub's rows are fetched" in told["no_tokens"]
     assert told["steps"] == 10 * 2 * math.ceil(hub["n_train"] / 8)
-
-
-def test_a_wrong_request_is_refused_at_its_field(client, sweep):
-    answer = client.post("/api/experiments/plan", json=sweep | {"label_column": "nope"})
-    assert (answer.status_code, answer.json()["field"]) == (422, "label_column")
-
-
-def test_the_form_shows_what_the_plan_says(client, sweep, worker):
-    form = sweep | {"lambdas": "-1, 1", "seeds": "0, 1", "zetas": "0.2", "task": "classification", "metric": "accuracy"}
-    shown = client.get("/experiments/new", params=form).text
-    assert "160 steps, about <strong>" in shown
-    assert "on the CPU of there" in shown
-    assert "None of 60 rows is longer than 64 tokens" in shown
-    assert '<span class="token special">[CLS]</span>' in shown
-    assert "Not included: early stops" in shown
