@@ -143,7 +143,9 @@ def test_a_run_that_is_refused_for_another_reason_is_not_cancelled(server, train
     for status, field in ((404, None), (409, None), (422, "status")):
         said = {"detail": "There is none that could be cancelled.", "field": field}
         server.answer = lambda *_, answer=(status, said): answer
-        callback = IsoscopeCallback("e", dataset="d", model="m", stop_when_cancelled=True, url=server.url)
+        callback = IsoscopeCallback(
+            "e", dataset="d", model="m", metric="accuracy", stop_when_cancelled=True, url=server.url
+        )
         trained = trainer(callback, max_steps=2)
         trained.train()
         assert not callback.run.finish()

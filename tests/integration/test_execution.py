@@ -215,6 +215,7 @@ def test_the_engine_runs_a_job_once_and_never_twice_when_it_is_cancelled_and_ask
         wait_for(lambda: len(sleeper.ended) == 3)
     assert (sleeper.began, sleeper.ended_before) == ([job] * 3, [0, 1, 2])
     assert context.queue.active() == set()
+    job = Job(job_kinds.FINETUNE, "another-row")
     context.queue.enqueue(job)
     context.queue.cancel(job)
     before = time.monotonic()

@@ -52,6 +52,7 @@ def test_figure_of_a_report_is_added_by_its_record(client, context, monkeypatch)
 
     record = report.ReportFigure("hubness", "luck", "Luck", draw, tab="overview")
     monkeypatch.setattr(report, "FIGURES", (*report.FIGURES, record))
+    monkeypatch.setitem(report.TAB_OF, "luck", record.tab)
     ids = [add_embedding(context, name, {"hubness": 0.5}) for name in ("a", "b")]
     with context.sessions.begin() as session:
         session.execute(update(Measurement).values(detail={"parts": {"greatest": 3.0}}))
