@@ -1,5 +1,3 @@
-"""What a busy database or a crowd of uploads is told: a sentence, when to come back, and nothing else waits."""
-
 import sqlite3
 import time
 from contextlib import ExitStack

@@ -1,5 +1,3 @@
-"""A full disk is told as such, and something can be deleted from it."""
-
 import tempfile
 
 import numpy as np

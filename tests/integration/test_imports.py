@@ -1,5 +1,3 @@
-"""Imports are written in short transactions, hidden until whole, and end whole or not at all."""
-
 import pytest
 from sqlalchemy import func, select, update
 
