@@ -53,8 +53,8 @@ def test_rows_and_dimensions_are_left_out_once(read, left_out):
 def test_groups_of_rows_hold_where_some_are_the_queries_and_fewer_rows_are_no_vectors(read, upload):
     config = TaskConfig(kind=TruthKind.COMPRESSION, groups="side")
     corpus = Embedding(name="a", selection=Selection(vectors="embedding").model_dump())
-    row = SimpleNamespace(truth_sha256=None)
-    task = tasks._load(SimpleNamespace(settings=None, row=row, config=config, corpus=corpus, queries=None))
+    row = SimpleNamespace(truth_sha256=None, config=config)
+    task = tasks._load(SimpleNamespace(settings=None, row=row, corpus=corpus, queries=None))
     assert set(task.truth.group_codes(task.corpus).tolist()) == {0, 1}
     matrix = open_matrix(upload, Selection(vectors="embedding"))
     short = SimpleNamespace(n=N + 1, d=D, chunks=matrix.chunks, groups=lambda: None, labels=lambda: None)
