@@ -20,9 +20,9 @@ HOME = "index"
 GROUPS = {
     "Use it": ("tutorial", "recipes", "decide", "own_loop", "clients", "test_split"),
     "Look it up": ("findings", "postprocessing", "regularizers", "options", "settings", "commands", "api"),
-    "Trust it": ("statistics", "reproduction", "benchmarks", "reliability"),
+    "Trust it": ("statistics", "reproduction", "benchmarks", "reliability", "compared"),
     "Run and change it": (
-        "deployment", "architecture", "contributing/measure", "contributing/regularizer", "contributing/option",
+        "deployment", "architecture", "upstream", "contributing/measure", "contributing/regularizer", "contributing/option",
         "contributing/figure", "contributing/format", "contributing/job",
     ),
 }  # fmt: skip
