@@ -43,7 +43,7 @@ def work(context: Context) -> Callable[[], int]:
 def forked() -> ForkServerContext:
     """A context whose processes find the imports of a job done, as a worker's do."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["workers.preload"])
+    context.set_forkserver_preload(["workers.jobs"])
     return context
 
 

@@ -57,7 +57,7 @@ class JobProcesses:
         self._settings = settings
         self._device = device
         self._context = get_context("forkserver")
-        self._context.set_forkserver_preload(["workers.preload"])
+        self._context.set_forkserver_preload(["workers.jobs"])
         # By process: the engine may call for a job again before its first process is at its end.
         self._running: dict[ForkServerProcess, tuple[Job, datetime]] = {}
 

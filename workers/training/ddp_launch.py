@@ -50,7 +50,7 @@ def train_together(order: RunSpec, progress: Progress, folder: RunFolder, settin
     """Train in ``order.config.processes`` processes; SystemExit where one was lost and this process must restart."""
     devices = devices_of(order.config, device)
     context = get_context("forkserver")
-    context.set_forkserver_preload(["workers.preload"])
+    context.set_forkserver_preload(["workers.jobs"])
     meeting = folder.path / f"meeting-{os.getpid()}"
     meeting.unlink(missing_ok=True)
     ranks: dict[Connection, ForkServerProcess] = {}
