@@ -22,8 +22,8 @@ GROUPS = {
     "Look it up": ("findings", "postprocessing", "regularizers", "options", "settings", "commands", "api"),
     "Trust it": ("statistics", "reproduction", "benchmarks", "reliability", "compared"),
     "Run and change it": (
-        "deployment", "architecture", "upstream", "contributing/measure", "contributing/regularizer", "contributing/option",
-        "contributing/figure", "contributing/format", "contributing/job",
+        "deployment", "architecture", "upstream", "contributing/measure", "contributing/regularizer",
+        "contributing/option", "contributing/figure", "contributing/format", "contributing/job",
     ),
 }  # fmt: skip
 TAG = re.compile(r"<[^>]+>")
