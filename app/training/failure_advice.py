@@ -7,7 +7,7 @@ from app.context import Context
 from app.db.models import AttemptOutcome, Dataset, DatasetOrigin, FailureCause, Run, RunStatus
 from app.training.experiments import StudyRequest, get_experiment, get_run
 from app.training.relaunch import LaunchRequest, request_of, request_of_run
-from app.training.sweep_form import LABELS, Values, texts_of_settings, unsaid
+from app.training.sweep_form import LABELS, Values, grid_without_row, texts_of_settings
 from app.training.sweeps import SweepRequest
 from isoscope.core.errors import InvalidError
 
@@ -89,22 +89,22 @@ OUTCOMES = {
 }
 
 
-class Again(NamedTuple):
-    """The form's values, and the sentence at the field that has to be changed."""
+class PrefilledForm(NamedTuple):
+    """A launch form filled in from an earlier launch, and the error shown at the field that must be changed."""
 
     values: Values
     problem: InvalidError | None = None
     search: Mapping[str, Any] = {}
-    """Of a search, what it ranges over."""
+    """The ranges of a search; empty for a sweep."""
 
 
-def again(context: Context, run_id: str | None, experiment_id: str | None) -> Again:
+def prefill_form(context: Context, run_id: str | None, experiment_id: str | None) -> PrefilledForm:
     if run_id:
         run = get_run(context, run_id)
         before = _values(request_of_run(run), run.experiment.dataset)
         if run.status is not RunStatus.FAILED:
-            return Again(before, _unsaid(run.experiment.dataset))
-        before |= {"name": run.experiment.name}  # of which nothing came that would have to be told apart
+            return PrefilledForm(before, _launch_problem(run.experiment.dataset))
+        before |= {"name": run.experiment.name}  # a failed run has no results, so the name may be used twice
         after = before
         rows, accumulation = (
             int(text) if text.isdecimal() else 0 for text in (str(before["batch_size"]), str(before["accumulation"]))
@@ -115,13 +115,13 @@ def again(context: Context, run_id: str | None, experiment_id: str | None) -> Ag
         sentence = f"The run failed: {run.error}"
         if before != after:
             sentence += f" The form starts with a batch of {after['batch_size']} instead of {before['batch_size']}."
-        return Again(after, InvalidError(sentence, advice_of(run).field))
+        return PrefilledForm(after, InvalidError(sentence, advice_of(run).field))
     if experiment_id:
         experiment = get_experiment(context, experiment_id)
         request = request_of(experiment)
         search = request.search.model_dump(mode="json") if isinstance(request, StudyRequest) else {}
-        return Again(_values(request, experiment.dataset), _unsaid(experiment.dataset, request), search)
-    return Again({})
+        return PrefilledForm(_values(request, experiment.dataset), _launch_problem(experiment.dataset, request), search)
+    return PrefilledForm({})
 
 
 def _values(request: LaunchRequest, dataset: Dataset) -> Values:
@@ -129,11 +129,11 @@ def _values(request: LaunchRequest, dataset: Dataset) -> Values:
     return texts_of_settings(request.model_dump(mode="json", exclude=left_out)) | {"preset": ""}
 
 
-def _unsaid(dataset: Dataset, request: LaunchRequest | None = None) -> InvalidError | None:
+def _launch_problem(dataset: Dataset, request: LaunchRequest | None = None) -> InvalidError | None:
     if dataset.origin is DatasetOrigin.BY_NAME:
         return InvalidError(
             f"The rows of {dataset.name} are where its runs were trained. Choose a data set that is here.", "dataset_id"
         )
     if isinstance(request, SweepRequest) and "fixed_regularizers" in request.grid:
-        return unsaid()
+        return grid_without_row()
     return None

@@ -111,7 +111,8 @@ def pairs_of(values: Values) -> list[tuple[str, str]]:
     return [*field_pairs(fields), *grid]
 
 
-def fitting(values: Values) -> Values:
+def with_fitting_metric(values: Values) -> Values:
+    """Replace a metric that the task does not have by the task's usual one."""
     task = TaskKind(values["task"]) if values["task"] in set(TaskKind) else None
     if task is None or values["metric"] in METRICS[task]:
         return values
@@ -190,8 +191,8 @@ def _grid(rows: Sequence[tuple[str, str]]) -> tuple[dict[str, list[Any]], list[F
     return grid, [FieldError(f"grid-{number}", sentence) for number, sentence in wrong]
 
 
-def unsaid() -> InvalidError:
-    """Return the error about a grid that the form has no row for."""
+def grid_without_row() -> InvalidError:
+    """Return the error for a grid over extra penalties, which the form cannot show."""
     return InvalidError(
         "The form has no row for a grid over sets of extra penalties. Launch this by isoscope sweep or POST "
         "/api/experiments, or take `fixed_regularizers` out of the grid.",

@@ -9,7 +9,16 @@ from app.db.options.option import options_of
 from app.training.grid_expansion import GRID_FIELDS
 from app.training.option_form import labelled
 from app.training.presets import PRESETS
-from app.training.sweep_form import FLAGS, GRID_GROUPS, LABELS, defaults, fitting, parse, read_values, texts_of
+from app.training.sweep_form import (
+    FLAGS,
+    GRID_GROUPS,
+    LABELS,
+    defaults,
+    parse,
+    read_values,
+    texts_of,
+    with_fitting_metric,
+)
 from app.training.sweeps import SweepRequest
 from isoscope.core.errors import InvalidError
 
@@ -118,10 +127,10 @@ def test_steps_stand_in_for_epochs_and_boxes_and_fixed_lambdas_are_read():
 
 
 def test_a_metric_that_does_not_fit_another_task_is_changed_and_entropy_by_label_comes_back():
-    assert fitting(filled(task="regression"))["metric"] == "pearson"
-    assert fitting(filled(metric="matthews"))["metric"] == "matthews"
-    assert fitting(filled(task="poetry"))["metric"] == "accuracy"
-    among = fitting(filled(task="regression"))
+    assert with_fitting_metric(filled(task="regression"))["metric"] == "pearson"
+    assert with_fitting_metric(filled(metric="matthews"))["metric"] == "matthews"
+    assert with_fitting_metric(filled(task="poetry"))["metric"] == "accuracy"
+    among = with_fitting_metric(filled(task="regression"))
     assert (among["entropy_by_label"], parse(among).entropy_by_label) == ("true", False)
-    back = fitting(among | {"task": "classification"})
+    back = with_fitting_metric(among | {"task": "classification"})
     assert parse(back).entropy_by_label is True

@@ -17,7 +17,7 @@ from app.db.study import Search
 from app.training.columns import propose_for
 from app.training.datasets import list_trainable
 from app.training.experiments import StudyRequest, create_experiment, create_study, get_experiment, plan_study
-from app.training.failure_advice import again
+from app.training.failure_advice import prefill_form
 from app.training.models import list_models
 from app.training.option_form import CHECKED, MAX_ADDRESS, address_that_shows, controls_of, in_folds, labelled
 from app.training.presets import PRESETS, unfit
@@ -40,7 +40,7 @@ from app.training.sweep_form import (
     Values,
     active_methods,
     defaults,
-    fitting,
+    grid_without_row,
     pairs_of,
     parse,
     parse_search,
@@ -53,7 +53,7 @@ from app.training.sweep_form import (
     task_of,
     texts_of,
     texts_of_settings,
-    unsaid,
+    with_fitting_metric,
 )
 from app.training.sweep_preview import preview_sweep
 from app.training.sweeps import SweepRequest, plan_sweep
@@ -77,12 +77,14 @@ def new_experiment(request: Request, context: ContextDep) -> Response:
     query = request.query_params
     if CHECKED in query:
         return sweep_page(request, context, defaults(None, "") | read_values(query), checked=True, status=200)
-    before = again(context, query.get("run"), query.get("experiment"))
-    return sweep_page(request, context, _starting_values(request, context, before.values), before.problem, status=200)
+    prefilled = prefill_form(context, query.get("run"), query.get("experiment"))
+    return sweep_page(
+        request, context, _starting_values(request, context, prefilled.values), prefilled.problem, status=200
+    )
 
 
-def _starting_values(request: Request, context: Context, before: Values) -> Values:
-    requested = before | read_values(request.query_params)
+def _starting_values(request: Request, context: Context, prefilled: Values) -> Values:
+    requested = prefilled | read_values(request.query_params)
     datasets = list_trainable(context)
     dataset = _find_dataset(datasets, requested) or next(iter(datasets), None)
     preset = preset_of(requested)
@@ -91,7 +93,7 @@ def _starting_values(request: Request, context: Context, before: Values) -> Valu
     columns = {column.name for column in dataset.columns} if dataset else set()
     if not {values["label_column"], *values["text_columns"]} <= columns:
         values |= task_of(dataset)
-    return fitting(values)
+    return with_fitting_metric(values)
 
 
 def _find_dataset(datasets: list[Dataset], values: Values) -> Dataset | None:
@@ -177,13 +179,13 @@ def new_study(request: Request, context: ContextDep) -> Response:
     if CHECKED in query:
         values = defaults(None, "") | read_values(query)
         return search_page(request, context, values, read_search(query), checked=True, status=200)
-    before = again(context, None, query.get("experiment"))
-    values = _starting_values(request, context, before.values)
+    prefilled = prefill_form(context, None, query.get("experiment"))
+    values = _starting_values(request, context, prefilled.values)
     swept = [regularizer for regularizer in values["regularizers"] if regularizer in REGULARIZERS]
     search = search_texts(Search().model_dump(mode="json"))
     search["regularizer"] = swept[0] if swept else Regularizer.ISTAR.value
-    search |= search_texts(before.search) | read_search(query)
-    return search_page(request, context, values, search, before.problem, status=200)
+    search |= search_texts(prefilled.search) | read_search(query)
+    return search_page(request, context, values, search, prefilled.problem, status=200)
 
 
 @router.post("/search")
@@ -291,7 +293,7 @@ def _filled_in(request: Request, context: Context, yaml: str) -> Response:
         else:
             sweep = read_document(SweepRequest, document)
             if "fixed_regularizers" in sweep.grid:
-                raise unsaid()
+                raise grid_without_row()
             plan_sweep(context, sweep, ask_hub=False)
     except IsoscopeError as error:
         return page(replace(error, further=(*error.further, *replaced)))
