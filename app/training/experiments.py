@@ -49,11 +49,11 @@ def get_run(context: Context, run_id: str) -> Run:
     return run
 
 
-def get_changed(context: Context, run_id: str, changed: object, only: str) -> Run:
-    """Return a run after a change; raise ConflictError that says which runs can be changed, if it was not."""
+def require_changed(context: Context, run_id: str, changed: object, rule: str) -> Run:
+    """Return a run if it was changed; otherwise raise ConflictError with the rule about which runs can be."""
     run = get_run(context, run_id)
     if not changed:
-        raise ConflictError(f"Only {only}; this one is {run.status}.")
+        raise ConflictError(f"Only {rule}; this one is {run.status}.")
     return run
 
 
@@ -66,7 +66,7 @@ def find_baseline(context: Context, run: Run) -> AnyRunConfig | None:
 def cancel_run(context: Context, run_id: str) -> Run:
     with context.sessions.begin() as session:
         stopped = mark_cancelled(session, [run_id])
-    run = get_changed(context, run_id, stopped, "a run that has not ended can be cancelled")
+    run = require_changed(context, run_id, stopped, "a run that has not ended can be cancelled")
     context.queue.cancel(Job(job_kinds.FINETUNE, run_id))
     return run
 
@@ -82,9 +82,9 @@ def mark_cancelled(session: Session, run_ids: Iterable[str]) -> list[str]:
 
 NEWEST_FIRST = (Experiment.created_at.desc(), Experiment.id)
 WITH_TAGS = (joinedload(Experiment.dataset), selectinload(Experiment.tags))
-"""What every page of an experiment says of it: its data set and its tags."""
+"""What every page of an experiment shows: its data set and its tags."""
 IN_A_LIST = tuple(defer(column, raiseload=True) for column in (Run.results, Run.environment, Run.log, Run.notes))
-"""What a list of runs leaves unread: large, and told by the page of each."""
+"""Large columns that a list of runs does not load; each run's own page shows them."""
 
 
 def create_experiment(context: Context, request: SweepRequest) -> Experiment:
@@ -155,7 +155,7 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
     """Hide an ended experiment at once, then delete its rows in short transactions, so that workers can write."""
     with context.sessions.begin() as session:
         hold(session.connection(), f"study {experiment_id}")
-        # Nobody adds a run to it from here on: whoever does waits, and then finds it gone.
+        # Locks the row: whoever adds a run waits, and then finds the experiment gone.
         session.get(Experiment, experiment_id, with_for_update=True)
         experiment = _find(session, experiment_id)
         if experiment.searching:
@@ -185,7 +185,7 @@ def _read(session: Session, query: Select[Experiment]) -> Experiment | None:
     runs = selectinload(Experiment.runs).options(*IN_A_LIST)
     experiment = session.scalar(query.options(*WITH_TAGS, runs))
     for run in experiment.runs if experiment else ():
-        set_committed_value(run, "experiment", experiment)  # or each would be looked for in its turn
+        set_committed_value(run, "experiment", experiment)  # or each run would query for it
     return experiment
 
 
@@ -193,7 +193,7 @@ OF_A_SWEEP = options_of(SweepRequest)
 
 
 class StudyRequest(TrainingOptions):
-    """A configuration, and what is searched."""
+    """A configuration, and the ranges to search."""
 
     name: Annotated[str | None, Field(max_length=200), OF_A_SWEEP["name"]] = None
     dataset_id: Annotated[RowId, OF_A_SWEEP["dataset_id"]]

@@ -29,7 +29,7 @@ from app.db.models.runs import DEFAULT_PRIORITY, IN_TURN
 from app.db.session import hold
 from app.db.types import utcnow
 from app.db.work import end_attempts
-from app.training.experiments import get_changed, get_experiment, get_run
+from app.training.experiments import get_experiment, get_run, require_changed
 from isoscope.core.errors import ConflictError
 
 FIRST_PRIORITY = WAITED_FOR_PRIORITY + 1
@@ -68,7 +68,7 @@ def move_run(context: Context, run_id: str, to: QueueMove) -> Run:
             }[to]
             if new != old:
                 _number(session, renumber([run_id], other_turns, min(new, len(other_turns))))
-    return get_changed(context, run_id, old is not None, "a queued run can be moved in the queue")
+    return require_changed(context, run_id, old is not None, "a queued run can be moved in the queue")
 
 
 def move_experiment(context: Context, experiment_id: str, to: QueueMove) -> Experiment:
@@ -87,7 +87,7 @@ def move_experiment(context: Context, experiment_id: str, to: QueueMove) -> Expe
 
 def set_run_priority(context: Context, run_id: str, priority: int) -> Run:
     changed = _set(context, priority, Run.id == run_id)
-    return get_changed(context, run_id, changed, "a run that has not ended has a place in the queue")
+    return require_changed(context, run_id, changed, "a run that has not ended has a place in the queue")
 
 
 def set_experiment_priority(context: Context, experiment_id: str, priority: int) -> Experiment:
@@ -130,13 +130,13 @@ AT_REST: dict[str, Any] = {"worker": None, "phase": None, "phase_done": 0, "phas
 
 
 def pause_run(context: Context, run_id: str) -> Run:
-    return get_changed(context, run_id, _pause(context, Run.id == run_id), "a queued or running run can be paused")
+    return require_changed(context, run_id, _pause(context, Run.id == run_id), "a queued or running run can be paused")
 
 
 def resume_run(context: Context, run_id: str) -> Run:
     run = get_run(context, run_id)
     again = _queue_again(context, (RunStatus.PAUSED,), Run.id == run_id, searches=[run.experiment_id])
-    return get_changed(context, run_id, again, "a paused run can be resumed")
+    return require_changed(context, run_id, again, "a paused run can be resumed")
 
 
 def retry_run(context: Context, run_id: str) -> Run:
@@ -147,7 +147,7 @@ def retry_run(context: Context, run_id: str) -> Run:
             f"Only a run that was launched here can be tried again; this one was {run.experiment.origin}."
         )
     again = _queue_again(context, RETRIED, Run.id == run_id)
-    return get_changed(context, run_id, again, "a failed or cancelled run can be tried again")
+    return require_changed(context, run_id, again, "a failed or cancelled run can be tried again")
 
 
 def retry_experiment(context: Context, experiment_id: str) -> Experiment:
