@@ -16,15 +16,15 @@ from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
 from isotropy.catalog import TruthKind
 
 MAX_OTHERS = 100
-"""Embeddings that one request has judged."""
-AGAIN = (TaskStatus.DRAFT, TaskStatus.FAILED, TaskStatus.CANCELLED)
-TEXTS = ("file_sha256", "text_columns", "max_rows", "seed")
-"""Of the provenance of an encoding: what its rows are made of."""
-MODEL = ("model", "revision")
+"""The most embeddings that one request may judge."""
+JUDGED_ANEW = (TaskStatus.DRAFT, TaskStatus.FAILED, TaskStatus.CANCELLED)
+ROW_FIELDS = ("file_sha256", "text_columns", "max_rows", "seed")
+"""Fields of an encoding's provenance that tell which texts its rows are."""
+MODEL_FIELDS = ("model", "revision")
 
 
 class SameRowsEmbedding(NamedTuple):
-    """An embedding with as many rows as the task's: its queries where the task has some, or why it is left out."""
+    """An embedding with as many rows as the task's, with its queries if the task has some, or why it is left out."""
 
     embedding_id: str
     name: str
@@ -36,7 +36,7 @@ class SameRowsEmbedding(NamedTuple):
 
 
 class EmbeddingChoice(NamedTuple):
-    """An embedding to judge; without queries of its own those of the same model and layer are taken."""
+    """An embedding to judge. If no queries are named, those of the same model and layer are used."""
 
     embedding_id: str
     queries_id: str | None = None
@@ -51,7 +51,7 @@ class SkippedLayer(NamedTuple):
 
 
 class JudgedOthers(NamedTuple):
-    """The family once others were handed to the workers, and layers that could not be."""
+    """The family after others were handed to the workers, and the layers that could not be judged."""
 
     members: list[FamilyMember]
     left_out: list[SkippedLayer]
@@ -60,12 +60,12 @@ class JudgedOthers(NamedTuple):
 def list_others(context: Context, task: TaskRun) -> list[SameRowsEmbedding]:
     """Return embeddings with as many rows that the task has not judged: layers in order, then the newest.
 
-    None for compression, which has no ground truth.
+    Empty for compression, which has no ground truth.
     """
     if task.config.kind is TruthKind.COMPRESSION:
         return []
     task_rows = _TaskRows.read(context, task)
-    done = {member.embedding_id for member in read_family(context, task) if member.status not in AGAIN}
+    done = {member.embedding_id for member in read_family(context, task) if member.status not in JUDGED_ANEW}
     candidates = _candidates(context, task_rows.corpus)
     return [task_rows.describe(candidate) for candidate in candidates if candidate.id not in done]
 
@@ -73,7 +73,7 @@ def list_others(context: Context, task: TaskRun) -> list[SameRowsEmbedding]:
 def judge_others(context: Context, task_id: str, choices: Sequence[EmbeddingChoice] | None = None) -> JudgedOthers:
     """Judge other embeddings by a task: those chosen, or every other layer of its encoding or file.
 
-    What was judged already is left as it is.
+    Embeddings that were judged already are left as they are.
 
     Raises:
         InvalidError: one that was chosen has other rows or no queries, or there is no other layer.
@@ -102,13 +102,13 @@ def judge_others(context: Context, task_id: str, choices: Sequence[EmbeddingChoi
         member = members.get(candidate.embedding_id)
         if member is None:
             launch_task(context, _add(context, task, candidate))
-        elif member.status in AGAIN:
+        elif member.status in JUDGED_ANEW:
             launch_task(context, member.task_id)
     return JudgedOthers(read_family(context, task), left_out)
 
 
 class _TaskRows(NamedTuple):
-    """A task with its embeddings, and what may be queries of others."""
+    """A task with its embeddings, and embeddings that may be the queries of other layers."""
 
     task: TaskRun
     corpus: Embedding
@@ -156,12 +156,12 @@ class _TaskRows(NamedTuple):
             if same_file and series_of(queries) == series_of(self.queries) and queries.layer == embedding.layer:
                 return queries
             if (
-                _model(embedding) is not None
-                and _model(embedding) == _model(queries)
-                and _texts(queries) == _texts(self.queries)
+                _model_identity(embedding) is not None
+                and _model_identity(embedding) == _model_identity(queries)
+                and _row_sources(queries) == _row_sources(self.queries)
             ):
                 return queries
-        if embedding.layer is None or _texts(self.queries) is None:
+        if embedding.layer is None or _row_sources(self.queries) is None:
             raise InvalidError(
                 f"Which queries belong to {embedding.name} is not known. Open its own task page and upload "
                 "the same ground truth with its queries: it is then drawn here too."
@@ -188,7 +188,7 @@ def _chosen(context: Context, task_rows: _TaskRows, choice: EmbeddingChoice) -> 
 
 def _candidates(context: Context, like: Embedding) -> list[Embedding]:
     """Return other embeddings with as many rows: layers of the same encoding or file first, then the newest."""
-    as_many = select(Embedding).where(
+    same_size = select(Embedding).where(
         Embedding.id != like.id,
         Embedding.n == like.n,
         Embedding.trashed_at.is_(None),
@@ -196,7 +196,7 @@ def _candidates(context: Context, like: Embedding) -> list[Embedding]:
     )
     siblings = case((Embedding.encoding_id == like.encoding_id, 0), else_=1)
     order = siblings, Embedding.created_at.desc(), Embedding.id
-    embeddings = context.scalars(as_many.order_by(*order).limit(OFFERED).options(lazyload(Embedding.tags)))
+    embeddings = context.scalars(same_size.order_by(*order).limit(OFFERED).options(lazyload(Embedding.tags)))
     series = series_of(like)
     if series:
         embeddings.sort(key=lambda embedding: (0, embedding.layer or 0) if series_of(embedding) == series else (1, 0))
@@ -204,34 +204,34 @@ def _candidates(context: Context, like: Embedding) -> list[Embedding]:
 
 
 def _require_same_rows(expected: Embedding, embedding: Embedding) -> None:
-    """Refuse an embedding whose rows are known to be others, or that is not measured."""
+    """Refuse an embedding that is not measured, or whose rows are known to differ."""
     if embedding.status is not EmbeddingStatus.READY or embedding.trashed_at is not None:
         raise InvalidError(f"{embedding.name} is not measured. Choose a measured embedding.")
     if embedding.n != expected.n:
         raise InvalidError(
-            f"{embedding.name} has {embedding.n or 0:,} rows, {expected.name} {expected.n or 0:,}. "
+            f"{embedding.name} has {embedding.n or 0:,} rows, {expected.name} has {expected.n or 0:,}. "
             "Choose the same rows."
         )
-    texts = _texts(expected), _texts(embedding)
+    texts = _row_sources(expected), _row_sources(embedding)
     names = [(source.independent or {}).get("names_in_any_order") for source in (expected, embedding)]
     if (None not in texts and texts[0] != texts[1]) or (None not in names and names[0] != names[1]):
-        raise InvalidError(f"{embedding.name} has other rows than {expected.name}. Choose the same rows.")
+        raise InvalidError(f"{embedding.name} has different rows from {expected.name}. Choose the same rows.")
 
 
-def _texts(embedding: Embedding) -> tuple[Any, ...] | None:
-    """Return what the rows of an encoding are made of; None of other embeddings."""
+def _row_sources(embedding: Embedding) -> tuple[Any, ...] | None:
+    """Return the provenance of an encoding's rows; None for embeddings that are not encodings."""
     provenance = embedding.provenance or {}
-    return None if embedding.encoding_id is None else tuple(repr(provenance.get(name)) for name in TEXTS)
+    return None if embedding.encoding_id is None else tuple(repr(provenance.get(name)) for name in ROW_FIELDS)
 
 
-def _model(embedding: Embedding) -> tuple[Any, ...] | None:
+def _model_identity(embedding: Embedding) -> tuple[Any, ...] | None:
     provenance = embedding.provenance or {}
-    values = (*(provenance.get(name) for name in MODEL), embedding.layer, embedding.pooling)
+    values = (*(provenance.get(name) for name in MODEL_FIELDS), embedding.layer, embedding.pooling)
     return None if embedding.encoding_id is None else values
 
 
 def _add(context: Context, task: TaskRun, candidate: EmbeddingChoice) -> str:
-    """Add a draft with the ground truth and settings of a task; nothing of its bytes is copied."""
+    """Add a draft with the ground truth and settings of a task; they share one stored file."""
     draft = TaskRun(
         embedding_id=candidate.embedding_id,
         queries_id=candidate.queries_id,

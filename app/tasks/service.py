@@ -254,7 +254,7 @@ def check_vectors(corpus: Embedding, queries: Embedding | None) -> None:
 
 
 def _keep_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedding, queries: Embedding | None) -> None:
-    """Check ground truth in the sandbox, keep its lines, and add the row."""
+    """Check ground truth in the sandbox, store it as JSON lines, and add the task."""
     task.filename = base_name(truth.filename)
     root = context.settings.root
     with context.ledger.arriving() as store, tempfile.TemporaryDirectory(dir=root, prefix=CHECKING) as folder:
@@ -277,7 +277,7 @@ def _keep_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
             truth_file = store(lines, context.settings.max_upload_bytes)
         with context.ledger.recording(truth_file) as session:
             task.truth_sha256 = truth_file.sha256
-            # Its family are the tasks with this ground truth and these settings, of as many rows.
+            # A family is the tasks with the same ground truth, settings and number of rows.
             same = select(TaskRun).join(Embedding, Embedding.id == TaskRun.embedding_id)
             same = same.where(TaskRun.truth_sha256 == task.truth_sha256, Embedding.n == corpus.n)
             for relative in session.scalars(same.order_by(TaskRun.created_at, TaskRun.id)):

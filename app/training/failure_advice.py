@@ -104,7 +104,7 @@ def prefill_form(context: Context, run_id: str | None, experiment_id: str | None
         before = _values(request_of_run(run), run.experiment.dataset)
         if run.status is not RunStatus.FAILED:
             return PrefilledForm(before, _launch_problem(run.experiment.dataset))
-        before |= {"name": run.experiment.name}  # a failed run has no results, so the name may be used twice
+        before |= {"name": run.experiment.name}  # it has no results to tell apart, so the name is kept
         after = before
         rows, accumulation = (
             int(text) if text.isdecimal() else 0 for text in (str(before["batch_size"]), str(before["accumulation"]))
