@@ -194,7 +194,7 @@ class Trial(NamedTuple):
 
     @property
     def performance(self) -> float | None:
-        """Return the mean over seeds, where all have one."""
+        """Return the mean over seeds; None unless every seed has a performance."""
         return _mean([run.performance for run in self.runs])
 
     @property

@@ -26,7 +26,7 @@ def describe_unscored(table: RunTable) -> str:
 
 
 def describe_pruned(table: RunTable, action: str) -> str:
-    """Return what is done with the settings of which a study pruned a run, and why; empty if there is none."""
+    """Return a sentence on what is done with settings that had runs pruned, and why; empty if there are none."""
     labels = [table.label(setting) for setting in table.settings if setting in table.pruned_settings]
     return describe_overstated(action, labels)
 
@@ -49,7 +49,7 @@ def explain_empty(table: RunTable) -> str:
 
 
 def explain_absence(content: Collection[object], runs: Sequence[AnyRun], coming: str, never: str) -> str | None:
-    """Return ``coming`` for a figure without content while some run has not ended, then ``never``."""
+    """Return why a figure is empty: ``coming`` while some run has not ended, ``never`` after; None if it is not."""
     if content:
         return None
     return never if all(run.status.final for run in runs) else coming
@@ -76,7 +76,7 @@ def describe_texts(runs: Sequence[AnyRun], n: int | None = None) -> str:
 
 
 def describe_source(runs: Sequence[AnyRun], launched: str) -> str:
-    """Return ``launched`` for runs that a worker trained; only a script knows what the values that it logged are of."""
+    """Return where values come from: ``launched`` for runs that a worker trained, else the script that logged them."""
     logged = sum(run.config.logged for run in runs)
     if not logged:
         return launched

@@ -42,19 +42,19 @@ OF_SENTENCES = tuple(measure.slug for measure in measures_in("results"))
 
 
 def slug_of(measure: str) -> str:
-    """Return the catalog's measure of a measure by layer: of a k-th anisotropy, that of all k."""
+    """Return the catalog's slug of a measure by layer; every k-th anisotropy has the same one."""
     return LAYER_MEASURES[measure].slug if measure in LAYER_MEASURES else measure
 
 
 def title_of(measure: str) -> str:
-    """Return a measure's name with its k: k-th anisotropy, raw, k = 1. One that the catalog lacks keeps its slug."""
+    """Return a measure's name, with its k if it has one ("k-th anisotropy, raw, k = 1"); its slug if unknown."""
     record = LAYER_MEASURES.get(measure)
     name = starred(record.name) if record else measure
     return f"{name}, k = {measure.rpartition('_')[2]}" if record and record.leading else name
 
 
 def level_of(measure: str) -> str:
-    """Return the caution about a measure while a run trains, after a comma; empty for most."""
+    """Return a comma and the caution about reading a measure while a run trains; empty for most."""
     caution = LAYER_MEASURES[measure].while_training if measure in LAYER_MEASURES else ""
     return f", {caution}" if caution else ""
 

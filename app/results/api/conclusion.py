@@ -200,7 +200,7 @@ class ConclusionOut(TestsOut):
     @classmethod
     def from_conclusion(cls, conclusion: Conclusion) -> "ConclusionOut":
         evidence, pooled = conclusion.evidence, conclusion.pooled
-        sentences = [*conclusion.findings, *conclusion.population, conclusion.to_quote]
+        sentences = [*conclusion.findings, *conclusion.verdict_scope, conclusion.to_quote]
         return cls(
             **dict(TestsOut.tests(evidence)),
             learned_nothing=[FlaggedOut.model_validate(run) for run in evidence.learned_nothing],

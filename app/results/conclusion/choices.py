@@ -15,7 +15,7 @@ from isoscope.core.errors import InvalidError
 
 MOST_LISTED = 20
 SPELLINGS = ((r"\s", ""), (r"−", "-"), (r"λ|\blam(?=[=≤≥<>])", "lambda"), (r"ζ", "zeta"), (r"(?<=\d)\.0+(?!\d)", ""))
-"""What counts as the same in a choice that is typed."""
+"""Replacements that make different spellings of a typed choice equal."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Choice:
     kind: ChoiceKind
     label: str
     runs: Sequence[AnyRun]
-    """Of a setting all seeds, of a run that one."""
+    """All seeds of a setting, or the one run."""
 
     @property
     def position(self) -> int:
-        """What names it in its experiment, also where that is imported under other ids."""
+        """Its number in the experiment, which stays the same when that is imported under other ids."""
         return min(run.position for run in self.runs)
 
     @property
@@ -80,7 +80,7 @@ def find_choice(sweep: RunTable, text: str) -> Choice:
 
 
 def choice_at(sweep: RunTable, kind: ChoiceKind, position: int) -> Choice:
-    """Return the choice that was recorded by its position; runs go only with their experiment, so it is there."""
+    """Return a recorded choice by its position. It exists, because runs are deleted only with their experiment."""
     run = next(run for run in sweep.runs if run.position == position)
     setting = sweep.setting(run)
     label = sweep.label(setting)
@@ -115,7 +115,7 @@ class Opened:
     baseline: str | None
     """What the baseline is called; None of the baseline itself, and without one."""
     chosen: int | None
-    """Which choice it is: the first, or a later one that was changed afterward; None where it was not chosen."""
+    """The number of the choice, from 1; None for a setting that was not chosen."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class OpenedScores:
 
     @property
     def first(self) -> Opened:
-        """What was chosen before anybody saw a test score."""
+        """The choice that was made before anybody saw a test score."""
         return self.choices[0]
 
 

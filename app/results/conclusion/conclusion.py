@@ -33,7 +33,7 @@ class Conclusion:
 
     @property
     def early(self) -> bool:
-        """Whether no run has told anything yet."""
+        """Whether no run has a result yet."""
         return words.waiting(self.sweep.runs)
 
     @cached_property
@@ -51,9 +51,9 @@ class Conclusion:
         return [verdict_words.line(comparison) for comparison in self.evidence.comparisons]
 
     @property
-    def population(self) -> list[str]:
-        """What the verdicts hold for."""
-        return verdict_words.population(self.evidence)
+    def verdict_scope(self) -> list[str]:
+        """For which seeds and rows the verdicts hold."""
+        return verdict_words.verdict_scope(self.evidence)
 
     @property
     def to_quote(self) -> str:

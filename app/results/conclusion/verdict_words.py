@@ -33,7 +33,7 @@ class Line(NamedTuple):
 
 
 def line(comparison: Comparison) -> Line:
-    """Return a setting against λ = 0 as the table tells it."""
+    """Return the table's row for a setting compared with λ = 0."""
     judged = comparison.judged
     interval_text = (
         interval(judged.low, judged.high)
@@ -55,8 +55,8 @@ def line(comparison: Comparison) -> Line:
     )
 
 
-def population(evidence: Evidence) -> list[str]:
-    """What the verdicts hold for: which seeds, and which rows."""
+def verdict_scope(evidence: Evidence) -> list[str]:
+    """Sentences that say for which seeds and rows the verdicts hold."""
     judged = [comparison for comparison in evidence.comparisons if comparison.judged.p is not None]
     if not judged:
         return []
@@ -117,7 +117,7 @@ def _exact(evidence: Evidence) -> str:
 
 
 def quote(comparison: Comparison) -> str:
-    """The number to quote of a comparison, complete with what it is of."""
+    """The number to quote of a comparison, with its setting, interval, seeds and rows."""
     judged, size = comparison.judged, plural(len(comparison.seeds), "seed")
     if comparison.rows is not None:
         size += f" × {plural(comparison.rows, 'validation row')}"
@@ -130,13 +130,13 @@ def quote(comparison: Comparison) -> str:
 
 
 def to_quote(evidence: Evidence) -> str:
-    """Which number of the table to quote, by the example of the surest; empty where nothing is compared."""
+    """Which number of the table to quote, with the surest as the example; empty if nothing is compared."""
     if not evidence.comparisons:
         return ""
     judged = [comparison for comparison in evidence.comparisons if comparison.judged.p is not None]
     if not judged:
         return f"Do not quote a difference yet: no verdict stands on fewer than {FEWEST_SEEDS} seeds."
-    # Nobody should quote by how much a setting fails, as long as there is another.
+    # Prefer settings that have not failed: how far a failed one falls behind is not worth quoting.
     remaining_settings = (
         {comparison.setting for comparison in evidence.without.comparisons} if evidence.without else set()
     )
@@ -165,7 +165,7 @@ def _needed_words(sizes: Needed) -> str:
 
 
 def rows_only(comparison: Comparison) -> str:
-    """What so few seeds tell of these very runs; empty where there is a verdict or nothing is known by row."""
+    """An interval for these very runs when seeds are too few; empty if there is a verdict or no score by row."""
     by_rows = comparison.rows_only
     if by_rows is None:
         return ""
@@ -175,7 +175,7 @@ def rows_only(comparison: Comparison) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """An interval to the digits that its width allows, an end beside 0 never rounded to it: [0.003, 0.021]."""
+    """An interval with the digits that its width allows; an end other than 0 never reads 0: [0.003, 0.021]."""
     decimals = len(number(high - low, 2).partition(".")[2]) if high > low else 3
     while decimals < MOST_DECIMALS and any(end and not round(end, decimals) for end in (low, high)):
         decimals += 1

@@ -51,7 +51,7 @@ class ScatterPoint(NamedTuple):
     values: Mapping[str, Cell]
 
     def fits_log_axis(self, quantity: Quantity) -> bool:
-        """Return whether a logarithmic axis has a position for it; words have one on any axis."""
+        """Return whether the point has a place on a logarithmic axis: its value is positive, or a word."""
         if quantity.measured:
             mean = self.means[quantity.key]
             return mean is not None and mean.mean > 0
@@ -119,7 +119,7 @@ class Scatter:
         return trivial._replace(score=None) if self.facet and self.facet.key == TASK else trivial
 
     def caption(self) -> str:
-        """Return how to read it; empty if nothing is drawn."""
+        """Return how to read the scatter; empty if nothing is drawn."""
         if not self.points:
             return ""
         words = [quantity.explanation for quantity in (self.x, self.y, self.shade) if quantity and quantity.explanation]
@@ -168,7 +168,7 @@ class Scatter:
     def table(self) -> FigureTable:
         """Return the means with their error bars; with ``seeds`` all finished runs, and why a value is missing."""
         table_fields = setting_quantities(self.runs)
-        # All runs are alike in these, so that no other column has them.
+        # These settings are equal in all runs, so no other column shows them.
         extra = [
             quantity.key
             for quantity in (self.x, self.y, self.facet)

@@ -24,14 +24,14 @@ def test_with_predictions_rows_are_part_of_the_error_and_the_population_says_so(
     sentence = (
         "Intervals over rows and seeds: a verdict holds for new seeds and new rows like these 300 validation rows."
     )
-    assert found.population == [sentence]
+    assert found.verdict_scope == [sentence]
 
 
 def test_without_predictions_it_is_the_paired_t_test_on_these_validation_rows():
     found = concluded(*trend(seeds=5))
     assert verdicts(found)["λ = 1"] == "better"
     assert {one.method for one in found.evidence.comparisons} == {"seeds"}
-    assert "new seeds on these validation rows" in found.population[0]
+    assert "new seeds on these validation rows" in found.verdict_scope[0]
     assert any("no predictions are stored" in one for one in found.methods)
 
 
@@ -219,7 +219,7 @@ def test_rows_that_no_run_answers_differently_have_no_interval():
     found = concluded(*runs, facts=facts)
     line = found.lines[0]
     assert (line.difference, line.verdict, line.interval, line.rows) == ("0", "no difference seen", "–", "8")
-    assert "new seeds and new rows like these 8 validation rows." in found.population[0]
+    assert "new seeds and new rows like these 8 validation rows." in found.verdict_scope[0]
 
 
 def test_a_single_question_is_not_compared_by_row_and_no_end_beside_zero_shown_as_zero():
