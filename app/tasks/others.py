@@ -17,7 +17,7 @@ from isotropy.catalog import TruthKind
 
 MAX_OTHERS = 100
 """The most embeddings that one request may judge."""
-JUDGED_ANEW = (TaskStatus.DRAFT, TaskStatus.FAILED, TaskStatus.CANCELLED)
+UNJUDGED = (TaskStatus.DRAFT, TaskStatus.FAILED, TaskStatus.CANCELLED)
 ROW_FIELDS = ("file_sha256", "text_columns", "max_rows", "seed")
 """Fields of an encoding's provenance that tell which texts its rows are."""
 MODEL_FIELDS = ("model", "revision")
@@ -65,7 +65,7 @@ def list_others(context: Context, task: TaskRun) -> list[SameRowsEmbedding]:
     if task.config.kind is TruthKind.COMPRESSION:
         return []
     task_rows = _TaskRows.read(context, task)
-    done = {member.embedding_id for member in read_family(context, task) if member.status not in JUDGED_ANEW}
+    done = {member.embedding_id for member in read_family(context, task) if member.status not in UNJUDGED}
     candidates = _candidates(context, task_rows.corpus)
     return [task_rows.describe(candidate) for candidate in candidates if candidate.id not in done]
 
@@ -102,7 +102,7 @@ def judge_others(context: Context, task_id: str, choices: Sequence[EmbeddingChoi
         member = members.get(candidate.embedding_id)
         if member is None:
             launch_task(context, _add(context, task, candidate))
-        elif member.status in JUDGED_ANEW:
+        elif member.status in UNJUDGED:
             launch_task(context, member.task_id)
     return JudgedOthers(read_family(context, task), left_out)
 

@@ -46,9 +46,9 @@ class End(IntEnum):
     """Killed, cut off from the database, without room on the disk: the run goes on from its checkpoint."""
 
 
-def train_together(order: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
-    """Train in ``order.config.processes`` processes; SystemExit where one was lost and this process must restart."""
-    devices = devices_of(order.config, device)
+def train_together(spec: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
+    """Train in ``spec.config.processes`` processes; SystemExit where one was lost and this process must restart."""
+    devices = devices_of(spec.config, device)
     context = get_context("forkserver")
     context.set_forkserver_preload(["workers.jobs"])
     meeting = folder.path / f"meeting-{os.getpid()}"
@@ -57,7 +57,7 @@ def train_together(order: RunSpec, progress: Progress, folder: RunFolder, settin
     try:
         for rank, its_device in enumerate(devices):
             ours, theirs = context.Pipe(duplex=False)
-            arguments = (rank, order, progress.run_id, progress.slot, settings, its_device, meeting, theirs)
+            arguments = (rank, spec, progress.run_id, progress.slot, settings, its_device, meeting, theirs)
             process = context.Process(target=_work, args=arguments, name=f"{progress.run_id}, rank {rank}")
             process.start()
             theirs.close()
@@ -118,7 +118,7 @@ def _end_of(ranks: dict[Connection, ForkServerProcess]) -> tuple[End, Failure]:
 
 def _work(
     rank: int,
-    order: RunSpec,
+    spec: RunSpec,
     run_id: str,
     slot: str,
     settings: Settings,
@@ -134,9 +134,9 @@ def _work(
     with folder.log.captured(), folder.locked_by_first() if rank == 0 else nullcontext():
         end, failure = End.DONE, NO_FAILURE
         try:
-            with joined(rank, order.config.processes, meeting, device) as process_rank:
+            with joined(rank, spec.config.processes, meeting, device) as process_rank:
                 try:
-                    train(order, progress, folder, settings, device, process_rank)
+                    train(spec, progress, folder, settings, device, process_rank)
                 except RunStoppedError:
                     answer.send((End.STOPPED, NO_FAILURE))
                     # The job kills all of them now. Who left by itself would break the others' connections to it, and

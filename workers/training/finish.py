@@ -81,9 +81,9 @@ def zip_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, card: 
     return path
 
 
-def model_card(order: RunSpec, environment: dict[str, object], evaluation: Evaluation) -> str:
+def model_card(spec: RunSpec, environment: dict[str, object], evaluation: Evaluation) -> str:
     """Return the model card with the header that model hubs read."""
-    config, results = order.config, evaluation.results
+    config, results = spec.config, evaluation.results
     loaded_by = TASKS[config.task].auto_class.__name__
     added = [
         f"- {penalty.name} with lambda = {lam:g}"
@@ -100,11 +100,11 @@ def model_card(order: RunSpec, environment: dict[str, object], evaluation: Evalu
     if config.checkpoint is not Checkpoint.LAST and chosen is not None and chosen.best_step is not None:
         split = "validation rows" if chosen.split == "validation" else "held-out training rows"
         weights = f"best (step {chosen.best_step}, by {chosen.metric} on {chosen.n} {split})"
-    made_of = f"{_plain(config.model)}, fine-tuned for {config.task} on {_plain(order.dataset.name)}"
+    made_of = f"{_plain(config.model)}, fine-tuned for {config.task} on {_plain(spec.dataset.name)}"
     header = {"library_name": "transformers", "base_model": config.model, "metrics": [config.metric.value]}
     return CARD.format(
         header="\n".join(f"{name}: {json.dumps(value)}" for name, value in header.items()),
-        experiment=_plain(order.experiment),
+        experiment=_plain(spec.experiment),
         made_of=f"{made_of}, seed {config.seed}.",
         penalties="Added to the task's loss:" if added else "Nothing was added to the task's loss.",
         added="".join(added),

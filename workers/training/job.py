@@ -35,8 +35,8 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     with folder.locked():
         with folder.log.captured(), folder.log.tail_sent(lambda tail: _write_log(sessions, row, tail)):
             try:
-                if (order := _begin(sessions, run_id, slot, folder)) is not None:
-                    _work(order, Progress(sessions, run_id, slot), folder, settings, device)
+                if (spec := _begin(sessions, run_id, slot, folder)) is not None:
+                    _work(spec, Progress(sessions, run_id, slot), folder, settings, device)
             except RunStoppedError:  # by somebody who changed its row, or by itself, as a trial that is given up
                 stopped_here = or_(Run.worker == slot, Run.worker.is_(None))
                 _write_log(sessions, update(Run).where(Run.id == run_id, stopped_here), folder.log.tail())
@@ -73,28 +73,28 @@ def _begin(sessions: Sessions, run_id: str, slot: str, folder: RunFolder) -> Run
         return run_spec_of(run)
 
 
-def _work(order: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
-    work = train if order.config.processes == 1 else train_together
+def _work(spec: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
+    work = train if spec.config.processes == 1 else train_together
     try:
         try:
-            work(order, progress, folder, settings, device)
+            work(spec, progress, folder, settings, device)
         except DamagedError as error:
             logger.warning("%s The run goes on from before.", error)
-            work(order, progress, folder, settings, device)
+            work(spec, progress, folder, settings, device)
         return
     except MemoryRanOutError as error:
-        config = smaller(order.config)
-        if config is None or order.config.batch_size != order.asked_batch_size:
+        config = smaller(spec.config)
+        if config is None or spec.config.batch_size != spec.asked_batch_size:
             raise
         logger.warning("Memory ran out. The run continues with a smaller batch.", exc_info=error)
     gc.collect()
     torch.cuda.empty_cache()
-    sentence = note(order.config, config, max(map(step_of, folder.checkpoints()), default=0))
+    sentence = note(spec.config, config, max(map(step_of, folder.checkpoints()), default=0))
     with progress.sessions.begin() as session:
         run = session.get_one(Run, progress.run_id)
         environment = (run.environment or {}) | {"batches": batches_of(config)}
         progress.write(session, notes=[*run.notes, sentence], environment=environment)
-    work(order._replace(config=config), progress, folder, settings, device)
+    work(spec._replace(config=config), progress, folder, settings, device)
 
 
 def _fail(error: Exception, sessions: Sessions, row: Update, folder: RunFolder) -> None:

@@ -1,4 +1,4 @@
-"""A run as its row specifies it, and its smaller batch after memory ran out once."""
+"""What a run's row asks for, and the smaller batch it gets after memory ran out once."""
 
 from typing import NamedTuple
 
@@ -11,13 +11,13 @@ class RunSpec(NamedTuple):
     """A run that is to be trained."""
 
     config: RunConfig
-    """As it is trained: where memory ran out before, with fewer rows a batch than were asked for."""
+    """The configuration to train with: fewer rows a batch than were asked for if memory ran out before."""
     asked_batch_size: int
     dataset: Dataset
     experiment: str
-    """Its name."""
+    """The experiment's name."""
     revision: str | None
-    """Of the model on the Hub, where an interrupted run has found it out already."""
+    """The model's revision on the Hub, if an interrupted run has looked it up before."""
 
 
 def run_spec_of(run: Run) -> RunSpec:
@@ -40,7 +40,7 @@ def batches_of(config: RunConfig) -> dict[str, int]:
 
 
 class MemoryRanOutError(MemoryError):
-    """Memory, of the machine or of its GPU, was not enough to train or to evaluate; to load the model it was."""
+    """The memory of the machine or its GPU held the model, but ran out in training or evaluation."""
 
 
 def smaller(config: RunConfig) -> RunConfig | None:

@@ -52,13 +52,13 @@ class Loaded:
     numbers: NDArray[np.int64]
     """Positions of the validation examples in their split."""
     selection: TokenizedRows | None
-    """Of which the best weights are chosen, where they are."""
+    """The rows that choose the best weights; None if the last weights are kept."""
     test: SealedRows | None
-    """Of a data set with a test split."""
+    """The test rows; None for a data set without a test split."""
 
 
 def train(
-    order: RunSpec,
+    spec: RunSpec,
     progress: Progress,
     folder: RunFolder,
     settings: Settings,
@@ -68,8 +68,8 @@ def train(
     """Train a run; the first process evaluates and finishes it. Raises MemoryRanOutError, RunStoppedError."""
     be_quiet()
     choose_device(device)
-    loaded = _load(order, settings)
-    config, model = order.config, loaded.model
+    loaded = _load(spec, settings)
+    config, model = spec.config, loaded.model
     tally = Tally()
     penalties = make_penalties(config, model)
     arguments = training_arguments(config, folder.path, device)
@@ -86,7 +86,7 @@ def train(
     process_rank.draw_apart(config.seed)
     environment = describe_environment(loaded.source, trainer.args.device, loaded.max_length)
     probe = Probe(model, loaded.validation, config)
-    environment |= {"dataset": describe_rows(order.dataset), "batches": batches_of(config), "probe": probe.n}
+    environment |= {"dataset": describe_rows(spec.dataset), "batches": batches_of(config), "probe": probe.n}
     with progress.sessions.begin() as session:
         progress.write(session, environment=environment)
 
@@ -123,35 +123,37 @@ def train(
         evaluation.results.selection = chosen
     model_zip = None
     if config.export:
-        model_zip = zip_model(model, loaded.tokenizer, model_card(order, environment, evaluation), folder)
+        model_zip = zip_model(model, loaded.tokenizer, model_card(spec, environment, evaluation), folder)
     finish(evaluation, model_zip, settings, folder, progress, sealed)
 
 
-def _load(order: RunSpec, settings: Settings) -> Loaded:
-    config = order.config
+def _load(spec: RunSpec, settings: Settings) -> Loaded:
+    config = spec.config
     task = TASKS[config.task](config)
-    training, validating = load_columns(order.dataset, config, settings)
-    columns = training.columns
-    source = find_source(config.model, settings, order.revision)
+    training_part, validation_part = load_columns(spec.dataset, config, settings)
+    columns = training_part.columns
+    source = find_source(config.model, settings, spec.revision)
     model, tokenizer = load_model(source, task)
     max_length = longest_input(model, tokenizer, config.max_length)
     selection = None
     if config.selects:
-        columns, chosen_by = divide(columns, validating.columns, config)
-        selection = task.encode(chosen_by, tokenizer, max_length)
+        columns, selection_columns = divide(columns, validation_part.columns, config)
+        selection = task.encode(selection_columns, tokenizer, max_length)
     rows = task.encode(columns, tokenizer, max_length, training=True)
-    validation = task.encode(validating.columns, tokenizer, max_length)
-    test_columns, test = load_test_columns(order.dataset, config, settings), None
+    validation = task.encode(validation_part.columns, tokenizer, max_length)
+    test_columns, test = load_test_columns(spec.dataset, config, settings), None
     if test_columns is not None:
         # Before training, so that an unknown label fails the run at once.
-        with blaming(order.dataset.test_filename or "The test split"):
+        with blaming(spec.dataset.test_filename or "The test split"):
             test_rows = task.encode(test_columns, tokenizer, max_length)
             test = SealedRows(test_rows, rows_sha256(test_columns, config.text_columns, config.label_column))
-    return Loaded(source, model, tokenizer, max_length, task, rows, validation, validating.numbers, selection, test)
+    return Loaded(
+        source, model, tokenizer, max_length, task, rows, validation, validation_part.numbers, selection, test
+    )
 
 
 def _checkpoint(folder: RunFolder, progress: Progress, process_rank: ProcessRank) -> Path | None:
-    """Return the last checkpoint, unless it is ahead of the run's rows: then it predates a restart."""
+    """Return the last checkpoint; None if the run's logged rows end before it, because it was restarted."""
     checkpoint, damages = folder.sound_checkpoint() if process_rank.first else (None, [])
     if damages:
         # Report dropped checkpoints in the log and on the run.
@@ -181,5 +183,5 @@ def _memory_watched() -> Iterator[None]:
     except Exception as error:
         if not out_of_memory(error):
             raise
-        traceback.clear_frames(error.__traceback__)  # which hold what the memory is full of
+        traceback.clear_frames(error.__traceback__)  # the frames hold the tensors that fill the memory
         raise MemoryRanOutError(str(error)) from error
