@@ -42,11 +42,11 @@ def penalty_of(step: Step, settings: Mapping[str, Any]) -> Penalty:
     if penalties is None:
         raise ValueError(f"expected settings that add something to the loss, got {settings}")
     penalties.to(step.model.device)
-    if penalties.shrunk is not None:
+    if penalties.shrinking_istar is not None:
         # The values of the covariance make no difference to the time; those of a few tokens are soon had.
         moments = Moments(step.model.config.hidden_size, step.model.device)
         moments.update(step.model.get_input_embeddings().weight[:4096].detach())
-        penalties.shrunk.set_shrinkage(moments.covariance().float())
+        penalties.shrinking_istar.set_shrinkage(moments.covariance().float())
 
     def added(outputs: ModelOutput, batch: Mapping[str, Tensor]) -> Tensor:
         value: Tensor = penalties(outputs, batch, 0)

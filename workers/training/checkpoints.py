@@ -132,9 +132,9 @@ class SelectionCallback(TrainerCallback):
         order = self.rows.longest_first(np.arange(len(self.rows)))
         predictions, loss, config = self.task.predictions(self.rows, order), 0.0, self.task.config
         with looking_at(self.model):
-            for looked in forward(self.model, self.rows, order, config, self.progress, hidden_states=False):
-                predictions.add(looked.outputs, looked.batch)
-                loss += looked.loss
+            for batch_outputs in forward(self.model, self.rows, order, config, self.progress, hidden_states=False):
+                predictions.add(batch_outputs.outputs, batch_outputs.batch)
+                loss += batch_outputs.loss
         # Of logits that are not numbers the first class is the greatest, and may well be the right one.
         return predictions.metrics()[config.metric].value if math.isfinite(loss) else None
 

@@ -150,15 +150,15 @@ def observe(
     sentences = Sentences(model, rows, indices, labels)
     observation = Observation(LayerMeasures(model), LayerMoments(model), sentences, task.predictions(rows, order))
     with looking_at(model):
-        for looked in forward(model, rows, order, task.config, progress):
-            batch, outputs, batch_indices = looked
+        for batch_outputs in forward(model, rows, order, task.config, progress):
+            batch, outputs, batch_indices = batch_outputs
             states, mask = hidden_states_of(outputs), batch["attention_mask"]
             observation.layers.update(states, mask)
             vectors = sentences.pooled(states, mask)
             observation.vectors.update(vectors)
             observation.sentences.update(vectors, batch_indices)
             observation.predictions.add(outputs, batch)
-            observation.loss += looked.loss
+            observation.loss += batch_outputs.loss
     if not math.isfinite(observation.loss):
         raise NotFiniteError(
             "The trained model's loss is not a number on the rows it was evaluated on. Lower the learning rate.",
@@ -235,8 +235,8 @@ def score_sealed(model: PreTrainedModel, sealed: SealedRows, task: Task, progres
     order = rows.longest_first(np.arange(len(rows)))
     collector = task.predictions(rows, order)
     with looking_at(model):
-        for looked in forward(model, rows, order, task.config, progress, hidden_states=False):
-            collector.add(looked.outputs, looked.batch)
+        for batch_outputs in forward(model, rows, order, task.config, progress, hidden_states=False):
+            collector.add(batch_outputs.outputs, batch_outputs.batch)
     predictions, _ = _by_row(collector, np.arange(rows.examples))
     return Sealed(collector.metrics(), rows.examples, sealed.sha256, predictions)
 

@@ -21,7 +21,7 @@ from isotropy.catalog import REGULARIZERS
 from workers.files import keeping
 from workers.training.evaluation import Evaluation, Sealed
 from workers.training.folder import RunFolder
-from workers.training.penalties import note_of_silence
+from workers.training.penalties import note_constant_penalty
 from workers.training.progress import Progress
 from workers.training.run_spec import RunSpec
 from workers.training.tasks import TASKS
@@ -141,11 +141,11 @@ def finish(
             session = stack.enter_context(ledger.recording(stored_model))
             values["model_sha256"] = stored_model.sha256
         run = session.get_one(Run, progress.run_id)
-        silent = note_of_silence([step.penalty for step in run.steps if step.penalty is not None])
+        constant_penalty = note_constant_penalty([step.penalty for step in run.steps if step.penalty is not None])
         penalised = bool(run.config.weights)
         divergence = find_divergence([step.task_loss for step in run.steps if step.step], evaluation.untrained_loss)
         notes = [
-            silent if penalised else None,
+            constant_penalty if penalised else None,
             None if divergence is None else divergence_words(divergence),
             *evaluation.notes,
         ]

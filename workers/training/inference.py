@@ -21,7 +21,7 @@ Collate = Callable[[list[dict[str, Any]]], Mapping[str, Tensor]]
 
 @dataclass(frozen=True)
 class TokenizedRows:
-    """Tokenized rows with what is to be predicted of them, and how to make a batch of them."""
+    """Tokenized rows with their labels, and the function that makes a batch of them."""
 
     dataset: datasets.Dataset
     """``input_ids`` and the tokenizer's other columns, and the labels that the model's head asks for."""
@@ -46,7 +46,7 @@ class TokenizedRows:
             yield {name: tensor.to(device) for name, tensor in self.collate(rows).items()}
 
     def longest_first(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Sort by falling length: less padding, and too long a batch fails at once."""
+        """Sort from long to short: batches need less padding, and one too large for the memory fails at once."""
         return indices[np.argsort(-self.tokens[indices], kind="stable")]
 
 
@@ -59,17 +59,18 @@ def draw(
     return order[: max(int(fit), min_rows)]
 
 
-def rows_at_once(config: RunConfig) -> int:
+def inference_batch_size(config: RunConfig) -> int:
+    """Return the rows of a batch without gradients, which take less memory."""
     return 4 * config.batch_size
 
 
-class Looked(NamedTuple):
+class BatchOutputs(NamedTuple):
     """A batch with the model's outputs."""
 
     batch: Mapping[str, Tensor]
     outputs: ModelOutput
     indices: NDArray[np.int64]
-    """Places of its rows among all, [batch]."""
+    """The index of each row in the tokenized rows, [batch]."""
 
     @property
     def loss(self) -> float:
@@ -84,12 +85,12 @@ def forward(
     progress: Progress,
     *,
     hidden_states: bool = True,
-) -> Iterator[Looked]:
+) -> Iterator[BatchOutputs]:
     """Run rows through the model in ``order``, within ``looking_at``."""
     progress.enter(Phase.EVALUATING, total=len(order))
     done = 0
-    for batch in rows.batches(order, rows_at_once(config), model.device):
+    for batch in rows.batches(order, inference_batch_size(config), model.device):
         indices = order[done : done + len(batch["attention_mask"])]
-        yield Looked(batch, model(**batch, output_hidden_states=hidden_states), indices)
+        yield BatchOutputs(batch, model(**batch, output_hidden_states=hidden_states), indices)
         done += len(indices)
         progress.advance(done)

@@ -19,7 +19,7 @@ from app.db.models import Phase, Step
 from app.db.options.measuring import LOOKS_PER_RUN
 from isoscope.hidden_states import LayerMeasures, hidden_states_of, looking_at, width
 from workers.failure import NotFiniteError
-from workers.training.inference import TokenizedRows, draw, rows_at_once
+from workers.training.inference import TokenizedRows, draw, inference_batch_size
 from workers.training.progress import Progress
 from workers.training.run_spec import batches_of
 
@@ -83,7 +83,7 @@ class Probe:
     def __init__(self, model: PreTrainedModel, rows: TokenizedRows, config: RunConfig) -> None:
         self.model = model
         self.rows = rows
-        self.size = rows_at_once(config)
+        self.size = inference_batch_size(config)
         self.interval = config.probe_every
         enough = PROBE_TOKENS_PER_DIMENSION * width(model) + int(rows.tokens.max())
         self.indices = rows.longest_first(draw(rows.tokens, enough, (PROBE_SEED,), PROBE_TEXTS, PROBE_ROWS))

@@ -1,4 +1,4 @@
-"""What a run adds to its task's loss: penalties, the points that each sees, the shrinkage covariance."""
+"""Penalties that a run adds to its task's loss, the points that each sees, and the shrinkage covariance."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,20 +21,20 @@ from isotropy.catalog import REGULARIZERS, Layers, Regularizer, TokenPooling
 from isotropy.points import draw_tokens, union_of_layers
 from isotropy.regularizers.istar import IStar
 from workers.models import pool, sentence_pooling
-from workers.training.inference import TokenizedRows, draw, rows_at_once
+from workers.training.inference import TokenizedRows, draw, inference_batch_size
 from workers.training.progress import Progress
 
 
 @dataclass(frozen=True)
 class PointSelector:
-    """Layers, and which of their vectors: every token, or one of each text."""
+    """Which hidden states a penalty sees: the layers, and every token or one vector of each text."""
 
     layers: Sequence[int]
-    """From 1; the embedding layer is 0 and never seen."""
+    """Numbers from 1; the embedding layer, 0, is never seen."""
     pooling: Pooling | None
     """None for every token."""
     include_padding: bool = False
-    """Among tokens; it counts in no pooled vector."""
+    """Whether padding counts as tokens; it never enters a pooled vector."""
 
     def mask(self, attention_mask: Tensor, draw: Callable[[Tensor], Tensor] = lambda mask: mask) -> Tensor:
         """Return the mask [batch, tokens] of selected tokens; ``draw`` thins it unless vectors are pooled."""
@@ -81,12 +81,12 @@ class Penalties(nn.Module):
                 self.views[name] = make_selector(config.layers or layers, config.points or points, config, model)
                 settings["across_processes"] = config.processes > 1
             self.regularizers[name] = resolve_name(penalty.make)(lam, **settings)
-        # The method, not the module, which would make the model's weights a part of this one's state.
+        # The method, not the module: a module would put the model's weights into the state of this one.
         self._embeddings = model.get_input_embeddings
         self._by_label = config.entropy_by_label and config.task is TaskKind.CLASSIFICATION
 
     @property
-    def shrunk(self) -> IStar | None:
+    def shrinking_istar(self) -> IStar | None:
         """Return I-STAR if it needs a shrinkage covariance before the first step."""
         return next(
             (
@@ -103,7 +103,7 @@ class Penalties(nn.Module):
         Args:
             outputs: of the model, with its hidden states if there are ``views``.
             batch: what the model was given, ``attention_mask`` [batch, tokens] and ``labels`` [batch] among it.
-            step: the training step, by which and the run's seed tokens are drawn.
+            step: the training step, which together with the run's seed decides which tokens are drawn.
 
         Raises:
             ValueError: a regularizer has no value on these points.
@@ -117,7 +117,7 @@ class Penalties(nn.Module):
         if name not in self.views:
             return regularizer(self._embeddings().weight)
         view = self.views[name]
-        mask = view.mask(batch["attention_mask"], lambda mask: self._drawn(mask, step))
+        mask = view.mask(batch["attention_mask"], lambda mask: self._draw_tokens(mask, step))
         points = view.points(hidden_states_of(outputs), mask)
         penalty = REGULARIZERS[name]
         match penalty.layers:
@@ -129,9 +129,9 @@ class Penalties(nn.Module):
                 labels = [view.labels(batch["labels"], mask)] if penalty.classes and self._by_label else []
                 return torch.stack([regularizer(layer, *labels) for layer in points]).mean()
 
-    def _drawn(self, mask: Tensor, step: int) -> Tensor:
-        # By seed and step, apart from the training's random state: a run that is resumed draws what it would have.
-        # The generator keeps 32 bits of a seed, which are mixed of both.
+    def _draw_tokens(self, mask: Tensor, step: int) -> Tensor:
+        # The seed and the step decide the draw, not the random state of the training: a resumed run draws the same
+        # tokens. Both are mixed into one number, because the generator keeps only 32 bits of a seed.
         mixed = np.random.SeedSequence((self.config.seed, step)).generate_state(1)
         return draw_tokens(mask, self.config.token_fraction, torch.Generator().manual_seed(int(mixed[0])))
 
@@ -141,8 +141,8 @@ def make_penalties(config: RunConfig, model: PreTrainedModel) -> Penalties | Non
     return Penalties(config, model) if config.weights else None
 
 
-def note_of_silence(logged: Sequence[float]) -> str | None:
-    """Return a warning where two or more logged penalties are all equal."""
+def note_constant_penalty(logged: Sequence[float]) -> str | None:
+    """Return a warning if there are two or more logged penalties and all are equal."""
     if len(logged) < 2 or len(set(logged)) > 1:
         return None
     return (
@@ -214,7 +214,7 @@ class ShrinkageCallback(TrainerCallback):
         drawn, n_layers = draw_rows(self.rows.tokens, self.view, self.config, number), len(self.view.layers)
         size = self.config.batch_size
         if not self.view.include_padding:
-            drawn, size = self.rows.longest_first(drawn), rows_at_once(self.config)
+            drawn, size = self.rows.longest_first(drawn), inference_batch_size(self.config)
 
         self.progress.enter(Phase.SHRINKAGE, total=int(self.rows.tokens[drawn].sum()) * n_layers)
         moments = empty_moments(self.model)

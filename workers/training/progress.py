@@ -1,4 +1,4 @@
-"""How far a run is: written into its row, which says in turn whether the run is still wanted."""
+"""The progress of a run, written into its row; the row tells in turn whether the run is still wanted."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ class RunStoppedError(Exception):
 
 
 class Progress:
-    """The row of a run at ``slot``. Writes raise RunStoppedError once it is another worker's or unwanted."""
+    """Writes the row of a run at ``slot``; raises RunStoppedError once the run is another worker's or cancelled."""
 
     def __init__(self, sessions: Sessions, run_id: str, slot: str) -> None:
         self.sessions = sessions
@@ -36,7 +36,7 @@ class Progress:
         """Set the first step and remove later rows of its curves."""
         with self.sessions.begin() as session:
             self.write(session, phase_done=step)
-            if step == 0:  # the result rests on the work of this attempt alone
+            if step == 0:  # the work of earlier attempts is lost
                 session.execute(update(Run).where(Run.id == self.run_id).values(worked_seconds=self._worked))
             session.execute(self._attempt.values(first_step=step))
             session.execute(delete(Step).where(Step.run_id == self.run_id, Step.step > step))
@@ -56,14 +56,14 @@ class Progress:
             with self.sessions.begin() as session:
                 self.write(session, phase_done=done)
 
-    def reaches(self, step: int, row_every: int) -> bool:
-        """Return whether logged rows reach a checkpoint; not where another machine restarted the run meanwhile."""
+    def has_rows_up_to(self, step: int, row_every: int) -> bool:
+        """Return whether rows are logged up to a checkpoint's step; false if another machine restarted the run."""
         with self.sessions() as session:
             last = session.scalar(select(func.max(Step.step)).where(Step.run_id == self.run_id))
         return (last or 0) + row_every > step
 
     def write(self, session: Session, **values: Any) -> None:
-        """Set columns in the caller's transaction, first in it, so that a stop writes nothing."""
+        """Set columns as the first statement of the caller's transaction, so that a stopped run writes nothing."""
         now = time.monotonic()
         since, self._counted_at = now - self._counted_at, now
         self._worked += since
@@ -78,7 +78,7 @@ class Progress:
 
 
 class Onlooker(Progress):
-    """Progress of the other processes of a run: they write nothing."""
+    """Progress of all processes of a run but the first: it writes nothing."""
 
     def enter(self, phase: Phase, total: int, done: int = 0) -> None: ...
 

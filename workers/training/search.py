@@ -131,7 +131,7 @@ def _frozen(search: Search, trial: Trial) -> FrozenTrial | None:
 
 
 LEAST_RUNS = 4
-"""Finished runs that a median is taken of at least."""
+"""The fewest finished runs whose median may stop another."""
 
 History = Sequence[tuple[int, float | None]]
 """The metric on the selection rows, by step."""
@@ -144,10 +144,10 @@ def median_says_stop(other_histories: Sequence[History], history: History) -> bo
     for other_history in other_histories:
         values_by_step = {step: value for step, value in other_history if value is not None}
         if values_by_step:
-            done = create_trial(
+            finished_trial = create_trial(
                 state=TrialState.COMPLETE, value=max(values_by_step.values()), intermediate_values=values_by_step
             )
-            study.add_trial(done)
+            study.add_trial(finished_trial)
     trial = study.ask()
     for step, value in history:
         if value is not None:

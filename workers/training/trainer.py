@@ -17,21 +17,21 @@ from workers.training.metrics import Tally
 from workers.training.penalties import Penalties
 from workers.training.tasks import Task
 
-# Of the body by its name, of the head by what it does; checkpoints of models without a head lack it.
+# Part of a key for pooler weights: named as part of the body, but only the head uses them, so files may lack them.
 POOLER = ".pooler."
 
 
 def load_model(source: ModelSource, task: Task) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Return the pretrained model with a task head, drawn by the seed unless the files hold a matching one."""
+    """Return the pretrained model with a task head; the seed draws the head unless the files hold one that fits."""
     config = task.config
     tokenizer = load_tokenizer(source, config.model)
     set_seed(config.seed)
     # A model that was tuned for another task has a head of another shape.
     options = {**task.head(), "ignore_mismatched_sizes": True}
     model, report = load_weights(task.auto_class, source, config.model, task.purpose, **options)
-    drawn = report["missing_keys"] | {key for key, *_ in report["mismatched_keys"]}
+    new_weights = report["missing_keys"] | {key for key, *_ in report["mismatched_keys"]}
     body = f"{model.base_model_prefix}."
-    require_weights(sorted(key for key in drawn if key.startswith(body) and POOLER not in key), config.model)
+    require_weights(sorted(key for key in new_weights if key.startswith(body) and POOLER not in key), config.model)
     fit_together(model, tokenizer)
     last = depth(model)
     if isinstance(config.layers, list) and config.layers[-1] > last:
@@ -40,7 +40,7 @@ def load_model(source: ModelSource, task: Task) -> tuple[PreTrainedModel, PreTra
         )
     if config.gradient_checkpointing and not model.supports_gradient_checkpointing:
         raise InvalidError(
-            f"Expected no gradient checkpointing, which {config.model!r} cannot do as transformers has it; got it. "
+            f"Expected no gradient checkpointing, which {config.model!r} does not support in transformers, got it. "
             "Leave it out, or choose another model.",
             "gradient_checkpointing",
         )
@@ -111,10 +111,10 @@ def training_arguments(config: RunConfig, folder: Path, device: str) -> Training
         gradient_accumulation_steps=config.accumulation,
         learning_rate=config.learning_rate,
         lr_scheduler_type=SCHEDULES[config.schedule],
-        # Below 1 it is a part of all steps.
+        # Below 1 it is a fraction of all steps.
         warmup_steps=config.warmup,
         weight_decay=config.weight_decay,
-        # The reference code clips nothing; clipped, a large lambda would slow the task's learning down.
+        # No clipping, as in the reference code: with it, a large lambda would slow the task's learning down.
         max_grad_norm=0.0,
         fp16=config.precision is Precision.FP16,
         bf16=config.precision is Precision.BF16,
@@ -129,7 +129,7 @@ def training_arguments(config: RunConfig, folder: Path, device: str) -> Training
         disable_tqdm=True,
         log_level="error",
         dataloader_pin_memory=False,
-        # Every weight of every architecture tried has a gradient, whatever the head: none has to be looked for.
+        # In every architecture tried each weight has a gradient, whatever the head, so no search is needed.
         ddp_find_unused_parameters=False,
     )
 

@@ -98,7 +98,7 @@ def train(
         restore(checkpoint, tally, penalties)
     selection, metrics = None, None
     callbacks: list[TrainerCallback] = []
-    if penalties is not None and (istar := penalties.shrunk) is not None:
+    if penalties is not None and (istar := penalties.shrinking_istar) is not None:
         view = penalties.views[Regularizer.ISTAR]
         callbacks.append(ShrinkageCallback(istar, view, model, loaded.train, config, progress))
     if process_rank.first:
@@ -169,7 +169,7 @@ def _checkpoint(folder: RunFolder, progress: Progress, process_rank: ProcessRank
             progress.write(session, notes=[*run.notes, *notes])
     if checkpoint is not None:
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
-        if not progress.reaches(step_of(checkpoint), rows_apart(state.max_steps)):
+        if not progress.has_rows_up_to(step_of(checkpoint), rows_apart(state.max_steps)):
             folder.clear()
             checkpoint = None
     (step,) = process_rank.broadcast(NONE if checkpoint is None else step_of(checkpoint))

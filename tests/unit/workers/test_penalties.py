@@ -32,8 +32,8 @@ def see(batch):
         torch.manual_seed(0)
         model = AutoModelForSequenceClassification.from_config(ARCHITECTURES[name]).eval()
         penalties = make_penalties(make_config(**changes), model)
-        if penalties.shrunk is not None:
-            penalties.shrunk.set_shrinkage(torch.diag(torch.arange(1.0, 17)))
+        if penalties.shrinking_istar is not None:
+            penalties.shrinking_istar.set_shrinkage(torch.diag(torch.arange(1.0, 17)))
         outputs = model(**of, output_hidden_states=True)
         return penalties(outputs, of, step), outputs.hidden_states
 
@@ -197,7 +197,7 @@ def test_a_shrinkage_covariance_is_estimated_for_those_that_read_its_settings(re
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
     penalties = make_penalties(make_config(regularizer=regularizer, zeta=0.3), model)
     read = {applies(field, {regularizer}, None) for field in OPTIONS if field.startswith("shrinkage")}
-    assert read == {penalties.shrunk is not None}
+    assert read == {penalties.shrinking_istar is not None}
 
 
 def test_the_table_is_of_settings_that_there_are():
@@ -238,12 +238,12 @@ def test_points_of_half_precision_have_their_penalty_in_float32(batch, regulariz
 def test_the_state_is_the_shrinkage_covariance_and_nothing_of_the_model():
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
     penalties = make_penalties(make_config(zeta=0.3, fixed_regularizers={"spectrum": 1, "entropy": 1}), model)
-    penalties.shrunk.set_shrinkage(torch.eye(16))
+    penalties.shrinking_istar.set_shrinkage(torch.eye(16))
     state = penalties.state_dict()
     assert list(state) == ["regularizers.istar.shrinkage_covariance"]
     fresh = make_penalties(penalties.config, model)
     fresh.load_state_dict(state)
-    assert torch.equal(fresh.shrunk.shrinkage_covariance, torch.eye(16))
+    assert torch.equal(fresh.shrinking_istar.shrinkage_covariance, torch.eye(16))
     assert list(fresh.parameters()) == []
 
 
@@ -255,4 +255,4 @@ def test_the_state_is_the_shrinkage_covariance_and_nothing_of_the_model():
 def test_a_run_without_a_weight_has_no_penalties_and_only_i_star_with_zeta_above_0_is_shrunk(changes, shrunk):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
     penalties = make_penalties(make_config(**changes), model)
-    assert (penalties and penalties.shrunk is not None) is shrunk
+    assert (penalties and penalties.shrinking_istar is not None) is shrunk

@@ -50,7 +50,11 @@ def make_callback(model):
         )
         penalties, progress = make_penalties(config, model), Progress()
         view = penalties.views[Regularizer.ISTAR]
-        return ShrinkageCallback(penalties.shrunk, view, model, rows, config, progress), penalties.shrunk, progress
+        return (
+            ShrinkageCallback(penalties.shrinking_istar, view, model, rows, config, progress),
+            penalties.shrinking_istar,
+            progress,
+        )
 
     return make_callback
 

@@ -82,22 +82,22 @@ class Classes(Pairs):
         self._names = names
 
     def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
-        self.right += batch["labels"].tolist()
+        self.references += batch["labels"].tolist()
         self.predicted += outputs["logits"].argmax(dim=-1).tolist()
 
     def metrics(self) -> dict[str, Score]:
         positive = positive_label(self._names)
-        if positive is not None and 1 not in self.right:
+        if positive is not None and 1 not in self.references:
             f1 = Score.undefined(f"No validation row has the label {positive!r}, which F1 looks for.")
         else:
             average = "macro" if positive is None else "binary"
-            f1 = Score(float(f1_score(self.right, self.predicted, average=average, zero_division=0)))
-        if len(set(self.right)) == 1:
-            label = self._names[self.right[0]]
+            f1 = Score(float(f1_score(self.references, self.predicted, average=average, zero_division=0)))
+        if len(set(self.references)) == 1:
+            label = self._names[self.references[0]]
             matthews = Score.undefined(
                 f"All validation rows have the label {label!r}, with which nothing can correlate."
             )
         else:
-            matthews = Score(float(matthews_corrcoef(self.right, self.predicted)))
-        accuracy = Score(float(accuracy_score(self.right, self.predicted)))
+            matthews = Score(float(matthews_corrcoef(self.references, self.predicted)))
+        accuracy = Score(float(accuracy_score(self.references, self.predicted)))
         return {Metric.ACCURACY.value: accuracy, Metric.F1.value: f1, Metric.MATTHEWS.value: matthews}

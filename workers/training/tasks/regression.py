@@ -62,7 +62,7 @@ class Numbers(Pairs):
     """Predicted numbers beside the right ones."""
 
     def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
-        self.right += batch["labels"].tolist()
+        self.references += batch["labels"].tolist()
         self.predicted += outputs["logits"].flatten().tolist()
 
     def metrics(self) -> dict[str, Score]:
@@ -72,12 +72,14 @@ class Numbers(Pairs):
         }
 
     def _correlation(self, correlate: Any) -> Score:
-        if len(self.right) < 2:
-            return Score.undefined(f"A correlation needs two validation rows or more, {there_are(len(self.right))}.")
+        if len(self.references) < 2:
+            return Score.undefined(
+                f"A correlation needs two validation rows or more, {there_are(len(self.references))}."
+            )
         for numbers, subject in (
-            (self.right, "All validation rows have"),
+            (self.references, "All validation rows have"),
             (self.predicted, "The model gives every row"),
         ):
             if min(numbers) == max(numbers):
                 return Score.undefined(f"{subject} the same number, with which nothing can correlate.")
-        return Score.within(correlate(self.right, self.predicted).statistic, -1, 1)
+        return Score.within(correlate(self.references, self.predicted).statistic, -1, 1)

@@ -1,4 +1,4 @@
-"""What every kind of task has to say, and rows of texts as a model takes them."""
+"""The interface of every kind of task, and texts tokenized for a model."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -41,9 +41,9 @@ class Task(ABC):
 
     config: RunConfig
     purpose: ClassVar[str]
-    """What its model is loaded for, to complete the sentence "cannot be loaded ..."."""
+    """Completes the sentence "The model cannot be loaded ...": "for regression"."""
     auto_class: ClassVar[Any]
-    """Of transformers: what knows the models that have a head for it."""
+    """The auto class of transformers that loads a model with the head for this task."""
 
     @abstractmethod
     def head(self) -> dict[str, Any]:
@@ -73,14 +73,14 @@ class Pairs:
     """Predictions and references, in the order in which rows are added."""
 
     def __init__(self, order: NDArray[np.int64]) -> None:
-        self.right: list[Any] = []
+        self.references: list[Any] = []
         self.predicted: list[Any] = []
         self._order = order
 
     def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
         added = self._order[: len(self.predicted)]
         back = np.argsort(added)
-        return Predictions(numbers[added[back]], np.array(self.right)[back], np.array(self.predicted)[back])
+        return Predictions(numbers[added[back]], np.array(self.references)[back], np.array(self.predicted)[back])
 
 
 def texts_of(columns: Columns, name: str) -> list[str]:
