@@ -66,7 +66,7 @@ def hand_in_next(
 ) -> None:
     """Hand in the job whose turn it is, if this worker is free for it; a busy worker only takes back what is too early.
 
-    What this worker has ``left`` of late lets others go first, so that one broken row holds up nothing.
+    A job in ``recently_left`` lets others go first, so that one broken row holds up nothing.
     Other jobs that wait in the engine are taken back, because their turn comes later: another worker handed them in
     and was lost, or they were moved since. A job that a worker takes at that moment is stopped and starts again in its
     turn.
@@ -89,29 +89,29 @@ def hand_in_next(
 
 
 MAX_ATTEMPTS = 5
-# Where no crash of its own was ever seen, and the job only went down with its worker.
+# The limit for a job that never crashed itself, but only ended with its worker.
 MAX_LOST_ATTEMPTS = 25
 AWAY = "the database not answering"
 FULL = "a full disk"
 CAUSES = {AWAY: FailureCause.DATABASE, FULL: FailureCause.DISK}
 TEMPORARY = (AttemptOutcome.DATABASE_AWAY, AttemptOutcome.DISK_FULL)
-# Before a job is tried again that ended for such a reason, twice as long each time; and between two words to a database
-# that takes none, for as long as the patience lasts.
+# The pause before a job that ended for such a reason is tried again doubles each time. The first pause also separates
+# attempts to write to a database that is away, until the patience ends.
 FIRST_PAUSE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 60.0
 PATIENCE_SECONDS = 300.0
-# How long a job that was left without a word in its row lets others go first.
+# How long a job that could not be written to its row lets others go first.
 REST_SECONDS = 10.0
-# As if a process had ended with it.
+# Stands for the exit code of a process that could not be started.
 NOT_STARTED = 71
 
 
 class Ended(NamedTuple):
-    """How a process of a job ended that did not do it."""
+    """How a job's process ended without finishing the job."""
 
     outcome: AttemptOutcome
     words: str
-    """As the row's ``error`` has it while the job is tried again."""
+    """What the row's ``error`` says while the job is tried again."""
 
 
 ENDS = {
@@ -139,7 +139,7 @@ class Executor:
         return {job.workflow_id for job in list(self._calls)}
 
     def recently_left(self) -> set[str]:
-        """Return the workflow ids of jobs this worker recently gave up; other jobs go first."""
+        """Return the workflow ids of jobs that this worker recently left, so that other jobs go first."""
         since = time.monotonic() - REST_SECONDS
         self._recently_left = {workflow_id: at for workflow_id, at in list(self._recently_left.items()) if at > since}
         return set(self._recently_left)
@@ -147,8 +147,8 @@ class Executor:
     async def execute(self, job: Job) -> None:
         """Work on a job until its row is final or it is given up.
 
-        Where neither can be told, as the database does not take the word, the row still waits: the job is handed in
-        anew, by the reconciler or in its turn.
+        If the database cannot be written, so that neither is recorded, the row still waits: the reconciler or the next
+        turn hands the job in anew.
         """
         self._calls[job] += 1
         try:
@@ -190,7 +190,7 @@ class Executor:
             return NOT_STARTED
 
     async def _begin_patiently(self, job: Job, ended: Ended | None, last: int) -> int:
-        """Call ``_begin`` until the database can be written, for some minutes."""
+        """Call ``_begin``; while the database cannot be written, try again for some minutes."""
         until = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -219,9 +219,9 @@ class Executor:
             end_attempts(session, Attempt.worker == self.slot, AttemptOutcome.WORKER_STOPPED)
 
     def _begin(self, job: Job, ended: Ended | None, last: int) -> int:
-        """Count an attempt and return its number; 0 where there is nothing to do, or no more hope.
+        """Count an attempt and return its number; 0 if there is nothing to do, or the job is given up.
 
-        ``ended`` is how the last process of this call ended, shown if there is no more hope, and ``last`` the number of
+        ``ended`` is how the last process of this call ended, shown if the job is given up, and ``last`` the number of
         that attempt.
         """
         with self.sessions.begin() as session:
@@ -248,7 +248,7 @@ class Executor:
         return attempt
 
     def _give_up(self, session: Session, kind: JobKind, row: Any) -> None:
-        """Write into a row that has failed why that is."""
+        """Write into a failed row why it failed."""
         if kind.dated:
             row.finished_at = utcnow()
         if isinstance(row, Run):

@@ -14,7 +14,7 @@ from isoscope.core.errors import InvalidError, IsoscopeError
 logger = logging.getLogger(__name__)
 
 DATABASE_ERRORS = (OperationalError, InterfaceError)
-# Of the writer of checkpoints, which tells neither the error's number nor its words.
+# In errors of torch's checkpoint writer, which passes on neither the number nor the message of the system's error.
 TORCH_CANNOT_WRITE = ("inline_container.cc", "iostream error")
 COLUMNS = ("dataset_id", "label_column", "text_columns")
 
@@ -42,7 +42,7 @@ class FailedElsewhereError(InvalidError):
 def record(error: Exception, sessions: Sessions, row: Update, **values: Any) -> None:
     """Write the error's sentence and further values into ``row``, if it still waits for the job.
 
-    That the database was away or the disk full is no failure of the job: it is raised again, and the job started again.
+    An error because the database was away or the disk full is raised again: the job did not fail, and is restarted.
     """
     raise_if_temporary(error)
     with sessions.begin() as session:
@@ -56,7 +56,7 @@ def raise_if_temporary(error: Exception) -> None:
 
 
 def disk_full(error: BaseException) -> bool:
-    """Return whether an error or its cause means a full disk. torch and C libraries have no type for it."""
+    """Return whether an error or its cause means a full disk. torch and C libraries raise no special type."""
     message = f"{type(error).__name__}: {error}".lower()
     full = (
         (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT))
@@ -86,16 +86,16 @@ def failure_of(error: Exception) -> Failure:
 
 
 def describe(error: Exception) -> str:
-    """Return the sentence to show; what nobody foresaw is logged with its traceback.
+    """Return the sentence to show for an error; an unforeseen one is logged with its traceback.
 
-    What no database can keep of a hostile file's text, NUL and halves of characters, is replaced.
+    Characters of a hostile file that no database can store, NUL and lone surrogates, are replaced.
     """
     if isinstance(error, IsoscopeError):
         sentence = error.message
     elif out_of_memory(error):
         logger.warning("A job ran out of memory.", exc_info=error)
         sentence = (
-            "The memory was not enough. Take fewer rows or columns, a smaller batch, shorter texts or a smaller "
+            "There was not enough memory. Take fewer rows or columns, a smaller batch, shorter texts or a smaller "
             "model, or a worker with more memory."
         )
     else:
@@ -109,5 +109,5 @@ def out_of_memory(error: Exception) -> bool:
         return isinstance(error, MemoryError)
     from torch import OutOfMemoryError  # noqa: PLC0415 - the process that starts jobs does without torch
 
-    # On a CPU torch has no type of its own for it.
+    # On a CPU torch raises a plain RuntimeError.
     return isinstance(error, OutOfMemoryError) or "can't allocate memory" in str(error)

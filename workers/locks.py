@@ -1,7 +1,7 @@
-"""Locks that tell who lives, and the beat by which a worker shows it: one slot each, one reconciler at a time.
+"""Locks that show which workers live, and their heartbeat: a lock for each slot, and one for the reconciler.
 
-Each goes when its holder does, however that ends. Workers of one machine and one folder lock files; workers that
-share a PostgreSQL lock there, so that one machine learns of the end of another.
+A lock is freed when its holder ends, in whatever way. Workers of one machine and one folder lock files; workers that
+share a PostgreSQL lock there, so that one machine notices when another ends.
 """
 
 import logging
@@ -28,7 +28,7 @@ from isoscope.core.errors import ConflictError
 
 logger = logging.getLogger(__name__)
 
-# A worker without PostgreSQL for so long ends itself and its jobs, before the server gives its locks away.
+# After so long without PostgreSQL a worker ends itself and its jobs, before the server frees its locks.
 FENCE_SECONDS = 20.0
 # The server takes a silent client for dead: 10 + 3 * 5 s when nothing is under way, else by the user timeout.
 SERVER_OPTIONS = (
@@ -38,13 +38,13 @@ CLIENT_OPTIONS: dict[str, Any] = {
     "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 8_000,
 }  # fmt: skip
 CONNECT_SECONDS = 2
-# After an end of the server nobody holds a lock, until those who live have taken theirs again or ended themselves.
+# After a restart of the server no lock is held until the workers that live have taken theirs again or ended.
 SETTLED_SECONDS = FENCE_SECONDS + 5
-LOOK_EVERY_SECONDS = 1.0
+CHECK_EVERY_SECONDS = 1.0
 FENCED_EXIT_CODE = 4
 
 Connection = psycopg.Connection[Any]
-# Of a lock by its name, in SQL.
+# SQL that turns the name of a lock into its number.
 NUMBER = "hashtextextended('isoscope:' || %s, 0)"
 
 
@@ -53,7 +53,7 @@ class Locks(Protocol):
 
     @property
     def settled(self) -> bool:
-        """Whether a lock that is free means that its holder lives no more."""
+        """Whether a free lock means that its holder has ended."""
 
     def held(self, name: str) -> AbstractContextManager[None]:
         """Hold the lock of that name; raise ConflictError where another does."""
@@ -70,8 +70,8 @@ def open_locks(queue_url: str, folder: Path, fence: Callable[[], None]) -> Abstr
 class AdvisoryLocks:
     """Advisory locks of one PostgreSQL session, which a thread keeps alive while the context is open.
 
-    A lost session is opened anew and its locks are taken again. Without one for ``FENCE_SECONDS``, be it that the
-    server is away or that another has taken a lock of ours, this process calls ``fence`` and ends.
+    A lost session is opened anew and its locks are taken again. Without one for ``FENCE_SECONDS``, because the
+    server is away or another worker has taken one of its locks, this process calls ``fence`` and ends.
     """
 
     url: str
@@ -95,7 +95,7 @@ class AdvisoryLocks:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        if self._mutex.acquire(timeout=CONNECT_SECONDS):  # else a look hangs, and holds the session
+        if self._mutex.acquire(timeout=CONNECT_SECONDS):  # else a check hangs and holds the mutex
             self._connection.close()
 
     @property
@@ -117,7 +117,7 @@ class AdvisoryLocks:
         try:
             yield
         finally:
-            # A session that is gone has taken its locks along.
+            # A lost session has freed its locks already.
             with self._mutex, suppress(psycopg.OperationalError):
                 self._names.remove(name)
                 self._connection.execute(f"select pg_advisory_unlock({NUMBER})", (name,))
@@ -130,8 +130,8 @@ class AdvisoryLocks:
         return connection
 
     def _keep_alive(self) -> None:
-        """Check that the session answers, or replace it by one that holds the same locks, again and again."""
-        while not self._stop.wait(LOOK_EVERY_SECONDS):
+        """Check regularly that the session answers; else replace it by one that holds the same locks."""
+        while not self._stop.wait(CHECK_EVERY_SECONDS):
             try:
                 with self._mutex:
                     if not self._connection.closed:
@@ -149,8 +149,8 @@ class AdvisoryLocks:
                     logger.warning("the session that holds this worker's locks is lost: %s", error)
 
     def _guard(self) -> None:
-        """End the worker in time. In its own thread, because a look may hang."""
-        while not self._stop.wait(LOOK_EVERY_SECONDS):
+        """End the worker once the session is silent for too long; in its own thread, as ``_keep_alive`` may hang."""
+        while not self._stop.wait(CHECK_EVERY_SECONDS):
             if time.monotonic() - self._seen_at > FENCE_SECONDS:
                 logger.error("no answer from PostgreSQL for %.0f s: the worker and its jobs end here", FENCE_SECONDS)
                 self.fence()
@@ -193,7 +193,7 @@ class Heartbeat(Background):
     slot: str
     device: str
     at_work: Callable[[], list[JobAtWork]]
-    """Tells what is worked on, as the row has it."""
+    """Returns the jobs under way, in the form that the row stores."""
 
     def __enter__(self) -> None:
         with self.sessions.begin() as session:
@@ -221,5 +221,5 @@ class Heartbeat(Background):
                     if row is not None:
                         row.heartbeat_at, row.jobs = utcnow(), self.at_work()
             except SQLAlchemyError as error:
-                # A database that is away for a moment must not end the worker; the next beat tells.
+                # A database that is away for a moment must not end the worker: the next beat tries again.
                 logger.warning("the heartbeat could not be written: %s", one_line(error))

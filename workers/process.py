@@ -1,4 +1,4 @@
-"""Each job runs in a process of its own, so that a kill is clean and memory comes back.
+"""Each job runs in a process of its own, so that a kill is clean and all of its memory is freed.
 
 Processes are forked from a server process that has imported torch and transformers once; a job starts in
 milliseconds instead of the seconds those imports take. The server never starts threads or touches a device, so
@@ -44,8 +44,8 @@ def group_memory(group: int) -> tuple[int | None, int | None]:
 logger = logging.getLogger(__name__)
 
 SECONDS_TO_END = 10
-# How a job's process ends that could not reach the database, or had no room on a disk: EX_TEMPFAIL and EX_IOERR of
-# sysexits.h.
+# Exit codes of a job's process that could not reach the database, or found the disk full: EX_TEMPFAIL and EX_IOERR
+# of sysexits.h.
 DATABASE_AWAY = 75
 DISK_FULL = 74
 
@@ -58,28 +58,30 @@ class JobProcesses:
         self._device = device
         self._context = get_context("forkserver")
         self._context.set_forkserver_preload(["workers.jobs"])
-        # By process: the engine may call for a job again before its first process is at its end.
+        # By process, not by job: the engine may start a job again before its first process has ended.
         self._running: dict[ForkServerProcess, tuple[Job, datetime]] = {}
 
     def time_device(self, slot: str) -> None:
-        """Have a process time the device and write that into the worker's row; for a thread, as it takes a while."""
+        """Start a process that times the device and writes the result into the worker's row; call it in a thread."""
         self._context.Process(
             target=_time_device, args=(slot, self._device, self._settings), name="speed", daemon=True
         ).start()
 
     async def run(self, job: Job) -> int:
-        """Work on a job in a new process and return its exit code, negative for a signal.
+        """Do a job in a new process and return its exit code, negative for a signal.
 
-        Cancelling this ends the process and whatever it started.
+        Cancellation ends the process and whatever it started.
         """
-        # Words alone: a record refers to columns of tables, which cannot be sent to a process.
-        words = (job.workflow_id, job.kind.work, job.row_id)
-        process = self._context.Process(target=_work, args=(*words, self._settings, self._device), name=words[0])
+        # Identifiers only: a Job refers to columns of tables, which cannot be pickled.
+        identifiers = (job.workflow_id, job.kind.work, job.row_id)
+        process = self._context.Process(
+            target=_work, args=(*identifiers, self._settings, self._device), name=identifiers[0]
+        )
         # In a thread: it waits for the fork server, which may still be importing.
         await asyncio.to_thread(process.start)
         self._running[process] = (job, utcnow())
         try:
-            await _ended(process)
+            await _wait_for_end(process)
         finally:
             await _end(process)
             del self._running[process]
@@ -97,10 +99,10 @@ class JobProcesses:
             _signal(process, signal.SIGKILL)
 
 
-async def _ended(process: ForkServerProcess, seconds: float | None = None) -> None:
-    """Wait for the end of a process; raise TimeoutError where it takes longer.
+async def _wait_for_end(process: ForkServerProcess, seconds: float | None = None) -> None:
+    """Wait for the end of a process; raise TimeoutError after ``seconds``.
 
-    Without a task of its own: who waits may be cancelled twice, and nobody would wait for that task then.
+    It makes no task of its own: a caller that is cancelled twice would leave such a task without anybody to await it.
     """
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
@@ -119,7 +121,7 @@ async def _end(process: ForkServerProcess) -> None:
         return
     _signal(process, signal.SIGTERM)
     try:
-        await _ended(process, SECONDS_TO_END)
+        await _wait_for_end(process, SECONDS_TO_END)
     except BaseException as error:
         _signal(process, signal.SIGKILL)
         process.join()

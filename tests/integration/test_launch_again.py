@@ -79,9 +79,9 @@ def fail(context, **columns):
 def test_a_run_that_memory_was_not_enough_for_is_filled_in_under_its_name_with_half_the_batch(client, context, launch):
     experiment = client.get(f"/api/experiments/{launch(batch_size=16, accumulation=2)}").json()
     run_id = experiment["runs"][1]["id"]
-    fail(context, error="The memory was not enough.", cause=FailureCause.MEMORY, error_field="batch_size")
+    fail(context, error="There was not enough memory.", cause=FailureCause.MEMORY, error_field="batch_size")
     run_page = client.get(f"/runs/{run_id}").text
-    assert "<strong>Memory ran out.</strong> The memory was not enough." in run_page
+    assert "<strong>Memory ran out.</strong> There was not enough memory." in run_page
     link = f'href="/experiments/new?run={run_id}#batch_size">Change batch size and launch a new experiment</a>'
     assert link in run_page
     assert run_page.count(f"/experiments/new?run={run_id}") == 1
@@ -91,7 +91,7 @@ def test_a_run_that_memory_was_not_enough_for_is_filled_in_under_its_name_with_h
     assert (value_of(answer.text, "batch_size"), value_of(answer.text, "accumulation")) == ("8", "4")
     assert re.search(r'id="batch_size"[^>]* aria-invalid="true"', answer.text)
     assert (
-        '<small class="error" id="batch_size-error">The run failed: The memory was not enough. '
+        '<small class="error" id="batch_size-error">The run failed: There was not enough memory. '
         "The form starts with a batch of 8 instead of 16.</small>"
     ) in answer.text
 

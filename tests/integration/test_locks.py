@@ -38,7 +38,7 @@ def test_a_name_is_held_by_one_worker_at_a_time_and_free_again_when_its_holder_l
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(locks, "LOOK_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(locks, "CHECK_EVERY_SECONDS", 0.05)
     monkeypatch.setattr(locks, "SETTLED_SECONDS", 0.5)
 
 
@@ -57,7 +57,7 @@ class TestAdvisoryLocks:
         wait_for(lambda: held_in(postgresql_url) == 0)
 
     def test_while_its_session_is_lost_no_other_lock_is_given(self, postgresql_url, monkeypatch):
-        monkeypatch.setattr(locks, "LOOK_EVERY_SECONDS", 60)  # it is not opened anew before the test is over
+        monkeypatch.setattr(locks, "CHECK_EVERY_SECONDS", 60)  # it is not opened anew before the test is over
         with AdvisoryLocks(postgresql_url, end_nothing) as mine:
             mine._connection.close()
             with pytest.raises(ConflictError, match="the lock of there/cpu is lost"), mine.held("there/cpu"):
@@ -83,7 +83,7 @@ class TestAdvisoryLocks:
 
 def hold_until_fenced(url: str) -> None:
     # So slow to look that the other one takes the lock first.
-    locks.LOOK_EVERY_SECONDS, locks.FENCE_SECONDS = 2, 5
+    locks.CHECK_EVERY_SECONDS, locks.FENCE_SECONDS = 2, 5
     with AdvisoryLocks(url, end_nothing) as mine, mine.held("here/cpu"):
         wait_for(lambda: False, 60)
 

@@ -218,7 +218,7 @@ def test_a_trial_is_deleted_with_its_map_but_not_while_an_embedding_is_made_by_i
 def test_a_failed_trial_is_tried_again(client, context, work, base, trial):
     with context.sessions.begin() as session:
         row = session.get(PostProcessing, trial["id"])
-        row.status, row.error, row.attempts = ResultStatus.FAILED, "The memory was not enough.", 5
+        row.status, row.error, row.attempts = ResultStatus.FAILED, "There was not enough memory.", 5
     again = client.post(base, json={"method": "soft_zca", "parameters": {"eps": 0.5}}).json()
     assert (again["id"], again["status"], again["error"]) == (trial["id"], "queued", None)
     assert work() == 1

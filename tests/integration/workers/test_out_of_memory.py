@@ -70,7 +70,7 @@ def test_a_second_time_it_fails_with_the_cause_and_the_log(settings, make_run, g
     run = get_run(run_id)
     assert seen == [16, 8]
     assert run.status is RunStatus.FAILED
-    assert run.error.startswith("The memory was not enough. Take fewer rows")
+    assert run.error.startswith("There was not enough memory. Take fewer rows")
     assert len(run.notes) == 1
     assert run.log.count("CUDA out of memory") >= 2
     assert list(settings.runs.iterdir()) == []

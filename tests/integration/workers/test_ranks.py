@@ -182,7 +182,7 @@ def test_memory_that_runs_out_in_a_process_halves_the_batch_of_all(settings, mak
     run_id = make_run(processes=2)
     fine_tune(run_id, settings, "cpu")
     run = get_run(run_id)
-    assert (run.status, run.error[:26]) == (RunStatus.FAILED, "The memory was not enough.")
+    assert (run.status, run.error[:28]) == (RunStatus.FAILED, "There was not enough memory.")
     assert run.environment["batches"] == {"batch_size": 8, "accumulation": 2, "processes": 2, "rows_per_step": 32}
     assert run.notes[0].startswith("Memory ran out with 32 rows a batch. From step 1 on a batch has 16, and 2 batches")
 

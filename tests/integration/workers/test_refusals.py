@@ -168,7 +168,7 @@ def test_what_nobody_foresaw_is_one_line_in_the_row_and_a_traceback_in_its_log(
 )
 def test_memory_that_was_not_enough(make_run, error_of, monkeypatch, error):
     monkeypatch.setattr(trainer, "set_seed", raising(error))
-    assert "The memory was not enough. Take fewer rows" in error_of(make_run())
+    assert "There was not enough memory. Take fewer rows" in error_of(make_run())
 
 
 class TestGlue:

@@ -47,7 +47,7 @@ def test_a_batch_that_does_not_fit_is_halved_once(settings, make_encoding, get_e
     encoding = get_encoding(encoding_id)
     assert (encoding.status, encoding.environment["batch_size"]) == (EncodingStatus.FINISHED, 2)
     fits(1)
-    assert "The memory was not enough. Take fewer rows" in error_of(make_encoding(batch_size=4))
+    assert "There was not enough memory. Take fewer rows" in error_of(make_encoding(batch_size=4))
 
 
 def test_models_that_cannot_be_encoded_with_are_told(make_encoding, error_of, copied, models_dir):
