@@ -153,7 +153,7 @@ class Executor:
         self._calls[job] += 1
         try:
             await self._execute(job)
-        except Exception as error:  # noqa: BLE001 - told to the engine, it would have to be written where nothing can be
+        except Exception as error:  # noqa: BLE001 - the engine would record it in a database that is away
             self._recently_left[job.workflow_id] = time.monotonic()
             logger.error("%s was left to be handed in anew: %s", job.workflow_id, one_line(error))
         finally:
