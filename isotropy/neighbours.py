@@ -24,19 +24,20 @@ from isotropy.products import Limit, Products, block_rows, measure_candidates, s
 from isotropy.score import Score
 from isotropy.tiles import smallest_of_each
 
-# Names by which processors say that they multiply bfloat16 in tiles or in vectors.
+# Names of the processor features that multiply bfloat16 in tiles or in vectors.
 FAST_BFLOAT16 = ("amx_bf16", "avx512_bf16")
-# Roundings of their coordinates that may part two equal distances: 3.2 were the most in rotated lattices and codes.
+# How many roundings of coordinates may separate two equal distances: at most 3.2 were seen in rotated lattices and
+# codes.
 ROUNDINGS = 4
-HASHED_ROWS = 256  # Rows that are copied at once to be compared
+HASHED_ROWS = 256  # Rows that are copied and hashed at once
 # Greatest coordinate, and its inverse, up to which squares and their rounding are far from the ends of float32.
 ORDINARY = 2.0**30
 ROUGH_DIMENSIONS = 1024
-# Of fewer points in more dimensions than these the candidates that bfloat16 leaves cost more than its products spare:
+# With fewer points and more dimensions than these, measuring the candidates of bfloat16 costs more than it saves:
 # 2,000 of 4,096 dimensions took 0.97 s by bfloat16, 0.60 s by float32; of 768, 0.11 s and 0.14 s.
 ROUGH_ROWS = 10_000
-SPARE = 9  # Candidates beyond k that tiles of precise products leave room for rounding with: each costs merges
-# Dimensions for which there is one candidate more, as rounding grows with them, and distances become more alike.
+SPARE = 9  # Candidates beyond k that allow for rounding in tiles of precise products; each costs merges
+# One candidate more for each so many dimensions: rounding grows with them, and distances become more alike.
 SPARED_DIMENSIONS = 256
 
 
@@ -98,7 +99,7 @@ class NeighbourSearch:
         n = len(x)
         self.k = min(k, max(n - 1, 0))
         self.candidates = min(2 * self.k + 12, n - 1)
-        """Of each row, to be measured at first, where products may be rough."""
+        """How many candidates of each row are measured first if products may be rough."""
         self._roundoff = unit_roundoff(x.dtype)
         self._distances = torch.empty(n, self.k, dtype=torch.float64, device=x.device)
         self._indices = torch.empty(n, self.k, dtype=torch.int64, device=x.device)
@@ -148,7 +149,7 @@ def equal_rows(x: Tensor) -> Tensor:
     first: dict[bytes, int] = {}
     firsts: list[int] = []
     for chunk in torch.split(x.detach(), HASHED_ROWS):
-        # 0.0 is added because it makes 0.0 of -0.0: then equal numbers have equal bytes.
+        # Adding 0.0 turns -0.0 into 0.0, so that equal numbers have equal bytes.
         rows = (at_least_float32(chunk) + 0.0).cpu().numpy()
         # Hashes of 128 bits, as the bytes of all rows would take more memory than the points.
         for row in rows:
@@ -160,7 +161,7 @@ def fast_precisions(device: torch.device) -> list[torch.dtype]:
     """Return precisions for products, float64 last; bfloat16 first where the CPU multiplies it 4 to 5 times as fast."""
     precisions = [torch.float64]
     probe = torch.full((64, 64), 1 + 2**-12, device=device)
-    # Settings of torch make float32 products less precise than float32, and the bounds would not know.
+    # Some settings of torch make float32 products less precise, which the bounds do not allow for.
     if float((probe @ probe)[0, 0]) > 64 * (1 + 2**-12):
         precisions.insert(0, torch.float32)
     capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
@@ -169,15 +170,15 @@ def fast_precisions(device: torch.device) -> list[torch.dtype]:
     return precisions
 
 
-# Numbers of distinct rows for which estimates are stored, to compare clouds of unlike numbers of rows.
+# Numbers of distinct rows for which estimates are stored, so that clouds of different sizes can be compared.
 SIZES = (1000, 2000, 5000)
-MIN_ROWS = 1000  # Distinct rows below which there is no error: of smaller blocks the estimates are too rough
+MIN_ROWS = 1000  # Distinct rows below which there is no error, because estimates from smaller blocks are too rough
 
 
 class BlockNeighbours:
     """The k nearest neighbors among distinct points [n, d], among the first of them, and within blocks [n].
 
-    The points are in random order. ``whole`` holds those among all, if already searched; ``search`` finds neighbors.
+    The points are in random order. ``all_neighbours`` are those among all points, if already searched.
     """
 
     def __init__(
@@ -205,17 +206,17 @@ class BlockNeighbours:
     def at_sizes(self, measure: Callable[[NearestNeighbours], Score]) -> dict[int, Score]:
         """Return a measure of the first 1,000, 2,000, ... points with standard errors."""
         sizes = [size for size in SIZES if size <= len(self._points)]
-        return {size: self._with_error(measure, size, measure(self._among(size)[0])) for size in sizes}
+        return {size: self._with_error(measure, size, measure(self._neighbours_within(size)[0])) for size in sizes}
 
     def _with_error(self, measure: Callable[[NearestNeighbours], Score], size: int, score: Score) -> Score:
-        values = [] if size < MIN_ROWS else [measure(block).value for block in self._among(size)[1:]]
+        values = [] if size < MIN_ROWS else [measure(block).value for block in self._neighbours_within(size)[1:]]
         logarithms = [log(value) for value in values if value]
         if score.value is None or len(logarithms) < max(len(values), 2):
             return score.with_error(())
         centre, B = fmean(logarithms), len(logarithms)
         return score.with_error([score.value * (logarithm - centre) / (B * (B - 1)) ** 0.5 for logarithm in logarithms])
 
-    def _among(self, size: int) -> list[NearestNeighbours]:
+    def _neighbours_within(self, size: int) -> list[NearestNeighbours]:
         """Return the neighbors within the first ``size`` points, then within each block of them."""
         if size not in self._by_size:
             points, blocks = self._points[:size], self._blocks[:size]

@@ -21,7 +21,7 @@ from isotropy.score import Score
 from isotropy.topology import barcode, require_bars, why_undefined
 
 SEED = 0  # Seed of the Gaussian cloud
-# Relative difference up to which two sums of bars count as equal, since equal bars may differ by rounding.
+# Sums of bars that differ by at most this fraction count as equal, because equal bars may differ by rounding.
 ROUNDING = 1e-12
 
 
@@ -79,6 +79,6 @@ def least_entropy(alpha: float, n: int) -> float:
     Q = n alpha (alpha - 1 - ln alpha) / (alpha - 1)^2 for alpha in (0, 1], a real number between 0 and n / 2.
     """
     gap = 1 - alpha
-    if gap < 1e-4:  # there both sides of the fraction are rounding; these are the first terms of its series
+    if gap < 1e-4:  # rounding spoils the fraction there: use the first terms of its series
         return n * alpha * (1 / 2 + gap / 3)
     return float(n * alpha * (-gap - math.log(alpha)) / gap**2)

@@ -55,7 +55,7 @@ class FourthMoments(Moments):
         for start in range(0, len(x), CHUNK_ROWS):
             chunk = self._stored(x[start : start + CHUNK_ROWS].detach())
             n, total = len(chunk), self.n + len(chunk)
-            # One row more, for the outer product of what the mean moves by.
+            # One row more, for the outer product of the shift of the mean.
             rows = chunk.new_empty(n + 1, self.d)
             shift, y, offset = shift_near_mean(chunk, rows[:n])
             y -= offset
@@ -288,7 +288,9 @@ def _why_too_few(n: int, d: int, kind: str = "points") -> str | None:
 
 def why_without_spread(values: Tensor) -> str | None:
     """Return why a covariance or centered points have no spread, or None."""
-    if 0 < float(torch.linalg.vector_norm(values)) < inf:  # in one look at them, unless their squares are too large
+    if (
+        0 < float(torch.linalg.vector_norm(values)) < inf
+    ):  # a finite norm settles both in one pass; squares may overflow
         return None
     if not values.isfinite().all():
         return NOT_FINITE

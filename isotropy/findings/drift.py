@@ -25,9 +25,11 @@ PERMUTATIONS = 999
 SEED = 0
 SHARED_ROWS = 4000  # Rows that both clouds have, among which neighbors are compared
 QUERIES = 1000
-SHORT = 1e-5  # Fraction of the median norm below which a row counts as zero, because its direction is rounding
-# Measures that are told where they moved by more than twice the error of their difference.
-MOVED = ("isoscore_unbiased", "mean_share")
+SHORT = (
+    1e-5  # Fraction of the median norm below which a row counts as zero, because its direction is mere rounding error
+)
+# Measures that the evidence names if they moved by more than twice the error of their difference.
+REPORTED_MEASURES = ("isoscore_unbiased", "mean_share")
 
 
 class SharedRows(NamedTuple):
@@ -52,13 +54,12 @@ def drift(cloud: Cloud, baseline: Cloud, shared: SharedRows | None = None, seed:
     """
     energy = energy_of(cloud, baseline, seed) if cloud.d == baseline.d else None
     neighbors_kept = None if shared is None else _neighbors_kept(*(x[:SHARED_ROWS].double() for x in shared))
-    far = Effect("energy_distance", Score(0.0), Score(energy.distance)) if energy is not None else None
-    beyond = energy is not None and energy.p <= 1 / (PERMUTATIONS + 1)
-    effects = [
-        candidate for candidate, counts in ((neighbors_kept, True), (far, beyond)) if candidate is not None and counts
-    ]
+    effects = [] if neighbors_kept is None else [neighbors_kept]
+    exceeds_chance = energy is not None and energy.p <= 1 / (PERMUTATIONS + 1)
+    if energy is not None and exceeds_chance:
+        effects.append(Effect("energy_distance", Score(0.0), Score(energy.distance)))
     material = [candidate for candidate in effects if candidate.is_material(cloud.d)]
-    if not material and not beyond:
+    if not material and not exceeds_chance:
         return None
     effect = max(material or effects, key=lambda candidate: candidate.change)
     after = effect.after.value or 0.0
@@ -71,7 +72,7 @@ def drift(cloud: Cloud, baseline: Cloud, shared: SharedRows | None = None, seed:
     if neighbors_kept is not None:
         share = percent(neighbors_kept.after.value or 0.0)
         evidence.insert(0, f"Rows in both keep {share} of their 10 nearest neighbors by cosine.")
-    for slug in MOVED:
+    for slug in REPORTED_MEASURES:
         now, before = cloud.moment_scores[slug], baseline.moment_scores[slug]
         if None in (now.value, before.value, now.se, before.se):
             continue
@@ -95,9 +96,9 @@ def energy_of(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> EnergyDistance
     pooled = torch.cat([x, y])
     pooled = pooled - pooled.mean(0)
     size = float(pooled.abs().max())
-    # In float32 after centering: distances of rows far from the origin keep their digits.
+    # Centered before float32, so that distances of rows far from the origin keep their digits.
     D = torch.cdist((pooled / size if size else pooled).float(), (pooled / size if size else pooled).float())
-    # The clouds share no group.
+    # Numbers of groups are offset, so that the clouds share none.
     groups_by_cloud = []
     for side, offset in ((cloud, 0), (baseline, cloud.points.n)):
         positions, ranks = side.rows[:ROWS].numpy(), side.dealing.ranks
@@ -105,7 +106,7 @@ def energy_of(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> EnergyDistance
     groups = np.concatenate(groups_by_cloud)
     is_first = torch.zeros(len(pooled), 1 + PERMUTATIONS)
     is_first[: len(x), 0] = 1
-    # Whole groups are assigned to the first cloud at random, about as many rows as it has.
+    # Each permutation assigns whole groups to the first cloud at random, as many as it has.
     _, first, numbers = np.unique(groups, return_index=True, return_inverse=True)
     of_first = int((first < len(x)).sum())
     random = np.random.default_rng(seed)
@@ -124,7 +125,7 @@ def energy_of(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> EnergyDistance
 
 
 def _neighbors_kept(now: Tensor, before: Tensor) -> Effect | None:
-    """Return the share of equal 10 nearest neighbors by cosine; None for too few rows with a direction in both.
+    """Return the share of the 10 nearest neighbors by cosine that stay; None if too few rows have a direction in both.
 
     All rows as near as the tenth count, up to rounding, because tied rows swap places with every rounding.
     """
@@ -136,9 +137,9 @@ def _neighbors_kept(now: Tensor, before: Tensor) -> Effect | None:
     for x in (now, before):
         units = unit_rows(x[has_direction])
         centered = units - units.mean(0)
-        far = torch.cdist(centered[:QUERIES], centered).fill_diagonal_(torch.inf)
-        tenth = far.topk(min(NEAREST, len(units) - 1), largest=False).values[:, -1:]
-        near.append(far <= tenth + COPY * centered.square().sum(1).mean().sqrt())
+        distances = torch.cdist(centered[:QUERIES], centered).fill_diagonal_(torch.inf)
+        tenth = distances.topk(min(NEAREST, len(units) - 1), largest=False).values[:, -1:]
+        near.append(distances <= tenth + COPY * centered.square().sum(1).mean().sqrt())
     first, second = near
     shares_kept = (first & second).sum(1) / torch.maximum(first.sum(1), second.sum(1))
     return neighbors_kept_effect(

@@ -1,6 +1,6 @@
-"""Findings, how their effect is judged, and the cloud on its way through the checks.
+"""Findings, how their effect is judged, and the cloud as it passes through the checks.
 
-What a check blames is left out of what later checks examine.
+Rows and dimensions that a check blames are left out of what later checks examine.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from isotropy.isoscore import participation_ratio
 from isotropy.rows import finite_chunks
 from isotropy.score import Score
 
-MAX_LISTED = 100  # Rows, and dimensions, that a finding lists; it counts all
+MAX_LISTED = 100  # The most rows, and dimensions, that a finding lists; its counts include all
 MATERIAL = 0.05  # Change of a score, or share of the top-10 neighbors that change, that is worth a warning
 LEAST_DIMENSIONS = 0.5  # Standard error of the participation ratio below which a score of about 0 is still determined
-# Scores whose change counts; the first that changes is told. One huge row moves the second alone.
+# Scores whose change counts; the first that changes is reported. One huge row moves only the second.
 SCORES = ("isoscore_unbiased", "isoscore")
-SAMPLE_ROWS = 3000  # Rows looked at where a statistic is known well enough from so many
-REFERENCE_ROWS = 200_000  # Rows up to which neighbors are sought among all; of more rows among a sample
+SAMPLE_ROWS = 3000  # Rows examined by statistics for which so many are enough
+REFERENCE_ROWS = 200_000  # Rows up to which neighbors are searched among all; beyond it, among a sample
 FEW_QUERIES = 500  # Rows whose neighbors are compared before and after a change
-FEWEST_DIMENSIONS = 3.0  # Effective dimensions below which limits of norms and neighbors are not known
+FEWEST_DIMENSIONS = 3.0  # Effective dimensions below which the limits for norms and neighbors are unknown
 NO_ROWS: NDArray[np.int64] = np.empty(0, np.int64)
 
 
@@ -49,7 +49,7 @@ class Severity(StrEnum):
 
 
 class Effect(NamedTuple):
-    """A measure before and after the finding is mended."""
+    """A measure before and after the defect that a finding names is removed."""
 
     measure: str
     before: Score
@@ -57,7 +57,7 @@ class Effect(NamedTuple):
 
     @property
     def change(self) -> float:
-        """Absolute change; 1 if the measure is defined only after mending."""
+        """Absolute change; 1 if the measure is defined only afterward, 0 if it is not defined then."""
         if self.after.value is None:
             return 0.0
         return 1.0 if self.before.value is None else abs(self.after.value - self.before.value)
@@ -66,7 +66,7 @@ class Effect(NamedTuple):
         """Return whether the change exceeds ``MATERIAL`` and its error, or makes the measure determined."""
         if self.after.value is None:
             return False
-        # Of an undetermined score the error exceeds both the value and rounding.
+        # A score is undetermined if its error exceeds both its value and rounding.
         rounding = LEAST_DIMENSIONS / max(d - 1, 1)
         undetermined_before, undetermined_after = (
             (score.se or 0.0) > max(abs(score.value or 0.0), rounding) for score in (self.before, self.after)
@@ -147,8 +147,10 @@ class Examined:
 
     cloud: Cloud
     dimensions: NDArray[np.int64]  # The number in the file of each of the cloud's dimensions
-    gone: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS)  # Rows that the cloud is looked at without
-    blamed: frozenset[str] = frozenset()  # Slugs of what was found that serves as an explanation
+    excluded_rows: NDArray[np.int64] = field(
+        default_factory=lambda: NO_ROWS
+    )  # Rows that earlier checks took out of the cloud
+    blamed: frozenset[str] = frozenset()  # Slugs of the warnings and errors found so far
 
     @classmethod
     def from_cloud(cls, cloud: Cloud) -> Examined:
@@ -156,14 +158,18 @@ class Examined:
 
     def without_rows(self, rows: NDArray[np.int64], remaining: Cloud | None = None) -> Examined:
         """Leave out rows; ``remaining`` is the cloud without them, if already computed."""
-        gone = np.union1d(self.gone, rows)
-        return replace(self, cloud=self.cloud.without_rows(gone) if remaining is None else remaining, gone=gone)
+        excluded_rows = np.union1d(self.excluded_rows, rows)
+        return replace(
+            self,
+            cloud=self.cloud.without_rows(excluded_rows) if remaining is None else remaining,
+            excluded_rows=excluded_rows,
+        )
 
     def without_dimensions(self, dimensions: Iterable[int]) -> Examined:
         dropped = sorted(dimensions)
         cloud = self.cloud.without_dimensions(dropped)
-        if len(self.gone):
-            cloud = cloud.without_rows(self.gone)
+        if len(self.excluded_rows):
+            cloud = cloud.without_rows(self.excluded_rows)
         return replace(self, cloud=cloud, dimensions=np.delete(self.dimensions, dropped))
 
     @cached_property
@@ -171,12 +177,12 @@ class Examined:
         return self.cloud.sample[:SAMPLE_ROWS].double()
 
     @cached_property
-    def is_fine(self) -> Tensor:
+    def needs_float64(self) -> Tensor:
         """Mask [d] of dimensions whose values need more digits than float32 has."""
         return (self.sample.float().double() != self.sample).any(0)
 
     @cached_property
-    def ratio(self) -> float:
+    def effective_dimensions(self) -> float:
         """Effective dimensions: the participation ratio, corrected for few rows where it can be."""
         scores = self.cloud.moment_scores
         plain = scores["participation_ratio"].value
@@ -184,7 +190,7 @@ class Examined:
         return min(max(corrected or plain or 1.0, 1.0), float(self.cloud.d))
 
     @cached_property
-    def ratio_of_directions(self) -> float:
+    def effective_directions(self) -> float:
         """Effective dimensions of the unit rows; unequal norms would inflate a single direction."""
         y = unit_rows(self.sample)
         y = y - y.mean(0)
@@ -207,7 +213,7 @@ class Examined:
             yield self.cloud.sample, self.cloud.rows
             return
         for chunk, positions, _ in finite_chunks(self.cloud.points):
-            remaining = ~np.isin(positions, self.gone)
+            remaining = ~np.isin(positions, self.excluded_rows)
             yield chunk[torch.from_numpy(remaining)], torch.from_numpy(positions[remaining])
 
     def nearest(self, similarity: Similarity) -> NearestRows:

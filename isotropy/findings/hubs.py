@@ -33,11 +33,11 @@ MAX_SHARE = 0.05  # Share of the rows beyond which they are no hubs but a part o
 
 def hubs(examined: Examined) -> Defect | None:
     """Find rows that are neighbors of more rows than in any healthy cloud."""
-    if not examined.is_spread or examined.ratio < FEWEST_DIMENSIONS:
+    if not examined.is_spread or examined.effective_dimensions < FEWEST_DIMENSIONS:
         return None
     neighbors = examined.nearest("cosine")
     rows, shares = neighbors.shares()
-    is_hub = shares > SPECTRA * limit("hub_cosine", examined.cloud.n, examined.ratio)
+    is_hub = shares > SPECTRA * limit("hub_cosine", examined.cloud.n, examined.effective_dimensions)
     by_angle = _describe_hubs(neighbors, rows[is_hub], "angle about the mean")
     worst = max(by_angle, _by_distance(examined), key=lambda candidate: candidate.held)
     count = len(worst.rows)
@@ -83,7 +83,7 @@ def _by_distance(examined: Examined) -> _Hubs:
         return _Hubs(NO_ROWS, 0.0, 0.0, "distance")
     neighbors = examined.nearest("euclidean")
     inner_hubs = _describe_hubs(neighbors, inward[torch.isin(inward, neighbors.neighbors)], "distance")
-    beyond = inner_hubs.reached > limit("hub_euclidean", examined.cloud.n, examined.ratio)
+    beyond = inner_hubs.reached > limit("hub_euclidean", examined.cloud.n, examined.effective_dimensions)
     return inner_hubs if beyond else inner_hubs._replace(rows=NO_ROWS, held=0.0)
 
 

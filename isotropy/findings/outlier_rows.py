@@ -62,7 +62,7 @@ def outlier_rows(examined: Examined) -> Defect | None:
     centre, bulk = centre_and_bulk(cloud.sample[:BULK_ROWS].double())
     squares, positions = [], []
     for chunk, chunk_positions, _ in finite_chunks(cloud.points):
-        remaining_rows = ~np.isin(chunk_positions, examined.gone)
+        remaining_rows = ~np.isin(chunk_positions, examined.excluded_rows)
         squares.append((chunk.double() - centre).square().sum(1).numpy()[remaining_rows])
         positions.append(chunk_positions[remaining_rows])
     distances = _Distances(np.concatenate(squares), np.concatenate(positions))

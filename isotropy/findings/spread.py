@@ -38,7 +38,7 @@ def collapsed(examined: Examined) -> Defect | None:
     spread = float((moments.covariance().trace()).sqrt() / moments.mean.norm()) if moments.mean.any() else 1.0
     if moments.scatter.any() and not spread < NEARLY_EQUAL:
         return _few_directions(examined) if examined.is_spread else None
-    equal = EQUAL_IN_FLOAT64 if examined.is_fine.any() else EQUAL
+    equal = EQUAL_IN_FLOAT64 if examined.needs_float64.any() else EQUAL
     all_equal = not cloud.moments.scatter.any() or spread < equal
     centered = examined.neighbors_kept(examined.sample - cloud.moments.mean)
     undefined = Effect("isoscore", cloud.moment_scores["isoscore"], Score.undefined("All rows are equal."))
@@ -95,7 +95,9 @@ def common_mean(examined: Examined) -> Defect | None:
     share = cloud.moment_scores["mean_share"].value
     if not examined.is_spread or share is None or "collapsed" in examined.blamed:
         return None
-    by_chance = float(chdtri(examined.ratio, LEVEL)) / examined.ratio / max(examined.units, 1)
+    by_chance = (
+        float(chdtri(examined.effective_dimensions, LEVEL)) / examined.effective_dimensions / max(examined.units, 1)
+    )
     if share <= by_chance:
         return None
     effect = examined.neighbors_kept(examined.sample - cloud.moments.mean)
@@ -138,7 +140,7 @@ def too_few_rows(examined: Examined) -> Defect | None:
         )
     if plain.value is None:
         return None
-    biased = examined.ratio**2 / (rows + examined.ratio) / (cloud.d - 1)
+    biased = examined.effective_dimensions**2 / (rows + examined.effective_dimensions) / (cloud.d - 1)
     reference_score = corrected if corrected.value is not None else Score(min(plain.value + biased, 1.0))
     effect = Effect("isoscore", plain, reference_score)
     if biased <= MATERIAL or not effect.is_material(cloud.d):
@@ -182,7 +184,7 @@ def unequal_norms(examined: Examined) -> Defect | None:
 
 
 def has_unequal_norms(examined: Examined) -> bool:
-    ratio = max(examined.ratio, examined.ratio_of_directions)
+    ratio = max(examined.effective_dimensions, examined.effective_directions)
     return ratio >= FEWEST_DIMENSIONS and norm_spread(examined.sample) > _norm_limit(examined)
 
 
@@ -201,4 +203,6 @@ def _norms(x: Tensor) -> Tensor:
 
 
 def _norm_limit(examined: Examined) -> float:
-    return limit("norm_spread_t5", len(examined.sample), max(examined.ratio, examined.ratio_of_directions))
+    return limit(
+        "norm_spread_t5", len(examined.sample), max(examined.effective_dimensions, examined.effective_directions)
+    )

@@ -121,7 +121,7 @@ def duplicate_rows(examined: Examined) -> Defect | None:
     if cloud.n < 2:
         return None
     groups, exact = _groups(examined)
-    copied_rows = np.setdiff1d((groups >= 0).nonzero()[0], examined.gone)
+    copied_rows = np.setdiff1d((groups >= 0).nonzero()[0], examined.excluded_rows)
     _, first, codes, counts = np.unique(groups[copied_rows], return_index=True, return_inverse=True, return_counts=True)
     repeats = np.delete(copied_rows, first)
     if len(repeats) == 0 or len(first) == 1:
@@ -165,7 +165,7 @@ def _groups(examined: Examined) -> tuple[NDArray[np.int64], int]:
         groups = np.full(cloud.points.n, -1)
         for _, positions, _ in finite_chunks(cloud.points):
             groups[positions] = positions
-    remaining = np.setdiff1d((groups >= 0).nonzero()[0], examined.gone)
+    remaining = np.setdiff1d((groups >= 0).nonzero()[0], examined.excluded_rows)
     _, first, codes = np.unique(groups[remaining], return_index=True, return_inverse=True)
     # In the order of the file, as near copies are looked for.
     order = np.argsort(first)

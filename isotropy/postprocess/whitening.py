@@ -84,13 +84,14 @@ def fit_soft_zca(points: Tensor, eps: float = 0.1, components: Components | None
     """Fit W = U (L + eps I)^(-1/2) U^T on points [n, d] (Diera, Galke & Scherp 2024).
 
     eps is in squared units of the points; directions without variance are multiplied by eps^(-1/2). eps = 0 is
-    ``fit_zca_whitening``. Raises ValueError for a negative or infinite eps, and as that.
+    ``fit_zca_whitening``. Raises ValueError for a negative or infinite eps; other errors as there.
     """
     if not 0 <= eps < math.inf:
         raise ValueError(f"Expected eps of at least 0, finite, got {eps}: 0 whitens fully, more whitens less.")
     if eps == 0:
         return fit_zca_whitening(points, components)
     components = components or principal_components(points)
-    off, directions = eps**-0.5, components.directions
-    within = directions.T * ((components.variances + eps).rsqrt() - off) @ directions
-    return Whitening(components.mean, within + off * torch.eye(len(within)).to(within))
+    # Directions without variance get this factor; the others get their own through the matrix added to it.
+    null_factor, directions = eps**-0.5, components.directions
+    excess = directions.T * ((components.variances + eps).rsqrt() - null_factor) @ directions
+    return Whitening(components.mean, excess + null_factor * torch.eye(len(excess)).to(excess))

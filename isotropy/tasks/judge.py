@@ -22,7 +22,7 @@ from isotropy.tasks.truth import Truth
 from isotropy.tasks.variants import Variant, VariantSetting, default_variants
 from isotropy.unbiased import isoscore_unbiased
 
-SCORED_ROWS = 20_000  # Rows that IsoScore is estimated from, without bias, where there are more
+SCORED_ROWS = 20_000  # The most rows from which the unbiased IsoScore is estimated
 TOLERANCE = 0.01
 
 
@@ -32,7 +32,7 @@ class ScoredVariant(NamedTuple):
     variant: Variant
     bytes: int
     isoscore: float | None
-    choose: float  # The score on the part that chooses
+    choose: float  # The score on the choose part
 
 
 Progress = Callable[[ScoredVariant], object]
@@ -46,7 +46,7 @@ class JudgingTask:
     truth: Truth
     similarity: Similarity = Similarity.COSINE
     seed: int = 0
-    metric: str | None = None  # One of the truth's; None takes its usual one
+    metric: str | None = None  # One of the truth's metrics; None takes its first
 
     def __post_init__(self) -> None:
         queries = self.truth.query_vectors
@@ -97,10 +97,10 @@ def decide(
     """
     variants = default_variants(task.setting) if variants is None else list(variants)
     parts, (n, d) = task.parts, task.corpus.shape
-    of_parts = parts[parts != TaskPart.FIT]
+    judged_parts = parts[parts != TaskPart.FIT]
     to_fit, to_choose, to_report = (int((parts == part).sum()) for part in TaskPart)
-    statistic, once = task.truth.statistic(parts == TaskPart.CHOOSE), np.ones((1, to_choose))
-    # Variants of one method, then of the same dimensions, follow each other: each transformation is computed once.
+    statistic, equal_weights = task.truth.statistic(parts == TaskPart.CHOOSE), np.ones((1, to_choose))
+    # Sorted by method, then by dimensions, so that each transformation is computed once.
     methods = list(dict.fromkeys((variant.method, variant.parameters) for variant in variants))
     dimensions = list(dict.fromkeys(variant.dimensions for variant in variants))
     order = sorted(
@@ -109,13 +109,13 @@ def decide(
     )
     measured: dict[Variant, tuple[ScoredVariant, _VariantMeasurement]] = {}
     for variant, measurement in zip(order, _measure_variants(task, order), strict=True):
-        choose = float(statistic(measurement.values[None, of_parts == TaskPart.CHOOSE], once)[0, 0])
+        choose = float(statistic(measurement.values[None, judged_parts == TaskPart.CHOOSE], equal_weights)[0, 0])
         scored = ScoredVariant(variant, variant.bytes_of(d), measurement.isoscore, choose)
         measured[variant] = scored, measurement
         if progress is not None:
             progress(scored)
     reported = intervals(
-        np.stack([measured[variant][1].values[of_parts == TaskPart.REPORT] for variant in variants]),
+        np.stack([measured[variant][1].values[judged_parts == TaskPart.REPORT] for variant in variants]),
         task.groups[parts == TaskPart.REPORT],
         task.truth.statistic(parts == TaskPart.REPORT),
         task.seed,

@@ -22,7 +22,7 @@ TREC_NAMES = {"ndcg@10": "ndcg_cut_10", "recall@10": "recall_10", "mrr@10": "rec
 
 @dataclass(frozen=True, eq=False)
 class Truth(ABC):
-    """Ground truth for queries, pairs or labeled rows, its units."""
+    """Ground truth. Its units are queries, pairs or labeled rows."""
 
     KIND: ClassVar[TruthKind]
 
@@ -87,7 +87,7 @@ class QueryTruth(Truth):
         """Return the group of each query: equal queries, and those whose relevant documents are equal, are in one."""
         if self.groups is not None:
             return self.groups
-        document = _firsts(corpus, (row for rows in self.relevant for row in rows))
+        document = _equal_row_numbers(corpus, (row for rows in self.relevant for row in rows))
         query_codes = equal_vectors(self.vectors)
         return groups_of(
             [
@@ -162,7 +162,7 @@ class PairTruth(Truth):
     def group_codes(self, corpus: NDArray[Any]) -> Codes:
         if self.groups is not None:
             return self.groups
-        row = _firsts(corpus, self.rows.ravel().tolist())
+        row = _equal_row_numbers(corpus, self.rows.ravel().tolist())
         return groups_of([(row[first], row[second]) for first, second in self.rows.tolist()])
 
     @property
@@ -178,7 +178,7 @@ class PairTruth(Truth):
 
 @dataclass(frozen=True, eq=False)
 class LabelTruth(Truth):
-    """Class labels of rows of the corpus. The fit part trains a classifier of the others."""
+    """Class labels of rows of the corpus. The fit part trains a classifier for the other parts."""
 
     rows: Indices  # [m], the labeled rows
     codes: Codes  # [m], their classes, at least two
@@ -222,22 +222,22 @@ class LabelTruth(Truth):
             votes = (voters[:, :, None] == voters[:, None, :]).sum(2)
             winner: Codes = np.take_along_axis(voters, votes.argmax(1)[:, None], axis=1)[:, 0]
             predicted = winner
-        right: Numbers = (predicted == self.codes[~fit]).astype(np.float64)
-        return right
+        correct: Numbers = (predicted == self.codes[~fit]).astype(np.float64)
+        return correct
 
     def trivial(self, parts: Codes) -> float:
-        usual = np.bincount(self.codes[parts == TaskPart.FIT]).argmax()
-        return float((self.codes[parts == TaskPart.CHOOSE] == usual).mean())
+        majority = np.bincount(self.codes[parts == TaskPart.FIT]).argmax()
+        return float((self.codes[parts == TaskPart.CHOOSE] == majority).mean())
 
 
 def equal_vectors(x: NDArray[Any]) -> Codes:
-    """Return a number for each vector of [n, d], int64 [n], equal for equals, by first appearance; 0.0 equals -0.0."""
+    """Number the vectors of [n, d] by first appearance, int64 [n]; equal vectors share a number, also 0.0 and -0.0."""
     rows = np.ascontiguousarray(x + 0.0).view(np.dtype((np.void, x.dtype.itemsize * x.shape[1])))
     _, firsts, inverse = np.unique(rows.ravel(), return_index=True, return_inverse=True)
     return np.unique(firsts[inverse], return_inverse=True)[1].astype(np.int64)
 
 
-def _firsts(corpus: NDArray[Any], rows: Iterable[int]) -> dict[int, int]:
-    """Number rows of the corpus so that equal rows share a number."""
-    different = sorted(set(rows))
-    return dict(zip(different, equal_vectors(corpus[different]).tolist(), strict=True))
+def _equal_row_numbers(corpus: NDArray[Any], rows: Iterable[int]) -> dict[int, int]:
+    """Return a number for each of some rows of the corpus, the same for equal rows."""
+    distinct = sorted(set(rows))
+    return dict(zip(distinct, equal_vectors(corpus[distinct]).tolist(), strict=True))
