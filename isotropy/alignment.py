@@ -18,14 +18,14 @@ from isotropy.findings.nearest import NEAREST, shares_kept
 from isotropy.jackknife import error_parts
 from isotropy.score import FEWEST_FOR_SE, Score, there_are
 
-ROWS = 3000  # Rows that two embeddings are compared by: all products of pairs of them are held at once
-# Dimensions up to which the Procrustes residual is found: it takes the singular values of a matrix of so many.
+ROWS = 3000  # Rows by which two embeddings are compared: the products of all their pairs are held at once
+# Dimensions up to which the Procrustes residual is computed, from the singular values of a matrix of that size.
 MOST_DIMENSIONS = 2048
 # Rows for each dimension of the smaller embedding from which the residual has an interval. With fewer it is too low by
 # more than its error: of unrelated embeddings in 64 dimensions 95% intervals of 64 rows never hold 1, of 128 in .18.
 ROWS_A_DIMENSION = 4
 FEW_ROWS = f"No interval: it takes {ROWS_A_DIMENSION} rows a dimension."
-ROUNDING = 1e-9  # Distance from 0 or 1 below which a value is that, but for the rounding of what it is made of
+ROUNDING = 1e-9  # Distance from 0 or 1 below which a value counts as equal to it, since its terms are rounded
 
 
 def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Score]:
@@ -66,7 +66,7 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
         enough = len(x) >= ROWS_A_DIMENSION * min(x.shape[1], y.shape[1])
         scores["procrustes"] = corrected.with_error(residual.parts) if enough else replace(corrected, reason=FEW_ROWS)
     for slug, score in scores.items():
-        # Within rounding of 0 or 1 it is exactly that.
+        # A value within rounding of 0 or 1 is set to it.
         value, se = score.value, score.se or 0
         if value is not None and max(se, abs(value - round(value))) <= ROUNDING:
             scores[slug] = Score(float(round(value))).with_error([0.0] * len(score.parts))
@@ -117,17 +117,17 @@ def _hsic(K: Tensor, L: Tensor) -> float:
     """Return the unbiased HSIC of kernels [n, n] with zero diagonals, up to a factor that depends on n alone."""
     n = len(K)
     k, m = K.sum(1), L.sum(1)
-    of_sums = float(k.sum()) * float(m.sum()) / ((n - 1) * (n - 2))
-    return float((K * L).sum()) + of_sums - 2 * float(k @ m) / (n - 2)
+    sums_product = float(k.sum()) * float(m.sum()) / ((n - 1) * (n - 2))
+    return float((K * L).sum()) + sums_product - 2 * float(k @ m) / (n - 2)
 
 
-AT_ONCE = 2048  # Rows whose neighbors are sought, and which are summed, at once
+ROWS_AT_ONCE = 2048  # How many rows are searched for neighbors at once
 
 
 class RowDrift(NamedTuple):
     """How far each row moved between two embeddings; symmetric in the two."""
 
-    neighbors_kept: Tensor  # [n] float64: which share of the 10 nearest references by cosine are the same in both
+    neighbors_kept: Tensor  # [n] float64: the share of the 10 nearest references by cosine that are the same in both
     # [n] float64: the distance to the same row of the other embedding after the best rotation, both centered and scaled
     # to rows of length 1 in root mean square. 0 where a row stays, about 1.4 where it lands anywhere.
     residual: Tensor | None
@@ -145,8 +145,10 @@ def row_drift(x: Tensor, y: Tensor, references: int) -> RowDrift:
     if min(references, len(x)) <= NEAREST:
         raise ValueError(f"Expected more than {NEAREST} reference rows, got {min(references, len(x))}.")
     rows = torch.arange(len(x))
-    starts = range(0, len(x), AT_ONCE)
-    shares = torch.cat([shares_kept(x, y, rows[start : start + AT_ONCE], references=references) for start in starts])
+    starts = range(0, len(x), ROWS_AT_ONCE)
+    shares = torch.cat(
+        [shares_kept(x, y, rows[start : start + ROWS_AT_ONCE], references=references) for start in starts]
+    )
     if max(x.shape[1], y.shape[1]) > MOST_DIMENSIONS:
         return RowDrift(shares, None, f"Residuals are found for at most {MOST_DIMENSIONS:,} dimensions.")
     units = []
@@ -159,7 +161,7 @@ def row_drift(x: Tensor, y: Tensor, references: int) -> RowDrift:
         units.append(points / size)
     a, b = units
     u, _, v = torch.linalg.svd(a.T @ b, full_matrices=False)
-    turned = a @ (u @ v)
-    # Of embeddings with other numbers of dimensions the smaller one is thought to have columns of zeros.
-    squares = a.square().sum(1) + b.square().sum(1) - 2 * (turned * b).sum(1)
+    rotated = a @ (u @ v)
+    # If the numbers of dimensions differ, this treats the smaller embedding as filled up with columns of zeros.
+    squares = a.square().sum(1) + b.square().sum(1) - 2 * (rotated * b).sum(1)
     return RowDrift(shares, squares.clamp(min=0).sqrt())

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from isotropy.distances import Located, centre_of, distances
+from isotropy.distances import CentredPoints, centre_of, distances
 from isotropy.labels import classes_of
 from isotropy.points import scaled
 from isotropy.score import Score, there_are
@@ -29,7 +29,7 @@ def silhouette(x: Tensor, labels: Tensor) -> Score:
     if isinstance(classes, str):
         return Score.undefined(classes)
     class_mates = (classes.sizes - 1)[classes.codes]
-    points = Located.about(centre_of(classes.points), classes.points)
+    points = CentredPoints.about(centre_of(classes.points), classes.points)
     own_sums, nearest = _distances_to_classes(points, classes.sizes.tolist())
     silhouettes = _silhouettes(own_sums / class_mates.clamp(min=1), nearest)
     return Score.within(float(silhouettes.masked_fill(class_mates == 0, 0).mean()), -1, 1)
@@ -51,11 +51,11 @@ def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
     for chunk, codes in chunks:
         offsets.index_add_(0, codes, chunk - firsts[codes])
     centroids = firsts + offsets / classes.sizes[:, None]
-    located = Located.about(centre, centroids)
+    located = CentredPoints.about(centre, centroids)
     total = centroids.new_zeros(())
     for chunk, codes in chunks:
         own_distances = torch.linalg.vector_norm(chunk - centroids[codes], dim=1)
-        other_distances = distances(Located.about(centre, chunk), located, codes).amin(1)
+        other_distances = distances(CentredPoints.about(centre, chunk), located, codes).amin(1)
         total += _silhouettes(own_distances, other_distances, ROUNDING * torch.linalg.vector_norm(chunk, dim=1)).sum()
     return Score.within(float(total / len(x)), -1, 1)
 
@@ -97,7 +97,7 @@ class _Group:
     members: Tensor  # Class membership, float64 [rows, classes], 1 or 0
 
 
-def _distances_to_classes(points: Located, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
+def _distances_to_classes(points: CentredPoints, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Return the sum of distances to the own class and the least mean distance to another, [n] each."""
     own_sums = torch.zeros_like(points.norms)
     nearest = torch.full_like(own_sums, math.inf)
@@ -123,7 +123,7 @@ def _distances_to_classes(points: Located, sizes: Sequence[int]) -> tuple[Tensor
     return own_sums, nearest
 
 
-def _distance_sums(points: Located, first: _Group, second: _Group) -> tuple[Tensor, Tensor]:
+def _distance_sums(points: CentredPoints, first: _Group, second: _Group) -> tuple[Tensor, Tensor]:
     """Return the sums of distances of each row of a group to each class of the other, and the reverse."""
     forward = points.norms.new_zeros(len(first.rows), second.members.shape[1])
     back = forward if first is second else points.norms.new_zeros(len(second.rows), first.members.shape[1])

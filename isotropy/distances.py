@@ -14,8 +14,8 @@ CENTRE_ROWS = 256  # Rows whose median is the center
 
 
 @dataclass(frozen=True)
-class Located:
-    """Points, with their offsets from a center shared with other points."""
+class CentredPoints:
+    """Points and their offsets from a center, which other points may share."""
 
     points: Tensor  # float64 [n, d]
     centred: Tensor  # float64 [n, d], the points less the center
@@ -23,7 +23,7 @@ class Located:
 
     @classmethod
     def about(cls, centre: Tensor, points: Tensor) -> Self:
-        """Locate points [n, d] relative to a center [d]."""
+        """Center points [n, d] about a center [d]."""
         centred = points - centre
         return cls(points, centred, centred.square().sum(1))
 
@@ -36,15 +36,15 @@ def centre_of(points: Tensor) -> Tensor:
     return points[:: -(-len(points) // CENTRE_ROWS)].median(dim=0).values
 
 
-def distances(x: Located, y: Located, but: Tensor | None = None) -> Tensor:
-    """Return the distances [n, m] of points x to points y, located about one center.
+def distances(x: CentredPoints, y: CentredPoints, excluded: Tensor | None = None) -> Tensor:
+    """Return the distances [n, m] of points x to points y, both about the same center.
 
-    ``but`` [n] is the index of the y that is at infinity for each x.
+    ``excluded`` [n] is, for each x, the index of the y whose distance becomes infinity.
     """
     sums = x.norms[:, None] + y.norms
     squares = torch.addmm(sums, x.centred, y.centred.T, alpha=-2)
-    if but is not None:
-        squares.scatter_(1, but[:, None], math.inf)
+    if excluded is not None:
+        squares.scatter_(1, excluded[:, None], math.inf)
     measure_close(squares, sums, x.points, y.points)
     return squares.sqrt_()
 

@@ -11,8 +11,8 @@ from isotropy.score import Score, there_are
 from isotropy.tiles import TILE_ROWS, tiles
 
 T = 2  # Sharpness of the Gaussian kernel, as in the paper and its code
-NARROW = -1  # Mean exponent above which the points are taken as a narrow cone
-CENTRE_ROWS = 1000  # Directions at least, if there are as many, whose mean is the center
+NARROW = -1  # Mean exponent above which the directions count as a narrow cone
+CENTRE_ROWS = 1000  # About how many directions are averaged for the center
 DIRECTION_ROWS = 64  # Directions made in float64 at once: more leave the cache
 
 
@@ -53,13 +53,13 @@ class Directions:
             rows = slice(start, start + DIRECTION_ROWS)
             centred = unit_rows(x[rows].double()).sub_(centre).mul_(math.sqrt(2 * T))
             self._a[rows], self.halves[rows] = centred, torch.linalg.vecdot(centred, centred) / -2
-        # Of a narrow cone exp - 1 keeps the digits that tell it from a single direction; elsewhere exp is faster.
+        # In a narrow cone exp - 1 keeps the digits that distinguish it from one direction; otherwise exp is faster.
         self._is_narrow = float(self.halves.mean(dtype=torch.float64)) > NARROW / 2
         self._n = int(times.sum())
         self._times = None if bool((times == 1).all()) else times.to(self._a)
         self._total = torch.zeros((), dtype=torch.float64, device=x.device)
         if not self._is_narrow:
-            self._total += (times * (times - 1)).sum() / 2  # copies of a point, of which none is a pair of a tile
+            self._total += (times * (times - 1)).sum() / 2  # pairs of copies of a point, which no tile holds
         tile_rows = min(len(x), TILE_ROWS)
         self._buffers = self._a.new_empty(2, tile_rows * tile_rows)
 

@@ -157,7 +157,7 @@ class ConfigColumn(Typed[AnyConfig]):
         return config
 
     def read_text(self, text: str) -> AnyConfig:
-        """Read it without parsing it first. In JSON text the quotes of the key would be escaped."""
+        """Read a configuration, whose kind the text shows unparsed: inside a string the quotes would be escaped."""
         return _read_text(self.reported if '"logged":' in text else self.launched, text)
 
     def _kind(self, value: Any) -> type[TrainingConfig] | type[ReportedConfig]:

@@ -38,7 +38,7 @@ from isoscope.core.task import METRIC_TITLES, TaskKind
 SILHOUETTE = "silhouette"
 # Headings of a page, below its conclusion.
 SECTIONS = {"methods": "Methods", "layers": "Layers", "directions": "Directions", "training": "Training"}
-# Parameters of the address that change scatters, and curves.
+# URL parameters that change scatters, and those that change curves.
 SCATTER_PARAMETERS = ("seeds", "error", "colour", "y", "facet", "x_scale", "y_scale")
 CURVE_PARAMETERS = ("seeds", "log", "smooth")
 
@@ -52,12 +52,13 @@ class SweepQuery(NamedTuple):
     """Index of the setting whose layers are drawn over steps."""
     log: bool = False
     smooth: int = 1
-    """Logged values that one drawn value is the mean of."""
+    """How many logged values each drawn value averages."""
     tab: str = ""
     """Tab of an experiment's page; empty: the first, or none on pages without tabs."""
 
     @property
     def scatters(self) -> list[str]:
+        """The slugs of the scatters that show the chosen x."""
         if not self.style.x:
             return ["isotropy", "lambda"]
         return [{ISOTROPY: "isotropy", LAM: "lambda"}.get(ALIASES.get(self.style.x, self.style.x), "scatter")]

@@ -1,4 +1,4 @@
-"""A sweep as a product of what its runs differ in: each factor multiplies the runs that it makes a difference to."""
+"""A sweep as a product of the settings in which its runs differ; a factor multiplies only the runs it changes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, product
@@ -42,9 +42,9 @@ class Product(NamedTuple):
     """Settings x (one baseline + each method x its own settings x lambdas) x seeds."""
 
     settings: Ranges
-    """Of fields that make a difference to the baseline, too."""
+    """Values of fields that change the baseline, too."""
     methods: dict[Regularizer, Ranges]
-    """Of each regularizer its own further settings, zeta among them."""
+    """Values of the further fields that only this regularizer reads, such as zeta."""
     lambdas: list[float]
     """Ascending, without 0."""
     seeds: list[int]
@@ -55,10 +55,10 @@ class Product(NamedTuple):
         return prod(map(len, self.settings.values())) * (1 + with_penalty) * len(self.seeds)
 
     def coordinates(self) -> Iterator[dict[str, Any]]:
-        for setting, seed in product(_points(self.settings), self.seeds):
+        for setting, seed in product(_combinations(self.settings), self.seeds):
             yield setting | {"regularizer": Regularizer.NONE, "lam": 0.0, "seed": seed}
             for regularizer, ranges in self.methods.items():
-                for own_values, lam in product(_points(ranges), self.lambdas):
+                for own_values, lam in product(_combinations(ranges), self.lambdas):
                     yield setting | own_values | {"regularizer": regularizer, "lam": lam, "seed": seed}
 
     def describe(self, repeated: int = 0) -> str:
@@ -96,7 +96,7 @@ def product_of(
     )
 
 
-def _points(ranges: Ranges) -> list[dict[str, Any]]:
+def _combinations(ranges: Ranges) -> list[dict[str, Any]]:
     return [dict(zip(ranges, values, strict=True)) for values in product(*ranges.values())]
 
 

@@ -6,7 +6,7 @@ import torch
 from scipy.spatial import procrustes
 
 from app.core.evidence import block_degrees, quantile
-from isotropy.alignment import AT_ONCE, alignment, cka, procrustes_residual, row_drift
+from isotropy.alignment import ROWS_AT_ONCE, alignment, cka, procrustes_residual, row_drift
 from isotropy.dealing import Slices
 
 NOISE = 0.6
@@ -134,7 +134,7 @@ def test_kept_neighbors_are_counted_by_definition():
 
 
 def test_the_mean_over_the_references_is_the_neighbor_overlap():
-    n = AT_ONCE + 300
+    n = ROWS_AT_ONCE + 300
     x, y = moved_pair(n, 8, noise=2)
     overlap = alignment(x[:400], y[:400], Slices(400, 10).blocks_of(np.arange(400)))["neighbor_overlap"].value
     assert float(row_drift(x, y, 400).neighbors_kept[:400].mean()) == pytest.approx(overlap, abs=1e-9)

@@ -102,7 +102,7 @@ class SelectionCallback(TrainerCallback):
         """Restore the history of a checkpoint, or begin one."""
         saved_history = [] if checkpoint is None else json.loads((checkpoint / HISTORY_FILE).read_text())
         self.history = History([(step, value) for step, value in saved_history])
-        self.folder.forget_best(but=self.best_step)
+        self.folder.forget_best(except_step=self.best_step)
 
     @property
     def best_step(self) -> int | None:
@@ -180,7 +180,7 @@ class CheckpointCallback(TrainerCallback):
             best = self.selection.best_step
         self.folder.complete(checkpoint, best)
         if self.selection is not None:
-            self.folder.forget_best(but=best)
+            self.folder.forget_best(except_step=best)
         with self.progress.sessions.begin() as session:
             self.progress.write(session, attempts=0)
         self._saved_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""The folder of a run while it trains: sealed checkpoints, its best weights; gone when it cannot go on."""
+"""The folder of a run while it trains: sealed checkpoints and best weights. Removed once the run cannot continue."""
 
 import fcntl
 import hashlib
@@ -25,7 +25,7 @@ THREADS = 4
 
 
 class Seal(NamedTuple):
-    """What a file has to be."""
+    """The size and hash that a sealed file must have."""
 
     bytes: int
     sha256: str
@@ -85,24 +85,24 @@ def flush(path: Path) -> None:
 
 
 KEPT_CHECKPOINTS = 2
-# A failed or cancelled run can be tried again, and then goes on from its checkpoint: some gigabytes, so that they are
-# kept of the last few such runs, for a few days.
+# A failed or cancelled run can be tried again from its checkpoint. Checkpoints take gigabytes, so only the last few
+# such runs keep theirs, and only for a few days.
 KEPT_FOR = timedelta(days=3)
 KEPT_FOLDERS = 10
 
 
 class DamagedError(Exception):
-    """Weights that a run needs are not as they were written. Begun again, it drops the checkpoints that need them."""
+    """Weights that a run needs are damaged. If it starts again, it drops the checkpoints that need them."""
 
 
 class RunFolder:
-    """The last two sealed checkpoints ``checkpoint-<step>`` of a run, as a disk may damage one."""
+    """The folder of a run. It keeps two sealed checkpoints ``checkpoint-<step>``, as a disk may damage one."""
 
     def __init__(self, settings: Settings, run_id: str) -> None:
         self.path = settings.runs / run_id
         self.log = Log(self.path)
         self._best: dict[str, Seal] = {}
-        """Seals of weights that were the best, by the name of their file."""
+        """Seals of the best weights so far, by file name."""
 
     def locked(self) -> AbstractContextManager[None]:
         """Lock the folder: a trainer thought dead may still use it. The lock ends with the process."""
@@ -121,7 +121,7 @@ class RunFolder:
         return sorted(finished_checkpoints(self.path), key=step_of, reverse=True)
 
     def sound_checkpoint(self) -> tuple[Path | None, list[tuple[int, str]]]:
-        """Return the newest undamaged checkpoint, and step and damage of newer ones, which go as unfinished ones do."""
+        """Return the newest undamaged checkpoint, and step and damage of newer ones, which are removed."""
         self.drop_unfinished()
         damages: list[tuple[int, str]] = []
         for checkpoint in self.checkpoints():
@@ -171,14 +171,14 @@ class RunFolder:
         path = self.best(step)
         return path.is_file() and read_seal(path) == self._best.get(path.name)
 
-    def forget_best(self, but: int | None) -> None:
+    def forget_best(self, except_step: int | None) -> None:
         """Remove all best weights except one and those that a checkpoint needs."""
         needed: set[str] = set()
         for checkpoint in self.checkpoints():
-            with suppress(ValueError):  # it is damaged, and found out when it is needed
+            with suppress(ValueError):  # damage is reported when the checkpoint is needed
                 needed.update(Path(name).name for name in read_seals(checkpoint))
         for path in self.path.glob("best-*.safetensors"):
-            if path.name not in needed and (but is None or path != self.best(but)):
+            if path.name not in needed and (except_step is None or path != self.best(except_step)):
                 path.unlink()
 
     def clear(self) -> None:

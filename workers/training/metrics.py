@@ -25,7 +25,7 @@ from workers.training.run_spec import batches_of
 
 
 class Tally:
-    """Sums of loss and penalty on the device, in float64, so that rows do not depend on when processes share them."""
+    """Sums of loss and penalty on the device, in float64, so that curves do not depend on when processes share them."""
 
     def __init__(self) -> None:
         self.clear()
@@ -63,10 +63,10 @@ logger = logging.getLogger(__name__)
 ROWS_PER_RUN = 100
 PROBE_ROWS = 256
 PROBE_SEED = 0
-# With fewer tokens the plain IsoScore is biased far down, and with fewer texts the bias-corrected one has wide errors.
+# With fewer tokens the plain IsoScore is far too low, and with fewer texts the bias-corrected one has wide errors.
 PROBE_TOKENS_PER_DIMENSION = 4
 PROBE_TEXTS = 64
-# What the measures cost beside the forward pass, as tokens of it: found for the shape of BERT-base on a CPU.
+# Cost of the measures on top of the forward pass, in tokens of one: timed for the shape of BERT-base on a CPU.
 MEASURING_TOKENS_PER_DIMENSION = 2
 MIN_TIMED_STEPS = 3
 MAX_TIMED_STEPS = 1000
@@ -90,7 +90,7 @@ class Probe:
         self.n = {"tokens": int(rows.tokens[self.indices].sum()), "texts": len(self.indices)}
         """Points behind the measures of a layer: texts behind the bias-corrected IsoScore, tokens behind the others."""
         self.cost = self.n["tokens"] + MEASURING_TOKENS_PER_DIMENSION * width(model)
-        """Of one look, as tokens of a forward pass."""
+        """The cost of one measurement, in tokens of a forward pass."""
 
     def steps_apart(self, max_steps: int, tokens_per_step: float) -> int:
         if self.interval is not None:
@@ -110,7 +110,7 @@ class Probe:
 
 @dataclass(eq=False)
 class StepClock(TrainerCallback):
-    """Times steps and writes their speed into the run's environment: later sweeps are estimated by it."""
+    """Times steps and writes their speed into the run's environment, from which later sweeps are estimated."""
 
     lengths: NDArray[np.int64]
     config: RunConfig
@@ -144,7 +144,7 @@ class StepClock(TrainerCallback):
 
 @dataclass(eq=False)
 class MetricsCallback(TrainerCallback):
-    """Writes the rows of a run's curves, one a step, so that a step trained again is the same row again."""
+    """Writes the rows of a run's curves. A step has one row, so training it again overwrites the row."""
 
     tally: Tally
     probe: Probe
@@ -170,19 +170,19 @@ class MetricsCallback(TrainerCallback):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Write a row or a layer measurement if due; at the last step both."""
         step, last = state.global_step, control.should_training_stop or state.global_step == state.max_steps
-        looking = last or step % self.probe_every == 0
+        measures_layers = last or step % self.probe_every == 0
         if not (last or self.is_due(step)):
             self.progress.advance(step)
             return
         task_loss, penalty = self.tally.means()
         if not math.isfinite(task_loss + penalty):
             raise NotFiniteError(
-                f"The loss is not a number any more at step {step}. Lower the learning rate, or the size of lambda.",
+                f"The loss is no longer a number at step {step}. Lower the learning rate, or the size of lambda.",
                 "learning_rate",
             )
         self.tally.clear()
         logger.info("step %s of %s: loss %.4g, penalty %.4g", step, state.max_steps, task_loss, penalty)
-        layers = self.probe.measures() if looking else None
+        layers = self.probe.measures() if measures_layers else None
         self._write(Step(run_id=self.progress.run_id, step=step, task_loss=task_loss, penalty=penalty, layers=layers))
 
     def _write(self, row: Step) -> None:

@@ -125,12 +125,12 @@ def not_a_number(copied):
 @pytest.mark.parametrize(
     ("regularizer", "sentence"),
     [
-        ("none", "not a number any more at step 1. Lower the learning rate"),
+        ("none", "no longer a number at step 1. Lower the learning rate"),
         ("istar", "The penalty has no value at step 1. Expected finite points"),
         ("istar_unbiased", "The penalty has no value at step 1. Expected finite points"),
         ("cosreg", "The penalty has no value at step 1. Expected finite points"),
         ("entropy", "The penalty has no value at step 1. Expected finite points"),
-        ("spectrum", "not a number any more at step 1. Lower the learning rate"),
+        ("spectrum", "no longer a number at step 1. Lower the learning rate"),
     ],
 )
 def test_a_loss_that_is_not_a_number(make_run, error_of, not_a_number, regularizer, sentence):

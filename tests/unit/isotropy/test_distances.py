@@ -2,7 +2,7 @@ import math
 
 import torch
 
-from isotropy.distances import Located, centre_of, distances
+from isotropy.distances import CentredPoints, centre_of, distances
 
 
 def differences(x, y):
@@ -16,16 +16,16 @@ def cloud(n, d, seed=0):
 def test_distances_far_from_the_centre_keep_the_digits_that_products_lose():
     centre = torch.zeros(5).double()
     x, y = 1e6 + 1e-3 * cloud(7, 5), torch.cat([1e6 + 1e-3 * cloud(4, 5, 1), cloud(3, 5, 2)])
-    computed = distances(Located.about(centre, x), Located.about(centre, y))
+    computed = distances(CentredPoints.about(centre, x), CentredPoints.about(centre, y))
     torch.testing.assert_close(computed, differences(x, y), rtol=1e-7, atol=0)
 
 
 def test_equal_points_are_at_distance_zero_and_pairs_left_out_at_infinity():
     x = 1e9 + cloud(3, 5)
-    located = Located.about(centre_of(x), torch.cat([x, x]))
+    located = CentredPoints.about(centre_of(x), torch.cat([x, x]))
     assert distances(located[:3], located[3:]).diagonal().tolist() == [0, 0, 0]
     x = cloud(3, 5)
-    located = Located.about(centre_of(x), x)
+    located = CentredPoints.about(centre_of(x), x)
     computed = distances(located, located, torch.tensor([0, 2, 1]))
     assert (computed == math.inf).tolist() == [[True, False, False], [False, False, True], [False, True, False]]
     x = cloud(1000, 5)
