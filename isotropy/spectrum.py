@@ -9,10 +9,10 @@ from torch import Tensor
 
 from isotropy.points import at_least_float32, require_points
 
-CHUNK_ROWS = 4096  # Rows of one matrix product: enough to keep it fast, few enough for float32 to add up
-SHIFT_ROWS = 64  # Rows whose mean all are shifted by: about so many, 43 to 85 of 128 and more, and all of fewer
-BLOCK_COLUMNS = 192  # Columns of one product where a symmetric matrix is made by blocks
-ORDINARY = 1e140  # Sizes of matrices up to it, and down to its inverse, have squares within the range of float64
+CHUNK_ROWS = 4096  # Rows of one matrix product: enough for speed, few enough for sums in float32
+SHIFT_ROWS = 64  # Rows whose mean shifts all rows: 43 to 85 if there are 128 or more, else all
+BLOCK_COLUMNS = 192  # Columns of one product when a symmetric matrix is computed by blocks
+ORDINARY = 1e140  # Entries up to it, and down to its inverse, have squares within the range of float64
 
 
 class Moments:
@@ -72,7 +72,7 @@ class Moments:
     def _add(self, n: int, mean: Tensor, scatter: Tensor) -> None:
         total = max(self.n + n, 1)
         delta = mean - self.mean
-        # In place, and float32 added as it is: matrices of float64 would be a fifth of the time.
+        # In place, and float32 is added without conversion: float64 copies would take a fifth of the time.
         self.scatter.add_(scatter.to(self.scatter.device))
         self.scatter.addr_(delta, delta, alpha=self.n * n / total)
         self.mean += delta * (n / total)
@@ -95,7 +95,7 @@ def shift_near_mean(x: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tenso
     The shift is the mean of about ``SHIFT_ROWS`` points, at most sqrt(n / SHIFT_ROWS) standard deviations off: near
     enough to keep digits, and three times cheaper than exact centering. Constant dimensions become exactly zero.
     """
-    # An odd stride: sequences are padded to even lengths, and one token of each would be all that is read.
+    # An odd stride: sequences are padded to even lengths, so an even one would read the same token of each.
     shift, _ = centre(x[:: max(len(x) // SHIFT_ROWS, 1) | 1])
     shifted = torch.sub(x, shift, out=out)
     return shift, shifted, shifted.mean(0)

@@ -28,7 +28,7 @@ from isoscope.files.selection import Selection
 from isotropy.catalog import TruthKind
 
 MAX_NUMBERS = 2**28
-"""Of the vectors of a task, 1 GiB in float32: the worker holds several copies."""
+"""Limit on the numbers in a task's vectors: 1 GiB in float32, of which the worker holds several copies."""
 LAUNCHABLE = (TaskStatus.DRAFT, TaskStatus.FAILED, TaskStatus.CANCELLED)
 WITH_FILE = (TruthKind.QUERIES, TruthKind.PAIRS)
 WITH_QUERIES = (TruthKind.QUERIES, TruthKind.COMPRESSION)
@@ -45,8 +45,8 @@ def create_task(
 ) -> TaskRun:
     """Check a task against the rows and hand it to the workers; without ``launch`` it stays a draft to look at.
 
-    The ground truth is read in a process of its own, within limits, while the request waits. What is kept of it are
-    its lines in one form.
+    The ground truth is read in a process of its own, within limits, while the request waits. It is stored as
+    JSON lines.
     """
     corpus = get_embedding(context, embedding_id)
     queries = None if queries_id is None else get_embedding(context, queries_id)
@@ -133,7 +133,7 @@ def get_results(context: Context, task_id: str) -> TaskResults:
 
 
 def launch_task(context: Context, task_id: str) -> TaskRun:
-    """Queue a draft, or again one that failed or was cancelled."""
+    """Queue a draft, or a task that failed or was cancelled."""
     task = get_task(context, task_id)
     _require_launchable(task)
     corpus = get_embedding(context, task.embedding_id)
@@ -175,10 +175,10 @@ def cancel_task(context: Context, task_id: str) -> TaskRun:
 @freeing
 def delete_task(context: Context, task_id: str) -> None:
     get_task(context, task_id)
-    gone = delete(TaskRun).where(TaskRun.id == task_id, TaskRun.id.not_in(MAKING))
+    deletion = delete(TaskRun).where(TaskRun.id == task_id, TaskRun.id.not_in(MAKING))
     columns = TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256
     with context.sessions.begin() as session:
-        files = session.execute(gone.returning(*columns)).one_or_none()
+        files = session.execute(deletion.returning(*columns)).one_or_none()
     if files is None:
         get_task(context, task_id)
         raise ConflictError("An embedding is being made by this task. Delete it when that has finished.")
@@ -187,7 +187,7 @@ def delete_task(context: Context, task_id: str) -> None:
 
 
 def _check_given(config: TaskConfig, queries: Embedding | None, truth: Incoming | None) -> None:
-    """Refuse files and queries that make no task of this kind."""
+    """Refuse a task that lacks the file, queries or labels of its kind, or has those of another kind."""
     if config.kind in WITH_FILE and truth is None:
         raise InvalidError(
             {
@@ -211,7 +211,7 @@ def _check_given(config: TaskConfig, queries: Embedding | None, truth: Incoming 
 
 
 def check_columns(config: TaskConfig, corpus: Embedding, queries: Embedding | None) -> None:
-    """Require columns that the files have; the groups of pairs are a column of the ground truth."""
+    """Require that the embeddings have the columns; for pairs, groups are a column of the ground truth instead."""
     of_rows = [("labels", corpus, config.labels), ("ids", corpus, config.ids)]
     if queries is not None:
         of_rows.append(("query_ids", queries, config.query_ids))
@@ -277,7 +277,7 @@ def _keep_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
             truth_file = store(lines, context.settings.max_upload_bytes)
         with context.ledger.recording(truth_file) as session:
             task.truth_sha256 = truth_file.sha256
-            # A family is the tasks with the same ground truth, settings and number of rows.
+            # Tasks with the same ground truth, settings and number of rows are one family.
             same = select(TaskRun).join(Embedding, Embedding.id == TaskRun.embedding_id)
             same = same.where(TaskRun.truth_sha256 == task.truth_sha256, Embedding.n == corpus.n)
             for relative in session.scalars(same.order_by(TaskRun.created_at, TaskRun.id)):

@@ -26,11 +26,11 @@ optuna.logging.set_verbosity(optuna.logging.WARNING)
 MOST_RANDOM = 10
 """Trials drawn at random before the sampler models anything; at most a quarter of all."""
 MOST_FAILED = 3
-"""The search ends after as many failed trials without a successful one."""
+"""The search ends after so many failed trials if none has succeeded."""
 
 
 def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
-    """Draw and write as many trials as may run, in one transaction; return their jobs."""
+    """Choose and write as many new trials as may run at once, in one transaction; return their jobs."""
     with sessions.begin() as session:
         hold(session.connection(), f"study {experiment_id}")
         experiment = session.get(Experiment, experiment_id)
@@ -156,7 +156,7 @@ def median_says_stop(other_histories: Sequence[History], history: History) -> bo
 
 
 def prune(progress: Progress, history: History, selection: Selected) -> None:
-    """Prune a run, and waiting runs of the same lambda and zeta; raises RunStoppedError then."""
+    """Prune a run that the median rule stops, with waiting runs of its lambda and zeta, and raise RunStoppedError."""
     with progress.sessions() as session:
         run = session.get(Run, progress.run_id)
         experiment = None if run is None else session.get(Experiment, run.experiment_id)
@@ -173,8 +173,8 @@ def prune(progress: Progress, history: History, selection: Selected) -> None:
     step, last_value = [(step, value) for step, value in history if value is not None][-1]
     other_values = [value for other_history in other_histories if (value := dict(other_history).get(step)) is not None]
     note = (
-        f"Given up at step {step:,}: {selection.metric} on the selection rows was {last_value:.4g}, and what it had "
-        f"come to at best was below {median(other_values):.4g}, the median of {len(other_values)} finished runs of "
+        f"Given up at step {step:,}: {selection.metric} on the selection rows was {last_value:.4g}, and its best "
+        f"so far was below {median(other_values):.4g}, the median of {len(other_values)} finished runs of "
         "this search at that step."
     )
     with progress.sessions.begin() as session:
