@@ -12,7 +12,7 @@ from isotropy.points import at_least_float32, require_points
 CHUNK_ROWS = 4096  # Rows of one matrix product: enough for speed, few enough for sums in float32
 SHIFT_ROWS = 64  # Rows whose mean shifts all rows: 43 to 85 if there are 128 or more, else all
 BLOCK_COLUMNS = 192  # Columns of one product when a symmetric matrix is computed by blocks
-ORDINARY = 1e140  # Entries up to it, and down to its inverse, have squares within the range of float64
+ORDINARY = 1e140  # Norms up to it, and down to its inverse, have squares within the range of float64
 
 
 class Moments:
