@@ -203,7 +203,7 @@ def test_labels_of_other_vectors_of_the_same_rows(client, labeled, numbers, judg
         ({"status": EmbeddingStatus.DRAFT}, "is not measured"),
         ({"n": 7}, "has 7 rows"),
         ({"n_left_out": 2}, "hold NaN"),
-        ({"independent": {"names_in_any_order": "x"}}, "has other rows"),
+        ({"independent": {"names_in_any_order": "x"}}, "has different rows from"),
         ({"inspection": {"annotations": []}}, "has no column 'side'"),
     ],
 )
