@@ -20,7 +20,7 @@ from app.main import create_app
 from app.queue import migrate
 from tests.ports import free_port
 from tests.postgresql import NotHereError, PostgreSQL
-from tests.serving import Serving
+from tests.serving import Serving, empty_settings
 
 if HAS_WORKER := find_spec("torch") is not None:
     from tests.worker_fixtures import forked, limit_threads, machine, models_dir, train_on, work
@@ -104,11 +104,7 @@ def context(migrated: Settings) -> Iterator[Context]:
 
 @pytest.fixture
 def empty_dashboard(tmp_path, empty_databases):
-    settings = Settings(data_dir=tmp_path / "alone", sample=False)
-    settings.create_folders()
-    for file in empty_databases:
-        shutil.copy(file, settings.root)
-    return settings
+    return empty_settings(tmp_path / "alone", empty_databases)
 
 
 @pytest.fixture

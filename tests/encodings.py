@@ -13,14 +13,8 @@ from app.storage import open_storage
 TEXTS = [
     "the film", "a very good plot and a great cast", "", "so dull", "the plot was bad and the cast was dull", "good",
 ]  # fmt: skip
-
-
 LABELS = ["x", "good", "bad", "bad", "bad", "good"]
-
-
 FULL = [0, 1, 3, 4, 5]
-
-
 ROWS = "sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in zip(TEXTS, LABELS, strict=True))
 
 
@@ -43,3 +37,10 @@ def one_at_a_time(folder: Path, rows, max_length=64):
             for pooling, vector in (("first", state[0, 0]), ("mean", state[0].mean(0)), ("last", state[0, -1])):
                 vectors.setdefault((layer, Pooling(pooling)), []).append(vector.numpy())
     return {key: np.stack(rows) for key, rows in vectors.items()}
+
+
+def assert_vectors(settings, layers, expected):
+    """Check the vectors of each layer and pooling, and return the layers."""
+    for key, embedding in layers.items():
+        np.testing.assert_allclose(read(settings, embedding), expected[key], rtol=1e-5, atol=1e-6)
+    return layers

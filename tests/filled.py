@@ -1,21 +1,20 @@
 """A web process on rows that nobody trained: finished, failed, waiting and lost runs, and a data set to launch on."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
 from sqlalchemy import select
 
 from app.context import Context, create_context
-from app.core.settings import Settings
 from app.db.models import Experiment, Run, RunStatus
 from app.storage import Incoming
 from app.training.datasets import create_dataset
 from benchmarks._many_runs import fill
 from tests.archives import add_experiment
-from tests.serving import served
+from tests.serving import empty_settings, served
 
 ROWS = "sentence\tlabel\n" + "".join(f"the {'good' if i % 2 else 'bad'} film {i}\t{i % 2}\n" for i in range(120))
 
@@ -39,7 +38,7 @@ class Filled(NamedTuple):
 
 @contextmanager
 def fill_dashboard(data_dir: Path, databases: list[Path]) -> Iterator[Filled]:
-    settings = _empty(data_dir, databases)
+    settings = empty_settings(data_dir, databases)
     context = create_context(settings)
     (finished,) = fill(context, runs=60, experiments=1, steps=24)
     (waiting,) = fill(context, runs=12, experiments=1, steps=12, waiting=4)
@@ -47,30 +46,17 @@ def fill_dashboard(data_dir: Path, databases: list[Path]) -> Iterator[Filled]:
         for row_id, name in ((finished, "All finished"), (waiting, "Some wait")):
             session.get_one(Experiment, row_id).name = name
     troubled = add_experiment(context)
+    files = (Incoming(BytesIO(ROWS.encode()), f"{split}.tsv") for split in ("train", "validation"))
+    dataset = create_dataset(context, *files).id
     with served(settings) as address:
-        yield Filled(address, context, finished, troubled, waiting, _dataset(context))
+        yield Filled(address, context, finished, troubled, waiting, dataset)
     context.close()
 
 
 @contextmanager
 def empty_dashboard(data_dir: Path, databases: list[Path]) -> Iterator[tuple[str, Context]]:
-    settings = _empty(data_dir, databases)
+    settings = empty_settings(data_dir, databases)
     context = create_context(settings)
     with served(settings) as address:
         yield address, context
     context.close()
-
-
-def _empty(data_dir: Path, databases: list[Path]) -> Settings:
-    settings = Settings(data_dir=data_dir, sample=False)
-    settings.create_folders()
-    for file in databases:
-        shutil.copy(file, settings.root)
-    return settings
-
-
-def _dataset(context: Context) -> str:
-    path = context.settings.root / "rows.tsv"
-    path.write_text(ROWS)
-    with path.open("rb") as train, path.open("rb") as validation:
-        return create_dataset(context, Incoming(train, "train.tsv"), Incoming(validation, "validation.tsv")).id

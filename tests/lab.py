@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from signal import SIGKILL, SIGSTOP, Signals
 
@@ -18,6 +19,7 @@ from app.storage import Incoming
 from app.training.datasets import create_dataset
 from app.training.experiments import create_experiment
 from app.training.sweeps import SweepRequest
+from tests.texts import FILMS
 from tests.waiting import wait_for
 
 # Of machines that are slow, as those of continuous integration are; on an idle one each step takes seconds.
@@ -83,11 +85,8 @@ class Machine:
 
 def launch(context: Context, steps: int, lambdas: list[float], seeds: list[int]) -> Experiment:
     """A sweep of runs on a tiny model; a run at lambda = 0 comes with each seed."""
-    rows = "\n".join(f"the {'good' if i % 2 else 'bad'} film number {i}\t{i % 2}" for i in range(200))
-    path = context.settings.root / "rows.tsv"
-    path.write_text(f"sentence\tlabel\n{rows}\n")
-    with path.open("rb") as train, path.open("rb") as validation:
-        dataset = create_dataset(context, Incoming(train, "train.tsv"), Incoming(validation, "validation.tsv"))
+    files = (Incoming(BytesIO(FILMS.encode()), f"{split}.tsv") for split in ("train", "validation"))
+    dataset = create_dataset(context, *files)
     request = SweepRequest(
         model="tiny-bert", dataset_id=dataset.id, text_columns=["sentence"], label_column="label", lambdas=lambdas,
         seeds=seeds, epochs=None, max_steps=steps,

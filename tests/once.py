@@ -1,22 +1,14 @@
 """What one test of a module had made and measured, put into the database of the next in place of making it again."""
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Table, func, insert, select
-from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.models import Base
 
 Rows = list[tuple[Table, list[dict[str, Any]]]]
-
-
-class Made(NamedTuple):
-    rows: Rows
-    files: dict[Path, bytes]
-    name: str
 
 
 def make_once(context: Context, known: dict[str, Any], key: str, make: Callable[[], str]) -> str:
@@ -28,26 +20,22 @@ def make_once(context: Context, known: dict[str, Any], key: str, make: Callable[
         name = make()
         root = context.settings.files
         files = {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-        known[key] = Made(_rows(context), files, name)
+        known[key] = name, _rows(context), files
         return name
-    made: Made = known[key]
-    for path, content in made.files.items():
+    name, copied_rows, files = known[key]
+    for path, content in files.items():
         place = context.settings.files / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content)
     with context.sessions.begin() as session:
-        for table, rows in made.rows:
+        for table, rows in copied_rows:
             session.execute(insert(table), rows)
-            _count_on(session, table)
-    return made.name
-
-
-def _count_on(session: Session, table: Table) -> None:
-    """Have the next row of a table be numbered after those that were copied, as SQLite does by itself."""
-    numbered = table.autoincrement_column
-    if numbered is not None and session.get_bind().dialect.name == "postgresql":
-        sequence = func.pg_get_serial_sequence(table.name, numbered.name)
-        session.execute(select(func.setval(sequence, func.max(numbered))))
+            # The next row is numbered after those that were copied, which SQLite does by itself.
+            numbered = table.autoincrement_column
+            if numbered is not None and session.get_bind().dialect.name == "postgresql":
+                sequence = func.pg_get_serial_sequence(table.name, numbered.name)
+                session.execute(select(func.setval(sequence, func.max(numbered))))
+    return name
 
 
 def _rows(context: Context) -> Rows:

@@ -1,23 +1,21 @@
 """Outages under a running dashboard: a full disk, a locked database, a frozen one. Each lasts as long as it is told."""
 
-import os
 import sqlite3
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 from typing import Any
 
 import httpx2
 import psutil
-import pytest
 
 from tests.postgresql import PostgreSQL
 from tests.script_runs import TOLD
 from tests.serving import Serving
+from tests.texts import FILM_FILES
 
 STEPS = 200
 PATIENCE_SECONDS = 300
@@ -32,9 +30,7 @@ ENVIRONMENT = {"ISOSCOPE_CHECKPOINT_SECONDS": "0.5", "OMP_NUM_THREADS": "1"}
 class Sweep:
     def __init__(self, server: Serving) -> None:
         self.server = server
-        rows = "\n".join(f"the {'good' if i % 2 else 'bad'} film number {i}\t{i % 2}" for i in range(200))
-        files = {name: (f"{name}.tsv", f"sentence\tlabel\n{rows}\n") for name in ("train", "validation")}
-        self._dataset_id = server.post("/api/datasets", files=files)["id"]
+        self._dataset_id = server.post("/api/datasets", files=FILM_FILES)["id"]
         self.id = self._launch()
 
     def wait_until_it_trains(self) -> None:
@@ -59,7 +55,10 @@ class Sweep:
                 "the end of all runs",
                 PATIENCE_SECONDS,
             )
-        struck, whole = ([self._outcome(run["id"]) for run in self.runs(one)] for one in (self.id, again))
+        struck, whole = (
+            [self.server.get(f"/api/runs/{run['id']}") for run in self.runs(experiment_id)]
+            for experiment_id in (self.id, again)
+        )
         for one, other in zip(struck, whole, strict=True):
             assert one["status"] == "finished", (one["error"], one["log"])
             assert [step["step"] for step in one["steps"]] == list(range(0, STEPS + 1, STEPS // 100))
@@ -68,9 +67,6 @@ class Sweep:
             assert [attempt["outcome"] for attempt in one["attempts"]].count("finished") == 1
             assert all(attempt["ended_at"] for attempt in one["attempts"])
         return struck
-
-    def _outcome(self, run_id: str) -> dict[str, Any]:
-        return self.server.get(f"/api/runs/{run_id}")
 
     def _launched(self) -> str | None:
         try:
@@ -81,18 +77,6 @@ class Sweep:
     def _launch(self) -> str:
         request = EXPERIMENT | {"dataset_id": self._dataset_id}
         return self.server.post("/api/experiments", json=request)["id"]
-
-
-@contextmanager
-def small_disk(folder: Path, size: str = "48m") -> Iterator[None]:
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount a small disk")
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True, capture_output=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 def fill_disk(folder: Path, seconds: float) -> None:

@@ -1,6 +1,7 @@
 """`isoscope serve` as a subprocess, the web process alone, and the web application in this process."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,6 +26,15 @@ from tests.waiting import wait_for
 T = TypeVar("T")
 
 
+def empty_settings(data_dir: Path, databases: list[Path]) -> Settings:
+    """The settings of an empty dashboard on SQLite, of copies of its databases: to migrate anew takes longer."""
+    settings = Settings(data_dir=data_dir, sample=False)
+    settings.create_folders()
+    for file in databases:
+        shutil.copy(file, settings.root)
+    return settings
+
+
 class Serving:
     def __init__(self, data_dir: Path, port: int, environment: dict[str, str]) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -45,7 +55,7 @@ class Serving:
                 [sys.executable, "-m", "isoscope", "serve"],
                 env=self._environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
-        self.wait_for(self._answers, "an answer of /api/health", seconds=60)
+        self.wait_for(self.answers, "an answer of /api/health", seconds=60)
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
         if self.process.poll() is None:
@@ -80,7 +90,7 @@ class Serving:
     def log(self) -> str:
         return self._log.read_text(errors="replace")[-5000:]
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
         try:
             return httpx2.get(f"{self.url}/api/health", timeout=5).is_success
         except httpx2.TransportError:

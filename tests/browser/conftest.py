@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
-from app.db.job_kinds import Job, Queue
+from app.db.job_kinds import Queue
 from app.db.models import RunStatus
 from benchmarks._chromium import ARGUMENTS, CHROMIUM
 from tests.filled import Filled, empty_dashboard, fill_dashboard
@@ -57,12 +57,11 @@ def filled(tmp_path_factory: pytest.TempPathFactory, empty_databases: list[Path]
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, empty_databases: list[Path]) -> Iterator[str]:
-    with empty_dashboard(tmp_path / "elsewhere", empty_databases) as (address, context), doing(context, is_import):
+    with (
+        empty_dashboard(tmp_path / "elsewhere", empty_databases) as (address, context),
+        doing(context, lambda job: job.kind.queue is Queue.IMPORTS),
+    ):
         yield address
-
-
-def is_import(job: Job) -> bool:
-    return job.kind.queue is Queue.IMPORTS
 
 
 @pytest.fixture(scope="session")
@@ -107,13 +106,11 @@ def status(dashboard: Serving, embedding_id: str) -> str:
 
 @pytest.fixture(scope="session")
 def ids(filled: Filled) -> dict[str, str]:
-    return {
-        "dataset": filled.dataset,
-        "finished": filled.finished,
-        "troubled": filled.troubled,
+    runs = {
         "finished_run": filled.run(filled.finished, RunStatus.FINISHED),
         "failed_run": filled.run(filled.troubled, RunStatus.FAILED),
     }
+    return {name: getattr(filled, name) for name in ("dataset", "finished", "troubled")} | runs
 
 
 HARMLESS = (

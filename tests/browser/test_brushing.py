@@ -30,12 +30,17 @@ def drag(page: Page, axis: Locator, start: float, end: float) -> None:
     page.mouse.up()
 
 
-def test_brush_writes_the_search_and_the_table_follows(experiment, page):
+def open_axes(page: Page, experiment: str) -> Locator:
     page.goto(experiment)
     page.get_by_role("heading", name="Runs by all that varies").scroll_into_view_if_needed()
     axes = page.locator("#figure-parallel .axis-brush")
     expect(axes).to_have_count(4)
     page.locator("#figure-parallel").scroll_into_view_if_needed()
+    return axes
+
+
+def test_brush_writes_the_search_and_the_table_follows(experiment, page):
+    axes = open_axes(page, experiment)
     search, rows = page.get_by_label("Search runs"), page.locator("#found-runs tbody tr")
     expect(rows).to_have_count(6)
 
@@ -56,11 +61,7 @@ def test_brush_writes_the_search_and_the_table_follows(experiment, page):
 
 
 def test_brush_cuts_only_its_own_part_of_the_search(experiment, page):
-    page.goto(experiment)
-    page.get_by_role("heading", name="Runs by all that varies").scroll_into_view_if_needed()
-    axes = page.locator("#figure-parallel .axis-brush")
-    expect(axes).to_have_count(4)
-    page.locator("#figure-parallel").scroll_into_view_if_needed()
+    axes = open_axes(page, experiment)
     search = page.get_by_label("Search runs")
     search.fill("seed:0,1")
     drag(page, axes.nth(1), 0.7, 0.95)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.filled import ROWS
 from tests.following import follow
@@ -31,25 +31,6 @@ def rows(tmp_path: Path) -> list[Path]:
     for path in paths:
         path.write_text(ROWS)
     return paths
-
-
-def upload(page: Page, url: str, path: Path) -> None:
-    page.goto(f"{url}/embeddings")
-    page.get_by_label("A file of vectors").set_input_files(path)
-    page.get_by_role("button", name="Upload and look inside").click()
-    page.get_by_role("button", name="Measure these embeddings").click()
-    expect(page.get_by_role("navigation", name="Parts of this page")).to_be_visible()
-
-
-def drawn(page: Page, slug: str):
-    plot = page.locator(f"#figure-{slug} .js-plotly-plot")
-    expect(plot).to_be_visible()
-    return plot
-
-
-def numbers(page: Page, slug: str) -> list[dict[str, str]]:
-    link = page.locator(f"#figure-{slug} a[download$='.csv']").evaluate("link => link.href")
-    return list(csv.DictReader(io.StringIO(page.request.get(link).text())))
 
 
 def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, page, vectors):
@@ -121,11 +102,12 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
     page.get_by_role("button", name="Launch", exact=True).click()
 
     expect(page.get_by_text("6 of 6 runs finished")).to_be_visible(timeout=240_000)
-    drawn(page, "isotropy")
-    found = numbers(page, "isotropy")
-    assert [float(row["lambda"]) for row in found] == [-1, 0, 1]
+    expect(page.locator("#figure-isotropy .js-plotly-plot")).to_be_visible()
+    link = page.locator("#figure-isotropy a[download$='.csv']").evaluate("link => link.href")
+    points = csv.DictReader(io.StringIO(page.request.get(link).text()))
+    assert [float(row["lambda"]) for row in points] == [-1, 0, 1]
     page.get_by_role("combobox", name="X axis").select_option("lam")
-    drawn(page, "lambda")
+    expect(page.locator("#figure-lambda .js-plotly-plot")).to_be_visible()
 
     page.get_by_role("link", name="Paper", exact=True).click()
     table = page.locator("#means")
@@ -196,7 +178,11 @@ def test_a_plot_is_as_wide_as_its_place_after_every_choice_of_scatters(filled, p
 
 @pytest.mark.skipif(not WORD2VEC.is_file(), reason="ISOSCOPE_BENCH_DATA names no folder with word2vec")
 def test_the_reference_word2vec_matrix_is_uploaded_and_read(dashboard, page):
-    upload(page, dashboard.url, WORD2VEC)
+    page.goto(f"{dashboard.url}/embeddings")
+    page.get_by_label("A file of vectors").set_input_files(WORD2VEC)
+    page.get_by_role("button", name="Upload and look inside").click()
+    page.get_by_role("button", name="Measure these embeddings").click()
+    expect(page.get_by_role("navigation", name="Parts of this page")).to_be_visible()
     expect(page.get_by_text("8,000").first).to_be_visible()
     report = dashboard.get(f"/api{urlsplit(page.url).path}")
     measured = {one["measure"]: one["value"] for one in report["measurements"]}

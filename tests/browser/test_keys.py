@@ -18,6 +18,11 @@ def tab_to(page: Page, wanted: Locator) -> None:
     raise AssertionError(f"{MOST_STOPS} stops do not lead to {wanted}")
 
 
+def press(page: Page, wanted: Locator) -> None:
+    tab_to(page, wanted)
+    page.keyboard.press("Enter")
+
+
 def write(page: Page, field: Locator, text: str) -> None:
     tab_to(page, field)
     page.keyboard.press("ControlOrMeta+a")
@@ -32,14 +37,12 @@ def polled(page: Page) -> None:
 
 def test_a_sweep_is_launched_and_its_run_reached_and_cancelled(filled, page):
     page.goto(filled.url)
-    page.keyboard.press("g")
-    page.keyboard.press("e")
+    page.keyboard.type("ge")
     expect(page.get_by_role("heading", level=1)).to_have_text("Experiments")
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the page")).to_be_focused()
     page.keyboard.press("Enter")
-    tab_to(page, page.get_by_role("button", name="Launch a sweep"))
-    page.keyboard.press("Enter")
+    press(page, page.get_by_role("button", name="Launch a sweep"))
 
     lambdas = page.get_by_label("λ values", exact=True)
     write(page, lambdas, "3")
@@ -47,23 +50,19 @@ def test_a_sweep_is_launched_and_its_run_reached_and_cancelled(filled, page):
     expect(lambdas).to_be_focused()
     write(page, page.get_by_label("Seeds", exact=True), "0")
     expect(page.locator("#plan strong")).to_have_text("2 runs")
-    tab_to(page, page.locator("summary", has_text="Name: after"))
-    page.keyboard.press("Enter")
+    press(page, page.locator("summary", has_text="Name: after"))
     write(page, page.get_by_label("Name", exact=True), "Without a mouse")
-    tab_to(page, page.get_by_role("button", name="Launch", exact=True))
-    page.keyboard.press("Enter")
+    press(page, page.get_by_role("button", name="Launch", exact=True))
 
     expect(page.get_by_role("heading", level=1)).to_have_text("Without a mouse")
-    tab_to(page, page.get_by_role("link", name="Runs", exact=True))
-    page.keyboard.press("Enter")
+    press(page, page.get_by_role("link", name="Runs", exact=True))
     details = page.get_by_role("link", name="λ = 3, seed 0", exact=True)
     tab_to(page, details)
     polled(page)
     expect(details).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("λ = 3, seed 0")
-    tab_to(page, page.get_by_role("button", name="More"))
-    page.keyboard.press("Enter")
+    press(page, page.get_by_role("button", name="More"))
     cancel = page.get_by_role("button", name="Cancel this run")
     tab_to(page, cancel)
     polled(page)
@@ -79,15 +78,13 @@ def test_a_button_of_the_queue_keeps_the_focus_when_its_run_moves(filled, page):
     place = row.get_by_role("cell").first
     before = int(place.inner_text())
     down = row.get_by_role("button", name="Down")
-    tab_to(page, down)
-    page.keyboard.press("Enter")
+    press(page, down)
     expect(place).to_have_text(str(before + 1))
     expect(down).to_be_focused()
     page.keyboard.press("Enter")
     expect(place).to_have_text(str(before + 2))
     expect(down).to_be_focused()
-    tab_to(page, row.get_by_role("button", name="Last"))
-    page.keyboard.press("Enter")
+    press(page, row.get_by_role("button", name="Last"))
     expect(down).to_have_count(0)
     expect(row.get_by_role("link").first).to_be_focused()
 
@@ -95,8 +92,7 @@ def test_a_button_of_the_queue_keeps_the_focus_when_its_run_moves(filled, page):
 def test_keys_go_to_pages_tell_themselves_and_can_be_switched_off(filled, page):
     url = filled.url
     page.goto(f"{url}/measures")
-    page.keyboard.press("g")
-    page.keyboard.press("d")
+    page.keyboard.type("gd")
     expect(page).to_have_url(f"{url}/embeddings")
     page.keyboard.press("?")
     keys = page.get_by_role("dialog", name="Keyboard shortcuts")
@@ -104,14 +100,12 @@ def test_keys_go_to_pages_tell_themselves_and_can_be_switched_off(filled, page):
     keys.get_by_label("Use these shortcuts").uncheck()
     page.keyboard.press("Escape")
     expect(keys).to_be_hidden()
-    page.keyboard.press("g")
-    page.keyboard.press("m")
+    page.keyboard.type("gm")
     expect(page).to_have_url(f"{url}/embeddings")
     page.get_by_role("button", name="Shortcuts").click()
     keys.get_by_label("Use these shortcuts").check()
     keys.get_by_role("button", name="Close").click()
-    page.keyboard.press("g")
-    page.keyboard.press("q")
+    page.keyboard.type("gq")
     expect(page).to_have_url(f"{url}/queue")
 
 

@@ -9,17 +9,12 @@ from playwright.sync_api import Page, expect
 from tests.serving import Serving
 
 
-def npy(matrix: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    np.save(file, matrix)
-    return file.getvalue()
-
-
 def measured(dashboard: Serving, clouds: dict[str, np.ndarray]) -> list[str]:
     """The ids of these embeddings, once they are measured."""
     ids = []
     for name, matrix in clouds.items():
-        files = {"file": ("cloud.npy", npy(matrix))}
+        np.save(file := io.BytesIO(), matrix)
+        files = {"file": ("cloud.npy", file.getvalue())}
         ids.append(dashboard.post("/api/embeddings?commit=auto", files=files, data={"name": name})["id"])
     for one in ids:
         dashboard.wait_for(lambda one=one: dashboard.get(f"/api/embeddings/{one}")["status"] == "ready", "measurements")

@@ -1,7 +1,6 @@
 """The map of rows by hand: it is drawn, tells and rings rows, and a lasso has rows measured."""
 
 import re
-from typing import NamedTuple
 from urllib.parse import parse_qs
 
 import httpx2
@@ -20,12 +19,9 @@ PIXEL = """(plot, row) => {
 }"""
 
 
-class MeasuredMap(NamedTuple):
-    url: str
-
-
 @pytest.fixture(scope="module")
-def measured_map(dashboard) -> MeasuredMap:
+def measured_map(dashboard) -> str:
+    """The URL of a measured embedding with a group of rows to one side, and one row far from all others."""
     x = np.random.default_rng(0).normal(size=(N, 4))
     x[GROUP, 0] += 40
     x[ALONE, 1] += 60
@@ -40,19 +36,15 @@ def measured_map(dashboard) -> MeasuredMap:
     selection = {"vectors": ["a", "b", "c", "d"], "names": "name"}
     httpx2.put(f"{dashboard.url}{address}/selection?commit=auto", json=selection).raise_for_status()
     dashboard.wait_for(lambda: dashboard.get(address)["status"] == "ready", "a measured embedding")
-    return MeasuredMap(f"{dashboard.url}/embeddings/{embedding_id}")
+    return f"{dashboard.url}/embeddings/{embedding_id}"
 
 
-def open_map(page: Page, measured_map: MeasuredMap, query: str = "") -> Locator:
-    page.goto(f"{measured_map.url}?tab=map{query}")
+def open_map(page: Page, measured_map: str, query: str = "") -> Locator:
+    page.goto(f"{measured_map}?tab=map{query}")
     plot = page.locator("#map-plot .js-plotly-plot")
     expect(plot.locator(".gl-canvas").first).to_be_attached()
     plot.scroll_into_view_if_needed()
     return plot
-
-
-def traces(plot: Locator) -> list[str]:
-    return plot.evaluate("plot => plot.data.map(({ name }) => name)")
 
 
 def test_lasso_around_a_group_has_its_rows_measured(page, measured_map):
@@ -99,19 +91,19 @@ def test_rows_are_clicked_found_selected_and_colored(page, measured_map):
     expect(plot.locator(".legend")).to_contain_text("no value (1)")
     page.get_by_label("Color by").select_option("side")
     expect(plot.locator(".legend")).to_contain_text("left (40)")
-    assert traces(plot) == ["right (260)", "left (40)"]
+    assert plot.evaluate("plot => plot.data.map(({ name }) => name)") == ["right (260)", "left (40)"]
     assert parse_qs(page.url.partition("?")[2])["color"] == ["column-1"]
 
 
 def test_without_webgl_rows_are_drawn_as_shapes(page, measured_map):
     page.add_init_script("HTMLCanvasElement.prototype.getContext = () => null")
-    page.goto(f"{measured_map.url}?tab=map")
+    page.goto(f"{measured_map}?tab=map")
     expect(page.locator("#map-plot .scatterlayer .point")).to_have_count(N)
 
 
 def test_map_and_figures_that_the_server_does_not_send_say_so(page, measured_map):
     page.route(re.compile(r"/plot\.json|/figures/"), lambda route: route.abort("connectionreset"))
-    page.goto(measured_map.url)
+    page.goto(measured_map)
     missing = "This figure could not be drawn. The server did not answer. Reload the page to try again."
     expect(page.locator("#map-plot")).to_have_text(missing)
     expect(page.locator(".plot[data-figure]").first).to_have_text(missing)

@@ -1,5 +1,6 @@
 """The report in a browser: neighbors by name, numbers when asked for, and the one file without a network."""
 
+import io
 import json
 import re
 import sqlite3
@@ -15,24 +16,16 @@ HOSTILE = "</script><script>alert(1)</script>"
 
 
 @pytest.fixture(scope="module")
-def report(dashboard, tmp_path_factory):
+def report(dashboard):
     cloud = np.random.default_rng(0).normal(size=(400, 8)) * np.arange(1, 9)
-    path = tmp_path_factory.mktemp("cloud") / "cloud.npz"
-    np.savez(path, vectors=cloud, words=np.array([f"word{i}" for i in range(len(cloud))]))
-    files = {"file": ("cloud.npz", path.read_bytes())}
+    np.savez(buffer := io.BytesIO(), vectors=cloud, words=np.array([f"word{i}" for i in range(len(cloud))]))
+    files = {"file": ("cloud.npz", buffer.getvalue())}
     created = dashboard.post("/api/embeddings?commit=auto", files=files, data={"name": HOSTILE})
     path = f"/api/embeddings/{created['id']}"
     dashboard.wait_for(lambda: dashboard.get(path)["status"] == "ready", "the report")
-    data = {
-        "k": 1,
-        "rows": 400,
-        "method": "centring",
-        "parameters": {},
-        "of": [
-            {"name": name, "before": [{"name": f"{name} before", "cosine": 0.5}], "after": []}
-            for name in ("first", HOSTILE)
-        ],
-    }
+    names = ("first", HOSTILE)
+    rows = [{"name": name, "before": [{"name": f"{name} before", "cosine": 0.5}], "after": []} for name in names]
+    data = {"k": 1, "rows": 400, "method": "centring", "parameters": {}, "of": rows}
     with sqlite3.connect(dashboard.data_dir / "isoscope.sqlite", timeout=30) as database:
         database.execute("DELETE FROM figure_data WHERE slug = 'neighbours'")
         database.execute("INSERT INTO figure_data VALUES (?, 'neighbours', ?)", (created["id"], json.dumps(data)))

@@ -6,18 +6,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.filled import empty_dashboard
 
 
 @pytest.fixture
 def saved(tmp_path):
-    def of(name: str, array: np.ndarray) -> Path:
+    def saved(name: str, array: np.ndarray) -> Path:
         np.save(tmp_path / name, array)
         return tmp_path / name
 
-    return of
+    return saved
+
+
+def choose(page: Page, url: str, files: Path | list[Path]) -> Locator:
+    """Choose files of vectors in the form; returns the button that sends it."""
+    page.goto(f"{url}/embeddings")
+    page.get_by_label("A file of vectors").set_input_files(files)
+    return page.get_by_role("button", name="Upload and look inside")
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +46,10 @@ def slowly(page, bytes_per_second: int) -> None:
 
 def test_shards_and_labels_are_uploaded_and_shown_in_their_order(dashboard, page, saved, cloud, tmp_path):
     (tmp_path / "labels.csv").write_text("word,label\n" + "".join(f"w{i},{i % 3}\n" for i in range(400)))
-    page.goto(f"{dashboard.url}/embeddings")
     shards = [saved("part-10.npy", cloud[300:]), saved("part-2.npy", cloud[:300])]
-    page.get_by_label("A file of vectors").set_input_files(shards)
+    button = choose(page, dashboard.url, shards)
     page.get_by_label("Names and labels").set_input_files(tmp_path / "labels.csv")
-    page.get_by_role("button", name="Upload and look inside").click()
+    button.click()
     expect(page.get_by_text("400 × 8", exact=True)).to_be_visible()
     names = page.locator("ol.uploaded li").all_inner_texts()
     assert [name.split()[0] for name in names] == ["part-2.npy", "part-10.npy"]
@@ -53,35 +59,33 @@ def test_shards_and_labels_are_uploaded_and_shown_in_their_order(dashboard, page
 
 def test_an_upload_says_how_much_is_sent_and_can_be_cancelled(dashboard, page, saved):
     listed, stored = dashboard.get("/api/embeddings"), set((dashboard.data_dir / "files").iterdir())
-    page.goto(f"{dashboard.url}/embeddings")
+    button = choose(page, dashboard.url, saved("x.npy", np.ones((50_000, 100))))
     slowly(page, 2_000_000)
-    page.get_by_label("A file of vectors").set_input_files(saved("x.npy", np.ones((50_000, 100))))
-    page.get_by_role("button", name="Upload and look inside").click()
+    button.click()
     expect(page.get_by_text(re.compile(r"^[\d.]+ [kM]B of 40 MB sent$"))).to_be_visible()
     expect(page.get_by_role("progressbar", name="Upload")).to_be_visible()
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("alert")).to_have_text("Cancelled: nothing was kept.")
-    expect(page.get_by_role("button", name="Upload and look inside")).to_be_focused()
+    expect(button).to_be_focused()
     assert dashboard.get("/api/embeddings") == listed
     dashboard.wait_for(lambda: set((dashboard.data_dir / "files").iterdir()) == stored, "the files there were before")
 
 
 def test_files_over_the_limit_are_refused_before_they_travel(strict, page, saved):
-    page.goto(f"{strict}/embeddings")
+    button = choose(page, strict, [saved(f"{i}.npy", np.ones((800, 100))) for i in range(2)])
     expect(page.get_by_text("up to 1 MiB")).to_be_visible()
     files = page.get_by_label("A file of vectors")
-    files.set_input_files([saved(f"{i}.npy", np.ones((800, 100))) for i in range(2)])
     expect(page.get_by_role("alert")).to_have_text(
         "The 2 files have 1.28 MB together, the limit is 1 MiB. Choose less."
     )
     expect(files).to_have_attribute("aria-invalid", "true")
     requests = []
     page.on("request", lambda request: requests.append(request.method))
-    page.get_by_role("button", name="Upload and look inside").click()
+    button.click()
     assert requests == []
     files.set_input_files(saved("fine.npy", np.ones((800, 100))))
     expect(page.get_by_role("alert")).to_have_count(0)
-    page.get_by_role("button", name="Upload and look inside").click()
+    button.click()
     expect(page).to_have_url(re.compile("/embeddings/[0-9a-f]{32}$"))
 
 
@@ -102,11 +106,10 @@ def test_each_file_of_a_data_set_has_a_limit_and_a_complaint_of_its_own(strict, 
 
 
 def test_what_is_sent_whole_can_no_longer_be_cancelled(dashboard, page, saved):
-    page.goto(f"{dashboard.url}/embeddings")
+    button = choose(page, dashboard.url, saved("x.npy", np.ones((8, 3))))
     session = page.context.new_cdp_session(page)
     session.send("Fetch.enable", {"patterns": [{"urlPattern": "*/embeddings", "requestStage": "Response"}]})
-    page.get_by_label("A file of vectors").set_input_files(saved("x.npy", np.ones((8, 3))))
-    page.get_by_role("button", name="Upload and look inside").click()
+    button.click()
     expect(page.get_by_text(re.compile("sent. The server is storing them"))).to_be_visible()
     expect(page.locator("form#upload")).to_have_attribute("aria-busy", "true")
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
@@ -116,10 +119,9 @@ def test_what_is_sent_whole_can_no_longer_be_cancelled(dashboard, page, saved):
 
 def test_what_the_server_refuses_is_said_at_its_field(dashboard, page, saved, tmp_path):
     (tmp_path / "labels.pkl").write_bytes(b"\x80\x04\x95abc")
-    page.goto(f"{dashboard.url}/embeddings")
-    page.get_by_label("A file of vectors").set_input_files(saved("x.npy", np.ones((8, 3))))
+    button = choose(page, dashboard.url, saved("x.npy", np.ones((8, 3))))
     page.get_by_label("Names and labels").set_input_files(tmp_path / "labels.pkl")
-    page.get_by_role("button", name="Upload and look inside").click()
+    button.click()
     field = page.get_by_label("Names and labels")
     expect(field).to_have_attribute("aria-invalid", "true")
     expect(field).to_be_focused()
@@ -128,11 +130,10 @@ def test_what_the_server_refuses_is_said_at_its_field(dashboard, page, saved, tm
 
 
 def test_a_lost_connection_is_said_and_the_form_is_kept(dashboard, page, saved):
-    page.goto(f"{dashboard.url}/embeddings")
-    page.get_by_label("A file of vectors").set_input_files(saved("x.npy", np.ones((8, 3))))
+    button = choose(page, dashboard.url, saved("x.npy", np.ones((8, 3))))
     page.get_by_label("Name", exact=True).fill("Kept")
     page.route("**/embeddings", lambda route: route.abort("connectionreset"))
-    page.get_by_role("button", name="Upload and look inside").click()
+    button.click()
     expect(page.get_by_role("alert")).to_contain_text("The connection was lost")
     expect(page.get_by_label("Name", exact=True)).to_have_value("Kept")
     expect(page.locator("form#upload")).to_have_attribute("aria-busy", "false")

@@ -10,6 +10,7 @@ from app.operations.backup import make_backup, restore_backup
 from tests.faults.test_kill import EXPERIMENT, STEPS
 from tests.ports import free_port
 from tests.serving import Serving
+from tests.texts import FILM_FILES
 
 SECONDS = 300
 COMPARED = ("performance", "isoscore_star", "metrics", "validation_loss", "results")
@@ -22,9 +23,7 @@ def test_restored_runs_end_with_the_same_numbers(serving, models_dir, postgresql
         databases = [postgresql.url(postgresql.create_database(empty=True)) for _ in range(2)]
     environment = {"ISOSCOPE_CHECKPOINT_SECONDS": "0.5", "ISOSCOPE_MODELS_DIR": str(models_dir)}
     server = serving(**environment, ISOSCOPE_DATABASE_URL=databases[0])
-    rows = "\n".join(f"the {'good' if i % 2 else 'bad'} film number {i}\t{i % 2}" for i in range(200))
-    files = {name: (f"{name}.tsv", f"sentence\tlabel\n{rows}\n") for name in ("train", "validation")}
-    dataset = server.post("/api/datasets", files=files)
+    dataset = server.post("/api/datasets", files=FILM_FILES)
     experiment = server.post("/api/experiments", json=EXPERIMENT | {"dataset_id": dataset["id"], "lambdas": [1]})
     address = f"/api/experiments/{experiment['id']}"
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.texts import FILM_FILES
+
 STEPS = 300
 EXPERIMENT = {
     "model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "lambdas": [-1, 1], "zetas": [0.2],
@@ -12,9 +14,7 @@ EXPERIMENT = {
 @pytest.fixture
 def sweep(serving, models_dir):
     server = serving(ISOSCOPE_CHECKPOINT_SECONDS="0.5", ISOSCOPE_MODELS_DIR=str(models_dir))
-    rows = "\n".join(f"the {'good' if i % 2 else 'bad'} film number {i}\t{i % 2}" for i in range(200))
-    files = {name: (f"{name}.tsv", f"sentence\tlabel\n{rows}\n") for name in ("train", "validation")}
-    dataset = server.post("/api/datasets", files=files)
+    dataset = server.post("/api/datasets", files=FILM_FILES)
     experiment = server.post("/api/experiments", json=EXPERIMENT | {"dataset_id": dataset["id"]})
     return server, f"/api/experiments/{experiment['id']}"
 
@@ -34,7 +34,7 @@ def test_every_run_ends_once_whatever_is_killed(sweep):
     server.child("multiprocessing.forkserver").kill()
     server.wait_for(training(2), "the third run to train, after the training process was killed")
     server.child("-m app").kill()
-    server.wait_for(server._answers, "the web process to be back")
+    server.wait_for(server.answers, "the web process to be back")
     server.wait_for(lambda: all(run["status"] == "finished" for run in runs()), "the end of the sweep")
 
     for run in runs():

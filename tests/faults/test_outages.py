@@ -4,11 +4,12 @@ import time
 
 import pytest
 
-from tests.outages import fill_disk, freeze, lock_sqlite, small_disk, write_at_once
+from tests.disks import small_disk
+from tests.outages import fill_disk, freeze, lock_sqlite, write_at_once
 
 
 def test_runs_outlast_a_full_disk(train_on, tmp_path):
-    with small_disk(tmp_path / "data"):
+    with small_disk(tmp_path / "data", 48 * 2**20):
         sweep = train_on()
         fill_disk(sweep.server.data_dir, seconds=4)
         sweep.check()

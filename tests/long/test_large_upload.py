@@ -114,7 +114,7 @@ def test_nothing_is_left_of_an_upload_that_breaks_off(server, tmp_path, ending):
             server.wait_for(lambda: not spooled(web, folder), "the spooled bytes to go")
         else:
             web.kill()
-            server.wait_for(server._answers, "the web process to be back")
+            server.wait_for(server.answers, "the web process to be back")
     assert [path for path in folder.iterdir() if path.is_file()] == []
     assert list((server.data_dir / "files").iterdir()) == []
     assert server.get("/api/embeddings") == []

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.outages import fill_disk, freeze, lock_sqlite, small_disk, write_at_once
+from tests.disks import small_disk
+from tests.outages import fill_disk, freeze, lock_sqlite, write_at_once
 
 
 def tell(figures, what, struck):
@@ -11,7 +12,7 @@ def tell(figures, what, struck):
 
 
 def test_runs_outlast_twenty_seconds_of_a_full_disk(train_on, tmp_path, figures):
-    with small_disk(tmp_path / "data"):
+    with small_disk(tmp_path / "data", 48 * 2**20):
         sweep = train_on()
         fill_disk(sweep.server.data_dir, seconds=20)
         tell(figures, "disk full for 20 s", sweep.check())

@@ -1,20 +1,73 @@
 """A tiny task and rows to work on: everything else is the real thing."""
 
 import io
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from app.core.settings import Settings
 from app.db.config import RunConfig
-from app.db.models import Embedding, EmbeddingFile, Experiment, Run, StoredFile
+from app.db.models import Dataset, Embedding, EmbeddingFile, Experiment, Run, RunStatus, StoredFile
 from app.db.session import Sessions, create_sessions
+from app.db.types import utcnow
 from app.storage import open_storage
 from isoscope.files.upload_formats import detect
 from tests.factories import OPTIONS, SHARED, dataset_row
 from tests.tiny import make_table
+from workers.training.job import fine_tune
+from workers.training.metrics import MetricsCallback
+
+# Four steps an epoch; the third epoch is cut short, and with rates that fall the schedule must be resumed too.
+CONFIG = {"epochs": None, "max_steps": 10, "schedule": "linear"}
+
+
+class KilledError(BaseException):
+    """Ends a job as a kill does: nothing of it gets a word in."""
+
+
+def watch_steps(monkeypatch, kill_after=None):
+    """List the steps that are trained, and kill the job in the one after ``kill_after``."""
+    trained, method = [], MetricsCallback.on_step_end
+
+    def on_step_end(self, args, state, control, **_):
+        trained.append(state.global_step)
+        if kill_after is not None and state.global_step > kill_after:
+            raise KilledError
+        return method(self, args, state, control)
+
+    monkeypatch.setattr(MetricsCallback, "on_step_end", on_step_end)
+    return trained
+
+
+def stop_after(monkeypatch, sessions, run_id, step, state):
+    """Have somebody else stop the run while it is in the step after this one."""
+    method = MetricsCallback.on_step_end
+
+    def on_step_end(self, args, training, control, **_):
+        if training.global_step > step:
+            with sessions.begin() as session:
+                run = session.get_one(Run, run_id)
+                run.status, run.finished_at = state, utcnow()
+        return method(self, args, training, control)
+
+    monkeypatch.setattr(MetricsCallback, "on_step_end", on_step_end)
+
+
+def queue_again(sessions, run_id):
+    with sessions.begin() as session:
+        run = session.get_one(Run, run_id)
+        run.status, run.worker = RunStatus.QUEUED, None
+
+
+def outcome(run):
+    """All that a run leaves."""
+    steps = [(step.step, step.task_loss, step.penalty, step.layers) for step in run.steps]
+    return run.status, run.error, run.performance, run.isoscore_star, run.results, steps
 
 
 @pytest.fixture
@@ -106,3 +159,72 @@ def make_embedding(settings: Settings, sessions: Sessions, store: Callable[[byte
 def often(settings, monkeypatch):
     monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
     return settings.model_copy(update={"checkpoint_seconds": 1e-9})
+
+
+@pytest.fixture
+def killed_after(monkeypatch):
+    """Kill the job that trains meanwhile in the step after this one; yields the steps it got to."""
+
+    @contextmanager
+    def killed_after(step):
+        with monkeypatch.context() as patch, pytest.raises(KilledError):
+            yield watch_steps(patch, step)
+
+    return killed_after
+
+
+@pytest.fixture
+def train(settings, make_run, get_run):
+    """Do a run to its good end; keywords change its configuration. Returns its row."""
+
+    def train(**changes):
+        fine_tune(run_id := make_run(**changes), settings, "cpu")
+        run = get_run(run_id)
+        assert (run.status, run.error) == (RunStatus.FINISHED, None), run.log
+        return run
+
+    return train
+
+
+@pytest.fixture
+def whole(trained_once, train):
+    """A run with these settings that nobody stopped, trained once for a module."""
+
+    def whole(config=CONFIG):
+        if (key := str(config)) not in trained_once:
+            trained_once[key] = train(**config)
+        return trained_once[key]
+
+    return whole
+
+
+@pytest.fixture
+def use_rows(sessions, dataset_id, store):
+    """Give the tiny data set the rows of a table, the first of them to train on."""
+
+    def use_rows(table, n_train=40):
+        with sessions.begin() as session:
+            dataset = session.get_one(Dataset, dataset_id)
+            for split, rows in (("train", table[:n_train]), ("validation", table[n_train:])):
+                buffer = io.BytesIO()
+                pq.write_table(rows, buffer)
+                setattr(dataset, f"{split}_sha256", store(buffer.getvalue()))
+                setattr(dataset, f"{split}_filename", f"{split}.parquet")
+        return table[n_train:].to_pylist()
+
+    return use_rows
+
+
+@pytest.fixture
+def copied(models_dir):
+    """Copy a tiny model under another name, to be spoilt."""
+    folders = []
+
+    def copied(name, source="tiny-bert"):
+        folders.append(models_dir / name)
+        shutil.copytree(models_dir / source, folders[-1])
+        return folders[-1]
+
+    yield copied
+    for folder in folders:
+        shutil.rmtree(folder)

@@ -1,47 +1,15 @@
 """Every architecture learns every kind of task, on CPU, by the job that a worker does."""
 
-import io
 import json
 import random
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from app.db.models import Dataset, RunStatus
 from tests.tiny import WORDS
-from workers.training.job import fine_tune
 
 MODELS = ["tiny-bert", "tiny-albert", "tiny-distilbert", "tiny-roberta", "tiny-gpt2", "tiny-modernbert"]
-# What a model does is the same on both databases.
-
 STEPS = {"epochs": None, "max_steps": 2, "layers": [2]}
-
-
-@pytest.fixture
-def use_rows(sessions, dataset_id, store):
-    def use_rows(table, n_train=40):
-        halves = {"train": table.slice(0, n_train), "validation": table.slice(n_train)}
-        with sessions.begin() as session:
-            dataset = session.get(Dataset, dataset_id)
-            for name, half in halves.items():
-                buffer = io.BytesIO()
-                pq.write_table(half, buffer)
-                setattr(dataset, f"{name}_sha256", store(buffer.getvalue()))
-                setattr(dataset, f"{name}_filename", f"{name}.parquet")
-
-    return use_rows
-
-
-@pytest.fixture
-def finished(settings, get_run):
-    def finished(run_id):
-        fine_tune(run_id, settings, "cpu")
-        run = get_run(run_id)
-        assert (run.status, run.error) == (RunStatus.FINISHED, None)
-        return run
-
-    return finished
 
 
 def sentences(n):
@@ -68,8 +36,8 @@ def questions():
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_classes(make_run, finished, model):
-    run = finished(make_run(model=model, text_columns=["sentence", "sentence"], **STEPS))
+def test_classes(train, model):
+    run = train(model=model, text_columns=["sentence", "sentence"], **STEPS)
     assert len(run.results.by_layer["isoscore_star"].values) == 2
     assert run.results.reference.pooling == {"tiny-gpt2": "last"}.get(model, run.results.sentences.pooling)
     assert run.environment["max_length"] == 64
@@ -78,21 +46,21 @@ def test_classes(make_run, finished, model):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_numbers(make_run, finished, use_rows, model):
+def test_numbers(train, use_rows, model):
     use_rows(scores())
     columns = {"text_columns": ["first", "second"], "label_column": "score", "label_names": []}
-    run = finished(make_run(model=model, task="regression", metric="spearman", **columns, **STEPS))
+    run = train(model=model, task="regression", metric="spearman", **columns, **STEPS)
     assert run.performance == run.results.metrics["spearman"]
     assert -1 <= run.results.metrics["pearson"] <= 1
     assert run.results.n_validation == 20
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_spans(make_run, finished, use_rows, model):
+def test_spans(train, use_rows, model):
     use_rows(questions())
     columns = {"text_columns": ["question", "context"], "label_column": "answers", "label_names": []}
     lengths = {"max_length": 32, "stride": 8}
-    run = finished(make_run(model=model, task="span", metric="word_f1", **columns, **lengths, **STEPS))
+    run = train(model=model, task="span", metric="word_f1", **columns, **lengths, **STEPS)
     results = run.results
     assert run.performance == results.metrics["word_f1"] >= results.metrics["exact_match"]
     assert (results.n_validation, results.n_questions) == (20, 20)
@@ -101,30 +69,30 @@ def test_spans(make_run, finished, use_rows, model):
     assert run.environment["max_length"] == 32
 
 
-def test_numbers_that_do_not_vary_have_no_performance_but_a_reason(make_run, finished, use_rows):
+def test_numbers_that_do_not_vary_have_no_performance_but_a_reason(train, use_rows):
     table = scores()
     use_rows(table.set_column(2, "score", pa.array([1.0] * 60)))
     columns = {"text_columns": ["first"], "label_column": "score", "label_names": []}
-    run = finished(make_run(task="regression", metric="pearson", **columns, **STEPS))
+    run = train(task="regression", metric="pearson", **columns, **STEPS)
     assert (run.performance, run.results.metrics) == (None, {"pearson": None, "spearman": None})
     assert run.performance_reason == run.results.metric_reasons["pearson"]
     assert run.results.metric_reasons["pearson"].startswith("All validation rows have the same number")
     assert run.isoscore_star is not None
 
 
-def test_labels_of_one_byte_are_classes(make_run, finished, use_rows):
+def test_labels_of_one_byte_are_classes(train, use_rows):
     labels = pa.array([0, 1] * 30, type=pa.int8())
     use_rows(pa.table({"sentence": sentences(60), "label": labels}))
-    run = finished(make_run(**STEPS))
+    run = train(**STEPS)
     assert run.results.metrics["accuracy"] == run.performance
     assert run.steps[-1].task_loss == pytest.approx(0.69, abs=0.3)
 
 
-def test_a_model_learns_the_numbers_it_is_shown(make_run, finished, use_rows):
+def test_a_model_learns_the_numbers_it_is_shown(train, use_rows):
     draw = random.Random(3)
     good = [draw.randrange(2) for _ in range(200)]
     texts = [f"the {draw.choice(WORDS[2:5])} was {'good' if one else 'bad'}" for one in good]
     use_rows(pa.table({"sentence": texts, "label": [3.0 * one + 1 for one in good]}), n_train=160)
-    run = finished(make_run(task="regression", metric="pearson", label_names=[], lam=0, epochs=10, learning_rate=1e-2))
+    run = train(task="regression", metric="pearson", label_names=[], lam=0, epochs=10, learning_rate=1e-2)
     assert run.performance > 0.95
     assert run.results.loss < 0.5

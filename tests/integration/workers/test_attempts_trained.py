@@ -7,7 +7,7 @@ import pytest
 from app.db.models import RunStatus
 from app.db.types import utcnow
 from app.db.work import begin_attempt
-from tests.integration.workers.test_resume import CONFIG, KilledError, queue_again, stop_after, watch_steps
+from tests.integration.workers.conftest import CONFIG, queue_again, stop_after
 from workers.training.job import fine_tune
 
 SLOT = "test/cpu"
@@ -16,12 +16,6 @@ SLOT = "test/cpu"
 @pytest.fixture
 def settings(settings):
     return settings.model_copy(update={"worker_name": "test"})
-
-
-@pytest.fixture
-def often(settings, monkeypatch):
-    monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
-    return settings.model_copy(update={"checkpoint_seconds": 1e-9})
 
 
 @pytest.fixture
@@ -44,13 +38,11 @@ def timeline(sessions, get_run):
     return timeline
 
 
-def test_each_attempt_tells_from_which_step_to_which_it_went(often, make_run, attempt, timeline, monkeypatch):
+def test_each_attempt_tells_from_which_step_to_which_it_went(often, make_run, attempt, timeline, killed_after):
     run_id = make_run(**CONFIG)
     for step in (2, 5):
-        with monkeypatch.context() as patch:
-            watch_steps(patch, kill_after=step)
-            with pytest.raises(KilledError):
-                attempt(run_id, often)
+        with killed_after(step):
+            attempt(run_id, often)
     attempt(run_id, often)
     told = [(one.number, one.outcome, one.first_step, one.last_step) for one in timeline(run_id)]
     assert told == [(1, "worker_lost", 0, 2), (2, "worker_lost", 2, 5), (3, "finished", 5, 10)]
@@ -75,16 +67,14 @@ def test_one_log_goes_over_all_attempts_also_where_a_failed_one_left_no_folder(
 
 
 def test_a_duration_does_not_depend_on_the_clock_of_the_wall(
-    often, settings, make_run, get_run, attempt, timeline, monkeypatch
+    often, settings, make_run, get_run, attempt, timeline, killed_after, monkeypatch
 ):
     run_id = make_run(**CONFIG)
-    with monkeypatch.context() as patch:
-        watch_steps(patch, kill_after=5)
-        with pytest.raises(KilledError):
-            attempt(run_id, often)
+    with killed_after(5):
+        attempt(run_id, often)
     before = get_run(run_id).seconds
-    monkeypatch.setattr("workers.training.job.utcnow", lambda: utcnow() - timedelta(days=2))
-    monkeypatch.setattr("workers.training.finish.utcnow", lambda: utcnow() - timedelta(days=2))
+    for module in ("job", "finish"):
+        monkeypatch.setattr(f"workers.training.{module}.utcnow", lambda: utcnow() - timedelta(days=2))
     attempt(run_id, settings)
     run = get_run(run_id)
     assert run.finished_at < run.started_at
@@ -93,13 +83,11 @@ def test_a_duration_does_not_depend_on_the_clock_of_the_wall(
 
 
 def test_work_that_came_to_nothing_is_no_part_of_a_run_s_duration(
-    settings, make_run, get_run, attempt, timeline, monkeypatch
+    settings, make_run, get_run, attempt, timeline, killed_after
 ):
     run_id = make_run(**CONFIG)
-    with monkeypatch.context() as patch:
-        watch_steps(patch, kill_after=5)
-        with pytest.raises(KilledError):
-            attempt(run_id, settings)  # no checkpoint
+    with killed_after(5):
+        attempt(run_id, settings)  # no checkpoint
     attempt(run_id, settings)
     _, last = timeline(run_id)
     assert get_run(run_id).seconds == pytest.approx(last.seconds)
@@ -117,13 +105,10 @@ def test_a_failed_attempt_has_the_sentence_of_its_failure(settings, make_run, ge
     assert get_run(run_id).status is RunStatus.FAILED
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        OSError(28, "No space left on device"),
-        RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos"),
-    ],
-)
+TORCH = RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos")
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), TORCH])
 def test_a_full_disk_is_no_failure_of_the_run(often, make_run, get_run, attempt, monkeypatch, error):
     def fail(*_, **__):
         raise error

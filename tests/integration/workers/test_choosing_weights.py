@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from app.db.models import RunStatus
 from isoscope.core.errors import InvalidError
-from tests.integration.workers.test_resume import KilledError, outcome, watch_steps
+from tests.integration.workers.conftest import outcome
 from tests.unit.workers.test_memory import config
 from workers.training import checkpoints as module
 from workers.training.checkpoints import History, divide
@@ -32,98 +31,82 @@ def told(monkeypatch):
     return told
 
 
-def test_the_best_weights_are_evaluated_and_the_choice_is_told(settings, make_run, get_run, told):
+def test_the_best_weights_are_evaluated_and_the_choice_is_told(settings, train, told):
     told(0.5, 0.9, 0.7)
-    chosen, stopped = make_run(**BEST), make_run(**BEST | {"checkpoint": "last", "patience": 1})
-    fine_tune(chosen, settings, "cpu")
+    chosen = train(**BEST)
     told(0.5, 0.4)  # stopped behind the second epoch, where the other's best weights are
-    fine_tune(stopped, settings, "cpu")
-    assert get_run(chosen).results.selection.dump() == {
+    stopped = train(**BEST | {"checkpoint": "last", "patience": 1})
+    assert chosen.results.selection.dump() == {
         "split": "held_out", "n": 6, "metric": "accuracy", "best_step": 8, "best": 0.9,
         "history": [[4, 0.5], [8, 0.9], [12, 0.7]], "stopped_early": False,
     }  # fmt: skip
-    assert get_run(stopped).results.selection.stopped_early
-    assert get_run(chosen).results.loss == get_run(stopped).results.loss
+    assert stopped.results.selection.stopped_early
+    assert chosen.results.loss == stopped.results.loss
     assert list(settings.runs.iterdir()) == []
 
 
-def test_of_equals_the_first_is_the_best_and_what_is_undefined_is_none(settings, make_run, get_run, told):
+def test_of_equals_the_first_is_the_best_and_what_is_undefined_is_none(train, told):
     told(None, None, 0.5, 0.5, 0.5, 0.5)
-    run_id = make_run(**BEST | {"evaluate_every": 2})
-    fine_tune(run_id, settings, "cpu")
-    found = get_run(run_id).results.selection
-    assert (found.best_step, found.history[:3]) == (6, [(2, None), (4, None), (6, 0.5)])
+    selection = train(**BEST, evaluate_every=2).results.selection
+    assert (selection.best_step, selection.history[:3]) == (6, [(2, None), (4, None), (6, 0.5)])
 
 
-def test_where_the_metric_is_never_defined_the_last_weights_stay(settings, make_run, get_run, told):
+def test_where_the_metric_is_never_defined_the_last_weights_stay(train, told):
     told(None, None, None)
-    run_id, plain = make_run(**BEST), make_run(**BEST | {"patience": 9, "checkpoint": "last"})
-    fine_tune(run_id, settings, "cpu")
+    undefined = train(**BEST)
     told(1.0, 0.0, 0.0)
-    fine_tune(plain, settings, "cpu")
-    assert (get_run(run_id).results.selection.best_step, get_run(run_id).status) == (None, RunStatus.FINISHED)
-    assert get_run(run_id).results.loss == get_run(plain).results.loss
+    plain = train(**BEST | {"patience": 9, "checkpoint": "last"})
+    assert undefined.results.selection.best_step is None
+    assert undefined.results.loss == plain.results.loss
 
 
-def test_a_run_stops_when_it_gets_no_better(settings, make_run, get_run, told):
+def test_a_run_stops_when_it_gets_no_better(train, told):
     told(0.5, 0.6, 0.6, 0.1)
-    run_id = make_run(checkpoint="best", patience=2, evaluate_every=1, epochs=3)
-    fine_tune(run_id, settings, "cpu")
-    run = get_run(run_id)
-    assert run.results.selection.stopped_early
-    assert run.results.selection.best_step == 2
+    run = train(checkpoint="best", patience=2, evaluate_every=1, epochs=3)
+    assert (run.results.selection.stopped_early, run.results.selection.best_step) == (True, 2)
     assert [step.step for step in run.steps] == [0, 1, 2, 3, 4]
     assert run.steps[-1].layers is not None
 
 
-def test_evaluating_changes_nothing_of_the_training(settings, make_run, get_run):
-    plain, watched = make_run(), make_run(selection="validation", patience=1000, evaluate_every=1)
-    for run_id in (plain, watched):
-        fine_tune(run_id, settings, "cpu")
-    found = get_run(watched).results.dump()
-    assert len(found.pop("selection")["history"]) == 8
-    assert found == get_run(plain).results.dump()
-    assert losses(get_run(watched)) == losses(get_run(plain))
+def test_evaluating_changes_nothing_of_the_training(train):
+    plain, watched = train(), train(selection="validation", patience=1000, evaluate_every=1)
+    results = watched.results.dump()
+    assert len(results.pop("selection")["history"]) == 8
+    assert results == plain.results.dump()
+    assert outcome(watched)[-1] == outcome(plain)[-1]
 
 
-@pytest.mark.parametrize(("killed_after", "every"), [(3, 2), (4, None), (5, 1), (9, 2)])
+@pytest.mark.parametrize(("killed_step", "every"), [(3, 2), (4, None), (5, 1), (9, 2)])
 def test_a_run_killed_and_resumed_chooses_as_one_that_was_not(
-    settings, make_run, get_run, monkeypatch, killed_after, every
+    settings, often, make_run, get_run, whole, killed_after, killed_step, every
 ):
     changes = BEST | {"evaluate_every": every, "patience": 20}
-    whole, killed = make_run(**changes), make_run(**changes)
-    fine_tune(whole, settings, "cpu")
-    with monkeypatch.context() as patch:
-        patch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
-        watch_steps(patch, kill_after=killed_after)
-        with pytest.raises(KilledError):
-            fine_tune(killed, settings.model_copy(update={"checkpoint_seconds": 1e-9}), "cpu")
+    killed = make_run(**changes)
+    with killed_after(killed_step):
+        fine_tune(killed, often, "cpu")
     fine_tune(killed, settings, "cpu")
-    assert outcome(get_run(killed)) == outcome(get_run(whole))
+    assert outcome(get_run(killed)) == outcome(whole(changes))
 
 
 def test_the_best_of_a_checkpoint_is_kept_though_a_better_one_came_before_the_kill(
-    settings, make_run, get_run, told, monkeypatch
+    settings, often, make_run, get_run, told, killed_after, monkeypatch
 ):
     """Saved at step 1, better at step 2, killed at 3: from step 1 on the run goes other ways, and 1 is the best."""
     monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 1e9)  # one checkpoint, the first
     told(0.8, 0.9, 0.1)
     run_id = make_run(checkpoint="best", evaluate_every=1, epochs=None, max_steps=4)
-    with monkeypatch.context() as patch:
-        watch_steps(patch, kill_after=2)
-        with pytest.raises(KilledError):
-            fine_tune(run_id, settings.model_copy(update={"checkpoint_seconds": 1e-9}), "cpu")
-    assert {path.name for path in (settings.runs / run_id).glob("best-*")} == {
-        "best-1.safetensors",
-        "best-2.safetensors",
-    }
+    with killed_after(2):
+        fine_tune(run_id, often, "cpu")
+    best = {path.name for path in (settings.runs / run_id).glob("best-*")}
+    assert best == {"best-1.safetensors", "best-2.safetensors"}
     told(0.1, 0.1, 0.1)
     fine_tune(run_id, settings, "cpu")
-    assert get_run(run_id).results.selection.history == [(1, 0.8), (2, 0.1), (3, 0.1), (4, 0.1)]
-    assert get_run(run_id).results.selection.best_step == 1
+    selection = get_run(run_id).results.selection
+    assert selection.history == [(1, 0.8), (2, 0.1), (3, 0.1), (4, 0.1)]
+    assert selection.best_step == 1
 
 
-def test_a_tenth_is_held_out_the_same_in_every_run():
+def test_a_tenth_is_held_out_the_same_in_every_run_and_one_row_cannot_be_divided():
     columns = {"text": [str(number) for number in range(25)], "label": list(range(25))}
     kept, held = divide(columns, {"text": []}, config(seed=1))
     assert divide(columns, {"text": []}, config(seed=2)) == (kept, held)
@@ -131,17 +114,13 @@ def test_a_tenth_is_held_out_the_same_in_every_run():
     assert sorted(kept["label"] + held["label"]) == list(range(25))
     assert held["text"] == [str(number) for number in held["label"]]
     assert held["label"] == sorted(held["label"])
-
-
-def test_one_row_cannot_be_divided():
     with pytest.raises(InvalidError, match=r"Expected two training rows or more, to hold a tenth of them out, got 1\."):
         divide({"text": ["a"]}, {"text": ["b"]}, config())
 
 
-@pytest.mark.parametrize("task", ["classification", "regression"])
-def test_a_model_that_diverges_is_never_the_best(settings, make_run, get_run, monkeypatch, task):
+@pytest.mark.parametrize("options", [{}, {"task": "regression", "metric": "pearson", "label_names": []}])
+def test_a_model_that_diverges_is_never_the_best(train, monkeypatch, options):
     """Of two classes NaN is the first of them, as if it had been predicted."""
-    options = {"classification": {}, "regression": {"task": task, "metric": "pearson", "label_names": []}}[task]
     evaluate = module.SelectionCallback.on_step_end
 
     def on_step_end(self, args, state, control, **_):
@@ -151,10 +130,7 @@ def test_a_model_that_diverges_is_never_the_best(settings, make_run, get_run, mo
         evaluate(self, args, state, control)
 
     monkeypatch.setattr(module.SelectionCallback, "on_step_end", on_step_end)
-    run_id = make_run(**BEST | options | {"selection": "validation"})
-    fine_tune(run_id, settings, "cpu")
-    run = get_run(run_id)
-    assert (run.status, run.error) == (RunStatus.FINISHED, None)
+    run = train(**BEST | options | {"selection": "validation"})
     chosen = run.results.selection
     assert chosen.history[-1] == (12, None)
     assert chosen.best_step in (4, 8)
@@ -163,12 +139,5 @@ def test_a_model_that_diverges_is_never_the_best(settings, make_run, get_run, mo
 
 def test_a_history_knows_no_best_that_is_not_a_number():
     assert History([(1, float("nan")), (2, 0.5), (3, float("nan"))]).best() == (2, 0.5)
-
-
-def test_a_history_without_a_value_has_no_best():
     history = History([(1, None), (2, None)])
     assert (history.best(), history.since_best()) == (None, 2)
-
-
-def losses(run):
-    return [(step.step, step.task_loss, step.penalty, step.layers) for step in run.steps]

@@ -1,10 +1,12 @@
 """A checkpoint that the disk damaged is never trained on: the run resumes from the one before, to the same numbers."""
 
+from pathlib import Path
+
 import pytest
 
 from app.core.process import MARKER
 from app.db.models import RunStatus
-from tests.integration.workers.test_resume import CONFIG, KilledError, outcome, queue_again, stop_after, watch_steps
+from tests.integration.workers.conftest import CONFIG, outcome, queue_again, stop_after, watch_steps
 from workers.training.checkpoints import SelectionCallback
 from workers.training.folder import RunFolder, find_damage
 from workers.training.job import fine_tune
@@ -13,24 +15,11 @@ CHOOSING = CONFIG | {"checkpoint": "best", "evaluate_every": 2, "selection": "va
 
 
 @pytest.fixture
-def whole(trained_once, settings, make_run, get_run):
-    def whole(config=CONFIG):
-        if (key := str(config)) not in trained_once:
-            fine_tune(run_id := make_run(**config), settings, "cpu")
-            trained_once[key] = outcome(get_run(run_id))
-        return trained_once[key]
-
-    return whole
-
-
-@pytest.fixture
-def kill(often, make_run, monkeypatch):
+def kill(often, make_run, killed_after):
     def kill(step, config=CONFIG):
         run_id = make_run(**config)
-        with monkeypatch.context() as patch:
-            watch_steps(patch, kill_after=step)
-            with pytest.raises(KilledError):
-                fine_tune(run_id, often, "cpu")
+        with killed_after(step):
+            fine_tune(run_id, often, "cpu")
         return run_id
 
     return kill
@@ -46,22 +35,16 @@ def flip_a_bit(path):
     path.write_bytes(content)
 
 
-def remove(path):
-    path.unlink()
-
-
 DAMAGES = [
     (truncate, "optimizer.pt", "optimizer.pt has"),
     (flip_a_bit, "model.safetensors", "model.safetensors has changed since it was saved"),
-    (remove, "rng_state.pth", "rng_state.pth is missing"),
+    (Path.unlink, "rng_state.pth", "rng_state.pth is missing"),
     (truncate, MARKER, "complete cannot be read"),
     (flip_a_bit, "trainer_state.json", "trainer_state.json has changed"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("damage", "file", "words"), DAMAGES, ids=[f"{one.__name__}-{file}" for one, file, _ in DAMAGES]
-)
+@pytest.mark.parametrize(("damage", "file", "words"), DAMAGES, ids=[damage[1] for damage in DAMAGES])
 def test_a_run_resumes_from_the_checkpoint_before_a_damaged_one(
     settings, kill, get_run, whole, monkeypatch, damage, file, words
 ):
@@ -71,7 +54,7 @@ def test_a_run_resumes_from_the_checkpoint_before_a_damaged_one(
     fine_tune(run_id, settings, "cpu")
     assert trained == list(range(7, 11))
     run = get_run(run_id)
-    assert outcome(run) == whole()
+    assert outcome(run) == outcome(whole())
     (note,) = run.notes
     assert note.startswith(f"The checkpoint of step 7 was damaged on the disk ({words}")
     assert note.endswith("Training resumed from step 6.")
@@ -86,7 +69,7 @@ def test_a_run_starts_again_where_both_checkpoints_are_damaged(settings, kill, g
     fine_tune(run_id, settings, "cpu")
     assert trained == list(range(1, 11))
     run = get_run(run_id)
-    assert outcome(run) == whole()
+    assert outcome(run) == outcome(whole())
     assert [note.rpartition(". ")[2] for note in run.notes] == ["Training started again from step 0."] * 2
 
 
@@ -102,7 +85,7 @@ def test_a_run_that_failed_is_tried_again_though_its_checkpoint_was_damaged(
     trained = watch_steps(monkeypatch)
     fine_tune(run_id, settings, "cpu")
     assert trained == list(range(4, 11))
-    assert outcome(get_run(run_id)) == whole()
+    assert outcome(get_run(run_id)) == outcome(whole())
 
 
 def test_a_checkpoint_whose_best_weights_are_damaged_is_dropped(settings, kill, get_run, whole, monkeypatch):
@@ -115,7 +98,7 @@ def test_a_checkpoint_whose_best_weights_are_damaged_is_dropped(settings, kill, 
     fine_tune(run_id, settings, "cpu")
     assert trained == list(range(1, 11))
     run = get_run(run_id)
-    assert outcome(run) == whole(CHOOSING)
+    assert outcome(run) == outcome(whole(CHOOSING))
     assert f"{best[0].name} has changed since it was saved" in run.notes[0]
 
 
@@ -134,7 +117,7 @@ def test_best_weights_that_are_damaged_while_it_trains_are_not_chosen(
     monkeypatch.setattr(SelectionCallback, "choose", choose_damaged)
     fine_tune(run_id := make_run(**CHOOSING), often, "cpu")
     assert damaged
-    assert outcome(get_run(run_id)) == whole(CHOOSING)
+    assert outcome(get_run(run_id)) == outcome(whole(CHOOSING))
 
 
 def test_every_file_of_a_checkpoint_is_sealed(settings, kill):

@@ -15,10 +15,9 @@ from workers.training.job import fine_tune
 
 
 @pytest.mark.parametrize("model", ["tiny-bert", "tiny-gpt2"])
-def test_the_downloaded_model_predicts_the_same(client, settings, make_run, get_run, tmp_path, model):
-    run_id = make_run(export=True, model=model, checkpoint="best", learning_rate=5e-3)
-    fine_tune(run_id, settings, "cpu")
-    run = get_run(run_id)
+def test_the_downloaded_model_predicts_the_same(client, train, tmp_path, model):
+    run = train(export=True, model=model, checkpoint="best", learning_rate=5e-3)
+    run_id = run.id
     answer = client.get(f"/runs/{run_id}/model.zip")
     assert answer.headers["content-disposition"] == (
         f"attachment; filename*=utf-8''sweep%2C%20istar%2C%20lambda%201%2C%20seed%200%2C%20{run_id[:8]}.zip"
@@ -51,17 +50,13 @@ def test_the_downloaded_model_predicts_the_same(client, settings, make_run, get_
         assert told in card
 
 
-def test_the_same_run_is_the_same_file_which_goes_with_the_last_of_its_experiments(
-    client, settings, sessions, make_run, get_run
-):
-    first, second = make_run(export=True, epochs=1), make_run(export=True, epochs=1)
-    for run_id in (first, second):
-        fine_tune(run_id, settings, "cpu")
-    sha256 = get_run(first).model_sha256
-    assert get_run(second).model_sha256 == sha256
+def test_the_same_run_is_the_same_file_which_goes_with_the_last_of_its_experiments(client, settings, sessions, train):
+    first, second = train(export=True, epochs=1), train(export=True, epochs=1)
+    sha256 = first.model_sha256
+    assert second.model_sha256 == sha256
     storage = open_storage(settings)
-    for run_id, left in ((first, True), (second, False)):
-        assert client.delete(f"/api/experiments/{get_run(run_id).experiment_id}").status_code == 204
+    for run, left in ((first, True), (second, False)):
+        assert client.delete(f"/api/experiments/{run.experiment_id}").status_code == 204
         assert storage.exists(sha256) == left
         with sessions() as session:
             assert (session.get(StoredFile, sha256) is not None) == left
@@ -76,16 +71,6 @@ def test_a_run_that_kept_none_says_so(client, make_run):
     assert answer.json()["detail"].startswith("This run is queued and has kept no model: only a finished run of")
 
 
-def test_names_are_not_read_as_markdown(client, settings, sessions, make_run, get_run):
-    run_id = make_run(export=True, epochs=None, max_steps=1)
-    with sessions.begin() as session:
-        session.get(Run, run_id).experiment.name = "a\n# [b](c) <i>"
-    fine_tune(run_id, settings, "cpu")
-    with ZipFile(io.BytesIO(client.get(f"/api/runs/{run_id}/model").content)) as whole:
-        card = whole.read("README.md").decode()
-    assert r"# a \# \[b\]\(c\) \<i\>" in card
-
-
 def test_where_the_storage_refuses_nothing_is_recorded(settings, make_run, get_run, monkeypatch):
     run_id = make_run(export=True, epochs=None, max_steps=1)
     monkeypatch.setattr("app.storage.ledger.Ledger.store", lambda *_: (_ for _ in ()).throw(OSError("full")))
@@ -95,8 +80,8 @@ def test_where_the_storage_refuses_nothing_is_recorded(settings, make_run, get_r
     assert list(settings.runs.iterdir()) == []
 
 
-def test_a_score_without_a_value_has_its_reason_on_the_card_and_folders_are_kept(
-    client, settings, make_run, get_run, monkeypatch
+def test_a_score_without_a_value_has_its_reason_on_the_card_names_are_no_markdown_and_folders_are_kept(
+    client, settings, sessions, make_run, get_run, monkeypatch
 ):
     """The three rows drawn are of one class; a tokenizer with several chat templates keeps them in a folder."""
     save = PreTrainedTokenizerFast.save_pretrained
@@ -107,10 +92,13 @@ def test_a_score_without_a_value_has_its_reason_on_the_card_and_folders_are_kept
 
     monkeypatch.setattr(PreTrainedTokenizerFast, "save_pretrained", save_pretrained)
     run_id = make_run(export=True, epochs=None, max_steps=1, validation_rows=3)
+    with sessions.begin() as session:
+        session.get(Run, run_id).experiment.name = "a\n# [b](c) <i>"
     fine_tune(run_id, settings, "cpu")
     reasons = get_run(run_id).results.metric_reasons
     with ZipFile(io.BytesIO(client.get(f"/api/runs/{run_id}/model").content)) as whole:
         card = whole.read("README.md").decode()
         assert whole.read("additional_chat_templates/tool_use.jinja") == b"{{ tools }}"
+    assert r"# a \# \[b\]\(c\) \<i\>" in card
     assert f"| matthews | {reasons['matthews']} |" in card
     assert "None" not in card.split("## How to load it")[0]

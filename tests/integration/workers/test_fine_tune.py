@@ -7,25 +7,19 @@ import pytest
 from sqlalchemy import delete, update
 
 from app.db.models import Experiment, Phase, Run, RunFigure, RunStatus, Step
+from tests.waiting import wait_for
 from workers.training.job import fine_tune
 
 
 @pytest.mark.both_databases
-def test_a_sweep_writes_everything_that_its_page_shows(settings, make_run, get_run):
-    runs = {}
-    for lam in (-1.0, 0.0, 1.0):
-        run_id = make_run(lam=lam, learning_rate=5e-3)
-        assert fine_tune(run_id, settings, "cpu") == ()
-        runs[lam] = get_run(run_id)
-
+def test_a_sweep_writes_everything_that_its_page_shows(settings, train):
+    runs = {lam: train(lam=lam, learning_rate=5e-3) for lam in (-1.0, 0.0, 1.0)}
     for lam, run in runs.items():
-        assert (run.status, run.error, run.phase) == (RunStatus.FINISHED, None, None)
+        assert run.phase is None
         assert run.started_at <= run.finished_at
         assert run.performance == run.results.metrics["accuracy"]
-        assert run.results.n_validation == 40
         assert run.results.points == 2 * run.results.tokens
-        assert len(run.results.metrics) == 3
-        assert len(run.results.reference.layers) == 2
+        assert (len(run.results.metrics), len(run.results.reference.layers)) == (3, 2)
         assert run.environment["threads"] >= 1
         assert (run.environment["probe"]["texts"], run.results.n_validation) == (40, 40)
         assert run.environment["probe"]["tokens"] == run.results.tokens
@@ -38,12 +32,8 @@ def test_a_sweep_writes_everything_that_its_page_shows(settings, make_run, get_r
     assert list(settings.runs.iterdir()) == []
 
 
-def test_layers_are_looked_at_as_often_as_asked_for_and_the_last_is_kept_for_a_figure(
-    settings, make_run, get_run, sessions
-):
-    run_id = make_run(lam=0, probe_every=3)
-    fine_tune(run_id, settings, "cpu")
-    run = get_run(run_id)
+def test_layers_are_looked_at_as_often_as_asked_for_and_the_last_is_kept_for_a_figure(train, sessions):
+    run = train(lam=0, probe_every=3)
     measures = {"isoscore_star", "isoscore_unbiased", "mean_cosine"}
     measures |= {f"anisotropy_{points}_{k}" for points in ("raw", "centred") for k in (1, 2, 3)}
     looks = {step.step: step.layers for step in run.steps if step.layers is not None}
@@ -53,24 +43,20 @@ def test_layers_are_looked_at_as_often_as_asked_for_and_the_last_is_kept_for_a_f
         assert all(value is not None for values in layers.values() for value in values)
     assert run.results.by_layer.keys() == measures | {"twonn", "persistent_entropy", "silhouette"}
     with sessions() as session:
-        activation = session.get(RunFigure, (run_id, "activation")).data
-    width = len(activation["mean"])
-    assert (activation["n"], len(activation["std"])) == (40, width)
-    assert width > 2
+        activation = session.get(RunFigure, (run.id, "activation")).data
+    assert (activation["n"], len(activation["std"])) == (40, len(activation["mean"]))
+    assert len(activation["mean"]) > 2
     assert all(value > 0 for value in activation["std"])
 
 
-def test_a_penalty_that_never_changes_is_told(settings, make_run, get_run):
+def test_a_penalty_that_never_changes_is_told(train):
     """One vector has no spread: whatever the model does, its cloud is as isotropic."""
-    options = {"points": "mean", "zeta": 0, "batch_size": 1, "epochs": None, "max_steps": 4}
-    silent, heard = make_run(**options), make_run(**options | {"batch_size": 8})
-    for run_id in (silent, heard):
-        fine_tune(run_id, settings, "cpu")
-    (note,) = get_run(silent).notes
+    options = {"points": "mean", "zeta": 0, "epochs": None, "max_steps": 4}
+    (note,) = train(**options, batch_size=1).notes
     assert note.startswith("The penalty was 1 in all 4 rows that were logged, so it had no gradient and the run was")
     assert note.endswith("choose more rows a batch, every token instead of one vector of each text, or all bars of the "
                          "persistent entropy.")  # fmt: skip
-    assert get_run(heard).notes == []
+    assert train(**options, batch_size=8).notes == []
 
 
 def test_a_run_that_is_final_or_gone_is_left_alone(settings, make_run, get_run, sessions):
@@ -83,12 +69,19 @@ def test_a_run_that_is_final_or_gone_is_left_alone(settings, make_run, get_run, 
     assert list(settings.runs.iterdir()) == []
 
 
-@pytest.mark.parametrize("stop", ["cancel", "delete"])
-def test_a_run_that_is_no_longer_wanted_stops_soon(settings, make_run, get_run, sessions, stop):
+@pytest.fixture
+def begun(settings, make_run, get_run):
+    """A long run that trains in a thread, and the thread."""
     run_id = make_run(epochs=None, max_steps=100_000)
     trainer = threading.Thread(target=fine_tune, args=(run_id, settings, "cpu"), daemon=True)
     trainer.start()
     wait_for(lambda: get_run(run_id).phase is Phase.TRAINING)
+    return run_id, trainer
+
+
+@pytest.mark.parametrize("stop", ["cancel", "delete"])
+def test_a_run_that_is_no_longer_wanted_stops_soon(settings, begun, sessions, stop):
+    run_id, trainer = begun
     with sessions.begin() as session:
         if stop == "cancel":
             session.execute(update(Run).where(Run.id == run_id).values(status=RunStatus.CANCELLED))
@@ -111,11 +104,8 @@ def test_a_run_that_is_another_workers_is_left_alone(settings, make_run, get_run
 
 
 @pytest.mark.both_databases
-def test_a_trainer_whose_run_was_given_to_another_worker_writes_nothing_more(settings, make_run, get_run, sessions):
-    run_id = make_run(epochs=None, max_steps=100_000)
-    trainer = threading.Thread(target=fine_tune, args=(run_id, settings, "cpu"), daemon=True)
-    trainer.start()
-    wait_for(lambda: get_run(run_id).phase is Phase.TRAINING)
+def test_a_trainer_whose_run_was_given_to_another_worker_writes_nothing_more(begun, get_run, sessions):
+    run_id, trainer = begun
     with sessions.begin() as session:
         session.execute(delete(Step))
         lost = update(Run).where(Run.id == run_id)
@@ -127,9 +117,8 @@ def test_a_trainer_whose_run_was_given_to_another_worker_writes_nothing_more(set
     assert run.steps == []
 
 
-def test_a_run_taken_over_without_its_checkpoints_starts_afresh(settings, make_run, get_run, sessions):
-    whole, lost = make_run(epochs=1), make_run(epochs=1)
-    fine_tune(whole, settings, "cpu")
+def test_a_run_taken_over_without_its_checkpoints_starts_afresh(settings, make_run, get_run, train, sessions):
+    lost = make_run(epochs=1)
     with sessions.begin() as session:
         run = session.get(Run, lost)
         run.status, run.phase, run.phase_done = RunStatus.RUNNING, Phase.EVALUATING, 4
@@ -137,7 +126,7 @@ def test_a_run_taken_over_without_its_checkpoints_starts_afresh(settings, make_r
     fine_tune(lost, settings, "cpu")
     outcomes = [
         (run.status, run.phase_done, run.results, [(step.step, step.task_loss) for step in run.steps])
-        for run in map(get_run, (whole, lost))
+        for run in (get_run(lost), train(epochs=1))
     ]
     assert outcomes[0] == outcomes[1]
 
@@ -157,28 +146,14 @@ def test_two_trainers_never_work_on_one_folder(settings, make_run, get_run):
     assert get_run(run_id).status is RunStatus.FINISHED
 
 
-def test_isoscore_star_can_be_shrunk_at_evaluation(settings, make_run, get_run):
-    plain, shrunk, whole = (make_run(epochs=1, lam=0, evaluation_zeta=zeta) for zeta in (0, 0.5, 1))
-    for run_id in (plain, shrunk, whole):
-        fine_tune(run_id, settings, "cpu")
-    stars = [get_run(run_id).isoscore_star for run_id in (plain, shrunk, whole)]
-    assert len(set(stars)) == 3
-    assert [get_run(run_id).results.zeta for run_id in (plain, shrunk, whole)] == [0, 0.5, 1]
-    # Everything else is the same run.
-    assert get_run(plain).results.loss == get_run(whole).results.loss
+def test_isoscore_star_can_be_shrunk_at_evaluation(train):
+    plain, half, full = runs = [train(epochs=1, lam=0, evaluation_zeta=zeta) for zeta in (0, 0.5, 1)]
+    assert len({run.isoscore_star for run in runs}) == 3
+    assert [run.results.zeta for run in runs] == [0, 0.5, 1]
+    assert plain.results.loss == half.results.loss == full.results.loss
 
 
-def test_fewer_rows_are_the_same_ones_in_every_run(settings, make_run, get_run):
-    first, second = (make_run(epochs=1, lam=0, train_rows=16, validation_rows=10) for _ in range(2))
-    for run_id in (first, second):
-        fine_tune(run_id, settings, "cpu")
-    assert get_run(first).results == get_run(second).results
-    assert get_run(first).results.n_validation == 10
-    assert get_run(first).steps[-1].step == 1
-
-
-def wait_for(condition, seconds=30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+def test_fewer_rows_are_the_same_ones_in_every_run(train):
+    first, second = (train(epochs=1, lam=0, train_rows=16, validation_rows=10) for _ in range(2))
+    assert first.results == second.results
+    assert (first.results.n_validation, first.steps[-1].step) == (10, 1)

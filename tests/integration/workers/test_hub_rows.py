@@ -7,8 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.db.models import Dataset, DatasetOrigin, RunStatus, SealedScore
-from workers.training.job import fine_tune
+from app.db.models import Dataset, DatasetOrigin, SealedScore
 
 STEPS = {"epochs": None, "max_steps": 2, "label_names": []}
 STSB = pa.table(
@@ -36,7 +35,7 @@ SQUAD = pa.table(
 
 
 @pytest.fixture
-def hub_run(tmp_path, monkeypatch, sessions, dataset_id, make_run, settings, get_run):
+def hub_run(tmp_path, monkeypatch, sessions, dataset_id, train):
     load = datasets.load_dataset
 
     def hub_run(name, table, n_test=None, **changes):
@@ -54,10 +53,7 @@ def hub_run(tmp_path, monkeypatch, sessions, dataset_id, make_run, settings, get
             dataset = session.get(Dataset, dataset_id)
             dataset.origin, dataset.hub_name = DatasetOrigin.HUB, name
             dataset.n_test = n_test
-        run_id = make_run(**{**STEPS, **changes})
-        fine_tune(run_id, settings, "cpu")
-        run = get_run(run_id)
-        assert (run.status, run.error) == (RunStatus.FINISHED, None)
+        run = train(**{**STEPS, **changes})
         repo, config_name, revision = asked[0]
         assert re.fullmatch("[0-9a-f]{40}", revision)
         assert run.environment["dataset"] == {"hub": repo, "name": name, "revision": revision}

@@ -64,6 +64,15 @@ def clean(x):
     return x[np.isfinite(x).all(axis=1)]
 
 
+@pytest.fixture
+def report(trained_once, measured, get_data, x):
+    """The row of such points, their measurements and curves, and the data of their figures, measured once."""
+    if "report" not in trained_once:
+        row, scores, curves = measured(x)
+        trained_once["report"] = row, scores, curves, get_data(row.id)
+    return trained_once["report"]
+
+
 class TestInspecting:
     def test_a_file_becomes_a_draft_with_what_it_holds(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x)
@@ -91,15 +100,13 @@ class TestInspecting:
         row, _, _ = get(second)
         assert (row.n, row.d, row.selection["transpose"]) == (6, 597, True)
 
-    def test_a_file_that_is_not_what_it_claims_fails_with_a_sentence(self, settings, make_embedding, get, x, sessions):
+    def test_a_file_that_is_not_what_it_claims_fails_with_a_sentence(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x)
         (file,) = get(embedding_id)[0].files
         open_storage(settings).local(file.file_sha256).write_bytes(b"\x93NUMPY garbage")
         assert inspect_embedding(embedding_id, settings, "cpu") == ()
         row, _, _ = get(embedding_id)
-        assert row.status is EmbeddingStatus.FAILED
-        assert row.error
-        assert row.inspection is None
+        assert (row.status, bool(row.error), row.inspection) == (EmbeddingStatus.FAILED, True, None)
 
     @pytest.mark.parametrize("ending", ["of numbers", "of an error"])
     @pytest.mark.both_databases
@@ -122,7 +129,7 @@ class TestInspecting:
         row, _, _ = get(embedding_id)
         assert (row.status, row.error, row.selection) == (EmbeddingStatus.INSPECTING, None, chosen)
 
-    def test_a_row_that_is_no_longer_inspected_is_left_alone(self, settings, make_embedding, get, x):
+    def test_a_row_that_is_no_longer_inspected_or_is_gone_is_left_alone(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x, status=EmbeddingStatus.READY)
         assert inspect_embedding(embedding_id, settings, "cpu") == ()
         assert inspect_embedding("gone", settings, "cpu") == ()
@@ -130,19 +137,16 @@ class TestInspecting:
 
 
 class TestMeasuring:
-    def test_every_measure_of_the_catalogue_is_written(self, measured, x):
-        row, found, _ = measured(x)
+    def test_every_measure_of_the_catalogue_is_that_of_the_finite_rows(self, report, x):
+        row, found, _, _ = report
         assert (row.status, row.n_left_out, row.error) == (EmbeddingStatus.READY, 3, None)
         assert set(found) == set(MEASURES)
-        for slug, one in found.items():
+        for slug, measured in found.items():
             if MEASURES[slug].group == "labels":
-                assert (one.status, one.n) == (MeasurementStatus.UNDEFINED, 0)
-                assert "no labels" in one.reason
+                assert (measured.status, measured.n) == (MeasurementStatus.UNDEFINED, 0)
+                assert "no labels" in measured.reason
             else:
-                assert (one.status, one.n) == (MeasurementStatus.OK, 597), slug
-
-    def test_values_are_those_of_the_rows_that_are_finite(self, measured, x):
-        _, found, _ = measured(x)
+                assert (measured.status, measured.n) == (MeasurementStatus.OK, 597), slug
         points = clean(x)
         variances = np.linalg.eigvalsh(np.cov(points.T))[::-1]
         assert found["isoscore"].value == pytest.approx(float(IsoScore.IsoScore(points)), abs=1e-7)
@@ -167,8 +171,8 @@ class TestMeasuring:
         assert outliers.detail["outliers"][0]["dimension"] == 7
         assert "variance_5x" in outliers.detail["outliers"][0]["rules"]
 
-    def test_curves_have_lines_for_ever_more_rows_and_known_ends(self, measured, x):
-        _, found, curves = measured(x)
+    def test_curves_and_figures_have_lines_for_ever_more_rows_and_known_ends(self, report):
+        _, found, curves, data = report
         for curve in curves.values():
             assert curve.status is ResultStatus.READY
             assert [line["rows"] for line in curve.lines] == [32, 64, 128, 256, 512, 597]
@@ -179,14 +183,8 @@ class TestMeasuring:
         assert [line["values"][100] for line in curves["identity"].lines] == pytest.approx([1] * 6)
         assert [line["values"][100] for line in curves["sample"].lines] == pytest.approx([own] * 6)
         assert curves["sample"].lines[0]["values"][0] != pytest.approx(own)
-
-    def test_figures_find_scores_by_the_number_of_rows_and_the_plane_of_the_greatest_variances(
-        self, measured, get_data, x
-    ):
-        row, found, _ = measured(x)
-        data = get_data(row.id)
         assert data["sample_size"]["rows"] == [8, 16, 32, 64, 128, 256, 512, 597]
-        assert data["sample_size"]["isoscore"]["mean"][-1] == found["isoscore"].value
+        assert data["sample_size"]["isoscore"]["mean"][-1] == own
         assert data["sample_size"]["full"] == {slug: found[slug].value for slug in ("isoscore", "isoscore_unbiased")}
         variances = found["spectrum"].detail["eigenvalues"]
         assert len(data["projection"]["x"]) == data["projection"]["n"] == 597
@@ -243,7 +241,7 @@ class TestMeasuring:
         assert [line["rows"] for line in curves["identity"].lines] == [32, 64, 1000]
         assert found["cosine_histogram"].detail["rows"] == found["cosine_histogram"].n == 100
 
-    def test_a_row_that_no_longer_waits_is_left_alone(self, settings, make_embedding, get, x):
+    def test_a_row_that_no_longer_waits_or_is_gone_is_left_alone(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x, status=EmbeddingStatus.DRAFT)
         assert measure_embedding(embedding_id, settings, "cpu") == ()
         assert measure_embedding("gone", settings, "cpu") == ()
@@ -293,23 +291,17 @@ class TestCurve:
 
         return curve
 
-    def test_it_goes_from_the_own_score_to_that_of_the_source(self, measured, curve, x):
+    def test_it_goes_from_the_own_score_to_that_of_the_source_once(self, settings, measured, curve, x):
         points, own, _ = measured(x)
         source, other, _ = measured(np.random.default_rng(1).normal(size=(300, 6)))
-        found = curve(points, source)
-        assert (found.status, found.error) == (ResultStatus.READY, None)
-        assert found.lines[-1]["values"][0] == pytest.approx(own["isoscore"].value)
-        assert [line["values"][-1] for line in found.lines] == pytest.approx([other["isoscore"].value] * 6)
-
-    def test_another_number_of_dimensions_is_refused(self, measured, curve, x):
-        points, _, _ = measured(x)
-        source, _, _ = measured(x[:, :4])
-        found = curve(points, source)
-        assert found.status is ResultStatus.FAILED
-        assert "Expected a shrinkage covariance of 6 dimensions, as 'x' has, got 'x' with 4" in found.error
-
-    def test_a_curve_that_is_done_or_gone_is_left_alone(self, settings, measured, curve, x):
-        points, _, _ = measured(x)
-        found = curve(points, points)
-        assert compute_curve(found.id, settings, "cpu") == ()
+        row = curve(points, source)
+        assert (row.status, row.error) == (ResultStatus.READY, None)
+        assert row.lines[-1]["values"][0] == pytest.approx(own["isoscore"].value)
+        assert [line["values"][-1] for line in row.lines] == pytest.approx([other["isoscore"].value] * 6)
+        assert compute_curve(row.id, settings, "cpu") == ()
         assert compute_curve("gone", settings, "cpu") == ()
+
+        source, _, _ = measured(x[:, :4])
+        row = curve(points, source)
+        assert row.status is ResultStatus.FAILED
+        assert "Expected a shrinkage covariance of 6 dimensions, as 'x' has, got 'x' with 4" in row.error

@@ -31,12 +31,9 @@ def narrow(monkeypatch):
 
 
 @pytest.mark.parametrize("error", KINDS)
-def test_it_goes_on_with_half_the_rows_a_batch_and_says_so(settings, make_run, get_run, narrow, error):
+def test_it_goes_on_with_half_the_rows_a_batch_and_says_so(train, narrow, error):
     seen = narrow(8, error)
-    run_id = make_run(epochs=1)
-    fine_tune(run_id, settings, "cpu")
-    run = get_run(run_id)
-    assert (run.status, run.error) == (RunStatus.FINISHED, None)
+    run = train(epochs=1)
     assert run.notes == [
         "Memory ran out with 16 rows a batch. From step 1 on a batch has 8, and 2 batches make a step instead of 1: as "
         "many rows a step as before. But the penalty is one of 8 rows instead of 16 since then, of which it has "
@@ -49,11 +46,7 @@ def test_it_goes_on_with_half_the_rows_a_batch_and_says_so(settings, make_run, g
     assert "Traceback" in run.log
 
 
-def test_it_goes_on_from_the_last_checkpoint_with_the_rows_that_are_left(
-    settings, make_run, get_run, narrow, monkeypatch
-):
-    monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
-    often = settings.model_copy(update={"checkpoint_seconds": 1e-9})
+def test_it_goes_on_from_the_last_checkpoint_with_the_rows_that_are_left(often, make_run, get_run, narrow):
     seen = narrow(8, KINDS[0], from_step=2)
     run_id = make_run(epochs=1, regularizer="none", lam=0)
     fine_tune(run_id, often, "cpu")
@@ -76,14 +69,12 @@ def test_a_second_time_it_fails_with_the_cause_and_the_log(settings, make_run, g
     assert list(settings.runs.iterdir()) == []
 
 
-def test_a_run_that_is_killed_afterwards_keeps_the_smaller_batch(settings, sessions, make_run, get_run, narrow):
+def test_a_run_that_is_killed_afterwards_keeps_the_smaller_batch(settings, sessions, train, get_run, narrow):
     seen = narrow(8, KINDS[0])
-    run_id = make_run(epochs=1)
-    fine_tune(run_id, settings, "cpu")
-    notes = get_run(run_id).notes
+    run = train(epochs=1)
     with sessions.begin() as session:  # as if the kill had come before its end
-        session.get(Run, run_id).status = RunStatus.RUNNING
+        session.get(Run, run.id).status = RunStatus.RUNNING
     seen.clear()
-    fine_tune(run_id, settings, "cpu")
+    fine_tune(run.id, settings, "cpu")
     assert seen == [*[8] * 7, 4]
-    assert get_run(run_id).notes == notes
+    assert get_run(run.id).notes == run.notes

@@ -21,7 +21,6 @@ from isotropy.report import measure
 from isotropy.rows import Rows
 from tests.rounding import assert_same_images
 from workers import files, postprocess
-from workers import postprocess as making
 from workers.embeddings.measure import inspect_embedding, measure_embedding
 from workers.files import open_embedding
 from workers.postprocess import DRAWN, MEASURED, MOMENTS, post_process
@@ -39,10 +38,8 @@ def x():
 
 
 @pytest.fixture
-def source(settings, make_embedding, x):
-    source_id = make_embedding(x, status=EmbeddingStatus.MEASURING, n=400, d=6, selection=SELECTION)
-    measure_embedding(source_id, settings, "cpu")
-    return source_id
+def source(make_embedding, x):
+    return make_embedding(x, status=EmbeddingStatus.READY, n=400, d=6, selection=SELECTION)
 
 
 @pytest.fixture
@@ -86,15 +83,12 @@ def values(found):
     return {slug: one["value"] for slug, one in found.items()}
 
 
-def test_the_rows_are_those_whose_pairs_the_report_looks_at(settings, get, source, rows):
+def test_a_trial_measures_the_rows_held_out_before_and_after(trial_of, rows, settings, get, source):
     points, places = rows
     cloud = read_cloud(open_embedding(get(Embedding, source), settings), SAMPLE_SEED)
-    assert torch.equal(points, cloud.pairs)
+    assert torch.equal(points, cloud.pairs), "the rows are those whose pairs the report looks at"
     assert torch.equal(places, cloud.rows)
     assert len(points) == 398
-
-
-def test_a_trial_measures_the_rows_held_out_before_and_after(trial_of, rows):
     trial = trial_of("soft_zca", eps=0.5)
     assert (trial.status, trial.error) == (ResultStatus.READY, None)
     results = trial.results
@@ -112,11 +106,7 @@ def test_a_trial_measures_the_rows_held_out_before_and_after(trial_of, rows):
     own = measure(read_cloud(Rows(expected.in_sample.after.numpy())), MOMENTS)
     assert values(results["in_sample"]) == pytest.approx({slug: one.score.value for slug, one in own.items()})
     assert results["neighbours"] is None
-
-
-def test_details_that_no_figure_shows_are_not_stored(trial_of):
-    found = trial_of("centring").results["after"]
-    assert {slug for slug, one in found.items() if one["detail"]} == set(DRAWN)
+    assert {slug for slug, score in results["after"].items() if score["detail"]} == set(DRAWN)
 
 
 def test_whitening_gives_the_rows_fitted_on_isoscore_1_and_others_less(trial_of):
@@ -146,14 +136,14 @@ def test_the_second_trial_takes_the_numbers_before_from_the_first(trial_of, sess
     assert second.results["after"]["isoscore"]["reason"] is None
 
 
-def test_parameters_that_do_not_suit_the_rows_fail_with_the_sentence(trial_of):
+def test_parameters_that_do_not_suit_the_rows_or_other_vectors_fail_with_a_sentence(
+    ask, trial_of, settings, sessions, source, get
+):
     trial = trial_of("cluster_based", clusters=200, D=1, seed=0)
     assert trial.status is ResultStatus.FAILED
     assert trial.error == "Expected 1 <= clusters <= n = 199, got 200: there are n points to share out."
     assert (trial.results, trial.state_sha256) == (None, None)
 
-
-def test_a_trial_of_vectors_that_are_chosen_no_longer_fails_with_a_sentence(ask, settings, sessions, source, get):
     trial_id = ask("centring")
     with sessions.begin() as session:
         session.get(Embedding, source).selection = {**SELECTION, "transpose": True}
@@ -222,23 +212,30 @@ def test_making_again_after_a_kill_gives_the_same_file(trial_of, asked_for, sett
     assert make(first, settings, "cpu") == ()
 
 
-def test_making_what_was_deleted_fails_with_a_sentence(trial_of, asked_for, settings, get, sessions, source):
-    made_id = asked_for(trial_of("centring").id)
-    with sessions.begin() as session:
-        session.delete(session.get(Embedding, source))
-    assert make(made_id, settings, "cpu") == ()
-    made = get(Embedding, made_id)
-    assert made.status is EmbeddingStatus.FAILED
-    assert made.error == "What this was to be made of was deleted; try a method on another embedding."
+def test_making_by_a_map_of_other_vectors_by_none_or_of_nothing_fails_with_a_sentence(
+    trial_of, asked_for, settings, get, sessions, source
+):
+    trial = trial_of("centring")
 
+    def error_of(made_id):
+        assert make(made_id, settings, "cpu") == ()
+        made = get(Embedding, made_id)
+        assert made.status is EmbeddingStatus.FAILED
+        return made.error
 
-def test_making_by_a_map_of_other_vectors_fails_with_a_sentence(trial_of, asked_for, settings, get, sessions, source):
-    made_id = asked_for(trial_of("centring").id)
+    first, second, third = (asked_for(trial.id) for _ in range(3))
     with sessions.begin() as session:
         session.get(Embedding, source).selection = {**SELECTION, "transpose": True}
-    make(made_id, settings, "cpu")
-    expected = "Other vectors were chosen of x meanwhile; try the method on them first."
-    assert get(Embedding, made_id).error == expected
+    assert error_of(first) == "Other vectors were chosen of x meanwhile; try the method on them first."
+    with sessions.begin() as session:
+        session.delete(session.get(PostProcessing, trial.id))
+    assert error_of(second) == (
+        "The trial that this was to be made by is gone: other vectors were chosen of x meanwhile, or newer trials took "
+        "its place. Try the method again first."
+    )
+    with sessions.begin() as session:
+        session.delete(session.get(Embedding, source))
+    assert error_of(third) == "What this was to be made of was deleted; try a method on another embedding."
 
 
 def test_an_embedding_deleted_while_it_is_made_leaves_no_file(trial_of, asked_for, settings, sessions, monkeypatch):
@@ -249,7 +246,7 @@ def test_an_embedding_deleted_while_it_is_made_leaves_no_file(trial_of, asked_fo
             session.delete(session.get(Embedding, made_id))
         return files.npy_file(*arguments)
 
-    monkeypatch.setattr(making, "npy_file", deleted_meanwhile)
+    monkeypatch.setattr(postprocess, "npy_file", deleted_meanwhile)
     before = set(settings.files.iterdir())
     assert make(made_id, settings, "cpu") == ()
     assert set(settings.files.iterdir()) == before
@@ -261,24 +258,12 @@ def test_an_error_after_the_first_file_leaves_none(trial_of, asked_for, settings
     def cannot_be_written(*arguments):
         raise RuntimeError("It cannot be written")
 
-    monkeypatch.setattr(making, "files_of", cannot_be_written)
+    monkeypatch.setattr(postprocess, "files_of", cannot_be_written)
     before = set(settings.files.iterdir())
     assert make(made_id, settings, "cpu") == ()
     made = get(Embedding, made_id)
     assert (made.status, made.error) == (EmbeddingStatus.FAILED, "RuntimeError: It cannot be written")
     assert set(settings.files.iterdir()) == before
-
-
-def test_making_by_a_trial_that_is_gone_says_so(trial_of, asked_for, settings, get, sessions):
-    trial = trial_of("centring")
-    made_id = asked_for(trial.id)
-    with sessions.begin() as session:
-        session.delete(session.get(PostProcessing, trial.id))
-    make(made_id, settings, "cpu")
-    assert get(Embedding, made_id).error == (
-        "The trial that this was to be made by is gone: other vectors were chosen of x meanwhile, or newer trials took "
-        "its place. Try the method again first."
-    )
 
 
 def test_equal_rows_are_held_out_together():

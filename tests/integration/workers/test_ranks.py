@@ -2,7 +2,6 @@
 
 import io
 import json
-import shutil
 from zipfile import ZipFile
 
 import psutil
@@ -45,14 +44,10 @@ A_STEP = apart(100, torch.float32)
 
 
 @pytest.fixture
-def no_dropout(models_dir):
-    folder = models_dir / "no-dropout"
-    shutil.copytree(models_dir / "tiny-bert", folder)
-    path = folder / "config.json"
+def no_dropout(copied):
+    path = copied("no-dropout") / "config.json"
     dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     path.write_text(json.dumps(json.loads(path.read_text()) | dropout))
-    yield
-    shutil.rmtree(folder)
 
 
 @pytest.mark.usefixtures("no_dropout")
@@ -62,13 +57,10 @@ def no_dropout(models_dir):
     [(ISTAR, A_STEP), (ACCUMULATED, A_STEP), (ENTROPY, 1e-4)],
     ids=["istar", "accumulated", "entropy"],
 )
-def test_two_processes_take_the_steps_of_one(settings, make_run, get_run, options, rel):
-    one = make_run(**TOGETHER | options, batch_size=16 // options.get("accumulation", 1))
-    two = make_run(**TOGETHER | options, batch_size=8 // options.get("accumulation", 1), processes=2)
-    for run_id in (one, two):
-        fine_tune(run_id, settings, "cpu")
-        assert get_run(run_id).status is RunStatus.FINISHED, (get_run(run_id).error, get_run(run_id).log)
-    alone, together = get_run(one), get_run(two)
+def test_two_processes_take_the_steps_of_one(settings, train, options, rel):
+    accumulation = options.get("accumulation", 1)
+    alone = train(**TOGETHER | options, batch_size=16 // accumulation)
+    together = train(**TOGETHER | options, batch_size=8 // accumulation, processes=2)
     assert together.environment["batches"]["rows_per_step"] == alone.environment["batches"]["rows_per_step"] == 16
     assert [step.step for step in together.steps] == [step.step for step in alone.steps] == list(range(6))
     for ours, theirs in zip(together.steps[1:], alone.steps[1:], strict=True):
@@ -108,18 +100,11 @@ def training(settings, make_run, forked):
     job.join()
 
 
-@pytest.fixture
-def whole(trained_once, settings, make_run, get_run):
-    if "whole" not in trained_once:
-        fine_tune(run_id := make_run(**CONFIG), settings, "cpu")
-        trained_once["whole"] = get_run(run_id)
-    return trained_once["whole"]
-
-
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_killed_process_ends_the_others_and_the_run_goes_on_from_its_checkpoint(
     settings, get_run, whole, training, rank
 ):
+    expected = whole(CONFIG)
     job, run_id, both = training
     both[rank].kill()
     job.join(timeout=30)
@@ -131,9 +116,9 @@ def test_a_killed_process_ends_the_others_and_the_run_goes_on_from_its_checkpoin
     fine_tune(run_id, settings, "cpu")
     resumed = get_run(run_id)
     assert resumed.status is RunStatus.FINISHED
-    assert [step.step for step in resumed.steps] == [step.step for step in whole.steps]
-    assert resumed.results.selection == whole.results.selection
-    for ours, theirs in zip(resumed.steps[1:], whole.steps[1:], strict=True):
+    assert [step.step for step in resumed.steps] == [step.step for step in expected.steps]
+    assert resumed.results.selection == expected.results.selection
+    for ours, theirs in zip(resumed.steps[1:], expected.steps[1:], strict=True):
         assert (ours.task_loss, ours.penalty, ours.layers) == (theirs.task_loss, theirs.penalty, theirs.layers)
     assert list(settings.runs.iterdir()) == []
 
@@ -188,12 +173,8 @@ def test_memory_that_runs_out_in_a_process_halves_the_batch_of_all(settings, mak
 
 
 def out_of_memory(rank, order, run_id, slot, settings, device, meeting, answer):
-    end, cause = (
-        (ddp_launch.End.OUT_OF_MEMORY, FailureCause.MEMORY)
-        if rank
-        else (ddp_launch.End.FAILED, FailureCause.UNSPECIFIED)
-    )
-    answer.send((end, Failure("lost its neighbor", cause, None)))
+    end, cause = ("OUT_OF_MEMORY", FailureCause.MEMORY) if rank else ("FAILED", FailureCause.UNSPECIFIED)
+    answer.send((ddp_launch.End[end], Failure("lost its neighbor", cause, None)))
 
 
 def test_on_gpus_each_process_needs_one_of_its_own(monkeypatch):

@@ -1,7 +1,5 @@
 """What a run cannot be trained on ends as a sentence in its row."""
 
-import shutil
-
 import datasets
 import pytest
 import torch
@@ -29,20 +27,6 @@ def error_of(settings, get_run):
     return error_of
 
 
-@pytest.fixture
-def copied(models_dir):
-    folders = []
-
-    def copied(name):
-        folders.append(models_dir / name)
-        shutil.copytree(models_dir / "tiny-bert", folders[-1])
-        return folders[-1]
-
-    yield copied
-    for folder in folders:
-        shutil.rmtree(folder)
-
-
 @pytest.mark.parametrize("name", ["no-such-model", "no-one/no-such-model"])
 def test_a_model_that_is_not_here_while_the_hub_is_away(make_run, error_of, monkeypatch, name):
     monkeypatch.setattr(models, "snapshot_download", raising(LocalEntryNotFoundError("away")))
@@ -63,55 +47,49 @@ def test_a_name_never_leads_out_of_the_models_directory(make_run, error_of, monk
     assert "it cannot be a Hub name either" in error_of(make_run(model=name))
 
 
-def test_pickled_weights_are_never_loaded(make_run, error_of, copied):
-    folder = copied("pickled")
+def pickle_weights(folder):
     (folder / "model.safetensors").unlink()
     torch.save({}, folder / "pytorch_model.bin")
-    assert "has no weights as safetensors" in error_of(make_run(model="pickled"))
 
 
-def test_a_model_without_a_tokenizer(make_run, error_of, copied):
-    folder = copied("mute")
+def drop_tokenizer(folder):
     for path in folder.glob("tokenizer*"):
         path.unlink()
-    assert "The model 'mute' has no tokenizer: expected one of" in error_of(make_run(model="mute"))
 
 
-def test_a_tokenizer_that_cannot_be_read(make_run, error_of, copied):
-    (copied("garbled") / "tokenizer_config.json").write_text("[]")
-    assert "The model 'garbled' has no tokenizer that can be loaded" in error_of(make_run(model="garbled"))
-
-
-def test_a_tokenizer_that_cannot_pad(make_run, error_of, copied):
-    folder = copied("padless")
+def drop_padding(folder):
     words = AutoTokenizer.from_pretrained(folder).backend_tokenizer
     PreTrainedTokenizerFast(tokenizer_object=words).save_pretrained(folder)
-    assert "The tokenizer of 'padless' has no token to pad with" in error_of(make_run(model="padless"))
 
 
-def test_a_model_of_a_kind_that_is_not_known(make_run, error_of, copied):
-    (copied("strange") / "config.json").write_text('{"model_type": "strange"}')
-    assert "cannot be loaded for classification: The checkpoint" in error_of(make_run(model="strange"))
-
-
-def test_a_model_whose_files_lack_weights_of_its_body(make_run, error_of, copied):
-    path = copied("holey") / "model.safetensors"
-    weights = load_file(path)
+def drop_weights(folder):
+    weights = load_file(folder / "model.safetensors")
     del weights["bert.encoder.layer.1.output.dense.weight"], weights["bert.pooler.dense.weight"]
-    save_file(weights, path, metadata={"format": "pt"})
-    sentence = error_of(make_run(model="holey"))
-    assert "The files of 'holey' lack 1 of its weights, such as bert.encoder.layer.1.output.dense.weight" in sentence
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def test_a_model_whose_weights_are_not_those_of_its_configuration(make_run, error_of, copied):
-    path = copied("misfit") / "config.json"
+def enlarge_vocabulary(folder):
+    path = folder / "config.json"
     path.write_text(path.read_text().replace('"vocab_size": 18', '"vocab_size": 19'))
-    sentence = error_of(make_run(model="misfit"))
-    assert "The files of 'misfit' lack 1 of its weights, such as bert.embeddings.word_embeddings.weight" in sentence
 
 
-def test_a_layer_that_the_model_does_not_have(make_run, error_of):
-    assert "Expected layers from 1 to 2, which 'tiny-bert' has, got [1, 3]" in error_of(make_run(layers=[1, 3]))
+SPOILS = {
+    "has no weights as safetensors": pickle_weights,
+    "The model 'spoilt' has no tokenizer: expected one of": drop_tokenizer,
+    "The model 'spoilt' has no tokenizer that can be loaded":
+        lambda folder: (folder / "tokenizer_config.json").write_text("[]"),
+    "The tokenizer of 'spoilt' has no token to pad with": drop_padding,
+    "cannot be loaded for classification: The checkpoint":
+        lambda folder: (folder / "config.json").write_text('{"model_type": "strange"}'),
+    "The files of 'spoilt' lack 1 of its weights, such as bert.encoder.layer.1.output.dense.weight": drop_weights,
+    "The files of 'spoilt' lack 1 of its weights, such as bert.embeddings.word_embeddings.weight": enlarge_vocabulary,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("sentence", "spoil"), SPOILS.items())
+def test_a_spoilt_model_is_refused_and_pickled_weights_are_never_loaded(make_run, error_of, copied, sentence, spoil):
+    spoil(copied("spoilt"))
+    assert sentence in error_of(make_run(model="spoilt"))
 
 
 @pytest.fixture
@@ -122,28 +100,27 @@ def not_a_number(copied):
     return "broken2"
 
 
-@pytest.mark.parametrize(
-    ("regularizer", "sentence"),
-    [
-        ("none", "no longer a number at step 1. Lower the learning rate"),
-        ("istar", "The penalty has no value at step 1. Expected finite points"),
-        ("istar_unbiased", "The penalty has no value at step 1. Expected finite points"),
-        ("cosreg", "The penalty has no value at step 1. Expected finite points"),
-        ("entropy", "The penalty has no value at step 1. Expected finite points"),
-        ("spectrum", "no longer a number at step 1. Lower the learning rate"),
-    ],
-)
+NO_POINTS = "The penalty has no value at step 1. Expected finite points"
+NO_LOSS = "no longer a number at step 1. Lower the learning rate"
+NAN = {"none": NO_LOSS, "istar": NO_POINTS, "istar_unbiased": NO_POINTS, "cosreg": NO_POINTS, "entropy": NO_POINTS,
+       "spectrum": NO_LOSS}  # fmt: skip
+
+
+@pytest.mark.parametrize(("regularizer", "sentence"), NAN.items())
 def test_a_loss_that_is_not_a_number(make_run, error_of, not_a_number, regularizer, sentence):
     assert sentence in error_of(make_run(model=not_a_number, regularizer=regularizer, zeta=0))
 
 
-def test_a_column_that_the_file_does_not_have(make_run, error_of):
-    assert "headline" in error_of(make_run(text_columns=["headline"]))
+ABSENT = [
+    ({"layers": [1, 3]}, "Expected layers from 1 to 2, which 'tiny-bert' has, got [1, 3]"),
+    ({"text_columns": ["headline"]}, "headline"),
+    ({"label_names": ["1", "2"]}, "has the label '0' in column 'label'; expected one of 1, 2."),
+]
 
 
-def test_a_label_without_a_name(make_run, error_of):
-    sentence = error_of(make_run(label_names=["1", "2"]))
-    assert "has the label '0' in column 'label'; expected one of 1, 2." in sentence
+@pytest.mark.parametrize(("changes", "sentence"), ABSENT)
+def test_a_layer_a_column_or_a_label_that_is_not_there(make_run, error_of, changes, sentence):
+    assert sentence in error_of(make_run(**changes))
 
 
 def test_a_file_that_is_gone(settings, sessions, dataset_id, make_run, error_of):

@@ -11,43 +11,25 @@ from sqlalchemy import delete
 from app.core.process import MARKER
 from app.db.models import Run, RunStatus, Step
 from app.db.types import utcnow
+from tests.integration.workers.conftest import CONFIG, outcome, queue_again, stop_after, watch_steps
 from workers.training.folder import RunFolder, remove_left_behind
 from workers.training.job import fine_tune
-from workers.training.metrics import MetricsCallback
-
-# Four steps an epoch; the third epoch is cut short, and with rates that fall the schedule must be resumed too.
-CONFIG = {"epochs": None, "max_steps": 10, "schedule": "linear"}
-
-
-class KilledError(BaseException):
-    """Ends a job as a kill does: nothing of it gets a word in."""
-
-
-@pytest.fixture
-def whole(trained_once, settings, make_run, get_run):
-    if "whole" not in trained_once:
-        fine_tune(run_id := make_run(**CONFIG), settings, "cpu")
-        trained_once["whole"] = outcome(get_run(run_id))
-    return trained_once["whole"]
 
 
 @pytest.mark.parametrize("step", [1, 4, 7])
 def test_a_run_killed_after_a_step_ends_like_one_that_was_not(
-    settings, often, make_run, get_run, whole, monkeypatch, step
+    settings, often, make_run, get_run, whole, killed_after, monkeypatch, step
 ):
     killed = make_run(**CONFIG)
-    watch_steps(monkeypatch, kill_after=step)
-    with pytest.raises(KilledError):
+    with killed_after(step):
         fine_tune(killed, often, "cpu")
     assert get_run(killed).status is RunStatus.RUNNING
-    kept = {f"checkpoint-{one}" for one in (step - 1, step) if one}
-    assert {path.name for path in (settings.runs / killed).glob("checkpoint-*")} == kept
-
-    monkeypatch.undo()
+    checkpoints = {path.name for path in (settings.runs / killed).glob("checkpoint-*")}
+    assert checkpoints == {f"checkpoint-{number}" for number in (step - 1, step) if number}
     trained = watch_steps(monkeypatch)
     fine_tune(killed, settings, "cpu")
     assert trained == list(range(step + 1, 11))
-    assert outcome(get_run(killed)) == whole
+    assert outcome(get_run(killed)) == outcome(whole())
 
 
 # Five batches an epoch, which are three steps: two of two batches, one of one.
@@ -56,79 +38,65 @@ OPTIONS = {
     "refresh every few steps": {"shrinkage_refresh": "steps", "shrinkage_every": 2, "warmup": 0.3},
     "a moving average": {"shrinkage_refresh": "average", "shrinkage_momentum": 0.5, "token_fraction": 0.5},
     "entropy with Adam": {"regularizer": "entropy", "entropy_bars": "all", "optimizer": "adam", "weight_decay": 0.1},
-    "three at once in bf16": {
-        "regularizer": "istar_unbiased",
-        "fixed_regularizers": {"cosreg": 1.0, "istar": 0.5},
-        "shrinkage_refresh": "average",
-        "precision": "bf16",
-    },
-    "checkpointed gradients": {
-        "regularizer": "cosreg", "schedule": "cosine", "warmup": 0.2, "gradient_checkpointing": True,
-    },
+    "three at once in bf16": {"regularizer": "istar_unbiased", "fixed_regularizers": {"cosreg": 1.0, "istar": 0.5},
+                              "shrinkage_refresh": "average", "precision": "bf16"},
+    "checkpointed gradients": {"regularizer": "cosreg", "schedule": "cosine", "warmup": 0.2,
+                               "gradient_checkpointing": True},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_a_run_killed_again_and_again_ends_like_one_that_was_not_whatever_it_is_trained_with(
-    settings, often, make_run, get_run, monkeypatch, options
+    settings, often, make_run, get_run, train, killed_after, options
 ):
-    whole, killed = (make_run(**CONFIG | ACCUMULATED | options) for _ in range(2))
-    fine_tune(whole, settings, "cpu")
-    assert get_run(whole).status is RunStatus.FINISHED, get_run(whole).error
+    changes = CONFIG | ACCUMULATED | options
+    killed = make_run(**changes)
     start = 0
     for step in (1, 3, 7):  # in the middle of an epoch, at its end, in the middle
-        with monkeypatch.context() as patch:
-            trained = watch_steps(patch, kill_after=step)
-            with pytest.raises(KilledError):
-                fine_tune(killed, often, "cpu")
+        with killed_after(step) as trained:
+            fine_tune(killed, often, "cpu")
         assert trained == list(range(start + 1, step + 2))
         start = step
     fine_tune(killed, settings, "cpu")
-    assert outcome(get_run(killed)) == outcome(get_run(whole))
+    assert outcome(get_run(killed)) == outcome(train(**changes))
 
 
 @pytest.mark.parametrize("model", ["albert", "distilbert", "roberta", "gpt2", "modernbert"])
-def test_every_architecture_goes_on_as_if_nothing_had_been(settings, often, make_run, get_run, monkeypatch, model):
-    whole, killed = (make_run(model=f"tiny-{model}", epochs=None, max_steps=4) for _ in range(2))
-    fine_tune(whole, settings, "cpu")
-    watch_steps(monkeypatch, kill_after=2)
-    with pytest.raises(KilledError):
+def test_every_architecture_goes_on_as_if_nothing_had_been(
+    settings, often, make_run, get_run, train, killed_after, model
+):
+    changes = {"model": f"tiny-{model}", "epochs": None, "max_steps": 4}
+    killed = make_run(**changes)
+    with killed_after(2):
         fine_tune(killed, often, "cpu")
-    monkeypatch.undo()
     fine_tune(killed, settings, "cpu")
-    assert outcome(get_run(killed)) == outcome(get_run(whole))
-    assert get_run(killed).status is RunStatus.FINISHED
+    assert outcome(get_run(killed)) == outcome(train(**changes))
 
 
-def test_a_checkpoint_before_the_first_row_counts(settings, often, make_run, get_run, monkeypatch):
+def test_a_checkpoint_before_the_first_row_counts(settings, often, make_run, get_run, killed_after):
     killed = make_run(**CONFIG | {"max_steps": 400})  # a row every four steps
-    watch_steps(monkeypatch, kill_after=2)
-    with pytest.raises(KilledError):
+    with killed_after(2):
         fine_tune(killed, often, "cpu")
     assert [step.step for step in get_run(killed).steps] == [0]
 
-    monkeypatch.undo()
-    trained = watch_steps(monkeypatch, kill_after=4)
-    with pytest.raises(KilledError):
+    with killed_after(4) as trained:
         fine_tune(killed, settings, "cpu")
     assert trained == [3, 4, 5]
     assert [step.step for step in get_run(killed).steps] == [0, 4]
 
 
 def test_a_checkpoint_ahead_of_what_another_machine_logged_since_does_not_count(
-    settings, often, make_run, get_run, whole, sessions, monkeypatch
+    settings, often, make_run, get_run, whole, sessions, killed_after, monkeypatch
 ):
     killed = make_run(**CONFIG)
-    watch_steps(monkeypatch, kill_after=7)
-    with pytest.raises(KilledError):
+    with killed_after(7):
         fine_tune(killed, often, "cpu")
-    monkeypatch.undo()
     with sessions.begin() as session:  # the other machine began afresh and got to step 3
         session.execute(delete(Step).where(Step.run_id == killed, Step.step > 3))
     trained = watch_steps(monkeypatch)
     fine_tune(killed, settings, "cpu")
     assert trained == list(range(1, 11))
-    assert outcome(get_run(killed)) == whole
+    assert outcome(get_run(killed)) == outcome(whole())
 
 
 @pytest.mark.both_databases
@@ -145,11 +113,11 @@ def test_a_run_whose_process_is_killed_goes_on_by_itself(settings, often, make_r
     assert get_run(killed).status is RunStatus.RUNNING
 
     fine_tune(killed, settings, "cpu")
-    assert outcome(get_run(killed)) == whole
+    assert outcome(get_run(killed)) == outcome(whole())
 
 
 def test_a_checkpoint_says_that_the_run_got_somewhere(often, make_run, get_run, sessions):
-    run_id = make_run(**CONFIG)
+    run_id = make_run(**CONFIG | {"max_steps": 2})
     with sessions.begin() as session:
         session.get(Run, run_id).attempts = 3
     fine_tune(run_id, often, "cpu")
@@ -241,7 +209,7 @@ def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
     assert run.finished_at - run.started_at > timedelta(hours=1)
     assert 3600 < run.rested_seconds < 3600 + 600
     assert 0 < run.seconds < 600, "of work"
-    assert outcome(get_run(stopped)) == whole
+    assert outcome(get_run(stopped)) == outcome(whole())
     assert not (settings.runs / stopped).exists()
 
 
@@ -255,7 +223,7 @@ def test_a_stopped_run_without_a_checkpoint_leaves_nothing_and_begins_anew(
     assert not (settings.runs / stopped).exists()
     queue_again(sessions, stopped)
     fine_tune(stopped, settings, "cpu")
-    assert outcome(get_run(stopped)) == whole
+    assert outcome(get_run(stopped)) == outcome(whole())
 
 
 def test_checkpoints_of_the_last_few_stopped_runs_are_kept_for_a_few_days(settings, sessions, make_run, monkeypatch):
@@ -276,41 +244,3 @@ def test_checkpoints_of_the_last_few_stopped_runs_are_kept_for_a_few_days(settin
     remove_left_behind(settings, sessions)
     left = {path.name for path in settings.runs.iterdir()}
     assert {name for name, run_id in ids.items() if run_id in left} == {"newest", "newer", "paused long ago"}
-
-
-def stop_after(monkeypatch, sessions, run_id, step, state):
-    method = MetricsCallback.on_step_end
-
-    def on_step_end(self, args, training, control, **_):
-        if training.global_step > step:
-            with sessions.begin() as session:
-                session.get_one(Run, run_id).status = state
-                session.get_one(Run, run_id).finished_at = utcnow()
-        return method(self, args, training, control)
-
-    monkeypatch.setattr(MetricsCallback, "on_step_end", on_step_end)
-
-
-def queue_again(sessions, run_id):
-    with sessions.begin() as session:
-        run = session.get_one(Run, run_id)
-        run.status, run.worker = RunStatus.QUEUED, None
-
-
-def watch_steps(monkeypatch, kill_after=None):
-    trained = []
-    method = MetricsCallback.on_step_end
-
-    def on_step_end(self, args, state, control, **_):
-        trained.append(state.global_step)
-        if kill_after is not None and state.global_step > kill_after:
-            raise KilledError
-        return method(self, args, state, control)
-
-    monkeypatch.setattr(MetricsCallback, "on_step_end", on_step_end)
-    return trained
-
-
-def outcome(run):
-    steps = [(step.step, step.task_loss, step.penalty, step.layers) for step in run.steps]
-    return run.status, run.error, run.performance, run.isoscore_star, run.results, steps

@@ -1,20 +1,17 @@
 """The stored predictions of a run are those behind its metrics; a run that learned nothing or diverged is told."""
 
-import io
 import json
 import random
 import re
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from app.db.learning import diverged, learned_nothing
-from app.db.models import Dataset, RunStatus, Split
+from app.db.models import Split
 from app.db.predictions import read_predictions
-from tests.integration.workers.test_resume import KilledError, watch_steps
 from tests.tiny import WORDS, make_table
 from workers.training.job import fine_tune
 from workers.training.tasks.questions import exact_match, word_f1
@@ -23,30 +20,23 @@ STEPS = {"epochs": None, "max_steps": 3, "lam": 0}
 
 
 @pytest.fixture
-def finished(settings, get_run, sessions):
-    def finished(run_id):
-        fine_tune(run_id, settings, "cpu")
-        run = get_run(run_id)
-        assert (run.status, run.error) == (RunStatus.FINISHED, None)
+def stored(sessions):
+    def stored(run_id):
         with sessions() as session:
-            return run, read_predictions(session, [run_id], Split.VALIDATION)[run_id]
+            return read_predictions(session, [run_id], Split.VALIDATION)[run_id]
 
-    return finished
+    return stored
 
 
 @pytest.fixture
-def use_rows(sessions, dataset_id, store):
-    def use_rows(table):
-        with sessions.begin() as session:
-            dataset = session.get_one(Dataset, dataset_id)
-            for split, rows in (("train", table[:-20]), ("validation", table[-20:])):
-                buffer = io.BytesIO()
-                pq.write_table(rows, buffer)
-                setattr(dataset, f"{split}_sha256", store(buffer.getvalue()))
-                setattr(dataset, f"{split}_filename", f"{split}.parquet")
-        return table[-20:].to_pylist()
+def finished(train, stored):
+    """Do a run; its row and its stored predictions."""
 
-    return use_rows
+    def finished(**changes):
+        run = train(**changes)
+        return run, stored(run.id)
+
+    return finished
 
 
 def file_labels():
@@ -59,8 +49,8 @@ def texts(n, words=8):
 
 
 @pytest.mark.parametrize("rows", [None, 17])
-def test_metrics_of_classes_are_those_of_the_stored_rows(make_run, finished, rows):
-    run, found = finished(make_run(validation_rows=rows, **STEPS))
+def test_metrics_of_classes_are_those_of_the_stored_rows(finished, rows):
+    run, found = finished(validation_rows=rows, **STEPS)
     assert len(found) == run.results.n_validation == (rows or 40)
     # Whatever subset was drawn, rows are told by their place in the file.
     labels = file_labels()
@@ -74,11 +64,11 @@ def test_metrics_of_classes_are_those_of_the_stored_rows(make_run, finished, row
     )
 
 
-def test_correlations_are_those_of_the_stored_rows(make_run, finished, use_rows):
+def test_correlations_are_those_of_the_stored_rows(finished, use_rows):
     draw = random.Random(1)
     scores = [round(draw.uniform(0, 5), 1) for _ in range(60)]
     rows = use_rows(pa.table({"sentence": texts(60), "label": scores}))
-    run, found = finished(make_run(task="regression", metric="spearman", label_names=[], **STEPS))
+    run, found = finished(task="regression", metric="spearman", label_names=[], **STEPS)
     assert found.rows.tolist() == list(range(20))
     assert found.reference == pytest.approx([row["label"] for row in rows])
     of_rows = {"pearson": pearsonr, "spearman": spearmanr}
@@ -90,7 +80,7 @@ def test_correlations_are_those_of_the_stored_rows(make_run, finished, use_rows)
     assert "correlates with nothing" in run.results.trivial.reasons["spearman"]
 
 
-def test_scores_of_answers_are_those_of_the_stored_rows_in_windows_too(make_run, finished, use_rows):
+def test_scores_of_answers_are_those_of_the_stored_rows_in_windows_too(finished, use_rows):
     contexts, asked = texts(60, words=40), texts(60)
     answers = [{"text": [" ".join(text.split()[9:11])], "answer_start": [len(" ".join(text.split()[:9])) + 1]}
                for text in contexts]  # fmt: skip
@@ -98,7 +88,7 @@ def test_scores_of_answers_are_those_of_the_stored_rows_in_windows_too(make_run,
     rows = use_rows(pa.table(table))
     columns = {"text_columns": ["question", "context"], "label_column": "answers", "label_names": []}
     options = {"task": "span", "metric": "word_f1", "max_length": 32, "stride": 8, "validation_rows": 9}
-    run, found = finished(make_run(**options, **columns, **STEPS))
+    run, found = finished(**options, **columns, **STEPS)
     assert run.results.n_windows > run.results.n_questions == len(found) == 9
     references = [json.loads(rows[row]["answers"])["text"] for row in found.rows]
     for stored, score in ((found.exact_match, exact_match), (found.f1, word_f1)):
@@ -111,8 +101,8 @@ def test_scores_of_answers_are_those_of_the_stored_rows_in_windows_too(make_run,
     assert run.results.trivial.metrics == pytest.approx({"exact_match": empty, "word_f1": empty})
 
 
-def test_the_best_constant_class_is_scored_on_the_same_rows(make_run, finished):
-    run, found = finished(make_run(metric="f1", validation_rows=17, **STEPS))
+def test_the_best_constant_class_is_scored_on_the_same_rows(finished):
+    run, found = finished(metric="f1", validation_rows=17, **STEPS)
     ones = [1] * len(found)
     assert run.results.trivial.metrics == pytest.approx(
         {"accuracy": accuracy_score(found.reference, ones), "f1": f1_score(found.reference, ones), "matthews": 0}
@@ -120,40 +110,40 @@ def test_the_best_constant_class_is_scored_on_the_same_rows(make_run, finished):
     assert run.results.trivial.predictor.startswith("always “1”, ")
 
 
-def test_several_processes_store_what_one_would(make_run, finished):
-    run, found = finished(make_run(processes=2, batch_size=8, **STEPS))
+def test_several_processes_store_what_one_would(finished):
+    run, found = finished(processes=2, batch_size=8, **STEPS)
     assert found.reference.tolist() == file_labels()
     assert run.results.metrics["accuracy"] == accuracy_score(found.reference, found.predicted)
 
 
-def test_a_training_that_diverges_is_told(make_run, finished):
+def test_a_training_that_diverges_is_told(finished):
     """A learning rate of 1 with a lambda of a million: it ends as any other, where depends on the processor."""
-    run, _ = finished(make_run(learning_rate=1, lam=1e6, epochs=3))
+    run, _ = finished(learning_rate=1, lam=1e6, epochs=3)
     assert run.results.divergence.loss > 2 * run.results.divergence.start
     assert diverged(run).startswith("Training diverged: its task loss ended at ")
     assert diverged(run) in run.notes
 
 
-def test_a_training_that_moves_no_weight_learned_nothing(make_run, finished):
-    run, found = finished(make_run(learning_rate=1e-9, lam=0, epochs=1))
+def test_a_training_that_moves_no_weight_learned_nothing(finished):
+    run, found = finished(learning_rate=1e-9, lam=0, epochs=1)
     assert found.constant is not None
     assert learned_nothing(run) == f"Every validation row was predicted as “{found.constant}”."
 
 
-def test_a_training_that_learns_is_left_in_peace(make_run, finished):
-    run, found = finished(make_run(lam=0, epochs=12, learning_rate=1e-2))
+def test_a_training_that_learns_is_left_in_peace(finished):
+    run, found = finished(lam=0, epochs=12, learning_rate=1e-2)
     assert run.performance > 0.9
     assert (diverged(run), learned_nothing(run), run.notes) == (None, None, [])
     assert (run.results.divergence, run.results.constant_prediction, found.constant) == (None, None, None)
 
 
-def test_a_run_that_was_killed_stores_what_one_that_was_not_does(settings, make_run, finished, monkeypatch):
+def test_a_run_that_was_killed_stores_what_one_that_was_not_does(
+    settings, often, make_run, finished, stored, killed_after
+):
     options = {"epochs": None, "max_steps": 4, "lam": 0}
-    _, whole = finished(make_run(**options))
+    _, whole = finished(**options)
     killed = make_run(**options)
-    with monkeypatch.context() as patch:
-        patch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
-        watch_steps(patch, kill_after=2)
-        with pytest.raises(KilledError):
-            fine_tune(killed, settings.model_copy(update={"checkpoint_seconds": 1e-9}), "cpu")
-    assert finished(killed)[1].pack() == whole.pack()
+    with killed_after(2):
+        fine_tune(killed, often, "cpu")
+    fine_tune(killed, settings, "cpu")
+    assert stored(killed).pack() == whole.pack()

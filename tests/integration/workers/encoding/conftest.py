@@ -1,7 +1,5 @@
 """Encodings that were launched, and models to encode with."""
 
-import shutil
-
 import pytest
 from sqlalchemy import select
 
@@ -56,20 +54,6 @@ def error_of(settings, get_encoding, layers_of):
         return encoding.error
 
     return error_of
-
-
-@pytest.fixture
-def copied(models_dir):
-    folders = []
-
-    def copied(name, source="tiny-bert"):
-        folders.append(models_dir / name)
-        shutil.copytree(models_dir / source, folders[-1])
-        return folders[-1]
-
-    yield copied
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import shutil
 
-import numpy as np
 import pytest
 import torch
 from tokenizers import normalizers
@@ -22,7 +21,7 @@ from transformers import (
 )
 
 from app.db.models import EncodingStatus
-from tests.encodings import FULL, TEXTS, one_at_a_time, read
+from tests.encodings import FULL, TEXTS, assert_vectors, one_at_a_time
 from tests.tiny import make_tokenizer
 from workers.embeddings import encoder
 from workers.embeddings.encoding import encode_texts
@@ -92,12 +91,10 @@ def test_a_text_as_long_as_the_positions_of_a_model_that_counts_them_from_behind
     folder = saved("roberta", RobertaModel(config))
     encoding_id = make_encoding(f"sentence\n{'good ' * 50}\nbad\n", "rows.csv", model="roberta", layers=[1])
     encode_texts(encoding_id, settings, "cpu")
-    encoding = get_encoding(encoding_id)
-    assert (encoding.status, encoding.error) == (EncodingStatus.FINISHED, None)
-    assert encoding.environment["max_length"] == 32
+    assert get_encoding(encoding_id).error is None
+    assert get_encoding(encoding_id).environment["max_length"] == 32
     expected = one_at_a_time(folder, [("good " * 50,), ("bad",)], max_length=32)
-    for layer_pooling, embedding in layers_of(encoding_id).items():
-        np.testing.assert_allclose(read(settings, embedding), expected[layer_pooling], rtol=1e-5, atol=1e-6)
+    assert assert_vectors(settings, layers_of(encoding_id), expected)
 
 
 def test_a_model_that_says_no_number_of_positions_takes_texts_as_long_as_asked_for():
@@ -112,11 +109,9 @@ def test_a_model_that_takes_no_mask_is_pooled_over_the_tokens_that_are_no_paddin
     folder = saved("unmasked", FNetModel(config))
     encoding_id = make_encoding(model="unmasked", batch_size=1)
     encode_texts(encoding_id, settings, "cpu")
-    encoding = get_encoding(encoding_id)
-    assert (encoding.status, encoding.error) == (EncodingStatus.FINISHED, None)
+    assert get_encoding(encoding_id).error is None
     expected = one_at_a_time(folder, [(TEXTS[i],) for i in FULL])
-    for layer_pooling, embedding in layers_of(encoding_id).items():
-        np.testing.assert_allclose(read(settings, embedding), expected[layer_pooling], rtol=1e-5, atol=1e-6)
+    assert assert_vectors(settings, layers_of(encoding_id), expected)
 
 
 def test_a_text_without_a_token_is_named_by_its_row(make_encoding, error_of, copied):
