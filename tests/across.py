@@ -1,5 +1,3 @@
-"""Runs of experiments on tiny-bert that nobody trained, and the words of a page."""
-
 import html
 
 from app.db.models import RunStatus

@@ -22,18 +22,12 @@ def make_run(lam, seed, position, status=RunStatus.FINISHED, **options):
     done = status is RunStatus.FINISHED
     by_layer = {"values": [None, 0.25], "reasons": ["All points are one.", None]}
     results = {
-        "metrics": {"accuracy": 0.75, "matthews": None},
-        "metric_reasons": {"matthews": UNDEFINED},
-        "loss": 0.5,
-        "n_validation": 40,
-        "tokens": 400,
-        "points": 800,
-        "zeta": 0.0,
+        "metrics": {"accuracy": 0.75, "matthews": None}, "metric_reasons": {"matthews": UNDEFINED}, "loss": 0.5,
+        "n_validation": 40, "tokens": 400, "points": 800, "zeta": 0.0,
         "reference": {"zeta": 0.75, "pooling": "first", "n": 40, "layers": [0.25, 0.5], "layer_reasons": [None, None]},
-        "by_layer": dict.fromkeys((*WATCHED, *OF_SENTENCES), by_layer),
-        "by_layer_n": dict.fromkeys(OF_SENTENCES, 40),
+        "by_layer": dict.fromkeys((*WATCHED, *OF_SENTENCES), by_layer), "by_layer_n": dict.fromkeys(OF_SENTENCES, 40),
         "kept": {"as": ["it", "is", 1, True]},
-    }
+    }  # fmt: skip
     return run_row(
         lam,
         seed,
@@ -57,15 +51,13 @@ def make_run(lam, seed, position, status=RunStatus.FINISHED, **options):
         environment={"device": "cpu", "packages": {"torch": "2.13.0"}},
         steps=[
             Step(
-                step=at,
-                task_loss=1 / at,
-                penalty=-lam / 3 if lam else 0.0,
+                step=at, task_loss=1 / at, penalty=-lam / 3 if lam else 0.0,
                 layers={key: [None, 0.1 + 0.2] for key in WATCHED},
             )
             for at in (10, 20)
         ]
         + [Step(step=30, task_loss=None, penalty=None, layers=None)],
-    )
+    )  # fmt: skip
 
 
 def add_experiment(context):

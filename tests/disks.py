@@ -1,5 +1,3 @@
-"""A small disk of one's own, to fill."""
-
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,5 +1,3 @@
-"""The figures of a page in a browser, those further down included, which come when they are reached."""
-
 from playwright.sync_api import Page, expect
 
 

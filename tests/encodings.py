@@ -1,5 +1,3 @@
-"""What tests of encoding texts share."""
-
 import io
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Job processes for an executor, which end as a test says."""
-
 from app.db.job_kinds import Job
 
 

@@ -1,5 +1,3 @@
-"""A link or a button of a page in a browser, and the page that it leads to."""
-
 from playwright.sync_api import Locator
 
 

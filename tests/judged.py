@@ -1,5 +1,3 @@
-"""Measured embeddings of rows with ids and labels, as tasks judge them."""
-
 import json
 from hashlib import sha256
 from pathlib import Path

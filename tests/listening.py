@@ -1,5 +1,3 @@
-"""A server that keeps what it is asked, and answers as a test says."""
-
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -1,5 +1,3 @@
-"""Where to listen in a test."""
-
 import socket
 
 

@@ -1,5 +1,3 @@
-"""What a request asks of the database."""
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""What tests of an embedding's report share."""
-
 from app.db.models import FigureData
 
 HOSTILE = "</script><script>alert(1)</script>"

@@ -1,5 +1,3 @@
-"""What tests of runs that scripts write share."""
-
 TOLD = {
     "experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",
     "regularizer": "istar", "lam": -1.0, "zeta": 0.2, "seed": 3,

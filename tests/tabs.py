@@ -1,5 +1,3 @@
-"""A page with all of its tabs."""
-
 import re
 from typing import NamedTuple
 

@@ -1,5 +1,3 @@
-"""Jobs that are taken in this process."""
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread

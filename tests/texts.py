@@ -1,5 +1,3 @@
-"""Rows of one or two texts and a label, as uploads."""
-
 ROWS = "sentence\tother\tlabel\n" + "".join(f"text {i}\tmore {i}\t{i % 2}\n" for i in range(20))
 
 

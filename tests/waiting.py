@@ -1,5 +1,3 @@
-"""Wait for what another thread or process will do."""
-
 import time
 from collections.abc import Callable
 

@@ -1,5 +1,3 @@
-"""Parallel coordinates by hand: drag along an axis, and the table of runs shows what passes there."""
-
 import pytest
 from playwright.sync_api import Locator, Page, expect
 

@@ -1,5 +1,3 @@
-"""A file dropped anywhere on home or on the library is uploaded, and one click measures it."""
-
 import re
 
 from playwright.sync_api import expect

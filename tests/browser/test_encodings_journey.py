@@ -1,5 +1,3 @@
-"""Texts through a model, by clicking."""
-
 import re
 
 from playwright.sync_api import expect

@@ -1,5 +1,3 @@
-"""A figure as a file: printed alone as a PDF, as wide as a paper's column or page; PNG and SVG in the page's face."""
-
 import re
 
 import numpy as np

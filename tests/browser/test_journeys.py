@@ -1,5 +1,3 @@
-"""What a new user does, by clicking."""
-
 import csv
 import io
 import os

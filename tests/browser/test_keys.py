@@ -1,5 +1,3 @@
-"""The dashboard without a mouse."""
-
 from playwright.sync_api import Locator, Page, expect
 
 from app.db.models import RunStatus

@@ -1,5 +1,3 @@
-"""The lab by hand: move a slider, read the result, look a name up, make a new embedding of it."""
-
 import re
 
 import numpy as np

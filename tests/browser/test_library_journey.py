@@ -1,5 +1,3 @@
-"""Embeddings are tagged, found, compared and thrown away, by clicking."""
-
 import io
 import re
 

@@ -1,5 +1,3 @@
-"""The map of rows by hand: it is drawn, tells and rings rows, and a lasso has rows measured."""
-
 import re
 from urllib.parse import parse_qs
 

@@ -1,5 +1,3 @@
-"""The notification that an experiment has ended, for those who asked for it."""
-
 from playwright.sync_api import expect
 
 from app.db.models import Experiment, RunStatus

@@ -1,5 +1,3 @@
-"""The report in a browser: neighbors by name, numbers when asked for, and the one file without a network."""
-
 import io
 import json
 import re

@@ -1,5 +1,3 @@
-"""What is found is handed on: a sweep as YAML, a page as its address, an experiment as a file."""
-
 import re
 
 from playwright.sync_api import Page, expect

@@ -1,5 +1,3 @@
-"""The playground's sliders, by mouse and by keyboard."""
-
 import re
 
 from playwright.sync_api import Page, expect

@@ -1,5 +1,3 @@
-"""Layers judged by one task, by clicking."""
-
 import re
 
 from playwright.sync_api import expect

@@ -1,5 +1,3 @@
-"""The upload form with its script: progress, cancel, the cap, and what the server refuses."""
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Everything but charts without a script: forms are sent, lists are links, and every page says what it has."""
-
 import re
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Machines share a PostgreSQL."""
-
 from pathlib import Path
 from typing import Any
 

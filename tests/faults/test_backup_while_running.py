@@ -1,5 +1,3 @@
-"""A backup taken while a sweep runs is restored in another place, and its runs end with uninterrupted numbers."""
-
 import os
 import re
 

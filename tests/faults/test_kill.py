@@ -1,5 +1,3 @@
-"""kill -9 of each process in the middle of a sweep. Every run must end, on its own, once."""
-
 import pytest
 
 from tests.texts import FILM_FILES

@@ -1,5 +1,3 @@
-"""What becomes of runs when a machine or the database is lost in the middle of them."""
-
 import time
 
 import pytest

@@ -1,5 +1,3 @@
-"""A run that is put aside while it trains at one of two workers, and resumed."""
-
 from app.db.models import RunStatus
 from app.training.queue_verbs import pause_run, resume_run
 from tests.lab import PATIENCE_SECONDS, STEPS, launch, runs_of, wait_until_training

@@ -104,13 +104,10 @@ def settings(tmp_path: Path, empty_postgresql_url: str) -> Callable[[str], dict[
     data = tmp_path / "data"
     (data / "tmp").mkdir(parents=True)
     here = {
-        "ISOSCOPE_DATABASE_URL": empty_postgresql_url,
-        "ISOSCOPE_QUEUE_URL": empty_postgresql_url,
-        "ISOSCOPE_DATA_DIR": str(data),
-        "ISOSCOPE_PORT": str(free_port()),
-        "TMPDIR": str(data / "tmp"),
+        "ISOSCOPE_DATABASE_URL": empty_postgresql_url, "ISOSCOPE_QUEUE_URL": empty_postgresql_url,
+        "ISOSCOPE_DATA_DIR": str(data), "ISOSCOPE_PORT": str(free_port()), "TMPDIR": str(data / "tmp"),
         "OMP_NUM_THREADS": "1",
-    }
+    }  # fmt: skip
     secrets = {"POSTGRES_PASSWORD": TOKEN, "ISOSCOPE_ACCESS_TOKEN": TOKEN}
 
     def of(service: str) -> dict[str, str]:

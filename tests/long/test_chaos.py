@@ -1,5 +1,3 @@
-"""Machines that share one PostgreSQL die at random, one of them for good. Every run must end, once."""
-
 import os
 import random
 import statistics

@@ -1,5 +1,3 @@
-"""An import of nearly two million steps, which once kept everybody from writing for minutes: ``make faults``."""
-
 import pytest
 
 from tests.crowd import import_among_writers

@@ -1,5 +1,3 @@
-"""Five million rows through ``isoscope score``: what it holds in memory does not grow with the file."""
-
 import json
 import shutil
 import subprocess

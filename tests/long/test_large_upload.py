@@ -1,5 +1,3 @@
-"""A gigabyte through the real web process: its memory stays flat, and nothing is left of an upload that breaks off."""
-
 import hashlib
 import socket
 import sys

@@ -1,5 +1,3 @@
-"""What becomes of runs when a machine freezes and wakes again, or is cut off from the database."""
-
 import time
 from signal import SIGCONT, SIGSTOP
 from urllib.parse import urlsplit, urlunsplit

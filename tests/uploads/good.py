@@ -66,15 +66,10 @@ def word2vec_binary(header: str = f"{N} {D}\n", rows=X) -> bytes:
 
 
 GOOD = {
-    "x.npy": npy(X),
-    "x.npz": npz(x=npy(X), words=npy(np.array(WORDS))),
+    "x.npy": npy(X), "x.npz": npz(x=npy(X), words=npy(np.array(WORDS))),
     "x.safetensors": save({"x": X, "label": np.arange(N) % 3}),
     "wide.parquet": parquet(pa.table({"word": WORDS} | {name: X[:, j] for j, name in enumerate(COLUMNS)})),
     "list.parquet": parquet(pa.table({"word": WORDS, "vector": list(map(list, X.tolist()))})),
-    "x.h5": hdf5(x=X, word=WORDS),
-    "x.csv": delimited(","),
-    "x.tsv": delimited("\t"),
-    "x.jsonl": jsonl(),
-    "x.vec": word2vec(),
-    "x.bin": word2vec_binary(),
-}
+    "x.h5": hdf5(x=X, word=WORDS), "x.csv": delimited(","), "x.tsv": delimited("\t"), "x.jsonl": jsonl(),
+    "x.vec": word2vec(), "x.bin": word2vec_binary(),
+}  # fmt: skip

@@ -1,5 +1,3 @@
-"""Good files with a few bytes wrong."""
-
 import random
 import struct
 

@@ -1,5 +1,3 @@
-"""Every architecture learns every kind of task, on CPU, by the job that a worker does."""
-
 import json
 import random
 

@@ -1,5 +1,3 @@
-"""What an attempt and the log tell of a run that was really trained, killed and gone on with."""
-
 from datetime import timedelta
 
 import pytest

@@ -1,5 +1,3 @@
-"""Weights are chosen, and a run is stopped, by rows set apart for that; a kill changes nothing of it."""
-
 import pytest
 import torch
 

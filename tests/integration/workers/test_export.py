@@ -1,5 +1,3 @@
-"""The model that a run keeps is the one that was evaluated, and goes with its experiment."""
-
 import io
 from zipfile import ZIP_STORED, ZipFile
 

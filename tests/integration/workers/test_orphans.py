@@ -1,5 +1,3 @@
-"""Stored files that no row names."""
-
 import io
 import os
 import time

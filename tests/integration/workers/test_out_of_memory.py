@@ -1,5 +1,3 @@
-"""A run whose memory is not enough goes on with fewer rows a batch, once."""
-
 import pytest
 import torch
 

@@ -1,5 +1,3 @@
-"""Processes of jobs whose row is gone, so that each ends by itself."""
-
 import asyncio
 import os
 import signal

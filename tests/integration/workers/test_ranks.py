@@ -33,10 +33,8 @@ TOGETHER = {
 ISTAR = {"regularizer": "istar"}
 ACCUMULATED = {"regularizer": "istar", "accumulation": 2, "fixed_regularizers": {"cosreg": 1.0}}
 ENTROPY = {
-    "regularizer": "entropy",
-    "entropy_bars": "all",
-    "fixed_regularizers": {"istar_unbiased": 1.0, "spectrum": 1e-3},
-}
+    "regularizer": "entropy", "entropy_bars": "all", "fixed_regularizers": {"istar_unbiased": 1.0, "spectrum": 1e-3},
+}  # fmt: skip
 
 
 A_STEP = apart(100, torch.float32)

@@ -1,5 +1,3 @@
-"""What a run cannot be trained on ends as a sentence in its row."""
-
 import datasets
 import pytest
 import torch

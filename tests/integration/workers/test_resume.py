@@ -1,5 +1,3 @@
-"""A run that is killed and started again ends with the numbers of one that was not."""
-
 import fcntl
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,5 +1,3 @@
-"""Hostile npz."""
-
 import io
 import pickle
 import struct

@@ -1,5 +1,3 @@
-"""Hostile npy, safetensors and HDF5."""
-
 import io
 import json
 import struct

@@ -1,5 +1,3 @@
-"""Hostile parquet, csv, tsv, jsonl and word2vec."""
-
 import json
 import struct
 from collections.abc import Iterator

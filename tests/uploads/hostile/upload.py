@@ -1,5 +1,3 @@
-"""What the makers of hostile uploads share."""
-
 import numpy as np
 
 Upload = tuple[str, bytes]

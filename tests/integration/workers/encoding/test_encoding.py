@@ -1,5 +1,3 @@
-"""Texts through tiny models by the real worker function."""
-
 import json
 import threading
 
