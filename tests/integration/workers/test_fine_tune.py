@@ -59,13 +59,16 @@ def test_a_penalty_that_never_changes_is_told(train):
     assert train(**options, batch_size=8).notes == []
 
 
-def test_a_run_that_is_final_or_gone_is_left_alone(settings, make_run, get_run, sessions):
-    run_id = make_run()
+def test_a_run_that_is_final_gone_or_another_workers_is_left_alone(settings, make_run, get_run, sessions):
+    final, foreign = make_run(), make_run()
     with sessions.begin() as session:
-        session.get(Run, run_id).status = RunStatus.CANCELLED
-    assert fine_tune(run_id, settings, "cpu") == ()
-    assert fine_tune("no such run", settings, "cpu") == ()
-    assert (get_run(run_id).status, get_run(run_id).started_at) == (RunStatus.CANCELLED, None)
+        session.get(Run, final).status = RunStatus.CANCELLED
+        session.get(Run, foreign).worker = "there/cpu"
+    for run_id in (final, foreign, "no such run"):
+        assert fine_tune(run_id, settings, "cpu") == ()
+    for run_id, status in ((final, RunStatus.CANCELLED), (foreign, RunStatus.QUEUED)):
+        run = get_run(run_id)
+        assert (run.status, run.started_at, run.steps) == (status, None, [])
     assert list(settings.runs.iterdir()) == []
 
 
@@ -93,14 +96,6 @@ def test_a_run_that_is_no_longer_wanted_stops_soon(settings, begun, sessions, st
     with sessions() as session:
         run = session.get(Run, run_id)
     assert (run is None) if stop == "delete" else (run.status is RunStatus.CANCELLED)
-
-
-def test_a_run_that_is_another_workers_is_left_alone(settings, make_run, get_run, sessions):
-    run_id = make_run()
-    with sessions.begin() as session:
-        session.get(Run, run_id).worker = "there/cpu"
-    assert fine_tune(run_id, settings, "cpu") == ()
-    assert (get_run(run_id).status, get_run(run_id).started_at, get_run(run_id).steps) == (RunStatus.QUEUED, None, [])
 
 
 @pytest.mark.both_databases

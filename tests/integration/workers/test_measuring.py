@@ -73,6 +73,36 @@ def report(trained_once, measured, get_data, x):
     return trained_once["report"]
 
 
+@pytest.mark.parametrize("ending", ["of numbers", "of an error"])
+@pytest.mark.parametrize(
+    ("job", "status", "reader"),
+    [
+        (inspect_embedding, EmbeddingStatus.INSPECTING, "read_in_sandbox"),
+        (measure_embedding, EmbeddingStatus.MEASURING, "read_cloud"),
+    ],
+)
+@pytest.mark.both_databases
+def test_what_is_found_of_a_former_choice_is_not_written(
+    settings, sessions, make_embedding, get, x, monkeypatch, job, status, reader, ending
+):
+    embedding_id = make_embedding(x, status=status, selection={"vectors": "array"}, commit_when_inspected=True)
+    chosen = {"vectors": "array", "transpose": True}
+    read = getattr(measuring, reader)
+
+    def chosen_anew_meanwhile(*arguments, **options):
+        with sessions.begin() as session:
+            session.get(Embedding, embedding_id).selection = chosen
+        if ending == "of an error":
+            raise InvalidError("The former choice cannot be read.")
+        return read(*arguments, **options)
+
+    monkeypatch.setattr(measuring, reader, chosen_anew_meanwhile)
+    assert job(embedding_id, settings, "cpu") == ()
+    row, scores, curves = get(embedding_id)
+    assert (row.status, row.error, row.selection) == (status, None, chosen)
+    assert (scores, curves, row.measured_at) == ({}, {}, None)
+
+
 class TestInspecting:
     def test_a_file_becomes_a_draft_with_what_it_holds(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x)
@@ -107,27 +137,6 @@ class TestInspecting:
         assert inspect_embedding(embedding_id, settings, "cpu") == ()
         row, _, _ = get(embedding_id)
         assert (row.status, bool(row.error), row.inspection) == (EmbeddingStatus.FAILED, True, None)
-
-    @pytest.mark.parametrize("ending", ["of numbers", "of an error"])
-    @pytest.mark.both_databases
-    def test_what_is_found_of_a_former_choice_is_not_written(
-        self, settings, sessions, make_embedding, get, x, monkeypatch, ending
-    ):
-        embedding_id = make_embedding(x, selection={"vectors": "array"}, commit_when_inspected=True)
-        chosen = {"vectors": "array", "transpose": True}
-        look = measuring.read_in_sandbox
-
-        def chosen_anew_meanwhile(*arguments, **options):
-            with sessions.begin() as session:
-                session.get(Embedding, embedding_id).selection = chosen
-            if ending == "of an error":
-                raise InvalidError("The former choice cannot be read.")
-            return look(*arguments)
-
-        monkeypatch.setattr(measuring, "read_in_sandbox", chosen_anew_meanwhile)
-        assert inspect_embedding(embedding_id, settings, "cpu") == ()
-        row, _, _ = get(embedding_id)
-        assert (row.status, row.error, row.selection) == (EmbeddingStatus.INSPECTING, None, chosen)
 
     def test_a_row_that_is_no_longer_inspected_or_is_gone_is_left_alone(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x, status=EmbeddingStatus.READY)
@@ -246,28 +255,6 @@ class TestMeasuring:
         assert measure_embedding(embedding_id, settings, "cpu") == ()
         assert measure_embedding("gone", settings, "cpu") == ()
         assert get(embedding_id)[1] == {}
-
-    @pytest.mark.parametrize("ending", ["of numbers", "of an error"])
-    @pytest.mark.both_databases
-    def test_what_is_found_of_a_former_choice_is_not_written(
-        self, settings, sessions, make_embedding, get, x, monkeypatch, ending
-    ):
-        embedding_id = make_embedding(x, status=EmbeddingStatus.MEASURING, selection={"vectors": "array"})
-        chosen = {"vectors": "array", "transpose": True}
-        read_cloud = cloud.read_cloud
-
-        def chosen_anew_meanwhile(*arguments, **options):
-            with sessions.begin() as session:
-                session.get(Embedding, embedding_id).selection = chosen
-            if ending == "of an error":
-                raise InvalidError("The former choice cannot be measured.")
-            return read_cloud(*arguments, **options)
-
-        monkeypatch.setattr(measuring, "read_cloud", chosen_anew_meanwhile)
-        assert measure_embedding(embedding_id, settings, "cpu") == ()
-        row, found, curves = get(embedding_id)
-        assert (row.status, row.error, row.selection) == (EmbeddingStatus.MEASURING, None, chosen)
-        assert (found, curves, row.measured_at) == ({}, {}, None)
 
     def test_a_file_that_is_gone(self, settings, sessions, measured, get, x):
         row, _, _ = measured(x)

@@ -191,6 +191,9 @@ def test_an_embedding_is_made_of_all_rows_by_the_map_that_was_judged(trial_of, a
     made = get(Embedding, made_id)
     assert (made.status, made.commit_when_inspected, made.attempts) == (EmbeddingStatus.INSPECTING, True, 0)
     (file,) = made.files
+    make(again := asked_for(trial.id), settings, "cpu")
+    assert get(Embedding, again).files[0].file_sha256 == file.file_sha256, "as after a kill"
+    assert make(made_id, settings, "cpu") == ()
     storage = open_storage(settings)
     vectors = np.load(storage.local(file.file_sha256), allow_pickle=False)
     finite = np.isfinite(x).all(1)
@@ -201,15 +204,6 @@ def test_an_embedding_is_made_of_all_rows_by_the_map_that_was_judged(trial_of, a
     measure_embedding(made_id, settings, "cpu")
     made = get(Embedding, made_id)
     assert (made.status, made.n, made.d, made.n_left_out) == (EmbeddingStatus.READY, 400, 6, 2)
-
-
-def test_making_again_after_a_kill_gives_the_same_file(trial_of, asked_for, settings, get, sessions):
-    trial = trial_of("centring")
-    first, second = asked_for(trial.id), asked_for(trial.id)
-    for made_id in (first, second):
-        make(made_id, settings, "cpu")
-    assert get(Embedding, first).files[0].file_sha256 == get(Embedding, second).files[0].file_sha256
-    assert make(first, settings, "cpu") == ()
 
 
 def test_making_by_a_map_of_other_vectors_by_none_or_of_nothing_fails_with_a_sentence(

@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import load
 
 from app.core.process import MARKER
-from app.db.models import FailureCause, Run, RunStatus
+from app.db.models import FailureCause, Run, RunStatus, Split
+from app.db.predictions import read_predictions
 from app.db.study import Search
 from app.storage import open_storage
 from isoscope.core.errors import InvalidError
@@ -55,7 +56,7 @@ def no_dropout(copied):
     [(ISTAR, A_STEP), (ACCUMULATED, A_STEP), (ENTROPY, 1e-4)],
     ids=["istar", "accumulated", "entropy"],
 )
-def test_two_processes_take_the_steps_of_one(settings, train, options, rel):
+def test_two_processes_take_the_steps_of_one_and_store_what_it_would(settings, sessions, train, options, rel):
     accumulation = options.get("accumulation", 1)
     alone = train(**TOGETHER | options, batch_size=16 // accumulation)
     together = train(**TOGETHER | options, batch_size=8 // accumulation, processes=2)
@@ -65,6 +66,11 @@ def test_two_processes_take_the_steps_of_one(settings, train, options, rel):
         assert ours.task_loss == pytest.approx(theirs.task_loss, rel=rel)
         assert ours.penalty == pytest.approx(theirs.penalty, rel=rel)
     assert together.results.loss == pytest.approx(alone.results.loss, rel=rel)
+    with sessions() as session:
+        ours, theirs = read_predictions(session, [together.id, alone.id], Split.VALIDATION).values()
+    assert (ours.rows.tolist(), ours.reference.tolist()) == (theirs.rows.tolist(), theirs.reference.tolist())
+    for run, stored in ((together, ours), (alone, theirs)):
+        assert run.results.metrics["accuracy"] == (stored.predicted == stored.reference).mean()
     if options is ENTROPY:
         return
     weights, expected = (weights_of(run, settings) for run in (together, alone))

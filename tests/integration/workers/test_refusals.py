@@ -25,24 +25,27 @@ def error_of(settings, get_run):
     return error_of
 
 
-@pytest.mark.parametrize("name", ["no-such-model", "no-one/no-such-model"])
-def test_a_model_that_is_not_here_while_the_hub_is_away(make_run, error_of, monkeypatch, name):
-    monkeypatch.setattr(models, "snapshot_download", raising(LocalEntryNotFoundError("away")))
-    sentence = error_of(make_run(model=name))
-    assert f"no model '{name}' on this machine, and the Hub cannot be reached" in sentence
+def refused():
+    error = RepositoryNotFoundError.__new__(RepositoryNotFoundError)
+    error.args = ("404:\n not found",)
+    return error
 
 
-def test_a_model_that_the_hub_refuses(make_run, error_of, monkeypatch):
-    refused = RepositoryNotFoundError.__new__(RepositoryNotFoundError)
-    refused.args = ("404:\n not found",)
-    monkeypatch.setattr(models, "snapshot_download", raising(refused))
-    assert "the Hub refuses it: 404: not found" in error_of(make_run(model="no-one/nothing"))
+AWAY = "no model '{}' on this machine, and the Hub cannot be reached"
+NO_NAME = "it cannot be a Hub name either"
+HUB = [
+    *((name, LocalEntryNotFoundError("away"), AWAY) for name in ("no-such-model", "no-one/no-such-model")),
+    ("no-one/nothing", refused(), "the Hub refuses it: 404: not found"),
+    *((name, HFValidationError("no"), NO_NAME) for name in ("..", "../models", "/tmp", "a/b/c")),
+]
 
 
-@pytest.mark.parametrize("name", ["..", "../models", "/tmp", "a/b/c"])
-def test_a_name_never_leads_out_of_the_models_directory(make_run, error_of, monkeypatch, name):
-    monkeypatch.setattr(models, "snapshot_download", raising(HFValidationError("no")))
-    assert "it cannot be a Hub name either" in error_of(make_run(model=name))
+@pytest.mark.parametrize(("name", "error", "sentence"), HUB, ids=[case[0] for case in HUB])
+def test_a_name_never_leads_out_of_the_models_directory_and_a_hub_that_is_away_or_refuses_is_told(
+    make_run, error_of, monkeypatch, name, error, sentence
+):
+    monkeypatch.setattr(models, "snapshot_download", raising(error))
+    assert sentence.format(name) in error_of(make_run(model=name))
 
 
 def pickle_weights(folder):

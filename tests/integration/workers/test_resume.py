@@ -122,7 +122,7 @@ def test_a_checkpoint_says_that_the_run_got_somewhere(often, make_run, get_run, 
     assert get_run(run_id).attempts == 0
 
 
-def test_only_a_checkpoint_with_its_marker_counts(settings):
+def test_only_a_checkpoint_with_its_marker_counts_and_replaces_all_but_the_one_before(settings):
     folder = RunFolder(settings, "run")
     with folder.locked():
         assert folder.sound_checkpoint() == (None, [])
@@ -132,14 +132,10 @@ def test_only_a_checkpoint_with_its_marker_counts(settings):
         folder.complete(folder.path / "checkpoint-2")
         assert folder.sound_checkpoint() == (folder.path / "checkpoint-2", [])
         assert [path.name for path in folder.path.iterdir()] == ["checkpoint-2"]
-
-
-def test_a_complete_checkpoint_replaces_all_but_the_one_before(settings):
-    folder = RunFolder(settings, "run")
-    for step in (8, 9, 10):
-        (settings.runs / "run" / f"checkpoint-{step}").mkdir(parents=True)
-        folder.complete(settings.runs / "run" / f"checkpoint-{step}")
-    assert {path.name for path in folder.path.iterdir()} == {"checkpoint-9", "checkpoint-10"}
+        for step in (8, 9, 10):
+            (folder.path / f"checkpoint-{step}").mkdir()
+            folder.complete(folder.path / f"checkpoint-{step}")
+        assert {path.name for path in folder.path.iterdir()} == {"checkpoint-9", "checkpoint-10"}
     folder.remove()
     folder.remove()
     assert not folder.path.exists()

@@ -30,7 +30,7 @@ from workers.embeddings.measure import inspect_embedding, measure_embedding
 
 
 @pytest.mark.parametrize("model", ["tiny-bert", "tiny-distilbert", "tiny-gpt2"])
-def test_every_vector_is_that_of_its_text_alone(settings, models_dir, make_encoding, layers_of, model):
+def test_every_vector_is_that_of_its_text_alone(settings, sessions, models_dir, make_encoding, layers_of, model):
     encoding_id = make_encoding(model=model, batch_size=2)
     jobs = encode_texts(encoding_id, settings, "cpu")
     expected = one_at_a_time(models_dir / model, [(TEXTS[i],) for i in FULL])
@@ -40,6 +40,12 @@ def test_every_vector_is_that_of_its_text_alone(settings, models_dir, make_encod
     assert {(read(settings, embedding).dtype, read(settings, embedding).shape) for embedding in layers.values()} == {
         (np.dtype(np.float32), (5, 16))
     }
+    names = {embedding.files[1].file_sha256 for embedding in layers.values()}
+    assert len(names) == 1, "the files of all layers share one file of names"
+    lines = open_storage(settings).local(names.pop()).read_text().splitlines()
+    assert [json.loads(line)["name"] for line in lines] == [TEXTS[i] for i in FULL]
+    with sessions() as session:
+        assert set(session.scalars(select(StoredFile.sha256))) == {path.name for path in settings.files.iterdir()}
 
 
 def test_pairs_and_long_texts_are_read_as_the_model_reads_them(settings, models_dir, make_encoding, layers_of):
@@ -90,18 +96,6 @@ def test_layers_are_inspected_and_measured_with_the_names_and_labels_of_their_te
     with sessions() as session:
         silhouette = session.get(Measurement, (embedding.id, "silhouette"))
         assert (silhouette.n, silhouette.value is not None) == (5, True)
-
-
-def test_the_files_of_all_layers_share_one_file_of_names(settings, sessions, make_encoding, layers_of):
-    encoding_id = make_encoding()
-    encode_texts(encoding_id, settings, "cpu")
-    names = {layer_embedding.files[1].file_sha256 for layer_embedding in layers_of(encoding_id).values()}
-    assert len(names) == 1
-    lines = open_storage(settings).local(names.pop()).read_text().splitlines()
-    assert [json.loads(line)["name"] for line in lines] == [TEXTS[i] for i in FULL]
-    with sessions() as session:
-        rows = set(session.scalars(select(StoredFile.sha256)))
-        assert rows == {path.name for path in settings.files.iterdir()}
 
 
 def test_an_encoding_that_is_final_or_gone_is_left_alone(settings, sessions, make_encoding, get_encoding, layers_of):
