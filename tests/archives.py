@@ -28,35 +28,19 @@ def make_run(lam, seed, position, status=RunStatus.FINISHED, **options):
         "by_layer": dict.fromkeys((*WATCHED, *OF_SENTENCES), by_layer), "by_layer_n": dict.fromkeys(OF_SENTENCES, 40),
         "kept": {"as": ["it", "is", 1, True]},
     }  # fmt: skip
+    logged = {"penalty": -lam / 3 if lam else 0.0, "layers": {key: [None, 0.1 + 0.2] for key in WATCHED}}
     return run_row(
-        lam,
-        seed,
-        config=options,
-        position=position,
-        status=status,
-        worker="machine-0",
-        worked_seconds=12.5,
+        lam, seed, config=options, position=position, status=status, worker="machine-0", worked_seconds=12.5,
         timeline=[
             Attempt(number=1, worker="machine-1", outcome="killed", detail="signal SIGKILL", ended_at=utcnow()),
             Attempt(number=2, worker="machine-0", outcome="finished", first_step=3, last_step=9, ended_at=utcnow()),
         ],
         error=None if done else "The loss was not a number at step 20.",
-        started_at=utcnow(),
-        finished_at=utcnow() if status.final else None,
-        performance=0.75 if done else None,
-        isoscore_star=0.375 + seed / 100 if done else None,
-        results=results if done else None,
-        notes=["A batch of 32 was halved."],
-        log="step 10\nstep 20\n",
+        started_at=utcnow(), finished_at=utcnow() if status.final else None,
+        performance=0.75 if done else None, isoscore_star=0.375 + seed / 100 if done else None,
+        results=results if done else None, notes=["A batch of 32 was halved."], log="step 10\nstep 20\n",
         environment={"device": "cpu", "packages": {"torch": "2.13.0"}},
-        steps=[
-            Step(
-                step=at, task_loss=1 / at, penalty=-lam / 3 if lam else 0.0,
-                layers={key: [None, 0.1 + 0.2] for key in WATCHED},
-            )
-            for at in (10, 20)
-        ]
-        + [Step(step=30, task_loss=None, penalty=None, layers=None)],
+        steps=[Step(step=10, task_loss=1 / 10, **logged), Step(step=20, task_loss=1 / 20, **logged), Step(step=30)],
     )  # fmt: skip
 
 

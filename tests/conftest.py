@@ -52,16 +52,12 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]
 
 @pytest.fixture
 def postgresql_url(postgresql: PostgreSQL) -> Iterator[str]:
-    name = postgresql.create_database()
-    yield postgresql.url(name)
-    postgresql.drop_database(name)
+    yield from postgresql.lend_database()
 
 
 @pytest.fixture
 def empty_postgresql_url(postgresql: PostgreSQL) -> Iterator[str]:
-    name = postgresql.create_database(empty=True)
-    yield postgresql.url(name)
-    postgresql.drop_database(name)
+    yield from postgresql.lend_database(empty=True)
 
 
 @pytest.fixture

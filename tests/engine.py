@@ -39,12 +39,10 @@ class Engine:
 
     def does(self, *words: str | Path, seconds: float = 300) -> bool:
         try:
-            return (
-                subprocess.run([self.command, *words], capture_output=True, timeout=seconds, check=False).returncode
-                == 0
-            )
-        except subprocess.TimeoutExpired:
+            subprocess.run([self.command, *words], capture_output=True, timeout=seconds, check=True)
+        except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
             return False
+        return True
 
 
 class Services:
@@ -69,7 +67,9 @@ class Services:
         container = self.container(called or name)
         # The engine refuses a host name of its own to who shares another's network.
         named = {"ISOSCOPE_WORKER_NAME": called or service["hostname"]} if "hostname" in service else {}
-        words = [*self._options(service), *self._network(), "--detach", "--name", container]
+        network = f"container:{self._started[0]}" if self._started else "none"
+        words = [*self._options(service), "--network", network, "--volume", f"{self._hosts}:/etc/hosts:ro"]
+        words += ["--detach", "--name", container]
         for key, value in (service.get("environment", {}) | named | environment).items():
             words += ["--env", f"{key}={images.interpolated(str(value), self._given)}"]
         image = self._images.get(service["image"], service["image"])
@@ -95,21 +95,18 @@ class Services:
         return self._engine("exec", "--interactive", self.container(name), "python", "-", given=code)
 
     def logs(self) -> str:
-        return "\n".join(f"== {name}\n{self._log(name)[-1500:]}" for name in self._started)
+        command = [self._engine.command, "logs"]
+        printed = {
+            name: subprocess.run([*command, name], capture_output=True, text=True, check=False)
+            for name in self._started
+        }
+        return "\n".join(f"== {name}\n{(log.stdout + log.stderr)[-1500:]}" for name, log in printed.items())
 
     def take_down(self) -> None:
         for container in reversed(self._started):
             self._engine.does("rm", "--force", "--volumes", container)
         for volume in self._file["volumes"]:
             self._engine.does("volume", "rm", "--force", f"{self._prefix}-{volume}")
-
-    def _log(self, container: str) -> str:
-        shown = subprocess.run([self._engine.command, "logs", container], capture_output=True, text=True, check=False)
-        return shown.stdout + shown.stderr
-
-    def _network(self) -> list[str]:
-        network = f"container:{self._started[0]}" if self._started else "none"
-        return ["--network", network, "--volume", f"{self._hosts}:/etc/hosts:ro"]
 
     def _options(self, service: dict[str, Any]) -> list[str]:
         words = []
@@ -125,11 +122,10 @@ class Services:
         if service.get("healthcheck", {}).get("disable"):
             words.append("--no-healthcheck")
         for volume in service.get("volumes", []):
-            words += ["--volume", self._mounted(volume)]
+            if isinstance(volume, str):
+                mount = f"{self._prefix}-{images.interpolated(volume, self._given)}"
+            else:
+                source = images.interpolated(volume["source"], self._given)
+                mount = f"{source}:{volume['target']}{':ro' if volume.get('read_only') else ''}"
+            words += ["--volume", mount]
         return words
-
-    def _mounted(self, volume: str | dict[str, Any]) -> str:
-        if isinstance(volume, str):
-            return f"{self._prefix}-{images.interpolated(volume, self._given)}"
-        source = images.interpolated(volume["source"], self._given)
-        return f"{source}:{volume['target']}{':ro' if volume.get('read_only') else ''}"

@@ -1,7 +1,7 @@
 """Rows of runs, experiments, data sets and embeddings, without a worker or a file to read."""
 
-from collections.abc import Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Mapping
+from io import BytesIO
 from typing import Any
 
 from sqlalchemy import select
@@ -45,18 +45,10 @@ def reported(run: Run, **settings: Any) -> ReportedRunConfig:
     return ReportedRunConfig(logged=True, **known, **settings)
 
 
-def run_row(
-    lam: float = 1.0,
-    seed: int = 0,
-    *,
-    regularizer: Regularizer = Regularizer.ISTAR,
-    zeta: float = 0.2,
-    config: Mapping[str, Any] | None = None,
-    **columns: Any,
-) -> Run:
+def run_row(lam=1.0, seed=0, *, regularizer=Regularizer.ISTAR, zeta=0.2, config=None, **columns) -> Run:
     """A finished run that did so well; lambda 0 is the baseline. ``config`` has further settings."""
     chosen = regularizer if lam else Regularizer.NONE
-    settings = RunConfig(**OPTIONS | dict(config or {}), regularizer=chosen, lam=lam, zeta=zeta, seed=seed)
+    settings = RunConfig(**OPTIONS | dict(config or ()), regularizer=chosen, lam=lam, zeta=zeta, seed=seed)
     plain = {"status": RunStatus.FINISHED, "performance": 0.5, "isoscore_star": 0.25}
     return Run(config=settings, regularizer=chosen, lam=lam, zeta=zeta, seed=seed, **plain | columns)
 
@@ -66,19 +58,12 @@ def dataset_row(name: str = "Tiny", **columns: Any) -> Dataset:
     return Dataset(name=name, **plain | columns)
 
 
-def experiment_row(
-    *runs: Run,
-    name: str = "sweep",
-    dataset: Dataset | None = None,
-    grid: Mapping[str, Any] | None = None,
-    config: Mapping[str, Any] | None = None,
-    **columns: Any,
-) -> Experiment:
+def experiment_row(*runs, name="sweep", dataset=None, grid=None, config=None, **columns) -> Experiment:
     for position, run in enumerate(runs):
         run.position = position
-    settings = TrainingConfig(**OPTIONS | dict(config or {}))
+    settings = TrainingConfig(**OPTIONS | dict(config or ()))
     rows = dataset or dataset_row()
-    return Experiment(name=name, dataset=rows, config=settings, grid=dict(grid or {}), runs=list(runs), **columns)
+    return Experiment(name=name, dataset=rows, config=settings, grid=dict(grid or ()), runs=list(runs), **columns)
 
 
 def add_experiment(context: Context, *runs: Run, dataset: str = "Tiny", **columns: Any) -> str:
@@ -114,35 +99,21 @@ def measurement(measure: str, value: Value, n: int = 400) -> Measurement:
 def embedding(name: str = "cloud", found: Mapping[str, Value] | None = None, **columns: Any) -> Embedding:
     inspection: dict[str, Any] = {"parts": [], "numeric_columns": [], "annotations": [], "warnings": []}
     selection = {"vectors": "", "names": None, "labels": None, "transpose": False}
-    there = {"inspection": inspection, "selection": selection}
-    given = (
-        there
-        | {"id": new_id(), "filename": "cloud.npy", "format": "npy", "status": EmbeddingStatus.READY, "n": 400, "d": 8}
-        | columns
-    )
-    measurements = [measurement(slug, value, given["n"] or 0) for slug, value in (found or {}).items()]
-    return Embedding(name=name, measurements=measurements, **given)
+    file = {"id": new_id(), "filename": "cloud.npy", "format": "npy", "inspection": inspection, "selection": selection}
+    values = file | {"status": EmbeddingStatus.READY, "n": 400, "d": 8} | columns
+    measurements = [measurement(slug, value, values["n"] or 0) for slug, value in (found or {}).items()]
+    return Embedding(name=name, measurements=measurements, **values)
 
 
-def add_embedding(
-    context: Context,
-    name: str = "cloud",
-    found: Mapping[str, Value] | None = None,
-    tags: Sequence[str] = (),
-    contents: Sequence[bytes] = (),
-    **columns: Any,
-) -> str:
+def add_embedding(context, name="cloud", found=None, tags=(), contents=(), **columns) -> str:
     row = embedding(name, found, **columns)
     row.tags = [EmbeddingTag(tag=tag) for tag in tags]
     with context.sessions.begin() as session:
-        for content in contents:
-            store(context, content)
-            session.merge(StoredFile(sha256=sha256(content).hexdigest(), size_bytes=len(content)))
+        for position, content in enumerate(contents):
+            digest = store(context, content)
+            session.merge(StoredFile(sha256=digest, size_bytes=len(content)))
+            row.files.append(EmbeddingFile(position=position, filename="cloud.npy", file_sha256=digest))
         session.flush()
-        row.files = [
-            EmbeddingFile(position=position, filename="cloud.npy", file_sha256=sha256(content).hexdigest())
-            for position, content in enumerate(contents)
-        ]
         session.add(row)
     return row.id
 
@@ -163,17 +134,14 @@ def _columns(row: Base) -> dict[str, Any]:
 
 
 def add_encoding(context: Context) -> str:
-    sha256 = store(context, b"texts")
-    encoding = Encoding(name="e", filename="e.txt", file_sha256=sha256, n_texts=1, columns=[])
+    digest = store(context, b"texts")
+    encoding = Encoding(name="e", filename="e.txt", file_sha256=digest, n_texts=1, columns=[])
     with context.sessions.begin() as session:
-        session.merge(StoredFile(sha256=sha256, size_bytes=5))
+        session.merge(StoredFile(sha256=digest, size_bytes=5))
         session.flush()
         session.add(encoding)
     return encoding.id
 
 
 def store(context: Context, content: bytes) -> str:
-    path = context.settings.root / "content"
-    path.write_bytes(content)
-    with path.open("rb") as stream:
-        return context.storage.write(stream, len(content)).sha256
+    return context.storage.write(BytesIO(content), len(content)).sha256

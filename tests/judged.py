@@ -1,5 +1,4 @@
 import json
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +34,7 @@ def add_rows(context: Context, folder: Path, prefix: str, x: np.ndarray, name: s
     told = {"inspection": found.model_dump(mode="json"), "selection": found.selection.model_dump(mode="json")}
     shape = {"n": len(x), "d": x.shape[1]}
     row = embedding(name or prefix, filename=path.name, format="jsonl", **told | shape | columns)
-    store(context, content)
-    digest = sha256(content).hexdigest()
+    digest = store(context, content)
     row.files = [EmbeddingFile(position=0, filename=path.name, file_sha256=digest)]
     with context.sessions.begin() as session:
         session.merge(StoredFile(sha256=digest, size_bytes=len(content)))

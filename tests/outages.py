@@ -47,14 +47,11 @@ class Sweep:
     def check(self) -> list[dict[str, Any]]:
         """Every run ends well, with the numbers of one that nothing happened to; returns them."""
         again = self.server.wait_for(self._launched, "an answer to another launch")
-        for experiment_id in (self.id, again):
-            self.server.wait_for(
-                lambda experiment_id=experiment_id: all(
-                    run["status"] in ("finished", "failed") for run in self.runs(experiment_id)
-                ),
-                "the end of all runs",
-                PATIENCE_SECONDS,
-            )
+        self.server.wait_for(
+            lambda: all(run["status"] in ("finished", "failed") for run in self.runs() + self.runs(again)),
+            "the end of all runs",
+            2 * PATIENCE_SECONDS,
+        )
         struck, whole = (
             [self.server.get(f"/api/runs/{run['id']}") for run in self.runs(experiment_id)]
             for experiment_id in (self.id, again)
@@ -69,10 +66,9 @@ class Sweep:
         return struck
 
     def _launched(self) -> str | None:
-        try:
+        with suppress(AssertionError, httpx2.HTTPError):
             return self._launch()
-        except (AssertionError, httpx2.HTTPError):
-            return None
+        return None
 
     def _launch(self) -> str:
         request = EXPERIMENT | {"dataset_id": self._dataset_id}

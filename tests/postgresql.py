@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -85,6 +86,12 @@ class PostgreSQL:
 
     def create_database(self, *, empty: bool = False) -> str:
         return self._create("template0" if empty else self._template)
+
+    def lend_database(self, *, empty: bool = False) -> Iterator[str]:
+        """Yield the address of a new database, and drop it."""
+        name = self.create_database(empty=empty)
+        yield self.url(name)
+        self.drop_database(name)
 
     def drop_database(self, name: str) -> None:
         self._execute(SQL("drop database {} with (force)").format(Identifier(name)))
