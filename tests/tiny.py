@@ -5,30 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from fastapi.testclient import TestClient
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import (
-    AlbertConfig,
-    AutoModelForSequenceClassification,
-    BertConfig,
-    DistilBertConfig,
-    GPT2Config,
-    ModernBertConfig,
-    PreTrainedConfig,
-    PreTrainedTokenizerFast,
-    RobertaConfig,
-)
 
 from app.context import Context
 from tests.once import make_once
 
 WORDS = ["the", "a", "film", "plot", "cast", "and", "is", "was", "very", "so", "good", "great", "bad", "dull"]
-
-
 SIZE = {"vocab_size": 4 + len(WORDS), "pad_token_id": 0}
 
 
-def make_tokenizer(pad_token: str | None = "[PAD]") -> PreTrainedTokenizerFast:
+def make_tokenizer(pad_token: str | None = "[PAD]") -> transformers.PreTrainedTokenizerFast:
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
     vocabulary = {word: number for number, word in enumerate(special + WORDS)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
@@ -36,30 +24,25 @@ def make_tokenizer(pad_token: str | None = "[PAD]") -> PreTrainedTokenizerFast:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    return PreTrainedTokenizerFast(
+    return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token=pad_token, unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
         model_max_length=64,
     )  # fmt: skip
 
 
-def tiny_configs() -> list[PreTrainedConfig]:
+def tiny_configs() -> list[transformers.PreTrainedConfig]:
     """One of each architecture that is tried; 64 tokens fit into each."""
     size = {**SIZE, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    special = {"cls_token_id": 2, "sep_token_id": 3}
     return [
-        BertConfig(**size, max_position_embeddings=64),
-        DistilBertConfig(**SIZE, dim=16, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=64),
-        GPT2Config(**SIZE, n_embd=16, n_layer=2, n_head=2, n_positions=64, bos_token_id=1, eos_token_id=1),
-        AlbertConfig(**size, embedding_size=8, max_position_embeddings=64),
+        transformers.BertConfig(**size, max_position_embeddings=64),
+        transformers.DistilBertConfig(**SIZE, dim=16, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=64),
+        transformers.GPT2Config(**SIZE, n_embd=16, n_layer=2, n_head=2, n_positions=64, bos_token_id=1, eos_token_id=1),
+        transformers.AlbertConfig(**size, embedding_size=8, max_position_embeddings=64),
         # Positions are counted from behind the number of the padding.
-        RobertaConfig(**size, max_position_embeddings=65, type_vocab_size=1),
-        ModernBertConfig(
-            **size,
-            max_position_embeddings=64,
-            local_attention=8,
-            cls_token_id=2,
-            sep_token_id=3,
-            bos_token_id=2,
-            eos_token_id=3,
+        transformers.RobertaConfig(**size, max_position_embeddings=65, type_vocab_size=1),
+        transformers.ModernBertConfig(
+            **size, **special, max_position_embeddings=64, local_attention=8, bos_token_id=2, eos_token_id=3
         ),
     ]
 
@@ -68,7 +51,7 @@ def save_tiny_models(folder: Path) -> None:
     torch.manual_seed(0)
     for config in tiny_configs():
         name = f"tiny-{config.model_type}"
-        AutoModelForSequenceClassification.from_config(config).save_pretrained(folder / name)
+        transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(folder / name)
         make_tokenizer(pad_token=None if config.model_type == "gpt2" else "[PAD]").save_pretrained(folder / name)
 
 

@@ -19,7 +19,6 @@ MEASURED = (
     "/compare?id={embedding}&id={layer}", "/compare?id={first_layer}&id={layer}",
     "/compare/rows?id={first_layer}&id={layer}", "/encodings", "/encodings/{encoding}", "/playground", "/trash",
 )  # fmt: skip
-"""Pages of what a worker has measured."""
 EXPERIMENT = tuple(
     f"/experiments/{{finished}}{tab}" for tab in ("", "?tab=layers", "?tab=training", "?tab=conclusion", "?tab=paper")
 )
@@ -35,8 +34,7 @@ FILLED = (
     "/compare/runs?q=lam%3E", "/compare/runs/list", "/queue", "/measures", "/nowhere",
 )  # fmt: skip
 SHORT = (*MEASURED_REPORT, *EXPERIMENT, "/tasks/{task}", "/experiments/new?dataset_id={dataset}")
-"""What these tell is found within two and a half screens of 1400 x 900."""
-MOST_PIXELS = 2250
+MOST_PIXELS = 2250  # two and a half screens of 1400 x 900
 DRAWN = (
     *MEASURED_REPORT[1:4], "/embeddings/{embedding}/lab?method=zca_whitening", "/tasks/{task}",
     "/compare?id={embedding}&id={layer}", "/compare?id={first_layer}&id={layer}", "/encodings/{encoding}",
@@ -44,8 +42,6 @@ DRAWN = (
     "/experiments/{finished}?x=lam&facet=lam&colour=isoscore_star", "/experiments/{finished}?tab=runs",
     "/runs/{finished_run}?tab=training",
 )  # fmt: skip
-"""These have figures."""
-
 GRAVE = ("serious", "critical")
 OUTLINE = "heading-order"
 """Of moderate impact by axe; headings that skip a level are none here all the same."""
@@ -59,7 +55,6 @@ STACKED = ".table:has(.stacked, .compared)"
 UNSCROLLED = (
     "/", "/embeddings?sort=-isoscore", "/embeddings/{embedding}/description", "/compare?id={embedding}&id={layer}",
 )  # fmt: skip
-"""Pages whose stacked tables fit a phone."""
 
 
 @pytest.mark.parametrize("path", MEASURED)

@@ -12,10 +12,7 @@ def lab(dashboard):
     cloud = np.random.default_rng(0).normal(size=(400, 8)) * np.array([10.0] + [1.0] * 7)
     lines = [",".join([f"word{i}", *map(str, row)]) for i, row in enumerate(cloud.round(4))]
     content = "\n".join([",".join(["name", *(f"x{i}" for i in range(8))]), *lines]).encode()
-    created = dashboard.post("/api/embeddings?commit=auto", files={"file": ("cloud.csv", content)})
-    address = f"/api/embeddings/{created['id']}"
-    wait_for(lambda: dashboard.get(address)["status"] == "ready", 120)
-    return f"{dashboard.url}/embeddings/{created['id']}/lab"
+    return f"{dashboard.url}/embeddings/{dashboard.measure('cloud.csv', content)}/lab"
 
 
 def test_a_slider_is_moved_to_a_result_and_a_new_embedding_made_of_it(lab, page):

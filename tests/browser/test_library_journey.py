@@ -2,21 +2,16 @@ import io
 import re
 
 import numpy as np
+import pytest
 from playwright.sync_api import Page, expect
 
-from tests.serving import Serving
 
-
-def measured(dashboard: Serving, clouds: dict[str, np.ndarray]) -> list[str]:
-    """The ids of these embeddings, once they are measured."""
-    ids = []
-    for name, matrix in clouds.items():
+@pytest.fixture
+def round_id(dashboard, cloud) -> str:
+    for name, matrix in (("stretched", cloud), ("round", cloud / cloud.std(0))):
         np.save(file := io.BytesIO(), matrix)
-        files = {"file": ("cloud.npy", file.getvalue())}
-        ids.append(dashboard.post("/api/embeddings?commit=auto", files=files, data={"name": name})["id"])
-    for one in ids:
-        dashboard.wait_for(lambda one=one: dashboard.get(f"/api/embeddings/{one}")["status"] == "ready", "measurements")
-    return ids
+        round_id = dashboard.measure("cloud.npy", file.getvalue(), data={"name": name})
+    return round_id
 
 
 def row(page: Page, name: str):
@@ -32,8 +27,7 @@ def open_trash_as_on_a_phone(page: Page) -> None:
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
-def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(dashboard, page, cloud):
-    _, round_id = measured(dashboard, {"stretched": cloud, "round": cloud / cloud.std(0)})
+def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(dashboard, page, round_id):
     page.goto(f"{dashboard.url}/embeddings")
     page.get_by_role("link", name="round", exact=True).click()
     page.get_by_text("More", exact=True).click()

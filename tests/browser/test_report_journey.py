@@ -17,17 +17,14 @@ HOSTILE = "</script><script>alert(1)</script>"
 def report(dashboard):
     cloud = np.random.default_rng(0).normal(size=(400, 8)) * np.arange(1, 9)
     np.savez(buffer := io.BytesIO(), vectors=cloud, words=np.array([f"word{i}" for i in range(len(cloud))]))
-    files = {"file": ("cloud.npz", buffer.getvalue())}
-    created = dashboard.post("/api/embeddings?commit=auto", files=files, data={"name": HOSTILE})
-    path = f"/api/embeddings/{created['id']}"
-    dashboard.wait_for(lambda: dashboard.get(path)["status"] == "ready", "the report")
+    embedding_id = dashboard.measure("cloud.npz", buffer.getvalue(), data={"name": HOSTILE})
     names = ("first", HOSTILE)
     rows = [{"name": name, "before": [{"name": f"{name} before", "cosine": 0.5}], "after": []} for name in names]
     data = {"k": 1, "rows": 400, "method": "centring", "parameters": {}, "of": rows}
     with sqlite3.connect(dashboard.data_dir / "isoscope.sqlite", timeout=30) as database:
         database.execute("DELETE FROM figure_data WHERE slug = 'neighbours'")
-        database.execute("INSERT INTO figure_data VALUES (?, 'neighbours', ?)", (created["id"], json.dumps(data)))
-    return f"{dashboard.url}/embeddings/{created['id']}"
+        database.execute("INSERT INTO figure_data VALUES (?, 'neighbours', ?)", (embedding_id, json.dumps(data)))
+    return f"{dashboard.url}/embeddings/{embedding_id}"
 
 
 def test_neighbours_are_chosen_by_name_and_kept_in_the_address(report, page: Page):

@@ -10,28 +10,14 @@ import pytest
 from app.db.models import Dataset, DatasetOrigin, SealedScore
 
 STEPS = {"epochs": None, "max_steps": 2, "label_names": []}
-STSB = pa.table(
-    {
-        "sentence1": ["a film", "the plot is dull"] * 10,
-        "sentence2": ["the film", "the cast was great"] * 10,
-        "label": pa.array([5.0, 1.4] * 10, type=pa.float32()),
-    }
-)
-SST5 = pa.table(
-    {
-        "text": ["a very good film", "a bad film"] * 10,
-        "label": [4, 1] * 10,
-        "label_text": ["very positive", "negative"] * 10,
-    }
-)
+PAIRS = {"sentence1": ["a film", "the plot is dull"] * 10, "sentence2": ["the film", "the cast was great"] * 10}
+STSB = pa.table(PAIRS | {"label": pa.array([5.0, 1.4] * 10, type=pa.float32())})
+SST5 = pa.table({"text": ["a very good film", "a bad film"] * 10, "label": [4, 1] * 10,
+                 "label_text": ["very positive", "negative"] * 10})  # fmt: skip
 ANSWERS = pa.struct([("text", pa.list_(pa.string())), ("answer_start", pa.list_(pa.int32()))])
-SQUAD = pa.table(
-    {
-        "question": ["is the film good", "was the plot dull"] * 10,
-        "context": ["the film is very good"] * 20,
-        "answers": pa.array([{"text": ["very good", "good"], "answer_start": [12, 17]}] * 20, type=ANSWERS),
-    }
-)
+ANSWER = {"text": ["very good", "good"], "answer_start": [12, 17]}
+SQUAD = pa.table({"question": ["is the film good", "was the plot dull"] * 10, "context": ["the film is very good"] * 20,
+                  "answers": pa.array([ANSWER] * 20, type=ANSWERS)})  # fmt: skip
 
 
 @pytest.fixture
@@ -85,13 +71,10 @@ def test_squad(hub_run):
 
 def test_the_labelled_test_split_of_mrpc_is_scored_by_the_names_of_its_classes(hub_run, sessions):
     names = ["not_equivalent", "equivalent"]
-    label = datasets.ClassLabel(names=names)
-    rows = datasets.Dataset.from_dict(
-        {"sentence1": ["a film", "a plot"] * 10, "sentence2": ["the film", "dull"] * 10, "label": [1, 0] * 10},
-        features=datasets.Features({"sentence1": datasets.Value("string"), "sentence2": datasets.Value("string"),
-                                    "label": label}),
-    )  # fmt: skip
+    rows = datasets.Dataset.from_dict(PAIRS | {"label": [1, 0] * 10}).cast_column(
+        "label", datasets.ClassLabel(names=names)
+    )
     changes = {"text_columns": ["sentence1", "sentence2"], "label_names": names}
-    run, _ = hub_run("mrpc", rows.data.table, n_test=20, **changes)
+    run, _ = hub_run("mrpc", rows.with_format("arrow")[:], n_test=20, **changes)
     with sessions() as session:
         assert session.get(SealedScore, run.id).n == 20

@@ -73,14 +73,14 @@ def report(trained_once, measured, get_data, x):
     return trained_once["report"]
 
 
+READERS = [
+    (inspect_embedding, EmbeddingStatus.INSPECTING, "read_in_sandbox"),
+    (measure_embedding, EmbeddingStatus.MEASURING, "read_cloud"),
+]
+
+
 @pytest.mark.parametrize("ending", ["of numbers", "of an error"])
-@pytest.mark.parametrize(
-    ("job", "status", "reader"),
-    [
-        (inspect_embedding, EmbeddingStatus.INSPECTING, "read_in_sandbox"),
-        (measure_embedding, EmbeddingStatus.MEASURING, "read_cloud"),
-    ],
-)
+@pytest.mark.parametrize(("job", "status", "reader"), READERS, ids=["inspecting", "measuring"])
 @pytest.mark.both_databases
 def test_what_is_found_of_a_former_choice_is_not_written(
     settings, sessions, make_embedding, get, x, monkeypatch, job, status, reader, ending

@@ -4,21 +4,8 @@ import shutil
 
 import pytest
 import torch
+import transformers
 from tokenizers import normalizers
-from transformers import (
-    AutoTokenizer,
-    BertConfig,
-    BertModel,
-    FNetConfig,
-    FNetModel,
-    PreTrainedTokenizerFast,
-    RobertaConfig,
-    RobertaModel,
-    T5Config,
-    T5Model,
-    XLNetConfig,
-    XLNetModel,
-)
 
 from app.db.models import EncodingStatus
 from tests.encodings import FULL, TEXTS, assert_vectors, one_at_a_time
@@ -50,12 +37,12 @@ def test_a_batch_that_does_not_fit_is_halved_once(settings, make_encoding, get_e
 
 
 def test_models_that_cannot_be_encoded_with_are_told(make_encoding, error_of, copied, models_dir):
-    T5Model(T5Config(vocab_size=18, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)).save_pretrained(
-        copied("both")
-    )
+    transformers.T5Model(
+        transformers.T5Config(vocab_size=18, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)
+    ).save_pretrained(copied("both"))
     assert "which encoder-decoder models do not" in error_of(make_encoding(model="both"))
 
-    deeper = BertConfig.from_pretrained(copied("shallow"))
+    deeper = transformers.BertConfig.from_pretrained(copied("shallow"))
     deeper.num_hidden_layers = 3
     deeper.save_pretrained(models_dir / "shallow")
     sentence = error_of(make_encoding(model="shallow"))
@@ -64,7 +51,7 @@ def test_models_that_cannot_be_encoded_with_are_told(make_encoding, error_of, co
     (copied("strange") / "config.json").write_text('{"model_type": "strange"}')
     assert "The model 'strange' cannot be loaded to encode texts: " in error_of(make_encoding(model="strange"))
 
-    broken = BertModel(BertConfig.from_pretrained(copied("broken")))
+    broken = transformers.BertModel(transformers.BertConfig.from_pretrained(copied("broken")))
     torch.nn.init.constant_(broken.encoder.layer[1].output.dense.weight, float("nan"))
     broken.save_pretrained(models_dir / "broken")
     make_tokenizer().save_pretrained(models_dir / "broken")
@@ -84,11 +71,11 @@ def test_what_is_asked_for_and_is_not_there_is_told(make_encoding, error_of, mon
 def test_a_text_as_long_as_the_positions_of_a_model_that_counts_them_from_behind_its_padding(
     settings, make_encoding, get_encoding, layers_of, saved
 ):
-    config = RobertaConfig(
+    config = transformers.RobertaConfig(
         vocab_size=18, pad_token_id=1, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
         intermediate_size=32, max_position_embeddings=34,
     )  # fmt: skip
-    folder = saved("roberta", RobertaModel(config))
+    folder = saved("roberta", transformers.RobertaModel(config))
     encoding_id = make_encoding(f"sentence\n{'good ' * 50}\nbad\n", "rows.csv", model="roberta", layers=[1])
     encode_texts(encoding_id, settings, "cpu")
     assert get_encoding(encoding_id).error is None
@@ -98,15 +85,17 @@ def test_a_text_as_long_as_the_positions_of_a_model_that_counts_them_from_behind
 
 
 def test_a_model_that_says_no_number_of_positions_takes_texts_as_long_as_asked_for():
-    config = XLNetConfig(vocab_size=18, d_model=16, n_layer=1, n_head=2, d_inner=32)
-    assert longest_input(XLNetModel(config), make_tokenizer(), 20) == 20
+    config = transformers.XLNetConfig(vocab_size=18, d_model=16, n_layer=1, n_head=2, d_inner=32)
+    assert longest_input(transformers.XLNetModel(config), make_tokenizer(), 20) == 20
 
 
 def test_a_model_that_takes_no_mask_is_pooled_over_the_tokens_that_are_no_padding(
     settings, make_encoding, get_encoding, layers_of, saved
 ):
-    config = FNetConfig(vocab_size=18, hidden_size=16, num_hidden_layers=1, intermediate_size=32, pad_token_id=0)
-    folder = saved("unmasked", FNetModel(config))
+    config = transformers.FNetConfig(
+        vocab_size=18, hidden_size=16, num_hidden_layers=1, intermediate_size=32, pad_token_id=0
+    )
+    folder = saved("unmasked", transformers.FNetModel(config))
     encoding_id = make_encoding(model="unmasked", batch_size=1)
     encode_texts(encoding_id, settings, "cpu")
     assert get_encoding(encoding_id).error is None
@@ -116,9 +105,11 @@ def test_a_model_that_takes_no_mask_is_pooled_over_the_tokens_that_are_no_paddin
 
 def test_a_text_without_a_token_is_named_by_its_row(make_encoding, error_of, copied):
     folder = copied("bare")
-    words = AutoTokenizer.from_pretrained(folder).backend_tokenizer
+    words = transformers.AutoTokenizer.from_pretrained(folder).backend_tokenizer
     words.post_processor = None
     words.normalizer = normalizers.Replace("dull", "")
-    PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]").save_pretrained(folder)
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]").save_pretrained(
+        folder
+    )
     content = "sentence\nthe film\ndull\n"
     assert "Row 2 has no token that 'bare' knows" in error_of(make_encoding(content, "rows.csv", model="bare"))
