@@ -60,7 +60,5 @@ def test_an_upload_whose_client_leaves_is_parsed_no_further(tmp_path, empty_dash
         assert (taken.status_code, len(httpx2.get(f"{url}/api/encodings").json())) == (201, 1)
 
 
-def test_others_write_while_an_experiment_is_imported_and_a_kill_leaves_nothing_half_visible(
-    serving, tmp_path, empty_dashboard
-):
+def test_others_write_during_an_import_whose_kill_leaves_nothing_half_visible(serving, tmp_path, empty_dashboard):
     import_among_writers(serving(), empty_dashboard, tmp_path, steps=STEPS, kill=True)

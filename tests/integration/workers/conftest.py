@@ -174,6 +174,30 @@ def killed_after(monkeypatch):
 
 
 @pytest.fixture
+def kill(often, make_run, killed_after):
+    """Train a run, with a checkpoint after every step, until it is killed after this one; returns its id."""
+
+    def kill(step, changes=CONFIG):
+        run_id = make_run(**changes)
+        with killed_after(step):
+            fine_tune(run_id, often, "cpu")
+        return run_id
+
+    return kill
+
+
+@pytest.fixture
+def resume(settings, get_run):
+    """Do what is left of a run; returns its row."""
+
+    def resume(run_id):
+        fine_tune(run_id, settings, "cpu")
+        return get_run(run_id)
+
+    return resume
+
+
+@pytest.fixture
 def train(settings, make_run, get_run):
     """Do a run to its good end; keywords change its configuration. Returns its row."""
 

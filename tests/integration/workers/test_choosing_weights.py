@@ -6,7 +6,6 @@ from tests.integration.workers.conftest import outcome
 from tests.unit.workers.test_memory import config
 from workers.training import checkpoints as module
 from workers.training.checkpoints import History, divide
-from workers.training.job import fine_tune
 
 # Four steps an epoch of all 60 rows, and of the 54 that are left where six are held out.
 BEST = {"checkpoint": "best", "epochs": 3, "learning_rate": 5e-3}
@@ -74,32 +73,21 @@ def test_evaluating_changes_nothing_of_the_training(train):
     assert outcome(watched)[-1] == outcome(plain)[-1]
 
 
-@pytest.mark.parametrize(("killed_step", "every"), [(3, 2), (4, None), (5, 1), (9, 2)])
-def test_a_run_killed_and_resumed_chooses_as_one_that_was_not(
-    settings, often, make_run, get_run, whole, killed_after, killed_step, every
-):
+@pytest.mark.parametrize(("step", "every"), [(3, 2), (4, None), (5, 1), (9, 2)])
+def test_a_run_killed_and_resumed_chooses_as_one_that_was_not(kill, resume, whole, step, every):
     changes = BEST | {"evaluate_every": every, "patience": 20}
-    killed = make_run(**changes)
-    with killed_after(killed_step):
-        fine_tune(killed, often, "cpu")
-    fine_tune(killed, settings, "cpu")
-    assert outcome(get_run(killed)) == outcome(whole(changes))
+    assert outcome(resume(kill(step, changes))) == outcome(whole(changes))
 
 
-def test_the_best_of_a_checkpoint_is_kept_though_a_better_one_came_before_the_kill(
-    settings, often, make_run, get_run, told, killed_after, monkeypatch
-):
+def test_the_best_of_a_checkpoint_is_kept_though_a_better_one_came(settings, kill, resume, told, monkeypatch):
     """Saved at step 1, better at step 2, killed at 3: from step 1 on the run goes other ways, and 1 is the best."""
     monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 1e9)  # one checkpoint, the first
     told(0.8, 0.9, 0.1)
-    run_id = make_run(checkpoint="best", evaluate_every=1, epochs=None, max_steps=4)
-    with killed_after(2):
-        fine_tune(run_id, often, "cpu")
+    run_id = kill(2, {"checkpoint": "best", "evaluate_every": 1, "epochs": None, "max_steps": 4})
     best = {path.name for path in (settings.runs / run_id).glob("best-*")}
     assert best == {"best-1.safetensors", "best-2.safetensors"}
     told(0.1, 0.1, 0.1)
-    fine_tune(run_id, settings, "cpu")
-    selection = get_run(run_id).results.selection
+    selection = resume(run_id).results.selection
     assert selection.history == [(1, 0.8), (2, 0.1), (3, 0.1), (4, 0.1)]
     assert selection.best_step == 1
 

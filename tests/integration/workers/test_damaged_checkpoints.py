@@ -14,17 +14,6 @@ from workers.training.job import fine_tune
 CHOOSING = CONFIG | {"checkpoint": "best", "evaluate_every": 2, "selection": "validation"}
 
 
-@pytest.fixture
-def kill(often, make_run, killed_after):
-    def kill(step, config=CONFIG):
-        run_id = make_run(**config)
-        with killed_after(step):
-            fine_tune(run_id, often, "cpu")
-        return run_id
-
-    return kill
-
-
 def truncate(path):
     path.write_bytes(path.read_bytes()[:-100])
 
@@ -45,15 +34,12 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize(("damage", "file", "words"), DAMAGES, ids=[damage[1] for damage in DAMAGES])
-def test_a_run_resumes_from_the_checkpoint_before_a_damaged_one(
-    settings, kill, get_run, whole, monkeypatch, damage, file, words
-):
+def test_a_run_resumes_before_a_damaged_checkpoint(settings, kill, resume, whole, monkeypatch, damage, file, words):
     run_id = kill(7)
     damage(settings.runs / run_id / "checkpoint-7" / file)
     trained = watch_steps(monkeypatch)
-    fine_tune(run_id, settings, "cpu")
+    run = resume(run_id)
     assert trained == list(range(7, 11))
-    run = get_run(run_id)
     assert outcome(run) == outcome(whole())
     (note,) = run.notes
     assert note.startswith(f"The checkpoint of step 7 was damaged on the disk ({words}")
@@ -61,21 +47,18 @@ def test_a_run_resumes_from_the_checkpoint_before_a_damaged_one(
     assert note in run.log
 
 
-def test_a_run_starts_again_where_both_checkpoints_are_damaged(settings, kill, get_run, whole, monkeypatch):
+def test_a_run_starts_again_where_both_checkpoints_are_damaged(settings, kill, resume, whole, monkeypatch):
     run_id = kill(7)
     for step in (6, 7):
         truncate(settings.runs / run_id / f"checkpoint-{step}" / "model.safetensors")
     trained = watch_steps(monkeypatch)
-    fine_tune(run_id, settings, "cpu")
+    run = resume(run_id)
     assert trained == list(range(1, 11))
-    run = get_run(run_id)
     assert outcome(run) == outcome(whole())
     assert [note.rpartition(". ")[2] for note in run.notes] == ["Training started again from step 0."] * 2
 
 
-def test_a_run_that_failed_is_tried_again_though_its_checkpoint_was_damaged(
-    settings, often, make_run, get_run, whole, sessions, monkeypatch
-):
+def test_a_failed_run_with_a_damaged_one_is_resumed(settings, often, make_run, resume, whole, sessions, monkeypatch):
     run_id = make_run(**CONFIG)
     with monkeypatch.context() as patch:
         stop_after(patch, sessions, run_id, 4, RunStatus.FAILED)
@@ -83,28 +66,24 @@ def test_a_run_that_failed_is_tried_again_though_its_checkpoint_was_damaged(
     truncate(settings.runs / run_id / "checkpoint-4" / "optimizer.pt")
     queue_again(sessions, run_id)
     trained = watch_steps(monkeypatch)
-    fine_tune(run_id, settings, "cpu")
+    assert outcome(resume(run_id)) == outcome(whole())
     assert trained == list(range(4, 11))
-    assert outcome(get_run(run_id)) == outcome(whole())
 
 
-def test_a_checkpoint_whose_best_weights_are_damaged_is_dropped(settings, kill, get_run, whole, monkeypatch):
+def test_a_checkpoint_whose_best_weights_are_damaged_is_dropped(settings, kill, resume, whole, monkeypatch):
     run_id = kill(7, CHOOSING)
     best = list((settings.runs / run_id).glob("best-*.safetensors"))
     assert best
     for path in best:
         flip_a_bit(path)
     trained = watch_steps(monkeypatch)
-    fine_tune(run_id, settings, "cpu")
+    run = resume(run_id)
     assert trained == list(range(1, 11))
-    run = get_run(run_id)
     assert outcome(run) == outcome(whole(CHOOSING))
     assert f"{best[0].name} has changed since it was saved" in run.notes[0]
 
 
-def test_best_weights_that_are_damaged_while_it_trains_are_not_chosen(
-    settings, often, make_run, get_run, whole, monkeypatch
-):
+def test_best_weights_that_are_damaged_meanwhile_are_not_chosen(often, make_run, get_run, whole, monkeypatch):
     choose, damaged = SelectionCallback.choose, []
 
     def choose_damaged(self):

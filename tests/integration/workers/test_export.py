@@ -78,9 +78,7 @@ def test_where_the_storage_refuses_nothing_is_recorded(settings, make_run, get_r
     assert list(settings.runs.iterdir()) == []
 
 
-def test_a_score_without_a_value_has_its_reason_on_the_card_names_are_no_markdown_and_folders_are_kept(
-    client, settings, sessions, make_run, get_run, monkeypatch
-):
+def test_a_card_has_reasons_and_no_markdown_of_names(client, settings, sessions, make_run, get_run, monkeypatch):
     """The three rows drawn are of one class; a tokenizer with several chat templates keeps them in a folder."""
     save = PreTrainedTokenizerFast.save_pretrained
 

@@ -136,9 +136,7 @@ def test_the_second_trial_takes_the_numbers_before_from_the_first(trial_of, sess
     assert second.results["after"]["isoscore"]["reason"] is None
 
 
-def test_parameters_that_do_not_suit_the_rows_or_other_vectors_fail_with_a_sentence(
-    ask, trial_of, settings, sessions, source, get
-):
+def test_unsuitable_parameters_or_other_vectors_fail_with_a_sentence(ask, trial_of, settings, sessions, source, get):
     trial = trial_of("cluster_based", clusters=200, D=1, seed=0)
     assert trial.status is ResultStatus.FAILED
     assert trial.error == "Expected 1 <= clusters <= n = 199, got 200: there are n points to share out."
@@ -206,9 +204,7 @@ def test_an_embedding_is_made_of_all_rows_by_the_map_that_was_judged(trial_of, a
     assert (made.status, made.n, made.d, made.n_left_out) == (EmbeddingStatus.READY, 400, 6, 2)
 
 
-def test_making_by_a_map_of_other_vectors_by_none_or_of_nothing_fails_with_a_sentence(
-    trial_of, asked_for, settings, get, sessions, source
-):
+def test_making_by_a_wrong_map_or_of_nothing_fails(trial_of, asked_for, settings, get, sessions, source):
     trial = trial_of("centring")
 
     def error_of(made_id):

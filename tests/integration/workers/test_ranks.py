@@ -105,9 +105,7 @@ def training(settings, make_run, forked):
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_killed_process_ends_the_others_and_the_run_goes_on_from_its_checkpoint(
-    settings, get_run, whole, training, rank
-):
+def test_a_killed_process_ends_the_others_and_the_run_is_resumed(settings, get_run, resume, whole, training, rank):
     expected = whole(CONFIG)
     job, run_id, both = training
     both[rank].kill()
@@ -117,8 +115,7 @@ def test_a_killed_process_ends_the_others_and_the_run_goes_on_from_its_checkpoin
     assert not any(process.is_running() for process in both)
     assert (get_run(run_id).status, get_run(run_id).error) == (RunStatus.RUNNING, None)
 
-    fine_tune(run_id, settings, "cpu")
-    resumed = get_run(run_id)
+    resumed = resume(run_id)
     assert resumed.status is RunStatus.FINISHED
     assert [step.step for step in resumed.steps] == [step.step for step in expected.steps]
     assert resumed.results.selection == expected.results.selection

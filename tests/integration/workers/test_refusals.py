@@ -41,9 +41,7 @@ HUB = [
 
 
 @pytest.mark.parametrize(("name", "error", "sentence"), HUB, ids=[case[0] for case in HUB])
-def test_a_name_never_leads_out_of_the_models_directory_and_a_hub_that_is_away_or_refuses_is_told(
-    make_run, error_of, monkeypatch, name, error, sentence
-):
+def test_a_name_that_no_models_directory_and_no_hub_has(make_run, error_of, monkeypatch, name, error, sentence):
     monkeypatch.setattr(models, "snapshot_download", raising(error))
     assert sentence.format(name) in error_of(make_run(model=name))
 
@@ -130,9 +128,7 @@ def test_a_file_that_is_gone(settings, sessions, dataset_id, make_run, error_of)
     assert error_of(make_run()).endswith(" of 'tiny' is gone from the storage; upload it again.")
 
 
-def test_what_nobody_foresaw_is_one_line_in_the_row_and_a_traceback_in_its_log(
-    make_run, error_of, get_run, monkeypatch
-):
+def test_what_nobody_foresaw_is_a_line_in_the_row_and_a_traceback_in_its_log(make_run, error_of, get_run, monkeypatch):
     monkeypatch.setattr(trainer, "set_seed", raising(ArithmeticError("two\nlines")))
     run_id = make_run()
     assert error_of(run_id) == "ArithmeticError: two lines"

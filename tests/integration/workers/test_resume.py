@@ -15,19 +15,14 @@ from workers.training.job import fine_tune
 
 
 @pytest.mark.parametrize("step", [1, 4, 7])
-def test_a_run_killed_after_a_step_ends_like_one_that_was_not(
-    settings, often, make_run, get_run, whole, killed_after, monkeypatch, step
-):
-    killed = make_run(**CONFIG)
-    with killed_after(step):
-        fine_tune(killed, often, "cpu")
+def test_a_killed_run_ends_like_one_that_was_not(settings, kill, get_run, resume, whole, monkeypatch, step):
+    killed = kill(step)
     assert get_run(killed).status is RunStatus.RUNNING
     checkpoints = {path.name for path in (settings.runs / killed).glob("checkpoint-*")}
     assert checkpoints == {f"checkpoint-{number}" for number in (step - 1, step) if number}
     trained = watch_steps(monkeypatch)
-    fine_tune(killed, settings, "cpu")
+    assert outcome(resume(killed)) == outcome(whole())
     assert trained == list(range(step + 1, 11))
-    assert outcome(get_run(killed)) == outcome(whole())
 
 
 # Five batches an epoch, which are three steps: two of two batches, one of one.
@@ -44,9 +39,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_a_run_killed_again_and_again_ends_like_one_that_was_not_whatever_it_is_trained_with(
-    settings, often, make_run, get_run, train, killed_after, options
-):
+def test_a_run_killed_again_and_again_ends_like_one_that_was_not(often, make_run, resume, train, killed_after, options):
     changes = CONFIG | ACCUMULATED | options
     killed = make_run(**changes)
     start = 0
@@ -55,26 +48,17 @@ def test_a_run_killed_again_and_again_ends_like_one_that_was_not_whatever_it_is_
             fine_tune(killed, often, "cpu")
         assert trained == list(range(start + 1, step + 2))
         start = step
-    fine_tune(killed, settings, "cpu")
-    assert outcome(get_run(killed)) == outcome(train(**changes))
+    assert outcome(resume(killed)) == outcome(train(**changes))
 
 
 @pytest.mark.parametrize("model", ["albert", "distilbert", "roberta", "gpt2", "modernbert"])
-def test_every_architecture_goes_on_as_if_nothing_had_been(
-    settings, often, make_run, get_run, train, killed_after, model
-):
+def test_every_architecture_goes_on_as_if_nothing_had_been(kill, resume, train, model):
     changes = {"model": f"tiny-{model}", "epochs": None, "max_steps": 4}
-    killed = make_run(**changes)
-    with killed_after(2):
-        fine_tune(killed, often, "cpu")
-    fine_tune(killed, settings, "cpu")
-    assert outcome(get_run(killed)) == outcome(train(**changes))
+    assert outcome(resume(kill(2, changes))) == outcome(train(**changes))
 
 
-def test_a_checkpoint_before_the_first_row_counts(settings, often, make_run, get_run, killed_after):
-    killed = make_run(**CONFIG | {"max_steps": 400})  # a row every four steps
-    with killed_after(2):
-        fine_tune(killed, often, "cpu")
+def test_a_checkpoint_before_the_first_row_counts(settings, kill, get_run, killed_after):
+    killed = kill(2, CONFIG | {"max_steps": 400})  # a row every four steps
     assert [step.step for step in get_run(killed).steps] == [0]
 
     with killed_after(4) as trained:
@@ -83,22 +67,17 @@ def test_a_checkpoint_before_the_first_row_counts(settings, often, make_run, get
     assert [step.step for step in get_run(killed).steps] == [0, 4]
 
 
-def test_a_checkpoint_ahead_of_what_another_machine_logged_since_does_not_count(
-    settings, often, make_run, get_run, whole, sessions, killed_after, monkeypatch
-):
-    killed = make_run(**CONFIG)
-    with killed_after(7):
-        fine_tune(killed, often, "cpu")
+def test_a_checkpoint_ahead_of_what_another_machine_logged_does_not_count(kill, resume, whole, sessions, monkeypatch):
+    killed = kill(7)
     with sessions.begin() as session:  # the other machine began afresh and got to step 3
         session.execute(delete(Step).where(Step.run_id == killed, Step.step > 3))
     trained = watch_steps(monkeypatch)
-    fine_tune(killed, settings, "cpu")
+    assert outcome(resume(killed)) == outcome(whole())
     assert trained == list(range(1, 11))
-    assert outcome(get_run(killed)) == outcome(whole())
 
 
 @pytest.mark.both_databases
-def test_a_run_whose_process_is_killed_goes_on_by_itself(settings, often, make_run, get_run, whole, forked):
+def test_a_run_whose_process_is_killed_goes_on_by_itself(settings, often, make_run, get_run, resume, whole, forked):
     killed = make_run(**CONFIG)
     process = forked.Process(target=fine_tune, args=(killed, often, "cpu"))
     process.start()
@@ -109,9 +88,7 @@ def test_a_run_whose_process_is_killed_goes_on_by_itself(settings, often, make_r
     process.join()
     assert process.exitcode == -9
     assert get_run(killed).status is RunStatus.RUNNING
-
-    fine_tune(killed, settings, "cpu")
-    assert outcome(get_run(killed)) == outcome(whole())
+    assert outcome(resume(killed)) == outcome(whole())
 
 
 def test_a_checkpoint_says_that_the_run_got_somewhere(often, make_run, get_run, sessions):
@@ -180,7 +157,7 @@ def test_workers_that_sweep_at_the_same_moment_do_not_disturb_each_other(setting
 
 @pytest.mark.parametrize("state", [RunStatus.PAUSED, RunStatus.CANCELLED, RunStatus.FAILED])
 def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
-    settings, often, make_run, get_run, whole, sessions, monkeypatch, state
+    settings, often, make_run, get_run, resume, whole, sessions, monkeypatch, state
 ):
     stopped = make_run(**CONFIG)
     stop_after(monkeypatch, sessions, stopped, 4, state)
@@ -191,33 +168,29 @@ def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
     remove_left_behind(settings, sessions)
 
     trained = watch_steps(monkeypatch)
-    fine_tune(stopped, settings, "cpu")
+    resume(stopped)
     assert trained == [], "nobody has said that it is to go on"
     queue_again(sessions, stopped)
     with sessions.begin() as session:
         run = session.get_one(Run, stopped)
         run.started_at, run.finished_at = run.started_at - timedelta(hours=1), run.finished_at - timedelta(hours=1)
-    fine_tune(stopped, settings, "cpu")
+    run = resume(stopped)
     assert trained == list(range(5, 11))
-    run = get_run(stopped)
     assert run.finished_at - run.started_at > timedelta(hours=1)
     assert 3600 < run.rested_seconds < 3600 + 600
     assert 0 < run.seconds < 600, "of work"
-    assert outcome(get_run(stopped)) == outcome(whole())
+    assert outcome(run) == outcome(whole())
     assert not (settings.runs / stopped).exists()
 
 
-def test_a_stopped_run_without_a_checkpoint_leaves_nothing_and_begins_anew(
-    settings, make_run, get_run, whole, sessions, monkeypatch
-):
+def test_a_stopped_run_without_a_checkpoint_begins_anew(settings, make_run, resume, whole, sessions, monkeypatch):
     stopped = make_run(**CONFIG)
     stop_after(monkeypatch, sessions, stopped, 4, RunStatus.PAUSED)
-    fine_tune(stopped, settings, "cpu")
+    resume(stopped)
     monkeypatch.undo()
     assert not (settings.runs / stopped).exists()
     queue_again(sessions, stopped)
-    fine_tune(stopped, settings, "cpu")
-    assert outcome(get_run(stopped)) == outcome(whole())
+    assert outcome(resume(stopped)) == outcome(whole())
 
 
 def test_checkpoints_of_the_last_few_stopped_runs_are_kept_for_a_few_days(settings, sessions, make_run, monkeypatch):

@@ -54,9 +54,7 @@ def test_a_run_scores_the_test_rows_and_tells_nobody(settings, sessions, add_tes
             assert repr(value) not in public
 
 
-def test_a_score_is_written_with_the_results_or_not_at_all(
-    settings, sessions, add_test, make_run, get_run, monkeypatch
-):
+def test_a_score_is_written_with_results_or_not_at_all(settings, sessions, add_test, make_run, get_run, monkeypatch):
     def write(self, session, run_id):
         raise RuntimeError("away")
 

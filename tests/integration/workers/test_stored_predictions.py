@@ -13,7 +13,6 @@ from app.db.learning import diverged, learned_nothing
 from app.db.models import Split
 from app.db.predictions import read_predictions
 from tests.tiny import WORDS, make_table
-from workers.training.job import fine_tune
 from workers.training.tasks.questions import exact_match, word_f1
 
 STEPS = {"epochs": None, "max_steps": 3, "lam": 0}
@@ -123,13 +122,7 @@ def test_a_training_that_learns_is_left_in_peace(finished):
     assert (run.results.divergence, run.results.constant_prediction, found.constant) == (None, None, None)
 
 
-def test_a_run_that_was_killed_stores_what_one_that_was_not_does(
-    settings, often, make_run, finished, stored, killed_after
-):
+def test_a_run_that_was_killed_stores_what_one_that_was_not_does(finished, kill, resume, stored):
     options = {"epochs": None, "max_steps": 4, "lam": 0}
     _, whole = finished(**options)
-    killed = make_run(**options)
-    with killed_after(2):
-        fine_tune(killed, often, "cpu")
-    fine_tune(killed, settings, "cpu")
-    assert stored(killed).pack() == whole.pack()
+    assert stored(resume(kill(2, options)).id).pack() == whole.pack()

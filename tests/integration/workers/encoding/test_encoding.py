@@ -69,9 +69,7 @@ def test_a_tokenizer_that_pads_on_the_left_makes_no_difference(settings, copied,
     assert_vectors(settings, layers_of(encoding_id), expected)
 
 
-def test_layers_are_inspected_and_measured_with_the_names_and_labels_of_their_texts(
-    settings, sessions, make_encoding, get_encoding, layers_of
-):
+def test_layers_are_measured_with_names_and_labels(settings, sessions, make_encoding, get_encoding, layers_of):
     encoding_id = make_encoding(label_column="label", layers=[1], poolings=["mean"])
     (inspect,) = encode_texts(encoding_id, settings, "cpu")
     encoding = get_encoding(encoding_id)
@@ -150,9 +148,7 @@ def test_an_encoding_that_is_no_longer_wanted_stops_and_leaves_no_file(
     assert getattr(get_encoding(encoding_id), "status", None) is states[stop]
 
 
-def test_cancelled_at_the_last_moment_no_file_and_no_row_is_left(
-    settings, sessions, make_encoding, get_encoding, layers_of, monkeypatch
-):
+def test_cancelled_at_last_nothing_is_left(settings, sessions, make_encoding, get_encoding, layers_of, monkeypatch):
     encoding_id = make_encoding()
     before = set(settings.files.iterdir())
     calls = []
@@ -173,9 +169,7 @@ def test_cancelled_at_the_last_moment_no_file_and_no_row_is_left(
         assert session.scalar(select(func.count()).select_from(EmbeddingFile)) == 0
 
 
-def test_a_storage_out_of_reach_for_a_moment_costs_no_encoding(
-    settings, make_encoding, get_encoding, layers_of, monkeypatch
-):
+def test_a_storage_away_for_a_moment_costs_no_encoding(settings, make_encoding, get_encoding, layers_of, monkeypatch):
     monkeypatch.setattr(files, "WAITS_SECONDS", (0,))
     write, written = FolderStorage.write, []
 

@@ -68,9 +68,7 @@ def test_what_is_asked_for_and_is_not_there_is_told(make_encoding, error_of, mon
     assert "The disk of this worker has 0.0 GB left" in error_of(make_encoding())
 
 
-def test_a_text_as_long_as_the_positions_of_a_model_that_counts_them_from_behind_its_padding(
-    settings, make_encoding, get_encoding, layers_of, saved
-):
+def test_a_text_as_long_as_positions_from_behind_padding(settings, make_encoding, get_encoding, layers_of, saved):
     config = transformers.RobertaConfig(
         vocab_size=18, pad_token_id=1, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
         intermediate_size=32, max_position_embeddings=34,
@@ -89,9 +87,7 @@ def test_a_model_that_says_no_number_of_positions_takes_texts_as_long_as_asked_f
     assert longest_input(transformers.XLNetModel(config), make_tokenizer(), 20) == 20
 
 
-def test_a_model_that_takes_no_mask_is_pooled_over_the_tokens_that_are_no_padding(
-    settings, make_encoding, get_encoding, layers_of, saved
-):
+def test_a_model_without_a_mask_is_pooled_without_padding(settings, make_encoding, get_encoding, layers_of, saved):
     config = transformers.FNetConfig(
         vocab_size=18, hidden_size=16, num_hidden_layers=1, intermediate_size=32, pad_token_id=0
     )
