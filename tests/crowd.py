@@ -36,7 +36,8 @@ def import_among_writers(server, elsewhere, tmp_path, *, steps, kill, figures=No
     context = create_context(elsewhere)
     path = large_archive(context, add_experiment(context), tmp_path / "large.zip", steps)
     context.close()
-    runs = [server.post("/api/runs", json=_script_run(number))["id"] for number in range(WRITERS)]
+    run = {"experiment": "mine", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy"}
+    runs = [server.post("/api/runs", json=run | {"seed": seed})["id"] for seed in range(WRITERS)]
     done = threading.Event()
     with ThreadPoolExecutor(WRITERS + 1) as others:
         health = others.submit(slowest_health, server.url, done)
@@ -66,11 +67,6 @@ def import_among_writers(server, elsewhere, tmp_path, *, steps, kill, figures=No
     if figures is not None:
         figures.append(f"import of {steps:,} steps: slowest write of {WRITERS} others {max(longest):.2f} s, "
                        f"slowest health and static file {health.result():.2f} s")  # fmt: skip
-
-
-def _script_run(number):
-    return {"experiment": "mine", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy",
-            "seed": number}  # fmt: skip
 
 
 def _write_until(url, run, done):

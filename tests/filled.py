@@ -23,11 +23,8 @@ class Filled(NamedTuple):
     url: str
     context: Context
     finished: str
-    """An experiment of ten lambdas and six seeds, too many runs for one page of its table."""
     troubled: str
-    """An experiment with a failed run, an undefined one, and one whose worker is lost."""
     waiting: str
-    """An experiment of which four runs wait."""
     dataset: str
 
     def run(self, experiment: str, status: RunStatus) -> str:

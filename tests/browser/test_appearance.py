@@ -57,18 +57,23 @@ UNSCROLLED = (
 )  # fmt: skip
 
 
+@pytest.fixture
+def page(open_page: Callable[..., Page]) -> Page:
+    # axe styles what it measures, which the policy of pages forbids; tests that click hold pages to it.
+    return open_page(viewport={"width": 1400, "height": 900}, reduced_motion="reduce", bypass_csp=True)
+
+
 @pytest.mark.parametrize("path", MEASURED)
-def test_measured_page_is_short_legible_and_accessible(dashboard, measured, open_page, path):
-    assert find_faults(visit(open_page), dashboard.url, path, measured) == []
+def test_measured_page_is_short_legible_and_accessible(dashboard, measured, page, path):
+    assert find_faults(page, dashboard.url, path, measured) == []
 
 
 @pytest.mark.parametrize("path", FILLED)
-def test_page_of_runs_is_short_legible_and_accessible(filled, ids, open_page, path):
-    assert find_faults(visit(open_page), filled.url, path, ids) == []
+def test_page_of_runs_is_short_legible_and_accessible(filled, ids, page, path):
+    assert find_faults(page, filled.url, path, ids) == []
 
 
-def test_faint_marks_and_words_and_images_without_words_are_faults(filled, ids, open_page):
-    page = visit(open_page)
+def test_faint_marks_and_words_and_images_without_words_are_faults(filled, ids, page):
     page.goto(f"{filled.url}/experiments/{ids['finished']}")
     draw_all(page)
     page.evaluate("for (const mark of document.querySelectorAll('.point, .xtick text')) mark.style.opacity = 0.2")
@@ -79,11 +84,6 @@ def test_faint_marks_and_words_and_images_without_words_are_faults(filled, ids, 
     page.evaluate("document.querySelector('.brand img').removeAttribute('alt')")
     page.evaluate("document.querySelector('.lede').style.color = '#ccc'")
     assert sorted(violation.split()[0] for violation in find_violations(page)) == ["color-contrast", "image-alt"]
-
-
-def visit(open_page: Callable[..., Page]) -> Page:
-    # axe styles what it measures, which the policy of pages forbids; tests that click hold pages to it.
-    return open_page(viewport={"width": 1400, "height": 900}, reduced_motion="reduce", bypass_csp=True)
 
 
 def find_faults(page: Page, url: str, path: str, ids: dict[str, str]) -> list[str]:

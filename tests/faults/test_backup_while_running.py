@@ -28,10 +28,9 @@ def test_restored_runs_end_with_the_same_numbers(serving, models_dir, postgresql
     def saved():
         return any(server.data_dir.glob("runs/*/checkpoint-*/complete"))
 
-    def ended(dashboard):
-        return lambda: (
-            (runs := dashboard.get(address)["runs"]) and all(r["status"] == "finished" for r in runs) and runs
-        )
+    def finished_runs(dashboard):
+        runs = dashboard.get(address)["runs"]
+        return all(run["status"] == "finished" for run in runs) and runs
 
     server.wait_for(saved, "a checkpoint")
     monkeypatch.setenv("PATH", f"{postgresql.programs}{os.pathsep}{os.environ['PATH']}")
@@ -43,7 +42,7 @@ def test_restored_runs_end_with_the_same_numbers(serving, models_dir, postgresql
         return any(backup.folder.glob("runs/*/checkpoint-*/complete"))
 
     server.wait_for(has_checkpoint, "a backup with a checkpoint")
-    uninterrupted = server.wait_for(ended(server), "the end of the sweep", SECONDS)
+    uninterrupted = server.wait_for(lambda: finished_runs(server), "the end of the sweep", SECONDS)
     server.stop()
 
     second_folder = tmp_path / "second"
@@ -52,11 +51,10 @@ def test_restored_runs_end_with_the_same_numbers(serving, models_dir, postgresql
     assert any(second_folder.glob("runs/*/checkpoint-*/complete"))
     restored = Serving(second_folder, free_port(), environment | {"ISOSCOPE_DATABASE_URL": databases[1]})
     try:
-        again = restored.wait_for(ended(restored), "the end of the restored sweep", SECONDS)
+        again = restored.wait_for(lambda: finished_runs(restored), "the end of the restored sweep", SECONDS)
         for before, after in zip(uninterrupted, again, strict=True):
-            assert [before[name] for name in COMPARED if name in before] == [
-                after[name] for name in COMPARED if name in after
-            ]
+            for name in COMPARED:
+                assert before.get(name) == after.get(name), name
             steps = [step["step"] for step in restored.get(f"/api/runs/{after['id']}")["steps"]]
             assert steps == sorted(set(steps))
             assert steps[-1] == STEPS

@@ -3,7 +3,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -38,24 +38,22 @@ def body() -> Iterator[bytes]:
     yield TAIL
 
 
-class Watch:
-    def __init__(self, process: psutil.Process) -> None:
-        self._process = process
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look)
-        self.before = self.highest = process.memory_info().rss
+@contextmanager
+def watched_memory(process: psutil.Process) -> Iterator[list[int]]:
+    """Yield the resident memory of a process at each look, the first at once."""
+    looks, ended = [process.memory_info().rss], threading.Event()
 
-    def __enter__(self) -> "Watch":
-        self._thread.start()
-        return self
+    def look() -> None:
+        while not ended.wait(0.05):
+            looks.append(process.memory_info().rss)
 
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._ended.wait(0.05):
-            self.highest = max(self.highest, self._process.memory_info().rss)
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield looks
+    finally:
+        ended.set()
+        thread.join()
 
 
 @pytest.fixture
@@ -70,10 +68,10 @@ def test_a_gigabyte_does_not_grow_the_web_process_and_is_stored_once(server, fig
     hashed = hashlib.sha256()
     for block in large_npy():
         hashed.update(block)
-    with Watch(web) as watch:
+    with watched_memory(web) as looks:
         for _ in range(2):
             answer = server.post("/api/embeddings", content=body(), headers=headers, seconds=600)
-    growth = watch.highest - watch.before
+    growth = max(looks) - looks[0]
     figures.append(f"upload of 1.07 GB, twice: the web process grew by {growth / 10**6:.0f} MB at most")
     assert growth < MAX_GROWTH_BYTES
     assert answer["files"][0]["file_sha256"] == hashed.hexdigest()

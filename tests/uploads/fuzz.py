@@ -1,8 +1,7 @@
 """A fuzzer of the readers of uploads: ``python -m tests.uploads.fuzz x.npy -max_total_time=60``.
 
-It changes a good file, guided by the branches that each change reaches, and fails at any error that is not a sentence
-for the user. What follows the file's name goes to libFuzzer. Formats whose readers are libraries in C (parquet, hdf5)
-are not its task: they are shaken in tests/long, in a process that may die as it may in the sandbox.
+It fails at any error that is not a sentence for the user. What follows the file's name goes to libFuzzer. Formats whose
+readers are libraries in C (parquet, hdf5) are shaken in tests/long, in a process that may die.
 """
 
 import sys

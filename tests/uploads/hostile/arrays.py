@@ -58,28 +58,19 @@ def hostile_safetensors() -> Iterator[tuple[str, Upload]]:
         return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
 
     headers = {
-        "an unknown type": {"x": entry(dtype="F33")},
-        "a type that is a list": {"x": entry(dtype=["F32"])},
-        "a negative shape": {"x": entry(shape=(-N, -D))},
-        "a shape of text": {"x": entry(shape=(str(N), D))},
-        "a shape of fractions": {"x": entry(shape=(N + 0.0, D))},
-        "a huge shape": {"x": entry(shape=(2**62, 2**62))},
-        "too many rows": {"x": entry(shape=(N + 1, D))},
-        "too few rows": {"x": entry(shape=(N - 1, D))},
+        "an unknown type": {"x": entry(dtype="F33")}, "a type that is a list": {"x": entry(dtype=["F32"])},
+        "a negative shape": {"x": entry(shape=(-N, -D))}, "a shape of text": {"x": entry(shape=(str(N), D))},
+        "a shape of fractions": {"x": entry(shape=(N + 0.0, D))}, "a huge shape": {"x": entry(shape=(2**62, 2**62))},
+        "too many rows": {"x": entry(shape=(N + 1, D))}, "too few rows": {"x": entry(shape=(N - 1, D))},
         "40 dimensions": {"x": entry(shape=(1,) * 40, offsets=(0, 4))},
-        "offsets the wrong way": {"x": entry(offsets=(X.nbytes, 0))},
-        "one offset": {"x": entry(offsets=(0,))},
+        "offsets the wrong way": {"x": entry(offsets=(X.nbytes, 0))}, "one offset": {"x": entry(offsets=(0,))},
         "negative offsets": {"x": entry(offsets=(-4, X.nbytes - 4))},
-        "values beyond the end": {"x": entry(offsets=(0, 10**9))},
-        "a gap": {"x": entry(offsets=(4, X.nbytes + 4))},
-        "no entry": {},
-        "an entry that is a list": {"x": []},
-        "a missing key": {"x": {"dtype": "F32", "shape": [N, D]}},
-        "a further key": {"x": entry() | {"code": "1"}},
-        "overlapping arrays": {"x": entry(), "y": entry()},
+        "values beyond the end": {"x": entry(offsets=(0, 10**9))}, "a gap": {"x": entry(offsets=(4, X.nbytes + 4))},
+        "no entry": {}, "an entry that is a list": {"x": []}, "a missing key": {"x": {"dtype": "F32", "shape": [N, D]}},
+        "a further key": {"x": entry() | {"code": "1"}}, "overlapping arrays": {"x": entry(), "y": entry()},
         "one dimension": {"x": entry(shape=(N * D,))},
         "1,001 arrays": {f"x{i}": entry(shape=(0,), offsets=(0, 0)) for i in range(1001)},
-    }
+    }  # fmt: skip
     for case, header in headers.items():
         yield f"safetensors with {case}", ("x.safetensors", _tensors(json.dumps(header).encode()))
     texts = {

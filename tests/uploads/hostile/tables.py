@@ -69,25 +69,18 @@ def hostile_delimited() -> Iterator[tuple[str, Upload]]:
 def hostile_jsonl() -> Iterator[tuple[str, Upload]]:
     good = jsonl()
     lines = {
-        "deep JSON": b'{"vector": ' + b"[" * 50_000,
-        "deep objects": b'{"a":' * 50_000,
-        "a list": b"[1, 2, 3, 4]",
-        "a number": b"5",
-        "no JSON": b"{vector: [1]}",
-        "a short vector": b'{"word": "w", "vector": [1, 2, 3]}',
-        "a long vector": b'{"word": "w", "vector": [1, 2, 3, 4, 5]}',
-        "no vector": b'{"word": "w"}',
+        "deep JSON": b'{"vector": ' + b"[" * 50_000, "deep objects": b'{"a":' * 50_000, "a list": b"[1, 2, 3, 4]",
+        "a number": b"5", "no JSON": b"{vector: [1]}", "a short vector": b'{"word": "w", "vector": [1, 2, 3]}',
+        "a long vector": b'{"word": "w", "vector": [1, 2, 3, 4, 5]}', "no vector": b'{"word": "w"}',
         "a vector of text": b'{"word": "w", "vector": ["1", "2", "3", "4"]}',
         "a vector of lists": b'{"word": "w", "vector": [[1], [2], [3], [4]]}',
         "a vector of truth values": b'{"word": "w", "vector": [true, true, true, true]}',
         "a number of 10,000 digits": b'{"word": "w", "vector": [1, 2, 3, ' + b"9" * 10_000 + b"]}",
         "a key twice": b'{"word": "w", "word": "v", "vector": [1, 2, 3, 4]}',
         "a half character": b'{"word": "\xff", "vector": [1, 2, 3, 4]}',
-        "a NUL": b'{"word": "\0", "vector": [1, 2, 3, 4]}',
-        "half an object": b'{"word": "w", "vector": [1, 2',
-        "two objects": b"{} {}",
-        "a comment": b"// {}",
-    }
+        "a NUL": b'{"word": "\0", "vector": [1, 2, 3, 4]}', "half an object": b'{"word": "w", "vector": [1, 2',
+        "two objects": b"{} {}", "a comment": b"// {}",
+    }  # fmt: skip
     for case, line in lines.items():
         yield f"jsonl with a line that is {case}", ("x.jsonl", good + line + b"\n")
     yield "jsonl of text alone", ("x.jsonl", b'{"word": "w"}\n' * N)
@@ -119,11 +112,9 @@ def hostile_word2vec_binary() -> Iterator[tuple[str, Upload]]:
     good = word2vec_binary()
     end_of_line = good.index(b"\n") + 1
     contents = {
-        "without a newline after its header": word2vec_binary(f"{N} {D}"),
-        "that is a header alone": good[:end_of_line],
+        "without a newline after its header": word2vec_binary(f"{N} {D}"), "that is a header alone": good[:end_of_line],
         "with a word of 20,000 bytes": good[:end_of_line] + b"w" * 20_000 + good[end_of_line:],
-        "with words that never end": good[:end_of_line] + b"\xff" * 100_000,
-        "with a tail": good + b"w",
-    }
+        "with words that never end": good[:end_of_line] + b"\xff" * 100_000, "with a tail": good + b"w",
+    }  # fmt: skip
     for case, content in contents.items():
         yield f"binary word2vec {case}", ("x.bin", content)
