@@ -2,9 +2,7 @@
 
 import io
 import shutil
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,7 +11,7 @@ import pytest
 from app.core.settings import Settings
 from app.db.config import RunConfig
 from app.db.models import Dataset, Embedding, EmbeddingFile, Experiment, Run, RunStatus, StoredFile
-from app.db.session import Sessions, create_sessions
+from app.db.session import create_sessions
 from app.db.types import utcnow
 from app.storage import open_storage
 from isoscope.files.upload_formats import detect
@@ -71,22 +69,22 @@ def outcome(run):
 
 
 @pytest.fixture
-def settings(tmp_path: Path, models_dir: Path, database: dict[str, str]) -> Settings:
+def settings(tmp_path, models_dir, database):
     settings = Settings(data_dir=tmp_path / "data", models_dir=models_dir, sample=False, **database)
     settings.create_folders()
     return settings
 
 
 @pytest.fixture
-def sessions(migrated: Settings) -> Iterator[Sessions]:
+def sessions(migrated):
     sessions = create_sessions(migrated.database)
     yield sessions
     sessions.kw["bind"].dispose()
 
 
 @pytest.fixture
-def store(settings: Settings, sessions: Sessions) -> Callable[[bytes], str]:
-    def store(content: bytes) -> str:
+def store(settings, sessions):
+    def store(content):
         stored = open_storage(settings).write(io.BytesIO(content), 2**30)
         with sessions.begin() as session:
             session.merge(StoredFile(sha256=stored.sha256, size_bytes=stored.size_bytes))
@@ -96,7 +94,7 @@ def store(settings: Settings, sessions: Sessions) -> Callable[[bytes], str]:
 
 
 @pytest.fixture
-def dataset_id(store: Callable[[bytes], str], sessions: Sessions) -> str:
+def dataset_id(store, sessions):
     dataset = dataset_row(
         "tiny", n_train=None, n_validation=None, train_sha256=store(make_table(60, 1)),
         validation_sha256=store(make_table(40, 2)), train_filename="train.tsv", validation_filename="validation.tsv",
@@ -107,20 +105,16 @@ def dataset_id(store: Callable[[bytes], str], sessions: Sessions) -> str:
 
 
 @pytest.fixture
-def make_run(sessions: Sessions, dataset_id: str) -> Callable[..., str]:
+def make_run(sessions, dataset_id):
     """Write the rows of a run of the tiny task; keywords change its configuration. Returns its id."""
 
-    def make_run(**changes: object) -> str:
-        small = {"epochs": 2, "batch_size": 16, "learning_rate": 1e-3}
-        config = RunConfig.model_validate(
-            {**OPTIONS, "regularizer": "istar", "lam": 1.0, "seed": 0, **small, **changes}
-        )
+    def make_run(**changes):
+        small = {"epochs": 2, "batch_size": 16, "learning_rate": 1e-3, "regularizer": "istar", "lam": 1.0, "seed": 0}
+        config = RunConfig.model_validate(OPTIONS | small | changes)
+        copied = {name: getattr(config, name) for name in ("regularizer", "lam", "zeta", "seed")}
         with sessions.begin() as session:
             experiment = Experiment(name="sweep", dataset_id=dataset_id, config=SHARED)
-            run = Run(
-                position=0, config=config.model_dump(mode="json"), regularizer=config.regularizer, lam=config.lam,
-                zeta=config.zeta, seed=config.seed,
-            )  # fmt: skip
+            run = Run(position=0, config=config.model_dump(mode="json"), **copied)
             experiment.runs.append(run)
             session.add(experiment)
         return run.id
@@ -129,8 +123,8 @@ def make_run(sessions: Sessions, dataset_id: str) -> Callable[..., str]:
 
 
 @pytest.fixture
-def get_run(sessions: Sessions) -> Callable[[str], Run]:
-    def get_run(run_id: str) -> Run:
+def get_run(sessions):
+    def get_run(run_id):
         with sessions() as session:
             run = session.get_one(Run, run_id)
             assert isinstance(run.steps, list)
@@ -140,8 +134,8 @@ def get_run(sessions: Sessions) -> Callable[[str], Run]:
 
 
 @pytest.fixture
-def make_embedding(settings: Settings, sessions: Sessions, store: Callable[[bytes], str]) -> Callable[..., str]:
-    def make_embedding(x: np.ndarray, **columns: object) -> str:
+def make_embedding(settings, sessions, store):
+    def make_embedding(x, **columns):
         buffer = io.BytesIO()
         np.save(buffer, x)
         sha256 = store(buffer.getvalue())
