@@ -1,16 +1,18 @@
 """Outages under a running dashboard: a full disk, a locked database, a frozen one. Each lasts as long as it is told."""
 
 import sqlite3
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 from typing import Any
 
 import httpx2
 import psutil
+import pytest
 
 from tests.postgresql import PostgreSQL
 from tests.script_runs import TOLD
@@ -19,7 +21,6 @@ from tests.texts import FILM_FILES
 
 STEPS = 200
 PATIENCE_SECONDS = 300
-BLOCK = b"\0" * 2**16
 EXPERIMENT = {
     "model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "regularizers": [], "seeds": [0],
     "epochs": None, "max_steps": STEPS, "probe_every": STEPS,
@@ -75,19 +76,39 @@ class Sweep:
         return self.server.post("/api/experiments", json=request)["id"]
 
 
+@contextmanager
+def small_disk(folder: Path, size_bytes: int) -> Iterator[Path]:
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(folder)],
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    if mounted.returncode:
+        pytest.skip(f"a small disk can be mounted by root alone: {mounted.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    filler = folder / "filler"
+    with filler.open("ab", buffering=0) as file:
+        for size in (2**16, 2**12, 1):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                continue
+    return filler
+
+
 def fill_disk(folder: Path, seconds: float) -> None:
-    ballast = folder / "ballast"
     until = time.monotonic() + seconds
-    with ballast.open("ab", buffering=0) as file:
-        while time.monotonic() < until:  # what is freed meanwhile is taken too
-            with suppress(OSError):
-                while file.write(BLOCK):
-                    pass
-            with suppress(OSError):
-                while file.write(b"\0"):
-                    pass
-            time.sleep(0.05)
-    ballast.unlink()
+    while time.monotonic() < until:  # what is freed meanwhile is taken too
+        filler = fill(folder)
+        time.sleep(0.05)
+    filler.unlink()
 
 
 def lock_sqlite(folder: Path, seconds: float) -> None:

@@ -4,8 +4,7 @@ import time
 
 import pytest
 
-from tests.disks import small_disk
-from tests.outages import fill_disk, freeze, lock_sqlite, write_at_once
+from tests.outages import fill_disk, freeze, lock_sqlite, small_disk, write_at_once
 
 
 def test_runs_outlast_a_full_disk(train_on, tmp_path):

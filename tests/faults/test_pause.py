@@ -1,6 +1,6 @@
 from app.db.models import RunStatus
 from app.training.queue_verbs import pause_run, resume_run
-from tests.lab import PATIENCE_SECONDS, STEPS, launch, runs_of, wait_until_training
+from tests.lab import PATIENCE_SECONDS, STEPS, launch, runs_of, start_two
 from tests.waiting import wait_for
 
 
@@ -9,11 +9,8 @@ def losses(run):
 
 
 def test_a_run_that_is_paused_and_resumed_ends_as_one_that_was_not(context, machine):
-    both = [machine("alpha"), machine("beta")]
-    for one in both:
-        wait_for(one.ready, PATIENCE_SECONDS)
-    launch(context, steps=STEPS, lambdas=[0.0], seeds=[0])
-    run_id = wait_until_training(context).id
+    both = start_two(context, machine)
+    run_id = runs_of(context)[0].id
     wait_for(lambda: any(one.checkpoints(run_id) for one in both), PATIENCE_SECONDS)
     pause_run(context, run_id)
     wait_for(lambda: context.queue.active() == set(), PATIENCE_SECONDS)

@@ -10,8 +10,8 @@ from app.core.settings import MIB, Settings
 from app.db.failures import explain_error
 from app.db.models import Embedding, StoredFile
 from app.main import create_app
-from tests.disks import fill, small_disk
 from tests.factories import add_experiment
+from tests.outages import fill, small_disk
 from tests.uploads.good import npy
 
 HTML = {"Accept": "text/html"}

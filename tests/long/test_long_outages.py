@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.disks import small_disk
-from tests.outages import fill_disk, freeze, lock_sqlite, write_at_once
+from tests.outages import fill_disk, freeze, lock_sqlite, small_disk, write_at_once
 
 
 def tell(figures, what, struck):

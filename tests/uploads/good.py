@@ -13,7 +13,19 @@ from safetensors.numpy import save
 N, D = 12, 4
 X = np.random.default_rng(0).standard_normal((N, D)).astype(np.float32)
 WORDS = [f"w{i}" for i in range(N)]
+Upload = tuple[str, bytes]  # the name it comes under, and its bytes
 COLUMNS = [f"x{j}" for j in range(D)]
+
+
+class Explosive:
+    """What raises when it is unpickled."""
+
+    def __reduce__(self):
+        return exec, ("raise AssertionError('a pickle was loaded')",)
+
+
+def noise(size: int) -> bytes:
+    return np.random.default_rng(size).bytes(size)
 
 
 def npy(array: np.ndarray, **kwargs) -> bytes:

@@ -145,37 +145,21 @@ def test_memory_that_was_not_enough(make_run, error_of, monkeypatch, error):
     assert "There was not enough memory. Take fewer rows" in error_of(make_run())
 
 
-class TestGlue:
-    @pytest.fixture
-    def glue_run(self, sessions, dataset_id, make_run):
-        with sessions.begin() as session:
-            dataset = session.get(Dataset, dataset_id)
-            dataset.origin, dataset.hub_name = DatasetOrigin.HUB, "sst2"
-        return make_run(label_names=["negative", "positive"], epochs=1)
-
-    def test_the_hub_is_away(self, glue_run, error_of, monkeypatch):
-        monkeypatch.setattr(datasets, "load_dataset", raising(ConnectionError("away")))
-        assert "GLUE SST-2 could not be had from the Hub (away)" in error_of(glue_run)
-
-    @pytest.fixture
-    def reachable(self, monkeypatch):
-        features = datasets.Features(
-            sentence=datasets.Value("string"), label=datasets.ClassLabel(names=["negative", "positive"])
-        )
-        rows = {"sentence": ["a good film", "a bad film"] * 20, "label": [1, 0] * 20}
-        split = datasets.Dataset.from_dict(rows, features=features)
-        monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: {"train": split, "validation": split})
-
-    @pytest.mark.usefixtures("reachable")
-    def test_labels_are_called_by_their_names(self, glue_run, settings, get_run):
-        fine_tune(glue_run, settings, "cpu")
-        assert get_run(glue_run).status is RunStatus.FINISHED
-        assert get_run(glue_run).environment["dataset"]["name"] == "sst2"
-
-    @pytest.mark.usefixtures("reachable", "glue_run")
-    def test_a_column_that_it_does_not_have(self, make_run, error_of):
-        sentence = error_of(make_run(text_columns=["question"], label_names=["negative", "positive"]))
-        assert "Expected columns ['question', 'label'], but the data set has ['sentence', 'label']" in sentence
+def test_glue_is_away_lacks_a_column_or_calls_labels_by_their_names(
+    sessions, dataset_id, make_run, train, error_of, monkeypatch
+):
+    names = ["negative", "positive"]
+    with sessions.begin() as session:
+        dataset = session.get(Dataset, dataset_id)
+        dataset.origin, dataset.hub_name = DatasetOrigin.HUB, "sst2"
+    monkeypatch.setattr(datasets, "load_dataset", raising(ConnectionError("away")))
+    assert "GLUE SST-2 could not be had from the Hub (away)" in error_of(make_run(label_names=names))
+    rows = datasets.Dataset.from_dict({"sentence": ["a good film", "a bad film"] * 20, "label": [1, 0] * 20})
+    split = rows.cast_column("label", datasets.ClassLabel(names=names))
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: {"train": split, "validation": split})
+    sentence = error_of(make_run(text_columns=["question"], label_names=names))
+    assert "Expected columns ['question', 'label'], but the data set has ['sentence', 'label']" in sentence
+    assert train(label_names=names, epochs=1).environment["dataset"]["name"] == "sst2"
 
 
 def raising(error):

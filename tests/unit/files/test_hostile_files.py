@@ -18,8 +18,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.files.columns import DatasetDescription, describe_pair
 from isoscope.files.matrix import Inspection, inspect
 from isoscope.files.upload import NamedFile, Upload
-from tests.uploads.good import X, npy, npz
-from tests.uploads.hostile.upload import Explosive
+from tests.uploads.good import Explosive, X, npy, npz
 from tests.uploads.mutation import mutated
 
 MUTATIONS = 150

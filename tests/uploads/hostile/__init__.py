@@ -3,7 +3,7 @@
 import pickle
 from collections.abc import Iterator
 
-from tests.uploads.good import GOOD, delimited
+from tests.uploads.good import GOOD, Explosive, Upload, delimited, noise
 from tests.uploads.hostile.archives import archive, hostile_npz
 from tests.uploads.hostile.arrays import hostile_hdf5, hostile_npy, hostile_safetensors
 from tests.uploads.hostile.tables import (
@@ -13,7 +13,6 @@ from tests.uploads.hostile.tables import (
     hostile_word2vec,
     hostile_word2vec_binary,
 )
-from tests.uploads.hostile.upload import Explosive, Upload, noise
 
 BINARY = ("x.npy", "x.npz", "x.safetensors", "wide.parquet", "list.parquet", "x.h5", "x.bin")
 CUTS = (1, 3, 7, 8, 12, 64, 100)

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tests.uploads.good import GOOD, WORDS, X, npy, npz
-from tests.uploads.hostile.upload import Explosive, Upload
+from tests.uploads.good import GOOD, WORDS, Explosive, Upload, X, npy, npz
 
 PATHS = ("../x", "..\\x", "/etc/x", "C:\\x", "a/../../x")
 

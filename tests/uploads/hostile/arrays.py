@@ -7,8 +7,7 @@ import h5py
 import numpy as np
 from safetensors.numpy import save
 
-from tests.uploads.good import GOOD, WORDS, D, N, X, hdf5, npy
-from tests.uploads.hostile.upload import Explosive, Upload, noise
+from tests.uploads.good import GOOD, WORDS, D, Explosive, N, Upload, X, hdf5, noise, npy
 
 
 def hostile_npy() -> Iterator[tuple[str, Upload]]:

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from tests.uploads.good import GOOD, WORDS, D, N, delimited, jsonl, parquet, word2vec, word2vec_binary
-from tests.uploads.hostile.upload import Upload, noise
+from tests.uploads.good import GOOD, WORDS, D, N, Upload, delimited, jsonl, noise, parquet, word2vec, word2vec_binary
 
 FORMULAS = ("=1+1", "@SUM(A1:A9)", "+cmd|' /C calc'!A0", "-2+3", "=HYPERLINK(0)", "\t=1", "1;=2")
 WORD2VEC_HEADERS = {
