@@ -17,7 +17,7 @@ def test_figure_is_printed_alone_at_the_width_of_a_paper(filled, page):
     for size, points in POINTS.items():
         page.evaluate("window.printed = ''; window.print = () => { window.printed = document.title; }")
         page.locator(f"[data-export=pdf][data-sheet={size}]").click()
-        page.wait_for_function("window.printed")
+        page.wait_for_function("() => window.printed")
         assert page.evaluate("window.printed") == "All-finished-lambda"
         sheet = page.locator("figure.sheet")
         assert " ".join(sheet.locator("figcaption").text_content().split()) == " ".join(caption.split())

@@ -3,6 +3,7 @@ import time
 import pytest
 
 from app.db.models import RunStatus
+from app.training.queue_verbs import pause_run, resume_run
 from tests.lab import PATIENCE_SECONDS, STEPS, check_finished, launch, runs_of, start_two, wait_until_training
 from tests.waiting import wait_for
 
@@ -28,3 +29,28 @@ def test_while_the_database_restarts_runs_go_on(context, machine, postgresql):
     run = check_finished(context, worker.slot)
     assert run.started_at == begun.started_at
     assert worker.process.poll() is None
+
+
+def losses(run):
+    return [(step.step, step.task_loss, step.penalty, step.layers) for step in run.steps]
+
+
+def test_a_run_that_is_paused_and_resumed_ends_as_one_that_was_not(context, machine):
+    both = start_two(context, machine)
+    run_id = runs_of(context)[0].id
+    wait_for(lambda: any(one.checkpoints(run_id) for one in both), PATIENCE_SECONDS)
+    pause_run(context, run_id)
+    wait_for(lambda: context.queue.active() == set(), PATIENCE_SECONDS)
+    (paused,) = runs_of(context)
+    assert (paused.status, paused.worker) == (RunStatus.PAUSED, None)
+    assert any(one.checkpoints(run_id) for one in both)
+
+    resume_run(context, run_id)
+    wait_for(lambda: runs_of(context)[0].status is RunStatus.FINISHED, PATIENCE_SECONDS)
+    launch(context, steps=STEPS, lambdas=[0.0], seeds=[0])
+    wait_for(lambda: all(run.status is RunStatus.FINISHED for run in runs_of(context)), PATIENCE_SECONDS)
+    stopped, whole = sorted(runs_of(context), key=lambda run: run.queued_at)
+    assert stopped.id == run_id
+    assert losses(stopped) == losses(whole)
+    assert (stopped.performance, stopped.results) == (whole.performance, whole.results)
+    assert stopped.attempts <= 1

@@ -4,7 +4,6 @@ import statistics
 import time
 from collections import Counter
 
-import pytest
 from sqlalchemy import text
 
 from app.db.models import RunStatus
@@ -39,19 +38,15 @@ select extract(epoch from gap)::float from (
 """
 
 
-@pytest.fixture
-def machines(machine):
-    return [machine(name) for name in ("alpha", "beta", "gamma")]
-
-
-def test_every_run_becomes_final_once_while_machines_die_at_random(context, machines, figures):
+def test_every_run_becomes_final_once_while_machines_die_at_random(context, machine, figures):
+    alive = [machine(name) for name in ("alpha", "beta", "gamma")]
     with context.sessions.begin() as session:
         session.execute(text(WATCH))
     draw = random.Random(SEED)
     launch(context, STEPS, lambdas=[0.0, 1.0], seeds=list(range(SEEDS)))
     began = time.monotonic()
     time.sleep(FIRST_KILL_AFTER)
-    kills, alive = 0, list(machines)
+    kills = 0
     while time.monotonic() - began < SECONDS and not all(run.status.final for run in runs_of(context)):
         victim = draw.choice(alive)
         victim.lose()
