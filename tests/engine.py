@@ -1,8 +1,4 @@
-"""A container engine, and services of a compose file started by it: their options are read from the file.
-
-All services share the network of the first, which has no other: nothing listens outside, and none is needed. What
-compose does beside, publishing ports and giving each service an address, is not tried.
-"""
+"""A container engine, and services of a compose file started by it, all in the network of the first."""
 
 import os
 import shutil
@@ -17,7 +13,6 @@ LISTS = {"cap_drop": "--cap-drop", "security_opt": "--security-opt", "tmpfs": "-
 FLAGS = {"read_only": "--read-only", "init": "--init"}
 OTHERWISE = {"image", "command", "environment", "volumes", "logging", "healthcheck", "hostname"}
 NOT_TRIED = {"build", "ports", "depends_on", "deploy", "stop_grace_period"}
-"""The images are built before; the test takes the order and the times to stop from the file itself."""
 
 
 class Engine:

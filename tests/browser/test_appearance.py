@@ -43,8 +43,7 @@ DRAWN = (
     "/runs/{finished_run}?tab=training",
 )  # fmt: skip
 GRAVE = ("serious", "critical")
-OUTLINE = "heading-order"
-"""Of moderate impact by axe; headings that skip a level are none here all the same."""
+OUTLINE = "heading-order"  # of moderate impact by axe
 OPTIONS = {"resultTypes": ["violations"]}
 """What is in order is not told at length, which takes longer than to find it."""
 FAINT = Path(__file__).with_name("contrast.js").read_text()

@@ -1,8 +1,7 @@
 """The steps of both images, run in a clean environment, and the services of docker-compose.yml started from them.
 
-Where there is no container engine this is what can be seen of the images: every step of the Dockerfile but those that
-only root can take, with `/venv`, `/data` and the other folders of an image under a temporary one. Packages come
-from where pip is told to look. The database is the tests' own PostgreSQL.
+Every step of the Dockerfile is taken but those that only root can take, with the folders of an image under a temporary
+one. Packages come from where pip is told to look. The database is the tests' own PostgreSQL.
 """
 
 import os

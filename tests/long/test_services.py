@@ -1,7 +1,6 @@
 """The services of docker-compose.yml in containers: they start, measure, train, lose a worker for good, are restored.
 
-It takes a container engine: the one that ISOSCOPE_ENGINE names, else docker or podman. Where the image of PostgreSQL
-cannot be had, one made from Debian's packages stands in for it, and the output says so.
+Where the image of PostgreSQL cannot be had, one made from Debian's packages stands in for it, and the output says so.
 """
 
 import json
