@@ -1,8 +1,6 @@
 from app.db.models import FigureData
 
 HOSTILE = "</script><script>alert(1)</script>"
-
-
 PROJECTION = {"n": 2, "x": [0.0, 1.0], "y": [0.0, 1.0], "shares": [0.5, 0.25], "labels": None, "density": None}
 
 

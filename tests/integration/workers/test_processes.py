@@ -13,26 +13,17 @@ from tests.waiting import wait_for
 from workers.process import JobProcesses, _end
 
 
-def test_a_job_may_be_called_for_again_before_its_first_process_is_at_its_end(settings, sessions):
+def test_a_process_does_a_job_of_every_kind_and_may_be_called_for_again_before_its_end(settings, sessions):
     migrate(settings.queue)
     processes = JobProcesses(settings, "cpu")
-    job = Job(job_kinds.CURVE, "no such row")
-
-    async def run_twice() -> list[int]:
-        return await asyncio.gather(processes.run(job), processes.run(job))
-
-    assert asyncio.run(run_twice()) == [0, 0]
-    processes.kill_all()
-
-
-def test_a_process_does_a_job_of_every_kind(settings, sessions):
-    migrate(settings.queue)
-    processes = JobProcesses(settings, "cpu")
+    curve = Job(job_kinds.CURVE, "no such row")
 
     async def run_all() -> list[int]:
-        return [await processes.run(Job(kind, "no such row")) for kind in job_kinds.KINDS.values()]
+        twice = await asyncio.gather(processes.run(curve), processes.run(curve))
+        return [*twice, *[await processes.run(Job(kind, "no such row")) for kind in job_kinds.KINDS.values()]]
 
-    assert asyncio.run(run_all()) == [0] * len(job_kinds.KINDS)
+    assert asyncio.run(run_all()) == [0] * (2 + len(job_kinds.KINDS))
+    processes.kill_all()
 
 
 @pytest.mark.parametrize("cancels", [1, 2])
