@@ -66,8 +66,9 @@ def test_a_failed_run_with_a_damaged_one_is_resumed(settings, often, make_run, r
     truncate(settings.runs / run_id / "checkpoint-4" / "optimizer.pt")
     queue_again(sessions, run_id)
     trained = watch_steps(monkeypatch)
-    assert outcome(resume(run_id)) == outcome(whole())
+    resumed = resume(run_id)
     assert trained == list(range(4, 11))
+    assert outcome(resumed) == outcome(whole())
 
 
 def test_a_checkpoint_whose_best_weights_are_damaged_is_dropped(settings, kill, resume, whole, monkeypatch):
