@@ -104,9 +104,13 @@ def training(settings, make_run, forked):
     job.join()
 
 
+@pytest.fixture
+def expected(whole):
+    return whole(CONFIG)
+
+
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_killed_process_ends_the_others_and_the_run_is_resumed(settings, get_run, resume, whole, training, rank):
-    expected = whole(CONFIG)
+def test_a_killed_process_ends_the_others_and_the_run_is_resumed(settings, get_run, resume, expected, training, rank):
     job, run_id, both = training
     both[rank].kill()
     job.join(timeout=30)
