@@ -6,6 +6,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from tests.drawing import draw_all
+from tests.waiting import wait_for
 
 POINTS = {"column": 3.25 * 72, "page": 6.75 * 72}
 
@@ -17,7 +18,7 @@ def test_figure_is_printed_alone_at_the_width_of_a_paper(filled, page):
     for size, points in POINTS.items():
         page.evaluate("window.printed = ''; window.print = () => { window.printed = document.title; }")
         page.locator(f"[data-export=pdf][data-sheet={size}]").click()
-        page.wait_for_function("() => window.printed")
+        wait_for(lambda: page.evaluate("() => window.printed"), 60)
         assert page.evaluate("window.printed") == "All-finished-lambda"
         sheet = page.locator("figure.sheet")
         assert " ".join(sheet.locator("figcaption").text_content().split()) == " ".join(caption.split())

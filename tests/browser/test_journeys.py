@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 
 from tests.filled import ROWS
 from tests.following import follow
+from tests.waiting import wait_for
 
 WORD2VEC = Path(os.environ.get("ISOSCOPE_BENCH_DATA", "")) / "embeddings" / "word2vec_googlenews_300d_8k.npz"
 
@@ -171,7 +172,7 @@ def test_a_plot_is_as_wide_as_its_place_after_every_choice_of_scatters(filled, p
         page.locator("select[name=x]").select_option(x)
         boxes = page.locator(".scatters [data-figure]")
         expect(boxes).to_have_count(plots)
-        page.wait_for_function(f"() => ({fitting})([...document.querySelectorAll('.scatters [data-figure]')])")
+        wait_for(lambda: page.evaluate(f"() => ({fitting})([...document.querySelectorAll('.scatters [data-figure]')])"))
 
 
 @pytest.mark.skipif(not WORD2VEC.is_file(), reason="ISOSCOPE_BENCH_DATA names no folder with word2vec")
@@ -214,4 +215,4 @@ def test_the_theme_is_chosen_and_kept(filled, page):
     page.reload()
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == dark
     page.get_by_label("Theme").select_option("light")
-    page.wait_for_function("dark => getComputedStyle(document.documentElement).backgroundColor !== dark", arg=dark)
+    wait_for(lambda: page.evaluate("dark => getComputedStyle(document.documentElement).backgroundColor !== dark", dark))

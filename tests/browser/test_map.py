@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.waiting import wait_for
+
 N = 300
 GROUP = range(40, 80)
 ALONE = 7
@@ -73,7 +75,7 @@ def test_rows_are_clicked_found_selected_and_colored(page, measured_map):
     expect(page.locator("#map-row tbody tr")).to_have_count(10)
     assert parse_qs(page.url.partition("?")[2]) == {"tab": ["map"], "row": [str(ALONE)]}
     plot = open_map(page, measured_map, f"&row={ALONE}")
-    page.wait_for_function("() => document.querySelector('#map-plot .js-plotly-plot').data.at(-1).name === 'rings'")
+    wait_for(lambda: plot.evaluate("plot => plot.data.at(-1).name === 'rings'"))
     assert plot.evaluate("plot => plot.data.at(-1).x.length") == 11
     page.locator("#map-row tbody a").first.click()
     expect(page.locator("#map-row h3")).not_to_contain_text(f"Row {ALONE} ")
@@ -82,7 +84,7 @@ def test_rows_are_clicked_found_selected_and_colored(page, measured_map):
     page.get_by_role("button", name="Find", exact=True).click()
     expect(page.locator("#map-row h3")).to_have_text("Row 55 · word 55")
     page.get_by_label("Selected rows").press_sequentially("0-2 9\t")
-    page.wait_for_function("() => document.querySelector('#map-plot .js-plotly-plot').data[0].selectedpoints")
+    wait_for(lambda: plot.evaluate("plot => plot.data[0].selectedpoints"))
     assert plot.evaluate("plot => plot.data[0].selectedpoints") == [0, 1, 2, 9]
 
     page.get_by_label("Color by").select_option("weight")

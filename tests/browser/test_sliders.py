@@ -2,6 +2,8 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from tests.waiting import wait_for
+
 CAMERA = "document.querySelector('#figure-cloud .js-plotly-plot')._fullLayout.scene.camera"
 
 
@@ -24,7 +26,7 @@ def turn(page: Page) -> dict[str, float]:
     page.mouse.down()
     page.mouse.move(x + 80, y + 20, steps=5)
     page.mouse.up()
-    page.wait_for_function(f"before => {CAMERA}.eye.x !== before.eye.x", arg=before)
+    wait_for(lambda: page.evaluate(f"before => {CAMERA}.eye.x !== before.eye.x", before), 60)
     return page.evaluate(CAMERA)
 
 
@@ -36,13 +38,13 @@ def test_numbers_url_and_cloud_follow_the_sliders_and_the_camera_stays(filled, p
     expect(reading(page, "Mean cosine similarity")).to_have_text("0.506")
     expect(reading(page, "IsoScore")).to_have_text("0.989")
     expect(page).to_have_url(re.compile(r"shape=gaussian&shift=1&spread=1&n=512"))
-    page.wait_for_function("() => document.querySelector('#figure-cloud .js-plotly-plot').data.at(-1).x[1] === 1")
+    wait_for(lambda: page.evaluate("document.querySelector('#figure-cloud .js-plotly-plot').data.at(-1).x[1] === 1"))
     page.get_by_label("Shape").select_option("line")
     expect(page.get_by_text("Spread: standard deviation across the line")).to_be_visible()
     page.get_by_role("link", name="A line through the origin").click()
     expect(page.get_by_text("A cosine near 0 is not isotropy.")).to_be_visible()
     expect(page.get_by_role("slider", name="Spread")).to_have_value("0")
-    page.wait_for_function("() => document.querySelector('#figure-cloud .js-plotly-plot').data.at(-1).x[1] === 0")
+    wait_for(lambda: page.evaluate("document.querySelector('#figure-cloud .js-plotly-plot').data.at(-1).x[1] === 0"))
     assert page.evaluate(CAMERA)["eye"] == turned["eye"]
     assert page.evaluate("window.sameDocument")
     page.reload()
