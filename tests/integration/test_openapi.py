@@ -53,14 +53,11 @@ def ids(client, context, work):
     work()
     logged = client.post("/api/runs", json=OF_A_SCRIPT).json()
     return {
-        "embedding_id": embeddings,
-        "encoding_id": texts,
-        "postprocessing_id": tried,
-        "task_id": judged,
+        "embedding_id": embeddings, "encoding_id": texts, "postprocessing_id": tried, "task_id": judged,
         "dataset_id": datasets,
         "experiment_id": [*(experiment["id"] for experiment in experiments), logged["experiment_id"]],
         "run_id": [*(run["id"] for experiment in experiments for run in experiment["runs"]), logged["id"]],
-    }
+    }  # fmt: skip
 
 
 def dictionaries(ids):

@@ -28,14 +28,9 @@ def script(text, address, folder):
     """Run it as a user would; return what it wrote on both streams."""
     environment = os.environ | {"ISOSCOPE_URL": address, "PYTHONPATH": str(Path(__file__).parents[2])}
     return subprocess.run(
-        [sys.executable, "-c", text],
-        env=environment,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=200,
+        [sys.executable, "-c", text], env=environment, cwd=folder, capture_output=True, text=True, timeout=200,
         check=False,
-    )
+    )  # fmt: skip
 
 
 def example(number):

@@ -7,13 +7,8 @@ import pytest
 
 MARK = "marked-7f3a"
 TRAVERSALS = (
-    f"../../{MARK}",
-    f"..\\..\\{MARK}",
-    f"/etc/{MARK}",
-    f"{MARK}/../../{MARK}",
-    f"%2e%2e/{MARK}",
-    f"{MARK}\0.npy",
-)
+    f"../../{MARK}", f"..\\..\\{MARK}", f"/etc/{MARK}", f"{MARK}/../../{MARK}", f"%2e%2e/{MARK}", f"{MARK}\0.npy",
+)  # fmt: skip
 ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(8))
 PATHS = [
     "/embeddings/{}", "/embeddings?q={}", "/compare?id={}", "/trash/{}/purge", "/embeddings/{}/figures/zeta.csv",

@@ -42,11 +42,9 @@ def add(context):
         with context.sessions.begin() as session:
             session.add(dataset)
             session.flush()
-            session.add(
-                experiment := Experiment(
-                    name="e", dataset_id=dataset.id, config=SHARED, runs=runs, origin=ExperimentOrigin(origin)
-                )
-            )
+            session.add(experiment := Experiment(
+                name="e", dataset_id=dataset.id, config=SHARED, runs=runs, origin=ExperimentOrigin(origin),
+            ))  # fmt: skip
         return experiment.id, [run.id for run in runs]
 
     return add
@@ -226,15 +224,12 @@ def test_the_time_that_a_run_took_stands_still_while_it_rests(client, context, a
         assert client.post(f"/api/runs/{run_id}/{verb}").json()["seconds"] == pytest.approx(taken)
 
 
-@pytest.mark.parametrize(
-    ("status", "verb", "sentence"),
-    [
-        ("finished", "pause", "Only a queued or running run can be paused; this one is finished."),
-        ("queued", "resume", "Only a paused run can be resumed; this one is queued."),
-        ("finished", "retry", "Only a failed or cancelled run can be tried again; this one is finished."),
-        ("finished", "cancel", "Only a run that has not ended can be cancelled; this one is finished."),
-    ],
-)
+@pytest.mark.parametrize(("status", "verb", "sentence"), [
+    ("finished", "pause", "Only a queued or running run can be paused; this one is finished."),
+    ("queued", "resume", "Only a paused run can be resumed; this one is queued."),
+    ("finished", "retry", "Only a failed or cancelled run can be tried again; this one is finished."),
+    ("finished", "cancel", "Only a run that has not ended can be cancelled; this one is finished."),
+])  # fmt: skip
 def test_what_is_in_another_state_is_left_alone(client, context, add, status, verb, sentence):
     _, (run_id,) = add(status)
     refused = client.post(f"/api/runs/{run_id}/{verb}")
@@ -267,31 +262,16 @@ def fail(context, run_id, cause=FailureCause.UNSPECIFIED, step=None):
         hold_experiment(session, run)
 
 
-@pytest.mark.parametrize(
-    ("states", "cause", "step", "after", "reason"),
-    [
-        (
-            ["running", "queued", "queued"],
-            FailureCause.UNSPECIFIED,
-            None,
-            ["paused", "paused"],
-            "failed before its first",
-        ),
-        (
-            ["running", "queued", "running"],
-            FailureCause.UNSPECIFIED,
-            0,
-            ["paused", "running"],
-            "failed before its first",
-        ),
-        (["running", "queued"], FailureCause.MEMORY, 7, ["paused"], "ran out of memory"),
-        (["running", "queued"], FailureCause.KILLED, 7, ["paused"], "was killed repeatedly"),
-        (["running", "queued"], FailureCause.NOT_A_NUMBER, 7, ["queued"], None),
-        (["running", "queued", "finished"], FailureCause.MEMORY, 7, ["queued", "finished"], None),
-        (["running", "queued", "failed"], FailureCause.UNSPECIFIED, None, ["queued", "failed"], None),
-        (["running"], FailureCause.UNSPECIFIED, None, [], None),
-    ],
-)
+@pytest.mark.parametrize(("states", "cause", "step", "after", "reason"), [
+    (["running", "queued", "queued"], FailureCause.UNSPECIFIED, None, ["paused", "paused"], "failed before its first"),
+    (["running", "queued", "running"], FailureCause.UNSPECIFIED, 0, ["paused", "running"], "failed before its first"),
+    (["running", "queued"], FailureCause.MEMORY, 7, ["paused"], "ran out of memory"),
+    (["running", "queued"], FailureCause.KILLED, 7, ["paused"], "was killed repeatedly"),
+    (["running", "queued"], FailureCause.NOT_A_NUMBER, 7, ["queued"], None),
+    (["running", "queued", "finished"], FailureCause.MEMORY, 7, ["queued", "finished"], None),
+    (["running", "queued", "failed"], FailureCause.UNSPECIFIED, None, ["queued", "failed"], None),
+    (["running"], FailureCause.UNSPECIFIED, None, [], None),
+])  # fmt: skip
 def test_first_run_that_fails_early_holds_the_others(context, add, states, cause, step, after, reason):
     experiment_id, ids = add(*states)
     fail(context, ids[0], cause, step)

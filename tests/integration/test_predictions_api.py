@@ -80,21 +80,18 @@ def test_rows_that_are_told_again_replace_what_was_told(client, begin, context):
     assert (found.rows.tolist(), found.predicted.tolist()) == ([0, 1, 3], [0, 1, 0])
 
 
-@pytest.mark.parametrize(
-    ("columns", "keyword"),
-    [
-        ({"rows": [0, 0], "reference": [0, 1], "predicted": [0, 1]}, "twice"),
-        ({"rows": [0, 1], "reference": [0], "predicted": [0, 1]}, "as many as rows"),
-        ({"rows": [0], "predicted": [1]}, "reference"),
-        ({"rows": [0], "reference": [0], "predicted": [0.5]}, "whole numbers"),
-        ({"rows": [0], "reference": [0], "predicted": ["yes"]}, "numbers, got text"),
-        ({"rows": [0], "reference": [0], "predicted": [1], "f1": [1]}, "answers only"),
-        ({"rows": [-1], "reference": [0], "predicted": [1]}, "at least 0"),
-        ({"rows": [], "reference": [], "predicted": []}, "rows"),
-        ({"rows": [0], "reference": [0], "predicted": [1e300]}, "predicted"),
-        ({"rows": list(range(10_001)), "reference": [0] * 10_001, "predicted": [0] * 10_001}, "rows"),
-    ],
-)
+@pytest.mark.parametrize(("columns", "keyword"), [
+    ({"rows": [0, 0], "reference": [0, 1], "predicted": [0, 1]}, "twice"),
+    ({"rows": [0, 1], "reference": [0], "predicted": [0, 1]}, "as many as rows"),
+    ({"rows": [0], "predicted": [1]}, "reference"),
+    ({"rows": [0], "reference": [0], "predicted": [0.5]}, "whole numbers"),
+    ({"rows": [0], "reference": [0], "predicted": ["yes"]}, "numbers, got text"),
+    ({"rows": [0], "reference": [0], "predicted": [1], "f1": [1]}, "answers only"),
+    ({"rows": [-1], "reference": [0], "predicted": [1]}, "at least 0"),
+    ({"rows": [], "reference": [], "predicted": []}, "rows"),
+    ({"rows": [0], "reference": [0], "predicted": [1e300]}, "predicted"),
+    ({"rows": list(range(10_001)), "reference": [0] * 10_001, "predicted": [0] * 10_001}, "rows"),
+])  # fmt: skip
 def test_what_cannot_be_is_refused_with_a_sentence(client, begin, context, columns, keyword):
     run = begin()
     answer = log(client, run, **columns)
@@ -217,18 +214,13 @@ def line_of(run="0" * 32, **changes):
 
 REFUSED = [
     ([line_of("f" * 32)], "a run that is not in runs.jsonl"),
-    ([line_of(), line_of(split="validation", rows=[0])], "ascending"),
-    ([line_of(split="test")], "split"),
-    ([line_of(rows=[0, 1])], "one length"),
-    ([line_of(predicted=["a"])], "numbers, got text"),
-    ([line_of(predicted=[0.5])], "fractions"),
-    ([line_of(reference=None)], "reference"),
-    ([line_of(predicted=[])], "one length"),
-    ([line_of(rows=[-1])], "at least 0"),
-    ([line_of(data="x")], "data"),
+    ([line_of(), line_of(split="validation", rows=[0])], "ascending"), ([line_of(split="test")], "split"),
+    ([line_of(rows=[0, 1])], "one length"), ([line_of(predicted=["a"])], "numbers, got text"),
+    ([line_of(predicted=[0.5])], "fractions"), ([line_of(reference=None)], "reference"),
+    ([line_of(predicted=[])], "one length"), ([line_of(rows=[-1])], "at least 0"), ([line_of(data="x")], "data"),
     ([line_of(predicted=[None])], "predicted"),
     ([line_of(rows=list(range(5001)), reference=[0] * 5001, predicted=[0] * 5001)], "5000"),
-]
+]  # fmt: skip
 
 
 def test_archived_predictions_that_cannot_be_are_refused(client, archived, tmp_path):

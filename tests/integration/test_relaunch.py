@@ -39,25 +39,16 @@ def runs_of(context, experiment):
         return session.scalars(of_it).all(), session.get(Experiment, experiment).grid
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {},
-        {"regularizers": []},
-        {"regularizers": ["istar"], "lambdas": [0]},
-        {"regularizers": ["cosreg"], "zetas": [0.4, 0.2], "lambdas": [3, 3, -1, 0]},
-        {"regularizers": ["istar", "entropy"], "zetas": [0.4, 0.2], "seeds": [5, 1], "evaluation_zeta": 0.3},
-        {"fixed_regularizers": {"istar": 0.5}, "regularizers": ["cosreg"], "zetas": [0.2, 0.1]},
-        {
-            "regularizers": ["cosreg"],
-            "zetas": [0.2, 0.4],
-            "lambdas": [1],
-            "grid": {"fixed_regularizers": [{}, {"istar": 0.5}], "max_steps": [3, 5]},
-        },
-        {"grid": {"layers": ["last", [2, 1], None], "epochs": [2, 1]}, "checkpoint": "best", "patience": 2},
-        {"lambdas": list(range(1, 101))},
-    ],
-)
+@pytest.mark.parametrize("change", [
+    {}, {"regularizers": []}, {"regularizers": ["istar"], "lambdas": [0]},
+    {"regularizers": ["cosreg"], "zetas": [0.4, 0.2], "lambdas": [3, 3, -1, 0]},
+    {"regularizers": ["istar", "entropy"], "zetas": [0.4, 0.2], "seeds": [5, 1], "evaluation_zeta": 0.3},
+    {"fixed_regularizers": {"istar": 0.5}, "regularizers": ["cosreg"], "zetas": [0.2, 0.1]},
+    {"regularizers": ["cosreg"], "zetas": [0.2, 0.4], "lambdas": [1],
+     "grid": {"fixed_regularizers": [{}, {"istar": 0.5}], "max_steps": [3, 5]}},
+    {"grid": {"layers": ["last", [2, 1], None], "epochs": [2, 1]}, "checkpoint": "best", "patience": 2},
+    {"lambdas": list(range(1, 101))},
+])  # fmt: skip
 def test_the_request_of_an_experiment_means_the_same_runs(client, context, launch, change):
     first = launch(**change)
     asked = client.get(f"/api/experiments/{first}/request")
@@ -108,25 +99,19 @@ def test_a_file_fills_in_the_form_and_says_all_of_it(client, dataset):
     assert "2 runs" in shown
 
 
-@pytest.mark.parametrize(
-    ("text", "field", "sentence"),
-    [
-        ("lambdas: [much]", "lambdas", "Expected lambdas.0 as a number, got &#39;much&#39;."),
-        ("batch_size: 0", "batch_size", "Expected batch_size of at least 1, got 0."),
-        ("text_columns: [poem]", "text_columns", "poem"),
-        ("grid: {batch_size: [0]}", "grid", "Expected grid.batch_size.0 of at least 1, got 0."),
-        ("grid: {fixed_regularizers: [{}, {istar: 1}]}", "grid", "The form has no row for a grid over sets of extra"),
-        ("model: *x", "yaml", "Expected plain values in YAML, got an anchor, alias or tag in line 1."),
-    ],
-)
+@pytest.mark.parametrize(("text", "field", "sentence"), [
+    ("lambdas: [much]", "lambdas", "Expected lambdas.0 as a number, got &#39;much&#39;."),
+    ("batch_size: 0", "batch_size", "Expected batch_size of at least 1, got 0."),
+    ("text_columns: [poem]", "text_columns", "poem"),
+    ("grid: {batch_size: [0]}", "grid", "Expected grid.batch_size.0 of at least 1, got 0."),
+    ("grid: {fixed_regularizers: [{}, {istar: 1}]}", "grid", "The form has no row for a grid over sets of extra"),
+    ("model: *x", "yaml", "Expected plain values in YAML, got an anchor, alias or tag in line 1."),
+])  # fmt: skip
 def test_what_is_wrong_in_a_file_is_told_at_its_field_and_the_rest_is_filled_in(client, dataset, text, field, sentence):
     given = {
-        "dataset_id": f"dataset_id: {dataset}",
-        "model": "model: all-MiniLM-L6-v2",
-        "text_columns": "text_columns: [sentence]",
-        "label_column": "label_column: label",
-        "seeds": "seeds: [41, 42]",
-    }
+        "dataset_id": f"dataset_id: {dataset}", "model": "model: all-MiniLM-L6-v2",
+        "text_columns": "text_columns: [sentence]", "label_column": "label_column: label", "seeds": "seeds: [41, 42]",
+    }  # fmt: skip
     given.pop(text.partition(":")[0], None)
     refused = fill(client, "\n".join([text, *given.values()]))
     assert refused.status_code in {404, 422}
@@ -169,8 +154,7 @@ ELSEWHERE = "model: all-MiniLM-L6-v2\ntext_columns: [sentence]\nlabel_column: la
 
 
 @pytest.mark.parametrize(
-    ("line", "named"),
-    [("dataset_id: 0b5f\n", "a data set that is not here (0b5f)"), ("", "no data set")],
+    ("line", "named"), [("dataset_id: 0b5f\n", "a data set that is not here (0b5f)"), ("", "no data set")]
 )
 def test_a_file_of_another_data_set_is_filled_in_with_one_that_is_here_and_says_so(client, dataset, line, named):
     for text, back in ((line + ELSEWHERE, 'id="dataset_id-error">{}'), (f"{line}{ELSEWHERE}search: {{}}\n", "<p>{}")):

@@ -78,28 +78,16 @@ def test_what_happened_on_the_way_is_told(client, add):
     assert client.get(f"/api/runs/{run_id}").json()["notes"] == ["Memory ran out with 16 rows a batch."]
 
 
-@pytest.mark.parametrize(
-    ("changes", "selection", "sentences"),
-    [
-        (
-            {"checkpoint": "best"},
-            {},
-            "These are the weights of step 8, the best of 3 evaluations: accuracy 0.900. Evaluated on a tenth of the "
-            "training rows, held out (n = 6).",
-        ),
-        (
-            {"checkpoint": "last", "patience": 1, "selection": "validation"},
-            {"split": "validation", "stopped_early": True},
-            "Stopped early, at step 12. These are the last weights. The best evaluation was at step 8: accuracy 0.900. "
-            "Evaluated on the validation rows, so the reported performance is optimistic (n = 6).",
-        ),
-        (
-            {"checkpoint": "best"},
-            {"best_step": None, "best": None},
-            "Accuracy was undefined at every evaluation, so these are the last weights.",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("changes", "selection", "sentences"), [
+    ({"checkpoint": "best"}, {},
+     "These are the weights of step 8, the best of 3 evaluations: accuracy 0.900. Evaluated on a tenth of the "
+     "training rows, held out (n = 6)."),
+    ({"checkpoint": "last", "patience": 1, "selection": "validation"}, {"split": "validation", "stopped_early": True},
+     "Stopped early, at step 12. These are the last weights. The best evaluation was at step 8: accuracy 0.900. "
+     "Evaluated on the validation rows, so the reported performance is optimistic (n = 6)."),
+    ({"checkpoint": "best"}, {"best_step": None, "best": None},
+     "Accuracy was undefined at every evaluation, so these are the last weights."),
+])  # fmt: skip
 def test_on_which_rows_the_weights_were_chosen_is_told(client, add, changes, selection, sentences):
     results = RESULTS | {"selection": SELECTION | selection}
     run_id, _ = add(changes, status=RunStatus.FINISHED, performance=0.9, results=results)
@@ -107,21 +95,14 @@ def test_on_which_rows_the_weights_were_chosen_is_told(client, add, changes, sel
     assert sentences.casefold() in words.casefold()
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        (
-            {"checkpoint": "best", "patience": 2},
-            "Each run is evaluated with its best weights, chosen on a tenth of the training rows, held out. A run "
-            "stops after 2 evaluations without a better one.",
-        ),
-        (
-            {"patience": 1, "selection": "validation"},
-            "A run stops after 1 evaluation without a better one, on the validation rows, so the "
-            "reported performance is optimistic.",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("changes", "sentence"), [
+    ({"checkpoint": "best", "patience": 2},
+     "Each run is evaluated with its best weights, chosen on a tenth of the training rows, held out. A run "
+     "stops after 2 evaluations without a better one."),
+    ({"patience": 1, "selection": "validation"},
+     "A run stops after 1 evaluation without a better one, on the validation rows, so the "
+     "reported performance is optimistic."),
+])  # fmt: skip
 def test_an_experiment_says_on_which_rows_weights_will_be_chosen(client, add, changes, sentence):
     _, experiment_id = add(changes)
     assert sentence in " ".join(every_tab(client, f"/experiments/{experiment_id}").text.split())
@@ -168,23 +149,15 @@ def test_the_points_behind_a_look_at_the_layers_are_told(client, add, measure, n
     assert f"Every measurement uses the same 64 validation rows: {n}" in page
 
 
-@pytest.mark.parametrize(
-    ("details", "facts"),
-    [
-        ({"f1_average": "binary", "f1_positive": "b"}, ["<dt>F1 is</dt><dd>of the label b</dd>"]),
-        ({"f1_average": "binary"}, ["<dt>F1 is</dt><dd>of the second label</dd>"]),
-        ({"f1_average": "macro"}, ["<dt>F1 is</dt><dd>the mean over labels, each counted the same</dd>"]),
-        (
-            {"n_questions": 20, "n_windows": 1400, "n_train_left_out": 4, "n_questions_cut": 0},
-            [
-                "<dt>validation questions</dt><dd>20</dd>",
-                "<dt>windows they are read in</dt><dd>1,400</dd>",
-                "<dt>questions left out of training, their answer not in the text</dt><dd>4</dd>",
-                "<dt>questions cut, too long for a window</dt><dd>0</dd>",
-            ],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("details", "facts"), [
+    ({"f1_average": "binary", "f1_positive": "b"}, ["<dt>F1 is</dt><dd>of the label b</dd>"]),
+    ({"f1_average": "binary"}, ["<dt>F1 is</dt><dd>of the second label</dd>"]),
+    ({"f1_average": "macro"}, ["<dt>F1 is</dt><dd>the mean over labels, each counted the same</dd>"]),
+    ({"n_questions": 20, "n_windows": 1400, "n_train_left_out": 4, "n_questions_cut": 0},
+     ["<dt>validation questions</dt><dd>20</dd>", "<dt>windows they are read in</dt><dd>1,400</dd>",
+      "<dt>questions left out of training, their answer not in the text</dt><dd>4</dd>",
+      "<dt>questions cut, too long for a window</dt><dd>0</dd>"]),
+])  # fmt: skip
 def test_what_a_task_counts_is_listed_in_words(client, add, details, facts):
     run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | details)
     page = every_tab(client, f"/runs/{run_id}").text
@@ -254,19 +227,10 @@ def test_the_log_of_a_running_run_has_a_tab(client, add):
     assert "step 40 of 300: loss 0.5" in client.get(f"/runs/{run_id}?tab=log").text
 
 
-@pytest.mark.parametrize(
-    ("status", "buttons"),
-    [
-        ("queued", ["pause", "cancel"]),
-        ("running", ["pause", "cancel"]),
-        ("paused", ["resume", "cancel"]),
-        ("failed", ["retry"]),
-        ("cancelled", ["retry"]),
-        ("finished", []),
-        ("streaming", ["cancel"]),
-        ("pruned", []),
-    ],
-)
+@pytest.mark.parametrize(("status", "buttons"), [
+    ("queued", ["pause", "cancel"]), ("running", ["pause", "cancel"]), ("paused", ["resume", "cancel"]),
+    ("failed", ["retry"]), ("cancelled", ["retry"]), ("finished", []), ("streaming", ["cancel"]), ("pruned", []),
+])  # fmt: skip
 def test_each_state_has_its_buttons_on_the_page_and_in_the_experiment_s_table(client, add, status, buttons):
     run_id, experiment_id = add(status=RunStatus(status), error="Why.")
     page = client.get(f"/runs/{run_id}").text

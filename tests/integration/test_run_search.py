@@ -26,62 +26,19 @@ LISTED = 9
 
 
 FOUND = {
-    "": "defgabc",
-    "cola": "abc",
-    "100%": "abc",
-    "%": "abc",
-    "_x": "abc",
-    "axx": "",
-    "bert-l": "d",
-    "bert-l,cola": "dabc",
-    "bert-l cola": "",
-    "-bert-l": "efgabc",
-    "task:sst": "defg",
-    "task=sst": "",
-    "task=sst-2": "defg",
-    'experiment:"té 1"': "abc",
-    "experiment=SECOND": "defg",
-    "model=tiny-bert seed:0": "a",
-    "lam<0": "b",
-    "lam:−1,5": "eb",
-    "lam>=0.5 -task:cola": "efg",
-    "λ<=0": "dab",
-    "ζ=0.9": "e",
-    "reg:istar": "egb",
-    'reg:"bias-corrected"': "f",
-    "reg!=none,istar": "fc",
-    "status:failed,run": "fc",
-    "-status:finished": "fgc",
-    "iso>0.2": "dfbc",
-    "iso:none": "eg",
-    "-iso>0.2": "ega",
-    "perf!=0.5": "fgabc",
-    "perf>0.25 perf<0.75": "de",
-    "metric:f1": "e",
-    "accuracy>=0.25": "dab",
-    "acc>0.5": "b",
-    "f1>0": "e",
-    "f1:none": "dfgabc",
-    "batch_size>16": "b",
-    "learning_rate:1e-5": "d",
-    "patience:default": "defgac",
-    "patience!=3": "defgac",
-    "points:default": "defgabc",
-    "points:tokens": "",
-    "export:yes": "d",
-    "export!=true": "efgabc",
-    "kind:class": "defgabc",
-    "kind:regression": "",
-    "launched:2025-12-31": "abc",
-    "launched>2025-12-31": "defg",
-    "launched>=2026-01-01": "defg",
-    "launched<2026-01-01": "abc",
-    "launched<=2025-12-31": "abc",
-    "date<9999-12-31": "defgabc",
-    "seed:99999999999999999999": "",
-    "'": "",
-    "/": "",
-}
+    "": "defgabc", "cola": "abc", "100%": "abc", "%": "abc", "_x": "abc", "axx": "", "bert-l": "d",
+    "bert-l,cola": "dabc", "bert-l cola": "", "-bert-l": "efgabc", "task:sst": "defg", "task=sst": "",
+    "task=sst-2": "defg", 'experiment:"té 1"': "abc", "experiment=SECOND": "defg", "model=tiny-bert seed:0": "a",
+    "lam<0": "b", "lam:−1,5": "eb", "lam>=0.5 -task:cola": "efg", "λ<=0": "dab", "ζ=0.9": "e", "reg:istar": "egb",
+    'reg:"bias-corrected"': "f", "reg!=none,istar": "fc", "status:failed,run": "fc", "-status:finished": "fgc",
+    "iso>0.2": "dfbc", "iso:none": "eg", "-iso>0.2": "ega", "perf!=0.5": "fgabc", "perf>0.25 perf<0.75": "de",
+    "metric:f1": "e", "accuracy>=0.25": "dab", "acc>0.5": "b", "f1>0": "e", "f1:none": "dfgabc", "batch_size>16": "b",
+    "learning_rate:1e-5": "d", "patience:default": "defgac", "patience!=3": "defgac", "points:default": "defgabc",
+    "points:tokens": "", "export:yes": "d", "export!=true": "efgabc", "kind:class": "defgabc", "kind:regression": "",
+    "launched:2025-12-31": "abc", "launched>2025-12-31": "defg", "launched>=2026-01-01": "defg",
+    "launched<2026-01-01": "abc", "launched<=2025-12-31": "abc", "date<9999-12-31": "defgabc",
+    "seed:99999999999999999999": "", "'": "", "/": "",
+}  # fmt: skip
 """The runs of the fixture below by what is searched for, in the order of the list."""
 
 
@@ -89,24 +46,18 @@ FOUND = {
 def runs(context):
     """Seven runs of two experiments, told apart by the host name of their worker."""
     add_experiment(
-        context,
-        run_row(0.0, 0, worker="a", performance=0.25, isoscore_star=0.125),
+        context, run_row(0.0, 0, worker="a", performance=0.25, isoscore_star=0.125),
         run_row(-1.0, 1, worker="b", performance=0.75, config={"batch_size": 32, "patience": 3}),
         run_row(1.0, 1, worker="c", regularizer=Regularizer.COSREG, performance=None, status=RunStatus.FAILED),
-        name="Été 100%",
-        dataset="CoLA_x",
-        created_at=LAST_DAY_OF_2025,
-    )
+        name="Été 100%", dataset="CoLA_x", created_at=LAST_DAY_OF_2025,
+    )  # fmt: skip
     add_experiment(
-        context,
-        run_row(0.0, 0, worker="d", config={"model": "BERT-large", "export": True, "learning_rate": 1e-5}),
+        context, run_row(0.0, 0, worker="d", config={"model": "BERT-large", "export": True, "learning_rate": 1e-5}),
         run_row(5.0, 2, worker="e", zeta=0.9, config={"metric": "f1"}, isoscore_star=None),
         run_row(0.5, 2, worker="f", regularizer=Regularizer.UNBIASED, status=RunStatus.RUNNING, performance=None),
-        run_row(0.5, 3, worker="g", status=RunStatus.QUEUED, performance=None, isoscore_star=None),
-        name="second",
-        dataset="SST-2",
-        created_at=LAST_DAY_OF_2025 + timedelta(minutes=1),
-    )
+        run_row(0.5, 3, worker="g", status=RunStatus.QUEUED, performance=None, isoscore_star=None), name="second",
+        dataset="SST-2", created_at=LAST_DAY_OF_2025 + timedelta(minutes=1),
+    )  # fmt: skip
 
 
 def found(context, q, sort=""):
@@ -132,13 +83,9 @@ class TestSearch:
     @pytest.mark.both_databases
     def test_sorted_by_a_field_what_has_no_value_comes_last(self, context):
         orders = {
-            "-perf": "bdeafgc",
-            "iso": "adfbceg",
-            "-lam": "ecfgdab",
-            "task": "abcdefg",
-            "-batch_size": "bdefgac",
+            "-perf": "bdeafgc", "iso": "adfbceg", "-lam": "ecfgdab", "task": "abcdefg", "-batch_size": "bdefgac",
             "launched": "abcdefg",
-        }
+        }  # fmt: skip
         assert {sort: found(context, "", sort) for sort in orders} == orders
 
     def test_an_experiment_is_searched_by_its_id(self, context):
@@ -158,11 +105,9 @@ class TestSearch:
         ).map("".join)
         | st.text(max_size=30)
     )
-    @settings(
-        max_examples=60,
-        deadline=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
-    )
+    @settings(max_examples=60, deadline=None, suppress_health_check=[
+        HealthCheck.function_scoped_fixture, HealthCheck.differing_executors,
+    ])  # fmt: skip
     @pytest.mark.both_databases
     def test_whatever_is_typed_is_found_or_refused(self, context, q):
         try:

@@ -9,20 +9,14 @@ from benchmarks._many_runs import fill
 FEW, MANY, STEPS = 20, 200, 12
 
 PAGES = {
-    "list of experiments": "/experiments",
-    "list searched": "/experiments?q=lam>0",
-    "experiment": "/experiments/{id}",
+    "list of experiments": "/experiments", "list searched": "/experiments?q=lam>0", "experiment": "/experiments/{id}",
     "table of its runs": "/experiments/{id}/runs",
     "its runs searched and sorted": "/experiments/{id}/runs?q=lam>0 iso>0.2&sort=-performance",
     "its runs over the API": "/api/experiments/{id}/runs?q=lam>0&limit=50",
-    "all runs over the API": "/api/runs?q=lam>0&limit=50",
-    "scatter": "/experiments/{id}/figures/isotropy.json",
-    "scatter over the API": "/api/experiments/{id}/figures/isotropy",
-    "runs across experiments": "/compare/runs",
-    "queue": "/queue",
-    "home": "/",
-    "a run": "/runs/{run}",
-}
+    "all runs over the API": "/api/runs?q=lam>0&limit=50", "scatter": "/experiments/{id}/figures/isotropy.json",
+    "scatter over the API": "/api/experiments/{id}/figures/isotropy", "runs across experiments": "/compare/runs",
+    "queue": "/queue", "home": "/", "a run": "/runs/{run}",
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -163,17 +163,14 @@ def test_a_sample_is_said_where_it_was_used(score, tmp_path):
     assert "(n = 2,000)" in score(tmp_path / "x.npy", "--measures", "barcode")[0].out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (("missing.npy",), "There is no file missing.npy: name a file that holds vectors."),
-        ((".",), ". is a folder: name a file that holds vectors."),
-        (("nan.npy",), "None of the 5 rows is finite, so nothing can be measured."),
-        (("x.npy", "--labels", "side"), "The file has nothing called 'side' for the labels"),
-        (("x.npy", "--vectors", "y"), "The file has no array 'y' that could hold the vectors"),
-        (("text.npy",), "The file is named .npy, but its first bytes are not those of a npy file"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "expected"), [
+    (("missing.npy",), "There is no file missing.npy: name a file that holds vectors."),
+    ((".",), ". is a folder: name a file that holds vectors."),
+    (("nan.npy",), "None of the 5 rows is finite, so nothing can be measured."),
+    (("x.npy", "--labels", "side"), "The file has nothing called 'side' for the labels"),
+    (("x.npy", "--vectors", "y"), "The file has no array 'y' that could hold the vectors"),
+    (("text.npy",), "The file is named .npy, but its first bytes are not those of a npy file"),
+])  # fmt: skip
 def test_what_cannot_be_read_is_a_sentence(score, npy, monkeypatch, arguments, expected):
     monkeypatch.chdir(npy.parent)
     (npy.parent / "text.npy").write_text("hello")

@@ -22,34 +22,24 @@ LINES = st.text(max_size=9) | st.sampled_from([" ", "x" * 1000, "\0", "unknown",
 NAMES = LINES.map(lambda text: f"m{text}")
 SCALARS = st.booleans() | NUMBERS | WHOLE | LINES
 VALUES = st.lists(st.none() | NUMBERS, max_size=3)
-BEGUN = st.fixed_dictionaries(
-    {},
-    optional={
-        "model": NAMES, "lam": NUMBERS, "zeta": NUMBERS, "seed": WHOLE,
-        "regularizer": st.sampled_from(["none", "istar", "cosreg"]),
-        "settings": st.dictionaries(WORDS, SCALARS | st.lists(SCALARS, max_size=2), max_size=2),
-        "environment": st.dictionaries(WORDS, LINES, max_size=1),
-        "probe": st.fixed_dictionaries({"tokens": WHOLE, "texts": WHOLE}),
-    },
-)  # fmt: skip
-STEPS = st.fixed_dictionaries(
-    {"step": WHOLE},
-    optional={
-        "task_loss": NUMBERS, "penalty": NUMBERS, "reason": LINES,
-        "layers": st.dictionaries(st.sampled_from(MEASURES), VALUES, max_size=1),
-    },
-)  # fmt: skip
-ENDED = st.fixed_dictionaries(
-    {},
-    optional={
-        "metrics": st.dictionaries(st.sampled_from(["accuracy", "matthews"]), NUMBERS),
-        "isoscore_star": NUMBERS, "n_validation": WHOLE, "error": LINES, "notes": st.lists(LINES, max_size=1),
-        "by_layer": st.dictionaries(
-            st.sampled_from(MEASURES), st.fixed_dictionaries({"values": VALUES}, optional={"n": WHOLE}), max_size=1
-        ),
-        "results": st.dictionaries(WORDS, SCALARS, max_size=1),
-    },
-)  # fmt: skip
+BEGUN = st.fixed_dictionaries({}, optional={
+    "model": NAMES, "lam": NUMBERS, "zeta": NUMBERS, "seed": WHOLE,
+    "regularizer": st.sampled_from(["none", "istar", "cosreg"]),
+    "settings": st.dictionaries(WORDS, SCALARS | st.lists(SCALARS, max_size=2), max_size=2),
+    "environment": st.dictionaries(WORDS, LINES, max_size=1),
+    "probe": st.fixed_dictionaries({"tokens": WHOLE, "texts": WHOLE}),
+})  # fmt: skip
+STEPS = st.fixed_dictionaries({"step": WHOLE}, optional={
+    "task_loss": NUMBERS, "penalty": NUMBERS, "reason": LINES,
+    "layers": st.dictionaries(st.sampled_from(MEASURES), VALUES, max_size=1),
+})  # fmt: skip
+ENDED = st.fixed_dictionaries({}, optional={
+    "metrics": st.dictionaries(st.sampled_from(["accuracy", "matthews"]), NUMBERS), "isoscore_star": NUMBERS,
+    "n_validation": WHOLE, "error": LINES, "notes": st.lists(LINES, max_size=1),
+    "by_layer": st.dictionaries(st.sampled_from(MEASURES),
+                                st.fixed_dictionaries({"values": VALUES}, optional={"n": WHOLE}), max_size=1),
+    "results": st.dictionaries(WORDS, SCALARS, max_size=1),
+})  # fmt: skip
 TAKEN = {200, 201}
 
 

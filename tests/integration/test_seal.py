@@ -31,13 +31,7 @@ def asked(client, context, experiment_id):
     run = run_ids(context, experiment_id)[0]
     listed = client.get(f"/api/experiments/{experiment_id}/figures").json()
     slugs = {*listed} | {"isotropy", "lambda", "loss", "activation", "layers", "parallel"}
-    known = {
-        "experiment_id": [experiment_id],
-        "run_id": [run],
-        "slug": sorted(slugs),
-        "kind": KINDS,
-        "format": KINDS,
-    }
+    known = {"experiment_id": [experiment_id], "run_id": [run], "slug": sorted(slugs), "kind": KINDS, "format": KINDS}
 
     dataset = client.get(f"/api/experiments/{experiment_id}").json()["dataset_id"]
 

@@ -37,16 +37,10 @@ def test_a_further_name_can_be_allowed(context):
         assert client.get("/api/health").status_code == 200
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Origin": "http://evil.example.org"},
-        {"Origin": "null"},
-        {"Origin": "http://["},
-        {"Sec-Fetch-Site": "cross-site"},
-        {"Sec-Fetch-Site": "same-site", "Origin": "http://localhost:9999"},
-    ],
-)
+@pytest.mark.parametrize("headers", [
+    {"Origin": "http://evil.example.org"}, {"Origin": "null"}, {"Origin": "http://["}, {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site", "Origin": "http://localhost:9999"},
+])  # fmt: skip
 @pytest.mark.parametrize(("method", "path"), [("POST", "/api/experiments"), ("DELETE", "/api/embeddings/x")])
 def test_a_change_from_another_site_is_refused(client, headers, method, path):
     answer = client.request(method, path, headers=headers)

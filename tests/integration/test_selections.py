@@ -114,18 +114,13 @@ def test_all_rows_of_a_finding_are_left_out_also_those_that_are_not_listed(clien
     assert made["selection"]["without_rows"] == list(range(200, 400))
 
 
-@pytest.mark.parametrize(
-    ("asked", "status", "field", "said"),
-    [
-        ({}, 422, "rows", "Nothing to leave out"),
-        ({"rows": [400]}, 422, "rows", "no row 400"),
-        ({"dimensions": [8]}, 422, "dimensions", "no dimension 8"),
-        ({"dimensions": list(range(8))}, 422, "dimensions", "no dimension"),
-        ({"rows": [-1]}, 422, "rows", "0"),
-        ({"finding": "hubs"}, 404, "finding", "no finding `hubs`. Findings are: outlier_rows"),
-        ({"finding": "outlier_rows", "rows": [1]}, 422, "finding", "Not both"),
-    ],
-)
+@pytest.mark.parametrize(("asked", "status", "field", "said"), [
+    ({}, 422, "rows", "Nothing to leave out"), ({"rows": [400]}, 422, "rows", "no row 400"),
+    ({"dimensions": [8]}, 422, "dimensions", "no dimension 8"),
+    ({"dimensions": list(range(8))}, 422, "dimensions", "no dimension"), ({"rows": [-1]}, 422, "rows", "0"),
+    ({"finding": "hubs"}, 404, "finding", "no finding `hubs`. Findings are: outlier_rows"),
+    ({"finding": "outlier_rows", "rows": [1]}, 422, "finding", "Not both"),
+])  # fmt: skip
 def test_what_cannot_be_selected_is_refused(client, work, asked, status, field, said):
     source = upload(client, work, cloud())
     answer = client.post(f"/api/embeddings/{source}/selections", json=asked)

@@ -31,14 +31,10 @@ def test_numbers_of_arrays_and_texts_that_are_no_unicode_arrive_as_json_has_them
     (begun,), (ended,) = server.bodies("runs"), server.bodies("finish")
     assert (begun["seed"], begun["lam"]) == (3, 0.5)
     assert begun["settings"] == {"path": "a\\udcff\\0", "learning_rate": 1}
-    assert server.bodies("steps")[0]["steps"] == [
-        {
-            "step": 1,
-            "task_loss": 0.5,
-            "layers": {"isoscore_star": [0.25, None]},
-            "reason": "isoscore_star of layer 2 is not a number",
-        }
-    ]
+    assert server.bodies("steps")[0]["steps"] == [{
+        "step": 1, "task_loss": 0.5, "layers": {"isoscore_star": [0.25, None]},
+        "reason": "isoscore_star of layer 2 is not a number",
+    }]  # fmt: skip
     assert (ended["n_validation"], ended["isoscore_star"], ended["metrics"]) == (4, 1.0000001, {"accuracy": 0.5})
     assert ended["results"] == {"rouge_l": 0.5, "a": "[1. 1.]"}
 
@@ -72,15 +68,12 @@ def test_a_redirect_is_no_success_and_says_once_where_the_dashboard_is(server, c
     )
 
 
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        ({"url": "http://127.0.0.1:80x0"}, "Expected the address of a dashboard such as"),
-        ({"url": "http://me:secret@127.0.0.1:80x0"}, "got 'http://127.0.0.1:80x0'"),
-        ({"url": "127.0.0.1:8000"}, "Expected the address of a dashboard such as"),
-        ({"token": "gehéim"}, "The token of the dashboard cannot be used"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "sentence"), [
+    ({"url": "http://127.0.0.1:80x0"}, "Expected the address of a dashboard such as"),
+    ({"url": "http://me:secret@127.0.0.1:80x0"}, "got 'http://127.0.0.1:80x0'"),
+    ({"url": "127.0.0.1:8000"}, "Expected the address of a dashboard such as"),
+    ({"token": "gehéim"}, "The token of the dashboard cannot be used"),
+])  # fmt: skip
 def test_an_address_or_token_that_is_none_is_said_once_and_the_script_goes_on(capsys, wrong, sentence):
     run = log_run("e", **TOLD, **wrong)
     run.step(1, task_loss=1)
@@ -223,15 +216,11 @@ def test_more_of_a_step_that_waits_is_added_measure_by_measure(server):
         run.step(1, task_loss=float("nan"), layers={"isoscore_star": [0.5], "mean_cosine": [0.25]})
         run.step(1, penalty=2, layers={"mean_cosine": [0.75], "isoscore_unbiased": [float("inf")]})
     assert run.finish()
-    assert logged(server) == [
-        {
-            "step": 1,
-            "task_loss": None,
-            "penalty": 2.0,
-            "layers": {"isoscore_star": [0.5], "mean_cosine": [0.75], "isoscore_unbiased": [None]},
-            "reason": "task_loss is not a number; isoscore_unbiased of layer 1 is infinite",
-        }
-    ]
+    assert logged(server) == [{
+        "step": 1, "task_loss": None, "penalty": 2.0,
+        "layers": {"isoscore_star": [0.5], "mean_cosine": [0.75], "isoscore_unbiased": [None]},
+        "reason": "task_loss is not a number; isoscore_unbiased of layer 1 is infinite",
+    }]  # fmt: skip
 
 
 def test_however_many_values_of_a_step_are_missing_their_reasons_fit_into_one_line(server):
@@ -323,16 +312,10 @@ def test_a_step_too_large_for_the_server_s_body_is_let_go_alone(server, capsys):
     assert server.bodies("finish")[0]["notes"] == ["1 steps were not logged."]
 
 
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        ("", ENDED_SILENTLY),
-        ("\n \u200b", ENDED_SILENTLY),
-        ("no\nrows", "no rows"),
-        ("a\0" * 800, ("a\\0" * 800)[:1000]),
-        ("\udcff" * 999, ("\\udcff" * 999)[:1000]),
-    ],
-)
+@pytest.mark.parametrize(("error", "told"), [
+    ("", ENDED_SILENTLY), ("\n \u200b", ENDED_SILENTLY), ("no\nrows", "no rows"), ("a\0" * 800, ("a\\0" * 800)[:1000]),
+    ("\udcff" * 999, ("\\udcff" * 999)[:1000]),
+])  # fmt: skip
 def test_a_failure_of_any_text_is_told_on_one_line(server, error, told):
     assert log_run("e", url=server.url, **TOLD).fail(error)
     assert server.bodies("finish") == [{"error": told}]
@@ -341,11 +324,9 @@ def test_a_failure_of_any_text_is_told_on_one_line(server, error, told):
 def test_notes_and_reasons_of_any_text_are_told_on_lines_and_beside_their_layers(server):
     run = log_run("e", url=server.url, **TOLD)
     assert run.finish(
-        notes=["a\0" * 800],
-        isoscore_star_reason="one\npoint",
-        by_layer={"twonn": [1.0, None]},
+        notes=["a\0" * 800], isoscore_star_reason="one\npoint", by_layer={"twonn": [1.0, None]},
         by_layer_reasons={"twonn": [None, "all\nequal"]},
-    )
+    )  # fmt: skip
     [ended] = server.bodies("finish")
     assert ended["notes"] == [("a\\0" * 800)[:1000]]
     assert ended["isoscore_star_reason"] == "one point"

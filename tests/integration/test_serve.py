@@ -37,15 +37,12 @@ def test_one_setting_has_everything_served_from_postgresql(serving, empty_postgr
     assert not list(server.data_dir.glob("*.sqlite"))
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "sentence"),
-    [
-        ("ISOSCOPE_HOST", "0.0.0.0", "ISOSCOPE_ACCESS_TOKEN is not set"),
-        ("ISOSCOPE_PORT", "many", "ISOSCOPE_PORT: Input should be a valid integer"),
-        ("ISOSCOPE_STORAGE_URL", "ftp://files", "ISOSCOPE_STORAGE_URL: Expected file:///folder or s3://bucket/prefix"),
-        ("ISOSCOPE_DATABASE_URL", "mysql://db/x", "ISOSCOPE_DATABASE_URL: expected postgresql://user:password@host/"),
-    ],
-)
+@pytest.mark.parametrize(("setting", "value", "sentence"), [
+    ("ISOSCOPE_HOST", "0.0.0.0", "ISOSCOPE_ACCESS_TOKEN is not set"),
+    ("ISOSCOPE_PORT", "many", "ISOSCOPE_PORT: Input should be a valid integer"),
+    ("ISOSCOPE_STORAGE_URL", "ftp://files", "ISOSCOPE_STORAGE_URL: Expected file:///folder or s3://bucket/prefix"),
+    ("ISOSCOPE_DATABASE_URL", "mysql://db/x", "ISOSCOPE_DATABASE_URL: expected postgresql://user:password@host/"),
+])  # fmt: skip
 def test_a_wrong_setting_is_named_and_nothing_is_started(tmp_path, setting, value, sentence):
     ended = serve(tmp_path, **{setting: value})
     assert ended.returncode == 2

@@ -210,15 +210,11 @@ def test_both_objectives_are_searched_and_pages_show_the_front(client, context, 
         assert client.get(f"/experiments/{experiment['id']}/figures/{slug}.json").status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("scores", "told"),
-    [
-        ([0.5, 0.5], "No trial did better than the baseline so far: "
-                     "Accuracy 0.5000 at best in 1 trial ({0}), baseline 0.5000."),
-        ([0.5, 0.6, 0.6], "Best so far: {0}; {1}, Accuracy 0.6000, baseline 0.5000."),
-        ([0.5], None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("scores", "told"), [
+    ([0.5, 0.5],
+     "No trial did better than the baseline so far: Accuracy 0.5000 at best in 1 trial ({0}), baseline 0.5000."),
+    ([0.5, 0.6, 0.6], "Best so far: {0}; {1}, Accuracy 0.6000, baseline 0.5000."), ([0.5], None),
+])  # fmt: skip
 def test_the_best_of_a_search_is_a_trial_that_beats_its_baseline_with_all_that_tie(
     client, context, launch, scores, told
 ):
@@ -244,23 +240,17 @@ def test_a_sweep_has_no_figures_of_a_search(client, body):
     assert client.get(f"/experiments/{experiment['id']}/figures/pareto.csv").status_code == 404
 
 
-@pytest.mark.parametrize(
-    ("changes", "field", "sentence"),
-    [
-        ({"search": {"lam_low": 1, "lam_high": 1}}, "search", "Expected `lam_low` below `lam_high`, got 1 and 1"),
-        ({"search": {"zeta_low": 0.5, "zeta_high": 0.1}}, "search", "Expected `zeta_low` at most `zeta_high`"),
-        ({"search": {"regularizer": "none"}}, "search", "Expected a regularizer to search lambda of, got none"),
-        ({"search": {"least_size": 3}}, "search", "Expected lambdas at both ends of the range of 3 or more in size"),
-        ({"search": {"regularizer": "cosreg", "zeta_high": 0.5}}, "zeta_high", "Expected one zeta for cosreg"),
-        ({"search": {"prune": True}}, "prune", "Pruning needs evaluations on the selection rows"),
-        (
-            {"search": {"trials": 100}, "seeds": [0, 1, 2, 3, 4]},
-            "trials",
-            "Expected at most 500 runs in one experiment, got 505: 100 trials and the baseline, with 5 seeds each.",
-        ),
-        ({"label_column": "nope"}, "label_column", "nope"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "field", "sentence"), [
+    ({"search": {"lam_low": 1, "lam_high": 1}}, "search", "Expected `lam_low` below `lam_high`, got 1 and 1"),
+    ({"search": {"zeta_low": 0.5, "zeta_high": 0.1}}, "search", "Expected `zeta_low` at most `zeta_high`"),
+    ({"search": {"regularizer": "none"}}, "search", "Expected a regularizer to search lambda of, got none"),
+    ({"search": {"least_size": 3}}, "search", "Expected lambdas at both ends of the range of 3 or more in size"),
+    ({"search": {"regularizer": "cosreg", "zeta_high": 0.5}}, "zeta_high", "Expected one zeta for cosreg"),
+    ({"search": {"prune": True}}, "prune", "Pruning needs evaluations on the selection rows"),
+    ({"search": {"trials": 100}, "seeds": [0, 1, 2, 3, 4]}, "trials",
+     "Expected at most 500 runs in one experiment, got 505: 100 trials and the baseline, with 5 seeds each."),
+    ({"label_column": "nope"}, "label_column", "nope"),
+])  # fmt: skip
 def test_a_search_that_cannot_be_is_refused_at_its_field(client, context, body, changes, field, sentence):
     answer = client.post("/api/studies", json=body | changes)
     assert answer.status_code == 422

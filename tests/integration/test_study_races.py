@@ -104,13 +104,9 @@ def test_trials_wait_in_turn_for_a_worker(context, add):
 
 @pytest.mark.parametrize(
     ("stop", "state"),
-    [
-        (cancel_experiment, RunStatus.CANCELLED),
-        (pause_experiment, RunStatus.PAUSED),
-        (lambda context, _: pause_all(context), RunStatus.PAUSED),
-    ],
-    ids=["cancelled", "paused", "all paused"],
-)
+    [(cancel_experiment, RunStatus.CANCELLED), (pause_experiment, RunStatus.PAUSED),
+     (lambda context, _: pause_all(context), RunStatus.PAUSED)], ids=["cancelled", "paused", "all paused"],
+)  # fmt: skip
 @pytest.mark.both_databases
 def test_no_trial_slips_in_while_a_search_is_stopped(context, add, workers, stop, state):
     for _ in range(3):

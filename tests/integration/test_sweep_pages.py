@@ -23,15 +23,10 @@ def dataset(client, context, trained_once):
 
 def sweep(dataset, **changed):
     given = {
-        "dataset_id": dataset.rsplit("/", 1)[-1],
-        "text_columns": ["sentence", ""],
-        "label_column": "label",
-        "model": "all-MiniLM-L6-v2",
-        "regularizers": ["none", "istar"],
-        "lambdas": "−1, 1",
-        "zetas": "0.2",
+        "dataset_id": dataset.rsplit("/", 1)[-1], "text_columns": ["sentence", ""], "label_column": "label",
+        "model": "all-MiniLM-L6-v2", "regularizers": ["none", "istar"], "lambdas": "−1, 1", "zetas": "0.2",
         "seeds": "0 1",
-    }
+    }  # fmt: skip
     return given | changed
 
 
@@ -93,18 +88,10 @@ def test_a_wrong_sweep_comes_back_filled_in_with_the_sentence_at_its_field(clien
     assert 'value="3, 4"' in page
 
 
-@pytest.mark.parametrize(
-    ("field", "text"),
-    [
-        ("zetas", "2"),
-        ("zetas", ""),
-        ("seeds", "-1"),
-        ("lambdas", "nan"),
-        ("epochs", "0"),
-        ("learning_rate", "fast"),
-        ("token_fraction", "0"),
-    ],
-)
+@pytest.mark.parametrize(("field", "text"), [
+    ("zetas", "2"), ("zetas", ""), ("seeds", "-1"), ("lambdas", "nan"), ("epochs", "0"), ("learning_rate", "fast"),
+    ("token_fraction", "0"),
+])  # fmt: skip
 def test_each_wrong_setting_is_told_at_its_field(client, dataset, field, text):
     page = refused(client, sweep(dataset, **{"epochs": "1", field: text}))
     assert f'id="{field}-error"' in page
@@ -160,22 +147,13 @@ def test_sets_of_regularizers_are_no_row_of_the_grid(client, dataset):
     assert "Choose an option for the values cosreg." in page
 
 
-@pytest.mark.parametrize(
-    ("change", "place", "error"),
-    [
-        (
-            {"fixed_istar": "1"},
-            'Extra penalties" aria-describedby="fixed_regularizers-help fixed_regularizers-error"',
-            "fixed_regularizers",
-        ),
-        (
-            {"regularizers": ["x"]},
-            'aria-describedby="regularizers-help regularizers-error" aria-invalid="true"',
-            "regularizers",
-        ),
-        ({"text_columns": ["x", "sentence"]}, 'aria-describedby="second_text-help text_columns-error"', "text_columns"),
-    ],
-)
+@pytest.mark.parametrize(("change", "place", "error"), [
+    ({"fixed_istar": "1"}, 'Extra penalties" aria-describedby="fixed_regularizers-help fixed_regularizers-error"',
+     "fixed_regularizers"),
+    ({"regularizers": ["x"]}, 'aria-describedby="regularizers-help regularizers-error" aria-invalid="true"',
+     "regularizers"),
+    ({"text_columns": ["x", "sentence"]}, 'aria-describedby="second_text-help text_columns-error"', "text_columns"),
+])  # fmt: skip
 def test_a_group_that_is_wrong_names_its_sentence(client, dataset, change, place, error):
     page = refused(client, sweep(dataset, **change))
     assert place in page

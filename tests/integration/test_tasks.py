@@ -10,15 +10,7 @@ from safetensors.numpy import load
 from sqlalchemy import select, text
 
 from app.db import job_kinds
-from app.db.models import (
-    Embedding,
-    EmbeddingStatus,
-    Encoding,
-    EncodingStatus,
-    StoredFile,
-    TaskRun,
-    TaskStatus,
-)
+from app.db.models import Embedding, EmbeddingStatus, Encoding, EncodingStatus, StoredFile, TaskRun, TaskStatus
 from app.db.task import TaskConfig
 from app.db.work import waiting_jobs
 from app.queue import Job
@@ -138,11 +130,9 @@ def test_labels_pairs_and_compression(client, settings, ask, numbers):
     pairs = np.random.default_rng(0).permutation(N).reshape(-1, 2)
     products = (numbers[0][pairs[:, 0]] * numbers[0][pairs[:, 1]]).sum(1)
     lines = ["one,other,score", *(f"d{a},d{b},{p}" for (a, b), p in zip(pairs, products, strict=True))]
-    tasks = [
-        ask("labels", labels="side", groups="home"),
-        ask("pairs", lines, "pairs.csv", similarity="dot"),
-        ask("compression", similarity="euclidean"),
-    ]
+    tasks = [ask("labels", labels="side", groups="home"), ask("pairs", lines, "pairs.csv", similarity="dot"), ask(
+        "compression", similarity="euclidean",
+    )]  # fmt: skip
     kinds = []
     for asked in tasks:
         assert asked.status_code == 201, asked.text
@@ -151,35 +141,30 @@ def test_labels_pairs_and_compression(client, settings, ask, numbers):
         assert task["status"] == "finished", task["error"]
         kinds.append((task["results"]["task"], task["results"]["metric"], task["results"]["similarity"]))
         assert client.get(f"/tasks/{task['id']}").status_code == 200
-    assert kinds == [
-        ("labels", "knn_accuracy", "cosine"),
-        ("pairs", "spearman", "dot"),
-        ("compression", "overlap@10", "euclidean"),
-    ]
+    assert kinds == [("labels", "knn_accuracy", "cosine"), ("pairs", "spearman", "dot"), (
+        "compression", "overlap@10", "euclidean",
+    )]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("fields", "lines", "field", "word"),
-    [
-        ({"kind": "queries"}, None, "file", "relevance"),
-        ({"kind": "queries"}, ["query-id\tcorpus-id", "q0\td0"], "queries_id", "Choose the embedding"),
-        ({"kind": "pairs"}, None, "file", "pairs"),
-        ({"kind": "pairs"}, ["one,score", "d0,1"], "file", "two columns of ids"),
-        ({"kind": "pairs"}, ["a,b,score", "x0,x1,1"], "file", "choose another column of ids"),
-        ({"kind": "labels"}, None, "labels", "Choose the column"),
-        ({"kind": "labels", "labels": "color"}, None, "labels", "has no column 'color'"),
-        ({"kind": "labels", "labels": "side"}, ["a,b,score"], "file", "takes no file"),
-        ({"kind": "labels", "labels": "side", "metric": "mrr@10"}, None, "metric", "knn_accuracy"),
-        ({"kind": "compression", "tolerance": "2"}, None, "tolerance", "up to 1"),
-        ({"kind": "compression", "groups": "x"}, None, "groups", "has no column 'x'"),
-        ({"kind": "other"}, None, "kind", "queries"),
-        ({"kind": "compression", "labels": "side"}, None, "labels", "takes no labels"),
-        ({"kind": "compression", "query_ids": "_id"}, None, "query_ids", "no queries"),
-        ({"kind": "labels", "labels": "side", "queries_id": "own"}, None, "queries_id", "takes no queries"),
-        ({"kind": "pairs", "groups": "story"}, ["a,b,score", "d0,d1,1"], "groups", "no column 'story'"),
-        ({"kind": "pairs", "ids": "side"}, ["a,b,score", "a,b,1"], "ids", "names"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "lines", "field", "word"), [
+    ({"kind": "queries"}, None, "file", "relevance"),
+    ({"kind": "queries"}, ["query-id\tcorpus-id", "q0\td0"], "queries_id", "Choose the embedding"),
+    ({"kind": "pairs"}, None, "file", "pairs"),
+    ({"kind": "pairs"}, ["one,score", "d0,1"], "file", "two columns of ids"),
+    ({"kind": "pairs"}, ["a,b,score", "x0,x1,1"], "file", "choose another column of ids"),
+    ({"kind": "labels"}, None, "labels", "Choose the column"),
+    ({"kind": "labels", "labels": "color"}, None, "labels", "has no column 'color'"),
+    ({"kind": "labels", "labels": "side"}, ["a,b,score"], "file", "takes no file"),
+    ({"kind": "labels", "labels": "side", "metric": "mrr@10"}, None, "metric", "knn_accuracy"),
+    ({"kind": "compression", "tolerance": "2"}, None, "tolerance", "up to 1"),
+    ({"kind": "compression", "groups": "x"}, None, "groups", "has no column 'x'"),
+    ({"kind": "other"}, None, "kind", "queries"),
+    ({"kind": "compression", "labels": "side"}, None, "labels", "takes no labels"),
+    ({"kind": "compression", "query_ids": "_id"}, None, "query_ids", "no queries"),
+    ({"kind": "labels", "labels": "side", "queries_id": "own"}, None, "queries_id", "takes no queries"),
+    ({"kind": "pairs", "groups": "story"}, ["a,b,score", "d0,d1,1"], "groups", "no column 'story'"),
+    ({"kind": "pairs", "ids": "side"}, ["a,b,score", "a,b,1"], "ids", "names"),
+])  # fmt: skip
 def test_what_makes_no_task_is_refused_at_its_field(ask, corpus, fields, lines, field, word):
     given = {name: corpus if value == "own" else value for name, value in fields.items()}
     refused = ask(given.pop("kind"), lines, "file.csv", **given)

@@ -63,16 +63,11 @@ def test_a_label_that_train_lacks_is_counted_and_refused_when_it_is_chosen(clien
     assert "test file" in refused["detail"]
 
 
-@pytest.mark.parametrize(
-    ("test", "said"),
-    [
-        (HEAD + "a film\t-1\na plot\t-1\n", "no labels"),
-        (HEAD + "a film\t\na plot\t\n", "no labels"),
-        (HEAD + "a film\tunknown\na plot\tunknown\n", "no labels"),
-        ("sentence\na film\n", "No column named 'label'"),
-        ("sentence\tlabel\n", "no rows"),
-    ],
-)
+@pytest.mark.parametrize(("test", "said"), [
+    (HEAD + "a film\t-1\na plot\t-1\n", "no labels"), (HEAD + "a film\t\na plot\t\n", "no labels"),
+    (HEAD + "a film\tunknown\na plot\tunknown\n", "no labels"), ("sentence\na film\n", "No column named 'label'"),
+    ("sentence\tlabel\n", "no rows"),
+])  # fmt: skip
 def test_a_test_file_without_labels_is_refused(client, context, test, said):
     refused = upload(client, test=test)
     assert refused.status_code == 422
@@ -97,24 +92,17 @@ def test_a_column_divides_one_file(client, context):
     assert list(context.storage.listed()) == []
 
 
-@pytest.mark.parametrize(
-    ("data", "field", "said"),
-    [
-        ({"split_column": "fold"}, "split_column", "No column named 'fold'. Columns are: 'sentence', 'label'."),
-        (
-            {"split_column": "label", "split_train": "0", "split_validation": "1", "split_test": "2"},
-            "split_test",
-            "'2'",
-        ),
-        ({"split_column": "label", "split_train": "0", "split_validation": "2"}, "split_column", "holds '1'"),
-        ({"split_column": "label", "split_train": "0", "split_validation": "0"}, "split_column", "in two"),
-        ({"split_column": "label", "split_train": " , "}, "split_column", "at least one value"),
-        ({}, "validation", "No validation file"),
-        ({"split_column": "label", "test_fraction": "0.1"}, "test_fraction", "not both"),
-        ({"split_column": "label", "validation_fraction": "0.1"}, "validation_fraction", "not both"),
-        ({"test_fraction": "0.1"}, "validation", "No validation file"),
-    ],
-)
+@pytest.mark.parametrize(("data", "field", "said"), [
+    ({"split_column": "fold"}, "split_column", "No column named 'fold'. Columns are: 'sentence', 'label'."),
+    ({"split_column": "label", "split_train": "0", "split_validation": "1", "split_test": "2"}, "split_test", "'2'"),
+    ({"split_column": "label", "split_train": "0", "split_validation": "2"}, "split_column", "holds '1'"),
+    ({"split_column": "label", "split_train": "0", "split_validation": "0"}, "split_column", "in two"),
+    ({"split_column": "label", "split_train": " , "}, "split_column", "at least one value"),
+    ({}, "validation", "No validation file"),
+    ({"split_column": "label", "test_fraction": "0.1"}, "test_fraction", "not both"),
+    ({"split_column": "label", "validation_fraction": "0.1"}, "validation_fraction", "not both"),
+    ({"test_fraction": "0.1"}, "validation", "No validation file"),
+])  # fmt: skip
 def test_a_division_that_cannot_be_is_refused(client, context, data, field, said):
     refused = upload(client, TRAIN, None, **data)
     assert refused.status_code == 422

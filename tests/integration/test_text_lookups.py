@@ -14,11 +14,9 @@ from app.db.work import waiting_jobs
 from tests.once import make_once
 from workers.embeddings.encoding import encode_texts
 
-TEXTS = [
-    f"{adjective} {noun} film {number}"
-    for number, adjective in enumerate(["good", "bad", "dull"])
-    for noun in ("plot", "cast")
-]
+TEXTS = [f"{adjective} {noun} film {number}" for number, adjective in enumerate(["good", "bad", "dull"]) for noun in (
+    "plot", "cast",
+)]  # fmt: skip
 TEXTS += [" ".join(["very"] * (number + 1)) for number in range(40)]
 
 

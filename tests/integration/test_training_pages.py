@@ -76,11 +76,9 @@ def words(answer):
 
 
 def test_the_runs_table_has_a_column_for_all_that_varies(client, launch):
-    runs = [
-        make_run(lam, 0, regularizer=method, batch_size=rows)
-        for rows in (8, 32)
-        for lam, method in ((0.0, Regularizer.NONE), (1.0, Regularizer.ISTAR), (1.0, Regularizer.COSREG))
-    ]
+    runs = [make_run(lam, 0, regularizer=method, batch_size=rows) for rows in (8, 32) for lam, method in (
+        (0.0, Regularizer.NONE), (1.0, Regularizer.ISTAR), (1.0, Regularizer.COSREG),
+    )]  # fmt: skip
     experiment = launch(*runs, grid={"batch_size": [8, 32]}, fixed_regularizers={"spectrum": 0.5})
     page = words(client.get(f"/experiments/{experiment}?tab=runs"))
     heads = re.findall(r'<th scope="col"[^>]*>\s*(?:<a [^>]*>)?([^<]*)', page.split("<caption>One row")[1])
@@ -109,12 +107,9 @@ def test_an_experiment_over_sets_of_further_regularizers_has_its_page(client, la
 
 
 def test_the_head_of_an_experiment_tells_all_values_of_what_its_runs_differ_in(client, launch):
-    grid = {
-        "model": ["tiny-bert", "tiny-gpt"],
-        "epochs": [1, 3],
-        "learning_rate": [1e-5, 3e-5],
-        "checkpoint": ["last", "best"],
-    }
+    grid = {"model": ["tiny-bert", "tiny-gpt"], "epochs": [1, 3], "learning_rate": [1e-5, 3e-5], "checkpoint": [
+        "last", "best",
+    ]}  # fmt: skip
     runs = [make_run(1.0, 0, model=model) for model in grid["model"]]
     page = words(every_tab(client, f"/experiments/{launch(*runs, grid=grid, epochs=1, learning_rate=1e-5)}"))
     assert "tiny-bert, tiny-gpt on" in page

@@ -9,16 +9,7 @@ from sqlalchemy import select
 from app.context import create_context
 from app.db import job_kinds
 from app.db.job_kinds import Job, Queue
-from app.db.models import (
-    Dataset,
-    DatasetOrigin,
-    Encoding,
-    EncodingStatus,
-    Experiment,
-    Run,
-    RunStatus,
-    StoredFile,
-)
+from app.db.models import Dataset, DatasetOrigin, Encoding, EncodingStatus, Experiment, Run, RunStatus, StoredFile
 from app.db.work import FileLocks, next_in_turn, waiting_jobs
 from app.queue import working
 from app.training.queue_verbs import FIRST_PRIORITY, QueueMove, Turn, move_experiment, move_run, renumber
@@ -206,18 +197,12 @@ def test_runs_and_encodings_of_equal_priority_go_oldest_first(context, add):
     assert next_in_turn(context.sessions, Queue.GPU, order) is None
 
 
-@pytest.mark.parametrize(
-    ("others", "index", "changed"),
-    [
-        ([], 0, [("x", 100)]),
-        ([100, 100], 0, [("x", 99)]),
-        ([FIRST_PRIORITY, 100], 0, [("x", FIRST_PRIORITY), ("0", FIRST_PRIORITY + 1), ("1", 101)]),
-        ([100, 100], 2, [("x", 101)]),
-        ([100, 102], 1, [("x", 101)]),
-        ([100, 101], 1, [("x", 101), ("1", 102)]),
-        ([100, 100, 100], 1, [("x", 101), ("1", 102), ("2", 102)]),
-    ],
-)
+@pytest.mark.parametrize(("others", "index", "changed"), [
+    ([], 0, [("x", 100)]), ([100, 100], 0, [("x", 99)]),
+    ([FIRST_PRIORITY, 100], 0, [("x", FIRST_PRIORITY), ("0", FIRST_PRIORITY + 1), ("1", 101)]),
+    ([100, 100], 2, [("x", 101)]), ([100, 102], 1, [("x", 101)]), ([100, 101], 1, [("x", 101), ("1", 102)]),
+    ([100, 100, 100], 1, [("x", 101), ("1", 102), ("2", 102)]),
+])  # fmt: skip
 def test_as_few_numbers_change_as_keep_the_order(others, index, changed):
     turns = [Turn(str(i), priority) for i, priority in enumerate(others)]
     assert renumber(["x"], turns, index) == changed

@@ -88,12 +88,9 @@ def test_a_script_logs_and_uploads_beside_a_foreign_app_to_a_server_from_a_wheel
     address = f"http://127.0.0.1:{free_port()}"
     known = {name: value for name, value in os.environ.items() if not name.startswith(("ISOSCOPE_", "PYTHONPATH"))}
     known |= {
-        "ISOSCOPE_DATA_DIR": str(tmp_path / "data"),
-        "ISOSCOPE_DEVICE": "cpu",
-        "ISOSCOPE_PORT": address.rpartition(":")[2],
-        "ISOSCOPE_SAMPLE": "false",
-        "ISOSCOPE_URL": address,
-    }
+        "ISOSCOPE_DATA_DIR": str(tmp_path / "data"), "ISOSCOPE_DEVICE": "cpu",
+        "ISOSCOPE_PORT": address.rpartition(":")[2], "ISOSCOPE_SAMPLE": "false", "ISOSCOPE_URL": address,
+    }  # fmt: skip
 
     def ran(*words):
         done = subprocess.run(words, cwd=elsewhere, env=known, capture_output=True, text=True, check=False, timeout=120)
