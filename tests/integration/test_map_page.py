@@ -93,7 +93,7 @@ def near_attribute(positions):
     return f'data-near="{" ".join(map(str, positions))}"'
 
 
-def test_plot_has_coordinates_rows_and_names_as_typed_arrays(client, embedding_id):
+def test_plot_has_coordinates_rows_and_names_colored_by_kept_columns_hubness_and_norm(client, embedding_id):
     (trace,), layout = draw(client, embedding_id)
     x = make_points()
     centered = x - x.mean(axis=0)
@@ -103,19 +103,6 @@ def test_plot_has_coordinates_rows_and_names_as_typed_arrays(client, embedding_i
     assert trace["customdata"] == list(range(N))
     assert trace["text"][:2] == ["word 0", "word 1"]
     assert (trace["type"], layout["yaxis"]["scaleanchor"]) == ("scattergl", "x")
-
-
-def test_labels_have_a_trace_each_with_their_counts(client, work):
-    embedding_id = measure(client, work, labels="kind")
-    traces, layout = draw(client, embedding_id)
-    assert layout["showlegend"]
-    assert {trace["name"]: trace["customdata"] for trace in traces} == {
-        "a (40)": [i for i in range(N) if i % 3],
-        "b (20)": [i for i in range(N) if i % 3 == 0],
-    }
-
-
-def test_kept_columns_hubness_and_norm_color_rows(client, embedding_id):
     page = find_row(client, embedding_id, "0")
     assert '<option value="column-1">kind</option>' in page
     kinds, _ = draw(client, embedding_id, "column-1")
@@ -132,6 +119,16 @@ def test_kept_columns_hubness_and_norm_color_rows(client, embedding_id):
     assert hubness["marker"]["color"] == counts.tolist()
     (norms, *_), _ = draw(client, embedding_id, "norm")
     assert norms["marker"]["color"] == pytest.approx(np.linalg.norm(make_points(), axis=1), rel=1e-5)
+
+
+def test_labels_have_a_trace_each_with_their_counts(client, work):
+    embedding_id = measure(client, work, labels="kind")
+    traces, layout = draw(client, embedding_id)
+    assert layout["showlegend"]
+    assert {trace["name"]: trace["customdata"] for trace in traces} == {
+        "a (40)": [i for i in range(N) if i % 3],
+        "b (20)": [i for i in range(N) if i % 3 == 0],
+    }
 
 
 def test_large_map_draws_a_stated_sample(client, embedding_id, monkeypatch):
@@ -165,17 +162,6 @@ def test_map_of_an_earlier_version_keeps_the_projection(client, context, embeddi
     assert client.get(f"/embeddings/{'0' * 32}/map/plot.json").status_code == 404
 
 
-def test_files_go_with_the_embedding(client, context, few_pairs, work):
-    embedding_id = measure(client, work)
-    with context.sessions() as session:
-        files = dict(session.execute(select(FigureFile.slug, FigureFile.file_sha256)).all())
-    assert MAP_VECTORS in files
-    assert all(context.storage.exists(sha256) for sha256 in files.values())
-    client.delete(f"/api/embeddings/{embedding_id}")
-    client.delete(f"/api/trash/{embedding_id}")
-    assert not any(context.storage.exists(sha256) for sha256 in files.values())
-
-
 @pytest.mark.parametrize(("measured", "n", "name"), [("selected", 21, "21 rows of"), ("rest", N - 21, "without 21")])
 def test_selection_is_measured(client, work, embedding_id, measured, n, name):
     data = {"rows": "0-9 12 20-29", "measure": measured}
@@ -189,59 +175,28 @@ def test_selection_is_measured(client, work, embedding_id, measured, n, name):
     assert set(trace["customdata"]) == (kept if measured == "selected" else set(range(N)) - kept)
 
 
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [(" ", "No rows are selected"), ("3-x", "names no rows"), ("9-2", "names no rows"), ("0-1000000", "too many"),
-     ("60", "has no row 60"), ("0-59", "all rows")],
-)  # fmt: skip
-def test_rows_that_cannot_be_measured_are_refused(client, embedding_id, rows, words):
-    answer = client.post(f"/embeddings/{embedding_id}/map/selection", data={"rows": rows, "measure": "selected"})
-    assert answer.status_code in (400, 422)
-    assert words in answer.text
-
-
-def test_runs_name_rows_ascending_each_once():
-    assert read_rows("5 0-2 1-3") == [0, 1, 2, 3, 5]
-    assert write_rows([5, 0, 1, 2, 2]) == "0-2 5"
-    with pytest.raises(InvalidError) as raised:
-        read_rows("a")
-    assert raised.value.field == "rows"
-
-
-@pytest.mark.parametrize("row", ["7", "word 7", " WORD 7 "])
-def test_row_is_found_by_number_and_name_with_its_neighbors(client, embedding_id, row):
-    page = find_row(client, embedding_id, row)
-    positions, distances = nearest(7)
-    assert 'data-row="7"' in page
-    assert near_attribute(positions) in page
-    assert "Row 7 · word 7" in page
-    assert f"{distances[0]:.3g}" in page
-
-
-def test_copy_has_the_neighbors_of_the_row_that_it_equals(client, embedding_id):
+def test_rows_are_found_by_number_and_name_with_their_neighbors_and_missing_ones_say_why(client, embedding_id):
+    for row in ["7", "word 7", " WORD 7 "]:
+        page = find_row(client, embedding_id, row)
+        positions, distances = nearest(7)
+        assert 'data-row="7"' in page
+        assert near_attribute(positions) in page
+        assert "Row 7 · word 7" in page
+        assert f"{distances[0]:.3g}" in page
     assert near_attribute(nearest(0)[0]) in find_row(client, embedding_id, TWIN)
     assert near_attribute(nearest(0)[0]) in find_row(client, embedding_id, 0)
-
-
-def test_number_that_is_a_name_too_offers_both(client, embedding_id):
     page = find_row(client, embedding_id, "20")
     assert 'data-row="20"' in page
     assert "Also named so" in page
     assert f"row={NUMBERED}" in page
-
-
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [("word 99", "No row is named word 99."), ("60", "No row 60 here. The map shows 60 rows, numbered from 0 to 59."),
-     ("9" * 30, "numbered from 0 to 59")],
-)  # fmt: skip
-def test_missing_row_says_why(client, embedding_id, row, words):
-    page = find_row(client, embedding_id, row)
-    assert words in page
-    assert "data-row=" not in page
-
-
-def test_names_that_contain_a_text_are_offered_in_any_case(client, embedding_id):
+    cases = [
+        ("word 99", "No row is named word 99."),
+        ("60", "No row 60 here. The map shows 60 rows, numbered from 0 to 59."), ("9" * 30, "numbered from 0 to 59"),
+    ]  # fmt: skip
+    for row, words in cases:
+        page = find_row(client, embedding_id, row)
+        assert words in page
+        assert "data-row=" not in page
     page = find_row(client, embedding_id, "ORD 5")
     assert "Names that contain it" in page
     assert [f">word {row}<" in page for row in (5, 50, 56, 4)] == [True, True, True, False]
@@ -306,7 +261,9 @@ def test_chosen_similarity_is_that_of_measures_map_and_names(client, work, simil
 
 
 @pytest.mark.parametrize("similarity", WORDS)
-def test_any_row_of_many_is_searched_among_kept_vectors(client, context, work, few_pairs, similarity):
+def test_any_row_of_many_is_searched_among_kept_vectors_whose_files_go_with_the_embedding(
+    client, context, work, few_pairs, similarity
+):
     embedding_id = measure(client, work, similarity=similarity)
     with context.sessions() as session:
         header = MapHeader.model_validate(session.get_one(FigureData, (embedding_id, MAP)).data)
@@ -326,6 +283,13 @@ def test_any_row_of_many_is_searched_among_kept_vectors(client, context, work, f
     page = find_row(client, embedding_id, f"word {searched[0]}").replace("\u00a0", " ")
     assert f"Nearest by {WORDS[similarity]}, among 60 rows." in page
     assert "Copies of a row" not in page
+    with context.sessions() as session:
+        files = dict(session.execute(select(FigureFile.slug, FigureFile.file_sha256)).all())
+    assert MAP_VECTORS in files
+    assert all(context.storage.exists(sha256) for sha256 in files.values())
+    client.delete(f"/api/embeddings/{embedding_id}")
+    client.delete(f"/api/trash/{embedding_id}")
+    assert not any(context.storage.exists(sha256) for sha256 in files.values())
 
 
 def test_rows_beyond_the_kept_sample_say_so(client, context, work, few_pairs, monkeypatch):
@@ -340,8 +304,7 @@ def test_rows_beyond_the_kept_sample_say_so(client, context, work, few_pairs, mo
     assert sum("Choose again on the Source tab to measure these vectors again" in page for page in pages) == N - 20
 
 
-def test_name_that_is_not_suggested_is_found_at_once(client, context, work):
-    embedding_id = measure(client, work)
+def test_name_that_is_not_suggested_is_found_at_once(client, context, embedding_id):
     suggested = [{"name": name, "before": [], "after": []} for name in ("word 1", "word 2")]
     stored = {"k": 2, "rows": N, "method": "all_but_the_top", "parameters": {"D": 1}, "of": suggested}
     with context.sessions.begin() as session:
@@ -374,10 +337,23 @@ def test_hubs_are_listed_by_name_with_a_link_to_the_map(client, context, embeddi
     assert "Greatest hubs" not in client.get(address).text
 
 
-def test_rows_of_an_address_are_selected(client, embedding_id):
+def test_rows_of_an_address_are_selected_and_those_that_cannot_be_measured_refused(client, embedding_id):
     page = client.get(f"/embeddings/{embedding_id}?{urlencode({'select': '3-5 9'})}").text
     assert 'name="rows" value="3-5 9"' in page
     assert client.get(f"/embeddings/{embedding_id}?select=some").status_code == 422
+    cases = [
+        (" ", "No rows are selected"), ("3-x", "names no rows"), ("9-2", "names no rows"), ("0-1000000", "too many"),
+        ("60", "has no row 60"), ("0-59", "all rows"),
+    ]  # fmt: skip
+    for rows, words in cases:
+        answer = client.post(f"/embeddings/{embedding_id}/map/selection", data={"rows": rows, "measure": "selected"})
+        assert answer.status_code in (400, 422)
+        assert words in answer.text
+    assert read_rows("5 0-2 1-3") == [0, 1, 2, 3, 5]
+    assert write_rows([5, 0, 1, 2, 2]) == "0-2 5"
+    with pytest.raises(InvalidError) as raised:
+        read_rows("a")
+    assert raised.value.field == "rows"
 
 
 def test_parquet_has_the_columns_of_embedding_atlas(client, embedding_id):

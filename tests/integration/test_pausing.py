@@ -188,10 +188,29 @@ def test_all_is_paused_and_resumed(client, context, add):
     assert client.post("/api/queue/resume").json() == {"runs": 0}
 
 
-def test_a_paused_run_can_be_cancelled(client, context, add):
+def test_a_paused_run_can_be_cancelled_and_what_is_in_another_state_or_of_elsewhere_is_left_alone(client, context, add):
     _, (run_id,) = add("paused")
     assert client.post(f"/api/runs/{run_id}/cancel").json()["status"] == "cancelled"
     assert states_of(context, [run_id]) == ["cancelled"]
+    cases = [
+        ("finished", "pause", "Only a queued or running run can be paused; this one is finished."),
+        ("queued", "resume", "Only a paused run can be resumed; this one is queued."),
+        ("finished", "retry", "Only a failed or cancelled run can be tried again; this one is finished."),
+        ("finished", "cancel", "Only a run that has not ended can be cancelled; this one is finished."),
+    ]  # fmt: skip
+    for status, verb, sentence in cases:
+        _, (run_id,) = add(status)
+        refused = client.post(f"/api/runs/{run_id}/{verb}")
+        assert (refused.status_code, refused.json()["detail"]) == (409, sentence)
+        assert states_of(context, [run_id]) == [status]
+    for origin in ["imported", "logged"]:
+        _, (run_id,) = add("failed", origin=origin)
+        refused = client.post(f"/api/runs/{run_id}/retry")
+        assert (refused.status_code, refused.json()["detail"]) == (
+            409, f"Only a run that was launched here can be tried again; this one was {origin}.",
+        )  # fmt: skip
+    for path in ("runs/none/pause", "runs/none/resume", "runs/none/retry", "experiments/none/pause"):
+        assert client.post(f"/api/{path}").status_code == 404
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
@@ -224,33 +243,6 @@ def test_the_time_that_a_run_took_stands_still_while_it_rests(client, context, a
         assert client.post(f"/api/runs/{run_id}/{verb}").json()["seconds"] == pytest.approx(taken)
 
 
-@pytest.mark.parametrize(("status", "verb", "sentence"), [
-    ("finished", "pause", "Only a queued or running run can be paused; this one is finished."),
-    ("queued", "resume", "Only a paused run can be resumed; this one is queued."),
-    ("finished", "retry", "Only a failed or cancelled run can be tried again; this one is finished."),
-    ("finished", "cancel", "Only a run that has not ended can be cancelled; this one is finished."),
-])  # fmt: skip
-def test_what_is_in_another_state_is_left_alone(client, context, add, status, verb, sentence):
-    _, (run_id,) = add(status)
-    refused = client.post(f"/api/runs/{run_id}/{verb}")
-    assert (refused.status_code, refused.json()["detail"]) == (409, sentence)
-    assert states_of(context, [run_id]) == [status]
-
-
-@pytest.mark.parametrize("origin", ["imported", "logged"])
-def test_a_run_of_elsewhere_cannot_be_tried_again_here(client, add, origin):
-    _, (run_id,) = add("failed", origin=origin)
-    refused = client.post(f"/api/runs/{run_id}/retry")
-    assert (refused.status_code, refused.json()["detail"]) == (
-        409, f"Only a run that was launched here can be tried again; this one was {origin}.",
-    )  # fmt: skip
-
-
-def test_of_what_is_not_there_nothing_is_paused(client):
-    for path in ("runs/none/pause", "runs/none/resume", "runs/none/retry", "experiments/none/pause"):
-        assert client.post(f"/api/{path}").status_code == 404
-
-
 def fail(context, run_id, cause=FailureCause.UNSPECIFIED, step=None):
     """Fail a run as a worker does, after it has logged a step."""
     with context.sessions.begin() as session:
@@ -262,23 +254,25 @@ def fail(context, run_id, cause=FailureCause.UNSPECIFIED, step=None):
         hold_experiment(session, run)
 
 
-@pytest.mark.parametrize(("states", "cause", "step", "after", "reason"), [
-    (["running", "queued", "queued"], FailureCause.UNSPECIFIED, None, ["paused", "paused"], "failed before its first"),
-    (["running", "queued", "running"], FailureCause.UNSPECIFIED, 0, ["paused", "running"], "failed before its first"),
-    (["running", "queued"], FailureCause.MEMORY, 7, ["paused"], "ran out of memory"),
-    (["running", "queued"], FailureCause.KILLED, 7, ["paused"], "was killed repeatedly"),
-    (["running", "queued"], FailureCause.NOT_A_NUMBER, 7, ["queued"], None),
-    (["running", "queued", "finished"], FailureCause.MEMORY, 7, ["queued", "finished"], None),
-    (["running", "queued", "failed"], FailureCause.UNSPECIFIED, None, ["queued", "failed"], None),
-    (["running"], FailureCause.UNSPECIFIED, None, [], None),
-])  # fmt: skip
-def test_first_run_that_fails_early_holds_the_others(context, add, states, cause, step, after, reason):
-    experiment_id, ids = add(*states)
-    fail(context, ids[0], cause, step)
-    assert states_of(context, ids[1:]) == after
-    with context.sessions() as session:
-        held = session.get_one(Experiment, experiment_id).held
-    assert (held is None) if reason is None else (reason in held and held.endswith("It broke."))
+def test_first_run_that_fails_early_holds_the_others(context, add):
+    cases = [
+        (["running", "queued", "queued"], FailureCause.UNSPECIFIED, None, ["paused", "paused"],
+         "failed before its first"),
+        (["running", "queued", "running"], FailureCause.UNSPECIFIED, 0, ["paused", "running"],
+         "failed before its first"), (["running", "queued"], FailureCause.MEMORY, 7, ["paused"], "ran out of memory"),
+        (["running", "queued"], FailureCause.KILLED, 7, ["paused"], "was killed repeatedly"),
+        (["running", "queued"], FailureCause.NOT_A_NUMBER, 7, ["queued"], None),
+        (["running", "queued", "finished"], FailureCause.MEMORY, 7, ["queued", "finished"], None),
+        (["running", "queued", "failed"], FailureCause.UNSPECIFIED, None, ["queued", "failed"], None),
+        (["running"], FailureCause.UNSPECIFIED, None, [], None),
+    ]  # fmt: skip
+    for states, cause, step, after, reason in cases:
+        experiment_id, ids = add(*states)
+        fail(context, ids[0], cause, step)
+        assert states_of(context, ids[1:]) == after
+        with context.sessions() as session:
+            held = session.get_one(Experiment, experiment_id).held
+        assert (held is None) if reason is None else (reason in held and held.endswith("It broke."))
 
 
 def test_held_runs_are_run_anyway_and_held_no_second_time(client, context, add):

@@ -51,24 +51,23 @@ def stored(context, run, split=Split.VALIDATION):
         return read_predictions(session, [run], split).get(run)
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_what_a_script_logs_by_row_is_read_back_in_order_as_json_and_csv(client, begin, context, task):
-    metric, columns = TASKS[task]
-    run = begin(task=task, metric=metric)
-    assert log(client, run, **ROWS, **columns).status_code == 200
-    answer = client.get(f"/api/runs/{run}/predictions")
-    found = answer.json()
-    assert (answer.headers["X-Total-Count"], [row["row"] for row in found]) == ("3", [2, 4, 7])
-    for name, values in columns.items():
-        assert [row[name] for row in found] == [values[1], values[2], values[0]]
-    assert client.get(f"/api/runs/{run}/predictions", params={"limit": 1, "offset": 2}).json() == found[2:]
-    file = client.get(f"/api/runs/{run}/predictions", params={"format": "csv"})
-    assert file.headers["content-type"].startswith("text/csv")
-    assert "attachment" in file.headers["content-disposition"]
-    lines = list(csv.DictReader(io.StringIO(file.text)))
-    assert [int(line["row"]) for line in lines] == [2, 4, 7]
-    shown = [str(row["predicted"]) for row in found]
-    assert [line["predicted"] for line in lines] == ["'=1+1" if one == "=1+1" else one for one in shown]
+def test_what_a_script_logs_by_row_is_read_back_in_order_as_json_and_csv(client, begin, context):
+    for task, (metric, columns) in TASKS.items():
+        run = begin(task=task, metric=metric)
+        assert log(client, run, **ROWS, **columns).status_code == 200
+        answer = client.get(f"/api/runs/{run}/predictions")
+        found = answer.json()
+        assert (answer.headers["X-Total-Count"], [row["row"] for row in found]) == ("3", [2, 4, 7])
+        for name, values in columns.items():
+            assert [row[name] for row in found] == [values[1], values[2], values[0]]
+        assert client.get(f"/api/runs/{run}/predictions", params={"limit": 1, "offset": 2}).json() == found[2:]
+        file = client.get(f"/api/runs/{run}/predictions", params={"format": "csv"})
+        assert file.headers["content-type"].startswith("text/csv")
+        assert "attachment" in file.headers["content-disposition"]
+        lines = list(csv.DictReader(io.StringIO(file.text)))
+        assert [int(line["row"]) for line in lines] == [2, 4, 7]
+        shown = [str(row["predicted"]) for row in found]
+        assert [line["predicted"] for line in lines] == ["'=1+1" if one == "=1+1" else one for one in shown]
 
 
 @pytest.mark.both_databases
@@ -80,41 +79,33 @@ def test_rows_that_are_told_again_replace_what_was_told(client, begin, context):
     assert (found.rows.tolist(), found.predicted.tolist()) == ([0, 1, 3], [0, 1, 0])
 
 
-@pytest.mark.parametrize(("columns", "keyword"), [
-    ({"rows": [0, 0], "reference": [0, 1], "predicted": [0, 1]}, "twice"),
-    ({"rows": [0, 1], "reference": [0], "predicted": [0, 1]}, "as many as rows"),
-    ({"rows": [0], "predicted": [1]}, "reference"),
-    ({"rows": [0], "reference": [0], "predicted": [0.5]}, "whole numbers"),
-    ({"rows": [0], "reference": [0], "predicted": ["yes"]}, "numbers, got text"),
-    ({"rows": [0], "reference": [0], "predicted": [1], "f1": [1]}, "answers only"),
-    ({"rows": [-1], "reference": [0], "predicted": [1]}, "at least 0"),
-    ({"rows": [], "reference": [], "predicted": []}, "rows"),
-    ({"rows": [0], "reference": [0], "predicted": [1e300]}, "predicted"),
-    ({"rows": list(range(10_001)), "reference": [0] * 10_001, "predicted": [0] * 10_001}, "rows"),
-])  # fmt: skip
-def test_what_cannot_be_is_refused_with_a_sentence(client, begin, context, columns, keyword):
-    run = begin()
-    answer = log(client, run, **columns)
-    assert answer.status_code == 422
-    assert keyword in answer.text
-    assert stored(context, run) is None
-
-
-def test_answers_need_their_scores(client, begin):
+def test_what_cannot_be_is_refused_with_a_sentence(client, begin, context):
+    cases = [
+        ({"rows": [0, 0], "reference": [0, 1], "predicted": [0, 1]}, "twice"),
+        ({"rows": [0, 1], "reference": [0], "predicted": [0, 1]}, "as many as rows"),
+        ({"rows": [0], "predicted": [1]}, "reference"),
+        ({"rows": [0], "reference": [0], "predicted": [0.5]}, "whole numbers"),
+        ({"rows": [0], "reference": [0], "predicted": ["yes"]}, "numbers, got text"),
+        ({"rows": [0], "reference": [0], "predicted": [1], "f1": [1]}, "answers only"),
+        ({"rows": [-1], "reference": [0], "predicted": [1]}, "at least 0"),
+        ({"rows": [], "reference": [], "predicted": []}, "rows"),
+        ({"rows": [0], "reference": [0], "predicted": [1e300]}, "predicted"),
+        ({"rows": list(range(10_001)), "reference": [0] * 10_001, "predicted": [0] * 10_001}, "rows"),
+    ]  # fmt: skip
+    for columns, keyword in cases:
+        run = begin()
+        answer = log(client, run, **columns)
+        assert answer.status_code == 422
+        assert keyword in answer.text
+        assert stored(context, run) is None
     answer = log(client, begin(task="span", metric="word_f1"), rows=[0], predicted=["a"])
     assert (answer.status_code, "exact_match" in answer.json()["detail"]) == (422, True)
-
-
-def test_more_rows_than_a_run_takes_are_refused(client, begin, context):
     run = begin()
     with context.sessions.begin() as session:
         full = np.zeros(MAX_ROWS, dtype=np.int64)
         write_predictions(session, run, Split.VALIDATION, Predictions(np.arange(MAX_ROWS), full, full))
     answer = log(client, run, rows=[MAX_ROWS], reference=[0], predicted=[0])
     assert (answer.status_code, answer.json()["field"]) == (413, "rows")
-
-
-def test_nothing_is_logged_to_a_run_that_has_ended_or_is_a_workers(client, begin, context):
     run = begin()
     assert client.post(f"/api/runs/{run}/finish", json={"metrics": {"accuracy": 0.5}}).status_code == 200
     assert log(client, run, rows=[0], reference=[0], predicted=[0]).status_code == 409
@@ -123,7 +114,7 @@ def test_nothing_is_logged_to_a_run_that_has_ended_or_is_a_workers(client, begin
     assert log(client, "1" * 32, rows=[0], reference=[0], predicted=[0]).status_code == 404
 
 
-def test_the_end_of_a_scripts_run_compares_it_with_the_best_constant(client, begin):
+def test_the_end_of_a_scripts_run_compares_it_with_the_best_constant_and_tells_divergence(client, begin, context):
     run = begin()
     log(client, run, rows=[0, 1, 2, 3], reference=[5, 5, 5, 9], predicted=[5, 5, 5, 5])
     client.post(f"/api/runs/{run}/finish", json={"metrics": {"accuracy": 0.75}})
@@ -132,9 +123,6 @@ def test_the_end_of_a_scripts_run_compares_it_with_the_best_constant(client, beg
     assert told["results"]["trivial"]["metrics"] == {"accuracy": 0.75, "f1": 0.0, "matthews": 0.0}
     assert told["results"]["n_validation"] == 4
     assert told["learned_nothing"] == "Every validation row was predicted as “5”."
-
-
-def test_a_scripts_training_that_diverges_is_told(client, begin, context):
     run = begin()
     steps = [{"step": step, "task_loss": 0.7 if step < 5 else 90.0} for step in range(20)]
     client.post(f"/api/runs/{run}/steps", json={"steps": steps})
@@ -149,9 +137,6 @@ def test_a_scripts_training_that_diverges_is_told(client, begin, context):
     ]})  # fmt: skip
     client.post(f"/api/runs/{lost}/finish", json={"metrics": {"accuracy": 0.5}})
     assert "not a number" in client.get(f"/api/runs/{lost}").json()["diverged"]
-
-
-def test_a_run_without_predictions_says_so(client, context):
     add_experiment(context, run_row(id="0" * 32))
     answer = client.get(f"/api/runs/{'0' * 32}/predictions")
     assert (answer.status_code, "earlier versions" in answer.json()["detail"]) == (404, True)
@@ -223,7 +208,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-def test_archived_predictions_that_cannot_be_are_refused(client, archived, tmp_path):
+def test_archived_predictions_that_cannot_be_or_stand_apart_are_refused(client, archived, tmp_path, context):
     experiment, run = archived
     files, path = members(exported(client, experiment)), tmp_path / "refused.zip"
     for lines, keyword in REFUSED:
@@ -234,9 +219,6 @@ def test_archived_predictions_that_cannot_be_are_refused(client, archived, tmp_p
             check_archive(path)
         assert keyword in refused.value.message
         assert "predictions.jsonl" in refused.value.message, keyword
-
-
-def test_predictions_of_a_run_that_stand_apart_are_refused(client, context, archived):
     experiment, run = archived
     with context.sessions() as session:
         other = session.query(Run.id).filter(Run.experiment_id == experiment, Run.id != run).first()[0]

@@ -39,7 +39,7 @@ def add(context):
     return add
 
 
-def test_a_failed_run_shows_its_cause_and_the_end_of_its_log(client, add):
+def test_failures_notes_hashes_and_logs_are_shown(client, add):
     log = 'Traceback (most recent call last):\n  File "<loss>"\nArithmeticError: two'
     run_id, _ = add(status=RunStatus.FAILED, error="ArithmeticError: two", log=log)
     page = client.get(f"/runs/{run_id}").text
@@ -47,9 +47,19 @@ def test_a_failed_run_shows_its_cause_and_the_end_of_its_log(client, add):
     assert f'<a href="/runs/{run_id}?tab=log" aria-current="page">Log</a>' in page
     assert "File &#34;&lt;loss&gt;&#34;\nArithmeticError: two</pre>" in page
     assert client.get(f"/api/runs/{run_id}").json()["log"] == log
+    run_id, _ = add(notes=["Memory ran out with 16 rows a batch."])
+    assert "<p>Memory ran out with 16 rows a batch.</p>" in client.get(f"/runs/{run_id}").text
+    assert client.get(f"/api/runs/{run_id}").json()["notes"] == ["Memory ran out with 16 rows a batch."]
+    run_id, _ = add(environment={"model": {"revision": "main", "weights_sha256": {"a.safetensors": "0f", "b": "1e"}}})
+    assert (
+        'weights sha256 <span class="mono">a.safetensors 0f, b 1e</span>' in every_tab(client, f"/runs/{run_id}").text
+    )
+    run_id, _ = add(status=RunStatus.RUNNING, log="step 40 of 300: loss 0.5, penalty 0.1")
+    assert "step 40 of 300: loss 0.5" not in client.get(f"/runs/{run_id}").text
+    assert "step 40 of 300: loss 0.5" in client.get(f"/runs/{run_id}?tab=log").text
 
 
-def test_a_run_has_tabs_for_what_it_has(client, add):
+def test_a_run_has_tabs_for_what_it_has_which_keep_the_measure_that_is_watched(client, add):
     waiting, _ = add()
     assert tabs_of(client, waiting) == ["training", "settings"]
     finished, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS, log="Ended.")
@@ -57,14 +67,6 @@ def test_a_run_has_tabs_for_what_it_has(client, add):
     page = client.get(f"/runs/{finished}?tab=results").text
     assert ("<dt>trivial predictor</dt>" in page, 'id="figure-loss"' in page) == (False, False)
     assert 'id="figure-loss"' in client.get(f"/runs/{finished}?tab=nowhere").text, "the first tab"
-
-
-def tabs_of(client, run_id):
-    page = client.get(f"/runs/{run_id}").text
-    return re.findall(rf'href="/runs/{run_id}\?tab=(\w+)"', page)
-
-
-def test_tabs_keep_the_measure_that_is_watched_and_its_form_keeps_the_tab(client, add):
     run_id, _ = add(status=RunStatus.RUNNING)
     page = client.get(f"/runs/{run_id}?measure=isoscore_unbiased").text
     assert f'href="/runs/{run_id}?tab=settings&amp;measure=isoscore_unbiased"' in page
@@ -72,43 +74,39 @@ def test_tabs_keep_the_measure_that_is_watched_and_its_form_keeps_the_tab(client
     assert '<input type="hidden" name="tab" value="training">' in page
 
 
-def test_what_happened_on_the_way_is_told(client, add):
-    run_id, _ = add(notes=["Memory ran out with 16 rows a batch."])
-    assert "<p>Memory ran out with 16 rows a batch.</p>" in client.get(f"/runs/{run_id}").text
-    assert client.get(f"/api/runs/{run_id}").json()["notes"] == ["Memory ran out with 16 rows a batch."]
+def tabs_of(client, run_id):
+    page = client.get(f"/runs/{run_id}").text
+    return re.findall(rf'href="/runs/{run_id}\?tab=(\w+)"', page)
 
 
-@pytest.mark.parametrize(("changes", "selection", "sentences"), [
-    ({"checkpoint": "best"}, {},
-     "These are the weights of step 8, the best of 3 evaluations: accuracy 0.900. Evaluated on a tenth of the "
-     "training rows, held out (n = 6)."),
-    ({"checkpoint": "last", "patience": 1, "selection": "validation"}, {"split": "validation", "stopped_early": True},
-     "Stopped early, at step 12. These are the last weights. The best evaluation was at step 8: accuracy 0.900. "
-     "Evaluated on the validation rows, so the reported performance is optimistic (n = 6)."),
-    ({"checkpoint": "best"}, {"best_step": None, "best": None},
-     "Accuracy was undefined at every evaluation, so these are the last weights."),
-])  # fmt: skip
-def test_on_which_rows_the_weights_were_chosen_is_told(client, add, changes, selection, sentences):
-    results = RESULTS | {"selection": SELECTION | selection}
-    run_id, _ = add(changes, status=RunStatus.FINISHED, performance=0.9, results=results)
-    words = " ".join(every_tab(client, f"/runs/{run_id}").text.split())
-    assert sentences.casefold() in words.casefold()
-
-
-@pytest.mark.parametrize(("changes", "sentence"), [
-    ({"checkpoint": "best", "patience": 2},
-     "Each run is evaluated with its best weights, chosen on a tenth of the training rows, held out. A run "
-     "stops after 2 evaluations without a better one."),
-    ({"patience": 1, "selection": "validation"},
-     "A run stops after 1 evaluation without a better one, on the validation rows, so the "
-     "reported performance is optimistic."),
-])  # fmt: skip
-def test_an_experiment_says_on_which_rows_weights_will_be_chosen(client, add, changes, sentence):
-    _, experiment_id = add(changes)
-    assert sentence in " ".join(every_tab(client, f"/experiments/{experiment_id}").text.split())
-
-
-def test_an_experiment_that_chooses_nothing_says_nothing(client, add):
+def test_on_which_rows_weights_are_chosen_is_told_of_a_run_and_of_an_experiment(client, add):
+    cases = [
+        ({"checkpoint": "best"}, {},
+         "These are the weights of step 8, the best of 3 evaluations: accuracy 0.900. Evaluated on a tenth of the "
+         "training rows, held out (n = 6)."),
+        ({"checkpoint": "last", "patience": 1, "selection": "validation"},
+         {"split": "validation", "stopped_early": True},
+         "Stopped early, at step 12. These are the last weights. The best evaluation was at step 8: accuracy 0.900. "
+         "Evaluated on the validation rows, so the reported performance is optimistic (n = 6)."),
+        ({"checkpoint": "best"}, {"best_step": None, "best": None},
+         "Accuracy was undefined at every evaluation, so these are the last weights."),
+    ]  # fmt: skip
+    for changes, selection, sentences in cases:
+        results = RESULTS | {"selection": SELECTION | selection}
+        run_id, _ = add(changes, status=RunStatus.FINISHED, performance=0.9, results=results)
+        words = " ".join(every_tab(client, f"/runs/{run_id}").text.split())
+        assert sentences.casefold() in words.casefold()
+    cases = [
+        ({"checkpoint": "best", "patience": 2},
+         "Each run is evaluated with its best weights, chosen on a tenth of the training rows, held out. A run "
+         "stops after 2 evaluations without a better one."),
+        ({"patience": 1, "selection": "validation"},
+         "A run stops after 1 evaluation without a better one, on the validation rows, so the "
+         "reported performance is optimistic."),
+    ]  # fmt: skip
+    for changes, sentence in cases:
+        _, experiment_id = add(changes)
+        assert sentence in " ".join(every_tab(client, f"/experiments/{experiment_id}").text.split())
     _, experiment_id = add()
     assert "best weights" not in every_tab(client, f"/experiments/{experiment_id}").text
 
@@ -117,7 +115,7 @@ def row(name, *cells):
     return f'<th scope="row">{name}</th>' + "".join(f'<td class="n">{cell}</td>' for cell in cells)
 
 
-def test_the_reference_s_protocol_says_which_tokens_it_is_of_and_how_many(client, add):
+def test_the_reference_s_protocol_says_its_tokens_and_why_both_protocols_can_agree(client, add):
     reference = {"zeta": 0.75, "pooling": "last", "n": 40, "layers": [0.1, None], "layer_reasons": [None, "Why."]}
     by_layer = {"isoscore_star": {"values": [0.3, 0.4], "reasons": [None, None]}}
     results = {name: value for name, value in RESULTS.items() if name != "layers"}
@@ -128,9 +126,6 @@ def test_the_reference_s_protocol_says_which_tokens_it_is_of_and_how_many(client
     assert row("last tokens", "0.100", "–", "40") in page
     assert row("all tokens", "0.300", "0.400", "200") in page
     assert "IsoScore★ of last tokens is undefined in layer 2: Why." in page
-
-
-def test_why_two_protocols_can_give_a_layer_one_score_is_told_beside_them(client, add):
     reference = {"reference": {"zeta": 0.75, "layers": [0.1, 0.1], "pooling": "last", "n": 40, "layer_reasons": []}}
     run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | reference)
     page = every_tab(client, f"/runs/{run_id}").text
@@ -140,31 +135,29 @@ def test_why_two_protocols_can_give_a_layer_one_score_is_told_beside_them(client
     assert "both rows agree" not in every_tab(client, f"/runs/{unfinished}").text
 
 
-@pytest.mark.parametrize(
-    ("measure", "n"), [("isoscore_star", "n = 1,536 tokens."), ("isoscore_unbiased", "n = 64 mean vectors, one of")]
-)
-def test_the_points_behind_a_look_at_the_layers_are_told(client, add, measure, n):
-    run_id, _ = add(environment={"probe": {"tokens": 1536, "texts": 64}})
-    page = client.get(f"/runs/{run_id}?measure={measure}").text
-    assert f"Every measurement uses the same 64 validation rows: {n}" in page
+def test_the_points_behind_looks_and_what_a_task_counts_are_told_in_words(client, add):
+    for measure, n in [("isoscore_star", "n = 1,536 tokens."), ("isoscore_unbiased", "n = 64 mean vectors, one of")]:
+        run_id, _ = add(environment={"probe": {"tokens": 1536, "texts": 64}})
+        page = client.get(f"/runs/{run_id}?measure={measure}").text
+        assert f"Every measurement uses the same 64 validation rows: {n}" in page
+    cases = [
+        ({"f1_average": "binary", "f1_positive": "b"}, ["<dt>F1 is</dt><dd>of the label b</dd>"]),
+        ({"f1_average": "binary"}, ["<dt>F1 is</dt><dd>of the second label</dd>"]),
+        ({"f1_average": "macro"}, ["<dt>F1 is</dt><dd>the mean over labels, each counted the same</dd>"]),
+        ({"n_questions": 20, "n_windows": 1400, "n_train_left_out": 4, "n_questions_cut": 0},
+         ["<dt>validation questions</dt><dd>20</dd>", "<dt>windows they are read in</dt><dd>1,400</dd>",
+          "<dt>questions left out of training, their answer not in the text</dt><dd>4</dd>",
+          "<dt>questions cut, too long for a window</dt><dd>0</dd>"]),
+    ]  # fmt: skip
+    for details, facts in cases:
+        run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | details)
+        page = every_tab(client, f"/runs/{run_id}").text
+        assert [fact for fact in facts if fact not in page] == []
 
 
-@pytest.mark.parametrize(("details", "facts"), [
-    ({"f1_average": "binary", "f1_positive": "b"}, ["<dt>F1 is</dt><dd>of the label b</dd>"]),
-    ({"f1_average": "binary"}, ["<dt>F1 is</dt><dd>of the second label</dd>"]),
-    ({"f1_average": "macro"}, ["<dt>F1 is</dt><dd>the mean over labels, each counted the same</dd>"]),
-    ({"n_questions": 20, "n_windows": 1400, "n_train_left_out": 4, "n_questions_cut": 0},
-     ["<dt>validation questions</dt><dd>20</dd>", "<dt>windows they are read in</dt><dd>1,400</dd>",
-      "<dt>questions left out of training, their answer not in the text</dt><dd>4</dd>",
-      "<dt>questions cut, too long for a window</dt><dd>0</dd>"]),
-])  # fmt: skip
-def test_what_a_task_counts_is_listed_in_words(client, add, details, facts):
-    run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | details)
-    page = every_tab(client, f"/runs/{run_id}").text
-    assert [fact for fact in facts if fact not in page] == []
-
-
-def test_the_configuration_is_in_words_and_says_what_its_baseline_has_instead(client, context, add):
+def test_the_configuration_is_in_words_and_says_what_its_baseline_has_instead(client, add, context):
+    run_id, _ = add()
+    assert "<mark>" not in every_tab(client, f"/runs/{run_id}").text
     run_id, experiment_id = add({"batch_size": 8, "learning_rate": 2e-5, "train_rows": 8})
     with context.sessions.begin() as session:
         run = session.get(Run, run_id)
@@ -190,11 +183,6 @@ def test_the_configuration_is_in_words_and_says_what_its_baseline_has_instead(cl
     assert "<dt>Steps</dt>" not in page, "epochs are given instead"
 
 
-def test_a_run_without_a_baseline_is_compared_with_nothing(client, add):
-    run_id, _ = add()
-    assert "<mark>" not in every_tab(client, f"/runs/{run_id}").text
-
-
 def test_what_a_run_does_not_depend_on_is_no_part_of_its_configuration(client, context, add):
     run_id, experiment_id = add()
     page = every_tab(client, f"/runs/{run_id}").text
@@ -214,45 +202,28 @@ def test_what_a_run_does_not_depend_on_is_no_part_of_its_configuration(client, c
     assert "Highlighted values" in every_tab(client, f"/runs/{run_id}").text
 
 
-def test_the_hashes_of_a_model_are_told_by_the_names_of_their_files(client, add):
-    run_id, _ = add(environment={"model": {"revision": "main", "weights_sha256": {"a.safetensors": "0f", "b": "1e"}}})
-    assert (
-        'weights sha256 <span class="mono">a.safetensors 0f, b 1e</span>' in every_tab(client, f"/runs/{run_id}").text
-    )
-
-
-def test_the_log_of_a_running_run_has_a_tab(client, add):
-    run_id, _ = add(status=RunStatus.RUNNING, log="step 40 of 300: loss 0.5, penalty 0.1")
-    assert "step 40 of 300: loss 0.5" not in client.get(f"/runs/{run_id}").text
-    assert "step 40 of 300: loss 0.5" in client.get(f"/runs/{run_id}?tab=log").text
-
-
-@pytest.mark.parametrize(("status", "buttons"), [
-    ("queued", ["pause", "cancel"]), ("running", ["pause", "cancel"]), ("paused", ["resume", "cancel"]),
-    ("failed", ["retry"]), ("cancelled", ["retry"]), ("finished", []), ("streaming", ["cancel"]), ("pruned", []),
-])  # fmt: skip
-def test_each_state_has_its_buttons_on_the_page_and_in_the_experiment_s_table(client, add, status, buttons):
-    run_id, experiment_id = add(status=RunStatus(status), error="Why.")
-    page = client.get(f"/runs/{run_id}").text
-    assert re.findall(rf'action="/runs/{run_id}/(\w+)"', page) == [*buttons, "tags"]
-    listed = client.get(f"/experiments/{experiment_id}?tab=runs").text
-    assert re.findall(rf'action="/runs/{run_id}/(\w+)"', listed) == [one for one in buttons if one != "retry"]
-    words = {"pruned": "pruned, others did better", "running": "worker lost"}
-    assert words.get(status, status) in page
-
-
-@pytest.mark.parametrize(
-    ("status", "buttons", "deletable"),
-    [("queued", ["pause", "cancel"], False), ("paused", ["resume", "cancel"], False), ("finished", [], True)],
-)
-def test_an_experiment_has_buttons_for_all_its_runs(client, add, status, buttons, deletable):
-    _, experiment_id = add(status=RunStatus(status))
-    page = client.get(f"/experiments/{experiment_id}").text
-    pressed = re.findall(rf'method="post" action="/experiments/{experiment_id}/(\w+)"', page)
-    assert [one for one in pressed if one != "description"] == buttons
-    assert (f'href="/experiments/{experiment_id}/delete"' in page) is deletable
-    if status != "finished":
-        assert f">1 {status}</span>" in page
+def test_each_state_has_its_buttons_on_the_pages_of_a_run_and_of_its_experiment(client, add):
+    cases = [
+        ("queued", ["pause", "cancel"]), ("running", ["pause", "cancel"]), ("paused", ["resume", "cancel"]),
+        ("failed", ["retry"]), ("cancelled", ["retry"]), ("finished", []), ("streaming", ["cancel"]), ("pruned", []),
+    ]  # fmt: skip
+    for status, buttons in cases:
+        run_id, experiment_id = add(status=RunStatus(status), error="Why.")
+        page = client.get(f"/runs/{run_id}").text
+        assert re.findall(rf'action="/runs/{run_id}/(\w+)"', page) == [*buttons, "tags"]
+        listed = client.get(f"/experiments/{experiment_id}?tab=runs").text
+        assert re.findall(rf'action="/runs/{run_id}/(\w+)"', listed) == [one for one in buttons if one != "retry"]
+        words = {"pruned": "pruned, others did better", "running": "worker lost"}
+        assert words.get(status, status) in page
+    cases = [("queued", ["pause", "cancel"], False), ("paused", ["resume", "cancel"], False), ("finished", [], True)]
+    for status, buttons, deletable in cases:
+        _, experiment_id = add(status=RunStatus(status))
+        page = client.get(f"/experiments/{experiment_id}").text
+        pressed = re.findall(rf'method="post" action="/experiments/{experiment_id}/(\w+)"', page)
+        assert [one for one in pressed if one != "description"] == buttons
+        assert (f'href="/experiments/{experiment_id}/delete"' in page) is deletable
+        if status != "finished":
+            assert f">1 {status}</span>" in page
 
 
 def test_to_cancel_a_whole_experiment_asks_first_and_looks_like_what_cannot_be_taken_back(client, context, add):

@@ -88,12 +88,10 @@ class TestSearch:
         }  # fmt: skip
         assert {sort: found(context, "", sort) for sort in orders} == orders
 
-    def test_an_experiment_is_searched_by_its_id(self, context):
+    def test_experiments_are_searched_by_id_and_of_more_than_most_the_newest_are_taken_with_the_total(self, context):
         of = find_matching_runs(context, "seed:3").runs[0].experiment_id
         assert found(context, f"experiment:{of}") == "defg"
         assert found(context, of) == "defg"
-
-    def test_of_more_than_most_the_newest_are_taken_and_the_total_is_told(self, context):
         newest = find_matching_runs(context, "", limit=5)
         workers = [get_run(context, run.id).worker for run in newest.runs]
         assert ("".join(workers), newest.total) == ("defga", 7)
@@ -129,7 +127,7 @@ class TestSearch:
 
 @pytest.mark.usefixtures("runs")
 class TestApi:
-    def test_runs_of_all_experiments_come_with_their_experiment_and_the_total(self, client):
+    def test_runs_come_with_their_experiment_and_the_total_and_what_cannot_be_read_names_its_field(self, client):
         answer = client.get("/api/runs", params={"q": "iso>0.2", "sort": "-lam", "limit": 2, "offset": 1})
         assert answer.headers["x-total-count"] == "4"
         keys = ("experiment", "dataset", "model", "metric", "lam", "regularizer", "status", "setting")
@@ -137,12 +135,16 @@ class TestApi:
             ["second", "SST-2", "tiny-bert", "accuracy", 0.5, "istar_unbiased", "running", {}],
             ["second", "SST-2", "BERT-large", "accuracy", 0.0, "none", "finished", {}],
         ]
-
-    def test_those_of_one_experiment_are_searched_too(self, client):
         (first,) = client.get("/api/experiments?q=cola").json()
         answer = client.get(f"/api/experiments/{first['id']}/runs?q=lam!=0")
         assert ([one["lam"] for one in answer.json()], answer.headers["x-total-count"]) == ([-1.0, 1.0], "2")
         assert client.get("/api/experiments/nowhere/runs").status_code == 404
+        for path in ["/api/runs", "/api/experiments"]:
+            answer = client.get(path, params={"q": "lam<x"})
+            assert (answer.status_code, answer.json()["field"]) == (422, "q")
+            assert answer.json()["detail"] == "Expected a number after lam< at character 5 of the search, got 'x'."
+        answer = client.get("/api/runs?sort=-colour")
+        assert (answer.status_code, answer.json()["field"]) == (422, "sort")
 
     @pytest.mark.both_databases
     def test_experiments_are_told_in_sums(self, client):
@@ -152,16 +154,6 @@ class TestApi:
         assert (one["name"], one["dataset"], one["status"], one["total"]) == ("Été 100%", "CoLA_x", "failed", 3)
         assert one["counts"] == {"finished": 2, "failed": 1}
         assert one["performance"] == {"n": 2, "lowest": 0.25, "highest": 0.75}
-
-    @pytest.mark.parametrize("path", ["/api/runs", "/api/experiments"])
-    def test_what_cannot_be_read_names_its_field(self, client, path):
-        answer = client.get(path, params={"q": "lam<x"})
-        assert (answer.status_code, answer.json()["field"]) == (422, "q")
-        assert answer.json()["detail"] == "Expected a number after lam< at character 5 of the search, got 'x'."
-
-    def test_a_sort_that_is_none_names_its_field(self, client):
-        answer = client.get("/api/runs?sort=-colour")
-        assert (answer.status_code, answer.json()["field"]) == (422, "sort")
 
 
 class TestTable:
@@ -188,10 +180,19 @@ class TestTable:
         assert table("batch_size:8 seed:1")[0] == ["λ"]
         assert table("lam:0") == (["λ", "Batch size", "Seed"], "4 runs.")
 
-    def test_every_cell_but_what_says_itself_is_named_where_the_table_is_stacked(self, client, context):
+    def test_every_cell_is_named_where_the_table_is_stacked_and_a_table_updates_while_a_run_is_under_way(
+        self, client, context
+    ):
         path = f"/experiments/{add_experiment(context, run_row(seed=0), run_row(seed=1))}/runs"
         row = client.get(path).text.split('<table class="stacked">')[1].split("</tr>")[1]
         assert re.findall('data-label="(.*?)"', row) == ["Seed", "Accuracy", "IsoScore★", "Time"]
+        live = run_row(1.0, 1, status=RunStatus.RUNNING, performance=None)
+        path = f"/experiments/{add_experiment(context, run_row(1.0, 0), live)}/runs"
+        page = words(client.get(f"{path}?sort=seed"))
+        assert f'hx-get="{path}?sort=seed" hx-select="#found-runs" hx-swap="outerMorph ignoreTitle:true"' in page
+        assert 'ignoreTitle:true" hx-trigger="every 2s"' in page
+        assert "worker lost" in words(client.get(path))
+        assert "every 2s" not in words(client.get(f"{path}?q=seed:0"))
 
     @pytest.mark.both_databases
     def test_the_database_tells_the_same_differences_as_what_groups_the_runs(self, context):
@@ -234,7 +235,15 @@ class TestTable:
         assert shown(client.get(f"{path}?sort=-seed&q=seed>=5&page=99999999999999999999")) == second
         assert len(shown(client.get(f"/experiments/{experiment}?page=2&q=seed>=5"))) == 5
 
-    def test_what_cannot_be_read_is_told_at_the_box_that_keeps_it(self, client, context):
+    def test_the_address_bar_says_what_the_table_shows_and_what_cannot_be_read_is_told_at_the_box(
+        self, client, context
+    ):
+        page = f"/experiments/{add_experiment(context, run_row())}"
+        at = {"hx-current-url": f"http://localhost{page}?view=lambda&q=old&page=3"}
+        answer = client.get(f"{page}/runs?q=lam>0&sort=-iso", headers=at)
+        assert answer.headers["hx-replace-url"] == f"{page}?view=lambda&q=lam%3E0&sort=-iso"
+        elsewhere = client.get(f"{page}/runs?q=lam>0", headers={"hx-current-url": "http://localhost/queue"})
+        assert "hx-replace-url" not in elsewhere.headers
         path = f"/experiments/{add_experiment(context, run_row())}"
         for page, status in ((f"{path}/runs", 422), (path, 200), ("/experiments", 422)):
             answer = client.get(f"{page}?q=lam<x", headers={"accept": "text/html"})
@@ -245,23 +254,6 @@ class TestTable:
         assert f'No run is found by seed:7. <a href="{path}/runs">Show all</a>' in words(
             client.get(f"{path}/runs?q=seed:7")
         )
-
-    def test_a_table_updates_itself_while_one_of_its_runs_is_under_way(self, client, context):
-        live = run_row(1.0, 1, status=RunStatus.RUNNING, performance=None)
-        path = f"/experiments/{add_experiment(context, run_row(1.0, 0), live)}/runs"
-        page = words(client.get(f"{path}?sort=seed"))
-        assert f'hx-get="{path}?sort=seed" hx-select="#found-runs" hx-swap="outerMorph ignoreTitle:true"' in page
-        assert 'ignoreTitle:true" hx-trigger="every 2s"' in page
-        assert "worker lost" in words(client.get(path))
-        assert "every 2s" not in words(client.get(f"{path}?q=seed:0"))
-
-    def test_the_address_bar_of_the_experiment_says_what_its_table_shows_beside_the_rest(self, client, context):
-        page = f"/experiments/{add_experiment(context, run_row())}"
-        at = {"hx-current-url": f"http://localhost{page}?view=lambda&q=old&page=3"}
-        answer = client.get(f"{page}/runs?q=lam>0&sort=-iso", headers=at)
-        assert answer.headers["hx-replace-url"] == f"{page}?view=lambda&q=lam%3E0&sort=-iso"
-        elsewhere = client.get(f"{page}/runs?q=lam>0", headers={"hx-current-url": "http://localhost/queue"})
-        assert "hx-replace-url" not in elsewhere.headers
 
     def test_cancelled_from_the_table_it_is_shown_again_as_it_was(self, client, context):
         waiting = run_row(1.0, 1, status=RunStatus.QUEUED, performance=None)
@@ -276,7 +268,7 @@ class TestTable:
 
 class TestExperiments:
     @pytest.mark.both_databases
-    def test_found_are_those_with_a_run_that_is(self, client, runs):
+    def test_found_are_those_with_a_run_that_is_with_their_progress_and_spread(self, client, runs):
         def names(q):
             page = client.get("/experiments", params={"q": q})
             return [
@@ -289,15 +281,12 @@ class TestExperiments:
         assert names("status:failed") == ["Été 100%"]
         assert names("status:failed perf>0") == []
         assert "No experiment has a run that is found by nothing." in words(client.get("/experiments?q=nothing"))
-
-    @pytest.mark.both_databases
-    def test_progress_and_spread_are_those_of_the_runs(self, client, runs):
         page = words(client.get("/experiments"))
         assert '3 of 3, 1 failed <progress value="2" max="3"' in page
         assert "Accuracy 0.250 to 0.750<small>, n = 2</small>" in page
         assert re.findall(r"M(\d+) 8h0", page) == ["4", "4", "140", "4"]
 
-    def test_a_click_on_a_heading_sorts_the_list_and_pages_keep_the_order(self, client, context, runs):
+    def test_a_click_on_a_heading_sorts_the_list_and_pages_of_fifty_keep_the_order(self, client, context, runs):
         def listed(sort):
             return re.findall(
                 r'href="/experiments/[0-9a-f]{32}">([^<]+)</a>', client.get(f"/experiments?sort={sort}").text
@@ -314,8 +303,6 @@ class TestExperiments:
         assert '<a href="/experiments?sort=name"' in page
         assert 'href="/experiments" hx-get="/experiments"' in page  # the newest first, as without an order
         assert client.get("/experiments?sort=nothing").status_code == 422
-
-    def test_pages_of_fifty(self, client, context):
         for number in range(53):
             add_experiment(context, run_row(), name=f"sweep {number}")
         page = words(client.get("/experiments?q=sweep&page=2"))
@@ -328,13 +315,16 @@ LISTS = ["/experiments?q=tiny", "/api/experiments"]
 RUNS = ["/api/runs?q=tiny&sort=-iso", "/experiments/{}/runs?sort=perf"]
 
 
-@pytest.mark.parametrize("path", [*LISTS, *RUNS])
-def test_as_many_queries_for_sixty_as_for_three_and_none_reads_what_is_large(client, context, path):
+def test_as_many_queries_for_sixty_as_for_three_and_none_reads_what_is_large(client, context):
     few = add_experiment(context, *(run_row(1.0, seed) for seed in range(3)))
-    of_few = queries_of(context, lambda: client.get(path.format(few)).raise_for_status())
+    asked = {
+        path: queries_of(context, lambda p=path: client.get(p.format(few)).raise_for_status())
+        for path in [*LISTS, *RUNS]
+    }
     for number in range(20):
         many = add_experiment(context, *(run_row(lam, number) for lam in (-1.0, 0.0, 1.0)), name=f"sweep {number}")
-    of_many = queries_of(context, lambda: client.get(path.format(many)).raise_for_status())
-    assert 0 < len(of_few) == len(of_many) <= LISTED
-    large = ("results", "log", "environment", *(["config", "position"] if path in LISTS else []))
-    assert [one for one, _ in of_many for column in large if f"runs.{column}" in one] == []
+    for path, of_few in asked.items():
+        of_many = queries_of(context, lambda p=path: client.get(p.format(many)).raise_for_status())
+        assert 0 < len(of_few) == len(of_many) <= LISTED, path
+        large = ("results", "log", "environment", *(["config", "position"] if path in LISTS else []))
+        assert [one for one, _ in of_many for column in large if f"runs.{column}" in one] == [], path

@@ -129,7 +129,9 @@ def test_purging_the_last_embedding_of_a_file_deletes_the_object(client, cloud, 
     assert bucket.keys() == cached() == []
 
 
-def test_a_storage_that_goes_away_in_the_middle_of_an_upload(client, context, bucket, line, cached):
+def test_a_storage_that_goes_away_in_the_middle_of_an_upload_leaves_nothing_and_pages_say_it_too(
+    client, context, bucket, line, cached, cloud
+):
     line.cut(after_bytes=PART_BYTES + 2**20)
     answer = upload(client, npy(np.frombuffer(TWO_PARTS[:-5], dtype=np.float32).reshape(-1, 8)))
     assert answer.status_code == 503
@@ -138,9 +140,6 @@ def test_a_storage_that_goes_away_in_the_middle_of_an_upload(client, context, bu
     with context.sessions() as session:
         assert session.query(StoredFile).count() == 0
     assert bucket.keys() == cached() == []
-
-
-def test_a_page_says_it_too(client, cloud, line):
     line.cut()
     answer = client.post("/embeddings", files={"file": ("cloud.npy", npy(cloud))}, headers={"accept": "text/html"})
     assert answer.status_code == 503
@@ -161,7 +160,9 @@ def test_an_embedding_can_be_purged_while_the_storage_is_away(client, context, c
     assert bucket.keys() == []
 
 
-def test_a_job_waits_for_a_storage_that_is_away(client, work, cloud, line, forget, monkeypatch):
+def test_a_job_waits_for_a_storage_that_is_away_and_fails_with_the_sentence_when_in_vain(
+    client, work, cloud, line, forget, monkeypatch
+):
     monkeypatch.setattr(files, "WAITS_SECONDS", (0.1,) * 50)
     created = upload(client, npy(cloud)).json()
     forget()
@@ -169,9 +170,6 @@ def test_a_job_waits_for_a_storage_that_is_away(client, work, cloud, line, forge
     Timer(1, line.mend).start()
     work()
     assert client.get(f"/api/embeddings/{created['id']}").json()["status"] == "draft"
-
-
-def test_a_job_that_has_waited_in_vain_fails_with_the_sentence(client, work, cloud, line, forget, monkeypatch):
     monkeypatch.setattr(files, "WAITS_SECONDS", (0.01,))
     created = upload(client, npy(cloud)).json()
     forget()
@@ -209,12 +207,24 @@ def test_the_rows_of_a_data_set_come_from_the_bucket(client, context, bucket, fo
     assert len(validation.columns["label"]) == 4
 
 
-def test_a_file_of_several_parts_is_stored_and_read_whole(storage, bucket, forget):
+def test_several_parts_are_read_whole_by_two_at_once_and_a_line_that_breaks_leaves_nothing(
+    storage, bucket, forget, settings, cached, line
+):
     stored = storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS))
     assert (stored.sha256, stored.size_bytes) == (sha256(TWO_PARTS), len(TWO_PARTS))
     assert sha256(bucket.read(bucket.keys()[0])) == stored.sha256
     forget()
     assert storage.local(stored.sha256).read_bytes() == TWO_PARTS
+    forget()
+    with ThreadPoolExecutor(2) as threads:
+        paths = list(threads.map(lambda _: open_storage(settings).local(stored.sha256), range(2)))
+    assert {sha256(path.read_bytes()) for path in paths} == {stored.sha256}
+    assert cached() == [stored.sha256]
+    forget()
+    line.cut(after_bytes=PART_BYTES + 2**20)
+    with pytest.raises(UnavailableError, match="cannot be reached at the moment"):
+        storage.local(stored.sha256)
+    assert cached() == []
 
 
 def test_what_is_stored_already_is_not_sent_again(storage, line):
@@ -223,52 +233,18 @@ def test_what_is_stored_already_is_not_sent_again(storage, line):
     assert storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS)) == stored
 
 
-def test_an_object_of_another_size_is_replaced(storage, bucket):
-    stored = storage.write(BytesIO(b"whole"), 10)
-    bucket.write(bucket.keys()[0], b"half")
-    storage.write(BytesIO(b"whole"), 10)
-    assert bucket.read(f"some/prefix/{stored.sha256}") == b"whole"
-
-
-def test_two_who_fetch_the_same_file_at_once_both_get_it(settings, storage, forget, cached):
-    stored = storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS))
-    forget()
-    with ThreadPoolExecutor(2) as threads:
-        paths = list(threads.map(lambda _: open_storage(settings).local(stored.sha256), range(2)))
-    assert {sha256(path.read_bytes()) for path in paths} == {stored.sha256}
-    assert cached() == [stored.sha256]
-
-
-def test_a_line_that_breaks_while_a_file_is_fetched_leaves_nothing(storage, forget, cached, line):
-    stored = storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS))
-    forget()
-    line.cut(after_bytes=PART_BYTES + 2**20)
-    with pytest.raises(UnavailableError, match="cannot be reached at the moment"):
-        storage.local(stored.sha256)
-    assert cached() == []
-
-
-def test_an_object_that_is_gone_is_said_to_be(storage, bucket, forget):
-    stored = storage.write(BytesIO(b"bytes"), 10)
-    forget()
-    bucket.delete(bucket.keys()[0])
-    assert not storage.exists(stored.sha256)
-    with pytest.raises(NotFoundError, match=f"The file {stored.sha256[:12]}… is gone from the storage"):
-        storage.local(stored.sha256)
-
-
-@pytest.mark.parametrize("name", ["../secret", "", "A" * 64])
-def test_a_name_that_is_not_a_hash_never_reaches_the_bucket(storage, name):
-    for verb in (storage.local, storage.exists, storage.delete):
-        with pytest.raises(NotFoundError, match="Expected a file's SHA-256"):
-            verb(name)
-
-
-def test_a_bucket_that_is_not_there(settings):
+def test_a_bucket_that_is_not_there_and_credentials_that_are_refused(settings, monkeypatch, tmp_path):
     storage = open_storage(settings.model_copy(update={"storage_url": "s3://no-such-bucket"}))
     for verb in (storage.exists, storage.local, lambda _: storage.write(BytesIO(b"bytes"), 10)):
         with pytest.raises(UnavailableError, match="has no such bucket"):
             verb("0" * 64)
+    server = S3Server(free_port(), tmp_path / "log", INITIAL_NO_AUTH_ACTION_COUNT="0")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+    try:
+        with pytest.raises(UnavailableError, match="The storage of files refuses this server"):
+            open_storage(settings).write(BytesIO(b"bytes"), 10)
+    finally:
+        server.stop()
 
 
 def test_without_credentials(monkeypatch, settings):
@@ -281,19 +257,23 @@ def test_without_credentials(monkeypatch, settings):
         open_storage(settings).write(BytesIO(b"bytes"), 10)
 
 
-def test_credentials_that_are_refused(monkeypatch, settings, tmp_path):
-    server = S3Server(free_port(), tmp_path / "log", INITIAL_NO_AUTH_ACTION_COUNT="0")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
-    try:
-        with pytest.raises(UnavailableError, match="The storage of files refuses this server"):
-            open_storage(settings).write(BytesIO(b"bytes"), 10)
-    finally:
-        server.stop()
-
-
-def test_a_bucket_lists_what_it_holds_and_since_when(storage):
+def test_a_bucket_lists_what_it_holds_and_what_is_gone_or_of_another_size_is_noticed(storage, bucket, forget):
     assert list(storage.listed()) == []
     stored = storage.write(BytesIO(b"bytes"), 10)
     ((name, stored_at),) = storage.listed()
     assert name == stored.sha256
     assert abs((utcnow() - stored_at).total_seconds()) < 60
+    stored = storage.write(BytesIO(b"bytes"), 10)
+    forget()
+    bucket.delete(bucket.keys()[0])
+    assert not storage.exists(stored.sha256)
+    with pytest.raises(NotFoundError, match=f"The file {stored.sha256[:12]}… is gone from the storage"):
+        storage.local(stored.sha256)
+    stored = storage.write(BytesIO(b"whole"), 10)
+    bucket.write(bucket.keys()[0], b"half")
+    storage.write(BytesIO(b"whole"), 10)
+    assert bucket.read(f"some/prefix/{stored.sha256}") == b"whole"
+    for name in ["../secret", "", "A" * 64]:
+        for verb in (storage.local, storage.exists, storage.delete):
+            with pytest.raises(NotFoundError, match="Expected a file's SHA-256"):
+                verb(name)

@@ -116,7 +116,16 @@ def test_a_cancelled_search_asks_for_nothing_more_and_a_paused_one_waits(client,
     assert len(runs_of(context, experiment["id"])) == 1
 
 
-def test_a_search_of_which_everything_fails_ends_early_and_says_so(client, context, launch):
+def test_cancelled_trials_are_not_failed_ones_of_which_a_few_end_the_search(context, launch, client):
+    experiment = launch({"trials": 9})
+    ends = [RunStatus.FINISHED, RunStatus.CANCELLED, RunStatus.CANCELLED, RunStatus.FAILED, RunStatus.FAILED]
+    for status in ends:
+        with context.sessions.begin() as session:
+            session.get_one(Run, runs_of(context, experiment["id"])[-1].id).status = status
+        assert len(advance(context.sessions, experiment["id"])) == 1
+    with context.sessions.begin() as session:
+        session.get_one(Run, runs_of(context, experiment["id"])[-1].id).status = RunStatus.FAILED
+    assert advance(context.sessions, experiment["id"]) == []
     experiment = launch({"trials": 9})
     for _ in range(5):
         with context.sessions.begin() as session:
@@ -131,23 +140,21 @@ def test_a_search_of_which_everything_fails_ends_early_and_says_so(client, conte
     )
 
 
-def test_cancelled_trials_are_not_failed_ones(context, launch):
-    experiment = launch({"trials": 9})
-    ends = [RunStatus.FINISHED, RunStatus.CANCELLED, RunStatus.CANCELLED, RunStatus.FAILED, RunStatus.FAILED]
-    for status in ends:
-        with context.sessions.begin() as session:
-            session.get_one(Run, runs_of(context, experiment["id"])[-1].id).status = status
-        assert len(advance(context.sessions, experiment["id"])) == 1
-    with context.sessions.begin() as session:
-        session.get_one(Run, runs_of(context, experiment["id"])[-1].id).status = RunStatus.FAILED
-    assert advance(context.sessions, experiment["id"]) == []
-
-
-def test_trials_have_the_turn_of_those_before_them(client, context, launch):
+def test_trials_have_the_turn_of_those_before_them_and_who_resumes_one_resumes_its_search(client, context, launch):
     experiment = launch({"at_once": 2})
     client.put(f"/api/experiments/{experiment['id']}/priority", json={"priority": 5000})
     jobs = advance(context.sessions, experiment["id"])
     assert [(job.row_id, job.priority) for job in jobs] == [(runs_of(context, experiment["id"])[1].id, 5000)]
+    experiment = launch()
+    path, run_id = f"/api/experiments/{experiment['id']}", experiment["runs"][0]["id"]
+    assert client.post(f"{path}/pause").json()["study"]["paused"] is True
+    client.post(f"/api/runs/{run_id}/resume")
+    assert client.get(path).json()["study"]["paused"] is False
+    experiment = launch()
+    with context.sessions.begin() as session:
+        session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.FINISHED
+    assert client.get(f"/api/experiments/{experiment['id']}").json()["status"] == "running"
+    assert 'hx-trigger="every 2s"' in every_tab(client, f"/experiments/{experiment['id']}").text
 
 
 @pytest.mark.parametrize("everything", [False, True])
@@ -167,22 +174,6 @@ def test_a_search_can_be_paused_between_two_trials(client, context, launch, ever
     assert client.get(path).json()["status"] == "running"
     advance_searches(context.sessions)
     assert len(waiting_jobs(context.sessions)) == 1
-
-
-def test_who_resumes_a_trial_resumes_its_search(client, context, launch):
-    experiment = launch()
-    path, run_id = f"/api/experiments/{experiment['id']}", experiment["runs"][0]["id"]
-    assert client.post(f"{path}/pause").json()["study"]["paused"] is True
-    client.post(f"/api/runs/{run_id}/resume")
-    assert client.get(path).json()["study"]["paused"] is False
-
-
-def test_between_two_trials_the_experiment_goes_on(client, context, launch):
-    experiment = launch()
-    with context.sessions.begin() as session:
-        session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.FINISHED
-    assert client.get(f"/api/experiments/{experiment['id']}").json()["status"] == "running"
-    assert 'hx-trigger="every 2s"' in every_tab(client, f"/experiments/{experiment['id']}").text
 
 
 def test_both_objectives_are_searched_and_pages_show_the_front(client, context, launch, work):
@@ -210,54 +201,51 @@ def test_both_objectives_are_searched_and_pages_show_the_front(client, context, 
         assert client.get(f"/experiments/{experiment['id']}/figures/{slug}.json").status_code == 200
 
 
-@pytest.mark.parametrize(("scores", "told"), [
-    ([0.5, 0.5],
-     "No trial did better than the baseline so far: Accuracy 0.5000 at best in 1 trial ({0}), baseline 0.5000."),
-    ([0.5, 0.6, 0.6], "Best so far: {0}; {1}, Accuracy 0.6000, baseline 0.5000."), ([0.5], None),
-])  # fmt: skip
-def test_the_best_of_a_search_is_a_trial_that_beats_its_baseline_with_all_that_tie(
-    client, context, launch, scores, told
-):
-    experiment = launch({"trials": 4})
-    for score in scores:
-        with context.sessions.begin() as session:
-            last = session.get_one(Experiment, experiment["id"]).runs[-1]
-            last.status, last.performance, last.isoscore_star = RunStatus.FINISHED, score, 0.5
-        advance(context.sessions, experiment["id"])
-    names = [f"I-STAR, λ = {short(run.lam)}, ζ = {run.zeta:g}" for run in runs_of(context, experiment["id"])[1:]]
-    page = " ".join(every_tab(client, f"/experiments/{experiment['id']}").text.split())
-    if told is None:
-        assert "so far" not in page
-    else:
-        assert told.format(*names) in page
-        assert f"best of {len(scores) - 1} trials" in page or "No trial" in told
+def test_the_best_of_a_search_is_a_trial_that_beats_its_baseline_with_all_that_tie(client, context, launch):
+    cases = [
+        ([0.5, 0.5],
+         "No trial did better than the baseline so far: Accuracy 0.5000 at best in 1 trial ({0}), baseline 0.5000."),
+        ([0.5, 0.6, 0.6], "Best so far: {0}; {1}, Accuracy 0.6000, baseline 0.5000."), ([0.5], None),
+    ]  # fmt: skip
+    for scores, told in cases:
+        experiment = launch({"trials": 4})
+        for score in scores:
+            with context.sessions.begin() as session:
+                last = session.get_one(Experiment, experiment["id"]).runs[-1]
+                last.status, last.performance, last.isoscore_star = RunStatus.FINISHED, score, 0.5
+            advance(context.sessions, experiment["id"])
+        names = [f"I-STAR, λ = {short(run.lam)}, ζ = {run.zeta:g}" for run in runs_of(context, experiment["id"])[1:]]
+        page = " ".join(every_tab(client, f"/experiments/{experiment['id']}").text.split())
+        if told is None:
+            assert "so far" not in page
+        else:
+            assert told.format(*names) in page
+            assert f"best of {len(scores) - 1} trials" in page or "No trial" in told
 
 
-def test_a_sweep_has_no_figures_of_a_search(client, body):
+def test_a_search_that_cannot_be_is_refused_at_its_field_and_a_sweep_has_no_figures_of_one(client, context, body):
+    cases = [
+        ({"search": {"lam_low": 1, "lam_high": 1}}, "search", "Expected `lam_low` below `lam_high`, got 1 and 1"),
+        ({"search": {"zeta_low": 0.5, "zeta_high": 0.1}}, "search", "Expected `zeta_low` at most `zeta_high`"),
+        ({"search": {"regularizer": "none"}}, "search", "Expected a regularizer to search lambda of, got none"),
+        ({"search": {"least_size": 3}}, "search", "Expected lambdas at both ends of the range of 3 or more in size"),
+        ({"search": {"regularizer": "cosreg", "zeta_high": 0.5}}, "zeta_high", "Expected one zeta for cosreg"),
+        ({"search": {"prune": True}}, "prune", "Pruning needs evaluations on the selection rows"),
+        ({"search": {"trials": 100}, "seeds": [0, 1, 2, 3, 4]}, "trials",
+         "Expected at most 500 runs in one experiment, got 505: 100 trials and the baseline, with 5 seeds each."),
+        ({"label_column": "nope"}, "label_column", "nope"),
+    ]  # fmt: skip
+    for changes, field, sentence in cases:
+        answer = client.post("/api/studies", json=body | changes)
+        assert answer.status_code == 422
+        assert sentence in answer.json()["detail"]
+        assert answer.json()["field"].startswith(field)
+        with context.sessions() as session:
+            assert session.scalars(select(Experiment)).all() == []
     sweep = {name: value for name, value in body.items() if name != "search"}
     experiment = client.post("/api/experiments", json=sweep | {"lambdas": [1]}).json()
     assert experiment["study"] is None
     assert client.get(f"/experiments/{experiment['id']}/figures/pareto.csv").status_code == 404
-
-
-@pytest.mark.parametrize(("changes", "field", "sentence"), [
-    ({"search": {"lam_low": 1, "lam_high": 1}}, "search", "Expected `lam_low` below `lam_high`, got 1 and 1"),
-    ({"search": {"zeta_low": 0.5, "zeta_high": 0.1}}, "search", "Expected `zeta_low` at most `zeta_high`"),
-    ({"search": {"regularizer": "none"}}, "search", "Expected a regularizer to search lambda of, got none"),
-    ({"search": {"least_size": 3}}, "search", "Expected lambdas at both ends of the range of 3 or more in size"),
-    ({"search": {"regularizer": "cosreg", "zeta_high": 0.5}}, "zeta_high", "Expected one zeta for cosreg"),
-    ({"search": {"prune": True}}, "prune", "Pruning needs evaluations on the selection rows"),
-    ({"search": {"trials": 100}, "seeds": [0, 1, 2, 3, 4]}, "trials",
-     "Expected at most 500 runs in one experiment, got 505: 100 trials and the baseline, with 5 seeds each."),
-    ({"label_column": "nope"}, "label_column", "nope"),
-])  # fmt: skip
-def test_a_search_that_cannot_be_is_refused_at_its_field(client, context, body, changes, field, sentence):
-    answer = client.post("/api/studies", json=body | changes)
-    assert answer.status_code == 422
-    assert sentence in answer.json()["detail"]
-    assert answer.json()["field"].startswith(field)
-    with context.sessions() as session:
-        assert session.scalars(select(Experiment)).all() == []
 
 
 @pytest.fixture
@@ -275,7 +263,7 @@ def searched(context, launch):
     return experiment, runs
 
 
-def test_a_run_below_the_median_is_given_up_with_its_seeds_that_wait_and_says_why(client, context, searched):
+def test_a_run_below_the_median_is_given_up_with_its_seeds_that_wait_but_never_a_baseline(client, context, searched):
     experiment, runs = searched
     own, sibling = runs[-2:]
     fine_tune(own.id, context.settings, "cpu")
@@ -291,9 +279,6 @@ def test_a_run_below_the_median_is_given_up_with_its_seeds_that_wait_and_says_wh
     assert "1 pruned (median rule)" in every_tab(client, f"/experiments/{experiment['id']}").text
     assert not (context.settings.runs / own.id).exists()
     assert len(rows) > len(runs)  # and the next is asked for
-
-
-def test_a_baseline_is_never_given_up(context, searched):
     _, runs = searched
     with context.sessions.begin() as session:
         session.get_one(Run, runs[0].id).status = RunStatus.QUEUED

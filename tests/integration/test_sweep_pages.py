@@ -30,20 +30,23 @@ def sweep(dataset, **changed):
     return given | changed
 
 
-def test_a_data_set_page_shows_its_columns(client, dataset):
+def test_a_data_set_page_shows_its_columns_and_the_task_that_it_looks_like(client, dataset):
     page = client.get(dataset).text
     assert "Tiny" in page
     assert "the keys are here" in page
     assert f"/experiments/new?dataset_id={dataset.rsplit('/', 1)[-1]}" in page
+    summary = "classification: sentence → label, 2 classes"
+    assert f"Looks like {summary}." in client.get(dataset).text
+    shown = client.get("/datasets").text
+    assert f'<td class="wrap">{summary}</td>' in shown
+    assert '<option value="squad">SQuAD 1.1 (span, 87,599 train and 10,570 validation rows)</option>' in shown
+    assert [name for name in HubName if f'<option value="{name}">' not in shown] == []
 
 
-def test_the_sweep_form_counts_its_runs(client, dataset):
+def test_the_sweep_form_counts_its_runs_and_says_that_steps_replace_epochs(client, dataset):
     page = client.get("/experiments/new", params=sweep(dataset)).text
     assert "6 runs" in page
     assert "The λ = 0 baseline was added" in page
-
-
-def test_the_sweep_form_says_beside_its_plan_that_steps_replace_epochs(client, dataset):
     told = "Max steps is set, so epochs are ignored."
     assert told in client.get("/experiments/new", params={"epochs": "3", "max_steps": "10"}).text
     assert told not in client.get("/experiments/new", params={"epochs": "3"}).text
@@ -57,20 +60,21 @@ def said_in_folds(page):
 SHOWN = ["dataset_id", "model", "regularizers", "lambdas", "seeds", "epochs", "max_steps", "learning_rate"]
 
 
-@pytest.mark.parametrize("preset", ["", *PRESETS])
-def test_eight_fields_are_shown_and_the_values_of_all_others_stand_in_their_folds(client, dataset, preset):
-    asked = {"dataset_id": dataset.rsplit("/", 1)[-1], "preset": preset}
-    page = client.get("/experiments/new", params=asked).text
-    form = re.search(r'<form id="sweep".*?</form>', page, re.DOTALL)[0]
-    while (folded := re.sub(r"<details(?:(?!<details).)*?</details>", "", form, flags=re.DOTALL)) != form:
-        form = folded
-    shown = re.findall(r'<(?:input|select|textarea)(?![^>]*type="hidden")[^>]* name="([^"]+)"', form)
-    assert [*dict.fromkeys(shown)] == SHOWN
-    said = said_in_folds(page)
-    assert said["Classification"] == "sentence → label, by Accuracy"
-    assert said["Rows and machine"].startswith("Max length (tokens): ")
-    assert said["Name"] == "after model and data set"
-    assert preset or said["Shrinkage covariance"].endswith("ζ values: 0.2")
+def test_eight_fields_are_shown_and_the_values_of_all_others_stand_in_their_folds(client, dataset):
+    for preset in ["", *PRESETS]:
+        asked = {"dataset_id": dataset.rsplit("/", 1)[-1], "preset": preset}
+        page = client.get("/experiments/new", params=asked).text
+        form = re.search(r'<form id="sweep".*?</form>', page, re.DOTALL)[0]
+        while (folded := re.sub(r"<details(?:(?!<details).)*?</details>", "", form, flags=re.DOTALL)) != form:
+            form = folded
+        shown = re.findall(r'<(?:input|select|textarea)(?![^>]*type="hidden")[^>]* name="([^"]+)"', form)
+        assert [*dict.fromkeys(shown)] == SHOWN
+        said = said_in_folds(page)
+        assert said["Classification"] == "sentence → label, by Accuracy"
+        assert said["Rows and machine"].startswith("Max length (tokens): ")
+        assert said["Name"] == "after model and data set"
+        assert preset or said["Shrinkage covariance"].endswith("ζ values: 0.2")
+        assert not preset or ("Not ready" not in page and PRESETS[preset].title in page), preset
 
 
 def refused(client, data):
@@ -81,23 +85,35 @@ def refused(client, data):
     return client.get(answer.headers["location"]).text
 
 
-def test_a_wrong_sweep_comes_back_filled_in_with_the_sentence_at_its_field(client, dataset):
+def test_a_wrong_sweep_comes_back_filled_in_with_a_sentence_at_each_field(client, dataset):
     page = refused(client, sweep(dataset, lambdas="abc", seeds="3, 4"))
     assert 'aria-describedby="lambdas-help lambdas-error" aria-invalid="true"' in page
     assert "Enter a number, not &#39;abc&#39;." in page
     assert 'value="3, 4"' in page
+    cases = [
+        ("zetas", "2"), ("zetas", ""), ("seeds", "-1"), ("lambdas", "nan"), ("epochs", "0"), ("learning_rate", "fast"),
+        ("token_fraction", "0"),
+    ]  # fmt: skip
+    for field, text in cases:
+        page = refused(client, sweep(dataset, **{"epochs": "1", field: text}))
+        assert f'id="{field}-error"' in page
+    cases = [
+        ({"fixed_istar": "1"}, 'Extra penalties" aria-describedby="fixed_regularizers-help fixed_regularizers-error"',
+         "fixed_regularizers"),
+        ({"regularizers": ["x"]}, 'aria-describedby="regularizers-help regularizers-error" aria-invalid="true"',
+         "regularizers"),
+        ({"text_columns": ["x", "sentence"]}, 'aria-describedby="second_text-help text_columns-error"', "text_columns"),
+    ]  # fmt: skip
+    for change, place, error in cases:
+        page = refused(client, sweep(dataset, **change))
+        assert place in page
+        assert f'id="{error}-error"' in page
+    answer = client.post("/experiments", data=sweep(dataset, seeds="x" * 10_000))
+    assert answer.status_code == 422
+    assert 'id="seeds-error"' in answer.text
 
 
-@pytest.mark.parametrize(("field", "text"), [
-    ("zetas", "2"), ("zetas", ""), ("seeds", "-1"), ("lambdas", "nan"), ("epochs", "0"), ("learning_rate", "fast"),
-    ("token_fraction", "0"),
-])  # fmt: skip
-def test_each_wrong_setting_is_told_at_its_field(client, dataset, field, text):
-    page = refused(client, sweep(dataset, **{"epochs": "1", field: text}))
-    assert f'id="{field}-error"' in page
-
-
-def test_only_what_is_chosen_shows_its_settings(client, dataset):
+def test_only_what_is_chosen_shows_its_settings_and_nonsense_is_answered(client, dataset):
     page = client.get("/experiments/new", params=sweep(dataset)).text
     assert 'name="shrinkage_points"' in page
     assert 'name="entropy_bars"' not in page
@@ -110,63 +126,47 @@ def test_only_what_is_chosen_shows_its_settings(client, dataset):
     page = client.get("/experiments/new", params=sweep(dataset, regularizers=["none"], fixed_entropy="0.1")).text
     assert 'name="entropy_bars"' in page
     assert said_in_folds(page)["Extra penalties"] == "persistent entropy with λ = 0.1"
-
-
-def test_a_grid_keeps_its_rows_and_offers_one_more(client, dataset):
     rows = {"grid_field": ["learning_rate", "batch_size"], "grid_values": ["1e-5, 3e-5", "8"]}
     page = client.get("/experiments/new", params=sweep(dataset, **rows)).text
     assert page.count('name="grid_field"') == 3
     assert 'value="1e-5, 3e-5"' in page
     assert "2 rates × (1 baseline + I-STAR × 2 λ) × 2 seeds." in page
     assert "12 runs" in page
-
-
-def test_a_wrong_value_of_the_grid_is_told_at_the_grid(client, dataset):
-    rows = {"grid_field": ["epochs", ""], "grid_values": ["1, x", ""]}
-    page = refused(client, sweep(dataset, **rows))
-    assert 'id="grid-error">Enter a whole number, not &#39;x&#39;.' in page
-    assert 'value="1, x"' in page
-
-
-def test_of_the_grid_only_the_row_that_is_wrong_is_marked(client, dataset):
-    rows = {"grid_field": ["batch_size", "warmup"], "grid_values": ["8, 16", "0, 2"]}
-    page = refused(client, sweep(dataset, **rows))
-    assert page.count("aria-invalid") == 1
-    assert 'value="0, 2" autocomplete="off" aria-invalid="true" aria-describedby="grid-error"' in page
-
-
-@pytest.mark.parametrize(("field", "values"), [("epochs", "3, default"), ("entropy_bars", "all")])
-def test_what_is_wrong_of_the_whole_grid_is_told_at_all_of_it(client, dataset, field, values):
-    page = refused(client, sweep(dataset, grid_field=field, grid_values=values))
-    assert '<fieldset id="grid" aria-describedby="grid-help grid-error" aria-invalid="true">' in page
-    assert page.count("aria-invalid") == 1
-
-
-def test_sets_of_regularizers_are_no_row_of_the_grid(client, dataset):
-    page = refused(client, sweep(dataset, grid_field="fixed_regularizers", grid_values="cosreg"))
-    assert "Choose an option for the values cosreg." in page
-
-
-@pytest.mark.parametrize(("change", "place", "error"), [
-    ({"fixed_istar": "1"}, 'Extra penalties" aria-describedby="fixed_regularizers-help fixed_regularizers-error"',
-     "fixed_regularizers"),
-    ({"regularizers": ["x"]}, 'aria-describedby="regularizers-help regularizers-error" aria-invalid="true"',
-     "regularizers"),
-    ({"text_columns": ["x", "sentence"]}, 'aria-describedby="second_text-help text_columns-error"', "text_columns"),
-])  # fmt: skip
-def test_a_group_that_is_wrong_names_its_sentence(client, dataset, change, place, error):
-    page = refused(client, sweep(dataset, **change))
-    assert place in page
-    assert f'id="{error}-error"' in page
-
-
-def test_without_classes_the_barcode_is_of_the_whole_batch_and_the_choice_is_kept(client, dataset):
     chosen = {"regularizers": ["none", "entropy"], "entropy_by_label": "true"}
     page = client.get("/experiments/new", params=sweep(dataset, task="regression", **chosen)).text
     assert '<input type="hidden" name="entropy_by_label" value="true">' in page
     page = client.get("/experiments/new", params=sweep(dataset, **chosen)).text
     assert "Entropy by label: each class of a batch" in page
     assert '<option value="true" selected>each class of a batch</option>' in page
+    page = client.get("/experiments/new", params=sweep(dataset, task="span", metric="accuracy")).text
+    assert '<option value="word_f1" selected>' in page
+    assert 'name="stride"' in page
+    assert "question and the context" in page
+    left_out = {"dataset_id", "text_columns", "label_column", "grid", "fixed_regularizers"}
+    fields = SweepRequest.model_fields.keys() - left_out
+    nonsense = dict.fromkeys(fields, "nonsense") | {"regularizers": ["istar", "entropy", "nonsense"]}
+    answer = client.get("/experiments/new", params=sweep(dataset, **nonsense))
+    assert answer.status_code == 200
+    assert "Not ready" in answer.text
+    page = client.get("/experiments/new", params=sweep(dataset, preset="nonsense")).text
+    assert "Start from a paper’s settings" in page
+
+
+def test_what_is_wrong_of_the_grid_is_told_at_its_row_or_at_all_of_it(client, dataset):
+    rows = {"grid_field": ["epochs", ""], "grid_values": ["1, x", ""]}
+    page = refused(client, sweep(dataset, **rows))
+    assert 'id="grid-error">Enter a whole number, not &#39;x&#39;.' in page
+    assert 'value="1, x"' in page
+    rows = {"grid_field": ["batch_size", "warmup"], "grid_values": ["8, 16", "0, 2"]}
+    page = refused(client, sweep(dataset, **rows))
+    assert page.count("aria-invalid") == 1
+    assert 'value="0, 2" autocomplete="off" aria-invalid="true" aria-describedby="grid-error"' in page
+    for field, values in [("epochs", "3, default"), ("entropy_bars", "all")]:
+        page = refused(client, sweep(dataset, grid_field=field, grid_values=values))
+        assert '<fieldset id="grid" aria-describedby="grid-help grid-error" aria-invalid="true">' in page
+        assert page.count("aria-invalid") == 1
+    page = refused(client, sweep(dataset, grid_field="fixed_regularizers", grid_values="cosreg"))
+    assert "Choose an option for the values cosreg." in page
 
 
 def test_a_preset_fills_the_form_in_and_says_what_it_is_and_what_differs(client, dataset):
@@ -181,34 +181,6 @@ def test_a_preset_fills_the_form_in_and_says_what_it_is_and_what_differs(client,
     changed = client.get("/experiments/new", params=sweep(dataset, preset="istar-2-tuning", lambdas="1")).text
     assert 'id="lambdas" name="lambdas" aria-describedby="lambdas-help" value="1"' in changed
     assert "Algorithm 1, the poster and the code" in changed
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_every_preset_can_be_launched_as_it_is_filled_in(client, dataset, preset):
-    page = client.get("/experiments/new", params={"preset": preset, "dataset_id": dataset.rsplit("/", 1)[-1]}).text
-    assert "Not ready" not in page
-    assert PRESETS[preset].title in page
-
-
-def test_a_form_of_nonsense_is_shown_with_what_is_wrong(client, dataset):
-    left_out = {"dataset_id", "text_columns", "label_column", "grid", "fixed_regularizers"}
-    fields = SweepRequest.model_fields.keys() - left_out
-    nonsense = dict.fromkeys(fields, "nonsense") | {"regularizers": ["istar", "entropy", "nonsense"]}
-    answer = client.get("/experiments/new", params=sweep(dataset, **nonsense))
-    assert answer.status_code == 200
-    assert "Not ready" in answer.text
-
-
-def test_a_preset_that_there_is_not_is_as_none(client, dataset):
-    page = client.get("/experiments/new", params=sweep(dataset, preset="nonsense")).text
-    assert "Start from a paper’s settings" in page
-
-
-def test_a_task_that_was_changed_brings_its_metrics(client, dataset):
-    page = client.get("/experiments/new", params=sweep(dataset, task="span", metric="accuracy")).text
-    assert '<option value="word_f1" selected>' in page
-    assert 'name="stride"' in page
-    assert "question and the context" in page
 
 
 def test_a_sweep_launches_is_watched_and_is_cancelled(client, dataset):
@@ -226,25 +198,13 @@ def test_a_sweep_launches_is_watched_and_is_cancelled(client, dataset):
     assert client.get("/experiments").text.count("6 of 6") == 1
 
 
-def test_a_data_set_is_shown_with_the_task_it_looks_like(client, dataset):
-    summary = "classification: sentence → label, 2 classes"
-    assert f"Looks like {summary}." in client.get(dataset).text
-    shown = client.get("/datasets").text
-    assert f'<td class="wrap">{summary}</td>' in shown
-    assert '<option value="squad">SQuAD 1.1 (span, 87,599 train and 10,570 validation rows)</option>' in shown
-    assert [name for name in HubName if f'<option value="{name}">' not in shown] == []
-
-
-def test_a_data_set_that_is_no_task_is_shown_with_its_columns(client):
+def test_a_data_set_that_is_no_task_is_shown_with_its_columns_and_one_of_the_hub_fills_the_form(client):
     files = dict.fromkeys(("train", "validation"), ("texts.tsv", "sentence\tidx\na\t0\nb\t1\n"))
     page = client.post("/datasets", files=files).headers["location"]
     shown = client.get(page).text
     assert "No text with something to predict was found. A sweep needs one or two columns of text" in shown
     assert "A sweep starts from this" not in shown
     assert "no task: sentence, idx" in client.get("/datasets").text
-
-
-def test_a_task_of_the_hub_fills_the_form_of_a_sweep(client):
     page = client.post("/datasets/hub", data={"hub_name": "squad"}).headers["location"]
     assert "Looks like span: question + context → answers." in client.get(page).text
     form = client.get(f"/experiments/new?dataset_id={page.rsplit('/', 1)[-1]}").text
@@ -280,9 +240,3 @@ def test_all_wrong_fields_are_marked_at_once_and_listed_with_links_and_their_fol
     told = {one["field"]: one["detail"] for one in again["errors"]}
     assert told["batch_size"] == "Expected batch_size of at least 1, got 0."
     assert {"warmup", "dataset_id", "text_columns", "label_column"} <= set(told)
-
-
-def test_a_wrong_form_that_is_too_long_for_an_address_is_shown_in_place(client, dataset):
-    answer = client.post("/experiments", data=sweep(dataset, seeds="x" * 10_000))
-    assert answer.status_code == 422
-    assert 'id="seeds-error"' in answer.text

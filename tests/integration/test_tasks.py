@@ -94,15 +94,15 @@ def test_queries_are_judged_and_the_map_applies_with_numpy(
     assert names["apply"](numbers[0]).shape == (N, load(tensors)["matrix"].shape[1])
 
 
-@pytest.mark.parametrize("kind", ["queries", "pairs", "labels", "compression"])
-def test_the_form_asks_for_what_a_kind_needs(client, corpus, queries, kind):
-    page = client.get(f"/embeddings/{corpus}/tasks?kind={kind}").text
-    assert ('type="file"' in page) == (kind in ("queries", "pairs"))
-    assert (queries in page) == (kind in ("queries", "compression"))
-    assert ('id="labels"' in page) == (kind == "labels")
-    wrong = client.post(f"/embeddings/{corpus}/tasks", data={"kind": kind, "seed": "x", "labels": "side"})
-    assert wrong.status_code == 422
-    assert 'id="seed-error"' in wrong.text
+def test_the_form_asks_for_what_a_kind_needs(client, corpus, queries):
+    for kind in ["queries", "pairs", "labels", "compression"]:
+        page = client.get(f"/embeddings/{corpus}/tasks?kind={kind}").text
+        assert ('type="file"' in page) == (kind in ("queries", "pairs"))
+        assert (queries in page) == (kind in ("queries", "compression"))
+        assert ('id="labels"' in page) == (kind == "labels")
+        wrong = client.post(f"/embeddings/{corpus}/tasks", data={"kind": kind, "seed": "x", "labels": "side"})
+        assert wrong.status_code == 422
+        assert 'id="seed-error"' in wrong.text
 
 
 def test_a_form_checks_first_and_judges_after(client, settings, corpus, queries, qrels):
@@ -146,35 +146,35 @@ def test_labels_pairs_and_compression(client, settings, ask, numbers):
     )]  # fmt: skip
 
 
-@pytest.mark.parametrize(("fields", "lines", "field", "word"), [
-    ({"kind": "queries"}, None, "file", "relevance"),
-    ({"kind": "queries"}, ["query-id\tcorpus-id", "q0\td0"], "queries_id", "Choose the embedding"),
-    ({"kind": "pairs"}, None, "file", "pairs"),
-    ({"kind": "pairs"}, ["one,score", "d0,1"], "file", "two columns of ids"),
-    ({"kind": "pairs"}, ["a,b,score", "x0,x1,1"], "file", "choose another column of ids"),
-    ({"kind": "labels"}, None, "labels", "Choose the column"),
-    ({"kind": "labels", "labels": "color"}, None, "labels", "has no column 'color'"),
-    ({"kind": "labels", "labels": "side"}, ["a,b,score"], "file", "takes no file"),
-    ({"kind": "labels", "labels": "side", "metric": "mrr@10"}, None, "metric", "knn_accuracy"),
-    ({"kind": "compression", "tolerance": "2"}, None, "tolerance", "up to 1"),
-    ({"kind": "compression", "groups": "x"}, None, "groups", "has no column 'x'"),
-    ({"kind": "other"}, None, "kind", "queries"),
-    ({"kind": "compression", "labels": "side"}, None, "labels", "takes no labels"),
-    ({"kind": "compression", "query_ids": "_id"}, None, "query_ids", "no queries"),
-    ({"kind": "labels", "labels": "side", "queries_id": "own"}, None, "queries_id", "takes no queries"),
-    ({"kind": "pairs", "groups": "story"}, ["a,b,score", "d0,d1,1"], "groups", "no column 'story'"),
-    ({"kind": "pairs", "ids": "side"}, ["a,b,score", "a,b,1"], "ids", "names"),
-])  # fmt: skip
-def test_what_makes_no_task_is_refused_at_its_field(ask, corpus, fields, lines, field, word):
-    given = {name: corpus if value == "own" else value for name, value in fields.items()}
-    refused = ask(given.pop("kind"), lines, "file.csv", **given)
-    assert refused.status_code in (415, 422), refused.text
-    told = refused.json()
-    assert field in {told.get("field"), *(one["field"] for one in told.get("errors", []))}
-    assert word in refused.text
-
-
-def test_queries_of_another_model_and_rows_with_nan_are_refused(add, ask, numbers, qrels):
+def test_what_makes_no_task_is_refused_at_its_field_also_queries_of_another_model_and_with_nan(
+    ask, corpus, add, numbers, qrels
+):
+    cases = [
+        ({"kind": "queries"}, None, "file", "relevance"),
+        ({"kind": "queries"}, ["query-id\tcorpus-id", "q0\td0"], "queries_id", "Choose the embedding"),
+        ({"kind": "pairs"}, None, "file", "pairs"),
+        ({"kind": "pairs"}, ["one,score", "d0,1"], "file", "two columns of ids"),
+        ({"kind": "pairs"}, ["a,b,score", "x0,x1,1"], "file", "choose another column of ids"),
+        ({"kind": "labels"}, None, "labels", "Choose the column"),
+        ({"kind": "labels", "labels": "color"}, None, "labels", "has no column 'color'"),
+        ({"kind": "labels", "labels": "side"}, ["a,b,score"], "file", "takes no file"),
+        ({"kind": "labels", "labels": "side", "metric": "mrr@10"}, None, "metric", "knn_accuracy"),
+        ({"kind": "compression", "tolerance": "2"}, None, "tolerance", "up to 1"),
+        ({"kind": "compression", "groups": "x"}, None, "groups", "has no column 'x'"),
+        ({"kind": "other"}, None, "kind", "queries"),
+        ({"kind": "compression", "labels": "side"}, None, "labels", "takes no labels"),
+        ({"kind": "compression", "query_ids": "_id"}, None, "query_ids", "no queries"),
+        ({"kind": "labels", "labels": "side", "queries_id": "own"}, None, "queries_id", "takes no queries"),
+        ({"kind": "pairs", "groups": "story"}, ["a,b,score", "d0,d1,1"], "groups", "no column 'story'"),
+        ({"kind": "pairs", "ids": "side"}, ["a,b,score", "a,b,1"], "ids", "names"),
+    ]  # fmt: skip
+    for fields, lines, field, word in cases:
+        given = {name: corpus if value == "own" else value for name, value in fields.items()}
+        refused = ask(given.pop("kind"), lines, "file.csv", **given)
+        assert refused.status_code in (415, 422), refused.text
+        told = refused.json()
+        assert field in {told.get("field"), *(one["field"] for one in told.get("errors", []))}
+        assert word in refused.text
     narrow = ask("queries", qrels, queries_id=add("n", numbers[1][:, :5]))
     assert (narrow.status_code, narrow.json()["field"]) == (422, "queries_id")
     assert "5 dimensions" in narrow.json()["detail"]

@@ -75,7 +75,7 @@ def words(answer):
     return " ".join(html.unescape(answer.text).split())
 
 
-def test_the_runs_table_has_a_column_for_all_that_varies(client, launch):
+def test_runs_tables_heads_and_labels_tell_all_that_varies(client, launch):
     runs = [make_run(lam, 0, regularizer=method, batch_size=rows) for rows in (8, 32) for lam, method in (
         (0.0, Regularizer.NONE), (1.0, Regularizer.ISTAR), (1.0, Regularizer.COSREG),
     )]  # fmt: skip
@@ -88,9 +88,6 @@ def test_the_runs_table_has_a_column_for_all_that_varies(client, launch):
     assert 'aria-label="CosReg, λ = 1, batch size 32, seed 0"' in page
     assert "Accuracy, 0 to 1, is on the validation rows" in page
     assert "batch 8, 32, rate 3e−5" in page
-
-
-def test_an_experiment_over_sets_of_further_regularizers_has_its_page(client, launch):
     grid = {"fixed_regularizers": [{}, {"cosreg": 1.0, "istar": 0.5}]}
     runs = [
         make_run(lam, 0, regularizer=Regularizer.ENTROPY, fixed_regularizers=fixed)
@@ -118,7 +115,9 @@ def test_the_head_of_an_experiment_tells_all_values_of_what_its_runs_differ_in(c
     assert "Weights evaluated: last, best; selection rows: held out; patience: default." in page
 
 
-def test_a_run_tells_why_it_has_no_performance_beside_its_range_and_n(client, launch):
+def test_a_run_tells_why_it_has_no_performance_its_layers_with_n_and_reasons_and_what_was_not_measured(
+    client, launch, context
+):
     run = make_run(1.0, 0)
     run.performance, run.performance_reason = None, "All predictions are equal."
     run.isoscore_star, run.isoscore_star_reason = None, "All points are one."
@@ -127,14 +126,51 @@ def test_a_run_tells_why_it_has_no_performance_beside_its_range_and_n(client, la
     assert "0 to 1, n = 40 validation rows. All predictions are equal." in page
     assert "n = 800 points of all layers. All points are one." in page
     assert 'title="All predictions are equal."' in words(every_tab(client, f"/experiments/{experiment}"))
+    run = make_run(1.0, 0, fixed_regularizers={"cosreg": 0.5})
+    launch(run)
+    page = words(every_tab(client, f"/runs/{run.id}"))
+    assert "with I-STAR at λ = 1 and ζ = 0.2 and CosReg at λ = 0.5" in page
+    cells = '<td class="n">0.250</td><td class="n">0.500</td><td class="n">400</td>'
+    assert f'<a href="/measures#anisotropy_raw">k-th anisotropy, raw, k = 2</a></th>{cells}' in page
+    assert '<td class="n">–</td><td class="n">0.125</td><td class="n">40</td>' in page
+    assert "Silhouette is undefined in layer 1: All rows of the layer are one." in page
+    run = make_run(1.0, 0)
+    run.results = {key: value for key, value in run.results.dump().items() if not key.startswith("by_layer")}
+    experiment = launch(run)
+    page = words(every_tab(client, f"/runs/{run.id}"))
+    assert ("IsoScore★ by layer under two protocols" in page, "Measures by layer" in page) == (True, False)
+    assert "It was not measured." in words(client.get(f"/experiments/{experiment}/figures/twonn.html"))
 
 
-def test_every_figure_of_an_experiment_has_a_page_and_files(client, launch):
+def test_every_figure_of_an_experiment_has_a_page_and_files_drawn_as_the_address_says(client, launch):
     at = f"/experiments/{launch(make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))}/figures"
     for slug in OF_SWEEPS:
         assert f'data-figure="{at}/{slug}.json' in words(client.get(f"{at}/{slug}.html"))
         assert client.get(f"{at}/{slug}.json").json()["data"] != [], slug
         assert len(client.get(f"{at}/{slug}.csv").text.splitlines()) > 1, slug
+    experiment = launch(make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))
+    at = f"/experiments/{experiment}"
+
+    def lines(path):
+        return client.get(f"{at}/figures/{path}").text.splitlines()
+
+    assert lines("learning.csv")[:2] == ["lambda,step,seeds,task_loss_mean,ci95_half_width", "0.0,10,1,0.5,"]
+    assert lines("penalties.csv?seeds=1")[:2] == ["lambda,seed,step,penalty", "0.0,0,10,0.1"]
+    assert client.get(f"{at}/figures/learning.json?log=1").json()["layout"]["yaxis"]["type"] == "log"
+    assert "mean of the 5 logged values" in words(client.get(f"{at}/figures/learning.html?smooth=5"))
+    assert "no smoothing" in words(client.get(f"{at}/figures/learning.html?smooth=4"))
+    page = words(every_tab(client, f"{at}?seeds=1&log=1&smooth=21&measure=mean_cosine&setting=1"))
+    for kept in ("learning.html?seeds=1&log=1&smooth=21", "layers.html?measure=mean_cosine&setting=1"):
+        assert f"/figures/{kept}" in page, kept
+    assert '<input type="hidden" name="setting" value="1">' in page
+    assert '<option value="1" selected>means and single runs</option>' in page
+    other = make_run(1.0, 1)
+    other.steps[0].layers = {"mean_cosine": [0.75, None]}
+    at = f"/experiments/{launch(make_run(0.0, 0), make_run(1.0, 0), other)}/figures"
+    rows = client.get(f"{at}/layers.csv?measure=mean_cosine&setting=1").text.splitlines()
+    assert rows == ["step,layer_1,layer_2", "10,0.5,0.1", "20,0.25,0.2"]
+    page = words(client.get(f"{at}/layers.html?measure=mean_cosine&setting=9"))
+    assert ("by layer and step, λ = 1</h3>" in page, "Means over seeds (n = 1 to 2)." in page) == (True, True)
 
 
 @pytest.mark.both_databases
@@ -152,36 +188,7 @@ def test_numbers_of_figures_are_those_of_the_rows(client, launch):
     assert table("activation.csv")[1] == "0,0.5,0.25,0.5,0.25"
 
 
-def test_the_address_says_how_training_is_drawn(client, launch):
-    experiment = launch(make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))
-    at = f"/experiments/{experiment}"
-
-    def lines(path):
-        return client.get(f"{at}/figures/{path}").text.splitlines()
-
-    assert lines("learning.csv")[:2] == ["lambda,step,seeds,task_loss_mean,ci95_half_width", "0.0,10,1,0.5,"]
-    assert lines("penalties.csv?seeds=1")[:2] == ["lambda,seed,step,penalty", "0.0,0,10,0.1"]
-    assert client.get(f"{at}/figures/learning.json?log=1").json()["layout"]["yaxis"]["type"] == "log"
-    assert "mean of the 5 logged values" in words(client.get(f"{at}/figures/learning.html?smooth=5"))
-    assert "no smoothing" in words(client.get(f"{at}/figures/learning.html?smooth=4"))
-    page = words(every_tab(client, f"{at}?seeds=1&log=1&smooth=21&measure=mean_cosine&setting=1"))
-    for kept in ("learning.html?seeds=1&log=1&smooth=21", "layers.html?measure=mean_cosine&setting=1"):
-        assert f"/figures/{kept}" in page, kept
-    assert '<input type="hidden" name="setting" value="1">' in page
-    assert '<option value="1" selected>means and single runs</option>' in page
-
-
-def test_the_layers_over_steps_are_those_of_the_setting_that_is_chosen(client, launch):
-    other = make_run(1.0, 1)
-    other.steps[0].layers = {"mean_cosine": [0.75, None]}
-    at = f"/experiments/{launch(make_run(0.0, 0), make_run(1.0, 0), other)}/figures"
-    rows = client.get(f"{at}/layers.csv?measure=mean_cosine&setting=1").text.splitlines()
-    assert rows == ["step,layer_1,layer_2", "10,0.5,0.1", "20,0.25,0.2"]
-    page = words(client.get(f"{at}/layers.html?measure=mean_cosine&setting=9"))
-    assert ("by layer and step, λ = 1</h3>" in page, "Means over seeds (n = 1 to 2)." in page) == (True, True)
-
-
-def test_as_many_queries_for_twelve_runs_as_for_two(client, context, launch):
+def test_as_many_queries_for_twelve_runs_as_for_two_and_no_list_reads_results(client, context, launch):
     few = launch(make_run(0.0, 0), make_run(1.0, 0))
     many = launch(*(make_run(lam, seed) for lam in (0.0, 1.0) for seed in range(6)))
     for page in (*(f"?tab={tab.slug}" for tab in TABS), *(f"/figures/{slug}.html" for slug in OF_SWEEPS)):
@@ -190,9 +197,6 @@ def test_as_many_queries_for_twelve_runs_as_for_two(client, context, launch):
             len(queries_of(context, lambda path=path: client.get(path).raise_for_status())) for path in paths
         )
         assert 0 < of_few == of_many <= (FIGURE_QUERIES if "/figures/" in page else PAGE_QUERIES), page
-
-
-def test_no_list_of_runs_reads_their_results(client, context, launch):
     experiment = launch(make_run(0.0, 0), make_run(1.0, 0))
     for path in (
         "/",
@@ -218,7 +222,7 @@ def test_what_lies_further_down_comes_when_it_is_reached_and_again_only_while_ru
         assert ('hx-trigger="every 20s"' in words(client.get(f"/experiments/{experiment}/figures/twonn.html"))) is every
 
 
-def test_without_classes_there_is_no_silhouette(client, launch):
+def test_without_classes_or_a_finished_run_figures_say_what_is_missing(client, launch):
     options = {"task": "regression", "metric": "pearson", "label_names": []}
     experiment = launch(make_run(1.0, 0, **options), **options)
     page = words(every_tab(client, f"/experiments/{experiment}"))
@@ -228,27 +232,13 @@ def test_without_classes_there_is_no_silhouette(client, launch):
         404,
         True,
     )
-
-
-def test_an_experiment_without_a_finished_run_says_what_will_come(client, launch):
     experiment = launch(make_run(1.0, 0, status=RunStatus.QUEUED))
     for slug in set(OF_SWEEPS) - {"learning", "penalties", "watched", "layers"}:
         page = words(client.get(f"/experiments/{experiment}/figures/{slug}.html"))
         assert re.search("appears? (here )?when the first run has", page), slug
 
 
-def test_the_run_page_has_its_layers_with_n_and_reasons(client, launch, context):
-    run = make_run(1.0, 0, fixed_regularizers={"cosreg": 0.5})
-    launch(run)
-    page = words(every_tab(client, f"/runs/{run.id}"))
-    assert "with I-STAR at λ = 1 and ζ = 0.2 and CosReg at λ = 0.5" in page
-    cells = '<td class="n">0.250</td><td class="n">0.500</td><td class="n">400</td>'
-    assert f'<a href="/measures#anisotropy_raw">k-th anisotropy, raw, k = 2</a></th>{cells}' in page
-    assert '<td class="n">–</td><td class="n">0.125</td><td class="n">40</td>' in page
-    assert "Silhouette is undefined in layer 1: All rows of the layer are one." in page
-
-
-def test_the_heat_map_shows_the_measure_of_the_address_and_goes_on_with_it(client, launch):
+def test_every_figure_of_a_run_has_a_page_and_files_and_the_heat_map_is_of_the_measure_in_the_address(client, launch):
     run = make_run(1.0, 0, status=RunStatus.RUNNING)
     launch(run)
     page = words(client.get(f"/runs/{run.id}?measure=mean_cosine"))
@@ -257,9 +247,6 @@ def test_the_heat_map_shows_the_measure_of_the_address_and_goes_on_with_it(clien
     assert "<h3>IsoScore★ by layer and step</h3>" in words(client.get(f"/runs/{run.id}?measure=unheard-of"))
     rows = client.get(f"/runs/{run.id}/figures/layers.csv?measure=mean_cosine").text.splitlines()
     assert rows == ["step,layer_1,layer_2", "10,0.25,0.1", "20,0.25,0.2"]
-
-
-def test_every_figure_of_a_run_has_a_page_and_files(client, launch):
     run = make_run(1.0, 0)
     launch(run)
     at = f"/runs/{run.id}/figures"
@@ -269,18 +256,6 @@ def test_every_figure_of_a_run_has_a_page_and_files(client, launch):
         assert len(client.get(f"{at}/{slug}.csv").text.splitlines()) > 1, slug
     refused = client.get(f"{at}/unheard-of.json")
     assert (refused.status_code, "no figure" in refused.text) == (404, True)
-
-
-def test_a_run_from_before_layers_were_measured_still_has_its_page(client, launch, context):
-    run = make_run(1.0, 0)
-    run.results = {key: value for key, value in run.results.dump().items() if not key.startswith("by_layer")}
-    experiment = launch(run)
-    page = words(every_tab(client, f"/runs/{run.id}"))
-    assert ("IsoScore★ by layer under two protocols" in page, "Measures by layer" in page) == (True, False)
-    assert "It was not measured." in words(client.get(f"/experiments/{experiment}/figures/twonn.html"))
-
-
-def test_the_api_has_the_activation_of_a_finished_run(client, launch):
     finished, running = make_run(1.0, 0), make_run(1.0, 1, status=RunStatus.RUNNING)
     launch(finished, running)
     found = client.get(f"/api/runs/{finished.id}/activation").json()

@@ -63,7 +63,7 @@ def three(context):
     return [first, second, third]
 
 
-def test_what_is_in_the_trash_is_nowhere_else(client, context, three):
+def test_what_is_in_the_trash_is_nowhere_else_and_moving_or_restoring_again_changes_nothing(client, context, three):
     throw_away(client, three[0])
     assert [embedding_id["name"] for embedding_id in client.get("/api/embeddings").json()] == ["third", "second"]
     for path in ("/", "/embeddings", "/embeddings?q=first", "/queue", f"/embeddings/{three[1]}", "/compare"):
@@ -73,10 +73,6 @@ def test_what_is_in_the_trash_is_nowhere_else(client, context, three):
     assert [row["embedding"]["name"] for row in page_text["rows"]] == ["first"]
     assert page_text["rows"][0]["embedding"]["trashed_at"] is not None
     assert rows(context, Measurement) == 1
-
-
-def test_moving_there_again_and_restoring_again_change_nothing(client, three):
-    throw_away(client, three[0])
     when = client.get(f"/api/embeddings/{three[0]}").json()["trashed_at"]
     throw_away(client, three[0])
     assert client.get(f"/api/embeddings/{three[0]}").json()["trashed_at"] == when
@@ -98,21 +94,18 @@ def test_each_frees_what_nobody_else_needs_and_all_together_more(client, context
     assert client.get("/api/trash").json() == {"rows": [], "total": 0, "frees_bytes": 0}
 
 
-def test_one_is_purged_and_says_what_it_really_freed(client, context, three):
-    throw_away(client, three[1], three[0])
-    assert client.delete(f"/api/trash/{three[0]}").json() == {"embeddings": 1, "freed_bytes": 370}
-    assert stored(context, SHARED, UNSHARED, STATE) == [True, False, False]
-    assert client.delete(f"/api/trash/{three[1]}").json() == {"embeddings": 1, "freed_bytes": 1000}
-    assert client.get(f"/api/embeddings/{three[1]}").status_code == 404
-
-
-def test_only_what_is_in_the_trash_can_be_purged(client, context, three):
+def test_only_what_is_in_the_trash_is_purged_and_says_what_it_really_freed(client, context, three):
     for embedding_id in (three[0], "none"):
         answer = client.delete(f"/api/trash/{embedding_id}")
         sentence = f"There is no embedding '{embedding_id}' in the trash. Only embeddings in the trash can be purged."
         assert (answer.status_code, answer.json()["detail"]) == (404, sentence)
     assert client.delete("/api/trash").json() == {"embeddings": 0, "freed_bytes": 0}
     assert rows(context, Embedding) == 3
+    throw_away(client, three[1], three[0])
+    assert client.delete(f"/api/trash/{three[0]}").json() == {"embeddings": 1, "freed_bytes": 370}
+    assert stored(context, SHARED, UNSHARED, STATE) == [True, False, False]
+    assert client.delete(f"/api/trash/{three[1]}").json() == {"embeddings": 1, "freed_bytes": 1000}
+    assert client.get(f"/api/embeddings/{three[1]}").status_code == 404
 
 
 @pytest.mark.both_databases
@@ -246,15 +239,12 @@ def test_on_the_pages_it_is_moved_undone_restored_and_purged(client, context, th
     assert "There is nothing to delete." in client.get("/trash/purge", headers={"accept": "text/html"}).text
 
 
-def test_measures_of_layers_in_the_trash_are_not_offered(context):
+def test_layers_in_the_trash_are_not_offered_and_what_is_deleted_between_two_looks_has_no_place(context):
     encoding = add_encoding(context)
     layers = {"encoding_id": encoding, "pooling": Pooling.MEAN}
     add_embedding(context, "kept", {"isoscore": 0.5, "rankme": None}, layer=0, **layers)
     add_embedding(context, "gone", {"mean_cosine": 0.5}, layer=1, trashed_at=utcnow(), **layers)
     assert list_measured(context, encoding) == {"isoscore"}
-
-
-def test_what_is_deleted_between_two_looks_has_no_place(context):
     encoding = add_encoding(context)
     layer = get_embedding(context, add_embedding(context, encoding_id=encoding, layer=0, pooling=Pooling.MEAN))
     assert find_adjacent_layers(context, layer) is not None
