@@ -27,15 +27,10 @@ def engine(request):
 
 
 @pytest.mark.both_databases
-def test_migrations_make_exactly_the_models_tables(engine):
+def test_migrations_make_exactly_the_models_tables_and_upgrading_twice_changes_nothing(engine):
     upgrade(engine)
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
-
-
-@pytest.mark.both_databases
-def test_upgrading_twice_changes_nothing(engine):
-    upgrade(engine)
     upgrade(engine)
     assert set(Base.metadata.tables) < set(inspect(engine).get_table_names())
 
@@ -65,12 +60,6 @@ def sqlite(sqlite_url):
     engine.dispose()
 
 
-def test_foreign_keys_are_kept_again_after_a_migration(sqlite):
-    upgrade(sqlite)
-    with sqlite.connect() as connection:
-        assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
-
-
 def test_migration_that_breaks_a_reference_is_rolled_back(sqlite):
     upgrade(sqlite, "0029")
     with sqlite.connect() as connection:
@@ -83,8 +72,11 @@ def test_migration_that_breaks_a_reference_is_rolled_back(sqlite):
         assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() == "0029"
 
 
-def test_sqlite_writes_ahead_waits_when_busy_and_keeps_foreign_keys(sqlite):
+def test_sqlite_writes_ahead_waits_when_busy_and_keeps_foreign_keys_also_after_a_migration(sqlite):
     with sqlite.connect() as connection:
         found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in
                  ("journal_mode", "busy_timeout", "foreign_keys")]  # fmt: skip
     assert found == ["wal", 30_000, 1]
+    upgrade(sqlite)
+    with sqlite.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1

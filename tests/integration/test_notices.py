@@ -102,9 +102,13 @@ def test_an_end_is_told_once_and_again_after_a_retry(context, sent):
     assert sent[1]["experiment"]["status"] == "finished"
 
 
-def test_nothing_is_told_of_what_goes_on_or_was_made_elsewhere(context, sent):
+def test_nothing_is_told_of_what_goes_on_was_made_elsewhere_or_ended_before_there_was_a_webhook(context, sent):
     add_experiment(context, run_row(status=RunStatus.QUEUED), run_row(seed=1), name="at work")
     add_experiment(context, run_row(), name="imported", origin="imported")
+    notify_of_ends(context.sessions, URL)
+    assert sent == []
+    add_experiment(context, run_row())
+    notify_of_ends(context.sessions, None)
     notify_of_ends(context.sessions, URL)
     assert sent == []
 
@@ -127,17 +131,15 @@ def test_a_retry_between_look_and_mark_keeps_the_message_for_the_end(context, se
     assert [message["experiment"]["status"] for message in sent] == ["finished"]
 
 
-def test_what_ended_before_there_was_a_webhook_is_not_told_later(context, sent):
-    add_experiment(context, run_row())
-    notify_of_ends(context.sessions, None)
-    notify_of_ends(context.sessions, URL)
-    assert sent == []
-
-
-def test_a_message_arrives(listening):
+def test_a_message_arrives_and_no_log_of_whatever_library_tells_the_address(listening, caplog):
     server = listening()
     send(server.url, {"text": "hello"})
     assert server.told == [{"text": "hello"}]
+    caplog.set_level(logging.DEBUG)
+    server = listening()
+    send(server.url, {"text": "hello"})
+    assert server.told
+    assert not [record for record in caplog.records if "/hook" in record.getMessage()]
 
 
 def test_a_redirect_is_not_followed_and_no_failure_tells_the_secret(listening, caplog):
@@ -151,23 +153,12 @@ def test_a_redirect_is_not_followed_and_no_failure_tells_the_secret(listening, c
     ]  # fmt: skip
 
 
-def test_no_log_of_whatever_library_tells_the_address(listening, caplog):
-    caplog.set_level(logging.DEBUG)
-    server = listening()
-    send(server.url, {"text": "hello"})
-    assert server.told
-    assert not [record for record in caplog.records if "/hook" in record.getMessage()]
-
-
-@pytest.mark.parametrize("url", ["ftp://host/x", "host/x", "https:///x", "file:///etc/passwd"])
-def test_an_address_that_is_none_of_the_web_is_refused_at_start_without_being_shown(tmp_path, url):
-    with pytest.raises(ValidationError) as refused:
-        Settings(data_dir=tmp_path, webhook_url=url)
-    [error] = refused.value.errors()
-    assert error["loc"] == ("webhook_url",)
-    assert "Expected an address such as https://host/path." in error["msg"]
-    assert url not in str(refused.value)
-
-
-def test_an_empty_address_is_none(tmp_path):
+def test_an_address_that_is_none_of_the_web_is_refused_at_start_without_being_shown(tmp_path):
+    for url in ["ftp://host/x", "host/x", "https:///x", "file:///etc/passwd"]:
+        with pytest.raises(ValidationError) as refused:
+            Settings(data_dir=tmp_path, webhook_url=url)
+        [error] = refused.value.errors()
+        assert error["loc"] == ("webhook_url",)
+        assert "Expected an address such as https://host/path." in error["msg"]
+        assert url not in str(refused.value)
     assert Settings(data_dir=tmp_path, webhook_url="").webhook_url is None

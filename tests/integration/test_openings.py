@@ -50,12 +50,7 @@ def test_the_chosen_setting_comes_with_its_interval_and_its_difference_to_the_ba
     assert "a record, not a lock" in client.get(f"/experiments/{add_sealed(context)}?tab=conclusion").text
 
 
-@pytest.mark.parametrize("typed", ["λ=1", "lambda=1", "lam=1", "Lambda = 1.0", "  λ = 1 "])
-def test_a_choice_may_be_typed_in_several_ways(client, context, typed):
-    assert open_by(client, add_sealed(context), typed).json()["openings"][0]["label"] == "λ = 1"
-
-
-def test_a_run_is_chosen_by_its_id_or_its_seed(client, context):
+def test_a_run_is_chosen_by_its_id_or_its_seed_and_a_choice_may_be_typed_in_several_ways(client, context, monkeypatch):
     experiment_id = add_sealed(context)
     chosen = open_by(client, experiment_id, run_ids(context, experiment_id)[4]).json()
     assert (chosen["openings"][0]["kind"], chosen["openings"][0]["label"]) == ("run", "λ = 1, seed 1")
@@ -63,6 +58,10 @@ def test_a_run_is_chosen_by_its_id_or_its_seed(client, context):
     assert chosen["chosen"]["test"]["mean"] == pytest.approx(PLANTED + 4 * STEP)
     assert [one["chosen"] for one in chosen["scores"]] == [None, None]
     assert open_by(client, experiment_id, "λ = 1, seed 2").json()["openings"][1]["kind"] == "run"
+    for typed in ["λ=1", "lambda=1", "lam=1", "Lambda = 1.0", "  λ = 1 "]:
+        assert open_by(client, add_sealed(context), typed).json()["openings"][0]["label"] == "λ = 1"
+    monkeypatch.setattr("app.results.openings.name_of_user", lambda _: "administrator")
+    assert open_by(client, add_sealed(context), "lambda = 1").json()["openings"][0]["by"] == "administrator"
 
 
 def test_a_choice_changed_afterwards_is_marked_for_ever(client, context):
@@ -117,11 +116,6 @@ def test_what_cannot_be_opened_says_why(client, context):
     assert open_by(client, add_sealed(context), "").json()["field"] == "choose"
 
 
-def test_a_token_makes_an_administrator(client, context, monkeypatch):
-    monkeypatch.setattr("app.results.openings.name_of_user", lambda _: "administrator")
-    assert open_by(client, add_sealed(context), "lambda = 1").json()["openings"][0]["by"] == "administrator"
-
-
 def test_the_page_asks_before_it_opens_and_works_as_a_plain_form(client, context):
     experiment_id = add_sealed(context)
     page = client.get(f"/experiments/{experiment_id}?tab=conclusion").text
@@ -145,7 +139,7 @@ def test_the_page_asks_before_it_opens_and_works_as_a_plain_form(client, context
     assert "Change the choice" in client.get(here).text
 
 
-def test_seeds_that_score_alike_have_no_interval_and_the_table_says_what_intervals_hold_for(client, context):
+def test_seeds_that_score_alike_have_no_interval_and_an_undefined_metric_says_why(client, context):
     experiment_id = add_sealed(context, scores=[0.8, 0.81, 0.82, 0.665, 0.665, 0.665])
     open_by(client, experiment_id, "lambda = 1")
     page = client.get(f"/experiments/{experiment_id}?tab=conclusion").text
@@ -153,9 +147,6 @@ def test_seeds_that_score_alike_have_no_interval_and_the_table_says_what_interva
     assert "95% intervals are for new seeds on these test rows" in table
     assert "0.665" in table
     assert "± 0<" not in table
-
-
-def test_a_metric_that_is_undefined_says_why(client, context):
     experiment_id = add_sealed(context, config={"metric": "f1"})
     chosen = open_by(client, experiment_id, "lambda = 1").json()["chosen"]
     assert chosen["test"] is None

@@ -4,7 +4,6 @@ import html
 import io
 
 import numpy as np
-import pytest
 
 from app.db.models import Measurement, MeasurementStatus
 from isotropy.catalog import GROUPS, MEASURES, OUTLIER_RULES
@@ -30,14 +29,6 @@ def test_what_the_draft_s_form_says_is_measured_without_another_look(client, wor
     assert "3 rows × 30 dimensions, array second, rows and columns swapped, npz" in " ".join(report.split())
     assert "There are fewer rows than dimensions" in report
     assert "3 rows are fewer than 30 dimensions" in client.get(f"{page}?tab=source").text
-
-
-def test_a_choice_that_cannot_be_measured_is_refused_at_its_field(client, work, cloud):
-    page = upload(client, npy(cloud)).headers["location"]
-    work()
-    answer = client.post(f"{page}/commit", data={"chosen": "true", "vectors": "array", "labels": "nothing"})
-    assert answer.status_code == 422
-    assert "nothing called" in answer.text
 
 
 def test_an_upload_is_previewed_then_measured_then_reported(client, cloud, work):
@@ -112,37 +103,23 @@ def test_all_measures_stand_by_group_with_error_sample_and_list(client, context,
     assert "mean_share,good,0.25,,,,,399," in lines
 
 
-def test_an_embedding_that_is_not_measured_has_no_measurements_to_download(client, cloud, work):
+def test_a_draft_is_asked_no_more_has_no_measurements_and_a_choice_that_cannot_be_measured_is_refused(
+    client, cloud, work
+):
+    page = upload(client, npy(cloud)).headers["location"]
+    assert 'hx-trigger="every 2s"' in client.get(page).text
+    work()
+    assert 'hx-trigger="every 2s"' not in client.get(page).text
     page = upload(client, npy(cloud), name="A cloud").headers["location"]
     work()
     answer = client.get(f"{page}/measurements.csv")
     assert answer.status_code == 404
     assert "There are no measurements of A cloud, whose state is draft: see its page for what to do." in answer.text
     assert client.get("/embeddings/none/measurements.csv").status_code == 404
-
-
-def test_the_measures_page_has_every_measure_under_its_group(client):
-    shown = client.get("/measures").text
-    assert all(shown.count(f'id="{slug}"') == 1 for slug in MEASURES)
-    places = [shown.index(f'id="{slug}"') for slug, measure in MEASURES.items() if not measure.variant_of]
-    assert places == sorted(places)
-    assert shown.count('<details class="fold">') == len(MEASURES)
-    for group in {measure.group for measure in MEASURES.values()}:
-        assert f'<a href="#group-{group}">{GROUPS[group]}</a>' in shown
-        assert f'<h2 id="group-{group}-title">{GROUPS[group]}</h2>' in shown
-
-
-def test_the_measures_page_tells_which_number_stands_for_many_and_what_the_outlier_rules_flag(client):
-    shown = html.unescape(client.get("/measures").text)
-    assert "<dt>Its one number</dt><dd>greatest eigenvalue</dd>" in shown
-    assert all(rule in shown for rule in OUTLIER_RULES.values())
-
-
-def test_the_page_stops_asking_when_nothing_changes_any_more(client, cloud, work):
-    page = upload(client, npy(cloud)).headers["location"]
-    assert 'hx-trigger="every 2s"' in client.get(page).text
     work()
-    assert 'hx-trigger="every 2s"' not in client.get(page).text
+    answer = client.post(f"{page}/commit", data={"chosen": "true", "vectors": "array", "labels": "nothing"})
+    assert answer.status_code == 422
+    assert "nothing called" in answer.text
 
 
 def test_the_zeta_in_the_url_is_read_off_the_curve(client, cloud, work):
@@ -184,24 +161,27 @@ def test_another_array_can_be_chosen_from_a_draft(client, cloud, work):
     assert 'id="vectors-error"' in refused.text
 
 
-def test_a_refused_upload_comes_back_with_its_name_and_the_sentence_at_the_file(client):
+def test_empty_pages_say_what_to_do_and_refused_uploads_come_back(client):
+    for path in ["/", "/embeddings", "/datasets", "/trash", "/compare", "/experiments", "/experiments/new", "/queue"]:
+        answer = client.get(path)
+        assert answer.status_code == 200
+        assert 'class="empty"' in answer.text
     answer = upload(client, b"not an array", "cloud.npy", name="My cloud")
     assert answer.status_code in (415, 422)
     assert 'value="My cloud"' in answer.text
     assert 'id="file-error"' in answer.text
     assert 'aria-invalid="true"' in answer.text
-
-
-def test_an_upload_without_a_file_is_asked_for_one(client):
     answer = client.post("/embeddings", files={"file": ("", b"")})
     assert answer.status_code == 422
     assert "choose one" in answer.text
-
-
-@pytest.mark.parametrize(
-    "path", ["/", "/embeddings", "/datasets", "/trash", "/compare", "/experiments", "/experiments/new", "/queue"]
-)
-def test_an_empty_page_says_what_to_do(client, path):
-    answer = client.get(path)
-    assert answer.status_code == 200
-    assert 'class="empty"' in answer.text
+    shown = client.get("/measures").text
+    assert all(shown.count(f'id="{slug}"') == 1 for slug in MEASURES)
+    places = [shown.index(f'id="{slug}"') for slug, measure in MEASURES.items() if not measure.variant_of]
+    assert places == sorted(places)
+    assert shown.count('<details class="fold">') == len(MEASURES)
+    for group in {measure.group for measure in MEASURES.values()}:
+        assert f'<a href="#group-{group}">{GROUPS[group]}</a>' in shown
+        assert f'<h2 id="group-{group}-title">{GROUPS[group]}</h2>' in shown
+    shown = html.unescape(client.get("/measures").text)
+    assert "<dt>Its one number</dt><dd>greatest eigenvalue</dd>" in shown
+    assert all(rule in shown for rule in OUTLIER_RULES.values())

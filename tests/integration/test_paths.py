@@ -57,10 +57,10 @@ def test_a_file_name_is_for_show_only(client, touched):
     assert [path for path in touched if MARK in path] == []
 
 
-@pytest.mark.parametrize("model", [f"../{MARK}", f"/{MARK}", f"{MARK}/../..", f"..\\{MARK}", "..", "."])
-def test_a_model_is_looked_up_among_the_offered_never_as_a_path(client, touched, model):
-    dataset = client.post("/api/datasets", files={"train": ("t.tsv", ROWS), "validation": ("v.tsv", ROWS)}).json()
-    body = {"model": model, "dataset_id": dataset["id"], "text_columns": ["sentence"], "label_column": "label"}
-    answer = client.post("/api/experiments", json=body)
-    assert (answer.status_code, answer.json()["field"]) == (422, "model")
-    assert [path for path in touched if MARK in path] == []
+def test_a_model_is_looked_up_among_the_offered_never_as_a_path(client, touched):
+    for model in [f"../{MARK}", f"/{MARK}", f"{MARK}/../..", f"..\\{MARK}", "..", "."]:
+        dataset = client.post("/api/datasets", files={"train": ("t.tsv", ROWS), "validation": ("v.tsv", ROWS)}).json()
+        body = {"model": model, "dataset_id": dataset["id"], "text_columns": ["sentence"], "label_column": "label"}
+        answer = client.post("/api/experiments", json=body)
+        assert (answer.status_code, answer.json()["field"]) == (422, "model")
+        assert [path for path in touched if MARK in path] == []

@@ -8,8 +8,6 @@ import pytest
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import (
-    Dataset,
-    DatasetOrigin,
     Experiment,
     ExperimentOrigin,
     FailureCause,
@@ -20,8 +18,7 @@ from app.db.models import (
 )
 from app.db.types import utcnow
 from app.db.work import hold_experiment, waiting_jobs
-from isotropy.catalog import Regularizer
-from tests.factories import PLAIN, SHARED
+from tests.factories import add_experiment, run_row
 from tests.taking import taking
 from tests.waiting import wait_for
 from workers.reconciler import reconcile
@@ -31,21 +28,10 @@ from workers.training.progress import Progress, RunStoppedError
 
 @pytest.fixture
 def add(context):
-    """Add an experiment of a run in each of these states, and return its id and theirs."""
-
     def add(*states, origin=ExperimentOrigin.LAUNCHED):
-        runs = [
-            Run(position=i, config=PLAIN, regularizer=Regularizer.ISTAR, lam=1, zeta=0.2, seed=i, status=status)
-            for i, status in enumerate(map(RunStatus, states))
-        ]
-        dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
-        with context.sessions.begin() as session:
-            session.add(dataset)
-            session.flush()
-            session.add(experiment := Experiment(
-                name="e", dataset_id=dataset.id, config=SHARED, runs=runs, origin=ExperimentOrigin(origin),
-            ))  # fmt: skip
-        return experiment.id, [run.id for run in runs]
+        columns = {"performance": None, "isoscore_star": None}
+        runs = [run_row(seed=seed, status=RunStatus(status), **columns) for seed, status in enumerate(states)]
+        return add_experiment(context, *runs, name="e", origin=ExperimentOrigin(origin)), [run.id for run in runs]
 
     return add
 

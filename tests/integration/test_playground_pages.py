@@ -4,52 +4,42 @@ import csv
 import io
 import itertools
 
-import pytest
-
 from app.playground.clouds import MEASURES, Position, numbers_at
 
 LINE = {"shape": "line", "spread": 0, "shift": 0, "n": 512}
 
 
-def test_the_page_begins_with_the_shifted_gaussian_and_says_what_it_shows(client):
+def test_the_url_says_where_the_sliders_stand_and_the_nearest_position_is_taken(client):
     page = " ".join(client.get("/playground").text.split())
     assert "The mean cosine is 0.99 because the cloud lies away from the origin" in page
     assert 'id="shift" name="shift" min="0.0" max="7.0" step="1.0" value="7.0"' in page
     assert 'aria-current="true">The same, shifted</a>' in page
     assert page.count('<div class="reading">') == len(MEASURES)
     assert "usually 0 to 1" in page
-
-
-def test_the_url_says_where_the_sliders_stand(client):
     page = client.get("/playground", params=LINE).text
     assert "A cosine near 0 is not isotropy." in page
     assert '<option value="line" selected>' in page
     assert "standard deviation across the line" in page
     assert "/playground/figures/cloud.json?shape=line&amp;spread=0&amp;shift=0&amp;n=512" in page
-
-
-def test_the_page_takes_the_nearest_position(client):
     page = client.get("/playground", params={"shape": "line", "spread": 0.13, "shift": 99, "n": 600}).text
     assert "figures/shift.csv?shape=line&amp;spread=0.2&amp;shift=7&amp;n=512" in page
+    page = client.get("/playground", params=LINE | {"view": "flat"}).text
+    assert '<input type="hidden" name="view" value="flat">' in page
+    assert "cloud.json?shape=line&amp;spread=0&amp;shift=0&amp;n=512&amp;view=flat" in page
 
 
-@pytest.mark.parametrize("wrong", [{"n": "many"}, {"spread": "nan"}, {"view": "upside down"}])
-def test_what_is_no_position_is_refused(client, wrong):
-    assert client.get("/playground", params=LINE | wrong).status_code == 422
-
-
-def test_an_unknown_shape_is_named_and_the_page_is_offered_without_it(client):
+def test_what_is_no_position_or_no_shape_is_refused(client):
+    for wrong in [{"n": "many"}, {"spread": "nan"}, {"view": "upside down"}]:
+        assert client.get("/playground", params=LINE | wrong).status_code == 422
     query = {"shape": "torus", "n": 8}
     page = client.get("/playground", params=query, headers={"accept": "text/html"})
     assert page.status_code == 422
     assert "got &#39;torus&#39;: choose one." in page.text
     assert '<a href="/playground?n=8">Open the page without it</a>' in page.text
-
-
-def test_the_flat_view_stays_when_the_sliders_move(client):
-    page = client.get("/playground", params=LINE | {"view": "flat"}).text
-    assert '<input type="hidden" name="view" value="flat">' in page
-    assert "cloud.json?shape=line&amp;spread=0&amp;shift=0&amp;n=512&amp;view=flat" in page
+    answer = client.get("/api/playground", params=LINE | {"shift": 2.5})
+    assert answer.status_code == 422
+    sentence = "Nothing was measured at shift = 2.5: take 2 or 3."
+    assert (answer.json()["detail"], answer.json()["field"]) == (sentence, "shift")
 
 
 def test_figures_come_as_json_and_csv(client):
@@ -77,10 +67,3 @@ def test_the_api_has_the_grid_and_the_numbers_at_each_of_its_positions(client):
         )
         assert answer.json()["measures"] == numbers_at(Position(*position))
     assert {tuple(shape) for shape in grid["shapes"]} == {("slug", "name", "spread")}
-
-
-def test_the_api_refuses_a_position_off_the_grid_with_its_neighbours(client):
-    answer = client.get("/api/playground", params=LINE | {"shift": 2.5})
-    assert answer.status_code == 422
-    sentence = "Nothing was measured at shift = 2.5: take 2 or 3."
-    assert (answer.json()["detail"], answer.json()["field"]) == (sentence, "shift")

@@ -6,27 +6,19 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import event
 
-from app.db.models import Dataset, DatasetOrigin, Experiment, Phase, Run, RunStatus, Worker
+from app.db.models import Phase, RunStatus, Worker
 from app.db.models.runs import JobAtWork
 from app.db.types import utcnow
-from isotropy.catalog import Regularizer
-from tests.factories import PLAIN, SHARED
+from tests.factories import add_experiment, run_row
 from workers.locks import Heartbeat
 
 
 @pytest.fixture
 def add(context):
-    """Add an experiment with these runs, each told by its columns, and return its id and theirs."""
-
     def add(*runs, name="e"):
-        shared = {"config": PLAIN, "regularizer": Regularizer.ISTAR, "lam": 1, "zeta": 0.2}
-        rows = [Run(position=i, seed=i, **shared, **columns) for i, columns in enumerate(runs)]
-        dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
-        with context.sessions.begin() as session:
-            session.add(dataset)
-            session.flush()
-            session.add(experiment := Experiment(name=name, dataset_id=dataset.id, config=SHARED, runs=rows))
-        return experiment.id, [run.id for run in rows]
+        plain = {"performance": None, "isoscore_star": None}
+        rows = [run_row(seed=seed, **plain | columns) for seed, columns in enumerate(runs)]
+        return add_experiment(context, *rows, name=name), [run.id for run in rows]
 
     return add
 
@@ -111,7 +103,7 @@ def test_experiments_are_counted_and_moved_paused_and_cancelled_as_a_whole(clien
     assert [one["name"] for one in client.get("/api/queue").json()["experiments"]] == ["second", "first"]
 
 
-def test_what_cannot_be_taken_back_is_in_a_menu_of_its_row(client, add):
+def test_what_cannot_be_taken_back_is_in_a_menu_and_buttons_lead_back_to_their_page(client, add):
     experiment_id, (run_id,) = add(QUEUED, name="sweep")
     page = client.get("/queue").text
     menus = re.findall(r'<details class="menu" name="menu">.*?</details>', page, re.DOTALL)
@@ -122,9 +114,6 @@ def test_what_cannot_be_taken_back_is_in_a_menu_of_its_row(client, add):
         assert re.search(rf'action="{noun}\w*/cancel"', menu)
         assert '<button class="link bad"' in menu
     assert "/cancel" not in re.sub(r'<details class="menu".*?</details>', "", page, flags=re.DOTALL)
-
-
-def test_buttons_lead_back_to_the_page_they_were_on(client, add):
     experiment_id, (run_id, _) = add(QUEUED, QUEUED)
     places = {"queue": "/queue", "experiment": f"/experiments/{experiment_id}", "": f"/runs/{run_id}"}
     for back, place in places.items():

@@ -26,14 +26,10 @@ def row_ids(context):
 
 
 @pytest.mark.both_databases
-def test_rows_the_engine_does_not_know_are_enqueued_in_their_order(context, row_ids):
+def test_rows_the_engine_does_not_know_are_enqueued_once_in_their_order(context, row_ids):
     assert waiting_jobs(context.sessions) == [Job(job_kinds.INSPECT, run_id) for run_id in row_ids]
     reconcile(context.sessions, context.queue, set())
     assert context.queue.active() == {f"inspect-{run_id}" for run_id in row_ids}
-
-
-@pytest.mark.both_databases
-def test_reconciling_twice_enqueues_once(context, row_ids):
     for _ in range(2):
         assert reconcile(context.sessions, context.queue, set()) == set()
     assert len(context.queue.active()) == 3

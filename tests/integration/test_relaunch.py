@@ -39,25 +39,26 @@ def runs_of(context, experiment):
         return session.scalars(of_it).all(), session.get(Experiment, experiment).grid
 
 
-@pytest.mark.parametrize("change", [
-    {}, {"regularizers": []}, {"regularizers": ["istar"], "lambdas": [0]},
-    {"regularizers": ["cosreg"], "zetas": [0.4, 0.2], "lambdas": [3, 3, -1, 0]},
-    {"regularizers": ["istar", "entropy"], "zetas": [0.4, 0.2], "seeds": [5, 1], "evaluation_zeta": 0.3},
-    {"fixed_regularizers": {"istar": 0.5}, "regularizers": ["cosreg"], "zetas": [0.2, 0.1]},
-    {"regularizers": ["cosreg"], "zetas": [0.2, 0.4], "lambdas": [1],
-     "grid": {"fixed_regularizers": [{}, {"istar": 0.5}], "max_steps": [3, 5]}},
-    {"grid": {"layers": ["last", [2, 1], None], "epochs": [2, 1]}, "checkpoint": "best", "patience": 2},
-    {"lambdas": list(range(1, 101))},
-])  # fmt: skip
-def test_the_request_of_an_experiment_means_the_same_runs(client, context, launch, change):
-    first = launch(**change)
-    asked = client.get(f"/api/experiments/{first}/request")
-    assert asked.status_code == 200
-    second = client.post("/api/experiments", json=asked.json()).json()["id"]
-    yaml = client.get(f"/experiments/{first}/request.yaml")
-    third = client.post("/api/experiments", json=read_yaml(yaml.text)).json()["id"]
-    assert runs_of(context, first) == runs_of(context, second) == runs_of(context, third)
-    assert yaml.headers["content-disposition"].startswith("attachment; filename=")
+def test_the_request_of_an_experiment_means_the_same_runs(client, context, launch):
+    cases = [
+        {}, {"regularizers": []}, {"regularizers": ["istar"], "lambdas": [0]},
+        {"regularizers": ["cosreg"], "zetas": [0.4, 0.2], "lambdas": [3, 3, -1, 0]},
+        {"regularizers": ["istar", "entropy"], "zetas": [0.4, 0.2], "seeds": [5, 1], "evaluation_zeta": 0.3},
+        {"fixed_regularizers": {"istar": 0.5}, "regularizers": ["cosreg"], "zetas": [0.2, 0.1]},
+        {"regularizers": ["cosreg"], "zetas": [0.2, 0.4], "lambdas": [1],
+         "grid": {"fixed_regularizers": [{}, {"istar": 0.5}], "max_steps": [3, 5]}},
+        {"grid": {"layers": ["last", [2, 1], None], "epochs": [2, 1]}, "checkpoint": "best", "patience": 2},
+        {"lambdas": list(range(1, 101))},
+    ]  # fmt: skip
+    for change in cases:
+        first = launch(**change)
+        asked = client.get(f"/api/experiments/{first}/request")
+        assert asked.status_code == 200
+        second = client.post("/api/experiments", json=asked.json()).json()["id"]
+        yaml = client.get(f"/experiments/{first}/request.yaml")
+        third = client.post("/api/experiments", json=read_yaml(yaml.text)).json()["id"]
+        assert runs_of(context, first) == runs_of(context, second) == runs_of(context, third)
+        assert yaml.headers["content-disposition"].startswith("attachment; filename=")
 
 
 REPORTED = ReportedConfig(logged=True, model="m", task="classification", metric="accuracy")
@@ -99,35 +100,31 @@ def test_a_file_fills_in_the_form_and_says_all_of_it(client, dataset):
     assert "2 runs" in shown
 
 
-@pytest.mark.parametrize(("text", "field", "sentence"), [
-    ("lambdas: [much]", "lambdas", "Expected lambdas.0 as a number, got &#39;much&#39;."),
-    ("batch_size: 0", "batch_size", "Expected batch_size of at least 1, got 0."),
-    ("text_columns: [poem]", "text_columns", "poem"),
-    ("grid: {batch_size: [0]}", "grid", "Expected grid.batch_size.0 of at least 1, got 0."),
-    ("grid: {fixed_regularizers: [{}, {istar: 1}]}", "grid", "The form has no row for a grid over sets of extra"),
-    ("model: *x", "yaml", "Expected plain values in YAML, got an anchor, alias or tag in line 1."),
-])  # fmt: skip
-def test_what_is_wrong_in_a_file_is_told_at_its_field_and_the_rest_is_filled_in(client, dataset, text, field, sentence):
-    given = {
-        "dataset_id": f"dataset_id: {dataset}", "model": "model: all-MiniLM-L6-v2",
-        "text_columns": "text_columns: [sentence]", "label_column": "label_column: label", "seeds": "seeds: [41, 42]",
-    }  # fmt: skip
-    given.pop(text.partition(":")[0], None)
-    refused = fill(client, "\n".join([text, *given.values()]))
-    assert refused.status_code in {404, 422}
-    assert f'id="{field}-error">' in refused.text
-    assert sentence in refused.text
-    assert field == "yaml" or 'value="41, 42"' in refused.text
-    assert '<details class="fold" open>\n  <summary>Fill in from a file</summary>' in refused.text
-
-
-def test_a_setting_that_there_is_not_is_told_above_the_form(client, dataset):
+def test_what_is_wrong_in_a_file_is_told_at_its_field_and_the_rest_is_filled_in(client, dataset):
+    cases = [
+        ("lambdas: [much]", "lambdas", "Expected lambdas.0 as a number, got &#39;much&#39;."),
+        ("batch_size: 0", "batch_size", "Expected batch_size of at least 1, got 0."),
+        ("text_columns: [poem]", "text_columns", "poem"),
+        ("grid: {batch_size: [0]}", "grid", "Expected grid.batch_size.0 of at least 1, got 0."),
+        ("grid: {fixed_regularizers: [{}, {istar: 1}]}", "grid", "The form has no row for a grid over sets of extra"),
+        ("model: *x", "yaml", "Expected plain values in YAML, got an anchor, alias or tag in line 1."),
+    ]  # fmt: skip
+    for text, field, sentence in cases:
+        given = {
+            "dataset_id": f"dataset_id: {dataset}", "model": "model: all-MiniLM-L6-v2",
+            "text_columns": "text_columns: [sentence]", "label_column": "label_column: label",
+            "seeds": "seeds: [41, 42]",
+        }  # fmt: skip
+        given.pop(text.partition(":")[0], None)
+        refused = fill(client, "\n".join([text, *given.values()]))
+        assert refused.status_code in {404, 422}
+        assert f'id="{field}-error">' in refused.text
+        assert sentence in refused.text
+        assert field == "yaml" or 'value="41, 42"' in refused.text
+        assert '<details class="fold" open>\n  <summary>Fill in from a file</summary>' in refused.text
     refused = fill(client, f"dataset_id: {dataset}\nweather: fine\n")
     assert refused.status_code == 422
     assert any("weather" in alert[:300] for alert in refused.text.split('role="alert"')[1:])
-
-
-def test_a_wrong_column_is_told_beside_the_plan_where_a_file_has_another_fault_too(client, dataset):
     given = f"dataset_id: {dataset}\nmodel: all-MiniLM-L6-v2\nlabel_column: label\n"
     for other in ("batch_size: 0\n", "weather: fine\n"):
         refused = fill(client, f"{given}text_columns: [poem]\n{other}").text
@@ -136,15 +133,9 @@ def test_a_wrong_column_is_told_beside_the_plan_where_a_file_has_another_fault_t
         assert "<strong>Not ready</strong>" in plan
         assert "poem" in plan
         assert '<option value="poem" selected>poem (not in this data set)</option>' in refused
-
-
-def test_of_a_misspelled_setting_the_likeliest_is_told(client, dataset):
     refused = fill(client, f"dataset_id: {dataset}\nlambda: 3\n")
     assert "There is no field lambda; did you mean lambdas?" in refused.text
     assert "There is no field weather; leave it out." in fill(client, "weather: fine\n").text
-
-
-def test_a_file_of_other_bytes_is_refused(client, dataset):
     refused = client.post("/experiments/new/yaml", files={"file": ("x.npy", b"\x93NUMPY\xff")})
     assert refused.status_code == 422
     assert "Expected a file of text in UTF-8, got other bytes in x.npy." in refused.text
@@ -153,19 +144,20 @@ def test_a_file_of_other_bytes_is_refused(client, dataset):
 ELSEWHERE = "model: all-MiniLM-L6-v2\ntext_columns: [sentence]\nlabel_column: label\nseeds: [41, 42]\n"
 
 
-@pytest.mark.parametrize(
-    ("line", "named"), [("dataset_id: 0b5f\n", "a data set that is not here (0b5f)"), ("", "no data set")]
-)
-def test_a_file_of_another_data_set_is_filled_in_with_one_that_is_here_and_says_so(client, dataset, line, named):
-    for text, back in ((line + ELSEWHERE, 'id="dataset_id-error">{}'), (f"{line}{ELSEWHERE}search: {{}}\n", "<p>{}")):
-        shown = fill(client, text)
-        assert shown.status_code == 200
-        assert back.format(f"The file names {named}; train is chosen instead.") in shown.text
-        assert f'value="{dataset}"' in shown.text
-        assert 'value="41, 42"' in shown.text
-        assert "Not ready" not in shown.text
-        assert "seeds: [41, 42]" in shown.text
-    wrong = fill(client, f"{line}{ELSEWHERE}batch_size: 0\n")
-    assert wrong.status_code == 422
-    assert "got 0." in wrong.text
-    assert f"The file names {named}; train is chosen instead." in wrong.text
+def test_a_file_of_another_data_set_is_filled_in_with_one_that_is_here_and_says_so(client, dataset):
+    for line, named in [("dataset_id: 0b5f\n", "a data set that is not here (0b5f)"), ("", "no data set")]:
+        for text, back in (
+            (line + ELSEWHERE, 'id="dataset_id-error">{}'),
+            (f"{line}{ELSEWHERE}search: {{}}\n", "<p>{}"),
+        ):
+            shown = fill(client, text)
+            assert shown.status_code == 200
+            assert back.format(f"The file names {named}; train is chosen instead.") in shown.text
+            assert f'value="{dataset}"' in shown.text
+            assert 'value="41, 42"' in shown.text
+            assert "Not ready" not in shown.text
+            assert "seeds: [41, 42]" in shown.text
+        wrong = fill(client, f"{line}{ELSEWHERE}batch_size: 0\n")
+        assert wrong.status_code == 422
+        assert "got 0." in wrong.text
+        assert f"The file names {named}; train is chosen instead." in wrong.text

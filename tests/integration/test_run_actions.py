@@ -25,18 +25,15 @@ def act(client, action, *ids, **fields):
     return client.post("/runs/actions", data={"run": list(ids), "action": action} | fields, follow_redirects=False)
 
 
-def test_selected_runs_are_cancelled_and_retried(client, context, runs):
+def test_selected_runs_are_cancelled_and_retried_and_redirects_stay_on_this_server(client, runs, context):
+    for query in ["", "q=lam", "experiment=/evil.example", "experiment=a/../b"]:
+        location = act(client, "cancel", runs[1][0], query=query).headers["location"]
+        assert location.partition("?")[0] == "/compare/runs/list"
     experiment_id, (waiting, failed, *_) = runs
     response = act(client, "cancel", waiting, query=f"q=lam>0&experiment={experiment_id}")
     assert response.headers["location"] == f"/experiments/{experiment_id}?tab=runs&q=lam%3E0"
     act(client, "retry", failed)
     assert [get_run(context, run_id).status for run_id in (waiting, failed)] == [RunStatus.CANCELLED, RunStatus.QUEUED]
-
-
-@pytest.mark.parametrize("query", ["", "q=lam", "experiment=/evil.example", "experiment=a/../b"])
-def test_redirect_stays_on_this_server(client, runs, query):
-    location = act(client, "cancel", runs[1][0], query=query).headers["location"]
-    assert location.partition("?")[0] == "/compare/runs/list"
 
 
 def test_refused_runs_are_named_and_other_runs_done(client, context, runs):
@@ -62,23 +59,19 @@ def test_runs_are_searched_by_tag(client, context, runs):
     assert 'href="/compare/runs/list?q=tag%3D%22odd%22"' in table
 
 
-def test_refused_tag_is_shown_at_its_field(client, runs):
-    run_id = runs[1][0]
-    response = client.post(f"/runs/{run_id}/tags", data={"tags": "x" * 41})
-    assert response.status_code == 422
-    assert 'id="tags-error"' in response.text
-    assert f'value="{"x" * 41}"' in response.text
-    response = client.patch(f"/api/runs/{run_id}", json={"tags": ["x" * 41]})
-    assert (response.status_code, response.json()["field"]) == (422, "tags")
-
-
-def test_page_replaces_tags_of_run(client, runs):
+def test_page_replaces_tags_of_run_and_shows_a_refused_one_at_its_field(client, runs):
     run_id = runs[1][0]
     client.post(f"/runs/{run_id}/tags", data={"tags": "a, b"})
     assert client.get(f"/api/runs/{run_id}").json()["tags"] == ["a", "b"]
     assert 'value="a, b"' in client.get(f"/runs/{run_id}").text
     client.post(f"/runs/{run_id}/tags", data={"tags": ""})
     assert client.get(f"/api/runs/{run_id}").json()["tags"] == []
+    response = client.post(f"/runs/{run_id}/tags", data={"tags": "x" * 41})
+    assert response.status_code == 422
+    assert 'id="tags-error"' in response.text
+    assert f'value="{"x" * 41}"' in response.text
+    response = client.patch(f"/api/runs/{run_id}", json={"tags": ["x" * 41]})
+    assert (response.status_code, response.json()["field"]) == (422, "tags")
 
 
 @pytest.mark.both_databases
@@ -119,7 +112,7 @@ def test_needed_run_is_not_deleted(client, context, runs):
         assert session.get(Experiment, experiment_id) is not None
 
 
-def test_table_of_runs_has_checkboxes_and_actions(client, runs):
+def test_table_of_runs_has_checkboxes_and_the_api_lists_done_and_refused_runs(client, runs, context):
     experiment_id, ids = runs
     for path in (f"/experiments/{experiment_id}?tab=runs", "/compare/runs/list"):
         page = client.get(path).text
@@ -128,9 +121,6 @@ def test_table_of_runs_has_checkboxes_and_actions(client, runs):
         assert re.findall(r'name="action" value="(\w+)">(\w+)', actions) == [
             ("cancel", "Cancel"), ("retry", "Retry"), ("delete", "Delete"),
         ]  # fmt: skip
-
-
-def test_api_lists_done_and_refused_runs(client, context, runs):
     _, (waiting, failed, finished, _) = runs
     request = {"action": "cancel", "ids": [waiting, finished, waiting]}
     result = client.post("/api/runs/actions", json=request).json()

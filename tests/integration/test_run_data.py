@@ -22,11 +22,13 @@ def written(context):
     return write
 
 
-def test_few_values_are_read_completely(context, written):
+def test_few_values_are_read_completely_and_none_without_runs(context, written):
     experiment, (run,) = written({0: {}, 10: {"task_loss": 0.5, "penalty": -0.25}, 20: {"task_loss": 0.25}})
     logged = list_logged(context, experiment, "task_loss")
     assert (logged.by_run, logged.total) == ({run: [(10, 0.5), (20, 0.25)]}, 2)
     assert list_logged(context, experiment, "penalty").by_run == {run: [(10, -0.25)]}
+    experiment, _ = written()
+    assert (list_logged(context, experiment, "task_loss").by_run, list_looks(context, experiment, []).total) == ({}, 0)
 
 
 @pytest.mark.both_databases
@@ -65,8 +67,3 @@ def test_layers_are_sampled_like_values(context, written, monkeypatch):
     assert (sampled.total, sum(map(len, sampled.by_run.values()))) == (26, 11)
     assert [step for step, _ in sampled.by_run[run]] == [0, 8, 20, 28, 40, 48, 60, 68, 80, 88, 100]
     assert sampled.by_run[run][-1] == (100, {"mean_cosine": [0.5, 1.0], "unheard_of": None})
-
-
-def test_experiment_without_runs_has_no_values(context, written):
-    experiment, _ = written()
-    assert (list_logged(context, experiment, "task_loss").by_run, list_looks(context, experiment, []).total) == ({}, 0)

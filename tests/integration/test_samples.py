@@ -24,7 +24,7 @@ def count(context, table):
         return session.scalar(select(func.count()).select_from(table))
 
 
-def test_the_first_start_launches_both_samples_and_the_embedding_goes_first(context):
+def test_the_first_start_launches_both_samples_once_and_the_embedding_goes_first(context):
     assert launch_samples(context)
     assert next_in_turn(context.sessions, Queue.GPU, ()).kind is job_kinds.ENCODE
     with context.sessions() as session:
@@ -35,10 +35,6 @@ def test_the_first_start_launches_both_samples_and_the_embedding_goes_first(cont
         assert encoding.status is EncodingStatus.QUEUED
         assert encoding.config == ENCODING
         assert encoding.n_texts == 2000
-
-
-def test_samples_are_launched_once(context):
-    launch_samples(context)
     assert not launch_samples(context)
     assert count(context, Experiment) == count(context, Encoding) == 1
 
@@ -60,11 +56,16 @@ def test_one_click_launches_a_sample_again_on_the_same_data_set(client, context,
     assert count(context, Dataset) == 1
 
 
-def test_the_api_launches_samples_and_says_where_they_are(client):
+def test_the_api_launches_samples_and_a_form_starts_with_three_seeds_where_a_request_means_one(client, context):
     for sample in ("sweep", "embedding"):
         answer = client.post(f"/api/samples/{sample}")
         assert answer.status_code == 201
         assert client.get(answer.json()["path"]).json()["id"] == answer.json()["id"]
+    dataset = get_sample_dataset(context)
+    assert re.search(r'name="seeds"[^>]*value="0, 1, 2"', client.get("/experiments/new").text)
+    columns = {"text_columns": ["sentence"], "label_column": "label"}
+    launched = client.post("/api/experiments", json={"dataset_id": dataset.id, "model": "all-MiniLM-L6-v2"} | columns)
+    assert {run["seed"] for run in launched.json()["runs"]} == {0}
 
 
 def test_a_deleted_sample_data_set_is_made_again(context):
@@ -93,11 +94,3 @@ def test_home_looks_again_only_while_something_is_measured(client, context, stat
     assert ('hx-trigger="every 2s"' in section(client.get("/").text, "measured")) == (
         status is EmbeddingStatus.MEASURING
     )
-
-
-def test_a_new_form_starts_with_three_seeds_and_a_request_without_seeds_means_one(client, context):
-    dataset = get_sample_dataset(context)
-    assert re.search(r'name="seeds"[^>]*value="0, 1, 2"', client.get("/experiments/new").text)
-    columns = {"text_columns": ["sentence"], "label_column": "label"}
-    launched = client.post("/api/experiments", json={"dataset_id": dataset.id, "model": "all-MiniLM-L6-v2"} | columns)
-    assert {run["seed"] for run in launched.json()["runs"]} == {0}

@@ -54,7 +54,7 @@ def npy(tmp_path, x):
     return tmp_path / "x.npy"
 
 
-def test_json_has_every_measure_of_the_catalogue_by_its_slug(scored, npy, x):
+def test_json_has_every_measure_of_the_catalogue_by_its_slug_with_details_and_reasons(scored, npy, x):
     found = scored(npy)
     assert list(found) == ["n", "d", "n_left_out", "independent", *MEASURES, "findings"]
     assert "common_mean" in [one["slug"] for one in found.pop("findings")]
@@ -67,9 +67,17 @@ def test_json_has_every_measure_of_the_catalogue_by_its_slug(scored, npy, x):
     variances = np.linalg.eigvalsh(np.cov(x.T))[::-1]
     assert found["anisotropy_centred"]["value"] == pytest.approx(variances / variances.sum())
     assert found["explained_variance"]["value"] == pytest.approx(variances.cumsum() / variances.sum())
+    assert len(found["spectrum"]["detail"]["eigenvalues"]) == 6
+    assert found["isoscore_star"]["detail"] == {"zeta": 0.2, "source": "identity"}
+    assert found["silhouette"]["detail"] is None
+    found = scored(npy)["silhouette"]
+    assert (found["value"], found["status"]) == (None, "undefined")
+    assert "label" in found["reason"]
 
 
-def test_hubs_are_listed_with_their_names_and_places(scored, tmp_path, npy, x):
+def test_hubs_are_listed_with_their_names_and_places_and_a_similarity_is_chosen_and_told(
+    scored, tmp_path, npy, x, score
+):
     lines = [f"word {row},{','.join(map(str, values))}" for row, values in enumerate(x)]
     (tmp_path / "named.csv").write_text("word,a,b,c,d,e,f\n" + "\n".join(lines))
     named = scored(tmp_path / "named.csv", "--measures", "hubness")["hubness"]["detail"]["hubs"]
@@ -80,9 +88,6 @@ def test_hubs_are_listed_with_their_names_and_places(scored, tmp_path, npy, x):
     assert all(one["name"] == f"word {one['row']}" and one["occurrences"] == counts[one["row"]] for one in named)
     unnamed = scored(npy, "--measures", "hubness")["hubness"]["detail"]["hubs"]
     assert {one["name"] for one in unnamed} == {None}
-
-
-def test_a_similarity_is_chosen_and_told(scored, score, npy, x):
     chosen = (npy, "--similarity", "cosine", "--measures", "hubness,levina_bickel")
     found = scored(*chosen)
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
@@ -109,21 +114,12 @@ def test_copies_and_groups_count_as_one(scored, score, tmp_path, x):
     assert (code, "nothing called 'typo' for the groups" in printed.err) == (1, True)
 
 
-def test_what_has_no_value_says_why(scored, npy):
-    found = scored(npy)["silhouette"]
-    assert (found["value"], found["status"]) == (None, "undefined")
-    assert "label" in found["reason"]
-
-
-def test_labels_of_a_column(scored, tmp_path, x):
+def test_labels_of_a_column_or_of_a_second_file_and_rows_in_several(scored, tmp_path, x):
     lines = ["a,b,c,d,e,f,side", *(f"{','.join(map(repr, map(float, row)))},{i // 150}" for i, row in enumerate(x))]
     (tmp_path / "x.csv").write_text("\n".join(lines))
     found = scored(tmp_path / "x.csv", "--labels", "side", "--measures", "silhouette, isoscore_by_label")
     assert set(found) == {"n", "d", "n_left_out", "independent", "findings", "silhouette", "isoscore_by_label"}
     assert found["silhouette"]["value"] == pytest.approx(silhouette_score(x, np.arange(300) // 150), rel=1e-7)
-
-
-def test_labels_of_a_second_file_and_rows_in_several(scored, tmp_path, x):
     np.save(tmp_path / "part-1.npy", x[:100])
     np.save(tmp_path / "part-2.npy", x[100:])
     (tmp_path / "sides.txt").write_text("\n".join(["left"] * 150 + ["right"] * 150))
@@ -163,22 +159,23 @@ def test_a_sample_is_said_where_it_was_used(score, tmp_path):
     assert "(n = 2,000)" in score(tmp_path / "x.npy", "--measures", "barcode")[0].out
 
 
-@pytest.mark.parametrize(("arguments", "expected"), [
-    (("missing.npy",), "There is no file missing.npy: name a file that holds vectors."),
-    ((".",), ". is a folder: name a file that holds vectors."),
-    (("nan.npy",), "None of the 5 rows is finite, so nothing can be measured."),
-    (("x.npy", "--labels", "side"), "The file has nothing called 'side' for the labels"),
-    (("x.npy", "--vectors", "y"), "The file has no array 'y' that could hold the vectors"),
-    (("text.npy",), "The file is named .npy, but its first bytes are not those of a npy file"),
-])  # fmt: skip
-def test_what_cannot_be_read_is_a_sentence(score, npy, monkeypatch, arguments, expected):
-    monkeypatch.chdir(npy.parent)
-    (npy.parent / "text.npy").write_text("hello")
-    np.save("nan.npy", np.full((5, 2), np.nan))
-    printed, code = score(*arguments)
-    assert code == 1
-    assert printed.err.startswith(expected)
-    assert printed.out == ""
+def test_what_cannot_be_read_is_a_sentence(score, npy, monkeypatch):
+    cases = [
+        (("missing.npy",), "There is no file missing.npy: name a file that holds vectors."),
+        ((".",), ". is a folder: name a file that holds vectors."),
+        (("nan.npy",), "None of the 5 rows is finite, so nothing can be measured."),
+        (("x.npy", "--labels", "side"), "The file has nothing called 'side' for the labels"),
+        (("x.npy", "--vectors", "y"), "The file has no array 'y' that could hold the vectors"),
+        (("text.npy",), "The file is named .npy, but its first bytes are not those of a npy file"),
+    ]  # fmt: skip
+    for arguments, expected in cases:
+        monkeypatch.chdir(npy.parent)
+        (npy.parent / "text.npy").write_text("hello")
+        np.save("nan.npy", np.full((5, 2), np.nan))
+        printed, code = score(*arguments)
+        assert code == 1
+        assert printed.err.startswith(expected)
+        assert printed.out == ""
 
 
 def test_what_could_be_the_labels_is_offered(score, tmp_path):
@@ -197,13 +194,6 @@ def test_a_pipe_that_closes_early_is_no_traceback(npy):
     assert (ran.stdout, ran.stderr) == ("{", "")
 
 
-def test_what_one_number_cannot_say_is_in_the_detail(scored, npy):
-    found = scored(npy)
-    assert len(found["spectrum"]["detail"]["eigenvalues"]) == 6
-    assert found["isoscore_star"]["detail"] == {"zeta": 0.2, "source": "identity"}
-    assert found["silhouette"]["detail"] is None
-
-
 def test_columns_are_named_with_spaces_and_a_seed_draws_another_sample(scored, score, tmp_path, x):
     rows = np.random.default_rng(0).normal(size=(2500, 3))
     lines = ["a,b,c", *(",".join(map(repr, map(float, row))) for row in rows)]
@@ -215,27 +205,28 @@ def test_columns_are_named_with_spaces_and_a_seed_draws_another_sample(scored, s
     assert found["barcode"]["value"] != scored(*arguments, "--seed", "1")["barcode"]["value"]
 
 
-def test_a_seed_below_zero(score, npy, capsys):
+def test_a_seed_below_zero_and_a_measure_that_does_not_exist_are_refused(score, npy, capsys):
     with pytest.raises(SystemExit):
         score(npy, "--seed", "-1")
     assert "expected a whole number from 0, got '-1'" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        score(npy, "--measures", "isoscore,typo")
+    assert ended.value.code == 2
+    assert "there is no measure 'typo': choose among isoscore_unbiased, " in capsys.readouterr().err
 
 
-def test_a_package_that_is_missing_is_named(score, npy, monkeypatch):
-    monkeypatch.delitem(sys.modules, "isoscope.score", raising=False)
-    monkeypatch.setitem(sys.modules, "tqdm", None)
-    printed, code = score(npy)
-    assert code == 1
-    assert printed.err == "Measuring needs tqdm, which is not installed: pip install 'isoscope[files,torch]'\n"
-
-
-def test_an_interrupt_is_no_traceback(score, npy, monkeypatch):
+def test_a_missing_package_is_named_and_an_interrupt_is_no_traceback(score, npy, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("isoscope.score.read_cloud", interrupt)
     printed, code = score(npy)
     assert (printed.out, code) == ("", 130)
+    monkeypatch.delitem(sys.modules, "isoscope.score", raising=False)
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    printed, code = score(npy)
+    assert code == 1
+    assert printed.err == "Measuring needs tqdm, which is not installed: pip install 'isoscope[files,torch]'\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk to write to")
@@ -245,10 +236,3 @@ def test_a_report_that_cannot_be_written(npy):
         ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert ran.returncode == 1
     assert ran.stderr.startswith("The output could not be written: No space left on device.\n")
-
-
-def test_a_measure_that_does_not_exist(score, npy, capsys):
-    with pytest.raises(SystemExit) as ended:
-        score(npy, "--measures", "isoscore,typo")
-    assert ended.value.code == 2
-    assert "there is no measure 'typo': choose among isoscore_unbiased, " in capsys.readouterr().err

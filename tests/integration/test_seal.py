@@ -96,7 +96,16 @@ def test_no_route_tells_a_sealed_score(asked, caplog):
     assert SEALED.search(caplog.text) is None
 
 
-def test_what_changes_an_experiment_tells_none_either(client, context, experiment_id):
+def test_once_opened_only_the_opening_and_its_page_tell_them(client, asked, experiment_id):
+    client.post(f"/api/experiments/{experiment_id}/opening", json={"choose": "lambda = 0"})
+    told = {path for path, answer in asked() if any(map(SEALED.search, texts_of(answer)))}
+    assert told == {f"/experiments/{experiment_id}?tab=conclusion", f"/api/experiments/{experiment_id}/opening"}
+
+
+def test_no_change_of_an_experiment_and_no_search_tells_a_test_score(client, experiment_id, context):
+    assert client.get("/api/runs", params={"q": "accuracy>0.7"}).json() == []
+    assert len(client.get("/api/runs", params={"q": "accuracy>0.4"}).json()) == 6
+    assert json.dumps(PLANTED) not in client.get("/api/runs").text
     run = run_ids(context, experiment_id)[0]
     for path in ("cancel", "pause", "resume"):
         assert SEALED.search(client.post(f"/api/experiments/{experiment_id}/{path}").text) is None
@@ -104,15 +113,3 @@ def test_what_changes_an_experiment_tells_none_either(client, context, experimen
         assert SEALED.search(client.post(f"/api/runs/{run}/{path}").text) is None
     refused = client.post(f"/api/experiments/{experiment_id}/opening", json={"choose": "nothing"})
     assert SEALED.search(refused.text) is None
-
-
-def test_once_opened_only_the_opening_and_its_page_tell_them(client, asked, experiment_id):
-    client.post(f"/api/experiments/{experiment_id}/opening", json={"choose": "lambda = 0"})
-    told = {path for path, answer in asked() if any(map(SEALED.search, texts_of(answer)))}
-    assert told == {f"/experiments/{experiment_id}?tab=conclusion", f"/api/experiments/{experiment_id}/opening"}
-
-
-def test_a_search_by_the_metric_finds_no_run_by_its_test_score(client, experiment_id):
-    assert client.get("/api/runs", params={"q": "accuracy>0.7"}).json() == []
-    assert len(client.get("/api/runs", params={"q": "accuracy>0.4"}).json()) == 6
-    assert json.dumps(PLANTED) not in client.get("/api/runs").text

@@ -101,7 +101,7 @@ def test_a_selection_of_a_selection_counts_places_in_the_file(client, work):
     assert (second["n"], second["d"], second["source_id"]) == (397, 7, first["id"])
 
 
-def test_all_rows_of_a_finding_are_left_out_also_those_that_are_not_listed(client, work):
+def test_all_rows_of_a_finding_are_left_out_and_the_method_that_mends_it_is_offered(client, work):
     x = np.random.default_rng(0).normal(size=(400, 8))
     x[200:] = x[:20].repeat(10, axis=0)
     source = upload(client, work, x)
@@ -112,23 +112,24 @@ def test_all_rows_of_a_finding_are_left_out_also_those_that_are_not_listed(clien
     made = client.get(f"/api/embeddings/{made['id']}").json()
     assert (made["name"], made["n"]) == ("cloud.npy without 200 duplicate rows", 200)
     assert made["selection"]["without_rows"] == list(range(200, 400))
+    x = np.random.default_rng(0).normal(size=(400, 8)) + 6 * np.random.default_rng(1).normal(size=8)
+    source = upload(client, work, x)
+    assert f'href="/embeddings/{source}/lab?method=centring"' in client.get(f"/embeddings/{source}").text
 
 
-@pytest.mark.parametrize(("asked", "status", "field", "said"), [
-    ({}, 422, "rows", "Nothing to leave out"), ({"rows": [400]}, 422, "rows", "no row 400"),
-    ({"dimensions": [8]}, 422, "dimensions", "no dimension 8"),
-    ({"dimensions": list(range(8))}, 422, "dimensions", "no dimension"), ({"rows": [-1]}, 422, "rows", "0"),
-    ({"finding": "hubs"}, 404, "finding", "no finding `hubs`. Findings are: outlier_rows"),
-    ({"finding": "outlier_rows", "rows": [1]}, 422, "finding", "Not both"),
-])  # fmt: skip
-def test_what_cannot_be_selected_is_refused(client, work, asked, status, field, said):
-    source = upload(client, work, cloud())
-    answer = client.post(f"/api/embeddings/{source}/selections", json=asked)
-    assert (answer.status_code, answer.json()["field"]) == (status, field)
-    assert said in answer.json()["detail"]
-
-
-def test_what_a_selection_lacks_is_refused_and_its_vectors_are_no_file(client, work):
+def test_what_cannot_be_selected_is_refused_also_of_a_selection_whose_vectors_are_no_file(client, work):
+    cases = [
+        ({}, 422, "rows", "Nothing to leave out"), ({"rows": [400]}, 422, "rows", "no row 400"),
+        ({"dimensions": [8]}, 422, "dimensions", "no dimension 8"),
+        ({"dimensions": list(range(8))}, 422, "dimensions", "no dimension"), ({"rows": [-1]}, 422, "rows", "0"),
+        ({"finding": "hubs"}, 404, "finding", "no finding `hubs`. Findings are: outlier_rows"),
+        ({"finding": "outlier_rows", "rows": [1]}, 422, "finding", "Not both"),
+    ]  # fmt: skip
+    for asked, status, field, said in cases:
+        source = upload(client, work, cloud())
+        answer = client.post(f"/api/embeddings/{source}/selections", json=asked)
+        assert (answer.status_code, answer.json()["field"]) == (status, field)
+        assert said in answer.json()["detail"]
     source = upload(client, work, cloud())
     made = client.post(f"/api/embeddings/{source}/selections", json={"rows": [3, 17]}).json()["id"]
     answer = client.post(f"/api/embeddings/{made}/selections", json={"rows": [1]})
@@ -139,9 +140,3 @@ def test_what_a_selection_lacks_is_refused_and_its_vectors_are_no_file(client, w
     answer = client.get(f"/api/embeddings/{made}/vectors.npy")
     assert (answer.status_code, "without_rows" in answer.json()["detail"]) == (409, True)
     assert "vectors.safetensors" not in client.get(f"/embeddings/{made}").text
-
-
-def test_the_method_that_mends_a_finding_is_offered(client, work):
-    x = np.random.default_rng(0).normal(size=(400, 8)) + 6 * np.random.default_rng(1).normal(size=8)
-    source = upload(client, work, x)
-    assert f'href="/embeddings/{source}/lab?method=centring"' in client.get(f"/embeddings/{source}").text

@@ -108,7 +108,7 @@ def test_a_token_for_this_machine_goes_to_no_proxy(server, monkeypatch):
     assert server.asked == []
 
 
-def test_an_end_that_is_refused_may_be_told_again(server, capsys):
+def test_an_end_that_is_refused_may_be_told_again_or_is_why_the_run_failed_when_its_script_ends(server, capsys):
     server.answer = lambda path, body: refused("No acc.") if "acc" in body.get("metrics", {}) else (200, {})
     run = log_run("e", url=server.url, **TOLD)
     assert not run.finish({"acc": 0.5})
@@ -117,13 +117,9 @@ def test_an_end_that_is_refused_may_be_told_again(server, capsys):
     assert [body["metrics"] for body in server.bodies("finish")] == [{"acc": 0.5}, {"accuracy": 0.5}]
     assert server.bodies("steps") == [{"steps": [{"step": 1, "task_loss": 1.0}]}]
     assert capsys.readouterr().err == "isoscope: what came out of this run was refused: No acc.\n"
-
-
-def test_a_run_whose_end_was_refused_has_failed_with_that_sentence_when_its_script_ends(server, capsys):
-    server.answer = lambda path, body: refused("No acc.") if "acc" in body.get("metrics", {}) else (200, {})
-    run = log_run("e", url=server.url, **TOLD)
-    assert not run.finish({"acc": 0.5})
-    run._leave()
+    left = log_run("e", url=server.url, **TOLD)
+    assert not left.finish({"acc": 0.5})
+    left._leave()
     assert server.bodies("finish")[-1] == {"error": "No acc."}
 
 

@@ -22,7 +22,12 @@ def test_arrays_are_sent_in_parts_before_the_end(server, monkeypatch):
     assert "notes" not in server.bodies("finish")[0] or server.bodies("finish")[0]["notes"] == []
 
 
-def test_refused_predictions_are_let_go_said_and_counted(server, capsys):
+def test_refused_predictions_and_columns_that_differ_in_length_are_let_go_said_and_counted(server, capsys):
+    run = log_run("e", url=server.url, **TOLD)
+    run.log_predictions(rows=[0, 1, 2], reference=[0, 1], predicted=[0, 1])
+    assert run.finish({"accuracy": 0.5})
+    assert server.bodies("predictions") == []
+    assert "predictions were not logged: their columns have [2, 3] values" in capsys.readouterr().err
     usual = server.answer
 
     def answer(path, *rest):
@@ -35,12 +40,4 @@ def test_refused_predictions_are_let_go_said_and_counted(server, capsys):
     run.log_predictions(reference=[0.0, 1.0], predicted=[float("nan"), 1.0])
     assert run.finish({"accuracy": 0.5})
     assert capsys.readouterr().err == "isoscope: predictions were refused: Expected finite numbers.\n"
-    assert server.bodies("finish")[0]["notes"] == ["2 predictions were not logged."]
-
-
-def test_columns_that_differ_in_length_are_not_sent(server, capsys):
-    run = log_run("e", url=server.url, **TOLD)
-    run.log_predictions(rows=[0, 1, 2], reference=[0, 1], predicted=[0, 1])
-    assert run.finish({"accuracy": 0.5})
-    assert server.bodies("predictions") == []
-    assert "predictions were not logged: their columns have [2, 3] values" in capsys.readouterr().err
+    assert server.bodies("finish")[-1]["notes"] == ["2 predictions were not logged."]

@@ -44,7 +44,7 @@ def query(ids, **more):
     return urlencode([("id", one) for one in ids] + list(more.items()))
 
 
-def test_changes_are_from_the_previous_and_the_first(client, series):
+def test_changes_are_from_the_previous_and_the_first_in_answers_and_tables(client, series):
     def changes(to, ids=series):
         found = client.get(f"/api/compare?{query(ids, to=to)}").json()["measures"]
         return {one["measure"]: one["differences"] for one in found}
@@ -59,9 +59,6 @@ def test_changes_are_from_the_previous_and_the_first(client, series):
     total = sum(one["value"] for one in isoscore[1:])
     assert first["isoscore_unbiased"][-1]["value"] == pytest.approx(total)
     assert client.get(f"/api/compare?{query(series, to='last')}").status_code == 422
-
-
-def test_table_has_differences_and_changes_of_every_step(client, series):
     table = client.get(f"/compare/measurements.csv?{query(series)}").text
     rows = [row for row in csv.DictReader(io.StringIO(table)) if row["measure"] == "isoscore_unbiased"]
     assert [row["embedding"] for row in rows] == [f"step-{i}.csv" for i in range(4)]
@@ -69,6 +66,12 @@ def test_table_has_differences_and_changes_of_every_step(client, series):
     assert rows[1]["difference"] == rows[1]["difference_from_previous"] != ""
     assert rows[3]["difference"] != rows[3]["difference_from_previous"]
     assert float(rows[3]["low"]) < float(rows[3]["difference"]) < float(rows[3]["high"])
+    assert (
+        "Mean cosine similarity over the steps" in client.get(f"/compare?{query(series, measure='mean_cosine')}").text
+    )
+    assert "IsoScore, bias-corrected over" in client.get(f"/compare?{query(series, measure='x')}").text
+    changes = client.get(f"/api/compare/figures/changes?{query(series, measure='mean_cosine')}").json()
+    assert changes["title"] == "Changes of Mean cosine similarity"
 
 
 def test_page_compares_every_step_and_lists_rows_that_changed_most(client, work, series):
@@ -92,15 +95,6 @@ def test_page_compares_every_step_and_lists_rows_that_changed_most(client, work,
     alignments = client.get(f"/api/compare/alignments?{query(series, to='previous')}").json()
     assert [(pair["base_id"], pair["embedding_id"]) for pair in alignments] == list(pairwise(series))
     assert [pair["values"][0]["value"] for pair in alignments] == [row[2] for row in figure["rows"][1:]]
-
-
-def test_unknown_measure_is_the_usual_one(client, series):
-    assert (
-        "Mean cosine similarity over the steps" in client.get(f"/compare?{query(series, measure='mean_cosine')}").text
-    )
-    assert "IsoScore, bias-corrected over" in client.get(f"/compare?{query(series, measure='x')}").text
-    changes = client.get(f"/api/compare/figures/changes?{query(series, measure='mean_cosine')}").json()
-    assert changes["title"] == "Changes of Mean cosine similarity"
 
 
 def test_moved_rows_are_listed_by_name(client, work, series):
@@ -138,15 +132,7 @@ def test_moved_rows_have_positions_in_both_files(client, work, series):
     assert [one["name"] for one in back] == [one["name"] for one in there]
 
 
-def test_more_than_eight_show_the_first_and_the_last(client, context):
-    ids = [add_embedding(context, f"{i} any", {"isoscore_unbiased": (i / 10, 0.01)}) for i in range(9)]
-    page = client.get(f"/compare?{query(ids)}").text
-    assert "9 embeddings" in page.replace("\u00a0", " ")
-    assert '<th scope="col" role="columnheader" class="n">Last</th>' in page
-    assert "figure-spectrum" not in page
-
-
-def test_embeddings_are_put_in_another_order_and_removed(client, context):
+def test_embeddings_are_put_in_another_order_and_removed_and_of_more_than_eight_the_ends_are_shown(client, context):
     ids = [add_embedding(context, f"step {i}", {"isoscore_unbiased": (0.5, 0.01)}) for i in (10, 9, 100)]
     page = client.get(f"/compare?{query(ids)}").text.replace("&amp;", "&")
     ordered = [ids[1], ids[0], ids[2]]
@@ -157,16 +143,18 @@ def test_embeddings_are_put_in_another_order_and_removed(client, context):
     assert answer.headers["location"] == f"/compare?{query(ordered)}"
     left = client.get(f"/compare?{query(ids[:1])}")
     assert (left.status_code, "One is chosen. Add another above" in left.text) == (200, True)
+    ids = [add_embedding(context, f"{i} any", {"isoscore_unbiased": (i / 10, 0.01)}) for i in range(9)]
+    page = client.get(f"/compare?{query(ids)}").text
+    assert "9 embeddings" in page.replace("\u00a0", " ")
+    assert '<th scope="col" role="columnheader" class="n">Last</th>' in page
+    assert "figure-spectrum" not in page
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_moved_rows_need_two_embeddings(client, context, count):
-    ids = [add_embedding(context, found={"isoscore": 1.0}) for _ in range(count)]
-    answer = client.get(f"/api/compare/rows?{query(ids)}")
-    assert (answer.status_code, answer.json()["detail"]) == (422, f"Expected 2 embeddings to compare, got {count}.")
-
-
-def test_moved_rows_need_rows_in_common(client, context):
+def test_moved_rows_need_two_embeddings_with_rows_in_common(client, context):
+    for count in [1, 3]:
+        ids = [add_embedding(context, found={"isoscore": 1.0}) for _ in range(count)]
+        answer = client.get(f"/api/compare/rows?{query(ids)}")
+        assert (answer.status_code, answer.json()["detail"]) == (422, f"Expected 2 embeddings to compare, got {count}.")
     ids = [add_embedding(context, "one", {"isoscore": 1.0}), add_embedding(context, "two", {"isoscore": 1.0}, n=500)]
     answer = client.get(f"/api/compare/rows?{query(ids)}")
     assert (answer.status_code, answer.json()["detail"]) == (422, "one and two have no rows in common.")

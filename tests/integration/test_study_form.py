@@ -55,39 +55,38 @@ def test_what_is_filled_in_is_launched(client, context, page):
     assert "on a log scale, |λ| at least 0.1" in told
 
 
-@pytest.mark.parametrize(("changed", "field", "sentence"), [
-    ({"search_lam_low": "much"}, "search_lam_low", "Enter a number, not"),
-    ({"search_trials": "0"}, "search_trials", "of at least 1"),
-    ({"search_lam_high": "-4"}, "search_lam_low", "Expected Minimum λ below Maximum λ, got -1 and -4."),
-    ({"search_prune": "true"}, "search_prune", "Pruning needs evaluations on the selection rows"),
-    ({"seeds": "none"}, "seeds", "Enter a whole number, not"),
-])  # fmt: skip
-def test_what_is_wrong_is_said_at_its_field(client, page, changed, field, sentence):
-    answer = client.post("/experiments/search", data=fields_of(page()) | changed, follow_redirects=True)
-    assert "checked=true" in str(answer.url)
-    at_field = re.search(rf'id="{field}-error">([^<]+)<', answer.text)
-    assert at_field is not None, answer.text
-    assert sentence in unescape(at_field[1])
-
-
-@pytest.mark.parametrize(("changed", "field", "sentence"), [
-    ("search: {lam_low: 3}", "search_lam_low", "Expected Minimum λ below Maximum λ, got 3 and 1"),
-    ("search: {trails: 3}", "search_trails", "There is no field search.trails; did you mean trials?"),
-    ("search: {trials: many}", "search_trials", "Expected search.trials as a whole number"),
-    ("search: {prune: true}", "search_prune", "Pruning needs evaluations on the selection rows"),
-    ("search: {}\nseeds: [-1]", "seeds", "at least 0"),
-])  # fmt: skip
-def test_what_is_wrong_in_a_file_is_said_above_the_form(client, page, changed, field, sentence):
-    text = unescape(re.search(r'<pre id="way-4-text"[^>]*><code>(.*?)</code>', page(), re.DOTALL)[1])
-    document = re.sub(r"\n(search|seeds):[^\n]*(\n[ -][^\n]*)*", "", text)
-    sent = {"yaml": f"{document}\n{changed}\n"}
-    answer = client.post("/experiments/new/yaml", data=sent, follow_redirects=True)
-    assert answer.status_code == 422
-    assert "<h1>Search λ and ζ</h1>" in answer.text
-    assert sentence in unescape(answer.text), (field, answer.text)
-
-
-def test_a_search_has_no_grid(client, page):
+def test_what_is_wrong_is_said_at_its_field_and_a_search_has_no_grid(client, page):
+    cases = [
+        ({"search_lam_low": "much"}, "search_lam_low", "Enter a number, not"),
+        ({"search_trials": "0"}, "search_trials", "of at least 1"),
+        ({"search_lam_high": "-4"}, "search_lam_low", "Expected Minimum λ below Maximum λ, got -1 and -4."),
+        ({"search_prune": "true"}, "search_prune", "Pruning needs evaluations on the selection rows"),
+        ({"seeds": "none"}, "seeds", "Enter a whole number, not"),
+    ]  # fmt: skip
+    for changed, field, sentence in cases:
+        answer = client.post("/experiments/search", data=fields_of(page()) | changed, follow_redirects=True)
+        assert "checked=true" in str(answer.url)
+        at_field = re.search(rf'id="{field}-error">([^<]+)<', answer.text)
+        assert at_field is not None, answer.text
+        assert sentence in unescape(at_field[1])
     sent = fields_of(page()) | {"grid_field": "batch_size", "grid_values": "8, 16"}
     answer = client.post("/experiments/search", data=sent, follow_redirects=True)
     assert "A search has no grid, and the sweep form ranges over Batch size." in answer.text
+
+
+def test_what_is_wrong_in_a_file_is_said_above_the_form(client, page):
+    cases = [
+        ("search: {lam_low: 3}", "search_lam_low", "Expected Minimum λ below Maximum λ, got 3 and 1"),
+        ("search: {trails: 3}", "search_trails", "There is no field search.trails; did you mean trials?"),
+        ("search: {trials: many}", "search_trials", "Expected search.trials as a whole number"),
+        ("search: {prune: true}", "search_prune", "Pruning needs evaluations on the selection rows"),
+        ("search: {}\nseeds: [-1]", "seeds", "at least 0"),
+    ]  # fmt: skip
+    for changed, field, sentence in cases:
+        text = unescape(re.search(r'<pre id="way-4-text"[^>]*><code>(.*?)</code>', page(), re.DOTALL)[1])
+        document = re.sub(r"\n(search|seeds):[^\n]*(\n[ -][^\n]*)*", "", text)
+        sent = {"yaml": f"{document}\n{changed}\n"}
+        answer = client.post("/experiments/new/yaml", data=sent, follow_redirects=True)
+        assert answer.status_code == 422
+        assert "<h1>Search λ and ζ</h1>" in answer.text
+        assert sentence in unescape(answer.text), (field, answer.text)

@@ -94,12 +94,20 @@ def test_workers_that_end_runs_at_the_same_moment_never_ask_for_more_than_may_ru
     assert asked == [run.id for run in runs[1:]], "each is one worker's to hand in"
 
 
-def test_trials_wait_in_turn_for_a_worker(context, add):
+def test_trials_wait_in_turn_and_a_range_of_zeta_finer_than_what_is_shown_is_searched_to_its_end(context, add):
     experiment_id = add(at_once=3)
     jobs = advance(context.sessions, experiment_id)
     assert waiting_jobs(context.sessions) == jobs
     assert [job.row_id for job in jobs] == [run.id for run in runs_of(context, experiment_id)[1:]]
     assert len(jobs) == 3
+    low, high = 0.123451, 0.123459
+    experiment_id = add(zeta_low=low, zeta_high=high, trials=3)
+    for _ in range(4):
+        for job in advance(context.sessions, experiment_id):
+            end(context, job.row_id)
+    runs = runs_of(context, experiment_id)
+    assert len(runs) == 4
+    assert all(low <= run.zeta <= high for run in runs[1:])
 
 
 @pytest.mark.parametrize(
@@ -144,14 +152,3 @@ def test_a_search_that_cannot_be_read_holds_up_no_other(context, add):
     advance_searches(context.sessions)
     assert [len(runs_of(context, experiment_id)) for experiment_id in (broken, whole)] == [1, 2]
     assert waiting_jobs(context.sessions) == [Job(job_kinds.FINETUNE, runs_of(context, whole)[1].id)]
-
-
-def test_a_range_of_zeta_finer_than_what_is_shown_is_searched_to_its_end(context, add):
-    low, high = 0.123451, 0.123459
-    experiment_id = add(zeta_low=low, zeta_high=high, trials=3)
-    for _ in range(4):
-        for job in advance(context.sessions, experiment_id):
-            end(context, job.row_id)
-    runs = runs_of(context, experiment_id)
-    assert len(runs) == 4
-    assert all(low <= run.zeta <= high for run in runs[1:])

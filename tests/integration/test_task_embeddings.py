@@ -106,11 +106,22 @@ def test_the_map_of_a_corpus_makes_its_queries_alike(client, context, settings, 
     assert found.status_code == 201, found.text
 
 
-def test_a_task_without_queries_maps_none(client, judged):
+def test_a_task_without_queries_maps_none_and_one_that_is_gone_before_the_worker_comes_is_a_sentence(
+    client, judged, context, work
+):
     task = judged(VARIANTS[4])
     refused = client.post(f"/api/tasks/{task['id']}/embedding", json={"of": "queries"})
     assert (refused.status_code, refused.json()["field"]) == (422, "of")
     assert refused.json()["detail"] == "This task has no queries. Map its corpus."
+    made = client.post(f"/api/tasks/{task['id']}/embedding").json()["id"]
+    with context.sessions.begin() as session:
+        session.delete(session.get_one(TaskRun, task["id"]))
+    work()
+    with context.sessions() as session:
+        failed = session.get_one(Embedding, made)
+    assert failed.status is EmbeddingStatus.FAILED
+    assert "The task that this was to be made by is gone" in failed.error
+    assert "Judge it again first." in failed.error
 
 
 def test_a_button_keeps_the_map_as_an_embedding_that_says_where_it_is_from(client, work, judged, corpus):
@@ -140,30 +151,14 @@ def test_a_button_keeps_the_map_as_an_embedding_that_says_where_it_is_from(clien
     assert client.get(f"/embeddings/{made_id}").status_code == 200
 
 
-def test_a_variant_that_only_stores_otherwise_makes_nothing(client, judged):
-    task = judged(Variant(storage=VectorStorage.INT8))
-    assert "Keep as an embedding" not in client.get(f"/tasks/{task['id']}").text
-    refused = client.post(f"/api/tasks/{task['id']}/embedding")
-    assert refused.status_code == 409
-    assert "The chosen variant keeps the vectors of cloud as they are." in refused.json()["detail"]
-
-
-def test_a_task_that_has_not_finished_makes_nothing(client, corpus):
+def test_a_variant_that_only_stores_otherwise_or_is_not_judged_makes_nothing(client, corpus, judged):
     task = client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": "labels", "labels": "side"}).json()
     refused = client.post(f"/api/tasks/{task['id']}/embedding", json={"which": "chosen"})
     assert refused.status_code == 409
     assert refused.json()["detail"] == "This task is queued; it has results when it has finished."
     assert client.post(f"/api/tasks/{task['id']}/embedding", json={"which": "best"}).status_code == 422
-
-
-def test_a_task_that_is_gone_before_the_worker_comes_is_a_sentence(client, context, work, judged):
-    task = judged(VARIANTS[0])
-    made = client.post(f"/api/tasks/{task['id']}/embedding").json()["id"]
-    with context.sessions.begin() as session:
-        session.delete(session.get_one(TaskRun, task["id"]))
-    work()
-    with context.sessions() as session:
-        failed = session.get_one(Embedding, made)
-    assert failed.status is EmbeddingStatus.FAILED
-    assert "The task that this was to be made by is gone" in failed.error
-    assert "Judge it again first." in failed.error
+    task = judged(Variant(storage=VectorStorage.INT8))
+    assert "Keep as an embedding" not in client.get(f"/tasks/{task['id']}").text
+    refused = client.post(f"/api/tasks/{task['id']}/embedding")
+    assert refused.status_code == 409
+    assert "The chosen variant keeps the vectors of cloud as they are." in refused.json()["detail"]

@@ -36,7 +36,7 @@ def dataset_row(context, dataset, split):
     return getattr(row, f"{split}_sha256"), getattr(row, f"{split}_filename")
 
 
-def test_a_test_file_is_described_and_its_leaks_are_told(client):
+def test_a_test_file_is_described_and_its_leaks_and_labels_that_train_lacks_are_told(client, models_dir):
     found = upload(client, test=TEST).json()
     assert (found["n_train"], found["n_validation"], found["n_test"]) == (40, 10, 10)
     assert found["test_filename"] == "test.tsv"
@@ -46,34 +46,15 @@ def test_a_test_file_is_described_and_its_leaks_are_told(client):
     assert "10 test rows" in page
     assert "1 test row of 10 has a text that a train row has too" in page
     assert "1 test row of 10 has a text that a validation row has too" in page
-
-
-def test_without_a_test_split_nothing_changes(client):
     found = upload(client).json()
     assert (found["n_test"], found["test_filename"], found["division"]) == (None, None, None)
     assert "test row" not in client.get(f"/datasets/{found['id']}").text
-
-
-def test_a_label_that_train_lacks_is_counted_and_refused_when_it_is_chosen(client, models_dir):
     found = upload(client, test=TEST + "a new film\t7\n").json()
     assert found["columns"][1]["n_test_unseen"] == 1
     request = {"dataset_id": found["id"], "text_columns": ["sentence"], "label_column": "label", "model": "minilm"}
     refused = client.post("/api/experiments", json=request).json()
     assert refused["field"] == "label_column"
     assert "test file" in refused["detail"]
-
-
-@pytest.mark.parametrize(("test", "said"), [
-    (HEAD + "a film\t-1\na plot\t-1\n", "no labels"), (HEAD + "a film\t\na plot\t\n", "no labels"),
-    (HEAD + "a film\tunknown\na plot\tunknown\n", "no labels"), ("sentence\na film\n", "No column named 'label'"),
-    ("sentence\tlabel\n", "no rows"),
-])  # fmt: skip
-def test_a_test_file_without_labels_is_refused(client, context, test, said):
-    refused = upload(client, test=test)
-    assert refused.status_code == 422
-    assert refused.json()["field"] == "test"
-    assert said in refused.json()["detail"]
-    assert list(context.storage.listed()) == []
 
 
 def test_a_column_divides_one_file(client, context):
@@ -92,29 +73,53 @@ def test_a_column_divides_one_file(client, context):
     assert list(context.storage.listed()) == []
 
 
-@pytest.mark.parametrize(("data", "field", "said"), [
-    ({"split_column": "fold"}, "split_column", "No column named 'fold'. Columns are: 'sentence', 'label'."),
-    ({"split_column": "label", "split_train": "0", "split_validation": "1", "split_test": "2"}, "split_test", "'2'"),
-    ({"split_column": "label", "split_train": "0", "split_validation": "2"}, "split_column", "holds '1'"),
-    ({"split_column": "label", "split_train": "0", "split_validation": "0"}, "split_column", "in two"),
-    ({"split_column": "label", "split_train": " , "}, "split_column", "at least one value"),
-    ({}, "validation", "No validation file"),
-    ({"split_column": "label", "test_fraction": "0.1"}, "test_fraction", "not both"),
-    ({"split_column": "label", "validation_fraction": "0.1"}, "validation_fraction", "not both"),
-    ({"test_fraction": "0.1"}, "validation", "No validation file"),
-])  # fmt: skip
-def test_a_division_that_cannot_be_is_refused(client, context, data, field, said):
-    refused = upload(client, TRAIN, None, **data)
-    assert refused.status_code == 422
-    assert refused.json()["field"] == field, refused.json()
-    assert said in refused.json()["detail"]
-    assert list(context.storage.listed()) == []
-
-
-def test_a_column_goes_with_no_other_file(client):
+def test_a_division_that_cannot_be_and_a_test_file_without_labels_are_refused(client, context):
+    cases = [
+        ({"split_column": "fold"}, "split_column", "No column named 'fold'. Columns are: 'sentence', 'label'."),
+        ({"split_column": "label", "split_train": "0", "split_validation": "1", "split_test": "2"}, "split_test",
+         "'2'"), ({"split_column": "label", "split_train": "0", "split_validation": "2"}, "split_column", "holds '1'"),
+        ({"split_column": "label", "split_train": "0", "split_validation": "0"}, "split_column", "in two"),
+        ({"split_column": "label", "split_train": " , "}, "split_column", "at least one value"),
+        ({}, "validation", "No validation file"),
+        ({"split_column": "label", "test_fraction": "0.1"}, "test_fraction", "not both"),
+        ({"split_column": "label", "validation_fraction": "0.1"}, "validation_fraction", "not both"),
+        ({"test_fraction": "0.1"}, "validation", "No validation file"),
+    ]  # fmt: skip
+    for data, field, said in cases:
+        refused = upload(client, TRAIN, None, **data)
+        assert refused.status_code == 422
+        assert refused.json()["field"] == field, refused.json()
+        assert said in refused.json()["detail"]
+        assert list(context.storage.listed()) == []
+    cases = [
+        (HEAD + "a film\t-1\na plot\t-1\n", "no labels"), (HEAD + "a film\t\na plot\t\n", "no labels"),
+        (HEAD + "a film\tunknown\na plot\tunknown\n", "no labels"), ("sentence\na film\n", "No column named 'label'"),
+        ("sentence\tlabel\n", "no rows"),
+    ]  # fmt: skip
+    for test, said in cases:
+        refused = upload(client, test=test)
+        assert refused.status_code == 422
+        assert refused.json()["field"] == "test"
+        assert said in refused.json()["detail"]
+        assert list(context.storage.listed()) == []
+    for division in [{"validation_fraction": "0.2"}, {"split_column": "label"}]:
+        refused = upload(client, HEAD, None, **division).json()
+        assert refused["field"] == "train"
+        assert "the file names columns but has no rows" in refused["detail"]
     assert upload(client, split_column="label").json()["field"] == "validation"
     assert upload(client, test=TEST, test_fraction="0.1").json()["field"] == "test_fraction"
     assert upload(client, validation_fraction="0.1").json()["field"] == "validation_fraction"
+    refused = upload(client, HEAD + "one long film text\t1\n" * 39 + "another\t0\n", test_fraction="0.4")
+    assert refused.json()["field"] == "test_fraction"
+    assert "39 of 40" in refused.json()["detail"]
+    for value in ("0.9", "0", "much"):
+        assert upload(client, test_fraction=value).json()["field"] == "test_fraction"
+        assert upload(client, TRAIN, None, validation_fraction=value).json()["field"] == "validation_fraction"
+    two = HEAD + "a film number 0\t0\na film number 1\t1\n"
+    refused = upload(client, two, None, validation_fraction="0.5", test_fraction="0.5").json()
+    assert refused["field"] == "test_fraction"
+    assert "No test split of 1 row can be drawn" in refused["detail"]
+    assert "the largest group of rows that share texts has 1 of 2 rows" in refused["detail"]
 
 
 def test_a_fraction_is_drawn_by_seed_and_no_text_is_on_both_sides(client, context):
@@ -156,13 +161,6 @@ def test_one_file_is_enough(client, context):
     assert {text for text, _ in rows_of(context, tested, "test")} == splits[2]
 
 
-@pytest.mark.parametrize("division", [{"validation_fraction": "0.2"}, {"split_column": "label"}])
-def test_a_file_without_rows_is_not_divided(client, division):
-    refused = upload(client, HEAD, None, **division).json()
-    assert refused["field"] == "train"
-    assert "the file names columns but has no rows" in refused["detail"]
-
-
 @pytest.mark.parametrize("field", ["train", "validation"])
 @pytest.mark.parametrize("content", [HEAD + "a film\t1\t2\n", "label\tlabel\n0\t1\n"])
 def test_a_file_that_cannot_be_read_is_blamed_where_one_is_divided(client, field, content):
@@ -181,23 +179,6 @@ def test_of_every_label_some_rows_are_left_to_train_on(client, context):
         assert {*labels} == {"rare", "0", "1"}
         assert found["n_train"] + found["n_validation"] + found["n_test"] == 200
         assert found["n_train"] <= 23
-
-
-def test_fractions_leave_rows_to_train_on(client):
-    two = HEAD + "a film number 0\t0\na film number 1\t1\n"
-    refused = upload(client, two, None, validation_fraction="0.5", test_fraction="0.5").json()
-    assert refused["field"] == "test_fraction"
-    assert "No test split of 1 row can be drawn" in refused["detail"]
-    assert "the largest group of rows that share texts has 1 of 2 rows" in refused["detail"]
-
-
-def test_a_fraction_that_cannot_be_drawn_is_refused(client):
-    refused = upload(client, HEAD + "one long film text\t1\n" * 39 + "another\t0\n", test_fraction="0.4")
-    assert refused.json()["field"] == "test_fraction"
-    assert "39 of 40" in refused.json()["detail"]
-    for value in ("0.9", "0", "much"):
-        assert upload(client, test_fraction=value).json()["field"] == "test_fraction"
-        assert upload(client, TRAIN, None, validation_fraction=value).json()["field"] == "validation_fraction"
 
 
 def test_pages_take_the_same_and_keep_what_was_typed(client):

@@ -41,7 +41,7 @@ def encoded(client, context, settings, work, trained_once):
     return make_once(context, trained_once, "encoded", encode)
 
 
-def test_a_text_is_encoded_as_the_rows_were(client, encoded, work):
+def test_a_text_is_encoded_as_the_rows_were_unless_weights_changed(client, encoded, work, context):
     url = f"/api/embeddings/{encoded}/neighbors"
     response = client.post(url, json={"text": TEXTS[3]})
     assert (response.status_code, response.json()["status"]) == (202, "queued")
@@ -59,9 +59,6 @@ def test_a_text_is_encoded_as_the_rows_were(client, encoded, work):
     assert [row["cosine"] for row in before] == pytest.approx(np.sort(cosines)[::-1][: len(before)], abs=1e-5)
     page = client.get(f"/embeddings/{encoded}", params={"tab": "map", "text": TEXTS[3]}).text
     assert f'data-near="{" ".join(str(row["row"]) for row in before)}"' in page
-
-
-def test_the_form_leads_to_where_the_rows_appear(client, encoded):
     response = client.post(f"/embeddings/{encoded}/neighbors", data={"text": "good film", "tab": "map"})
     assert (response.status_code, response.headers["location"]) == (
         303,
@@ -70,10 +67,6 @@ def test_the_form_leads_to_where_the_rows_appear(client, encoded):
     page = client.get(f"/embeddings/{encoded}", params={"tab": "neighbors", "text": "good film"}).text
     assert "A worker is encoding the text" in page
     assert "tiny-bert, layer 2, mean pooling" in page
-
-
-def test_weights_that_changed_are_told(client, encoded, work, context):
-
     with context.sessions.begin() as session:
         embedding = session.get_one(Embedding, encoded)
         embedding.provenance = {**embedding.provenance, "weights_sha256": {"model.safetensors": "0" * 64}}
@@ -95,14 +88,18 @@ def test_vectors_from_elsewhere_say_why_there_is_no_text(client, work):
     assert "not encoded here" in client.get(f"/embeddings/{upload_id}", params={"tab": "neighbors"}).text
 
 
-@pytest.mark.parametrize("query", [{}, {"name": "a", "text": "b"}])
-def test_asks_for_a_name_or_a_text(client, encoded, query):
-    refused = client.get(f"/api/embeddings/{encoded}/neighbors", params=query)
-    assert refused.status_code == 422
-    assert "either the name of a row or a text" in refused.json()["detail"]
-    unknown = client.get(f"/api/embeddings/{encoded}/neighbors", params={"text": "king"})
-    assert unknown.status_code == 404
-    assert unknown.json()["detail"] == "Nobody has looked up 'king' in this embedding yet."
+def test_asks_for_a_name_or_a_text_that_has_a_length(client, encoded):
+    for query in [{}, {"name": "a", "text": "b"}]:
+        refused = client.get(f"/api/embeddings/{encoded}/neighbors", params=query)
+        assert refused.status_code == 422
+        assert "either the name of a row or a text" in refused.json()["detail"]
+        unknown = client.get(f"/api/embeddings/{encoded}/neighbors", params={"text": "king"})
+        assert unknown.status_code == 404
+        assert unknown.json()["detail"] == "Nobody has looked up 'king' in this embedding yet."
+    for text in [" ", "x" * 1001]:
+        refused = client.post(f"/api/embeddings/{encoded}/neighbors", json={"text": text})
+        assert refused.status_code == 422
+        assert "a text of 1 to 1,000 characters" in refused.json()["detail"]
 
 
 def test_lookup_waits_in_the_lab_queue_and_goes_with_its_embedding(client, context, encoded):
@@ -116,10 +113,3 @@ def test_lookup_waits_in_the_lab_queue_and_goes_with_its_embedding(client, conte
     with context.sessions() as session:
         assert session.query(Lookup).all() == []
     assert job.workflow_id not in context.queue.active()
-
-
-@pytest.mark.parametrize("text", [" ", "x" * 1001])
-def test_a_text_has_a_length(client, encoded, text):
-    refused = client.post(f"/api/embeddings/{encoded}/neighbors", json={"text": text})
-    assert refused.status_code == 422
-    assert "a text of 1 to 1,000 characters" in refused.json()["detail"]

@@ -9,12 +9,11 @@ from sqlalchemy import select
 from app.context import create_context
 from app.db import job_kinds
 from app.db.job_kinds import Job, Queue
-from app.db.models import Dataset, DatasetOrigin, Encoding, EncodingStatus, Experiment, Run, RunStatus, StoredFile
+from app.db.models import Encoding, EncodingStatus, Run, RunStatus, StoredFile
 from app.db.work import FileLocks, next_in_turn, waiting_jobs
 from app.queue import working
 from app.training.queue_verbs import FIRST_PRIORITY, QueueMove, Turn, move_experiment, move_run, renumber
-from isotropy.catalog import Regularizer
-from tests.factories import PLAIN, SHARED
+from tests.factories import add_experiment, run_row
 from tests.taking import taking
 from tests.waiting import wait_for
 from workers.executor import hand_in_next
@@ -22,19 +21,10 @@ from workers.executor import hand_in_next
 
 @pytest.fixture
 def add(context):
-    """Add an experiment of so many queued runs, and return its id and theirs."""
-
     def add(n=3, **columns):
-        runs = [
-            Run(position=i, config=PLAIN, regularizer=Regularizer.ISTAR, lam=1, zeta=0.2, seed=i, **columns)
-            for i in range(n)
-        ]
-        dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
-        with context.sessions.begin() as session:
-            session.add(dataset)
-            session.flush()
-            session.add(experiment := Experiment(name="e", dataset_id=dataset.id, config=SHARED, runs=runs))
-        return experiment.id, [run.id for run in runs]
+        columns = {"status": RunStatus.QUEUED, "performance": None, "isoscore_star": None} | columns
+        runs = [run_row(seed=seed, **columns) for seed in range(n)]
+        return add_experiment(context, *runs, name="e"), [run.id for run in runs]
 
     return add
 
@@ -65,14 +55,6 @@ def taken(context, n):
     return order
 
 
-@pytest.mark.parametrize(("place", "order"), [("first", "cab"), ("up", "acb"), ("last", "abc"), ("down", "abc")])
-def test_a_run_is_moved_among_those_that_wait(client, context, add, place, order):
-    _, ids = add()
-    names = dict(zip(ids, "abc", strict=True))
-    assert client.post(f"/api/runs/{ids[2]}/move", json={"to": place}).json()["status"] == "queued"
-    assert "".join(names[run_id] for run_id in in_turn(context)) == order
-
-
 @pytest.mark.both_databases
 def test_a_worker_takes_them_in_the_new_order(client, context, add):
     _, ids = add()
@@ -94,7 +76,7 @@ def test_a_whole_experiment_is_moved_before_another_and_behind_it(client, contex
     assert taken(context, 4) == second + first
 
 
-def test_a_number_puts_a_run_and_an_experiment_where_it_says(client, context, add):
+def test_a_number_puts_runs_where_it_says_and_what_is_at_work_or_has_ended_is_not_moved(client, context, add):
     experiment_id, ids = add()
     assert client.put(f"/api/runs/{ids[1]}/priority", json={"priority": 50}).json()["priority"] == 50
     assert in_turn(context) == [ids[1], ids[0], ids[2]]
@@ -102,9 +84,6 @@ def test_a_number_puts_a_run_and_an_experiment_where_it_says(client, context, ad
     assert [run["priority"] for run in answer["runs"]] == [70, 70, 70]
     refused = client.put(f"/api/runs/{ids[1]}/priority", json={"priority": 3})
     assert (refused.status_code, refused.json()["field"]) == (422, "priority")
-
-
-def test_what_is_at_work_or_has_ended_is_not_moved(client, context, add):
     _, ids = add(status=RunStatus.RUNNING)
     with context.sessions.begin() as session:
         session.get_one(Run, ids[1]).status = RunStatus.FINISHED
@@ -211,10 +190,14 @@ def test_as_few_numbers_change_as_keep_the_order(others, index, changed):
 def test_a_moved_run_keeps_the_order_of_all_others(context, client, add):
     _, ids = add(6)
     order = list(ids)
-    for run_id, place, new in ((ids[5], "up", 4), (ids[5], "up", 3), (ids[0], "down", 1), (ids[2], "first", 0)):
+    moves = [
+        (ids[5], "up", 4), (ids[5], "up", 3), (ids[0], "down", 1), (ids[2], "first", 0), (ids[2], "last", 5),
+        (ids[2], "down", 5), (ids[0], "last", 5),
+    ]  # fmt: skip
+    for run_id, place, new in moves:
         order.remove(run_id)
         order.insert(new, run_id)
-        client.post(f"/api/runs/{run_id}/move", json={"to": place})
+        assert client.post(f"/api/runs/{run_id}/move", json={"to": place}).json()["status"] == "queued"
         assert in_turn(context) == order
     with context.sessions() as session:
         assert min(session.scalars(select(Run.priority))) >= FIRST_PRIORITY
