@@ -100,8 +100,7 @@ def test_plot_has_coordinates_rows_and_names_colored_by_kept_columns_hubness_and
     axes = np.linalg.svd(centered, full_matrices=False)[2][:2]
     axes *= np.sign(axes[np.arange(2), np.abs(axes).argmax(axis=1)])[:, None]
     assert np.column_stack([trace["x"], trace["y"]]) == pytest.approx(centered @ axes.T, abs=1e-3)
-    assert trace["customdata"] == list(range(N))
-    assert trace["text"][:2] == ["word 0", "word 1"]
+    assert (trace["customdata"], trace["text"][:2]) == (list(range(N)), ["word 0", "word 1"])
     assert (trace["type"], layout["yaxis"]["scaleanchor"]) == ("scattergl", "x")
     page = find_row(client, embedding_id, "0")
     assert '<option value="column-1">kind</option>' in page
@@ -186,9 +185,8 @@ def test_rows_are_found_by_number_and_name_with_their_neighbors_and_missing_ones
     assert near_attribute(nearest(0)[0]) in find_row(client, embedding_id, TWIN)
     assert near_attribute(nearest(0)[0]) in find_row(client, embedding_id, 0)
     page = find_row(client, embedding_id, "20")
-    assert 'data-row="20"' in page
-    assert "Also named so" in page
-    assert f"row={NUMBERED}" in page
+    for part in ('data-row="20"', "Also named so", f"row={NUMBERED}"):
+        assert part in page
     cases = [
         ("word 99", "No row is named word 99."),
         ("60", "No row 60 here. The map shows 60 rows, numbered from 0 to 59."), ("9" * 30, "numbered from 0 to 59"),
@@ -361,8 +359,7 @@ def test_parquet_has_the_columns_of_embedding_atlas(client, embedding_id):
     assert "named-csv-map.parquet" in answer.headers["content-disposition"]
     table = parquet.read_table(io.BytesIO(answer.content))
     assert table.column_names == ["row", "name", "x", "y", "norm", "neighbors", "hubness", "kind", "price"]
-    assert table["row"].to_pylist() == list(range(N))
-    assert table["name"].to_pylist()[NUMBERED] == "20"
+    assert (table["row"].to_pylist(), table["name"].to_pylist()[NUMBERED]) == (list(range(N)), "20")
     assert table["norm"].to_numpy() == pytest.approx(np.linalg.norm(make_points(), axis=1), rel=1e-5)
     assert table["kind"].to_pylist()[:3] == ["b", "a", "a"]
     positions, distances = nearest(7)

@@ -87,8 +87,7 @@ def test_an_end_is_told_once_and_again_after_a_retry(context, sent):
     notify_of_ends(context.sessions, URL)
     notify_of_ends(context.sessions, URL)
     [message] = sent
-    assert message["event"] == "experiment.ended"
-    assert message["text"] == "sweep has ended: 2 runs, 1 failed, 1 finished."
+    assert (message["event"], message["text"]) == ("experiment.ended", "sweep has ended: 2 runs, 1 failed, 1 finished.")
     assert message["experiment"] == {
         "id": sweep, "name": "sweep", "status": "failed", "counts": {"failed": 1, "finished": 1},
         "path": f"/experiments/{sweep}",

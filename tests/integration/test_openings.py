@@ -25,8 +25,7 @@ def test_scores_are_sealed_until_a_choice_is_frozen(client, context):
     answer = open_by(client, experiment_id, "lambda = 1", note="best on validation", by="Ada")
     assert answer.status_code == 201, answer.text
     opened = answer.json()
-    assert opened == client.get(address(experiment_id)).json()
-    assert opened["state"] == "opened"
+    assert (opened, opened["state"]) == (client.get(address(experiment_id)).json(), "opened")
     (opening,) = opened["openings"]
     assert (opening["number"], opening["kind"], opening["label"]) == (1, "setting", "λ = 1")
     assert (opening["note"], opening["by"], opening["opened_before"]) == ("best on validation", "Ada", 0)
@@ -126,8 +125,7 @@ def test_the_page_asks_before_it_opens_and_works_as_a_plain_form(client, context
     assert "This cannot be undone" in form
     assert DIGITS not in page + form
     refused = client.post(here, data={"choose": "", "run": "", "note": "kept"})
-    assert refused.status_code == 422
-    assert "Choose a setting or a run." in refused.text
+    assert (refused.status_code, "Choose a setting or a run." in refused.text) == (422, True)
     assert "kept</textarea>" in refused.text
     assert client.post(here, data={"choose": "λ = 1", "note": "x" * 3000}).status_code == 422
     opened = client.post(here, data={"choose": "λ = 1", "run": "", "note": "because", "by": "Ada"})

@@ -90,8 +90,7 @@ class TestSearch:
 
     def test_experiments_are_searched_by_id_and_of_more_than_most_the_newest_are_taken_with_the_total(self, context):
         of = find_matching_runs(context, "seed:3").runs[0].experiment_id
-        assert found(context, f"experiment:{of}") == "defg"
-        assert found(context, of) == "defg"
+        assert (found(context, f"experiment:{of}"), found(context, of)) == ("defg", "defg")
         newest = find_matching_runs(context, "", limit=5)
         workers = [get_run(context, run.id).worker for run in newest.runs]
         assert ("".join(workers), newest.total) == ("defga", 7)
@@ -177,8 +176,7 @@ class TestTable:
         assert "All: I-STAR; ζ = 0.2;" in table("lam:1")[1]
         assert table("batch_size:8")[0] == ["λ", "Seed"]
         assert "batch size 8" in table("batch_size:8")[1]
-        assert table("batch_size:8 seed:1")[0] == ["λ"]
-        assert table("lam:0") == (["λ", "Batch size", "Seed"], "4 runs.")
+        assert (table("batch_size:8 seed:1")[0], table("lam:0")) == (["λ"], (["λ", "Batch size", "Seed"], "4 runs."))
 
     def test_every_cell_is_named_where_the_table_is_stacked_and_a_table_updates_while_a_run_is_under_way(
         self, client, context
@@ -275,11 +273,8 @@ class TestExperiments:
                 html.unescape(name) for name in re.findall(r'<th scope="row".*?<a href="[^"]*">(.*?)</a>', page.text)
             ]
 
-        assert names("") == ["second", "Été 100%"]
-        assert names("bert-l") == ["second"]
-        assert names("task:cola") == ["Été 100%"]
-        assert names("status:failed") == ["Été 100%"]
-        assert names("status:failed perf>0") == []
+        assert (names(""), names("bert-l"), names("task:cola")) == (["second", "Été 100%"], ["second"], ["Été 100%"])
+        assert (names("status:failed"), names("status:failed perf>0")) == (["Été 100%"], [])
         assert "No experiment has a run that is found by nothing." in words(client.get("/experiments?q=nothing"))
         page = words(client.get("/experiments"))
         assert '3 of 3, 1 failed <progress value="2" max="3"' in page

@@ -33,8 +33,7 @@ def test_the_first_start_launches_both_samples_once_and_the_embedding_goes_first
             (lam, seed) for lam in (-0.3, 0.0, 0.3, 1.0, 3.0) for seed in (0, 1, 2)
         )
         assert encoding.status is EncodingStatus.QUEUED
-        assert encoding.config == ENCODING
-        assert encoding.n_texts == 2000
+        assert (encoding.config, encoding.n_texts) == (ENCODING, 2000)
     assert not launch_samples(context)
     assert count(context, Experiment) == count(context, Encoding) == 1
 
@@ -52,8 +51,7 @@ def test_one_click_launches_a_sample_again_on_the_same_data_set(client, context,
     answer = client.post(f"/samples/{sample}", follow_redirects=False)
     assert answer.status_code == 303
     assert client.get(answer.headers["location"]).status_code == 200
-    assert count(context, table) == 2
-    assert count(context, Dataset) == 1
+    assert (count(context, table), count(context, Dataset)) == (2, 1)
 
 
 def test_the_api_launches_samples_and_a_form_starts_with_three_seeds_where_a_request_means_one(client, context):

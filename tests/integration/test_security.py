@@ -24,8 +24,7 @@ def test_loopback_names_are_answered_and_a_rebound_name_is_refused_even_for_read
         assert client.get("/api/health", headers={"Host": host}).status_code == 200
     for host in ["evil.example.org", "localhost.evil.org", "", "[::1"]:
         answer = client.get("/api/embeddings", headers={"Host": host})
-        assert answer.status_code == 421
-        assert "ISOSCOPE_ALLOWED_HOSTS" in answer.json()["detail"]
+        assert (answer.status_code, "ISOSCOPE_ALLOWED_HOSTS" in answer.json()["detail"]) == (421, True)
 
 
 def test_a_further_name_can_be_allowed(context):
@@ -59,8 +58,7 @@ def test_without_the_token_the_api_answers_401_and_pages_ask_for_it(guarded):
 
 def test_signing_in_opens_the_pages_goes_on_where_one_wanted_and_never_to_another_site(guarded):
     wrong = guarded.post("/login", data={"token": "wrong", "next": "/embeddings"})
-    assert wrong.status_code == 401
-    assert "That is not the access token" in wrong.text
+    assert (wrong.status_code, "That is not the access token" in wrong.text) == (401, True)
     right = guarded.post("/login", data={"token": TOKEN, "next": "/embeddings"})
     assert (right.status_code, right.headers["location"]) == (303, "/embeddings")
     assert "samesite=strict" in right.headers["set-cookie"].lower()
@@ -89,8 +87,7 @@ def test_a_body_that_declares_more_than_the_cap_is_refused_unread(context):
     settings = changed(context.settings, max_upload_bytes=1000)
     with TestClient(create_app(settings), base_url="http://localhost") as client:
         answer = client.post("/api/embeddings", content=b"", headers={"Content-Length": "5000000"})
-    assert answer.status_code == 413
-    assert "at most 1,001,000 bytes" in answer.json()["detail"]
+    assert (answer.status_code, "at most 1,001,000 bytes" in answer.json()["detail"]) == (413, True)
 
 
 def test_only_uploads_and_ground_truth_may_be_large(client):
@@ -129,7 +126,6 @@ def test_a_failure_tells_its_number_and_nothing_else(context):
 
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         answer = client.get("/api/broken")
-    assert answer.status_code == 500
-    assert "secret" not in answer.text
+    assert (answer.status_code, "secret" not in answer.text) == (500, True)
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "Find the cause in the server log under" in answer.json()["detail"]

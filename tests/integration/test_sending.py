@@ -226,8 +226,7 @@ def test_however_many_values_of_a_step_are_missing_their_reasons_fit_into_one_li
             run.step(1, task_loss=1, layers={measure: [float("nan")] * 24})
     assert run.finish()
     [step] = logged(server)
-    assert len(step["reason"]) == 1000
-    assert len(step["layers"]) == 3
+    assert (len(step["reason"]), len(step["layers"])) == (1000, 3)
 
 
 def test_more_of_a_step_that_is_added_while_its_batch_travels_is_sent_after_it(server, monkeypatch):
@@ -324,8 +323,7 @@ def test_notes_and_reasons_of_any_text_are_told_on_lines_and_beside_their_layers
         by_layer_reasons={"twonn": [None, "all\nequal"]},
     )  # fmt: skip
     [ended] = server.bodies("finish")
-    assert ended["notes"] == [("a\\0" * 800)[:1000]]
-    assert ended["isoscore_star_reason"] == "one point"
+    assert (ended["notes"], ended["isoscore_star_reason"]) == ([("a\\0" * 800)[:1000]], "one point")
     assert ended["by_layer"] == {"twonn": {"values": [1.0, None], "n": None, "reasons": [None, "all equal"]}}
 
 

@@ -94,8 +94,7 @@ def test_an_upload_goes_into_the_bucket_and_is_measured_through_the_cache(
 ):
     content = npy(cloud)
     created = upload(client, content, "?commit=auto").json()
-    assert bucket.keys() == [f"some/prefix/{sha256(content)}"]
-    assert bucket.read(bucket.keys()[0]) == content
+    assert (bucket.keys(), bucket.read(bucket.keys()[0])) == ([f"some/prefix/{sha256(content)}"], content)
     assert not settings.files.exists()
     forget()
     assert work() == 2
@@ -142,8 +141,7 @@ def test_a_storage_that_goes_away_in_the_middle_of_an_upload_leaves_nothing_and_
     assert bucket.keys() == cached() == []
     line.cut()
     answer = client.post("/embeddings", files={"file": ("cloud.npy", npy(cloud))}, headers={"accept": "text/html"})
-    assert answer.status_code == 503
-    assert "The storage of files cannot be reached at the moment." in answer.text
+    assert (answer.status_code, "The storage of files cannot be reached at the moment." in answer.text) == (503, True)
 
 
 def test_an_embedding_can_be_purged_while_the_storage_is_away(client, context, cloud, line, bucket, caplog):

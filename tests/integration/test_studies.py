@@ -90,8 +90,7 @@ def test_as_many_trials_are_under_way_as_may_be_and_asking_twice_asks_once(conte
     experiment = launch({"at_once": 3})
     for _ in range(2):
         advance(context.sessions, experiment["id"])
-    assert len(runs_of(context, experiment["id"])) == 3
-    assert len(waiting_jobs(context.sessions)) == 3
+    assert (len(runs_of(context, experiment["id"])), len(waiting_jobs(context.sessions))) == (3, 3)
 
 
 @pytest.mark.both_databases

@@ -87,6 +87,5 @@ def test_what_is_wrong_in_a_file_is_said_above_the_form(client, page):
         document = re.sub(r"\n(search|seeds):[^\n]*(\n[ -][^\n]*)*", "", text)
         sent = {"yaml": f"{document}\n{changed}\n"}
         answer = client.post("/experiments/new/yaml", data=sent, follow_redirects=True)
-        assert answer.status_code == 422
-        assert "<h1>Search λ and ζ</h1>" in answer.text
+        assert (answer.status_code, "<h1>Search λ and ζ</h1>" in answer.text) == (422, True)
         assert sentence in unescape(answer.text), (field, answer.text)
