@@ -130,16 +130,6 @@ def test_labels_have_a_trace_each_with_their_counts(client, work):
     }
 
 
-def test_large_map_draws_a_stated_sample(client, embedding_id, monkeypatch):
-    for module in (point_map, row_map):
-        monkeypatch.setattr(module, "MAX_DRAWN", 20)
-    monkeypatch.setattr(row_map, "MARKER_SIZES", ((20, 2),))
-    (trace,), _ = draw(client, embedding_id)
-    assert len(trace["x"]) == len(set(trace["customdata"])) == 20
-    assert trace["customdata"] != list(range(20))
-    assert "20 of them, chosen at random, are drawn." in find_row(client, embedding_id, "0")
-
-
 def test_map_of_an_earlier_version_keeps_the_projection(client, context, embedding_id):
     page = client.get(f"/embeddings/{embedding_id}?tab=map").text
     assert "/map/plot.json" in page
@@ -202,7 +192,7 @@ def test_rows_are_found_by_number_and_name_with_their_neighbors_and_missing_ones
     assert point_map.MAX_QUERY_CHARACTERS == NAME_CHARACTERS
 
 
-def test_rows_without_names_are_found_by_number(client, work):
+def test_rows_without_names_are_found_by_number_which_is_that_of_the_file_where_rows_are_left_out(client, work):
     file = io.BytesIO()
     np.save(file, np.vstack([np.zeros((2, D)), make_points()]))
     embedding_id = client.post("/api/embeddings", files={"file": ("x.npy", file.getvalue())}).json()["id"]
@@ -214,9 +204,6 @@ def test_rows_without_names_are_found_by_number(client, work):
     assert "These rows have no names. Give the number of one." in find_row(client, embedding_id, "word")
     zeros = "This row is all zeros. It has no direction, so no row is near to it by cosine."
     assert zeros in find_row(client, embedding_id, 1)
-
-
-def test_numbers_are_those_of_the_file_where_rows_are_left_out(client, work):
     embedding_id = measure(client, work, without_rows=list(range(30)))
     assert "Row 40 · word 40" in find_row(client, embedding_id, 40)
     assert "numbered from 30 to 59" in find_row(client, embedding_id, 5)
@@ -302,22 +289,9 @@ def test_rows_beyond_the_kept_sample_say_so(client, context, work, few_pairs, mo
     assert sum("Choose again on the Source tab to measure these vectors again" in page for page in pages) == N - 20
 
 
-def test_name_that_is_not_suggested_is_found_at_once(client, context, embedding_id):
-    suggested = [{"name": name, "before": [], "after": []} for name in ("word 1", "word 2")]
-    stored = {"k": 2, "rows": N, "method": "all_but_the_top", "parameters": {"D": 1}, "of": suggested}
-    with context.sessions.begin() as session:
-        session.merge(FigureData(embedding_id=embedding_id, slug="neighbours", data=stored))
-    page = client.get(f"/embeddings/{embedding_id}", params={"name": "word 7"}).text
-    section = page.partition('id="neighbours"')[2].partition("</section>")[0].replace("\u00a0", " ")
-    assert "Row 7 · word 7" in section
-    assert "Nearest by Euclidean distance, among 60 rows" in section
-    assert "Rings on the map" not in section
-    missing = client.get(f"/api/embeddings/{embedding_id}/neighbors", params={"name": "x"})
-    assert (missing.status_code, missing.json()["detail"]) == (404, "No row is named 'x'.")
-    assert "No row is named x." in client.get(f"/embeddings/{embedding_id}", params={"name": "x"}).text
-
-
-def test_hubs_are_listed_by_name_with_a_link_to_the_map(client, context, embedding_id):
+def test_hubs_are_listed_by_name_with_a_link_and_a_name_that_is_not_suggested_is_found_at_once(
+    client, context, embedding_id
+):
     measurements = client.get(f"/api/embeddings/{embedding_id}").json()["measurements"]
     hubs = next(each for each in measurements if each["measure"] == "hubness")["detail"]["hubs"]
     counts = np.bincount(np.concatenate([nearest(row)[0] for row in range(N) if row != TWIN]), minlength=N)
@@ -333,6 +307,18 @@ def test_hubs_are_listed_by_name_with_a_link_to_the_map(client, context, embeddi
         hubness = session.scalars(select(Measurement).where(Measurement.measure == "hubness")).one()
         hubness.detail = {key: value for key, value in hubness.detail.items() if key != "hubs"}
     assert "Greatest hubs" not in client.get(address).text
+    suggested = [{"name": name, "before": [], "after": []} for name in ("word 1", "word 2")]
+    stored = {"k": 2, "rows": N, "method": "all_but_the_top", "parameters": {"D": 1}, "of": suggested}
+    with context.sessions.begin() as session:
+        session.merge(FigureData(embedding_id=embedding_id, slug="neighbours", data=stored))
+    page = client.get(f"/embeddings/{embedding_id}", params={"name": "word 7"}).text
+    section = page.partition('id="neighbours"')[2].partition("</section>")[0].replace("\u00a0", " ")
+    assert "Row 7 · word 7" in section
+    assert "Nearest by Euclidean distance, among 60 rows" in section
+    assert "Rings on the map" not in section
+    missing = client.get(f"/api/embeddings/{embedding_id}/neighbors", params={"name": "x"})
+    assert (missing.status_code, missing.json()["detail"]) == (404, "No row is named 'x'.")
+    assert "No row is named x." in client.get(f"/embeddings/{embedding_id}", params={"name": "x"}).text
 
 
 def test_rows_of_an_address_are_selected_and_those_that_cannot_be_measured_refused(client, embedding_id):
@@ -354,7 +340,9 @@ def test_rows_of_an_address_are_selected_and_those_that_cannot_be_measured_refus
     assert raised.value.field == "rows"
 
 
-def test_parquet_has_the_columns_of_embedding_atlas(client, embedding_id):
+def test_parquet_has_the_columns_of_embedding_atlas_and_a_large_map_draws_a_stated_sample(
+    client, embedding_id, monkeypatch
+):
     answer = client.get(f"/embeddings/{embedding_id}/map/map.parquet")
     assert "named-csv-map.parquet" in answer.headers["content-disposition"]
     table = parquet.read_table(io.BytesIO(answer.content))
@@ -366,3 +354,10 @@ def test_parquet_has_the_columns_of_embedding_atlas(client, embedding_id):
     neighbors = table["neighbors"].to_pylist()[7]
     assert neighbors["ids"] == positions.tolist()
     assert neighbors["distances"] == pytest.approx(distances, rel=1e-5)
+    for module in (point_map, row_map):
+        monkeypatch.setattr(module, "MAX_DRAWN", 20)
+    monkeypatch.setattr(row_map, "MARKER_SIZES", ((20, 2),))
+    (trace,), _ = draw(client, embedding_id)
+    assert len(trace["x"]) == len(set(trace["customdata"])) == 20
+    assert trace["customdata"] != list(range(20))
+    assert "20 of them, chosen at random, are drawn." in find_row(client, embedding_id, "0")

@@ -32,7 +32,7 @@ def test_scores_are_sealed_until_a_choice_is_frozen(client, context):
     assert [one["chosen"] for one in opened["scores"]] == [None, 1]
 
 
-def test_the_chosen_setting_comes_with_its_interval_and_its_difference_to_the_baseline(client, context):
+def test_the_chosen_setting_comes_with_its_interval_difference_or_reason(client, context):
     scores = [0.80, 0.82, 0.81, 0.85, 0.86, 0.87]
     experiment_id = add_sealed(context, scores=scores)
     chosen = open_by(client, experiment_id, "λ = 1").json()["chosen"]
@@ -47,6 +47,18 @@ def test_the_chosen_setting_comes_with_its_interval_and_its_difference_to_the_ba
     assert page.index("<strong>chosen</strong>") > page.index("not chosen")
     assert "Chosen by local user" in page
     assert "a record, not a lock" in client.get(f"/experiments/{add_sealed(context)}?tab=conclusion").text
+    experiment_id = add_sealed(context, scores=[0.8, 0.81, 0.82, 0.665, 0.665, 0.665])
+    open_by(client, experiment_id, "lambda = 1")
+    page = client.get(f"/experiments/{experiment_id}?tab=conclusion").text
+    table = page[page.index('aria-label="Test scores"') :].partition("</table>")[0]
+    assert "95% intervals are for new seeds on these test rows" in table
+    assert "0.665" in table
+    assert "± 0<" not in table
+    experiment_id = add_sealed(context, config={"metric": "f1"})
+    chosen = open_by(client, experiment_id, "lambda = 1").json()["chosen"]
+    assert chosen["test"] is None
+    assert chosen["reason"].startswith("No test row has the label")
+    assert "No test row has the label" in client.get(f"/experiments/{experiment_id}?tab=conclusion").text
 
 
 def test_a_run_is_chosen_by_its_id_or_its_seed_and_a_choice_may_be_typed_in_several_ways(client, context, monkeypatch):
@@ -135,21 +147,6 @@ def test_the_page_asks_before_it_opens_and_works_as_a_plain_form(client, context
     )
     assert "“because”" in client.get(f"/experiments/{experiment_id}?tab=conclusion").text
     assert "Change the choice" in client.get(here).text
-
-
-def test_seeds_that_score_alike_have_no_interval_and_an_undefined_metric_says_why(client, context):
-    experiment_id = add_sealed(context, scores=[0.8, 0.81, 0.82, 0.665, 0.665, 0.665])
-    open_by(client, experiment_id, "lambda = 1")
-    page = client.get(f"/experiments/{experiment_id}?tab=conclusion").text
-    table = page[page.index('aria-label="Test scores"') :].partition("</table>")[0]
-    assert "95% intervals are for new seeds on these test rows" in table
-    assert "0.665" in table
-    assert "± 0<" not in table
-    experiment_id = add_sealed(context, config={"metric": "f1"})
-    chosen = open_by(client, experiment_id, "lambda = 1").json()["chosen"]
-    assert chosen["test"] is None
-    assert chosen["reason"].startswith("No test row has the label")
-    assert "No test row has the label" in client.get(f"/experiments/{experiment_id}?tab=conclusion").text
 
 
 def test_predictions_on_test_rows_are_sealed_as_the_scores_are(client, context):

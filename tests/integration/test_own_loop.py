@@ -14,7 +14,6 @@ import pytest
 
 from app.db.models import RunStatus
 from app.main import create_app
-from isoscope import sending
 from isoscope.track import ENDED_SILENTLY, log_run
 from tests.ports import free_port
 from tests.serving import answering, served
@@ -109,18 +108,6 @@ def test_steps_wait_for_a_server_that_comes_later_and_none_is_lost(settings, con
     assert (told["status"], len(told["steps"]), told["performance"]) == ("finished", 700, 0.5)
     assert told["notes"] == ["Step 3: task_loss is not a number"]
     assert told["steps"][3]["task_loss"] is None
-
-
-def test_a_server_that_is_never_there_costs_the_script_its_patience_and_one_line_on_the_standard_error(
-    capsys, monkeypatch
-):
-    monkeypatch.setattr(sending, "NEVER_ANSWERED_SECONDS", 1)
-    run = log_run("never", **TOLD, url=f"http://127.0.0.1:{free_port()}")
-    run.step(1, task_loss=1)
-    assert not run.finish()
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.count("isoscope:") for line in lines] == [1] * len(lines)
-    assert "the dashboard has not answered for 1 s; 1 steps and the end are lost" in lines[-1]
 
 
 def test_a_cancelled_run_is_left_in_peace_and_its_script_can_see_it(settings, context, capsys):

@@ -49,6 +49,10 @@ def test_an_upload_is_previewed_then_measured_then_reported(client, cloud, work)
         assert f"{page}/figures/{slug}.json" in report
         assert client.get(f"{page}/figures/{slug}.json").json()["data"]
         assert client.get(f"{page}/figures/{slug}.csv").headers["content-type"].startswith("text/csv")
+    shown = client.get(f"{page}?zeta=1&rows=64&source=identity").text
+    assert "at ζ = 1.00" in shown
+    assert '<dd class="value">1.00</dd>' in shown
+    assert client.get(f"{page}?zeta=2", headers={"accept": "text/html"}).status_code == 422
 
 
 def test_all_measures_stand_by_group_with_error_sample_and_list(client, context, cloud, work):
@@ -119,17 +123,6 @@ def test_a_draft_is_asked_no_more_has_no_measurements_and_a_choice_that_cannot_b
     work()
     answer = client.post(f"{page}/commit", data={"chosen": "true", "vectors": "array", "labels": "nothing"})
     assert (answer.status_code, "nothing called" in answer.text) == (422, True)
-
-
-def test_the_zeta_in_the_url_is_read_off_the_curve(client, cloud, work):
-    page = upload(client, npy(cloud)).headers["location"]
-    work()
-    client.post(f"{page}/commit")
-    work()
-    shown = client.get(f"{page}?zeta=1&rows=64&source=identity").text
-    assert "at ζ = 1.00" in shown
-    assert '<dd class="value">1.00</dd>' in shown
-    assert client.get(f"{page}?zeta=2", headers={"accept": "text/html"}).status_code == 422
 
 
 def test_a_curve_against_another_upload_is_computed_on_demand(client, cloud, work):

@@ -39,16 +39,13 @@ def touched():
     watched.clear()
 
 
-def test_no_path_of_a_request_is_opened(client, touched):
+def test_no_path_of_a_request_is_opened_and_a_file_name_is_for_show_only(client, touched):
     for path in PATHS:
         for traversal in TRAVERSALS:
             answer = client.get(path.replace("{}", quote(traversal, safe="")))
             assert answer.status_code < 500
             assert "root:" not in answer.text
     assert [path for path in touched if MARK in path] == []
-
-
-def test_a_file_name_is_for_show_only(client, touched):
     for traversal in TRAVERSALS:
         answer = client.post("/api/embeddings", files={"file": (f"{traversal}.csv", b"a,b\n1,2\n3,4\n")})
         if answer.is_success:

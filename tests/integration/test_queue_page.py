@@ -71,12 +71,9 @@ def test_a_run_whose_worker_has_not_beaten_for_a_minute_is_shown_as_lost(client,
     assert ("worker lost" in client.get("/queue").text) is lost
 
 
-def test_a_run_whose_worker_is_unknown_is_shown_all_the_same(client, add):
+def test_what_waits_is_listed_in_its_turn_and_a_run_whose_worker_is_unknown_all_the_same(client, add):
     add(running("gone/cpu"), name="sweep")
     assert "Without a worker I-STAR, λ = 1, seed 0 of sweep: worker lost" in words(client.get("/queue").text)
-
-
-def test_what_waits_is_listed_in_its_turn_a_page_at_a_time(client, add):
     _, ids = add(*[QUEUED] * 52, QUEUED | {"priority": 20})
     first = client.get("/queue").text
     assert "53 runs waiting. Lower priority numbers run first" in first

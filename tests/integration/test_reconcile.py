@@ -35,7 +35,11 @@ def test_rows_the_engine_does_not_know_are_enqueued_once_in_their_order(context,
     assert len(context.queue.active()) == 3
 
 
-def test_a_job_whose_row_is_final_is_cancelled_at_the_second_look(context, row_ids):
+def test_a_job_that_waits_is_not_started_anew_and_one_whose_row_is_final_cancelled_at_the_second_look(context, row_ids):
+    job = Job(job_kinds.INSPECT, row_ids[0])
+    context.queue.enqueue(job)
+    context.queue.ensure(job)
+    assert context.queue.active() == {job.workflow_id}
     reconcile(context.sessions, context.queue, set())
     with context.sessions.begin() as session:
         session.get(Embedding, row_ids[0]).status = EmbeddingStatus.FAILED
@@ -44,13 +48,6 @@ def test_a_job_whose_row_is_final_is_cancelled_at_the_second_look(context, row_i
     assert unwanted < context.queue.active()
     reconcile(context.sessions, context.queue, unwanted)
     assert context.queue.active() == {f"inspect-{run_id}" for run_id in row_ids[1:]}
-
-
-def test_a_job_that_waits_already_is_not_started_anew(context, row_ids):
-    job = Job(job_kinds.INSPECT, row_ids[0])
-    context.queue.enqueue(job)
-    context.queue.ensure(job)
-    assert context.queue.active() == {job.workflow_id}
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def runs_of(context, experiment):
         return session.scalars(of_it).all(), session.get(Experiment, experiment).grid
 
 
-def test_the_request_of_an_experiment_means_the_same_runs(client, context, launch):
+def test_the_request_of_an_experiment_means_the_same_runs_and_where_none_does_that_is_said(client, context, launch):
     cases = [
         {}, {"regularizers": []}, {"regularizers": ["istar"], "lambdas": [0]},
         {"regularizers": ["cosreg"], "zetas": [0.4, 0.2], "lambdas": [3, 3, -1, 0]},
@@ -59,12 +59,6 @@ def test_the_request_of_an_experiment_means_the_same_runs(client, context, launc
         third = client.post("/api/experiments", json=read_yaml(yaml.text)).json()["id"]
         assert runs_of(context, first) == runs_of(context, second) == runs_of(context, third)
         assert yaml.headers["content-disposition"].startswith("attachment; filename=")
-
-
-REPORTED = ReportedConfig(logged=True, model="m", task="classification", metric="accuracy")
-
-
-def test_where_no_request_means_the_runs_that_is_said(client, context, launch):
     experiment = launch()
     run = client.get(f"/api/experiments/{experiment}").json()["runs"][0]["id"]
     with context.sessions.begin() as session:
@@ -75,6 +69,9 @@ def test_where_no_request_means_the_runs_that_is_said(client, context, launch):
         assert refused.json()["detail"].startswith(
             "A script logged these runs, and only the script knows all their settings."
         )
+
+
+REPORTED = ReportedConfig(logged=True, model="m", task="classification", metric="accuracy")
 
 
 def fill(client, text, **upload):

@@ -155,7 +155,9 @@ def test_the_points_behind_looks_and_what_a_task_counts_are_told_in_words(client
         assert [fact for fact in facts if fact not in page] == []
 
 
-def test_the_configuration_is_in_words_and_says_what_its_baseline_has_instead(client, add, context):
+def test_the_configuration_is_in_words_with_what_its_baseline_has_instead_and_nothing_it_does_not_depend_on(
+    client, add, context
+):
     run_id, _ = add()
     assert "<mark>" not in every_tab(client, f"/runs/{run_id}").text
     run_id, experiment_id = add({"batch_size": 8, "learning_rate": 2e-5, "train_rows": 8})
@@ -181,9 +183,6 @@ def test_the_configuration_is_in_words_and_says_what_its_baseline_has_instead(cl
     ):
         assert fact in page, fact
     assert "<dt>Steps</dt>" not in page, "epochs are given instead"
-
-
-def test_what_a_run_does_not_depend_on_is_no_part_of_its_configuration(client, context, add):
     run_id, experiment_id = add()
     page = every_tab(client, f"/runs/{run_id}").text
     assert "Highlighted values" not in page
@@ -202,7 +201,7 @@ def test_what_a_run_does_not_depend_on_is_no_part_of_its_configuration(client, c
     assert "Highlighted values" in every_tab(client, f"/runs/{run_id}").text
 
 
-def test_each_state_has_its_buttons_on_the_pages_of_a_run_and_of_its_experiment(client, add):
+def test_each_state_has_its_buttons_and_to_cancel_a_whole_experiment_asks_first(client, add, context):
     cases = [
         ("queued", ["pause", "cancel"]), ("running", ["pause", "cancel"]), ("paused", ["resume", "cancel"]),
         ("failed", ["retry"]), ("cancelled", ["retry"]), ("finished", []), ("streaming", ["cancel"]), ("pruned", []),
@@ -224,9 +223,6 @@ def test_each_state_has_its_buttons_on_the_pages_of_a_run_and_of_its_experiment(
         assert (f'href="/experiments/{experiment_id}/delete"' in page) is deletable
         if status != "finished":
             assert f">1 {status}</span>" in page
-
-
-def test_to_cancel_a_whole_experiment_asks_first_and_looks_like_what_cannot_be_taken_back(client, context, add):
     _, experiment_id = add(status=RunStatus.QUEUED)
     action = f"/experiments/{experiment_id}/cancel"
     for path in (f"/experiments/{experiment_id}", "/queue"):

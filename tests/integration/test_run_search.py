@@ -77,16 +77,18 @@ def words(answer):
 @pytest.mark.usefixtures("runs")
 class TestSearch:
     @pytest.mark.both_databases
-    def test_all_conditions_hold_of_what_is_found_and_nothing_else_is_missing(self, context):
+    def test_all_conditions_hold_of_what_is_found_which_is_sorted_by_every_field_without_value_last(self, context):
         assert {q: found(context, q) for q in FOUND} == FOUND
-
-    @pytest.mark.both_databases
-    def test_sorted_by_a_field_what_has_no_value_comes_last(self, context):
         orders = {
             "-perf": "bdeafgc", "iso": "adfbceg", "-lam": "ecfgdab", "task": "abcdefg", "-batch_size": "bdefgac",
             "launched": "abcdefg",
         }  # fmt: skip
         assert {sort: found(context, "", sort) for sort in orders} == orders
+        typed = {TextField: "x", TagsField: "x", NumberField: "1", FlagField: "yes", DayField: "2026-01-01"}
+        for name, kind in FIELDS.items():
+            value = next(iter(kind.names)) if isinstance(kind, ChoiceField) else typed[type(kind)]
+            of_it, not_of_it = (found(context, f"{sign}{name}={value}", name) for sign in ("", "-"))
+            assert sorted(of_it + not_of_it) == sorted("abcdefg"), name
 
     def test_experiments_are_searched_by_id_and_of_more_than_most_the_newest_are_taken_with_the_total(self, context):
         of = find_matching_runs(context, "seed:3").runs[0].experiment_id
@@ -114,14 +116,6 @@ class TestSearch:
         else:
             refused = None
         assert refused in (None, "q")
-
-    @pytest.mark.both_databases
-    def test_every_field_is_searched_and_sorted_by(self, context):
-        typed = {TextField: "x", TagsField: "x", NumberField: "1", FlagField: "yes", DayField: "2026-01-01"}
-        for name, kind in FIELDS.items():
-            value = next(iter(kind.names)) if isinstance(kind, ChoiceField) else typed[type(kind)]
-            of_it, not_of_it = (found(context, f"{sign}{name}={value}", name) for sign in ("", "-"))
-            assert sorted(of_it + not_of_it) == sorted("abcdefg"), name
 
 
 @pytest.mark.usefixtures("runs")
@@ -156,28 +150,6 @@ class TestApi:
 
 
 class TestTable:
-    def test_only_what_varies_among_those_found_has_a_column_and_the_rest_is_said_once(self, client, context):
-        rows = [
-            run_row(lam, seed, config={"batch_size": rows, "shrinkage_points": 500 if lam else 250_000})
-            for rows in (8, 16)
-            for lam in (0.0, 1.0)
-            for seed in (0, 1)
-        ]
-        grid = {"batch_size": [8, 16], "shrinkage_points": [250_000, 500]}
-        path = f"/experiments/{add_experiment(context, *rows, grid=grid)}/runs"
-
-        def table(q):
-            page = words(client.get(path, params={"q": q}))
-            heads = re.findall(r'<th scope="col"[^>]*>\s*(?:<a [^>]*>)?([^<]*)', page)
-            return heads[1 : heads.index("Status")], re.search(r'role="status"> (.*?) </p>', page)[1]
-
-        said = "I-STAR and its baselines; ζ = 0.2; shrinkage points 500"
-        assert table("") == (["λ", "Batch size", "Seed"], f"8 runs. All: {said}.")
-        assert "All: I-STAR; ζ = 0.2;" in table("lam:1")[1]
-        assert table("batch_size:8")[0] == ["λ", "Seed"]
-        assert "batch size 8" in table("batch_size:8")[1]
-        assert (table("batch_size:8 seed:1")[0], table("lam:0")) == (["λ"], (["λ", "Batch size", "Seed"], "4 runs."))
-
     def test_every_cell_is_named_where_the_table_is_stacked_and_a_table_updates_while_a_run_is_under_way(
         self, client, context
     ):
@@ -213,14 +185,36 @@ class TestTable:
         assert read_columns(context, "seed:1", experiment_id=experiment).varying == []
         assert read_columns(context, "seed:0", experiment_id=experiment).varying == ["shrinkage_points"]
 
-    def test_what_a_script_did_not_say_differs_from_what_another_run_of_it_did(self, client, context):
+    def test_only_what_varies_or_a_script_said_differently_has_a_column_and_the_rest_is_said_once(
+        self, client, context
+    ):
         told = {"experiment": "mine", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy"}
         for seed, said in enumerate(({}, {"batch_size": 8}, {"batch_size": 8})):
             assert client.post("/api/runs", json=told | {"seed": seed, "settings": said}).status_code == 201
         assert read_columns(context, "").varying == ["batch_size", "seed"]
         assert read_columns(context, "seed>0").varying == ["seed"]
+        rows = [
+            run_row(lam, seed, config={"batch_size": rows, "shrinkage_points": 500 if lam else 250_000})
+            for rows in (8, 16)
+            for lam in (0.0, 1.0)
+            for seed in (0, 1)
+        ]
+        grid = {"batch_size": [8, 16], "shrinkage_points": [250_000, 500]}
+        path = f"/experiments/{add_experiment(context, *rows, grid=grid)}/runs"
 
-    def test_several_pages_are_sorted_searched_and_led_through(self, client, context):
+        def table(q):
+            page = words(client.get(path, params={"q": q}))
+            heads = re.findall(r'<th scope="col"[^>]*>\s*(?:<a [^>]*>)?([^<]*)', page)
+            return heads[1 : heads.index("Status")], re.search(r'role="status"> (.*?) </p>', page)[1]
+
+        said = "I-STAR and its baselines; ζ = 0.2; shrinkage points 500"
+        assert table("") == (["λ", "Batch size", "Seed"], f"8 runs. All: {said}.")
+        assert "All: I-STAR; ζ = 0.2;" in table("lam:1")[1]
+        assert table("batch_size:8")[0] == ["λ", "Seed"]
+        assert "batch size 8" in table("batch_size:8")[1]
+        assert (table("batch_size:8 seed:1")[0], table("lam:0")) == (["λ"], (["λ", "Batch size", "Seed"], "4 runs."))
+
+    def test_several_pages_are_sorted_searched_and_led_through_and_shown_again_after_a_cancel(self, client, context):
         experiment = add_experiment(context, *(run_row(1.0, seed) for seed in range(60)))
         path = f"/experiments/{experiment}/runs"
         first = words(client.get(f"{path}?sort=-seed&q=seed>=5"))
@@ -232,6 +226,14 @@ class TestTable:
         assert [seeds[one] for one in second] == [9, 8, 7, 6, 5]
         assert shown(client.get(f"{path}?sort=-seed&q=seed>=5&page=99999999999999999999")) == second
         assert len(shown(client.get(f"/experiments/{experiment}?page=2&q=seed>=5"))) == 5
+        waiting = run_row(1.0, 1, status=RunStatus.QUEUED, performance=None)
+        experiment = add_experiment(context, waiting)
+        for back, page in (("runs", f"/experiments/{experiment}/runs"), ("across", "/compare/runs/list")):
+            with context.sessions.begin() as session:
+                session.merge(waiting).status = RunStatus.QUEUED
+            said = {"back": back, "q": "lam>0", "sort": "-iso", "page": "2"}
+            answer = client.post(f"/runs/{waiting.id}/cancel", data=said)
+            assert answer.headers["location"] == f"{page}?q=lam%3E0&sort=-iso&page=2"
 
     def test_the_address_bar_says_what_the_table_shows_and_what_cannot_be_read_is_told_at_the_box(
         self, client, context
@@ -252,16 +254,6 @@ class TestTable:
         assert f'No run is found by seed:7. <a href="{path}/runs">Show all</a>' in words(
             client.get(f"{path}/runs?q=seed:7")
         )
-
-    def test_cancelled_from_the_table_it_is_shown_again_as_it_was(self, client, context):
-        waiting = run_row(1.0, 1, status=RunStatus.QUEUED, performance=None)
-        experiment = add_experiment(context, waiting)
-        for back, page in (("runs", f"/experiments/{experiment}/runs"), ("across", "/compare/runs/list")):
-            with context.sessions.begin() as session:
-                session.merge(waiting).status = RunStatus.QUEUED
-            said = {"back": back, "q": "lam>0", "sort": "-iso", "page": "2"}
-            answer = client.post(f"/runs/{waiting.id}/cancel", data=said)
-            assert answer.headers["location"] == f"{page}?q=lam%3E0&sort=-iso&page=2"
 
 
 class TestExperiments:

@@ -38,11 +38,16 @@ def test_the_first_start_launches_both_samples_once_and_the_embedding_goes_first
     assert count(context, Experiment) == count(context, Encoding) == 1
 
 
-def test_an_encoding_alone_is_enough_not_to_be_a_first_start(context):
+def test_an_encoding_alone_is_no_first_start_and_a_deleted_sample_data_set_is_made_again(context):
     with context.sessions.begin() as session:
         session.add(embedding("mine"))
     assert not launch_samples(context)
     assert count(context, Dataset) == 0
+    first = get_sample_dataset(context)
+    delete_dataset(context, first.id)
+    second = get_sample_dataset(context)
+    assert second.id != first.id
+    assert second.origin is DatasetOrigin.SAMPLE
 
 
 @pytest.mark.parametrize(("sample", "table"), [("sweep", Experiment), ("embedding", Encoding)])
@@ -64,14 +69,6 @@ def test_the_api_launches_samples_and_a_form_starts_with_three_seeds_where_a_req
     columns = {"text_columns": ["sentence"], "label_column": "label"}
     launched = client.post("/api/experiments", json={"dataset_id": dataset.id, "model": "all-MiniLM-L6-v2"} | columns)
     assert {run["seed"] for run in launched.json()["runs"]} == {0}
-
-
-def test_a_deleted_sample_data_set_is_made_again(context):
-    first = get_sample_dataset(context)
-    delete_dataset(context, first.id)
-    second = get_sample_dataset(context)
-    assert second.id != first.id
-    assert second.origin is DatasetOrigin.SAMPLE
 
 
 def test_home_shows_the_sample_embedding_with_its_score_and_both_buttons(client, context):

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import func, select
 
 from app.db.models import Embedding, FigureFile, StoredFile
+from tests.once import make_once
 
 
 def cloud():
@@ -23,13 +24,17 @@ def upload(client, work, x):
     return answer.json()["id"]
 
 
+@pytest.fixture
+def source(client, context, work, trained_once):
+    return make_once(context, trained_once, "source", lambda: upload(client, work, cloud()))
+
+
 def value(client, embedding_id, measure="isoscore"):
     found = client.get(f"/api/embeddings/{embedding_id}").json()
     return next(one["value"] for one in found["measurements"] if one["measure"] == measure)
 
 
-def test_a_finding_makes_a_selection_of_the_same_file(client, work, context):
-    source = upload(client, work, cloud())
+def test_a_finding_makes_a_selection_of_the_same_file(client, work, context, source):
     answer = client.post(f"/api/embeddings/{source}/selections", json={"finding": "outlier_rows"})
     assert (answer.status_code, answer.json()["name"]) == (201, "cloud.npy without 2 outlier rows")
     work()
@@ -45,8 +50,7 @@ def test_a_finding_makes_a_selection_of_the_same_file(client, work, context):
     assert first == second
 
 
-def test_the_button_leads_to_the_selection_and_then_is_a_link(client, work):
-    source = upload(client, work, cloud())
+def test_the_button_leads_to_the_selection_and_then_is_a_link(client, work, source):
     page = client.get(f"/embeddings/{source}").text
     assert "Measure without them" in page
     assert "Measure without them" not in client.get(f"/embeddings/{source}/report.html").text
@@ -66,8 +70,7 @@ def test_the_button_leads_to_the_selection_and_then_is_a_link(client, work):
     assert client.get(f"/compare?id={source}&id={made}").status_code == 200
 
 
-def test_shared_bytes_go_with_the_last_that_needs_them(client, work, context):
-    source = upload(client, work, cloud())
+def test_shared_bytes_go_with_the_last_that_needs_them(client, work, context, source):
     made = client.post(f"/api/embeddings/{source}/selections", json={"rows": [5]}).json()
     work()
     sha256 = made["files"][0]["file_sha256"]
@@ -87,8 +90,7 @@ def test_shared_bytes_go_with_the_last_that_needs_them(client, work, context):
     assert not context.storage.exists(sha256)
 
 
-def test_a_selection_of_a_selection_counts_places_in_the_file(client, work):
-    source = upload(client, work, cloud())
+def test_a_selection_of_a_selection_counts_places_in_the_file(client, work, source):
     first = client.post(f"/api/embeddings/{source}/selections", json={"rows": [0, 3], "dimensions": [2]}).json()
     assert first["name"] == "cloud.npy without 2 rows and 1 dimension"
     work()
@@ -117,7 +119,7 @@ def test_all_rows_of_a_finding_are_left_out_and_the_method_that_mends_it_is_offe
     assert f'href="/embeddings/{source}/lab?method=centring"' in client.get(f"/embeddings/{source}").text
 
 
-def test_what_cannot_be_selected_is_refused_also_of_a_selection_whose_vectors_are_no_file(client, work):
+def test_what_cannot_be_selected_is_refused_also_of_a_selection_whose_vectors_are_no_file(client, work, source):
     cases = [
         ({}, 422, "rows", "Nothing to leave out"), ({"rows": [400]}, 422, "rows", "no row 400"),
         ({"dimensions": [8]}, 422, "dimensions", "no dimension 8"),
@@ -126,11 +128,9 @@ def test_what_cannot_be_selected_is_refused_also_of_a_selection_whose_vectors_ar
         ({"finding": "outlier_rows", "rows": [1]}, 422, "finding", "Not both"),
     ]  # fmt: skip
     for asked, status, field, said in cases:
-        source = upload(client, work, cloud())
         answer = client.post(f"/api/embeddings/{source}/selections", json=asked)
         assert (answer.status_code, answer.json()["field"]) == (status, field)
         assert said in answer.json()["detail"]
-    source = upload(client, work, cloud())
     made = client.post(f"/api/embeddings/{source}/selections", json={"rows": [3, 17]}).json()["id"]
     answer = client.post(f"/api/embeddings/{made}/selections", json={"rows": [1]})
     assert (answer.status_code, "needs a measured embedding" in answer.json()["detail"]) == (409, True)

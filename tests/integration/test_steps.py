@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.factories import add_embedding
+from tests.once import make_once
 
 N, D = 240, 6
 MOVED = range(30, 36)
@@ -33,11 +34,14 @@ def named(x):
 
 
 @pytest.fixture
-def series(client, work):
-    files = [{"file": (f"step-{i}.csv", named(x))} for i, x in enumerate(steps())]
-    ids = [client.post("/api/embeddings?commit=auto", files=file).json()["id"] for file in files]
-    work()
-    return ids
+def series(client, context, work, trained_once):
+    def measure():
+        files = [{"file": (f"step-{i}.csv", named(x))} for i, x in enumerate(steps())]
+        ids = [client.post("/api/embeddings?commit=auto", files=file).json()["id"] for file in files]
+        work()
+        return " ".join(ids)
+
+    return make_once(context, trained_once, "series", measure).split()
 
 
 def query(ids, **more):

@@ -104,7 +104,9 @@ def test_what_a_crash_left_unasked_the_reconciler_asks_for(context, launch, monk
     assert job == Job(job_kinds.FINETUNE, runs_of(context, experiment["id"])[1].id)
 
 
-def test_a_cancelled_search_asks_for_nothing_more_and_a_paused_one_waits(client, context, launch):
+def test_a_cancelled_search_asks_for_nothing_a_paused_one_waits_and_trials_have_the_turn_of_those_before(
+    client, context, launch
+):
     experiment = launch()
     with context.sessions.begin() as session:
         session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.PAUSED
@@ -113,6 +115,20 @@ def test_a_cancelled_search_asks_for_nothing_more_and_a_paused_one_waits(client,
     assert (cancelled["status"], cancelled["study"]["why"]) == ("cancelled", "It was cancelled.")
     assert advance(context.sessions, experiment["id"]) == []
     assert len(runs_of(context, experiment["id"])) == 1
+    experiment = launch({"at_once": 2})
+    client.put(f"/api/experiments/{experiment['id']}/priority", json={"priority": 5000})
+    jobs = advance(context.sessions, experiment["id"])
+    assert [(job.row_id, job.priority) for job in jobs] == [(runs_of(context, experiment["id"])[1].id, 5000)]
+    experiment = launch()
+    path, run_id = f"/api/experiments/{experiment['id']}", experiment["runs"][0]["id"]
+    assert client.post(f"{path}/pause").json()["study"]["paused"] is True
+    client.post(f"/api/runs/{run_id}/resume")
+    assert client.get(path).json()["study"]["paused"] is False
+    experiment = launch()
+    with context.sessions.begin() as session:
+        session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.FINISHED
+    assert client.get(f"/api/experiments/{experiment['id']}").json()["status"] == "running"
+    assert 'hx-trigger="every 2s"' in every_tab(client, f"/experiments/{experiment['id']}").text
 
 
 def test_cancelled_trials_are_not_failed_ones_of_which_a_few_end_the_search(context, launch, client):
@@ -137,23 +153,6 @@ def test_cancelled_trials_are_not_failed_ones_of_which_a_few_end_the_search(cont
         True,
         "The first 3 trials that were not cancelled failed, so no more were tried.",
     )
-
-
-def test_trials_have_the_turn_of_those_before_them_and_who_resumes_one_resumes_its_search(client, context, launch):
-    experiment = launch({"at_once": 2})
-    client.put(f"/api/experiments/{experiment['id']}/priority", json={"priority": 5000})
-    jobs = advance(context.sessions, experiment["id"])
-    assert [(job.row_id, job.priority) for job in jobs] == [(runs_of(context, experiment["id"])[1].id, 5000)]
-    experiment = launch()
-    path, run_id = f"/api/experiments/{experiment['id']}", experiment["runs"][0]["id"]
-    assert client.post(f"{path}/pause").json()["study"]["paused"] is True
-    client.post(f"/api/runs/{run_id}/resume")
-    assert client.get(path).json()["study"]["paused"] is False
-    experiment = launch()
-    with context.sessions.begin() as session:
-        session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.FINISHED
-    assert client.get(f"/api/experiments/{experiment['id']}").json()["status"] == "running"
-    assert 'hx-trigger="every 2s"' in every_tab(client, f"/experiments/{experiment['id']}").text
 
 
 @pytest.mark.parametrize("everything", [False, True])

@@ -32,15 +32,12 @@ def fields_of(text):
     return sent
 
 
-def test_the_sweep_form_leads_to_it_with_all_that_it_says(client, page):
+def test_the_sweep_form_leads_to_it_with_all_that_it_says_and_what_is_filled_in_is_launched(client, page, context):
     assert 'formaction="/experiments/search"' in (page() and client.get("/experiments/new").text)
     told = page("?regularizers=cosreg&max_steps=7&epochs=&batch_size=3&seeds=1,2&checkpoint=best")
     assert "7 steps, batch 3" in told
     sent = fields_of(told)
     assert (sent["search_regularizer"], sent["seeds"], sent["checkpoint"]) == (["cosreg"], ["1,2"], ["best"])
-
-
-def test_what_is_filled_in_is_launched(client, context, page):
     sent = fields_of(page("?checkpoint=best&seeds=4"))
     changed = {"search_lam_low": "−3", "search_least_size": "0.1", "search_zeta_high": "0.5", "search_prune": "true"}
     answer = client.post("/experiments/search", data=sent | changed)

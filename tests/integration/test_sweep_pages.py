@@ -30,7 +30,7 @@ def sweep(dataset, **changed):
     return given | changed
 
 
-def test_a_data_set_page_shows_its_columns_and_the_task_that_it_looks_like(client, dataset):
+def test_a_data_set_page_shows_its_columns_and_its_task_and_deleting_asks_first(client, dataset):
     page = client.get(dataset).text
     for words in ("Tiny", "the keys are here", f"/experiments/new?dataset_id={dataset.rsplit('/', 1)[-1]}"):
         assert words in page
@@ -40,15 +40,29 @@ def test_a_data_set_page_shows_its_columns_and_the_task_that_it_looks_like(clien
     assert f'<td class="wrap">{summary}</td>' in shown
     assert '<option value="squad">SQuAD 1.1 (span, 87,599 train and 10,570 validation rows)</option>' in shown
     assert [name for name in HubName if f'<option value="{name}">' not in shown] == []
+    assert "cannot be undone" in client.get(f"{dataset}/delete").text
+    assert client.post(f"{dataset}/delete").headers["location"] == "/datasets"
+    assert client.get(dataset, headers={"accept": "text/html"}).status_code == 404
 
 
-def test_the_sweep_form_counts_its_runs_and_says_that_steps_replace_epochs(client, dataset):
+def test_the_sweep_form_counts_its_runs_and_launches_a_sweep_that_is_watched_and_cancelled(client, dataset):
     page = client.get("/experiments/new", params=sweep(dataset)).text
     assert "6 runs" in page
     assert "The λ = 0 baseline was added" in page
     told = "Max steps is set, so epochs are ignored."
     assert told in client.get("/experiments/new", params={"epochs": "3", "max_steps": "10"}).text
     assert told not in client.get("/experiments/new", params={"epochs": "3"}).text
+    answer = client.post("/experiments", data=sweep(dataset, epochs="", max_steps="2"))
+    assert answer.status_code == 303
+    page = answer.headers["location"]
+    shown = client.get(page).text
+    for words in ("6 queued", "The first point appears here", 'hx-trigger="every 2s"'):
+        assert words in shown
+    assert client.post(f"{page}/cancel").headers["location"] == page
+    ended = client.get(page).text
+    assert "6 cancelled" in ended
+    assert 'hx-trigger="every 2s"' not in ended
+    assert client.get("/experiments").text.count("6 of 6") == 1
 
 
 def said_in_folds(page):
@@ -59,7 +73,7 @@ def said_in_folds(page):
 SHOWN = ["dataset_id", "model", "regularizers", "lambdas", "seeds", "epochs", "max_steps", "learning_rate"]
 
 
-def test_eight_fields_are_shown_and_the_values_of_all_others_stand_in_their_folds(client, dataset):
+def test_fields_are_shown_or_stand_in_their_folds_and_a_preset_fills_them_in_and_says_what_differs(client, dataset):
     for preset in ["", *PRESETS]:
         asked = {"dataset_id": dataset.rsplit("/", 1)[-1], "preset": preset}
         page = client.get("/experiments/new", params=asked).text
@@ -74,6 +88,17 @@ def test_eight_fields_are_shown_and_the_values_of_all_others_stand_in_their_fold
         assert said["Name"] == "after model and data set"
         assert preset or said["Shrinkage covariance"].endswith("ζ values: 0.2")
         assert not preset or ("Not ready" not in page and PRESETS[preset].title in page), preset
+    chosen = {"preset": "istar-2-tuning", "dataset_id": dataset.rsplit("/", 1)[-1]}
+    page = client.get("/experiments/new", params=chosen).text
+    assert 'value="-5, -3, -1, 0.5, 1, 3, 5"' in page
+    assert 'value="0.2, 0.4, 0.6, 0.8"' in page
+    assert "29 runs" in page
+    assert "Algorithm 1, the poster and the code" in page
+    assert "No worker here has a GPU, so we filled in float32" in page
+    assert '<option value="fp32" selected>' in page
+    changed = client.get("/experiments/new", params=sweep(dataset, preset="istar-2-tuning", lambdas="1")).text
+    assert 'id="lambdas" name="lambdas" aria-describedby="lambdas-help" value="1"' in changed
+    assert "Algorithm 1, the poster and the code" in changed
 
 
 def refused(client, data):
@@ -164,34 +189,6 @@ def test_what_is_wrong_of_the_grid_is_told_at_its_row_or_at_all_of_it(client, da
     assert "Choose an option for the values cosreg." in page
 
 
-def test_a_preset_fills_the_form_in_and_says_what_it_is_and_what_differs(client, dataset):
-    chosen = {"preset": "istar-2-tuning", "dataset_id": dataset.rsplit("/", 1)[-1]}
-    page = client.get("/experiments/new", params=chosen).text
-    assert 'value="-5, -3, -1, 0.5, 1, 3, 5"' in page
-    assert 'value="0.2, 0.4, 0.6, 0.8"' in page
-    assert "29 runs" in page
-    assert "Algorithm 1, the poster and the code" in page
-    assert "No worker here has a GPU, so we filled in float32" in page
-    assert '<option value="fp32" selected>' in page
-    changed = client.get("/experiments/new", params=sweep(dataset, preset="istar-2-tuning", lambdas="1")).text
-    assert 'id="lambdas" name="lambdas" aria-describedby="lambdas-help" value="1"' in changed
-    assert "Algorithm 1, the poster and the code" in changed
-
-
-def test_a_sweep_launches_is_watched_and_is_cancelled(client, dataset):
-    answer = client.post("/experiments", data=sweep(dataset, epochs="", max_steps="2"))
-    assert answer.status_code == 303
-    page = answer.headers["location"]
-    shown = client.get(page).text
-    for words in ("6 queued", "The first point appears here", 'hx-trigger="every 2s"'):
-        assert words in shown
-    assert client.post(f"{page}/cancel").headers["location"] == page
-    ended = client.get(page).text
-    assert "6 cancelled" in ended
-    assert 'hx-trigger="every 2s"' not in ended
-    assert client.get("/experiments").text.count("6 of 6") == 1
-
-
 def test_a_data_set_that_is_no_task_is_shown_with_its_columns_and_one_of_the_hub_fills_the_form(client):
     files = dict.fromkeys(("train", "validation"), ("texts.tsv", "sentence\tidx\na\t0\nb\t1\n"))
     page = client.post("/datasets", files=files).headers["location"]
@@ -203,12 +200,6 @@ def test_a_data_set_that_is_no_task_is_shown_with_its_columns_and_one_of_the_hub
     assert "Looks like span: question + context → answers." in client.get(page).text
     form = client.get(f"/experiments/new?dataset_id={page.rsplit('/', 1)[-1]}").text
     assert said_in_folds(form)["Span"].startswith("question and context → answers, by ")
-
-
-def test_deleting_asks_first(client, dataset):
-    assert "cannot be undone" in client.get(f"{dataset}/delete").text
-    assert client.post(f"{dataset}/delete").headers["location"] == "/datasets"
-    assert client.get(dataset, headers={"accept": "text/html"}).status_code == 404
 
 
 def test_all_wrong_fields_are_marked_at_once_and_listed_with_links_and_their_folds_are_open(client, dataset):

@@ -197,23 +197,7 @@ def test_labels_of_other_vectors_of_the_same_rows(client, labeled, numbers, judg
     assert figure["title"] == "Isotropy against performance"
 
 
-@pytest.mark.parametrize(("columns", "words"), [
-    ({"status": EmbeddingStatus.DRAFT}, "is not measured"), ({"n": 7}, "has 7 rows"), ({"n_left_out": 2}, "hold NaN"),
-    ({"independent": {"names_in_any_order": "x"}}, "has other rows"),
-    ({"inspection": {"annotations": []}}, "has no column 'side'"),
-])  # fmt: skip
-def test_other_rows_are_refused_at_their_field(client, context, labeled, numbers, columns, words):
-    task, add = labeled
-    with context.sessions.begin() as session:
-        first = session.query(Embedding).one()
-        first.independent = {"names_in_any_order": "y"}
-    other = add("d", numbers[0][1][0], "other", **columns)
-    refused = client.post(f"/api/tasks/{task}/others", json={"others": [{"embedding_id": other}]})
-    assert (refused.status_code, refused.json()["field"]) == (422, "others")
-    assert words in refused.json()["detail"]
-
-
-def test_what_has_no_layers_no_queries_or_no_ground_truth_is_refused(client, labeled, context):
+def test_what_has_no_layers_no_queries_no_ground_truth_or_other_rows_is_refused(client, labeled, context, numbers):
     task, _ = labeled
     with context.sessions() as session:
         corpus = session.query(Embedding).one().id
@@ -229,6 +213,20 @@ def test_what_has_no_layers_no_queries_or_no_ground_truth_is_refused(client, lab
     plain = client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": "compression"}).json()["id"]
     refused = client.post(f"/api/tasks/{plain}/others", json={})
     assert (refused.status_code, "Compression has no ground truth" in refused.text) == (422, True)
+    cases = [
+        ({"status": EmbeddingStatus.DRAFT}, "is not measured"), ({"n": 7}, "has 7 rows"),
+        ({"n_left_out": 2}, "hold NaN"), ({"independent": {"names_in_any_order": "x"}}, "has other rows"),
+        ({"inspection": {"annotations": []}}, "has no column 'side'"),
+    ]  # fmt: skip
+    task, add = labeled
+    with context.sessions.begin() as session:
+        first = session.query(Embedding).one()
+        first.independent = {"names_in_any_order": "y"}
+    for columns, words in cases:
+        other = add("d", numbers[0][1][0], "other", **columns)
+        refused = client.post(f"/api/tasks/{task}/others", json={"others": [{"embedding_id": other}]})
+        assert (refused.status_code, refused.json()["field"]) == (422, "others")
+        assert words in refused.json()["detail"]
 
 
 def test_queries_of_uploads_are_named_by_hand_or_asked_for(client, context, tmp_path, numbers, asked, judge):

@@ -94,7 +94,9 @@ def test_queries_are_judged_and_the_map_applies_with_numpy(
     assert names["apply"](numbers[0]).shape == (N, load(tensors)["matrix"].shape[1])
 
 
-def test_the_form_asks_for_what_a_kind_needs(client, corpus, queries):
+def test_the_form_asks_for_what_a_kind_needs_and_pages_that_take_tasks_with_them_say_how_many(
+    client, corpus, queries, context
+):
     for kind in ["queries", "pairs", "labels", "compression"]:
         page = client.get(f"/embeddings/{corpus}/tasks?kind={kind}").text
         assert ('type="file"' in page) == (kind in ("queries", "pairs"))
@@ -102,6 +104,23 @@ def test_the_form_asks_for_what_a_kind_needs(client, corpus, queries):
         assert ('id="labels"' in page) == (kind == "labels")
         wrong = client.post(f"/embeddings/{corpus}/tasks", data={"kind": kind, "seed": "x", "labels": "side"})
         assert (wrong.status_code, 'id="seed-error"' in wrong.text) == (422, True)
+    told = "2 tasks that use these vectors go too"
+    encoding = Encoding(name="e", filename="e.txt", n_texts=1, columns=[], status=EncodingStatus.FINISHED)
+    with context.sessions.begin() as session:
+        encoding.file_sha256 = session.scalars(select(StoredFile.sha256)).first()
+        session.add(encoding)
+        session.flush()
+        for _ in range(2):
+            config = TaskConfig(kind=TruthKind.COMPRESSION)
+            session.add(TaskRun(embedding_id=corpus, queries_id=queries, config=config))
+    assert told in client.get(f"/embeddings/{corpus}?tab=source").text
+    assert told in client.get(f"/embeddings/{queries}?tab=source").text
+    with context.sessions.begin() as session:
+        session.get_one(Embedding, queries).encoding_id = encoding.id
+    assert told in client.get(f"/encodings/{encoding.id}/delete").text
+    client.post(f"/embeddings/{queries}/trash")
+    assert told in client.get(f"/trash/{queries}/purge").text
+    assert told in client.get("/trash/purge").text
 
 
 def test_a_form_checks_first_and_judges_after(client, settings, corpus, queries, qrels):
@@ -188,17 +207,9 @@ def test_what_makes_no_task_is_refused_at_its_field_also_queries_of_another_mode
     assert "2 rows of b hold NaN" in broken.json()["detail"]
 
 
-def test_a_failure_is_a_sentence_and_can_be_tried_again(client, settings, ask, queries, qrels):
-    task = ask("queries", qrels[:20], queries_id=queries).json()
-    judge_task(task["id"], settings, "cpu")
-    failed = client.get(f"/api/tasks/{task['id']}").json()
-    assert failed["status"] == "failed"
-    assert "at least 25 independent groups" in failed["error"]
-    assert "at least 25" in client.get(f"/tasks/{task['id']}").text
-    assert client.post(f"/api/tasks/{task['id']}/launch").json()["status"] == "queued"
-
-
-def test_what_is_cancelled_is_not_judged_and_a_kill_begins_afresh(client, context, settings, ask):
+def test_what_is_cancelled_is_not_judged_a_kill_begins_afresh_and_a_failure_is_a_sentence(
+    client, context, settings, ask, queries, qrels
+):
     task = ask("labels", labels="side").json()["id"]
     assert Job(job_kinds.JUDGE, task) in waiting_jobs(context.sessions)
     with context.sessions.begin() as session:
@@ -209,6 +220,13 @@ def test_what_is_cancelled_is_not_judged_and_a_kill_begins_afresh(client, contex
     assert client.get(f"/api/tasks/{task}/map.safetensors").status_code == 409
     judge_task(task, settings, "cpu")
     assert client.get(f"/api/tasks/{task}").json()["status"] == "cancelled"
+    task = ask("queries", qrels[:20], queries_id=queries).json()
+    judge_task(task["id"], settings, "cpu")
+    failed = client.get(f"/api/tasks/{task['id']}").json()
+    assert failed["status"] == "failed"
+    assert "at least 25 independent groups" in failed["error"]
+    assert "at least 25" in client.get(f"/tasks/{task['id']}").text
+    assert client.post(f"/api/tasks/{task['id']}/launch").json()["status"] == "queued"
 
 
 def test_scores_are_shown_as_they_come_and_no_result_is_left_by_a_kill(client, settings, ask, monkeypatch):
@@ -269,26 +287,6 @@ def test_other_vectors_and_deleting_take_tasks_and_files_with_them(client, conte
     assert client.put(f"/api/embeddings/{corpus}/selection", json=selection).status_code == 200
     assert client.get(f"/api/tasks/{task['id']}").status_code == 404
     assert len(list(context.storage.listed())) == kept - 1
-
-
-def test_pages_that_take_tasks_with_them_say_how_many(client, context, corpus, queries):
-    told = "2 tasks that use these vectors go too"
-    encoding = Encoding(name="e", filename="e.txt", n_texts=1, columns=[], status=EncodingStatus.FINISHED)
-    with context.sessions.begin() as session:
-        encoding.file_sha256 = session.scalars(select(StoredFile.sha256)).first()
-        session.add(encoding)
-        session.flush()
-        for _ in range(2):
-            config = TaskConfig(kind=TruthKind.COMPRESSION)
-            session.add(TaskRun(embedding_id=corpus, queries_id=queries, config=config))
-    assert told in client.get(f"/embeddings/{corpus}?tab=source").text
-    assert told in client.get(f"/embeddings/{queries}?tab=source").text
-    with context.sessions.begin() as session:
-        session.get_one(Embedding, queries).encoding_id = encoding.id
-    assert told in client.get(f"/encodings/{encoding.id}/delete").text
-    client.post(f"/embeddings/{queries}/trash")
-    assert told in client.get(f"/trash/{queries}/purge").text
-    assert told in client.get("/trash/purge").text
 
 
 @pytest.mark.both_databases

@@ -1,6 +1,6 @@
 """A test split of a data set: a file, a column of one file, or a drawn fraction; and what is refused as one."""
 
-import pytest
+from itertools import product
 
 from isoscope.files.columns import read_columns
 
@@ -160,12 +160,24 @@ def test_one_file_is_enough(client, context):
     assert {text for text, _ in rows_of(context, tested, "test")} == splits[2]
 
 
-@pytest.mark.parametrize("field", ["train", "validation"])
-@pytest.mark.parametrize("content", [HEAD + "a film\t1\t2\n", "label\tlabel\n0\t1\n"])
-def test_a_file_that_cannot_be_read_is_blamed_where_one_is_divided(client, field, content):
-    refused = upload(client, **{field: content}, names={field: "mine.tsv"}, test_fraction="0.2").json()
-    assert refused["field"] == field
-    assert refused["detail"].startswith("mine.tsv: ")
+def test_pages_take_the_same_and_blame_a_file_that_cannot_be_read_where_one_is_divided(client):
+    for field, content in product(["train", "validation"], [HEAD + "a film\t1\t2\n", "label\tlabel\n0\t1\n"]):
+        refused = upload(client, **{field: content}, names={field: "mine.tsv"}, test_fraction="0.2").json()
+        assert (refused["field"], refused["detail"].startswith("mine.tsv: ")) == (field, True)
+    files = {"train": ("train.tsv", TRAIN.encode()), "validation": ("", b""), "test": ("", b"")}
+    page = client.post("/datasets", files=files, data={"split_column": "fold", "split_test": "held out"})
+    assert (page.status_code, "No column named &#39;fold&#39;" in page.text) == (422, True)
+    assert 'value="held out"' in page.text
+    files = {"train": ("t.tsv", TRAIN.encode()), "validation": ("v.tsv", VALIDATION.encode()), "test": ("", b"")}
+    kept = client.post("/datasets", files=files, data={"test_fraction": "0.1", "split_seed": "1"})
+    assert kept.status_code == 303
+    assert "4 test rows" in client.get(kept.headers["location"]).text
+    assert client.post("/api/datasets/hub", json={"name": "mrpc"}).json()["n_test"] == 1725
+    assert client.post("/api/datasets/hub", json={"name": "mrpc", "test": False}).json()["n_test"] is None
+    assert client.post("/api/datasets/hub", json={"name": "rte"}).json()["n_test"] is None
+    refused = client.post("/api/datasets/hub", json={"name": "rte", "test": True})
+    assert (refused.status_code, refused.json()["field"]) == (422, "test")
+    assert "-1" in refused.json()["detail"]
 
 
 def test_of_every_label_some_rows_are_left_to_train_on(client, context):
@@ -178,23 +190,3 @@ def test_of_every_label_some_rows_are_left_to_train_on(client, context):
         assert {*labels} == {"rare", "0", "1"}
         assert found["n_train"] + found["n_validation"] + found["n_test"] == 200
         assert found["n_train"] <= 23
-
-
-def test_pages_take_the_same_and_keep_what_was_typed(client):
-    files = {"train": ("train.tsv", TRAIN.encode()), "validation": ("", b""), "test": ("", b"")}
-    page = client.post("/datasets", files=files, data={"split_column": "fold", "split_test": "held out"})
-    assert (page.status_code, "No column named &#39;fold&#39;" in page.text) == (422, True)
-    assert 'value="held out"' in page.text
-    files = {"train": ("t.tsv", TRAIN.encode()), "validation": ("v.tsv", VALIDATION.encode()), "test": ("", b"")}
-    kept = client.post("/datasets", files=files, data={"test_fraction": "0.1", "split_seed": "1"})
-    assert kept.status_code == 303
-    assert "4 test rows" in client.get(kept.headers["location"]).text
-
-
-def test_a_task_of_the_hub_brings_its_test_split_where_that_has_labels(client):
-    assert client.post("/api/datasets/hub", json={"name": "mrpc"}).json()["n_test"] == 1725
-    assert client.post("/api/datasets/hub", json={"name": "mrpc", "test": False}).json()["n_test"] is None
-    assert client.post("/api/datasets/hub", json={"name": "rte"}).json()["n_test"] is None
-    refused = client.post("/api/datasets/hub", json={"name": "rte", "test": True})
-    assert (refused.status_code, refused.json()["field"]) == (422, "test")
-    assert "-1" in refused.json()["detail"]

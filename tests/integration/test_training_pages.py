@@ -101,9 +101,6 @@ def test_runs_tables_heads_and_labels_tell_all_that_varies(client, launch):
     for slug in OF_SWEEPS:
         assert client.get(f"/experiments/{experiment}/figures/{slug}.html").status_code == 200, slug
     assert "I-STAR 0.5; CosReg 1</" in words(every_tab(client, f"/runs/{runs[1].id}"))
-
-
-def test_the_head_of_an_experiment_tells_all_values_of_what_its_runs_differ_in(client, launch):
     grid = {"model": ["tiny-bert", "tiny-gpt"], "epochs": [1, 3], "learning_rate": [1e-5, 3e-5], "checkpoint": [
         "last", "best",
     ]}  # fmt: skip

@@ -56,16 +56,12 @@ def taken(context, n):
 
 
 @pytest.mark.both_databases
-def test_a_worker_takes_them_in_the_new_order(client, context, add):
+def test_a_worker_takes_runs_and_whole_experiments_in_the_order_to_which_they_are_moved(client, context, add):
     _, ids = add()
     client.post(f"/api/runs/{ids[2]}/move", json={"to": "up"})
     client.post(f"/api/runs/{ids[0]}/move", json={"to": "last"})
     assert in_turn(context) == [ids[2], ids[1], ids[0]]
     assert taken(context, 3) == [ids[2], ids[1], ids[0]]
-
-
-@pytest.mark.both_databases
-def test_a_whole_experiment_is_moved_before_another_and_behind_it(client, context, add):
     _, first = add(2)
     second_id, second = add(2)
     client.post(f"/api/experiments/{second_id}/move", json={"to": "first"})
@@ -139,17 +135,13 @@ def test_what_a_worker_had_begun_goes_on_where_it_starts_again_and_others_follow
     assert taken(context, 3) == ids
 
 
-def test_a_job_that_was_left_without_a_word_lets_others_go_first(context, add):
+def test_none_hands_in_while_another_does_and_a_job_left_without_a_word_lets_others_go_first(context, add):
     _, ids = add()
-    hand_in(context, left=jobs(*ids[:2]))
-    assert context.queue.active() == jobs(ids[2])
-
-
-def test_while_another_worker_hands_in_none_does(context, add):
-    add()
     with FileLocks(context.settings.root / "locks").held("turns"):
         hand_in(context)
     assert context.queue.active() == set()
+    hand_in(context, left=jobs(*ids[:2]))
+    assert context.queue.active() == jobs(ids[2])
 
 
 @pytest.mark.parametrize("ended", [False, True])

@@ -96,14 +96,11 @@ def assert_same_numbers(before: Any, after: Any, path: str = "") -> None:
         assert before == after, path
 
 
-def test_upgrade_keeps_every_answer(upgraded):
+def test_upgrade_keeps_every_answer_and_every_linked_page_opens(upgraded):
     for address, before in ANSWERS.items():
         response = upgraded.client.get(f"/api/{address}")
         assert response.status_code == 200, (address, response.text)
         assert_same_numbers(before, response.json(), address)
-
-
-def test_every_linked_page_opens(upgraded):
     visited, waiting = set(), ["/"]
     while waiting:
         address = waiting.pop()
@@ -118,7 +115,7 @@ def test_every_linked_page_opens(upgraded):
         assert any(address.startswith(f"/{kind}/") for address in visited), kind
 
 
-def test_stopped_run_resumes_at_its_checkpoint(upgraded):
+def test_stopped_run_resumes_at_its_checkpoint_and_requests_are_launched_from_json_and_from_yaml(upgraded):
     with upgraded.context.sessions() as session:
         runs = session.scalars(select(Run).where(Run.experiment_id == IDS["stopped"])).all()
         stopped = next(run for run in runs if run.steps)
@@ -134,30 +131,27 @@ def test_stopped_run_resumes_at_its_checkpoint(upgraded):
         assert f"step {LAST_CHECKPOINT}" in (run.log or "") + " ".join(map(str, run.notes))
         resumed_steps = {step.step: step.task_loss for step in run.steps}
     assert {step: loss for step, loss in steps.items() if step <= LAST_CHECKPOINT}.items() <= resumed_steps.items()
+    for name in ["sweep", "search", "grid"]:
+        path = "/api/studies" if name == "search" else "/api/experiments"
+        from_yaml = read_yaml((FIXTURES / f"{name}.yaml").read_text())
+        responses = [upgraded.client.post(path, json=request) for request in (RECORDS["requests"][name], from_yaml)]
+        assert [response.status_code for response in responses] == [201, 201]
+        first, second = (response.json() for response in responses)
+        assert (first["config"], first["grid"]) == (second["config"], second["grid"])
 
 
-@pytest.mark.parametrize("name", EXPORTS)
-def test_export_of_version_0_1_is_imported_with_the_same_numbers(name, client, context):
-    with (FIXTURES / f"{name}.zip").open("rb") as file:
-        response = client.post("/api/experiments/import", files={"file": (f"{name}.zip", file)})
-    assert response.status_code == 202, response.text
-    finish_imports(context)
-    imported = client.get(f"/api/imports/{response.json()['id']}").json()
-    assert (imported["status"], imported["error"]) == ("finished", None)
-    runs = client.get(f"/api/experiments/{imported['experiment_id']}").json()["runs"]
-    numbers = [[run[key] for key in ("performance", "isoscore_star", "lam", "seed")] for run in runs]
-    before = ANSWERS[f"experiments/{IDS[name]}"]["runs"]
-    assert numbers == [[run[key] for key in ("performance", "isoscore_star", "lam", "seed")] for run in before]
-
-
-@pytest.mark.parametrize("name", ["sweep", "search", "grid"])
-def test_requests_of_version_0_1_are_launched_from_json_and_from_yaml(name, upgraded):
-    path = "/api/studies" if name == "search" else "/api/experiments"
-    from_yaml = read_yaml((FIXTURES / f"{name}.yaml").read_text())
-    responses = [upgraded.client.post(path, json=request) for request in (RECORDS["requests"][name], from_yaml)]
-    assert [response.status_code for response in responses] == [201, 201]
-    first, second = (response.json() for response in responses)
-    assert (first["config"], first["grid"]) == (second["config"], second["grid"])
+def test_export_of_version_0_1_is_imported_with_the_same_numbers(client, context):
+    for name in EXPORTS:
+        with (FIXTURES / f"{name}.zip").open("rb") as file:
+            response = client.post("/api/experiments/import", files={"file": (f"{name}.zip", file)})
+        assert response.status_code == 202, response.text
+        finish_imports(context)
+        imported = client.get(f"/api/imports/{response.json()['id']}").json()
+        assert (imported["status"], imported["error"]) == ("finished", None)
+        runs = client.get(f"/api/experiments/{imported['experiment_id']}").json()["runs"]
+        numbers = [[run[key] for key in ("performance", "isoscore_star", "lam", "seed")] for run in runs]
+        before = ANSWERS[f"experiments/{IDS[name]}"]["runs"]
+        assert numbers == [[run[key] for key in ("performance", "isoscore_star", "lam", "seed")] for run in before]
 
 
 def test_database_older_than_0_1_is_refused_and_untouched(data_dir, tmp_path):
