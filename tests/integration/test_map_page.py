@@ -69,7 +69,6 @@ def find_row(client, embedding_id, row):
 
 
 def draw(client, embedding_id, color=""):
-    """Return the traces of the map with their numbers decoded, and the layout."""
     figure = client.get(f"/embeddings/{embedding_id}/map/plot.json", params={"color": color}).json()
     for trace in figure["data"]:
         for holder in (trace, trace["marker"]):

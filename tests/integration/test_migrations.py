@@ -20,7 +20,6 @@ def sqlite_url(tmp_path):
 
 @pytest.fixture(params=["sqlite_url", "empty_postgresql_url"], ids=["sqlite", "postgresql"])
 def engine(request):
-    """A database without a table."""
     engine = create_database_engine(Settings(database_url=request.getfixturevalue(request.param)).database)
     yield engine
     engine.dispose()

@@ -61,7 +61,6 @@ def ids(client, context, work):
 
 
 def dictionaries(ids):
-    """Lines that have most paths and bodies name things that there are."""
     for name, found in ids.items():
         yield f"[dictionaries.{name}]\nvalues = {found!r}\n"
     yield "[parameters]\n"

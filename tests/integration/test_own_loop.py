@@ -4,9 +4,7 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import httpx2
@@ -24,7 +22,6 @@ TOLD = {"dataset": "words", "model": "mine", "metric": "accuracy", "seed": 0}
 
 
 def script(text, address, folder):
-    """Run it as a user would; return what it wrote on both streams."""
     environment = os.environ | {"ISOSCOPE_URL": address, "PYTHONPATH": str(Path(__file__).parents[2])}
     return subprocess.run(
         [sys.executable, "-c", text], env=environment, cwd=folder, capture_output=True, text=True, timeout=200,
@@ -142,33 +139,11 @@ def test_what_the_server_refuses_is_said_and_the_rest_is_logged(settings, contex
     assert "this run is not logged any more: Expected metric" in capsys.readouterr().err
 
 
-@pytest.fixture
-def moody():
-    """A server that fails at every second request, after it has understood it: what it was asked, in order."""
-    asked = []
-
-    class Moody(BaseHTTPRequestHandler):
-        def do_POST(self):
-            self.rfile.read(int(self.headers["content-length"]))
-            asked.append((self.path.rsplit("/", 1)[-1], self.headers["authorization"]))
-            self.send_response(503 if len(asked) % 2 else 200)
-            self.end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Moody)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", asked
-    server.shutdown()
-    server.server_close()
-
-
-def test_a_request_that_fails_is_made_again_before_the_next_and_brings_the_token(moody, capsys):
-    address, asked = moody
-    run = log_run("moody", **TOLD, url=address, token="a secret of the user")
+def test_a_request_that_fails_is_made_again_before_the_next_and_brings_the_token(server, capsys):
+    server.answer = lambda *_: (503 if len(server.asked) % 2 else 200, {})
+    run = log_run("moody", **TOLD, url=server.url, token="a secret of the user")
     run.step(1, task_loss=1)
     assert run.finish()
-    assert [path for path, _ in asked] == ["runs", "runs", "steps", "steps", "finish", "finish"]
-    assert {token for _, token in asked} == {"Bearer a secret of the user"}
+    assert [path for path, *_ in server.asked] == ["runs", "runs", "steps", "steps", "finish", "finish"]
+    assert {token for *_, token in server.asked} == {"Bearer a secret of the user"}
     assert capsys.readouterr().err.count("does not answer") == 1

@@ -33,7 +33,6 @@ sys.addaudithook(_audit)  # cannot be taken back; it does nothing while nobody w
 
 @pytest.fixture
 def touched():
-    """All paths that this process opens, lists, renames or removes from now on."""
     watched.append([])
     yield watched[0]
     watched.clear()

@@ -42,7 +42,6 @@ def states_of(context, ids):
 
 
 def waiting(context, *ids):
-    """Whether runs wait for a worker, these and no others."""
     return {job.row_id for job in waiting_jobs(context.sessions)} == set(ids)
 
 
@@ -230,7 +229,6 @@ def test_the_time_that_a_run_took_stands_still_while_it_rests(client, context, a
 
 
 def fail(context, run_id, cause=FailureCause.UNSPECIFIED, step=None):
-    """Fail a run as a worker does, after it has logged a step."""
     with context.sessions.begin() as session:
         if step is not None:
             session.add(Step(run_id=run_id, step=step))

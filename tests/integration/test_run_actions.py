@@ -15,7 +15,6 @@ FAILED = {"status": RunStatus.FAILED, "error": "x"}
 
 @pytest.fixture
 def runs(context):
-    """Ids of an experiment and of its runs: one that waits, one that failed, two that finished."""
     rows = run_row(status=RunStatus.QUEUED), run_row(seed=1, **FAILED), run_row(seed=2), run_row(seed=3)
     experiment_id = add_experiment(context, *rows, name="sweep")
     return experiment_id, [run.id for run in get_experiment(context, experiment_id).runs]

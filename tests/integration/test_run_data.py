@@ -10,8 +10,6 @@ from tests.factories import add_experiment, run_row
 
 @pytest.fixture
 def written(context):
-    """Write an experiment whose runs have logged these steps; return its id and theirs."""
-
     def write(*logged):
         runs = [
             run_row(0.0, seed, steps=[Step(step=step, **values) for step, values in steps.items()])

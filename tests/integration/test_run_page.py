@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from app.db.config import RunConfig, TrainingConfig
-from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
+from app.db.models import Run, RunStatus
+from tests.factories import add_experiment, run_row
 from tests.tabs import every_tab
 
 SHARED = {"model": "tiny-bert", "text_columns": ["text"], "label_column": "label", "label_names": ["a", "b"]}
@@ -21,20 +21,12 @@ RESULTS = {
 
 @pytest.fixture
 def add(context):
-    """Add a run of an experiment of its own and return its id and that of the experiment."""
-
     def add(changes=None, **columns):
-        config = RunConfig(**SHARED | (changes or {}), regularizer="istar", lam=1.0, zeta=0.2, seed=0)
-        shared = TrainingConfig.model_validate(SHARED | (changes or {}))
-        dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
-        run = Run(position=0, config=config.model_dump(mode="json"), regularizer="istar", lam=1, zeta=0.2, seed=0)
-        for name, value in columns.items():
-            setattr(run, name, value)
-        with context.sessions.begin() as session:
-            session.add(dataset)
-            session.flush()
-            session.add(Experiment(name="e", dataset_id=dataset.id, config=shared.model_dump(mode="json"), runs=[run]))
-        return run.id, run.experiment_id
+        config = SHARED | (changes or {})
+        plain = {"status": RunStatus.QUEUED, "performance": None, "isoscore_star": None}
+        run = run_row(config=config, **plain | columns)
+        experiment_id = add_experiment(context, run, name="e", config=config)
+        return run.id, experiment_id
 
     return add
 

@@ -65,7 +65,6 @@ def found(context, q, sort=""):
 
 
 def shown(answer):
-    """The ids of the runs in a page's table, in its order."""
     assert answer.status_code == 200, answer.text
     return re.findall(r'<tr id="run-(\w+)">', answer.text)
 

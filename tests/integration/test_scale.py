@@ -21,7 +21,6 @@ PAGES = {
 
 @pytest.fixture
 def statements(context):
-    """The statements that a request of this process makes."""
     said = []
 
     def note(connection, cursor, statement, *rest):

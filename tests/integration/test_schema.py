@@ -31,7 +31,6 @@ def set_revision(context, revision):
 
 @pytest.fixture
 def behind(context):
-    """A database one revision behind."""
     engine = context.sessions.kw["bind"]
     Base.metadata.drop_all(engine)
     with engine.begin() as connection:
@@ -41,7 +40,6 @@ def behind(context):
 
 @pytest.fixture
 def ahead(context):
-    """A database of a newer version."""
     set_revision(context, "9999")
 
 

@@ -26,8 +26,6 @@ def x():
 
 @pytest.fixture
 def score(monkeypatch, capsys):
-    """Run the command; what it printed and its exit code."""
-
     def score(*arguments):
         monkeypatch.setattr(sys, "argv", ["isoscope", "score", *map(str, arguments)])
         code = main()
@@ -38,8 +36,6 @@ def score(monkeypatch, capsys):
 
 @pytest.fixture
 def scored(score):
-    """The JSON document that the command prints."""
-
     def scored(*arguments):
         printed, code = score(*arguments, "--json")
         assert code == 0

@@ -54,13 +54,11 @@ def asked(client, context, experiment_id):
 
 
 def paths():
-    """The path of every route that is read by GET."""
     for prefix, router in (("", routes.pages_router), ("/api", routes.api_router)):
         yield from (prefix + path.removeprefix(prefix) for method, path in list_routes(router) if method == "GET")
 
 
 def queries(path, experiment_id):
-    """Searches, sorts and splits by which a score might be found."""
     if path.endswith("/runs") or path.startswith("/compare/runs") or path.startswith("/api/compare/runs"):
         yield f"?q=experiment%3D{experiment_id}"
         yield "?q=accuracy%3E0.7"

@@ -1,10 +1,17 @@
+import stat
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from fastapi.testclient import TestClient
+from itsdangerous import BadSignature, TimestampSigner
 
 from app.core.settings import Settings
 from app.main import create_app
+from app.web.security import MOST_SLOWED, SECONDS_SLOWED, session_secret
 
 TOKEN = "a-secret-of-some-length"
+HOST = "http://lab.example.org"
 
 
 def changed(settings, **changes):
@@ -12,10 +19,13 @@ def changed(settings, **changes):
 
 
 @pytest.fixture
-def guarded(context):
-    """The application where an access token is set."""
-    settings = changed(context.settings, access_token=TOKEN, host="0.0.0.0")
-    with TestClient(create_app(settings), base_url="http://lab.example.org", follow_redirects=False) as client:
+def guarded_app(context):
+    return create_app(changed(context.settings, access_token=TOKEN, host="0.0.0.0"))
+
+
+@pytest.fixture
+def guarded(guarded_app):
+    with TestClient(guarded_app, base_url=HOST, follow_redirects=False) as client:
         yield client
 
 
@@ -68,7 +78,7 @@ def test_signing_in_opens_the_pages_goes_on_where_one_wanted_and_never_to_anothe
         assert guarded.post("/login", data={"token": TOKEN, "next": target}).headers["location"] == "/"
 
 
-def test_every_answer_carries_the_policy_and_what_no_route_takes_is_told_in_a_sentence(client):
+def test_every_answer_carries_the_policy_what_no_route_takes_is_a_sentence_and_without_a_token_nobody_signs_out(client):
     for path in ("/", "/api/health", "/api/embeddings/none", "/nowhere", "/static/app.css"):
         policy = client.get(path).headers["content-security-policy"]
         assert "default-src 'none'" in policy
@@ -81,6 +91,8 @@ def test_every_answer_carries_the_policy_and_what_no_route_takes_is_told_in_a_se
     garbage = client.post("/api/experiments", content=b"\xff", headers={"Content-Type": "application/json"})
     assert garbage.status_code == 400
     assert garbage.json()["detail"] == "The body cannot be read: expected JSON in UTF-8, or a form with its files."
+    assert "/logout" not in client.get("/").text
+    assert client.post("/logout").status_code == 303
 
 
 def test_a_body_that_declares_more_than_the_cap_is_refused_unread(context):
@@ -129,3 +141,57 @@ def test_a_failure_tells_its_number_and_nothing_else(context):
     assert (answer.status_code, "secret" not in answer.text) == (500, True)
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "Find the cause in the server log under" in answer.json()["detail"]
+
+
+def sign_in(client):
+    return client.post("/login", data={"token": TOKEN})
+
+
+def test_the_cookie_is_signed_with_a_secret_that_is_not_the_token_outlives_a_restart_and_ends_with_another_token(
+    guarded, context
+):
+    cookie = sign_in(guarded).cookies["session"]
+    with pytest.raises(BadSignature):
+        TimestampSigner(TOKEN).unsign(cookie)
+    file = context.settings.root / "session.key"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert len(file.read_bytes()) == 32
+    assert session_secret(context.settings.root) == file.read_bytes()
+    for token, status in ((TOKEN, 200), ("another-secret-of-some-length", 303)):
+        app = create_app(changed(context.settings, access_token=token, host="0.0.0.0"))
+        with TestClient(app, base_url=HOST, cookies={"session": cookie}, follow_redirects=False) as client:
+            assert client.get("/embeddings").status_code == status
+
+
+def test_the_cookie_is_secure_where_the_browser_came_by_tls(guarded_app):
+    for scheme, secure in (("http", False), ("https", True)):
+        with TestClient(guarded_app, base_url=f"{scheme}://lab.example.org", follow_redirects=False) as client:
+            assert ("secure" in sign_in(client).headers["set-cookie"].lower()) is secure
+
+
+def test_signing_out_forgets_the_cookie_and_a_forged_host_opens_no_closed_path(guarded):
+    sign_in(guarded)
+    assert 'action="/logout"' in guarded.get("/embeddings").text
+    out = guarded.post("/logout")
+    assert (out.status_code, out.headers["location"]) == (303, "/login")
+    assert guarded.get("/embeddings").headers["location"] == "/login?next=/embeddings"
+    assert "/logout" not in guarded.get("/login").text
+    for host in ["lab.example.org/static/", "lab.example.org/login?", "x/api/health#", "a@b", "a\\b"]:
+        assert guarded.get("/api/embeddings", headers={"Host": host}).status_code == 421
+        assert guarded.get("/embeddings", headers={"Host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("ask", ["form", "header"])
+def test_a_wrong_token_is_slow_and_only_some_may_wait_at_once(guarded, ask):
+    def guess(_=None):
+        if ask == "form":
+            return guarded.post("/login", data={"token": "wrong"}).status_code
+        return guarded.get("/api/embeddings", headers={"Authorization": "Bearer wrong"}).status_code
+
+    began = time.monotonic()
+    assert guess() == 401
+    assert time.monotonic() - began >= SECONDS_SLOWED
+    with ThreadPoolExecutor(2 * MOST_SLOWED) as threads:
+        codes = list(threads.map(guess, range(2 * MOST_SLOWED)))
+    assert set(codes) <= {401, 429}
+    assert codes.count(401) >= MOST_SLOWED

@@ -22,7 +22,7 @@ def logged(server):
     return [one for body in server.bodies("steps") for one in body["steps"]]
 
 
-def test_numbers_of_arrays_and_texts_that_are_no_unicode_arrive_as_json_has_them(server):
+def test_numbers_of_arrays_texts_that_are_no_unicode_and_no_regularizer_arrive_as_json_has_them(server):
     told = TOLD | {"seed": np.int64(3), "lam": np.float32(0.5), "settings": {"path": "a\udcff\0", "learningRate": 1}}
     run = log_run("e", url=server.url, **told)
     run.step(np.int64(1), task_loss=np.float32(0.5), layers={"isoscore_star": [np.float32(0.25), "odd"]})
@@ -37,12 +37,9 @@ def test_numbers_of_arrays_and_texts_that_are_no_unicode_arrive_as_json_has_them
     }]  # fmt: skip
     assert (ended["n_validation"], ended["isoscore_star"], ended["metrics"]) == (4, 1.0000001, {"accuracy": 0.5})
     assert ended["results"] == {"rouge_l": 0.5, "a": "[1. 1.]"}
-
-
-def test_no_regularizer_may_be_said_as_none(server):
     run = log_run("e", url=server.url, **TOLD | {"regularizer": None, "lam": 0})
     assert run.finish({"accuracy": 0.5})
-    assert server.bodies("runs")[0]["regularizer"] == "none"
+    assert server.bodies("runs")[-1]["regularizer"] == "none"
 
 
 def test_whatever_goes_wrong_in_the_thread_is_said_and_nothing_has_arrived(server, capsys, monkeypatch):
@@ -157,7 +154,6 @@ def test_a_server_that_was_never_there_costs_five_seconds_in_all(capsys):
 
 @pytest.fixture
 def away(server):
-    """The server, which is away until it is told otherwise."""
     there = []
     server.answer = lambda path, _: (200, {}) if there or path == "runs" else (503, "away")
     server.come_back = lambda: there.append(True)
@@ -344,3 +340,38 @@ def test_a_run_that_the_dashboard_says_is_gone_is_refused(server, capsys):
     run = log_run("e", url=server.url, **TOLD)
     assert not run.finish({"accuracy": 1})
     assert capsys.readouterr().err == "isoscope: this run is not logged any more: There is no run.\n"
+
+
+def test_arrays_are_sent_in_parts_before_the_end(server, monkeypatch):
+    monkeypatch.setattr(sending, "PREDICTIONS_AT_ONCE", 2)
+    run = log_run("e", url=server.url, **TOLD)
+    run.log_predictions(reference=np.array([1, 0, 1]), predicted=np.array([1, 1, 1]))
+    run.log_predictions(rows=[7], reference=[np.int64(0)], predicted=[True])
+    assert run.finish({"accuracy": 0.5})
+    assert server.bodies("predictions") == [
+        {"rows": [0, 1], "reference": [1, 0], "predicted": [1, 1]},
+        {"rows": [2], "reference": [1], "predicted": [1]},
+        {"rows": [7], "reference": [0], "predicted": [True]},
+    ]
+    assert "notes" not in server.bodies("finish")[0] or server.bodies("finish")[0]["notes"] == []
+
+
+def test_refused_predictions_and_columns_that_differ_in_length_are_let_go_said_and_counted(server, capsys):
+    run = log_run("e", url=server.url, **TOLD)
+    run.log_predictions(rows=[0, 1, 2], reference=[0, 1], predicted=[0, 1])
+    assert run.finish({"accuracy": 0.5})
+    assert server.bodies("predictions") == []
+    assert "predictions were not logged: their columns have [2, 3] values" in capsys.readouterr().err
+    usual = server.answer
+
+    def answer(path, *rest):
+        if path == "predictions":
+            return 422, {"detail": "Expected finite numbers.", "field": "predicted"}
+        return usual(path, *rest)
+
+    server.answer = answer
+    run = log_run("e", url=server.url, **TOLD)
+    run.log_predictions(reference=[0.0, 1.0], predicted=[float("nan"), 1.0])
+    assert run.finish({"accuracy": 0.5})
+    assert capsys.readouterr().err == "isoscope: predictions were refused: Expected finite numbers.\n"
+    assert server.bodies("finish")[-1]["notes"] == ["2 predictions were not logged."]

@@ -1,9 +1,17 @@
+import os
+import re
+import signal
 import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
+import httpx2
 import pytest
 
 from tests.commands import isoscope
 from tests.ports import free_port
+from tests.waiting import wait_for
 
 
 def serve(tmp_path, **environment: str):
@@ -25,16 +33,6 @@ def test_a_database_that_does_not_answer_is_said_before_anything_is_started(tmp_
     assert ended.returncode == 1
     assert "The database postgresql+psycopg://u:***@127.0.0.1:1/x cannot be opened: " in ended.stderr
     assert "Start it, or correct ISOSCOPE_DATABASE_URL." in ended.stderr
-
-
-def test_one_setting_has_everything_served_from_postgresql(serving, empty_postgresql_url, cloud):
-    server = serving(ISOSCOPE_DATABASE_URL=empty_postgresql_url)
-    rows = "\n".join(",".join(f"{value:.6f}" for value in row) for row in cloud)
-    created = server.post("/api/embeddings?commit=auto", files={"file": ("cloud.csv", rows)})
-    path = f"/api/embeddings/{created['id']}"
-    server.wait_for(lambda: server.get(path)["status"] == "ready", "the measurements")
-    assert server.stop() == 0
-    assert not list(server.data_dir.glob("*.sqlite"))
 
 
 @pytest.mark.parametrize(("setting", "value", "sentence"), [
@@ -59,3 +57,48 @@ def test_a_storage_that_is_away_when_the_sample_is_queued_is_said_in_a_sentence(
     assert ended.returncode == 1
     assert "The storage of files cannot be reached at the moment." in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (WARNING|ERROR  ) web  ")
+
+
+def test_a_data_folder_that_cannot_be_written_to_is_said_in_a_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "data"
+    known = os.environ | {"ISOSCOPE_DATA_DIR": str(folder), "ISOSCOPE_PORT": str(free_port())}
+    web = subprocess.run(
+        [sys.executable, "-m", "app"], env=known, capture_output=True, text=True, check=False, timeout=120
+    )
+    commands = [isoscope(tmp_path / "file", words, ISOSCOPE_PORT=str(free_port())) for words in ("serve", "migrate")]
+    for ended in (web, *commands):
+        assert ended.returncode == 1
+        assert f"{folder} cannot be written to: Not a directory. Give this user" in ended.stderr
+        assert "Traceback" not in ended.stderr
+
+
+def test_its_log_has_time_and_level_and_ctrl_c_ends_it_in_silence(context):
+    port = free_port()
+    known = os.environ | {"ISOSCOPE_DATA_DIR": str(context.settings.data_dir), "ISOSCOPE_PORT": str(port)}
+    process = subprocess.Popen([sys.executable, "-m", "app"], env=known, stderr=subprocess.PIPE, text=True)
+    url = f"http://127.0.0.1:{port}"
+
+    def answers():
+        try:
+            return httpx2.head(f"{url}/api/health").is_success
+        except httpx2.TransportError:
+            return False
+
+    try:
+        wait_for(answers, 120)
+        with httpx2.Client() as kept, ThreadPoolExecutor(4) as threads:
+            kept.get(f"{url}/static/app.css")
+            list(threads.map(lambda _: httpx2.get(url, timeout=60).status_code, range(8)))
+            with socket.create_connection(("127.0.0.1", port)) as stuck:
+                stuck.send(b"POST /api/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n--x\r\n")
+                process.send_signal(signal.SIGINT)
+                _, told = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert "Task was destroyed" not in told
+    assert "Traceback" not in told
+    assert all(LINE.match(line) for line in told.splitlines()), told

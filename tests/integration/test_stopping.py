@@ -21,13 +21,11 @@ def settings(tmp_path, models_dir, database):
 
 @pytest.fixture
 def often(monkeypatch):
-    """A checkpoint after every step."""
     monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
 
 
 @pytest.fixture
 def launch(client):
-    """Launch a run, and return its id."""
     files = {"train": ("train.tsv", make_table(40, 1)), "validation": ("validation.tsv", make_table(20, 2))}
     dataset = client.post("/api/datasets", files=files).json()
     body = {

@@ -66,14 +66,11 @@ def storage(settings):
 
 @pytest.fixture
 def cached(settings):
-    """The names of the files on this machine."""
     return lambda: sorted(path.name for path in settings.cache.iterdir())
 
 
 @pytest.fixture
 def forget(settings):
-    """Empty the cache, as that of a worker on another machine is."""
-
     def forget():
         for path in settings.cache.iterdir():
             path.unlink()
@@ -106,15 +103,18 @@ def test_an_upload_goes_into_the_bucket_and_is_measured_through_the_cache(
     assert cached() == sorted(kept)
 
 
-def test_a_served_dashboard_works_on_the_bucket(serving, settings, cloud, bucket):
-    server = serving(ISOSCOPE_STORAGE_URL=settings.storage_url)
+def test_two_settings_have_everything_served_from_postgresql_and_a_bucket(
+    serving, settings, empty_postgresql_url, cloud, bucket
+):
+    server = serving(ISOSCOPE_STORAGE_URL=settings.storage_url, ISOSCOPE_DATABASE_URL=empty_postgresql_url)
     created = server.post("/api/embeddings?commit=auto", files={"file": ("cloud.npy", npy(cloud))})
     assert bucket.keys() == [f"some/prefix/{sha256(npy(cloud))}"]
     (server.data_dir / "cache" / sha256(npy(cloud))).unlink(missing_ok=True)
     path = f"/api/embeddings/{created['id']}"
     server.wait_for(lambda: server.get(path)["status"] in {"ready", "failed"}, "the measurements")
-    assert server.get(path)["error"] is None
-    assert server.get(path)["status"] == "ready"
+    assert (server.get(path)["error"], server.get(path)["status"]) == (None, "ready")
+    assert server.stop() == 0
+    assert not list(server.data_dir.glob("*.sqlite"))
 
 
 def test_purging_the_last_embedding_of_a_file_deletes_the_object(client, cloud, bucket, cached):

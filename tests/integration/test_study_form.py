@@ -13,7 +13,6 @@ ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
 
 @pytest.fixture
 def page(client):
-    """The form as the sweep form's button asks for it."""
     client.post("/api/datasets", files={"train": ("t.tsv", ROWS), "validation": ("v.tsv", ROWS)})
 
     def page(query=""):
@@ -23,7 +22,6 @@ def page(client):
 
 
 def fields_of(text):
-    """What a browser would send of the form as it stands."""
     inputs = re.findall(r'<input type="(?:hidden|text)"[^>]*?name="([^"]+)"[^>]*?value="([^"]*)"', text)
     selects = re.findall(r'<select id="[^"]+" name="([^"]+)".*?<option value="([^"]+)" selected', text, re.DOTALL)
     sent = {}

@@ -9,20 +9,18 @@ from sqlalchemy import select, text
 
 from app.db import job_kinds
 from app.db.job_kinds import Job
-from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
+from app.db.models import Experiment, Run, RunStatus
 from app.db.session import create_sessions
 from app.db.study import Search
 from app.db.work import waiting_jobs
 from app.training.experiments import cancel_experiment, delete_experiment
 from app.training.queue_verbs import pause_all, pause_experiment
 from isoscope.core.errors import ConflictError
-from isotropy.catalog import Regularizer
-from tests.factories import PLAIN
+from tests.factories import add_experiment, run_row
 from workers.reconciler import advance_searches
 from workers.training.search import advance
 
 WORKERS = 4
-CONFIG = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
 
 
 @pytest.fixture
@@ -30,18 +28,8 @@ def add(context):
     """Add a search whose baseline has ended, so that trials may be asked for, and return its id."""
 
     def add(**search):
-        baseline = Run(
-            position=0, config=PLAIN, regularizer=Regularizer.NONE, lam=0, zeta=0, seed=0, status=RunStatus.FINISHED,
-            performance=0.5,
-        )  # fmt: skip
-        dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
         study = Search(**{"zeta_low": 0.1, "zeta_high": 0.9} | search).model_dump(mode="json")
-        with context.sessions.begin() as session:
-            session.add(dataset)
-            session.flush()
-            experiment = Experiment(name="e", dataset_id=dataset.id, config=CONFIG, study=study, runs=[baseline])
-            session.add(experiment)
-        return experiment.id
+        return add_experiment(context, run_row(0.0, zeta=0), name="e", study=study)
 
     return add
 
@@ -56,7 +44,6 @@ def workers(context):
 
 
 def at_once(*calls):
-    """Make all calls at the same moment, each in a thread, and return what came of them."""
     start = Barrier(len(calls))
 
     def make(call):

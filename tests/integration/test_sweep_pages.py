@@ -66,7 +66,6 @@ def test_the_sweep_form_counts_its_runs_and_launches_a_sweep_that_is_watched_and
 
 
 def said_in_folds(page):
-    """What is chosen in each fold, by its title."""
     return dict(re.findall(r'<summary[^>]*>([^<]+)<span class="sr">: </span><span class="said">([^<]*)</span>', page))
 
 

@@ -54,28 +54,16 @@ def encoded(context, tmp_path, numbers):
             session.flush()
             session.add(encoding)
         made = {"model": model, "file_sha256": texts or prefix, "text_columns": ["text"], "max_rows": None, "seed": 0}
-        return [
-            add_rows(
-                context,
-                tmp_path,
-                prefix,
-                numbers[0][layer][side],
-                f"{prefix} · {model} · layer {layer}, mean",
-                encoding_id=encoding.id,
-                layer=layer,
-                pooling=Pooling.MEAN,
-                provenance=made,
-            )
-            for layer in layers
-        ]
+        columns = {"encoding_id": encoding.id, "pooling": Pooling.MEAN, "provenance": made}
+        names = {layer: f"{prefix} · {model} · layer {layer}, mean" for layer in layers}
+        add = partial(add_rows, context, tmp_path, prefix)
+        return [add(numbers[0][layer][side], name, layer=layer, **columns) for layer, name in names.items()]
 
     return encoded
 
 
 @pytest.fixture
 def asked(client, qrels):
-    """Ask for a task of queries over the API; its id."""
-
     def asked(corpus, queries, **settings):
         form = {"kind": "queries", "queries_id": queries, **settings}
         made = client.post(f"/api/embeddings/{corpus}/tasks", data=form, files={"file": (QRELS, qrels.encode())})
@@ -174,7 +162,6 @@ def test_the_same_file_and_settings_are_one_family_and_others_are_not(client, en
 
 @pytest.fixture
 def labeled(client, context, tmp_path, numbers, judge):
-    """A task of labels on rows of no encoding that was judged; its id, and a way to add more rows."""
     add = partial(add_rows, context, tmp_path)
     corpus = add("d", numbers[0][0][0], "first")
     made = client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": "labels", "labels": "side"}).json()["id"]

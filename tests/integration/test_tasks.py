@@ -31,7 +31,6 @@ def numbers():
 
 @pytest.fixture
 def add(context, tmp_path):
-    """Write a measured embedding of rows with an id, a class and a home each; return its id."""
     return partial(add_rows, context, tmp_path)
 
 
@@ -53,8 +52,6 @@ def qrels(numbers):
 
 @pytest.fixture
 def ask(client, corpus):
-    """Ask for a task over the API; the answer."""
-
     def ask(kind, lines=None, name=QRELS, **fields):
         files = None if lines is None else {"file": (name, "\n".join(lines).encode())}
         return client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": kind, **fields}, files=files)

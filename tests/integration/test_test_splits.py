@@ -20,7 +20,6 @@ def upload(client, train=TRAIN, validation=VALIDATION, test=None, names=None, **
 
 
 def rows_of(context, dataset, split):
-    """The sentences and labels of a split as a run reads them."""
     columns = read_columns(
         context.storage.local(dataset_row(context, dataset, split)[0]),
         dataset_row(context, dataset, split)[1],

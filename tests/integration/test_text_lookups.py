@@ -27,8 +27,6 @@ def settings(tmp_path, models_dir, database) -> Settings:
 
 @pytest.fixture
 def encoded(client, context, settings, work, trained_once):
-    """Encode the texts; return the id of the last layer, measured."""
-
     def encode():
         lines = "\n".join(json.dumps({"text": text}) for text in TEXTS).encode()
         draft = client.post("/api/encodings", files={"file": ("texts.jsonl", lines)}).json()

@@ -27,43 +27,23 @@ PAGE_QUERIES = FIGURE_QUERIES + 10
 def make_run(lam, seed, *, regularizer=Regularizer.ISTAR, status=RunStatus.FINISHED, position=0, **options):
     by_layer = {measure: {"values": [0.25, 0.5], "reasons": [None] * LAYERS} for measure in (*WATCHED, *OF_SENTENCES)}
     by_layer["silhouette"] = {"values": [None, 0.125], "reasons": ["All rows of the layer are one.", None]}
-    done = status is RunStatus.FINISHED
-    return run_row(
-        lam,
-        seed,
-        regularizer=regularizer,
-        config=options,
-        position=position,
-        status=status,
-        started_at=utcnow(),
-        performance=0.75 if done else None,
-        isoscore_star=0.375 if done else None,
-        results={
-            "metrics": {"accuracy": 0.75},
-            "loss": 0.5,
-            "n_validation": 40,
-            "tokens": 400,
-            "points": 800,
-            "zeta": 0.0,
-            "layers": [0.25, 0.5],
-            "reference": {"zeta": 0.75, "layers": [0.25, 0.5]},
-            "by_layer": by_layer,
-            "by_layer_n": dict.fromkeys(OF_SENTENCES, 40),
-        }
-        if done
-        else None,
-        environment={"device": "cpu"} if done else None,
-        steps=[
-            Step(step=number, task_loss=0.5, penalty=0.1, layers={key: [0.25, number / 100] for key in WATCHED})
-            for number in (10, 20)
-        ],
-    )
+    results = {
+        "metrics": {"accuracy": 0.75}, "loss": 0.5, "n_validation": 40, "tokens": 400, "points": 800, "zeta": 0.0,
+        "layers": [0.25, 0.5], "reference": {"zeta": 0.75, "layers": [0.25, 0.5]}, "by_layer": by_layer,
+        "by_layer_n": dict.fromkeys(OF_SENTENCES, 40),
+    }  # fmt: skip
+    ended = {"performance": 0.75, "isoscore_star": 0.375, "results": results, "environment": {"device": "cpu"}}
+    columns = ended if status is RunStatus.FINISHED else dict.fromkeys(ended)
+    steps = [
+        Step(step=number, task_loss=0.5, penalty=0.1, layers={key: [0.25, number / 100] for key in WATCHED})
+        for number in (10, 20)
+    ]
+    plain = {"regularizer": regularizer, "config": options, "position": position, "status": status}
+    return run_row(lam, seed, started_at=utcnow(), steps=steps, **plain, **columns)
 
 
 @pytest.fixture
 def launch(context):
-    """Write an experiment with these runs, each with its activation if it is finished, and say its id."""
-
     def write(*runs, grid=None, **options):
         return add_with_activations(context, experiment_row(*runs, grid=grid, config=options))
 

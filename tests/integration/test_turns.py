@@ -42,7 +42,6 @@ def hand_in(context, slot="here/cpu", left=()):
 
 
 def taken(context, n):
-    """The order in which a worker really takes jobs."""
     order = []
 
     async def execute(job):

@@ -51,7 +51,6 @@ def data_dir(tmp_path) -> Path:
 
 
 def copy_rows(source: str, target: str) -> None:
-    """Fill the tables of an empty database with the rows of another one at the same revision."""
     upgrade(engine := create_database_engine(target), "0029")
     tables = MetaData()
     tables.reflect(engine)
