@@ -245,9 +245,7 @@ def test_chosen_similarity_is_that_of_measures_map_and_names(client, work, simil
 
 
 @pytest.mark.parametrize("similarity", WORDS)
-def test_any_row_of_many_is_searched_among_kept_vectors_whose_files_go_with_the_embedding(
-    client, context, work, few_pairs, similarity
-):
+def test_any_row_of_many_is_searched_among_vectors_that_go_with_it(client, context, work, few_pairs, similarity):
     embedding_id = measure(client, work, similarity=similarity)
     with context.sessions() as session:
         header = MapHeader.model_validate(session.get_one(FigureData, (embedding_id, MAP)).data)
@@ -288,9 +286,7 @@ def test_rows_beyond_the_kept_sample_say_so(client, context, work, few_pairs, mo
     assert sum("Choose again on the Source tab to measure these vectors again" in page for page in pages) == N - 20
 
 
-def test_hubs_are_listed_by_name_with_a_link_and_a_name_that_is_not_suggested_is_found_at_once(
-    client, context, embedding_id
-):
+def test_hubs_are_listed_and_a_name_that_is_not_suggested_is_found_at_once(client, context, embedding_id):
     measurements = client.get(f"/api/embeddings/{embedding_id}").json()["measurements"]
     hubs = next(each for each in measurements if each["measure"] == "hubness")["detail"]["hubs"]
     counts = np.bincount(np.concatenate([nearest(row)[0] for row in range(N) if row != TWIN]), minlength=N)
@@ -339,9 +335,7 @@ def test_rows_of_an_address_are_selected_and_those_that_cannot_be_measured_refus
     assert raised.value.field == "rows"
 
 
-def test_parquet_has_the_columns_of_embedding_atlas_and_a_large_map_draws_a_stated_sample(
-    client, embedding_id, monkeypatch
-):
+def test_parquet_has_all_columns_and_a_large_map_draws_a_stated_sample(client, embedding_id, monkeypatch):
     answer = client.get(f"/embeddings/{embedding_id}/map/map.parquet")
     assert "named-csv-map.parquet" in answer.headers["content-disposition"]
     table = parquet.read_table(io.BytesIO(answer.content))

@@ -56,7 +56,7 @@ def test_an_end_is_told_once_and_again_after_a_retry(context, sent):
     assert sent[1]["experiment"]["status"] == "finished"
 
 
-def test_nothing_is_told_of_what_goes_on_was_made_elsewhere_or_ended_before_there_was_a_webhook(context, sent):
+def test_nothing_is_told_too_early_or_of_elsewhere_and_a_retry_keeps_the_message(context, sent, monkeypatch):
     add_experiment(context, run_row(status=RunStatus.QUEUED), run_row(seed=1), name="at work")
     add_experiment(context, run_row(), name="imported", origin="imported")
     notify_of_ends(context.sessions, URL)
@@ -65,9 +65,6 @@ def test_nothing_is_told_of_what_goes_on_was_made_elsewhere_or_ended_before_ther
     notify_of_ends(context.sessions, None)
     notify_of_ends(context.sessions, URL)
     assert sent == []
-
-
-def test_a_retry_between_look_and_mark_keeps_the_message_for_the_end(context, sent, monkeypatch):
     failed = run_row(status=RunStatus.FAILED, error="x")
     sweep = add_experiment(context, failed, name="sweep")
 

@@ -19,13 +19,12 @@ def open_by(client, experiment_id, choose, **given):
     return client.post(address(experiment_id), json={"choose": choose, **given})
 
 
-def test_scores_are_sealed_until_a_choice_is_frozen(client, context):
+def test_scores_and_predictions_are_sealed_until_a_choice_is_frozen(client, context):
     experiment_id = add_sealed(context)
     sealed = client.get(address(experiment_id)).json()
     assert (sealed["state"], sealed["n"], sealed["scored_runs"], sealed["opened_on_rows"]) == ("sealed", 500, 6, 0)
     assert (sealed["chosen"], sealed["scores"], sealed["openings"]) == (None, None, [])
     assert [one["label"] for one in sealed["settings"]] == ["λ = 0", "λ = 1"]
-
     answer = open_by(client, experiment_id, "lambda = 1", note="best on validation", by="Ada")
     assert answer.status_code == 201, answer.text
     opened = answer.json()
@@ -34,6 +33,20 @@ def test_scores_are_sealed_until_a_choice_is_frozen(client, context):
     assert (opening["number"], opening["kind"], opening["label"]) == (1, "setting", "λ = 1")
     assert (opening["note"], opening["by"], opening["opened_before"]) == ("best on validation", "Ada", 0)
     assert [one["chosen"] for one in opened["scores"]] == [None, 1]
+    experiment_id = add_sealed(context)
+    add_predictions(context, experiment_id)
+    path = f"/api/runs/{run_ids(context, experiment_id)[0]}/predictions"
+    for query in ({"split": "test"}, {"split": "test", "format": "csv"}):
+        refused = client.get(path, params=query)
+        assert (refused.status_code, refused.json()["field"]) == (409, "split")
+        assert "sealed" in refused.json()["detail"]
+    assert client.get(path).status_code == 404, "of validation rows none are stored here"
+    open_by(client, experiment_id, "lambda = 1")
+    rows = client.get(path, params={"split": "test"}).json()
+    assert [(one["row"], one["reference"] == one["predicted"]) for one in rows] == [
+        (0, True), (1, True), (2, True), (3, False)
+    ]  # fmt: skip
+    assert client.get(path, params={"split": "test", "format": "csv"}).text.startswith("row,reference,predicted")
 
 
 def test_the_chosen_setting_comes_with_its_interval_difference_or_reason(client, context):
@@ -65,21 +78,7 @@ def test_the_chosen_setting_comes_with_its_interval_difference_or_reason(client,
     assert "No test row has the label" in client.get(f"/experiments/{experiment_id}?tab=conclusion").text
 
 
-def test_a_run_is_chosen_by_its_id_or_its_seed_and_a_choice_may_be_typed_in_several_ways(client, context, monkeypatch):
-    experiment_id = add_sealed(context)
-    chosen = open_by(client, experiment_id, run_ids(context, experiment_id)[4]).json()
-    assert (chosen["openings"][0]["kind"], chosen["openings"][0]["label"]) == ("run", "λ = 1, seed 1")
-    assert (chosen["chosen"]["test"]["n"], chosen["chosen"]["test"]["ci95_half_width"]) == (1, None)
-    assert chosen["chosen"]["test"]["mean"] == pytest.approx(PLANTED + 4 * STEP)
-    assert [one["chosen"] for one in chosen["scores"]] == [None, None]
-    assert open_by(client, experiment_id, "λ = 1, seed 2").json()["openings"][1]["kind"] == "run"
-    for typed in ["λ=1", "lambda=1", "lam=1", "Lambda = 1.0", "  λ = 1 "]:
-        assert open_by(client, add_sealed(context), typed).json()["openings"][0]["label"] == "λ = 1"
-    monkeypatch.setattr("app.results.openings.name_of_user", lambda _: "administrator")
-    assert open_by(client, add_sealed(context), "lambda = 1").json()["openings"][0]["by"] == "administrator"
-
-
-def test_a_choice_changed_afterwards_is_marked_for_ever(client, context):
+def test_a_run_is_chosen_in_several_ways_and_a_choice_changed_afterwards_is_marked(client, context, monkeypatch):
     experiment_id = add_sealed(context)
     first = open_by(client, experiment_id, "lambda = 0").json()["chosen"]
     again = open_by(client, experiment_id, "lambda = 0")
@@ -94,6 +93,17 @@ def test_a_choice_changed_afterwards_is_marked_for_ever(client, context):
     page = client.get(f"/experiments/{experiment_id}?tab=conclusion").text
     assert "changed after the scores were shown" in page
     assert "looked better" in page
+    experiment_id = add_sealed(context)
+    chosen = open_by(client, experiment_id, run_ids(context, experiment_id)[4]).json()
+    assert (chosen["openings"][0]["kind"], chosen["openings"][0]["label"]) == ("run", "λ = 1, seed 1")
+    assert (chosen["chosen"]["test"]["n"], chosen["chosen"]["test"]["ci95_half_width"]) == (1, None)
+    assert chosen["chosen"]["test"]["mean"] == pytest.approx(PLANTED + 4 * STEP)
+    assert [one["chosen"] for one in chosen["scores"]] == [None, None]
+    assert open_by(client, experiment_id, "λ = 1, seed 2").json()["openings"][1]["kind"] == "run"
+    for typed in ["λ=1", "lambda=1", "lam=1", "Lambda = 1.0", "  λ = 1 "]:
+        assert open_by(client, add_sealed(context), typed).json()["openings"][0]["label"] == "λ = 1"
+    monkeypatch.setattr("app.results.openings.name_of_user", lambda _: "administrator")
+    assert open_by(client, add_sealed(context), "lambda = 1").json()["openings"][0]["by"] == "administrator"
 
 
 @pytest.mark.both_databases
@@ -151,23 +161,6 @@ def test_the_page_asks_before_it_opens_and_works_as_a_plain_form(client, context
     )
     assert "“because”" in client.get(f"/experiments/{experiment_id}?tab=conclusion").text
     assert "Change the choice" in client.get(here).text
-
-
-def test_predictions_on_test_rows_are_sealed_as_the_scores_are(client, context):
-    experiment_id = add_sealed(context)
-    add_predictions(context, experiment_id)
-    path = f"/api/runs/{run_ids(context, experiment_id)[0]}/predictions"
-    for query in ({"split": "test"}, {"split": "test", "format": "csv"}):
-        refused = client.get(path, params=query)
-        assert (refused.status_code, refused.json()["field"]) == (409, "split")
-        assert "sealed" in refused.json()["detail"]
-    assert client.get(path).status_code == 404, "of validation rows none are stored here"
-    open_by(client, experiment_id, "lambda = 1")
-    rows = client.get(path, params={"split": "test"}).json()
-    assert [(one["row"], one["reference"] == one["predicted"]) for one in rows] == [
-        (0, True), (1, True), (2, True), (3, False)
-    ]  # fmt: skip
-    assert client.get(path, params={"split": "test", "format": "csv"}).text.startswith("row,reference,predicted")
 
 
 TABLE = "sentence\tlabel\tpart\n" + "".join(

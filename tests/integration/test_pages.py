@@ -1,11 +1,15 @@
 """Pages of embeddings and measures as a browser without JavaScript uses them."""
 
+import csv
 import html
 import io
+import itertools
 
 import numpy as np
 
 from app.db.models import Measurement, MeasurementStatus
+from app.playground import clouds
+from app.playground.clouds import Position, numbers_at
 from isotropy.catalog import GROUPS, MEASURES, OUTLIER_RULES
 from tests.tabs import every_tab
 from tests.uploads.good import npy
@@ -13,22 +17,6 @@ from tests.uploads.good import npy
 
 def upload(client, content, filename="cloud.npy", **data):
     return client.post("/embeddings", files={"file": (filename, content)}, data=data)
-
-
-def test_what_the_draft_s_form_says_is_measured_without_another_look(client, work):
-    buffer = io.BytesIO()
-    generator = np.random.default_rng(0)
-    np.savez(buffer, first=generator.normal(size=(40, 6)), second=generator.normal(size=(30, 3)))
-    page = upload(client, buffer.getvalue(), "two.npz").headers["location"]
-    work()
-    assert "array first, npz" in client.get(page).text
-    form = {"chosen": "true", "vectors": "second", "transpose": "true"}
-    assert client.post(f"{page}/commit", data=form).headers["location"] == page
-    work()
-    report = client.get(page).text
-    assert "3 rows × 30 dimensions, array second, rows and columns swapped, npz" in " ".join(report.split())
-    assert "There are fewer rows than dimensions" in report
-    assert "3 rows are fewer than 30 dimensions" in client.get(f"{page}?tab=source").text
 
 
 def test_an_upload_is_previewed_then_measured_then_reported(client, cloud, work):
@@ -107,9 +95,7 @@ def test_all_measures_stand_by_group_with_error_sample_and_list(client, context,
     assert "mean_share,good,0.25,,,,,399," in lines
 
 
-def test_a_draft_is_asked_no_more_has_no_measurements_and_a_choice_that_cannot_be_measured_is_refused(
-    client, cloud, work
-):
+def test_a_draft_has_no_measurements_and_refuses_what_cannot_be_measured(client, cloud, work):
     page = upload(client, npy(cloud)).headers["location"]
     assert 'hx-trigger="every 2s"' in client.get(page).text
     work()
@@ -140,7 +126,7 @@ def test_a_curve_against_another_upload_is_computed_on_demand(client, cloud, wor
     assert 'id="figure-zeta"' in client.get(asked.headers["location"]).text
 
 
-def test_another_array_can_be_chosen_from_a_draft(client, cloud, work):
+def test_another_array_can_be_chosen_and_what_the_draft_s_form_says_is_measured(client, cloud, work):
     file = io.BytesIO()
     np.savez(file, first=cloud, second=cloud[:50])
     page = upload(client, file.getvalue(), "two.npz").headers["location"]
@@ -150,6 +136,19 @@ def test_another_array_can_be_chosen_from_a_draft(client, cloud, work):
     assert "50 × 8" in client.get(page).text
     refused = client.post(f"{page}/selection", data={"vectors": "third"})
     assert (refused.status_code, 'id="vectors-error"' in refused.text) == (422, True)
+    buffer = io.BytesIO()
+    generator = np.random.default_rng(0)
+    np.savez(buffer, first=generator.normal(size=(40, 6)), second=generator.normal(size=(30, 3)))
+    page = upload(client, buffer.getvalue(), "two.npz").headers["location"]
+    work()
+    assert "array first, npz" in client.get(page).text
+    form = {"chosen": "true", "vectors": "second", "transpose": "true"}
+    assert client.post(f"{page}/commit", data=form).headers["location"] == page
+    work()
+    report = client.get(page).text
+    assert "3 rows × 30 dimensions, array second, rows and columns swapped, npz" in " ".join(report.split())
+    assert "There are fewer rows than dimensions" in report
+    assert "3 rows are fewer than 30 dimensions" in client.get(f"{page}?tab=source").text
 
 
 def test_empty_pages_say_what_to_do_and_refused_uploads_come_back(client):
@@ -173,3 +172,62 @@ def test_empty_pages_say_what_to_do_and_refused_uploads_come_back(client):
     shown = html.unescape(client.get("/measures").text)
     assert "<dt>Its one number</dt><dd>greatest eigenvalue</dd>" in shown
     assert all(rule in shown for rule in OUTLIER_RULES.values())
+
+
+LINE = {"shape": "line", "spread": 0, "shift": 0, "n": 512}
+
+
+def test_the_url_says_where_the_sliders_stand_and_the_nearest_position_is_taken(client):
+    page = " ".join(client.get("/playground").text.split())
+    assert "The mean cosine is 0.99 because the cloud lies away from the origin" in page
+    assert 'id="shift" name="shift" min="0.0" max="7.0" step="1.0" value="7.0"' in page
+    assert 'aria-current="true">The same, shifted</a>' in page
+    assert page.count('<div class="reading">') == len(clouds.MEASURES)
+    assert "usually 0 to 1" in page
+    page = client.get("/playground", params=LINE).text
+    assert "A cosine near 0 is not isotropy." in page
+    assert '<option value="line" selected>' in page
+    assert "standard deviation across the line" in page
+    assert "/playground/figures/cloud.json?shape=line&amp;spread=0&amp;shift=0&amp;n=512" in page
+    page = client.get("/playground", params={"shape": "line", "spread": 0.13, "shift": 99, "n": 600}).text
+    assert "figures/shift.csv?shape=line&amp;spread=0.2&amp;shift=7&amp;n=512" in page
+    page = client.get("/playground", params=LINE | {"view": "flat"}).text
+    assert '<input type="hidden" name="view" value="flat">' in page
+    assert "cloud.json?shape=line&amp;spread=0&amp;shift=0&amp;n=512&amp;view=flat" in page
+
+
+def test_what_is_no_position_or_no_shape_is_refused(client):
+    for wrong in [{"n": "many"}, {"spread": "nan"}, {"view": "upside down"}]:
+        assert client.get("/playground", params=LINE | wrong).status_code == 422
+    query = {"shape": "torus", "n": 8}
+    page = client.get("/playground", params=query, headers={"accept": "text/html"})
+    assert (page.status_code, "got &#39;torus&#39;: choose one." in page.text) == (422, True)
+    assert '<a href="/playground?n=8">Open the page without it</a>' in page.text
+    answer = client.get("/api/playground", params=LINE | {"shift": 2.5})
+    assert answer.status_code == 422
+    sentence = "Nothing was measured at shift = 2.5: take 2 or 3."
+    assert (answer.json()["detail"], answer.json()["field"]) == (sentence, "shift")
+
+
+def test_figures_come_as_json_and_csv_and_the_api_has_the_numbers_at_each_position_of_the_grid(client):
+    kinds = {
+        view: client.get("/playground/figures/cloud.json", params=LINE | {"view": view}) for view in ("space", "flat")
+    }
+    assert {view: answer.json()["data"][-1]["type"] for view, answer in kinds.items()} == {
+        "space": "scatter3d",
+        "flat": "scatter",
+    }
+    points = list(csv.DictReader(io.StringIO(client.get("/playground/figures/cloud.csv", params=LINE).text)))
+    assert len(points) == 512
+    assert list(points[0]) == ["x", "y", "z"]
+    shifts = list(csv.DictReader(io.StringIO(client.get("/playground/figures/shift.csv", params=LINE).text)))
+    assert float(shifts[7]["mean_cosine"]) == numbers_at(Position("line", 0.0, 7.0, 512))["mean_cosine"]
+    assert client.get("/playground/figures/nothing.json", params=LINE).status_code == 404
+    grid = client.get("/api/playground/grid").json()
+    axes = ([shape["slug"] for shape in grid["shapes"]], grid["spread"], grid["shift"], grid["n"])
+    for position in list(itertools.product(*axes))[::59]:
+        answer = client.get(
+            "/api/playground", params=dict(zip(("shape", "spread", "shift", "n"), position, strict=True))
+        )
+        assert answer.json()["measures"] == numbers_at(Position(*position))
+    assert {tuple(shape) for shape in grid["shapes"]} == {("slug", "name", "spread")}

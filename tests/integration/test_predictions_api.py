@@ -71,12 +71,31 @@ def test_what_a_script_logs_by_row_is_read_back_in_order_as_json_and_csv(client,
 
 
 @pytest.mark.both_databases
-def test_rows_that_are_told_again_replace_what_was_told(client, begin, context):
+def test_rows_told_again_replace_what_was_told_and_are_read_by_run_and_split(client, begin, context):
     run = begin()
     log(client, run, rows=[0, 1], reference=[1, 1], predicted=[0, 0])
     log(client, run, rows=[3, 1], reference=[0, 1], predicted=[0, 1])
     found = stored(context, run)
     assert (found.rows.tolist(), found.predicted.tolist()) == ([0, 1, 3], [0, 1, 0])
+    add_experiment(context, *(run_row(seed=seed, id=f"{seed:032x}") for seed in range(3)))
+    first, second, third = (f"{seed:032x}" for seed in range(3))
+    with context.sessions.begin() as session:
+        write_predictions(session, first, Split.VALIDATION, predictions([0, 1, 1]))
+        write_predictions(session, first, Split.TEST, predictions([1]))
+        write_predictions(session, second, Split.VALIDATION, predictions([0, 0]))
+    with context.sessions.begin() as session:
+        write_predictions(session, first, Split.VALIDATION, predictions([1, 1, 1, 1]))  # in place of the others
+    with context.sessions() as session:
+        found = read_predictions(session, [first, second, third], Split.VALIDATION)
+        assert {run_id: one.predicted.tolist() for run_id, one in found.items()} == {
+            first: [1, 1, 1, 1],
+            second: [0, 0],
+        }
+        assert read_predictions(session, [second], Split.TEST) == {}
+    with context.sessions.begin() as session:
+        session.delete(session.get_one(Run, first))
+    with context.sessions() as session:
+        assert [one.run_id for one in session.query(RunPredictions)] == [second]
 
 
 def test_what_cannot_be_is_refused_with_a_sentence(client, begin, context):
@@ -256,26 +275,3 @@ def test_the_client_and_the_command_read_and_write_them(context, tmp_path, monke
 def predictions(predicted):
     n = len(predicted)
     return Predictions(np.arange(n), np.zeros(n, dtype=np.int64), np.array(predicted))
-
-
-@pytest.mark.both_databases
-def test_predictions_are_read_by_run_and_split_and_go_with_their_run(context):
-    add_experiment(context, *(run_row(seed=seed, id=f"{seed:032x}") for seed in range(3)))
-    first, second, third = (f"{seed:032x}" for seed in range(3))
-    with context.sessions.begin() as session:
-        write_predictions(session, first, Split.VALIDATION, predictions([0, 1, 1]))
-        write_predictions(session, first, Split.TEST, predictions([1]))
-        write_predictions(session, second, Split.VALIDATION, predictions([0, 0]))
-    with context.sessions.begin() as session:
-        write_predictions(session, first, Split.VALIDATION, predictions([1, 1, 1, 1]))  # in place of the others
-    with context.sessions() as session:
-        found = read_predictions(session, [first, second, third], Split.VALIDATION)
-        assert {run_id: one.predicted.tolist() for run_id, one in found.items()} == {
-            first: [1, 1, 1, 1],
-            second: [0, 0],
-        }
-        assert read_predictions(session, [second], Split.TEST) == {}
-    with context.sessions.begin() as session:
-        session.delete(session.get_one(Run, first))
-    with context.sessions() as session:
-        assert [one.run_id for one in session.query(RunPredictions)] == [second]

@@ -80,7 +80,7 @@ def fill(client, text, **upload):
     return client.get(address) if address.startswith("/experiments/new/yaml") else answer
 
 
-def test_a_file_fills_in_the_form_and_says_all_of_it(client, dataset):
+def test_a_file_fills_in_the_form_also_for_another_data_set_and_says_so(client, dataset):
     text = (
         f"dataset_id: {dataset}\nmodel: all-MiniLM-L6-v2\ntext_columns: [sentence]\nlabel_column: label\n"
         "regularizers: []\nfixed_regularizers: {cosreg: 0.123456789}\nexport: true\nepochs: null\nmax_steps: 7\n"
@@ -95,6 +95,21 @@ def test_a_file_fills_in_the_form_and_says_all_of_it(client, dataset):
     assert (values["grid_field"], values["grid_values"]) == (["layers"], ["1 2, default"])
     shown = client.get(answer.headers["location"]).text
     assert "2 runs" in shown
+    for line, named in [("dataset_id: 0b5f\n", "a data set that is not here (0b5f)"), ("", "no data set")]:
+        for text, back in (
+            (line + ELSEWHERE, 'id="dataset_id-error">{}'),
+            (f"{line}{ELSEWHERE}search: {{}}\n", "<p>{}"),
+        ):
+            shown = fill(client, text)
+            assert shown.status_code == 200
+            assert back.format(f"The file names {named}; train is chosen instead.") in shown.text
+            assert f'value="{dataset}"' in shown.text
+            assert 'value="41, 42"' in shown.text
+            assert "Not ready" not in shown.text
+            assert "seeds: [41, 42]" in shown.text
+        wrong = fill(client, f"{line}{ELSEWHERE}batch_size: 0\n")
+        assert (wrong.status_code, "got 0." in wrong.text) == (422, True)
+        assert f"The file names {named}; train is chosen instead." in wrong.text
 
 
 def test_what_is_wrong_in_a_file_is_told_at_its_field_and_the_rest_is_filled_in(client, dataset):
@@ -138,21 +153,3 @@ def test_what_is_wrong_in_a_file_is_told_at_its_field_and_the_rest_is_filled_in(
 
 
 ELSEWHERE = "model: all-MiniLM-L6-v2\ntext_columns: [sentence]\nlabel_column: label\nseeds: [41, 42]\n"
-
-
-def test_a_file_of_another_data_set_is_filled_in_with_one_that_is_here_and_says_so(client, dataset):
-    for line, named in [("dataset_id: 0b5f\n", "a data set that is not here (0b5f)"), ("", "no data set")]:
-        for text, back in (
-            (line + ELSEWHERE, 'id="dataset_id-error">{}'),
-            (f"{line}{ELSEWHERE}search: {{}}\n", "<p>{}"),
-        ):
-            shown = fill(client, text)
-            assert shown.status_code == 200
-            assert back.format(f"The file names {named}; train is chosen instead.") in shown.text
-            assert f'value="{dataset}"' in shown.text
-            assert 'value="41, 42"' in shown.text
-            assert "Not ready" not in shown.text
-            assert "seeds: [41, 42]" in shown.text
-        wrong = fill(client, f"{line}{ELSEWHERE}batch_size: 0\n")
-        assert (wrong.status_code, "got 0." in wrong.text) == (422, True)
-        assert f"The file names {named}; train is chosen instead." in wrong.text

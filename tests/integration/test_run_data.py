@@ -20,13 +20,22 @@ def written(context):
     return write
 
 
-def test_few_values_are_read_completely_and_none_without_runs(context, written):
+def test_few_values_are_read_completely_and_unequal_steps_alike(context, written, monkeypatch):
     experiment, (run,) = written({0: {}, 10: {"task_loss": 0.5, "penalty": -0.25}, 20: {"task_loss": 0.25}})
     logged = list_logged(context, experiment, "task_loss")
     assert (logged.by_run, logged.total) == ({run: [(10, 0.5), (20, 0.25)]}, 2)
     assert list_logged(context, experiment, "penalty").by_run == {run: [(10, -0.25)]}
     experiment, _ = written()
     assert (list_logged(context, experiment, "task_loss").by_run, list_looks(context, experiment, []).total) == ({}, 0)
+    monkeypatch.setattr(run_data, "MAX_VALUES", 20)
+    steps_by_stride = {
+        seed: {step: {"task_loss": float(step)} for step in range(seed, 101, seed)} for seed in (2, 3, 7)
+    }
+    experiment, runs = written(*steps_by_stride.values())
+    logged = list_logged(context, experiment, "task_loss")
+    monkeypatch.setattr(run_data, "MAX_NAMED_STEPS", 0)
+    assert list_logged(context, experiment, "task_loss") == logged
+    assert logged.by_run[runs[2]] == [(step, float(step)) for step in (7, 14, 28, 35, 49, 56, 70, 77, 84, 98)]
 
 
 @pytest.mark.both_databases
@@ -39,18 +48,6 @@ def test_many_values_are_read_at_equal_distances(context, written, monkeypatch):
     assert (logged.total, sum(map(len, logged.by_run.values())), logged.stride) == (104, 12, 10)
     assert logged.by_run[first] == [(step, float(step)) for step in range(10, 101, 10)]
     assert logged.by_run[second] == [(9, 9.0), (52, 52.0)]
-
-
-def test_unequal_steps_read_the_same_values(context, written, monkeypatch):
-    monkeypatch.setattr(run_data, "MAX_VALUES", 20)
-    steps_by_stride = {
-        seed: {step: {"task_loss": float(step)} for step in range(seed, 101, seed)} for seed in (2, 3, 7)
-    }
-    experiment, runs = written(*steps_by_stride.values())
-    logged = list_logged(context, experiment, "task_loss")
-    monkeypatch.setattr(run_data, "MAX_NAMED_STEPS", 0)
-    assert list_logged(context, experiment, "task_loss") == logged
-    assert logged.by_run[runs[2]] == [(step, float(step)) for step in (7, 14, 28, 35, 49, 56, 70, 77, 84, 98)]
 
 
 @pytest.mark.both_databases

@@ -31,7 +31,19 @@ def add(context):
     return add
 
 
-def test_failures_notes_hashes_and_logs_are_shown(client, add):
+def test_a_run_has_tabs_for_what_it_has_with_failures_notes_hashes_and_logs(client, add):
+    waiting, _ = add()
+    assert tabs_of(client, waiting) == ["training", "settings"]
+    finished, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS, log="Ended.")
+    assert tabs_of(client, finished) == ["training", "layers", "results", "log", "settings"]
+    page = client.get(f"/runs/{finished}?tab=results").text
+    assert ("<dt>trivial predictor</dt>" in page, 'id="figure-loss"' in page) == (False, False)
+    assert 'id="figure-loss"' in client.get(f"/runs/{finished}?tab=nowhere").text, "the first tab"
+    run_id, _ = add(status=RunStatus.RUNNING)
+    page = client.get(f"/runs/{run_id}?measure=isoscore_unbiased").text
+    assert f'href="/runs/{run_id}?tab=settings&amp;measure=isoscore_unbiased"' in page
+    assert f'hx-get="/runs/{run_id}?tab=training&amp;measure=isoscore_unbiased"' in page
+    assert '<input type="hidden" name="tab" value="training">' in page
     log = 'Traceback (most recent call last):\n  File "<loss>"\nArithmeticError: two'
     run_id, _ = add(status=RunStatus.FAILED, error="ArithmeticError: two", log=log)
     page = client.get(f"/runs/{run_id}").text
@@ -49,21 +61,6 @@ def test_failures_notes_hashes_and_logs_are_shown(client, add):
     run_id, _ = add(status=RunStatus.RUNNING, log="step 40 of 300: loss 0.5, penalty 0.1")
     assert "step 40 of 300: loss 0.5" not in client.get(f"/runs/{run_id}").text
     assert "step 40 of 300: loss 0.5" in client.get(f"/runs/{run_id}?tab=log").text
-
-
-def test_a_run_has_tabs_for_what_it_has_which_keep_the_measure_that_is_watched(client, add):
-    waiting, _ = add()
-    assert tabs_of(client, waiting) == ["training", "settings"]
-    finished, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS, log="Ended.")
-    assert tabs_of(client, finished) == ["training", "layers", "results", "log", "settings"]
-    page = client.get(f"/runs/{finished}?tab=results").text
-    assert ("<dt>trivial predictor</dt>" in page, 'id="figure-loss"' in page) == (False, False)
-    assert 'id="figure-loss"' in client.get(f"/runs/{finished}?tab=nowhere").text, "the first tab"
-    run_id, _ = add(status=RunStatus.RUNNING)
-    page = client.get(f"/runs/{run_id}?measure=isoscore_unbiased").text
-    assert f'href="/runs/{run_id}?tab=settings&amp;measure=isoscore_unbiased"' in page
-    assert f'hx-get="/runs/{run_id}?tab=training&amp;measure=isoscore_unbiased"' in page
-    assert '<input type="hidden" name="tab" value="training">' in page
 
 
 def tabs_of(client, run_id):
@@ -107,7 +104,7 @@ def row(name, *cells):
     return f'<th scope="row">{name}</th>' + "".join(f'<td class="n">{cell}</td>' for cell in cells)
 
 
-def test_the_reference_s_protocol_says_its_tokens_and_why_both_protocols_can_agree(client, add):
+def test_protocols_points_and_what_a_task_counts_are_told_in_words(client, add):
     reference = {"zeta": 0.75, "pooling": "last", "n": 40, "layers": [0.1, None], "layer_reasons": [None, "Why."]}
     by_layer = {"isoscore_star": {"values": [0.3, 0.4], "reasons": [None, None]}}
     results = {name: value for name, value in RESULTS.items() if name != "layers"}
@@ -125,9 +122,6 @@ def test_the_reference_s_protocol_says_its_tokens_and_why_both_protocols_can_agr
     assert "only the token covariance is left, and both rows agree." in page
     unfinished, _ = add()
     assert "both rows agree" not in every_tab(client, f"/runs/{unfinished}").text
-
-
-def test_the_points_behind_looks_and_what_a_task_counts_are_told_in_words(client, add):
     for measure, n in [("isoscore_star", "n = 1,536 tokens."), ("isoscore_unbiased", "n = 64 mean vectors, one of")]:
         run_id, _ = add(environment={"probe": {"tokens": 1536, "texts": 64}})
         page = client.get(f"/runs/{run_id}?measure={measure}").text
@@ -147,9 +141,7 @@ def test_the_points_behind_looks_and_what_a_task_counts_are_told_in_words(client
         assert [fact for fact in facts if fact not in page] == []
 
 
-def test_the_configuration_is_in_words_with_what_its_baseline_has_instead_and_nothing_it_does_not_depend_on(
-    client, add, context
-):
+def test_the_configuration_is_in_words_with_what_its_baseline_has_instead(client, add, context):
     run_id, _ = add()
     assert "<mark>" not in every_tab(client, f"/runs/{run_id}").text
     run_id, experiment_id = add({"batch_size": 8, "learning_rate": 2e-5, "train_rows": 8})

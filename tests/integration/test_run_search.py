@@ -149,9 +149,7 @@ class TestApi:
 
 
 class TestTable:
-    def test_every_cell_is_named_where_the_table_is_stacked_and_a_table_updates_while_a_run_is_under_way(
-        self, client, context
-    ):
+    def test_cells_are_named_where_the_table_is_stacked_and_it_updates_while_runs_go_on(self, client, context):
         path = f"/experiments/{add_experiment(context, run_row(seed=0), run_row(seed=1))}/runs"
         row = client.get(path).text.split('<table class="stacked">')[1].split("</tr>")[1]
         assert re.findall('data-label="(.*?)"', row) == ["Seed", "Accuracy", "IsoScore★", "Time"]
@@ -184,9 +182,7 @@ class TestTable:
         assert read_columns(context, "seed:1", experiment_id=experiment).varying == []
         assert read_columns(context, "seed:0", experiment_id=experiment).varying == ["shrinkage_points"]
 
-    def test_only_what_varies_or_a_script_said_differently_has_a_column_and_the_rest_is_said_once(
-        self, client, context
-    ):
+    def test_only_what_varies_has_a_column_and_the_rest_is_said_once(self, client, context):
         told = {"experiment": "mine", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy"}
         for seed, said in enumerate(({}, {"batch_size": 8}, {"batch_size": 8})):
             assert client.post("/api/runs", json=told | {"seed": seed, "settings": said}).status_code == 201
@@ -234,9 +230,7 @@ class TestTable:
             answer = client.post(f"/runs/{waiting.id}/cancel", data=said)
             assert answer.headers["location"] == f"{page}?q=lam%3E0&sort=-iso&page=2"
 
-    def test_the_address_bar_says_what_the_table_shows_and_what_cannot_be_read_is_told_at_the_box(
-        self, client, context
-    ):
+    def test_the_address_bar_says_what_is_shown_and_the_box_what_cannot_be_read(self, client, context):
         page = f"/experiments/{add_experiment(context, run_row())}"
         at = {"hx-current-url": f"http://localhost{page}?view=lambda&q=old&page=3"}
         answer = client.get(f"{page}/runs?q=lam>0&sort=-iso", headers=at)

@@ -71,9 +71,7 @@ def test_json_has_every_measure_of_the_catalogue_by_its_slug_with_details_and_re
     assert "label" in found["reason"]
 
 
-def test_hubs_are_listed_with_their_names_and_places_and_a_similarity_is_chosen_and_told(
-    scored, tmp_path, npy, x, score
-):
+def test_hubs_are_listed_by_name_and_a_similarity_is_chosen_and_told(scored, tmp_path, npy, x, score):
     lines = [f"word {row},{','.join(map(str, values))}" for row, values in enumerate(x)]
     (tmp_path / "named.csv").write_text("word,a,b,c,d,e,f\n" + "\n".join(lines))
     named = scored(tmp_path / "named.csv", "--measures", "hubness")["hubness"]["detail"]["hubs"]
@@ -124,20 +122,17 @@ def test_labels_of_a_column_or_of_a_second_file_and_rows_in_several(scored, tmp_
     assert found["silhouette"]["value"] == pytest.approx(silhouette_score(x, np.arange(300) // 150), rel=1e-7)
 
 
-def test_columns_as_samples(scored, npy, x):
+def test_columns_are_samples_and_rows_that_are_not_finite_left_out_and_counted(scored, npy, x, score, tmp_path):
     found = scored(npy, "--transpose", "--measures", "isoscore")
     assert (found["n"]["value"], found["d"]["value"]) == (6, 300)
     assert found["isoscore"]["value"] == pytest.approx(float(IsoScore.IsoScore(x.T)), abs=1e-7)
-
-
-def test_rows_that_are_not_finite_are_left_out_and_counted(scored, score, tmp_path, x):
     x[3, 2] = np.nan
     np.save(tmp_path / "x.npy", x)
     assert (scored(tmp_path / "x.npy")["n"]["value"], scored(tmp_path / "x.npy")["n_left_out"]["value"]) == (299, 1)
     assert "rows left out for NaN or infinity: 1\n" in score(tmp_path / "x.npy")[0].out
 
 
-def test_the_table_has_the_groups_and_names_of_the_catalogue(score, npy):
+def test_the_table_has_the_groups_and_names_of_the_catalogue_and_says_where_a_sample_was_used(score, npy, tmp_path):
     printed, code = score(npy)
     assert code == 0
     first = "points n = 300, dimensions d = 6\nwarning: The mean holds 81% of the energy (150 of 300 rows).\n"
@@ -147,9 +142,6 @@ def test_the_table_has_the_groups_and_names_of_the_catalogue(score, npy):
     assert all(measure.name.replace("*", "★") in printed.out for measure in MEASURES.values())
     for words in ("Spectrum (greatest eigenvalue)", "undefined: ", " ± "):
         assert words in printed.out
-
-
-def test_a_sample_is_said_where_it_was_used(score, tmp_path):
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(2500, 3)))
     assert "(n = 2,000)" in score(tmp_path / "x.npy", "--measures", "barcode")[0].out
 
@@ -173,7 +165,7 @@ def test_what_cannot_be_read_is_a_sentence(score, npy, monkeypatch):
         assert printed.out == ""
 
 
-def test_what_could_be_the_labels_is_offered(score, tmp_path):
+def test_labels_are_offered_columns_named_with_spaces_and_a_seed_draws_another_sample(score, tmp_path, scored, x):
     (tmp_path / "x.csv").write_text("a,b,c,side\n.1,2.,.5,1\n3.5,4.,.5,2\n5.,6.5,.5,1\n")
     printed = score(tmp_path / "x.csv")[0].out
     assert "dimensions d = 4\nside is taken as a coordinate; if it is a label: --labels side\n" in printed
@@ -181,15 +173,6 @@ def test_what_could_be_the_labels_is_offered(score, tmp_path):
     labelled = score(tmp_path / "x.csv", "--labels", "side")[0].out
     assert labelled.startswith("points n = 3, dimensions d = 3\n")
     assert "\nlabels: side\n" in labelled
-
-
-def test_a_pipe_that_closes_early_is_no_traceback(npy):
-    command = f"{sys.executable} -m isoscope score {npy} --json | head -c 1"
-    ran = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
-    assert (ran.stdout, ran.stderr) == ("{", "")
-
-
-def test_columns_are_named_with_spaces_and_a_seed_draws_another_sample(scored, score, tmp_path, x):
     rows = np.random.default_rng(0).normal(size=(2500, 3))
     lines = ["a,b,c", *(",".join(map(repr, map(float, row))) for row in rows)]
     (tmp_path / "x.csv").write_text("\n".join(lines))
@@ -198,6 +181,12 @@ def test_columns_are_named_with_spaces_and_a_seed_draws_another_sample(scored, s
     assert found["d"]["value"] == 2
     assert found["barcode"]["value"] == scored(*arguments, "--seed", "0")["barcode"]["value"]
     assert found["barcode"]["value"] != scored(*arguments, "--seed", "1")["barcode"]["value"]
+
+
+def test_a_pipe_that_closes_early_is_no_traceback(npy):
+    command = f"{sys.executable} -m isoscope score {npy} --json | head -c 1"
+    ran = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.stderr) == ("{", "")
 
 
 def test_a_seed_below_zero_and_a_measure_that_does_not_exist_are_refused(score, npy, capsys):

@@ -1,6 +1,8 @@
 import stat
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
 
 import pytest
 from fastapi.testclient import TestClient
@@ -95,24 +97,11 @@ def test_every_answer_carries_the_policy_what_no_route_takes_is_a_sentence_and_w
     assert client.post("/logout").status_code == 303
 
 
-def test_a_body_that_declares_more_than_the_cap_is_refused_unread(context):
+def test_a_body_is_refused_unread_where_it_declares_more_than_the_cap_and_else_stopped_there(context):
     settings = changed(context.settings, max_upload_bytes=1000)
     with TestClient(create_app(settings), base_url="http://localhost") as client:
         answer = client.post("/api/embeddings", content=b"", headers={"Content-Length": "5000000"})
     assert (answer.status_code, "at most 1,001,000 bytes" in answer.json()["detail"]) == (413, True)
-
-
-def test_only_uploads_and_ground_truth_may_be_large(client):
-    for path in ["/login", "/api/experiments", "/datasets/hub", "/nowhere"]:
-        answer = client.post(path, content=b"", headers={"Content-Length": "2000000"})
-        assert answer.status_code == 413
-    for path in ["/embeddings/none/tasks", "/api/embeddings/none/tasks"]:
-        answer = client.post(path, data={"kind": "pairs"}, files={"file": ("pairs.csv", bytes(1_100_000))})
-        assert answer.status_code == 404
-
-
-def test_a_body_that_does_not_declare_its_size_is_stopped_at_the_cap(context):
-    settings = changed(context.settings, max_upload_bytes=1000)
     sent = 0
 
     def endless():
@@ -127,6 +116,15 @@ def test_a_body_that_does_not_declare_its_size_is_stopped_at_the_cap(context):
         headers = {"Content-Type": "multipart/form-data; boundary=x"}
         answer = client.post("/api/embeddings", content=endless(), headers=headers)
     assert answer.status_code == 413
+
+
+def test_only_uploads_and_ground_truth_may_be_large(client):
+    for path in ["/login", "/api/experiments", "/datasets/hub", "/nowhere"]:
+        answer = client.post(path, content=b"", headers={"Content-Length": "2000000"})
+        assert answer.status_code == 413
+    for path in ["/embeddings/none/tasks", "/api/embeddings/none/tasks"]:
+        answer = client.post(path, data={"kind": "pairs"}, files={"file": ("pairs.csv", bytes(1_100_000))})
+        assert answer.status_code == 404
 
 
 def test_a_failure_tells_its_number_and_nothing_else(context):
@@ -147,9 +145,7 @@ def sign_in(client):
     return client.post("/login", data={"token": TOKEN})
 
 
-def test_the_cookie_is_signed_with_a_secret_that_is_not_the_token_outlives_a_restart_and_ends_with_another_token(
-    guarded, context
-):
+def test_the_cookie_has_a_secret_of_its_own_outlives_a_restart_and_ends_with_the_token(guarded, context):
     cookie = sign_in(guarded).cookies["session"]
     with pytest.raises(BadSignature):
         TimestampSigner(TOKEN).unsign(cookie)
@@ -195,3 +191,60 @@ def test_a_wrong_token_is_slow_and_only_some_may_wait_at_once(guarded, ask):
         codes = list(threads.map(guess, range(2 * MOST_SLOWED)))
     assert set(codes) <= {401, 429}
     assert codes.count(401) >= MOST_SLOWED
+
+
+MARK = "marked-7f3a"
+TRAVERSALS = (
+    f"../../{MARK}", f"..\\..\\{MARK}", f"/etc/{MARK}", f"{MARK}/../../{MARK}", f"%2e%2e/{MARK}", f"{MARK}\0.npy",
+)  # fmt: skip
+TEXTS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(8))
+PATHS = [
+    "/embeddings/{}", "/embeddings?q={}", "/compare?id={}", "/trash/{}/purge", "/embeddings/{}/figures/zeta.csv",
+    "/embeddings/x/figures/{}.json", "/datasets/{}", "/runs/{}",
+    "/experiments/{}", "/experiments/x/figures/{}.csv", "/runs/x/figures/{}.json", "/static/{}", "/static/vendor/{}",
+    "/measures/{}", "/{}", "/api/embeddings/{}", "/api/datasets/{}", "/api/runs/{}", "/api/experiments/{}",
+    "/api/embeddings/{}/curves/zeta", "/login?next={}", "/experiments/new?dataset_id={}&model={}",
+]  # fmt: skip
+
+OPENING = {"open", "os.listdir", "os.scandir", "os.remove", "os.rename", "os.mkdir"}
+
+watched: list[list[str]] = []
+
+
+def _audit(event, arguments):
+    if watched and event in OPENING:
+        watched[0].extend(str(argument) for argument in arguments[:2])
+
+
+sys.addaudithook(_audit)  # cannot be taken back; it does nothing while nobody watches
+
+
+@pytest.fixture
+def touched():
+    watched.append([])
+    yield watched[0]
+    watched.clear()
+
+
+def test_no_path_of_a_request_is_opened_and_a_file_name_is_for_show_only(client, touched):
+    for path in PATHS:
+        for traversal in TRAVERSALS:
+            answer = client.get(path.replace("{}", quote(traversal, safe="")))
+            assert answer.status_code < 500
+            assert "root:" not in answer.text
+    assert [path for path in touched if MARK in path] == []
+    for traversal in TRAVERSALS:
+        answer = client.post("/api/embeddings", files={"file": (f"{traversal}.csv", b"a,b\n1,2\n3,4\n")})
+        if answer.is_success:
+            assert not {"/", "\\", "\0"} & set(answer.json()["filename"])
+    assert touched  # the bytes themselves were written
+    assert [path for path in touched if MARK in path] == []
+
+
+def test_a_model_is_looked_up_among_the_offered_never_as_a_path(client, touched):
+    for model in [f"../{MARK}", f"/{MARK}", f"{MARK}/../..", f"..\\{MARK}", "..", "."]:
+        dataset = client.post("/api/datasets", files={"train": ("t.tsv", TEXTS), "validation": ("v.tsv", TEXTS)}).json()
+        body = {"model": model, "dataset_id": dataset["id"], "text_columns": ["sentence"], "label_column": "label"}
+        answer = client.post("/api/experiments", json=body)
+        assert (answer.status_code, answer.json()["field"]) == (422, "model")
+        assert [path for path in touched if MARK in path] == []

@@ -7,7 +7,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
-import pytest
 
 from tests.commands import isoscope
 from tests.ports import free_port
@@ -18,7 +17,18 @@ def serve(tmp_path, **environment: str):
     return isoscope(tmp_path, "serve", **environment)
 
 
-def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path):
+def test_a_wrong_setting_a_taken_port_and_a_silent_database_are_said_before_anything_is_started(tmp_path):
+    cases = [
+        ("ISOSCOPE_HOST", "0.0.0.0", "ISOSCOPE_ACCESS_TOKEN is not set"),
+        ("ISOSCOPE_PORT", "many", "ISOSCOPE_PORT: Input should be a valid integer"),
+        ("ISOSCOPE_STORAGE_URL", "ftp://files", "ISOSCOPE_STORAGE_URL: Expected file:///folder or s3://bucket/prefix"),
+        ("ISOSCOPE_DATABASE_URL", "mysql://db/x", "ISOSCOPE_DATABASE_URL: expected postgresql://user:password@host/"),
+    ]  # fmt: skip
+    for setting, value, sentence in cases:
+        ended = serve(tmp_path, **{setting: value})
+        assert ended.returncode == 2
+        assert sentence in ended.stderr
+        assert not (tmp_path / "data").exists()
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -26,26 +36,10 @@ def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path):
     assert ended.returncode == 1
     assert "Something else already listens at 127.0.0.1" in ended.stdout
     assert not (tmp_path / "data").exists()
-
-
-def test_a_database_that_does_not_answer_is_said_before_anything_is_started(tmp_path):
     ended = serve(tmp_path, ISOSCOPE_PORT=str(free_port()), ISOSCOPE_DATABASE_URL="postgresql://u:secret@127.0.0.1:1/x")
     assert ended.returncode == 1
     assert "The database postgresql+psycopg://u:***@127.0.0.1:1/x cannot be opened: " in ended.stderr
     assert "Start it, or correct ISOSCOPE_DATABASE_URL." in ended.stderr
-
-
-@pytest.mark.parametrize(("setting", "value", "sentence"), [
-    ("ISOSCOPE_HOST", "0.0.0.0", "ISOSCOPE_ACCESS_TOKEN is not set"),
-    ("ISOSCOPE_PORT", "many", "ISOSCOPE_PORT: Input should be a valid integer"),
-    ("ISOSCOPE_STORAGE_URL", "ftp://files", "ISOSCOPE_STORAGE_URL: Expected file:///folder or s3://bucket/prefix"),
-    ("ISOSCOPE_DATABASE_URL", "mysql://db/x", "ISOSCOPE_DATABASE_URL: expected postgresql://user:password@host/"),
-])  # fmt: skip
-def test_a_wrong_setting_is_named_and_nothing_is_started(tmp_path, setting, value, sentence):
-    ended = serve(tmp_path, **{setting: value})
-    assert ended.returncode == 2
-    assert sentence in ended.stderr
-    assert not (tmp_path / "data").exists()
 
 
 def test_a_storage_that_is_away_when_the_sample_is_queued_is_said_in_a_sentence(tmp_path):

@@ -135,7 +135,7 @@ def test_moved_rows_have_positions_in_both_files(client, work, series):
     assert [one["name"] for one in back] == [one["name"] for one in there]
 
 
-def test_embeddings_are_put_in_another_order_and_removed_and_of_more_than_eight_the_ends_are_shown(client, context):
+def test_embeddings_are_put_in_another_order_and_removed_and_moved_rows_need_two_with_rows_in_common(client, context):
     ids = [add_embedding(context, f"step {i}", {"isoscore_unbiased": (0.5, 0.01)}) for i in (10, 9, 100)]
     page = client.get(f"/compare?{query(ids)}").text.replace("&amp;", "&")
     ordered = [ids[1], ids[0], ids[2]]
@@ -151,9 +151,6 @@ def test_embeddings_are_put_in_another_order_and_removed_and_of_more_than_eight_
     assert "9 embeddings" in page.replace("\u00a0", " ")
     assert '<th scope="col" role="columnheader" class="n">Last</th>' in page
     assert "figure-spectrum" not in page
-
-
-def test_moved_rows_need_two_embeddings_with_rows_in_common(client, context):
     for count in [1, 3]:
         ids = [add_embedding(context, found={"isoscore": 1.0}) for _ in range(count)]
         answer = client.get(f"/api/compare/rows?{query(ids)}")

@@ -86,9 +86,7 @@ def sha256(content):
     return hashlib.sha256(content).hexdigest()
 
 
-def test_an_upload_goes_into_the_bucket_and_is_measured_through_the_cache(
-    client, work, cloud, bucket, settings, cached, forget
-):
+def test_an_upload_is_stored_and_measured_through_the_cache(client, work, cloud, bucket, settings, cached, forget):
     content = npy(cloud)
     created = upload(client, content, "?commit=auto").json()
     assert (bucket.keys(), bucket.read(bucket.keys()[0])) == ([f"some/prefix/{sha256(content)}"], content)
@@ -103,9 +101,7 @@ def test_an_upload_goes_into_the_bucket_and_is_measured_through_the_cache(
     assert cached() == sorted(kept)
 
 
-def test_two_settings_have_everything_served_from_postgresql_and_a_bucket(
-    serving, settings, empty_postgresql_url, cloud, bucket
-):
+def test_all_is_served_from_postgresql_and_a_bucket(serving, settings, empty_postgresql_url, cloud, bucket):
     server = serving(ISOSCOPE_STORAGE_URL=settings.storage_url, ISOSCOPE_DATABASE_URL=empty_postgresql_url)
     created = server.post("/api/embeddings?commit=auto", files={"file": ("cloud.npy", npy(cloud))})
     assert bucket.keys() == [f"some/prefix/{sha256(npy(cloud))}"]
@@ -117,7 +113,7 @@ def test_two_settings_have_everything_served_from_postgresql_and_a_bucket(
     assert not list(server.data_dir.glob("*.sqlite"))
 
 
-def test_purging_the_last_embedding_of_a_file_deletes_the_object(client, cloud, bucket, cached):
+def test_purging_deletes_objects_once_the_storage_answers(client, cloud, bucket, cached, context, line, caplog):
     first, second = (upload(client, npy(cloud)).json()["id"] for _ in range(2))
     assert len(bucket.keys()) == 1
     client.delete(f"/api/embeddings/{first}")
@@ -126,25 +122,6 @@ def test_purging_the_last_embedding_of_a_file_deletes_the_object(client, cloud, 
     client.delete(f"/api/embeddings/{second}")
     client.delete("/api/trash")
     assert bucket.keys() == cached() == []
-
-
-def test_a_storage_that_goes_away_in_the_middle_of_an_upload_leaves_nothing_and_pages_say_it_too(
-    client, context, bucket, line, cached, cloud
-):
-    line.cut(after_bytes=PART_BYTES + 2**20)
-    answer = upload(client, npy(np.frombuffer(TWO_PARTS[:-5], dtype=np.float32).reshape(-1, 8)))
-    assert answer.status_code == 503
-    assert "The storage of files cannot be reached at the moment. Try again later" in answer.json()["detail"]
-    assert client.get("/api/embeddings").json() == []
-    with context.sessions() as session:
-        assert session.query(StoredFile).count() == 0
-    assert bucket.keys() == cached() == []
-    line.cut()
-    answer = client.post("/embeddings", files={"file": ("cloud.npy", npy(cloud))}, headers={"accept": "text/html"})
-    assert (answer.status_code, "The storage of files cannot be reached at the moment." in answer.text) == (503, True)
-
-
-def test_an_embedding_can_be_purged_while_the_storage_is_away(client, context, cloud, line, bucket, caplog):
     created = upload(client, npy(cloud)).json()
     line.cut()
     assert client.delete(f"/api/embeddings/{created['id']}").is_success
@@ -158,9 +135,21 @@ def test_an_embedding_can_be_purged_while_the_storage_is_away(client, context, c
     assert bucket.keys() == []
 
 
-def test_a_job_waits_for_a_storage_that_is_away_and_fails_with_the_sentence_when_in_vain(
-    client, work, cloud, line, forget, monkeypatch
-):
+def test_an_upload_that_breaks_off_leaves_nothing_and_pages_say_it(client, context, bucket, line, cached, cloud):
+    line.cut(after_bytes=PART_BYTES + 2**20)
+    answer = upload(client, npy(np.frombuffer(TWO_PARTS[:-5], dtype=np.float32).reshape(-1, 8)))
+    assert answer.status_code == 503
+    assert "The storage of files cannot be reached at the moment. Try again later" in answer.json()["detail"]
+    assert client.get("/api/embeddings").json() == []
+    with context.sessions() as session:
+        assert session.query(StoredFile).count() == 0
+    assert bucket.keys() == cached() == []
+    line.cut()
+    answer = client.post("/embeddings", files={"file": ("cloud.npy", npy(cloud))}, headers={"accept": "text/html"})
+    assert (answer.status_code, "The storage of files cannot be reached at the moment." in answer.text) == (503, True)
+
+
+def test_a_job_waits_for_a_storage_and_fails_with_the_sentence(client, work, cloud, line, forget, monkeypatch):
     monkeypatch.setattr(files, "WAITS_SECONDS", (0.1,) * 50)
     created = upload(client, npy(cloud)).json()
     forget()
@@ -205,7 +194,7 @@ def test_the_rows_of_a_data_set_come_from_the_bucket(client, context, bucket, fo
     assert len(validation.columns["label"]) == 4
 
 
-def test_several_parts_are_read_whole_by_two_at_once_and_a_line_that_breaks_leaves_nothing(
+def test_parts_are_read_whole_by_two_at_once_and_a_break_leaves_nothing(
     storage, bucket, forget, settings, cached, line
 ):
     stored = storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS))
@@ -225,10 +214,17 @@ def test_several_parts_are_read_whole_by_two_at_once_and_a_line_that_breaks_leav
     assert cached() == []
 
 
-def test_what_is_stored_already_is_not_sent_again(storage, line):
+def test_what_is_stored_is_not_sent_again_and_without_credentials_nothing_is(storage, line, monkeypatch, settings):
     stored = storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS))
     line.cut(after_bytes=10_000)
     assert storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS)) == stored
+    for name in CREDENTIALS:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, os.devnull)
+    with pytest.raises(UnavailableError, match=r"refuses this server\. Whoever runs it has to check AWS_ACCESS_KEY_ID"):
+        open_storage(settings).write(BytesIO(b"bytes"), 10)
 
 
 def test_a_bucket_that_is_not_there_and_credentials_that_are_refused(settings, monkeypatch, tmp_path):
@@ -243,16 +239,6 @@ def test_a_bucket_that_is_not_there_and_credentials_that_are_refused(settings, m
             open_storage(settings).write(BytesIO(b"bytes"), 10)
     finally:
         server.stop()
-
-
-def test_without_credentials(monkeypatch, settings):
-    for name in CREDENTIALS:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
-        monkeypatch.setenv(name, os.devnull)
-    with pytest.raises(UnavailableError, match=r"refuses this server\. Whoever runs it has to check AWS_ACCESS_KEY_ID"):
-        open_storage(settings).write(BytesIO(b"bytes"), 10)
 
 
 def test_a_bucket_lists_what_it_holds_and_what_is_gone_or_of_another_size_is_noticed(storage, bucket, forget):

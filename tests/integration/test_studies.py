@@ -104,9 +104,7 @@ def test_what_a_crash_left_unasked_the_reconciler_asks_for(context, launch, monk
     assert job == Job(job_kinds.FINETUNE, runs_of(context, experiment["id"])[1].id)
 
 
-def test_a_cancelled_search_asks_for_nothing_a_paused_one_waits_and_trials_have_the_turn_of_those_before(
-    client, context, launch
-):
+def test_a_cancelled_search_asks_for_nothing_and_trials_have_the_turn_of_those_before(client, context, launch):
     experiment = launch()
     with context.sessions.begin() as session:
         session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.PAUSED

@@ -1,10 +1,13 @@
 """Pages of data sets and the form of a sweep, as a browser without JavaScript uses them."""
 
 import re
+from html import unescape
 
 import pytest
+from sqlalchemy import select
 
 from app.db.hub_tasks import HubName
+from app.db.models import Experiment
 from app.training.presets import PRESETS
 from app.training.sweeps import SweepRequest
 from tests.once import make_once
@@ -108,7 +111,7 @@ def refused(client, data):
     return client.get(answer.headers["location"]).text
 
 
-def test_a_wrong_sweep_comes_back_filled_in_with_a_sentence_at_each_field(client, dataset):
+def test_wrong_fields_come_back_filled_in_and_are_marked_and_listed_with_their_folds_open(client, dataset):
     page = refused(client, sweep(dataset, lambdas="abc", seeds="3, 4"))
     assert 'aria-describedby="lambdas-help lambdas-error" aria-invalid="true"' in page
     assert "Enter a number, not &#39;abc&#39;." in page
@@ -133,6 +136,28 @@ def test_a_wrong_sweep_comes_back_filled_in_with_a_sentence_at_each_field(client
         assert f'id="{error}-error"' in page
     answer = client.post("/experiments", data=sweep(dataset, seeds="x" * 10_000))
     assert (answer.status_code, 'id="seeds-error"' in answer.text) == (422, True)
+    wrong = {"batch_size": "0", "warmup": "2", "shrinkage_points": "1", "fixed_cosreg": "much", "patience": "-1"}
+    rows = {"grid_field": ["accumulation", "epochs"], "grid_values": ["1, 2", "x"]}
+    page = refused(client, sweep(dataset, **wrong, **rows))
+    alert = re.search(r'role="alert"[^>]*>(.*?)</div>', page, re.DOTALL)[1]
+    assert "6 fields need a change." in alert
+    for field in (*wrong, "grid-2"):
+        assert f'<a href="#{field}">' in alert
+        assert page.count(f' id="{field}"') == 1
+    for field, value in wrong.items():
+        assert re.search(rf'id="{field}"[^>]* aria-invalid="true"', page), field
+        assert f'id="{field}-error"' in page
+        assert f'value="{value}"' in page
+    assert page.count("autofocus") == page.count('role="alert" tabindex="-1" autofocus') == 1
+    folds = re.findall(r'<details class="fold" (open)?>\s*<summary id="fold-([a-z-]+)"', page)
+    opened = {slug for is_open, slug in folds if is_open}
+    assert opened == {"optimizer-and-schedule", "shrinkage-covariance", "fixed", "checkpoint-and-early-stopping"}
+    assert "Enter a number of at least 1, not 0." in alert
+    again = client.post("/api/experiments", json={"batch_size": 0, "warmup": 2, "model": "m"}).json()
+    assert (again["field"], again["detail"]) == tuple(again["errors"][0][name] for name in ("field", "detail"))
+    told = {one["field"]: one["detail"] for one in again["errors"]}
+    assert told["batch_size"] == "Expected batch_size of at least 1, got 0."
+    assert {"warmup", "dataset_id", "text_columns", "label_column"} <= set(told)
 
 
 def test_only_what_is_chosen_shows_its_settings_and_nonsense_is_answered(client, dataset):
@@ -201,26 +226,76 @@ def test_a_data_set_that_is_no_task_is_shown_with_its_columns_and_one_of_the_hub
     assert said_in_folds(form)["Span"].startswith("question and context → answers, by ")
 
 
-def test_all_wrong_fields_are_marked_at_once_and_listed_with_links_and_their_folds_are_open(client, dataset):
-    wrong = {"batch_size": "0", "warmup": "2", "shrinkage_points": "1", "fixed_cosreg": "much", "patience": "-1"}
-    rows = {"grid_field": ["accumulation", "epochs"], "grid_values": ["1, 2", "x"]}
-    page = refused(client, sweep(dataset, **wrong, **rows))
-    alert = re.search(r'role="alert"[^>]*>(.*?)</div>', page, re.DOTALL)[1]
-    assert "6 fields need a change." in alert
-    for field in (*wrong, "grid-2"):
-        assert f'<a href="#{field}">' in alert
-        assert page.count(f' id="{field}"') == 1
-    for field, value in wrong.items():
-        assert re.search(rf'id="{field}"[^>]* aria-invalid="true"', page), field
-        assert f'id="{field}-error"' in page
-        assert f'value="{value}"' in page
-    assert page.count("autofocus") == page.count('role="alert" tabindex="-1" autofocus') == 1
-    folds = re.findall(r'<details class="fold" (open)?>\s*<summary id="fold-([a-z-]+)"', page)
-    opened = {slug for is_open, slug in folds if is_open}
-    assert opened == {"optimizer-and-schedule", "shrinkage-covariance", "fixed", "checkpoint-and-early-stopping"}
-    assert "Enter a number of at least 1, not 0." in alert
-    again = client.post("/api/experiments", json={"batch_size": 0, "warmup": 2, "model": "m"}).json()
-    assert (again["field"], again["detail"]) == tuple(again["errors"][0][name] for name in ("field", "detail"))
-    told = {one["field"]: one["detail"] for one in again["errors"]}
-    assert told["batch_size"] == "Expected batch_size of at least 1, got 0."
-    assert {"warmup", "dataset_id", "text_columns", "label_column"} <= set(told)
+TEXTS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
+
+
+@pytest.fixture
+def page(client):
+    client.post("/api/datasets", files={"train": ("t.tsv", TEXTS), "validation": ("v.tsv", TEXTS)})
+
+    def page(query=""):
+        return client.get(f"/experiments/search{query}").text
+
+    return page
+
+
+def fields_of(text):
+    inputs = re.findall(r'<input type="(?:hidden|text)"[^>]*?name="([^"]+)"[^>]*?value="([^"]*)"', text)
+    selects = re.findall(r'<select id="[^"]+" name="([^"]+)".*?<option value="([^"]+)" selected', text, re.DOTALL)
+    sent = {}
+    for name, value in [*inputs, *selects]:
+        sent.setdefault(name, []).append(unescape(value))
+    return sent
+
+
+def test_the_sweep_form_leads_to_it_with_all_that_it_says_and_what_is_filled_in_is_launched(client, page, context):
+    assert 'formaction="/experiments/search"' in (page() and client.get("/experiments/new").text)
+    told = page("?regularizers=cosreg&max_steps=7&epochs=&batch_size=3&seeds=1,2&checkpoint=best")
+    assert "7 steps, batch 3" in told
+    sent = fields_of(told)
+    assert (sent["search_regularizer"], sent["seeds"], sent["checkpoint"]) == (["cosreg"], ["1,2"], ["best"])
+    sent = fields_of(page("?checkpoint=best&seeds=4"))
+    changed = {"search_lam_low": "−3", "search_least_size": "0.1", "search_zeta_high": "0.5", "search_prune": "true"}
+    answer = client.post("/experiments/search", data=sent | changed)
+    assert answer.status_code == 303, answer.text
+    with context.sessions() as session:
+        experiment = session.scalars(select(Experiment)).one()
+    assert answer.headers["location"] == f"/experiments/{experiment.id}"
+    wanted = {"lam_low": -3, "least_size": 0.1, "zeta_low": 0.2, "zeta_high": 0.5, "prune": True, "over": False}
+    assert {name: getattr(experiment.study, name) for name in wanted} == wanted
+    told = client.get(answer.headers["location"]).text
+    assert "Search for λ and ζ" in told
+    assert "on a log scale, |λ| at least 0.1" in told
+
+
+def test_what_is_wrong_is_said_at_its_field_or_of_a_file_above_the_form(client, page):
+    cases = [
+        ({"search_lam_low": "much"}, "search_lam_low", "Enter a number, not"),
+        ({"search_trials": "0"}, "search_trials", "of at least 1"),
+        ({"search_lam_high": "-4"}, "search_lam_low", "Expected Minimum λ below Maximum λ, got -1 and -4."),
+        ({"search_prune": "true"}, "search_prune", "Pruning needs evaluations on the selection rows"),
+        ({"seeds": "none"}, "seeds", "Enter a whole number, not"),
+    ]  # fmt: skip
+    for changed, field, sentence in cases:
+        answer = client.post("/experiments/search", data=fields_of(page()) | changed, follow_redirects=True)
+        assert "checked=true" in str(answer.url)
+        at_field = re.search(rf'id="{field}-error">([^<]+)<', answer.text)
+        assert at_field is not None, answer.text
+        assert sentence in unescape(at_field[1])
+    sent = fields_of(page()) | {"grid_field": "batch_size", "grid_values": "8, 16"}
+    answer = client.post("/experiments/search", data=sent, follow_redirects=True)
+    assert "A search has no grid, and the sweep form ranges over Batch size." in answer.text
+    cases = [
+        ("search: {lam_low: 3}", "search_lam_low", "Expected Minimum λ below Maximum λ, got 3 and 1"),
+        ("search: {trails: 3}", "search_trails", "There is no field search.trails; did you mean trials?"),
+        ("search: {trials: many}", "search_trials", "Expected search.trials as a whole number"),
+        ("search: {prune: true}", "search_prune", "Pruning needs evaluations on the selection rows"),
+        ("search: {}\nseeds: [-1]", "seeds", "at least 0"),
+    ]  # fmt: skip
+    for changed, field, sentence in cases:
+        text = unescape(re.search(r'<pre id="way-4-text"[^>]*><code>(.*?)</code>', page(), re.DOTALL)[1])
+        document = re.sub(r"\n(search|seeds):[^\n]*(\n[ -][^\n]*)*", "", text)
+        sent = {"yaml": f"{document}\n{changed}\n"}
+        answer = client.post("/experiments/new/yaml", data=sent, follow_redirects=True)
+        assert (answer.status_code, "<h1>Search λ and ζ</h1>" in answer.text) == (422, True)
+        assert sentence in unescape(answer.text), (field, answer.text)

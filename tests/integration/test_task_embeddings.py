@@ -106,9 +106,7 @@ def test_the_map_of_a_corpus_makes_its_queries_alike(client, context, settings, 
     assert found.status_code == 201, found.text
 
 
-def test_a_task_without_queries_maps_none_and_one_that_is_gone_before_the_worker_comes_is_a_sentence(
-    client, judged, context, work
-):
+def test_a_task_without_queries_or_that_is_gone_maps_none(client, judged, context, work):
     task = judged(VARIANTS[4])
     refused = client.post(f"/api/tasks/{task['id']}/embedding", json={"of": "queries"})
     assert (refused.status_code, refused.json()["field"]) == (422, "of")

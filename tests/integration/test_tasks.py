@@ -59,9 +59,7 @@ def ask(client, corpus):
     return ask
 
 
-def test_queries_are_judged_and_the_map_applies_with_numpy(
-    client, settings, ask, queries, qrels, numbers, tmp_path, monkeypatch
-):
+def test_queries_are_judged_and_the_map_applies(client, settings, ask, queries, qrels, numbers, tmp_path, monkeypatch):
     asked = ask("queries", qrels, queries_id=queries)
     assert asked.status_code == 201, asked.text
     task = asked.json()
@@ -91,9 +89,7 @@ def test_queries_are_judged_and_the_map_applies_with_numpy(
     assert names["apply"](numbers[0]).shape == (N, load(tensors)["matrix"].shape[1])
 
 
-def test_the_form_asks_for_what_a_kind_needs_and_pages_that_take_tasks_with_them_say_how_many(
-    client, corpus, queries, context
-):
+def test_the_form_asks_for_what_a_kind_needs_and_pages_count_tasks_that_go_too(client, corpus, queries, context):
     for kind in ["queries", "pairs", "labels", "compression"]:
         page = client.get(f"/embeddings/{corpus}/tasks?kind={kind}").text
         assert ('type="file"' in page) == (kind in ("queries", "pairs"))
@@ -161,9 +157,7 @@ def test_labels_pairs_and_compression(client, settings, ask, numbers):
     )]  # fmt: skip
 
 
-def test_what_makes_no_task_is_refused_at_its_field_also_queries_of_another_model_and_with_nan(
-    ask, corpus, add, numbers, qrels
-):
+def test_what_makes_no_task_is_refused_at_its_field(ask, corpus, add, numbers, qrels):
     cases = [
         ({"kind": "queries"}, None, "file", "relevance"),
         ({"kind": "queries"}, ["query-id\tcorpus-id", "q0\td0"], "queries_id", "Choose the embedding"),
@@ -204,9 +198,7 @@ def test_what_makes_no_task_is_refused_at_its_field_also_queries_of_another_mode
     assert "2 rows of b hold NaN" in broken.json()["detail"]
 
 
-def test_what_is_cancelled_is_not_judged_a_kill_begins_afresh_and_a_failure_is_a_sentence(
-    client, context, settings, ask, queries, qrels
-):
+def test_tasks_are_cancelled_begun_afresh_or_fail_with_a_sentence(client, context, settings, ask, queries, qrels):
     task = ask("labels", labels="side").json()["id"]
     assert Job(job_kinds.JUDGE, task) in waiting_jobs(context.sessions)
     with context.sessions.begin() as session:

@@ -56,7 +56,7 @@ def test_a_test_file_is_described_and_its_leaks_and_labels_that_train_lacks_are_
     assert "test file" in refused["detail"]
 
 
-def test_a_column_divides_one_file(client, context):
+def test_a_column_or_fractions_divide_one_file(client, context):
     splits = ["train"] * 6 + ["dev", "valid", "test", "test"]
     text = "sentence\tlabel\tpart\n" + "".join(
         f'"a ""film"" number {i}"\t{i % 2}\t{part}\n' for i, part in enumerate(splits)
@@ -70,6 +70,20 @@ def test_a_column_divides_one_file(client, context):
     assert len(list(context.storage.listed())) == 3  # the file that was divided is not kept
     client.delete(f"/api/datasets/{found['id']}")
     assert list(context.storage.listed()) == []
+    rows = [f"a film number {i // 2}\t{i % 2}\n" for i in range(100)]
+    found = upload(client, HEAD + "".join(rows), None, validation_fraction="0.2", split_seed="3").json()
+    assert (found["n_train"], found["n_validation"], found["n_test"]) == (80, 20, None)
+    train, validation = ({text for text, _ in rows_of(context, found, split)} for split in ("train", "validation"))
+    assert not train & validation
+    page = client.get(f"/datasets/{found['id']}").text
+    assert "The validation rows were drawn from the train rows by seed 3, a fraction of 0.2." in page
+    fractions = {"validation_fraction": "0.3", "test_fraction": "0.1", "split_seed": "3"}
+    both = upload(client, HEAD + "".join(rows), None, **fractions).json()
+    assert (both["n_train"], both["n_validation"], both["n_test"]) == (60, 30, 10)
+    splits = [{text for text, _ in rows_of(context, both, split)} for split in ("train", "validation", "test")]
+    assert len(set.union(*splits)) == sum(map(len, splits)) == 50
+    tested = upload(client, HEAD + "".join(rows), VALIDATION, test_fraction="0.1", split_seed="3").json()
+    assert {text for text, _ in rows_of(context, tested, "test")} == splits[2]
 
 
 def test_a_division_that_cannot_be_and_a_test_file_without_labels_are_refused(client, context):
@@ -139,24 +153,6 @@ def test_a_fraction_is_drawn_by_seed_and_no_text_is_on_both_sides(client, contex
     assert {text for text, _ in rows_of(context, shuffled, "test")} == test
     other = upload(client, HEAD + "".join(rows), validation, test_fraction="0.2", split_seed="4").json()
     assert {text for text, _ in rows_of(context, other, "test")} != test
-
-
-def test_one_file_is_enough(client, context):
-    rows = [f"a film number {i // 2}\t{i % 2}\n" for i in range(100)]
-    found = upload(client, HEAD + "".join(rows), None, validation_fraction="0.2", split_seed="3").json()
-    assert (found["n_train"], found["n_validation"], found["n_test"]) == (80, 20, None)
-    train, validation = ({text for text, _ in rows_of(context, found, split)} for split in ("train", "validation"))
-    assert not train & validation
-    page = client.get(f"/datasets/{found['id']}").text
-    assert "The validation rows were drawn from the train rows by seed 3, a fraction of 0.2." in page
-
-    fractions = {"validation_fraction": "0.3", "test_fraction": "0.1", "split_seed": "3"}
-    both = upload(client, HEAD + "".join(rows), None, **fractions).json()
-    assert (both["n_train"], both["n_validation"], both["n_test"]) == (60, 30, 10)
-    splits = [{text for text, _ in rows_of(context, both, split)} for split in ("train", "validation", "test")]
-    assert len(set.union(*splits)) == sum(map(len, splits)) == 50
-    tested = upload(client, HEAD + "".join(rows), VALIDATION, test_fraction="0.1", split_seed="3").json()
-    assert {text for text, _ in rows_of(context, tested, "test")} == splits[2]
 
 
 def test_pages_take_the_same_and_blame_a_file_that_cannot_be_read_where_one_is_divided(client):

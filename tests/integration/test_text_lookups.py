@@ -75,18 +75,7 @@ def test_a_text_is_encoded_as_the_rows_were_unless_weights_changed(client, encod
     assert "are not those that encoded these rows" in lookup["error"]
 
 
-def test_vectors_from_elsewhere_say_why_there_is_no_text(client, work):
-    lines = "\n".join(f"{row},{row * row % 7},w{row}" for row in range(30))
-    files = {"file": ("a.csv", f"x,y,word\n{lines}".encode())}
-    upload_id = client.post("/api/embeddings?commit=auto", files=files).json()["id"]
-    work()
-    refused = client.post(f"/api/embeddings/{upload_id}/neighbors", json={"text": "good"})
-    assert (refused.status_code, refused.json()["field"]) == (422, "text")
-    assert "not encoded here" in refused.json()["detail"]
-    assert "not encoded here" in client.get(f"/embeddings/{upload_id}", params={"tab": "neighbors"}).text
-
-
-def test_asks_for_a_name_or_a_text_that_has_a_length(client, encoded):
+def test_asks_for_a_name_or_a_text_of_vectors_that_were_encoded_here(client, encoded, work):
     for query in [{}, {"name": "a", "text": "b"}]:
         refused = client.get(f"/api/embeddings/{encoded}/neighbors", params=query)
         assert (refused.status_code, "either the name of a row or a text" in refused.json()["detail"]) == (422, True)
@@ -96,6 +85,14 @@ def test_asks_for_a_name_or_a_text_that_has_a_length(client, encoded):
     for text in [" ", "x" * 1001]:
         refused = client.post(f"/api/embeddings/{encoded}/neighbors", json={"text": text})
         assert (refused.status_code, "a text of 1 to 1,000 characters" in refused.json()["detail"]) == (422, True)
+    lines = "\n".join(f"{row},{row * row % 7},w{row}" for row in range(30))
+    files = {"file": ("a.csv", f"x,y,word\n{lines}".encode())}
+    upload_id = client.post("/api/embeddings?commit=auto", files=files).json()["id"]
+    work()
+    refused = client.post(f"/api/embeddings/{upload_id}/neighbors", json={"text": "good"})
+    assert (refused.status_code, refused.json()["field"]) == (422, "text")
+    assert "not encoded here" in refused.json()["detail"]
+    assert "not encoded here" in client.get(f"/embeddings/{upload_id}", params={"tab": "neighbors"}).text
 
 
 def test_lookup_waits_in_the_lab_queue_and_goes_with_its_embedding(client, context, encoded):

@@ -92,9 +92,7 @@ def test_runs_tables_heads_and_labels_tell_all_that_varies(client, launch):
     assert "Weights evaluated: last, best; selection rows: held out; patience: default." in page
 
 
-def test_a_run_tells_why_it_has_no_performance_its_layers_with_n_and_reasons_and_what_was_not_measured(
-    client, launch, context
-):
+def test_a_run_tells_its_performance_and_layers_with_n_and_reasons(client, launch, context):
     run = make_run(1.0, 0)
     run.performance, run.performance_reason = None, "All predictions are equal."
     run.isoscore_star, run.isoscore_star_reason = None, "All points are one."
@@ -188,7 +186,7 @@ def test_as_many_queries_for_twelve_runs_as_for_two_and_no_list_reads_results(cl
         assert [one for one in said if "runs.results" in one or "runs.log" in one or "runs.environment" in one] == []
 
 
-def test_what_lies_further_down_comes_when_it_is_reached_and_again_only_while_runs_go_on(client, launch):
+def test_what_lies_further_down_comes_when_it_is_reached_and_what_is_missing_is_said(client, launch):
     ended = launch(make_run(0.0, 0))
     live = launch(make_run(0.0, 0), make_run(1.0, 0, status=RunStatus.RUNNING))
     for experiment, key, every in ((ended, "ended", False), (live, "live", True)):
@@ -197,9 +195,6 @@ def test_what_lies_further_down_comes_when_it_is_reached_and_again_only_while_ru
         assert f'<a href="/experiments/{experiment}/figures/twonn.html">' in page
         assert ('hx-trigger="every 2s"' in page) is every
         assert ('hx-trigger="every 20s"' in words(client.get(f"/experiments/{experiment}/figures/twonn.html"))) is every
-
-
-def test_without_classes_or_a_finished_run_figures_say_what_is_missing(client, launch):
     options = {"task": "regression", "metric": "pearson", "label_names": []}
     experiment = launch(make_run(1.0, 0, **options), **options)
     page = words(every_tab(client, f"/experiments/{experiment}"))

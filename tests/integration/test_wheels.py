@@ -70,15 +70,12 @@ def test_wheels_put_only_packages_of_ours_into_site_packages(wheels):
     assert {f"app/_files/{name}" for name in files} <= held
 
 
-def test_help_takes_a_moment_and_loads_no_server():
+def test_help_takes_a_moment_and_commands_of_the_server_say_what_to_install(light, elsewhere):
     looks = [subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, check=True) for _ in range(3)]
     told = [json.loads(look.stderr) for look in looks]
     assert "measure the vectors of files" in looks[0].stdout
     assert [loaded for _, loaded in told] == [[]] * 3
     assert min(seconds for seconds, _ in told) < 0.3
-
-
-def test_without_the_server_its_commands_say_what_to_install(light, elsewhere):
     ran = subprocess.run([light / "isoscope", "serve"], cwd=elsewhere, capture_output=True, text=True, check=False)
     assert ran.returncode == 1
     assert ran.stderr == "isoscope serve needs the server, which is not installed: pip install isoscope-server\n"
