@@ -108,9 +108,8 @@ def test_plot_has_coordinates_rows_and_names_colored_by_kept_columns_hubness_and
     (prices, *legend), _ = draw(client, embedding_id, "column-2")
     assert prices["marker"]["color"] == [i / 8 for i in range(N)]
     assert [entry["name"] for entry in legend] == ["0.0737 or less", "2.48", "4.89", "7.30 or more"]
-    assert (prices["marker"]["cmin"], prices["marker"]["cmax"]) == pytest.approx(
-        np.quantile(np.arange(N) / 8, (0.01, 0.99))
-    )
+    expected = pytest.approx(np.quantile(np.arange(N) / 8, (0.01, 0.99)))
+    assert (prices["marker"]["cmin"], prices["marker"]["cmax"]) == expected
     counts = np.bincount(np.concatenate([nearest(row)[0] for row in range(N) if row != TWIN]), minlength=N)
     counts[TWIN] = counts[0]
     (hubness, *_), _ = draw(client, embedding_id, "column-0")
@@ -123,10 +122,8 @@ def test_labels_have_a_trace_each_with_their_counts(client, work):
     embedding_id = measure(client, work, labels="kind")
     traces, layout = draw(client, embedding_id)
     assert layout["showlegend"]
-    assert {trace["name"]: trace["customdata"] for trace in traces} == {
-        "a (40)": [i for i in range(N) if i % 3],
-        "b (20)": [i for i in range(N) if i % 3 == 0],
-    }
+    expected = {"a (40)": [i for i in range(N) if i % 3], "b (20)": [i for i in range(N) if i % 3 == 0]}
+    assert {trace["name"]: trace["customdata"] for trace in traces} == expected
 
 
 def test_map_of_an_earlier_version_keeps_the_projection(client, context, embedding_id):

@@ -96,9 +96,8 @@ def test_a_redirect_is_not_followed_and_no_failure_tells_the_secret(server, capl
         send(hook(server), {"text": "hello"})
         send(SecretStr(f"http://127.0.0.1:{free_port()}/hook?secret=hidden"), {})
     assert [path for path, *_ in server.asked] == ["hook?secret=hidden"]
-    assert [record.getMessage() for record in caplog.records if record.name == "workers.notices"] == [
-        "the webhook answered with status 302", "the webhook could not be reached: ConnectError",
-    ]  # fmt: skip
+    expected = ["the webhook answered with status 302", "the webhook could not be reached: ConnectError"]
+    assert [record.getMessage() for record in caplog.records if record.name == "workers.notices"] == expected
 
 
 def test_an_address_that_is_none_of_the_web_is_refused_at_start_without_being_shown(tmp_path):

@@ -43,9 +43,8 @@ def test_scores_and_predictions_are_sealed_until_a_choice_is_frozen(client, cont
     assert client.get(path).status_code == 404, "of validation rows none are stored here"
     open_by(client, experiment_id, "lambda = 1")
     rows = client.get(path, params={"split": "test"}).json()
-    assert [(one["row"], one["reference"] == one["predicted"]) for one in rows] == [
-        (0, True), (1, True), (2, True), (3, False)
-    ]  # fmt: skip
+    expected = [(0, True), (1, True), (2, True), (3, False)]
+    assert [(one["row"], one["reference"] == one["predicted"]) for one in rows] == expected
     assert client.get(path, params={"split": "test", "format": "csv"}).text.startswith("row,reference,predicted")
 
 
@@ -155,10 +154,8 @@ def test_the_page_asks_before_it_opens_and_works_as_a_plain_form(client, context
     assert "kept</textarea>" in refused.text
     assert client.post(here, data={"choose": "λ = 1", "note": "x" * 3000}).status_code == 422
     opened = client.post(here, data={"choose": "λ = 1", "run": "", "note": "because", "by": "Ada"})
-    assert (opened.status_code, opened.headers["location"]) == (
-        303,
-        f"/experiments/{experiment_id}?tab=conclusion#test",
-    )
+    expected = (303, f"/experiments/{experiment_id}?tab=conclusion#test")
+    assert (opened.status_code, opened.headers["location"]) == expected
     assert "“because”" in client.get(f"/experiments/{experiment_id}?tab=conclusion").text
     assert "Change the choice" in client.get(here).text
 

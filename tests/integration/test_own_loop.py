@@ -64,9 +64,8 @@ def test_the_trainer_of_the_document_streams_its_layers_and_ends_with_its_evalua
         run = run_at(address, ran.stdout.splitlines()[-1])
         page = httpx2.get(f"{address}/runs/{run['id']}")
     assert (run["status"], run["seed"]) == ("finished", 7)
-    assert {name: run["config"][name] for name in ("max_steps", "batch_size", "precision")} == {
-        "max_steps": 20, "batch_size": 8, "precision": "fp32",
-    }  # fmt: skip
+    expected = {"max_steps": 20, "batch_size": 8, "precision": "fp32"}
+    assert {name: run["config"][name] for name in ("max_steps", "batch_size", "precision")} == expected
     looks = {step["step"]: step["layers"] for step in run["steps"] if step["layers"]}
     assert list(looks) == [0, 5, 10, 15, 20]
     assert len(looks[20]["isoscore_star"]) == 2

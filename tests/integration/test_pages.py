@@ -213,10 +213,8 @@ def test_figures_come_as_json_and_csv_and_the_api_has_the_numbers_at_each_positi
     kinds = {
         view: client.get("/playground/figures/cloud.json", params=LINE | {"view": view}) for view in ("space", "flat")
     }
-    assert {view: answer.json()["data"][-1]["type"] for view, answer in kinds.items()} == {
-        "space": "scatter3d",
-        "flat": "scatter",
-    }
+    expected = {"space": "scatter3d", "flat": "scatter"}
+    assert {view: answer.json()["data"][-1]["type"] for view, answer in kinds.items()} == expected
     points = list(csv.DictReader(io.StringIO(client.get("/playground/figures/cloud.csv", params=LINE).text)))
     assert len(points) == 512
     assert list(points[0]) == ["x", "y", "z"]

@@ -191,9 +191,8 @@ def test_a_paused_run_can_be_cancelled_and_what_is_in_another_state_or_of_elsewh
     for origin in ["imported", "logged"]:
         _, (run_id,) = add("failed", origin=origin)
         refused = client.post(f"/api/runs/{run_id}/retry")
-        assert (refused.status_code, refused.json()["detail"]) == (
-            409, f"Only a run that was launched here can be tried again; this one was {origin}.",
-        )  # fmt: skip
+        expected = (409, f"Only a run that was launched here can be tried again; this one was {origin}.")
+        assert (refused.status_code, refused.json()["detail"]) == expected
     for path in ("runs/none/pause", "runs/none/resume", "runs/none/retry", "experiments/none/pause"):
         assert client.post(f"/api/{path}").status_code == 404
 
@@ -206,9 +205,8 @@ def test_what_ended_badly_is_queued_as_if_it_had_just_come(client, context, add,
         run.error, run.cause, run.error_field, run.attempts = "Why.", FailureCause.MEMORY, "batch_size", 5
         run.finished_at, run.worker = utcnow(), "here/cpu"
     again = client.post(f"/api/runs/{run_id}/retry").json()
-    assert [again[name] for name in ("status", "error", "cause", "error_field", "worker")] == [
-        "queued", None, None, None, None,
-    ]  # fmt: skip
+    expected = ["queued", None, None, None, None]
+    assert [again[name] for name in ("status", "error", "cause", "error_field", "worker")] == expected
     with context.sessions() as session:
         assert session.get_one(Run, run_id).attempts == 0
     assert waiting(context, run_id)

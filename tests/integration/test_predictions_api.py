@@ -87,10 +87,8 @@ def test_rows_told_again_replace_what_was_told_and_are_read_by_run_and_split(cli
         write_predictions(session, first, Split.VALIDATION, predictions([1, 1, 1, 1]))  # in place of the others
     with context.sessions() as session:
         found = read_predictions(session, [first, second, third], Split.VALIDATION)
-        assert {run_id: one.predicted.tolist() for run_id, one in found.items()} == {
-            first: [1, 1, 1, 1],
-            second: [0, 0],
-        }
+        expected = {first: [1, 1, 1, 1], second: [0, 0]}
+        assert {run_id: one.predicted.tolist() for run_id, one in found.items()} == expected
         assert read_predictions(session, [second], Split.TEST) == {}
     with context.sessions.begin() as session:
         session.delete(session.get_one(Run, first))
@@ -186,9 +184,8 @@ def test_predictions_travel_with_an_exported_experiment(client, context, archive
     experiment, run = archived
     files = members(exported(client, experiment))
     lines = [json.loads(line) for line in files["predictions.jsonl"].splitlines()]
-    assert [(line["run"], line["split"], len(line["rows"])) for line in lines] == [
-        (run, "validation", 5000), (run, "validation", 5000), (run, "validation", 2000),
-    ]  # fmt: skip
+    expected = [(run, "validation", 5000), (run, "validation", 5000), (run, "validation", 2000)]
+    assert [(line["run"], line["split"], len(line["rows"])) for line in lines] == expected
     before, results = stored(context, run).pack(), client.get(f"/api/runs/{run}").json()["results"]
     with context.sessions.begin() as session:
         session.execute(Run.__table__.delete())

@@ -59,9 +59,8 @@ def test_a_worker_tells_what_it_works_on_how_far_and_with_what_memory(client, co
     assert [(one["id"], one["phase_done"], one["worker"]) for one in told["running"]] == [(run_id, 40, "here/cpu")]
     (worker,) = told["workers"]
     assert (worker["alive"], worker["memory_bytes"]) == (True, 8_000_000_000)
-    assert [(job["kind"], job["row_id"], job["peak_bytes"]) for job in worker["jobs"]] == [
-        ("finetune", run_id, 1_500_000_000), ("measure", "x", None),
-    ]  # fmt: skip
+    expected = [("finetune", run_id, 1_500_000_000), ("measure", "x", None)]
+    assert [(job["kind"], job["row_id"], job["peak_bytes"]) for job in worker["jobs"]] == expected
 
 
 @pytest.mark.parametrize(("seconds", "lost"), [(50, False), (70, True)])
@@ -90,9 +89,8 @@ def test_experiments_are_counted_and_moved_paused_and_cancelled_as_a_whole(clien
     first_id, _ = add(QUEUED, running("here/cpu"), PAUSED, name="first")
     second_id, _ = add(QUEUED, {"status": RunStatus.FINISHED}, name="second")
     told = client.get("/api/queue").json()["experiments"]
-    assert [(one["name"], one["running"], one["queued"], one["paused"]) for one in told] == [
-        ("first", 1, 1, 1), ("second", 0, 1, 0),
-    ]  # fmt: skip
+    expected = [("first", 1, 1, 1), ("second", 0, 1, 0)]
+    assert [(one["name"], one["running"], one["queued"], one["paused"]) for one in told] == expected
     page = client.get("/queue").text
     for here in (f"/experiments/{first_id}/pause", f"/experiments/{first_id}/resume", "/queue/pause", "/queue/resume"):
         assert f'action="{here}"' in page
@@ -104,9 +102,8 @@ def test_what_cannot_be_taken_back_is_in_a_menu_and_buttons_lead_back_to_their_p
     experiment_id, (run_id,) = add(QUEUED, name="sweep")
     page = client.get("/queue").text
     menus = re.findall(r'<details class="menu" name="menu">.*?</details>', page, re.DOTALL)
-    assert [re.search(r'aria-label="More: (.*?)"', one)[1] for one in menus] == [
-        "sweep", "I-STAR, λ = 1, seed 0, of sweep",
-    ]  # fmt: skip
+    expected = ["sweep", "I-STAR, λ = 1, seed 0, of sweep"]
+    assert [re.search(r'aria-label="More: (.*?)"', one)[1] for one in menus] == expected
     for menu, noun in zip(menus, (f"/experiments/{experiment_id}", f"/runs/{run_id}"), strict=True):
         assert re.search(rf'action="{noun}\w*/cancel"', menu)
         assert '<button class="link bad"' in menu

@@ -28,9 +28,8 @@ def test_the_first_start_launches_both_samples_once_and_the_embedding_goes_first
     assert next_in_turn(context.sessions, Queue.GPU, ()).kind is job_kinds.ENCODE
     with context.sessions() as session:
         [experiment], [encoding] = session.scalars(select(Experiment)).all(), session.scalars(select(Encoding)).all()
-        assert sorted({(run.lam, run.seed) for run in experiment.runs}) == sorted(
-            (lam, seed) for lam in (-0.3, 0.0, 0.3, 1.0, 3.0) for seed in (0, 1, 2)
-        )
+        expected = sorted((lam, seed) for lam in (-0.3, 0.0, 0.3, 1.0, 3.0) for seed in (0, 1, 2))
+        assert sorted({(run.lam, run.seed) for run in experiment.runs}) == expected
         assert encoding.status is EncodingStatus.QUEUED
         assert (encoding.config, encoding.n_texts) == (ENCODING, 2000)
     assert not launch_samples(context)
@@ -82,6 +81,5 @@ def test_home_shows_the_sample_embedding_and_looks_again_only_while_something_is
     for status in [EmbeddingStatus.READY, EmbeddingStatus.MEASURING]:
         with context.sessions.begin() as session:
             session.add(embedding("cloud", status=status))
-        assert ('hx-trigger="every 2s"' in section(client.get("/").text, "measured")) == (
-            status is EmbeddingStatus.MEASURING
-        )
+        expected = status is EmbeddingStatus.MEASURING
+        assert 'hx-trigger="every 2s"' in section(client.get("/").text, "measured") == expected

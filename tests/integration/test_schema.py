@@ -94,10 +94,8 @@ class TestCopies:
     def test_both_are_copied_and_named_by_time_and_revisions(self, context, behind, monkeypatch):
         self.migrate(context.settings, monkeypatch)
         names = self.copies(context.settings)
-        assert [name.split("Z-", 1)[1] for name in names] == [
-            f"{FORMER}-to-{NEWEST}-isoscope.sqlite",
-            f"{FORMER}-to-{NEWEST}-queue.sqlite",
-        ]
+        expected = [f"{FORMER}-to-{NEWEST}-isoscope.sqlite", f"{FORMER}-to-{NEWEST}-queue.sqlite"]
+        assert [name.split("Z-", 1)[1] for name in names] == expected
         self.migrate(context.settings, monkeypatch)
         assert self.copies(context.settings) == names, "there was nothing to migrate"
 

@@ -147,10 +147,8 @@ def test_cancelled_trials_are_not_failed_ones_of_which_a_few_end_the_search(cont
         advance(context.sessions, experiment["id"])
     assert len(runs_of(context, experiment["id"])) == 4
     told = client.get(f"/api/experiments/{experiment['id']}").json()["study"]
-    assert (told["over"], told["why"]) == (
-        True,
-        "The first 3 trials that were not cancelled failed, so no more were tried.",
-    )
+    expected = (True, "The first 3 trials that were not cancelled failed, so no more were tried.")
+    assert (told["over"], told["why"]) == expected
 
 
 @pytest.mark.parametrize("everything", [False, True])

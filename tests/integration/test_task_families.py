@@ -176,10 +176,8 @@ def test_labels_of_other_vectors_of_the_same_rows(client, labeled, numbers, judg
     assert told.status_code == 201, told.text
     judge(told.json()["members"][1]["task_id"])
     members = client.get(f"/api/tasks/{task}/family").json()["members"]
-    assert [(one["name"], one["status"], one["layer"]) for one in members] == [
-        ("first", "finished", None),
-        ("second", "finished", None),
-    ]
+    expected = [("first", "finished", None), ("second", "finished", None)]
+    assert [(one["name"], one["status"], one["layer"]) for one in members] == expected
     figure = client.get(f"/api/tasks/{task}/figures/embeddings").json()
     assert figure["title"] == "Isotropy against performance"
 

@@ -58,10 +58,8 @@ def test_a_text_is_encoded_as_the_rows_were_unless_weights_changed(client, encod
     page = client.get(f"/embeddings/{encoded}", params={"tab": "map", "text": TEXTS[3]}).text
     assert f'data-near="{" ".join(str(row["row"]) for row in before)}"' in page
     response = client.post(f"/embeddings/{encoded}/neighbors", data={"text": "good film", "tab": "map"})
-    assert (response.status_code, response.headers["location"]) == (
-        303,
-        f"/embeddings/{encoded}?tab=map&text=good+film#near-text",
-    )
+    expected = (303, f"/embeddings/{encoded}?tab=map&text=good+film#near-text")
+    assert (response.status_code, response.headers["location"]) == expected
     page = client.get(f"/embeddings/{encoded}", params={"tab": "neighbors", "text": "good film"}).text
     assert "A worker is encoding the text" in page
     assert "tiny-bert, layer 2, mean pooling" in page

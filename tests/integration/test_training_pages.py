@@ -200,10 +200,8 @@ def test_what_lies_further_down_comes_when_it_is_reached_and_what_is_missing_is_
     page = words(every_tab(client, f"/experiments/{experiment}"))
     assert ("Silhouette by isotropy" in page, "Pearson correlation, −1 to 1, is on" in page) == (False, True)
     refused = client.get(f"/experiments/{experiment}/figures/silhouette.html")
-    assert (refused.status_code, "no figure 'silhouette' of this experiment" in html.unescape(refused.text)) == (
-        404,
-        True,
-    )
+    expected = (404, True)
+    assert (refused.status_code, "no figure 'silhouette' of this experiment" in html.unescape(refused.text)) == expected
     experiment = launch(make_run(1.0, 0, status=RunStatus.QUEUED))
     for slug in set(OF_SWEEPS) - {"learning", "penalties", "watched", "layers"}:
         page = words(client.get(f"/experiments/{experiment}/figures/{slug}.html"))
@@ -234,6 +232,5 @@ def test_every_figure_of_a_run_has_a_page_and_files_and_the_heat_map_is_of_the_m
     assert found == {"n": 40, "mean": [0.5, -1.0], "std": [0.25, 0.5]}
     missing = client.get(f"/api/runs/{running.id}/activation")
     assert missing.status_code == 404
-    assert missing.json()["detail"] == (
-        f"There is no activation of a run {running.id!r}; it is kept when a run finishes."
-    )
+    expected = f"There is no activation of a run {running.id!r}; it is kept when a run finishes."
+    assert missing.json()["detail"] == expected
