@@ -106,7 +106,19 @@ def test_steps_wait_for_a_server_that_comes_later_and_none_is_lost(settings, con
     assert told["steps"][3]["task_loss"] is None
 
 
-def test_a_cancelled_run_is_left_in_peace_and_its_script_can_see_it(settings, context, capsys):
+def test_what_the_server_refuses_is_said_and_a_cancelled_run_is_left_in_peace(settings, context, capsys):
+    with answering(create_app(settings)) as address:
+        run = log_run("refused", **TOLD, url=address)
+        run.step(1, layers={"beauty": [1.0]})
+        wait_for(lambda: "steps were refused" in capsys.readouterr().err, 20)
+        run.step(2, task_loss=1)
+        assert run.finish()
+        told = httpx2.get(f"{address}/api/runs/{run.id}").json()
+        wrong = log_run("refused", **TOLD | {"metric": "beauty"}, url=address)
+        assert not wrong.finish()
+    assert [step["step"] for step in told["steps"]] == [2]
+    assert told["notes"] == ["1 steps were not logged."]
+    assert "this run is not logged any more: Expected metric" in capsys.readouterr().err
     with answering(create_app(settings)) as address:
         run = log_run("cancelled", **TOLD, url=address)
         wait_for(lambda: httpx2.get(f"{address}/api/runs/{run.id}").is_success, 20)
@@ -121,21 +133,6 @@ def test_a_cancelled_run_is_left_in_peace_and_its_script_can_see_it(settings, co
     assert capsys.readouterr().err == (
         "isoscope: this run is not logged any more: Nothing can be logged to this run any more: it is cancelled.\n"
     )
-
-
-def test_what_the_server_refuses_is_said_and_the_rest_is_logged(settings, context, capsys):
-    with answering(create_app(settings)) as address:
-        run = log_run("refused", **TOLD, url=address)
-        run.step(1, layers={"beauty": [1.0]})
-        wait_for(lambda: "steps were refused" in capsys.readouterr().err, 20)
-        run.step(2, task_loss=1)
-        assert run.finish()
-        told = httpx2.get(f"{address}/api/runs/{run.id}").json()
-        wrong = log_run("refused", **TOLD | {"metric": "beauty"}, url=address)
-        assert not wrong.finish()
-    assert [step["step"] for step in told["steps"]] == [2]
-    assert told["notes"] == ["1 steps were not logged."]
-    assert "this run is not logged any more: Expected metric" in capsys.readouterr().err
 
 
 def test_a_request_that_fails_is_made_again_before_the_next_and_brings_the_token(server, capsys):

@@ -35,15 +35,6 @@ def test_selected_runs_are_cancelled_and_retried_and_redirects_stay_on_this_serv
     assert [get_run(context, run_id).status for run_id in (waiting, failed)] == [RunStatus.CANCELLED, RunStatus.QUEUED]
 
 
-def test_refused_runs_are_named_and_other_runs_done(client, context, runs):
-    _, (waiting, _, finished, _) = runs
-    response = act(client, "cancel", waiting, finished, "gone")
-    assert (response.status_code, "1 done, 2 refused." in response.text) == (409, True)
-    assert "I-STAR, λ = 1, seed 2, of sweep: Only a run that has not ended can be cancelled" in response.text
-    assert "gone: There is no run" in response.text
-    assert get_run(context, waiting).status is RunStatus.CANCELLED
-
-
 @pytest.mark.both_databases
 def test_runs_are_searched_by_tag(client, context, runs):
     experiment_id, (first, second, *_) = runs
@@ -57,7 +48,7 @@ def test_runs_are_searched_by_tag(client, context, runs):
     assert 'href="/compare/runs/list?q=tag%3D%22odd%22"' in table
 
 
-def test_page_replaces_tags_of_run_and_shows_a_refused_one_at_its_field(client, runs):
+def test_page_replaces_and_refuses_tags_and_names_refused_runs(client, runs, context):
     run_id = runs[1][0]
     client.post(f"/runs/{run_id}/tags", data={"tags": "a, b"})
     assert client.get(f"/api/runs/{run_id}").json()["tags"] == ["a", "b"]
@@ -69,6 +60,12 @@ def test_page_replaces_tags_of_run_and_shows_a_refused_one_at_its_field(client, 
     assert f'value="{"x" * 41}"' in response.text
     response = client.patch(f"/api/runs/{run_id}", json={"tags": ["x" * 41]})
     assert (response.status_code, response.json()["field"]) == (422, "tags")
+    _, (waiting, _, finished, _) = runs
+    response = act(client, "cancel", waiting, finished, "gone")
+    assert (response.status_code, "1 done, 2 refused." in response.text) == (409, True)
+    assert "I-STAR, λ = 1, seed 2, of sweep: Only a run that has not ended can be cancelled" in response.text
+    assert "gone: There is no run" in response.text
+    assert get_run(context, waiting).status is RunStatus.CANCELLED
 
 
 @pytest.mark.both_databases

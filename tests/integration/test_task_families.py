@@ -169,7 +169,9 @@ def labeled(client, context, tmp_path, numbers, judge):
     return made, add
 
 
-def test_labels_of_other_vectors_of_the_same_rows(client, labeled, numbers, judge):
+def test_labels_of_other_vectors_and_queries_of_uploads_are_judged(
+    client, labeled, numbers, judge, context, tmp_path, asked
+):
     task, add = labeled
     other = add("d", numbers[0][5][0], "second")
     told = client.post(f"/api/tasks/{task}/others", json={"others": [{"embedding_id": other}]})
@@ -180,6 +182,14 @@ def test_labels_of_other_vectors_of_the_same_rows(client, labeled, numbers, judg
     assert [(one["name"], one["status"], one["layer"]) for one in members] == expected
     figure = client.get(f"/api/tasks/{task}/figures/embeddings").json()
     assert figure["title"] == "Isotropy against performance"
+    corpus, queries = add("d", numbers[0][0][0], "corpus"), add("q", numbers[0][0][1], "queries")
+    other, others_queries = add("d", numbers[0][5][0], "corpus 2"), add("q", numbers[0][5][1], "queries 2")
+    task = asked(corpus, queries)
+    judge(task)
+    assert "Which queries belong to corpus 2 is not known." in client.get(f"/tasks/{task}").text
+    named = {"others": [{"embedding_id": other, "queries_id": others_queries}]}
+    assert client.post(f"/api/tasks/{task}/others", json=named).status_code == 201
+    assert len(client.get(f"/api/tasks/{task}/family").json()["members"]) == 2
 
 
 def test_what_has_no_layers_no_queries_no_ground_truth_or_other_rows_is_refused(client, labeled, context, numbers):
@@ -212,15 +222,3 @@ def test_what_has_no_layers_no_queries_no_ground_truth_or_other_rows_is_refused(
         refused = client.post(f"/api/tasks/{task}/others", json={"others": [{"embedding_id": other}]})
         assert (refused.status_code, refused.json()["field"]) == (422, "others")
         assert words in refused.json()["detail"]
-
-
-def test_queries_of_uploads_are_named_by_hand_or_asked_for(client, context, tmp_path, numbers, asked, judge):
-    add = partial(add_rows, context, tmp_path)
-    corpus, queries = add("d", numbers[0][0][0], "corpus"), add("q", numbers[0][0][1], "queries")
-    other, others_queries = add("d", numbers[0][5][0], "corpus 2"), add("q", numbers[0][5][1], "queries 2")
-    task = asked(corpus, queries)
-    judge(task)
-    assert "Which queries belong to corpus 2 is not known." in client.get(f"/tasks/{task}").text
-    named = {"others": [{"embedding_id": other, "queries_id": others_queries}]}
-    assert client.post(f"/api/tasks/{task}/others", json=named).status_code == 201
-    assert len(client.get(f"/api/tasks/{task}/family").json()["members"]) == 2
