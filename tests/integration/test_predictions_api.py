@@ -93,7 +93,7 @@ def test_rows_told_again_replace_what_was_told_and_are_read_by_run_and_split(cli
     with context.sessions.begin() as session:
         session.delete(session.get_one(Run, first))
     with context.sessions() as session:
-        assert [one.run_id for one in session.query(RunPredictions)] == [second]
+        assert {one.run_id for one in session.query(RunPredictions)} == {run, second}
 
 
 def test_what_cannot_be_is_refused_with_a_sentence(client, begin, context):

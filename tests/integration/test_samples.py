@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from sqlalchemy import func, select
 
 from app.db import job_kinds
@@ -69,7 +70,7 @@ def test_the_api_launches_samples_and_a_form_starts_with_three_seeds_where_a_req
     assert {run["seed"] for run in launched.json()["runs"]} == {0}
 
 
-def test_home_shows_the_sample_embedding_and_looks_again_only_while_something_is_measured(client, context):
+def test_home_shows_the_sample_embedding_with_its_score_and_both_buttons(client, context):
     dataset = get_sample_dataset(context)
     draft = create_encoding_of_dataset(context, dataset.id, "train", "Sentences")
     with context.sessions.begin() as session:
@@ -78,8 +79,11 @@ def test_home_shows_the_sample_embedding_and_looks_again_only_while_something_is
     assert "Sentences, layer 6" in section(page, "measured")
     assert "0.25" in section(page, "measured")
     assert set(re.findall(r'action="([^"]*)"', section(page, "samples"))) == {"/samples/sweep", "/samples/embedding"}
-    for status in [EmbeddingStatus.READY, EmbeddingStatus.MEASURING]:
-        with context.sessions.begin() as session:
-            session.add(embedding("cloud", status=status))
-        expected = status is EmbeddingStatus.MEASURING
-        assert 'hx-trigger="every 2s"' in section(client.get("/").text, "measured") == expected
+
+
+@pytest.mark.parametrize("status", [EmbeddingStatus.MEASURING, EmbeddingStatus.READY])
+def test_home_looks_again_only_while_something_is_measured(client, context, status):
+    with context.sessions.begin() as session:
+        session.add(embedding("cloud", status=status))
+    expected = status is EmbeddingStatus.MEASURING
+    assert ('hx-trigger="every 2s"' in section(client.get("/").text, "measured")) == expected
