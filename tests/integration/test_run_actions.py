@@ -26,8 +26,9 @@ def act(client, action, *ids, **fields):
 
 def test_selected_runs_are_cancelled_and_retried_and_redirects_stay_on_this_server(client, runs, context):
     for query in ["", "q=lam", "experiment=/evil.example", "experiment=a/../b"]:
-        location = act(client, "cancel", runs[1][0], query=query).headers["location"]
-        assert location.partition("?")[0] == "/compare/runs/list"
+        for action in ("cancel", "retry"):
+            location = act(client, action, runs[1][0], query=query).headers["location"]
+            assert location.partition("?")[0] == "/compare/runs/list"
     experiment_id, (waiting, failed, *_) = runs
     response = act(client, "cancel", waiting, query=f"q=lam>0&experiment={experiment_id}")
     assert response.headers["location"] == f"/experiments/{experiment_id}?tab=runs&q=lam%3E0"
