@@ -210,7 +210,7 @@ def test_what_has_no_layers_no_queries_no_ground_truth_or_other_rows_is_refused(
     assert (refused.status_code, "Compression has no ground truth" in refused.text) == (422, True)
     cases = [
         ({"status": EmbeddingStatus.DRAFT}, "is not measured"), ({"n": 7}, "has 7 rows"),
-        ({"n_left_out": 2}, "hold NaN"), ({"independent": {"names_in_any_order": "x"}}, "has other rows"),
+        ({"n_left_out": 2}, "hold NaN"), ({"independent": {"names_in_any_order": "x"}}, "has different rows from"),
         ({"inspection": {"annotations": []}}, "has no column 'side'"),
     ]  # fmt: skip
     task, add = labeled
