@@ -75,7 +75,7 @@ def test_rows_are_clicked_found_selected_and_colored(page, measured_map):
     expect(page.locator("#map-row tbody tr")).to_have_count(10)
     assert parse_qs(page.url.partition("?")[2]) == {"tab": ["map"], "row": [str(ALONE)]}
     plot = open_map(page, measured_map, f"&row={ALONE}")
-    wait_for(lambda: plot.evaluate("plot => plot.data.at(-1).name === 'rings'"))
+    wait_for(lambda: plot.evaluate("plot => plot.data.at(-1).name") == "rings")
     assert plot.evaluate("plot => plot.data.at(-1).x.length") == 11
     page.locator("#map-row tbody a").first.click()
     expect(page.locator("#map-row h3")).not_to_contain_text(f"Row {ALONE} ")
@@ -83,15 +83,15 @@ def test_rows_are_clicked_found_selected_and_colored(page, measured_map):
     page.get_by_role("textbox", name="Find a row").fill("word 55")
     page.get_by_role("button", name="Find", exact=True).click()
     expect(page.locator("#map-row h3")).to_have_text("Row 55 · word 55")
-    page.get_by_label("Selected rows").press_sequentially("0-2 9\t")
-    wait_for(lambda: plot.evaluate("plot => plot.data[0].selectedpoints"))
-    assert plot.evaluate("plot => plot.data[0].selectedpoints") == [0, 1, 2, 9]
+    page.get_by_label("Selected rows").fill("0-2 9")
+    page.get_by_label("Selected rows").press("Tab")
+    wait_for(lambda: plot.evaluate("plot => plot.data[0].selectedpoints") == [0, 1, 2, 9])
 
     page.get_by_label("Color by").select_option("weight")
     expect(plot.locator(".legend")).to_contain_text("no value (1)")
     page.get_by_label("Color by").select_option("side")
     expect(plot.locator(".legend")).to_contain_text("left (40)")
-    assert plot.evaluate("plot => plot.data.map(({ name }) => name)") == ["right (260)", "left (40)"]
+    assert plot.evaluate("plot => plot.data.map(({ name }) => name)")[:2] == ["right (260)", "left (40)"]
     assert parse_qs(page.url.partition("?")[2])["color"] == ["column-1"]
 
 
