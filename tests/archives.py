@@ -12,7 +12,7 @@ from app.db.work import waiting_jobs
 from app.results.exchange import export_experiment
 from app.results.labels import OF_SENTENCES, WATCHED
 from tests.factories import add_with_activations, dataset_row, experiment_row, run_row
-from workers.jobs import do
+from workers.process import do_job
 
 GRID = {"warmup": [0.1, 0.0], "batch_size": [8, 32]}
 UNDEFINED = "All predictions are equal."
@@ -113,7 +113,7 @@ def sent(client, content, path="/api/experiments/import"):
 def finish_imports(context):
     while jobs := [job for job in waiting_jobs(context.sessions) if job.kind.queue is Queue.IMPORTS]:
         for job in jobs:
-            do(job.kind.work, job.row_id, context.settings, "cpu")
+            do_job(job.kind.work, job.row_id, context.settings, "cpu")
 
 
 class Ended:

@@ -7,7 +7,7 @@ from app.db.job_kinds import Job
 from app.db.work import FileLocks, waiting_jobs
 from app.queue import Execute, working
 from workers.executor import Turns
-from workers.jobs import do
+from workers.process import do_job
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def doing(context: Context, chosen: Callable[[Job], bool]) -> Iterator[None]:
     def work() -> None:
         while not stop.wait(0.2):
             for job in filter(chosen, waiting_jobs(context.sessions)):
-                do(job.kind.work, job.row_id, context.settings, "cpu")
+                do_job(job.kind.work, job.row_id, context.settings, "cpu")
 
     thread = Thread(target=work)
     thread.start()

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
+import workers.preload  # noqa: F401 - what jobs import, at once, as in the fork server of a worker
 from app.context import Context
 from app.db.work import waiting_jobs
 from tests.lab import Machine
 from tests.outages import ENVIRONMENT, Sweep
 from tests.serving import Serving
 from tests.tiny import save_tiny_models
-from workers.jobs import do
+from workers.process import do_job
 
 __all__ = ["forked", "limit_threads", "machine", "models_dir", "train_on", "work"]
 
@@ -32,7 +33,7 @@ def work(context: Context) -> Callable[[], int]:
         done = 0
         while jobs := waiting_jobs(context.sessions):
             for job in jobs:
-                do(job.kind.work, job.row_id, context.settings, "cpu")
+                do_job(job.kind.work, job.row_id, context.settings, "cpu")
                 done += 1
         return done
 
@@ -43,7 +44,7 @@ def work(context: Context) -> Callable[[], int]:
 def forked() -> ForkServerContext:
     """A context whose processes find the imports of a job done, as a worker's do."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["workers.jobs"])
+    context.set_forkserver_preload(["workers.preload"])
     return context
 
 

@@ -10,10 +10,12 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
+from pkgutil import resolve_name
 
 from app.core.process import LOG_FORMAT, PROC, die_with_parent, kibibytes
 from app.core.settings import Settings
@@ -57,7 +59,7 @@ class JobProcesses:
         self._settings = settings
         self._device = device
         self._context = get_context("forkserver")
-        self._context.set_forkserver_preload(["workers.jobs"])
+        self._context.set_forkserver_preload(["workers.preload"])
         # By process, not by job: the engine may start a job again before its first process has ended.
         self._running: dict[ForkServerProcess, tuple[Job, datetime]] = {}
 
@@ -138,6 +140,12 @@ def _signal(process: ForkServerProcess, number: signal.Signals) -> None:
         process.kill()
 
 
+def do_job(work: str, row_id: str, settings: Settings, device: str) -> Sequence[Job]:
+    """Do the work of a kind of job in this process; return the jobs that follow. What came of it is in the row."""
+    following: Sequence[Job] = resolve_name(work)(row_id, settings, device)
+    return following
+
+
 def _work(workflow_id: str, work: str, row_id: str, settings: Settings, device: str) -> None:
     """Do a job in its own process, then hand in the jobs that follow."""
     os.setsid()
@@ -146,10 +154,8 @@ def _work(workflow_id: str, work: str, row_id: str, settings: Settings, device: 
     die_with_parent()
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
 
-    from workers.jobs import do  # noqa: PLC0415 - imported by the fork server already
-
     try:
-        following = do(work, row_id, settings, device)
+        following = do_job(work, row_id, settings, device)
     except Exception as error:
         if disk_full(error):
             logger.warning("%s had no room on the disk: %s", workflow_id, one_line(error))

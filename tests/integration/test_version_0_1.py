@@ -23,7 +23,7 @@ from app.operations.migrate import migrate
 from isoscope.core.errors import ConflictError
 from isoscope.files.yaml_document import read_yaml
 from tests.archives import finish_imports
-from workers.jobs import do
+from workers.process import do_job
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "version_0_1"
 RECORDS = json.loads((FIXTURES / "told.json").read_text())
@@ -123,7 +123,7 @@ def test_stopped_run_resumes_at_its_checkpoint_and_requests_are_launched_from_js
     with upgraded.context.sessions.begin() as session:  # as the reconciler does once its worker is gone
         run = session.get_one(Run, run_id)
         run.status, run.worker = RunStatus.QUEUED, None
-    do("workers.training.job:fine_tune", run_id, upgraded.context.settings, "cpu")
+    do_job("workers.training.job:fine_tune", run_id, upgraded.context.settings, "cpu")
     with upgraded.context.sessions() as session:
         run = session.get_one(Run, run_id)
         assert (run.status, run.error) == (RunStatus.FINISHED, None)

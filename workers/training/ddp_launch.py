@@ -50,7 +50,7 @@ def train_together(spec: RunSpec, progress: Progress, folder: RunFolder, setting
     """Train in ``spec.config.processes`` processes; SystemExit where one was lost and this process must restart."""
     devices = devices_of(spec.config, device)
     context = get_context("forkserver")
-    context.set_forkserver_preload(["workers.jobs"])
+    context.set_forkserver_preload(["workers.preload"])
     meeting = folder.path / f"meeting-{os.getpid()}"
     meeting.unlink(missing_ok=True)
     ranks: dict[Connection, ForkServerProcess] = {}
