@@ -41,23 +41,25 @@ LOOK = """
 from types import SimpleNamespace
 
 import torch
+from fastapi.testclient import TestClient
 from pydantic import ValidationError
 from transformers import AutoModelForSequenceClassification, BertConfig
 
+from app.core.settings import Settings
 from app.db.config import RunConfig, applies
+from app.db.models import Dataset, DatasetOrigin
 from app.figures import palette
 from app.web.error_responses import invalid_request
 from app.db.options.regularization import coordinates
 from app.results.labels import penalty_words
-from app.training.option_form import in_folds
-from app.training.sweep_form import LABELS, active_methods, defaults, parse, sweep_controls
+from app.main import create_app
+from app.training.sweep_form import LABELS, defaults, parse, sweep_controls
 from app.results.search.conditions import find_field
 from app.training.grid_expansion import product_of
 from app.training.relaunch import plain
 from app.training.sweeps import SweepRequest
-from app.web.templating import templates
 from isoscope.files.yaml_document import read_yaml, write_yaml
-from isotropy.catalog import REGULARIZERS, Regularizer
+from isotropy.catalog import Regularizer
 from workers.training.finish import model_card
 from workers.training.penalties import make_penalties
 
@@ -67,12 +69,13 @@ values = defaults(None, "m") | needed | {"lambdas": "1", "regularizers": ["norm"
 
 asked = parse(values)
 assert (asked.regularizers, asked.zetas) == ([NORM], [0.5])
-controls, shown = sweep_controls(values, gpu=True)
+_, shown = sweep_controls(values, gpu=True)
 assert "zetas" in shown and "entropy_bars" not in shown
-form = templates.env.get_template("training/_sweep_regularizers.html").render(
-    problem=None, told=None, groups=in_folds(shown.values()), controls=controls, values=values, extra_fields=[],
-    regularizers=REGULARIZERS, active=active_methods(values), shrunk={NORM},
-)
+settings = Settings(data_dir="data", sample=False)
+with TestClient(create_app(settings), base_url="http://localhost") as client:
+    with client.app.state.context.sessions.begin() as session:
+        session.add(Dataset(name="d", origin=DatasetOrigin.UPLOAD, n_train=100, n_validation=40, columns=[]))
+    form = client.get("/experiments/new", params={"regularizers": "norm", "zetas": "0.5"}).text
 assert 'value="norm" checked' in form and "Norm penalty" in form and "λ · mean square" in form
 assert "It says nothing of directions." in form and "Nobody (2026)." in form and 'href="/measures#mean_cosine"' in form
 assert LABELS["fixed_norm"] == "λ of norm penalty"
@@ -115,7 +118,7 @@ assert "- norm penalty with lambda = 2 and zeta = 0.5" in card and "- CosReg wit
 
 
 @pytest.mark.slow
-def test_a_regularizer_is_added_through_its_record(tmp_path):
+def test_a_regularizer_is_added_through_its_record(tmp_path, migrated):
     copy_package(tmp_path, "isotropy")
     (tmp_path / "isotropy/regularizers/norm.py").write_text(MODULE)
     file = tmp_path / "isotropy/catalog/regularizers.py"
