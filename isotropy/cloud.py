@@ -12,13 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy.across_blocks import BlockProducts, scores_across
 from isotropy.anisotropy import mean_share, second_moment
 from isotropy.catalog import Similarity
 from isotropy.cosine import CosineMoments
-from isotropy.dealing import Dealing, Duplicates, by_groups
 from isotropy.isoscore import isoscore_of_ratio, participation_ratio, shrunk_ratio
-from isotropy.jackknife import BLOCKS, Jackknife, blocks_within
+from isotropy.jackknife import BLOCKS, Dealing, Duplicates, Jackknife, blocks_within, by_groups
 from isotropy.neighbours import BlockNeighbours, NearestNeighbours
 from isotropy.pairs import PairMeasures, pairs_by, search_by
 from isotropy.partition import PartitionFunction
@@ -26,7 +24,7 @@ from isotropy.rows import Points, Sample, ScaledPoints, SelectedDimensions, fini
 from isotropy.score import Score
 from isotropy.spectrum_errors import Decomposition, scores_without_blocks, spectrum_scores
 from isotropy.topology import barcode
-from isotropy.unbiased import FourthMoments, corrected_from_moments
+from isotropy.unbiased import BlockProducts, FourthMoments, corrected_from_moments, scores_across
 
 SAMPLE_ROWS = 32_768  # Rows drawn from a longer cloud, for what cannot be streamed
 PAIR_ROWS = 20_000  # Rows of the sample for pairwise measures, which are exact up to this number of rows

@@ -30,7 +30,7 @@ from isoscope.files.selection import Selection
 from isoscope.rows import draw_rows, values_of
 from isotropy.catalog import measures_in
 from isotropy.cloud import read_cloud
-from isotropy.dealing import group_numbers
+from isotropy.jackknife import group_numbers
 from isotropy.neighbours import equal_rows
 from isotropy.postprocess.held_out import HeldOut, held_out
 from isotropy.postprocess.methods import fit, restore

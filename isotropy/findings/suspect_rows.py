@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isotropy.dealing import Duplicates
 from isotropy.findings.finding import (
     REFERENCE_ROWS,
     Defect,
@@ -24,6 +23,7 @@ from isotropy.findings.finding import (
     score_effects,
 )
 from isotropy.findings.nearest import NEAREST
+from isotropy.jackknife import Duplicates
 from isotropy.rows import finite_chunks, finite_rows
 from isotropy.score import Score
 

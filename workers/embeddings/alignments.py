@@ -11,9 +11,8 @@ from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import Matrix
 from isoscope.rows import pairs_by_name, pairs_by_place, rows_at, sampled, values_of
 from isotropy.alignment import ROWS, alignment, row_drift
-from isotropy.dealing import Slices, group_numbers
 from isotropy.findings.nearest import NEAREST
-from isotropy.jackknife import BLOCKS
+from isotropy.jackknife import BLOCKS, Slices, group_numbers
 from isotropy.neighbours import equal_rows
 from isotropy.projection import NAME_CHARACTERS
 from isotropy.tasks.parts import groups_of

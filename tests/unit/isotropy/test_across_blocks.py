@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from isotropy.across_blocks import BlockProducts, scores_across
 from isotropy.anisotropy import mean_share
-from isotropy.unbiased import FourthMoments, corrected_from_moments, isoscore_unbiased
+from isotropy.unbiased import BlockProducts, FourthMoments, corrected_from_moments, isoscore_unbiased, scores_across
 
 
 def blocks_of(x, codes):

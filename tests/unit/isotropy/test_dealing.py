@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from isotropy.cloud import read_cloud
-from isotropy.dealing import Duplicates, Slices, by_groups, by_rows
+from isotropy.jackknife import Duplicates, Slices, by_groups, by_rows
 from isotropy.rows import Rows
 
 ROWS = np.random.default_rng(0).standard_normal((30, 10))
