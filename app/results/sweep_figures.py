@@ -15,11 +15,10 @@ from app.results.figures.layer_curves import late_anisotropy, setting_heat_map, 
 from app.results.figures.parallel import parallel
 from app.results.figures.profiles import activation_profiles, measure_by_layer
 from app.results.figures.scatter import scatter
-from app.results.figures.scatter_points import USUAL, Scale, Scatter, ScatterStyle
+from app.results.figures.scatter_points import ROW_QUANTITIES, USUAL, Scale, Scatter, ScatterStyle
 from app.results.figures.study import history, pareto, plane
 from app.results.figures.sweep_curves import PENALTY, TASK_LOSS, WINDOWS, CurveStyle, LoggedQuantity, logged_curves
 from app.results.labels import ISOTROPY, SHARES, WATCHED, title_of
-from app.results.quantities import ROW_QUANTITIES
 from app.results.run_data import (
     ACTIVATION,
     RunSource,

@@ -17,9 +17,16 @@ from app.figures.labels import LabeledPoint, heading, positions
 from app.results.captions import explain_empty
 from app.results.figures import legend
 from app.results.figures.legend import LAMBDA, MAX_ENTRIES, Colouring
-from app.results.figures.scatter_points import MAX_PANELS, USUAL, Scatter, ScatterPoint, ScatterStyle
+from app.results.figures.scatter_points import (
+    MAX_PANELS,
+    USUAL,
+    Quantity,
+    Scatter,
+    ScatterPoint,
+    ScatterStyle,
+    panel_title,
+)
 from app.results.figures.trivial import TrivialPredictor
-from app.results.quantities import Quantity, panel_title
 from app.results.run_table import LAM, PERFORMANCE, REGULARIZER, RunTable, sort_key
 from app.results.setting import Family, Setting, cell_text
 from app.results.statistics.estimate import Estimate

@@ -12,8 +12,8 @@ from app.db.study import Search, Trial, front_of, trials_of
 from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plot
 from app.results.captions import list_first
+from app.results.figures.scatter_points import LAMBDA_AXIS
 from app.results.labels import SCALES, MetricRange
-from app.results.quantities import LAMBDA_AXIS
 from app.results.setting import setting_of
 from isoscope.core.formatting import number, plural, short
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from app.db.models import RunStatus
 from app.figures.palette import METHODS, QUIET, SERIES, in_order, of_lambda
 from app.results.figures.scatter import RING, RUN, scatter
-from app.results.figures.scatter_points import MAX_PANELS, ScatterStyle
-from app.results.quantities import measured_quantities
+from app.results.figures.scatter_points import MAX_PANELS, ScatterStyle, measured_quantities
 from app.results.run_table import MeasuredValue
 from app.results.statistics.estimate import Error
 from isoscope.core.errors import InvalidError
