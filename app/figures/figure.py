@@ -126,6 +126,11 @@ class Figure:
                 digest.update(repr([*column]).encode())
         return digest.hexdigest()
 
+    def json(self) -> str:
+        """Return the plot as plotly JSON, without traces if there is nothing to draw yet."""
+        drawn = plot([]) if self.empty else self.draw()
+        return str(drawn.to_json())
+
 
 def undefined(slug: str, title: str, reason: str) -> Figure:
     """A figure of what has no value here, which says why instead."""

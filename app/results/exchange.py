@@ -114,7 +114,7 @@ def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], 
         archive.add(container.OPENINGS, map(write_json, records))
     for figure in figures:
         if not figure.empty:
-            archive.add(f"figures/{figure.slug}.json", [figure.draw().to_json().encode()])
+            archive.add(f"figures/{figure.slug}.json", [figure.json().encode()])
             archive.add(f"figures/{figure.slug}.csv", [figure.table.csv().encode()])
     archive.close()
 

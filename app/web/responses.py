@@ -9,7 +9,7 @@ from fastapi import Request, Response
 from fastapi.responses import FileResponse, RedirectResponse, StreamingResponse
 from pydantic import BaseModel, Field
 
-from app.figures.figure import Figure, FigureTable, plot
+from app.figures.figure import Figure, FigureTable
 from app.storage.storage import Download
 from app.web.error_responses import STATUS
 from app.web.templating import templates
@@ -52,11 +52,10 @@ def find_figure(figures: Iterable[Figure], slug: str) -> Figure:
 
 
 def figure_file(figures: Iterable[Figure], slug: str, kind: FileKind) -> Response:
-    """Return a figure as plotly JSON (no traces if empty) or its numbers as CSV."""
+    """Return the plot of a figure as JSON or its numbers as CSV."""
     figure = find_figure(figures, slug)
     if kind == "json":
-        drawn = plot([]) if figure.empty else figure.draw()
-        return Response(drawn.to_json(), media_type="application/json")
+        return Response(figure.json(), media_type="application/json")
     return csv_file(figure.table)
 
 
@@ -103,7 +102,7 @@ class FigureOut(BaseModel):
             empty=figure.empty,
             columns=figure.table.columns,
             rows=list(figure.table.rows),
-            plot=None if figure.empty else json.loads(figure.draw().to_json()),
+            plot=None if figure.empty else json.loads(figure.json()),
         )
 
 

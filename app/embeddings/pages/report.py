@@ -176,7 +176,7 @@ def show_report_file(request: Request, context: ContextDep, embedding_id: str, q
         "measurements_csv": data_url("text/csv", table_of(embedding).csv()),
         "files": {
             figure.slug: {
-                "json": data_url("application/json", figure.draw().to_json()),
+                "json": data_url("application/json", figure.json()),
                 "csv": data_url("text/csv", figure.table.csv()),
             }
             for figure in figures
