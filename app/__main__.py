@@ -15,10 +15,10 @@ logger = logging.getLogger("app")
 
 
 def main() -> int:
-    """Serve until SIGTERM or SIGINT; 1 where it cannot."""
-    # Imports leave hardly any garbage, and to look for it is a quarter of the time until the first answer.
+    """Serve until SIGTERM or SIGINT. Return 1 if the server cannot start."""
+    # Imports leave little garbage, and collecting it takes a quarter of the startup time.
     gc.disable()
-    # Here, because the sandbox's processes import this module too and need none of it.
+    # Imported here because sandbox processes import this module too and need none of these.
     import uvicorn  # noqa: PLC0415
     from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
 
@@ -33,7 +33,7 @@ def main() -> int:
     if parser.parse_args().lifeline:
         watch_parent()
     configure_logs("web")
-    # That requests still under way were cancelled at the end, one line says before.
+    # Skip the tracebacks of requests cancelled at shutdown: one line before them says so.
     logging.getLogger("uvicorn.error").addFilter(
         lambda record: not (record.exc_info and isinstance(record.exc_info[1], CancelledError))
     )
@@ -41,7 +41,7 @@ def main() -> int:
     try:
         app = create_app(settings)
         require_schema(settings.database)
-    except SQLAlchemyError as error:  # it may come back
+    except SQLAlchemyError as error:  # the database may come back
         logger.warning("The metrics database does not answer: %s.", cause(error))
     except IsoscopeError as error:
         logger.error("%s", error)

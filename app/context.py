@@ -104,7 +104,7 @@ def aria_sort(order: str, column: str) -> str:
 
 
 def next_sort(column: str, now: str, *, falling: bool) -> str:
-    """Return the order that a click on a column asks for."""
+    """Return the sort order after a click on a column head."""
     return f"-{column}" if (falling if now == "none" else now == "ascending") else column
 
 

@@ -42,7 +42,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         context = create_context(settings)
-        # To open a database takes room too, without which nothing could be deleted from a full disk.
+        # Opening a database takes room too. Without it nothing could be deleted from a full disk.
         with context.spare.freed():
             context.storage.sweep_temporary()
             sweep_folders(settings.root)
@@ -65,7 +65,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     if settings.access_token is not None:
         token = settings.access_token.get_secret_value()
         app.add_middleware(SignedSessions, settings=settings, token=token)
-    # Vectors hardly shrink, and a gigabyte of them would keep a core for a minute.
+    # Vectors hardly compress, and a gigabyte of them would occupy a core for a minute.
     app.add_middleware(GZipMiddleware, exclude_content_types=(*DEFAULT_EXCLUDED_CONTENT_TYPES, BINARY))
     app.add_middleware(BodyLimit, settings=settings)
     return app

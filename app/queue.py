@@ -39,20 +39,19 @@ CANCELLED = error.DBOSAwaitedWorkflowCancelledError | error.DBOSWorkflowCancelle
 ACTIVE = ["ENQUEUED", "PENDING", "DELAYED"]
 ENDED = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 FORGOTTEN_AT_ONCE = 500
-# A run's own row counts its attempts and gives up with a sentence; the engine must never give up before it.
+# A run's row counts its attempts and gives up with an error message; the engine must never give up first.
 MAX_RECOVERY_ATTEMPTS = 10_000
-# A worker asks every second what of its own was cancelled. A job that is handed in again before it has asked would be
-# at work twice there.
+# Workers check for cancelled jobs every second. A job that is enqueued again before that would run twice.
 SECONDS_TO_SEE_A_CANCEL = 2.0
-# Clocks of machines differ by less; what was cancelled longer ago has been seen.
+# Maximum difference between machines' clocks. Workers have seen all earlier cancellations.
 CLOCKS_DIFFER_BY = timedelta(minutes=1)
-# Where it keeps its tables on PostgreSQL, by its own default.
+# The engine's default schema on PostgreSQL.
 ENGINE_SCHEMA = "dbos"
-# Connections of a worker to the engine's database: it runs a few jobs, and PostgreSQL has few connections to give.
+# Connections of a worker to the engine's database: it runs few jobs, and PostgreSQL has few connections.
 POOL_SIZE = 5
-# How often a worker asks for each queue while something waits in any of them.
+# Polling interval of each queue while any job waits.
 POLLING_SECONDS = 0.25
-# How often it asks whether anything waits, and how often the engine asks although nothing seems to.
+# How often a worker checks for waiting jobs, and how often the engine polls when none seem to wait.
 WATCHING_SECONDS = 0.3
 IDLE_SECONDS = 15.0
 
@@ -88,15 +87,15 @@ class JobQueue:
         self._engine = create_database_engine(driven(url), poolclass=NullPool)
 
     def enqueue(self, job: Job) -> None:
-        """Hand in a job unless the engine knows it already."""
+        """Enqueue a job unless the engine has it already."""
         options = _options(job)
         with _later_if_away(job.workflow_id):
             self._client.enqueue(options, job.kind.name, job.row_id)
 
     def try_insert(self) -> None:
-        """Write a job and take it back, in one transaction.
+        """Enqueue a job and roll back, in one transaction.
 
-        Raises SQLAlchemyError where no job can be written.
+        Raises SQLAlchemyError if no job can be written.
         """
         job = Job(FINETUNE, "rehearsal")
         with self._engine.connect() as connection:
@@ -105,7 +104,7 @@ class JobQueue:
             connection.rollback()
 
     def cancel(self, *jobs: Job) -> None:
-        """Take jobs back: a waiting one never starts, a running one is stopped within about a second."""
+        """Cancel jobs: a waiting one never starts, a running one stops within about a second."""
         with _later_if_away(jobs[0].workflow_id if len(jobs) == 1 else f"a batch of {len(jobs)} jobs"):
             self._client.cancel_workflows([job.workflow_id for job in jobs])
 
@@ -121,7 +120,7 @@ class JobQueue:
         return QueueLine(begun, {workflow.workflow_id for workflow in workflows} - begun.keys())
 
     def ensure(self, job: Job) -> None:
-        """Hand in a job unless it waits or runs already; again if the engine believes that it ended."""
+        """Enqueue a job unless it waits or runs; enqueue it again if the engine believes that it ended."""
         with _later_if_away(job.workflow_id):
             status = self._status(job)
             if status is None or status.status not in ACTIVE:
@@ -138,7 +137,7 @@ class JobQueue:
         return {workflow.workflow_id for workflow in workflows}
 
     def put_back(self, workflow_ids: Collection[str]) -> None:
-        """Return jobs that nobody works on to their queues."""
+        """Return jobs that no worker runs to their queues."""
         for workflow_id in workflow_ids:
             self._client.resume_workflow(workflow_id, queue_name=Job.parse(workflow_id).kind.queue.value)
 
@@ -154,7 +153,7 @@ class JobQueue:
         return forgotten
 
     def restart(self, job: Job) -> None:
-        """Hand in a job again, whatever its state in the engine."""
+        """Enqueue a job again, whatever its state in the engine."""
         with _later_if_away(job.workflow_id):
             self._hand_in_anew(job, self._status(job))
 
@@ -163,18 +162,20 @@ class JobQueue:
         return workflows[0] if workflows else None
 
     def _hand_in_anew(self, job: Job, status: WorkflowStatus | None) -> None:
-        """Hand in a job; one that was cancelled at a worker a moment ago when that has stopped it.
+        """Enqueue a job again. If it was just cancelled, first wait until its worker has stopped it.
 
-        Nothing is done where another handed it in meanwhile: a worker may be at it.
+        Do nothing if another process enqueued it meanwhile, because a worker may be running it.
         """
-        unseen = False  # a worker may still run a job that was just cancelled
+        may_still_run = False  # a worker may still run a job that was just cancelled
         if status and status.status == "CANCELLED" and status.executor_id is not None and status.updated_at is not None:
-            since = abs(datetime.now(UTC).timestamp() - status.updated_at / 1000)
-            unseen = since < CLOCKS_DIFFER_BY.total_seconds()
-        if status is not None and unseen:
+            seconds_since_cancel = abs(datetime.now(UTC).timestamp() - status.updated_at / 1000)
+            may_still_run = seconds_since_cancel < CLOCKS_DIFFER_BY.total_seconds()
+        if status is not None and may_still_run:
             time.sleep(SECONDS_TO_SEE_A_CANCEL)
-            now = self._status(job)
-            if now is not None and (now.status in ACTIVE or now.created_at != status.created_at):
+            current_status = self._status(job)
+            if current_status is not None and (
+                current_status.status in ACTIVE or current_status.created_at != status.created_at
+            ):
                 return
         if status is not None:
             self._client.delete_workflows([job.workflow_id])
@@ -201,12 +202,12 @@ def _options(job: Job) -> EnqueueOptions:
 def _later_if_away(name: str) -> Iterator[None]:
     try:
         yield
-    except (OperationalError, PoolTimeoutError) as away:
-        logger.warning("the job engine's database does not answer; %s has to wait: %s", name, cause(away))
+    except (OperationalError, PoolTimeoutError) as disconnection:
+        logger.warning("the job engine's database does not answer; %s has to wait: %s", name, cause(disconnection))
 
 
 def _keep_quiet() -> None:
-    """Keep out of the log what is no news: SQLite (docs/architecture.md says why it is right), cancelled jobs."""
+    """Silence the engine's warning about SQLite (see docs/architecture.md) and errors of cancelled jobs."""
     engine = logging.getLogger("dbos")
     engine.setLevel(logging.ERROR)
     engine.addFilter(_is_news)
@@ -243,7 +244,7 @@ class QueueWatch:
         self._engine.dispose()
 
     def wait(self, stop: Event, timeout: float) -> bool:
-        """Wait before the engine asks again: for these seconds, or until a job waits; return whether it stops."""
+        """Wait before the engine polls again: for ``timeout`` seconds, or until a job waits. Return whether to stop."""
         if self._waiting.is_set():
             return stop.wait(timeout)
         self._waiting.wait(IDLE_SECONDS)
@@ -259,7 +260,7 @@ class QueueWatch:
                         else:
                             self._waiting.set()
             except SQLAlchemyError:
-                self._waiting.set()  # so that the engine's own threads ask, and say what is wrong
+                self._waiting.set()  # so that the engine's own threads poll, and log the problem
                 self._stop.wait(WATCHING_SECONDS)
 
 
@@ -311,15 +312,15 @@ def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2)
 
 @contextmanager
 def watching_queues(url: str) -> Iterator[QueueWatch]:
-    """Have the threads that the engine starts meanwhile wait as a watch says.
+    """Make the queue threads that the engine starts in this context wait on a ``QueueWatch``.
 
-    DBOS 3.4.0 can ask less often, but not be woken; its version is pinned, and a test sees that its threads sleep.
+    DBOS 3.4.0 can poll less often but cannot be woken. Its version is pinned; a test checks that its threads sleep.
     """
     module, watch = vars(dbos._dbos), QueueWatch(url)
     run_queues = module["queue_thread"]
 
     def run_watched(stop: Event, engine: DBOS) -> None:
-        # In place of the event that stops these threads, which they wait for between two questions.
+        # Replaces the stop event, which these threads wait for between polls.
         run_queues(SimpleNamespace(is_set=stop.is_set, wait=partial(watch.wait, stop)), engine)
 
     module["queue_thread"] = run_watched

@@ -50,8 +50,8 @@ logger = logging.getLogger(__name__)
 def limit_resources(memory_bytes: int, cpu_seconds: float) -> None:
     """Limit what this process may use from now on. For a child process only: the limits cannot be lifted.
 
-    Memory counts from what is mapped already, since torch alone maps gigabytes. macOS does not enforce RLIMIT_AS, so
-    there only the time is limited; a file that needs too much memory is then stopped by that, or by the system.
+    The memory limit is on top of what is already mapped, because torch alone maps gigabytes. macOS does not enforce
+    RLIMIT_AS, so only time is limited there.
     """
     usage = resource.getrusage(resource.RUSAGE_SELF)
     seconds = math.ceil(usage.ru_utime + usage.ru_stime + cpu_seconds)
@@ -63,7 +63,7 @@ def limit_resources(memory_bytes: int, cpu_seconds: float) -> None:
 
 
 def _lower(limit: int, value: int, grace: int = 0) -> None:
-    """Lower a limit and the hard limit above it, both within what whoever started us allowed."""
+    """Lower a soft and a hard resource limit, within the inherited hard limit."""
     _, hard = resource.getrlimit(limit)
     caps = (value, value + grace)
     soft, hard = (cap if hard == resource.RLIM_INFINITY else min(cap, hard) for cap in caps)
@@ -80,15 +80,15 @@ class _Failure:
 
 
 def read_in_sandbox(settings: "Settings", function: Callable[[*Ts], T], *args: *Ts) -> T:
-    """Return what ``run_in_sandbox`` does, within the limits that the settings have for what parses an upload."""
+    """Call ``run_in_sandbox`` with the limits that the settings have for parsing an upload."""
     return run_in_sandbox(function, *args, memory_bytes=settings.parse_memory_bytes, seconds=settings.parse_seconds)
 
 
 def run_in_sandbox(function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, seconds: float) -> T:
     """Return ``function(*args)``, called in a fresh process. The function must be importable by its name.
 
-    Raises the function's IsoscopeError, InvalidError where it needed too much memory or time or its process ended in
-    any other way, and AbandonedError where nobody waits for it any more.
+    Raises the function's IsoscopeError, InvalidError if it needed too much memory or time or its process died, and
+    AbandonedError if nobody waits for it any more.
     """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
@@ -122,7 +122,7 @@ def run_in_sandbox(function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, 
             f"Reading this file needed more than {memory_bytes / GIB:.1f} GiB of memory, the limit here: "
             "upload a part of it, or check that it is what it claims to be."
         )
-    # What only we can mend goes to the log.
+    # Only developers can fix this, so the traceback goes to the log.
     logger.error("A file could not be read:\n%s", outcome.message)
     raise InvalidError(STOPPED.format(f"it raised {outcome.kind.__name__}"))
 

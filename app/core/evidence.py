@@ -7,21 +7,21 @@ from functools import lru_cache
 from math import exp, factorial, inf, lgamma, log, log1p, pi
 from statistics import NormalDist
 
-# The p at or below which a test decides.
+# Significance level of every test.
 LEVEL = 0.05
-# Fewer seeds give no interval that covers what it promises: a bootstrap of two covers .69.
+# With fewer seeds intervals cover too little: a bootstrap of two seeds covers 69%.
 FEWEST_SEEDS = 3
 STEPS = 10_000
 CONVERGED = 1e-15
 TINY = 1e-300
-# Degrees from which on t is the normal distribution to double precision.
+# From this many degrees of freedom on, t is normal to double precision.
 NORMAL = 1e7
 # Heaviest tails for which block intervals cover 95%: independent t5 coordinates, by simulation.
 BLOCK_KURTOSIS = 1.5
 
 
 def lambdas_needed(level: float = LEVEL) -> int:
-    """Return the fewest values of λ whose smallest p, two arrangements out of all, is at most this level."""
+    """Return the minimum number of λ values k whose smallest possible p, 2 / k!, reaches this level."""
     return next(k for k in range(2, 20) if 2 / factorial(k) <= level)
 
 
@@ -33,10 +33,10 @@ def two_sided_p(t: float, degrees: float) -> float:
     square = t * t
     if square == inf:
         return 0.0
-    below = square < 1
-    # Of x and 1 - x the one that is not rounded: near 1 the other has lost its digits.
+    is_small = square < 1
+    # Use the smaller of x and 1 - x: the one near 1 has lost digits to rounding.
     x, complement = degrees / (degrees + square), square / (degrees + square)
-    if below:
+    if is_small:
         return 1 - incomplete_beta(complement, x, 0.5, degrees / 2)
     return incomplete_beta(x, complement, degrees / 2, 0.5)
 
@@ -57,10 +57,10 @@ def quantile(p: float, degrees: float) -> float:
             scale = lgamma((degrees + 1) / 2) - lgamma(degrees / 2) - log(degrees * pi) / 2
             density = exp(scale - (degrees + 1) / 2 * log1p(t * t / degrees))
         step = t + excess / (2 * density)
-        following = step if low < step < high else (low + high) / 2
-        if abs(following - t) <= 1e-13 * t:
-            return following
-        t = following
+        next_t = step if low < step < high else (low + high) / 2
+        if abs(next_t - t) <= 1e-13 * t:
+            return next_t
+        t = next_t
     return t
 
 
@@ -70,10 +70,10 @@ def incomplete_beta(x: float, complement: float, a: float, b: float) -> float:
         return 0.0
     if complement <= 0:
         return 1.0
-    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log(complement))
+    prefactor = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log(complement))
     if x < (a + 1) / (a + b + 2):
-        return front * _beta_fraction(x, a, b) / a
-    return 1 - front * _beta_fraction(complement, b, a) / b
+        return prefactor * _beta_fraction(x, a, b) / a
+    return 1 - prefactor * _beta_fraction(complement, b, a) / b
 
 
 def _beta_fraction(x: float, a: float, b: float) -> float:

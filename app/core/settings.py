@@ -273,13 +273,13 @@ class Settings(BaseSettings):
         try:
             for folder in (self.root, self.models, self.runs, files, self.root / "locks"):
                 folder.mkdir(parents=True, exist_ok=True)
-            # Written to, because permission bits do not tell of a read-only file system.
+            # Write a file, because permission bits do not reveal a read-only file system.
             folder = self.root
             with TemporaryFile(dir=folder):
                 pass
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                return  # a full disk is told by what needs room; deleting does not
+                return  # on a full disk writes fail later with their own error, and deleting must still work
             raise ConflictError(
                 f"{folder} cannot be written to: {error.strerror}. Give this user the folder, or name another one in "
                 "ISOSCOPE_DATA_DIR."

@@ -37,9 +37,9 @@ def is_full(error: BaseException | None) -> bool:
 
 def full_disk(folder: Path) -> FullDiskError:
     with suppress(OSError):
-        free = size(shutil.disk_usage(folder).free)
+        free_size = size(shutil.disk_usage(folder).free)
         return FullDiskError(
-            f"The disk that holds {folder} is full: {free} free. Delete something or make room there, then try again."
+            f"The disk that holds {folder} is full: {free_size} free. Delete something or make room there, then try again."
         )
     return FullDiskError(f"The disk that holds {folder} is full. Make room there, then try again.")
 
@@ -55,7 +55,7 @@ def explaining_full(folder: Path) -> Iterator[None]:
 
 
 def disks(settings: Settings) -> list[Disk]:
-    """Return every disk that is written to, once, those with data first."""
+    """Return each disk that Isoscope writes to, disks with data first."""
     data_folders = [settings.root, settings.files if settings.bucket is None else settings.cache]
     folders = [(folder, True) for folder in data_folders + [file.parent for file in settings.sqlite_files]]
     with suppress(OSError):  # no folder for temporary files can be written to
@@ -113,17 +113,17 @@ class Spare:
         with suppress(OSError):
             if shutil.disk_usage(self.path.parent).free < 2 * self.size_bytes:
                 return
-            unfinished = self.path.with_suffix(f".{os.getpid()}")
+            temporary_path = self.path.with_suffix(f".{os.getpid()}")
             try:
-                with unfinished.open("wb") as file:
+                with temporary_path.open("wb") as file:
                     if hasattr(os, "posix_fallocate"):
                         os.posix_fallocate(file.fileno(), 0, self.size_bytes)
                     else:
                         for _ in range(0, self.size_bytes, len(BLOCK)):
                             file.write(BLOCK)
-                unfinished.replace(self.path)
+                temporary_path.replace(self.path)
             finally:
-                unfinished.unlink(missing_ok=True)
+                temporary_path.unlink(missing_ok=True)
 
     @contextmanager
     def freed(self) -> Iterator[None]:

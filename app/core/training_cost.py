@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
-# A forward pass, and a backward pass of twice its operations.
+# A forward pass, plus a backward pass at twice its cost.
 TRAINING_PASSES = 3
 LAYER_PASSES = 6.0
 """Passes over a layer's hidden states, as ``MachineSpeed`` times one, that take what its products do not.
@@ -19,7 +19,7 @@ class MachineSpeed(BaseModel):
     device_name: str
     # Operations per second of a large matrix product, by precision.
     products: dict[str, float]
-    # GELU, norm and dropout, forward and backward, per number of a hidden state.
+    # GELU, norm and dropout, forward and backward, per element of a hidden state.
     element_seconds: float
     # Forward and backward pass of one tiny layer: call overhead, which bounds small models.
     layer_seconds: float
@@ -31,7 +31,7 @@ class ModelSize(BaseModel):
     layers: int
     width: int
     parameters: int
-    # All matrices but embeddings.
+    # Weights of all matrices except embeddings.
     matrix_weights: int
     # Longest input; None if unknown.
     positions: int | None = None

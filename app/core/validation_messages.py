@@ -13,7 +13,7 @@ from isoscope.core.formatting import capitalized
 LONGEST_SHOWN = 80
 NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?", re.ASCII)
 
-# By the type of pydantic's error, with the names of its context.
+# By pydantic's error type. Placeholders are keys of the error's context.
 EXPECTED = {
     "less_than": "below {lt}",
     "less_than_equal": "up to {le}",
@@ -37,7 +37,7 @@ EXPECTED = {
     "literal_error": "as {expected}",
     "enum": "as {expected}",
 }
-# The same as a form asks, where the field's label stands beside the sentence.
+# The same for forms, which show the field's label beside the sentence.
 FORM_EXPECTED = {
     "less_than": "a number below {lt}",
     "less_than_equal": "a number up to {le}",
@@ -54,11 +54,11 @@ UNKNOWN = "extra_forbidden"
 VALUE_ERROR = "value_error"
 
 FIELD = re.compile(r"`(\w+)`")
-# How pydantic names the alternatives of a union, and the keys of a dictionary, among the places of an error.
+# Union alternatives and dictionary keys in the location of a pydantic error.
 ALTERNATIVE = re.compile(r"[\w-]*\[.+\]|(?:constrained-)?(?:str|int|float|bool)")
 LIST_OF = re.compile(r"list\[(?:constrained-)?(int|float|str)")
 ITEMS = {"int": "a list of whole numbers", "float": "a list of numbers", "str": "a list of texts"}
-# Errors that say no more than that a value is of another kind, as it is for all alternatives but one.
+# Errors about a value's type. For a union, all alternatives but one report such an error.
 OTHER_KIND = {"list_type", "dict_type", "enum", "string_type", "int_type", "float_type", "bool_type", "literal_error"}
 
 Error = Mapping[str, Any]
@@ -81,10 +81,10 @@ def dotted(path: ErrorPath) -> str:
 def messages_of(
     errors: Sequence[Error], known_names: Collection[str] = (), *, form: bool = False
 ) -> list[FieldMessage]:
-    """Return a sentence for each wrong value, one for a value of several alternatives.
+    """Return one sentence for each wrong value, even if the value has several alternatives.
 
-    A ``form`` says what to enter, as the label stands beside it; else the sentence names the value. Unknown names come
-    first, each with the most similar of ``known``. Of a list the first wrong value is reported.
+    With ``form``, a sentence says what to enter, without the field's name. Unknown names come first, each with the most
+    similar of ``known_names``. For a list, only the first wrong value is reported.
     """
     by_field: dict[tuple[str, ...], list[Error]] = {}
     for error in sorted(errors, key=lambda entry: entry["type"] != UNKNOWN):
@@ -94,7 +94,7 @@ def messages_of(
 
 
 def wrong_fields(error: ValidationError) -> list[FieldError]:
-    """Return what is wrong with the texts of a form, each sentence at its field."""
+    """Return an error for each wrong field of a form."""
     return [FieldError(str(path[0]), sentence) for sentence, path in messages_of(error.errors(), form=True)]
 
 
@@ -108,27 +108,27 @@ def with_labels(sentence: str, labels: Mapping[str, str]) -> str:
 
 
 def _message(errors: Sequence[Error], known_names: Collection[str], sentence: Sentence) -> FieldMessage:
-    """Return the message for a value of a union, by the alternative that it was meant for."""
+    """Return the message for a wrong value. For a union, guess which alternative was meant."""
     first = errors[0]
     path = _path(first)
     if first["type"] == UNKNOWN:
         name = dotted(path)
-        meant = get_close_matches(name.rpartition(".")[2], known_names, n=1)
-        advice = f"did you mean {meant[0]}?" if meant else "leave it out."
+        similar_names = get_close_matches(name.rpartition(".")[2], known_names, n=1)
+        advice = f"did you mean {similar_names[0]}?" if similar_names else "leave it out."
         return FieldMessage(f"There is no field {name:.{LONGEST_SHOWN}}; {advice}", path)
-    depth = next((at for at, part in enumerate(first["loc"]) if at and _is_alternative(part)), None)
+    depth = next((index for index, part in enumerate(first["loc"]) if index and _is_alternative(part)), None)
     if depth is None:
         return FieldMessage(sentence(first, path), path)
-    tried = [error for error in errors if error["loc"][:depth] == first["loc"][:depth]]
-    fitting = [error for error in tried if len(_path(error)) > depth or error["type"] not in OTHER_KIND]
-    if fitting or len(tried) == 1:
-        chosen = (fitting or tried)[0]
-        path = _path(chosen)
-        return FieldMessage(sentence(chosen, path), path)
-    kinds = ", ".join(_kind(error) for error in tried)
+    union_errors = [error for error in errors if error["loc"][:depth] == first["loc"][:depth]]
+    close_errors = [error for error in union_errors if len(_path(error)) > depth or error["type"] not in OTHER_KIND]
+    if close_errors or len(union_errors) == 1:
+        closest = (close_errors or union_errors)[0]
+        path = _path(closest)
+        return FieldMessage(sentence(closest, path), path)
+    expected_kinds = ", ".join(_kind(error) for error in union_errors)
     if sentence is form_sentence:
-        return FieldMessage(f"Enter {kinds}{_got(first, *FORM_WORDS)}.", path)
-    return FieldMessage(f"Expected {dotted(path)} as {kinds}{_got(first)}.", path)
+        return FieldMessage(f"Enter {expected_kinds}{_got(first, *FORM_WORDS)}.", path)
+    return FieldMessage(f"Expected {dotted(path)} as {expected_kinds}{_got(first)}.", path)
 
 
 def form_sentence(error: Error, path: ErrorPath) -> str:
@@ -143,7 +143,7 @@ def form_sentence(error: Error, path: ErrorPath) -> str:
 
 
 def sentence_of(error: Error, path: ErrorPath) -> str:
-    """Return what was expected there and what came; for rarer errors pydantic's own words."""
+    """Return what was expected and what was received; for rarer errors, pydantic's message."""
     name = dotted(path)
     if name and error["type"] == MISSING:
         return f"Expected {name}, got nothing."
@@ -156,7 +156,7 @@ def sentence_of(error: Error, path: ErrorPath) -> str:
 
 
 def _path(error: Error) -> list[str | int]:
-    return [part for at, part in enumerate(error["loc"]) if not (at and _is_alternative(part))]
+    return [part for index, part in enumerate(error["loc"]) if not (index and _is_alternative(part))]
 
 
 def _is_alternative(part: str | int) -> bool:
@@ -178,11 +178,11 @@ def _kind(error: Error) -> str:
 
 
 def _got(error: Error, empty: str = ", got nothing", otherwise: str = ", got") -> str:
-    """Return the value that came: a number unchanged, also as text; other text between quotes, cut short."""
-    came = error.get("input")
-    if came == "":
+    """Return the received value: numbers as they are, even in text; other text quoted and truncated."""
+    value = error.get("input")
+    if value == "":
         return empty
-    if not isinstance(came, str | int | float | bool):
+    if not isinstance(value, str | int | float | bool):
         return ""
-    is_number = isinstance(came, str) and NUMBER.fullmatch(came)
-    return f"{otherwise} {came}" if is_number else f"{otherwise} {came!r:.{LONGEST_SHOWN}}"
+    is_number = isinstance(value, str) and NUMBER.fullmatch(value)
+    return f"{otherwise} {value}" if is_number else f"{otherwise} {value!r:.{LONGEST_SHOWN}}"

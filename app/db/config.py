@@ -16,11 +16,11 @@ Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 def words_for_booleans(document: Any, fields: Mapping[str, FieldInfo]) -> Any:
-    """Replace true and false where numbers belong by words: pydantic would take them for 1 and 0."""
+    """Replace booleans in numeric fields by words, because pydantic would read them as 1 and 0."""
     if not isinstance(document, Mapping):
         return document
-    numeric = {name for name, field in fields.items() if _is_numeric(field.annotation)}
-    return {name: _in_words(value) if name in numeric else value for name, value in document.items()}
+    numeric_names = {name for name, field in fields.items() if _is_numeric(field.annotation)}
+    return {name: _in_words(value) if name in numeric_names else value for name, value in document.items()}
 
 
 def _is_numeric(annotation: Any) -> bool:
@@ -109,14 +109,14 @@ def applies_to(field: str) -> Collection[Regularizer] | None:
 
 
 def applies(field: str, regularizers: Iterable[Regularizer], points: TokenPooling | None) -> bool:
-    """Return whether an option has an effect for these regularizers and points; None takes each paper's points."""
+    """Return whether an option has an effect for these regularizers; ``points`` None means each paper's."""
     readers = applies_to(field)
     if readers is None:
         return True
-    present = [REGULARIZERS[regularizer] for regularizer in regularizers if regularizer in readers]
+    affected = [REGULARIZERS[regularizer] for regularizer in regularizers if regularizer in readers]
     if OPTIONS[field].of_tokens:
         return any(
             regularizer.sees is not None and (points or regularizer.sees[1]) is TokenPooling.TOKENS
-            for regularizer in present
+            for regularizer in affected
         )
-    return bool(present)
+    return bool(affected)

@@ -20,28 +20,28 @@ POSTGRESQL_FULL = "53100"
 # Undefined column, undefined table.
 POSTGRESQL_UNDEFINED = ("42703", "42P01")
 SQLITE_UNDEFINED = ("no such column", "no such table", "has no column named")
-# On a full disk SQLite says of some of its files only that they cannot be written or made.
+# On a full disk SQLite may report only that a file cannot be written or created.
 SQLITE_UNSPECIFIC = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 NEXT_TO_NOTHING = 2**17
 
 
 def explain_error(error: DatabaseError, settings: Settings) -> IsoscopeError | None:
-    """Return what is wrong, in a sentence; None where the error does not say."""
-    state, code = getattr(error.orig, "sqlstate", None), getattr(error.orig, "sqlite_errorcode", None)
-    if state == POSTGRESQL_FULL:
+    """Return an error that explains a database error to users; None for an unknown kind."""
+    sqlstate, sqlite_code = getattr(error.orig, "sqlstate", None), getattr(error.orig, "sqlite_errorcode", None)
+    if sqlstate == POSTGRESQL_FULL:
         return FullDiskError("The disk of the PostgreSQL server is full. Make room there, then try again.")
-    if code is not None:
-        full = []
+    if sqlite_code is not None:
+        full_folders = []
         for file in settings.sqlite_files:
-            free = 0
+            free_bytes = 0
             with suppress(OSError):
-                free = shutil.disk_usage(file.parent).free
-            if free < NEXT_TO_NOTHING:
-                full.append(file.parent)
-        if code & 0xFF == sqlite3.SQLITE_FULL or (code & 0xFF in SQLITE_UNSPECIFIC and full):
-            return full_disk(next(iter(full), settings.root))
-    undefined_in_sqlite = state is None and any(words in str(error.orig) for words in SQLITE_UNDEFINED)
-    if undefined_in_sqlite or state in POSTGRESQL_UNDEFINED:
+                free_bytes = shutil.disk_usage(file.parent).free
+            if free_bytes < NEXT_TO_NOTHING:
+                full_folders.append(file.parent)
+        if sqlite_code & 0xFF == sqlite3.SQLITE_FULL or (sqlite_code & 0xFF in SQLITE_UNSPECIFIC and full_folders):
+            return full_disk(next(iter(full_folders), settings.root))
+    undefined_in_sqlite = sqlstate is None and any(words in str(error.orig) for words in SQLITE_UNDEFINED)
+    if undefined_in_sqlite or sqlstate in POSTGRESQL_UNDEFINED:
         with suppress(SQLAlchemyError), engine_on(settings.database) as engine:
             problem = schema_problem(engine)
             return None if problem is None else UnavailableError(str(problem))
@@ -53,9 +53,9 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def checked_after_a_crash(mark: Path, *urls: str) -> Iterator[None]:
-    """Keep a mark while the context is open; where one was left, check the databases first.
+    """Keep a marker file while the context is open. If one was left behind, check the databases first.
 
-    Raises ConflictError where one is damaged. An exception leaves the mark.
+    Raises ConflictError if a database is damaged. After an exception the marker stays.
     """
     if mark.exists():
         logger.warning("The last end was not an orderly one: checking the databases.")
@@ -67,7 +67,7 @@ def checked_after_a_crash(mark: Path, *urls: str) -> Iterator[None]:
 
 
 def require_intact(url: str) -> None:
-    """Raise ConflictError where a file of SQLite is damaged; missing files are fine."""
+    """Raise ConflictError if a SQLite file is damaged. A missing file is fine."""
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite" or not parsed.database or not Path(parsed.database).exists():
         return

@@ -98,7 +98,7 @@ TASKS = {
         "GLUE CoLA", _glue("cola"), SENTENCE, ("unacceptable", "acceptable"), 8551, 1043, Metric.MATTHEWS
     ),
     HubName.STSB: HubTask("GLUE STS-B", _glue("stsb"), PAIR, (), 5749, 1500, Metric.PEARSON, TaskKind.REGRESSION),
-    # The labels of this repository are numbers, their names are in a column of texts.
+    # This repository has numeric labels; a text column holds their names.
     HubName.SST5: HubTask("SST-5", SST5, ("text",), FIVE, 8544, 1101, label_column="label_text", n_test=2210),
     HubName.SQUAD: HubTask(
         "SQuAD 1.1", SQUAD, ("question", "context"), (), 87599, 10570, Metric.WORD_F1, TaskKind.SPAN, "answers"

@@ -10,18 +10,18 @@ from typing import Any
 from app.db import models
 from app.db.models.runs import IN_TURN
 
-# Somebody waits at the lab for a job of seconds; other jobs may take hours.
+# A user waits on the page for a job of seconds, while other jobs may take hours.
 WAITED_FOR_PRIORITY = 10
 
 
 class Queue(StrEnum):
     """Jobs that share a place at a worker."""
 
-    # One model at a time per device. Waits in the rows; a free worker hands in the next.
+    # One model at a time per device. Jobs wait in their rows until a free worker enqueues the next.
     GPU = "gpu"
     # Reports and what they need, which never wait for a model.
     MEASURE = "measure"
-    # Somebody looks at the page: waits for no report either.
+    # A user waits on the page, so these jobs do not queue behind reports.
     LAB = "lab"
     # May take minutes and gains nothing from running side by side.
     IMPORTS = "imports"
@@ -38,7 +38,7 @@ class JobKind:
     table: Any
     # States in which a row waits: workers bring the job back while the row is in one of them.
     waiting: tuple[StrEnum, ...]
-    # The state of a row whose job was given up.
+    # State of a row after its job failed for good.
     failed: StrEnum
     # ``module:function`` of (row id, settings, device) that returns the jobs that follow.
     work: str
@@ -46,18 +46,18 @@ class JobKind:
     doing: str
     # First part of the address of the row's page.
     pages: str = ""
-    # Somebody looks at the page until it is done, so it goes first.
+    # A user waits on the page until it is done, so it goes first.
     waited_for: bool = False
-    # Its row has ``finished_at`` once it was given up.
+    # Whether the row's ``finished_at`` is set when its job fails for good.
     dated: bool = False
-    # The column with the time since which a row waits; None for the row's age.
+    # Column with the time at which a row was queued; None for ``created_at``.
     queued_at: Any = None
     # Priority, queueing time and tie-breaker; empty for the oldest first.
     order: tuple[Any, ...] = ()
 
     @property
     def in_turn(self) -> bool:
-        """Return whether the job waits in its row until a worker hands it in."""
+        """Return whether the job waits in its row until a worker enqueues it."""
         return self.queue is Queue.GPU
 
     @property
@@ -122,7 +122,7 @@ ALIGN = JobKind(
     models.ResultStatus.FAILED,
     work="workers.embeddings.alignments:align",
     doing="compares two embeddings of the same rows",
-    # A series asks for dozens at once, which take seconds each: who waits in the lab goes before them.
+    # Not ``waited_for``: a series enqueues dozens of these at once, which must not delay the lab.
 )
 MAKE = JobKind(
     "make",
@@ -162,7 +162,7 @@ IMPORT = JobKind(
     Queue.IMPORTS,
     models.Import,
     models.UNFINISHED_IMPORT,
-    models.ImportStatus.REMOVING,  # what it wrote has to go before it has failed
+    models.ImportStatus.REMOVING,  # its rows are removed before it counts as failed
     work="workers.imports.job:import_experiment",
     doing="imports an experiment",
     pages="imports",

@@ -35,18 +35,18 @@ def find_divergence(losses: Sequence[float | None], untrained: float | None) -> 
 
     ``losses`` are the logged task losses, None for not a number; ``untrained`` is the loss of an ignorant model.
     """
-    part = max(1, len(losses) // PARTS)
-    begin = [loss for loss in losses[:part] if loss is not None]
-    logged = sum(begin) / len(begin) if begin else None
-    start = logged if untrained is None else untrained
-    if untrained is not None and logged is not None and logged < MOST_TIMES_UNTRAINED * untrained:
-        start = max(untrained, logged)
+    tenth = max(1, len(losses) // PARTS)
+    first_losses = [loss for loss in losses[:tenth] if loss is not None]
+    first_mean = sum(first_losses) / len(first_losses) if first_losses else None
+    start = first_mean if untrained is None else untrained
+    if untrained is not None and first_mean is not None and first_mean < MOST_TIMES_UNTRAINED * untrained:
+        start = max(untrained, first_mean)
     if len(losses) < 2 or start is None or start <= 0:
         return None
-    end = [loss for loss in losses[-part:] if loss is not None and isfinite(loss)]
-    if len(end) < part:
+    last_losses = [loss for loss in losses[-tenth:] if loss is not None and isfinite(loss)]
+    if len(last_losses) < tenth:
         return Divergence(loss=None, start=start)
-    loss = sum(end) / part
+    loss = sum(last_losses) / tenth
     return Divergence(loss=loss, start=start) if loss > FACTOR * start else None
 
 
@@ -69,13 +69,13 @@ Labels = NDArray[np.int64]
 def best_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metric, rows: str) -> Trivial:
     """Return the constant class with the best metric on ``train``, scored on ``labels``; both [n] index ``names``.
 
-    It is the most frequent class for accuracy, macro F1 and Matthews, and the second of two classes for F1. ``rows``
-    names the rows that ``train`` are of.
+    That is the most frequent class for accuracy, macro F1 and Matthews, and the second of two classes for F1. ``rows``
+    describes the rows of ``train`` in the sentence.
     """
-    frequent = int(np.bincount(train).argmax())
-    looked_for = metric is Metric.F1 and len(names) == 2 and 1 in train
-    chosen = 1 if looked_for else frequent
-    why = f"the most frequent class of the {rows} rows" if chosen == frequent else "the class that F1 looks for"
+    most_frequent = int(np.bincount(train).argmax())
+    f1_decides = metric is Metric.F1 and len(names) == 2 and 1 in train
+    chosen = 1 if f1_decides else most_frequent
+    reason = f"the most frequent class of the {rows} rows" if chosen == most_frequent else "the class that F1 looks for"
     share = float((labels == chosen).mean())
     f1: float | None = 2 * share / (1 + share)
     if len(names) == 2:
@@ -89,14 +89,14 @@ def best_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metr
         Metric.MATTHEWS: "All rows have the same class, with which nothing can correlate.",
     }
     return Trivial(
-        predictor=f"always {_quoted(names[chosen])}, {why}",
+        predictor=f"always {_quoted(names[chosen])}, {reason}",
         metrics=values,
         reasons={name: reasons[name] for name, value in values.items() if value is None},
     )
 
 
 def best_number(train: NDArray[np.float64], rows: str) -> Trivial:
-    """Return the mean of ``train``, which has the least squared error: no constant correlates with anything."""
+    """Return the predictor of the mean of ``train``. It has no scores: no constant correlates with anything."""
     names = (Metric.PEARSON, Metric.SPEARMAN)
     return Trivial(
         predictor=f"always {number(float(train.mean()), 4)}, the mean of the {rows} rows",
@@ -112,7 +112,7 @@ def empty_answer(exact_match: float, f1: float) -> Trivial:
 
 
 def constant_words(predictions: Predictions, names: Sequence[str]) -> str | None:
-    """Return the one prediction of all rows in words; None where they differ."""
+    """Return the prediction that all rows share, as text; None if they differ."""
     constant = predictions.constant
     if constant is None or len(predictions) == 1:
         return None

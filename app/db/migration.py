@@ -16,7 +16,7 @@ from app.db.models import Dataset, DatasetOrigin
 from app.db.session import engine_on, hold, redacted
 from isoscope.core.errors import ConflictError
 
-# It logs which database it looks at, on every start.
+# Alembic logs its database on every start.
 logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)
 
 SCRIPTS = FILES / "alembic"
@@ -27,7 +27,7 @@ OLDEST_REVISION = "0029"
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
-    """Create or upgrade the tables; raise ConflictError where a newer version made them, or one before 0.1."""
+    """Create or upgrade the tables. Raise ConflictError if a newer version made them, or one before 0.1."""
     if (problem := schema_problem(engine)) is not None and problem.advice != MIGRATE:
         raise ConflictError(str(problem))
     with altering(engine) as connection:
@@ -35,7 +35,7 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
 
 
 def try_insert(engine: Engine) -> None:
-    """Insert a row and roll it back; raise SQLAlchemyError where no row can be written."""
+    """Insert a row and roll it back. Raise SQLAlchemyError if no row can be written."""
     with engine.connect() as connection:
         hold(connection, "rehearsal")
         connection.execute(insert(Dataset).values(name="rehearsal", origin=DatasetOrigin.BY_NAME, columns=[]))
@@ -88,8 +88,10 @@ def schema_problem(engine: Engine) -> SchemaProblem | None:
     if current < OLDEST_REVISION:
         return SchemaProblem(f"{database} is at schema revision {current}, from before Isoscope 0.1.", UPGRADE_FIRST)
     if current not in revisions:
-        newer = f"{database} is at schema revision {current}, which this version does not know; its newest is {needed}."
-        return SchemaProblem(newer, INSTALL_NEWER)
+        problem = (
+            f"{database} is at schema revision {current}, which this version does not know; its newest is {needed}."
+        )
+        return SchemaProblem(problem, INSTALL_NEWER)
     if current != needed:
         return SchemaProblem(f"{database} is at schema revision {current}, and this version needs {needed}.", MIGRATE)
     return None

@@ -20,7 +20,7 @@ MAP_COLUMN = "map_column_{}"
 # Directions of the rows in FigureFile, an .npy of float16: see MapHeader.vectors.
 MAP_VECTORS = "map_vectors"
 
-# Of more rows the map shows a sample.
+# Maps of more rows show a sample.
 MAX_MAPPED = 1_000_000
 # Kept columns that a map can be colored by, the first of the file.
 MAX_COLUMNS = 12
@@ -75,7 +75,7 @@ class MapNeighbors(BaseModel):
     similarity: Similarity = Similarity.EUCLIDEAN
 
     def unit_of(self, unit: float) -> float:
-        """Return the unit of distances in the numbers of the file, given the unit of the map."""
+        """Return the unit of the stored distances, given the unit of the map."""
         return {Similarity.EUCLIDEAN: unit, Similarity.COSINE: 1.0, Similarity.DOT: unit * unit}[self.similarity]
 
     def displayed(self, distance: float) -> float:

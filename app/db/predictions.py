@@ -17,7 +17,7 @@ from isoscope.core.task import TaskKind
 MAX_ROWS = 1_000_000
 # UTF-8 bytes of all answers of one split.
 MAX_TEXT_BYTES = 64 * 2**20
-# Ids in one query: fewer than either database takes.
+# Ids per query, within the limits of both databases.
 RUNS_AT_ONCE = 500
 # Relative tolerance for equal predicted numbers: batches of other lengths round differently.
 SAME = 1e-6
@@ -73,8 +73,8 @@ class Predictions:
             )
         else:
             _require(self.reference is not None, "expected a reference for each prediction")
-            same = self.reference is not None and self.reference.dtype == self.predicted.dtype
-            _require(same, "expected references of the same type as predictions")
+            types_match = self.reference is not None and self.reference.dtype == self.predicted.dtype
+            _require(types_match, "expected references of the same type as predictions")
             _require(self.exact_match is None and self.f1 is None, "expected exact_match and f1 beside answers only")
 
     def __len__(self) -> int:
@@ -88,18 +88,18 @@ class Predictions:
 
     @property
     def constant(self) -> int | float | str | None:
-        """Return the prediction that every row got; None where they differ."""
+        """Return the prediction that all rows share; None if they differ."""
         if isinstance(self.predicted, tuple):
             return self.predicted[0] if len(set(self.predicted)) == 1 else None
         low, high = self.predicted.min(), self.predicted.max()
-        close = 0.0 if self.kind is TaskKind.CLASSIFICATION else SAME * max(abs(low), abs(high))
-        value: int | float | None = self.predicted[0].item() if high - low <= close else None
+        tolerance = 0.0 if self.kind is TaskKind.CLASSIFICATION else SAME * max(abs(low), abs(high))
+        value: int | float | None = self.predicted[0].item() if high - low <= tolerance else None
         return value
 
     def pack(self) -> bytes:
         steps = np.diff(self.rows, prepend=0)
         if isinstance(self.predicted, tuple):
-            texts = [text.encode(errors="replace") for text in self.predicted]  # a half of a character has no bytes
+            texts = [text.encode(errors="replace") for text in self.predicted]  # a lone surrogate cannot be encoded
             lengths = np.array([len(text) for text in texts], dtype=INT)
             _require(int(lengths.sum()) <= MAX_TEXT_BYTES, f"expected answers of at most {MAX_TEXT_BYTES:,} bytes")
             columns, tail = [steps, self.exact_match, self.f1, lengths], b"".join(texts)
@@ -113,17 +113,17 @@ class Predictions:
     def unpack(cls, data: bytes) -> Self:
         """Read what ``pack`` wrote; raise ValueError for other bytes, or more than the limits allow."""
         _require(len(data) >= HEADER.size, "expected packed predictions, got too few bytes")
-        magic, number, n = HEADER.unpack_from(data)
-        _require(magic == MAGIC and number < len(KINDS), "expected packed predictions, got something else")
+        magic, kind_index, n = HEADER.unpack_from(data)
+        _require(magic == MAGIC and kind_index < len(KINDS), "expected packed predictions, got something else")
         _require(0 < n <= MAX_ROWS, f"expected 1 to {MAX_ROWS:,} rows, got {n:,}")
-        kind = KINDS[number]
+        kind = KINDS[kind_index]
         types: tuple[np.dtype[Any], ...] = {
             TaskKind.CLASSIFICATION: (INT, INT, INT),
             TaskKind.REGRESSION: (INT, FLOAT, FLOAT),
             TaskKind.SPAN: (INT, FLOAT, FLOAT, INT),
         }[kind]
-        fixed = len(types) * n * WORD_BYTES
-        max_bytes = fixed + (MAX_TEXT_BYTES if kind is TaskKind.SPAN else 0)
+        fixed_bytes = len(types) * n * WORD_BYTES
+        max_bytes = fixed_bytes + (MAX_TEXT_BYTES if kind is TaskKind.SPAN else 0)
         stream = zlib.decompressobj()
         try:
             body = stream.decompress(data[HEADER.size :], max_bytes + 1)
@@ -131,7 +131,7 @@ class Predictions:
             raise ValueError("the packed predictions are damaged") from None
         _require(len(body) <= max_bytes, "the packed predictions unpack to more than they may")
         _require(stream.eof and not stream.unused_data, "the packed predictions are cut off, or more is behind them")
-        _require(len(body) >= fixed, "the packed predictions are cut off")
+        _require(len(body) >= fixed_bytes, "the packed predictions are cut off")
         steps, *values = (
             np.frombuffer(body, dtype, n, index * n * WORD_BYTES).astype(dtype.newbyteorder("="))
             for index, dtype in enumerate(types)
@@ -139,9 +139,9 @@ class Predictions:
         _require(bool(((steps >= 0) & (steps <= 2**53 // n)).all()), "expected ascending row numbers from 0")
         rows = np.cumsum(steps)
         if kind is not TaskKind.SPAN:
-            _require(len(body) == fixed, "expected nothing behind the packed predictions")
+            _require(len(body) == fixed_bytes, "expected nothing behind the packed predictions")
             return cls(rows, *values)
-        (exact_match, f1, lengths), packed = values, body[fixed:]
+        (exact_match, f1, lengths), packed = values, body[fixed_bytes:]
         _require(bool(((lengths >= 0) & (lengths <= len(packed))).all()), "expected lengths of texts within the bytes")
         ends = np.cumsum(lengths)
         _require(int(ends[-1]) == len(packed), "expected texts as long as their lengths say")
@@ -162,9 +162,9 @@ def write_predictions(session: Session, run_id: str, split: Split, predictions: 
 def read_predictions(session: Session, run_ids: Sequence[str], split: Split) -> dict[str, Predictions]:
     """Return predictions on a split by run id, one query for 500 runs."""
     predictions: dict[str, Predictions] = {}
-    stored = select(RunPredictions.run_id, RunPredictions.data).where(RunPredictions.split == split)
+    query = select(RunPredictions.run_id, RunPredictions.data).where(RunPredictions.split == split)
     for start in range(0, len(run_ids), RUNS_AT_ONCE):
-        batch = stored.where(RunPredictions.run_id.in_(run_ids[start : start + RUNS_AT_ONCE]))
+        batch = query.where(RunPredictions.run_id.in_(run_ids[start : start + RUNS_AT_ONCE]))
         predictions |= {run_id: Predictions.unpack(data) for run_id, data in session.execute(batch)}
     return predictions
 

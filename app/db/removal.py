@@ -12,63 +12,65 @@ from app.db.session import SEEING_ARRIVING, Sessions
 
 STEPS_AT_ONCE = 20_000
 RUNS_AT_ONCE = 50
-# Between two transactions on SQLite: how often those who wait for its one writer look.
+# Pause between two transactions on SQLite, in which other writers get their turn.
 PAUSE_SECONDS = 0.1
 SEEING = {SEEING_ARRIVING: True}
-# States of an import that ended, of whose rows none may stay.
+# States of an ended import whose rows must all be removed.
 ENDED_WITHOUT = (ImportStatus.FAILED, ImportStatus.CANCELLED)
 
 
 def remove_experiment(sessions: Sessions, experiment_id: str) -> None:
     """Remove a hidden experiment: steps, then runs with all that belongs to them, then itself."""
     with sessions() as session:
-        ids = session.scalars(select(Run.id).where(Run.experiment_id == experiment_id), execution_options=SEEING).all()
-    for run_id in ids:
-        some = select(Step.step).where(Step.run_id == run_id).limit(STEPS_AT_ONCE)
-        steps = delete(Step).where(Step.run_id == run_id, Step.step.in_(some))
+        run_ids = session.scalars(
+            select(Run.id).where(Run.experiment_id == experiment_id), execution_options=SEEING
+        ).all()
+    for run_id in run_ids:
+        batch = select(Step.step).where(Step.run_id == run_id).limit(STEPS_AT_ONCE)
+        steps = delete(Step).where(Step.run_id == run_id, Step.step.in_(batch))
         while True:
             with sessions.begin() as session:
                 removed = session.execute(steps.execution_options(synchronize_session=False))
             if removed.rowcount != STEPS_AT_ONCE:  # type: ignore[attr-defined]
                 break
             let_others_write(sessions)
-    for start in range(0, len(ids), RUNS_AT_ONCE):
+    for start in range(0, len(run_ids), RUNS_AT_ONCE):
         with sessions.begin() as session:
-            session.execute(delete(Run).where(Run.id.in_(ids[start : start + RUNS_AT_ONCE])))
+            session.execute(delete(Run).where(Run.id.in_(run_ids[start : start + RUNS_AT_ONCE])))
         let_others_write(sessions)
     with sessions.begin() as session:
         session.execute(delete(Experiment).where(Experiment.id == experiment_id))
 
 
 def remove_imported(sessions: Sessions, row: Import) -> None:
-    """Remove an import's experiment with its openings, and its data set unless another has it by now."""
+    """Remove an import's experiment with its openings, and its data set unless another experiment uses it."""
     if row.experiment_id is not None:
         with sessions.begin() as session:
             session.execute(delete(Opening).where(Opening.experiment_id == row.experiment_id))
         remove_experiment(sessions, row.experiment_id)
     if row.dataset_id is not None:
-        used = exists().where(Experiment.dataset_id == row.dataset_id)
+        in_use = exists().where(Experiment.dataset_id == row.dataset_id)
         with sessions.begin() as session:
-            session.execute(delete(Dataset).where(Dataset.id == row.dataset_id, ~used))
+            session.execute(delete(Dataset).where(Dataset.id == row.dataset_id, ~in_use))
 
 
 def remove_left(sessions: Sessions) -> int:
-    """Resume removals that were cut off or given up, and return their number."""
+    """Resume interrupted and abandoned removals; return their number."""
     with sessions() as session:
-        deleted = session.scalars(
+        experiment_ids = session.scalars(
             select(Experiment.id).where(Experiment.removed_at.is_not(None)), execution_options=SEEING
         ).all()
         holds_rows = or_(
             Import.experiment_id.is_not(None), Import.dataset_id.is_not(None), Import.file_sha256.is_not(None)
         )
         imports = session.scalars(select(Import).where(Import.status.in_(ENDED_WITHOUT), holds_rows)).all()
-    for experiment_id in deleted:
+    for experiment_id in experiment_ids:
         remove_experiment(sessions, experiment_id)
     for row in imports:
         remove_imported(sessions, row)
         with sessions.begin() as session:
             session.execute(update(Import).where(Import.id == row.id).values(file_sha256=None, written={}))
-    return len(deleted) + len(imports)
+    return len(experiment_ids) + len(imports)
 
 
 def let_others_write(sessions: Sessions) -> None:

@@ -23,7 +23,7 @@ MOST_KEPT = 2048
 
 Line = Annotated[str, Field(max_length=1000), AfterValidator(one_line)]
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-# Of the whole union, or a whole number that is too great for one would be taken for a fraction.
+# Check the whole union, or an integer that is too large would be read as a float.
 Scalar = Annotated[bool | int | FiniteFloat | Line, AfterValidator(bounded)]
 
 COORDINATES = ("model", "task", "metric", "regularizer", "lam", "zeta", "seed")
@@ -157,7 +157,7 @@ class ConfigColumn(Typed[AnyConfig]):
         return config
 
     def read_text(self, text: str) -> AnyConfig:
-        """Read a configuration, whose kind the text shows unparsed: inside a string the quotes would be escaped."""
+        """Read a configuration. The raw text shows its kind, because quotes inside a string are escaped."""
         return _read_text(self.reported if '"logged":' in text else self.launched, text)
 
     def _kind(self, value: Any) -> type[TrainingConfig] | type[ReportedConfig]:

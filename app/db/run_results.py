@@ -160,7 +160,7 @@ class RunResults(Learning):
 
     @property
     def learning(self) -> Learning | None:
-        """Return the part that runs repeat; None if it is empty."""
+        """Return the part that ``Run.learning`` repeats; None if it is empty."""
         stored = {name: getattr(self, name) for name in Learning.model_fields}
         present = {name: value for name, value in stored.items() if value is not None}
         return Learning(**present) if present else None

@@ -32,7 +32,7 @@ from isoscope.core.errors import ConflictError
 KNOWS_FRACTIONS = (3, 42)
 CONNECT_SECONDS = 5
 SECONDS_BETWEEN_TRIES = 0.5
-# As many as the web process has threads, since a connection of SQLite is but an open file; PostgreSQL has few to give.
+# One per thread of the web process on SQLite, where a connection is just an open file. PostgreSQL has few.
 SQLITE_POOL, POSTGRESQL_POOL = 40, 15
 # How long a request waits for a connection before it is told to try again.
 POOL_SECONDS = 10
@@ -51,18 +51,18 @@ def unixepoch(modifier: str) -> float:
 
 
 def add_clock(connection: Any, _: object = None) -> None:
-    """Add the function to a connection if its SQLite is too old to have it."""
+    """Add ``unixepoch`` to a connection if its SQLite is too old to have it."""
     if isinstance(connection, sqlite3.Connection) and sqlite3.sqlite_version_info < KNOWS_FRACTIONS:
         connection.create_function("unixepoch", 1, unixepoch)
 
 
 def add_clock_to_all_connections() -> None:
-    """Add it to every connection of this process: the engine opens its own, some of them out of reach."""
+    """Add ``unixepoch`` to every connection of this process, because the job engine opens its own."""
     if not event.contains(Pool, "connect", add_clock):
         event.listen(Pool, "connect", add_clock)
 
 
-# PostgreSQL refuses NaN in JSON and browsers cannot read it, so it must fail here, where it was made.
+# PostgreSQL and browsers reject NaN in JSON, so writing it must fail.
 strict_json = partial(json.dumps, allow_nan=False)
 
 Sessions = sessionmaker[Session]
@@ -75,16 +75,16 @@ def create_database_engine(url: str, *, patience: float = 0, poolclass: type[Poo
     retried for ``patience`` seconds.
     """
     is_sqlite = url.startswith("sqlite")
-    connecting = {"connect_timeout": CONNECT_SECONDS}
+    connect_args = {"connect_timeout": CONNECT_SECONDS}
     if is_sqlite:
-        connecting = {} if "timeout" in make_url(url).query else {"timeout": BUSY_SECONDS}
-    pooled: dict[str, Any] = {}
+        connect_args = {} if "timeout" in make_url(url).query else {"timeout": BUSY_SECONDS}
+    pool_options: dict[str, Any] = {}
     if poolclass is None:
         overflow = (SQLITE_POOL if is_sqlite else POSTGRESQL_POOL) - 5
-        pooled = {"pool_size": 5, "max_overflow": overflow, "pool_timeout": POOL_SECONDS}
+        pool_options = {"pool_size": 5, "max_overflow": overflow, "pool_timeout": POOL_SECONDS}
     engine = create_engine(
-        url, json_serializer=strict_json, poolclass=poolclass, pool_pre_ping=not is_sqlite, connect_args=connecting,
-        **pooled,
+        url, json_serializer=strict_json, poolclass=poolclass, pool_pre_ping=not is_sqlite, connect_args=connect_args,
+        **pool_options,
     )  # fmt: skip
     if is_sqlite:
         event.listen(engine, "connect", _configure_sqlite)
@@ -110,9 +110,9 @@ def create_sessions(url: str, *, patience: float = 0, poolclass: type[Pool] | No
     return sessions
 
 
-_removed = Experiment.__table__  # the table alone, to which no filter is added in its turn
+_removed = Experiment.__table__  # the plain table, so that the filter does not apply to its own query
 _REMOVED = select(_removed.c.id).where(_removed.c.removed_at.is_not(None))
-# Loads of relationships pass here too. Kept by the rows for these, the filter would keep rows from being pickled.
+# Relationship loads pass here too, so rows need not carry the filter, which cannot be pickled.
 _HIDING = (
     with_loader_criteria(
         Experiment,
@@ -137,7 +137,7 @@ def _hide(state: ORMExecuteState) -> None:
 
 
 def require_database(url: str, setting: str) -> None:
-    """Raise ConflictError where the database that ``setting`` names does not answer."""
+    """Raise ConflictError if the database that ``setting`` names does not answer."""
     with engine_on(url) as engine:
         try:
             engine.connect().close()
@@ -154,13 +154,13 @@ def redacted(url: URL) -> str:
 
 
 def cause(error: SQLAlchemyError) -> str:
-    """Return the driver's own words, in one line."""
-    words = str(getattr(error, "orig", None) or error)
-    return " ".join(words.split()).rstrip(".")
+    """Return the driver's message in one line."""
+    message = str(getattr(error, "orig", None) or error)
+    return " ".join(message.split()).rstrip(".")
 
 
 def one_line(error: Exception) -> str:
-    """Return an error as one log line; of a database error the driver's own words."""
+    """Return an error as one log line; for a database error, the driver's message."""
     return (
         cause(error)
         if isinstance(error, SQLAlchemyError)
@@ -176,14 +176,14 @@ def hold(connection: Connection, *names: str) -> None:
     if connection.dialect.name == "sqlite":
         connection.execute(text("BEGIN IMMEDIATE"))
         return
-    for name in sorted(names):  # in one order, so that two who hold several never wait for each other
+    for name in sorted(names):  # in a fixed order, so that two transactions never deadlock
         connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
 
 
 def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    """Let readers and one writer work at the same time, and a second writer wait.
+    """Let readers and one writer work at the same time, and make a second writer wait.
 
-    ``lower`` handles all letters, as PostgreSQL's in most locales: SQLite's own knows A to Z only.
+    ``lower`` handles all letters, as PostgreSQL's does in most locales; SQLite's own handles A to Z only.
     """
     cast("sqlite3.Connection", connection).create_function(
         "lower", 1, lambda letters: None if letters is None else letters.lower(), deterministic=True

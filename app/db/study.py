@@ -138,12 +138,12 @@ class Search(Options):
         if self.zeta_low > self.zeta_high:
             raise ValueError(f"expected `zeta_low` at most `zeta_high`, got {self.zeta_low:g} and {self.zeta_high:g}")
         if self.least_size is not None:
-            ends = [abs(end) for end in (self.lam_low, self.lam_high)]
-            inside = [size for size in ends if size < self.least_size]
-            if inside:
+            bounds = [abs(end) for end in (self.lam_low, self.lam_high)]
+            too_small = [size for size in bounds if size < self.least_size]
+            if too_small:
                 raise ValueError(
                     f"expected lambdas at both ends of the range of {self.least_size:g} or more in size, the least one "
-                    f"that is searched; got {inside[0]:g}"
+                    f"that is searched; got {too_small[0]:g}"
                 )
         return self
 
@@ -161,14 +161,14 @@ class Search(Options):
         return math.copysign(math.log(max(abs(lam) / self.least_size, 1.0)), lam)
 
     def lam(self, position: float) -> float:
-        """Return the lambda at a position of the axis, to the digits that are shown."""
+        """Return the lambda at a position of the axis, rounded to the displayed digits."""
         if self.least_size is not None:
             position = math.copysign(self.least_size * math.exp(abs(position)), position)
         rounded = float(f"{position:.4g}")
         return min(max(rounded, self.lam_low), self.lam_high)
 
     def zeta(self, drawn: float) -> float:
-        """Round a drawn zeta to the digits that are shown, which may be fewer than those of the range's ends."""
+        """Round a drawn zeta to the displayed digits, and clip it to the range, whose bounds may have more digits."""
         return min(max(round(drawn, ZETA_DIGITS), self.zeta_low), self.zeta_high)
 
 
@@ -189,8 +189,8 @@ class Trial(NamedTuple):
     @property
     def failed(self) -> bool:
         """Return whether a run failed, or finished with an undefined metric."""
-        without = (run.status for run in self.runs if run.performance is None)
-        return any(status in (RunStatus.FAILED, RunStatus.FINISHED) for status in without)
+        unscored_statuses = (run.status for run in self.runs if run.performance is None)
+        return any(status in (RunStatus.FAILED, RunStatus.FINISHED) for status in unscored_statuses)
 
     @property
     def performance(self) -> float | None:
@@ -205,20 +205,21 @@ class Trial(NamedTuple):
 
 def trials_of(runs: Sequence["Run"]) -> list[Trial]:
     """Return the trials of a search from its runs in order; each has as many runs as the baseline."""
-    seeds = next((index for index, run in enumerate(runs) if run.regularizer is not Regularizer.NONE), len(runs))
+    n_seeds = next((index for index, run in enumerate(runs) if run.regularizer is not Regularizer.NONE), len(runs))
     return [
-        Trial(number, runs[start : start + seeds]) for number, start in enumerate(range(0, len(runs), max(seeds, 1)))
+        Trial(number, runs[start : start + n_seeds])
+        for number, start in enumerate(range(0, len(runs), max(n_seeds, 1)))
     ]
 
 
 def front_of(points: Sequence[tuple[float, float]]) -> list[int]:
     order = sorted(range(len(points)), key=lambda index: points[index], reverse=True)
     front: list[int] = []
-    best = -math.inf
+    best_second = -math.inf
     for index in order:
-        second = points[index][1]
-        if second > best:
-            best = second
+        second_value = points[index][1]
+        if second_value > best_second:
+            best_second = second_value
             front.append(index)
         elif front and points[index] == points[front[-1]]:
             front.append(index)

@@ -39,10 +39,12 @@ class TaskConfig(Frozen):
         return METRICS[self.judged_by]
 
     def judges_like(self, second: "TaskConfig") -> bool:
-        """Return whether scores compare with another task's: only id columns and the metric's name may differ."""
-        same = {"ids": None, "query_ids": None}
-        mine, theirs = (config.model_copy(update=same | {"metric": config.judged_by}) for config in (self, second))
-        return mine == theirs
+        """Return whether scores are comparable with another task's. Only id columns and the metric's name may differ."""
+        ignored_fields = {"ids": None, "query_ids": None}
+        own_config, second_config = (
+            config.model_copy(update=ignored_fields | {"metric": config.judged_by}) for config in (self, second)
+        )
+        return own_config == second_config
 
     def check(self) -> None:
         if self.metric is not None and self.metric not in TASKS[self.kind].metrics:

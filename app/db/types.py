@@ -42,7 +42,7 @@ def _fit_for_a_query(text: str) -> str:
     return text
 
 
-# An id in a request's body. No database would even look up NUL and lone surrogates.
+# An id in a request body. Databases fail on NUL and lone surrogates.
 RowId = Annotated[str, AfterValidator(_fit_for_a_query)]
 
 
@@ -97,7 +97,7 @@ class Typed(TypeDecorator[T], Generic[T]):
         return self._adapter.validate_python(value)
 
     def read_text(self, text: str) -> T:
-        """Read JSON as text: quicker than to parse it first."""
+        """Read a record from JSON text, which is faster than parsing it first."""
         return self._adapter.validate_json(text)
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
@@ -107,28 +107,28 @@ class Typed(TypeDecorator[T], Generic[T]):
         return None if value is None else self._reading(self.read, value)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
-        """Read the text where the database gives that; PostgreSQL's driver parses it."""
+        """Read JSON text if the driver returns text; PostgreSQL's driver parses it."""
         if dialect.name != "sqlite":
             return super().result_processor(dialect, coltype)
         return lambda text: None if text in (None, "null") else self._reading(self.read_text, text)
 
     def _reading(self, read: Callable[[Any], T], value: Any) -> T:
-        """Read a record; keep invalid fields as stored, as a later version may have written them.
+        """Read a record. Keep invalid fields as stored, because a later version may have written them.
 
-        So one such row breaks no list, and can be deleted. Raises ValidationError where the rest is no record.
+        Such a row then breaks no list and can be deleted. Raises ValidationError if the valid fields make no record.
         """
         try:
             return read(value)
         except ValidationError as error:
-            held = json.loads(value) if isinstance(value, str) else value
-            unknown = {str(fault["loc"][0]) for fault in error.errors() if fault["loc"]}
-            if not isinstance(held, dict) or not unknown or not unknown <= held.keys():
+            stored = json.loads(value) if isinstance(value, str) else value
+            invalid_names = {str(fault["loc"][0]) for fault in error.errors() if fault["loc"]}
+            if not isinstance(stored, dict) or not invalid_names or not invalid_names <= stored.keys():
                 raise
-            readable = self.read({name: part for name, part in held.items() if name not in unknown})
+            readable = self.read({name: part for name, part in stored.items() if name not in invalid_names})
             if not isinstance(readable, BaseModel):
                 raise
-            logger.warning("a row is read with what this version does not know: %s", ", ".join(sorted(unknown)))
-            record: Any = readable.model_copy(update={name: held[name] for name in unknown})
+            logger.warning("a row is read with what this version does not know: %s", ", ".join(sorted(invalid_names)))
+            record: Any = readable.model_copy(update={name: stored[name] for name in invalid_names})
             return record  # type: ignore[no-any-return]
 
 

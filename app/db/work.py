@@ -72,7 +72,7 @@ def slot_taken(name: str) -> ConflictError:
 
 
 def begin_attempt(session: Session, run_id: str, worker: str) -> None:
-    """Add an attempt of a run at a worker. One that was left open has lost its worker."""
+    """Add an attempt of a run by a worker. An earlier attempt that is still open has lost its worker."""
     end_lost(session, Attempt.run_id == run_id)
     last = session.scalar(select(func.max(Attempt.number)).where(Attempt.run_id == run_id))
     session.add(Attempt(run_id=run_id, number=(last or 0) + 1, worker=worker))
@@ -85,13 +85,13 @@ def end_attempts(
     detail: str | None = None,
     ended_at: datetime | None = None,
 ) -> None:
-    """End open attempts. Call it after the runs are changed: all lock rows in this order."""
-    logged = select(func.max(Step.step)).where(Step.run_id == Attempt.run_id).scalar_subquery()
-    ended: dict[str, Any] = {"outcome": outcome, "detail": detail, "ended_at": ended_at or utcnow()}
-    # Steps that an earlier attempt logged are taken back when this one begins to train.
-    ended["last_step"] = case((Attempt.first_step.is_not(None), logged))
+    """End open attempts. Call this after changing runs, because all callers lock rows in this order."""
+    last_logged_step = select(func.max(Step.step)).where(Step.run_id == Attempt.run_id).scalar_subquery()
+    changes: dict[str, Any] = {"outcome": outcome, "detail": detail, "ended_at": ended_at or utcnow()}
+    # Before an attempt trains, the logged steps are those of an earlier attempt.
+    changes["last_step"] = case((Attempt.first_step.is_not(None), last_logged_step))
     still_open = update(Attempt).where(Attempt.ended_at.is_(None), condition)
-    session.execute(still_open.values(ended).execution_options(synchronize_session=False))
+    session.execute(still_open.values(changes).execution_options(synchronize_session=False))
 
 
 def end_lost(session: Session, condition: ColumnElement[bool]) -> None:
@@ -109,7 +109,7 @@ def waiting_jobs(sessions: Sessions) -> list[Job]:
 
 
 def has_waiting(sessions: Sessions, queue: Queue) -> bool:
-    """Return whether any row waits for a job of a queue: one cheap statement, for a worker without work."""
+    """Return whether any row waits for a job of a queue, by one cheap statement for idle workers."""
     with sessions() as session:
         connection = session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
         return bool(connection.scalar(_select_waiting(queue)))
@@ -122,7 +122,7 @@ def _select_waiting(queue: Queue) -> Select[tuple[bool]]:
 
 
 def next_in_turn(sessions: Sessions, queue: Queue, but: Collection[str]) -> Job | None:
-    """Return the next job of a queue by priority and age, leaving out those workflow ids."""
+    """Return the next job of a queue by priority and age, skipping the workflow ids in ``but``."""
     kinds = [kind for kind in KINDS.values() if kind.queue is queue]
     with sessions() as session:
         jobs = [job for kind in kinds for job in _jobs(session, kind, len(but) + 1)]
@@ -131,19 +131,19 @@ def next_in_turn(sessions: Sessions, queue: Queue, but: Collection[str]) -> Job 
 
 
 def _jobs(session: Session, kind: JobKind, limit: int | None = None) -> list[tuple[Job, datetime]]:
-    """Return the waiting jobs of a kind, and since when they wait."""
+    """Return the waiting jobs of a kind, each with the time at which it was queued."""
     table = kind.table
     order = kind.order or (literal(None), table.created_at if kind.queued_at is None else kind.queued_at, table.id)
-    waits = select(table.id, *order[:2]).where(table.status.in_(kind.waiting))
-    rows = session.execute(waits.order_by(*(kind.order or order[1:])).limit(limit))
+    query = select(table.id, *order[:2]).where(table.status.in_(kind.waiting))
+    rows = session.execute(query.order_by(*(kind.order or order[1:])).limit(limit))
     return [(Job(kind, row_id, priority), since) for row_id, priority, since in rows]
 
 
 def hold_experiment(session: Session, run: Run) -> None:
-    """Pause the waiting runs of an experiment whose first run failed in a way that all of them may.
+    """Pause the waiting runs of an experiment if its first run failed for a reason that may affect all of them.
 
-    That is before its first step, or out of memory. Once another run has ended nothing is held, so that whoever
-    resumes the others is not asked again.
+    Reasons are memory, repeated kills, and failures before the first step. Once another run has ended, nothing is
+    paused, so that resumed runs are not paused again.
     """
     experiment = session.get(Experiment, run.experiment_id, with_for_update=True)
     siblings = Run.experiment_id == run.experiment_id, Run.id != run.id
@@ -154,13 +154,13 @@ def hold_experiment(session: Session, run: Run) -> None:
         if session.scalar(select(Step.step).where(Step.run_id == run.id, Step.step > 0).limit(1)):
             return
         reason = "failed before its first step"
-    waiting = update(Run).where(*siblings, Run.status == RunStatus.QUEUED)
-    paused = waiting.values(status=RunStatus.PAUSED, attempts=0).returning(Run.id)
-    if session.scalars(paused.execution_options(synchronize_session=False)).all():
+    update_waiting = update(Run).where(*siblings, Run.status == RunStatus.QUEUED)
+    pause_waiting = update_waiting.values(status=RunStatus.PAUSED, attempts=0).returning(Run.id)
+    if session.scalars(pause_waiting.execution_options(synchronize_session=False)).all():
         experiment.held = f"The first run {reason}, so the others wait. {run.error}"
 
 
 def is_silent(run: Run) -> bool:
     """Return whether the script of an unfinished run stopped reporting."""
-    heard = run.heard_at or run.queued_at
-    return run.status is RunStatus.STREAMING and utcnow() - heard > SILENT_AFTER
+    last_heard = run.heard_at or run.queued_at
+    return run.status is RunStatus.STREAMING and utcnow() - last_heard > SILENT_AFTER

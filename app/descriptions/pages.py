@@ -45,8 +45,8 @@ def actions_router(row_list: RowList) -> APIRouter:
             return render(request, "descriptions/actions.html", values, problem, status=409 if refused_rows else None)
 
         if action not in row_list.actions or not ids:
-            no_row = "No row is selected. Go back and select some."
-            reason = no_row if action in row_list.actions else "Choose one of the actions."
+            no_row_message = "No row is selected. Go back and select some."
+            reason = no_row_message if action in row_list.actions else "Choose one of the actions."
             return show_page(InvalidError(reason, row_list.field))
         if row_list.actions[action].warning and not confirmed:
             return show_page()

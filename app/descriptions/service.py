@@ -75,8 +75,8 @@ def known_tags(context: Context, *tables: type[Tagged]) -> list[str]:
     for table in tables or TAGGED:
         tag_class: Any = table.tags.property.mapper.class_
         deleted_at = Embedding.trashed_at if table is Embedding else Experiment.removed_at
-        of_table = select(tag_class.tag).join(table)
-        selections.append((of_table.join(Run.experiment) if table is Run else of_table).where(deleted_at.is_(None)))
+        tag_query = select(tag_class.tag).join(table)
+        selections.append((tag_query.join(Run.experiment) if table is Run else tag_query).where(deleted_at.is_(None)))
     with context.sessions() as session:
         tags: list[str] = list(session.scalars(union(*selections)))
     return sorted({tag.lower(): tag for tag in sorted(tags, reverse=True)}.values(), key=str.lower)

@@ -84,7 +84,7 @@ class Library:
         return self.pages[name]
 
     def search(self, query: str) -> list[SearchResult]:
-        """Return sections that hold every word of ``query``, those with more of them in the heading first."""
+        """Return the sections that contain every word of ``query``, those with more words in the heading first."""
         words = query.lower().split()
         results = []
         for page in self.pages.values():
@@ -101,15 +101,15 @@ class Library:
 
 
 def render_page(name: str, source: str, page_names: Collection[str]) -> DocumentPage:
-    """Render Markdown of our own, which may hold HTML, with anchors as GitHub names them.
+    """Render our own Markdown, which may contain HTML, with GitHub's heading anchors.
 
     The dashboard's policy allows no style attributes, so the alignment of table columns becomes a class.
     """
     markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
     tokens = markdown.parse(source)
-    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
-        if token.type == "heading_open" and following is not None:
-            token.attrSet("id", re.sub(r"[^\w\- ]", "", _plain(markdown, following).lower()).replace(" ", "-"))
+    for token, next_token in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.type == "heading_open" and next_token is not None:
+            token.attrSet("id", re.sub(r"[^\w\- ]", "", _plain(markdown, next_token).lower()).replace(" ", "-"))
         if "style" in token.attrs:
             token.attrs = {"class": "number"} if "right" in str(token.attrs["style"]) else {}
         for child in token.children or ():
@@ -132,7 +132,7 @@ def _plain(markdown: MarkdownIt, token: Token) -> str:
 
 
 def _address(page: str, link: str, page_names: Collection[str]) -> str:
-    """Return where a link of ``page`` leads in the dashboard; links to other files lead to the first page."""
+    """Return the dashboard's address for a link of ``page``; links to other files lead to the first page."""
     if re.match(r"\w+:|/|#", link):
         return link
     path, hash_mark, anchor = link.partition("#")

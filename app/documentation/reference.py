@@ -70,8 +70,8 @@ def describe_options() -> str:
         parts.append(f"## {section}\n\n| Name | Label | Default | What it does |\n|---|---|---|---|")
         for name, option in options:
             default = properties[name].get("default", "")
-            shown_default = "" if default == "" else f"`{json.dumps(default)}`".replace('"', "")
-            parts.append(f"| `{name}` | {option.label} | {shown_default} | {option.text} |")
+            default_cell = "" if default == "" else f"`{json.dumps(default)}`".replace('"', "")
+            parts.append(f"| `{name}` | {option.label} | {default_cell} | {option.text} |")
         parts.append("")
     return "\n".join(parts)
 

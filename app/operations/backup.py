@@ -33,7 +33,7 @@ from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, Una
 FILES, RUNS, SUMS = "files", "runs", "SHA256SUMS"
 INSTALL = "Install PostgreSQL's client programs, of the server's version or newer, and put them on the PATH"
 COPY_ATTEMPTS = 10  # for the checkpoints of a run that trains meanwhile
-LEAVING_SECONDS = 2.0  # a session that its client has closed is listed for a moment
+LEAVING_SECONDS = 2.0  # PostgreSQL lists a closed session for a moment
 
 
 class Backup(NamedTuple):
@@ -49,27 +49,27 @@ class Backup(NamedTuple):
 
 
 def make_backup(settings: Settings, folder: Path) -> Backup:
-    """Write a backup into a new subfolder, named by the time; it appears when it is complete.
+    """Write a backup into a new subfolder named by the time, which appears when it is complete.
 
-    Checkpoints come first, so that rows are never behind them; then the job engine's database, so that a job that ends
-    meanwhile is at worst taken up again. Raises ConflictError where a database or the folder cannot be used.
+    Checkpoints are copied first, so that rows are never older than them; then the job engine's database, so that a job
+    that ends meanwhile at worst runs again. Raises ConflictError if a database or the folder cannot be used.
     """
     databases = _list_databases(settings)
     require_database(settings.database, "ISOSCOPE_DATABASE_URL")
     require_schema(settings.database)
     name = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S.%fZ}"
-    unfinished = folder / f".unfinished-{name}"
+    temporary_folder = folder / f".unfinished-{name}"
     with explaining_full(folder):
         try:
-            unfinished.mkdir(parents=True)
+            temporary_folder.mkdir(parents=True)
         except OSError as error:
             raise ConflictError(f"{folder} cannot be written to: {error.strerror}.") from error
         try:
-            backup = _write_backup(settings, databases, unfinished)
+            backup = _write_backup(settings, databases, temporary_folder)
             os.sync()
-            unfinished.rename(folder / name)
+            temporary_folder.rename(folder / name)
         finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+            shutil.rmtree(temporary_folder, ignore_errors=True)
     return backup._replace(folder=folder / name)
 
 
@@ -93,14 +93,16 @@ def _write_backup(settings: Settings, databases: dict[str, str], folder: Path) -
             shutil.copyfile(storage.local(sha256), folder / FILES / sha256)
         except (NotFoundError, FileNotFoundError):
             missing.append(sha256)
-    sums = {path: _hash(path) for path in sorted(folder.rglob("*")) if path.is_file()}
-    damaged = [path for path, sha256 in sums.items() if path.parent == folder / FILES and path.name != sha256]
+    checksums = {path: _hash(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+    damaged = [path for path, sha256 in checksums.items() if path.parent == folder / FILES and path.name != sha256]
     for path in damaged:
         path.unlink()
-        del sums[path]
-    (folder / SUMS).write_text("".join(f"{sha256}  {path.relative_to(folder)}\n" for path, sha256 in sums.items()))
-    size_bytes = sum(path.stat().st_size for path in sums)
-    return Backup(folder, revision, len(sums), size_bytes, missing, [path.name for path in damaged], restarting_runs)
+        del checksums[path]
+    (folder / SUMS).write_text("".join(f"{sha256}  {path.relative_to(folder)}\n" for path, sha256 in checksums.items()))
+    size_bytes = sum(path.stat().st_size for path in checksums)
+    return Backup(
+        folder, revision, len(checksums), size_bytes, missing, [path.name for path in damaged], restarting_runs
+    )
 
 
 def _copy_checkpoints(run: Path, target: Path) -> bool:
@@ -121,16 +123,16 @@ def _copy_checkpoints(run: Path, target: Path) -> bool:
 
 
 def copy_sqlite(source: Path, target: Path) -> None:
-    """Copy a SQLite database as it is at one moment; writers do not wait. Raises ConflictError where it is damaged."""
+    """Copy a snapshot of a SQLite database without blocking writers. Raise ConflictError if it is damaged."""
     require_intact(f"sqlite:///{source}")
     with closing(sqlite3.connect(source)) as connection:
         connection.execute("VACUUM INTO ?", (str(target),))
 
 
 def restore_backup(settings: Settings, folder: Path) -> tuple[Path, SchemaProblem | None]:
-    """Restore the backup in a folder, or the newest one in it, into an empty place.
+    """Restore a backup, or the newest backup in a folder, into an empty installation.
 
-    Returns the backup's folder, and what is to be done before this version can use it. Nothing stays where it fails.
+    Return the backup's folder, and what must be fixed before this version can use it. A failure leaves nothing behind.
     """
     backups = [folder] if (folder / SUMS).is_file() else sorted(path.parent for path in folder.glob(f"*/{SUMS}"))
     if not backups:
@@ -169,9 +171,9 @@ def restore_backup(settings: Settings, folder: Path) -> tuple[Path, SchemaProble
 
 
 def _require_empty_and_idle(settings: Settings, databases: dict[str, str]) -> None:
-    """Raise ConflictError where there are data, or a dashboard or worker runs with these settings."""
+    """Raise ConflictError if data exist already, or if a dashboard or worker runs with these settings."""
     folders = [settings.runs] + ([settings.files] if settings.bucket is None else [])
-    present = [str(folder) for folder in folders if any(folder.iterdir())]
+    existing_data = [str(folder) for folder in folders if any(folder.iterdir())]
     running = [f" at {settings.host}:{settings.port}"] if is_listening(settings) else []
     for lock in (settings.root / "locks").glob("*.lock"):
         try:
@@ -179,40 +181,44 @@ def _require_empty_and_idle(settings: Settings, databases: dict[str, str]) -> No
                 pass
         except ConflictError:
             running.append(f": a worker holds {lock}")
-    sessions = text(
+    count_sessions = text(
         "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() "
         "and backend_type = 'client backend'"
     )
     for copy_name, url in databases.items():
         if url.startswith("sqlite"):
-            present += [str(_path(url))] if _path(url).exists() else []
+            existing_data += [str(_path(url))] if _path(url).exists() else []
             continue
         require_database(url, "ISOSCOPE_DATABASE_URL")
         deadline = monotonic() + LEAVING_SECONDS
         with engine_on(url) as engine, engine.connect() as connection:
             if inspect(connection).has_table("alembic_version") or inspect(connection).has_schema(ENGINE_SCHEMA):
-                present.append(f"tables in the {copy_name.partition('.')[0]} database")
-            while (count := connection.scalar(sessions)) and monotonic() < deadline:
-                connection.rollback()  # within a transaction the list does not change
+                existing_data.append(f"tables in the {copy_name.partition('.')[0]} database")
+            while (n_sessions := connection.scalar(count_sessions)) and monotonic() < deadline:
+                connection.rollback()  # the list does not change within a transaction
                 sleep(0.1)
-        running += [": others are connected to the database"] if count else []
+        running += [": others are connected to the database"] if n_sessions else []
     if running:
         sentence = f"Isoscope, or something else, runs with these settings{running[0]}."
         raise ConflictError(f"{sentence} Stop it, then restore again.")
-    if present:
-        raise ConflictError(f"There are data already: {', '.join(present)}. Name an empty data folder and database.")
+    if existing_data:
+        raise ConflictError(
+            f"There are data already: {', '.join(existing_data)}. Name an empty data folder and database."
+        )
 
 
 def _verify(backup: Path) -> list[str]:
     """Compare every file of a backup with its SHA-256; return the hashes of the stored files."""
-    sums = [line.partition("  ")[::2] for line in (backup / SUMS).read_text(errors="replace").splitlines()]
-    damaged = [name for sha256, name in sums if not (backup / name).is_file() or _hash(backup / name) != sha256]
-    if damaged:
+    checksums = [line.partition("  ")[::2] for line in (backup / SUMS).read_text(errors="replace").splitlines()]
+    damaged_names = [
+        name for sha256, name in checksums if not (backup / name).is_file() or _hash(backup / name) != sha256
+    ]
+    if damaged_names:
         raise InvalidError(
-            f"{len(damaged)} of {len(sums)} files in {backup} are missing or damaged: "
-            f"{', '.join(damaged[:5])}. Nothing was restored. Use another backup."
+            f"{len(damaged_names)} of {len(checksums)} files in {backup} are missing or damaged: "
+            f"{', '.join(damaged_names[:5])}. Nothing was restored. Use another backup."
         )
-    return [sha256 for sha256, name in sums if name.startswith(f"{FILES}/")]
+    return [sha256 for sha256, name in checksums if name.startswith(f"{FILES}/")]
 
 
 def _list_databases(settings: Settings) -> dict[str, str]:
@@ -220,8 +226,8 @@ def _list_databases(settings: Settings) -> dict[str, str]:
     urls = {"queue": driven(settings.queue), "metrics": settings.database}
     if urls["queue"] == urls["metrics"]:
         del urls["queue"]
-    needed = () if all(url.startswith("sqlite") for url in urls.values()) else ("pg_dump", "pg_restore")
-    for program in needed:
+    programs = () if all(url.startswith("sqlite") for url in urls.values()) else ("pg_dump", "pg_restore")
+    for program in programs:
         if shutil.which(program) is None:
             raise ConflictError(f"There is no {program} here. {INSTALL}.")
     return {f"{name}.{'sqlite' if url.startswith('sqlite') else 'dump'}": url for name, url in urls.items()}
@@ -230,7 +236,7 @@ def _list_databases(settings: Settings) -> dict[str, str]:
 def _run_program(program: str, url: str, options: list[str]) -> None:
     parsed = make_url(url).set(drivername="postgresql")
     password = parsed.password or parsed.query.get("password")
-    # Without the password, which other users of the machine would see in the list of processes.
+    # Other users of the machine could read a password in the process list.
     address = parsed.set(password=None).difference_update_query(["password"]).render_as_string(hide_password=False)
     command = [program, "--no-password", f"--dbname={address}", *options]
     environment = os.environ | ({"PGPASSWORD": str(password)} if password else {})

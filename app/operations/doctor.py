@@ -37,7 +37,7 @@ from isoscope.core.formatting import ago, plural, size
 
 MIN_TOKEN_CHARACTERS = 8
 TORCH_SECONDS = 120
-# Asked in a process of its own: torch is heavy, and may be broken.
+# Run in a separate process, because torch is heavy and may be broken.
 TORCH_QUESTION = """
 import torch
 print("cpu", *["mps"] * torch.backends.mps.is_available(), *map("cuda:{}".format, range(torch.cuda.device_count())))
@@ -54,7 +54,7 @@ Check = Callable[[Settings], Results]
 
 
 def doctor(*, as_json: bool, worker_only: bool) -> int:
-    """Print what the checks say as they say it; return 1 if there is a problem, else 0."""
+    """Print the results of the checks as they come; return 1 if there is a problem, else 0."""
     findings = []
     for check, level, sentence, *advice in run_checks({"worker": check_own_worker} if worker_only else CHECKS):
         findings.append({"check": check, "level": level, "found": sentence, "advice": "".join(advice)})
@@ -68,7 +68,7 @@ def doctor(*, as_json: bool, worker_only: bool) -> int:
 
 
 def run_checks(checks: dict[str, Check]) -> Iterator[tuple[str, str, str] | tuple[str, str, str, str]]:
-    """Yield the name of each check and what it says; of wrong settings only these."""
+    """Yield the name and the results of each check; if settings are invalid, only their errors."""
     try:
         settings = Settings()
     except (ValidationError, SettingsError) as error:
@@ -86,13 +86,13 @@ def run_checks(checks: dict[str, Check]) -> Iterator[tuple[str, str, str] | tupl
 
 def check_settings(_: Settings) -> Results:
     names = {f"{SETTINGS_PREFIX}{name}".upper() for name in Settings.model_fields}
-    # As pydantic reads them: in any case.
+    # Ignore case, as pydantic does.
     variables = sorted(name for name in os.environ if name.upper().startswith(SETTINGS_PREFIX))
     for name in variables:
         if name.upper() not in names:
             yield WARNING, f"{name} is set, and is no setting.", "See /docs/settings for their names."
-    used = ", ".join(name.upper() for name in variables if name.upper() in names)
-    yield OK, f"Valid; from the environment: {used or 'none, so all are at their defaults'}."
+    used_names = ", ".join(name.upper() for name in variables if name.upper() in names)
+    yield OK, f"Valid; from the environment: {used_names or 'none, so all are at their defaults'}."
 
 
 def check_folders(settings: Settings) -> Results:
@@ -102,23 +102,23 @@ def check_folders(settings: Settings) -> Results:
         return
     for folder in (settings.root, Path(tempfile.gettempdir())):
         try:
-            # Written to, because permission bits do not tell of a read-only file system.
+            # Write a file, because permission bits do not reveal a read-only file system.
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".doctor-"):
-                free = shutil.disk_usage(folder).free
+                free_bytes = shutil.disk_usage(folder).free
         except OSError as error:
             advice = "Give this user the folder, or name another one in ISOSCOPE_DATA_DIR."
             yield PROBLEM, f"{folder} cannot be written to: {error.strerror}.", advice
             continue
-        if free < 2 * (limit := settings.max_upload_bytes):
-            sentence = f"{folder} has {size(free)} free, less than twice the largest upload of {size(limit)}."
+        if free_bytes < 2 * (max_bytes := settings.max_upload_bytes):
+            sentence = f"{folder} has {size(free_bytes)} free, less than twice the largest upload of {size(max_bytes)}."
             advice = "Make room, or lower ISOSCOPE_MAX_UPLOAD_BYTES: an upload is received first and then stored."
             yield WARNING, sentence, advice
         else:
-            yield OK, f"{folder} is writable, {size(free)} free."
+            yield OK, f"{folder} is writable, {size(free_bytes)} free."
 
 
 def _require_answer(url: str, setting: str) -> None:
-    """Raise ConflictError unless a database answers within seconds: the job engine itself would try again for ever."""
+    """Raise ConflictError unless a database answers within seconds. The job engine itself would retry forever."""
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists():  # connecting would create it
         raise ConflictError(f"{redacted(parsed)} does not exist. {MIGRATE}")
@@ -149,13 +149,13 @@ def check_queue_database(settings: Settings) -> Results:
 
 def check_storage(settings: Settings) -> Results:
     """Check that a file can be stored, read back and removed."""
-    # Bytes that nobody else has: identical ones would share their file, and lose it here.
+    # Unique bytes: a user's identical file would share the stored one, and be deleted here.
     content = f"isoscope doctor {uuid4()}".encode()
     try:
         storage = open_storage(settings)
         stored = storage.write(BytesIO(content), len(content))
         try:
-            if settings.bucket is not None:  # read from there, not from the cache of this machine
+            if settings.bucket is not None:  # read from the bucket, not from this machine's cache
                 (settings.cache / stored.sha256).unlink(missing_ok=True)
             storage.local(stored.sha256)
         finally:
@@ -167,7 +167,7 @@ def check_storage(settings: Settings) -> Results:
 
 
 def check_own_worker(settings: Settings, *, only_own: bool = True) -> Results:
-    """Say whether the worker of this machine, or container, lives; or all workers, and whether jobs wait for one."""
+    """Check that this machine's worker is alive; or check all workers, and whether jobs wait."""
     _require_answer(settings.database, "ISOSCOPE_DATABASE_URL")
     require_schema(settings.database)
     with engine_on(settings.database) as engine:
@@ -176,27 +176,27 @@ def check_own_worker(settings: Settings, *, only_own: bool = True) -> Results:
         jobs = len(waiting_jobs(Sessions(engine)))
     if only_own:
         workers = [worker for worker in workers if worker.slot == slot_name(settings, worker.device)]
-    living = [worker for worker in workers if utcnow() - worker.heartbeat_at < LOST_AFTER]
+    alive = [worker for worker in workers if utcnow() - worker.heartbeat_at < LOST_AFTER]
     for worker in workers:
         sentence = f"{worker.slot} gave its last sign of life {ago(worker.heartbeat_at, utcnow())}"
-        # One that lives is enough: the machine may have had another device before.
-        level = WARNING if living or not only_own else PROBLEM
-        yield (OK, f"{sentence}.") if worker in living else (level, f"{sentence}: lost.", RESTART)
+        # One live worker is enough: the lost one may have used an earlier device of this machine.
+        level = WARNING if alive or not only_own else PROBLEM
+        yield (OK, f"{sentence}.") if worker in alive else (level, f"{sentence}: lost.", RESTART)
     if only_own and not workers:
         yield PROBLEM, f"None has announced itself from {socket.gethostname()}.", START
     elif not only_own:
-        waiting = f"Waiting or running: {plural(jobs, 'job')}"
-        idle = (PROBLEM if jobs else WARNING, f"{waiting}, and no worker is alive.", START)
-        yield (OK, f"{waiting}.") if living else idle
+        job_count = f"Waiting or running: {plural(jobs, 'job')}"
+        no_worker = (PROBLEM if jobs else WARNING, f"{job_count}, and no worker is alive.", START)
+        yield (OK, f"{job_count}.") if alive else no_worker
 
 
 def check_workers(settings: Settings) -> Results:
-    with suppress(IsoscopeError):  # the check of that database says so
+    with suppress(IsoscopeError):  # check_metrics_database reports it
         yield from check_own_worker(settings, only_own=False)
 
 
 def check_devices(settings: Settings) -> Results:
-    """Say what torch offers, and whether the device of the settings is among it."""
+    """Check that torch starts and offers the configured device."""
     if find_spec("torch") is None:
         yield OK, "Torch is not installed: this installation serves pages, and workers run elsewhere."
         return
@@ -219,15 +219,15 @@ def check_devices(settings: Settings) -> Results:
 
 
 def check_access(settings: Settings) -> Results:
-    """Say who can reach the dashboard and what they must show, and whether its port is free."""
+    """Check who can reach the dashboard, its access token, and whether its port is free."""
     address = f"{settings.host}:{settings.port}"
     token = settings.access_token
     if token is not None and len(set(token.get_secret_value())) < MIN_TOKEN_CHARACTERS:
         sentence = f"The access token of {address} repeats the same few characters, so it could be guessed."
         yield WARNING, sentence, "Make one with: openssl rand -hex 16"
-    reach = "this machine alone" if is_loopback(settings.host) else "other machines"
-    secret = "without an" if token is None else "with the"
-    yield OK, f"{address} is reached from {reach}, {secret} access token."
+    audience = "this machine alone" if is_loopback(settings.host) else "other machines"
+    token_words = "without an" if token is None else "with the"
+    yield OK, f"{address} is reached from {audience}, {token_words} access token."
     for name in settings.allowed_hosts:
         if "/" in name or name.count(":") == 1:
             sentence = f"ISOSCOPE_ALLOWED_HOSTS has {name!r}, which no request's name can equal."

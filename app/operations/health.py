@@ -33,7 +33,7 @@ class Vitals:
         self._looking: asyncio.Task[int] | None = None
 
     async def workers_alive(self) -> int:
-        """Return how many workers are alive; raise UnavailableError where the database does not answer in time."""
+        """Return how many workers are alive. Raise UnavailableError if the database does not answer in time."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(to_thread.run_sync(count_alive, self._sessions, limiter=self._limiter))
         try:
@@ -76,21 +76,21 @@ class Space(NamedTuple):
 def measure_space(context: Context) -> Space:
     settings, uses = context.settings, []
     with context.sessions() as session:
-        stored = int(session.scalar(select(func.coalesce(func.sum(StoredFile.size_bytes), 0))) or 0)
+        stored_bytes = int(session.scalar(select(func.coalesce(func.sum(StoredFile.size_bytes), 0))) or 0)
         if session.get_bind().dialect.name == "postgresql":
-            database = session.scalar(select(func.pg_database_size(func.current_database())))
-            uses.append(Use("database", "PostgreSQL", int(database or 0)))
+            database_bytes = session.scalar(select(func.pg_database_size(func.current_database())))
+            uses.append(Use("database", "PostgreSQL", int(database_bytes or 0)))
     uses += [
         Use("database", str(file), _sizes(Path(f"{file}{suffix}") for suffix in SQLITE_SUFFIXES))
         for file in settings.sqlite_files
     ]
-    uses.append(Use("files", f"s3://{settings.bucket}" if settings.bucket else str(settings.files), stored))
-    for kind, folder, present in (
+    uses.append(Use("files", f"s3://{settings.bucket}" if settings.bucket else str(settings.files), stored_bytes))
+    for kind, folder, is_used in (
         ("cache", settings.cache, settings.bucket is not None),
         ("run folders", settings.runs, True),
         ("database copies", settings.database_copies, settings.database_copies.exists()),
     ):
-        if present:
+        if is_used:
             files = (Path(path, name) for path, _, names in os.walk(folder) for name in names)
             uses.append(Use(kind, str(folder), _sizes(files)))
     if (spare := context.spare).path.exists():
@@ -101,6 +101,6 @@ def measure_space(context: Context) -> Space:
 def _sizes(paths: Iterable[Path]) -> int:
     total = 0
     for path in paths:
-        with suppress(OSError):  # it is not there, or gone just now
+        with suppress(OSError):  # missing, or just deleted
             total += path.stat().st_size
     return total

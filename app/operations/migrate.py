@@ -25,8 +25,8 @@ logger = logging.getLogger(__name__)
 def migrate(settings: Settings) -> None:
     """Create the data folder, and create or upgrade the metrics database and the job engine's.
 
-    SQLite databases are copied before tables that are there are upgraded. Raises ConflictError where a database does
-    not answer or takes no row, or a newer version of Isoscope made it, FullDiskError where the copies have no room.
+    SQLite databases are copied before existing tables are upgraded. Raises ConflictError if a database does not answer,
+    cannot be written, or was made by a newer version of Isoscope; FullDiskError if there is no room for the copies.
     """
     settings.create_folders()
     require_database(settings.database, "ISOSCOPE_DATABASE_URL")
@@ -50,7 +50,7 @@ def migrate(settings: Settings) -> None:
 
 @contextmanager
 def require_writing(url: str, setting: str) -> Iterator[None]:
-    """Raise ConflictError where a database takes no row."""
+    """Raise ConflictError if the context fails to write to a database."""
     try:
         yield
     except SQLAlchemyError as error:
@@ -72,9 +72,9 @@ def _copy_databases(settings: Settings, name: str) -> None:
         copy = folder / f"{made_at}-{name}-{file.name}"
         copy_sqlite(file, copy)
         logger.info("the database is copied to %s before it is migrated", copy)
-    copies: dict[str, list[Path]] = {}
+    copies_by_time: dict[str, list[Path]] = {}
     for path in sorted(folder.iterdir()):
-        copies.setdefault(path.name.split("Z-", 1)[0], []).append(path)
-    for moment in list(copies)[:-COPIES_KEPT]:
-        for path in copies[moment]:
+        copies_by_time.setdefault(path.name.split("Z-", 1)[0], []).append(path)
+    for timestamp in list(copies_by_time)[:-COPIES_KEPT]:
+        for path in copies_by_time[timestamp]:
             path.unlink()

@@ -29,7 +29,7 @@ def launch_samples(context: Context) -> bool:
     tables = (Embedding, Encoding, Dataset, Experiment)
     if any(context.scalar(select(exists(select(table.id)))) for table in tables):
         return False
-    # In this order, as the embedding takes seconds and is read while the sweep trains.
+    # The embedding first: it takes seconds, and its report can be read while the sweep trains.
     launch_sample_encoding(context)
     launch_sample_sweep(context)
     return True
@@ -40,10 +40,10 @@ def launch_sample_sweep(context: Context) -> Experiment:
 
 
 def sample_sweep(dataset: Dataset) -> SweepRequest:
-    """Return the sweep, chosen by trial to take some twenty seconds of one core a run.
+    """Return the sample sweep, tuned so that a run takes about twenty seconds on one core.
 
-    The kind of a subject is learned within these steps; its construction, of seven classes, is not within eighty, and
-    agreement itself (the column ``label``) takes some hundred. With fewer steps some seeds stay near chance. At λ = -1
+    A model learns the subject's kind within these steps. Its construction, of seven classes, takes more than eighty, and
+    agreement itself (the column ``label``) about a hundred. With fewer steps some seeds stay near chance. At λ = -1
     nothing is learned; at λ = 1 IsoScore★ was three times that of the baseline.
     """
     return SweepRequest(
@@ -74,8 +74,8 @@ def launch_sample_encoding(context: Context) -> Encoding:
 
 def get_sample_dataset(context: Context) -> Dataset:
     """Return the sample's data set; create it if it was deleted."""
-    of_the_sample = select(Dataset).where(Dataset.origin == DatasetOrigin.SAMPLE).order_by(Dataset.created_at.desc())
-    if (dataset := context.scalar(of_the_sample.limit(1))) is not None:
+    query = select(Dataset).where(Dataset.origin == DatasetOrigin.SAMPLE).order_by(Dataset.created_at.desc())
+    if (dataset := context.scalar(query.limit(1))) is not None:
         return dataset
     with (FOLDER / "train.tsv").open("rb") as train, (FOLDER / "validation.tsv").open("rb") as validation:
         return create_dataset(

@@ -21,7 +21,7 @@ LOOK_EVERY_SECONDS = 0.2
 SECONDS_TO_END = 20
 FIRST_BACK_OFF_SECONDS = 1.0
 LONGEST_BACK_OFF_SECONDS = 30.0
-# A process that lived this long was well; its next end starts the back-off anew.
+# A process that ran this long was healthy, so its next exit resets the back-off.
 STEADY_SECONDS = 60.0
 
 
@@ -48,16 +48,16 @@ class Child:
             self.start_again_at = now + self.back_off
             self.back_off = min(2 * self.back_off, LONGEST_BACK_OFF_SECONDS)
         if now >= self.start_again_at:
-            # In a group of its own, so that Ctrl-C reaches the supervisor alone and the end has an order.
-            # Its standard input is the lifeline that closes when the supervisor is killed.
+            # In its own process group, so that Ctrl-C reaches only the supervisor, which stops its children in order.
+            # Standard input closes when the supervisor is killed, which ends the child.
             self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603
             self.started_at = now
 
 
 def serve(settings: Settings) -> int:
     stop = Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, lambda *_: stop.set())
     try:
         try_listening(settings)
     except OSError:
@@ -75,7 +75,7 @@ def serve(settings: Settings) -> int:
 
 def keep_alive(settings: Settings, stop: Event) -> None:
     """Supervise a web process and a worker until asked to stop."""
-    python = [sys.executable, "-P"]  # or a folder called app, where this was started, would be taken for ours
+    python = [sys.executable, "-P"]  # or a folder named app in the working directory would be imported instead of ours
     children = [
         Child("web", [*python, "-m", "app", PARENT_FLAG]),
         Child("worker", [*python, "-m", "workers", "--device", settings.device, PARENT_FLAG]),
@@ -104,7 +104,7 @@ def keep_alive(settings: Settings, stop: Event) -> None:
 def prepare(settings: Settings) -> None:
     """Create or upgrade both databases, and queue the samples in an empty one."""
     settings.create_folders()
-    # To open a database takes room too, without which nothing could be deleted from a full disk.
+    # Opening a database takes room too. Without it nothing could be deleted from a full disk.
     with Spare.from_settings(settings).freed():
         migrate(settings)
     if settings.sample:

@@ -16,7 +16,7 @@ from isoscope.core.formatting import count, two_decimals
 
 Array = NDArray[np.float64]
 
-# Points of the largest cloud. A smaller one is its beginning.
+# Points of the largest cloud. Smaller clouds are its first points.
 MAX_POINTS = 2000
 # Independent numbers behind a point: three uniform and three normal ones.
 NUMBERS_PER_POINT = 6
@@ -33,7 +33,7 @@ FILE = Path(__file__).with_name("grid.json")
 """``{shape: [of each spread [of each shift [of each n [a number for each measure]]]]}``."""
 # Difference of two scores that is worth a sentence.
 NOTABLE_DIFFERENCE = 0.05
-# IsoScore of a line, about, and of a cloud that prefers no direction.
+# Approximate IsoScore of a line, and of a cloud without a preferred direction.
 LINE_ISOSCORE, EVEN_ISOSCORE = 0.05, 0.9
 
 Number = TypeVar("Number", int, float)
@@ -57,7 +57,7 @@ def cloud(shape: str, spread: float, shift: float, n: int) -> Array:
 
     Args:
         shape: a key of ``SHAPES``.
-        spread: from 0 to 1, of what ``SHAPES`` says.
+        spread: from 0 to 1; ``SHAPES`` says what it sets.
         shift: distance of the mean from the origin.
         n: from 2 to ``MAX_POINTS``. The points behave as independent draws; those of a low-discrepancy sequence
             would be more even than any sample.
@@ -91,8 +91,8 @@ def _unit_circle(angles: Array) -> tuple[Array, Array]:
 
 
 def _line(uniform: Array, normal: Array, spread: float) -> Array:
-    along = np.sqrt(12) * uniform[:, 0]
-    return np.column_stack([spread * normal[:, 0], spread * normal[:, 1], along])
+    height = np.sqrt(12) * uniform[:, 0]
+    return np.column_stack([spread * normal[:, 0], spread * normal[:, 1], height])
 
 
 def _circle(uniform: Array, normal: Array, spread: float) -> Array:
@@ -158,10 +158,10 @@ def require_measured_at(position: Position) -> Position:
     for field, offered in coordinates:
         value = getattr(position, field)
         if value not in offered:
-            below = [step for step in offered if step < value]
-            above = [step for step in offered if step > value]
-            words = " or ".join(f"{step:g}" for step in [*below[-1:], *above[:1]] or offered)
-            raise InvalidError(f"Nothing was measured at {field} = {value}: take {words}.", field)
+            lower_steps = [step for step in offered if step < value]
+            higher_steps = [step for step in offered if step > value]
+            choices = " or ".join(f"{step:g}" for step in [*lower_steps[-1:], *higher_steps[:1]] or offered)
+            raise InvalidError(f"Nothing was measured at {field} = {value}: take {choices}.", field)
     return position
 
 
@@ -189,9 +189,9 @@ def _closest(offered: Sequence[Number], value: float) -> Number:
 
 def explain(position: Position) -> str:
     values = numbers_at(position)
-    largest = numbers_at(position._replace(n=SIZES[-1]))
+    largest_cloud = numbers_at(position._replace(n=SIZES[-1]))
     cosine, isoscore = two_decimals(values["mean_cosine"]), two_decimals(values["isoscore"])
-    gap = largest["isoscore"] - values["isoscore"]
+    gap = largest_cloud["isoscore"] - values["isoscore"]
     if position.shift:
         centred = numbers_at(position._replace(shift=0.0))
         sentences = (
@@ -204,24 +204,24 @@ def explain(position: Position) -> str:
             f"The mean cosine is {cosine} although the mean is the origin: the points crowd on one side of it. "
             f"IsoScore is {isoscore}."
         )
-    elif largest["isoscore"] >= EVEN_ISOSCORE and gap > NOTABLE_DIFFERENCE:
+    elif largest_cloud["isoscore"] >= EVEN_ISOSCORE and gap > NOTABLE_DIFFERENCE:
         sentences = (
             f"The cloud is even and around the origin, but {count(position.n)} points of it are too few to show that: "
             f"their mean cosine is {cosine}."
         )
-    elif largest["isoscore"] >= EVEN_ISOSCORE:
+    elif largest_cloud["isoscore"] >= EVEN_ISOSCORE:
         sentences = f"Around the origin and even, so that the mean cosine is {cosine}. Now move the shift."
     else:
-        on_line = largest["isoscore"] < LINE_ISOSCORE
-        uneven = "all variance lies on one line" if on_line else "some directions hold less variance than others"
+        on_line = largest_cloud["isoscore"] < LINE_ISOSCORE
+        reason = "all variance lies on one line" if on_line else "some directions hold less variance than others"
         sentences = (
-            f"The mean cosine is {cosine}, as of a perfectly even cloud. IsoScore is {isoscore}: {uneven}. A cosine "
+            f"The mean cosine is {cosine}, as of a perfectly even cloud. IsoScore is {isoscore}: {reason}. A cosine "
             "near 0 is not isotropy."
         )
     if gap > NOTABLE_DIFFERENCE:
         n, largest_n = count(position.n), count(SIZES[-1])
         sentences += (
-            f" Few rows make IsoScore low: it is {isoscore} of {n} points and {two_decimals(largest['isoscore'])} of "
+            f" Few rows make IsoScore low: it is {isoscore} of {n} points and {two_decimals(largest_cloud['isoscore'])} of "
             f"{largest_n} of the same cloud. The bias-corrected estimate from the {n} is "
             f"{two_decimals(values['isoscore_unbiased'])}."
         )

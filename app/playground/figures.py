@@ -24,7 +24,7 @@ FILE = Path(__file__).with_name("gaussian_example.json")
 SHIFT_LINES = {"mean_cosine": ("Mean cosine", palette.MARKED), "isoscore": ("IsoScore", palette.MAIN)}
 NAME_MARGIN = 100
 AXES = ("x", "y", "z")
-# Of the axes, the same for every cloud, so that shifts can be seen.
+# Ranges of the axes, the same for every cloud, so that shifts are visible.
 RANGES = ((-4.0, 10.6), (-3.3, 3.3), (-3.3, 3.3))
 DECIMALS = 4
 Points = Sequence[Sequence[float]]
@@ -35,7 +35,7 @@ PANELS: dict[tuple[int, int], tuple[Span, Span]] = {
     (1, 2): ((0.72, 1.0), (0.56, 1.0)),
     (0, 1): ((0.0, 0.64), (0.0, 0.44)),
 }
-# Of the first axis, in units of the camera.
+# Length of the first axis, in units of the camera.
 LENGTH = 1.8
 CAMERA = {"eye": {"x": 0.75, "y": -1.75, "z": 0.6}, "center": {"x": 0, "y": 0, "z": -0.12}}
 # While this stays the same, plotly leaves the camera where the reader turned it.
@@ -44,7 +44,7 @@ ZERO_LINE = palette.faded(palette.QUIET, 0.6)
 
 PlaygroundView = Literal["space", "flat"]
 
-# Where the page begins: an example of the I-STAR poster, as is the first preset.
+# Initial position of the page: an example from the I-STAR poster, as is the first preset.
 SHIFTED = Position("gaussian", 1.0, 7.0, 512)
 
 
@@ -88,8 +88,8 @@ def shift_figure(position: Position) -> Figure:
 
 def _draw_shift(values: Mapping[float, Mapping[str, float]], shift: float) -> go.Figure:
     current = values[shift]
-    upper = max(SHIFT_LINES, key=lambda slug: current[slug])
-    end = max(SHIFT_LINES, key=lambda slug: values[SHIFTS[-1]][slug])
+    upper_slug = max(SHIFT_LINES, key=lambda slug: current[slug])
+    last_upper_slug = max(SHIFT_LINES, key=lambda slug: values[SHIFTS[-1]][slug])
     traces = []
     for slug, (name, colour) in SHIFT_LINES.items():
         line = go.Scatter(
@@ -98,26 +98,26 @@ def _draw_shift(values: Mapping[float, Mapping[str, float]], shift: float) -> go
             mode="lines+text",
             line={"color": colour, "width": 2.4},
             text=[*[""] * (len(SHIFTS) - 1), f"  {name}"],
-            textposition=f"{'top' if slug == end else 'bottom'} right",
+            textposition=f"{'top' if slug == last_upper_slug else 'bottom'} right",
             cliponaxis=False,
             hovertemplate=f"{name}<br>shift %{{x}}: %{{y:.3f}}<extra></extra>",
         )
-        # The mean cosine rises: above it there is room on the left, below it on the right, unless names stand there.
-        below = "bottom left" if shift == SHIFTS[-1] else "bottom right"
+        # The mean cosine rises, so there is room above it on the left and below it on the right, except at the names.
+        lower_position = "bottom left" if shift == SHIFTS[-1] else "bottom right"
         mark = go.Scatter(
             x=[shift],
             y=[current[slug]],
             mode="markers+text",
             marker={"color": colour, "size": 11},
             text=[number(current[slug])],
-            textposition="top left" if slug == upper else below,
+            textposition="top left" if slug == upper_slug else lower_position,
             hoverinfo="skip",
         )
         traces += [line, mark]
-    dotted = {"width": 1, "dash": "dot", "color": palette.QUIET}
+    dotted_line = {"width": 1, "dash": "dot", "color": palette.QUIET}
     return plot(
         traces,
-        shapes=[{"type": "line", "x0": shift, "x1": shift, "yref": "paper", "y0": 0, "y1": 1, "line": dotted}],
+        shapes=[{"type": "line", "x0": shift, "x1": shift, "yref": "paper", "y0": 0, "y1": 1, "line": dotted_line}],
         xaxis={"title": {"text": "Shift: distance of the mean from the origin"}, "range": [-0.7, 7.2],
                "tickvals": SHIFTS},
         yaxis={"range": [-0.3, 1.2], "tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1]},
@@ -129,14 +129,14 @@ def cloud_figure(position: Position, *, flat: bool = False) -> Figure:
     """Return the points of a position, drawn in space unless ``flat``."""
     points = cloud(*position).round(DECIMALS).tolist()
     centred = cloud(*position._replace(shift=0.0)).round(DECIMALS).tolist() if position.shift else []
-    gray = " Gray: the same cloud, centered." if centred else ""
-    turn = "" if flat else " Drag to turn it."
+    gray_note = " Gray: the same cloud, centered." if centred else ""
+    turn_note = "" if flat else " Drag to turn it."
     return Figure(
         slug="cloud",
         title=f"{SHAPES[position.shape].name}, {plural(position.n, 'point')}",
         caption=(
-            f"The colored line connects the origin to the mean of the points.{gray} The unit is the root "
-            f"mean square distance of the points from their mean.{turn}"
+            f"The colored line connects the origin to the mean of the points.{gray_note} The unit is the root "
+            f"mean square distance of the points from their mean.{turn_note}"
         ),
         table=FigureTable(list(AXES), points),
         draw=partial(_flat if flat else _solid, points, centred, position.shift),
@@ -155,7 +155,7 @@ def _solid(points: Points, centred: Points, shift: float) -> go.Figure:
         scene[f"{name}axis"] = {
             "title": {"text": name}, "range": span, "dtick": 2, "showbackground": False, "showspikes": False,
         }  # fmt: skip
-    to_mean = go.Scatter3d(
+    mean_line = go.Scatter3d(
         x=[0, shift], y=[0, 0], z=[0, 0],
         mode="lines+markers",
         line={"color": palette.MARKED, "width": 6},
@@ -168,16 +168,16 @@ def _solid(points: Points, centred: Points, shift: float) -> go.Figure:
         ends += [[end if axis == coordinate else 0 for coordinate in range(len(RANGES))] for end in span]
         ends.append([None] * len(RANGES))
     x, y, z = zip(*ends, strict=True)
-    top = z.index(RANGES[2][1])
-    through_origin = go.Scatter3d(
+    top_index = z.index(RANGES[2][1])
+    axis_lines = go.Scatter3d(
         x=x, y=y, z=z,
         mode="lines+text",
         line={"color": palette.QUIET, "width": 2},
-        text=["origin" if i == top else "" for i in range(len(ends))],
+        text=["origin" if i == top_index else "" for i in range(len(ends))],
         textposition="top center",
         hoverinfo="skip",
     )  # fmt: skip
-    traces = [through_origin, _in_space(centred, palette.QUIET), _in_space(points, palette.MAIN), to_mean]
+    traces = [axis_lines, _in_space(centred, palette.QUIET), _in_space(points, palette.MAIN), mean_line]
     return plot(traces, scene=scene, uirevision=UI_REVISION, margin={"l": 0, "r": 0, "t": 0, "b": 0})
 
 
@@ -197,19 +197,19 @@ def _flat(points: Points, centred: Points, shift: float) -> go.Figure:
     layout: dict[str, Any] = {}
     shared = {"dtick": 2, "zeroline": True, "zerolinecolor": ZERO_LINE, "constrain": "domain"}
     for panel, (plane, domains) in enumerate(PANELS.items(), 1):
-        across, up = (
+        x_axis, y_axis = (
             shared | {"title": {"text": AXES[axis]}, "range": RANGES[axis], "domain": domain, "anchor": anchor}
             for axis, domain, anchor in zip(plane, domains, (f"y{panel}", f"x{panel}"), strict=True)
         )
-        layout |= {f"xaxis{panel}": across, f"yaxis{panel}": up | {"scaleanchor": f"x{panel}"}}
-        to_mean = go.Scatter(
+        layout |= {f"xaxis{panel}": x_axis, f"yaxis{panel}": y_axis | {"scaleanchor": f"x{panel}"}}
+        mean_line = go.Scatter(
             **_projected([(0, 0, 0), (shift, 0, 0)], plane),
             mode="lines+markers",
             line={"color": palette.MARKED, "width": 2.4},
             marker={"color": palette.MARKED, "size": [10, 7], "opacity": 1, "symbol": ["cross", "circle"]},
             hoverinfo="skip",
         )
-        panel_traces = (_in_plane(centred, plane, palette.QUIET), _in_plane(points, plane, palette.MAIN), to_mean)
+        panel_traces = (_in_plane(centred, plane, palette.QUIET), _in_plane(points, plane, palette.MAIN), mean_line)
         traces += [trace.update(xaxis=f"x{panel}", yaxis=f"y{panel}") for trace in panel_traces]
     return plot(traces, **layout)
 

@@ -28,13 +28,13 @@ class MethodSettings(NamedTuple):
 
 
 def rows_of(embedding: Embedding) -> tuple[int, int]:
-    """Return the rows that a trial takes of a measured embedding, and how many of them a method is fitted on."""
+    """Return the number of rows that a trial samples, and how many of them a method is fitted on."""
     rows = min(embedding.n_measured, DRAWN_ROWS)
     return rows, min(max(round(rows / 2), 1), max(rows - 1, 1))
 
 
 def method_settings_of(embedding: Embedding, method: str, values: Mapping[str, Any]) -> MethodSettings:
-    """Check a method and some of its parameters against the rows. Raises InvalidError."""
+    """Check a method and its parameters against the rows, and add defaults. Raises InvalidError."""
     if method not in METHODS:
         raise InvalidError(f"Expected a method among {', '.join(METHODS)}, got {method[:80]!r}.", "method")
     parameters = {parameter.name: parameter for parameter in METHODS[method].parameters}
@@ -60,12 +60,12 @@ def _value(embedding: Embedding, parameter: MethodParameter, entered: Any) -> in
     if entered is None and high is not None:
         value = min(value, high)
     if not parameter.takes(value) or (high is not None and value > high):
-        numbers = "a whole number" if parameter.is_integer else "a number"
-        to = "upwards" if high is None else f"to {high:,}"
-        why = {"n": f": a method is fitted on {fit_rows:,} rows", "d": f": there are {d:,} dimensions"}
+        number_kind = "a whole number" if parameter.is_integer else "a number"
+        upper_bound = "upwards" if high is None else f"to {high:,}"
+        reasons = {"n": f": a method is fitted on {fit_rows:,} rows", "d": f": there are {d:,} dimensions"}
         raise InvalidError(
-            f"Expected {parameter.name} as {numbers} from {short(parameter.low)} {to}"
-            f"{why.get(parameter.up_to or '', '')}; got {str(value)[:40]}.",
+            f"Expected {parameter.name} as {number_kind} from {short(parameter.low)} {upper_bound}"
+            f"{reasons.get(parameter.up_to or '', '')}; got {str(value)[:40]}.",
             parameter.name,
         )
     return value if parameter.is_integer else float(value)
@@ -101,15 +101,15 @@ def dials_of(embedding: Embedding, method: MethodEntry, texts: Mapping[str, str]
     fit_rows, d = rows_of(embedding)[1], embedding.d or 0
     dials = []
     for parameter in method.parameters:
-        usual, high = parameter.default_for(d), parameter.high_for(fit_rows, d)
-        text = texts.get(parameter.name, "") or str(usual if high is None else min(usual, high))
+        default, high = parameter.default_for(d), parameter.high_for(fit_rows, d)
+        text = texts.get(parameter.name, "") or str(default if high is None else min(default, high))
         slider = None if parameter.name == SEED else _slider(embedding, parameter, text, high)
         dials.append(Dial(parameter, text, high, slider))
     return dials
 
 
 def numbers_of(method: MethodEntry, texts: Mapping[str, str]) -> dict[str, int | float]:
-    """Return the numbers that were typed; what is empty or of another method is left out. Raises InvalidError."""
+    """Parse the typed parameters of a method, skipping empty fields. Raises InvalidError."""
     numbers: dict[str, int | float] = {}
     for parameter in method.parameters:
         if text := texts.get(parameter.name, "").strip():
@@ -121,7 +121,7 @@ def numbers_of(method: MethodEntry, texts: Mapping[str, str]) -> dict[str, int |
 
 
 def mean_variance(embedding: Embedding) -> float | None:
-    """Return the average variance of a dimension; None where there is none."""
+    """Return the mean variance per dimension; None if it is 0 or unknown."""
     spectrum = next((measurement for measurement in embedding.measurements if measurement.measure == "spectrum"), None)
     eigenvalues = (spectrum.detail or {}).get("eigenvalues", []) if spectrum else []
     return sum(eigenvalues) / len(eigenvalues) if sum(eigenvalues) > 0 else None
@@ -132,14 +132,17 @@ def _slider(embedding: Embedding, parameter: MethodParameter, text: str, high: i
     with suppress(ValueError):
         value = float(text) if 0 <= float(text) < inf else None
     if parameter.is_integer:
-        usual = parameter.default_for(embedding.d or 0)
-        maximum = max(SLIDER_MOST, 4 * usual)
+        default = parameter.default_for(embedding.d or 0)
+        maximum = max(SLIDER_MOST, 4 * default)
         maximum = maximum if high is None else min(maximum, high)
-        return Slider(parameter.low, maximum, 1, value if value is not None else usual, log=False)
-    # Powers of ten at the ends: of the range if it has two, else around the mean variance and the default.
+        return Slider(parameter.low, maximum, 1, value if value is not None else default, log=False)
+    # Ends are powers of ten: those of the range if it has both, else around the mean variance and the default.
     if parameter.low > 0 and parameter.high is not None:
         first, last = log10(parameter.low), log10(parameter.high)
     else:
-        around, usual_decade = log10(mean_variance(embedding) or 1), log10(parameter.default or 1)
-        first, last = min(around - DECADES_BELOW, usual_decade), max(around + DECADES_ABOVE, usual_decade)
+        variance_decade, default_decade = log10(mean_variance(embedding) or 1), log10(parameter.default or 1)
+        first, last = (
+            min(variance_decade - DECADES_BELOW, default_decade),
+            max(variance_decade + DECADES_ABOVE, default_decade),
+        )
     return Slider(floor(first), ceil(last), 0.05, round(log10(value), 2) if value else floor(first), log=True)

@@ -24,8 +24,8 @@ MAX_TRIALS = 200
 def list_postprocessings(context: Context, embedding_id: str) -> list[PostProcessing]:
     """Return the trials of the current vectors, the newest first, without their results."""
     embedding = get_embedding(context, embedding_id)
-    tried = select(PostProcessing).where(PostProcessing.embedding_id == embedding_id)
-    newest = tried.order_by(PostProcessing.created_at.desc(), PostProcessing.id)
+    query = select(PostProcessing).where(PostProcessing.embedding_id == embedding_id)
+    newest = query.order_by(PostProcessing.created_at.desc(), PostProcessing.id)
     with context.sessions() as session:
         trials = session.scalars(newest.options(defer(PostProcessing.results)))
         return [trial for trial in trials if trial.is_of(embedding)]
@@ -49,13 +49,13 @@ def find_postprocessing(context: Context, embedding: Embedding, position: Method
 
 
 def last_result(context: Context, embedding: Embedding, method: str) -> PostProcessing | None:
-    """Return the newest result of a method, to look at while another is being made."""
-    ready = select(PostProcessing).where(
+    """Return the newest result of a method, to show while another is computed."""
+    query = select(PostProcessing).where(
         PostProcessing.embedding_id == embedding.id,
         PostProcessing.method == method,
         PostProcessing.status == ResultStatus.READY,
     )
-    trial = context.scalar(ready.order_by(PostProcessing.created_at.desc()).limit(1))
+    trial = context.scalar(query.order_by(PostProcessing.created_at.desc()).limit(1))
     return trial if trial is not None and trial.is_of(embedding) else None
 
 
@@ -68,15 +68,15 @@ def request_postprocessing(
     position = method_settings_of(embedding, method, values)
     trial = find_postprocessing(context, embedding, position)
     if instead_of is not None and (trial is None or trial.id != instead_of):
-        waiting = delete(PostProcessing).where(
+        drop_waiting = delete(PostProcessing).where(
             PostProcessing.id == instead_of,
             PostProcessing.embedding_id == embedding_id,
             PostProcessing.status == ResultStatus.QUEUED,
         )
         with context.sessions.begin() as session:
-            dropped = session.scalar(waiting.returning(PostProcessing.id))
-        if dropped is not None:
-            context.queue.cancel(Job(job_kinds.POSTPROCESS, dropped))
+            dropped_id = session.scalar(drop_waiting.returning(PostProcessing.id))
+        if dropped_id is not None:
+            context.queue.cancel(Job(job_kinds.POSTPROCESS, dropped_id))
     if trial is None:
         _add(context, embedding, position)
     elif trial.status is ResultStatus.FAILED:
@@ -89,15 +89,17 @@ def request_postprocessing(
 @freeing
 def delete_postprocessing(context: Context, embedding_id: str, postprocessing_id: str) -> None:
     get_postprocessing(context, embedding_id, postprocessing_id)
-    unused = delete(PostProcessing).where(PostProcessing.id == postprocessing_id, PostProcessing.id.not_in(MAKING))
+    deletion = delete(PostProcessing).where(PostProcessing.id == postprocessing_id, PostProcessing.id.not_in(MAKING))
     with context.sessions.begin() as session:
-        dropped = session.execute(unused.returning(PostProcessing.status, PostProcessing.state_sha256)).one_or_none()
-    if dropped is None:
+        deleted_trial = session.execute(
+            deletion.returning(PostProcessing.status, PostProcessing.state_sha256)
+        ).one_or_none()
+    if deleted_trial is None:
         get_postprocessing(context, embedding_id, postprocessing_id)
         raise ConflictError("An embedding is being made by this trial. Delete it when that has finished.")
-    if dropped.status is ResultStatus.QUEUED:
+    if deleted_trial.status is ResultStatus.QUEUED:
         context.queue.cancel(Job(job_kinds.POSTPROCESS, postprocessing_id))
-    context.ledger.release(dropped.state_sha256)
+    context.ledger.release(deleted_trial.state_sha256)
 
 
 def create_postprocessed(
@@ -126,19 +128,19 @@ def _add(context: Context, embedding: Embedding, position: MethodSettings) -> No
         with context.sessions.begin() as session:
             session.add(trial)
             session.flush()
-            # Delete the results beyond those kept, but none that an embedding is being made by; return their files.
-            tried = select(PostProcessing.id).where(PostProcessing.embedding_id == embedding.id)
+            # Delete all but the newest results, except those whose map is making an embedding.
+            query = select(PostProcessing.id).where(PostProcessing.embedding_id == embedding.id)
             newest = session.scalars(
-                tried.order_by(PostProcessing.created_at.desc(), PostProcessing.id).limit(MAX_TRIALS)
+                query.order_by(PostProcessing.created_at.desc(), PostProcessing.id).limit(MAX_TRIALS)
             )
-            beyond = delete(PostProcessing).where(
+            delete_oldest = delete(PostProcessing).where(
                 PostProcessing.embedding_id == embedding.id,
                 PostProcessing.id.not_in(list(newest)),
                 PostProcessing.id.not_in(MAKING),
                 PostProcessing.status != ResultStatus.QUEUED,
             )
-            gone = session.scalars(beyond.returning(PostProcessing.state_sha256)).all()
+            file_hashes = session.scalars(delete_oldest.returning(PostProcessing.state_sha256)).all()
     except IntegrityError:
-        return  # the same was asked for, or the embedding deleted, at this moment: a look will tell
+        return  # the same trial was just requested, or the embedding deleted; the caller checks which
     context.queue.enqueue(Job(job_kinds.POSTPROCESS, trial.id))
-    context.ledger.release(*gone)
+    context.ledger.release(*file_hashes)

@@ -44,8 +44,8 @@ def trial_figures(trial: PostProcessing) -> list[Figure]:
 def _measurements(trial: PostProcessing, part: str) -> dict[str, Measurement]:
     """Return the measurements of a part of the rows, with the columns that this version knows."""
     return {
-        slug: Measurement(**{column: finding[column] for column in COLUMNS if column in finding})
-        for slug, finding in (trial.results or {}).get(part, {}).items()
+        slug: Measurement(**{column: values[column] for column in COLUMNS if column in values})
+        for slug, values in (trial.results or {}).get(part, {}).items()
     }
 
 
@@ -66,11 +66,11 @@ LABELS = {"silhouette": TrialMeasure("the silhouette of the labels")}
 
 
 def outcome_of(method: str, comparisons: Sequence[TrialComparison]) -> str:
-    """Say how the method changed the shape and the labels; undefined measures are left out."""
-    shape = _clauses(SHAPE, comparisons)
-    measure = [f"On rows that {method} has not seen, {'; '.join(shape)}."] if shape else []
-    measure += [f"{capitalized(clause)}." for clause in _clauses(LABELS, comparisons)]
-    return " ".join(measure)
+    """Describe how a method changed shape and labels, skipping undefined measures."""
+    shape_clauses = _clauses(SHAPE, comparisons)
+    sentences = [f"On rows that {method} has not seen, {'; '.join(shape_clauses)}."] if shape_clauses else []
+    sentences += [f"{capitalized(clause)}." for clause in _clauses(LABELS, comparisons)]
+    return " ".join(sentences)
 
 
 def _clauses(measures: dict[str, TrialMeasure], comparisons: Sequence[TrialComparison]) -> list[str]:

@@ -10,7 +10,7 @@ def open_storage(settings: Settings) -> Storage:
     """Return the storage of the settings, without connecting."""
     if settings.bucket is None:
         return FolderStorage(settings.files)
-    # Here: most installations have no S3, and the web process has to start fast.
+    # Imported here because most installations have no S3 and the web process must start fast.
     from app.storage.s3 import S3Storage  # noqa: PLC0415
 
     return S3Storage(settings.bucket, settings.cache, settings.cache_bytes)

@@ -19,10 +19,10 @@ from isoscope.core.errors import ConflictError, UnavailableError
 
 logger = logging.getLogger(__name__)
 
-# Keeps the bytes of a stream, at most so many.
+# Stores the bytes of a stream, up to a maximum.
 Store = Callable[[BinaryIO, int], Stored]
 
-# The columns that refer to stored bytes, and the embedding that a row of theirs goes with, where it does.
+# Columns that refer to stored bytes, each with the column of the embedding that its row belongs to, if any.
 REFERENCES: tuple[tuple[InstrumentedAttribute[Any], InstrumentedAttribute[str] | None], ...] = (
     (models.EmbeddingFile.file_sha256, models.EmbeddingFile.embedding_id),
     (models.FigureFile.file_sha256, models.FigureFile.embedding_id),
@@ -66,15 +66,15 @@ class Ledger:
             try:
                 self.release(*(file.sha256 for file in stored))
             except SQLAlchemyError:
-                # What broke it off is the database itself. A worker's janitor removes them a day later.
+                # The database itself failed. A worker's janitor removes the files a day later.
                 logger.warning("%s stored files stay without a row", len(stored), exc_info=True)
             raise
 
     @contextmanager
     def recording(self, *stored: Stored) -> Iterator[Session]:
-        """Open the transaction that adds rows of stored bytes, and what refers to them."""
+        """Open a transaction that adds the rows of stored bytes and rows that refer to them."""
         with self.sessions.begin() as session:
-            # Between the last row of some bytes going and the bytes going the same bytes may be uploaded again.
+            # The same bytes may be uploaded again between the deletion of their last row and their own.
             hold(session.connection(), *{f"file:{file.sha256}" for file in stored})
             for file in stored:
                 if not self.storage.exists(file.sha256):
@@ -86,7 +86,7 @@ class Ledger:
     def release(self, *hashes: str | None) -> int:
         """Delete the bytes that no row needs any more, and return how many.
 
-        Where the storage is out of reach they stay, for the next time: what referred to them is gone.
+        If the storage cannot be reached, the bytes stay and a warning is logged.
         """
         freed = 0
         for sha256 in set(filter(None, hashes)):
@@ -107,19 +107,19 @@ class Ledger:
         return freed
 
     def sweep(self) -> int:
-        """Delete bytes stored more than a day ago that no row of ``files`` names; return how many.
+        """Delete files stored more than a day ago that have no row; return their number.
 
-        No job takes a day from storing to recording. Older than the first row, they belong to another database.
+        No job takes a day from storing to recording. Files older than the first row belong to another database.
         """
         with self.sessions() as session:
-            first = session.scalar(select(func.min(models.StoredFile.created_at)))
-            recorded = set(session.scalars(select(models.StoredFile.sha256)))
-        if first is None:
+            oldest_row = session.scalar(select(func.min(models.StoredFile.created_at)))
+            recorded_hashes = set(session.scalars(select(models.StoredFile.sha256)))
+        if oldest_row is None:
             return 0
-        last = utcnow() - timedelta(seconds=TEMPORARY_SECONDS)
-        listed = [sha256 for sha256, stored_at in self.storage.listed() if first <= stored_at < last]
+        cutoff = utcnow() - timedelta(seconds=TEMPORARY_SECONDS)
+        old_hashes = [sha256 for sha256, stored_at in self.storage.listed() if oldest_row <= stored_at < cutoff]
         deleted = 0
-        for sha256 in set(listed) - recorded:
+        for sha256 in set(old_hashes) - recorded_hashes:
             with self.sessions.begin() as session:
                 hold(session.connection(), f"file:{sha256}")
                 if session.get(models.StoredFile, sha256) is None:
@@ -129,7 +129,7 @@ class Ledger:
 
 
 def references() -> CompoundSelect[tuple[str, str | None]]:
-    """Return every reference to stored bytes: ``sha256``, and the ``embedding_id`` that it goes with or null."""
+    """Select every reference to stored bytes: ``sha256``, and the ``embedding_id`` it belongs to or null."""
     return union_all(
         *(
             select(column.label("sha256"), (null() if owner is None else owner).label("embedding_id"))

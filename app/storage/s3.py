@@ -21,7 +21,7 @@ from s3fs import S3FileSystem
 from app.storage.storage import BLOCK_BYTES, SHA256, Storage, Stored, arriving, gone, require_hash
 from isoscope.core.errors import InvalidError, UnavailableError
 
-# Whoever asked for a path has opened it by then; an open file may be unlinked without harm.
+# By then, callers have opened the paths they asked for, and an open file may be unlinked safely.
 IN_USE_SECONDS = 60 * 60
 
 
@@ -46,14 +46,14 @@ class Cache:
         return path
 
     def add(self, temporary: Path, sha256: str) -> Path:
-        """Take over a complete file of this folder, and make room for it. Concurrent calls are safe."""
+        """Move a complete file of this folder into the cache, and evict old files. Concurrent calls are safe."""
         path = self.folder / sha256
         with self._locked():
             temporary.replace(path)
             os.utime(path)
             files = []
             for file in self.folder.iterdir():
-                with suppress(FileNotFoundError):  # a download ends, or a file is removed, just now
+                with suppress(FileNotFoundError):  # the file was just moved or removed
                     files.append((file, file.stat()))
             excess = sum(stat.st_size for _, stat in files) - self._max_bytes
             oldest_in_use = time.time() - IN_USE_SECONDS
@@ -78,7 +78,7 @@ class Cache:
 logger = logging.getLogger(__name__)
 
 CONNECTION = {"connect_timeout": 5, "read_timeout": 30, "retries": {"mode": "standard", "total_max_attempts": 3}}
-# Attempts at a transfer that breaks off.
+# Attempts at an interrupted transfer.
 ROUNDS = 2
 # A part is in memory while it is sent or received; S3 takes at most 10,000 of one object.
 PART_BYTES = 8 * 2**20
@@ -93,7 +93,7 @@ class S3Storage(Storage):
         super().__init__(cache)
         self._bucket = bucket
         self._cache = Cache(cache, cache_bytes)
-        # Its listings would go stale when another machine writes; this asks for single objects only.
+        # No cache of listings, which would go stale when another machine writes.
         self._remote: Any = S3FileSystem(config_kwargs=CONNECTION, use_listings_cache=False, skip_instance_cache=True)
         self._remote.retries = ROUNDS
 
@@ -162,7 +162,7 @@ class S3Storage(Storage):
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
-        """Turn errors of service or network into a sentence; the words themselves go to the log."""
+        """Turn errors of the service or the network into UnavailableError, and log the original message."""
         try:
             yield
         except (OSError, BotoCoreError, ClientError, TransportError) as error:

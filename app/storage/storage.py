@@ -44,7 +44,7 @@ class Storage(ABC):
     """Files named by their SHA-256, so that identical bytes are kept once. None is visible before it is whole."""
 
     def __init__(self, folder: Path) -> None:
-        # Of this machine; bytes arrive there under temporary names.
+        # On this machine; bytes arrive there under temporary names.
         self.folder = folder
 
     def write(self, stream: BinaryIO, max_bytes: int) -> Stored:
@@ -82,24 +82,24 @@ class Storage(ABC):
 
     def sweep_temporary(self) -> None:
         """Remove leftovers of uploads interrupted more than a day ago."""
-        oldest = time.time() - TEMPORARY_SECONDS
+        cutoff = time.time() - TEMPORARY_SECONDS
         for leftover in self.folder.glob(f"{TEMPORARY_PREFIX}*"):
-            with suppress(FileNotFoundError):  # its upload may end just now
-                if leftover.stat().st_mtime < oldest:
+            with suppress(FileNotFoundError):  # its upload may have just ended
+                if leftover.stat().st_mtime < cutoff:
                     leftover.unlink()
 
 
 def sweep_folders(root: Path) -> None:
-    oldest = time.time() - TEMPORARY_SECONDS
+    cutoff = time.time() - TEMPORARY_SECONDS
     for prefix in (DIVIDING, CHECKING):
         for leftover in root.glob(f"{prefix}????????"):  # as tempfile names them
             with suppress(FileNotFoundError):
-                if leftover.is_dir() and not leftover.is_symlink() and leftover.stat().st_mtime < oldest:
+                if leftover.is_dir() and not leftover.is_symlink() and leftover.stat().st_mtime < cutoff:
                     shutil.rmtree(leftover, ignore_errors=True)
 
 
 def require_hash(sha256: str) -> str:
-    """Return the name of a file. One that is not a hash never reaches a file system or a bucket."""
+    """Return the hash; raise NotFoundError for anything else, before it reaches a file system or a bucket."""
     if not SHA256.fullmatch(sha256):
         raise NotFoundError(
             f"Expected a file's SHA-256, 64 digits 0-9 a-f, got {sha256[:80]!r}: there is no such file."
@@ -113,7 +113,7 @@ def gone(sha256: str) -> NotFoundError:
 
 @contextmanager
 def arriving(blocks: Iterable[bytes], folder: Path) -> Iterator[tuple[Path, Stored]]:
-    """Write bytes to a temporary file, hashed. It is removed afterward unless it was moved."""
+    """Write bytes to a temporary file and hash them. The file is removed afterward unless it was moved."""
     digest = hashlib.sha256()
     size_bytes = 0
     # In the folder they stay in, because a rename is atomic only within one file system.
@@ -165,7 +165,7 @@ class FolderStorage(Storage):
     def listed(self) -> Iterator[tuple[str, datetime]]:
         for path in self.folder.iterdir():
             if SHA256.fullmatch(path.name):
-                with suppress(FileNotFoundError):  # it is deleted just now
+                with suppress(FileNotFoundError):  # it was just deleted
                     yield path.name, datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
     def _keep(self, temporary: Path, stored: Stored) -> None:

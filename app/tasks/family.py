@@ -32,21 +32,21 @@ class FamilyMember(NamedTuple):
 
 
 def read_family(context: Context, task: TaskRun) -> list[FamilyMember]:
-    """Return the family of a task, layers in order and then the oldest first: the newest task of each embedding.
+    """Return the newest task of each embedding in a task's family: layers in order, then the oldest first.
 
-    What failed or is not launched yet gives way to an earlier task that has finished.
+    A task without results gives way to an earlier task with results.
     """
     key = task.family_id or task.id
-    of_family = select(TaskRun, Embedding).join(Embedding, Embedding.id == TaskRun.embedding_id)
-    of_family = of_family.where(or_(TaskRun.id == key, TaskRun.family_id == key), Embedding.trashed_at.is_(None))
-    unread = TaskRun.maps, TaskRun.preview, TaskRun.judged, Embedding.inspection
-    without = *map(defer, unread), lazyload(Embedding.tags)
+    query = select(TaskRun, Embedding).join(Embedding, Embedding.id == TaskRun.embedding_id)
+    query = query.where(or_(TaskRun.id == key, TaskRun.family_id == key), Embedding.trashed_at.is_(None))
+    deferred_columns = TaskRun.maps, TaskRun.preview, TaskRun.judged, Embedding.inspection
+    load_options = *map(defer, deferred_columns), lazyload(Embedding.tags)
     with context.sessions() as session:
-        rows = session.execute(of_family.order_by(TaskRun.created_at, TaskRun.id).options(*without)).all()
+        rows = session.execute(query.order_by(TaskRun.created_at, TaskRun.id).options(*load_options)).all()
     members: dict[str, FamilyMember] = {}
     for task_run, embedding in rows:
-        before = members.get(embedding.id)
-        if before is None or before.as_it_is is None or task_run.results is not None:
+        earlier = members.get(embedding.id)
+        if earlier is None or earlier.as_it_is is None or task_run.results is not None:
             results: TaskResults | None = task_run.results
             members[embedding.id] = FamilyMember(
                 task_id=task_run.id,
@@ -61,16 +61,16 @@ def read_family(context: Context, task: TaskRun) -> list[FamilyMember]:
                 chosen=None if results is None else results.variants[results.chosen],
                 report=None if results is None else results.parts.report,
             )
-    series: dict[str | None, int] = {}
+    series_order: dict[str | None, int] = {}
     for member in members.values():
-        series.setdefault(member.series, len(series))
+        series_order.setdefault(member.series, len(series_order))
     return sorted(
-        members.values(), key=lambda member: (member.series is None, series[member.series], member.layer or 0)
+        members.values(), key=lambda member: (member.series is None, series_order[member.series], member.layer or 0)
     )
 
 
 def as_they_are(members: Iterable[FamilyMember]) -> list[ScoredEmbedding]:
-    """Return what the rank relation of a family is over: those that have been judged."""
+    """Return the judged embeddings of a family as the points of its rank relation."""
     return [
         ScoredEmbedding(member.name, member.as_it_is.isoscore, member.as_it_is.report.value, member.series)
         for member in members
@@ -79,7 +79,7 @@ def as_they_are(members: Iterable[FamilyMember]) -> list[ScoredEmbedding]:
 
 
 def series_of(embedding: Embedding) -> str | None:
-    """Return what the layers of an embedding's encoding or file have in common; None where it is no layer."""
+    """Return the key shared by all layers of an embedding's encoding or file; None if it is not a layer."""
     if embedding.layer is None:
         return None
     if embedding.encoding_id is not None:

@@ -67,7 +67,7 @@ def family_figure(members: Sequence[FamilyMember], metric: str) -> Figure | None
 
 
 def _variants(member: FamilyMember) -> Iterator[tuple[Kind, JudgedVariant]]:
-    """Yield the vectors as they are, and the chosen variant where it is another."""
+    """Yield the vectors as they are, and the chosen variant if it differs."""
     if member.as_it_is is not None:
         yield AS_IT_IS, member.as_it_is
     if member.chosen is not None and member.chosen != member.as_it_is:
@@ -75,7 +75,7 @@ def _variants(member: FamilyMember) -> Iterator[tuple[Kind, JudgedVariant]]:
 
 
 def _layers(members: Sequence[FamilyMember]) -> dict[str, list[FamilyMember]]:
-    """Return the layers that a line joins, by what they have in common."""
+    """Return the layers that each line joins, by series."""
     layers_by_series: dict[str, list[FamilyMember]] = {}
     for member in members:
         if member.series is not None:
@@ -85,8 +85,8 @@ def _layers(members: Sequence[FamilyMember]) -> dict[str, list[FamilyMember]]:
 
 def _draw(members: Sequence[FamilyMember], metric: str) -> go.Figure:
     points = [variant for member in members for _, variant in _variants(member) if variant.isoscore is not None]
-    across = _range([variant.isoscore or 0.0 for variant in points])
-    up = _range([end for variant in points for end in (variant.report.low, variant.report.high)])
+    isoscore_range = _range([variant.isoscore or 0.0 for variant in points])
+    score_range = _range([end for variant in points for end in (variant.report.low, variant.report.high)])
     lines = []
     for kind in (AS_IT_IS, CHOSEN):
         for layers in _layers(members).values():
@@ -101,22 +101,22 @@ def _draw(members: Sequence[FamilyMember], metric: str) -> go.Figure:
             )
             lines.append(line)
     return plot(
-        [*lines, *_points(members, across, up)],
+        [*lines, *_points(members, isoscore_range, score_range)],
         showlegend=True,
-        xaxis={**linear_axis("IsoScore, bias-corrected (1 is isotropic)", []), "range": across},
-        yaxis={**linear_axis(METRICS[metric], []), "range": up},
+        xaxis={**linear_axis("IsoScore, bias-corrected (1 is isotropic)", []), "range": isoscore_range},
+        yaxis={**linear_axis(METRICS[metric], []), "range": score_range},
     )
 
 
 def _range(values: Sequence[float]) -> list[float]:
-    """Return the ends of an axis with room about the points."""
+    """Return the range of an axis with room around the points."""
     low, high = min(values), max(values)
     room = ROOM * (high - low) or ROOM
     return [low - room, high + room]
 
 
 def _points(members: Sequence[FamilyMember], across: Sequence[float], up: Sequence[float]) -> Iterator[go.Scatter]:
-    """Yield the points of each embedding in a color of its own; layers have numbers, others a place in the legend."""
+    """Yield the points of each embedding in its own color. Layers are numbered; others are in the legend."""
     layers = _layers(members)
     shares = {
         member.task_id: number / (len(series) - 1) for series in layers.values() for number, member in enumerate(series)
@@ -128,22 +128,24 @@ def _points(members: Sequence[FamilyMember], across: Sequence[float], up: Sequen
     }
     colours |= {task_id: palette.in_order(share) for task_id, share in shares.items()}
     names = short_names([member.name for member in members], LONGEST_NAME)
-    # The number of each layer and where it stands, of those that have room.
+    # The number of each layer and its text position, if there is room.
     ordered = [member for member in members if member.task_id in shares]
     labeled_points = [
         LabeledPoint(member.as_it_is.isoscore or 0.0, member.as_it_is.report.value, 0, 0, str(member.layer))
         for member in ordered
         if member.as_it_is is not None
     ]
-    texts = {
+    layer_texts = {
         member.task_id: (str(member.layer), position)
         for member, position in zip(ordered, positions(labeled_points, across, up), strict=True)
         if position is not None
     }
     for member, name in zip(members, names, strict=True):
-        in_line = member.task_id in shares
-        text, where = texts.get(member.task_id, ("", "top right"))
-        yield _trace(member, plain(name, LONGEST_NAME), colours[member.task_id], text, where, in_legend=not in_line)
+        is_joined = member.task_id in shares
+        text, text_position = layer_texts.get(member.task_id, ("", "top right"))
+        yield _trace(
+            member, plain(name, LONGEST_NAME), colours[member.task_id], text, text_position, in_legend=not is_joined
+        )
     if layers:
         for kind in (AS_IT_IS, CHOSEN):
             marker = {"color": palette.QUIET, "symbol": kind.symbol, "size": 9}
@@ -157,9 +159,9 @@ def _trace(member: FamilyMember, name: str, colour: str, text: str, where: str, 
     hover_texts = []
     for kind, variant in variants:
         report = variant.report
-        words = kind.name if kind is AS_IT_IS else f"{kind.name}: {plain(variant.name, LONGEST_NAME)}"
+        variant_text = kind.name if kind is AS_IT_IS else f"{kind.name}: {plain(variant.name, LONGEST_NAME)}"
         scores = f"{report.value:.3f} [{report.low:.3f}, {report.high:.3f}], IsoScore {number(variant.isoscore)}"
-        hover_texts.append(f"{name}<br>{words}<br>{scores}")
+        hover_texts.append(f"{name}<br>{variant_text}<br>{scores}")
     return go.Scatter(
         x=[variant.isoscore for _, variant in variants],
         y=[report.value for report in reports],

@@ -33,7 +33,7 @@ SMALLEST = VariantRole("Smallest", palette.SECOND, "diamond")
 def task_figures(results: TaskResults) -> list[Figure]:
     """Return the task's score by bias-corrected IsoScore and by the bytes of a stored vector."""
     roles = {index: role for index, role in roles_of(results).items() if index != results.baseline}
-    marked = "".join(f" {role}: {results.variants[index].name}." for index, role in roles.items())
+    role_sentences = "".join(f" {role}: {results.variants[index].name}." for index, role in roles.items())
     drawn = [index for index, variant in enumerate(results.variants) if variant.isoscore is not None]
     left_out = len(results.variants) - len(drawn)
     note = f" IsoScore of {plural(left_out, 'variant')} is undefined." if left_out else ""
@@ -43,7 +43,7 @@ def task_figures(results: TaskResults) -> list[Figure]:
         slug="isotropy",
         title="Performance by isotropy",
         caption=f"Each point is a variant. Bars are 95% intervals.{note} Pale variants are not corrected for choosing."
-        f"{marked}",
+        f"{role_sentences}",
         table=table,
         draw=partial(_draw, results, drawn, lambda variant: variant.isoscore or 0.0, isoscore_axis, ()),
     )
@@ -55,7 +55,7 @@ def task_figures(results: TaskResults) -> list[Figure]:
         slug="bytes",
         title="Performance by size",
         caption="Each point is a variant. No other beats those on the line in both size and score, on these rows."
-        f"{marked}",
+        f"{role_sentences}",
         table=FigureTable([*table.columns, "on the line"], rows),
         draw=partial(_draw, results, indices, lambda variant: float(variant.bytes), bytes_axis, front),
     )
@@ -71,7 +71,7 @@ def roles_of(results: TaskResults) -> dict[int, str]:
 
 
 def pareto(results: TaskResults) -> list[int]:
-    """Return the indices of the variants that none beats in bytes and score at once, the smallest first."""
+    """Return the indices of the Pareto-optimal variants by bytes and score, the smallest first."""
     best: list[int] = []
     variants = results.variants
     for index in sorted(range(len(variants)), key=lambda i: (variants[i].bytes, -variants[i].report.value)):
@@ -106,19 +106,22 @@ def _table(results: TaskResults) -> FigureTable:
 
 def _draw(results: TaskResults, indices: Sequence[int], across: Across, axis: Axis, front: Sequence[int]) -> go.Figure:
     variants = results.variants
-    marked = {results.baseline: AS_IT_IS, results.chosen: CHOSEN, results.smallest: SMALLEST}
-    roles = roles_of(results)
-    unmarked = [index for index in indices if index not in marked]
+    roles_by_index = {results.baseline: AS_IT_IS, results.chosen: CHOSEN, results.smallest: SMALLEST}
+    role_titles = roles_of(results)
+    unmarked = [index for index in indices if index not in roles_by_index]
     traces = [_points(variants, unmarked, across, VariantRole("Others", palette.QUIET, "circle"), SMALL)]
     if front:
-        x, y = ([take(variants[index]) for index in front] for take in (across, lambda variant: variant.report.value))
+        x, y = (
+            [get_value(variants[index]) for index in front]
+            for get_value in (across, lambda variant: variant.report.value)
+        )
         line = {"color": palette.QUIET, "dash": "dot", "shape": "hv", "width": 1.5}
         traces.append(
             go.Scatter(x=x, y=y, mode="lines", line=line, name="Best for its size", hoverinfo="skip", legendrank=2)
         )
-    for index, role in marked.items():
+    for index, role in roles_by_index.items():
         if index in indices:
-            traces.append(_points(variants, [index], across, role._replace(title=roles[index]), SIZE))
+            traces.append(_points(variants, [index], across, role._replace(title=role_titles[index]), SIZE))
     x_values = [across(variants[index]) for index in indices]
     return plot(
         traces,

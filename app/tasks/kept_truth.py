@@ -25,11 +25,11 @@ class KeptQrels(NamedTuple):
 
 
 def list_qrels(context: Context, corpus: Embedding) -> list[KeptQrels]:
-    """Return the splits that came with the texts of an embedding, the usual one first; nothing of other embeddings."""
+    """Return the qrels that came with an embedding's texts, the usual split first; empty without any."""
     if corpus.encoding_id is None:
         return []
-    rows = select(Qrels).where(Qrels.corpus_id == corpus.encoding_id).order_by(Qrels.place)
-    alike = select(Embedding.id).where(
+    query = select(Qrels).where(Qrels.corpus_id == corpus.encoding_id).order_by(Qrels.place)
+    matching_queries = select(Embedding.id).where(
         Embedding.layer == corpus.layer,
         Embedding.pooling == corpus.pooling,
         Embedding.d == corpus.d,
@@ -42,9 +42,9 @@ def list_qrels(context: Context, corpus: Embedding) -> list[KeptQrels]:
                 qrels.split,
                 qrels.judgments,
                 qrels.file_sha256,
-                session.scalar(alike.where(Embedding.encoding_id == qrels.queries_id)),
+                session.scalar(matching_queries.where(Embedding.encoding_id == qrels.queries_id)),
             )
-            for qrels in session.scalars(rows)
+            for qrels in session.scalars(query)
         ]
 
 
@@ -62,10 +62,10 @@ def create_task_of_split(
     splits = {qrels.split: qrels for qrels in list_qrels(context, corpus)}
     if not splits:
         raise InvalidError(f"{corpus.name} came without qrels. Upload a file of relevant documents.", "split")
-    chosen = splits[choose_split(splits, split)]
-    asking = queries_id or chosen.queries_id
-    if asking is None:
+    split_qrels = splits[choose_split(splits, split)]
+    chosen_queries_id = queries_id or split_qrels.queries_id
+    if chosen_queries_id is None:
         raise InvalidError("The queries of this data set are not measured yet. Wait for their encoding.", "queries_id")
-    with context.storage.local(chosen.file_sha256).open("rb") as stream:
-        truth = Incoming(stream, f"{chosen.split}.jsonl")
-        return create_task(context, embedding_id, config, asking, truth, launch=launch)
+    with context.storage.local(split_qrels.file_sha256).open("rb") as stream:
+        truth = Incoming(stream, f"{split_qrels.split}.jsonl")
+        return create_task(context, embedding_id, config, chosen_queries_id, truth, launch=launch)

@@ -20,7 +20,7 @@ def get_map(context: Context, task_id: str, which: MapVariant = "chosen") -> Dow
 
 
 def changes_vectors(variant: JudgedVariant) -> bool:
-    """Return whether a variant differs from the vectors as they are by more than their storage."""
+    """Return whether a variant changes the vectors, not just their storage."""
     return variant.method in METHODS or variant.dimensions != "all"
 
 
@@ -41,12 +41,12 @@ def create_mapped(
         )
     # The variant without its storage: "Soft ZCA whitening, eps 0.1, PCA-192".
     method = describe_method(variant.method, variant.parameters) if variant.method in METHODS else ""
-    reduced = variant.dimensions.replace("pca", "PCA").replace("first-", "first ")
-    words = ", ".join(part for part in (method, "" if reduced == "all" else reduced) if part)
+    reduction = variant.dimensions.replace("pca", "PCA").replace("first-", "first ")
+    variant_title = ", ".join(part for part in (method, "" if reduction == "all" else reduction) if part)
     dimensions = variant.dimensions.rsplit("-", 1)
     provenance = {
         "which": which,
-        "variant": words,
+        "variant": variant_title,
         "method": variant.method,
         "parameters": variant.parameters,
         "dimensions": variant.dimensions,
@@ -56,4 +56,4 @@ def create_mapped(
     if of == "corpus" and (variant.method in METHODS or dimensions[0] == "pca"):
         provenance |= {"rows": results.n, "fit_rows": results.n}
     d = results.d if len(dimensions) == 1 else int(dimensions[1])
-    return add_mapped(context, source, task_id, clean_name(name, f"{source.name}, {words}"), d, provenance)
+    return add_mapped(context, source, task_id, clean_name(name, f"{source.name}, {variant_title}"), d, provenance)

@@ -58,25 +58,25 @@ class JudgedOthers(NamedTuple):
 
 
 def list_others(context: Context, task: TaskRun) -> list[SameRowsEmbedding]:
-    """Return embeddings with as many rows that the task has not judged: layers in order, then the newest.
+    """Return embeddings with equally many rows that the task has not judged: layers in order, then the newest.
 
     Empty for compression, which has no ground truth.
     """
     if task.config.kind is TruthKind.COMPRESSION:
         return []
     task_rows = _TaskRows.read(context, task)
-    done = {member.embedding_id for member in read_family(context, task) if member.status not in UNJUDGED}
+    judged_ids = {member.embedding_id for member in read_family(context, task) if member.status not in UNJUDGED}
     candidates = _candidates(context, task_rows.corpus)
-    return [task_rows.describe(candidate) for candidate in candidates if candidate.id not in done]
+    return [task_rows.describe(candidate) for candidate in candidates if candidate.id not in judged_ids]
 
 
 def judge_others(context: Context, task_id: str, choices: Sequence[EmbeddingChoice] | None = None) -> JudgedOthers:
-    """Judge other embeddings by a task: those chosen, or every other layer of its encoding or file.
+    """Judge other embeddings by a task: the chosen ones, or every other layer of its encoding or file.
 
     Embeddings that were judged already are left as they are.
 
     Raises:
-        InvalidError: one that was chosen has other rows or no queries, or there is no other layer.
+        InvalidError: a chosen embedding has other rows or no queries, or there is no other layer.
 
     """
     task = get_task(context, task_id)
@@ -166,9 +166,9 @@ class _TaskRows(NamedTuple):
                 f"Which queries belong to {embedding.name} is not known. Open its own task page and upload "
                 "the same ground truth with its queries: it is then drawn here too."
             )
-        pooled = "" if embedding.pooling is None else f", {embedding.pooling}"
+        pooling_suffix = "" if embedding.pooling is None else f", {embedding.pooling}"
         raise InvalidError(
-            f"{self.queries.name} has no partner of layer {embedding.layer}{pooled}. Encode the queries with that "
+            f"{self.queries.name} has no partner of layer {embedding.layer}{pooling_suffix}. Encode the queries with that "
             "layer and measure it."
         )
 
@@ -187,15 +187,15 @@ def _chosen(context: Context, task_rows: _TaskRows, choice: EmbeddingChoice) -> 
 
 
 def _candidates(context: Context, like: Embedding) -> list[Embedding]:
-    """Return other embeddings with as many rows: layers of the same encoding or file first, then the newest."""
+    """Return other embeddings with equally many rows: layers of the same encoding or file first, then the newest."""
     same_size = select(Embedding).where(
         Embedding.id != like.id,
         Embedding.n == like.n,
         Embedding.trashed_at.is_(None),
         Embedding.status != EmbeddingStatus.FAILED,
     )
-    siblings = case((Embedding.encoding_id == like.encoding_id, 0), else_=1)
-    order = siblings, Embedding.created_at.desc(), Embedding.id
+    siblings_first = case((Embedding.encoding_id == like.encoding_id, 0), else_=1)
+    order = siblings_first, Embedding.created_at.desc(), Embedding.id
     embeddings = context.scalars(same_size.order_by(*order).limit(OFFERED).options(lazyload(Embedding.tags)))
     series = series_of(like)
     if series:
@@ -212,9 +212,9 @@ def _require_same_rows(expected: Embedding, embedding: Embedding) -> None:
             f"{embedding.name} has {embedding.n or 0:,} rows, {expected.name} has {expected.n or 0:,}. "
             "Choose the same rows."
         )
-    texts = _row_sources(expected), _row_sources(embedding)
+    row_sources = _row_sources(expected), _row_sources(embedding)
     names = [(source.independent or {}).get("names_in_any_order") for source in (expected, embedding)]
-    if (None not in texts and texts[0] != texts[1]) or (None not in names and names[0] != names[1]):
+    if (None not in row_sources and row_sources[0] != row_sources[1]) or (None not in names and names[0] != names[1]):
         raise InvalidError(f"{embedding.name} has different rows from {expected.name}. Choose the same rows.")
 
 

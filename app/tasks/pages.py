@@ -59,7 +59,7 @@ def check_task(
     queries_id: Annotated[str, Form()] = "",
     split: Annotated[str, Form()] = "",
 ) -> Response:
-    """Check a task against the rows and show the preview, or the form with what is wrong."""
+    """Check a task against the rows and show the preview, or the form with its errors."""
     values = {name: str(form.get(name, "")) for name in TaskConfig.model_fields}
     truth = chosen(file)
     try:
@@ -172,7 +172,7 @@ def make_embedding(
 
 
 def _parse(values: Mapping[str, str]) -> TaskConfig:
-    """Return what the texts of the form mean. Raises InvalidError with every field that means nothing."""
+    """Parse the texts of the form. Raises InvalidError with every invalid field."""
     try:
         return TaskConfig.model_validate({name: text.strip() for name, text in values.items() if text.strip()})
     except ValidationError as error:
@@ -189,7 +189,7 @@ def _list_page(
 ) -> Response:
     embedding = get_embedding(context, embedding_id)
     require_ready(embedding, "a task")
-    truth = next((kind for kind in TruthKind if kind == values.get("kind")), TruthKind.QUERIES)
+    chosen_kind = next((kind for kind in TruthKind if kind == values.get("kind")), TruthKind.QUERIES)
     annotations = (embedding.inspection or {}).get("annotations", [])
     tasks = service.list_tasks(context, embedding_id, limit=PAGE_ROWS, offset=offset_of(page))
     page_values = {
@@ -199,12 +199,12 @@ def _list_page(
         "pages": pages_of(service.count_tasks(context, embedding_id)),
         "busy": any(task.status in UNFINISHED_TASK for task in tasks),
         "kinds": TASKS,
-        "chosen": truth,
-        "metrics": {metric: METRICS[metric] for metric in TASKS[truth].metrics},
+        "chosen": chosen_kind,
+        "metrics": {metric: METRICS[metric] for metric in TASKS[chosen_kind].metrics},
         "similarities": list(Similarity),
         "columns": [annotation["name"] for annotation in annotations],
-        "queries": service.list_queries(context, embedding) if truth in service.WITH_QUERIES else [],
-        "kept": list_qrels(context, embedding) if truth is TruthKind.QUERIES else [],
+        "queries": service.list_queries(context, embedding) if chosen_kind in service.WITH_QUERIES else [],
+        "kept": list_qrels(context, embedding) if chosen_kind is TruthKind.QUERIES else [],
         "suffixes": suffixes(Role.ANNOTATIONS),
         "max_bytes": context.settings.max_dataset_bytes,
         "values": {

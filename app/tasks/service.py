@@ -43,10 +43,9 @@ def create_task(
     *,
     launch: bool = True,
 ) -> TaskRun:
-    """Check a task against the rows and hand it to the workers; without ``launch`` it stays a draft to look at.
+    """Check a task against the rows and queue it; without ``launch`` it stays a draft.
 
-    The ground truth is read in a process of its own, within limits, while the request waits. It is stored as
-    JSON lines.
+    The ground truth is read in a sandbox while the request waits, and stored as JSON lines.
     """
     corpus = get_embedding(context, embedding_id)
     queries = None if queries_id is None else get_embedding(context, queries_id)
@@ -85,10 +84,10 @@ class TaskSummary:
 def list_tasks(context: Context, embedding_id: str, *, limit: int, offset: int = 0) -> list[TaskSummary]:
     """Return task runs of an embedding, newest first, without the scores of variants."""
     get_embedding(context, embedding_id)
-    *plain, conclusion = (field.name for field in fields(TaskSummary))
-    columns = [*(getattr(TaskRun, name) for name in plain), TaskRun.results[conclusion]]
-    tasks = select(*columns).where(TaskRun.embedding_id == embedding_id)
-    newest = tasks.order_by(TaskRun.created_at.desc(), TaskRun.id).limit(limit).offset(offset)
+    *column_names, conclusion_name = (field.name for field in fields(TaskSummary))
+    columns = [*(getattr(TaskRun, name) for name in column_names), TaskRun.results[conclusion_name]]
+    query = select(*columns).where(TaskRun.embedding_id == embedding_id)
+    newest = query.order_by(TaskRun.created_at.desc(), TaskRun.id).limit(limit).offset(offset)
     with context.sessions() as session:
         return [TaskSummary(*row) for row in session.execute(newest)]
 
@@ -106,15 +105,15 @@ class QueriesChoice(NamedTuple):
 
 
 def list_queries(context: Context, corpus: Embedding) -> list[QueriesChoice]:
-    """Return other measured embeddings of as many dimensions: those of the same layer first, then the newest."""
+    """Return other measured embeddings with equally many dimensions: the same layer first, then the newest."""
     candidates = select(Embedding.id, Embedding.name, Embedding.n).where(
         Embedding.id != corpus.id,
         Embedding.d == corpus.d,
         Embedding.status == EmbeddingStatus.READY,
         Embedding.trashed_at.is_(None),
     )
-    alike = and_(Embedding.layer == corpus.layer, Embedding.pooling == corpus.pooling)
-    order = case((alike, 0), else_=1), Embedding.created_at.desc(), Embedding.id
+    same_layer = and_(Embedding.layer == corpus.layer, Embedding.pooling == corpus.pooling)
+    order = case((same_layer, 0), else_=1), Embedding.created_at.desc(), Embedding.id
     with context.sessions() as session:
         return [QueriesChoice(*row) for row in session.execute(candidates.order_by(*order).limit(OFFERED))]
 
@@ -139,8 +138,8 @@ def launch_task(context: Context, task_id: str) -> TaskRun:
     corpus = get_embedding(context, task.embedding_id)
     check_vectors(corpus, None if task.queries_id is None else get_embedding(context, task.queries_id))
     context.require_room()
-    waiting = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(LAUNCHABLE))
-    queued = waiting.values(
+    launchable = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(LAUNCHABLE))
+    requeue = launchable.values(
         status=TaskStatus.QUEUED,
         done=0,
         total=None,
@@ -152,8 +151,8 @@ def launch_task(context: Context, task_id: str) -> TaskRun:
         finished_at=None,
     )
     with context.sessions.begin() as session:
-        launched = session.scalar(queued.returning(TaskRun.id))
-    if launched is None:
+        launched_id = session.scalar(requeue.returning(TaskRun.id))
+    if launched_id is None:
         _require_launchable(get_task(context, task_id))
     context.queue.restart(Job(job_kinds.JUDGE, task_id))
     return get_task(context, task_id)
@@ -161,10 +160,10 @@ def launch_task(context: Context, task_id: str) -> TaskRun:
 
 @freeing
 def cancel_task(context: Context, task_id: str) -> TaskRun:
-    stopped = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(UNFINISHED_TASK))
-    cancelled = stopped.values(status=TaskStatus.CANCELLED, finished_at=utcnow())
+    unfinished = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(UNFINISHED_TASK))
+    cancellation = unfinished.values(status=TaskStatus.CANCELLED, finished_at=utcnow())
     with context.sessions.begin() as session:
-        cancelled_id = session.scalar(cancelled.returning(TaskRun.id))
+        cancelled_id = session.scalar(cancellation.returning(TaskRun.id))
     if cancelled_id is None:
         task = get_task(context, task_id)
         raise ConflictError(f"Only a queued or running task can be cancelled. This one is {task.status}.")
@@ -212,18 +211,18 @@ def _check_given(config: TaskConfig, queries: Embedding | None, truth: Incoming 
 
 def check_columns(config: TaskConfig, corpus: Embedding, queries: Embedding | None) -> None:
     """Require that the embeddings have the columns; for pairs, groups are a column of the ground truth instead."""
-    of_rows = [("labels", corpus, config.labels), ("ids", corpus, config.ids)]
+    required_columns = [("labels", corpus, config.labels), ("ids", corpus, config.ids)]
     if queries is not None:
-        of_rows.append(("query_ids", queries, config.query_ids))
+        required_columns.append(("query_ids", queries, config.query_ids))
     if config.kind is not TruthKind.PAIRS:
-        of_rows.append(("groups", queries or corpus, config.groups))
-    check_all(*(partial(_require_column, *column) for column in of_rows if column[2] is not None))
+        required_columns.append(("groups", queries or corpus, config.groups))
+    check_all(*(partial(_require_column, *column) for column in required_columns if column[2] is not None))
 
 
 def _require_column(field: str, embedding: Embedding, column: str | None) -> None:
-    offered = [annotation["name"] for annotation in (embedding.inspection or {}).get("annotations", [])]
-    if column not in offered:
-        columns = f"Columns are: {listed(offered)}." if offered else "It has no columns beside the vectors."
+    column_names = [annotation["name"] for annotation in (embedding.inspection or {}).get("annotations", [])]
+    if column not in column_names:
+        columns = f"Columns are: {listed(column_names)}." if column_names else "It has no columns beside the vectors."
         raise InvalidError(f"{embedding.name} has no column {quote(column or '')}. {columns}", field)
 
 
@@ -278,11 +277,11 @@ def _keep_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
         with context.ledger.recording(truth_file) as session:
             task.truth_sha256 = truth_file.sha256
             # Tasks with the same ground truth, settings and number of rows are one family.
-            same = select(TaskRun).join(Embedding, Embedding.id == TaskRun.embedding_id)
-            same = same.where(TaskRun.truth_sha256 == task.truth_sha256, Embedding.n == corpus.n)
-            for relative in session.scalars(same.order_by(TaskRun.created_at, TaskRun.id)):
-                if relative.config.judges_like(task.config):
-                    task.family_id = relative.family_id or relative.id
+            query = select(TaskRun).join(Embedding, Embedding.id == TaskRun.embedding_id)
+            query = query.where(TaskRun.truth_sha256 == task.truth_sha256, Embedding.n == corpus.n)
+            for related_task in session.scalars(query.order_by(TaskRun.created_at, TaskRun.id)):
+                if related_task.config.judges_like(task.config):
+                    task.family_id = related_task.family_id or related_task.id
                     break
             session.add(task)
     context.ledger.release(stored.sha256)

@@ -16,7 +16,7 @@ from isoscope.files.strict import Frozen
 def check_columns(
     columns: Sequence[Column], task: TaskKind, text_columns: Sequence[str], label_column: str
 ) -> list[str]:
-    """Return the class names, none unless classification; raise InvalidError where columns do not fit the task."""
+    """Check that columns fit a task. Return class names, empty unless classification. Raises InvalidError."""
     for name in text_columns:
         if _find_complete(columns, name, "text_columns").kind is ColumnKind.SPAN:
             raise InvalidError(
@@ -44,17 +44,17 @@ def check_columns(
             return _classes(label)
         case TaskKind.REGRESSION:
             if label.not_number is not None or label.kind in {ColumnKind.TEXT, ColumnKind.SPAN}:
-                held = "text" if label.not_number is None else quote(label.not_number)
+                content = "text" if label.not_number is None else quote(label.not_number)
                 raise InvalidError(
-                    f"The column {quote(label.name)} holds {held}, expected a finite number in every row for "
+                    f"The column {quote(label.name)} holds {content}, expected a finite number in every row for "
                     "regression: choose a column of numbers, or classification.",
                     "label_column",
                 )
             _require_two(label)
         case TaskKind.SPAN if label.kind is not ColumnKind.SPAN:
-            held = f" such as {quote(label.examples[0])}" if label.examples else ""
+            content = f" such as {quote(label.examples[0])}" if label.examples else ""
             raise InvalidError(
-                f"The column {quote(label.name)} holds {label.kind}s{held}, expected answers and where they begin in "
+                f"The column {quote(label.name)} holds {label.kind}s{content}, expected answers and where they begin in "
                 f"the context in every row of both files, as in {EXAMPLE}: choose such a column, or another task.",
                 "label_column",
             )
@@ -69,9 +69,9 @@ def _classes(column: Column) -> list[str]:
             "label_column",
         )
     if column.values is None:
-        counted = "more than 1,000" if column.n_distinct > 1000 else f"{column.n_distinct:,}"
+        n_values = "more than 1,000" if column.n_distinct > 1000 else f"{column.n_distinct:,}"
         raise InvalidError(
-            f"The column {quote(column.name)} has {counted} different values, labels at most {MAX_LABELS}: "
+            f"The column {quote(column.name)} has {n_values} different values, labels at most {MAX_LABELS}: "
             "choose the column that holds the classes.",
             "label_column",
         )
@@ -107,7 +107,7 @@ def _require_two(column: Column) -> None:
 
 
 def _find_complete(columns: Sequence[Column], name: str, field: str) -> Column:
-    """Refuse a column with empty cells: a row without its text or label cannot be learned from."""
+    """Return a column by name. Raise InvalidError if it is missing or has empty cells."""
     if (column := next((column for column in columns if column.name == name), None)) is None:
         choices = listed([column.name for column in columns])
         raise InvalidError(f"There is no column {quote(name)} in both files: choose one of {choices}.", field)
@@ -211,20 +211,22 @@ def _texts(columns: Sequence[Column], name_pairs: Sequence[tuple[str, ...]]) -> 
 
 def _label(columns: Sequence[Column]) -> Column | None:
     """Return a column named like a label, or the first that could be one."""
-    fit = [
+    candidates = [
         column
         for column in columns
         if (_is_score(column) or (column.kind is not ColumnKind.SPAN and len(column.values or ()) >= 2))
         and column.name.lower() not in NOT_LABELS
     ]
-    matching = (column for name in LABEL_NAMES for column in fit if column.name.lower() == name)
-    tests: tuple[Callable[[Column], bool], ...] = (
+    named_like_labels = (column for name in LABEL_NAMES for column in candidates if column.name.lower() == name)
+    kind_tests: tuple[Callable[[Column], bool], ...] = (
         lambda column: column.kind is ColumnKind.LABEL,
         lambda column: column.kind is ColumnKind.NUMBER,
     )
     text_names = {name for names in (*TEXT_NAMES, SPAN_TEXTS) for name in names}
-    unnamed = (column for test in tests for column in fit if test(column) and column.name.lower() not in text_names)
-    return next(matching, None) or next(unnamed, None)
+    first_by_kind = (
+        column for test in kind_tests for column in candidates if test(column) and column.name.lower() not in text_names
+    )
+    return next(named_like_labels, None) or next(first_by_kind, None)
 
 
 def _is_score(column: Column) -> bool:

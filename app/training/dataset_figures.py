@@ -39,8 +39,8 @@ def dataset_figures(dataset: Dataset) -> list[Figure]:
         if proposal.task is TaskKind.CLASSIFICATION and label is not None and label.train_counts is not None:
             figures = [_classes(label)]
         texts = [columns[name] for name in proposal.text_columns if name in columns]
-    measured = [column for column in texts if column.lengths is not None]
-    return figures + [_lengths(f"lengths-{position}", column) for position, column in enumerate(measured, 1)]
+    counted_columns = [column for column in texts if column.lengths is not None]
+    return figures + [_lengths(f"lengths-{position}", column) for position, column in enumerate(counted_columns, 1)]
 
 
 def baseline_of(dataset: Dataset, proposal: TaskProposal | None) -> Baseline | None:
@@ -102,8 +102,8 @@ def _draw_classes(values: Sequence[str], shares: dict[str, list[float]]) -> go.F
 def _lengths(slug: str, column: Column) -> Figure:
     lengths = column.lengths or TextLengths(n=0, mean=0, longest=0, counts=[])
     bins = zip(pairwise([*LENGTH_EDGES, lengths.longest + 1]), lengths.counts, strict=False)
-    counted: list[list[Cell]] = [[low, high - 1, n] for (low, high), n in bins]
-    rows = list(dropwhile(lambda row: not row[-1], counted))
+    all_rows: list[list[Cell]] = [[low, high - 1, n] for (low, high), n in bins]
+    rows = list(dropwhile(lambda row: not row[-1], all_rows))
     mean, longest = number(lengths.mean), count(lengths.longest)
     return Figure(
         slug=slug,

@@ -48,7 +48,7 @@ def create_dataset(
             for split, file in zip(SPLITS, (train, validation, test), strict=True)
             if file is not None
         }
-        undivided = [split_file.stored.sha256 for split_file in files.values()] if division else []
+        undivided_hashes = [split_file.stored.sha256 for split_file in files.values()] if division else []
         readings: Quoting | Readings | None = quoting
         if division is not None:
             split_files, readings = divide_upload(context, division, files, store, quoting)
@@ -71,7 +71,7 @@ def create_dataset(
                 setattr(dataset, f"{split}_sha256", file.stored.sha256)
                 setattr(dataset, f"{split}_filename", file.filename)
             session.add(dataset)
-    context.ledger.release(*undivided)
+    context.ledger.release(*undivided_hashes)
     return dataset
 
 
@@ -95,10 +95,10 @@ def read_dataset(context: Context, dataset_id: str, quoting: Quoting) -> Dataset
     if "test" in locations:
         require_labels(description)
     unused = ~exists().where(Experiment.dataset_id == dataset_id)
-    changed = update(Dataset).where(Dataset.id == dataset_id, unused).values(**dict(description))
+    statement = update(Dataset).where(Dataset.id == dataset_id, unused).values(**dict(description))
     with context.sessions.begin() as session:
-        read = session.scalar(changed.returning(Dataset.id), execution_options={SEEING_ARRIVING: True})
-    if read is None:
+        updated_id = session.scalar(statement.returning(Dataset.id), execution_options={SEEING_ARRIVING: True})
+    if updated_id is None:
         raise ConflictError(
             f"{dataset.name} is used by an experiment, whose runs read its quotes as it does now. Upload the "
             "files again and choose how their quotes are read.",
@@ -189,16 +189,16 @@ def find_dataset(session: Session, dataset_id: str) -> Dataset:
 
 
 def experiments_using(context: Context, dataset_id: str) -> list[Experiment]:
-    using = select(Experiment).where(Experiment.dataset_id == dataset_id).order_by(Experiment.created_at.desc())
-    return context.scalars(using)
+    query = select(Experiment).where(Experiment.dataset_id == dataset_id).order_by(Experiment.created_at.desc())
+    return context.scalars(query)
 
 
 @freeing
 def delete_dataset(context: Context, dataset_id: str) -> None:
     with context.sessions.begin() as session:
         dataset = find_dataset(session, dataset_id)
-        used = select(exists().where(Experiment.dataset_id == dataset_id))
-        if session.scalar(used, execution_options={SEEING_ARRIVING: True}):
+        is_used = select(exists().where(Experiment.dataset_id == dataset_id))
+        if session.scalar(is_used, execution_options={SEEING_ARRIVING: True}):
             raise ConflictError(
                 f"{dataset.name} is used by an experiment, whose runs could not be repeated without it. "
                 "Delete the experiment first."
@@ -230,20 +230,23 @@ def read_division(
     split_seed: str | int = "",
 ) -> Division | None:
     """Return the requested division of rows, if any; a split without ``values`` takes the rows that hold its name."""
-    by_column = split_column.strip()
-    drawn = {split: fraction for split, fraction in (fractions or {}).items() if fraction not in ("", None)}
-    if by_column and drawn:
-        split = next(iter(drawn))
+    column = split_column.strip()
+    drawn_fractions = {split: fraction for split, fraction in (fractions or {}).items() if fraction not in ("", None)}
+    if column and drawn_fractions:
+        split = next(iter(drawn_fractions))
         raise InvalidError(f"Choose either a split column or a {split} fraction, not both.", f"{split}_fraction")
-    kind: type[ColumnDivision] | type[FractionDivision] = ColumnDivision if by_column else FractionDivision
-    settings: dict[str, Any] = {"column": by_column}
-    if by_column:
+    kind: type[ColumnDivision] | type[FractionDivision] = ColumnDivision if column else FractionDivision
+    settings: dict[str, Any] = {"column": column}
+    if column:
         for split, text in (values or {}).items():
             if text.strip():
                 settings[split] = [value for part in text.split(",") if (value := part.strip())]
-    elif drawn:
+    elif drawn_fractions:
         seed = {} if split_seed == "" else {"seed": split_seed}
-        settings = {"fraction": drawn.get("test"), "validation_fraction": drawn.get("validation")} | seed
+        settings = {
+            "fraction": drawn_fractions.get("test"),
+            "validation_fraction": drawn_fractions.get("validation"),
+        } | seed
     else:
         return None
     try:
@@ -262,15 +265,15 @@ def check_files(division: Division | None, *, has_validation: bool, has_test: bo
                 f"A split column divides one file: remove the {field} file, or leave the split column empty.", field
             )
         return
-    drawn = {} if division is None else division.fractions
-    if not has_validation and "validation" not in drawn:
+    drawn_fractions = {} if division is None else division.fractions
+    if not has_validation and "validation" not in drawn_fractions:
         raise InvalidError(
             "No validation file. Choose one, or split the train file: by a validation fraction, or by a column that "
             "names the split of each row.",
             "validation",
         )
     for split, has_file in (("test", has_test), ("validation", has_validation)):
-        if has_file and split in drawn:
+        if has_file and split in drawn_fractions:
             raise InvalidError(f"Choose either a {split} file or a {split} fraction, not both.", f"{split}_fraction")
 
 

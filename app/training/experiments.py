@@ -50,7 +50,7 @@ def get_run(context: Context, run_id: str) -> Run:
 
 
 def require_changed(context: Context, run_id: str, changed: object, rule: str) -> Run:
-    """Return a run if it was changed; otherwise raise ConflictError with the rule about which runs can be."""
+    """Return a run if it was changed; otherwise raise ConflictError with the rule that forbids it."""
     run = get_run(context, run_id)
     if not changed:
         raise ConflictError(f"Only {rule}; this one is {run.status}.")

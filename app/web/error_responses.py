@@ -60,13 +60,13 @@ TITLES = {
     429: "Busy",
     503: "Not now",
 }
-# What FastAPI and Starlette say without help, and what is said instead.
+# Default messages of FastAPI and Starlette, which are replaced.
 BARE = {
     HTTPStatus.BAD_REQUEST: "There was an error parsing the body",
     HTTPStatus.NOT_FOUND: HTTPStatus.NOT_FOUND.phrase,
     HTTPStatus.METHOD_NOT_ALLOWED: HTTPStatus.METHOD_NOT_ALLOWED.phrase,
 }
-# Of a request; what comes after them in the place of an error is the sender's own.
+# Parts of a request, which precede the field names in the location of an error.
 PARTS = ("body", "query", "path")
 
 
@@ -92,34 +92,34 @@ LOCKED = "database is locked"
 
 
 def invalid_request(errors: Sequence[Any]) -> InvalidError:
-    """Return pydantic's errors of a request as sentences by field."""
-    placed = [error | {"loc": [part for part in error["loc"] if part not in PARTS]} for error in errors]
+    """Convert pydantic's errors of a request to one InvalidError with a sentence per field."""
+    located_errors = [error | {"loc": [part for part in error["loc"] if part not in PARTS]} for error in errors]
     return invalid(
         FieldError(next((part for part in message.path if isinstance(part, str)), None), message.sentence)
-        for message in messages_of(placed)
+        for message in messages_of(located_errors)
     )
 
 
 def problem_response(request: Request, status: int, problem: Problem, request_id: str | None = None) -> Response:
     if request.scope["path"].startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
         return JSONResponse(problem.model_dump(), status)
-    without, field = None, problem.field
+    address_without, field = None, problem.field
     if request.method == "GET" and field is not None and field in request.query_params:
         query = request.url.remove_query_params(field).query
-        without = request.scope["path"] + (f"?{query}" if query else "")
+        address_without = request.scope["path"] + (f"?{query}" if query else "")
     values = {
         "status": status,
         "title": TITLES.get(status, "That did not work"),
         "message": problem.detail,
         "request_id": request_id,
         # The page's path without the parameter at fault.
-        "without": without,
+        "without": address_without,
     }
     return templates.TemplateResponse(request, "web/error.html", values, status_code=status)
 
 
 def install(app: FastAPI, settings: Settings) -> None:
-    # Coroutines, as plain functions would wait for a thread, of which there may be none when these are needed.
+    # Coroutines, because plain functions would wait for a thread, and none may be free.
     @app.exception_handler(IsoscopeError)
     @app.exception_handler(RequestValidationError)
     async def refused(request: Request, error: IsoscopeError | RequestValidationError) -> Response:
@@ -129,7 +129,7 @@ def install(app: FastAPI, settings: Settings) -> None:
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
-        # What FastAPI says where the temporary file of an upload cannot be written.
+        # FastAPI's error if the temporary file of an upload cannot be written.
         if is_full(error.__cause__):
             return _respond(request, full_disk(Path(tempfile.gettempdir())))
         detail, path = error.detail, request.scope["path"]
@@ -165,7 +165,7 @@ def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
         if not is_full(error):
             raise error
         logger.error("a disk is full", exc_info=error)
-        # The likeliest, as the error does not name one.
+        # The error names no disk; the fullest one is the likeliest.
         fullest = min((disk.free_bytes, disk.folder) for disk in disks(settings))[1]
         return _respond(request, full_disk(fullest))
 
@@ -174,10 +174,10 @@ def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
     async def away(request: Request, error: DatabaseError | PoolTimeoutError) -> Response:
         sentence = f"The database is busy. Try again in {RETRY_SECONDS} seconds."
         if not isinstance(error, PoolTimeoutError) and LOCKED not in str(error.orig):
-            # In a thread, as it may ask the database for its schema.
-            if (explained := await run_in_threadpool(explain_error, error, settings)) is not None:
-                logger.error("%s", explained.message, exc_info=error)
-                return _respond(request, explained)
+            # In a thread, because it may query the database for its schema.
+            if (explanation := await run_in_threadpool(explain_error, error, settings)) is not None:
+                logger.error("%s", explanation.message, exc_info=error)
+                return _respond(request, explanation)
             if not isinstance(error, OperationalError):
                 raise error
             logger.error("the database does not answer: %s", error.orig, exc_info=error)
@@ -188,7 +188,11 @@ def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
 
 
 def _respond(request: Request, error: IsoscopeError) -> Response:
-    fields = [FieldProblem(detail=wrong.detail, field=wrong.field) for wrong in error.errors if wrong.field is not None]
+    fields = [
+        FieldProblem(detail=field_error.detail, field=field_error.field)
+        for field_error in error.errors
+        if field_error.field is not None
+    ]
     problem = Problem(detail=error.message, field=error.field, errors=fields)
     response = problem_response(request, STATUS[type(error)], problem)
     if isinstance(error, BusyError):

@@ -35,7 +35,7 @@ def render(
     status: int | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Render a page. A problem is shown by its form and sets the status, unless one is given."""
+    """Render a page. A problem is shown by its form, and sets the status unless ``status`` is given."""
     status = status or (STATUS[type(problem)] if problem else 200)
     return templates.TemplateResponse(request, template, {"problem": problem, **values}, status, headers)
 
@@ -77,7 +77,7 @@ def file_of(download: Download) -> FileResponse:
 
 
 def sent(filename: str, size_bytes: int, blocks: Iterator[bytes]) -> StreamingResponse:
-    """Stream a file, generated while it is sent, as a download."""
+    """Stream a generated file as a download."""
     headers = attachment(filename) | {"Content-Length": str(size_bytes)}
     return StreamingResponse(blocks, media_type=BINARY, headers=headers)
 

@@ -38,7 +38,7 @@ class SignedSessions:
     """ASGI middleware for the session cookie."""
 
     def __init__(self, app: ASGIApp, settings: Settings, token: str) -> None:
-        # With the token in it, a new token ends every session.
+        # Derived from the token, so that a new token ends every session.
         secret = hmac.new(session_secret(settings.root), token.encode(), hashlib.sha256).hexdigest()
         self._plain, self._secure = (
             SessionMiddleware(app, secret, max_age=SESSION_SECONDS, same_site="strict", https_only=https_only)
@@ -46,7 +46,7 @@ class SignedSessions:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Of what a trusted proxy forwards uvicorn has put the browser's scheme there.
+        # Behind a trusted proxy, uvicorn has put the browser's scheme there.
         sessions = self._secure if scope.get("scheme") == "https" else self._plain
         await sessions(scope, receive, send)
 
@@ -55,16 +55,16 @@ def session_secret(folder: Path) -> bytes:
     """Return the data folder's random secret; the first call creates it with mode 0600."""
     path = folder / STORED_IN
     if not path.exists():
-        unfinished = folder / f"{STORED_IN}.{secrets.token_hex(8)}"
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        temporary_path = folder / f"{STORED_IN}.{secrets.token_hex(8)}"
+        descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(secrets.token_bytes(SECRET_BYTES))
-            os.link(unfinished, path)  # fails where another process was first
+            os.link(temporary_path, path)  # fails if another process was first
         except FileExistsError:
             pass
         finally:
-            unfinished.unlink()
+            temporary_path.unlink()
     return path.read_bytes()
 
 
@@ -73,7 +73,7 @@ NO_HOST = re.compile(r"[/\\?#@\s]")
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 OPEN_PATHS = ("/static/", "/login", "/api/health")
 SESSION_KEY = "signed_in"
-# Of a wrong access token, so that guessing takes years; each waits without a thread, and few may wait at once.
+# Delay after a wrong access token, so that guessing takes years, and how many requests may wait at once.
 SECONDS_SLOWED = 0.5
 MOST_SLOWED = 20
 # The form around the file: boundaries, headers, the other fields.
@@ -124,10 +124,12 @@ class Gate:
             )  # fmt: skip
         site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
         # From our own pages, or from no browser.
-        ours = origin is None or origin.partition("://")[2] == host if site is None else site in ("same-origin", "none")
-        if request.method not in SAFE_METHODS and not ours:
+        is_same_origin = (
+            origin is None or origin.partition("://")[2] == host if site is None else site in ("same-origin", "none")
+        )
+        if request.method not in SAFE_METHODS and not is_same_origin:
             return _problem(request, 403, "This change came from a page of another site and was refused.")
-        # Not request.url, whose path may begin in a forged Host.
+        # Not request.url, whose path may come from a forged Host.
         path = request.scope["path"]
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if self._token is not None and not (
@@ -249,14 +251,14 @@ async def create_login(
             "That is not the access token. It is the value of ISOSCOPE_ACCESS_TOKEN on the server.", "token"
         )
         values = {"next": next, "problem": problem}
-        wrong = templates.TemplateResponse(request, "web/login.html", values, status_code=401)
-        return await gate.slowed(request, wrong)
+        response = templates.TemplateResponse(request, "web/login.html", values, status_code=401)
+        return await gate.slowed(request, response)
     request.session[SESSION_KEY] = True
     return RedirectResponse(next if (next.startswith("/") and not next.startswith(("//", "/\\"))) else "/", 303)
 
 
 @router.post("/logout")
 def delete_login(request: Request) -> Response:
-    if "session" in request.scope:  # there is none where no token is asked for
+    if "session" in request.scope:  # there is no session without an access token
         request.session.clear()
     return RedirectResponse("/login", 303)

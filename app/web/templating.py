@@ -55,10 +55,10 @@ class HeldFiles(StaticFiles):
         headers, request_headers = FileResponse(file_path, stat_result=status).headers, Headers(scope=scope)
         if self.is_not_modified(headers, request_headers):
             return NotModifiedResponse(headers)
-        packed = "gzip" in request_headers.get("accept-encoding", "") and file_path.endswith(TEXTS)
-        content = _held(file_path, status.st_mtime_ns, packed)
+        compressed = "gzip" in request_headers.get("accept-encoding", "") and file_path.endswith(TEXTS)
+        content = _held(file_path, status.st_mtime_ns, compressed)
         headers.update({"content-length": str(len(content)), "vary": "Accept-Encoding"})
-        if packed:  # here, once, as the middleware would compress megabytes for each request while all others wait
+        if compressed:  # compressed once here, because the middleware would compress megabytes for each request
             headers["content-encoding"] = "gzip"
         del headers["accept-ranges"]
         return Response(content, headers=headers)
@@ -71,7 +71,7 @@ def _held(path: str, _: int, packed: bool) -> bytes:
 
 
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-# How a style sheet and a module name another file beside them.
+# References to other files in style sheets and in modules.
 REFERENCES = {
     ".css": re.compile(r'(?<=@import url\(")([^":]+)(?="\))'),
     ".js": re.compile(r'(?<=from ")(\./[^"]+)(?=")'),
@@ -156,8 +156,8 @@ def static(path: str) -> str:
 
 def subscripted(text: str) -> Markup:
     """Set S_X, Σ_{i ≤ D}, Λ^(−1/2) and x^{3/2} as subscripts and superscripts."""
-    lowered = SUBSCRIPT.sub(r"<sub>\1\2</sub>", str(escape(text)))
-    return Markup(SUPERSCRIPT.sub(r"<sup>\1\2</sup>", lowered))  # noqa: S704 - escaped just before
+    with_subscripts = SUBSCRIPT.sub(r"<sub>\1\2</sub>", str(escape(text)))
+    return Markup(SUPERSCRIPT.sub(r"<sup>\1\2</sup>", with_subscripts))  # noqa: S704 - escaped just before
 
 
 def create_environment() -> Environment:

@@ -31,39 +31,39 @@ class Parsers:
         self._present = 0
 
     async def run(self, request: Request, work: Callable[[], T]) -> T:
-        """Return what ``work`` does on a thread of its own once a slot is free.
+        """Run ``work`` on its own thread once a slot is free, and return its result.
 
-        Whatever sandbox it has started ends when the client closes the connection. Raises BusyError where too many
-        wait already, AbandonedError where the client is gone.
+        Its sandboxes end when the client closes the connection. Raises BusyError if too many requests wait,
+        AbandonedError if the client is gone.
         """
         if self._present >= self._max_waiting:
             raise BusyError(
                 f"Too many uploads at once. Try again in {RETRY_SECONDS} seconds.", retry_seconds=RETRY_SECONDS
             )
-        gone, begun = Event(), Event()
+        client_gone, started = Event(), Event()
 
         def begin() -> T:
-            begun.set()
+            started.set()
             return work()
 
         self._present += 1
-        # The context is copied as the task is made, and by anyio into the thread.
-        token = ABANDONED.set(gone)
-        working = asyncio.create_task(to_thread.run_sync(begin, limiter=self._limiter))
+        # create_task copies the context, and anyio copies it into the thread.
+        token = ABANDONED.set(client_gone)
+        work_task = asyncio.create_task(to_thread.run_sync(begin, limiter=self._limiter))
         ABANDONED.reset(token)
-        watching = asyncio.create_task(_closed(request))
+        watch_task = asyncio.create_task(_closed(request))
         try:
-            await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                return working.result()
-            watching.result()  # raises what went wrong with looking
+            await asyncio.wait({work_task, watch_task}, return_when=asyncio.FIRST_COMPLETED)
+            if work_task.done():
+                return work_task.result()
+            watch_task.result()  # raises the error if watching failed
             raise AbandonedError("The client closed the connection.")
         finally:
-            gone.set()
-            watching.cancel()
-            if not begun.is_set():  # on its thread it ends by itself, as its sandbox does
-                working.cancel()
-            await asyncio.gather(working, watching, return_exceptions=True)
+            client_gone.set()
+            watch_task.cancel()
+            if not started.is_set():  # started work ends by itself, as its sandbox does
+                work_task.cancel()
+            await asyncio.gather(work_task, watch_task, return_exceptions=True)
             self._present -= 1
 
 
@@ -72,8 +72,8 @@ def parser_slots(settings: Settings) -> int:
     if settings.parse_at_once is not None:
         return settings.parse_at_once
     memory = machine_memory()
-    fitting = machine_cores() if memory is None else memory // 2 // settings.parse_memory_bytes
-    return max(1, min(machine_cores(), fitting))
+    slots_in_memory = machine_cores() if memory is None else memory // 2 // settings.parse_memory_bytes
+    return max(1, min(machine_cores(), slots_in_memory))
 
 
 def chosen(upload: UploadFile | str | None) -> Incoming | None:
@@ -98,6 +98,6 @@ def parsing(handler: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
 
 
 async def _closed(request: Request) -> None:
-    # Not is_disconnected(), which takes no time to wait and so never learns it from behind the gate's middleware.
+    # Not is_disconnected(), which does not wait and so never sees a disconnect behind the gate's middleware.
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -43,11 +43,11 @@ class Embedding(Described, Base):
     # of texts {"model", "texts"} and what else repeats it.
     provenance: Mapped[dict[str, Any] | None]
     source_id: Mapped[str | None] = mapped_column(ForeignKey("embeddings.id", ondelete="SET NULL"), index=True)
-    # The PostProcessing or TaskRun whose map makes it, which goes with the source: no foreign key.
+    # The PostProcessing or TaskRun whose map makes it. No foreign key: it is deleted with the source.
     made_by_id: Mapped[str | None] = mapped_column(String(32))
-    # The encoding of texts that it is a layer of; the next two say which.
+    # The encoding that it is a layer of; ``layer`` and ``pooling`` say which.
     encoding_id: Mapped[str | None] = mapped_column(ForeignKey("encodings.id", ondelete="CASCADE"), index=True)
-    # Of an encoding, 0 being the embedding layer; or of an uploaded array [layers, n, d].
+    # Layer of an encoding, 0 for the embedding layer; or of an uploaded array [layers, n, d].
     layer: Mapped[int | None]
     pooling: Mapped[Pooling | None]
     format: Mapped[str] = mapped_column(String(16))
@@ -236,7 +236,7 @@ class ZetaCurve(Answered, Base):
     """
 
     __tablename__ = "zeta_curves"
-    # Of another embedding's covariance there is one curve, however often it is asked for at once.
+    # One curve per source embedding, even if requested several times at once.
     __table_args__ = (UniqueConstraint("embedding_id", "source", "source_id"),)
 
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
@@ -251,7 +251,7 @@ class Lookup(Answered, Base):
     """The rows of an embedding nearest to a new text."""
 
     __tablename__ = "lookups"
-    # A text is looked up once, however often it is asked for at once.
+    # One lookup per text, even if requested several times at once.
     __table_args__ = (UniqueConstraint("embedding_id", "key"),)
 
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
@@ -271,7 +271,7 @@ class Alignment(Answered, Base):
     """Alignment of two embeddings of the same rows, the lower id first."""
 
     __tablename__ = "alignments"
-    # Two embeddings are aligned once, however often it is asked for at once.
+    # One alignment per pair of embeddings, even if requested several times at once.
     __table_args__ = (UniqueConstraint("embedding_id", "other_id"),)
 
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
@@ -290,7 +290,7 @@ class PostProcessing(Answered, Base):
     """A post-processing method with parameters: fitted on part of an embedding's rows, evaluated on the others."""
 
     __tablename__ = "postprocessings"
-    # The same method with the same parameters is fitted once, however often it is asked for at once.
+    # One fit per method and parameters, even if requested several times at once.
     __table_args__ = (UniqueConstraint("embedding_id", "key"),)
 
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
@@ -307,11 +307,11 @@ class PostProcessing(Answered, Base):
     state_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
 
     def is_of(self, embedding: Embedding) -> bool:
-        """Return whether it is about the vectors that are chosen now."""
+        """Return whether it was fitted on the vectors that are selected now."""
         return self.key == embedding.key_of(self.method, self.parameters)
 
 
-# For rows drawn from an embedding, and the half of them that methods are fitted on.
+# Seed for drawing rows of an embedding, and the half of them that methods are fitted on.
 SAMPLE_SEED = 0
 # Trials and tasks whose maps are making embeddings.
 MAKING = select(Embedding.made_by_id).where(

@@ -30,19 +30,19 @@ class Encoding(Base):
     config: Mapped[EncodingConfig | None] = mapped_column(Typed(EncodingConfig))
     status: Mapped[EncodingStatus] = mapped_column(default=EncodingStatus.DRAFT, index=True)
     done: Mapped[int] = mapped_column(default=0)
-    # With ``done``: texts encoded so far, and in all.
+    # Number of texts; ``done`` counts those encoded so far.
     total: Mapped[int | None]
     attempts: Mapped[int] = mapped_column(default=0)
     error: Mapped[str | None] = mapped_column(Text)
     # Model revision, hashes, package versions, device.
     environment: Mapped[dict[str, Any] | None]
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
-    # Launched at, which is its turn in the queue; of a draft, uploaded at.
+    # Launch time, which decides its turn in the queue; for a draft, upload time.
     queued_at: Mapped[datetime] = mapped_column(default=utcnow)
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
 
-    # Of the corpus of a BEIR data set, by split.
+    # Relevance judgments if this is a BEIR corpus, by split.
     qrels: Mapped[list["Qrels"]] = relationship(
         foreign_keys="Qrels.corpus_id", lazy="selectin", viewonly=True, order_by="Qrels.place"
     )
@@ -61,7 +61,7 @@ class Qrels(Base):
     corpus_id: Mapped[str] = mapped_column(ForeignKey("encodings.id", ondelete="CASCADE"), index=True)
     queries_id: Mapped[str] = mapped_column(ForeignKey("encodings.id", ondelete="CASCADE"), index=True)
     split: Mapped[str] = mapped_column(String(100))
-    # In the list of splits, the usual one first.
+    # Position in the list of splits, the usual split first.
     place: Mapped[int]
     judgments: Mapped[int]
     # As JSON lines: see isoscope.files.ground_truth.

@@ -44,9 +44,9 @@ class Dataset(Base):
     # Null without a test split; else every run scores these rows, and the scores are sealed.
     n_test: Mapped[int | None]
     division: Mapped[Division | None] = mapped_column(Typed(Division))
-    # Those that all files have.
+    # Columns that all files have.
     columns: Mapped[list[Column]] = mapped_column(Typed(list[Column]))
-    # Of .tsv files, by split; null in data sets stored before quotes were detected.
+    # Quoting of .tsv files by split; null in data sets stored before quotes were detected.
     quoting: Mapped[dict[str, Quoting] | None] = mapped_column(Typed(dict[str, Quoting]))
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
 
@@ -62,14 +62,14 @@ class Experiment(Described, Base):
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"), index=True)
-    # Of a field of the grid, its first value.
+    # For a grid field, this holds the first value.
     config: Mapped[AnyConfig] = mapped_column(CONFIG)
     # The values of every further field that the runs differ in.
     grid: Mapped[dict[str, list[Any]]] = mapped_column(default=dict)
     origin: Mapped[ExperimentOrigin] = mapped_column(default=ExperimentOrigin.LAUNCHED)
-    # Of an imported one: where and when its export was made.
+    # Where and when the imported export was made; null unless imported.
     source: Mapped[dict[str, Any] | None]
-    # Of a search for the best lambda and zeta; its runs are made one after another.
+    # The search for the best lambda and zeta, if any. Its runs are created one after another.
     study: Mapped[Search | None] = mapped_column(Typed(Search))
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
     # When it was deleted: hidden (app.db.session) until all of its rows are removed.
@@ -130,12 +130,12 @@ class ExperimentTag(Base):
 
 
 def overall(statuses: Iterable[RunStatus]) -> RunStatus:
-    """Return the state of several runs together: running until all are final, then the worst."""
+    """Return the combined status of several runs: running until all are final, then the worst."""
     states = set(statuses)
     if RunStatus.RUNNING in states or (RunStatus.QUEUED in states and len(states) > 1):
         return RunStatus.RUNNING
-    first = (RunStatus.STREAMING, RunStatus.QUEUED, RunStatus.PAUSED, RunStatus.FAILED, RunStatus.CANCELLED)
-    return next((state for state in first if state in states), RunStatus.FINISHED)
+    by_precedence = (RunStatus.STREAMING, RunStatus.QUEUED, RunStatus.PAUSED, RunStatus.FAILED, RunStatus.CANCELLED)
+    return next((state for state in by_precedence if state in states), RunStatus.FINISHED)
 
 
 class SealedScore(Base):
@@ -168,10 +168,10 @@ class Opening(Base):
     record_id: Mapped[str] = mapped_column(String(32), default=new_id, index=True)
     experiment_id: Mapped[str | None] = mapped_column(ForeignKey("experiments.id", ondelete="SET NULL"), index=True)
     experiment_name: Mapped[str] = mapped_column(String(200))
-    # From 1 on, in its experiment.
+    # Number within its experiment, from 1.
     number: Mapped[int]
     kind: Mapped[ChoiceKind]
-    # Of the chosen run in its experiment; of a setting, that of its first run.
+    # Position of the chosen run in its experiment; for a setting, of its first run.
     position: Mapped[int]
     # The choice as it was shown.
     label: Mapped[str] = mapped_column(Text)
@@ -201,7 +201,7 @@ class Import(Base):
     total: Mapped[int | None]
     attempts: Mapped[int] = mapped_column(default=0)
     error: Mapped[str | None] = mapped_column(Text)
-    # Path of what the error names.
+    # Path of the page that the error refers to.
     page: Mapped[str | None] = mapped_column(String(200))
     experiment_id: Mapped[str | None] = mapped_column(ForeignKey("experiments.id", ondelete="SET NULL"), index=True)
     # Only a data set that this import made.

@@ -29,7 +29,7 @@ class Attempt(Base):
     number: Mapped[int] = mapped_column(primary_key=True)
     worker: Mapped[str] = mapped_column(String(100))
     started_at: Mapped[datetime] = mapped_column(default=utcnow)
-    # Of a lost worker: its last heartbeat.
+    # For a lost worker, its last heartbeat.
     ended_at: Mapped[datetime | None]
     # By a monotonic clock.
     seconds: Mapped[float] = mapped_column(default=0.0)
@@ -58,9 +58,9 @@ class Timed:
 
     @property
     def seconds(self) -> float | None:
-        """Return the time worked on it; None before the start or without a known end.
+        """Return the seconds of work on the run; None before the start or without a known end.
 
-        Where no worker counted, it is wall-clock time between the start and the end, or now.
+        If no worker counted them, use wall-clock time from start to end, or until now, without pauses.
         """
         if self.started_at is None:
             return None
@@ -68,8 +68,8 @@ class Timed:
             return float(self.worked_seconds)
         if self.status.final and self.finished_at is None:
             return None
-        between = (self.finished_at or utcnow()) - self.started_at
-        return max(0.0, float(between.total_seconds() - self.rested_seconds))
+        elapsed = (self.finished_at or utcnow()) - self.started_at
+        return max(0.0, float(elapsed.total_seconds() - self.rested_seconds))
 
 
 class Run(Timed, Tagged, Base):
@@ -78,8 +78,8 @@ class Run(Timed, Tagged, Base):
     __tablename__ = "runs"
     __table_args__ = (
         Index(None, "experiment_id", "position"),
-        # All that lists of experiments sum over: results and logs make rows so wide that to read these takes ten times
-        # as long.
+        # Covers what lists of experiments aggregate. Full rows, wide with results and logs, take ten times as long to
+        # read.
         Index(None, "experiment_id", "status", "lam", "performance"),
     )
 
@@ -116,7 +116,7 @@ class Run(Timed, Tagged, Base):
     finished_at: Mapped[datetime | None]
     # Time between start and end in which it was paused or waited to be retried.
     rested_seconds: Mapped[float] = mapped_column(default=0.0)
-    # Work since step 0 by monotonic clocks; null where no worker of this version had it.
+    # Seconds of work since step 0 by monotonic clocks; null if no worker of this version ran it.
     worked_seconds: Mapped[float | None]
     # Last message of a user's own script.
     heard_at: Mapped[datetime | None]
@@ -149,7 +149,7 @@ class Run(Timed, Tagged, Base):
 
     @classmethod
     def launched(cls, position: int, config: RunConfig, **values: Any) -> Self:
-        """Return a waiting run with a configuration; ``values`` are of further columns."""
+        """Return a waiting run with a configuration; ``values`` set further columns."""
         settings = {name: getattr(config, name) for name in ("regularizer", "lam", "zeta", "seed")}
         return cls(position=position, config=config, **settings, **values)
 
@@ -165,7 +165,7 @@ class Run(Timed, Tagged, Base):
 
     @property
     def setting(self) -> dict[str, Any]:
-        """Return its value of every field of the experiment's grid, also of those without effect on it."""
+        """Return the run's value of each grid field, including fields without effect on it."""
         settings = self.config.dump()
         return {field: settings.get(field) for field in self.experiment.grid}
 
@@ -187,7 +187,7 @@ class Step(Base):
 
     __tablename__ = "steps"
     __table_args__ = (
-        # Curves of many runs are read of the index alone: the rows are wide where layers were looked at.
+        # Curves of many runs are read from the index alone, because rows with measured layers are wide.
         PrimaryKeyConstraint("run_id", "step", postgresql_include=["task_loss", "penalty"]),
         Index("ix_steps_looks", "run_id", "step", sqlite_where=_LOOKED, postgresql_where=_LOOKED),
     )
@@ -252,7 +252,7 @@ class Worker(Base):
     pid: Mapped[int]
     started_at: Mapped[datetime] = mapped_column(default=utcnow)
     heartbeat_at: Mapped[datetime] = mapped_column(default=utcnow)
-    # Of its machine or container; null where the system does not tell.
+    # Memory of its machine or container; null if unknown.
     memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
     jobs: Mapped[list[JobAtWork] | None] = mapped_column(Typed(list[JobAtWork]))
     # Null until its device was timed.

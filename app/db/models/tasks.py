@@ -30,7 +30,7 @@ class TaskRun(Base):
     preview: Mapped[TruthPreview | None] = mapped_column(Typed(TruthPreview))
     status: Mapped[TaskStatus] = mapped_column(default=TaskStatus.DRAFT, index=True)
     done: Mapped[int] = mapped_column(default=0)
-    # With ``done``: variants evaluated so far, and in all.
+    # Number of variants; ``done`` counts those evaluated so far.
     total: Mapped[int | None]
     # Scores as they come, restarted with each attempt and removed with the last: read ``so_far``.
     judged: Mapped[list[ScoreSoFar] | None] = mapped_column(Typed(list[ScoreSoFar]))

@@ -77,7 +77,7 @@ class Option(HelpFold):
     group: Group = TRAINING
     # Plural noun of its values in the run count of a sweep: 2 batch sizes.
     several: str = field(default="", kw_only=True)
-    # Of its number: row, or singular|plural, as process|processes.
+    # Unit of its number: row, or singular|plural, as process|processes.
     unit: str = field(default="", kw_only=True)
     # Names of its values in the order they are offered. Empty: the value is typed.
     words: Mapping[str, str] = field(default_factory=dict, kw_only=True)
@@ -138,15 +138,13 @@ def alternatives(annotation: Any) -> list[Any]:
 
 def single_type(annotation: Any) -> type | None:
     """Return the one type of a value besides null; None for a list or several types."""
-    possible = alternatives(annotation)
-    return possible[0] if len(possible) == 1 and isinstance(possible[0], type) else None
+    types = alternatives(annotation)
+    return types[0] if len(types) == 1 and isinstance(types[0], type) else None
 
 
 def list_type(annotation: Any) -> tuple[Any, frozenset[str]] | None:
     """Return the item type of a list and the words accepted in its place; None if it is no list."""
-    possible = alternatives(annotation)
-    lists = [type_ for type_ in possible if get_origin(type_) is list]
-    words = {
-        word.value for type_ in possible if isinstance(type_, type) and issubclass(type_, StrEnum) for word in type_
-    }
-    return (get_args(lists[0])[0], frozenset(words)) if lists else None
+    types = alternatives(annotation)
+    list_types = [type_ for type_ in types if get_origin(type_) is list]
+    words = {word.value for type_ in types if isinstance(type_, type) and issubclass(type_, StrEnum) for word in type_}
+    return (get_args(list_types[0])[0], frozenset(words)) if list_types else None

@@ -256,7 +256,7 @@ class LearningOptions(RegularizerOptions):
     @model_validator(mode="before")
     @classmethod
     def _steps_alone(cls, document: Any) -> Any:
-        """Drop the default of epochs where only steps are given."""
+        """Drop the default of epochs if only ``max_steps`` is given."""
         if not isinstance(document, Mapping) or document.get("max_steps") is None or "epochs" in document:
             return document
         return {**document, "epochs": None}
