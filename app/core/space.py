@@ -37,9 +37,9 @@ def is_full(error: BaseException | None) -> bool:
 
 def full_disk(folder: Path) -> FullDiskError:
     with suppress(OSError):
-        free_size = size(shutil.disk_usage(folder).free)
+        free = size(shutil.disk_usage(folder).free)
         return FullDiskError(
-            f"The disk that holds {folder} is full: {free_size} free. Delete something or make room there, then try again."
+            f"The disk that holds {folder} is full: {free} free. Delete something or make room there, then try again."
         )
     return FullDiskError(f"The disk that holds {folder} is full. Make room there, then try again.")
 

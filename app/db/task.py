@@ -39,7 +39,7 @@ class TaskConfig(Frozen):
         return METRICS[self.judged_by]
 
     def judges_like(self, second: "TaskConfig") -> bool:
-        """Return whether scores are comparable with another task's. Only id columns and the metric's name may differ."""
+        """Return whether scores compare with another task's. Only id columns and the metric's name may differ."""
         ignored_fields = {"ids": None, "query_ids": None}
         own_config, second_config = (
             config.model_copy(update=ignored_fields | {"metric": config.judged_by}) for config in (self, second)

@@ -42,8 +42,8 @@ def launch_sample_sweep(context: Context) -> Experiment:
 def sample_sweep(dataset: Dataset) -> SweepRequest:
     """Return the sample sweep, tuned so that a run takes about twenty seconds on one core.
 
-    A model learns the subject's kind within these steps. Its construction, of seven classes, takes more than eighty, and
-    agreement itself (the column ``label``) about a hundred. With fewer steps some seeds stay near chance. At λ = -1
+    A model learns the subject's kind within these steps. Its construction, of seven classes, takes more than eighty,
+    and agreement itself (the column ``label``) about a hundred. With fewer steps some seeds stay near chance. At λ = -1
     nothing is learned; at λ = 1 IsoScore★ was three times that of the baseline.
     """
     return SweepRequest(

@@ -189,9 +189,9 @@ def _closest(offered: Sequence[Number], value: float) -> Number:
 
 def explain(position: Position) -> str:
     values = numbers_at(position)
-    largest_cloud = numbers_at(position._replace(n=SIZES[-1]))
+    full = numbers_at(position._replace(n=SIZES[-1]))
     cosine, isoscore = two_decimals(values["mean_cosine"]), two_decimals(values["isoscore"])
-    gap = largest_cloud["isoscore"] - values["isoscore"]
+    gap = full["isoscore"] - values["isoscore"]
     if position.shift:
         centred = numbers_at(position._replace(shift=0.0))
         sentences = (
@@ -204,15 +204,15 @@ def explain(position: Position) -> str:
             f"The mean cosine is {cosine} although the mean is the origin: the points crowd on one side of it. "
             f"IsoScore is {isoscore}."
         )
-    elif largest_cloud["isoscore"] >= EVEN_ISOSCORE and gap > NOTABLE_DIFFERENCE:
+    elif full["isoscore"] >= EVEN_ISOSCORE and gap > NOTABLE_DIFFERENCE:
         sentences = (
             f"The cloud is even and around the origin, but {count(position.n)} points of it are too few to show that: "
             f"their mean cosine is {cosine}."
         )
-    elif largest_cloud["isoscore"] >= EVEN_ISOSCORE:
+    elif full["isoscore"] >= EVEN_ISOSCORE:
         sentences = f"Around the origin and even, so that the mean cosine is {cosine}. Now move the shift."
     else:
-        on_line = largest_cloud["isoscore"] < LINE_ISOSCORE
+        on_line = full["isoscore"] < LINE_ISOSCORE
         reason = "all variance lies on one line" if on_line else "some directions hold less variance than others"
         sentences = (
             f"The mean cosine is {cosine}, as of a perfectly even cloud. IsoScore is {isoscore}: {reason}. A cosine "
@@ -221,7 +221,7 @@ def explain(position: Position) -> str:
     if gap > NOTABLE_DIFFERENCE:
         n, largest_n = count(position.n), count(SIZES[-1])
         sentences += (
-            f" Few rows make IsoScore low: it is {isoscore} of {n} points and {two_decimals(largest_cloud['isoscore'])} of "
+            f" Few rows make IsoScore low: it is {isoscore} of {n} points and {two_decimals(full['isoscore'])} of "
             f"{largest_n} of the same cloud. The bias-corrected estimate from the {n} is "
             f"{two_decimals(values['isoscore_unbiased'])}."
         )

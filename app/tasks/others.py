@@ -166,9 +166,9 @@ class _TaskRows(NamedTuple):
                 f"Which queries belong to {embedding.name} is not known. Open its own task page and upload "
                 "the same ground truth with its queries: it is then drawn here too."
             )
-        pooling_suffix = "" if embedding.pooling is None else f", {embedding.pooling}"
+        pooling = "" if embedding.pooling is None else f", {embedding.pooling}"
         raise InvalidError(
-            f"{self.queries.name} has no partner of layer {embedding.layer}{pooling_suffix}. Encode the queries with that "
+            f"{self.queries.name} has no partner of layer {embedding.layer}{pooling}. Encode the queries with that "
             "layer and measure it."
         )
 

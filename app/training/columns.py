@@ -44,17 +44,17 @@ def check_columns(
             return _classes(label)
         case TaskKind.REGRESSION:
             if label.not_number is not None or label.kind in {ColumnKind.TEXT, ColumnKind.SPAN}:
-                content = "text" if label.not_number is None else quote(label.not_number)
+                sample = "text" if label.not_number is None else quote(label.not_number)
                 raise InvalidError(
-                    f"The column {quote(label.name)} holds {content}, expected a finite number in every row for "
+                    f"The column {quote(label.name)} holds {sample}, expected a finite number in every row for "
                     "regression: choose a column of numbers, or classification.",
                     "label_column",
                 )
             _require_two(label)
         case TaskKind.SPAN if label.kind is not ColumnKind.SPAN:
-            content = f" such as {quote(label.examples[0])}" if label.examples else ""
+            sample = f" such as {quote(label.examples[0])}" if label.examples else ""
             raise InvalidError(
-                f"The column {quote(label.name)} holds {label.kind}s{content}, expected answers and where they begin in "
+                f"The column {quote(label.name)} holds {label.kind}s{sample}, expected answers and where they begin in "
                 f"the context in every row of both files, as in {EXAMPLE}: choose such a column, or another task.",
                 "label_column",
             )

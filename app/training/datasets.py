@@ -197,8 +197,8 @@ def experiments_using(context: Context, dataset_id: str) -> list[Experiment]:
 def delete_dataset(context: Context, dataset_id: str) -> None:
     with context.sessions.begin() as session:
         dataset = find_dataset(session, dataset_id)
-        is_used = select(exists().where(Experiment.dataset_id == dataset_id))
-        if session.scalar(is_used, execution_options={SEEING_ARRIVING: True}):
+        usage = select(exists().where(Experiment.dataset_id == dataset_id))
+        if session.scalar(usage, execution_options={SEEING_ARRIVING: True}):
             raise ConflictError(
                 f"{dataset.name} is used by an experiment, whose runs could not be repeated without it. "
                 "Delete the experiment first."

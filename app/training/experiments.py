@@ -58,24 +58,24 @@ def require_changed(context: Context, run_id: str, changed: object, rule: str) -
 
 
 def find_baseline(context: Context, run: Run) -> AnyRunConfig | None:
-    """Return the baseline's configuration in the run's experiment, of the same seed where there is one."""
-    plain = select(Run.config).where(Run.experiment_id == run.experiment_id, Run.regularizer == Regularizer.NONE)
-    return context.scalar(plain.order_by(Run.seed != run.seed, Run.position).limit(1))
+    """Return the configuration of the experiment's baseline, preferably with the run's seed."""
+    query = select(Run.config).where(Run.experiment_id == run.experiment_id, Run.regularizer == Regularizer.NONE)
+    return context.scalar(query.order_by(Run.seed != run.seed, Run.position).limit(1))
 
 
 def cancel_run(context: Context, run_id: str) -> Run:
     with context.sessions.begin() as session:
-        stopped = mark_cancelled(session, [run_id])
-    run = require_changed(context, run_id, stopped, "a run that has not ended can be cancelled")
+        cancelled_ids = mark_cancelled(session, [run_id])
+    run = require_changed(context, run_id, cancelled_ids, "a run that has not ended can be cancelled")
     context.queue.cancel(Job(job_kinds.FINETUNE, run_id))
     return run
 
 
 def mark_cancelled(session: Session, run_ids: Iterable[str]) -> list[str]:
     """Cancel unfinished runs; return their ids. Rows change first: trainers watch their row, not the engine."""
-    stopped = update(Run).where(Run.id.in_(list(run_ids)), Run.status.not_in(FINAL))
-    ended = {"status": RunStatus.CANCELLED, "finished_at": func.coalesce(Run.finished_at, utcnow())}
-    ids = list(session.scalars(stopped.values(ended).returning(Run.id)))
+    unfinished = update(Run).where(Run.id.in_(list(run_ids)), Run.status.not_in(FINAL))
+    changes = {"status": RunStatus.CANCELLED, "finished_at": func.coalesce(Run.finished_at, utcnow())}
+    ids = list(session.scalars(unfinished.values(changes).returning(Run.id)))
     end_attempts(session, Attempt.run_id.in_(ids), AttemptOutcome.CANCELLED)
     return ids
 
@@ -126,8 +126,8 @@ def get_experiment(context: Context, experiment_id: str) -> Experiment:
 def get_experiment_alone(context: Context, experiment_id: str) -> Experiment:
     """Return an experiment without its tags and runs: there may be thousands of runs."""
     query = select(Experiment).where(Experiment.id == experiment_id)
-    loaded = joinedload(Experiment.dataset), raiseload(Experiment.tags), raiseload(Experiment.runs)
-    return _only(context.scalar(query.options(*loaded)), experiment_id)
+    load_options = joinedload(Experiment.dataset), raiseload(Experiment.tags), raiseload(Experiment.runs)
+    return _only(context.scalar(query.options(*load_options)), experiment_id)
 
 
 def describe_experiment(context: Context, experiment_id: str, change: DescriptionChange) -> Experiment:
@@ -142,11 +142,11 @@ def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
     with context.sessions.begin() as session:
         hold(session.connection(), f"study {experiment_id}")  # or a worker might add runs that are not cancelled
         experiment = _find(session, experiment_id)
-        stopped = mark_cancelled(session, [run.id for run in experiment.runs])
+        cancelled_ids = mark_cancelled(session, [run.id for run in experiment.runs])
         if experiment.study is not None and not experiment.study.over:
             experiment.study = experiment.study.model_copy(update={"over": True, "why": "It was cancelled."})
-    if stopped:
-        context.queue.cancel(*(Job(job_kinds.FINETUNE, run_id) for run_id in stopped))
+    if cancelled_ids:
+        context.queue.cancel(*(Job(job_kinds.FINETUNE, run_id) for run_id in cancelled_ids))
     return get_experiment(context, experiment_id)
 
 
@@ -155,7 +155,7 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
     """Hide an ended experiment at once, then delete its rows in short transactions, so that workers can write."""
     with context.sessions.begin() as session:
         hold(session.connection(), f"study {experiment_id}")
-        # Locks the row: whoever adds a run waits, and then finds the experiment gone.
+        # Lock the row, so that adding a run waits and then finds the experiment deleted.
         session.get(Experiment, experiment_id, with_for_update=True)
         experiment = _find(session, experiment_id)
         if experiment.searching:

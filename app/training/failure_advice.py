@@ -101,21 +101,25 @@ class PrefilledForm(NamedTuple):
 def prefill_form(context: Context, run_id: str | None, experiment_id: str | None) -> PrefilledForm:
     if run_id:
         run = get_run(context, run_id)
-        before = _values(request_of_run(run), run.experiment.dataset)
+        launched = _values(request_of_run(run), run.experiment.dataset)
         if run.status is not RunStatus.FAILED:
-            return PrefilledForm(before, _launch_problem(run.experiment.dataset))
-        before |= {"name": run.experiment.name}  # it has no results to tell apart, so the name is kept
-        after = before
+            return PrefilledForm(launched, _launch_problem(run.experiment.dataset))
+        launched |= {"name": run.experiment.name}  # it has no results to tell apart, so the name is kept
+        edited = launched
         rows, accumulation = (
-            int(text) if text.isdecimal() else 0 for text in (str(before["batch_size"]), str(before["accumulation"]))
+            int(text) if text.isdecimal() else 0
+            for text in (str(launched["batch_size"]), str(launched["accumulation"]))
         )
         if run.cause is FailureCause.MEMORY and rows >= 2 and rows % 2 == 0:
-            after = before | {"batch_size": str(rows // 2), "accumulation": str(2 * max(accumulation, 1))}
+            edited = launched | {
+                "batch_size": str(rows // 2),
+                "accumulation": str(2 * max(accumulation, 1)),
+            }
         # The advice as an error at the field to change.
         sentence = f"The run failed: {run.error}"
-        if before != after:
-            sentence += f" The form starts with a batch of {after['batch_size']} instead of {before['batch_size']}."
-        return PrefilledForm(after, InvalidError(sentence, advice_of(run).field))
+        if launched != edited:
+            sentence += f" The form starts with a batch of {edited['batch_size']} instead of {launched['batch_size']}."
+        return PrefilledForm(edited, InvalidError(sentence, advice_of(run).field))
     if experiment_id:
         experiment = get_experiment(context, experiment_id)
         request = request_of(experiment)
@@ -125,8 +129,8 @@ def prefill_form(context: Context, run_id: str | None, experiment_id: str | None
 
 
 def _values(request: LaunchRequest, dataset: Dataset) -> Values:
-    left_out = {"name", "search"} | ({"dataset_id"} if dataset.origin is DatasetOrigin.BY_NAME else set())
-    return texts_of_settings(request.model_dump(mode="json", exclude=left_out)) | {"preset": ""}
+    excluded = {"name", "search"} | ({"dataset_id"} if dataset.origin is DatasetOrigin.BY_NAME else set())
+    return texts_of_settings(request.model_dump(mode="json", exclude=excluded)) | {"preset": ""}
 
 
 def _launch_problem(dataset: Dataset, request: LaunchRequest | None = None) -> InvalidError | None:

@@ -71,8 +71,8 @@ class Product(NamedTuple):
             terms.append(" × ".join([label, f"{len(self.lambdas)} λ", *own_factors]))
         runs = terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
         factors = [*_factors(self.settings), runs, plural(len(self.seeds), "seed")]
-        less = f" − {count(repeated)} repeated" if repeated else ""
-        return f"{' × '.join(factors)}{less} = {plural(self.total - repeated, 'run')}"
+        repeated_term = f" − {count(repeated)} repeated" if repeated else ""
+        return f"{' × '.join(factors)}{repeated_term} = {plural(self.total - repeated, 'run')}"
 
 
 def product_of(

@@ -49,14 +49,14 @@ def require_model(settings: Settings, name: str, *, ask_hub: bool = True) -> Mod
     if name in local_models:
         return local_models[name]
     offered = ", ".join(local_models)
-    no_name = InvalidError(
+    invalid_name = InvalidError(
         f"Expected one of {offered}, or a Hub name such as google-bert/bert-base-cased, got {name!r}.", "model"
     )
     if HUB_NAME.fullmatch(name) is None:
-        raise no_name
+        raise invalid_name
     if not ask_hub:
         return ModelChoice(name, "Hub", None)
-    # Imported here: it takes longer than all the rest of the web process's start.
+    # Imported here because it takes longer than starting the rest of the web process.
     from httpx2 import TransportError  # noqa: PLC0415
     from huggingface_hub import HfApi  # noqa: PLC0415
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError  # noqa: PLC0415
@@ -64,7 +64,7 @@ def require_model(settings: Settings, name: str, *, ask_hub: bool = True) -> Mod
     try:
         model_info = HfApi().model_info(name, timeout=HUB_TIMEOUT_SECONDS)
     except HFValidationError as error:
-        raise no_name from error
+        raise invalid_name from error
     except (HfHubHTTPError, OSError, TransportError) as error:
         sentence = (
             f"There is no model {name!r} on this machine, and the Hub cannot be reached to look for it. "

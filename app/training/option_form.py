@@ -97,8 +97,8 @@ def meaning(info: FieldInfo, text: str) -> Any:
     """Return the JSON value of a text, to be checked by the field's type."""
     if not text and type(None) in getattr(info.annotation, "__args__", ()):
         return None
-    if listed := list_type(info.annotation):
-        return text if text in listed[1] else split(text)
+    if item_types := list_type(info.annotation):
+        return text if text in item_types[1] else split(text)
     return text if single_type(info.annotation) is str else plain(text)
 
 

@@ -97,7 +97,7 @@ def _shrink(task: str, rate: float, decay: float) -> Preset:
 
 
 def unfit(preset: Preset, task: str) -> str | None:
-    """Return what a preset cannot apply to this task, in a sentence."""
+    """Return a sentence on what a preset cannot apply to a task; None if it fits."""
     if task == TaskKind.CLASSIFICATION or not preset.settings.get("entropy_by_label"):
         return None
     return (

@@ -73,9 +73,9 @@ def list_workers(context: Context) -> list[WorkerState]:
             row.started_at,
             row.memory_bytes,
             [
-                WorkerJob(job.kind, job.row_id, at_work.since, at_work.memory_bytes, at_work.peak_bytes)
-                for at_work in row.jobs or ()
-                for job in [Job.parse(at_work.id)]
+                WorkerJob(job.kind, job.row_id, worker_job.since, worker_job.memory_bytes, worker_job.peak_bytes)
+                for worker_job in row.jobs or ()
+                for job in [Job.parse(worker_job.id)]
             ],
             row.speed,
         )
@@ -139,10 +139,10 @@ def list_running(context: Context) -> Sequence[Run]:
 
 
 def list_waiting(context: Context, limit: int, offset: int = 0) -> Waiting:
-    waits = Run.status == RunStatus.QUEUED
+    is_waiting = Run.status == RunStatus.QUEUED
     with context.sessions() as session:
-        total = session.scalars(select(func.count()).select_from(Run).where(waits)).one()
-        return Waiting(session.scalars(_runs(waits).order_by(*IN_TURN).limit(limit).offset(offset)).all(), total)
+        total = session.scalars(select(func.count()).select_from(Run).where(is_waiting)).one()
+        return Waiting(session.scalars(_runs(is_waiting).order_by(*IN_TURN).limit(limit).offset(offset)).all(), total)
 
 
 def list_experiments_at_work(context: Context) -> list[AtWork]:
@@ -150,7 +150,7 @@ def list_experiments_at_work(context: Context) -> list[AtWork]:
     unfinished = Run.status.in_((*UNFINISHED, RunStatus.PAUSED))
     states = (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.PAUSED)
     counts = [func.count(case((Run.status == status, 1))) for status in states]
-    counted = (
+    query = (
         select(Experiment.id, Experiment.name, *counts)
         .join(Run)
         .where(unfinished)
@@ -158,7 +158,7 @@ def list_experiments_at_work(context: Context) -> list[AtWork]:
         .order_by(func.min(Run.priority), func.min(Run.queued_at), Experiment.id)
     )
     with context.sessions() as session:
-        return list(starmap(AtWork, session.execute(counted)))
+        return list(starmap(AtWork, session.execute(query)))
 
 
 def list_encodings_at_work(context: Context) -> Sequence[Encoding]:
@@ -182,17 +182,19 @@ def _runs(condition: ColumnElement[bool]) -> Select[Run]:
 
 
 def seconds_left(runs: Sequence[Run], workers: int, now: datetime | None = None) -> float | None:
-    """Return the time until all runs have ended, if this experiment's went next; None where unknown."""
-    took = [
+    """Return the seconds until all runs end if they were next in the queue; None if unknown."""
+    durations = [
         (run.finished_at - run.started_at).total_seconds() - run.rested_seconds
         for run in runs
         if run.status is RunStatus.FINISHED and run.started_at is not None and run.finished_at is not None
     ]
     running = [run for run in runs if run.status is RunStatus.RUNNING]
     waiting = sum(run.status is RunStatus.QUEUED for run in runs)
-    if not took or not workers or not (running or waiting):
+    if not durations or not workers or not (running or waiting):
         return None
-    mean, now = sum(took) / len(took), now or utcnow()
-    begun = [max(mean - (now - (run.started_at or now)).total_seconds() + run.rested_seconds, 0.0) for run in running]
+    mean, now = sum(durations) / len(durations), now or utcnow()
+    remaining_seconds = [
+        max(mean - (now - (run.started_at or now)).total_seconds() + run.rested_seconds, 0.0) for run in running
+    ]
     at_once = min(workers, len(running) + waiting)
-    return max((waiting * mean + sum(begun)) / at_once, max(begun, default=0.0))
+    return max((waiting * mean + sum(remaining_seconds)) / at_once, max(remaining_seconds, default=0.0))

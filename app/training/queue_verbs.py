@@ -57,31 +57,31 @@ def move_run(context: Context, run_id: str, to: QueueMove) -> Run:
     with context.sessions.begin() as session:
         hold(session.connection(), "turns")
         waiting = _waiting(session)
-        old = next((i for i, turn in enumerate(waiting) if turn.run_id == run_id), None)
-        if old is not None:
-            other_turns = waiting[:old] + waiting[old + 1 :]
-            new = {
+        old_index = next((i for i, turn in enumerate(waiting) if turn.run_id == run_id), None)
+        if old_index is not None:
+            other_turns = waiting[:old_index] + waiting[old_index + 1 :]
+            new_index = {
                 QueueMove.FIRST: 0,
-                QueueMove.UP: max(old - 1, 0),
-                QueueMove.DOWN: old + 1,
+                QueueMove.UP: max(old_index - 1, 0),
+                QueueMove.DOWN: old_index + 1,
                 QueueMove.LAST: len(other_turns),
             }[to]
-            if new != old:
-                _number(session, renumber([run_id], other_turns, min(new, len(other_turns))))
-    return require_changed(context, run_id, old is not None, "a queued run can be moved in the queue")
+            if new_index != old_index:
+                _number(session, renumber([run_id], other_turns, min(new_index, len(other_turns))))
+    return require_changed(context, run_id, old_index is not None, "a queued run can be moved in the queue")
 
 
 def move_experiment(context: Context, experiment_id: str, to: QueueMove) -> Experiment:
     """Move an experiment's waiting runs before or behind all others, in their own order."""
     experiment = get_experiment(context, experiment_id)
-    mine = {run.id for run in experiment.runs}
+    own_run_ids = {run.id for run in experiment.runs}
     with context.sessions.begin() as session:
         hold(session.connection(), "turns")
         waiting = _waiting(session)
-        other_turns = [turn for turn in waiting if turn.run_id not in mine]
-        moved = [turn.run_id for turn in waiting if turn.run_id in mine]
+        other_turns = [turn for turn in waiting if turn.run_id not in own_run_ids]
+        moved_ids = [turn.run_id for turn in waiting if turn.run_id in own_run_ids]
         index = 0 if to in (QueueMove.FIRST, QueueMove.UP) else len(other_turns)
-        _number(session, renumber(moved, other_turns, index))
+        _number(session, renumber(moved_ids, other_turns, index))
     return get_experiment(context, experiment_id)
 
 
@@ -97,15 +97,17 @@ def set_experiment_priority(context: Context, experiment_id: str, priority: int)
 
 
 def renumber(moved: Sequence[str], other_turns: Sequence[Turn], index: int) -> list[Turn]:
-    """Return new numbers that put ``moved`` before ``index``; later turns move back where no number is free."""
+    """Return new priorities that put ``moved`` before ``index``; later turns move back if no number is free."""
     if index == len(other_turns):
         number = min(other_turns[-1].priority + 1, LAST_PRIORITY) if other_turns else DEFAULT_PRIORITY
         return [Turn(run_id, number) for run_id in moved]
     lowest = other_turns[index - 1].priority + 1 if index else FIRST_PRIORITY
     number = max(lowest, other_turns[index].priority - 1) if index == 0 else lowest
-    back = max(number + 1 - other_turns[index].priority, 0)
-    behind = other_turns[index:] if back else []
-    return [Turn(run_id, number) for run_id in moved] + [Turn(turn.run_id, turn.priority + back) for turn in behind]
+    shift = max(number + 1 - other_turns[index].priority, 0)
+    later_turns = other_turns[index:] if shift else []
+    return [Turn(run_id, number) for run_id in moved] + [
+        Turn(turn.run_id, turn.priority + shift) for turn in later_turns
+    ]
 
 
 def _waiting(session: Session) -> list[Turn]:
@@ -119,10 +121,10 @@ def _number(session: Session, turns: Sequence[Turn]) -> None:
 
 
 def _set(context: Context, priority: int, condition: ColumnElement[bool]) -> Sequence[str]:
-    changed = update(Run).where(condition, Run.status.not_in(FINAL)).values(priority=priority).returning(Run.id)
+    statement = update(Run).where(condition, Run.status.not_in(FINAL)).values(priority=priority).returning(Run.id)
     with context.sessions.begin() as session:
         hold(session.connection(), "turns")
-        return session.scalars(changed).all()
+        return session.scalars(statement).all()
 
 
 SEARCHES = select(Experiment.id).where(Experiment.study.is_not(None))
@@ -135,8 +137,8 @@ def pause_run(context: Context, run_id: str) -> Run:
 
 def resume_run(context: Context, run_id: str) -> Run:
     run = get_run(context, run_id)
-    again = _queue_again(context, (RunStatus.PAUSED,), Run.id == run_id, searches=[run.experiment_id])
-    return require_changed(context, run_id, again, "a paused run can be resumed")
+    requeued_ids = _queue_again(context, (RunStatus.PAUSED,), Run.id == run_id, searches=[run.experiment_id])
+    return require_changed(context, run_id, requeued_ids, "a paused run can be resumed")
 
 
 def retry_run(context: Context, run_id: str) -> Run:
@@ -146,8 +148,8 @@ def retry_run(context: Context, run_id: str) -> Run:
         raise ConflictError(
             f"Only a run that was launched here can be tried again; this one was {run.experiment.origin}."
         )
-    again = _queue_again(context, RETRIED, Run.id == run_id)
-    return require_changed(context, run_id, again, "a failed or cancelled run can be tried again")
+    requeued_ids = _queue_again(context, RETRIED, Run.id == run_id)
+    return require_changed(context, run_id, requeued_ids, "a failed or cancelled run can be tried again")
 
 
 def retry_experiment(context: Context, experiment_id: str) -> Experiment:
@@ -180,12 +182,12 @@ def resume_all(context: Context) -> int:
 
 def _pause(context: Context, *conditions: ColumnElement[bool], searches: Sequence[str] = ()) -> Sequence[str]:
     """Pause runs, and stop these searches from asking for trials."""
-    since = case((Run.status == RunStatus.RUNNING, utcnow()), else_=Run.finished_at)
-    aside = AT_REST | {"status": RunStatus.PAUSED, "attempts": 0, "finished_at": since}
-    paused = update(Run).where(Run.status.in_(UNFINISHED), *conditions).values(aside)
+    paused_at = case((Run.status == RunStatus.RUNNING, utcnow()), else_=Run.finished_at)
+    changes = AT_REST | {"status": RunStatus.PAUSED, "attempts": 0, "finished_at": paused_at}
+    statement = update(Run).where(Run.status.in_(UNFINISHED), *conditions).values(changes)
     with context.sessions.begin() as session:
         _mark(session, searches, paused=True)
-        ids = session.scalars(paused.returning(Run.id)).all()
+        ids = session.scalars(statement.returning(Run.id)).all()
         end_attempts(session, Attempt.run_id.in_(ids), AttemptOutcome.PAUSED)
     if ids:
         context.queue.cancel(*(Job(job_kinds.FINETUNE, run_id) for run_id in ids))
@@ -205,7 +207,7 @@ def _queue_again(
     context: Context, states: Collection[RunStatus], *conditions: ColumnElement[bool], searches: Sequence[str] = ()
 ) -> Sequence[str]:
     """Requeue runs in these states and restart their searches. Ended runs lose start and end; paused runs keep them."""
-    anew = {
+    reset_values = {
         "attempts": 0,
         "error": None,
         "cause": None,
@@ -217,9 +219,13 @@ def _queue_again(
     }
     with context.sessions.begin() as session:
         _mark(session, searches, paused=False)
-        chosen = session.scalars(select(Run.id).where(Run.status.in_(states), *conditions)).all()
-        of_them = select(Run.experiment_id).where(Run.id.in_(chosen))
-        released: dict[str, Any] = {"held": None} if RunStatus.PAUSED in states else {}
-        session.execute(update(Experiment).where(Experiment.id.in_(of_them)).values(notified_at=None, **released))
-        again = update(Run).where(Run.id.in_(chosen), Run.status.in_(states))
-        return session.scalars(again.values(status=RunStatus.QUEUED, **AT_REST, **anew).returning(Run.id)).all()
+        run_ids = session.scalars(select(Run.id).where(Run.status.in_(states), *conditions)).all()
+        experiment_ids = select(Run.experiment_id).where(Run.id.in_(run_ids))
+        hold_values: dict[str, Any] = {"held": None} if RunStatus.PAUSED in states else {}
+        session.execute(
+            update(Experiment).where(Experiment.id.in_(experiment_ids)).values(notified_at=None, **hold_values)
+        )
+        requeue = update(Run).where(Run.id.in_(run_ids), Run.status.in_(states))
+        return session.scalars(
+            requeue.values(status=RunStatus.QUEUED, **AT_REST, **reset_values).returning(Run.id)
+        ).all()

@@ -75,7 +75,7 @@ def plain(request: LaunchRequest) -> dict[str, Any]:
 
 def yaml_of(request: LaunchRequest, dataset: Dataset) -> str:
     meanings = {name: option.text for name, option in options_of(type(request)).items()}
-    # A grid's explanation is of the API; in a file the names of its settings say it.
+    # Replaces the grid's text, which describes the API.
     explanations = {
         "dataset_id": one_line(dataset.name),
         "grid": "Every combination of these values is a setting.",
@@ -103,12 +103,12 @@ def sound_settings(document: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         return kind.model_validate(document).model_dump(mode="json")
     except ValidationError as error:
-        wrong = {problem["loc"][0] for problem in error.errors() if problem["loc"]}
-        return {name: value for name, value in document.items() if name not in wrong}
+        wrong_names = {problem["loc"][0] for problem in error.errors() if problem["loc"]}
+        return {name: value for name, value in document.items() if name not in wrong_names}
 
 
 def _settings_of(experiment: Experiment, config: AnyConfig, runs: Sequence[Run]) -> dict[str, Any]:
-    """Return the options of runs with what they are swept over; of baselines alone lambda = 0."""
+    """Return the options and swept values of runs; lambda is 0 if all are baselines."""
     if experiment.logged:
         raise ConflictError(
             "A script logged these runs, and only the script knows all their settings. Run the script again."
@@ -154,9 +154,9 @@ class Server(NamedTuple):
         return JOINED.join([f"curl {shlex.quote(f'{self.url}/api{path}')}", *headers, *options])
 
     def python(self, *lines: str) -> str:
-        """Return Python lines behind those that connect to this server."""
-        begin = f"from isoscope.client import Isoscope\n\nisoscope = Isoscope({self.url!r})\n"
-        return begin + "".join(f"{line}\n" for line in lines)
+        """Return Python code that connects to this server and runs the lines."""
+        setup = f"from isoscope.client import Isoscope\n\nisoscope = Isoscope({self.url!r})\n"
+        return setup + "".join(f"{line}\n" for line in lines)
 
 
 class Way(NamedTuple):
@@ -169,7 +169,7 @@ class Way(NamedTuple):
 def ways_of_form(
     request: Request, context: Context, dataset: Dataset | None, parse: Callable[[], SweepRequest | StudyRequest]
 ) -> list[Way]:
-    """Return the equivalents of a form, none where ``parse`` refuses it."""
+    """Return other ways to send a form; empty if ``parse`` refuses it."""
     if dataset is None:
         return []
     try:
@@ -180,7 +180,7 @@ def ways_of_form(
     path = "/studies" if isinstance(launch, StudyRequest) else "/experiments"
     return [
         Way("curl", server.curl(path, *_sent(settings))),
-        # Each line of the document begins with a name, a blank or a number sign: none ends it early.
+        # Each line of the document begins with a name, a blank or a number sign, so none ends it early.
         Way("Command line", f"isoscope sweep --url {shlex.quote(server.url)} - <<'YAML'\n{yaml}YAML"),
         Way("Python", server.python(f"experiment = isoscope.sweep({_written(settings)})", "isoscope.wait(experiment)")),
         Way("YAML", yaml),

@@ -34,7 +34,7 @@ def delete_run(context: Context, run_id: str) -> None:
     experiment_id = experiments.get_run(context, run_id).experiment_id
     with context.sessions.begin() as session:
         hold(session.connection(), f"study {experiment_id}", "openings")
-        # Of two runs that are deleted at the same time the later one sees that the other is gone.
+        # Lock the experiment, so that of two concurrent deletions the second sees the first.
         experiment = session.get(Experiment, experiment_id, with_for_update=True)
         run = session.get(Run, run_id)
         if experiment is None or run is None:

@@ -90,9 +90,9 @@ def texts_of_settings(settings: Mapping[str, Any]) -> Values:
     if "regularizers" in settings:
         values["regularizers"] = settings["regularizers"] or [Regularizer.NONE.value]
     grid = []
-    for name, some in settings.get("grid", {}).items():
+    for name, grid_values in settings.get("grid", {}).items():
         if name in _OFFERED:  # as typed: layer numbers by blanks, since commas part values
-            grid.append((name, ", ".join(text_of(value).replace(",", "") or DEFAULT for value in some)))
+            grid.append((name, ", ".join(text_of(value).replace(",", "") or DEFAULT for value in grid_values)))
     return values | {"grid": grid}
 
 
@@ -152,43 +152,43 @@ def parse(values: Values) -> SweepRequest:
     if settings.get("task") in WITHOUT_CLASSES:
         settings["entropy_by_label"] = False
     rows = values.get("grid", [])
-    settings["grid"], wrong = _grid(rows)
+    settings["grid"], errors = _grid(rows)
     try:
         request = SweepRequest.model_validate(settings)
     except ValidationError as error:
-        numbers = {name: f"grid-{number}" for number, (name, _) in reversed([*enumerate(rows, start=1)])}
+        row_fields = {name: f"grid-{number}" for number, (name, _) in reversed([*enumerate(rows, start=1)])}
         for sentence, location in messages_of(error.errors(), form=True):
             match [str(part) for part in location]:
-                case ["grid", name, *_] if name in numbers:
-                    field = numbers[name]
+                case ["grid", name, *_] if name in row_fields:
+                    field = row_fields[name]
                 case ["fixed_regularizers", name, *_]:
                     field = f"fixed_{name}"
                 case [field, *_]:
                     pass
-            wrong.append(FieldError(field, sentence))
-    if wrong:
-        raise invalid(wrong)
+            errors.append(FieldError(field, sentence))
+    if errors:
+        raise invalid(errors)
     return request
 
 
 def _grid(rows: Sequence[tuple[str, str]]) -> tuple[dict[str, list[Any]], list[FieldError]]:
     """Return the values of each row, and errors of rows without an option."""
     grid: dict[str, list[Any]] = {}
-    wrong = []
+    errors = []
     for number, (name, texts) in enumerate(rows, start=1):
         if name not in _OFFERED:
-            wrong.append((number, f"Choose an option for the values {texts}."))
+            errors.append((number, f"Choose an option for the values {texts}."))
         elif name in grid:
-            wrong.append((number, f"`{name}` is in the grid twice. Join its values in one row."))
+            errors.append((number, f"`{name}` is in the grid twice. Join its values in one row."))
         elif not texts:
-            wrong.append((number, f"Enter the values of `{name}`."))
+            errors.append((number, f"Enter the values of `{name}`."))
         else:
             parts = texts.split(",") if list_type(TrainingOptions.model_fields[name].annotation) else split(texts)
             grid[name] = [
                 None if text == DEFAULT else meaning(TrainingOptions.model_fields[name], text)
                 for text in map(str.strip, parts)
             ]
-    return grid, [FieldError(f"grid-{number}", sentence) for number, sentence in wrong]
+    return grid, [FieldError(f"grid-{number}", sentence) for number, sentence in errors]
 
 
 def grid_without_row() -> InvalidError:

@@ -120,23 +120,23 @@ class RunCost:
             inputs.padded[run.batch_size] = expected_longest(inputs.tokens, run.batch_size)
         self.length = inputs.padded[run.batch_size]
         self.step_tokens = rows_per_step * self.length
-        look = PROBE_TOKENS_PER_DIMENSION * model.width + max(inputs.tokens)
-        look_interval = run.probe_every or max(
-            1.0, self.steps / LOOKS_PER_RUN, 2 * look / (rows_per_step * inputs.mean)
+        probe_tokens = PROBE_TOKENS_PER_DIMENSION * model.width + max(inputs.tokens)
+        probe_interval = run.probe_every or max(
+            1.0, self.steps / LOOKS_PER_RUN, 2 * probe_tokens / (rows_per_step * inputs.mean)
         )
         tokens = rows * per_row * inputs.mean
         shrinkage = min(run.shrinkage_points / model.layers, tokens)
-        passes = {
+        n_refreshes = {
             Refresh.EPOCH: math.ceil(self.steps / epoch_steps),
             Refresh.STEPS: math.ceil(self.steps / run.shrinkage_every),
             Refresh.AVERAGE: 1,
         }[run.shrinkage_refresh]
-        evaluated = min(run.validation_rows or n_validation, n_validation) + (dataset.n_test or 0)
+        n_evaluated = min(run.validation_rows or n_validation, n_validation) + (dataset.n_test or 0)
         self.forward_tokens = (
-            (1 + math.ceil(self.steps / look_interval)) * look
-            + (passes * shrinkage if run.reads("shrinkage_points") else 0)
+            (1 + math.ceil(self.steps / probe_interval)) * probe_tokens
+            + (n_refreshes * shrinkage if run.reads("shrinkage_points") else 0)
             + (shrinkage if run.evaluation_zeta > 0 else 0)
-            + evaluated * per_row * inputs.mean
+            + n_evaluated * per_row * inputs.mean
         )
 
     def seconds(self, seconds_per_step: float) -> float:
@@ -163,9 +163,9 @@ def preview_sweep(context: Context, plan: SweepPlan) -> SweepPreview:
     estimate, no_estimate = None, no_tokens
     if no_tokens is None:
         estimate, no_estimate = _estimate(context, plan, costs, sizes)
-    tokens, first = None, plan.runs[0]
-    if first.model in samples:
-        sample, lengths = samples[first.model], inputs[_reading(first)]
+    tokens, first_run = None, plan.runs[0]
+    if first_run.model in samples:
+        sample, lengths = samples[first_run.model], inputs[_reading(first_run)]
         tokens = TokenPreview(
             rows=sample.rows,
             n_sampled=lengths.n_rows,
@@ -198,8 +198,8 @@ def _read_sample(context: Context, plan: SweepPlan, folder: Path | None, model: 
         raise InvalidError("The Hub's rows are fetched when the first run starts. The time is unknown until then.")
     tokenizer = folder and folder / "tokenizer.json"
     if tokenizer is None or not tokenizer.is_file():
-        where = "is not on this machine" if folder is None else "has no tokenizer.json"
-        raise InvalidError(f"The model {model!r} {where}, so its tokens and the time are unknown until a run starts.")
+        problem = "is not on this machine" if folder is None else "has no tokenizer.json"
+        raise InvalidError(f"The model {model!r} {problem}, so its tokens and the time are unknown until a run starts.")
     texts, label = list(plan.config.text_columns), plan.config.label_column
     key = (dataset.train_sha256, str(dataset.quoting), str(tokenizer), tokenizer.stat().st_mtime_ns, *texts, label)
     if key not in _samples:
@@ -220,28 +220,28 @@ _samples: dict[tuple[object, ...], TokenSample] = {}
 def _estimate(
     context: Context, plan: SweepPlan, costs: Sequence[RunCost], sizes: Mapping[str, ModelSize | None]
 ) -> tuple[CostEstimate | None, str | None]:
-    unknown = next((name for name, size in sizes.items() if size is None), None)
-    if unknown is not None:
-        return None, f"The size of the model {unknown!r} could not be read, so the time is unknown."
+    unsized_model = next((name for name, size in sizes.items() if size is None), None)
+    if unsized_model is not None:
+        return None, f"The size of the model {unsized_model!r} could not be read, so the time is unknown."
     workers = [(worker, worker.speed) for worker in list_workers(context) if worker.alive and worker.speed]
     if not workers:
         return None, "No worker is running, so the time is unknown."
     rates = _earlier_rates(context, {run.model for run in plan.runs})
     estimates = []
     for worker, speed in workers:
-        seconds, timed = [], []
+        seconds, uses_earlier_runs = [], []
         for run, cost in zip(plan.runs, costs, strict=True):
             # The median rate of earlier runs, preferably with the same regularizers.
             earlier = rates.get((run.model, str(run.precision), speed.device_name), ())
-            alike = [rate for regularizers, rate in earlier if regularizers == frozenset(run.weights)]
-            values = alike or [rate for _, rate in earlier]
-            rate = median(values) if values else None
+            same_regularizers = [rate for regularizers, rate in earlier if regularizers == frozenset(run.weights)]
+            known_rates = same_regularizers or [rate for _, rate in earlier]
+            rate = median(known_rates) if known_rates else None
             size = sizes[run.model]
             step = step_seconds(size, speed, run.precision, cost.step_tokens, cost.length) if size else None
             step = cost.step_tokens / rate if rate else step
             if step is not None:
                 seconds.append(cost.seconds(step))
-                timed.append(rate is not None)
+                uses_earlier_runs.append(rate is not None)
         if len(seconds) == len(plan.runs):
             machine = worker.slot.removesuffix(f"/{worker.device}")
             name = "CPU" if worker.device == "cpu" else speed.device_name
@@ -252,7 +252,7 @@ def _estimate(
                     longest_seconds=max(seconds),
                     device=f"this machine’s {name}" if is_local else f"the {name} of {machine}",
                     worker=worker.slot,
-                    from_earlier_runs=all(timed),
+                    from_earlier_runs=all(uses_earlier_runs),
                 )
             )
     best = min(estimates, key=lambda estimate: estimate.seconds, default=None)

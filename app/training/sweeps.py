@@ -176,12 +176,12 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
         *(partial(check_run, run, models[run.model], grid) for run in runs),
         lambda: check_precision(runs, list_workers(context), grid),
     )
-    different = _different(runs)
+    distinct_runs = _different(runs)
     notes = [
-        *notes_of(request, factors, factors.total - len(different)),
+        *notes_of(request, factors, factors.total - len(distinct_runs)),
         *notes_of_rows(dataset, runs),
     ]
-    return SweepPlan(dataset, config, grid, factors, different, notes)
+    return SweepPlan(dataset, config, grid, factors, distinct_runs, notes)
 
 
 def _check_number(factors: Product, grid: Mapping[str, list[Any]]) -> None:
@@ -199,12 +199,12 @@ def _each_once(values: list[Any]) -> list[Any]:
 
 
 def _different(runs: Sequence[RunConfig]) -> list[RunConfig]:
-    """Drop runs that differ from an earlier one in nothing that they read."""
-    first: dict[str, RunConfig] = {}
+    """Drop runs that read the same settings as an earlier run."""
+    first_runs: dict[str, RunConfig] = {}
     for run in runs:
-        read = {field: value for field, value in run.model_dump(mode="json").items() if run.reads(field)}
-        first.setdefault(json.dumps(read, sort_keys=True), run)
-    return list(first.values())
+        read_settings = {field: value for field, value in run.model_dump(mode="json").items() if run.reads(field)}
+        first_runs.setdefault(json.dumps(read_settings, sort_keys=True), run)
+    return list(first_runs.values())
 
 
 def check_settings(
@@ -213,7 +213,7 @@ def check_settings(
     swept: Collection[Regularizer],
     fixed: frozenset[Regularizer],
 ) -> None:
-    """Raise InvalidError with every setting that the others, or the grid, leave without a meaning."""
+    """Raise InvalidError for every setting that conflicts with the others or the grid, or has no effect."""
     faults, regularizers = [], fixed.union(swept)
     if endless := [name for name in LENGTHS if None in grid.get(name, ())]:
         sentence = (
@@ -221,32 +221,36 @@ def check_settings(
             "never ends. Take it out."
         )
         faults.append(FieldError("grid", sentence))
-    if clashing := [item.name for slug, item in REGULARIZERS.items() if slug in swept and slug in fixed]:
+    if clashing_names := [item.name for slug, item in REGULARIZERS.items() if slug in swept and slug in fixed]:
         sentence = (
-            f"{clashing[0]} is swept over λ and also added to every run, so it would have two λ in one run. "
+            f"{clashing_names[0]} is swept over λ and also added to every run, so it would have two λ in one run. "
             "Take it out of one of the two."
         )
         faults.append(FieldError("fixed_regularizers", sentence))
     points = grid.get("points", [request.points])  # None is the default of a paper
-    unread = [name for name in grid if not any(applies(name, regularizers, pooling) for pooling in points)]
+    unused = [name for name in grid if not any(applies(name, regularizers, pooling) for pooling in points)]
     if {"epochs", "max_steps"} <= set(grid):
         sentence = "Expected a grid over either `epochs` or `max_steps`, got both; take one out."
         faults.append(FieldError("grid", sentence))
-    elif unread:
-        readers = " or ".join(item.name for slug, item in REGULARIZERS.items() if slug in (applies_to(unread[0]) or ()))
-        tokens = ", where it sees tokens" if OPTIONS[unread[0]].of_tokens else ""
+    elif unused:
+        readers = " or ".join(item.name for slug, item in REGULARIZERS.items() if slug in (applies_to(unused[0]) or ()))
+        clause = ", where it sees tokens" if OPTIONS[unused[0]].of_tokens else ""
         sentence = (
-            f"The grid ranges over `{unread[0]}`, an option of {readers}{tokens}, and the sweep has none of it. "
+            f"The grid ranges over `{unused[0]}`, an option of {readers}{clause}, and the sweep has none of it. "
             "Add the regularizer, or take the option out of the grid."
         )
         faults.append(FieldError("grid", sentence))
-    chosen = [field for field in ("layers", "points") if getattr(request, field) is not None]
-    if chosen and regularizers and not any(applies(chosen[0], [regularizer], None) for regularizer in regularizers):
+    chosen_fields = [field for field in ("layers", "points") if getattr(request, field) is not None]
+    if (
+        chosen_fields
+        and regularizers
+        and not any(applies(chosen_fields[0], [regularizer], None) for regularizer in regularizers)
+    ):
         sentence = (
             f"{capitalized(REGULARIZERS[next(iter(regularizers))].name)} sees the input embedding matrix and no hidden "
             "states, so it has no layers and no points to choose: leave both out, or add a regularizer that has them."
         )
-        faults.append(FieldError(chosen[0], sentence))
+        faults.append(FieldError(chosen_fields[0], sentence))
     if faults:
         raise invalid(faults)
 
@@ -265,22 +269,22 @@ def check_run(run: RunConfig, model: ModelChoice, grid: Collection[str]) -> None
     """Raise InvalidError, at the field or its grid, for a run that cannot be trained as configured."""
     penalties = [REGULARIZERS[regularizer] for regularizer in run.weights]
     layers = run.layers if isinstance(run.layers, list) and model.layers else []
-    beyond = next((layer for layer in layers if layer > (model.layers or 0)), None)
+    missing_layer = next((layer for layer in layers if layer > (model.layers or 0)), None)
     rowwise = next((penalty for penalty in penalties if not penalty.tokens), None)
-    grouped = next((penalty for penalty in penalties if penalty.classes), None)
-    if beyond is not None:
+    class_penalty = next((penalty for penalty in penalties if penalty.classes), None)
+    if missing_layer is not None:
         field = "layers"
-        sentence = f"Expected layers from 1 to {model.layers}, which is what {model.name} has, got {beyond}."
+        sentence = f"Expected layers from 1 to {model.layers}, which is what {model.name} has, got {missing_layer}."
     elif rowwise and run.points is TokenPooling.TOKENS:
         field = "points"
         sentence = (
             f"Expected points as sentence or mean for {rowwise.name}, got tokens: it holds for rows that do not depend "
             "on each other, and the tokens of one text do. Sweep it apart from regularizers that are to see tokens."
         )
-    elif grouped and run.task is not TaskKind.CLASSIFICATION and run.entropy_by_label:
+    elif class_penalty and run.task is not TaskKind.CLASSIFICATION and run.entropy_by_label:
         field = "entropy_by_label"
         sentence = (
-            f"{capitalized(grouped.name)} cannot be taken within each class, because {run.task} has no classes: "
+            f"{capitalized(class_penalty.name)} cannot be taken within each class, because {run.task} has no classes: "
             "set `entropy_by_label` to false, so that it is taken of the whole batch."
         )
     elif run.task is TaskKind.SPAN and run.stride >= run.max_length:
@@ -308,9 +312,9 @@ def notes_of(request: SweepRequest, factors: Product, repeated: int) -> list[str
         *((OPTIONS[name].label, values) for name, values in request.grid.items()),
     ]
     for label, values in values_by_label:
-        again = next((value for index, value in enumerate(values) if value in values[:index]), None)
-        if again is not None:
-            text = f"{again:g}" if isinstance(again, float) else again
+        repeated_value = next((value for index, value in enumerate(values) if value in values[:index]), None)
+        if repeated_value is not None:
+            text = f"{repeated_value:g}" if isinstance(repeated_value, float) else repeated_value
             notes.append(f"{label} {text} is given more than once and counts once.")
     if repeated:
         notes.append(
@@ -320,9 +324,9 @@ def notes_of(request: SweepRequest, factors: Product, repeated: int) -> list[str
     if factors.methods and factors.lambdas:
         # What the sweep cannot show, whatever its results.
         lambdas, seeds = len({0.0, *request.lambdas}), len(set(request.seeds))
-        if lambdas < (enough := lambdas_needed()):
+        if lambdas < (n_needed := lambdas_needed()):
             notes.append(
-                f"{lambdas} values of λ cannot show whether performance goes with isotropy. Use {enough} or more, "
+                f"{lambdas} values of λ cannot show whether performance goes with isotropy. Use {n_needed} or more, "
                 "λ = 0 included."
             )
         if seeds < FEWEST_SEEDS:
@@ -343,9 +347,9 @@ def notes_of_rows(dataset: Dataset, runs: Sequence[RunConfig]) -> list[str]:
             )
     labels = {run.label_column for run in runs if run.task is TaskKind.CLASSIFICATION}
     notes += [
-        f"Every validation row is of the class {quote(only)}, so a model that always predicts it scores best. Use a "
+        f"Every validation row is of the class {quote(label)}, so a model that always predicts it scores best. Use a "
         "data set whose validation rows are of several classes."
         for column in dataset.columns or []
-        if column.name in labels and (only := column.only_class) is not None
+        if column.name in labels and (label := column.only_class) is not None
     ]
     return notes

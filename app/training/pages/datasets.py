@@ -61,14 +61,14 @@ def upload_dataset(
     quoting: Annotated[Quoting | Literal[""], Form()] = "",
 ) -> Response:
     try:
-        if (first := chosen(train)) is None:
+        if (train_file := chosen(train)) is None:
             raise InvalidError("Expected a train file: choose one.", "train")
         texts = division_form
         values = {"train": texts.split_train, "validation": texts.split_validation, "test": texts.split_test}
         fractions = {"test": texts.test_fraction.strip(), "validation": texts.validation_fraction.strip()}
         dataset = datasets.create_dataset(
             context,
-            first,
+            train_file,
             chosen(validation),
             name or None,
             test=chosen(test),
@@ -132,13 +132,13 @@ def _page(request: Request, context: Context, dataset_id: str, problem: Isoscope
     dataset = datasets.get_dataset(context, dataset_id)
     proposal = propose_for(dataset.hub_name, dataset.columns)
     # The rows of the Hub or of earlier versions were not counted.
-    counted = any(column.lengths is not None or column.train_counts is not None for column in dataset.columns)
+    is_counted = any(column.lengths is not None or column.train_counts is not None for column in dataset.columns)
     template_values = {
         "dataset": dataset,
         "proposal": proposal,
         "figures": dataset_figures(dataset),
         "baseline": baseline_of(dataset, proposal),
-        "countable": dataset.train_sha256 is not None and not counted,
+        "countable": dataset.train_sha256 is not None and not is_counted,
         "quotes": [
             (getattr(dataset, f"{split}_filename"), dataset.quoting_of(split))
             for split in SPLITS

@@ -106,7 +106,7 @@ def launch_experiment(request: Request, context: ContextDep, form: FormDep) -> R
     try:
         experiment = create_experiment(context, parse(values))
     except IsoscopeError as error:
-        # An address that finds the same errors can be loaded again; a full disk is told in place.
+        # Invalid input redirects to an address that can be reloaded; other errors are shown in place.
         address = address_that_shows(SWEEP_ADDRESS, pairs_of(values)) if isinstance(error, InvalidError) else None
         return see(address) if address else sweep_page(request, context, defaults(None, "") | values, error)
     return see(f"/experiments/{experiment.id}")
@@ -272,13 +272,13 @@ def _filled_in(request: Request, context: Context, yaml: str) -> Response:
     except InvalidError as error:
         return sweep_page(request, context, defaults(None, ""), error, yaml=yaml)
     datasets, dataset_id = list_trainable(context), document.get("dataset_id")
-    replaced = []
+    replacement_errors = []
     if datasets and all(dataset.id != dataset_id for dataset in datasets):
         name = "no data set"
         if dataset_id is not None:
             name = f"a data set that is not here ({dataset_id!s:.{MAX_SHOWN_CHARACTERS}})"
         sentence = f"The file names {name}; {datasets[0].name} is chosen instead."
-        document, replaced = {**document, "dataset_id": datasets[0].id}, [FieldError("dataset_id", sentence)]
+        document, replacement_errors = {**document, "dataset_id": datasets[0].id}, [FieldError("dataset_id", sentence)]
     settings = sound_settings(document)
     values = defaults(None, "") | texts_of_settings(settings)
     page = partial(sweep_page, request, context, values, yaml=yaml)
@@ -296,8 +296,8 @@ def _filled_in(request: Request, context: Context, yaml: str) -> Response:
                 raise grid_without_row()
             plan_sweep(context, sweep, ask_hub=False)
     except IsoscopeError as error:
-        return page(replace(error, further=(*error.further, *replaced)))
-    return page(invalid(replaced), status=200) if replaced else see(address)
+        return page(replace(error, further=(*error.further, *replacement_errors)))
+    return page(invalid(replacement_errors), status=200) if replacement_errors else see(address)
 
 
 @router.get("/{experiment_id}/request.yaml")

@@ -17,7 +17,7 @@ def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query
     workers, running = queue_status.list_workers(context), queue_status.list_running(context)
     waiting = queue_status.list_waiting(context, PAGE_ROWS, offset_of(page))
     imports, embeddings = queue_status.list_uploads_at_work(context)
-    # The runs that a worker is at, as their rows say, which know it sooner than its next beat.
+    # ``doing`` comes from the runs' rows, which change sooner than a worker's next heartbeat.
     template_values = {
         "workers": workers,
         "doing": {worker.slot: [run for run in running if run.worker == worker.slot] for worker in workers},
