@@ -99,7 +99,7 @@ FILES = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[2]
 
 
 def bundled_folder() -> Path | None:
-    """Return the folder of the bundled model; None where its package is not installed."""
+    """Return the folder of the bundled model; None if its package is not installed."""
     spec = find_spec(PACKAGE)
     return Path(spec.origin).parent / "model" if spec is not None and spec.origin is not None else None
 

@@ -267,7 +267,7 @@ class Settings(BaseSettings):
         return [Path(url.removeprefix("sqlite:///").partition("?")[0]).absolute() for url in urls]
 
     def create_folders(self) -> None:
-        """Make every folder that other processes expect; raise ConflictError where that or writing fails."""
+        """Create every folder that other processes expect. Raise ConflictError if that or writing fails."""
         files = self.files if self.bucket is None else self.cache
         folder = self.root
         try:
@@ -290,7 +290,7 @@ SETTINGS_PREFIX = str(Settings.model_config["env_prefix"])
 
 
 def setting_errors(error: ValidationError | SettingsError) -> list[str]:
-    """Return what is wrong with each setting, without its value, which may be a secret."""
+    """Return one message per invalid setting, without its value, which may be a secret."""
     if isinstance(error, SettingsError):
         return [f"Expected JSON where a setting is a list: {error}."]
     return [

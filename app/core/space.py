@@ -107,7 +107,7 @@ class Spare:
         return cls(settings.root / "reserve", min(SPARE_BYTES, settings.reserve_bytes))
 
     def make(self) -> None:
-        """Make the file if it is missing and there is room for twice its size."""
+        """Create the file if it is missing and the disk has room for twice its size."""
         if not self.size_bytes or self.path.exists():
             return
         with suppress(OSError):
@@ -127,7 +127,7 @@ class Spare:
 
     @contextmanager
     def freed(self) -> Iterator[None]:
-        """Free the file during a deletion if the disk is nearly full; make it again when there is room."""
+        """Remove the file during a deletion if the disk is nearly full; create it again when there is room."""
         with suppress(OSError):
             if shutil.disk_usage(self.path.parent).free < self.size_bytes:
                 self.path.unlink(missing_ok=True)

@@ -132,7 +132,7 @@ def _message(errors: Sequence[Error], known_names: Collection[str], sentence: Se
 
 
 def form_sentence(error: Error, path: ErrorPath) -> str:
-    """Return what to enter in a field, and its current value."""
+    """Return a sentence that says what to enter in a field, with its current value."""
     if error["type"] == MISSING:
         return "This field is empty."
     if error["type"] not in EXPECTED:

@@ -61,7 +61,7 @@ class HubTask(NamedTuple):
     n_test: int | None = None
 
     def columns(self) -> list[Column]:
-        """Return the columns, described as those of an uploaded file."""
+        """Describe the columns like those of an uploaded file."""
         labels_by_name: dict[str, tuple[str, ...]] = dict.fromkeys(self.text_columns, ())
         labels_by_name[self.label_column] = self.labels
         return [

@@ -51,7 +51,7 @@ def find_divergence(losses: Sequence[float | None], untrained: float | None) -> 
 
 
 def diverged(run: AnyRun) -> str | None:
-    """Return how a run's training diverged, as a sentence; None where it did not, or where it is unknown."""
+    """Return a sentence on how a run's training diverged; None if it did not, or if that is unknown."""
     divergence = run.learning.divergence if run.learning and run.status.final else None
     return None if divergence is None else divergence_words(divergence)
 
@@ -123,7 +123,7 @@ def constant_words(predictions: Predictions, names: Sequence[str]) -> str | None
 
 
 def trivial_score(run: AnyRun) -> float | None:
-    """Return the trivial predictor's score by a run's metric: 0 for a correlation; None where unknown."""
+    """Return the trivial predictor's score by a run's metric: 0 for a correlation; None if unknown."""
     if run.learning is None or run.learning.trivial is None:
         return None
     metric = run.config.metric
@@ -136,7 +136,7 @@ def trivial_predictor(run: AnyRun) -> str:
 
 
 def learned_nothing(run: AnyRun) -> str | None:
-    """Return why a finished run learned nothing, as a sentence: constant predictions or a trivial score.
+    """Return a sentence on why a finished run learned nothing: constant predictions or a trivial score.
 
     None if it learned something or this is unknown. Reads only the run's row, not its results.
     """

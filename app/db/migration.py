@@ -46,8 +46,8 @@ def try_insert(engine: Engine) -> None:
 def altering(engine: Engine) -> Iterator[Connection]:
     """Open a transaction in which tables may be altered.
 
-    SQLite alters a table by copying it, and dropping the old one would delete all rows that refer to its rows:
-    foreign keys are off meanwhile, which has to be set before the transaction begins.
+    SQLite alters a table by copying it, and dropping the old one would delete all rows that refer to it. Foreign keys
+    are therefore off, which must be set before the transaction begins.
     """
     with engine.connect() as connection:
         is_sqlite = connection.dialect.name == "sqlite"

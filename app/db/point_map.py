@@ -94,7 +94,7 @@ class MapHeader(BaseModel):
     points: int
     # Unit of coordinates and norms in the numbers of the file.
     unit: float
-    # Of the variance, along either axis.
+    # Share of the variance along each axis.
     shares: list[float]
     # xy: two coordinates of each point. norm: of each. row: its position in the file, where that is not its number.
     # label: an index of labels.names.

@@ -111,7 +111,7 @@ class Predictions:
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
-        """Read what ``pack`` wrote; raise ValueError for other bytes, or more than the limits allow."""
+        """Read predictions that ``pack`` wrote. Raise ValueError for other bytes, or if they exceed the limits."""
         _require(len(data) >= HEADER.size, "expected packed predictions, got too few bytes")
         magic, kind_index, n = HEADER.unpack_from(data)
         _require(magic == MAGIC and kind_index < len(KINDS), "expected packed predictions, got something else")

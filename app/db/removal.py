@@ -30,8 +30,8 @@ def remove_experiment(sessions: Sessions, experiment_id: str) -> None:
         steps = delete(Step).where(Step.run_id == run_id, Step.step.in_(batch))
         while True:
             with sessions.begin() as session:
-                removed = session.execute(steps.execution_options(synchronize_session=False))
-            if removed.rowcount != STEPS_AT_ONCE:  # type: ignore[attr-defined]
+                result = session.execute(steps.execution_options(synchronize_session=False))
+            if result.rowcount != STEPS_AT_ONCE:  # type: ignore[attr-defined]
                 break
             let_others_write(sessions)
     for start in range(0, len(run_ids), RUNS_AT_ONCE):
@@ -74,6 +74,6 @@ def remove_left(sessions: Sessions) -> int:
 
 
 def let_others_write(sessions: Sessions) -> None:
-    """Pause between two transactions where the database has one writer."""
+    """Pause between two transactions if the database allows only one writer."""
     if sessions.kw["bind"].dialect.name == "sqlite":
         time.sleep(PAUSE_SECONDS)

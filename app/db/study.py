@@ -199,7 +199,7 @@ class Trial(NamedTuple):
 
     @property
     def isotropy(self) -> float | None:
-        """Return the mean IsoScore* over seeds, where all have one."""
+        """Return the mean IsoScore* over seeds; None unless every seed has one."""
         return _mean([run.isoscore_star for run in self.runs])
 
 

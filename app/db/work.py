@@ -88,7 +88,7 @@ def end_attempts(
     """End open attempts. Call this after changing runs, because all callers lock rows in this order."""
     last_logged_step = select(func.max(Step.step)).where(Step.run_id == Attempt.run_id).scalar_subquery()
     changes: dict[str, Any] = {"outcome": outcome, "detail": detail, "ended_at": ended_at or utcnow()}
-    # Before an attempt trains, the logged steps are those of an earlier attempt.
+    # Until an attempt trains, the logged steps are those of an earlier attempt.
     changes["last_step"] = case((Attempt.first_step.is_not(None), last_logged_step))
     still_open = update(Attempt).where(Attempt.ended_at.is_(None), condition)
     session.execute(still_open.values(changes).execution_options(synchronize_session=False))

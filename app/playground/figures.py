@@ -20,7 +20,7 @@ from app.playground.clouds import MEASURES, SHAPES, SHIFTS, Position, cloud, nea
 from isoscope.core.formatting import count, number, plural
 
 FILE = Path(__file__).with_name("gaussian_example.json")
-# Names and colors: those of the mean and of the points in space.
+# Name and color of each line, the same colors as for the mean and the points in space.
 SHIFT_LINES = {"mean_cosine": ("Mean cosine", palette.MARKED), "isoscore": ("IsoScore", palette.MAIN)}
 NAME_MARGIN = 100
 AXES = ("x", "y", "z")

@@ -38,10 +38,10 @@ def method_settings_of(embedding: Embedding, method: str, values: Mapping[str, A
     if method not in METHODS:
         raise InvalidError(f"Expected a method among {', '.join(METHODS)}, got {method[:80]!r}.", "method")
     parameters = {parameter.name: parameter for parameter in METHODS[method].parameters}
-    if unknown := sorted(values.keys() - parameters.keys()):
+    if unknown_names := sorted(values.keys() - parameters.keys()):
         raise InvalidError(
             f"Expected parameters of {METHODS[method].name} among {', '.join(parameters) or 'none'}, got "
-            f"{unknown[0][:80]!r}: leave it out.",
+            f"{unknown_names[0][:80]!r}: leave it out.",
             "parameters",
         )
     return MethodSettings(

@@ -85,8 +85,8 @@ def _clauses(measures: dict[str, TrialMeasure], comparisons: Sequence[TrialCompa
             if before == after:
                 clauses.append(f"{measure.noun} stays at {after}")
             elif measure.judged:
-                better = rises == (comparison.measure.higher_means == "more isotropic")
-                clauses.append(f"{measure.noun} gets {'better' if better else 'worse'}, from {before} to {after}")
+                improves = rises == (comparison.measure.higher_means == "more isotropic")
+                clauses.append(f"{measure.noun} gets {'better' if improves else 'worse'}, from {before} to {after}")
             else:
                 clauses.append(f"{measure.noun} {'rises' if rises else 'falls'} from {before} to {after}")
     return clauses

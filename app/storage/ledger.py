@@ -53,7 +53,7 @@ class Ledger:
 
     @contextmanager
     def arriving(self) -> Iterator[Store]:
-        """Store files to be recorded before the context ends; on failure delete those that no row needs."""
+        """Store files that must be recorded before the context ends. On failure, delete files that no row needs."""
         stored: list[Stored] = []
 
         def store(stream: BinaryIO, max_bytes: int) -> Stored:

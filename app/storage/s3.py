@@ -37,7 +37,7 @@ class Cache:
         self._max_bytes = max_bytes
 
     def find(self, sha256: str) -> Path | None:
-        """Return the path of a copy if there is one, and mark it as used."""
+        """Return the path of a cached copy and mark it as used; None if there is none."""
         path = self.folder / sha256
         with self._locked():
             if not path.exists():

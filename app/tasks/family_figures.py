@@ -42,7 +42,7 @@ COLUMNS = [
 
 
 def figures_of(context: Context, task_id: str) -> list[Figure]:
-    """Return the figures of a task that has finished: of its family where it has one, then of its own variants."""
+    """Return the figures of a finished task: its family's, if it has one, then those of its variants."""
     results = get_results(context, task_id)
     figure = family_figure(read_family(context, get_task(context, task_id)), results.metric)
     return [*([figure] if figure else []), *task_figures(results)]
@@ -121,23 +121,23 @@ def _points(members: Sequence[FamilyMember], across: Sequence[float], up: Sequen
     shares = {
         member.task_id: number / (len(series) - 1) for series in layers.values() for number, member in enumerate(series)
     }
-    unordered = [member for member in members if member.task_id not in shares]
+    single_members = [member for member in members if member.task_id not in shares]
     colours = {
         member.task_id: palette.SERIES[number] if number < len(palette.SERIES) else palette.QUIET
-        for number, member in enumerate(unordered)
+        for number, member in enumerate(single_members)
     }
     colours |= {task_id: palette.in_order(share) for task_id, share in shares.items()}
     names = short_names([member.name for member in members], LONGEST_NAME)
     # The number of each layer and its text position, if there is room.
-    ordered = [member for member in members if member.task_id in shares]
+    layer_members = [member for member in members if member.task_id in shares]
     labeled_points = [
         LabeledPoint(member.as_it_is.isoscore or 0.0, member.as_it_is.report.value, 0, 0, str(member.layer))
-        for member in ordered
+        for member in layer_members
         if member.as_it_is is not None
     ]
     layer_texts = {
         member.task_id: (str(member.layer), position)
-        for member, position in zip(ordered, positions(labeled_points, across, up), strict=True)
+        for member, position in zip(layer_members, positions(labeled_points, across, up), strict=True)
         if position is not None
     }
     for member, name in zip(members, names, strict=True):

@@ -186,7 +186,7 @@ def delete_task(context: Context, task_id: str) -> None:
 
 
 def _check_given(config: TaskConfig, queries: Embedding | None, truth: Incoming | None) -> None:
-    """Refuse a task that lacks the file, queries or labels of its kind, or has those of another kind."""
+    """Raise InvalidError if a task lacks the file, queries or labels that its kind needs, or has extra ones."""
     if config.kind in WITH_FILE and truth is None:
         raise InvalidError(
             {

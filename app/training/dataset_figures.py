@@ -44,7 +44,7 @@ def dataset_figures(dataset: Dataset) -> list[Figure]:
 
 
 def baseline_of(dataset: Dataset, proposal: TaskProposal | None) -> Baseline | None:
-    """Return the trivial predictor of the likeliest task, with its validation score where known."""
+    """Return the trivial predictor of the likeliest task with its validation score; None if unknown."""
     if proposal is None or proposal.task is TaskKind.SPAN:
         return None
     if proposal.task is TaskKind.REGRESSION:

@@ -147,7 +147,7 @@ def _describe(
 
 
 def create_hub_dataset(context: Context, hub_name: HubName, test: bool | None = None) -> Dataset:
-    """Add a Hub task, fetched later by the worker; its test split is used where it has labels."""
+    """Add a Hub task, which a worker fetches later. By default its test split is used if it has labels."""
     task = TASKS[hub_name]
     if test and task.n_test is None:
         raise InvalidError(

@@ -127,6 +127,6 @@ def labelled(error: IsoscopeError, labels: Mapping[str, str]) -> IsoscopeError:
 
 
 def address_that_shows(path: str, pairs: Sequence[tuple[str, str]]) -> str | None:
-    """Return the URL of the form filled in with these fields; None where it is too long."""
+    """Return the URL of the form filled in with these fields; None if it is too long."""
     address = f"{path}?{urlencode([*pairs, (CHECKED, 'true')])}"
     return address if len(address) <= MAX_ADDRESS else None

@@ -168,8 +168,8 @@ def list_encodings_at_work(context: Context) -> Sequence[Encoding]:
 
 def list_uploads_at_work(context: Context) -> tuple[Sequence[Import], Sequence[Embedding]]:
     unfinished = select(Import).where(Import.status.in_((*UNFINISHED_IMPORT, ImportStatus.REMOVING)))
-    busy = select(Embedding).where(Embedding.status.in_(BUSY), Embedding.trashed_at.is_(None))
-    embeddings = busy.options(lazyload(Embedding.files), defer(Embedding.inspection))
+    unfinished_embeddings = select(Embedding).where(Embedding.status.in_(BUSY), Embedding.trashed_at.is_(None))
+    embeddings = unfinished_embeddings.options(lazyload(Embedding.files), defer(Embedding.inspection))
     return (
         context.scalars(unfinished.order_by(Import.created_at, Import.id)),
         context.scalars(embeddings.order_by(Embedding.created_at, Embedding.id)),

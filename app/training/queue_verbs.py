@@ -86,8 +86,8 @@ def move_experiment(context: Context, experiment_id: str, to: QueueMove) -> Expe
 
 
 def set_run_priority(context: Context, run_id: str, priority: int) -> Run:
-    changed = _set(context, priority, Run.id == run_id)
-    return require_changed(context, run_id, changed, "a run that has not ended has a place in the queue")
+    changed_ids = _set(context, priority, Run.id == run_id)
+    return require_changed(context, run_id, changed_ids, "a run that has not ended has a place in the queue")
 
 
 def set_experiment_priority(context: Context, experiment_id: str, priority: int) -> Experiment:
@@ -101,8 +101,8 @@ def renumber(moved: Sequence[str], other_turns: Sequence[Turn], index: int) -> l
     if index == len(other_turns):
         number = min(other_turns[-1].priority + 1, LAST_PRIORITY) if other_turns else DEFAULT_PRIORITY
         return [Turn(run_id, number) for run_id in moved]
-    lowest = other_turns[index - 1].priority + 1 if index else FIRST_PRIORITY
-    number = max(lowest, other_turns[index].priority - 1) if index == 0 else lowest
+    minimum = other_turns[index - 1].priority + 1 if index else FIRST_PRIORITY
+    number = max(minimum, other_turns[index].priority - 1) if index == 0 else minimum
     shift = max(number + 1 - other_turns[index].priority, 0)
     later_turns = other_turns[index:] if shift else []
     return [Turn(run_id, number) for run_id in moved] + [
@@ -195,7 +195,7 @@ def _pause(context: Context, *conditions: ColumnElement[bool], searches: Sequenc
 
 
 def _mark(session: Session, searches: Sequence[str], *, paused: bool) -> None:
-    """Stop or restart searches; a worker's next poll finds those that may go on."""
+    """Pause or resume searches. A worker's next poll finds the resumed ones."""
     hold(session.connection(), *(f"study {experiment_id}" for experiment_id in searches))
     for experiment in session.scalars(select(Experiment).where(Experiment.id.in_(searches))):
         if experiment.study is not None and not experiment.study.over:

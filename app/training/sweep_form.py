@@ -120,7 +120,7 @@ def with_fitting_metric(values: Values) -> Values:
 
 
 def active_methods(values: Mapping[str, Any]) -> list[Regularizer]:
-    """Return the regularizers whose options count: those swept and those on every run."""
+    """Return the regularizers whose options have an effect: swept ones, and extra penalties on every run."""
     fixed = {regularizer for name, regularizer in EXTRA.items() if values[name]}
     return [item for item in REGULARIZERS if item in values["regularizers"] or item in fixed]
 

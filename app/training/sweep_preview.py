@@ -264,10 +264,10 @@ Rates = Mapping[tuple[str, str, str], Sequence[tuple[frozenset[str], float]]]
 
 
 def _earlier_rates(context: Context, models: set[str]) -> Rates:
-    finished = select(Run.config, Run.environment).where(Run.model.in_(models), Run.status == RunStatus.FINISHED)
+    query = select(Run.config, Run.environment).where(Run.model.in_(models), Run.status == RunStatus.FINISHED)
     rates = defaultdict(list)
     with context.sessions() as session:
-        for config, environment in session.execute(finished.order_by(Run.finished_at.desc()).limit(EARLIER_RUNS)):
+        for config, environment in session.execute(query.order_by(Run.finished_at.desc()).limit(EARLIER_RUNS)):
             speed = (environment or {}).get("speed")
             if speed and isinstance(config, RunConfig):
                 key = (config.model, str(config.precision), str(environment["device_name"]))

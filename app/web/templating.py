@@ -219,6 +219,6 @@ def confirm_deletion(
     lost_too: str = "",
     used_by: Sequence[Experiment] = (),
 ) -> Response:
-    losses = " ".join(filter(None, (loss, lost_too)))
-    values = {"section": section, "name": name, "loss": losses, "back": back, "used_by": used_by}
+    warning = " ".join(filter(None, (loss, lost_too)))
+    values = {"section": section, "name": name, "loss": warning, "back": back, "used_by": used_by}
     return templates.TemplateResponse(request, "web/confirm_delete.html", values)

@@ -47,7 +47,7 @@ class Base(DeclarativeBase):
 
 @event.listens_for(Base, "attribute_instrument")
 def _take_what_json_holds(_: type[Base], name: str, attribute: QueryableAttribute[Any]) -> None:
-    """Validate what is assigned to a column of records."""
+    """Validate values assigned to a ``Typed`` column."""
     columns = getattr(attribute.property, "columns", ())
     if columns and isinstance(kind := columns[0].type, Typed):
         event.listen(attribute, "set", lambda row, value, *_: None if value is None else kind.check(value), retval=True)

@@ -94,7 +94,7 @@ class Experiment(Described, Base):
 
     @property
     def logged(self) -> bool:
-        """Return whether a user's script wrote its runs, here or where it was imported from."""
+        """Return whether a user's script logged its runs, here or on the dashboard it was imported from."""
         return self.config.logged
 
     @property

@@ -86,7 +86,7 @@ class Run(Timed, Tagged, Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     experiment_id: Mapped[str] = mapped_column(ForeignKey("experiments.id", ondelete="CASCADE"))
     position: Mapped[int]
-    # The next five columns repeat what is searched and plotted.
+    # The next five columns repeat fields of ``config`` that are searched and plotted.
     config: Mapped[AnyRunConfig] = mapped_column(CONFIG)
     model: Mapped[str] = mapped_column(
         String(200), default=lambda context: CONFIG.check(context.get_current_parameters()["config"]).model, index=True
