@@ -34,7 +34,7 @@ def activation_profile(moments: Moments) -> ActivationProfile:
     mean = moments.mean
     variance = moments.covariance().diagonal()
     std = variance.sqrt()
-    # Dimensions scaled alike, as by whitening, differ by rounding alone; that is no reason to flag any.
+    # After whitening, dimensions differ only by rounding, which must not flag any.
     rounding = 1e-6 * (mean.square() + variance).mean().sqrt()
     # Distances from the median at which the robust z-score, 0.6745 distance / MAD, is 3.5.
     mean_limit, std_limit = (3.5 / 0.6745 * (x - x.quantile(0.5)).abs().quantile(0.5) for x in (mean, std))

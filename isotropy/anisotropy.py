@@ -18,8 +18,8 @@ def anisotropy(values: Tensor, K: int) -> tuple[Score, ...]:
         raise ValueError(f"Expected 1 <= K <= d = {len(values)}, got {K}: there are d directions.")
     if (reason := why_undefined(values)) is not None:
         return (Score.undefined(reason),) * K
-    sizes = values / values[0]
-    return tuple(Score.within(share, 0, 1) for share in (sizes / sizes.sum())[:K].tolist())
+    relative_values = values / values[0]
+    return tuple(Score.within(share, 0, 1) for share in (relative_values / relative_values.sum())[:K].tolist())
 
 
 def mean_share(moments: Moments) -> Score:
@@ -27,18 +27,18 @@ def mean_share(moments: Moments) -> Score:
 
     Undefined where all points are zero, and for NaN or infinity.
     """
-    # No product of two dimensions exceeds both their squares, so that the diagonal tells all.
-    of_mean = moments.mean.square()
-    energies = moments.scatter.diagonal() / max(moments.n, 1) + of_mean
+    # A product of two dimensions never exceeds both squares, so checking the diagonal is enough.
+    squared_mean = moments.mean.square()
+    energies = moments.scatter.diagonal() / max(moments.n, 1) + squared_mean
     if (reason := why_undefined(energies)) is not None:
         return Score.undefined(reason)
-    return Score.within(float(of_mean.sum() / energies.sum()), 0, 1)
+    return Score.within(float(squared_mean.sum() / energies.sum()), 0, 1)
 
 
 def second_moment(moments: Moments) -> Tensor:
     """Return E[x x^T] (over n, about zero), float64 [d, d]."""
-    within = moments.covariance() * ((moments.n - 1) / max(moments.n, 1))
-    return within + torch.outer(moments.mean, moments.mean)
+    population_covariance = moments.covariance() * ((moments.n - 1) / max(moments.n, 1))
+    return population_covariance + torch.outer(moments.mean, moments.mean)
 
 
 def why_undefined(S: Tensor) -> str | None:

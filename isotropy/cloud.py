@@ -28,7 +28,7 @@ from isotropy.unbiased import BlockProducts, FourthMoments, corrected_from_momen
 
 SAMPLE_ROWS = 32_768  # Rows drawn from a longer cloud, for what cannot be streamed
 PAIR_ROWS = 20_000  # Rows of the sample for pairwise measures, which are exact up to this number of rows
-BARCODE_ROWS = 2000  # Rows of the sample between which bars are found, which takes n^2 memory
+BARCODE_ROWS = 2000  # Rows of the sample used for bars, which take n^2 memory
 ZETA = 0.2  # Shrinkage of the report's IsoScore*, toward the identity scaled to the points
 NEIGHBOURS = 10  # Nearest neighbors per row
 # Measures without standard error: they are biased for few rows, so an interval would not cover the truth.
@@ -39,16 +39,16 @@ WITHOUT_ERROR = ("isoscore", "isoscore_star", "participation_ratio")
 class RowLabels:
     """Class labels of rows."""
 
-    codes: Tensor  # int64 [rows], each a place in `names`
+    codes: Tensor  # int64 [rows], each an index into `names`
     names: list[str]  # Class names; an empty name stands for rows without a label
 
     def drop_unlabeled(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the labeled ones among the first rows [m, d], and their class codes."""
+        """Return the labeled rows among the first m rows, [m, d], and their class codes."""
         codes = self.codes[: len(rows)]
         if "" not in self.names:
             return rows, codes
-        labelled = codes != self.names.index("")
-        return rows[labelled], codes[labelled]
+        has_label = codes != self.names.index("")
+        return rows[has_label], codes[has_label]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,20 +92,24 @@ class Cloud:
             "isoscore_star": isoscore_of_ratio(shrunk_ratio(ratio, self.d, ZETA), self.d),
             "participation_ratio": ratio,
         }
-        share = {"mean_share": mean_share(self.moments)}
+        mean_share_score = {"mean_share": mean_share(self.moments)}
         if self.n == 0:
-            return scores | share | corrected_from_moments(self.moments)
-        products = BlockProducts(self.blocks.parts)
-        left_out = (products.scores_without(block) for block in range(len(products)))
+            return scores | mean_share_score | corrected_from_moments(self.moments)
+        block_products = BlockProducts(self.blocks.parts)
+        left_out = (block_products.scores_without(block) for block in range(len(block_products)))
         if self.dealing.by == "rows":
-            return scores | self.blocks.with_errors(share | corrected_from_moments(self.moments), left_out)
-        in_groups = (scores_left_out | scores_across(products, block) for block, scores_left_out in enumerate(left_out))
-        return scores | self.blocks.with_errors(share | scores_across(products), in_groups, self.dealing.groups)
+            return scores | self.blocks.with_errors(mean_share_score | corrected_from_moments(self.moments), left_out)
+        group_scores = (
+            scores_left_out | scores_across(block_products, block) for block, scores_left_out in enumerate(left_out)
+        )
+        return scores | self.blocks.with_errors(
+            mean_share_score | scores_across(block_products), group_scores, self.dealing.groups
+        )
 
     def without_rows(self, rows: NDArray[np.int64]) -> Cloud:
         """Return the cloud without the rows at some positions; cosines and points stay those of all rows.
 
-        The other rows are summed again, because subtracting one huge row would leave its rounding.
+        Sums are recomputed, because subtracting a huge row would leave its rounding error.
         """
         blocks = _fourth_moments(self.points)
         for chunk, positions, _ in finite_chunks(self.points):
@@ -117,15 +121,15 @@ class Cloud:
         return replace(self, blocks=blocks, sample=self.sample[remaining], rows=self.rows[remaining])
 
     def without_dimensions(self, dimensions: Iterable[int]) -> Cloud:
-        """Return the cloud without some dimensions, from the same products of rows; cosines stay those of all."""
+        """Return the cloud without some dimensions, reusing products of rows; cosines stay those of all dimensions."""
         dropped = torch.zeros(self.d, dtype=torch.bool)
         dropped[list(dimensions)] = True
         points = SelectedDimensions(self.points, (~dropped).nonzero().squeeze(1).numpy())
         blocks = self.blocks.map(lambda part: part.of_dimensions(~dropped))
         for chunk, positions, _ in finite_chunks(points):
-            dealt = self.dealing.blocks_of(positions, blocks.blocks)
+            row_blocks = self.dealing.blocks_of(positions, blocks.blocks)
             for block, part in enumerate(blocks.all_parts):
-                part.add_distances(chunk[torch.from_numpy(dealt == block)])
+                part.add_distances(chunk[torch.from_numpy(row_blocks == block)])
         return replace(self, points=points, blocks=blocks, sample=self.sample[:, ~dropped])
 
     @cached_property
@@ -163,7 +167,7 @@ class Cloud:
         """Partition function of all points, from a second pass, once its directions are known."""
         partition = PartitionFunction(self._second.vectors)
         for chunk, _, _ in finite_chunks(self.points):
-            # Not in units: exp(c.x) depends on the scale of the points.
+            # In the original scale, because exp(c.x) depends on it.
             partition.update(chunk if self.unit == 1 else chunk * self.unit)
         return partition
 
@@ -175,7 +179,7 @@ class Cloud:
 
     @cached_property
     def pair_measures(self) -> PairMeasures:
-        """Pairwise results, with one neighbor more than measures use, to detect ties."""
+        """Pairwise results, with one more neighbor than measures use, to detect ties."""
         return pairs_by(self.pairs, NEIGHBOURS + 1, self.similarity)
 
     @property
@@ -184,10 +188,10 @@ class Cloud:
         return self.pair_measures.neighbours
 
     def row_of(self, point: int) -> int:
-        """Return the row in the file of a distinct row of ``pairs``: the first of its equals."""
+        """Return the position in the file of a distinct row of ``pairs``, the first among its copies."""
         row = self.pairs[self.pair_measures.distinct[point]]
-        alike = (self.pairs[:, 0] == row[0]).nonzero().squeeze(1)  # few, among which equals are looked for
-        return int(self.rows[alike][(self.pairs[alike] == row).all(1)].min())
+        candidates = (self.pairs[:, 0] == row[0]).nonzero().squeeze(1)  # few rows share the first value
+        return int(self.rows[candidates][(self.pairs[candidates] == row).all(1)].min())
 
     @cached_property
     def neighbourhoods(self) -> BlockNeighbours:
@@ -228,9 +232,10 @@ def read_cloud(
     progress: Callable[[int], object] = lambda _: None,
     similarity: Similarity = Similarity.EUCLIDEAN,
 ) -> Cloud:
-    """Read rows once, and once more if some are exact duplicates, which count as one group unless groups are given.
+    """Read rows into a cloud, in a second pass too if some are exact duplicates.
 
-    ``seed`` draws the sample, ``progress`` receives the number of rows just read, and ``similarity`` defines neighbors.
+    Exact duplicates count as one group unless groups are given. ``seed`` draws the sample, ``progress`` receives the
+    number of rows just read, and ``similarity`` defines neighbors.
     """
     groups = points.groups()
     duplicates = Duplicates(points.n)
@@ -257,9 +262,17 @@ def read_cloud(
         dealing, sums = by_duplicates, _Sums.none(points)
         for scaled_rows, positions, _ in finite_chunks(points):
             sums.update(scaled_rows, dealing, positions)
-    drawn, drawn_places = sample.drawn()
+    sample_points, sample_positions = sample.drawn()
     return Cloud(
-        points, dealing, sums.blocks, sums.cosine_blocks, drawn, drawn_places, n_left_out, unit or 1.0, similarity
+        points,
+        dealing,
+        sums.blocks,
+        sums.cosine_blocks,
+        sample_points,
+        sample_positions,
+        n_left_out,
+        unit or 1.0,
+        similarity,
     )
 
 

@@ -13,8 +13,8 @@ from isotropy.labels import classes_of
 from isotropy.points import scaled
 from isotropy.score import Score, there_are
 
-TILE_ROWS = 512  # Points whose distances to as many others are held at once: 2 MB
-# Distances to a centroid below this part of the point's length are 0 but for the rounding of the centroid.
+TILE_ROWS = 512  # Maximum rows and columns of a tile of distances: 2 MB
+# Distances to a centroid below this fraction of the point's length are rounding errors.
 ROUNDING = 1e-15
 
 
@@ -44,18 +44,18 @@ def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
     if isinstance(classes, str):
         return Score.undefined(classes)
     centre = centre_of(classes.points)
-    # Exactly the points of a class where these are all equal.
+    # Averaging offsets from a class's first point is exact if all its points are equal.
     firsts = classes.points[classes.sizes.cumsum(0) - classes.sizes]
     offsets = torch.zeros_like(firsts)
     chunks = list(zip(torch.split(classes.points, TILE_ROWS), torch.split(classes.codes, TILE_ROWS), strict=True))
     for chunk, codes in chunks:
         offsets.index_add_(0, codes, chunk - firsts[codes])
     centroids = firsts + offsets / classes.sizes[:, None]
-    located = CentredPoints.about(centre, centroids)
+    centred_centroids = CentredPoints.about(centre, centroids)
     total = centroids.new_zeros(())
     for chunk, codes in chunks:
         own_distances = torch.linalg.vector_norm(chunk - centroids[codes], dim=1)
-        other_distances = distances(CentredPoints.about(centre, chunk), located, codes).amin(1)
+        other_distances = distances(CentredPoints.about(centre, chunk), centred_centroids, codes).amin(1)
         total += _silhouettes(own_distances, other_distances, ROUNDING * torch.linalg.vector_norm(chunk, dim=1)).sum()
     return Score.within(float(total / len(x)), -1, 1)
 
@@ -85,8 +85,8 @@ def _classes(name: str, x: Tensor, labels: Tensor) -> _Classes | str:
 
 def _silhouettes(a: Tensor, b: Tensor, rounding: Tensor | float = 0) -> Tensor:
     """Return (b - a) / max(a, b) of distances [n], 0 where both are at most ``rounding``."""
-    greater = torch.maximum(a, b)
-    return torch.where(greater > rounding, (b - a) / greater, 0)
+    larger = torch.maximum(a, b)
+    return torch.where(larger > rounding, (b - a) / larger, 0)
 
 
 @dataclass(frozen=True)
@@ -98,28 +98,28 @@ class _Group:
 
 
 def _distances_to_classes(points: CentredPoints, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Return the sum of distances to the own class and the least mean distance to another, [n] each."""
+    """Return each point's sum of distances to its own class and smallest mean distance to another, [n] each."""
     own_sums = torch.zeros_like(points.norms)
     nearest = torch.full_like(own_sums, math.inf)
     groups, start, pending_sizes = [], 0, list[int]()
-    for size, following in zip(sizes, [*sizes[1:], math.inf], strict=True):
+    for size, next_size in zip(sizes, [*sizes[1:], math.inf], strict=True):
         pending_sizes.append(size)
         rows = sum(pending_sizes)
-        if rows + following > TILE_ROWS:
+        if rows + next_size > TILE_ROWS:
             codes = torch.arange(len(pending_sizes)).repeat_interleave(torch.tensor(pending_sizes))
             groups.append(_Group(range(start, start + rows), one_hot(codes).to(own_sums)))
             start, pending_sizes = start + rows, []
-    for number, group in enumerate(groups):
-        inside = slice(group.rows.start, group.rows.stop)
+    for index, group in enumerate(groups):
+        group_rows = slice(group.rows.start, group.rows.stop)
         sums, _ = _distance_sums(points, group, group)
-        own_sums[inside] = (sums * group.members).sum(1)
-        elsewhere = (sums / group.members.sum(0)).masked_fill_(group.members.bool(), math.inf)
-        nearest[inside] = torch.minimum(nearest[inside], elsewhere.amin(1))
-        for later_group in groups[number + 1 :]:
-            outside = slice(later_group.rows.start, later_group.rows.stop)
+        own_sums[group_rows] = (sums * group.members).sum(1)
+        mean_distances = (sums / group.members.sum(0)).masked_fill_(group.members.bool(), math.inf)
+        nearest[group_rows] = torch.minimum(nearest[group_rows], mean_distances.amin(1))
+        for later_group in groups[index + 1 :]:
+            later_rows = slice(later_group.rows.start, later_group.rows.stop)
             forward, back = _distance_sums(points, group, later_group)
-            nearest[inside] = torch.minimum(nearest[inside], (forward / later_group.members.sum(0)).amin(1))
-            nearest[outside] = torch.minimum(nearest[outside], (back / group.members.sum(0)).amin(1))
+            nearest[group_rows] = torch.minimum(nearest[group_rows], (forward / later_group.members.sum(0)).amin(1))
+            nearest[later_rows] = torch.minimum(nearest[later_rows], (back / group.members.sum(0)).amin(1))
     return own_sums, nearest
 
 
@@ -134,8 +134,8 @@ def _distance_sums(points: CentredPoints, first: _Group, second: _Group) -> tupl
         for j in range(i if first is second else 0, len(second.rows), TILE_ROWS):
             columns = slice(j, j + TILE_ROWS)
             if first is second and i == j:
-                itself = torch.arange(len(x.norms), device=x.norms.device)
-                forward[rows] += distances(x, x, itself).fill_diagonal_(0) @ second.members[columns]
+                diagonal = torch.arange(len(x.norms), device=x.norms.device)
+                forward[rows] += distances(x, x, diagonal).fill_diagonal_(0) @ second.members[columns]
                 continue
             tile = distances(x, second_points[columns])
             forward[rows] += tile @ second.members[columns]

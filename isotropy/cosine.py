@@ -10,19 +10,19 @@ from torch import Tensor
 from isotropy.points import at_least_float32, require_points
 from isotropy.score import Score, there_are
 
-CHUNK_ROWS = 512  # Rows scaled and summed at once, so few that they stay in the cache: 1.5 MB in float32 at d = 768
-PAIR_ROWS = 256  # Rows whose cosines with all others are held at once: 256 x 2000 of them are 2 MB
+CHUNK_ROWS = 512  # Rows scaled and summed at once; they fit in the cache: 1.5 MB in float32 at d = 768
+PAIR_ROWS = 256  # Rows whose cosines with all others are held at once: 256 x 2000 cosines take 2 MB
 
 
 @dataclass(frozen=True)
 class RogueDimensions:
     """Contribution of each dimension to the mean cosine similarity (Timkey & van Schijndel 2021)."""
 
-    # The greatest contribution of one dimension, a cosine in [-1 / (d (n - 1)), 1]. Not its share of the mean cosine,
-    # which is beyond all bounds where positive and negative contributions cancel.
+    # The largest contribution of one dimension, a cosine in [-1 / (d (n - 1)), 1]. Not a share of the mean cosine,
+    # which is unbounded if contributions of both signs cancel.
     score: Score
     # The mean of u_ai u_bi over pairs a != b of unit rows u, for each dimension i, float64 [d]. They add up to the mean
-    # cosine. A dimension of mean zero may have a small negative one. Empty where undefined.
+    # cosine. A dimension with mean zero may have a small negative contribution. Empty where undefined.
     contributions: Tensor
 
 
@@ -109,17 +109,18 @@ def cosine_histogram(x: Tensor, bins: int = 100) -> CosineCounts:
     counts = torch.zeros(bins, dtype=torch.int64)
     for start in range(0, len(units), PAIR_ROWS):
         cosines = units[start : start + PAIR_ROWS] @ units[start:].T
-        later = torch.ones_like(cosines, dtype=torch.bool).triu(1)
-        counts += torch.histc(cosines[later].clamp(-1, 1), bins, -1, 1).cpu().long()
+        is_upper = torch.ones_like(cosines, dtype=torch.bool).triu(1)
+        counts += torch.histc(cosines[is_upper].clamp(-1, 1), bins, -1, 1).cpu().long()
     return CosineCounts(torch.linspace(-1, 1, bins + 1, dtype=torch.float64), counts)
 
 
 def unit_rows(x: Tensor) -> Tensor:
     """Return points [n, d] scaled to length 1, at least in float32, differentiable; zero rows stay zero."""
     x = at_least_float32(x)
-    # First to size 1, as squares may leave float32; to the gradient a constant, as the direction does not depend on it.
+    # Scale first, because squares may overflow float32. The scale is a constant to the gradient: the direction does not
+    # depend on it.
     size = x.detach().abs().amax(dim=1, keepdim=True)
-    zero = size == 0
-    scaled = x / size.masked_fill(zero, 1)
-    units: Tensor = scaled / torch.linalg.vector_norm(scaled, dim=1, keepdim=True).masked_fill(zero, 1)
+    is_zero = size == 0
+    scaled = x / size.masked_fill(is_zero, 1)
+    units: Tensor = scaled / torch.linalg.vector_norm(scaled, dim=1, keepdim=True).masked_fill(is_zero, 1)
     return units

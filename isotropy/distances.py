@@ -7,8 +7,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-# Share of ||x||^2 + ||y||^2 up to which ||x - y||^2 is taken from the difference, not from the product of x and y. The
-# product leaves an error of at most some 1e-14 of that sum (at d = 4096), so that each distance is right to 5e-8.
+# Fraction of ||x||^2 + ||y||^2 up to which ||x - y||^2 is computed from the difference. The product has an error of up
+# to about 1e-14 of that sum (at d = 4096), so each distance is accurate to 5e-8.
 CLOSE = 1e-7
 CENTRE_ROWS = 256  # Rows whose median is the center
 
@@ -50,15 +50,15 @@ def distances(x: CentredPoints, y: CentredPoints, excluded: Tensor | None = None
 
 
 def measure_close(squares: Tensor, sums: Tensor, x: Tensor, y: Tensor) -> None:
-    """Replace the squared distances [n, m] of close pairs of x [n, d] and y [m, d] by those of differences.
+    """Recompute squared distances [n, m] of close pairs of x [n, d] and y [m, d] from their differences.
 
     ``sums`` [n, m] holds the sums of squared lengths and is overwritten.
     """
-    close = squares <= sums.mul_(CLOSE)
-    if not close.any():
+    is_close = squares <= sums.mul_(CLOSE)
+    if not is_close.any():
         return
-    rows = close.any(1).nonzero().squeeze(1)
-    columns = close.any(0).nonzero().squeeze(1)
+    rows = is_close.any(1).nonzero().squeeze(1)
+    columns = is_close.any(0).nonzero().squeeze(1)
     block = rows[:, None], columns
     exact = torch.cdist(x[rows], y[columns], compute_mode="donot_use_mm_for_euclid_dist").square()
-    squares[block] = torch.where(close[block], exact, squares[block])
+    squares[block] = torch.where(is_close[block], exact, squares[block])

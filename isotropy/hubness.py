@@ -10,8 +10,8 @@ from isotropy.neighbours import NearestNeighbours
 from isotropy.products import unit_roundoff
 from isotropy.score import Score, there_are
 
-TIED = 0.01  # Share of points with a tie up to which counts are told: in simulations so many moved the skewness by 5%
-LISTED = 10  # Hubs that are listed
+TIED = 0.01  # Maximum share of points with a tie; in simulations this share moved the skewness by 5%
+LISTED = 10  # Maximum number of listed hubs
 
 
 class HubPoint(NamedTuple):
@@ -27,11 +27,11 @@ class Hubness:
 
     # Third standardized moment of the counts, in (-inf, inf), 0 if they are symmetric (Radovanović et al. 2010).
     skewness: Score
-    # Share of all places that would have to change hands for all to have k, in [0, 1) (Feldbauer et al. 2018).
+    # Share of neighbor slots to reassign so that every point has k, in [0, 1) (Feldbauer et al. 2018).
     robin_hood: Score
     antihubs: Score  # Share of the points that are nobody's neighbor, in [0, 1)
-    greatest: Score  # Places of the greatest hub, from k to n - 1
-    # The greatest first, at most `LISTED`, of equals the first row; none where the counts are undefined.
+    greatest: Score  # Neighbor slots of the largest hub, from k to n - 1
+    # Largest first, at most `LISTED`, ties by row; empty if the counts are undefined.
     hubs: tuple[HubPoint, ...] = ()
 
 
@@ -48,10 +48,10 @@ def hubness(neighbours: NearestNeighbours, k: int = 10) -> Hubness:
         undefined = Score.undefined(f"Hubness with k = {k} needs at least {k + 2} points; {there_are(n)}.")
     else:
         nearest, farthest = neighbours.first(k), neighbours.first(k + 1)
-        last, beyond = farthest.distances[:, -2:].unbind(1)
-        # Half precision is taken as exact: its rounding swaps some neighbours of most clouds, but makes no hubs.
+        kth_distances, next_distances = farthest.distances[:, -2:].unbind(1)
+        # Treat half precision as exact: its rounding swaps a few neighbors but makes no hubs.
         error = farthest.error(min(farthest.roundoff, unit_roundoff(torch.float32)))[:, -2]
-        if (share := float((beyond - last <= error).double().mean())) > TIED:
+        if (share := float((next_distances - kth_distances <= error).double().mean())) > TIED:
             undefined = Score.undefined(
                 f"Hubness is undefined: {share:.0%} of the points have a tie for their {k}-th nearest neighbor, "
                 "which the order of the rows or rounding would decide."

@@ -14,10 +14,10 @@ from torch import Tensor
 from isotropy.neighbours import NearestNeighbours
 from isotropy.score import FEWEST_FOR_SE, Score, there_are
 
-# Times 1 / sqrt(N), the distance between the rows and TwoNN's fit that chance exceeds once in twenty where the model
-# holds: 1.09 to 1.12 in simulations of 50 to 20,000 independent ratios, a tenth of them discarded.
+# Times 1 / sqrt(N): the 95th percentile of the distance between the points and TwoNN's fit if the model holds, 1.09 to
+# 1.12 in simulations of 50 to 20,000 independent ratios, a tenth of them discarded.
 CHANCE_DISTANCE = 1.1
-FIGURE_POINTS = 400  # Points of a fit that are kept to be drawn
+FIGURE_POINTS = 400  # Maximum points of a fit in a figure
 NO_RATIO = "is undefined: most points are as far from their second neighbor as from their first, within rounding."
 
 
@@ -38,7 +38,7 @@ class TwoNNFit:
 def twonn(neighbours: NearestNeighbours, discard: float = 0.1) -> TwoNNFit:
     """Return the intrinsic dimension, in (0, inf), by the linear fit of TwoNN (Facco et al. 2017).
 
-    The int(N (1 - discard)) least ratios of second to first neighbor distance are fitted with F = i / N, as in
+    The int(N (1 - discard)) smallest ratios of second to first neighbor distance are fitted with F = i / N, as in
     scikit-dimension 0.5. The standard error is that of the model, to first order. Raises ValueError for fewer than two
     neighbors or ``discard`` outside [0, 1].
     """
@@ -46,22 +46,22 @@ def twonn(neighbours: NearestNeighbours, discard: float = 0.1) -> TwoNNFit:
         raise ValueError(f"Expected a fraction to discard between 0 and 1, got {discard}: 0.1 is the usual one.")
     log_mu, error = _log_mu(neighbours)
     N = len(log_mu)
-    fitted = min(int(N * (1 - discard)), N - 1)
-    if fitted < 2:
-        reason = f"TwoNN needs at least 2 points to fit; of {N} without a duplicate it kept {max(fitted, 0)}."
+    n_fitted = min(int(N * (1 - discard)), N - 1)
+    if n_fitted < 2:
+        reason = f"TwoNN needs at least 2 points to fit; of {N} without a duplicate it kept {max(n_fitted, 0)}."
         return TwoNNFit(Score.undefined(reason), log_mu[:0], log_mu[:0])
-    x = log_mu.sort().values[:fitted]
-    y = -torch.log1p(-torch.arange(1, fitted + 1, dtype=torch.float64, device=x.device) / N)
+    x = log_mu.sort().values[:n_fitted]
+    y = -torch.log1p(-torch.arange(1, n_fitted + 1, dtype=torch.float64, device=x.device) / N)
     figure_points = (
-        torch.linspace(0, fitted - 1, min(fitted, FIGURE_POINTS), dtype=torch.float64).round().long().to(x.device)
+        torch.linspace(0, n_fitted - 1, min(n_fitted, FIGURE_POINTS), dtype=torch.float64).round().long().to(x.device)
     )
     if _is_rounding(log_mu, error):
         return TwoNNFit(Score.undefined(f"TwoNN {NO_RATIO}"), x[figure_points], y[figure_points])
     dimension = float(x @ y / (x @ x))
-    # Renyi: the i-th least of N exponentials is a sum of independent ones, the l-th of mean 1 / (N - l + 1).
-    tails = y.flip(0).cumsum(0).flip(0) / torch.arange(N, N - fitted, -1, dtype=torch.float64, device=x.device)
+    # Renyi: the i-th smallest of N exponentials is a sum of i independent ones, the l-th of mean 1 / (N - l + 1).
+    tails = y.flip(0).cumsum(0).flip(0) / torch.arange(N, N - n_fitted, -1, dtype=torch.float64, device=x.device)
     se = dimension * float(tails.norm() / (y @ y))
-    F, steps = -torch.expm1(-dimension * x), torch.arange(fitted + 1, dtype=torch.float64, device=x.device) / N
+    F, steps = -torch.expm1(-dimension * x), torch.arange(n_fitted + 1, dtype=torch.float64, device=x.device) / N
     distance = float(torch.maximum(F - steps[:-1], steps[1:] - F).max())
     score = Score(dimension, se=se if N >= FEWEST_FOR_SE else None)
     return TwoNNFit(score, x[figure_points], y[figure_points], distance, CHANCE_DISTANCE / N**0.5)

@@ -27,7 +27,7 @@ def isoscore(x: Tensor) -> Score:
     if n < 2:
         return Score.undefined(f"IsoScore needs at least 2 points; there is {n}.")
     if n < d:
-        # The Gram matrix [n, n] has the eigenvalues of the covariance but for a factor and zeros.
+        # The Gram matrix [n, n] has the eigenvalues of the covariance, up to a factor and zeros.
         _, centred = centre(x.detach().cpu().double())
         return isoscore_from_gram(centred @ centred.T, d)
     moments = Moments(d)
@@ -80,7 +80,7 @@ def participation_ratio(S: Tensor) -> Score:
         S = S / S.abs().max()
         norm = float(torch.linalg.matrix_norm(S))
     trace = float(S.trace())
-    # The sum of eigenvalues that are not negative is at least the root of the sum of their squares.
+    # The sum of nonnegative eigenvalues is at least the root of the sum of their squares.
     if trace < norm * (1 - 1e-6):
         return Score.undefined("The matrix is not a covariance: it has a negative eigenvalue.")
     return Score.within((trace / norm) ** 2, 1, len(S))
@@ -118,8 +118,8 @@ def evenness(S: Tensor) -> Tensor:
     d = len(S)
     if d < 2:
         raise ValueError(f"Expected points of at least 2 dimensions, got {d}: isotropy compares dimensions.")
-    # A matrix of ones scores 0, as it has rank one, and passes no gradient to the points. Below the floor the
-    # gradient would overflow. NaN is not below it and goes on, to be reported.
+    # Replace a vanishing matrix by ones, which have rank one: the score is 0 and no gradient passes. Below the floor
+    # the gradient would overflow. NaN passes through and raises an error below.
     floor = torch.finfo(S.dtype).tiny / torch.finfo(S.dtype).eps
     S = torch.where(S.trace() <= floor, torch.ones_like(S), S)
     # Divided by the trace first, or fourth powers of the points would leave the range of float32. The trace counts as a
@@ -131,7 +131,7 @@ def evenness(S: Tensor) -> Tensor:
             f"Expected finite points, got NaN, infinity or squares beyond {S.dtype}: "
             "lower the learning rate, or look for the layer that diverges."
         )
-    # Clamping alone would stop the gradient where rounding leaves [0, 1]; so clamp the value only.
+    # Clamp the value only: clamping both would stop the gradient where rounding leaves [0, 1].
     return score + (score.clamp(0, 1) - score).detach()
 
 
@@ -158,8 +158,8 @@ class ShrinkageCurve:
         X, S = S_X.detach().cpu().double(), S_S.detach().cpu().double()
         unit = torch.maximum(X.trace(), S.trace())
         X, S = X / unit, S / unit
-        numbers = (X.trace(), S.trace(), (X * X).sum(), (X * S).sum(), (S * S).sum())
-        return cls(len(X), *map(float, numbers))
+        sums = (X.trace(), S.trace(), (X * X).sum(), (X * S).sum(), (S * S).sum())
+        return cls(len(X), *map(float, sums))
 
     def isoscore_star(self, zetas: Tensor) -> Tensor:
         """Return IsoScore* at each of ``zetas``, float64 of their shape, in [0, 1]; NaN where undefined.

@@ -16,7 +16,7 @@ from torch import Tensor
 from isotropy.score import FEWEST_FOR_SE, Score
 from isotropy.spectrum import CHUNK_ROWS
 
-# Blocks where memory allows: a standard error from B of them is itself uncertain by 1 / sqrt(2 (B - 1)), 24%.
+# Number of blocks if memory allows. A standard error from B blocks is itself uncertain by 1 / sqrt(2 (B - 1)), 24%.
 BLOCKS = 10
 MAX_BYTES = 512 * 2**20  # Memory for the parts of all blocks
 ROUNDS = 8  # Slices per block, if there are enough rows, so that each block of a sorted file gets part of every class
@@ -39,12 +39,15 @@ class Slices:
 
     def blocks_of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the block [m] of each item, given by its position."""
-        turns = items // self._length
-        if len(items) and (last := int(turns.max())) >= len(self._turns):
-            rounds = max(last // self.blocks + 1, 2 * len(self._turns) // self.blocks)
-            orders = [np.random.default_rng((SEED, number // 2)).permutation(self.blocks) for number in range(rounds)]
+        slice_indices = items // self._length
+        if len(items) and (last_slice := int(slice_indices.max())) >= len(self._turns):
+            rounds = max(last_slice // self.blocks + 1, 2 * len(self._turns) // self.blocks)
+            orders = [
+                np.random.default_rng((SEED, round_number // 2)).permutation(self.blocks)
+                for round_number in range(rounds)
+            ]
             self._turns = np.concatenate([order[::-1] if i % 2 else order for i, order in enumerate(orders)])
-        return self._turns[turns]
+        return self._turns[slice_indices]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +56,7 @@ class Dealing:
 
     by: Grouped  # Every row alone, exact duplicates together, or the groups that were given
     groups: int  # Number of groups among the measured rows
-    # [rows] the number of each row's group, in the order in which groups first appear; None where every row is one.
+    # [rows] the number of each row's group, by first appearance; None if every row is its own group.
     ranks: NDArray[np.int64] | None = None
 
     def blocks_of(self, positions: NDArray[np.int64], blocks: int) -> NDArray[np.int64]:
@@ -61,7 +64,7 @@ class Dealing:
         return Slices(self.groups, blocks).blocks_of(positions if self.ranks is None else self.ranks[positions])
 
     def key(self) -> str:
-        """Return a digest that is equal exactly if two dealings assign the same rows alike."""
+        """Return a digest that two dealings share only if they assign rows alike."""
         digest = sha256(f"{self.groups}".encode())
         if self.ranks is not None:
             digest.update(self.ranks.tobytes())
@@ -110,13 +113,13 @@ class Duplicates:
 
     def dealing(self) -> Dealing:
         """Group equal rows; treat rows as independent if no two are equal."""
-        _, first, inverse = np.unique(self._hashes[self._finite], return_index=True, return_inverse=True)
-        if len(first) == len(inverse):
+        _, first_rows, inverse = np.unique(self._hashes[self._finite], return_index=True, return_inverse=True)
+        if len(first_rows) == len(inverse):
             return by_rows(len(self._finite))
         ranks = np.full(len(self._finite), -1)
-        # Numbered as they appear, not as their hashes are sorted.
-        ranks[self._finite] = np.argsort(np.argsort(first))[inverse]
-        return Dealing("duplicates", len(first), ranks)
+        # Number groups by first appearance, not by hash.
+        ranks[self._finite] = np.argsort(np.argsort(first_rows))[inverse]
+        return Dealing("duplicates", len(first_rows), ranks)
 
 
 class MergeableMoments(Protocol):
@@ -133,9 +136,9 @@ P = TypeVar("P", bound=MergeableMoments)
 
 
 def blocks_within(numbers: int) -> int:
-    """Return how many blocks, from 1 to ``BLOCKS``, of so many float64 numbers each stay within ``MAX_BYTES``.
+    """Return the number of blocks, 1 to ``BLOCKS``, of ``numbers`` float64 values each that fit in ``MAX_BYTES``.
 
-    Covariances, d^2 numbers, allow 10 blocks up to d = 2590, 2 up to 5792, and 1, without a standard error, beyond.
+    Covariances (d^2 values) get 10 blocks up to d = 2590 and 2 up to 5792. Beyond, they get 1 and no standard error.
     """
     return max(1, min(BLOCKS, MAX_BYTES // (8 * max(numbers, 1))))
 
@@ -173,7 +176,7 @@ class Jackknife(Generic[P]):
         return mapped
 
     def update(self, x: Tensor, blocks: NDArray[np.int64] | None = None) -> None:
-        """Deal points [n, d] to blocks [n], or by slices, however the stream is cut into chunks."""
+        """Add points [n, d] to their blocks [n], or deal them by slices; chunk boundaries do not matter."""
         if blocks is None:
             blocks = self._slices.blocks_of(np.arange(self._rows_dealt, self._rows_dealt + len(x)))
             self._rows_dealt += len(x)
@@ -219,7 +222,7 @@ class Jackknife(Generic[P]):
         }
 
     def _left_out(self, parts: Sequence[P], merged: P) -> Iterator[P]:
-        """Yield the merge of ``others`` and all parts but one, for each part: by halves, in B log B merges."""
+        """Yield, for each part, the merge of ``merged`` and all other parts: by halves, in B log B merges."""
         if len(parts) == 1:
             yield merged
             return
@@ -243,7 +246,7 @@ def error_parts(total: Score, left_out: Sequence[Score], shares: Sequence[float]
     values = [score.value for score in left_out if score.value is not None]
     if total.value is None or len(values) < max(len(left_out), 2):
         return ()
-    pseudo = [(total.value - (1 - m) * value) / m for m, value in zip(shares, values, strict=True)]
-    centre = sum(m * value for m, value in zip(shares, pseudo, strict=True))
+    pseudovalues = [(total.value - (1 - m) * value) / m for m, value in zip(shares, values, strict=True)]
+    centre = sum(m * value for m, value in zip(shares, pseudovalues, strict=True))
     weights = [(m / (1 - m) / len(values)) ** 0.5 for m in shares]
-    return tuple(weight * (value - centre) for weight, value in zip(weights, pseudo, strict=True))
+    return tuple(weight * (value - centre) for weight, value in zip(weights, pseudovalues, strict=True))

@@ -10,7 +10,7 @@ from torch import Tensor
 from isotropy.points import require_points
 from isotropy.score import Score, there_are
 
-# Points of the smallest class that a score by label counts: two are always on a line, whatever their class is like.
+# Minimum points of a class for a score by label; two points always lie on a line.
 LEAST_ROWS = 4
 
 
@@ -41,25 +41,27 @@ def score_by_label(x: Tensor, labels: Tensor, measure: Callable[[Tensor], Score]
     ``x`` is [n, d], ``labels`` integers [n]. Undefined for classes below ``LEAST_ROWS`` points. Raises ValueError for
     points or labels of another type or shape.
     """
-    names, codes, sizes = classes_of(x, labels)
-    members = torch.split(codes.argsort(stable=True), sizes.tolist())
+    class_labels, codes, sizes = classes_of(x, labels)
+    rows_by_class = torch.split(codes.argsort(stable=True), sizes.tolist())
     classes = tuple(
         ClassScore(
-            int(name),
+            int(class_label),
             len(rows),
             measure(x[rows])
             if len(rows) >= LEAST_ROWS
             else Score.undefined(f"The score of a class needs at least {LEAST_ROWS} points; {there_are(len(rows))}."),
         )
-        for name, rows in zip(names.tolist(), members, strict=True)
+        for class_label, rows in zip(class_labels.tolist(), rows_by_class, strict=True)
     )
     values = [entry.score.value for entry in classes if entry.score.value is not None]
     if values:
         return ScoreByLabel(Score(math.fsum(values) / len(values)), classes)
     if not classes:
         return ScoreByLabel(Score.undefined("A score by label needs labeled points; there is none."), classes)
-    first = classes[0].score.reason
-    reason = f"None of {len(classes)} classes has a score. The first: {first}" if len(classes) > 1 else first
+    first_reason = classes[0].score.reason
+    reason = (
+        f"None of {len(classes)} classes has a score. The first: {first_reason}" if len(classes) > 1 else first_reason
+    )
     return ScoreByLabel(Score(None, reason), classes)
 
 
@@ -71,5 +73,5 @@ def classes_of(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             f"Expected labels as an integer tensor [{len(x)}], got {list(labels.shape)} of {labels.dtype}: "
             "give each point the code of its class, and leave out points without one."
         )
-    names, codes, sizes = torch.unique(labels.to(x.device), return_inverse=True, return_counts=True)
-    return names, codes, sizes
+    class_labels, codes, sizes = torch.unique(labels.to(x.device), return_inverse=True, return_counts=True)
+    return class_labels, codes, sizes

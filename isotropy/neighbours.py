@@ -26,18 +26,17 @@ from isotropy.tiles import smallest_of_each
 
 # Names of the processor features that multiply bfloat16 in tiles or in vectors.
 FAST_BFLOAT16 = ("amx_bf16", "avx512_bf16")
-# How many roundings of coordinates may separate two equal distances: at most 3.2 were seen in rotated lattices and
-# codes.
+# Coordinate roundings that may separate two equal distances; rotated lattices and codes had at most 3.2.
 ROUNDINGS = 4
 HASHED_ROWS = 256  # Rows that are copied and hashed at once
-# Greatest coordinate, and its inverse, up to which squares and their rounding are far from the ends of float32.
+# Coordinates up to this, and down to its inverse, have squares well within the range of float32.
 ORDINARY = 2.0**30
 ROUGH_DIMENSIONS = 1024
 # With fewer points and more dimensions than these, measuring the candidates of bfloat16 costs more than it saves:
-# 2,000 of 4,096 dimensions took 0.97 s by bfloat16, 0.60 s by float32; of 768, 0.11 s and 0.14 s.
+# 2,000 points took 0.97 s by bfloat16 and 0.60 s by float32 in 4,096 dimensions, 0.11 s and 0.14 s in 768.
 ROUGH_ROWS = 10_000
 SPARE = 9  # Candidates beyond k that allow for rounding in tiles of precise products; each costs merges
-# One candidate more for each so many dimensions: rounding grows with them, and distances become more alike.
+# Dimensions per extra candidate: with more dimensions, rounding grows and distances become more alike.
 SPARED_DIMENSIONS = 256
 
 
@@ -47,7 +46,7 @@ class NearestNeighbours:
 
     distances: Tensor  # [n, k] float64, nearest first
     indices: Tensor  # [n, k] int64, rows of the cloud
-    sizes: Tensor  # [n] float64, the root mean square of each point's coordinates: what rounding them is relative to
+    sizes: Tensor  # [n] float64, the root mean square of each point's coordinates, the scale of their rounding
     roundoff: float  # Unit roundoff of the dtype the points came in
 
     def first(self, k: int) -> NearestNeighbours:
@@ -62,7 +61,7 @@ class NearestNeighbours:
     def error(self, roundoff: float) -> Tensor:
         """Return how far apart equal distances may be due to rounded coordinates, float64 [n, k].
 
-        Roundings are independent and count along the difference only, so it is about one rounding of a usual
+        Roundings are independent and count only along the difference. So the error is about one rounding of a typical
         coordinate, for any d, plus that of the distance.
         """
         return ROUNDINGS * (roundoff * self.sizes[:, None] + unit_roundoff(torch.float64) * self.distances)
@@ -138,22 +137,22 @@ class NeighbourSearch:
 
 
 def distinct_rows(x: Tensor) -> Tensor:
-    """Return the indices, ascending int64, of points [n, d] that are the first of their equals; -0.0 equals 0.0."""
+    """Return ascending int64 indices of the first of each set of equal points [n, d]; -0.0 equals 0.0."""
     firsts = equal_rows(x)
     return (firsts == torch.arange(len(firsts), device=x.device)).nonzero().squeeze(1)
 
 
 def equal_rows(x: Tensor) -> Tensor:
-    """Return for each of points [n, d] the first that equals it, int64 indices [n]; -0.0 equals 0.0."""
+    """Return the index of the first equal point for each of points [n, d], int64 [n]; -0.0 equals 0.0."""
     require_points(x)
-    first: dict[bytes, int] = {}
+    first_by_hash: dict[bytes, int] = {}
     firsts: list[int] = []
     for chunk in torch.split(x.detach(), HASHED_ROWS):
         # Adding 0.0 turns -0.0 into 0.0, so that equal numbers have equal bytes.
         rows = (at_least_float32(chunk) + 0.0).cpu().numpy()
         # Hashes of 128 bits, as the bytes of all rows would take more memory than the points.
         for row in rows:
-            firsts.append(first.setdefault(blake2b(row.tobytes(), digest_size=16).digest(), len(firsts)))
+            firsts.append(first_by_hash.setdefault(blake2b(row.tobytes(), digest_size=16).digest(), len(firsts)))
     return torch.tensor(firsts, dtype=torch.int64, device=x.device)
 
 

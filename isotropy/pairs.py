@@ -37,29 +37,29 @@ class PairMeasures:
 
     distinct: Tensor  # Rows that are the first of their equals, int64 in ascending order
     points: Tensor  # These rows, [len(distinct), d]
-    # The nearest among the distinct rows: a copy of a point tells nothing of its surroundings.
+    # Nearest among the distinct rows, because copies say nothing about a point's surroundings.
     neighbours: NearestNeighbours
     uniformity: Score  # Uniformity of all rows, including copies
 
 
 def pairs_of(x: Tensor, k: int) -> PairMeasures:
-    """Return the exact k nearest neighbors and the uniformity of points [n, d], if possible from one product a pair.
+    """Return the exact k nearest neighbors and the uniformity of points [n, d], if possible from one product per pair.
 
-    They are computed apart where products are exact, and where torch multiplies in less than the points' precision.
+    They are computed separately if products are exact, or if torch multiplies below the points' precision.
     Raises ValueError for k < 1 or points that are not finite.
     """
-    times = equal_rows(x).bincount(minlength=len(x))
-    distinct = times.nonzero().squeeze(1)
+    copy_counts = equal_rows(x).bincount(minlength=len(x))
+    distinct = copy_counts.nonzero().squeeze(1)
     points = x if len(distinct) == len(x) else x[distinct]
     precisions = [precision for precision in fast_precisions(x.device) if precision != torch.bfloat16]
     search = NeighbourSearch(points, k)
     dtype = search.points.dtype
-    # Whether products in the dtype of the points are also the fastest for neighbors; 6: about their median, points are
-    # at most 1 + sqrt(2) times as long as the longest.
-    serves_both = dtype in precisions and search.k
-    if not serves_both or multiplies_exactly(search.points, 6 * float(search.lengths.max()) ** 2, dtype):
+    # Share products only if the points' dtype is also the fastest for neighbors. 6: about their median, points are at
+    # most 1 + sqrt(2) times as long as the longest.
+    can_share_products = dtype in precisions and search.k
+    if not can_share_products or multiplies_exactly(search.points, 6 * float(search.lengths.max()) ** 2, dtype):
         return PairMeasures(distinct, points, nearest_neighbours(points, k), uniformity(x))
-    bounds = ByDirection(search.points, search.lengths, times[distinct] * (search.lengths > 0))
+    bounds = ByDirection(search.points, search.lengths, copy_counts[distinct] * (search.lengths > 0))
     search.settle(bounds.tile, dtype, bounds.limit)
     return PairMeasures(distinct, points, search.finish(precisions), bounds.directions.uniformity())
 
@@ -88,7 +88,7 @@ class ByDirection:
         return squares.addcmul_(exponents.mul_(self._halved[columns]), self._rounded_lengths[rows, None])
 
     def limit(self, rows: Tensor, reach: Tensor) -> Tensor:
-        """Return what the squared distances of points within a squared reach of rows may be rounded to at most.
+        """Return the largest rounded value of squared distances within a squared reach of rows.
 
         Let u be the roundoff of the products, v that of float64, s = r - mean r, R the reach, and i a row. A point j
         within R has r_j from r_i - sqrt(R) to r_i + sqrt(R).
@@ -101,20 +101,20 @@ class ByDirection:
           ||a_j|| is at most ||a_i|| + 2 ||u_i - u_j||, and r_i r_j ||u_i - u_j||^2 at most R.
         """
         u, v, d = unit_roundoff(self._dtype), unit_roundoff(torch.float64), self._d
-        root, length = reach.sqrt(), self._lengths[rows]
-        longest, shortest = length + root, (length - root).clamp(min=0)
-        blur = 2 * u * self._offsets[rows].abs() + 8 * (d + 8) * v * longest
-        half = self.directions.halves[rows].double().abs()
-        gap = (root / (length * shortest).sqrt()).nan_to_num(2).clamp(max=2)
-        largest_half = ((2 * half).sqrt() + 2 * gap).square() / 2
-        # 1.01: for terms of second order.
-        off = 1.01 * ((d + 16) * u + d * v) * (half + largest_half) * length * longest / 2
-        share = 1 + 16 * u + 4 * (d + 8) * v
-        limit: Tensor = ((root + blur).square() + off) * share + 64 * (d + 1) * torch.finfo(self._dtype).tiny
+        radius, length = reach.sqrt(), self._lengths[rows]
+        max_length, min_length = length + radius, (length - radius).clamp(min=0)
+        blur = 2 * u * self._offsets[rows].abs() + 8 * (d + 8) * v * max_length
+        row_halves = self.directions.halves[rows].double().abs()
+        direction_gap = (radius / (length * min_length).sqrt()).nan_to_num(2).clamp(max=2)
+        largest_half = ((2 * row_halves).sqrt() + 2 * direction_gap).square() / 2
+        # 1.01 covers second-order terms.
+        error = 1.01 * ((d + 16) * u + d * v) * (row_halves + largest_half) * length * max_length / 2
+        factor = 1 + 16 * u + 4 * (d + 8) * v
+        limit: Tensor = ((radius + blur).square() + error) * factor + 64 * (d + 1) * torch.finfo(self._dtype).tiny
         return limit
 
 
-SAME_DIRECTION = 4  # Roundings of a row, of length 1, within which two rows have the same direction
+SAME_DIRECTION = 4  # Maximum roundings between two unit rows of the same direction
 
 NearestSearch = Callable[[Tensor, int], NearestNeighbours]
 
@@ -136,13 +136,13 @@ def pairs_by(x: Tensor, k: int, similarity: Similarity) -> PairMeasures:
 
 
 def search_by(similarity: Similarity, dtype: torch.dtype) -> NearestSearch:
-    """Return the neighbor search for points prepared by ``pairs_by``; the original ``dtype`` tells rounding."""
+    """Return the neighbor search for points prepared by ``pairs_by``; the original ``dtype`` sets the rounding."""
     roundoff = unit_roundoff(dtype)
 
     def by_cosine(points: Tensor, k: int) -> NearestNeighbours:
         neighbours = nearest_neighbours(points, k)
-        differ = neighbours.distances > SAME_DIRECTION * roundoff
-        return replace(neighbours, distances=neighbours.distances.where(differ, 0.0), roundoff=roundoff)
+        is_distinct = neighbours.distances > SAME_DIRECTION * roundoff
+        return replace(neighbours, distances=neighbours.distances.where(is_distinct, 0.0), roundoff=roundoff)
 
     return {
         Similarity.EUCLIDEAN: nearest_neighbours,
@@ -157,14 +157,14 @@ def dissimilarities(neighbours: NearestNeighbours, similarity: Similarity, d: in
         return neighbours.distances * unit
     if similarity is Similarity.COSINE:
         return neighbours.distances.square() / 2
-    less: Tensor = neighbours.distances - neighbours.sizes[:, None] * d**0.5
-    return less * unit * unit
+    negative_products: Tensor = neighbours.distances - neighbours.sizes[:, None] * d**0.5
+    return negative_products * unit * unit
 
 
 def _nearest_by_dot(x: Tensor, k: int) -> NearestNeighbours:
-    """Return the k others of greatest product with each of points [n, d], float64.
+    """Return the k neighbors with the largest dot product for each of points [n, d], float64.
 
-    Distances are how far products fall short of |a| max |b|; sizes are that over sqrt(d), the scale of rounding.
+    Distances are |a| max |b| minus the product; sizes are |a| max |b| / sqrt(d), the scale of rounding.
     """
     n = len(x)
     k = min(k, max(n - 1, 0))
@@ -174,8 +174,8 @@ def _nearest_by_dot(x: Tensor, k: int) -> NearestNeighbours:
     bound = norms * norms.max()
     distances, indices = x.new_empty(n, k), torch.empty(n, k, dtype=torch.int64, device=x.device)
     for rows in torch.split(torch.arange(n, device=x.device), block_rows(n)):
-        short = x.new_full((len(rows), -(-n // GROUP) * GROUP), math.inf)
-        short[:, :n] = bound[rows, None] - x[rows] @ x.T
-        short[torch.arange(len(rows)), rows] = math.inf
-        distances[rows], indices[rows] = first_smallest(short, k)
+        shortfalls = x.new_full((len(rows), -(-n // GROUP) * GROUP), math.inf)
+        shortfalls[:, :n] = bound[rows, None] - x[rows] @ x.T
+        shortfalls[torch.arange(len(rows)), rows] = math.inf
+        distances[rows], indices[rows] = first_smallest(shortfalls, k)
     return NearestNeighbours(distances.clamp(min=0), indices, bound / max(x.shape[1], 1) ** 0.5, unit_roundoff(x.dtype))

@@ -11,7 +11,7 @@ from isotropy.points import at_least_float32, require_points
 from isotropy.score import Score
 
 BLOCK_ROWS = 1024  # Rows whose products with all directions are held at once: 3 MB in float32 at d = 768
-# About -708: of anything less, float64 has not all digits, or none.
+# About -708; below it, exp loses digits or underflows in float64.
 LEAST_LOGARITHM = math.log(torch.finfo(torch.float64).tiny)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-LENGTH_ROWS = 256  # Points that are turned into float64 at once
+LENGTH_ROWS = 256  # Points converted to float64 at once
 
 
 def require_points(x: Tensor, d: int | None = None) -> None:
@@ -38,8 +38,8 @@ def scaled(x: Tensor, ordinary: float = 1.0) -> tuple[Tensor, float]:
     Points whose largest coordinate lies between 1 / ``ordinary`` and ``ordinary`` are returned without a copy. Raises
     ValueError for NaN or infinity.
     """
-    fixed = x.detach()
-    largest = max(-float(fixed.min()), float(fixed.max())) if x.numel() else 0.0
+    values = x.detach()
+    largest = max(-float(values.min()), float(values.max())) if x.numel() else 0.0
     if not math.isfinite(largest):
         raise ValueError(
             "Expected finite points, got NaN or infinity: leave those rows out, or, in training, lower the learning "
@@ -52,7 +52,8 @@ def scaled(x: Tensor, ordinary: float = 1.0) -> tuple[Tensor, float]:
 
 
 def lengths(x: Tensor) -> Tensor:
-    # By few rows that stay in the cache: a norm told to sum in float64 takes eight times as long on a CPU.
+    # Convert few rows at a time, which fit in the cache: vector_norm with dtype=float64 takes eight times as long on a
+    # CPU.
     norms = [torch.linalg.vector_norm(rows.double(), dim=1) for rows in torch.split(x, LENGTH_ROWS)]
     return torch.cat(norms)
 
@@ -87,21 +88,21 @@ def union_of_layers(
     from 1 to L; None takes all. ``include_padding`` keeps padding, as the reference code does. Raises ValueError for a
     layer that does not exist, no layer, or a mask of another shape.
     """
-    last = len(hidden_states) - 1
-    chosen = range(1, last + 1) if layers is None else layers
-    if not chosen or not all(1 <= layer <= last for layer in chosen):
+    n_layers = len(hidden_states) - 1
+    selected_layers = range(1, n_layers + 1) if layers is None else layers
+    if not selected_layers or not all(1 <= layer <= n_layers for layer in selected_layers):
         raise ValueError(
-            f"Expected layers from 1 to {last} (0 is the embedding layer, left out), got {list(chosen)}: "
+            f"Expected layers from 1 to {n_layers} (0 is the embedding layer, left out), got {list(selected_layers)}: "
             "choose among the layers of the model, and call it with output_hidden_states=True."
         )
-    tokens = hidden_states[chosen[0]].shape[:2]
-    if attention_mask.shape != tokens:
+    token_shape = hidden_states[selected_layers[0]].shape[:2]
+    if attention_mask.shape != token_shape:
         raise ValueError(
-            f"Expected an attention mask {list(tokens)} like the hidden states, got "
+            f"Expected an attention mask {list(token_shape)} like the hidden states, got "
             f"{list(attention_mask.shape)}: pass the mask of the same batch."
         )
     if include_padding:
-        return torch.cat([hidden_states[layer].flatten(0, 1) for layer in chosen])
+        return torch.cat([hidden_states[layer].flatten(0, 1) for layer in selected_layers])
     # One nonzero() for all layers, because on a GPU each call waits for the device.
     positions = attention_mask.flatten().nonzero().squeeze(1)
-    return torch.cat([hidden_states[layer].flatten(0, 1).index_select(0, positions) for layer in chosen])
+    return torch.cat([hidden_states[layer].flatten(0, 1).index_select(0, positions) for layer in selected_layers])

@@ -13,8 +13,8 @@ from isotropy.spectrum import CHUNK_ROWS
 from isotropy.tiles import GROUP, TILE_ROWS, smallest_in_rows
 
 BLOCK = 10_000_000  # Bounds held at once, those of 500 rows to all of 20,000: 40 MB in float32
-EXACT_ROWS = 64  # Points that are looked at for exactness at once
-PAIR_NUMBERS = 100_000  # Numbers in the differences taken at once: more leave the caches
+EXACT_ROWS = 64  # Points checked for exactness at once
+PAIR_NUMBERS = 100_000  # Numbers in the differences computed at once; more would leave the cache
 GREATEST_POWER = 60  # Units tried for exactness are no finer than 2^-60, whose squares are normal numbers of float32
 
 
@@ -31,7 +31,7 @@ def unit_roundoff(dtype: torch.dtype) -> float:
 
 
 def block_rows(n: int) -> int:
-    """Return how many rows' bounds to n points fit in ``BLOCK``."""
+    """Return the number of rows whose bounds to n points fit in ``BLOCK``."""
     return max(min(BLOCK // max(n, 1), n), 1)
 
 
@@ -70,7 +70,7 @@ class Products:
             self._bases = squares
         else:
             rho += unit_roundoff(exact)
-            # 8: what rounds the squares and their sum with the product. 1.01: for terms of second order.
+            # 8 covers the rounding of the squares and of their sum with the product, 1.01 second-order terms.
             rounding = 1.01 * (unit_roundoff(precision) + (d + 8) * unit_roundoff(sums))
             error = (1 + rho) ** 2 * (1 + rounding) - 1
             self._bases = (1 - error) * squares - 64 * (d + 1) * torch.finfo(sums).tiny
@@ -111,10 +111,12 @@ class Products:
         nearest = measure_candidates(self._points, rows, candidate_bounds, columns, k)
         if self._is_last and not nearest.settled.all():
             unsettled = (~nearest.settled).nonzero().squeeze(1)
-            within = bounds[unsettled].double() + self._bases[rows[unsettled], None] <= nearest.reach[unsettled, None]
-            squares = torch.full_like(within, math.inf, dtype=torch.float64)
-            columns = torch.arange(within.shape[1], device=within.device).expand_as(within)
-            _measure(self._points, squares, within, rows[unsettled], columns)
+            is_candidate = (
+                bounds[unsettled].double() + self._bases[rows[unsettled], None] <= nearest.reach[unsettled, None]
+            )
+            squares = torch.full_like(is_candidate, math.inf, dtype=torch.float64)
+            columns = torch.arange(is_candidate.shape[1], device=is_candidate.device).expand_as(is_candidate)
+            _measure(self._points, squares, is_candidate, rows[unsettled], columns)
             squares, nearest.columns[unsettled] = first_smallest(squares, k)
             nearest.distances[unsettled] = squares.sqrt()
             nearest.settled[:] = True
@@ -134,10 +136,10 @@ class Products:
 class MeasuredCandidates(NamedTuple):
     """Nearest candidates of some rows."""
 
-    distances: Tensor  # [rows, k] float64, nearest first; of equally near ones the first rows come first
+    distances: Tensor  # [rows, k] float64, nearest first; ties go to the first row
     columns: Tensor  # [rows, k] int64
     settled: Tensor  # [rows], whether no other point can be as near
-    reach: Tensor  # [rows] float64, squared: beyond it lies whatever is not as near as the k-th
+    reach: Tensor  # [rows] float64, squared: farther points are not as near as the k-th
 
 
 def measure_candidates(
@@ -146,15 +148,15 @@ def measure_candidates(
     """Return the k nearest of each of ``rows`` among candidates, measured by differences in float64.
 
     ``bounds`` [rows, candidates] are ascending lower bounds of squared distances to ``columns``, and no other point has
-    a bound below the last. ``limit`` is the most that products may say within a squared reach [rows].
+    a bound below the last. ``limit`` returns the largest bound that rounding allows within a squared reach [rows].
     """
     margin = 1 + 8 * (points.shape[1] + 1) * unit_roundoff(torch.float64)
     squares = torch.full_like(bounds, math.inf, dtype=torch.float64)
-    first = torch.zeros_like(bounds, dtype=torch.bool)
-    first[:, :k] = True
-    _measure(points, squares, first, rows, columns)
+    is_first = torch.zeros_like(bounds, dtype=torch.bool)
+    is_first[:, :k] = True
+    _measure(points, squares, is_first, rows, columns)
     reach = limit(rows, squares[:, :k].amax(1) * margin)
-    _measure(points, squares, (bounds <= reach[:, None]) & ~first, rows, columns)
+    _measure(points, squares, (bounds <= reach[:, None]) & ~is_first, rows, columns)
 
     columns, order = columns.sort(dim=1)
     squares, order = squares.gather(1, order).sort(dim=1, stable=True)
@@ -166,10 +168,10 @@ def measure_candidates(
 def _measure(points: Tensor, squares: Tensor, mask: Tensor, rows: Tensor, columns: Tensor) -> None:
     """Fill in the squared distances [rows, columns] selected by a mask."""
     row, _ = mask.nonzero(as_tuple=True)
-    take = partial(points.index_select, 0)
+    select_points = partial(points.index_select, 0)
     pairs = max(PAIR_NUMBERS // max(points.shape[1], 1), 1)
     distances = [
-        _squares(take(i).double().sub_(take(j).double()))
+        _squares(select_points(i).double().sub_(select_points(j).double()))
         for i, j in zip(torch.split(rows[row], pairs), torch.split(columns[mask], pairs), strict=True)
     ]
     squares[mask] = torch.cat(distances)
@@ -188,7 +190,7 @@ def multiplies_exactly(points: Tensor, largest: float, precision: torch.dtype) -
     """
     bits = -math.log2(unit_roundoff(precision)) - 3
     power = min(int((bits - math.log2(largest)) // 2), GREATEST_POWER) if largest else GREATEST_POWER
-    # By few rows: of most clouds the first ones tell.
+    # Check few rows at a time: most clouds fail at the first ones.
     chunks = (x * 2.0**power for x in torch.split(points, EXACT_ROWS))
     return all(bool((chunk == chunk.round()).all()) for chunk in chunks)
 
@@ -196,11 +198,11 @@ def multiplies_exactly(points: Tensor, largest: float, precision: torch.dtype) -
 def first_smallest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the smallest values of each row, ascending, and their columns; ties go to the first column."""
     smallest, columns = smallest_in_rows(x, count)
-    greatest = smallest[:, -1:]
+    kth_smallest = smallest[:, -1:]
     positions = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)
-    _, first = smallest_in_rows(torch.where(x == greatest, positions, math.inf), count)
-    equal = smallest == greatest
-    columns = torch.where(equal, first.gather(1, (equal.cumsum(1) - 1).clamp(min=0)), columns)
+    _, tied_columns = smallest_in_rows(torch.where(x == kth_smallest, positions, math.inf), count)
+    is_tied = smallest == kth_smallest
+    columns = torch.where(is_tied, tied_columns.gather(1, (is_tied.cumsum(1) - 1).clamp(min=0)), columns)
     columns, order = columns.sort(dim=1)
     smallest, order = smallest.gather(1, order).sort(dim=1, stable=True)
     return smallest, columns.gather(1, order)

@@ -15,7 +15,7 @@ from isotropy.rows import Sample, finite_chunks
 from isotropy.score import OUT_OF_RANGE
 from isotropy.spectrum import CHUNK_ROWS
 
-SAFE = (1e-30, 1e30)  # Magnitudes that float32 holds with room for the arithmetic of whoever draws them
+SAFE = (1e-30, 1e30)  # Magnitudes that float32 holds with headroom for drawing code
 
 
 class MappedRows(NamedTuple):
@@ -23,7 +23,7 @@ class MappedRows(NamedTuple):
 
     xy: NDArray[np.float32]  # [m, 2], in units of `unit`
     norms: NDArray[np.float32]  # Euclidean norm of each row, in the same units
-    rows: NDArray[np.int64]  # Places among all rows, ascending
+    rows: NDArray[np.int64]  # Positions among all rows, ascending
     unit: float  # A power of two, 1 unless float32 would not hold the coordinates
 
 
@@ -41,24 +41,24 @@ class PointMapCollector:
         """Return the collected rows, converted by the unit of the added points."""
         points, rows = (tensor.numpy() for tensor in self._sample.drawn())
         order = rows.argsort()
-        at = points[order]
+        values = points[order]
         # 1, or the power of two that scales coordinates times the unit to at most 1.
-        greatest = float(np.abs(at).max(initial=0.0))
-        is_safe = greatest == 0 or SAFE[0] <= greatest * unit <= SAFE[1]
-        map_unit = 1.0 if is_safe else float(2.0 ** np.frexp(greatest)[1]) * unit
-        scaled = (at * (unit / map_unit)).astype(np.float32)
+        largest = float(np.abs(values).max(initial=0.0))
+        is_safe = largest == 0 or SAFE[0] <= largest * unit <= SAFE[1]
+        map_unit = 1.0 if is_safe else float(2.0 ** np.frexp(largest)[1]) * unit
+        scaled = (values * (unit / map_unit)).astype(np.float32)
         xy, norms = (np.ascontiguousarray(part) for part in (scaled[:, :2], scaled[:, 2]))
         return MappedRows(xy, norms, rows[order], map_unit)
 
 
-MAX_POINTS = 50_000  # Points that are drawn; of more rows there is a density too, which all of them are in
-MAX_NAMES = 1000  # Classes of the points drawn that keep their names, the greatest
+MAX_POINTS = 50_000  # Maximum points drawn; with more rows, a density covers all of them
+MAX_NAMES = 1000  # Maximum number of named classes, the largest first
 NAME_CHARACTERS = 60
 COMPONENTS = 3
 BINS = 100  # Bins of the density along each axis
-TAIL = 0.001  # Share of the rows on either side of an axis that the range of the density is found without
+TAIL = 0.001  # Share of the rows at each end of an axis that the density range ignores
 
-# Gives the names of rows by their places among all, int64 [m]; None where rows have none.
+# Returns the names of rows at positions int64 [m]; None if rows have no names.
 NamesOf = Callable[[Tensor], list[str] | None]
 
 
@@ -79,15 +79,15 @@ def projection(
     drawn = Sample(min(cloud.n, MAX_POINTS), COMPONENTS, np.dtype(np.float64), seed)
     density = _Density(axes.coordinates(cloud.sample)[:, :2]) if cloud.n > MAX_POINTS else None
     for chunk, positions, _ in finite_chunks(cloud.points):
-        at = axes.coordinates(chunk)
-        drawn.update(at, positions)
-        plane = at[:, :2]
+        coordinates = axes.coordinates(chunk)
+        drawn.update(coordinates, positions)
+        plane = coordinates[:, :2]
         if density is not None:
             density.update(plane)
         if mapped is not None:
             mapped.update(plane, torch.linalg.vector_norm(chunk, dim=1, dtype=torch.float64).numpy(), positions)
-    in_units, rows = drawn.drawn()
-    points = in_units * cloud.unit
+    scaled_points, rows = drawn.drawn()
+    points = scaled_points * cloud.unit
     if not points.isfinite().all():
         return _empty_projection(cloud, OUT_OF_RANGE)
     names, labels = names_of(rows), frequent_labels(cloud, rows)
@@ -116,7 +116,7 @@ class _Axes:
     def __init__(self, cloud: Cloud) -> None:
         d = cloud.d
         S = cloud.moments.covariance().numpy()
-        # No more eigenvectors, written over the matrix, whose transpose is what LAPACK reads without a copy.
+        # Compute only the leading eigenvectors, in place; LAPACK reads the transpose without a copy.
         _, vectors = eigh(S.T, subset_by_index=(max(d - COMPONENTS, 0), d - 1), overwrite_a=True, check_finite=False)
         axes = torch.from_numpy(vectors.copy()).flip(1)
         shares = [share.value or 0.0 for share in anisotropy(cloud.eigenvalues, min(d, COMPONENTS))]
@@ -160,15 +160,15 @@ class _Density:
 def frequent_labels(cloud: Cloud, rows: Tensor) -> RowLabels | None:
     """Return the labels of rows, by position, the most frequent first; None if none has one.
 
-    Rows without a label or beyond ``MAX_NAMES`` classes have an empty name, the last.
+    Rows without a label or beyond ``MAX_NAMES`` classes share an empty name, which comes last.
     """
     if (labels := cloud.all_labels) is None:
         return None
     codes = labels.codes[rows]
     counts = torch.bincount(codes, minlength=len(labels.names))
-    greatest = counts.argsort(descending=True, stable=True)[: int((counts > 0).sum())].tolist()
-    named_codes = [code for code in greatest if labels.names[code]][:MAX_NAMES]
+    codes_by_count = counts.argsort(descending=True, stable=True)[: int((counts > 0).sum())].tolist()
+    named_codes = [code for code in codes_by_count if labels.names[code]][:MAX_NAMES]
     new_codes = torch.full_like(counts, len(named_codes))
     new_codes[named_codes] = torch.arange(len(named_codes))
     names = [labels.names[code] for code in named_codes]
-    return RowLabels(new_codes[codes], names if len(named_codes) == len(greatest) else [*names, ""])
+    return RowLabels(new_codes[codes], names if len(named_codes) == len(codes_by_count) else [*names, ""])

@@ -26,7 +26,7 @@ ROUNDING = 1e-12
 
 
 def prominent(lengths: Tensor) -> Tensor:
-    """Return a mask [m] of prominent bars, in the order given; at least one, and of two or more not all.
+    """Return a mask [m] of prominent bars, in input order: at least one, and never all of two or more.
 
     Bars of length 0 belong to coinciding points: they are left out and not prominent. Raises ValueError unless
     ``lengths`` is a finite floating tensor [m].
@@ -61,8 +61,8 @@ def _count(lengths: NDArray[np.float64]) -> int:
     shares = lengths / lengths[0]
     bars = shares[shares > 0]
     while True:
-        # The index of the first bar that is noise. Of R_i, T and bars[i + 1:], the sum P_i and the mean of log l
-        # weighted by l, the log of P_i / exp H(R_i).
+        # Find the first bar that is noise. R_i holds T and bars[i + 1:]. P_i is its sum; its mean of log l, weighted by
+        # l, is log(P_i / exp H(R_i)).
         sums = 1 + bars[:0:-1].cumsum()[::-1]
         neutral = np.exp((bars * np.log(bars))[:0:-1].cumsum()[::-1] / sums)
         totals = sums + np.arange(len(bars) - 1) * neutral

@@ -31,9 +31,9 @@ def effective_rank(values: Tensor, weights: Literal["sigma", "lambda"]) -> Score
 
 def used(values: Tensor, weights: Literal["sigma", "lambda"]) -> Tensor:
     """Return the effective rank of nonzero eigenvalues [d], 0-d, differentiable unless one is 0."""
-    sizes = values / values[0]
-    sizes = sizes.sqrt() if weights == "sigma" else sizes
-    return _exp_entropy(sizes / sizes.sum())
+    relative_values = values / values[0]
+    relative_values = relative_values.sqrt() if weights == "sigma" else relative_values
+    return _exp_entropy(relative_values / relative_values.sum())
 
 
 def rankme(values: Tensor, n: int) -> Score:

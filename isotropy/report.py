@@ -154,12 +154,12 @@ def _twonn(cloud: Cloud) -> MeasureResult:
 def _dimension(
     cloud: Cloud, estimate: Callable[[NearestNeighbours], Score], detail: Mapping[str, Any] = MappingProxyType({})
 ) -> MeasureResult:
-    near = cloud.neighbourhoods
-    n = len(near.all_neighbours.indices)
+    neighbourhoods = cloud.neighbourhoods
+    n = len(neighbourhoods.all_neighbours.indices)
     if cloud.similarity is Similarity.DOT:
         return MeasureResult(Score.undefined(NO_DIMENSION), n)
     settings = {**detail, "similarity": cloud.similarity.value}
-    return MeasureResult(near.score(estimate), n, settings, near.at_sizes(estimate))
+    return MeasureResult(neighbourhoods.score(estimate), n, settings, neighbourhoods.at_sizes(estimate))
 
 
 def _hubness(cloud: Cloud) -> MeasureResult:

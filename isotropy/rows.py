@@ -42,9 +42,9 @@ class Points(Protocol):
 class Rows:
     """Points in memory."""
 
-    x: NDArray[Any]  # [n, d] of real numbers; of other types than float32 and float64 a chunk is converted at a time
-    row_labels: Sequence[str] | None = None  # The labels, n of them
-    row_groups: Sequence[str] | None = None  # The groups, n of them
+    x: NDArray[Any]  # [n, d] of real numbers; types other than float32 and float64 are converted by chunks
+    row_labels: Sequence[str] | None = None  # [n] labels
+    row_groups: Sequence[str] | None = None  # [n] groups
 
     def __post_init__(self) -> None:
         if not isinstance(self.x, np.ndarray) or self.x.ndim != 2 or self.dtype not in (np.float32, np.float64):
@@ -130,7 +130,7 @@ class FiniteChunk(NamedTuple):
 
     points: Tensor  # [m, d]
     positions: NDArray[np.int64]  # [m], among all rows
-    read: int  # Rows of the chunk, those left out too
+    read: int  # Rows of the chunk, including those left out
 
 
 def finite_chunks(points: Points) -> Iterator[FiniteChunk]:
@@ -145,18 +145,18 @@ def finite_chunks(points: Points) -> Iterator[FiniteChunk]:
 def finite_rows(points: Points) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield all rows in order with a mask of rows without NaN or infinity."""
     for chunk in points.chunks():
-        # A copy where torch can take no view: of rows in reverse, say, or of what is for reading only.
+        # Copy where torch cannot take a view, such as of reversed or read-only rows.
         rows = torch.from_numpy(np.require(chunk, requirements=["C", "W"]))
-        # The greatest and the least tell of NaN too, and take a third of the time of looking at each number.
+        # Maximum and minimum also reveal NaN, in a third of the time of checking each number.
         yield rows, rows.amax(dim=1).isfinite() & rows.amin(dim=1).isfinite()
 
 
-# Points of sizes up to it and down to its inverse, all of float32 among them, are measured as they are.
+# Points of sizes up to this, and down to its inverse, are not rescaled; that includes all of float32.
 ORDINARY = 2.0**150
 
 
 def unit_for(x: Tensor, unit: float) -> float:
-    """Return the unit for points [n, d] and those before them, whose unit is given; 0 while all are zero."""
+    """Return the unit for points [n, d] and earlier ones, whose unit is ``unit``; 0 while all are zero."""
     largest = max(-float(x.min()), float(x.max())) if x.numel() else 0.0
     if largest <= unit * ORDINARY:
         return unit
@@ -195,16 +195,16 @@ class Sample:
         self._rows_offered = 0
 
     def update(self, points: NDArray[Any], rows: NDArray[np.int64]) -> None:
-        """Offer points [n, d] with the number [n] that identifies each."""
+        """Offer points [n, d] with their row numbers [n]."""
         size = len(self._rows)
-        before = np.arange(self._rows_offered, self._rows_offered + len(points))
-        slots = (self._generator.random(len(points)) * (before + 1)).astype(np.int64)
-        free = before < size
-        slots[free] = self._first_slots[before[free]]
+        stream_positions = np.arange(self._rows_offered, self._rows_offered + len(points))
+        slots = (self._generator.random(len(points)) * (stream_positions + 1)).astype(np.int64)
+        is_free = stream_positions < size
+        slots[is_free] = self._first_slots[stream_positions[is_free]]
         drawn = (slots < size).nonzero()[0]
-        # Of several for one place the last one stays.
-        _, last = np.unique(slots[drawn][::-1], return_index=True)
-        drawn = drawn[::-1][last]
+        # If several rows fall into one slot, the last one wins.
+        _, last_indices = np.unique(slots[drawn][::-1], return_index=True)
+        drawn = drawn[::-1][last_indices]
         self._points[slots[drawn]] = points[drawn]
         self._rows[slots[drawn]] = rows[drawn]
         self._rows_offered += len(points)
@@ -213,7 +213,7 @@ class Sample:
         self._points[self._rows >= 0] *= factor
 
     def drawn(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the drawn points [m, d] and their numbers, int64 [m]."""
+        """Return the drawn points [m, d] and their row numbers, int64 [m]."""
         filled = self._rows >= 0
         points, rows = (self._points, self._rows) if filled.all() else (self._points[filled], self._rows[filled])
         return torch.from_numpy(points), torch.from_numpy(rows)

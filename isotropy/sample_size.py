@@ -19,11 +19,11 @@ from isotropy.spectrum import centre
 from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments
 
 FIRST_ROWS = 8  # Rows of the smallest draws; sizes double up to that of the sample
-# Draws of one size where the rows are enough; even, as draws are halved. The spread is uncertain by a quarter.
+# Draws of one size if there are enough rows; even, because draws are halved. The spread is uncertain by a quarter.
 DRAWS = 10
-# Rows of all draws together of at least d rows, times d^2: 32,768 rows up to d = 1024, at least d up to 3250.
+# Total rows of all draws of at least d rows, times d^2: 32,768 rows up to d = 1024, at least d up to 3250.
 MAX_WORK = 2**35
-# Rows of all draws of one size below d, times d^2; each size costs as much: 256 rows at d = 4096.
+# Total rows of the draws of one size below d, times d^2: 256 rows at d = 4096. Each such size costs the same.
 MAX_WORK_BY_ROWS = 2**32
 ZETAS = (0.2, 0.4, 0.6, 0.8)
 
@@ -33,25 +33,26 @@ Values = tuple[float | None, ...]  # Scores of one draw: IsoScore, its bias-corr
 def sample_size(cloud: Cloud) -> dict[str, Any]:
     """Return the scores of 8, 16, 32, ... and all rows, as mean and standard deviation over draws.
 
-    The dictionary has ``n``, ``draws`` (most of one size), ``rows`` [m], ``drawn`` [m], ``full`` (scores of all rows),
-    ``zetas``, the curves ``isoscore``, ``isoscore_unbiased`` and ``isoscore_star`` (one per zeta), each ``{"mean",
-    "sd"}`` with None where undefined, and ``reason`` (why there are no sizes).
+    The dictionary has ``n``, ``draws`` (maximum of one size), ``rows`` [m], ``drawn`` [m], ``full`` (scores of all
+    rows), ``zetas``, the curves ``isoscore``, ``isoscore_unbiased`` and ``isoscore_star`` (one per zeta), each
+    ``{"mean", "sd"}`` with None where undefined, and ``reason`` (why there are no sizes).
     """
     plain_score, unbiased_score = (cloud.moment_scores[slug] for slug in ("isoscore", "isoscore_unbiased"))
     draws: dict[int, list[Values]] = {}
     if plain_score.value is not None:
         draws = _Draws(cloud).scores()
-        # All rows are one draw, and the target itself: to shrink them changes nothing.
+        # All rows are one draw and also the target, so shrinkage changes nothing.
         draws[cloud.n] = [(plain_score.value, unbiased_score.value, *[plain_score.value] * len(ZETAS))]
-    drawn = [len(of_size) for of_size in draws.values()]
+    draw_counts = [len(draws_of_size) for draws_of_size in draws.values()]
     plain, corrected, *stars = (
-        _curve([[values[i] for values in of_size] for of_size in draws.values()]) for i in range(2 + len(ZETAS))
+        _curve([[values[i] for values in draws_of_size] for draws_of_size in draws.values()])
+        for i in range(2 + len(ZETAS))
     )
     return {
         "n": cloud.n,
-        "draws": max(drawn, default=0),
+        "draws": max(draw_counts, default=0),
         "rows": list(draws),
-        "drawn": drawn,
+        "drawn": draw_counts,
         "full": {"isoscore": plain_score.value, "isoscore_unbiased": unbiased_score.value},
         "zetas": list(ZETAS),
         "isoscore": plain,
@@ -63,7 +64,7 @@ def sample_size(cloud: Cloud) -> dict[str, Any]:
 
 def _curve(draws: Sequence[Sequence[float | None]]) -> dict[str, list[float | None]]:
     """Return mean and standard deviation over the draws of each size."""
-    # A mean of those draws alone that have a value would be biased.
+    # Averaging only the draws with a value would be biased.
     defined = [[value for value in values if value is not None] if None not in values else [] for values in draws]
     return {
         "mean": [fmean(values) if values else None for values in defined],
@@ -79,7 +80,7 @@ class _Draws:
         self._n_by_rows = min(n, MAX_WORK_BY_ROWS // d**2)
         self._rows = cloud.sample[:n]
         sizes = [m for m in (FIRST_ROWS * 2**power for power in range(n.bit_length())) if m <= n and m < cloud.n]
-        # By products of rows, n^2 d, or by moments, n d^2, of which those of halves are added.
+        # Small draws use products of rows, n^2 d; others use moments, n d^2, merged from halves.
         self._sizes_by_products = [m for m in sizes if m < d and m <= self._n_by_rows]
         self._sizes_by_moments = [m for m in sizes if m >= d]
         S = cloud.moments.covariance()

@@ -17,8 +17,8 @@ class Score:
     value: float | None
     reason: str | None = None
     se: float | None = None  # Standard error of the value, in its units, where one is known
-    # What each block of rows adds to the error, where it comes from blocks: `se` is the root of their squares' sum. Of
-    # two values of the same rows the error of the difference is that of the differences of their parts.
+    # Each block's part of the error, if it comes from blocks: `se` is the root of the sum of their squares. For two
+    # values of the same rows, differences of parts give the error of the difference.
     parts: tuple[float, ...] = ()
 
     @classmethod

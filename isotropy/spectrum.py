@@ -10,7 +10,7 @@ from torch import Tensor
 from isotropy.points import at_least_float32, require_points
 
 CHUNK_ROWS = 4096  # Rows of one matrix product: enough for speed, few enough for sums in float32
-SHIFT_ROWS = 64  # Rows whose mean shifts all rows: 43 to 85 if there are 128 or more, else all
+SHIFT_ROWS = 64  # Target number of rows averaged for the shift: 43 to 85 of 128 or more, else all
 BLOCK_COLUMNS = 192  # Columns of one product when a symmetric matrix is computed by blocks
 ORDINARY = 1e140  # Norms up to it, and down to its inverse, have squares within the range of float64
 
@@ -72,7 +72,7 @@ class Moments:
     def _add(self, n: int, mean: Tensor, scatter: Tensor) -> None:
         total = max(self.n + n, 1)
         delta = mean - self.mean
-        # In place, and float32 is added without conversion: float64 copies would take a fifth of the time.
+        # Add in place, float32 too: float64 copies would take a fifth of the time.
         self.scatter.add_(scatter.to(self.scatter.device))
         self.scatter.addr_(delta, delta, alpha=self.n * n / total)
         self.mean += delta * (n / total)
@@ -84,13 +84,13 @@ def centre(x: Tensor) -> tuple[Tensor, Tensor]:
 
     The mean is clamped to the range of its dimension, so that equal points have exactly zero covariance.
     """
-    # amin and amax apart: aminmax(dim=0) takes four times as long on a CPU.
+    # Call amin and amax separately: aminmax(dim=0) takes four times as long on a CPU.
     mean = x.mean(0).clamp(x.amin(0), x.amax(0))
     return mean, x - mean
 
 
 def shift_near_mean(x: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a shift [d], points [n, d] less the shift (written into ``out``), and the mean [d] of these; no gradient.
+    """Return a shift [d], the shifted points [n, d] (written into ``out``) and their mean [d]; no gradient.
 
     The shift is the mean of about ``SHIFT_ROWS`` points, at most sqrt(n / SHIFT_ROWS) standard deviations off: near
     enough to keep digits, and three times cheaper than exact centering. Constant dimensions become exactly zero.
@@ -213,7 +213,7 @@ def eigenvalues(S: Tensor, rank: int | None = None) -> Tensor:
 def without_rounding(values: Tensor, rank: int | None = None) -> Tensor:
     """Clean ascending eigenvalues, float64 [d], as ``eigenvalues`` does, and return them descending."""
     values = values.flip(0)
-    # Sums of points in a subspace leave up to 20 eps where they should leave 0, and the solver up to d eps.
+    # For points in a subspace, sums leave up to 20 eps in place of 0, and the solver up to d eps.
     rounding = (len(values) + 32) * torch.finfo(values.dtype).eps * values[:1]
     values = torch.where(values <= rounding, 0, values)
     if rank is not None:

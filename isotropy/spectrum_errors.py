@@ -18,8 +18,8 @@ from isotropy.anisotropy import anisotropy
 from isotropy.score import Score
 from isotropy.spectrum import BLOCK_COLUMNS, Moments, without_rounding
 
-TOP = 10  # Directions of which k-th anisotropy and explained variance are told
-# Eigenvalues that are taken one by one: no measure but those of all sees more of them.
+TOP = 10  # Number of directions with a k-th anisotropy and explained variance
+# Eigenvalues tracked one by one; only measures of the full spectrum depend on others.
 LEADING = max(TOP, rank.ALPHA_WINDOW[1])
 
 
@@ -53,7 +53,7 @@ class SpectraWithoutBlocks:
         about_zero: bool,
     ) -> None:
         means = torch.stack([block.mean for block in blocks])
-        # Near most of the blocks' means: a block of huge rows costs no digits where it is left out.
+        # The median, so that a block of huge rows costs no digits when it is left out.
         self._centre = means.median(0).values
         self._values, self._vectors, self._about_zero = *decomposition, about_zero
         self._leading = decomposition.vectors.flip(1)[:, :LEADING].contiguous()
@@ -79,30 +79,40 @@ class SpectraWithoutBlocks:
         sums = sums - n * self._of_points(mean[None])[0]
         forms = sums / n + self._of_points(mean[None] + self._centre)[0] if self._about_zero else sums / (n - 1)
         k = self._leading.shape[1]
-        leading, trace, moved = forms[:k].clamp(min=0), forms[k], forms[k + 1 :]
+        leading, trace, tail_terms = forms[:k].clamp(min=0), forms[k], forms[k + 1 :]
         leading, tail = leading.where(self._values[:k] > 0, self._values[:k]), self._values[k:]
         if (tail_sum := tail.sum()) > 0:
             tail = tail * ((trace - leading.sum()).clamp(min=0) / tail_sum)
-        return torch.cat([leading, tail]), moved - self._slopes[:, k:] @ tail
+        return torch.cat([leading, tail]), tail_terms - self._slopes[:, k:] @ tail
 
     def _of_points(self, x: Tensor) -> Tensor:
         """Return leading forms, trace and slope-weighted tail of x x^T for each x [m, d]."""
-        along = (x @ self._vectors).flip(1).square()
-        return torch.cat([along[:, : self._leading.shape[1]], along.sum(1, keepdim=True), along @ self._slopes.T], 1)
+        squared_projections = (x @ self._vectors).flip(1).square()
+        return torch.cat(
+            [
+                squared_projections[:, : self._leading.shape[1]],
+                squared_projections.sum(1, keepdim=True),
+                squared_projections @ self._slopes.T,
+            ],
+            1,
+        )
 
     def _of_scatters(self, scatters: Sequence[Tensor]) -> Tensor:
-        """Return the same of matrices [d, d]. The slope-weighted tail of S is the sum of S times V diag(slopes) V^T."""
+        """Return the same for matrices [d, d].
+
+        The slope-weighted tail of S is the sum of S times V diag(slopes) V^T.
+        """
         d, V, slopes = len(self._vectors), self._vectors, self._slopes.flip(1)
         leading = torch.stack([((S @ self._leading) * self._leading).sum(0) for S in scatters])
         trace = torch.stack([S.trace() for S in scatters])[:, None]
         tails = torch.zeros(len(scatters), len(slopes), dtype=torch.float64)
-        used = slopes.any(0)
-        first, last = (int(used.nonzero()[i]) for i in (0, -1)) if used.any() else (0, -1)
+        has_slope = slopes.any(0)
+        first, last = (int(has_slope.nonzero()[i]) for i in (0, -1)) if has_slope.any() else (0, -1)
         V, slopes = V[:, first : last + 1], slopes[:, first : last + 1]
-        for start in range(0, d if used.any() else 0, BLOCK_COLUMNS):
+        for start in range(0, d if has_slope.any() else 0, BLOCK_COLUMNS):
             columns = slice(start, min(start + BLOCK_COLUMNS, d))
             for measure, slope in enumerate(slopes):
-                # Down to the diagonal, as both matrices are symmetric; those beside it count twice.
+                # Stop at the diagonal, because both matrices are symmetric; off-diagonal entries count twice.
                 product = V[: columns.stop] @ (V[columns] * slope).T
                 product[:start] *= 2
                 for block, S in enumerate(scatters):
@@ -123,13 +133,13 @@ def scores_without_blocks(
         "effective_rank": lambda values: rank.used(values, "sigma"),
         "effective_rank_lambda": lambda values: rank.used(values, "lambda"),
     }
-    of_values = SpectraWithoutBlocks(centred, list(ranks.values()), blocks, about_zero=False)
-    of_energies = SpectraWithoutBlocks(second, [rankme], blocks, about_zero=True)
+    value_spectra = SpectraWithoutBlocks(centred, list(ranks.values()), blocks, about_zero=False)
+    energy_spectra = SpectraWithoutBlocks(second, [rankme], blocks, about_zero=True)
     for block in range(len(blocks)):
-        values, moved = of_values.without(block)
-        energies, moved_rankme = of_energies.without(block)
+        values, rank_shifts = value_spectra.without(block)
+        energies, rankme_shift = energy_spectra.without(block)
         scores = spectrum_scores(values, energies, n)
-        for slug, shift in zip((*ranks, "rankme"), (*moved.tolist(), *moved_rankme.tolist()), strict=True):
+        for slug, shift in zip((*ranks, "rankme"), (*rank_shifts.tolist(), *rankme_shift.tolist()), strict=True):
             value = scores[slug].value
             if value is not None:
                 scores[slug] = Score(value + shift)
@@ -138,8 +148,8 @@ def scores_without_blocks(
 
 def spectrum_scores(values: Tensor, energies: Tensor, n: int) -> dict[str, Score]:
     """Return measures by slug, the k-th of a list as "slug k", from eigenvalues [d] of covariance and second moment."""
-    spread = bool(values[0] > 0)  # False for NaN
-    largest = Score(float(values[0])) if spread else Score.undefined("There is no spread, or it is not finite.")
+    has_spread = bool(values[0] > 0)  # False for NaN
+    largest = Score(float(values[0])) if has_spread else Score.undefined("There is no spread, or it is not finite.")
     top = min(TOP, len(values))
     lists = {
         "anisotropy_raw": anisotropy(energies, top),

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-# Points at most whose pairs with as many neighbours are held at once: 4 MB in float32, which stay in the cache.
+# Maximum rows and columns of a tile: 4 MB in float32, which stay in the cache.
 TILE_ROWS = 1024
-# Points of a tile where there are few: its products with itself count each pair twice, so that tiles are small too.
+# Minimum rows of a tile: diagonal tiles compute each pair twice, so clouds of few points use small tiles.
 FEW_ROWS = 256
-GROUP = 16  # Bounds of which only the least is looked at first
-# Bounds found beneath a point's reach that may wait to be merged: more keep reaches wide, fewer cost more merges.
+GROUP = 16  # Bounds per group; only the smallest of each group is compared first
+# Maximum bounds that wait to be merged: a higher limit keeps reaches wide, a lower one costs more merges.
 PENDING = 100_000
 
 
@@ -35,7 +35,7 @@ def tiles(n: int) -> Iterator[tuple[slice, slice]]:
 def smallest_of_each(
     n: int, count: int, dtype: torch.dtype, device: torch.device, tile: Callable[[slice, slice], Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Return the ``count`` least bounds of each of n points to others, ascending, and the others, [n, count] each.
+    """Return the ``count`` smallest bounds of each of n points, ascending, and their neighbors, [n, count] each.
 
     No other bound is below the last. ``tile`` returns symmetric, finite, contiguous bounds [rows, columns], which may
     be overwritten.
@@ -52,7 +52,7 @@ def smallest_of_each(
 
 
 def smallest_in_rows(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the least values of each row of contiguous [rows, columns], ascending, and their columns, [rows, count].
+    """Return the smallest values of each row of contiguous x, ascending, and their columns, [rows, count] each.
 
     The number of columns is a multiple of ``GROUP``: a minimum over groups costs a tenth of a topk.
     """
@@ -60,10 +60,10 @@ def smallest_in_rows(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     if groups.shape[2] < count:
         smallest, columns = x.topk(count, largest=False)
         return smallest, columns
-    chosen = groups.amin(1).topk(count, largest=False, sorted=False).indices
-    members = groups.gather(2, chosen[:, None, :].expand(-1, GROUP, -1)).flatten(1)
+    group_indices = groups.amin(1).topk(count, largest=False, sorted=False).indices
+    members = groups.gather(2, group_indices[:, None, :].expand(-1, GROUP, -1)).flatten(1)
     smallest, order = members.topk(count, largest=False)
-    return smallest, order // count * groups.shape[2] + chosen.gather(1, order % count)
+    return smallest, order // count * groups.shape[2] + group_indices.gather(1, order % count)
 
 
 class _SmallestBounds:
@@ -89,16 +89,16 @@ class _SmallestBounds:
         n_rows, n_columns = tile.shape
         if n_rows % GROUP or n_columns % GROUP:
             tile = pad(tile, (0, -n_columns % GROUP, 0, -n_rows % GROUP), value=math.inf)
-        across = tile.view(len(tile), GROUP, -1)[:n_rows]
-        row, group = (across.amin(1) < self._reach[rows, None]).nonzero(as_tuple=True)
-        members = across[row, :, group]
+        grouped_columns = tile.view(len(tile), GROUP, -1)[:n_rows]
+        row, group = (grouped_columns.amin(1) < self._reach[rows, None]).nonzero(as_tuple=True)
+        members = grouped_columns[row, :, group]
         hit, member = (members < self._reach[rows][row, None]).nonzero(as_tuple=True)
-        neighbours = member * across.shape[2] + group[hit] + columns.start
+        neighbours = member * grouped_columns.shape[2] + group[hit] + columns.start
         self._keep(row[hit] + rows.start, neighbours, members[hit, member])
 
-        down = tile.view(-1, GROUP, tile.shape[1])
-        group, column = (down.amin(1)[:, :n_columns] < self._reach[columns]).nonzero(as_tuple=True)
-        members = down[group, :, column]
+        grouped_rows = tile.view(-1, GROUP, tile.shape[1])
+        group, column = (grouped_rows.amin(1)[:, :n_columns] < self._reach[columns]).nonzero(as_tuple=True)
+        members = grouped_rows[group, :, column]
         hit, member = (members < self._reach[columns][column, None]).nonzero(as_tuple=True)
         self._keep(column[hit] + columns.start, group[hit] * GROUP + member + rows.start, members[hit, member])
         if self._pending > PENDING:
@@ -122,16 +122,17 @@ class _SmallestBounds:
             firsts, owner = is_first.nonzero().squeeze(1), is_first.cumsum(0) - 1
             owners = points[firsts]
             rank = torch.arange(len(points), device=points.device) - firsts[owner]
-            # At most as many again, so that a point whom very many came nearer to needs no table of their width.
-            now = rank < count
+            # Merge at most ``count`` new bounds per point and round, so that one point with very many needs no wide
+            # table.
+            is_merged = rank < count
             width = count + min(int(rank.max()) + 1, count)
             table = self.bounds.new_full((len(owners), width), math.inf)
-            names = self.neighbours.new_zeros(len(owners), width)
-            table[:, :count], names[:, :count] = self.bounds[owners], self.neighbours[owners]
-            cell = owner[now], rank[now] + count
-            table[cell], names[cell] = bounds[now], neighbours[now]
+            neighbour_table = self.neighbours.new_zeros(len(owners), width)
+            table[:, :count], neighbour_table[:, :count] = self.bounds[owners], self.neighbours[owners]
+            cell = owner[is_merged], rank[is_merged] + count
+            table[cell], neighbour_table[cell] = bounds[is_merged], neighbours[is_merged]
             smallest, columns = table.topk(count, largest=False, sorted=False)
-            self.bounds[owners], self.neighbours[owners] = smallest, names.gather(1, columns)
+            self.bounds[owners], self.neighbours[owners] = smallest, neighbour_table.gather(1, columns)
             self._reach[owners] = smallest.amax(1)
-            later = ~now & (bounds < self._reach[points])
-            points, neighbours, bounds = points[later], neighbours[later], bounds[later]
+            is_pending = ~is_merged & (bounds < self._reach[points])
+            points, neighbours, bounds = points[is_pending], neighbours[is_pending], bounds[is_pending]

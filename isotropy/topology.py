@@ -14,7 +14,7 @@ from isotropy.points import in_float64, require_points, scaled
 from isotropy.score import Score, there_are
 from isotropy.spectrum import gram
 
-BLOCK_ROWS = 256  # Points whose distances to all are made of products at once
+BLOCK_ROWS = 256  # Points whose distances to all others are computed at once
 
 
 def spanning_tree(x: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ def bar_entropy(lengths: Tensor) -> Tensor:
     positive = lengths[lengths > 0]
     if len(positive) == 0:
         return lengths.sum()
-    # First to size 1, or their sum may leave the range of the dtype.
+    # Scale first, because the sum may leave the range of the dtype.
     positive = positive / positive.detach().max()
     p = positive / positive.sum()
     p = p[p > 0]
@@ -70,9 +70,9 @@ def persistent_entropy(lengths: Tensor, *, normalised: bool = False) -> Score:
     reason = why_undefined(lengths)
     if reason is not None:
         return Score.undefined(reason)
-    greatest = math.log(m)
+    maximum = math.log(m)
     entropy = float(bar_entropy(lengths.detach().double()))
-    return Score.within(entropy / greatest, 0, 1) if normalised else Score.within(entropy, 0, greatest)
+    return Score.within(entropy / maximum, 0, 1) if normalised else Score.within(entropy, 0, maximum)
 
 
 def longest_bar(lengths: Tensor) -> Score:
@@ -127,15 +127,15 @@ def _tree(x: Tensor) -> Tensor:
     outside = np.ones(n, dtype=bool)
     closer = np.empty(n, dtype=bool)
     added = np.zeros(n, dtype=np.int64)
-    new = 0
+    newest = 0
     for step in range(1, n):
-        outside[new] = False
-        nearest[new] = np.inf
-        row = distances[new]
+        outside[newest] = False
+        nearest[newest] = np.inf
+        row = distances[newest]
         np.less(row, nearest, out=closer)
         np.logical_and(closer, outside, out=closer)
         np.copyto(nearest, row, where=closer)
-        np.copyto(parent, new, where=closer)
-        new = int(nearest.argmin())
-        added[step] = new
+        np.copyto(parent, newest, where=closer)
+        newest = int(nearest.argmin())
+        added[step] = newest
     return torch.from_numpy(np.stack([parent[added[1:]], added[1:]], axis=1)).to(x.device)

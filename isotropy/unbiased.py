@@ -61,7 +61,7 @@ class FourthMoments(Moments):
         for start in range(0, len(x), CHUNK_ROWS):
             chunk = self._stored(x[start : start + CHUNK_ROWS].detach())
             n, total = len(chunk), self.n + len(chunk)
-            # One row more, for the outer product of the shift of the mean.
+            # One extra row holds the outer product of the mean's shift.
             rows = chunk.new_empty(n + 1, self.d)
             shift, y, offset = shift_near_mean(chunk, rows[:n])
             y -= offset
@@ -91,7 +91,7 @@ class FourthMoments(Moments):
         return moments
 
     def add_distances(self, x: Tensor) -> None:
-        """Add the distances to the mean of points [n, d] that were counted already."""
+        """Add the distances to the mean for points [n, d] that are already counted."""
         for start in range(0, len(x), CHUNK_ROWS):
             y = self._stored(x[start : start + CHUNK_ROWS].detach()) - self.mean
             squares = y.square().sum(1)
@@ -122,9 +122,13 @@ class FourthMoments(Moments):
     def _about(self, centre: Tensor) -> tuple[Tensor, Tensor]:
         """Return sum ||y||^2 y [d] and sum ||y||^4, 0-d, for y = x - ``centre`` [d]."""
         delta = self.mean - self._stored(centre)
-        square, trace, pushed = delta @ delta, self.scatter.trace(), self.scatter @ delta
-        third = self.third + 2 * pushed + (trace + self.n * square) * delta
-        fourth = self._fourth + 4 * delta @ (self.third + pushed) + square * (2 * trace + self.n * square)
+        squared_shift, trace, scatter_delta = delta @ delta, self.scatter.trace(), self.scatter @ delta
+        third = self.third + 2 * scatter_delta + (trace + self.n * squared_shift) * delta
+        fourth = (
+            self._fourth
+            + 4 * delta @ (self.third + scatter_delta)
+            + squared_shift * (2 * trace + self.n * squared_shift)
+        )
         return third, fourth
 
 
@@ -246,8 +250,10 @@ def _by_pairs(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple[float, float]:
         pairs = pairs + (G.square() * completions).sum()
         R = G.new_zeros(len(G), g).index_add_(1, codes, G)
         sums, squares = R.sum(1), R.square()
-        distinct = (n - group_sizes[rows]) * (sums**2 - squares.sum(1)) - 2 * (sums * (R @ sizes) - squares @ sizes)
-        triples = triples + distinct.sum()
+        distinct_sums = (n - group_sizes[rows]) * (sums**2 - squares.sum(1)) - 2 * (
+            sums * (R @ sizes) - squares @ sizes
+        )
+        triples = triples + distinct_sums.sum()
 
     Y = y.new_zeros(g, y.shape[1]).index_add_(0, codes, y)
     spread = y.new_zeros(g).index_add_(0, codes, y.square().sum(1))
@@ -257,7 +263,7 @@ def _by_pairs(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple[float, float]:
         G = Y[rows] @ Y.T
         D = sizes[rows, None] * spread + spread[rows, None] * sizes - 2 * G
         for sums_of_M, M in ((products, G), (distances, D)):
-            # The sum of the rows beside the diagonal, of their squared sums, and of squares.
+            # Sums of off-diagonal entries, of squared row sums, and of squared entries.
             M.diagonal(start).zero_()
             row_sums = M.sum(1)
             sums_of_M.add_(torch.stack([row_sums.sum(), row_sums.square().sum(), M.square().sum()]))
@@ -270,8 +276,8 @@ def _by_pairs(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple[float, float]:
 
 def _disjoint(sums: Tensor) -> Tensor:
     """Return the sum of M_ij M_kl, 0-d, over distinct i, j, k and l, from the sums [3] of a symmetric matrix."""
-    total, of_rows, of_squares = sums
-    disjoint: Tensor = total.square() - 4 * of_rows + 2 * of_squares
+    total, squared_row_sums, squared_entries = sums
+    disjoint: Tensor = total.square() - 4 * squared_row_sums + 2 * squared_entries
     return disjoint
 
 
@@ -322,10 +328,11 @@ class BlockProducts:
         scatter_traces = torch.stack([scatter.trace() for scatter in scatters]).cpu()
         traces = scatter_traces + n * delta.square().sum(1)
         self.reason = why_without_spread(traces)
-        # Of one row on average: the estimates are then in units of tr(S)^2 of the sample, as `corrected_scores` asks.
+        # Mean squared length of a row: estimates are then in units of the sample's tr(S)^2, as `corrected_scores`
+        # expects.
         scale = float(traces.sum() / n.sum()) or 1.0
         delta, scatter_traces, traces = delta / scale**0.5, scatter_traces / scale, traces / scale
-        pushed = torch.stack([(scatter @ delta.T.to(scatter)).T.cpu() for scatter in scatters]) / scale
+        scatter_delta = torch.stack([(scatter @ delta.T.to(scatter)).T.cpu() for scatter in scatters]) / scale
         within = torch.zeros(len(n), len(n), dtype=torch.float64)
         for a, S in enumerate(scatters):
             for b, R in enumerate(scatters[: a + 1]):
@@ -333,13 +340,13 @@ class BlockProducts:
 
         # The points of block a about the mean of all have the second moments scatter_a + n_a delta_a delta_a^T.
         sums = n[:, None] * delta
-        mean_products = torch.einsum("abd,bd->ab", pushed, sums)
+        mean_products = torch.einsum("abd,bd->ab", scatter_delta, sums)
         self._squares = within + mean_products + mean_products.T + (sums @ delta.T) * (delta @ sums.T)
-        self._forms = torch.einsum("b,abd,cd->bac", n, pushed, sums)
+        self._forms = torch.einsum("b,abd,cd->bac", n, scatter_delta, sums)
         self._forms += torch.einsum("ba,ac,a->bac", sums @ delta.T, delta @ sums.T, n)
         self._products = sums @ sums.T
         self._centre, self._scatter_traces = centre / scale**0.5, scatter_traces
-        self._delta, self._pushed = delta, pushed
+        self._delta, self._pushed = delta, scatter_delta
         self._third = torch.stack([block.third.cpu() for block in blocks]) / scale**1.5
         self._fourth = torch.tensor([block.fourth for block in blocks], dtype=torch.float64) / scale / scale
         self._traces = traces
@@ -353,20 +360,20 @@ class BlockProducts:
         weights = self._n * (torch.arange(len(self)) != block)
         remaining, n = weights > 0, float(weights.sum())
         mean = weights @ self._delta / n
-        square = mean.square().sum()
-        trace = self._traces[remaining].sum() - n * square
-        squares = self._squares[remaining][:, remaining].sum() + (n * square) ** 2
+        squared_mean = mean.square().sum()
+        trace = self._traces[remaining].sum() - n * squared_mean
+        squares = self._squares[remaining][:, remaining].sum() + (n * squared_mean) ** 2
         squares -= 2 / n * self._forms[remaining][:, remaining][:, :, remaining].sum()
         offsets = self._delta - mean
-        pushed = self._pushed[torch.arange(len(self)), torch.arange(len(self))] - self._pushed.mT @ weights / n
-        away = offsets.square().sum(1)
+        scatter_offsets = self._pushed[torch.arange(len(self)), torch.arange(len(self))] - self._pushed.mT @ weights / n
+        squared_offsets = offsets.square().sum(1)
         fourth = (
             self._fourth
-            + 4 * (offsets * (self._third + pushed)).sum(1)
-            + away * (2 * self._scatter_traces + self._n * away)
+            + 4 * (offsets * (self._third + scatter_offsets)).sum(1)
+            + squared_offsets * (2 * self._scatter_traces + self._n * squared_offsets)
         )
-        of_mean = (self._centre + mean).square().sum()
-        share = Score.within(float(of_mean / (trace / n + of_mean)), 0, 1)
+        mean_energy = (self._centre + mean).square().sum()
+        share = Score.within(float(mean_energy / (trace / n + mean_energy)), 0, 1)
         return {"mean_share": share} | corrected_from_sums(
             int(n), self.d, float(trace), float(squares), float(fourth[remaining].sum())
         )

@@ -24,9 +24,9 @@ def uniformity(x: Tensor) -> Score:
     """
     require_points(x)
     x = x.detach()
-    present = x.any(dim=1)
-    if not present.all():
-        x = x[present]
+    has_direction = x.any(dim=1)
+    if not has_direction.all():
+        x = x[has_direction]
     if len(x) < 2:
         return _too_few(len(x))
     directions = Directions(x, torch.ones(len(x), dtype=torch.int64, device=x.device))
@@ -59,7 +59,7 @@ class Directions:
         self._times = None if bool((times == 1).all()) else times.to(self._a)
         self._total = torch.zeros((), dtype=torch.float64, device=x.device)
         if not self._is_narrow:
-            self._total += (times * (times - 1)).sum() / 2  # pairs of copies of a point, which no tile holds
+            self._total += (times * (times - 1)).sum() / 2  # pairs of copies, which no tile contains
         tile_rows = min(len(x), TILE_ROWS)
         self._buffers = self._a.new_empty(2, tile_rows * tile_rows)
 

@@ -57,7 +57,7 @@ __all__ = [
     "references",
 ]
 
-# Headings of the groups, in the order in which to show them.
+# Group headings, in display order.
 GROUPS: dict[MeasureGroup, str] = {
     "spread": "Spread of the variance",
     "directions": "Mean, directions and dimensions",
@@ -66,7 +66,7 @@ GROUPS: dict[MeasureGroup, str] = {
     "labels": "Labels",
 }
 
-# Every measure by its slug, in the order in which to show them.
+# All measures by slug, in display order.
 MEASURES = {
     measure.slug: measure for group in (spread, directions, neighbours, topology, labels) for measure in group.MEASURES
 }

@@ -13,10 +13,10 @@ class AlignmentEntry:
     meaning: str
     pitfall: str
     citation: str
-    bounds: tuple[float, float] = (0.0, 1.0)  # Where no interval goes beyond
+    bounds: tuple[float, float] = (0.0, 1.0)  # Limits of every interval
 
 
-# By slug, in the order of pages.
+# By slug, in display order.
 ALIGNMENTS = {
     entry.slug: entry
     for entry in (

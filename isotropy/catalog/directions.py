@@ -3,9 +3,9 @@
 from isotropy.catalog import sources
 from isotropy.catalog.measure import Measure, between
 
-# What each rule flags; averages, deviations and medians are over dimensions. The rules disagree, and the first three
-# hide outliers that inflate the very scale they are judged by: with d dimensions no z-score exceeds sqrt(d - 1), so
-# that 3 is out of reach below d = 11. Hence the robust ones.
+# What each rule flags; averages, deviations and medians are over dimensions. The rules disagree. The first three miss
+# outliers that inflate their own scale: with d dimensions no z-score exceeds sqrt(d - 1), so 3 is out of reach for d <
+# 11. The last two are robust.
 OUTLIER_RULES = {
     "mean_3sd": "mean over 3 standard deviations from the average mean (after Kovaleva et al. 2021)",
     "std_3sd": "std over 3 standard deviations above the average std (after Kovaleva et al. 2021)",

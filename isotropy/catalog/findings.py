@@ -15,19 +15,19 @@ class FindingEntry:
     name: str
     meaning: str
     statistic: str
-    limit: str  # Beyond what it is found
-    effect: str  # What is measured again, and how it is mended for that
+    limit: str  # Limit beyond which it is reported
+    effect: str  # What is measured again, and after which fix
     advice: str
-    advice_by_label: str = ""  # What to do instead where labels tell the same parts
+    advice_by_label: str = ""  # Advice if the labels explain the parts
     pitfall: str
     citation: str = "This project."
-    # What its rows or dimensions are called, one and several, if the cloud can be measured without them.
+    # Singular and plural for its rows or dimensions, if the cloud can be measured without them.
     removed: tuple[str, str] | None = None
-    method: str = ""  # Slug of a method of `isotropy.catalog.METHODS` that mends it; empty where none does
+    method: str = ""  # Slug of a method of `isotropy.catalog.METHODS` that fixes it; empty if none does
 
 
-NEIGHBORS_KEPT = "top10_kept"  # The effect that is the share of the 10 nearest neighbors that stay
-# Names of what effects are told in beside the measures of the catalog.
+NEIGHBORS_KEPT = "top10_kept"  # Effect: the share of the 10 nearest neighbors that stay
+# Names of effects that are not measures of the catalog.
 EFFECTS = {NEIGHBORS_KEPT: "Top-10 neighbors kept", "energy_distance": "Energy distance (0 to 1)"}
 
 _ENTRIES = (

@@ -12,7 +12,7 @@ Comparability = Literal["never", "at equal n", "at any n"]
 MeasureGroup = Literal["spread", "directions", "neighbours", "topology", "labels"]
 MeasurePage = Literal["report", "layers", "lab", "lab figures", "training", "results"]
 
-# Where measures are shown beside the table of all that every report has.
+# Where measures appear besides the full table of every report.
 MEASURE_PAGES: dict[MeasurePage, str] = {
     "report": "the head of a report",
     "layers": "the layers of an encoding",
@@ -21,7 +21,7 @@ MEASURE_PAGES: dict[MeasurePage, str] = {
     "training": "layers while runs train",
     "results": "layers of finished runs, one vector a text",
 }
-# Beginnings of ranges that have an infinite end, in words; the longest first.
+# Words for ranges with an infinite end, by prefix; the longest prefix first.
 INFINITE = {
     "(−∞, ∞), about [0, 1]": "usually 0 to 1; estimates can fall outside",
     "(−∞, ∞), about [1, d]": "usually 1 to d; estimates can fall outside",
@@ -40,11 +40,11 @@ class Measure:
     group: MeasureGroup
     name: str
     symbol: str
-    # Slug of the measure of the same idea under which this one is listed; empty for those that stand for an idea.
+    # Slug of the main measure under which this one is listed; empty for a main measure.
     variant_of: str = ""
     value: str = ""  # Which value of the report it is, if the measure has several values or settings; else empty
-    is_count: bool = False  # Whether that number counts something
-    range: str  # Of that number
+    is_count: bool = False  # Whether that value is a count
+    range: str  # Range of that value
     # The ends of `range` for n points, at least 1 dimension: for programs; None where an end is infinite.
     bounds: Callable[[int, int], tuple[float, float]] | None = None
     formula: str
@@ -52,21 +52,21 @@ class Measure:
     pitfall: str
     citation: str
     higher_means: Literal["more isotropic", "less isotropic", "neither"]
-    # What ± is: of an estimate of the population's value, so that an interval holds that value; or how far the value of
-    # another sample of as many rows would lie, where the measure is biased; or there is none.
+    # Meaning of ±: the standard error of an estimate of the population's value; for a biased measure, the spread
+    # between samples of as many rows; or none.
     error: ErrorKind = "none"
-    bias: str = ""  # How the number of rows moves the value; empty where it does not, or where that is not known
-    corrected: str = ""  # Slug of the bias-corrected form that stands for it wherever the rows are a sample
+    bias: str = ""  # How the number of rows shifts the value; empty if it does not, or if unknown
+    corrected: str = ""  # Slug of the bias-corrected form, to use where rows are a sample
     compared: Comparability = "never"  # Which embeddings can be compared with an interval
     # Pages and figures that show it unless others are chosen, each in the catalog's order.
     shown_in: tuple[MeasurePage, ...] = ()
-    listed_with: str = ""  # Slug of the measure of the same thing beside which reports tell it
+    listed_with: str = ""  # Slug of the related measure beside which reports list it
     counts: tuple[str, ...] = ()  # Parts of its detail that count something
-    # How many of its values, k = 1 and up, are taken of layers while runs train; 0 where it is one number.
+    # Number of values, k = 1 and up, measured on layers while runs train; 0 for a single number.
     leading: int = 0
-    # Whether layers of runs are measured on one vector a text, for independent rows, and not on tokens.
+    # Whether runs measure one vector per text, for independent rows, in place of tokens.
     of_texts: bool = False
-    while_training: str = ""  # What to keep in mind of its few points while runs train
+    while_training: str = ""  # Caveat for the few points measured while runs train
 
     @property
     def error_sentence(self) -> str:
@@ -126,7 +126,7 @@ class ReferenceCloud(NamedTuple):
     about: str
     n: int
     d: int
-    values: Mapping[str, ReferenceScore]  # By the slug of the measure; without those that are undefined of it
+    values: Mapping[str, ReferenceScore]  # By measure slug; undefined measures are left out
 
 
 @cache

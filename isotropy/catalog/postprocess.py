@@ -15,12 +15,12 @@ class MethodParameter:
     name: str
     default: int | float | None  # None: derived from the points, as the range says
     low: int | float
-    high: int | float | None  # None: no bound that is known without the points
+    high: int | float | None  # None: no bound known without the points
     range: str
     meaning: str
-    symbol: str = ""  # What it is called in the formula of the method, where that is not its name
-    dimensions_each: int | None = None  # Where the default is None: it is one for so many dimensions, at least one
-    # Where `high` is None: the points fitted on, or their dimensions, if either bounds it.
+    symbol: str = ""  # Its symbol in the method's formula, if not its name
+    dimensions_each: int | None = None  # If the default is None: one per so many dimensions, at least 1
+    # If `high` is None: whether the fitted points or their dimensions bound it.
     up_to: Literal["n", "d"] | None = None
 
     @property
@@ -72,7 +72,7 @@ _SEED = MethodParameter(
     name="seed", default=0, low=0, high=2**32 - 1, range="0 to 2³² − 1", meaning="Seed of everything random."
 )
 
-# Every method by its slug, in the order in which to show them.
+# All methods by slug, in display order.
 METHODS: dict[str, MethodEntry] = {
     method.slug: method
     for method in (

@@ -44,28 +44,28 @@ class RegularizerEntry:
     slug: Regularizer
     name: str
     term: str  # What it adds to the loss, in short
-    computed_on: str = "of the batches"  # What the term is taken of
+    computed_on: str = "of the batches"  # What the term is computed on
     text: str  # What it does, in a sentence or two
     formula: str  # The loss with it, in full
     details: str
     source: str
     measures: tuple[str, ...]  # Slugs of the measures that it moves
     colour: str  # In every figure; with a contrast of at least 3 : 1 to white and to the dark theme
-    # Hidden states that it takes unless a run chooses, as in its paper; None for the input embedding matrix.
+    # Default hidden states, as in its paper; None for the input embedding matrix.
     sees: tuple[Layers, TokenPooling] | None
-    # How hidden states of several layers are given. One by one: the penalty is the mean over layers.
+    # How it receives hidden states of several layers. One by one: the penalty is the mean over layers.
     layers: Literal["as one cloud", "as a list", "one by one"] = "one by one"
     tokens: bool = True  # Whether it may see tokens, which depend on each other within a text
-    # Whether it takes the class of each point too, where a run asks for it with `entropy_by_label`.
+    # Whether it can use the class of each point, if a run sets `entropy_by_label`.
     classes: bool = False
     # Its class, as module:name. It takes lam, the options below and, unless it sees the matrix, across_processes.
     make: str
-    # The training options that it reads by name, with the argument of its class that each sets; empty for one that
-    # training itself reads. What it sees comes on top.
+    # Its training options by name, each with the argument of its class that it sets; empty for an option that training
+    # itself reads. Options for what it sees come on top.
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-# Every regularizer but none, in the order in which to offer them.
+# All regularizers except none, in display order.
 REGULARIZERS: dict[Regularizer, RegularizerEntry] = {
     penalty.slug: penalty
     for penalty in (

@@ -21,14 +21,14 @@ class Similarity(StrEnum):
     EUCLIDEAN = "euclidean"
 
 
-# What sentences call each similarity.
+# Name of each similarity in sentences.
 SIMILARITIES = {
     Similarity.EUCLIDEAN: "Euclidean distance",
     Similarity.COSINE: "cosine",
     Similarity.DOT: "dot product",
 }
 
-# Heads of columns that tell how near a neighbor is.
+# Column headings for the distance or similarity of a neighbor.
 NEAR_COLUMNS = {Similarity.EUCLIDEAN: "Distance", Similarity.COSINE: "Cosine", Similarity.DOT: "Dot product"}
 
 
@@ -48,7 +48,7 @@ TASKS = {
     TruthKind.COMPRESSION: TaskEntry("Compression only", "queries", ("overlap@10",)),
 }
 
-# What sentences call each metric.
+# Name of each metric in sentences.
 METRICS = {
     "ndcg@10": "nDCG@10",
     "recall@10": "recall@10",

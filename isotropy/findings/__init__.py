@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["CHECKS", "Effect", "Finding", "Severity", "findings_of", "sort_findings", "to_finding"]
 
-# Causes before what they cause: a later check looks at what is left without the rows and dimensions found before.
+# Causes come before effects: a check examines the cloud without rows and dimensions that earlier checks blamed.
 CHECKS: tuple[Callable[[Examined], Defect | None], ...] = (
     not_finite,
     constant_dimensions,
@@ -53,13 +53,13 @@ def findings_of(
     for check in CHECKS:
         try:
             defect = check(examined)
-        except RuntimeError:  # of an eigenvalue that does not converge; the report is worth more than one finding
+        except RuntimeError:  # eigenvalues may not converge; one check must not fail the report
             logger.warning("%s could not be checked", check.__name__, exc_info=True)
             continue
         if defect is None:
             continue
-        parts = [(examined.cloud.n, cloud.n, "rows"), (examined.cloud.d, cloud.d, "dimensions")]
-        scope = " and ".join(f"{remaining:,} of {all_:,} {noun}" for remaining, all_, noun in parts if remaining < all_)
+        counts = [(examined.cloud.n, cloud.n, "rows"), (examined.cloud.d, cloud.d, "dimensions")]
+        scope = " and ".join(f"{left:,} of {total:,} {noun}" for left, total, noun in counts if left < total)
         if scope:
             title = f"{defect.title} ({scope})"
             evidence = f"{defect.evidence} Measured on the {scope} that no other finding blames."
@@ -75,8 +75,8 @@ def sort_findings(findings: Sequence[Finding]) -> list[Finding]:
     """Sort findings by severity, then effect; notes about specific rows or dimensions come before general ones."""
 
     def rank(finding: Finding) -> tuple[int, bool, float]:
-        of_all = finding.severity is Severity.NOTE and not finding.rows and not finding.dimensions
-        return finding.severity.rank, of_all, -finding.effect.change
+        is_general = finding.severity is Severity.NOTE and not finding.rows and not finding.dimensions
+        return finding.severity.rank, is_general, -finding.effect.change
 
     return sorted(findings, key=rank)
 

@@ -64,12 +64,12 @@ def rogue_dimensions(examined: Examined) -> Defect | None:
         return None
     remaining, effect, severity = removal
     share, energy = (float(values[is_rogue].sum() / values.sum()) for values in (variances, energies))
-    greater = f"{percent(max(share, energy))} of the {'variance' if share >= energy else 'energy'}"
+    largest_share = f"{percent(max(share, energy))} of the {'variance' if share >= energy else 'energy'}"
     holds, possessive, stands = ("holds", "its", "It stands") if count == 1 else ("hold", "their", "They stand")
     return Defect(
         slug="rogue_dimensions",
         severity=severity,
-        title=f"{count_dimensions(count)} {holds} {greater}",
+        title=f"{count_dimensions(count)} {holds} {largest_share}",
         evidence=(
             f"{count:,} of {cloud.d:,} dimensions {holds} {percent(share)} of the variance, and with {possessive} mean "
             f"{percent(energy)} of the energy. {stands} out from the decay of the other dimensions."
@@ -81,7 +81,7 @@ def rogue_dimensions(examined: Examined) -> Defect | None:
 
 
 def examine_without(examined: Examined, removed: Tensor) -> tuple[Examined, Effect, Severity] | None:
-    """Return the rest without some dimensions, the effect and its severity; None if nothing is left to measure."""
+    """Return the cloud without some dimensions, the effect and its severity; None if no spread is left."""
     remaining = examined.without_dimensions(removed.nonzero().squeeze(1).tolist())
     if not remaining.is_spread:
         return None

@@ -73,12 +73,12 @@ def drift(cloud: Cloud, baseline: Cloud, shared: SharedRows | None = None, seed:
         share = percent(neighbors_kept.after.value or 0.0)
         evidence.insert(0, f"Rows in both keep {share} of their 10 nearest neighbors by cosine.")
     for slug in REPORTED_MEASURES:
-        now, before = cloud.moment_scores[slug], baseline.moment_scores[slug]
-        if None in (now.value, before.value, now.se, before.se):
+        current, previous = cloud.moment_scores[slug], baseline.moment_scores[slug]
+        if None in (current.value, previous.value, current.se, previous.se):
             continue
-        error = float(np.hypot(now.se or 0, before.se or 0))
-        if abs(float(now.value or 0) - float(before.value or 0)) > max(2 * error, MATERIAL / 10):
-            evidence.append(f"{MEASURES[slug].name} moved from {before.value:.3g} to {now.value:.3g}.")
+        error = float(np.hypot(current.se or 0, previous.se or 0))
+        if abs(float(current.value or 0) - float(previous.value or 0)) > max(2 * error, MATERIAL / 10):
+            evidence.append(f"{MEASURES[slug].name} moved from {previous.value:.3g} to {current.value:.3g}.")
     return Defect(
         slug="drift",
         severity=Severity.WARNING if material else Severity.NOTE,
@@ -98,7 +98,7 @@ def energy_of(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> EnergyDistance
     size = float(pooled.abs().max())
     # Centered before float32, so that distances of rows far from the origin keep their digits.
     D = torch.cdist((pooled / size if size else pooled).float(), (pooled / size if size else pooled).float())
-    # Numbers of groups are offset, so that the clouds share none.
+    # Offset group numbers, so that the clouds share none.
     groups_by_cloud = []
     for side, offset in ((cloud, 0), (baseline, cloud.points.n)):
         positions, ranks = side.rows[:ROWS].numpy(), side.dealing.ranks
@@ -107,40 +107,40 @@ def energy_of(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> EnergyDistance
     is_first = torch.zeros(len(pooled), 1 + PERMUTATIONS)
     is_first[: len(x), 0] = 1
     # Each permutation assigns whole groups to the first cloud at random, as many as it has.
-    _, first, numbers = np.unique(groups, return_index=True, return_inverse=True)
-    of_first = int((first < len(x)).sum())
-    random = np.random.default_rng(seed)
-    permuted = np.zeros((len(first), PERMUTATIONS), np.float32)
+    _, first_rows, group_numbers = np.unique(groups, return_index=True, return_inverse=True)
+    first_group_count = int((first_rows < len(x)).sum())
+    generator = np.random.default_rng(seed)
+    permuted = np.zeros((len(first_rows), PERMUTATIONS), np.float32)
     for column in range(PERMUTATIONS):
-        permuted[random.permutation(len(first))[:of_first], column] = 1
-    is_first[:, 1:] = torch.from_numpy(permuted[numbers])
-    # With w = 1/n on the one and -1/m on the other, the energy distance is -w' D w.
-    between = is_first / is_first.sum(0) - (1 - is_first) / (1 - is_first).sum(0)
-    energies = -(between * (D @ between)).sum(0)
+        permuted[generator.permutation(len(first_rows))[:first_group_count], column] = 1
+    is_first[:, 1:] = torch.from_numpy(permuted[group_numbers])
+    # With weights w of 1/n in one cloud and -1/m in the other, the energy distance is -w' D w.
+    weights = is_first / is_first.sum(0) - (1 - is_first) / (1 - is_first).sum(0)
+    energies = -(weights * (D @ weights)).sum(0)
     cross = float((is_first[:, 0] @ D @ (1 - is_first[:, 0])) / (len(x) * len(y)))
     if cross == 0:
         return EnergyDistance(0.0, 1.0)
-    reached = int((energies[1:] >= energies[0]).sum())
-    return EnergyDistance(max(float(energies[0]), 0.0) / (2 * cross), (reached + 1) / (PERMUTATIONS + 1))
+    reached_count = int((energies[1:] >= energies[0]).sum())
+    return EnergyDistance(max(float(energies[0]), 0.0) / (2 * cross), (reached_count + 1) / (PERMUTATIONS + 1))
 
 
 def _neighbors_kept(now: Tensor, before: Tensor) -> Effect | None:
     """Return the share of the 10 nearest neighbors by cosine that stay; None if too few rows have a direction in both.
 
-    All rows as near as the tenth count, up to rounding, because tied rows swap places with every rounding.
+    Rows tied with the tenth neighbor count too, because rounding reorders ties.
     """
     lengths = [torch.linalg.vector_norm(x, dim=1) for x in (now, before)]
     has_direction = (lengths[0] > SHORT * lengths[0].median()) & (lengths[1] > SHORT * lengths[1].median())
     if int(has_direction.sum()) < FEWEST_FOR_SE:
         return None
-    near = []
+    neighbor_masks = []
     for x in (now, before):
         units = unit_rows(x[has_direction])
         centered = units - units.mean(0)
         distances = torch.cdist(centered[:QUERIES], centered).fill_diagonal_(torch.inf)
-        tenth = distances.topk(min(NEAREST, len(units) - 1), largest=False).values[:, -1:]
-        near.append(distances <= tenth + COPY * centered.square().sum(1).mean().sqrt())
-    first, second = near
+        tenth_distances = distances.topk(min(NEAREST, len(units) - 1), largest=False).values[:, -1:]
+        neighbor_masks.append(distances <= tenth_distances + COPY * centered.square().sum(1).mean().sqrt())
+    first, second = neighbor_masks
     shares_kept = (first & second).sum(1) / torch.maximum(first.sum(1), second.sum(1))
     return neighbors_kept_effect(
         float(shares_kept.mean()), float(shares_kept.std(correction=0) / len(shares_kept) ** 0.5)

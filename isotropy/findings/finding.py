@@ -24,12 +24,12 @@ from isotropy.isoscore import participation_ratio
 from isotropy.rows import finite_chunks
 from isotropy.score import Score
 
-MAX_LISTED = 100  # The most rows, and dimensions, that a finding lists; its counts include all
+MAX_LISTED = 100  # Maximum rows, and dimensions, that a finding lists; counts include all
 MATERIAL = 0.05  # Change of a score, or share of the top-10 neighbors that change, that is worth a warning
 LEAST_DIMENSIONS = 0.5  # Standard error of the participation ratio below which a score of about 0 is still determined
 # Scores whose change counts; the first that changes is reported. One huge row moves only the second.
 SCORES = ("isoscore_unbiased", "isoscore")
-SAMPLE_ROWS = 3000  # Rows examined by statistics for which so many are enough
+SAMPLE_ROWS = 3000  # Maximum rows for statistics that need no more
 REFERENCE_ROWS = 200_000  # Rows up to which neighbors are searched among all; beyond it, among a sample
 FEW_QUERIES = 500  # Rows whose neighbors are compared before and after a change
 FEWEST_DIMENSIONS = 3.0  # Effective dimensions below which the limits for norms and neighbors are unknown
@@ -91,7 +91,7 @@ class Finding(NamedTuple):
     severity: Severity
     title: str
     evidence: str
-    rows: list[int]  # Places in the file, from 0, in order; the first `MAX_LISTED`
+    rows: list[int]  # Positions in the file, from 0, in order; the first `MAX_LISTED`
     row_count: int
     names: list[str] | None  # Names of these rows, if rows have names
     dimensions: list[int]  # From 0, in order; the first `MAX_LISTED`
@@ -99,7 +99,7 @@ class Finding(NamedTuple):
     dimension_names: list[str] | None  # Names of these dimensions, if they have names
     effect: Effect
     advice: str
-    every_row: NDArray[np.int64] = NO_ROWS  # All of the rows, also those that are not listed
+    every_row: NDArray[np.int64] = NO_ROWS  # All rows, including unlisted ones
     every_dimension: NDArray[np.int64] = NO_ROWS
 
     def document(self) -> dict[str, Any]:
@@ -236,7 +236,7 @@ class Defect(NamedTuple):
     title: str
     evidence: str
     effect: Effect
-    rows: NDArray[np.int64] = NO_ROWS  # All places in the file, in order
+    rows: NDArray[np.int64] = NO_ROWS  # All positions in the file, in order
     dimensions: NDArray[np.int64] = NO_ROWS  # Numbers in the file
     remaining: Examined | None = None  # The cloud that later checks examine instead
     advice: str | None = None  # Advice that replaces the catalog's

@@ -28,7 +28,7 @@ from isotropy.findings.nearest import NEAREST, NearestRows
 
 INWARD = 6.0  # Log distance of a hub below the median, in multiples of that of the 10th percentile
 SPECTRA = 1.5  # Multiple of the limit for hubs by angle; spectra of equal effective dimension differ by less
-MAX_SHARE = 0.05  # Share of the rows beyond which they are no hubs but a part of the cloud
+MAX_SHARE = 0.05  # Maximum share of rows that count as hubs; more are part of the cloud
 
 
 def hubs(examined: Examined) -> Defect | None:
@@ -63,30 +63,33 @@ class _Hubs(NamedTuple):
     """Hubs by one similarity."""
 
     rows: NDArray[np.int64]
-    held: float  # The share of all places among neighbors that they take
-    reached: float  # The share of rows that one of them, or any, is a neighbor of
+    held: float  # Share of all neighbor slots that they fill
+    reached: float  # Share of rows that have any of them as a neighbor
     similarity: str
 
 
 def _by_distance(examined: Examined) -> _Hubs:
-    # The positions of rows far nearer to the mean than most.
+    # Find the positions of rows much closer to the mean than most.
     mean = examined.cloud.moments.mean
     logs = torch.linalg.vector_norm(examined.sample - mean, dim=1).clamp(min=1e-300).log()
     low, middle = logs.quantile(torch.tensor([0.1, 0.5], dtype=torch.float64)).tolist()
-    nearest = float(np.exp(middle - INWARD * (middle - low)))
+    max_distance = float(np.exp(middle - INWARD * (middle - low)))
     inner_rows = [
-        at[torch.linalg.vector_norm(rows.double() - mean, dim=1) < nearest] for rows, at in examined.references()
+        positions[torch.linalg.vector_norm(rows.double() - mean, dim=1) < max_distance]
+        for rows, positions in examined.references()
     ]
-    inward = torch.cat(inner_rows)
-    # Most clouds have none, and then nothing is searched.
-    if len(inward) == 0:
+    inner_positions = torch.cat(inner_rows)
+    # Most clouds have none, so neighbors are not searched.
+    if len(inner_positions) == 0:
         return _Hubs(NO_ROWS, 0.0, 0.0, "distance")
     neighbors = examined.nearest("euclidean")
-    inner_hubs = _describe_hubs(neighbors, inward[torch.isin(inward, neighbors.neighbors)], "distance")
-    beyond = inner_hubs.reached > limit("hub_euclidean", examined.cloud.n, examined.effective_dimensions)
-    return inner_hubs if beyond else inner_hubs._replace(rows=NO_ROWS, held=0.0)
+    inner_hubs = _describe_hubs(
+        neighbors, inner_positions[torch.isin(inner_positions, neighbors.neighbors)], "distance"
+    )
+    exceeds_limit = inner_hubs.reached > limit("hub_euclidean", examined.cloud.n, examined.effective_dimensions)
+    return inner_hubs if exceeds_limit else inner_hubs._replace(rows=NO_ROWS, held=0.0)
 
 
 def _describe_hubs(neighbors: NearestRows, rows: Tensor, similarity: str) -> _Hubs:
-    among = torch.isin(neighbors.neighbors, rows).double()
-    return _Hubs(np.sort(rows.numpy()), float(among.mean()), float(among.amax(1).mean()), similarity)
+    is_hub = torch.isin(neighbors.neighbors, rows).double()
+    return _Hubs(np.sort(rows.numpy()), float(is_hub.mean()), float(is_hub.amax(1).mean()), similarity)

@@ -25,17 +25,19 @@ def limit(statistic: str, n: int, d: float) -> float:
     table = _table()
     values = table["statistics"][statistic]
     # By rows, then dimensions: the last grid point not above the value, and the fraction of the way to the next.
-    at: list[tuple[int, float]] = []
+    grid_positions: list[tuple[int, float]] = []
     for grid, value in ((table["rows"], n), (table["dimensions"], d)):
         index = max((i for i, point in enumerate(grid) if point <= value), default=0)
-        between = grid[0] < value < grid[-1]
-        at.append((index, log(value / grid[index]) / log(grid[index + 1] / grid[index]) if between else 0.0))
-    (row, right), (column, down) = at
-    ends = [
-        (1 - down) * values[i][column] + down * values[i][min(column + 1, len(values[i]) - 1)]
+        is_inside = grid[0] < value < grid[-1]
+        grid_positions.append(
+            (index, log(value / grid[index]) / log(grid[index + 1] / grid[index]) if is_inside else 0.0)
+        )
+    (row, row_fraction), (column, column_fraction) = grid_positions
+    row_values = [
+        (1 - column_fraction) * values[i][column] + column_fraction * values[i][min(column + 1, len(values[i]) - 1)]
         for i in (row, min(row + 1, len(values) - 1))
     ]
-    return float((1 - right) * ends[0] + right * ends[1])
+    return float((1 - row_fraction) * row_values[0] + row_fraction * row_values[1])
 
 
 SMALLEST = 1e-12  # Fraction of the largest value below which differences are rounding
@@ -53,7 +55,7 @@ NO_GAP = Gap(float("-inf"), 0, 1.0)
 
 
 def greatest_gap(values: Tensor, max_size: int) -> Gap:
-    """Return the gap below the k greatest of values [d] >= 0, 1 <= k <= ``max_size``, that most exceeds later decay.
+    """Return the gap after the k largest of values [d] >= 0, 1 <= k <= ``max_size``, that most exceeds later decay.
 
     The excess at k is log(v_k / v_(k+1)) - log(v_(k+1) / v_(2k+2)), v descending: at most 0 for decay by a power of the
     rank or exponential decay.

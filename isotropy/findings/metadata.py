@@ -13,19 +13,19 @@ from isotropy.findings.dimensions import count_dimensions, examine_without
 from isotropy.findings.finding import Defect, Examined
 from isotropy.rows import finite_chunks
 
-MAX_SHARE = 0.25  # Share of the dimensions beyond which such numbers are how all values were written
-LOOKED_AT = 1000  # Rows of the sample from which it is told how values are written
-MOST_DECIMALS = 6  # Decimals of a number that counts as rounded
-FRACTIONS = MOST_DECIMALS + 1  # Decimals of numbers with any fraction
-BY_CHANCE = 10  # Digits that are 0 in all rows together, beyond those of other dimensions, from which this is no chance
-# Share of the values, beside the most frequent, that occur again, from which a dimension has a few values only.
+MAX_SHARE = 0.25  # Maximum share of metadata dimensions; with more, all values were written that way
+LOOKED_AT = 1000  # Rows of the sample used to infer how values were written
+MOST_DECIMALS = 6  # Maximum decimals of a number that counts as rounded
+FRACTIONS = MOST_DECIMALS + 1  # Stands for numbers with any fraction
+BY_CHANCE = 10  # Minimum surplus of zero digits, over all rows, that rules out chance
+# Minimum share of repeats, ignoring the most frequent value, in a dimension of few values.
 REPEATED = 0.8
 SELDOM = 0.2  # Maximum of the same share in other dimensions; more indicates coarse numbers or copied rows
-# Numbers that the precision has within a standard deviation at least, where a few values only are no rounding.
+# Minimum representable numbers per standard deviation; with fewer, repeats may come from rounding.
 STEPS = 1e4
 # Precisions that values may have had before they were written, coarsest first.
 PRECISIONS = (torch.bfloat16, torch.float16, torch.float32)
-LINEAR = 0.995  # Correlation with the number of the row from which a dimension counts the rows
+LINEAR = 0.995  # Minimum correlation with the row number in a dimension that counts rows
 
 
 def metadata_as_coordinates(examined: Examined) -> Defect | None:
@@ -33,12 +33,14 @@ def metadata_as_coordinates(examined: Examined) -> Defect | None:
     cloud = examined.cloud
     if not examined.is_spread or cloud.d < 3 or cloud.unit != 1:
         return None
-    # Monotonic dimensions that are a straight line over the rows.
-    at = cloud.rows.double()
-    at = at - at.mean()
+    # Find monotonic dimensions that are linear in the row number.
+    row_numbers = cloud.rows.double()
+    row_numbers = row_numbers - row_numbers.mean()
     x = cloud.sample.double()
     y = x - x.mean(0)
-    counts_rows: Tensor = ((at @ y) / (y.square().sum(0).sqrt() * at.norm()).clamp(min=1e-300)).abs() > LINEAR
+    counts_rows: Tensor = (
+        (row_numbers @ y) / (y.square().sum(0).sqrt() * row_numbers.norm()).clamp(min=1e-300)
+    ).abs() > LINEAR
     if counts_rows.any():
         steps = x[cloud.rows.argsort()][:, counts_rows].diff(dim=0)
         counts_rows[counts_rows.clone()] = (steps >= 0).all(0) | (steps <= 0).all(0)
@@ -70,10 +72,10 @@ def _max_dimensions(d: int) -> int:
 def _eps(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the relative rounding by dimension: that of the coarsest type in which most dimensions fit."""
     eps = torch.full((x.shape[1],), torch.finfo(dtype).eps, dtype=torch.float64)
-    for coarse in PRECISIONS:
-        fit = (x.to(coarse).double() == x).all(0)
-        if int((~fit).sum()) <= _max_dimensions(x.shape[1]):
-            eps[fit] = torch.finfo(coarse).eps
+    for precision in PRECISIONS:
+        fits = (x.to(precision).double() == x).all(0)
+        if int((~fits).sum()) <= _max_dimensions(x.shape[1]):
+            eps[fits] = torch.finfo(precision).eps
             break
     return eps
 
@@ -81,21 +83,21 @@ def _eps(x: Tensor, dtype: torch.dtype) -> Tensor:
 def _rounded(examined: Examined) -> Tensor:
     """Return a mask of dimensions with fewer decimals in all rows than three quarters of all dimensions."""
     cloud = examined.cloud
-    looked_at = examined.sample[:LOOKED_AT]
-    eps = _eps(looked_at, examined.cloud.sample.dtype)
-    decimals = _decimals(looked_at, eps)
-    # Whole numbers are how all values were written, however great they are.
-    written = torch.where((looked_at == looked_at.round()).all(0), 0, decimals)
-    usual = int(written.sort().values[_max_dimensions(cloud.d)])
-    # Most clouds end here: the other rows are read only for dimensions that a sample leaves in doubt.
-    at = (decimals < usual).nonzero().squeeze(1)
-    nonzero = torch.zeros(len(at))
-    for chunk, _, _ in finite_chunks(cloud.points) if len(at) else ():
-        x = chunk[:, at].double()
-        decimals[at] = torch.maximum(decimals[at], _decimals(x, eps[at], digits=0))
+    rows = examined.sample[:LOOKED_AT]
+    eps = _eps(rows, examined.cloud.sample.dtype)
+    decimals = _decimals(rows, eps)
+    # Whole numbers have 0 decimals, however large they are.
+    written_decimals = torch.where((rows == rows.round()).all(0), 0, decimals)
+    usual_decimals = int(written_decimals.sort().values[_max_dimensions(cloud.d)])
+    # Most clouds end here: all rows are read only for dimensions that the sample leaves in doubt.
+    suspects = (decimals < usual_decimals).nonzero().squeeze(1)
+    nonzero = torch.zeros(len(suspects))
+    for chunk, _, _ in finite_chunks(cloud.points) if len(suspects) else ():
+        x = chunk[:, suspects].double()
+        decimals[suspects] = torch.maximum(decimals[suspects], _decimals(x, eps[suspects], digits=0))
         nonzero += (x != 0).sum(0)
     is_rounded = torch.zeros(cloud.d, dtype=torch.bool)
-    is_rounded[at] = (usual - decimals[at]) * nonzero >= BY_CHANCE
+    is_rounded[suspects] = (usual_decimals - decimals[suspects]) * nonzero >= BY_CHANCE
     return is_rounded
 
 
@@ -107,10 +109,10 @@ def _decimals(x: Tensor, eps: Tensor, digits: float = BY_CHANCE) -> Tensor:
     needed = torch.full((x.shape[1],), FRACTIONS)
     rounding = 2 * eps * x.abs()
     for decimals in reversed(range(1, MOST_DECIMALS + 1)):
-        step = 10.0**decimals
-        scaled, fine = x * step, rounding * step
-        chance = torch.where(x == 0, 1.0, (2 * fine).clamp(0.1, 1)).log10().sum(0)
-        needed[((scaled - scaled.round()).abs() <= fine).all(0) & (-chance >= digits)] = decimals
+        factor = 10.0**decimals
+        scaled, tolerance = x * factor, rounding * factor
+        log_chance = torch.where(x == 0, 1.0, (2 * tolerance).clamp(0.1, 1)).log10().sum(0)
+        needed[((scaled - scaled.round()).abs() <= tolerance).all(0) & (-log_chance >= digits)] = decimals
     # In half precision, all large numbers are whole. In float32, numbers that large are times or ids.
     precise_enough = (rounding < 1).all(0) | (eps <= torch.finfo(torch.float32).eps)
     needed[(x == x.round()).all(0) & precise_enough] = 0
@@ -121,15 +123,15 @@ def _of_few_values(examined: Examined) -> Tensor:
     """Return a mask of dimensions whose values mostly repeat where those of others seldom do."""
     x = examined.sample[:LOOKED_AT]
     ordered = x.sort(dim=0).values
-    same = ordered[1:] == ordered[:-1]
+    equals_next = ordered[1:] == ordered[:-1]
     edge = torch.zeros(1, x.shape[1], dtype=torch.bool)
-    again = (torch.cat([same, edge]) | torch.cat([edge, same])).sum(0)
+    repeat_counts = (torch.cat([equals_next, edge]) | torch.cat([edge, equals_next])).sum(0)
     mode_counts = (x == x.mode(dim=0).values).sum(0)
     other_counts = len(x) - mode_counts
-    share = (again - mode_counts).clamp(min=0) / other_counts.clamp(min=1)
-    usual = float(share.sort(descending=True).values[_max_dimensions(x.shape[1])])
-    finest = _eps(x, examined.cloud.sample.dtype) * x.abs().amax(0)
-    if usual > SELDOM:
+    repeat_share = (repeat_counts - mode_counts).clamp(min=0) / other_counts.clamp(min=1)
+    usual_share = float(repeat_share.sort(descending=True).values[_max_dimensions(x.shape[1])])
+    resolution = _eps(x, examined.cloud.sample.dtype) * x.abs().amax(0)
+    if usual_share > SELDOM:
         return torch.zeros(x.shape[1], dtype=torch.bool)
-    has_few_values: Tensor = (share >= REPEATED) & (other_counts >= BY_CHANCE) & (x.std(0) > STEPS * finest)
+    has_few_values: Tensor = (repeat_share >= REPEATED) & (other_counts >= BY_CHANCE) & (x.std(0) > STEPS * resolution)
     return has_few_values

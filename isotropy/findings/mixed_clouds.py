@@ -14,14 +14,14 @@ from isotropy.findings.finding import Defect, Examined, Severity, judge, percent
 from isotropy.findings.limits import limit
 from isotropy.findings.spread import has_unequal_norms
 
-# Standard deviations between two parts, of which a cut in the middle then misplaces about 1 row in 160: parts of real
-# clouds, by topic or kind of text, overlap more.
+# Minimum standard deviations between two parts. A cut in the middle then misplaces about 1 row in 160; parts of real
+# clouds, such as topics, overlap more.
 MIN_SEPARATION = 5.0
-MAX_PARTS = 4  # More parts are clusters, as topics are, and no mixture of a few clouds
-FEWEST_ROWS = 40  # Rows of a part that is split again
-# Share of the rows that lie in the part of their label, from which the parts are what the labels say.
+MAX_PARTS = 4  # More parts are clusters, such as topics, not a mixture of clouds
+FEWEST_ROWS = 40  # Minimum rows of a part to split it again
+# Minimum share of rows in the part of their label for parts to match the labels.
 SAME_AS_LABELS = 0.95
-# Rows of a label in the sample from which it tells where it lies: of one row it always lies in one part.
+# Minimum sample rows of a label; a label of one row always lies in one part.
 ROWS_A_LABEL = 5
 
 
@@ -42,9 +42,9 @@ def mixed_clouds(examined: Examined) -> Defect | None:
     """Find the rows outside the largest part, if a cloud falls into two to four parts."""
     if not examined.is_spread or examined.cloud.d < 2:
         return None
-    # Of very unequal norms angles tell: else the longer rows would be a part, whatever they hold.
-    unit = has_unequal_norms(examined)
-    sample = unit_rows(examined.sample) if unit else examined.sample
+    # With very unequal norms, compare angles: otherwise long rows would form a part of their own.
+    by_angle = has_unequal_norms(examined)
+    sample = unit_rows(examined.sample) if by_angle else examined.sample
     mean, directions = leading_directions(sample)
     y = (sample - mean) @ directions
     parts, separation = _parts(y, examined.cloud.d)
@@ -53,17 +53,17 @@ def mixed_clouds(examined: Examined) -> Defect | None:
     largest = max(parts, key=lambda part: int(part.rows.sum()))
     minorities = []
     for rows, positions in examined.references():
-        x = unit_rows(rows.double()) if unit else rows.double()
+        x = unit_rows(rows.double()) if by_angle else rows.double()
         minorities.append(positions[~largest.holds((x - mean) @ directions)].numpy())
     minority = np.sort(np.concatenate(minorities))
     remaining = examined.without_rows(minority)
     effect, severity = judge(score_effects(examined.cloud, remaining.cloud), examined.cloud.d)
     sizes = sorted((int(part.rows.sum()) / len(y) for part in parts), reverse=True)
-    labeled = _share_in_part_of_label(examined, parts)
-    by_label = labeled is not None and labeled >= SAME_AS_LABELS
-    listed = (
-        f"The parts are those of the labels: {percent(labeled)} of the rows lie in the part of their label."
-        if labeled is not None and by_label
+    label_share = _share_in_part_of_label(examined, parts)
+    by_label = label_share is not None and label_share >= SAME_AS_LABELS
+    list_sentence = (
+        f"The parts are those of the labels: {percent(label_share)} of the rows lie in the part of their label."
+        if label_share is not None and by_label
         else "The rows outside the largest part are listed."
     )
     return Defect(
@@ -72,7 +72,7 @@ def mixed_clouds(examined: Examined) -> Defect | None:
         title=f"{len(parts)} separate clouds{', by label' * by_label}: {', '.join(map(percent, sizes))} of the rows",
         evidence=(
             f"Along one direction two parts are {min(separation, 999):.3g} standard deviations apart. In a healthy "
-            f"cloud of this size it is at most {_limit(len(y), examined.cloud.d):.2g}. {listed}"
+            f"cloud of this size it is at most {_limit(len(y), examined.cloud.d):.2g}. {list_sentence}"
         ),
         effect=effect,
         rows=minority,
@@ -82,52 +82,53 @@ def mixed_clouds(examined: Examined) -> Defect | None:
 
 
 def _share_in_part_of_label(examined: Examined, parts: list[_CloudPart]) -> float | None:
-    """Return the share of rows that lie in the part of most rows of their label; None where labels say nothing.
+    """Return the share of rows in the part where most rows of their label lie; None if labels are uninformative.
 
-    They say something if most rows share their label with others and each part belongs to some label.
+    Labels are informative if most rows share theirs with others and each part is the main part of some label.
     """
     labels = examined.cloud.labels
     if labels is None:
         return None
     n = len(parts[0].rows)
-    present, codes = torch.unique(labels.codes[:n], return_inverse=True)
-    counts = torch.stack([torch.bincount(codes[part.rows], minlength=len(present)) for part in parts])
-    has_name = torch.tensor([bool(labels.names[code]) for code in present.tolist()])
+    label_codes, codes = torch.unique(labels.codes[:n], return_inverse=True)
+    counts = torch.stack([torch.bincount(codes[part.rows], minlength=len(label_codes)) for part in parts])
+    has_name = torch.tensor([bool(labels.names[code]) for code in label_codes.tolist()])
     counts = counts[:, has_name & (counts.sum(0) >= ROWS_A_LABEL)]
-    rows = int(counts.sum())
-    if rows < n / 2 or len(set(counts.argmax(0).tolist())) < len(parts):
+    labeled_count = int(counts.sum())
+    if labeled_count < n / 2 or len(set(counts.argmax(0).tolist())) < len(parts):
         return None
-    return int(counts.amax(0).sum()) / rows
+    return int(counts.amax(0).sum()) / labeled_count
 
 
 def _parts(y: Tensor, d: int) -> tuple[list[_CloudPart], float]:
     """Split points [n, r] into parts; return them and the widest separation. Stops above ``MAX_PARTS``."""
     parts: list[_CloudPart] = []
-    waiting, widest = [_CloudPart(torch.ones(len(y), dtype=torch.bool), ())], 0.0
-    while waiting and len(waiting) + len(parts) <= MAX_PARTS:
-        part = waiting.pop()
+    pending, widest = [_CloudPart(torch.ones(len(y), dtype=torch.bool), ())], 0.0
+    while pending and len(pending) + len(parts) <= MAX_PARTS:
+        part = pending.pop()
         points = y[part.rows]
         split = best_split(points) if len(points) >= FEWEST_ROWS else None
         if split is None or split.separation <= _limit(len(points), d):
             parts.append(part)
             continue
         widest = max(widest, split.separation)
-        waiting += [
+        pending += [
             _CloudPart(part.rows & (split.upper(y) == side), (*part.cuts, (split, side))) for side in (True, False)
         ]
-    return parts + waiting, widest
+    return parts + pending, widest
 
 
 def _limit(n: int, d: int) -> float:
     return max(MIN_SEPARATION, limit("separation", n, d))
 
 
-MIN_SHARE = 0.05  # Each part has at least so many of the rows: fewer are outliers
-# Rows of a part at least: the tail of a skewed dimension parts fewer from the others, of 60 rows in 12% of cases.
+MIN_SHARE = 0.05  # Minimum share of rows in a part; smaller groups are outliers
+# Minimum rows in a part: with fewer, the tail of a skewed dimension splits off, in 12% of clouds of 60 rows.
 FEWEST_IN_A_PART = 10
-STARTS = 5  # Leading directions from which a split is sought
+STARTS = 5  # Leading directions from which the search for a split starts
 ROUNDS = 6  # Number of times the direction is refined
-MAX_COMPONENTS = 20  # Leading directions in which a split is sought; fewer for few rows, or noise alone would part them
+# Maximum leading directions searched for a split; fewer for few rows, which noise alone would split
+MAX_COMPONENTS = 20
 ROWS_PER_COMPONENT = 20
 
 
@@ -166,27 +167,27 @@ def best_split(y: Tensor) -> CloudSplit | None:
 
 
 def _best_split_from(y: Tensor, start: int) -> CloudSplit | None:
-    """Return the best cut along a leading direction, then along Fisher's discriminant of the parts, again and again."""
+    """Return the best cut along a leading direction, refined along Fisher's discriminant of the parts."""
     direction = torch.zeros(y.shape[1], dtype=y.dtype)
     direction[start] = 1
     best: CloudSplit | None = None
     n = len(y)
     min_rows = max(FEWEST_IN_A_PART, int(MIN_SHARE * n))
-    below = torch.arange(min_rows, n - min_rows + 1)
+    lower_sizes = torch.arange(min_rows, n - min_rows + 1)
     for _ in range(ROUNDS):
         # Projections are cut where the variance between the parts is largest.
         p = y @ direction
         ordered = (p - p.mean()).sort().values
-        if len(below) == 0 or float(ordered[-1]) == float(ordered[0]):
+        if len(lower_sizes) == 0 or float(ordered[-1]) == float(ordered[0]):
             break
         sums, squares = ordered.cumsum(0), ordered.square().cumsum(0)
-        between = sums[below - 1].square() / (below * (n - below))
-        k = int(below[between.argmax()])
-        low, high = sums[k - 1] / k, (sums[-1] - sums[k - 1]) / (n - k)
-        variances = (squares[k - 1] / k - low**2).clamp(min=0)
-        variances = variances + ((squares[-1] - squares[k - 1]) / (n - k) - high**2).clamp(min=0)
+        between_variance = sums[lower_sizes - 1].square() / (lower_sizes * (n - lower_sizes))
+        k = int(lower_sizes[between_variance.argmax()])
+        lower_mean, upper_mean = sums[k - 1] / k, (sums[-1] - sums[k - 1]) / (n - k)
+        variances = (squares[k - 1] / k - lower_mean**2).clamp(min=0)
+        variances = variances + ((squares[-1] - squares[k - 1]) / (n - k) - upper_mean**2).clamp(min=0)
         scale = float((variances / 2).sqrt())
-        separation = float(high - low) / scale if scale > 0 else float("inf")
+        separation = float(upper_mean - lower_mean) / scale if scale > 0 else float("inf")
         if best is not None and separation <= best.separation:
             break
         split = CloudSplit(separation, direction, float((ordered[k - 1] + ordered[k]) / 2 + p.mean()))
@@ -194,8 +195,10 @@ def _best_split_from(y: Tensor, start: int) -> CloudSplit | None:
         parts = y[upper], y[~upper]
         first, second = (part.mean(0) for part in parts)
         scatters = ((part - mean).T @ (part - mean) for part, mean in zip(parts, (first, second), strict=True))
-        within = sum(scatters, y.new_zeros(()))
-        ridge = within.trace() / len(within) * 1e-9
-        direction = torch.linalg.solve(within + ridge * torch.eye(len(within), dtype=y.dtype), first - second)
+        within_scatter = sum(scatters, y.new_zeros(()))
+        ridge = within_scatter.trace() / len(within_scatter) * 1e-9
+        direction = torch.linalg.solve(
+            within_scatter + ridge * torch.eye(len(within_scatter), dtype=y.dtype), first - second
+        )
         direction = direction / direction.norm()
     return best

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from isotropy.cosine import unit_rows
 
-NEAREST = 10  # Neighbors of each row that are looked at
+NEAREST = 10  # Neighbors of each row that are compared
 QUERIES = 1000  # Rows whose neighbors are found
 REFERENCE_ROWS = 4096  # Rows compared with all queries at once
 LARGEST = 1e15  # Multiple of the typical row size at which rows are clamped, because larger squares leave float32
-# Part of the usual distance of directions from their mean up to which one is a copy of another: rounding of float32,
-# and of float16 for the most part, is less.
+# Maximum distance of copies, relative to the usual distance of directions from their mean. Rounding of float32, and
+# mostly of float16, is smaller.
 COPY = 3e-4
 COMPARED_AT_ONCE = 2**21  # Numbers of neighbors that are compared with each other at once: 8 MiB in float32
 
@@ -44,31 +44,31 @@ def find_nearest(
     q = queries.double()
     q = unit_rows(q) if similarity == "cosine" else q
     largest = float(q.abs().amax()) if q.numel() else 0.0
-    # The median, which one huge row does not carry away.
+    # The median, because one huge row would move the mean.
     center = q.median(0).values if len(q) else q.new_zeros(q.shape[1])
-    moved = q if similarity == "dot" else q - center
-    size = float(moved.abs().amax(1).median()) if moved.numel() else 0.0
+    centered = q if similarity == "dot" else q - center
+    size = float(centered.abs().amax(1).median()) if centered.numel() else 0.0
     scale = size or largest or 1.0
-    prepared = (moved / scale).clamp(-LARGEST, LARGEST).float()
+    prepared = (centered / scale).clamp(-LARGEST, LARGEST).float()
     center = center / scale
-    best, at = torch.empty(len(queries), 0), query_positions.new_empty(len(queries), 0)
+    best, best_positions = torch.empty(len(queries), 0), query_positions.new_empty(len(queries), 0)
     for rows, positions in chunks:
         for start in range(0, len(rows), REFERENCE_ROWS):
-            part, part_positions = rows[start : start + REFERENCE_ROWS], positions[start : start + REFERENCE_ROWS]
-            # Keys that order rows as the similarity to each query does.
-            x = unit_rows(part.double()) if similarity == "cosine" else part.double()
-            moved = (x / scale - center).clamp(-LARGEST, LARGEST)
-            near = prepared @ moved.float().T
+            block, block_positions = rows[start : start + REFERENCE_ROWS], positions[start : start + REFERENCE_ROWS]
+            # Keys sort rows by similarity to each query.
+            x = unit_rows(block.double()) if similarity == "cosine" else block.double()
+            centered = (x / scale - center).clamp(-LARGEST, LARGEST)
+            keys = prepared @ centered.float().T
             if similarity == "euclidean":
-                near -= (moved.square().sum(1) / 2).float()
+                keys -= (centered.square().sum(1) / 2).float()
             elif similarity == "cosine":
-                # q.x = (q - c).(x - c) + x.c + what depends on q alone.
-                near += (moved @ center).float()
-            near.masked_fill_(query_positions[:, None] == part_positions, -torch.inf)
-            near, part_positions = torch.cat([best, near], 1), part_positions.expand(len(queries), -1)
-            best, order = near.topk(min(NEAREST, near.shape[1]))
-            at = torch.cat([at, part_positions], 1).gather(1, order)
-    return NearestRows(at)
+                # q.x = (q - c).(x - c) + x.c + terms of q alone.
+                keys += (centered @ center).float()
+            keys.masked_fill_(query_positions[:, None] == block_positions, -torch.inf)
+            keys, block_positions = torch.cat([best, keys], 1), block_positions.expand(len(queries), -1)
+            best, order = keys.topk(min(NEAREST, keys.shape[1]))
+            best_positions = torch.cat([best_positions, block_positions], 1).gather(1, order)
+    return NearestRows(best_positions)
 
 
 def mean_overlap(before: Tensor, after: Tensor, queries: int, similarity: Similarity = "cosine") -> tuple[float, float]:
@@ -93,14 +93,16 @@ def shares_kept(
     ``references`` rows. Copies up to rounding are interchangeable.
     """
     positions = torch.arange(len(before))[:references]
-    old = find_nearest(before[queries], queries, [(before[positions], positions)], "cosine").neighbors
-    new = find_nearest(after[queries], queries, [(after[positions], positions)], similarity).neighbors
-    if old.shape[1] == 0:
+    neighbors_before = find_nearest(before[queries], queries, [(before[positions], positions)], "cosine").neighbors
+    neighbors_after = find_nearest(after[queries], queries, [(after[positions], positions)], similarity).neighbors
+    if neighbors_before.shape[1] == 0:
         return torch.ones(1, dtype=torch.float64)
-    same = old[:, :, None] == new[:, None, :]
-    if similarity == "cosine" and not bool(same.any(2).all()):
-        same |= _copies(before[positions], old, new) & _copies(after[positions], old, new)
-    return torch.minimum(same.any(2).sum(1), same.any(1).sum(1)).double() / old.shape[1]
+    is_same = neighbors_before[:, :, None] == neighbors_after[:, None, :]
+    if similarity == "cosine" and not bool(is_same.any(2).all()):
+        is_same |= _copies(before[positions], neighbors_before, neighbors_after) & _copies(
+            after[positions], neighbors_before, neighbors_after
+        )
+    return torch.minimum(is_same.any(2).sum(1), is_same.any(1).sum(1)).double() / neighbors_before.shape[1]
 
 
 def _copies(x: Tensor, old: Tensor, new: Tensor) -> Tensor:
@@ -110,8 +112,8 @@ def _copies(x: Tensor, old: Tensor, new: Tensor) -> Tensor:
     size = float(units.square().sum(1).mean().sqrt())
     units = (units / (size or 1.0)).float()
     step = max(1, COMPARED_AT_ONCE // (units.shape[1] * old.shape[1]))
-    near = [
+    copy_masks = [
         torch.cdist(units[old_rows], units[new_rows], compute_mode="donot_use_mm_for_euclid_dist") <= COPY
         for old_rows, new_rows in zip(torch.split(old, step), torch.split(new, step), strict=True)
     ]
-    return torch.cat(near)
+    return torch.cat(copy_masks)

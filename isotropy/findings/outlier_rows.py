@@ -25,10 +25,10 @@ from isotropy.score import FEWEST_FOR_SE
 
 LIMIT = 9.0  # Maximum excess that t5 clouds exceed less than once in a thousand: see docs/statistics.md, Outlier rows
 TAIL = 5  # Degrees of freedom of the t distribution whose tails pass as healthy in every cloud
-LIGHTEST = 10  # Degrees of freedom assumed at most, where the distances of the inner rows vary as little
-INNER = 0.9  # Point of the distances that is compared with the median; beyond it there may be outliers
-SURE = 3.0  # Standard errors by which the rank of that point is raised, so that chance makes no tail look light
-CROWDED = 10  # Outliers are at least so many times as many as a t cloud has: norms that merely vary more are none
+LIGHTEST = 10  # Maximum degrees of freedom, assumed if the distances of inner rows vary that little
+INNER = 0.9  # Quantile of the distances compared with the median; beyond it there may be outliers
+SURE = 3.0  # Standard errors added to the rank of that quantile, so that no tail looks light by chance
+CROWDED = 10  # Minimum ratio of outliers to those of a t cloud; norms that merely vary more do not reach it
 SCANNED = 4  # The farthest 1 / SCANNED of the rows are examined
 MAX_FRACTION = 10  # At most 1 / MAX_FRACTION of the rows are outliers; more count as part of the cloud
 BULK_ROWS = 4096  # Rows of the sample from which center and spread of the bulk are first estimated
@@ -70,22 +70,22 @@ def outlier_rows(examined: Examined) -> Defect | None:
     for _ in range(ROUNDS):
         if scan is None:
             return None
-        remaining, before = examined.without_rows(scan.rows), scan
+        remaining, previous_scan = examined.without_rows(scan.rows), scan
         scan = _scan(cloud, distances, remaining.cloud.moment_scores["participation_ratio"].value or 1.0)
-        if scan is not None and np.array_equal(scan.rows, before.rows):
+        if scan is not None and np.array_equal(scan.rows, previous_scan.rows):
             break
     else:
         return None
     effect, severity = judge(score_effects(cloud, remaining.cloud), cloud.d)
-    moved: Tensor = (remaining.cloud.moments.mean - cloud.moments.mean).square().sum()
-    scatter_left = remaining.cloud.moments.scatter.trace() + remaining.cloud.n * moved
+    squared_shift: Tensor = (remaining.cloud.moments.mean - cloud.moments.mean).square().sum()
+    scatter_left = remaining.cloud.moments.scatter.trace() + remaining.cloud.n * squared_shift
     share = float(1 - scatter_left / cloud.moments.scatter.trace())
     count = len(scan.rows)
-    rows, subject = ("1 row holds", "It is") if count == 1 else (f"{count:,} rows hold", "Each is at least")
+    holders, subject = ("1 row holds", "It is") if count == 1 else (f"{count:,} rows hold", "Each is at least")
     return Defect(
         slug="outlier_rows",
         severity=severity,
-        title=f"{rows} {percent(share)} of the variance",
+        title=f"{holders} {percent(share)} of the variance",
         evidence=(
             f"{subject} {scan.nearest:,.3g} times as far from the center as the median row, by squared distance. "
             f"A healthy cloud with heavy tails (Student's t, {scan.tail} degrees of freedom) would have about "
@@ -102,9 +102,9 @@ def centre_and_bulk(x: Tensor) -> tuple[Tensor, float]:
     centre = x.median(0).values
     y = x - centre
     lengths = y.square().sum(1)
-    near = y[lengths <= lengths.quantile(1 - 1 / MAX_FRACTION)]
-    near = near - near.mean(0)
-    products = near @ near.T if len(near) < len(centre) else near.T @ near
+    bulk = y[lengths <= lengths.quantile(1 - 1 / MAX_FRACTION)]
+    bulk = bulk - bulk.mean(0)
+    products = bulk @ bulk.T if len(bulk) < len(centre) else bulk.T @ bulk
     return centre, participation_ratio(products).value or 1.0
 
 
@@ -121,22 +121,22 @@ def _scan(cloud: Cloud, distances: _Distances, spread: float) -> _Scan | None:
     if scale == 0 or count == 0:
         return None
     farthest = np.sort(units)[::-1][:count] / scale
-    # Rows of a group may still be independent of each other: then each is a chance to lie far out.
+    # Rows of a named group may be independent, so each one counts as a chance to lie far out.
     chances = cloud.n if cloud.dealing.by == "groups" else len(units)
     tail = tail_of(units / scale, spread)
     expected = expected_beyond(chances, spread, farthest, tail)
     excess = surprise(expected)
     if excess.max() <= LIMIT:
         return None
-    # With the most surprising ones, all that are farther than the farthest of a t cloud.
-    last = max(int(excess.argmax()), int((expected <= 1).sum()) - 1)
-    if (last + 1) * MAX_FRACTION > len(units):
+    # Include all rows farther out than the farthest of a t cloud.
+    last_outlier = max(int(excess.argmax()), int((expected <= 1).sum()) - 1)
+    if (last_outlier + 1) * MAX_FRACTION > len(units):
         return None
-    # Of groups the farthest rows alone were looked at: the others are on either side of the gap.
-    is_outlier = distances.squares > scale * (farthest[last] * farthest[last + 1]) ** 0.5
+    # Only the farthest row of each group was ranked; its other rows are on either side of the gap.
+    is_outlier = distances.squares > scale * (farthest[last_outlier] * farthest[last_outlier + 1]) ** 0.5
     nearest = distances.squares[is_outlier].min(keepdims=True) / scale
-    alike = float(expected_beyond(chances, spread, nearest, tail)[0])
-    return _Scan(distances.positions[is_outlier], float(nearest[0]), alike, tail)
+    expected_count = float(expected_beyond(chances, spread, nearest, tail)[0])
+    return _Scan(distances.positions[is_outlier], float(nearest[0]), expected_count, tail)
 
 
 def tail_of(ratios: NDArray[np.float64], spread: float) -> int:
@@ -147,12 +147,12 @@ def tail_of(ratios: NDArray[np.float64], spread: float) -> int:
         return TAIL
     inner = np.partition(ratios, rank)[rank]
     tails = np.arange(TAIL, LIGHTEST + 1)
-    light = tails[fdtri(spread, tails, INNER) >= inner * fdtri(spread, tails, 0.5)]
-    return int(light.max(initial=TAIL))
+    lighter_tails = tails[fdtri(spread, tails, INNER) >= inner * fdtri(spread, tails, 0.5)]
+    return int(lighter_tails.max(initial=TAIL))
 
 
 def surprise(expected: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for each k how surprising the k farthest rows are, given the number expected at least as far out."""
+    """Return the surprise of the k farthest rows for each k, given the number expected at least as far out."""
     k = np.arange(1, len(expected) + 1)
     return np.where(k >= CROWDED * expected, k * np.log(k / expected) - (k - expected), 0)
 

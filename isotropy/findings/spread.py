@@ -14,13 +14,13 @@ from isotropy.score import Score
 from isotropy.spectrum import eigenvalues
 
 LEVEL = 0.001
-# Share of the energy beyond which the mean tells more of a row than the row itself: most real clouds have less.
+# Share of the energy above which the mean outweighs the rest of a row; most real clouds have less.
 HALF = 0.5
-# Spread over the length of the mean below which rows are one vector: cosines of two rows are above 0.9999.
+# Spread relative to the mean's length below which rows count as one vector: cosines of two rows exceed 0.9999.
 NEARLY_EQUAL = 0.01
 EQUAL = 1e-6  # The same ratio below which rows differ only by float32 rounding
 EQUAL_IN_FLOAT64 = 1e-12  # The same for values with more digits than float32
-COLLAPSED_SHARE = 0.9  # Share of the variance that the directions hold to which a cloud has collapsed
+COLLAPSED_SHARE = 0.9  # Minimum share of the variance in the directions of a collapsed cloud
 CLIFF = 10.0  # Minimum ratio of variances between the last of these directions and the next
 FEWEST_ROWS = 4  # Minimum number of independent rows for bias-corrected scores, which use four at a time
 
@@ -38,19 +38,19 @@ def collapsed(examined: Examined) -> Defect | None:
     spread = float((moments.covariance().trace()).sqrt() / moments.mean.norm()) if moments.mean.any() else 1.0
     if moments.scatter.any() and not spread < NEARLY_EQUAL:
         return _few_directions(examined) if examined.is_spread else None
-    equal = EQUAL_IN_FLOAT64 if examined.needs_float64.any() else EQUAL
-    all_equal = not cloud.moments.scatter.any() or spread < equal
-    centered = examined.neighbors_kept(examined.sample - cloud.moments.mean)
-    undefined = Effect("isoscore", cloud.moment_scores["isoscore"], Score.undefined("All rows are equal."))
+    equality_limit = EQUAL_IN_FLOAT64 if examined.needs_float64.any() else EQUAL
+    all_equal = not cloud.moments.scatter.any() or spread < equality_limit
+    centering_effect = examined.neighbors_kept(examined.sample - cloud.moments.mean)
+    undefined_effect = Effect("isoscore", cloud.moment_scores["isoscore"], Score.undefined("All rows are equal."))
     return Defect(
         slug="collapsed",
-        severity=Severity.ERROR if all_equal else judge([centered], cloud.d)[1],
+        severity=Severity.ERROR if all_equal else judge([centering_effect], cloud.d)[1],
         title="All rows are equal" if all_equal else "All rows are nearly the same vector",
         evidence=(
             f"The rows differ by {0 if all_equal else spread:.1g} of the length of their mean"
             f"{', which is rounding' if all_equal else f': the cosine of two rows is about {1 - spread**2:.6f}'}."
         ),
-        effect=undefined if all_equal else centered,
+        effect=undefined_effect if all_equal else centering_effect,
         advice="Check the training: a collapsed loss or a constant input is common.",
     )
 
@@ -69,7 +69,7 @@ def _few_directions(examined: Examined) -> Defect | None:
     remaining_variances = values[:k] if k > 1 else values[1:]
     isoscore_left = isoscore_from_covariance(torch.diag(remaining_variances))
     effect, severity = judge([Effect("isoscore", plain, isoscore_left)], cloud.d)
-    if not remaining_variances.any():  # the rows are on a line, and without it nothing is left to compare
+    if not remaining_variances.any():  # without the line that the rows lie on, nothing is left to compare
         severity = Severity.WARNING
     directions = "1 direction holds" if k == 1 else f"{k:,} directions hold"
     after = "in these directions" if k > 1 else "without it"
@@ -88,17 +88,17 @@ def _few_directions(examined: Examined) -> Defect | None:
 def common_mean(examined: Examined) -> Defect | None:
     """Find a mean, shared by all rows, that decides which rows are near.
 
-    Its share of the energy is compared with chance: a chi-squared with as many degrees of freedom as there are
-    effective dimensions, over these and the rows.
+    By chance, its share of the energy is a chi-squared variable with as many degrees of freedom as effective
+    dimensions, divided by these and by the number of rows.
     """
     cloud = examined.cloud
     share = cloud.moment_scores["mean_share"].value
     if not examined.is_spread or share is None or "collapsed" in examined.blamed:
         return None
-    by_chance = (
+    chance_share = (
         float(chdtri(examined.effective_dimensions, LEVEL)) / examined.effective_dimensions / max(examined.units, 1)
     )
-    if share <= by_chance:
+    if share <= chance_share:
         return None
     effect = examined.neighbors_kept(examined.sample - cloud.moments.mean)
     if effect.change <= MATERIAL:
@@ -110,7 +110,7 @@ def common_mean(examined: Examined) -> Defect | None:
         title=f"The mean holds {percent(share)} of the energy",
         evidence=(
             f"Two random rows have a cosine of about {share:.2f} because of it. By chance the mean of as many centered "
-            f"rows holds at most {percent(by_chance)}."
+            f"rows holds at most {percent(chance_share)}."
         ),
         effect=effect,
     )
@@ -140,17 +140,17 @@ def too_few_rows(examined: Examined) -> Defect | None:
         )
     if plain.value is None:
         return None
-    biased = examined.effective_dimensions**2 / (rows + examined.effective_dimensions) / (cloud.d - 1)
-    reference_score = corrected if corrected.value is not None else Score(min(plain.value + biased, 1.0))
+    bias = examined.effective_dimensions**2 / (rows + examined.effective_dimensions) / (cloud.d - 1)
+    reference_score = corrected if corrected.value is not None else Score(min(plain.value + bias, 1.0))
     effect = Effect("isoscore", plain, reference_score)
-    if biased <= MATERIAL or not effect.is_material(cloud.d):
+    if bias <= MATERIAL or not effect.is_material(cloud.d):
         return None
     return Defect(
         slug="too_few_rows",
         severity=Severity.WARNING if rows < cloud.d else Severity.NOTE,
         title=f"{rows:,} {noun}s are few for {cloud.d:,} dimensions",
         evidence=(
-            f"With so few rows plain IsoScore reads low, by about {biased:.2g}. The effect is the bias-corrected score."
+            f"With so few rows plain IsoScore reads low, by about {bias:.2g}. The effect is the bias-corrected score."
         ),
         effect=effect,
     )
@@ -164,11 +164,11 @@ def unequal_norms(examined: Examined) -> Defect | None:
     if not examined.is_spread or not has_unequal_norms(examined):
         return None
     spread, healthy = norm_spread(examined.sample), _norm_limit(examined)
-    middle = float(_norms(examined.sample).log().median())
-    far_rows = []
+    median_log_norm = float(_norms(examined.sample).log().median())
+    far_positions = []
     for rows, positions in examined.references():
-        far = (torch.linalg.vector_norm(rows.double(), dim=1).log() - middle).abs() > healthy
-        far_rows.append(positions[far].numpy())
+        is_far = (torch.linalg.vector_norm(rows.double(), dim=1).log() - median_log_norm).abs() > healthy
+        far_positions.append(positions[is_far].numpy())
     effect, severity = judge([examined.neighbors_kept(examined.sample, "dot")], examined.cloud.d)
     return Defect(
         slug="unequal_norms",
@@ -179,13 +179,13 @@ def unequal_norms(examined: Examined) -> Defect | None:
             f"(Student's t, 5 degrees of freedom) it is at most {np.exp(healthy):.2g} times."
         ),
         effect=effect,
-        rows=np.sort(np.concatenate(far_rows)),
+        rows=np.sort(np.concatenate(far_positions)),
     )
 
 
 def has_unequal_norms(examined: Examined) -> bool:
-    ratio = max(examined.effective_dimensions, examined.effective_directions)
-    return ratio >= FEWEST_DIMENSIONS and norm_spread(examined.sample) > _norm_limit(examined)
+    dimensions = max(examined.effective_dimensions, examined.effective_directions)
+    return dimensions >= FEWEST_DIMENSIONS and norm_spread(examined.sample) > _norm_limit(examined)
 
 
 def norm_spread(x: Tensor) -> float:

@@ -27,13 +27,13 @@ from isotropy.jackknife import Duplicates
 from isotropy.rows import finite_chunks, finite_rows
 from isotropy.score import Score
 
-# Distance of copies at most, over the length of a row and over the usual distance of rows: bfloat16 rounds less.
+# Maximum distance of copies, relative to the row's length and to the usual distance of rows; bfloat16 rounds less.
 ROUNDING = 5e-3
 SEPARATION_FACTOR = 4.0  # Within this multiple of the copy distance hardly any other row has a neighbor
 CLEAR = 0.8  # Minimum share of copies among rows with a neighbor that near
-MAX_REPEATED = 0.9  # Share of repeats among the rows beyond which they have collapsed to a few, and are no copies
+MAX_REPEATED = 0.9  # Maximum share of repeated rows; with more, the cloud has collapsed to a few points
 DIRECTIONS = 16
-LINKED = 10  # Copies of a row that are looked at to find all of one group
+LINKED = 10  # Copies of a row that are checked to link its group
 SEED = 0
 
 
@@ -49,10 +49,10 @@ def near_copies(examined: Examined, distinct: NDArray[np.int64]) -> NDArray[np.i
     groups = np.full(len(distinct), -1)
     if not 2 <= len(distinct) <= REFERENCE_ROWS:
         return groups
-    # Centered rows along random directions, and the norms of the rows.
+    # Project centered rows on random directions, and compute the norms of the rows.
     cloud = examined.cloud
-    random = torch.Generator().manual_seed(SEED)
-    directions = torch.randn(cloud.d, DIRECTIONS, dtype=torch.float64, generator=random) / DIRECTIONS**0.5
+    generator = torch.Generator().manual_seed(SEED)
+    directions = torch.randn(cloud.d, DIRECTIONS, dtype=torch.float64, generator=generator) / DIRECTIONS**0.5
     projected, norms = [], []
     for chunk, positions, _ in finite_chunks(cloud.points):
         x = chunk[torch.from_numpy(np.isin(positions, distinct))].double()
@@ -60,16 +60,20 @@ def near_copies(examined: Examined, distinct: NDArray[np.int64]) -> NDArray[np.i
         norms.append(torch.linalg.vector_norm(x, dim=1).numpy())
     points, lengths = np.concatenate(projected), np.concatenate(norms)
     order = np.random.default_rng(SEED).permutation(len(points))
-    usual = float(np.median(np.linalg.norm(points[order[1:]] - points[order[:-1]], axis=1)))
-    if usual == 0:
+    usual_distance = float(np.median(np.linalg.norm(points[order[1:]] - points[order[:-1]], axis=1)))
+    if usual_distance == 0:
         return groups
-    nearest = KDTree(points).query(points, k=2, distance_upper_bound=SEPARATION_FACTOR * ROUNDING * usual)[0][:, 1]
-    is_copy = nearest <= ROUNDING * np.minimum(lengths, usual)
-    if not is_copy.any() or is_copy.sum() < CLEAR * np.isfinite(nearest).sum():
+    neighbor_distances = KDTree(points).query(
+        points, k=2, distance_upper_bound=SEPARATION_FACTOR * ROUNDING * usual_distance
+    )[0][:, 1]
+    is_copy = neighbor_distances <= ROUNDING * np.minimum(lengths, usual_distance)
+    if not is_copy.any() or is_copy.sum() < CLEAR * np.isfinite(neighbor_distances).sum():
         return groups
     copies = points[is_copy]
-    near, at = KDTree(copies).query(copies, k=min(LINKED + 1, len(copies)), distance_upper_bound=ROUNDING * usual)
-    first, second = np.isfinite(near).nonzero()[0], at[np.isfinite(near)]
+    link_distances, link_targets = KDTree(copies).query(
+        copies, k=min(LINKED + 1, len(copies)), distance_upper_bound=ROUNDING * usual_distance
+    )
+    first, second = np.isfinite(link_distances).nonzero()[0], link_targets[np.isfinite(link_distances)]
     links = coo_array((np.ones(len(first)), (first, second)), shape=(len(copies), len(copies)))
     count, components = connected_components(links, directed=False)
     if len(copies) - count <= MAX_REPEATED * len(points):
@@ -77,7 +81,7 @@ def near_copies(examined: Examined, distinct: NDArray[np.int64]) -> NDArray[np.i
     return groups
 
 
-# Share of repeats below which their part in the neighbors tells enough: no score is measured without them.
+# Share of repeats below which only neighbors are compared, not scores.
 FEW_COPIES = 0.01
 MAX_NAMED_DIMENSIONS = 0.1  # Share of the dimensions up to which those with missing values are named
 
@@ -87,14 +91,14 @@ def not_finite(examined: Examined) -> Defect | None:
     cloud = examined.cloud
     if cloud.n_left_out == 0:
         return None
-    rows, at = [], torch.zeros(cloud.points.d, dtype=torch.int64)
+    rows, nonfinite_counts = [], torch.zeros(cloud.points.d, dtype=torch.int64)
     read = 0
     for chunk, finite in finite_rows(cloud.points):
         rows.append(read + (~finite).nonzero().squeeze(1).numpy())
-        at += (~chunk[~finite].isfinite()).sum(0)
+        nonfinite_counts += (~chunk[~finite].isfinite()).sum(0)
         read += len(chunk)
     positions = np.concatenate(rows)
-    dimensions = at.nonzero().squeeze(1).numpy()
+    dimensions = nonfinite_counts.nonzero().squeeze(1).numpy()
     named_dimensions = dimensions[:0] if len(dimensions) > max(1, MAX_NAMED_DIMENSIONS * cloud.points.d) else dimensions
     count = len(positions)
     before = Score.undefined("NaN or infinity in one row makes it undefined: those rows are left out of all measures.")
@@ -167,7 +171,7 @@ def _groups(examined: Examined) -> tuple[NDArray[np.int64], int]:
             groups[positions] = positions
     remaining = np.setdiff1d((groups >= 0).nonzero()[0], examined.excluded_rows)
     _, first, codes = np.unique(groups[remaining], return_index=True, return_inverse=True)
-    # In the order of the file, as near copies are looked for.
+    # Keep file order, which the search for near copies expects.
     order = np.argsort(first)
     near = near_copies(examined, remaining[first[order]])
     merged = np.where(near >= 0, near, near.max(initial=-1) + 1 + np.arange(len(near)))

@@ -36,21 +36,21 @@ def principal_components(points: Tensor) -> Components:
     n, d = points.shape
     if 2 * n <= d:
         mean, centred = centre(points.double())
-        _, singular, directions = torch.linalg.svd(centred, full_matrices=False)
-        variances = singular.square() / max(n - 1, 1)
-        of_dimensions = centred.square().sum(0) / max(n - 1, 1)
+        _, singular_values, directions = torch.linalg.svd(centred, full_matrices=False)
+        variances = singular_values.square() / max(n - 1, 1)
+        dimension_variances = centred.square().sum(0) / max(n - 1, 1)
     else:
         moments = moments_of(points)
         mean, S = moments.mean, finite(moments.covariance())
-        of_dimensions = S.diagonal()
+        dimension_variances = S.diagonal()
         ascending, vectors = torch.linalg.eigh(S)
         variances, directions = ascending.flip(0), vectors.T.flip(0)
     finite(variances)
-    computed = max(n, d) * torch.finfo(torch.float64).eps * variances[0]
+    solver_error = max(n, d) * torch.finfo(torch.float64).eps * variances[0]
     # Where n < d, the rounding of d dimensions shares n directions.
-    rounding = max(1, d / n) * torch.finfo(points.dtype).eps ** 2 * (mean.square() + of_dimensions)
-    stored = directions.square() @ rounding
-    significant = variances > torch.maximum(computed, stored)
+    rounding = max(1, d / n) * torch.finfo(points.dtype).eps ** 2 * (mean.square() + dimension_variances)
+    storage_error = directions.square() @ rounding
+    significant = variances > torch.maximum(solver_error, storage_error)
     directions = directions[significant]
     largest = directions.abs().argmax(dim=1, keepdim=True)
     return Components(mean, variances[significant], directions * directions.gather(1, largest).sign())

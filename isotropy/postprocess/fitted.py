@@ -19,8 +19,7 @@ class Fitted(ABC):
     # The sizes of each tensor, as `"mean": "d"`; one letter is one size throughout, and "mean" comes first.
     SHAPES: ClassVar[dict[str, str]]
 
-    # [d] float64, subtracted first: of the points, or that part of them, that it was fitted on; [clusters, d] where
-    # there are clusters.
+    # [d] float64, subtracted first: the mean of the points it was fitted on; [clusters, d] if there are clusters.
     mean: Tensor
 
     @torch.no_grad()
@@ -74,7 +73,7 @@ class Fitted(ABC):
 def require_finite(points: Tensor, d: int | None = None) -> None:
     """Raise ValueError unless ``points`` is a finite cloud [n, d]."""
     require_points(points, d)
-    # The greatest and the least tell of NaN too, and take a third of the time of looking at each number.
+    # Maximum and minimum also reveal NaN, in a third of the time of checking each number.
     if points.numel() and not (points.amax().isfinite() and points.amin().isfinite()):
         raise ValueError("Expected finite points, got NaN or infinity: leave those rows out first.")
 

@@ -37,7 +37,7 @@ class Flow(Fitted):
     }
 
     rotation: Tensor  # [d, d] float64: principal directions in columns, completed to a basis
-    scale: Tensor  # [d] float64, to variance 1 along each; where there is no variance the least of these factors
+    scale: Tensor  # [d] float64, scales each to variance 1; the smallest factor where there is no variance
     permutations: Tensor  # [K, d] int64
     log_scale: Tensor  # [K, d], as all below float64 once trained
     shift: Tensor  # [K, d]

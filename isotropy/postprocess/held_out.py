@@ -47,19 +47,19 @@ def held_out(
     require_points(points)
     if fit_rows is not None and groups is not None:
         raise ValueError("Expected groups or fit_rows, got both: rows that are given are not chosen by group.")
-    chosen = _chosen(len(points), fit_rows) if fit_rows is not None else _drawn(len(points), fraction, seed, groups)
-    chosen = chosen.to(points.device)
-    for part, rows in (("fit on", chosen), ("hold out", ~chosen)):
+    is_fit = _chosen(len(points), fit_rows) if fit_rows is not None else _drawn(len(points), fraction, seed, groups)
+    is_fit = is_fit.to(points.device)
+    for part, rows in (("fit on", is_fit), ("hold out", ~is_fit)):
         if not rows.any():
             raise ValueError(f"Expected rows to {part}, got none of {len(points)}: both parts need at least one.")
-    mine, theirs = points[chosen], points[~chosen]
-    fitted = fit(mine)
+    fit_points, held_out_points = points[is_fit], points[~is_fit]
+    fitted = fit(fit_points)
     return HeldOut(
         fitted,
-        chosen.nonzero().squeeze(1),
-        (~chosen).nonzero().squeeze(1),
-        Pair(theirs, fitted.apply(theirs)),
-        Pair(mine, fitted.apply(mine)),
+        is_fit.nonzero().squeeze(1),
+        (~is_fit).nonzero().squeeze(1),
+        Pair(held_out_points, fitted.apply(held_out_points)),
+        Pair(fit_points, fitted.apply(fit_points)),
     )
 
 
@@ -92,9 +92,9 @@ def _drawn(n: int, fraction: float, seed: int, groups: Tensor | None) -> Tensor:
         )
     if groups is not None and groups.shape != (n,):
         raise ValueError(f"Expected a group for each of {n} rows, got {list(groups.shape)}.")
-    member = torch.arange(n) if groups is None else torch.unique(groups.cpu(), return_inverse=True)[1]
-    count = int(member.max()) + 1 if n > 0 else 0
-    drawn = torch.zeros(count, dtype=torch.bool)
-    shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
-    drawn[shuffled[: min(max(round(fraction * count), 1), count - 1)]] = True
-    return drawn[member]
+    group_of_row = torch.arange(n) if groups is None else torch.unique(groups.cpu(), return_inverse=True)[1]
+    group_count = int(group_of_row.max()) + 1 if n > 0 else 0
+    is_drawn = torch.zeros(group_count, dtype=torch.bool)
+    shuffled = torch.randperm(group_count, generator=torch.Generator().manual_seed(seed))
+    is_drawn[shuffled[: min(max(round(fraction * group_count), 1), group_count - 1)]] = True
+    return is_drawn[group_of_row]

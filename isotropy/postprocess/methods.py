@@ -27,7 +27,7 @@ from isotropy.postprocess.whitening import (
     fit_zca_whitening,
 )
 
-# The function that fits each method, and the kind of map that it returns.
+# The function that fits each method, and the type of map that it returns.
 FITS: dict[str, tuple[Callable[..., Fitted], type[Fitted]]] = {
     "centring": (fit_centring, Scaling),
     "standardisation": (fit_standardisation, Scaling),
@@ -60,10 +60,10 @@ def fit(method: str, points: Tensor, components: Callable[[], Components] | None
         if parameter.name in parameters:
             value = parameters[parameter.name]
             if not parameter.takes(value):
-                numbers = "a whole number" if parameter.is_integer else "a number"
+                noun = "a whole number" if parameter.is_integer else "a number"
                 bounds = f"from {parameter.low}" + (" upwards" if parameter.high is None else f" to {parameter.high}")
                 raise ValueError(
-                    f"Expected {parameter.name} of {method} as {numbers} {bounds}, got {value!r}: choose one, or leave "
+                    f"Expected {parameter.name} of {method} as {noun} {bounds}, got {value!r}: choose one, or leave "
                     "it out."
                 )
     if components is not None and "components" in names:

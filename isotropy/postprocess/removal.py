@@ -17,7 +17,7 @@ class Removal(Fitted):
 
     SHAPES: ClassVar = {"mean": "d", "directions": "D d", "weights": "D"}
 
-    directions: Tensor  # [D, d] float64, orthonormal; D is lower than asked for where the points have a lower rank
+    directions: Tensor  # [D, d] float64, orthonormal; D is lower than requested if the points have a lower rank
     weights: Tensor  # [D] float64 in [0, 1]: 1 removes a component, 0 leaves it
 
     def _map(self, x: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ def components_to_remove(D: int | None, d: int, dimensions_each: int = 100) -> i
     return D
 
 
-CLUSTERED_ROWS = 20_000  # Rows that k-means learns its centroids from, where there are more
+CLUSTERED_ROWS = 20_000  # Maximum rows from which k-means learns its centroids
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def fit_cluster_based(points: Tensor, clusters: int = 27, D: int | None = None, 
     by ``seed``. D = None takes max(1, d // 64). Clusters with fewer directions than D become zero. Raises ValueError
     unless 1 <= clusters <= n and 0 <= D <= d, and for points whose squares leave float64.
     """
-    # Here, because no other method needs scikit-learn, which takes a second to import.
+    # Imported here, because no other method needs scikit-learn, which takes a second to import.
     from sklearn.cluster import KMeans  # noqa: PLC0415
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
 
@@ -101,15 +101,15 @@ def fit_cluster_based(points: Tensor, clusters: int = 27, D: int | None = None, 
     D = components_to_remove(D, d, dimensions_each=64)
     x = points.double()
     finite(torch.linalg.vector_norm(x, dim=1).square().sum())
-    learned = x
+    training_points = x
     if n > (max_rows := max(CLUSTERED_ROWS, clusters)):
-        drawn = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:max_rows]
-        learned = x[drawn.sort().values.to(x.device)]
+        drawn_rows = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:max_rows]
+        training_points = x[drawn_rows.sort().values.to(x.device)]
     kmeans = KMeans(clusters, n_init=1, random_state=seed)
     with warnings.catch_warnings():
-        # Fewer distinct points than clusters: the others stay empty, which does no harm here.
+        # With fewer distinct points than clusters, some clusters stay empty, which is harmless.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        kmeans.fit(learned.cpu().numpy())
+        kmeans.fit(training_points.cpu().numpy())
     centroids = torch.from_numpy(kmeans.cluster_centers_).to(x)
     nearest = _nearest(x, centroids)
     means, directions = centroids.clone(), x.new_zeros(clusters, D, d)

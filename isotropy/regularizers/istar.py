@@ -81,10 +81,10 @@ def _covariance_of_all(points: Tensor) -> Tensor:
     if n == 0:
         raise ValueError("Expected at least 1 point in all processes, got 0: skip batches without any token.")
     # The mean of all points, clamped as in `centre`.
-    fixed = x.detach()
-    ends = torch.stack([-fixed.amin(0), fixed.amax(0)]) if len(x) else x.new_full((2, x.shape[1]), -torch.inf)
-    low, high = greatest(ends)
-    shift = (summed(fixed.sum(0)) / n).clamp(-low, high)
+    values = x.detach()
+    bounds = torch.stack([-values.amin(0), values.amax(0)]) if len(x) else x.new_full((2, x.shape[1]), -torch.inf)
+    low, high = greatest(bounds)
+    shift = (summed(values.sum(0)) / n).clamp(-low, high)
     shifted = x - shift
     sums = summed(torch.cat([products(shifted), shifted.sum(0, keepdim=True)]))
     scatter, total = sums[:-1], sums[-1]

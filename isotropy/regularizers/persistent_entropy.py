@@ -68,12 +68,12 @@ class PersistentEntropy(torch.nn.Module):
         penalty = x[:0].sum()
         for cloud in clouds:
             lengths = barcode(cloud)
-            chosen = prominent(lengths)
-            of_class = -self.lam * bar_entropy(lengths[chosen] if self.bars == "prominent" else lengths)
+            is_prominent = prominent(lengths)
+            class_penalty = -self.lam * bar_entropy(lengths[is_prominent] if self.bars == "prominent" else lengths)
             if self.cluster_weight > 0:
-                remaining = lengths[~chosen]
-                of_class = of_class + self.cluster_weight * remaining.sum() / max(len(remaining), 1)
-            penalty = penalty + of_class
+                remaining = lengths[~is_prominent]
+                class_penalty = class_penalty + self.cluster_weight * remaining.sum() / max(len(remaining), 1)
+            penalty = penalty + class_penalty
         return penalty
 
     def extra_repr(self) -> str:

@@ -62,14 +62,14 @@ def _bounded_score(x: Tensor) -> Tensor:
     """Return the bias-corrected IsoScore of float64 points [n, d], 0-d, continued by its tangent above 1."""
     n, d = x.shape
     x, _ = scaled(x)
-    undefined = x[:0].sum()  # 0, whose gradient is 0 for every point
+    zero_score = x[:0].sum()  # 0, whose gradient is 0 for every point
     if n < 4:
-        return undefined
+        return zero_score
     shift, _ = centre(x.detach())
     y = x - shift  # equal points become exactly 0
     size = float(y.detach().abs().max())
     if size == 0:
-        return undefined
+        return zero_score
     y = y / size
     y = y - y.mean(0)
     norms = y.square().sum(1)
@@ -77,7 +77,7 @@ def _bounded_score(x: Tensor) -> Tensor:
     products = y @ y.T if n < d else y.T @ y
     trace_squared, squares = estimates(n, products.square().sum() / trace**2, (n - 1) * norms.square().sum() / trace**2)
     if float(trace_squared.detach()) < ROUNDING:
-        return undefined
+        return zero_score
     b = squares / trace_squared
-    within = b.clamp(min=1 / d)
-    return (1 / within + d * d * (within - b) - 1) / (d - 1)
+    clamped = b.clamp(min=1 / d)
+    return (1 / clamped + d * d * (clamped - b) - 1) / (d - 1)

@@ -15,7 +15,7 @@ SKEWED_GROUPS = 1000  # Number of groups above which the skewness of a score no 
 RESAMPLED_AT_ONCE = 2**22  # Weights that are held at once: 32 MiB
 
 Numbers = NDArray[np.float64]
-# The scores [r, V] of units' values [V, m] for weights [r, m] of the units.
+# Returns the scores [r, V] of values [V, m] of m units under weights [r, m].
 Statistic = Callable[[Numbers, Numbers], Numbers]
 
 
@@ -61,34 +61,38 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
     """
     _, codes = np.unique(groups, return_inverse=True)
     count = int(codes.max()) + 1
-    random = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
     at_once = max(1, RESAMPLED_AT_ONCE // max(count, len(codes)))
     resampled = []
     for start in range(0, RESAMPLES, at_once):
-        drawn = random.integers(0, count, (min(at_once, RESAMPLES - start), count))
-        times = np.stack([np.bincount(groups_drawn, minlength=count) for groups_drawn in drawn]).astype(np.float64)
-        resampled.append(statistic(values, times[:, codes]))
+        drawn_groups = generator.integers(0, count, (min(at_once, RESAMPLES - start), count))
+        weights = np.stack([np.bincount(groups_drawn, minlength=count) for groups_drawn in drawn_groups]).astype(
+            np.float64
+        )
+        resampled.append(statistic(values, weights[:, codes]))
     scores = np.concatenate(resampled)
     observed = statistic(values, np.ones((1, len(codes))))[0]
     left_out = observed[None]
     if count <= SKEWED_GROUPS:
         parts = np.array_split(np.arange(count), -(-count // at_once))
         left_out = np.concatenate([statistic(values, (part[:, None] != codes).astype(np.float64)) for part in parts])
-    of_value = _bounds(scores, observed, left_out, count)
-    difference, without = observed - observed[0], left_out - left_out[:, :1]
-    of_difference = _bounds(scores - scores[:, :1], difference, without, count)
-    if len(without) > 1:
+    value_bounds = _bounds(scores, observed, left_out, count)
+    difference, differences_left_out = observed - observed[0], left_out - left_out[:, :1]
+    difference_bounds = _bounds(scores - scores[:, :1], difference, differences_left_out, count)
+    if len(differences_left_out) > 1:
         # Widened to at least Student's t with the jackknife's standard error: with 40 queries of which 10% change at
         # random, 15% of BCa intervals exclude 0; of widened ones 2% do.
-        m = len(without)
-        reach = stdtrit(m - 1, (1 - LEVEL) / 2) * np.sqrt((m - 1) / m * np.square(without - without.mean(0)).sum(0))
-        low, high = of_difference
-        of_difference = np.stack([np.minimum(low, difference + reach), np.maximum(high, difference - reach)])
+        m = len(differences_left_out)
+        t_offset = stdtrit(m - 1, (1 - LEVEL) / 2) * np.sqrt(
+            (m - 1) / m * np.square(differences_left_out - differences_left_out.mean(0)).sum(0)
+        )
+        low, high = difference_bounds
+        difference_bounds = np.stack([np.minimum(low, difference + t_offset), np.maximum(high, difference - t_offset)])
     if statistic is mean:
-        of_value = _widened(of_value, values, count, lowest=0)
-        of_difference[:, 1:] = _widened(of_difference, values - values[0], count, lowest=-1)[:, 1:]
+        value_bounds = _widened(value_bounds, values, count, lowest=0)
+        difference_bounds[:, 1:] = _widened(difference_bounds, values - values[0], count, lowest=-1)[:, 1:]
     return [
-        Interval(*map(float, (observed[i], *of_value[:, i], observed[i] - observed[0], *of_difference[:, i])))
+        Interval(*map(float, (observed[i], *value_bounds[:, i], observed[i] - observed[0], *difference_bounds[:, i])))
         for i in range(len(values))
     ]
 
@@ -98,11 +102,11 @@ def _bounds(scores: Numbers, observed: Numbers, left_out: Numbers, count: int) -
     influence = left_out.mean(0) - left_out
     size = np.square(influence).sum(0) ** 1.5
     skewness = np.divide((influence**3).sum(0), 6 * size, out=np.zeros_like(size), where=size > 0)
-    below = ((scores < observed).mean(0) + (scores <= observed).mean(0)) / 2
-    shift = ndtri(below.clip(1 / len(scores), 1 - 1 / len(scores)))
-    end = stdtrit(count - 1, (1 - LEVEL) / 2) * (count / (count - 1)) ** 0.5
+    share_below = ((scores < observed).mean(0) + (scores <= observed).mean(0)) / 2
+    shift = ndtri(share_below.clip(1 / len(scores), 1 - 1 / len(scores)))
+    t_quantile = stdtrit(count - 1, (1 - LEVEL) / 2) * (count / (count - 1)) ** 0.5
     ends = []
-    for z in (end, -end):
+    for z in (t_quantile, -t_quantile):
         levels = ndtr(shift + (shift + z) / (1 - skewness * (shift + z)))
         ends.append([np.quantile(resampled, level) for resampled, level in zip(scores.T, levels, strict=True)])
     return np.array(ends)
@@ -113,9 +117,9 @@ def _widened(ends: Numbers, values: Numbers, count: int, lowest: float) -> Numbe
 
     If none of g groups differs, at most a share of 1 - 0.025^(1/g) of all groups does (Clopper and Pearson 1934).
     """
-    unseen = 1 - ((1 - LEVEL) / 2) ** (1 / count)
-    wide = (ends + np.array([[-unseen], [unseen]])).clip(lowest, 1)
-    return np.where(np.ptp(values, axis=1) == 0, wide, ends)
+    max_unseen_share = 1 - ((1 - LEVEL) / 2) ** (1 / count)
+    widened = (ends + np.array([[-max_unseen_share], [max_unseen_share]])).clip(lowest, 1)
+    return np.where(np.ptp(values, axis=1) == 0, widened, ends)
 
 
 class _Ranks:
@@ -123,13 +127,13 @@ class _Ranks:
 
     def __init__(self, numbers: Numbers) -> None:
         self._order = np.argsort(numbers, kind="stable")
-        in_order = numbers[self._order]
-        first = np.concatenate([[True], in_order[1:] != in_order[:-1]])
-        self._starts, self._inverse = first.nonzero()[0], np.empty(len(numbers), np.int64)
-        self._inverse[self._order] = first.cumsum() - 1
+        sorted_numbers = numbers[self._order]
+        is_first = np.concatenate([[True], sorted_numbers[1:] != sorted_numbers[:-1]])
+        self._starts, self._inverse = is_first.nonzero()[0], np.empty(len(numbers), np.int64)
+        self._inverse[self._order] = is_first.cumsum() - 1
 
     def weighted(self, weights: Numbers) -> Numbers:
         """Return mid-ranks [r, m] under weights [r, m]."""
-        of_ties = np.add.reduceat(weights[:, self._order], self._starts, axis=1)
-        ranks: Numbers = (of_ties.cumsum(1) - of_ties / 2)[:, self._inverse]
+        tie_weights = np.add.reduceat(weights[:, self._order], self._starts, axis=1)
+        ranks: Numbers = (tie_weights.cumsum(1) - tie_weights / 2)[:, self._inverse]
         return ranks

@@ -53,11 +53,11 @@ class Decision:
     similarity: Similarity
     n: int
     d: int
-    fit: int  # Units of the part that fits, as the next two
+    fit: int  # Units of the fit part; likewise for the next two
     choose: int
     report: int
     variants: tuple[VariantScores, ...]
-    chosen: int  # Best on the part that chooses; of equals the one of fewest bytes
+    chosen: int  # Best on the part that chooses; ties go to the fewest bytes
     smallest: int  # The variant with the fewest bytes within the tolerance of the best
     tolerance: float
     trivial: float = 0.0  # Score of a constant answer on the choose part
@@ -65,28 +65,28 @@ class Decision:
     @property
     def conclusion(self) -> str:
         """The recommendation in sentences, with its scores on the report part."""
-        title = METRICS[self.metric]
+        metric_name = METRICS[self.metric]
         chosen, smallest = self.variants[self.chosen], self.variants[self.smallest]
         if chosen.choose <= max(self.trivial, 0):
-            floor, why = "0", ""
+            floor, explanation = "0", ""
             if self.trivial > 0:
-                floor, why = f"{self.trivial:.3f}", ", which always telling the most frequent label scores"
+                floor, explanation = f"{self.trivial:.3f}", ", which always telling the most frequent label scores"
             check = "Check that the ground truth belongs to these vectors."
-            return f"No variant scores above {floor} by {title}{why}. {check}"
+            return f"No variant scores above {floor} by {metric_name}{explanation}. {check}"
         if self.chosen == BASELINE:
-            value = f"{title} {chosen.report.value:.3f} [{chosen.report.low:.3f}, {chosen.report.high:.3f}]"
-            first = f"Best: the vectors as they are: {value}."
+            value = f"{metric_name} {chosen.report.value:.3f} [{chosen.report.low:.3f}, {chosen.report.high:.3f}]"
+            best_sentence = f"Best: the vectors as they are: {value}."
         else:
             report = chosen.report
-            unclear = report.difference_low <= 0 <= report.difference_high and report.difference != 0
-            doubt = ", which may be chance" if unclear else ""
-            first = f"Best: {self._claim(chosen)} {title}{doubt}."
+            may_be_chance = report.difference_low <= 0 <= report.difference_high and report.difference != 0
+            doubt = ", which may be chance" if may_be_chance else ""
+            best_sentence = f"Best: {self._claim(chosen)} {metric_name}{doubt}."
         if self.smallest == self.chosen:
-            return f"{first} No smaller variant is within {self.tolerance:g} of it."
+            return f"{best_sentence} No smaller variant is within {self.tolerance:g} of it."
         rescored = smallest.variant.storage is VectorStorage.RESCORED
         note = "; keep float32 vectors on disk to rescore" if rescored else ""
-        claim = f"{self._claim(smallest)} {title}{note}"
-        return f"{first} Smallest within {self.tolerance:g} of it: {claim}."
+        claim = f"{self._claim(smallest)} {metric_name}{note}"
+        return f"{best_sentence} Smallest within {self.tolerance:g} of it: {claim}."
 
     @property
     def hubness(self) -> dict[str, RetrievalCounts]:
@@ -109,9 +109,9 @@ class Decision:
         }
 
     def _claim(self, variant: VariantScores) -> str:
-        """Return "PCA-192 int8: 8x smaller, −0.008 [−0.015, −0.002]"."""
-        times = self.variants[BASELINE].bytes / variant.bytes
-        size = f"{times:.3g}x smaller, " if times > 1 else ""
+        """Describe a variant, as in "PCA-192 int8: 8x smaller, −0.008 [−0.015, −0.002]"."""
+        ratio = self.variants[BASELINE].bytes / variant.bytes
+        size = f"{ratio:.3g}x smaller, " if ratio > 1 else ""
         return f"{variant.variant.name}: {size}{difference(variant.report)}"
 
 
@@ -137,9 +137,10 @@ def choose_variant(
     """Choose a variant by its score on the choose part alone."""
     indices = range(len(variants))
     chosen = min(indices, key=lambda i: (-variants[i].choose, variants[i].bytes, i))
-    enough = variants[chosen].choose - tolerance
+    minimum_score = variants[chosen].choose - tolerance
     smallest = min(
-        (i for i in indices if variants[i].choose >= enough), key=lambda i: (variants[i].bytes, -variants[i].choose, i)
+        (i for i in indices if variants[i].choose >= minimum_score),
+        key=lambda i: (variants[i].bytes, -variants[i].choose, i),
     )
     return Decision(
         task=truth.kind,

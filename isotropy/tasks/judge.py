@@ -22,7 +22,7 @@ from isotropy.tasks.truth import Truth
 from isotropy.tasks.variants import Variant, VariantSetting, default_variants
 from isotropy.unbiased import isoscore_unbiased
 
-SCORED_ROWS = 20_000  # The most rows from which the unbiased IsoScore is estimated
+SCORED_ROWS = 20_000  # Maximum rows from which the unbiased IsoScore is estimated
 TOLERANCE = 0.01
 
 
@@ -62,7 +62,7 @@ class JudgingTask:
             )
         if self.metric is not None and self.metric not in self.truth.metrics:
             raise ValueError(f"Expected a metric among {', '.join(self.truth.metrics)}, got {self.metric}.")
-        _ = self.parts  # refuses too few groups
+        _ = self.parts  # raises ValueError for too few groups
 
     @cached_property
     def groups(self) -> Codes:
@@ -93,13 +93,13 @@ def decide(
     """Return the score of each variant, the best, and the smallest within ``tolerance`` of it.
 
     ``variants`` starts with the baseline; None takes ``default_variants``. ``progress`` receives each
-    ``ScoredVariant``, those of one method in a row. Raises ValueError if the vectors do not suit a method.
+    ``ScoredVariant``, grouped by method. Raises ValueError if the vectors do not suit a method.
     """
     variants = default_variants(task.setting) if variants is None else list(variants)
     parts, (n, d) = task.parts, task.corpus.shape
     judged_parts = parts[parts != TaskPart.FIT]
-    to_fit, to_choose, to_report = (int((parts == part).sum()) for part in TaskPart)
-    statistic, equal_weights = task.truth.statistic(parts == TaskPart.CHOOSE), np.ones((1, to_choose))
+    fit_count, choose_count, report_count = (int((parts == part).sum()) for part in TaskPart)
+    statistic, equal_weights = task.truth.statistic(parts == TaskPart.CHOOSE), np.ones((1, choose_count))
     # Sorted by method, then by dimensions, so that each transformation is computed once.
     methods = list(dict.fromkeys((variant.method, variant.parameters) for variant in variants))
     dimensions = list(dict.fromkeys(variant.dimensions for variant in variants))
@@ -114,19 +114,23 @@ def decide(
         measured[variant] = scored, measurement
         if progress is not None:
             progress(scored)
-    reported = intervals(
+    report_intervals = intervals(
         np.stack([measured[variant][1].values[judged_parts == TaskPart.REPORT] for variant in variants]),
         task.groups[parts == TaskPart.REPORT],
         task.truth.statistic(parts == TaskPart.REPORT),
         task.seed,
     )
-    judged = [
+    variant_scores = [
         VariantScores(*scored, report, measurement.recall, measurement.retrieved)
-        for (scored, measurement), report in zip((measured[variant] for variant in variants), reported, strict=True)
+        for (scored, measurement), report in zip(
+            (measured[variant] for variant in variants), report_intervals, strict=True
+        )
     ]
     trivial = task.truth.trivial(parts)
-    counts = to_fit, to_choose, to_report
-    return choose_variant(task.truth, task.judged_by, task.similarity, (n, d), counts, judged, tolerance, trivial)
+    counts = fit_count, choose_count, report_count
+    return choose_variant(
+        task.truth, task.judged_by, task.similarity, (n, d), counts, variant_scores, tolerance, trivial
+    )
 
 
 def map_of(task: JudgingTask, variant: Variant) -> Map:
@@ -164,12 +168,14 @@ def _measure_variants(task: JudgingTask, variants: Sequence[Variant]) -> Iterato
                 query_images = apply_fitted(fitted, task.truth.query_vectors)
                 queries = prepare(reduce_dimensions(query_images, matrix), task.similarity)
             rows = prepare(corpus, task.similarity)
-            exact = task.truth.neighbors(StoredSpace(rows, VectorStorage.FLOAT32, task.similarity), queries, task.parts)
-            n, scored = len(corpus), np.ascontiguousarray(corpus)
+            exact_neighbors = task.truth.neighbors(
+                StoredSpace(rows, VectorStorage.FLOAT32, task.similarity), queries, task.parts
+            )
+            n, scored_rows = len(corpus), np.ascontiguousarray(corpus)
             if n > SCORED_ROWS:
-                scored = scored[np.sort(np.random.default_rng(task.seed).permutation(n)[:SCORED_ROWS])]
-            isoscore = isoscore_unbiased(torch.from_numpy(scored)).value
-            cloud = _TransformedCloud(variant, rows, queries, exact, isoscore)
+                scored_rows = scored_rows[np.sort(np.random.default_rng(task.seed).permutation(n)[:SCORED_ROWS])]
+            isoscore = isoscore_unbiased(torch.from_numpy(scored_rows)).value
+            cloud = _TransformedCloud(variant, rows, queries, exact_neighbors, isoscore)
         space = StoredSpace(cloud.rows, variant.storage, task.similarity, task.seed)
         is_exact = variant.storage is VectorStorage.FLOAT32
         neighbors = cloud.exact if is_exact else task.truth.neighbors(space, cloud.queries, task.parts)

@@ -64,7 +64,7 @@ class Map:
     variant: Variant
     similarity: Similarity
     fitted: Fitted | None  # None for vectors as they are
-    matrix: Tensor  # [d, k] float64: the dimensions that are kept of the fitted images
+    matrix: Tensor  # [d, k] float64: projects fitted images onto the variant's dimensions
 
     def apply(self, x: NDArray[Any]) -> Floats:
         """Return the images [n, k] of vectors [n, d] as they are stored and searched, float32."""
@@ -99,12 +99,12 @@ class Map:
         return cls(variant, similarity, fitted, tensors["matrix"])
 
     def metadata(self) -> dict[str, str]:
-        chosen = self.variant
+        variant = self.variant
         return {
-            "method": chosen.method,
-            "parameters": ", ".join(f"{name}={value!r}" for name, value in chosen.parameters),
-            "dimensions": str(chosen.dimensions),
-            "storage": chosen.storage.value,
+            "method": variant.method,
+            "parameters": ", ".join(f"{name}={value!r}" for name, value in variant.parameters),
+            "dimensions": str(variant.dimensions),
+            "storage": variant.storage.value,
             "similarity": self.similarity.value,
         }
 
@@ -145,8 +145,8 @@ def dimension_matrix(images: NDArray[Any], dimensions: Dimensions) -> Tensor:
     if dimensions.kind != "pca":
         return identity[:, : dimensions.size or d]
     moments = moments_of(torch.from_numpy(images))
-    second = moments.covariance() * ((moments.n - 1) / moments.n) + torch.outer(moments.mean, moments.mean)
-    directions = torch.linalg.eigh(second)[1].flip(1)[:, : dimensions.size]
+    second_moment = moments.covariance() * ((moments.n - 1) / moments.n) + torch.outer(moments.mean, moments.mean)
+    directions = torch.linalg.eigh(second_moment)[1].flip(1)[:, : dimensions.size]
     largest = directions.abs().argmax(dim=0, keepdim=True)
     signed: Tensor = directions * directions.gather(0, largest).sign()
     return signed

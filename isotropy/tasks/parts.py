@@ -34,10 +34,10 @@ def groups_of(keys: Sequence[Iterable[Hashable]]) -> Codes:
             unit = parents[unit]
         return unit
 
-    first: dict[Hashable, int] = {}
-    for unit, of_unit in enumerate(keys):
-        for key in of_unit:
-            parents[root(unit)] = root(first.setdefault(key, unit))
+    first_units: dict[Hashable, int] = {}
+    for unit, unit_keys in enumerate(keys):
+        for key in unit_keys:
+            parents[root(unit)] = root(first_units.setdefault(key, unit))
     return np.unique([root(unit) for unit in range(len(keys))], return_inverse=True)[1].astype(np.int64)
 
 
@@ -54,11 +54,11 @@ def split(groups: Codes, seed: int) -> Codes:
             f"got {len(sizes)} of {len(groups):,} rows, {sizes.max(initial=0):,} in the largest: add ground truth that "
             "shares nothing with the rest, or name the groups yourself."
         )
-    random = np.random.default_rng(seed)
-    shuffled = random.permutation(len(sizes))
-    ordered = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
-    hands = -(-len(ordered) // len(HAND))
-    dealt = np.concatenate([random.permutation(HAND) for _ in range(hands)])[: len(ordered)]
-    part_of = np.empty(len(sizes), np.int64)
-    part_of[ordered] = dealt
-    return part_of[groups]
+    generator = np.random.default_rng(seed)
+    shuffled = generator.permutation(len(sizes))
+    groups_by_size = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
+    hand_count = -(-len(groups_by_size) // len(HAND))
+    dealt_parts = np.concatenate([generator.permutation(HAND) for _ in range(hand_count)])[: len(groups_by_size)]
+    group_parts = np.empty(len(sizes), np.int64)
+    group_parts[groups_by_size] = dealt_parts
+    return group_parts[groups]

@@ -13,10 +13,10 @@ from isotropy.hubness import greatest_hubs
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int64]
 
-SPARE = 22  # Neighbors searched beyond those asked for, so that few queries with ties need a second search
+SPARE = 22  # Extra neighbors searched, so that few queries with ties need a second search
 WIDER = 8  # Factor by which the next search is wider if ties reach beyond the last neighbor
 ROUNDINGS = 8  # Roundings of a product, times the root of the dimensions, by which a float32 search may be off
-CACHED = 2**17  # Numbers of vectors that are brought to length 1 at once: 1 MiB in float64, which a core keeps at hand
+CACHED = 2**17  # Numbers normalized at once: 1 MiB in float64, which fits a core's cache
 BLOCK = 2**22  # Numbers of candidates that are held at once: 32 MiB in float64
 
 _Search = Callable[[NDArray[Any], int], tuple[NDArray[Any], Indices]]
@@ -64,8 +64,8 @@ def nearest(queries: Floats, rows: Floats, k: int, similarity: Similarity, prece
         return (products if squared else -products), candidates
 
     best = np.empty((len(queries), min(k, len(rows))), np.int64)
-    for some, indices in _search_settled(search, len(queries), len(rows), best.shape[1], slack):
-        best[some] = best_of(indices, queries[some], rows, k, similarity, precedence)
+    for query_indices, indices in _search_settled(search, len(queries), len(rows), best.shape[1], slack):
+        best[query_indices] = best_of(indices, queries[query_indices], rows, k, similarity, precedence)
     return best
 
 
@@ -79,13 +79,13 @@ def best_of(
     squared = similarity is Similarity.EUCLIDEAN
     for start in range(0, len(queries), step):
         block = slice(start, start + step)
-        q, parts = queries[block].astype(np.float64), []
-        # Of a query whose ties reach far, a part of the candidates at a time.
+        q, distance_parts = queries[block].astype(np.float64), []
+        # Measure candidates in parts: a query with many ties has very many.
         for first in range(0, candidates.shape[1], wide):
             x = rows[candidates[block, first : first + wide]].astype(np.float64)
-            far = np.square(x - q[:, None]).sum(2) if squared else -np.einsum("md,mwd->mw", q, x)
-            parts.append(far.astype(np.float32))
-        best[block] = _rank_candidates(np.concatenate(parts, 1), candidates[block], precedence, best.shape[1])
+            distances = np.square(x - q[:, None]).sum(2) if squared else -np.einsum("md,mwd->mw", q, x)
+            distance_parts.append(distances.astype(np.float32))
+        best[block] = _rank_candidates(np.concatenate(distance_parts, 1), candidates[block], precedence, best.shape[1])
     return best
 
 
@@ -99,19 +99,19 @@ def nearest_codes(queries: NDArray[np.uint8], codes: NDArray[np.uint8], k: int, 
 
     n, slack = len(codes), np.zeros(len(queries))
     settled = _search_settled(
-        lambda some, width: index.search(np.ascontiguousarray(queries[some]), width),
+        lambda query_indices, width: index.search(np.ascontiguousarray(queries[query_indices]), width),
         len(queries),
         n,
         best.shape[1],
         slack,
     )
-    for some, candidates in settled:
+    for query_indices, candidates in settled:
         step = max(1, 8 * BLOCK // (candidates.shape[1] * codes.shape[1]))
-        for start in range(0, len(some), step):
+        for start in range(0, len(query_indices), step):
             block = slice(start, start + step)
-            differing = np.bitwise_count(queries[some[block]][:, None] ^ codes[candidates[block]])
+            differing = np.bitwise_count(queries[query_indices[block]][:, None] ^ codes[candidates[block]])
             bit_distances = differing.sum(2, dtype=np.int64)
-            best[some[block]] = _rank_candidates(bit_distances, candidates[block], precedence, best.shape[1])
+            best[query_indices[block]] = _rank_candidates(bit_distances, candidates[block], precedence, best.shape[1])
     return best
 
 
@@ -119,13 +119,17 @@ def _search_settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]
     """Search wider until no row beyond the candidates can tie with the k-th; yield queries and candidates."""
     open_queries, width = np.arange(m), min(k + SPARE, n)
     while len(open_queries):
-        open_ones = []
-        for some in np.split(open_queries, range(step := max(1, BLOCK // width), len(open_queries), step)):
-            far, candidates = search(some, width)
-            done = far[:, -1] > far[:, k - 1] + slack[some] if width < n else np.ones(len(some), bool)
-            yield some[done], candidates[done]
-            open_ones.append(some[~done])
-        open_queries, width = np.concatenate(open_ones), min(width * WIDER, n)
+        unsettled = []
+        for query_indices in np.split(open_queries, range(step := max(1, BLOCK // width), len(open_queries), step)):
+            distances, candidates = search(query_indices, width)
+            is_settled = (
+                distances[:, -1] > distances[:, k - 1] + slack[query_indices]
+                if width < n
+                else np.ones(len(query_indices), bool)
+            )
+            yield query_indices[is_settled], candidates[is_settled]
+            unsettled.append(query_indices[~is_settled])
+        open_queries, width = np.concatenate(unsettled), min(width * WIDER, n)
 
 
 def _rank_candidates(far: NDArray[Any], candidates: Indices, precedence: Indices, k: int) -> Indices:
@@ -147,8 +151,8 @@ class RetrievalCounts(NamedTuple):
     queries: int
     # Third standardized moment of the rows' counts (Radovanović et al. 2010); None if all counts are equal.
     skewness: float | None
-    never: float  # Share of the rows that no query finds; with few queries most, whatever the vectors
-    hubs: tuple[RetrievedRow, ...]  # The rows that are found most often, the first first
+    never: float  # Share of rows that no query finds; with few queries, most rows of any corpus
+    hubs: tuple[RetrievedRow, ...]  # The most retrieved rows, in descending order
 
     def document(self) -> dict[str, Any]:
         return {**self._asdict(), "hubs": [hub._asdict() for hub in self.hubs]}

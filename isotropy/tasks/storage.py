@@ -15,7 +15,7 @@ RESCORED = 40  # Candidates of a binary search that are compared again in float3
 PQ_CENTROIDS = 256
 # Iterations of k-means. faiss's default of 25 lowers the squared error by 1.5% and takes 2.2 times as long.
 PQ_ITERATIONS = 10
-PQ_DIMENSIONS = range(4, 9)  # Dimensions that may share a byte; the fewest that divide all are taken
+PQ_DIMENSIONS = range(4, 9)  # Dimensions that may share a byte; the smallest that divides d is used
 
 
 class VectorStorage(StrEnum):
@@ -54,7 +54,7 @@ def bytes_of(storage: VectorStorage, d: int) -> int:
 class StoredSpace:
     """Stored rows of one variant, searched by float32 queries."""
 
-    rows: Floats  # [n, d], as `prepared`, before they are stored
+    rows: Floats  # [n, d], from `prepare`, before storage
     storage: VectorStorage
     similarity: Similarity
     seed: int = 0
@@ -78,11 +78,11 @@ class StoredSpace:
             codec = faiss.ProductQuantizer(d, pq_bytes(d) or d, 8)
             codec.cp.seed, codec.cp.min_points_per_centroid, codec.cp.niter = self.seed + 1, 1, PQ_ITERATIONS
         codec.train(self.rows)
-        read: Floats = codec.decode(codec.compute_codes(self.rows))
-        return read
+        decoded: Floats = codec.decode(codec.compute_codes(self.rows))
+        return decoded
 
     def nearest(self, queries: Floats, k: int, precedence: Indices, among: Indices | None = None) -> Indices:
-        """Return the rows found for queries [m, d], best first, int64 [m, k], only ``among`` some rows if given."""
+        """Return the rows nearest to queries [m, d], best first, int64 [m, k], restricted to ``among`` if given."""
         rows = slice(None) if among is None else among  # a slice copies nothing
         order = precedence[rows]
         if self.storage.is_binary:

@@ -15,8 +15,8 @@ from isotropy.tasks.parts import Codes, TaskPart, groups_of
 from isotropy.tasks.search import Floats, Indices, RetrievalCounts, count_retrievals, nearest, precedence_of, prepare
 from isotropy.tasks.storage import StoredSpace
 
-DEPTH = 10  # Neighbors that ranking metrics look at, that vote for a label, and that compression must keep
-# Ranking metrics by trec_eval's names, which sees the first ten documents.
+DEPTH = 10  # Neighbors used by ranking metrics, label votes and compression
+# trec_eval's names of ranking metrics, all over the first ten documents.
 TREC_NAMES = {"ndcg@10": "ndcg_cut_10", "recall@10": "recall_10", "mrr@10": "recip_rank", "overlap@10": "recall_10"}
 
 
@@ -77,21 +77,21 @@ class QueryTruth(Truth):
     relevant: Sequence[Mapping[int, int]]  # m of them: grades above 0 by row of the corpus, at least one for each query
     ids: Sequence[str]  # Ids of the corpus rows, which break ties
     groups: Codes | None = None  # [m]; None: queries that share a relevant document, or an equal one, are one group
-    compression: bool = False  # Whether the relevant rows are those that exact search finds
+    compression: bool = False  # Whether exact search defines the relevant rows
 
     @property
     def kind(self) -> TruthKind:
         return TruthKind.COMPRESSION if self.compression else TruthKind.QUERIES
 
     def group_codes(self, corpus: NDArray[Any]) -> Codes:
-        """Return the group of each query: equal queries, and those whose relevant documents are equal, are in one."""
+        """Return the group of each query; queries that are equal or share a relevant document are in one group."""
         if self.groups is not None:
             return self.groups
-        document = _equal_row_numbers(corpus, (row for rows in self.relevant for row in rows))
+        document_numbers = _equal_row_numbers(corpus, (row for rows in self.relevant for row in rows))
         query_codes = equal_vectors(self.vectors)
         return groups_of(
             [
-                [("query", code), *(document[row] for row in rows)]
+                [("query", code), *(document_numbers[row] for row in rows)]
                 for code, rows in zip(query_codes, self.relevant, strict=True)
             ]
         )
@@ -112,8 +112,8 @@ class QueryTruth(Truth):
         return None if neighbors is None or self.compression else count_retrievals(neighbors, self.ids)
 
     def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
-        judged = (parts != TaskPart.FIT).nonzero()[0]
-        return ranking_metric([self.relevant[query] for query in judged], neighbors, metric)
+        judged_queries = (parts != TaskPart.FIT).nonzero()[0]
+        return ranking_metric([self.relevant[query] for query in judged_queries], neighbors, metric)
 
 
 def ranking_metric(relevant: Sequence[Mapping[int, int]], ranked: Indices | None, metric: str) -> Numbers:
@@ -123,13 +123,13 @@ def ranking_metric(relevant: Sequence[Mapping[int, int]], ranked: Indices | None
     if ranked is None:
         raise ValueError(f"Expected the rows that were found for {metric}, got none.")
     name = TREC_NAMES[metric]
-    judged = {str(query): {str(row): grade for row, grade in rows.items()} for query, rows in enumerate(relevant)}
+    relevance = {str(query): {str(row): grade for row, grade in rows.items()} for query, rows in enumerate(relevant)}
     run = {
         str(query): {str(row): float(-position) for position, row in enumerate(rows.tolist())}
         for query, rows in enumerate(ranked)
     }
     measure = {"ndcg_cut_10": "ndcg_cut.10", "recall_10": "recall.10"}.get(name, name)
-    scores = pytrec_eval.RelevanceEvaluator(judged, {measure}).evaluate(run)
+    scores = pytrec_eval.RelevanceEvaluator(relevance, {measure}).evaluate(run)
     return np.array([scores[str(query)][name] for query in range(len(relevant))])
 
 
@@ -162,8 +162,8 @@ class PairTruth(Truth):
     def group_codes(self, corpus: NDArray[Any]) -> Codes:
         if self.groups is not None:
             return self.groups
-        row = _equal_row_numbers(corpus, self.rows.ravel().tolist())
-        return groups_of([(row[first], row[second]) for first, second in self.rows.tolist()])
+        row_numbers = _equal_row_numbers(corpus, self.rows.ravel().tolist())
+        return groups_of([(row_numbers[first], row_numbers[second]) for first, second in self.rows.tolist()])
 
     @property
     def searches(self) -> bool:
@@ -200,15 +200,15 @@ class LabelTruth(Truth):
 
     def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
         """Return 1 for each correctly classified row, else 0."""
-        fit = parts == TaskPart.FIT
+        is_fit = parts == TaskPart.FIT
         if metric == "probe_accuracy":
-            x = space.stored[self.rows[fit]]
-            codes = self.codes[fit]
-            query_rows = space.stored[self.rows[~fit]]
+            x = space.stored[self.rows[is_fit]]
+            codes = self.codes[is_fit]
+            query_rows = space.stored[self.rows[~is_fit]]
             from sklearn.linear_model import RidgeClassifierCV  # noqa: PLC0415 - of the extra "decide"
 
             centre = x.mean(0, dtype=np.float64)
-            # One factor for all dimensions: penalties then mean the same at every scale, and the shape stays as it is.
+            # Scale all dimensions by one factor, so that penalties mean the same at any scale and the shape stays.
             size = float(np.sqrt(np.square(x - centre).sum(1).mean())) or 1.0
             probe = RidgeClassifierCV(alphas=np.logspace(-3, 3, 13)).fit((x - centre) / size, codes)
             predicted = np.asarray(probe.predict((query_rows - centre) / size))
@@ -222,7 +222,7 @@ class LabelTruth(Truth):
             votes = (voters[:, :, None] == voters[:, None, :]).sum(2)
             winner: Codes = np.take_along_axis(voters, votes.argmax(1)[:, None], axis=1)[:, 0]
             predicted = winner
-        correct: Numbers = (predicted == self.codes[~fit]).astype(np.float64)
+        correct: Numbers = (predicted == self.codes[~is_fit]).astype(np.float64)
         return correct
 
     def trivial(self, parts: Codes) -> float:

@@ -12,7 +12,7 @@ MAX_VARIANTS = 40
 CLUSTERS = 27
 ROWS_EACH_CLUSTER = 50
 FEWEST_DIMENSIONS = 4
-# Methods whose images have no strong directions left that principal components could keep.
+# Methods that leave no strong directions for principal components to select.
 WHITENINGS = ("pca_whitening", "zca_whitening", "flow")
 
 Parameters = tuple[tuple[str, int | float], ...]
@@ -44,16 +44,16 @@ class Variant:
     @property
     def name(self) -> str:
         """Display name, such as "PCA-192 int8"."""
-        words = []
+        name_parts = []
         if self.method != AS_IT_IS:
             arguments = ", ".join(f"{name} {value:g}" for name, value in self.parameters)
-            words.append(METHODS[self.method].name + (f" ({arguments})" if arguments else ""))
+            name_parts.append(METHODS[self.method].name + (f" ({arguments})" if arguments else ""))
         kind, size = self.dimensions
         if size is not None:
-            words.append({"pca": f"PCA-{size}", "first": f"first {size}"}[kind])
+            name_parts.append({"pca": f"PCA-{size}", "first": f"first {size}"}[kind])
         if self.storage is not VectorStorage.FLOAT32:
-            words.append(self.storage.label)
-        return " ".join(words) or "as it is"
+            name_parts.append(self.storage.label)
+        return " ".join(name_parts) or "as it is"
 
     def bytes_of(self, d: int) -> int:
         """Return the bytes per vector that a search keeps, for d dimensions before reduction."""
@@ -85,16 +85,19 @@ def default_variants(setting: VariantSetting) -> list[Variant]:
     for count in (half, quarter):
         variants += _stored(Variant(dimensions=Dimensions("first", count)), (VectorStorage.FLOAT32, VectorStorage.INT8))
     if setting.changes:
-        # All dimensions of PCA whitening are those of ZCA, turned: only the first of them are another variant.
-        first = {"pca_whitening": Dimensions("first", half)}
-        variants += (Variant(method, parameters, first.get(method, ALL)) for method, parameters in methods(setting))
-        smaller = (
+        # PCA whitening is ZCA whitening rotated, so only its first dimensions make another variant.
+        dimensions_by_method = {"pca_whitening": Dimensions("first", half)}
+        variants += (
+            Variant(method, parameters, dimensions_by_method.get(method, ALL))
+            for method, parameters in methods(setting)
+        )
+        reductions = (
             (ALL, VectorStorage.INT8),
             (Dimensions("pca", half), VectorStorage.INT8),
             (ALL, VectorStorage.RESCORED),
         )
-        variants += (Variant("all_but_the_top", (("D", 1),), *reduction) for reduction in smaller)
-        variants += (Variant("soft_zca", (("eps", _eps(setting, 1)),), *reduction) for reduction in smaller)
+        variants += (Variant("all_but_the_top", (("D", 1),), *reduction) for reduction in reductions)
+        variants += (Variant("soft_zca", (("eps", _eps(setting, 1)),), *reduction) for reduction in reductions)
         variants.append(Variant("centring", storage=VectorStorage.BINARY))
     return _possible(variants, setting)[:MAX_VARIANTS]
 
@@ -138,7 +141,7 @@ def _eps(setting: VariantSetting, factor: float) -> float:
 def _reduced(d: int) -> tuple[int, int]:
     """Return half and a quarter of d, rounded to whole bytes of bits if d is at least 64."""
     unit = 8 if d >= 64 else 1
-    half, quarter = (max(round(d / part / unit) * unit, FEWEST_DIMENSIONS) for part in (2, 4))
+    half, quarter = (max(round(d / divisor / unit) * unit, FEWEST_DIMENSIONS) for divisor in (2, 4))
     return half, quarter
 
 
