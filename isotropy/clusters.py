@@ -117,16 +117,20 @@ def _distances_to_classes(points: CentredPoints, sizes: Sequence[int]) -> tuple[
         nearest[group_rows] = torch.minimum(nearest[group_rows], mean_distances.amin(1))
         for later_group in groups[index + 1 :]:
             later_rows = slice(later_group.rows.start, later_group.rows.stop)
-            forward, back = _distance_sums(points, group, later_group)
-            nearest[group_rows] = torch.minimum(nearest[group_rows], (forward / later_group.members.sum(0)).amin(1))
-            nearest[later_rows] = torch.minimum(nearest[later_rows], (back / group.members.sum(0)).amin(1))
+            forward_sums, backward_sums = _distance_sums(points, group, later_group)
+            nearest[group_rows] = torch.minimum(
+                nearest[group_rows], (forward_sums / later_group.members.sum(0)).amin(1)
+            )
+            nearest[later_rows] = torch.minimum(nearest[later_rows], (backward_sums / group.members.sum(0)).amin(1))
     return own_sums, nearest
 
 
 def _distance_sums(points: CentredPoints, first: _Group, second: _Group) -> tuple[Tensor, Tensor]:
     """Return the sums of distances of each row of a group to each class of the other, and the reverse."""
-    forward = points.norms.new_zeros(len(first.rows), second.members.shape[1])
-    back = forward if first is second else points.norms.new_zeros(len(second.rows), first.members.shape[1])
+    forward_sums = points.norms.new_zeros(len(first.rows), second.members.shape[1])
+    backward_sums = (
+        forward_sums if first is second else points.norms.new_zeros(len(second.rows), first.members.shape[1])
+    )
     first_points, second_points = (points[group.rows.start : group.rows.stop] for group in (first, second))
     for i in range(0, len(first.rows), TILE_ROWS):
         rows = slice(i, i + TILE_ROWS)
@@ -135,9 +139,9 @@ def _distance_sums(points: CentredPoints, first: _Group, second: _Group) -> tupl
             columns = slice(j, j + TILE_ROWS)
             if first is second and i == j:
                 diagonal = torch.arange(len(x.norms), device=x.norms.device)
-                forward[rows] += distances(x, x, diagonal).fill_diagonal_(0) @ second.members[columns]
+                forward_sums[rows] += distances(x, x, diagonal).fill_diagonal_(0) @ second.members[columns]
                 continue
             tile = distances(x, second_points[columns])
-            forward[rows] += tile @ second.members[columns]
-            back[columns] += tile.T @ first.members[rows]
-    return forward, back
+            forward_sums[rows] += tile @ second.members[columns]
+            backward_sums[columns] += tile.T @ first.members[rows]
+    return forward_sums, backward_sums

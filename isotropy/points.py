@@ -69,9 +69,9 @@ def draw_tokens(attention_mask: Tensor, fraction: float, generator: torch.Genera
     if fraction == 1:
         return attention_mask
     tokens = attention_mask.flatten().nonzero().squeeze(1)
-    drawn = torch.randperm(len(tokens), generator=generator)[: math.ceil(fraction * len(tokens))]
+    drawn_indices = torch.randperm(len(tokens), generator=generator)[: math.ceil(fraction * len(tokens))]
     mask = torch.zeros_like(attention_mask).flatten()
-    mask[tokens[drawn.to(tokens.device)]] = 1
+    mask[tokens[drawn_indices.to(tokens.device)]] = 1
     return mask.view_as(attention_mask)
 
 

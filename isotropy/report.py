@@ -62,12 +62,12 @@ def measure(cloud: Cloud, slugs: Iterable[str] | None = None) -> dict[str, Measu
 
     Raises ValueError for a slug that the catalog lacks.
     """
-    chosen = set(CATALOG if slugs is None else [slugs] if isinstance(slugs, str) else slugs)
-    if unknown := chosen - CATALOG.keys():
+    selected_slugs = set(CATALOG if slugs is None else [slugs] if isinstance(slugs, str) else slugs)
+    if unknown := selected_slugs - CATALOG.keys():
         raise ValueError(f"There is no measure {min(unknown)!r}: choose among {', '.join(CATALOG)}.")
     results = {}
     for slug in CATALOG:
-        if slug in chosen:
+        if slug in selected_slugs:
             result = MEASURES[slug](cloud)
             results[slug] = result if result.score.value is not None else result._replace(detail=None)
     return results

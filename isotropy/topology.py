@@ -124,16 +124,16 @@ def _tree(x: Tensor) -> Tensor:
     n = len(distances)
     nearest = np.full(n, np.inf)  # distance of each point to the tree; infinity for those inside
     parent = np.zeros(n, dtype=np.int64)
-    outside = np.ones(n, dtype=bool)
+    is_outside = np.ones(n, dtype=bool)
     closer = np.empty(n, dtype=bool)
     added = np.zeros(n, dtype=np.int64)
     newest = 0
     for step in range(1, n):
-        outside[newest] = False
+        is_outside[newest] = False
         nearest[newest] = np.inf
         row = distances[newest]
         np.less(row, nearest, out=closer)
-        np.logical_and(closer, outside, out=closer)
+        np.logical_and(closer, is_outside, out=closer)
         np.copyto(nearest, row, where=closer)
         np.copyto(parent, newest, where=closer)
         newest = int(nearest.argmin())

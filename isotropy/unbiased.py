@@ -256,12 +256,12 @@ def _by_pairs(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple[float, float]:
         triples = triples + distinct_sums.sum()
 
     Y = y.new_zeros(g, y.shape[1]).index_add_(0, codes, y)
-    spread = y.new_zeros(g).index_add_(0, codes, y.square().sum(1))
+    square_sums = y.new_zeros(g).index_add_(0, codes, y.square().sum(1))
     products, distances = y.new_zeros(3), y.new_zeros(3)
     for start in range(0, g, PAIR_ROWS):
         rows = slice(start, start + PAIR_ROWS)
         G = Y[rows] @ Y.T
-        D = sizes[rows, None] * spread + spread[rows, None] * sizes - 2 * G
+        D = sizes[rows, None] * square_sums + square_sums[rows, None] * sizes - 2 * G
         for sums_of_M, M in ((products, G), (distances, D)):
             # Sums of off-diagonal entries, of squared row sums, and of squared entries.
             M.diagonal(start).zero_()
@@ -333,15 +333,17 @@ class BlockProducts:
         scale = float(traces.sum() / n.sum()) or 1.0
         delta, scatter_traces, traces = delta / scale**0.5, scatter_traces / scale, traces / scale
         scatter_delta = torch.stack([(scatter @ delta.T.to(scatter)).T.cpu() for scatter in scatters]) / scale
-        within = torch.zeros(len(n), len(n), dtype=torch.float64)
+        scatter_products = torch.zeros(len(n), len(n), dtype=torch.float64)
         for a, S in enumerate(scatters):
             for b, R in enumerate(scatters[: a + 1]):
-                within[a, b] = within[b, a] = torch.linalg.vecdot(S.flatten(), R.flatten()).cpu() / scale / scale
+                scatter_products[a, b] = scatter_products[b, a] = (
+                    torch.linalg.vecdot(S.flatten(), R.flatten()).cpu() / scale / scale
+                )
 
         # The points of block a about the mean of all have the second moments scatter_a + n_a delta_a delta_a^T.
         sums = n[:, None] * delta
         mean_products = torch.einsum("abd,bd->ab", scatter_delta, sums)
-        self._squares = within + mean_products + mean_products.T + (sums @ delta.T) * (delta @ sums.T)
+        self._squares = scatter_products + mean_products + mean_products.T + (sums @ delta.T) * (delta @ sums.T)
         self._forms = torch.einsum("b,abd,cd->bac", n, scatter_delta, sums)
         self._forms += torch.einsum("ba,ac,a->bac", sums @ delta.T, delta @ sums.T, n)
         self._products = sums @ sums.T

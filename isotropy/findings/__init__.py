@@ -59,7 +59,11 @@ def findings_of(
         if defect is None:
             continue
         counts = [(examined.cloud.n, cloud.n, "rows"), (examined.cloud.d, cloud.d, "dimensions")]
-        scope = " and ".join(f"{left:,} of {total:,} {noun}" for left, total, noun in counts if left < total)
+        scope = " and ".join(
+            f"{remaining_count:,} of {total:,} {noun}"
+            for remaining_count, total, noun in counts
+            if remaining_count < total
+        )
         if scope:
             title = f"{defect.title} ({scope})"
             evidence = f"{defect.evidence} Measured on the {scope} that no other finding blames."

@@ -62,10 +62,10 @@ def drift(cloud: Cloud, baseline: Cloud, shared: SharedRows | None = None, seed:
     if not material and not exceeds_chance:
         return None
     effect = max(material or effects, key=lambda candidate: candidate.change)
-    after = effect.after.value or 0.0
-    title = f"{percent(1 - after)} of the nearest neighbors changed"
+    value_after = effect.after.value or 0.0
+    title = f"{percent(1 - value_after)} of the nearest neighbors changed"
     if effect.measure == "energy_distance":
-        title = f"The cloud moved: energy distance {after:.2g} of 1"
+        title = f"The cloud moved: energy distance {value_after:.2g} of 1"
     evidence = [f"The baseline has {baseline.d:,} dimensions, this cloud {cloud.d:,}."]
     if energy is not None:
         evidence = [f"The energy distance is {energy.distance:.2g} of 1 (permutation test, p = {energy.p:.3g})."]
@@ -106,7 +106,7 @@ def energy_of(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> EnergyDistance
     groups = np.concatenate(groups_by_cloud)
     is_first = torch.zeros(len(pooled), 1 + PERMUTATIONS)
     is_first[: len(x), 0] = 1
-    # Each permutation assigns whole groups to the first cloud at random, as many as it has.
+    # Each permutation assigns whole groups at random to the first cloud, keeping its number of groups.
     _, first_rows, group_numbers = np.unique(groups, return_index=True, return_inverse=True)
     first_group_count = int((first_rows < len(x)).sum())
     generator = np.random.default_rng(seed)
@@ -140,8 +140,8 @@ def _neighbors_kept(now: Tensor, before: Tensor) -> Effect | None:
         distances = torch.cdist(centered[:QUERIES], centered).fill_diagonal_(torch.inf)
         tenth_distances = distances.topk(min(NEAREST, len(units) - 1), largest=False).values[:, -1:]
         neighbor_masks.append(distances <= tenth_distances + COPY * centered.square().sum(1).mean().sqrt())
-    first, second = neighbor_masks
-    shares_kept = (first & second).sum(1) / torch.maximum(first.sum(1), second.sum(1))
+    current_mask, previous_mask = neighbor_masks
+    shares_kept = (current_mask & previous_mask).sum(1) / torch.maximum(current_mask.sum(1), previous_mask.sum(1))
     return neighbors_kept_effect(
         float(shares_kept.mean()), float(shares_kept.std(correction=0) / len(shares_kept) ** 0.5)
     )

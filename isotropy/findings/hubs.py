@@ -72,8 +72,8 @@ def _by_distance(examined: Examined) -> _Hubs:
     # Find the positions of rows much closer to the mean than most.
     mean = examined.cloud.moments.mean
     logs = torch.linalg.vector_norm(examined.sample - mean, dim=1).clamp(min=1e-300).log()
-    low, middle = logs.quantile(torch.tensor([0.1, 0.5], dtype=torch.float64)).tolist()
-    max_distance = float(np.exp(middle - INWARD * (middle - low)))
+    low_log, median_log = logs.quantile(torch.tensor([0.1, 0.5], dtype=torch.float64)).tolist()
+    max_distance = float(np.exp(median_log - INWARD * (median_log - low_log)))
     inner_rows = [
         positions[torch.linalg.vector_norm(rows.double() - mean, dim=1) < max_distance]
         for rows, positions in examined.references()

@@ -32,10 +32,10 @@ class _CloudPart(NamedTuple):
     cuts: tuple[tuple[CloudSplit, bool], ...]  # Each with the side that the part is on
 
     def holds(self, y: Tensor) -> Tensor:
-        inside = torch.ones(len(y), dtype=torch.bool)
+        is_inside = torch.ones(len(y), dtype=torch.bool)
         for split, side in self.cuts:
-            inside &= split.upper(y) == side
-        return inside
+            is_inside &= split.upper(y) == side
+        return is_inside
 
 
 def mixed_clouds(examined: Examined) -> Defect | None:

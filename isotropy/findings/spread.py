@@ -62,24 +62,24 @@ def _few_directions(examined: Examined) -> Defect | None:
     gap = greatest_gap(values, max_collapsed_directions(examined.units, cloud.d))
     k = gap.size
     share = float(values[:k].sum() / values.sum())
-    healthy = limit("direction_gap", examined.units, cloud.d)
-    if gap.excess <= healthy or gap.ratio < CLIFF or share < COLLAPSED_SHARE:
+    gap_limit = limit("direction_gap", examined.units, cloud.d)
+    if gap.excess <= gap_limit or gap.ratio < CLIFF or share < COLLAPSED_SHARE:
         return None
-    plain = cloud.moment_scores["isoscore"]
+    plain_isoscore = cloud.moment_scores["isoscore"]
     remaining_variances = values[:k] if k > 1 else values[1:]
     isoscore_left = isoscore_from_covariance(torch.diag(remaining_variances))
-    effect, severity = judge([Effect("isoscore", plain, isoscore_left)], cloud.d)
+    effect, severity = judge([Effect("isoscore", plain_isoscore, isoscore_left)], cloud.d)
     if not remaining_variances.any():  # without the line that the rows lie on, nothing is left to compare
         severity = Severity.WARNING
     directions = "1 direction holds" if k == 1 else f"{k:,} directions hold"
-    after = "in these directions" if k > 1 else "without it"
+    context = "in these directions" if k > 1 else "without it"
     return Defect(
         slug="collapsed",
         severity=severity,
         title=f"{directions} {percent(share)} of the variance",
         evidence=(
             f"After direction {k:,} of {cloud.d:,} the variance falls {min(gap.ratio, 1e12):.3g} times. The effect is "
-            f"IsoScore {after}."
+            f"IsoScore {context}."
         ),
         effect=effect,
     )
@@ -163,11 +163,11 @@ def unequal_norms(examined: Examined) -> Defect | None:
     """Find rows with unusual norms, if norms vary more than in a heavy-tailed cloud."""
     if not examined.is_spread or not has_unequal_norms(examined):
         return None
-    spread, healthy = norm_spread(examined.sample), _norm_limit(examined)
+    spread, spread_limit = norm_spread(examined.sample), _norm_limit(examined)
     median_log_norm = float(_norms(examined.sample).log().median())
     far_positions = []
     for rows, positions in examined.references():
-        is_far = (torch.linalg.vector_norm(rows.double(), dim=1).log() - median_log_norm).abs() > healthy
+        is_far = (torch.linalg.vector_norm(rows.double(), dim=1).log() - median_log_norm).abs() > spread_limit
         far_positions.append(positions[is_far].numpy())
     effect, severity = judge([examined.neighbors_kept(examined.sample, "dot")], examined.cloud.d)
     return Defect(
@@ -176,7 +176,7 @@ def unequal_norms(examined: Examined) -> Defect | None:
         title=f"Norms of rows differ {np.exp(spread):.3g} times",
         evidence=(
             f"The 90% point of the norms is {np.exp(spread):.3g} times the 10% point. In a heavy-tailed cloud "
-            f"(Student's t, 5 degrees of freedom) it is at most {np.exp(healthy):.2g} times."
+            f"(Student's t, 5 degrees of freedom) it is at most {np.exp(spread_limit):.2g} times."
         ),
         effect=effect,
         rows=np.sort(np.concatenate(far_positions)),

@@ -101,7 +101,9 @@ def not_finite(examined: Examined) -> Defect | None:
     dimensions = nonfinite_counts.nonzero().squeeze(1).numpy()
     named_dimensions = dimensions[:0] if len(dimensions) > max(1, MAX_NAMED_DIMENSIONS * cloud.points.d) else dimensions
     count = len(positions)
-    before = Score.undefined("NaN or infinity in one row makes it undefined: those rows are left out of all measures.")
+    undefined_score = Score.undefined(
+        "NaN or infinity in one row makes it undefined: those rows are left out of all measures."
+    )
     return Defect(
         slug="not_finite",
         severity=Severity.ERROR if cloud.n == 0 else Severity.WARNING,
@@ -110,7 +112,7 @@ def not_finite(examined: Examined) -> Defect | None:
             f"{count:,} of {read:,} rows ({percent(count / read)}) have a value that is not finite, in "
             f"{len(dimensions):,} of {cloud.points.d:,} dimensions. Every measure leaves these rows out."
         ),
-        effect=Effect("isoscore", before, cloud.moment_scores["isoscore"]),
+        effect=Effect("isoscore", undefined_score, cloud.moment_scores["isoscore"]),
         rows=positions,
         dimensions=named_dimensions,
     )
@@ -126,9 +128,11 @@ def duplicate_rows(examined: Examined) -> Defect | None:
         return None
     groups, exact = _groups(examined)
     copied_rows = np.setdiff1d((groups >= 0).nonzero()[0], examined.excluded_rows)
-    _, first, codes, counts = np.unique(groups[copied_rows], return_index=True, return_inverse=True, return_counts=True)
-    repeats = np.delete(copied_rows, first)
-    if len(repeats) == 0 or len(first) == 1:
+    _, first_indices, codes, counts = np.unique(
+        groups[copied_rows], return_index=True, return_inverse=True, return_counts=True
+    )
+    repeats = np.delete(copied_rows, first_indices)
+    if len(repeats) == 0 or len(first_indices) == 1:
         return None
     neighbor_shares = np.minimum(counts[codes] - 1, NEAREST) / NEAREST
     effects = [neighbors_kept_effect(1 - float(neighbor_shares.mean()))]
@@ -170,11 +174,11 @@ def _groups(examined: Examined) -> tuple[NDArray[np.int64], int]:
         for _, positions, _ in finite_chunks(cloud.points):
             groups[positions] = positions
     remaining = np.setdiff1d((groups >= 0).nonzero()[0], examined.excluded_rows)
-    _, first, codes = np.unique(groups[remaining], return_index=True, return_inverse=True)
+    _, first_indices, codes = np.unique(groups[remaining], return_index=True, return_inverse=True)
     # Keep file order, which the search for near copies expects.
-    order = np.argsort(first)
-    near = near_copies(examined, remaining[first[order]])
-    merged = np.where(near >= 0, near, near.max(initial=-1) + 1 + np.arange(len(near)))
+    order = np.argsort(first_indices)
+    copy_groups = near_copies(examined, remaining[first_indices[order]])
+    merged = np.where(copy_groups >= 0, copy_groups, copy_groups.max(initial=-1) + 1 + np.arange(len(copy_groups)))
     groups = np.full(len(groups), -1)
     groups[remaining] = merged[np.argsort(order)][codes]
-    return groups, len(remaining) - len(first)
+    return groups, len(remaining) - len(first_indices)

@@ -71,9 +71,11 @@ def _chosen(n: int, fit_rows: Tensor) -> Tensor:
     expected = f"Expected different rows from 0 to {n - 1} to fit on"
     if fit_rows.ndim != 1 or fit_rows.is_floating_point() or fit_rows.is_complex():
         raise ValueError(f"{expected}, got {fit_rows.dtype} {list(fit_rows.shape)}: give their indices, integers [k].")
-    outside = fit_rows[(fit_rows < 0) | (fit_rows >= n)]
-    if len(outside) > 0:
-        raise ValueError(f"{expected}, got {len(outside)} outside, the first {int(outside[0])}: leave them out.")
+    out_of_range = fit_rows[(fit_rows < 0) | (fit_rows >= n)]
+    if len(out_of_range) > 0:
+        raise ValueError(
+            f"{expected}, got {len(out_of_range)} outside, the first {int(out_of_range[0])}: leave them out."
+        )
     rows, counts = torch.unique(fit_rows, return_counts=True)
     if len(rows) < len(fit_rows):
         repeated = rows[counts > 1]

@@ -52,7 +52,7 @@ def fit_weighted_removal(points: Tensor, D: int | None = None, components: Compo
 
 
 def components_to_remove(D: int | None, d: int, dimensions_each: int = 100) -> int:
-    """Return D, or one component per so many dimensions, at least one; raise ValueError unless 0 <= D <= d."""
+    """Return D, or by default one per ``dimensions_each``, at least one; raise ValueError unless 0 <= D <= d."""
     if D is None:
         return max(1, d // dimensions_each)
     if not 0 <= D <= d:

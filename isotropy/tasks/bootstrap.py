@@ -80,7 +80,7 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
     difference, differences_left_out = observed - observed[0], left_out - left_out[:, :1]
     difference_bounds = _bounds(scores - scores[:, :1], difference, differences_left_out, count)
     if len(differences_left_out) > 1:
-        # Widened to at least Student's t with the jackknife's standard error: with 40 queries of which 10% change at
+        # Widen to at least Student's t with the jackknife's standard error: with 40 queries of which 10% change at
         # random, 15% of BCa intervals exclude 0; of widened ones 2% do.
         m = len(differences_left_out)
         t_offset = stdtrit(m - 1, (1 - LEVEL) / 2) * np.sqrt(

@@ -74,15 +74,15 @@ def best_of(
 ) -> Indices:
     """Return the k best of each query's candidates [m, w], best first, int64 [m, min(k, w)]."""
     best = np.empty((len(queries), min(k, candidates.shape[1])), np.int64)
-    wide = max(1, BLOCK // rows.shape[1])
-    step = max(1, wide // candidates.shape[1])
+    max_candidates = max(1, BLOCK // rows.shape[1])
+    step = max(1, max_candidates // candidates.shape[1])
     squared = similarity is Similarity.EUCLIDEAN
     for start in range(0, len(queries), step):
         block = slice(start, start + step)
         q, distance_parts = queries[block].astype(np.float64), []
         # Measure candidates in parts: a query with many ties has very many.
-        for first in range(0, candidates.shape[1], wide):
-            x = rows[candidates[block, first : first + wide]].astype(np.float64)
+        for first in range(0, candidates.shape[1], max_candidates):
+            x = rows[candidates[block, first : first + max_candidates]].astype(np.float64)
             distances = np.square(x - q[:, None]).sum(2) if squared else -np.einsum("md,mwd->mw", q, x)
             distance_parts.append(distances.astype(np.float32))
         best[block] = _rank_candidates(np.concatenate(distance_parts, 1), candidates[block], precedence, best.shape[1])

@@ -216,9 +216,9 @@ class LabelTruth(Truth):
             # The majority class of the neighbors; ties go to the nearest.
             if neighbors is None:
                 raise ValueError("Expected the neighbors that vote, got none.")
-            class_of = np.full(len(self.ids), -1)
-            class_of[self.rows] = self.codes
-            voters = class_of[neighbors]
+            class_by_row = np.full(len(self.ids), -1)
+            class_by_row[self.rows] = self.codes
+            voters = class_by_row[neighbors]
             votes = (voters[:, :, None] == voters[:, None, :]).sum(2)
             winner: Codes = np.take_along_axis(voters, votes.argmax(1)[:, None], axis=1)[:, 0]
             predicted = winner
