@@ -10,7 +10,7 @@ __all__ = ["IsoscopeCallback", "LoggedRun", "log_run"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for, and only then: the callback needs torch and transformers."""
+    """Import a public name on first use: the callback needs torch and transformers."""
     if name == "IsoscopeCallback":
         from isoscope.callback import IsoscopeCallback  # noqa: PLC0415
 

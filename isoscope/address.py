@@ -11,7 +11,7 @@ from isoscope.core.errors import InvalidError
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 URL, TOKEN = "ISOSCOPE_URL", "ISOSCOPE_ACCESS_TOKEN"
-# Answers after which the same request may work in a while.
+# Statuses after which the same request may succeed later.
 LATER = {
     HTTPStatus.REQUEST_TIMEOUT,
     HTTPStatus.TOO_EARLY,
@@ -25,7 +25,7 @@ LATER = {
 class Address(NamedTuple):
     """URL and credentials of a dashboard."""
 
-    # Without a password, so that it may be shown.
+    # Without a password, so that it is safe to print.
     url: str
     token: str | None
     # User and password of a proxy, from the address.
@@ -33,9 +33,9 @@ class Address(NamedTuple):
 
 
 def read_address(url: str | None = None, token: str | None = None) -> Address:
-    """Return the given dashboard, or that of the environment, or port 8000 of this machine.
+    """Return the address of the given dashboard, else that of the environment, else port 8000 of this machine.
 
-    Raises InvalidError for an address or a token with which no request can be made.
+    Raises InvalidError if the URL or the token cannot be used.
     """
     requested = (url or os.environ.get(URL) or DEFAULT_URL).strip().rstrip("/")
     token = token or os.environ.get(TOKEN) or None
@@ -57,8 +57,8 @@ def open_client(address: Address, timeout: float | httpx2.Timeout) -> httpx2.Cli
     """Return an HTTP client; requests to this machine bypass proxies of the environment."""
     host = httpx2.URL(address.url).host
     try:
-        numeric = ip_address(host)
-        is_local = numeric.is_loopback or numeric.is_unspecified
+        ip = ip_address(host)
+        is_local = ip.is_loopback or ip.is_unspecified
     except ValueError:
         is_local = host == "localhost" or host.endswith(".localhost")
     return httpx2.Client(
@@ -71,7 +71,7 @@ def open_client(address: Address, timeout: float | httpx2.Timeout) -> httpx2.Cli
 
 
 def error_detail(answer: httpx2.Response) -> tuple[str, str | None] | None:
-    """Return the sentence of a refusal and the field at fault; None where another than a dashboard answers."""
+    """Return the error message of a response and the field at fault; None if no dashboard sent it."""
     try:
         problem = answer.json()
         return str(problem["detail"]), problem["field"]
@@ -80,20 +80,20 @@ def error_detail(answer: httpx2.Response) -> tuple[str, str | None] | None:
 
 
 def error_sentence(answer: httpx2.Response) -> str:
-    """Return the sentence of a refusal, else the status, or the address of a redirect."""
-    if words := error_detail(answer):
-        return words[0]
+    """Return the error message of a response, else its status and the target of a redirect."""
+    if detail := error_detail(answer):
+        return detail[0]
     status = f"{answer.request.method} {answer.request.url} answered {answer.status_code}"
     if answer.has_redirect_location:
-        elsewhere = _harmless(str(answer.url.join(answer.headers["location"])))
-        return f"{status} and names {elsewhere}. Give the address that the dashboard really has."
+        target = _harmless(str(answer.url.join(answer.headers["location"])))
+        return f"{status} and names {target}. Give the address that the dashboard really has."
     return f"{status}."
 
 
 def is_away(answer: httpx2.Response) -> bool:
-    """Return whether the same request may work in a while."""
-    lost = answer.status_code == HTTPStatus.NOT_FOUND and error_detail(answer) is None
-    return lost or answer.status_code in LATER
+    """Return whether the same request may succeed later."""
+    is_unrecognized_404 = answer.status_code == HTTPStatus.NOT_FOUND and error_detail(answer) is None
+    return is_unrecognized_404 or answer.status_code in LATER
 
 
 def _harmless(url: str) -> str:

@@ -112,11 +112,11 @@ class IsoscopeCallback(TrainerCallback):
         self._steps_between = self._interval or max(1, state.max_steps // LOOKS)
         tokens = sum(int(batch["attention_mask"].sum()) for batch in self._batches)
         texts = sum(len(batch["attention_mask"]) for batch in self._batches)
-        length = {"max_steps": args.max_steps} if args.max_steps > 0 else {}
-        if not length and float(args.num_train_epochs).is_integer():
-            length = {"epochs": int(args.num_train_epochs)}
+        length_settings = {"max_steps": args.max_steps} if args.max_steps > 0 else {}
+        if not length_settings and float(args.num_train_epochs).is_integer():
+            length_settings = {"epochs": int(args.num_train_epochs)}
         settings = {
-            **length,
+            **length_settings,
             "batch_size": args.per_device_train_batch_size,
             "accumulation": args.gradient_accumulation_steps,
             "learning_rate": args.learning_rate,
@@ -174,10 +174,10 @@ class IsoscopeCallback(TrainerCallback):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
     ) -> None:
-        """Measure the trained model, and end the run if it was evaluated; else its evaluation, or the script, does."""
+        """Measure the trained model; end the run now if it was evaluated, else after its evaluation or at exit."""
         if self.run is None:
             return
-        # The step of the model that the training leaves.
+        # The step of the trained model: the best one if the Trainer loads it, else the last.
         has_best = args.load_best_model_at_end and state.best_model_checkpoint is not None
         best = state.best_global_step if has_best else None
         self._trained_to = state.global_step if best is None else best
@@ -192,11 +192,11 @@ class IsoscopeCallback(TrainerCallback):
         """End the run with the measurements so far, waiting up to ``timeout`` seconds; once ended it stays so."""
         if self.run is None:
             return
-        newest = next(reversed(self._evaluations), None)
-        step = self._trained_to if self._trained_to in self._evaluations else newest
-        evaluated = {} if step is None else self._evaluations[step]
-        metrics = {name: value for name, value in evaluated.items() if name in set(Metric)}
-        extra_results = {name: value for name, value in evaluated.items() if name not in metrics and name != "epoch"}
+        last_step = next(reversed(self._evaluations), None)
+        step = self._trained_to if self._trained_to in self._evaluations else last_step
+        evaluation = {} if step is None else self._evaluations[step]
+        metrics = {name: value for name, value in evaluation.items() if name in set(Metric)}
+        extra_results = {name: value for name, value in evaluation.items() if name not in metrics and name != "epoch"}
         notes = []
         if step is not None and self._trained_to not in (None, step):
             notes = [f"Its metrics are of step {count(step)}, its trained model is of step {count(self._trained_to)}."]
@@ -233,8 +233,8 @@ class IsoscopeCallback(TrainerCallback):
 
 
 def _bare(model: Any) -> PreTrainedModel:
-    bare: PreTrainedModel = getattr(model, "module", model)
-    return bare
+    unwrapped: PreTrainedModel = getattr(model, "module", model)
+    return unwrapped
 
 
 def _batches(

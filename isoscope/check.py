@@ -19,12 +19,12 @@ from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import Finding, Severity, findings_of, sort_findings, to_finding
 from isotropy.findings.drift import SHARED_ROWS, drift
 
-# Rows and dimensions of a finding that are printed.
+# Maximum number of rows or dimensions printed per finding.
 LISTED = 10
 
 
 def open_files(paths: list[Path], arguments: Namespace, annotations: Path | None = None) -> Matrix:
-    """Open the files with the likeliest selection where none was named; labels and groups only if asked for."""
+    """Open files with the named vectors, else the likeliest; read labels and groups only if they are named."""
     for path in (*paths, *([annotations] if annotations else [])):
         if not path.is_file():
             problem = f"{path} is a folder" if path.is_dir() else f"There is no file {path}"
@@ -46,44 +46,44 @@ def open_files(paths: list[Path], arguments: Namespace, annotations: Path | None
 
 
 def names_in(matrix: Matrix) -> str | None:
-    """Return the column or array that likely names the rows."""
+    """Return the selected column or array of row names, else the likeliest one."""
     return matrix.selection.names or propose(matrix.contents).names
 
 
 def print_check(arguments: Namespace) -> int:
-    """Print the findings of a file; return 1 where one is as severe as ``--fail-on``, else 0."""
+    """Print the findings of a file; return 1 if any is at least as severe as ``--fail-on``, else 0."""
     matrix = open_files(arguments.files, arguments, arguments.annotations)
     cloud = _read(matrix, arguments.seed, "reading")
     names_of = partial(values_of, matrix, names_in(matrix))
     findings = findings_of(cloud, names_of, matrix.dimension_names)
     if arguments.baseline is not None:
-        earlier = open_files([arguments.baseline], arguments)
-        baseline = _read(earlier, arguments.seed, "reading the baseline")
-        if arguments.same_rows and matrix.n != earlier.n:
+        baseline_matrix = open_files([arguments.baseline], arguments)
+        baseline = _read(baseline_matrix, arguments.seed, "reading the baseline")
+        if arguments.same_rows and matrix.n != baseline_matrix.n:
             raise InvalidError(
-                f"--same-rows needs as many rows in both files: there are {matrix.n:,} and {earlier.n:,}. "
+                f"--same-rows needs as many rows in both files: there are {matrix.n:,} and {baseline_matrix.n:,}. "
                 "Leave it out, and name the rows instead."
             )
         if arguments.same_rows:
             pairs = {row: row for row in range(matrix.n)}
         else:
-            pairs = pairs_by_name(matrix, names_in(matrix), earlier, names_in(earlier))
-        shared = shared_rows(matrix, earlier, pairs, SHARED_ROWS, arguments.seed)
+            pairs = pairs_by_name(matrix, names_in(matrix), baseline_matrix, names_in(baseline_matrix))
+        shared = shared_rows(matrix, baseline_matrix, pairs, SHARED_ROWS, arguments.seed)
         if shared is None and cloud.d != baseline.d:
             raise InvalidError(
                 f"The baseline has {baseline.d:,} dimensions and the file {cloud.d:,}, and no rows are known to be in "
                 "both: name the rows in both files, or add --same-rows if they are in one order."
             )
-        if (drifted := drift(cloud, baseline, shared)) is not None:
-            findings = sort_findings([*findings, to_finding(drifted, names_of, matrix.dimension_names)])
+        if (drift_finding := drift(cloud, baseline, shared)) is not None:
+            findings = sort_findings([*findings, to_finding(drift_finding, names_of, matrix.dimension_names)])
     if arguments.json:
         lines = [json.dumps({"findings": [finding.document() for finding in findings]}, allow_nan=False)]
     else:
-        described = [line for finding in findings for line in lines_of(finding)] or ["Nothing found."]
-        lines = [f"points n = {cloud.n:,}, dimensions d = {matrix.d:,}", *described]
-    failed = write(lines)
-    limit = Severity(arguments.fail_on).rank
-    return failed or int(any(finding.severity.rank <= limit for finding in findings))
+        finding_lines = [line for finding in findings for line in lines_of(finding)] or ["Nothing found."]
+        lines = [f"points n = {cloud.n:,}, dimensions d = {matrix.d:,}", *finding_lines]
+    exit_code = write(lines)
+    threshold_rank = Severity(arguments.fail_on).rank
+    return exit_code or int(any(finding.severity.rank <= threshold_rank for finding in findings))
 
 
 def _read(matrix: Matrix, seed: int, doing: str) -> Cloud:
@@ -92,19 +92,19 @@ def _read(matrix: Matrix, seed: int, doing: str) -> Cloud:
 
 
 def lines_of(finding: Finding) -> Iterator[str]:
-    """Yield the lines of a finding: rows, effect on its measure, evidence and advice."""
-    where = [part for part in (_listed(finding, "row"), _listed(finding, "dimension")) if part]
-    yield f"{finding.severity.value}: {finding.title}" + (f": {'; '.join(where)}." if where else ".")
+    """Yield the lines that describe a finding: rows, effect on its measure, evidence and advice."""
+    locations = [location for location in (_listed(finding, "row"), _listed(finding, "dimension")) if location]
+    yield f"{finding.severity.value}: {finding.title}" + (f": {'; '.join(locations)}." if locations else ".")
     effect = finding.effect
     yield f"  {effect_words(finding.slug, effect.measure, effect.before.value, effect.after.value, effect.after.se)}"
     yield f"  {finding.evidence} {finding.advice}"
 
 
 def _listed(finding: Finding, noun: str) -> str:
-    rows = noun == "row"
+    is_row = noun == "row"
     numbers, names, count = (
         (finding.rows, finding.names, finding.row_count)
-        if rows
+        if is_row
         else (finding.dimensions, finding.dimension_names, finding.dimension_count)
     )
     if not numbers:

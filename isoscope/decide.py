@@ -45,26 +45,26 @@ def print_decision(arguments: Namespace) -> int:
         )
     if arguments.save_map is not None and not arguments.save_map.absolute().parent.is_dir():
         raise InvalidError(f"There is no folder {arguments.save_map.absolute().parent}: create it first.", "save_map")
-    aside = sys.stderr if arguments.json else sys.stdout
-    aside.writelines(f"{line}\n" for line in (*loaded.notes, *list_lines(variants, task), ""))
+    note_stream = sys.stderr if arguments.json else sys.stdout
+    note_stream.writelines(f"{line}\n" for line in (*loaded.notes, *list_lines(variants, task), ""))
     decision = judge(arguments, task, variants)
-    code = write([json.dumps(decision.document(), allow_nan=False)] if arguments.json else _table(task, decision))
+    exit_code = write([json.dumps(decision.document(), allow_nan=False)] if arguments.json else _table(task, decision))
     if arguments.save_map is not None:
-        by_word = {"chosen": decision.chosen, "smallest": decision.smallest}
-        index = int(arguments.variant) if arguments.variant.isdecimal() else by_word[arguments.variant]
-        variant = map_of(task, variants[index])
+        index_by_name = {"chosen": decision.chosen, "smallest": decision.smallest}
+        index = int(arguments.variant) if arguments.variant.isdecimal() else index_by_name[arguments.variant]
+        variant_map = map_of(task, variants[index])
         path = arguments.save_map
         try:
-            save_file(variant.tensors(), path, variant.metadata())
+            save_file(variant_map.tensors(), path, variant_map.metadata())
         except OSError as error:
             raise InvalidError(f"{path} could not be written: {error.strerror}.", "save_map") from error
-        aside.write(f"\n{arguments.save_map} maps vectors to {variant.variant.name}. To apply it:\n\n")
-        aside.write(variant.numpy_code(arguments.save_map.name))
-    return code
+        note_stream.write(f"\n{arguments.save_map} maps vectors to {variant_map.variant.name}. To apply it:\n\n")
+        note_stream.write(variant_map.numpy_code(arguments.save_map.name))
+    return exit_code
 
 
 def read_task(arguments: Namespace, vectors: str | list[str] | None) -> tuple[LoadedTask, JudgingTask]:
-    """Return the task of the given files on some of their vectors; None takes the likeliest."""
+    """Load the task of the given files with these vectors; None selects the likeliest."""
     similarity = Similarity(arguments.similarity)
     files = TaskFiles(
         arguments.corpus,
@@ -90,7 +90,7 @@ def variants_of(arguments: Namespace, task: JudgingTask) -> Sequence[Variant]:
 
 
 def judge(arguments: Namespace, task: JudgingTask, variants: Sequence[Variant], name: str | None = None) -> Decision:
-    """Return the scores of the variants, showing a progress bar."""
+    """Score the variants by the task, with a progress bar."""
     with tqdm(total=len(variants), desc=name, unit=" variants", disable=None, leave=False) as bar:
         try:
             return decide(task, variants, arguments.tolerance, progress=lambda _: bar.update())
@@ -142,7 +142,7 @@ class JudgedVectors(NamedTuple):
 
 
 def print_decisions(arguments: Namespace) -> int:
-    """Print the scores of several vectors of the same rows by one task, unchanged and with their chosen variant."""
+    """Compare several embeddings of the same rows by one task, each unchanged and as its chosen variant."""
     names = [",".join(columns) for columns in arguments.vectors]
     if arguments.qrels is None and arguments.pairs is None and arguments.labels is None:
         raise InvalidError(
@@ -150,28 +150,29 @@ def print_decisions(arguments: Namespace) -> int:
             "--labels, or one --vectors.",
             "vectors",
         )
-    if again := [name for index, name in enumerate(names) if name in names[:index]]:
-        raise InvalidError(f"--vectors names {quote(again[0])} twice. Name it once.", "vectors")
+    if repeated_names := [name for index, name in enumerate(names) if name in names[:index]]:
+        raise InvalidError(f"--vectors names {quote(repeated_names[0])} twice. Name it once.", "vectors")
     if arguments.save_map is not None:
         raise InvalidError("--save-map writes the map of one embedding. Give one --vectors.", "save_map")
     if arguments.list and arguments.json:
         raise InvalidError("--list with --json is of one embedding. Give one --vectors, or leave out --json.", "list")
-    aside = sys.stderr if arguments.json or arguments.list else sys.stdout
-    lists: list[list[str]] = []
-    rows = None
-    for name, vectors in zip(names, arguments.vectors, strict=True):  # a wrong one is told before hours of judging
+    note_stream = sys.stderr if arguments.json or arguments.list else sys.stdout
+    variant_lists: list[list[str]] = []
+    n_corpus = None
+    for name, vectors in zip(names, arguments.vectors, strict=True):  # report errors before hours of evaluation
         loaded, task = read_task(arguments, vectors)
-        rows = rows or len(task.corpus)
-        if len(task.corpus) != rows:
+        n_corpus = n_corpus or len(task.corpus)
+        if len(task.corpus) != n_corpus:
             n_rows = plural(len(task.corpus), "row")
             raise InvalidError(
-                f"{quote(name)} has {n_rows}, {quote(names[0])} {rows:,}. Choose vectors of the same rows.", "vectors"
+                f"{quote(name)} has {n_rows}, {quote(names[0])} {n_corpus:,}. Choose vectors of the same rows.",
+                "vectors",
             )
-        lists.append(list(list_lines(variants_of(arguments, task), task)))
-        aside.writelines(f"{name}: {note}\n" for note in loaded.notes)
+        variant_lists.append(list(list_lines(variants_of(arguments, task), task)))
+        note_stream.writelines(f"{name}: {note}\n" for note in loaded.notes)
     if arguments.list:
-        return write(_lists(names, lists))
-    aside.writelines(f"{line}\n" for line in (*_lists(names, lists), ""))
+        return write(_lists(names, variant_lists))
+    note_stream.writelines(f"{line}\n" for line in (*_lists(names, variant_lists), ""))
     judged = []
     for name, vectors in zip(names, arguments.vectors, strict=True):
         _, task = read_task(arguments, vectors)
@@ -180,21 +181,21 @@ def print_decisions(arguments: Namespace) -> int:
 
 
 def document(judged: Sequence[JudgedVectors]) -> dict[str, Any]:
-    """Return the JSON of several vectors: the document of each, and the rank relation over them."""
-    placed, decision = [vectors.placed for vectors in judged], judged[0].decision
-    relation = relation_of(placed)
+    """Return the decision of each embedding and the rank relation over all of them, as JSON."""
+    baselines, decision = [vectors.placed for vectors in judged], judged[0].decision
+    relation = relation_of(baselines)
     return {
         "task": decision.task.value,
         "metric": decision.metric,
         "similarity": decision.similarity.value,
         "embeddings": [{"name": vectors.name, **vectors.decision.document()} for vectors in judged],
         "relation": None if relation is None else relation._asdict(),
-        "conclusion": statement(placed, decision.metric),
+        "conclusion": statement(baselines, decision.metric),
     }
 
 
 def _lists(names: Sequence[str], lists: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield each list of variants once, below the names of its vectors."""
+    """Yield each distinct list of variants below the names of its embeddings."""
     for index, lines in enumerate(lists):
         if lines not in lists[:index]:
             yield ", ".join(name for name, other_lines in zip(names, lists, strict=True) if other_lines == lines) + ":"
@@ -203,17 +204,25 @@ def _lists(names: Sequence[str], lists: Sequence[Sequence[str]]) -> Iterator[str
 
 def _lines(judged: Sequence[JudgedVectors], task: JudgingTask) -> Iterator[str]:
     metric = METRICS[judged[0].decision.metric]
-    heads = ["vectors", "IsoScore", f"{metric} [95%]", "chosen variant", "IsoScore", f"{metric} [95%]", "reported on"]
+    headings = [
+        "vectors",
+        "IsoScore",
+        f"{metric} [95%]",
+        "chosen variant",
+        "IsoScore",
+        f"{metric} [95%]",
+        "reported on",
+    ]
     rows = []
     for vectors in judged:
         decision = vectors.decision
-        as_it_is, chosen = decision.variants[BASELINE], decision.variants[decision.chosen]
-        before, after = (
+        baseline, chosen = decision.variants[BASELINE], decision.variants[decision.chosen]
+        baseline_cells, chosen_cells = (
             (number(scores.isoscore), f"{scores.report.value:.3f} [{scores.report.low:.3f}, {scores.report.high:.3f}]")
-            for scores in (as_it_is, chosen)
+            for scores in (baseline, chosen)
         )
-        rows.append([vectors.name, *before, chosen.variant.name, *after, f"{decision.report:,}"])
-    yield from table(heads, rows)
+        rows.append([vectors.name, *baseline_cells, chosen.variant.name, *chosen_cells, f"{decision.report:,}"])
+    yield from table(headings, rows)
     if len({vectors.decision.report for vectors in judged}) > 1:
         yield f"Vectors with other exact copies are split otherwise: scores are not on all the same {task.truth.units}."
     yield "Scores are reported on rows that chose nothing. IsoScore is bias-corrected, so it can exceed 1."

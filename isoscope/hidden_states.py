@@ -49,9 +49,9 @@ def looking_at(model: PreTrainedModel) -> Iterator[None]:
 
 def mean_of_tokens(states: Tensor, attention_mask: Tensor) -> Tensor:
     """Return the mean [batch, d] of each text's tokens [batch, tokens, d] without padding."""
-    real = attention_mask.bool().unsqueeze(-1)
-    # Not multiplied by the mask: what a model makes of padding may be NaN.
-    return states.masked_fill(~real, 0).sum(dim=1) / real.sum(dim=1)
+    token_mask = attention_mask.bool().unsqueeze(-1)
+    # Filled rather than multiplied by the mask: hidden states of padding may be NaN.
+    return states.masked_fill(~token_mask, 0).sum(dim=1) / token_mask.sum(dim=1)
 
 
 def hidden_states_of(outputs: ModelOutput) -> Sequence[Tensor]:
@@ -72,8 +72,8 @@ def tokens_by_layer(hidden_states: Sequence[Tensor], attention_mask: Tensor) -> 
 
     ``hidden_states``: 1 + L tensors [batch, tokens, d]; ``attention_mask``: [batch, tokens], zero for padding.
     """
-    for number in range(1, len(hidden_states)):
-        yield union_of_layers(hidden_states, attention_mask, [number])
+    for layer in range(1, len(hidden_states)):
+        yield union_of_layers(hidden_states, attention_mask, [layer])
 
 
 class LayerMoments:
@@ -84,8 +84,8 @@ class LayerMoments:
 
     def update(self, points: Iterable[Tensor]) -> None:
         """Add points [n, d] of each layer, first layer first."""
-        for moments, added in zip(self.layers, points, strict=True):
-            moments.update(added)
+        for moments, layer_points in zip(self.layers, points, strict=True):
+            moments.update(layer_points)
 
     def union(self) -> Moments:
         union = Moments(self.layers[0].d, self.layers[0].mean.device)
@@ -123,12 +123,14 @@ class LayerMeasures:
             texts.update(mean_of_tokens(states, attention_mask))
 
     def scores(self, zeta: float = 0.0, towards: LayerMoments | None = None) -> dict[str, ByLayer]:
-        """Return the scores of all layers, by measure: IsoScore* shrunk toward each layer of other tokens."""
+        """Return the scores of all layers by measure; shrink IsoScore* toward the same layers of ``towards``."""
         targets = (self.tokens if towards is None else towards).layers
         layers = zip(self.tokens.layers, self._cosines, targets, strict=True)
-        of_tokens = [moment_scores(moments, cosines, zeta, target) for moments, cosines, target in layers]
+        token_scores = [moment_scores(moments, cosines, zeta, target) for moments, cosines, target in layers]
         n = self.tokens.layers[0].n
-        scores = {measure: ByLayer([layer[measure] for layer in of_tokens], n) for measure in of_tokens[0]}
+        scores = {
+            measure: ByLayer([layer_scores[measure] for layer_scores in token_scores], n) for measure in token_scores[0]
+        }
         unbiased = [isoscore_unbiased_from_moments(texts) for texts in self._texts]
         return scores | {"isoscore_unbiased": ByLayer(unbiased, self._texts[0].n)}
 
@@ -141,9 +143,9 @@ class LayerMeasures:
 def moment_scores(
     moments: Moments, cosines: CosineMoments, zeta: float = 0.0, towards: Moments | None = None
 ) -> dict[str, Score]:
-    """Return IsoScore*, the mean cosine, and the k-th anisotropies of points raw and centered.
+    """Return IsoScore*, the mean cosine, and the k-th anisotropies of the raw and the centered points.
 
-    At zeta > 0 IsoScore* is shrunk toward the covariance of other points.
+    If zeta > 0, IsoScore* is shrunk toward the covariance of ``towards``.
     """
     S = moments.covariance()
     shrunk = S if towards is None or zeta == 0 else shrink(S, towards.covariance(), zeta)
@@ -158,5 +160,5 @@ def moment_scores(
 
 
 def isoscore_star(points: Moments, zeta: float, towards: Moments) -> Score:
-    """Return IsoScore* of a cloud by its moments, shrunk toward the covariance of another cloud."""
+    """Return IsoScore* of a cloud from its moments, shrunk toward the covariance of ``towards``."""
     return isoscore_from_covariance(shrink(points.covariance(), towards.covariance(), zeta))

@@ -17,13 +17,13 @@ class NearestRow(NamedTuple):
 
 
 def directions(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    """Return vectors [m, d] at length 1, NaN for zeros."""
-    wide = vectors.astype(np.float64)
+    """Scale vectors [m, d] to unit length; rows of zeros become NaN."""
+    scaled = vectors.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        # Over the largest entry first, so that no square leaves the range of float64.
-        wide /= np.abs(wide).max(axis=1, keepdims=True)
-        wide /= np.sqrt(np.einsum("ij,ij->i", wide, wide))[:, None]
-    return wide
+        # Divide by the largest entry first, so that no square overflows or underflows.
+        scaled /= np.abs(scaled).max(axis=1, keepdims=True)
+        scaled /= np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
+    return scaled
 
 
 def nearest_rows(
@@ -35,8 +35,8 @@ def nearest_rows(
 ) -> list[NearestRow]:
     """Return the k rows nearest to a query [d], nearest first, ties by position.
 
-    ``blocks`` yields vectors [m, d] and their positions [m]; ``excluded`` is the position of the query itself. By
-    cosine, rows of zeros have no direction and are never near.
+    ``blocks`` yields vectors [m, d] and their positions [m]; ``excluded`` is the position of the query itself. With
+    cosine similarity, rows of zeros are never returned.
     """
     by_cosine = similarity is Similarity.COSINE
     target = directions(query[None])[0] if by_cosine else query.astype(np.float64)

@@ -27,14 +27,14 @@ def bounded(value: V) -> V:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON: numbers of arrays of one element, else text without NUL and lone surrogates."""
+    """Convert a value to JSON: one-element arrays to numbers, other objects to text without NUL or lone surrogates."""
     if isinstance(value, Mapping):
         return {_text(name): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     try:
         value = value.item() if hasattr(value, "item") else value
-    except Exception:  # noqa: BLE001 - of an array of several elements each library raises its own
+    except Exception:  # noqa: BLE001 - each library raises its own error for arrays of several elements
         value = str(value)
     if value is None or isinstance(value, bool):
         return value
@@ -46,14 +46,14 @@ def plain(value: Any) -> Any:
 
 
 def plain_list(values: Any) -> list[Any]:
-    """Return a list, array or tensor as JSON values; numbers of an array are not touched."""
+    """Convert a list, array or tensor to a list of JSON values."""
     if hasattr(values, "tolist"):
         values = values.tolist()
     return [plain(value) for value in values]
 
 
 def number_of(value: Any, name: str, reasons: list[str]) -> float | None:
-    """Return a number that the dashboard can hold, or None with the reason added; tiny ones are 0."""
+    """Return a number that the dashboard can hold, tiny ones as 0; else append the reason and return None."""
     if value is None:
         return None
     try:
@@ -68,17 +68,17 @@ def number_of(value: Any, name: str, reasons: list[str]) -> float | None:
 
 
 def by_layer_of(measure: str, values: Sequence[Any], reasons: list[str]) -> list[float | None]:
-    """Return numbers by layer, with a reason for each missing one."""
+    """Return a number for each layer; append a reason for each missing one."""
     return [number_of(value, f"{measure} of layer {layer}", reasons) for layer, value in enumerate(values, 1)]
 
 
 def line_of(text: object) -> str:
-    """Return a text on one line, cut to the dashboard's limit; empty for blanks alone."""
+    """Return text on one line, cut to the dashboard's limit."""
     return one_line(_text(text))[:LONGEST_LINE]
 
 
 def word_of(name: object) -> str:
-    """Return a name in the dashboard's spelling: rougeL is rouge_l."""
+    """Convert a name to the dashboard's spelling: rougeL becomes rouge_l."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name))
     word = re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
     return (word if word[:1].isalpha() else f"n_{word}")[:LONGEST_WORD]
@@ -87,6 +87,6 @@ def word_of(name: object) -> str:
 def _text(value: Any) -> str:
     try:
         text = str(value)
-    except Exception as error:  # noqa: BLE001 - a stranger's __str__
+    except Exception as error:  # noqa: BLE001 - a foreign __str__ can raise anything
         text = f"<{type(value).__name__}: {type(error).__name__}>"
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from isoscope.core.formatting import number, plural
 from isotropy.catalog import METRICS
 
-# With four even the clearest order has p = 1/12.
+# With four embeddings, even a perfect order has p = 1/12.
 FEWEST = 5
 LEVEL = 0.05
 MOST_EXACT = 7
@@ -44,40 +44,43 @@ class RankRelation(NamedTuple):
 
 @lru_cache(maxsize=256)
 def rank_relation(points: tuple[tuple[float, float], ...]) -> RankRelation:
-    """Return the rank correlation of isotropy and score; all orders up to seven embeddings, 9,999 drawn above."""
+    """Return the rank correlation of isotropy and score.
+
+    The permutation test uses all orders of up to seven embeddings, and 9,999 random orders of more.
+    """
     n = len(points)
-    # Centered ranks; ties share theirs.
-    both_ranks = []
+    # Ties share their mean rank.
+    centered_ranks = []
     for values in zip(*points, strict=True):
         _, positions, counts = np.unique(np.array(values), return_inverse=True, return_counts=True)
         ranks: Values = (np.cumsum(counts) - (counts - 1) / 2)[positions]
-        both_ranks.append(ranks - ranks.mean())
-    x, y = both_ranks
-    size = float(np.sqrt((x @ x) * (y @ y)))
-    if size == 0:
+        centered_ranks.append(ranks - ranks.mean())
+    x, y = centered_ranks
+    norm = float(np.sqrt((x @ x) * (y @ y)))
+    if norm == 0:
         return RankRelation(n, None, None)
-    rho = float(x @ y) / size
+    rho = float(x @ y) / norm
     if n <= MOST_EXACT:
         orders = np.array(list(permutations(range(n))))
-        reached = int((np.abs(y[orders] @ x) >= abs(x @ y) - 1e-9).sum())
-        return RankRelation(n, rho, reached / factorial(n))
+        n_extreme = int((np.abs(y[orders] @ x) >= abs(x @ y) - 1e-9).sum())
+        return RankRelation(n, rho, n_extreme / factorial(n))
     orders = np.random.default_rng(0).permuted(np.tile(np.arange(n), (DRAWN, 1)), axis=1)
-    reached = int((np.abs(y[orders] @ x) >= abs(x @ y) - 1e-9).sum())
-    return RankRelation(n, rho, (reached + 1) / (DRAWN + 1))
+    n_extreme = int((np.abs(y[orders] @ x) >= abs(x @ y) - 1e-9).sum())
+    return RankRelation(n, rho, (n_extreme + 1) / (DRAWN + 1))
 
 
 def relation_of(embeddings: Sequence[ScoredEmbedding]) -> RankRelation | None:
     """Return the relation over embeddings of one task; None for fewer than five."""
-    drawn = [(embedding, embedding.isoscore) for embedding in embeddings if embedding.isoscore is not None]
-    if len(drawn) < FEWEST:
+    scored = [(embedding, embedding.isoscore) for embedding in embeddings if embedding.isoscore is not None]
+    if len(scored) < FEWEST:
         return None
-    relation = rank_relation(tuple((isoscore, embedding.score) for embedding, isoscore in drawn))
-    layers = Counter(embedding.series for embedding, _ in drawn if embedding.series is not None)
-    return relation._replace(p=None) if max(layers.values(), default=0) > 1 else relation
+    relation = rank_relation(tuple((isoscore, embedding.score) for embedding, isoscore in scored))
+    series_sizes = Counter(embedding.series for embedding, _ in scored if embedding.series is not None)
+    return relation._replace(p=None) if max(series_sizes.values(), default=0) > 1 else relation
 
 
 def statement(embeddings: Sequence[ScoredEmbedding], metric: str) -> str:
-    """Return the sentence about the relation, or the two extremes where there are too few embeddings."""
+    """Describe the relation, or the two extremes if there are too few embeddings, in a sentence."""
     title = METRICS[metric]
     relation = relation_of(embeddings)
     if relation is None:
@@ -99,11 +102,11 @@ def statement(embeddings: Sequence[ScoredEmbedding], metric: str) -> str:
 
 
 def _ends(embeddings: Sequence[ScoredEmbedding], title: str) -> str:
-    """Return the most isotropic embedding, and the one that scores best."""
+    """Describe the most isotropic embedding and the best-scoring one in a sentence."""
     scored = [embedding for embedding in embeddings if embedding.isoscore is not None]
     if len(scored) < 2:
-        undefined = "" if len(scored) == len(embeddings) else f", {len(scored)} with an IsoScore"
-        return f"{plural(len(embeddings), 'embedding')} judged{undefined}."
+        isoscore_note = "" if len(scored) == len(embeddings) else f", {len(scored)} with an IsoScore"
+        return f"{plural(len(embeddings), 'embedding')} judged{isoscore_note}."
     most_isotropic = max(scored, key=lambda embedding: embedding.isoscore or 0.0)
     best = max(embeddings, key=lambda embedding: embedding.score)
     sentence = f"{most_isotropic.name} is the most isotropic as it is and scores {most_isotropic.score:.3f} {title}"

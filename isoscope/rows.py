@@ -26,17 +26,17 @@ def require_measurable(matrix: Matrix) -> None:
 
 
 def draw_rows(matrix: Matrix, seed: int) -> tuple[Tensor, Tensor]:
-    """Return the sampled rows [at most ``PAIR_ROWS``, d] whose pairs a report by that seed uses, and their positions.
+    """Return the rows [at most ``PAIR_ROWS``, d] that a report with this seed samples for pairs, and their positions.
 
-    They are the ``pairs`` of ``isotropy.cloud.read_cloud``, but nothing is summed.
+    They equal the ``pairs`` of ``isotropy.cloud.read_cloud``, without computing its sums.
     """
     points, rows = draw(matrix, SAMPLE_ROWS, seed)
-    # Copies, or the whole sample would be held for as long as its head.
+    # Copied, because a view would keep the whole sample in memory.
     return points[:PAIR_ROWS].clone(), rows[:PAIR_ROWS].clone()
 
 
 def values_of(matrix: Matrix, annotation: str | None, rows: Tensor) -> list[str] | None:
-    """Return the names or labels of rows by position in the file; None where none were chosen."""
+    """Return the values of an annotation for the given rows; None without an annotation."""
     if annotation is None:
         return None
     indices = {row: index for index, row in enumerate(rows.tolist())}
@@ -48,42 +48,42 @@ def values_of(matrix: Matrix, annotation: str | None, rows: Tensor) -> list[str]
 
 
 def pairs_by_name(matrix: Matrix, names: str | None, baseline: Matrix, baseline_names: str | None) -> dict[int, int]:
-    """Return the position in the other matrix of each row whose name is unique in both; nothing without names."""
-    now, before = _unique_names(matrix, names), _unique_names(baseline, baseline_names)
-    return {now[name]: before[name] for name in now.keys() & before.keys()}
+    """Map each row to the baseline row of the same name, if that name is unique in both matrices."""
+    rows_by_name, baseline_rows = _unique_names(matrix, names), _unique_names(baseline, baseline_names)
+    return {rows_by_name[name]: baseline_rows[name] for name in rows_by_name.keys() & baseline_rows.keys()}
 
 
 def pairs_by_place(matrix: Matrix, baseline: Matrix) -> dict[int, int]:
-    """Return the pairs of two matrices that are parts of one file."""
-    ours, theirs = (
-        range(part.n) if part.row_places is None else part.row_places.tolist() for part in (matrix, baseline)
+    """Map each row to the baseline row at the same position of the file that both were selected from."""
+    positions, baseline_positions = (
+        range(source.n) if source.row_places is None else source.row_places.tolist() for source in (matrix, baseline)
     )
-    baseline_rows = {position: row for row, position in enumerate(theirs)}
-    return {row: baseline_rows[position] for row, position in enumerate(ours) if position in baseline_rows}
+    baseline_rows = {position: row for row, position in enumerate(baseline_positions)}
+    return {row: baseline_rows[position] for row, position in enumerate(positions) if position in baseline_rows}
 
 
 def sampled(pairs: Mapping[int, int], limit: int, seed: int) -> list[int]:
     order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(seed))[:limit].tolist()
-    in_order = sorted(pairs)
-    return [in_order[index] for index in order]
+    sorted_rows = sorted(pairs)
+    return [sorted_rows[index] for index in order]
 
 
 def shared_rows(matrix: Matrix, baseline: Matrix, pairs: Mapping[int, int], limit: int, seed: int) -> SharedRows | None:
-    """Return a sample of the paired rows that are finite in both; None without any."""
+    """Return a sample of the paired rows that are finite in both matrices; None if there are none."""
     rows = sampled(pairs, limit, seed)
-    ours, theirs = rows_at(matrix, rows), rows_at(baseline, [pairs[row] for row in rows])
-    finite = ours.isfinite().all(1) & theirs.isfinite().all(1)
-    return SharedRows(ours[finite], theirs[finite]) if finite.any() else None
+    points, baseline_points = rows_at(matrix, rows), rows_at(baseline, [pairs[row] for row in rows])
+    finite = points.isfinite().all(1) & baseline_points.isfinite().all(1)
+    return SharedRows(points[finite], baseline_points[finite]) if finite.any() else None
 
 
 def rows_at(matrix: Matrix, positions: Sequence[int]) -> Tensor:
-    """Return rows as float64, NaN where they are not finite."""
-    indices = {position: number for number, position in enumerate(positions)}
+    """Return rows as float64; rows that are not finite become NaN."""
+    indices = {position: index for index, position in enumerate(positions)}
     selected = torch.full((len(positions), matrix.d), torch.nan, dtype=torch.float64)
     for rows, file_rows, _ in finite_chunks(matrix):
-        for number, position in enumerate(file_rows.tolist()):
+        for index, position in enumerate(file_rows.tolist()):
             if position in indices:
-                selected[indices[position]] = rows[number].double()
+                selected[indices[position]] = rows[index].double()
     return selected
 
 
@@ -98,7 +98,7 @@ def _unique_names(matrix: Matrix, names: str | None) -> dict[str, int]:
 
 
 def with_names(finding: MeasureResult, matrix: Matrix, annotation: str | None) -> MeasureResult:
-    """Add the names of hubs to a finding of ``isotropy.report.measure``, with rows counted as in the file."""
+    """Add names to the hubs of a measure's result, and convert their rows to positions in the file."""
     hubs = (finding.detail or {}).get("hubs")
     if not hubs:
         return finding

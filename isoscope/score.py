@@ -33,9 +33,9 @@ def print_score(arguments: Namespace) -> int:
         for slug in slugs:
             slugs.set_description(f"{NAMES[slug]:{WIDTH}}")
             measures |= {slug: with_names(measure(cloud, [slug])[slug], matrix, names_in(matrix))}
-    names = partial(values_of, matrix, names_in(matrix))
-    wrong = findings.findings_of(cloud, names, matrix.dimension_names)
-    return write((_json if arguments.json else _table)(matrix, cloud, measures, wrong))
+    names_of = partial(values_of, matrix, names_in(matrix))
+    detected_findings = findings.findings_of(cloud, names_of, matrix.dimension_names)
+    return write((_json if arguments.json else _table)(matrix, cloud, measures, detected_findings))
 
 
 def _json(
@@ -44,10 +44,10 @@ def _json(
     counts = {"n": cloud.n, "d": cloud.d, "n_left_out": cloud.n_left_out}
     document: dict[str, Any] = {name: _entry(count) for name, count in counts.items()}
     document["independent"] = {**_entry(cloud.dealing.groups), "detail": {"by": cloud.dealing.by}}
-    for slug, finding in measures.items():
-        entry = _entry(finding.value, finding.score.se, finding.score.reason)
-        document[slug] = {**entry, "n": finding.n, "detail": finding.detail}
-    document["findings"] = [defect.document() for defect in wrong]
+    for slug, result in measures.items():
+        entry = _entry(result.value, result.score.se, result.score.reason)
+        document[slug] = {**entry, "n": result.n, "detail": result.detail}
+    document["findings"] = [finding.document() for finding in wrong]
     yield json.dumps(document, allow_nan=False)
 
 
@@ -65,21 +65,21 @@ def _table(
         yield f"columns that are no part of the vector: {listed(left_out)}; --vectors names others"
     for annotation in doubtful(matrix.contents, matrix.selection):
         yield f"{annotation.name} is taken as a coordinate; if it is a label: --labels {annotation.name}"
-    if (independent := independent_rows(cloud.dealing.by, cloud.dealing.groups)) is not None:
-        yield independent
+    if (dependence_note := independent_rows(cloud.dealing.by, cloud.dealing.groups)) is not None:
+        yield dependence_note
     for finding in wrong:
         yield from lines_of(finding)
     if cloud.similarity is not Similarity.EUCLIDEAN:
         yield f"neighbors, hubness and intrinsic dimension by {SIMILARITIES[cloud.similarity]}"
-    offered = [column.name for column in matrix.contents.annotations if column.n_distinct <= MAX_DISTINCT]
-    without = f"none; for silhouettes choose a column by --labels: {listed(offered)}" if offered else "none"
-    yield f"labels: {matrix.selection.labels or without}"
+    label_columns = [column.name for column in matrix.contents.annotations if column.n_distinct <= MAX_DISTINCT]
+    no_labels = (
+        f"none; for silhouettes choose a column by --labels: {listed(label_columns)}" if label_columns else "none"
+    )
+    yield f"labels: {matrix.selection.labels or no_labels}"
     yield EXPLAINED
     yield from by_group(
         {
-            slug: cell(
-                annotation.value, annotation.score.se, annotation.score.reason, annotation.n, cloud.n, annotation.detail
-            )
-            for slug, annotation in measures.items()
+            slug: cell(result.value, result.score.se, result.score.reason, result.n, cloud.n, result.detail)
+            for slug, result in measures.items()
         }
     )

@@ -14,7 +14,7 @@ from isoscope.address import error_detail, error_sentence, is_away, open_client,
 from isoscope.core.errors import InvalidError
 from isoscope.plain import LONGEST_LINE
 
-# Steps that wait for a server that is away; beyond that the oldest are dropped.
+# Maximum number of steps queued while the server is away; beyond it the oldest are dropped.
 MAX_KEPT = 10_000
 STEPS_AT_ONCE = 200
 PREDICTIONS_AT_ONCE = 2000
@@ -24,9 +24,9 @@ BEAT_SECONDS = 60.0
 LONGEST_WAIT_SECONDS = 30.0
 ANSWER_SECONDS = 20.0
 MAX_NOTES = 50
-# A script's total wait at its ends for a server that has never answered.
+# Total seconds that a script waits at the end of its runs for a server that has never answered.
 NEVER_ANSWERED_SECONDS = 5.0
-# The content was refused: another body may be taken.
+# Statuses that refuse the content: the server may accept a different body.
 WRONG = (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 Json = dict[str, Any]
@@ -53,11 +53,11 @@ class Sender:
     def __init__(self, url: str | None, token: str | None, announcement: Json) -> None:
         self.url = ""
         self.refusal: SendingRefusedError | None = None
-        # Why the end was not taken, if another one may be.
+        # Why the server refused the end of the run, if it may accept a corrected one.
         self.refused_end: str | None = None
-        # Steps that were dropped, because too many waited or the server refused them.
+        # Number of steps dropped because the queue was full or the server refused them.
         self.dropped = 0
-        # The run takes no further step: only heartbeats are sent.
+        # The server accepts no more steps of this run: only heartbeats are sent.
         self._full = False
         self._newest = -1
         self._announcement = announcement
@@ -88,60 +88,60 @@ class Sender:
         with self._changed:
             if not self._takes():
                 return
-            again, self._newest = step == self._newest, step
+            is_repeated, self._newest = step == self._newest, step
             if self._full:
-                self.dropped += not again
+                self.dropped += not is_repeated
                 return
-            # A step with more values: layers merged by measure, reasons joined.
-            waiting = self._steps.get(step, {"step": step})
-            joined = {**waiting, **values}
-            if "layers" in joined:
-                joined["layers"] = {**waiting.get("layers", {}), **values.get("layers", {})}
-            if reasons := [logged["reason"] for logged in (waiting, values) if "reason" in logged]:
-                joined["reason"] = "; ".join(reasons)[:LONGEST_LINE]
-            self._steps[step] = joined
+            # Merge the values of a repeated step: layers by measure, reasons joined.
+            queued = self._steps.get(step, {"step": step})
+            merged = {**queued, **values}
+            if "layers" in merged:
+                merged["layers"] = {**queued.get("layers", {}), **values.get("layers", {})}
+            if reasons := [logged["reason"] for logged in (queued, values) if "reason" in logged]:
+                merged["reason"] = "; ".join(reasons)[:LONGEST_LINE]
+            self._steps[step] = merged
             if len(self._steps) > MAX_KEPT:
                 self._steps.pop(next(iter(self._steps)))
                 self.dropped += 1
             self._changed.notify()
 
     def put_predictions(self, columns: Mapping[str, list[Any]]) -> None:
-        """Queue predictions, columns of one length, in chunks of some thousand rows."""
+        """Queue predictions, given as columns of equal length, in chunks of ``PREDICTIONS_AT_ONCE`` rows."""
         lengths = {len(column) for column in columns.values()}
         if len(lengths) > 1:
             self.warn_once(
                 f"predictions were not logged: their columns have {sorted(lengths)} values, not equally many"
             )
             return
-        parts = [
+        chunks = [
             {name: column[start : start + PREDICTIONS_AT_ONCE] for name, column in columns.items()}
             for start in range(0, max(lengths, default=0), PREDICTIONS_AT_ONCE)
         ]
         with self._changed:
             if not self._takes():
                 return
-            self._predictions += parts
+            self._predictions += chunks
             self._changed.notify()
 
     def end(self, ending: Json, seconds: float) -> bool:
-        """Send the rest and the end, waiting up to ``seconds``; return whether all of it has arrived.
+        """Send the queued steps and the end of the run, waiting up to ``seconds``; return whether all has arrived.
 
-        The first end counts, unless it is refused; called again, it is waited for again.
+        Later calls keep the first end, unless the server refused it, and wait again.
         """
         with self._changed:
             if self._ending is None and self.refusal is None:
                 self._ending, self.refused_end = ending, None
             self._changed.notify_all()
-            briefly = min(seconds, self._patience)
-            over = self._changed.wait_for(self._is_over, briefly)
-            if not over and self._heard:
-                over = self._changed.wait_for(self._is_over, seconds - briefly)
-            waited = seconds if self._heard else briefly
+            short_wait = min(seconds, self._patience)
+            is_over = self._changed.wait_for(self._is_over, short_wait)
+            if not is_over and self._heard:
+                is_over = self._changed.wait_for(self._is_over, seconds - short_wait)
+            waited_seconds = seconds if self._heard else short_wait
             if not self._heard:
-                self._patience -= briefly
-            if waited and not over:
-                lost = f"{len(self._steps)} steps and the end are lost if the script ends before it does"
-                self.warn_once(f"the dashboard has not answered for {waited:g} s; {lost}")
+                self._patience -= short_wait
+            if waited_seconds and not is_over:
+                loss_warning = f"{len(self._steps)} steps and the end are lost if the script ends before it does"
+                self.warn_once(f"the dashboard has not answered for {waited_seconds:g} s; {loss_warning}")
             return self._arrived
 
     def warn_once(self, sentence: str) -> None:
@@ -182,14 +182,14 @@ class Sender:
                 self._changed.notify_all()
         except SendingRefusedError as error:
             self._give_up(error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the script hears of it and trains on
+        except Exception as error:  # noqa: BLE001 - the script reports any error and keeps training
             self._give_up(SendingRefusedError(f"{type(error).__name__}: {error}"))
 
     def _wait(self, wait: float) -> None:
-        """Wait until there is something to send, after a failure at least ``wait``; an end is sent sooner."""
+        """Wait for something to send, after a failure up to ``wait`` seconds; the end of a run shortens the wait."""
         with self._changed:
-            waiting = self._steps or self._predictions
-            if not waiting and self._ending is None and self._begun:
+            queued = self._steps or self._predictions
+            if not queued and self._ending is None and self._begun:
                 self._changed.wait(BEAT_SECONDS)
             if self._ending is None:
                 self._changed.wait_for(lambda: self._ending is not None, max(GATHER_SECONDS, wait))
@@ -197,30 +197,30 @@ class Sender:
             time.sleep(min(wait, 1.0))
 
     def _send(self) -> bool:
-        """Send what waits; return whether that was the end."""
+        """Send everything queued; return whether the end of the run was sent."""
         if not self._begun:
             self._post("/api/runs", self._announcement)
             self._begun = True
-        beat = True
+        needs_heartbeat = True
         while batch := self._batch():
-            beat = False
+            needs_heartbeat = False
             self._send_steps(batch)
         while self._predictions:
-            beat = False
-            # Send some predictions; those refused for their content are dropped and noted at the run's end.
-            part = self._predictions[0]
+            needs_heartbeat = False
+            # Predictions refused for their content are dropped, and counted in the notes of the run.
+            chunk = self._predictions[0]
             try:
-                self._post(f"/api/runs/{self._announcement['id']}/predictions", part)
+                self._post(f"/api/runs/{self._announcement['id']}/predictions", chunk)
             except SendingRefusedError as error:
                 if error.status not in WRONG:
                     raise
                 self.warn_once(f"predictions were refused: {error}")
-                self._refused_predictions += len(part["rows"])
+                self._refused_predictions += len(chunk["rows"])
             with self._changed:
-                self._predictions = [waiting for waiting in self._predictions if waiting is not part]
+                self._predictions = [queued_chunk for queued_chunk in self._predictions if queued_chunk is not chunk]
         ending = self._ending
         if ending is None:
-            if beat:
+            if needs_heartbeat:
                 self._send_steps([])
             return False
         return self._send_end(ending)
@@ -237,8 +237,8 @@ class Sender:
         return batch
 
     def _send_steps(self, batch: list[Json]) -> None:
-        """Send steps; halve refused batches so that only wrong steps are dropped."""
-        if batch and self._full:  # since the half before this one
+        """Send steps; split refused batches in half so that only invalid steps are dropped."""
+        if batch and self._full:  # the first half of a split batch filled the run
             return
         try:
             self._post(f"/api/runs/{self._announcement['id']}/steps", {"steps": batch})
@@ -258,20 +258,20 @@ class Sender:
                 else:
                     self.dropped += len(batch)
         with self._changed:
-            for sent in batch:
-                if self._steps.get(sent["step"]) == sent:  # nothing was added to it meanwhile
-                    del self._steps[sent["step"]]
+            for sent_step in batch:
+                if self._steps.get(sent_step["step"]) == sent_step:  # no values were added meanwhile
+                    del self._steps[sent_step["step"]]
 
     def _send_end(self, ending: Json) -> bool:
-        """Send the end and return whether it was taken; after a refusal for its content another may come."""
+        """Send the end of the run; return whether it was accepted, or False if its content was refused."""
         body = ending
-        lost = [
+        loss_notes = [
             f"{n} {noun} were not logged."
             for n, noun in ((self.dropped, "steps"), (self._refused_predictions, "predictions"))
             if n
         ]
-        if lost:
-            body = {**ending, "notes": [*lost, *ending.get("notes", [])][:MAX_NOTES]}
+        if loss_notes:
+            body = {**ending, "notes": [*loss_notes, *ending.get("notes", [])][:MAX_NOTES]}
         try:
             self._post(f"/api/runs/{self._announcement['id']}/finish", body)
         except SendingRefusedError as error:
@@ -285,10 +285,10 @@ class Sender:
         return True
 
     def _post(self, path: str, body: Json) -> None:
-        answer = self._client.post(path, json=body)
-        if is_away(answer) or answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise httpx2.TransportError(f"status {answer.status_code}")
+        response = self._client.post(path, json=body)
+        if is_away(response) or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise httpx2.TransportError(f"status {response.status_code}")
         self._heard = True
-        if not answer.is_success:
-            _, field = error_detail(answer) or ("", None)
-            raise SendingRefusedError(error_sentence(answer), answer.status_code, field)
+        if not response.is_success:
+            _, field = error_detail(response) or ("", None)
+            raise SendingRefusedError(error_sentence(response), response.status_code, field)

@@ -29,9 +29,9 @@ from isotropy.tasks.parts import FEWEST_GROUPS
 from isotropy.tasks.truth import DEPTH, LabelTruth, PairTruth, QueryTruth, Truth, exact_neighbors
 
 BY_IDS = "choose their column by --ids"
-# Corpus rows used as queries where there are no others, at most a fifth of all.
+# Maximum number of corpus rows held out as queries if no queries are given; at most a fifth of all rows.
 HELD_OUT = 1000
-# The fewest rows for which a fifth gives a split enough queries.
+# Minimum number of rows of which a fifth gives each split enough queries.
 FEWEST_ROWS = 5 * FEWEST_GROUPS
 
 
@@ -48,7 +48,7 @@ class TaskFiles:
     vectors: str | list[str] | None = None
     ids: str | None = None
     groups: str | None = None
-    # Of a BEIR data set; None takes test, or the first.
+    # Split of a BEIR data set; None selects test, else the first.
     split: str | None = None
 
     def check(self) -> None:
@@ -82,14 +82,14 @@ class LoadedTask:
 
     corpus: NDArray[np.float32]
     truth: Truth
-    # Sentences about what was left out.
+    # Sentences about the rows that were left out.
     notes: list[str] = field(default_factory=list)
 
 
 def load_task(files: TaskFiles, similarity: Similarity, seed: int = 0) -> LoadedTask:
     """Read the vectors and the ground truth of a task; raise InvalidError if they do not fit."""
     files.check()
-    of_rows = files.queries is None and files.pairs is None
+    groups_in_corpus = files.queries is None and files.pairs is None
     corpus = read_vectors(
         files.corpus,
         "corpus",
@@ -97,7 +97,7 @@ def load_task(files: TaskFiles, similarity: Similarity, seed: int = 0) -> Loaded
         vectors=files.vectors,
         ids=files.ids,
         labels=files.labels,
-        groups=files.groups if of_rows else None,
+        groups=files.groups if groups_in_corpus else None,
     )
     if files.pairs is not None:
         return with_pairs(corpus, read_pairs(files.pairs, files.pairs.name, files.groups), files.pairs.name)
@@ -110,15 +110,15 @@ def load_task(files: TaskFiles, similarity: Similarity, seed: int = 0) -> Loaded
     if files.qrels is None:
         return with_queries(corpus, queries, similarity)
     if files.of_beir:
-        # A BEIR data set gives ids to vectors without any.
+        # Vectors without ids take those of the BEIR data set, in order.
         with open_beir(files.qrels) as beir:
-            chosen = choose_split(beir.qrels, files.split)
-            table = beir.qrels[chosen]
+            split = choose_split(beir.qrels, files.split)
+            table = beir.qrels[split]
             corpus, queries = _named_by(corpus, beir.corpus), _named_by(queries, beir.queries)
             loaded = with_qrels(corpus, queries, read_qrels(table.path, table.filename), table.filename)
-        other_splits = [name for name in beir.qrels if name != chosen]
+        other_splits = [name for name in beir.qrels if name != split]
         note = f" Others: {', '.join(other_splits)}; choose one by --split." if other_splits else ""
-        return replace(loaded, notes=[f"Judged by the split {chosen} of {files.qrels.name}.{note}", *loaded.notes])
+        return replace(loaded, notes=[f"Judged by the split {split} of {files.qrels.name}.{note}", *loaded.notes])
     return with_qrels(corpus, queries, read_qrels(files.qrels, files.qrels.name), files.qrels.name)
 
 
@@ -168,8 +168,8 @@ def with_qrels(
         "query has no relevant document and is left out",
         "queries have no relevant document and are left out",
     )
-    of_groups = None if queries.groups is None else _codes(compress(queries.groups, answerable))
-    truth = QueryTruth(queries.x[answerable], [rows for rows in relevant if rows], corpus.ids, of_groups)
+    groups = None if queries.groups is None else _codes(compress(queries.groups, answerable))
+    truth = QueryTruth(queries.x[answerable], [rows for rows in relevant if rows], corpus.ids, groups)
     return LoadedTask(corpus.x, truth, notes)
 
 
@@ -192,8 +192,10 @@ def with_labels(corpus: NamedVectors) -> LoadedTask:
     rows = np.array([row for row, label in enumerate(labels) if label], np.int64)
     classes, codes = _numbered(labels[row] for row in rows)
     if len(classes) < 2:
-        only = f"only {quote(classes[0])}" if classes else "none"
-        raise InvalidError(f"Expected labels of at least two classes, got {only}: choose another column.", "labels")
+        class_summary = f"only {quote(classes[0])}" if classes else "none"
+        raise InvalidError(
+            f"Expected labels of at least two classes, got {class_summary}: choose another column.", "labels"
+        )
     if len(classes) == len(rows):
         raise InvalidError(
             f"Expected labels that several rows share, got {len(rows):,} different ones: choose another column.",
@@ -207,23 +209,23 @@ def with_labels(corpus: NamedVectors) -> LoadedTask:
 
 
 def with_queries(corpus: NamedVectors, queries: NamedVectors, similarity: Similarity) -> LoadedTask:
-    """Return the task of compression: queries find what exact search finds."""
+    """Return a compression task: the relevant rows of a query are its exact nearest neighbors."""
     groups = None if queries.groups is None else _codes(queries.groups)
     return LoadedTask(corpus.x, exact_neighbors(corpus.x, queries.x, corpus.ids, similarity, groups))
 
 
 def without_truth(corpus: NamedVectors, similarity: Similarity, seed: int) -> LoadedTask:
-    """Return the task of compression with some corpus rows as its queries."""
+    """Return a compression task with held-out corpus rows as its queries."""
     n = len(corpus.x)
     if n < FEWEST_ROWS:
         raise InvalidError(f"Expected at least {FEWEST_ROWS} rows where none are queries, got {n}.", "corpus")
     query_mask = np.zeros(n, bool)
     query_mask[np.random.default_rng(seed).permutation(n)[: max(min(HELD_OUT, n // 5), DEPTH)]] = True
     ids = [name for name, is_query in zip(corpus.ids, query_mask, strict=True) if not is_query]
-    searched, queries = corpus.x[~query_mask], corpus.x[query_mask]
+    corpus_vectors, queries = corpus.x[~query_mask], corpus.x[query_mask]
     notes = [f"There is no ground truth: {plural(len(queries), 'row')} of the corpus are left out of it, as queries."]
     groups = None if corpus.groups is None else _codes(compress(corpus.groups, query_mask))
-    return LoadedTask(searched, exact_neighbors(searched, queries, ids, similarity, groups), notes)
+    return LoadedTask(corpus_vectors, exact_neighbors(corpus_vectors, queries, ids, similarity, groups), notes)
 
 
 def _unknown(count: int, name: str) -> list[str]:
@@ -239,16 +241,16 @@ def _left_out(count: int, singular: str, plural_words: str) -> list[str]:
 
 
 def _codes(values: Iterable[str]) -> NDArray[np.int64]:
-    """Return the group of each value; each empty one is a group of its own."""
+    """Return the group number of each value; each empty value is a group of its own."""
     return _numbered(value or f"\0{row}" for row, value in enumerate(values))[1]
 
 
 def _numbered(values: Iterable[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the distinct values in order, and the index of each value among them.
+    """Return the sorted distinct values, and the index of each value among them.
 
-    Not by an array of strings, in which each value takes the room of the longest.
+    Avoids NumPy string arrays, in which each value takes as much memory as the longest.
     """
     all_values = list(values)
-    different = sorted(set(all_values))
-    codes = {value: code for code, value in enumerate(different)}
-    return different, np.array([codes[value] for value in all_values], np.int64)
+    distinct = sorted(set(all_values))
+    codes = {value: code for code, value in enumerate(distinct)}
+    return distinct, np.array([codes[value] for value in all_values], np.int64)

@@ -6,9 +6,9 @@ SPINS = 10_000
 
 
 def wait_briefly() -> None:
-    """Let waiting threads spin for microseconds, then sleep; call before torch is imported.
+    """Make idle threads spin for microseconds before they sleep; call this before importing torch.
 
-    By default libgomp spins for milliseconds: with two jobs on the same cores each spends its time waiting for threads
-    that the other keeps from running. Two reports at once took eight times as long.
+    By default libgomp threads spin for milliseconds. When two jobs share cores, the spinning threads of each keep
+    those of the other from running: two reports at once took eight times as long.
     """
     os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))

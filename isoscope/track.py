@@ -151,8 +151,8 @@ class LoggedRun:
         """
         columns = {"reference": reference, "predicted": predicted, "exact_match": exact_match, "f1": f1}
         plain_columns = {name: plain_list(column) for name, column in columns.items() if column is not None}
-        numbers = list(range(len(plain_columns["predicted"]))) if rows is None else plain_list(rows)
-        self._sender.put_predictions({"rows": numbers, **plain_columns})
+        row_positions = list(range(len(plain_columns["predicted"]))) if rows is None else plain_list(rows)
+        self._sender.put_predictions({"rows": row_positions, **plain_columns})
 
     def finish(
         self,
@@ -188,11 +188,13 @@ class LoggedRun:
 
         """
         reasons: list[str] = []
-        numbers = {word_of(name): number_of(value, name, reasons) for name, value in (metrics or {}).items()}
-        undefined = {name: f"{name} is not a finite number" for name, value in numbers.items() if value is None}
+        metric_values = {word_of(name): number_of(value, name, reasons) for name, value in (metrics or {}).items()}
+        metric_reasons = {
+            name: f"{name} is not a finite number" for name, value in metric_values.items() if value is None
+        }
         ending = {
-            "metrics": numbers,
-            "metric_reasons": undefined,
+            "metrics": metric_values,
+            "metric_reasons": metric_reasons,
             "isoscore_star": number_of(isoscore_star, "IsoScore★", reasons),
             "isoscore_star_reason": isoscore_star_reason and line_of(isoscore_star_reason),
             "n_validation": n_validation,
@@ -200,7 +202,8 @@ class LoggedRun:
                 measure: {
                     "values": by_layer_of(measure, layer_values, reasons),
                     "n": (by_layer_n or {}).get(measure),
-                    "reasons": [why and line_of(why) for why in (by_layer_reasons or {}).get(measure, ())] or None,
+                    "reasons": [reason and line_of(reason) for reason in (by_layer_reasons or {}).get(measure, ())]
+                    or None,
                 }
                 for measure, layer_values in (by_layer or {}).items()
             },
@@ -226,7 +229,7 @@ class LoggedRun:
         return arrived
 
     def _leave(self) -> None:
-        """End at process exit what has not ended before, and wait a little for it to arrive."""
+        """End the run at process exit if it has not ended yet, and wait briefly for the end to arrive."""
         if self._last is not None and not self._sender.is_ended():
             self._last(SECONDS_AT_EXIT)
             if self._sender.is_ended():

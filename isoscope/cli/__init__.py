@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from isoscope.core.errors import IsoscopeError, UnavailableError
 
-# Entry point group of the server's commands: each adds arguments to a parser, and what runs it.
+# Entry point group of the server's commands: each adds its arguments and its function to a parser.
 SERVER = "isoscope.commands"
 
 
@@ -20,7 +20,7 @@ class Command(NamedTuple):
     """A command's summary and module."""
 
     help: str
-    # In ``isoscope.cli``, with a function of the command's name; the server's have none.
+    # Module in ``isoscope.cli`` that holds ``function``; empty for commands of the server.
     module: str = ""
     function: str = ""
     # Whether it connects to a dashboard.
@@ -50,7 +50,7 @@ COMMANDS = {
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Parse the command and run it; the exit code is the process's."""
+    """Run a command and return its exit code."""
     command_line = sys.argv[1:] if words is None else list(words)
     try:
         arguments = parser_of(command_line[:1]).parse_args(command_line)
@@ -65,7 +65,7 @@ def main(words: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     except KeyboardInterrupt:
-        return 130  # as the shell says of a command that SIGINT ended
+        return 130  # the shell's exit code for a command that SIGINT ended
 
 
 def parser_of(called: Sequence[str]) -> ArgumentParser:
@@ -77,7 +77,7 @@ def parser_of(called: Sequence[str]) -> ArgumentParser:
     parser.add_argument("--version", action="version", version=f"isoscope {version('isoscope')}")
     commands = parser.add_subparsers(required=True)
     for name, command in COMMANDS.items():
-        added = commands.add_parser(name, help=command.help)
+        subparser = commands.add_parser(name, help=command.help)
         if name not in called:
             continue
         if not command.module:
@@ -86,14 +86,14 @@ def parser_of(called: Sequence[str]) -> ArgumentParser:
                 raise UnavailableError(
                     f"isoscope {name} needs the server, which is not installed: pip install isoscope-server"
                 )
-            entry_point.load()(added)
+            entry_point.load()(subparser)
             continue
         module = import_module(f"isoscope.cli.{command.module}")
         function = getattr(module, command.function)
-        added.description = function.__doc__
-        getattr(module, f"{command.function}_arguments")(added)
+        subparser.description = function.__doc__
+        getattr(module, f"{command.function}_arguments")(subparser)
         if command.asks:
-            added.add_argument("--url", metavar="URL", help="address of the dashboard (default: ISOSCOPE_URL)")
-            added.add_argument("--json", action="store_true", help="print the response as one JSON document")
-        added.set_defaults(run=function, asks=command.asks)
+            subparser.add_argument("--url", metavar="URL", help="address of the dashboard (default: ISOSCOPE_URL)")
+            subparser.add_argument("--json", action="store_true", help="print the response as one JSON document")
+        subparser.set_defaults(run=function, asks=command.asks)
     return parser

@@ -12,7 +12,7 @@ from isotropy.catalog import MEASURES
 
 SETTINGS = ("label_column", "poolings", "layers", "max_rows", "max_length", "batch_size", "seed")
 SCORES = ("isoscore", "mean_cosine")
-# Written form of null, which leaves nothing out.
+# Stands for null in options: no limit.
 ALL = "all"
 
 
@@ -42,10 +42,10 @@ def upload(isoscope: Isoscope, arguments: Namespace) -> int:
     scores = isoscope.score(embedding) if arguments.wait and not arguments.draft else {}
     if arguments.json:
         return write_json(isoscope.embedding(embedding) if scores else embedding)
-    where = f"{embedding['name']}: {isoscope.url}/embeddings/{embedding['id']}"
+    address_line = f"{embedding['name']}: {isoscope.url}/embeddings/{embedding['id']}"
     if not scores:
-        return write([where])
-    rows = isoscope.embedding(embedding)["n"]
+        return write([address_line])
+    n_rows = isoscope.embedding(embedding)["n"]
     measured = {slug: scores[slug] for slug in MEASURES if slug in scores}
     cells = {
         slug: cell(
@@ -53,12 +53,12 @@ def upload(isoscope: Isoscope, arguments: Namespace) -> int:
             measurement["se"],
             measurement["reason"],
             measurement["n"],
-            rows,
+            n_rows,
             measurement.get("detail"),
         )
         for slug, measurement in measured.items()
     }
-    return write([where, EXPLAINED, *by_group(cells)])
+    return write([address_line, EXPLAINED, *by_group(cells)])
 
 
 def encode_arguments(command: ArgumentParser) -> None:
@@ -117,16 +117,16 @@ def encode(isoscope: Isoscope, arguments: Namespace) -> int:
         if arguments.json:
             return write_json(plan)
         return write([", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in plan.items())])
-    launched = isoscope.launch_encoding(texts, settings)
-    lines = [f"{isoscope.url}/encodings/{launched['id']}"]
-    if qrels := launched["qrels"]:
+    encoding = isoscope.launch_encoding(texts, settings)
+    lines = [f"{isoscope.url}/encodings/{encoding['id']}"]
+    if qrels := encoding["qrels"]:
         splits = ", ".join(f"{judged_split['split']} ({judged_split['judgments']:,})" for judged_split in qrels)
         lines.append(f"queries: {isoscope.url}/encodings/{qrels[0]['queries_id']}; judgments: {splits}")
     if not arguments.wait:
-        return write_json(launched) if arguments.json else write([f"{launched['name']}: {lines[0]}", *lines[1:]])
+        return write_json(encoding) if arguments.json else write([f"{encoding['name']}: {lines[0]}", *lines[1:]])
     for line in lines:
         note(line)
-    layers = isoscope.layers(isoscope.wait_for_encoding(launched))
+    layers = isoscope.layers(isoscope.wait_for_encoding(encoding))
     if arguments.json:
         return write_json(layers)
     rows = []
@@ -147,7 +147,7 @@ def _number_or_all(text: str) -> int | str:
 def _numbers(text: str) -> list[int] | str:
     if text == ALL:
         return text
-    parts = text.replace(",", " ").split()
-    if not parts or not all(part.isdecimal() for part in parts):
+    numbers = text.replace(",", " ").split()
+    if not numbers or not all(number.isdecimal() for number in numbers):
         raise ArgumentTypeError(f"expected whole numbers with commas, or all, got {text!r}")
-    return [int(part) for part in parts]
+    return [int(number) for number in numbers]

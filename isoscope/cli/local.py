@@ -27,7 +27,7 @@ def score_arguments(command: ArgumentParser) -> None:
 def score(arguments: Namespace) -> int:
     """Print the measures of the files that were named."""
     wait_briefly()
-    # Here, not above: it brings torch, which the other commands do without.
+    # Imported here because it loads torch, which other commands do not need.
     try:
         from isoscope.score import print_score  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -81,7 +81,7 @@ def add_file_arguments(command: ArgumentParser) -> None:
 
 
 def _missing(error: ModuleNotFoundError) -> Exception:
-    """Return what to install, or the error itself where a module of ours is missing."""
+    """Return an error that names the package to install, or the error itself for a module of Isoscope."""
     if str(error.name).partition(".")[0] in ("isoscope", "isotropy"):
         return error
     return UnavailableError(
@@ -162,10 +162,10 @@ def decide(arguments: Namespace) -> int:
         )
     wait_briefly()
     if arguments.vectors is not None and len(arguments.vectors) > 1:
-        from isoscope.decide import print_decisions  # noqa: PLC0415 - it brings torch
+        from isoscope.decide import print_decisions  # noqa: PLC0415 - it loads torch
 
         return print_decisions(arguments)
-    from isoscope.decide import print_decision  # noqa: PLC0415 - it brings torch
+    from isoscope.decide import print_decision  # noqa: PLC0415 - it loads torch
 
     return print_decision(arguments)
 

@@ -25,12 +25,12 @@ Value = float | list[float | None] | None
 
 
 def write(lines: Iterable[str]) -> int:
-    """Print lines and return the exit code: 1 if output failed, silent for a closed pipe."""
+    """Print lines and return the exit code: 1 if writing fails, without a message for a closed pipe."""
     try:
         sys.stdout.writelines(f"{line}\n" for line in lines)
         sys.stdout.flush()
     except OSError as error:
-        # Or the interpreter would try, and complain, once more at its end.
+        # Otherwise the interpreter flushes again at exit and prints a second error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             sys.stderr.write(f"The output could not be written: {error.strerror}.\n")
@@ -60,7 +60,7 @@ def number(value: float | None) -> str:
 @contextmanager
 def sending(files: Sequence[Path]) -> Iterator[Callable[[int], object]]:
     """Yield a callback that reports bytes sent."""
-    from tqdm import tqdm  # noqa: PLC0415 - the commands that send nothing need no bar
+    from tqdm import tqdm  # noqa: PLC0415 - commands that send nothing do not need it
 
     total = sum(file.stat().st_size for file in files if file.is_file())
     with tqdm(total=total, desc="sending", unit="B", unit_scale=True, disable=None, leave=False) as bar:
@@ -69,15 +69,15 @@ def sending(files: Sequence[Path]) -> Iterator[Callable[[int], object]]:
 
 def by_group(cells: Mapping[str, str]) -> Iterator[str]:
     for group, heading in GROUPS.items():
-        of_group = {slug: cell for slug, cell in cells.items() if MEASURES[slug].group == group}
-        if of_group:
+        group_cells = {slug: cell for slug, cell in cells.items() if MEASURES[slug].group == group}
+        if group_cells:
             yield f"\n{heading}"
-        for slug, cell in of_group.items():
+        for slug, cell in group_cells.items():
             yield f"  {NAMES[slug]:{WIDTH}}  {cell}"
 
 
 def independent_rows(by: str, groups: int) -> str | None:
-    """Return the line about dependent rows in errors and bias correction, if any."""
+    """Return a sentence about duplicate or grouped rows; None if all rows are independent."""
     if by == "duplicates":
         return f"exact duplicates count as one row in errors and bias corrections: {groups:,} are distinct"
     return (
@@ -93,7 +93,7 @@ def cell(
     total: int | None,
     detail: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return a value with its error, the ``parts`` of its detail, and ``n`` unless it is ``total``."""
+    """Format a value with its standard error, the ``parts`` of its detail, and ``n`` unless it equals ``total``."""
     if value is None:
         return f"undefined: {reason}"
     values = value if isinstance(value, list) else [value]

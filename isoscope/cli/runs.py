@@ -80,8 +80,8 @@ def export_arguments(command: ArgumentParser) -> None:
 def export(isoscope: Isoscope, arguments: Namespace) -> int:
     """Write an experiment with all its runs as a zip file, which isoscope import takes in elsewhere."""
     experiment = isoscope.find_experiment(arguments.experiment)
-    written = isoscope.export_experiment(experiment, arguments.output or Path(f"{experiment['id']}.zip"))
-    return write_json({"file": str(written)}) if arguments.json else write([str(written)])
+    path = isoscope.export_experiment(experiment, arguments.output or Path(f"{experiment['id']}.zip"))
+    return write_json({"file": str(path)}) if arguments.json else write([str(path)])
 
 
 def import_experiment_arguments(command: ArgumentParser) -> None:

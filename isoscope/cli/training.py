@@ -105,21 +105,21 @@ def sweep(isoscope: Isoscope, arguments: Namespace) -> int:
         ]
         return write(lines)
     experiment = isoscope.sweep(settings)
-    where = f"{experiment['name']}: {isoscope.url}/experiments/{experiment['id']}"
+    address_line = f"{experiment['name']}: {isoscope.url}/experiments/{experiment['id']}"
     if not arguments.wait:
-        return write_json(experiment) if arguments.json else write([where])
-    note(where)
+        return write_json(experiment) if arguments.json else write([address_line])
+    note(address_line)
 
     def note_progress(row: Row) -> None:
         n_ended = sum(run["status"] not in MOVING for run in row["runs"])
         note(f"{n_ended} of {len(row['runs'])} runs have ended")
 
-    ended = isoscope.wait(experiment, note_progress)
-    if ended["held"]:
-        note(f"{ended['held']} To run them anyway: isoscope resume {experiment['id']}")
-    counts = Counter(run["status"] for run in ended["runs"])
+    ended_experiment = isoscope.wait(experiment, note_progress)
+    if ended_experiment["held"]:
+        note(f"{ended_experiment['held']} To run them anyway: isoscope resume {experiment['id']}")
+    counts = Counter(run["status"] for run in ended_experiment["runs"])
     line = ", ".join(f"{count} {status}" for status, count in counts.items())
-    return (write_json(ended) if arguments.json else write([line])) or int(
+    return (write_json(ended_experiment) if arguments.json else write([line])) or int(
         counts["finished"] + counts["pruned"] < counts.total()
     )
 
@@ -131,8 +131,8 @@ def resume_arguments(command: ArgumentParser) -> None:
 def resume(isoscope: Isoscope, arguments: Namespace) -> int:
     """Queue the paused runs of an experiment, those too that wait since its first run failed."""
     row = isoscope.resume_experiment(isoscope.find_experiment(arguments.experiment))
-    queued = sum(run["status"] == "queued" for run in row["runs"])
-    return write_json(row) if arguments.json else write([f"{row['name']}: {plural(queued, 'run')} queued"])
+    n_queued = sum(run["status"] == "queued" for run in row["runs"])
+    return write_json(row) if arguments.json else write([f"{row['name']}: {plural(n_queued, 'run')} queued"])
 
 
 def open_test_arguments(command: ArgumentParser) -> None:
@@ -160,15 +160,17 @@ def open_test(isoscope: Isoscope, arguments: Namespace) -> int:
 
 
 def _scores(opening: Row) -> list[str]:
-    first, *later = opening["openings"]
+    first, *later_openings = opening["openings"]
     estimate = opening["chosen"]["test"] or {"mean": None, "ci95_half_width": None}
-    half = "" if estimate["ci95_half_width"] is None else f" ± {number(estimate['ci95_half_width'])}"
-    before = f"{first['opened_before']} opened on these rows before" if first["opened_before"] else "none opened before"
+    margin = "" if estimate["ci95_half_width"] is None else f" ± {number(estimate['ci95_half_width'])}"
+    history = (
+        f"{first['opened_before']} opened on these rows before" if first["opened_before"] else "none opened before"
+    )
     lines = [
-        f"{first['label']}: {opening['metric']} {number(estimate['mean'])}{half} on {opening['n']} test rows, chosen "
-        f"by {first['by']} at {first['at'][:16].replace('T', ' ')} UTC ({before})"
+        f"{first['label']}: {opening['metric']} {number(estimate['mean'])}{margin} on {opening['n']} test rows, chosen "
+        f"by {first['by']} at {first['at'][:16].replace('T', ' ')} UTC ({history})"
     ]
-    lines += [f"changed afterward: {row['label']}, by {row['by']}" for row in later]
+    lines += [f"changed afterward: {row['label']}, by {row['by']}" for row in later_openings]
     rows = []
     for score in opening["scores"]:
         test, difference, validation = score["test"] or {}, score["difference"] or {}, score["validation"] or {}

@@ -17,10 +17,10 @@ import httpx2
 from isoscope.address import TOKEN, URL, error_detail, error_sentence, is_away, open_client, read_address
 from isoscope.core.errors import InvalidError, IsoscopeError, UnavailableError
 
-# The server describes a data set's files before it answers.
+# Long, because the server reads a data set's files before it answers.
 TIMEOUT = httpx2.Timeout(300.0, connect=10.0)
 NOT_SIGNED_IN = 401
-# A request is sent again while the server answers that too many came at once.
+# Maximum time to retry a request while the server answers that it gets too many.
 BUSY_SECONDS = 600.0
 LONGEST_PAGE = 500
 
@@ -30,7 +30,7 @@ Row = dict[str, Any]
 Reference = str | Mapping[str, Any]
 # Form fields with the file of each.
 Files = Iterable[tuple[str, str | Path]]
-# Called with the bytes of each part of an upload.
+# Called with the number of bytes in each part of an upload.
 Progress = Callable[[int], object]
 
 
@@ -85,37 +85,37 @@ class Connection:
         return document
 
     def delete(self, *path: Reference | int) -> Row:
-        answer: Row = self.ask("DELETE", path_of(*path)) or {}
-        return answer
+        document: Row = self.ask("DELETE", path_of(*path)) or {}
+        return document
 
     def send_files(
         self, path: str, files: Files, fields: Mapping[str, str | None], progress: Progress | None = None
     ) -> Row:
         """Return the answer to a form with files, which are streamed."""
-        values = {name: value for name, value in fields.items() if value is not None}
+        form_values = {name: value for name, value in fields.items() if value is not None}
         parts = []
-        with ExitStack() as opened:
+        with ExitStack() as stack:
             for name, file in files:
                 try:
-                    part = opened.enter_context(_ReportedFile(Path(file), progress))
+                    part = stack.enter_context(_ReportedFile(Path(file), progress))
                 except OSError as error:
                     raise InvalidError(f"{Path(file)} cannot be read: {error.strerror}.", "file") from error
                 parts.append((name, (Path(file).name, part)))
-            answer: Row = self.ask("POST", path, files=parts, data=values)
-        return answer
+            document: Row = self.ask("POST", path, files=parts, data=form_values)
+        return document
 
     def download(self, path: str, target: str | Path, **arguments: Any) -> Path:
         """Write the file at a path of the server to ``target``, whole or not at all."""
         target = Path(target)
         unfinished = target.with_name(f"{target.name}.part")
         try:
-            with self._client.stream("GET", path, **arguments) as answer:
-                if not answer.is_success:
-                    answer.read()
-                    raise self._refusal(answer)
+            with self._client.stream("GET", path, **arguments) as response:
+                if not response.is_success:
+                    response.read()
+                    raise self._refusal(response)
                 with unfinished.open("wb") as file:
-                    for part in answer.iter_bytes():
-                        file.write(part)
+                    for chunk in response.iter_bytes():
+                        file.write(chunk)
             unfinished.replace(target)
         except httpx2.TransportError as error:
             raise self._away(str(error) or type(error).__name__) from error
@@ -127,9 +127,9 @@ class Connection:
 
     def listed(self, path: str, **query: Any) -> tuple[list[Row], int]:
         """Return one page of a list and the total number of rows."""
-        answer = self._send("GET", path, params={name: value for name, value in query.items() if value is not None})
-        rows: list[Row] = self._read(answer)
-        return rows, int(answer.headers.get("X-Total-Count", len(rows)))
+        response = self._send("GET", path, params={name: value for name, value in query.items() if value is not None})
+        rows: list[Row] = self._read(response)
+        return rows, int(response.headers.get("X-Total-Count", len(rows)))
 
     def all_rows(self, path: str, **query: Any) -> Iterator[Row]:
         offset, total = 0, 1
@@ -140,19 +140,19 @@ class Connection:
 
     def _send(self, method: str, path: str, **arguments: Any) -> httpx2.Response:
         """Return the answer, retrying while the server is too busy."""
-        until = time.monotonic() + BUSY_SECONDS
+        deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:
-                answer = self._client.request(method, path, **arguments)
+                response = self._client.request(method, path, **arguments)
             except httpx2.TransportError as error:
                 raise self._away(str(error) or type(error).__name__) from error
-            if answer.status_code != HTTPStatus.TOO_MANY_REQUESTS:
-                return answer
-            seconds = answer.headers.get("Retry-After", "")
-            # Not all at the same moment, or those who were sent away together come back together.
+            if response.status_code != HTTPStatus.TOO_MANY_REQUESTS:
+                return response
+            seconds = response.headers.get("Retry-After", "")
+            # Random, or clients that were refused together would all retry together.
             wait = random.uniform(1, 1.5) * (float(seconds) if seconds.isdecimal() else 5.0)  # noqa: S311 - no secret
-            if time.monotonic() + wait > until:
-                return answer
+            if time.monotonic() + wait > deadline:
+                return response
             time.sleep(wait)
             for _, (_, file) in arguments.get("files", ()):
                 file.seek(0)
@@ -168,13 +168,13 @@ class Connection:
             raise RefusedError(f"What answers at {self.url} is no Isoscope.", status=answer.status_code) from error
 
     def _refusal(self, answer: httpx2.Response) -> IsoscopeError:
-        status, words = answer.status_code, error_detail(answer)
-        if words is None and is_away(answer):
+        status, detail = answer.status_code, error_detail(answer)
+        if detail is None and is_away(answer):
             return self._away(f"status {status}")
         sentence = (
             f"{error_sentence(answer)} It is read from {TOKEN}." if status == NOT_SIGNED_IN else error_sentence(answer)
         )
-        return RefusedError(sentence, words[1] if words else None, status=status)
+        return RefusedError(sentence, detail[1] if detail else None, status=status)
 
     def _away(self, why: str) -> UnavailableError:
         return UnavailableError(
@@ -184,7 +184,7 @@ class Connection:
 
 
 def path_of(*parts: Reference | int) -> str:
-    """Return the path of names and ids in the API."""
+    """Join names and ids to a path of the API."""
     return "".join(f"/{quote(id_of(part), safe='')}" for part in ("api", *parts))
 
 
@@ -200,7 +200,7 @@ class _ReportedFile(FileIO):
         self._progress = progress
 
     def read(self, size: int | None = -1, /) -> bytes:
-        part = super().read(size) or b""
+        chunk = super().read(size) or b""
         if self._progress is not None:
-            self._progress(len(part))
-        return part
+            self._progress(len(chunk))
+        return chunk

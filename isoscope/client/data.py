@@ -44,13 +44,13 @@ class Datasets(Connection):
         files = [("train", train)]
         files += [(split, file) for split, file in (("validation", validation), ("test", test)) if file is not None]
         fractions = {"validation_fraction": validation_fraction, "test_fraction": test_fraction}
-        drawn = {field: str(fraction) for field, fraction in fractions.items() if fraction is not None}
+        form_fractions = {field: str(fraction) for field, fraction in fractions.items() if fraction is not None}
         form = {
             "name": name,
             "split_column": split_column,
             **{f"split_{split}": ",".join(values) for split, values in (split_values or {}).items()},
-            **drawn,
-            "split_seed": str(split_seed) if drawn else None,
+            **form_fractions,
+            "split_seed": str(split_seed) if form_fractions else None,
             "quoting": quoting,
         }
         return self.send_files("/api/datasets", files, form, progress)
@@ -271,6 +271,6 @@ class Postprocessings(Connection):
 
 
 def change_of(change: Mapping[str, Any]) -> Row:
-    """Return a change of a description as JSON."""
+    """Return changed fields as JSON, with tags as a list."""
     tags = change.get("tags")
     return dict(change) if tags is None else {**change, "tags": list(tags)}

@@ -29,9 +29,9 @@ class Encodings(Connection):
         """Upload a file of texts as a draft with ``columns``; for a BEIR data set the corpus, with ``qrels``."""
         path = Path(file)
         files = folder_paths(path) if path.is_dir() else [path]
-        called = path.resolve().name if path.is_dir() and name is None else name
+        display_name = path.resolve().name if path.is_dir() and name is None else name
         return self.send_files(
-            "/api/encodings", [("file", text_file) for text_file in files], {"name": called}, progress
+            "/api/encodings", [("file", text_file) for text_file in files], {"name": display_name}, progress
         )
 
     def texts_of_dataset(self, dataset: Reference, split: str = "validation", *, name: str | None = None) -> Row:
@@ -84,5 +84,7 @@ def likely_settings(texts: Mapping[str, Any]) -> Row:
     if texts["qrels"]:
         return {"text_columns": ["text"], "max_rows": None}
     columns = texts["columns"]
-    likely = [column["name"] for column in columns if column["kind"] == "text"] or [c["name"] for c in columns]
-    return {"text_columns": likely[:1]}
+    text_columns = [column["name"] for column in columns if column["kind"] == "text"] or [
+        column["name"] for column in columns
+    ]
+    return {"text_columns": text_columns[:1]}

@@ -13,7 +13,7 @@ from isoscope.core.errors import InvalidError, UnavailableError
 from isoscope.core.formatting import quoted
 from isoscope.files.yaml_document import MAX_CHARACTERS, read_yaml
 
-# States of a run that change by themselves; a paused one waits for a person.
+# States of a run that change by themselves, unlike paused.
 MOVING = ("queued", "running", "streaming")
 LOOK_EVERY_SECONDS = 5.0
 IMPORTING = ("queued", "running", "removing")
@@ -100,27 +100,27 @@ class Experiments(Datasets):
 
         Waits for minutes if the server is away, such as while it restarts.
         """
-        before: list[str] = []
+        previous_statuses: list[str] = []
         row = self.experiment(experiment)
         while True:
-            now = [run["status"] for run in row["runs"]]
-            if on_change is not None and now != before:
+            statuses = [run["status"] for run in row["runs"]]
+            if on_change is not None and statuses != previous_statuses:
                 on_change(row)
-            if row["status"] not in MOVING and not set(now).intersection(MOVING):
+            if row["status"] not in MOVING and not set(statuses).intersection(MOVING):
                 return row
-            before = now
+            previous_statuses = statuses
             time.sleep(LOOK_EVERY_SECONDS)
             row = self._patiently(self.experiment, experiment)
 
     def _patiently(self, ask: Callable[..., Row], *arguments: Any, **options: Any) -> Row:
-        """Return an answer, waiting for a server that is away."""
-        until, warned = time.monotonic() + PATIENCE_SECONDS, False
+        """Call ``ask`` and return its answer; retry while the server is away."""
+        deadline, warned = time.monotonic() + PATIENCE_SECONDS, False
         while True:
             try:
                 return ask(*arguments, **options)
             except (UnavailableError, RefusedError) as error:
-                away = isinstance(error, UnavailableError) or error.status in LATER
-                if not away or time.monotonic() > until:
+                is_away = isinstance(error, UnavailableError) or error.status in LATER
+                if not is_away or time.monotonic() > deadline:
                     raise
                 if not warned:
                     sys.stderr.write(f"isoscope: {error} It is waited for.\n")
@@ -159,8 +159,8 @@ class Experiments(Datasets):
         else:
             file = Path(request)
             try:
-                with file.open(encoding="utf-8") as opened:
-                    text = opened.read(MAX_CHARACTERS + 1)
+                with file.open(encoding="utf-8") as stream:
+                    text = stream.read(MAX_CHARACTERS + 1)
             except OSError as error:
                 raise InvalidError(f"{file} cannot be read: {error.strerror}.", "yaml") from error
             except UnicodeDecodeError as error:
@@ -188,16 +188,16 @@ class Imports(Experiments):
 
         ``on_change`` is called with the import whenever it has changed, ``progress`` with the bytes of each part sent.
         """
-        sent = self.send_files("/api/experiments/import", [("file", file)], {}, progress)
-        return self.wait_for_import(sent, on_change) if wait else sent
+        queued_import = self.send_files("/api/experiments/import", [("file", file)], {}, progress)
+        return self.wait_for_import(queued_import, on_change) if wait else queued_import
 
     def wait_for_import(self, sent: Reference, on_change: Callable[[Row], object] | None = None) -> Row:
         """Return the experiment of an import once all of it is there; raise RefusedError where it failed."""
-        before: Row | None = None
+        previous_row: Row | None = None
         while (row := self._patiently(self.show_import, sent))["status"] in IMPORTING:
-            if on_change is not None and row != before:
+            if on_change is not None and row != previous_row:
                 on_change(row)
-            before = row
+            previous_row = row
             time.sleep(IMPORT_SECONDS)
         if row["status"] == "finished":
             return self.experiment(row["experiment_id"])

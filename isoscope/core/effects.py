@@ -5,7 +5,7 @@ from isotropy.catalog import MEASURES, NEIGHBORS_KEPT, effect_name
 
 
 def effect_words(slug: str, measure: str, before: float | None, after: float | None, se: float | None) -> str:
-    """Return the effect of fixing a finding: "Fixing it changes 19% of the 10 nearest neighbors."."""
+    """Describe the effect of fixing a finding: "Fixing it changes 19% of the 10 nearest neighbors."."""
     has_drifted = slug == "drift"
     if measure == NEIGHBORS_KEPT and after is not None:
         changed = f"{100 * (1 - after):.0f}%" if after < 0.995 else f"{100 * (1 - after):.1f}%"

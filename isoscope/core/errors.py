@@ -76,13 +76,13 @@ class AbandonedError(IsoscopeError):
 
 
 def invalid(errors: Iterable[FieldError]) -> InvalidError:
-    """Return one error for all problems, each sentence once."""
+    """Combine errors into one InvalidError without duplicates."""
     first, *further = dict.fromkeys(errors)
     return InvalidError(first.detail, first.field, further=tuple(further))
 
 
 def check_all(*checks: Callable[[], object]) -> None:
-    """Run every check, then raise InvalidError with all that they found wrong."""
+    """Run every check, then raise one InvalidError with all their errors."""
     faults: list[FieldError] = []
     for check in checks:
         try:

@@ -44,7 +44,7 @@ def with_error(value: float, error: float | None) -> str:
 
 
 def as_sure(value: float, error: float | None) -> str:
-    """Format to three digits, or fewer where the error allows no more: 0.091 of 0.0908 ± 0.030."""
+    """Format to three digits, or fewer if the error is large: 0.0908 ± 0.030 becomes 0.091."""
     spread = number(error, 2) if error else ""
     decimals = len(spread.partition(".")[2])
     if not spread or "×" in spread or "×" in number(value) or decimals >= len(number(value).partition(".")[2]):
@@ -63,7 +63,7 @@ def short(value: float | None) -> str:
 
 
 def tick(value: float) -> str:
-    """Format an end of a scale: integers whole, others to three digits."""
+    """Format the end of a scale: integers in full, other numbers to three digits."""
     return count(int(value)) if value == int(value) else number(value)
 
 
@@ -74,13 +74,13 @@ def count(value: int | None) -> str:
 
 def percent(share: float) -> str:
     """Format a share of 0 to 1 without rounding to 0% or 100%: 0.4%, 61%, 99.7%, more than 99.9%."""
-    hundredths = 100 * share
-    if 0 < hundredths < 0.05:
+    percentage = 100 * share
+    if 0 < percentage < 0.05:
         return "less than 0.1%"
-    if 99.95 <= hundredths < 100:
+    if 99.95 <= percentage < 100:
         return "more than 99.9%"
-    digits = 1 if 0 < hundredths < 9.95 or 99 < hundredths < 100 else 0
-    return f"{hundredths:.{digits}f}%"
+    digits = 1 if 0 < percentage < 9.95 or 99 < percentage < 100 else 0
+    return f"{percentage:.{digits}f}%"
 
 
 def plural(value: int, noun: str, nouns: str | None = None) -> str:
@@ -119,19 +119,19 @@ def duration(seconds: float | None) -> str:
 
 
 def durations(low: float, high: float) -> str:
-    """Format a range of times: 40 s to 1 min 5 s; one time where both read alike."""
+    """Format a range of times: 40 s to 1 min 5 s; a single time if both ends format alike."""
     shortest, longest = duration(low), duration(high)
     return shortest if shortest == longest else f"{shortest} to {longest}"
 
 
 def about(seconds: float) -> str:
-    """Format a rough time in one unit, at least two of it: 24 hours, 90 seconds."""
+    """Format a rough time in the largest unit that it holds at least twice: 24 hours, 90 seconds."""
     noun, length = next(((noun, length) for noun, length in SECONDS_OF if seconds >= 2 * length), ("second", 1))
     return plural(max(1, round(seconds / length)), noun)
 
 
 def ago(moment: datetime, now: datetime) -> str:
-    """Format time since in one unit: 3 minutes ago."""
+    """Format the time since a moment in one unit: 3 minutes ago."""
     seconds = (now - moment).total_seconds()
     for noun, length in SECONDS_OF:
         if seconds >= length:
@@ -140,7 +140,7 @@ def ago(moment: datetime, now: datetime) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text without unprintable characters, its words one blank apart."""
+    """Collapse whitespace and unprintable characters into single spaces."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
@@ -164,19 +164,19 @@ def _signed(text: str) -> str:
 
 
 def quote(name: str) -> str:
-    cut = "..." if len(name) > MAX_SHOWN_CHARACTERS else ""
-    return repr(name[:MAX_SHOWN_CHARACTERS]) + cut
+    ellipsis = "..." if len(name) > MAX_SHOWN_CHARACTERS else ""
+    return repr(name[:MAX_SHOWN_CHARACTERS]) + ellipsis
 
 
 def listed(names: Collection[str]) -> str:
-    """Return the first ten names between quotes, and how many more there are."""
+    """Return the first ten names in quotes, and the number of names left out."""
     suffix = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
     return ", ".join(map(quote, islice(names, MAX_LISTED))) + suffix
 
 
 @contextmanager
 def blaming(filename: str, field: str | None = None) -> Iterator[None]:
-    """Add the file, and its form field unless the error names another, to errors."""
+    """Prefix errors with the file name, and set their form field if they have none."""
     try:
         yield
     except IsoscopeError as error:

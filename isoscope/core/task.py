@@ -33,7 +33,7 @@ METRIC_TITLES: dict[Metric, str] = {
     Metric.WORD_F1: "F1 of words",
 }
 
-# The first of each kind of task is proposed.
+# Forms propose the first metric of each kind of task.
 METRICS: dict[TaskKind, tuple[Metric, ...]] = {
     TaskKind.CLASSIFICATION: (Metric.ACCURACY, Metric.F1, Metric.MATTHEWS),
     TaskKind.REGRESSION: (Metric.PEARSON, Metric.SPEARMAN),

@@ -19,7 +19,7 @@ from isoscope.files.contents import MAX_COLUMN_BLOCK_BYTES, Block, Contents, Par
 BFLOAT16 = "bfloat16"
 ANNOTATION_ROWS = 65_536
 MAX_LISTED = 5
-# A longer first axis of [layers, n, d] is hardly one of layers.
+# A longer first axis of three is unlikely to be layers.
 MAX_LAYERS = 200
 MAX_PARTS = 1000
 
@@ -106,7 +106,7 @@ class StoredArray(Array):
 
     def values(self) -> Iterator[str]:
         for block in self._runs(self.shape[0], 1, ANNOTATION_ROWS):
-            # numpy holds text as 32 bits a character, and believes them all.
+            # numpy stores 32 bits per character and does not check that they are Unicode.
             if self.dtype.kind == "U" and block.view(f"{self.dtype.byteorder}u4").max() > sys.maxunicode:
                 raise InvalidError(f"The array {self.name!r} holds text that is not Unicode: write the file again.")
             yield from map(value_text, block[:, 0].tolist())
@@ -131,7 +131,7 @@ class StoredArray(Array):
             )
 
     def _decoded(self, block: Block) -> Block:
-        """Return float32 for the bits of bfloat16, which are its upper half."""
+        """Convert the bits of bfloat16, the upper half of a float32, to float32."""
         if self.type_name != BFLOAT16:
             return block
         return (block.astype(np.uint32) << np.uint32(16)).view(np.float32)
@@ -151,9 +151,11 @@ class ArrayFile(Contents):
     """The arrays of an npy, npz, safetensors or HDF5 file, by name."""
 
     def __init__(self, arrays: Sequence[Array]) -> None:
-        if unfit := [array.name for array in arrays if storable(array.name) != array.name]:
-            raise InvalidError(f"The array name {quote(unfit[0])} is not Unicode text: save it under another name.")
-        offered: list[tuple[Array, str | None, int | None]] = [
+        if invalid_names := [array.name for array in arrays if storable(array.name) != array.name]:
+            raise InvalidError(
+                f"The array name {quote(invalid_names[0])} is not Unicode text: save it under another name."
+            )
+        matrices: list[tuple[Array, str | None, int | None]] = [
             (matrix, None, None) for matrix in arrays if matrix.is_matrix
         ]
         layers = [
@@ -167,7 +169,7 @@ class ArrayFile(Contents):
                 f"The arrays of three dimensions have {len(layers):,} layers in all, more than {MAX_PARTS:,}. Save "
                 "fewer arrays in a file."
             )
-        if not (offered := [*offered, *layers]):
+        if not (matrices := [*matrices, *layers]):
             raise InvalidError(_why_no_matrix(arrays))
         self._arrays = {array.name: array for array in arrays}
         if clashing := [matrix.name for matrix, _, _ in layers if matrix.name in self._arrays]:
@@ -179,7 +181,7 @@ class ArrayFile(Contents):
             Part(
                 name=matrix.name, n=matrix.shape[0], d=matrix.shape[1], dtype=matrix.type_name, stack=stack, layer=layer
             )
-            for matrix, stack, layer in offered
+            for matrix, stack, layer in matrices
         ]
         self.n = 0
         self.numeric_columns = []
@@ -188,7 +190,7 @@ class ArrayFile(Contents):
         ]
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
-        # ``Selection.check`` lets only names of arrays pass.
+        # ``Selection.check`` accepts only names of arrays here.
         return self._arrays[cast("str", vectors)].blocks(rows, transpose=transpose)
 
     def values(self, annotation: str) -> Iterator[str]:
@@ -218,6 +220,7 @@ def _why_no_matrix(arrays: Sequence[Array]) -> str:
     else:
         advice = "one dimension is not a matrix; use x.reshape(-1, d) with d values a vector, or x.reshape(-1, 1)"
     descriptions = ", ".join(
-        f"{quote(listed.name)} ({shape_text(listed.shape)}, {listed.type_name})" for listed in arrays[:MAX_LISTED]
+        f"{quote(candidate.name)} ({shape_text(candidate.shape)}, {candidate.type_name})"
+        for candidate in arrays[:MAX_LISTED]
     )
     return f"Expected an array of numbers with rows and columns, found {descriptions}: {advice}."

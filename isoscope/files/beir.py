@@ -42,7 +42,7 @@ class BeirFiles(NamedTuple):
 
 
 def find_beir(files: Iterable[NamedFile]) -> BeirFiles:
-    """Identify the files of a data set by name, in any folder; raise InvalidError if one is missing or there twice."""
+    """Identify the files of a data set by name, in any folder; raise InvalidError if one is missing or repeated."""
     texts: dict[str, NamedFile] = {}
     qrels: dict[str, NamedFile] = {}
     for file in files:
@@ -58,10 +58,10 @@ def find_beir(files: Iterable[NamedFile]) -> BeirFiles:
         raise InvalidError(f"There is no {' and no '.join(missing)}. {LAYOUT}.", "file")
     if len(qrels) > MAX_SPLITS:
         raise TooLargeError(f"There are {len(qrels):,} files of qrels, more than {MAX_SPLITS}. Leave some out.", "file")
-    if unfit := [split for split in qrels if not 0 < len(split) <= MAX_SPLIT_CHARACTERS]:
+    if invalid_splits := [split for split in qrels if not 0 < len(split) <= MAX_SPLIT_CHARACTERS]:
         raise InvalidError(
-            f"{quote(unfit[0] + QRELS_SUFFIX)} names no split: expected 1 to {MAX_SPLIT_CHARACTERS} characters before "
-            f"{QRELS_SUFFIX}.",
+            f"{quote(invalid_splits[0] + QRELS_SUFFIX)} names no split: expected 1 to {MAX_SPLIT_CHARACTERS} "
+            f"characters before {QRELS_SUFFIX}.",
             "file",
         )
     splits = sorted(qrels, key=lambda split: (split != USUAL_SPLIT, split))
@@ -79,7 +79,7 @@ def choose_split(splits: Iterable[str], requested: str | None, field: str = "spl
 
 @contextmanager
 def open_beir(path: Path) -> Iterator[BeirFiles]:
-    """Open a data set in a folder or a zip file, unpacked until the context ends; raise InvalidError if it is none."""
+    """Open a data set in a folder or a zip file, unpacked until the context ends."""
     if path.is_dir():
         yield find_beir(NamedFile(member, member.name) for member in folder_paths(path))
         return
@@ -101,7 +101,7 @@ def unpack(path: Path, folder: Path) -> list[NamedFile]:
         for number, member in enumerate(members):
             target = folder / f"{number}{PurePosixPath(member.filename).suffix}"
             with reading_zip(BROKEN), archive.open(member) as packed, target.open("wb") as unpacked:
-                shutil.copyfileobj(packed, unpacked)  # zipfile gives no more than the directory declares
+                shutil.copyfileobj(packed, unpacked)  # zipfile reads no more than the directory declares
             files.append(NamedFile(target, member.filename))
     return files
 
@@ -147,7 +147,7 @@ class BeirDescription(Frozen):
 def describe_beir(files: list[NamedFile], folder: Path) -> BeirDescription:
     """Read a data set and write corpus, queries and judgments to ``folder``. Run it in the sandbox.
 
-    A document's title goes before its text, as BEIR joins them. Errors have the field ``file``.
+    Puts a document's title before its text, as BEIR does. Errors have the field ``file``.
     """
     if len(files) == 1:
         with blaming(files[0].filename, "file"):
@@ -156,10 +156,10 @@ def describe_beir(files: list[NamedFile], folder: Path) -> BeirDescription:
             files = unpack(files[0].path, unpacked)
     data_set = find_beir(files)
     for file, name, columns in ((data_set.corpus, CORPUS, [ID, TITLE, TEXT]), (data_set.queries, QUERIES, [ID, TEXT])):
-        with (folder / name).open("w", encoding="utf-8") as written:
+        with (folder / name).open("w", encoding="utf-8") as output:
             for row_id, *texts in _rows(file, columns):
                 text = " ".join(part for part in texts if part.strip())
-                written.write(f"{json.dumps({ID: row_id, TEXT: text})}\n")
+                output.write(f"{json.dumps({ID: row_id, TEXT: text})}\n")
     splits = []
     for number, (name, file) in enumerate(data_set.qrels.items()):
         target = folder / f"qrels-{number}.jsonl"
@@ -181,8 +181,8 @@ def read_beir_ids(file: NamedFile) -> list[str]:
 def _rows(file: NamedFile, columns: list[str]) -> Iterator[list[str]]:
     with blaming(file.filename, "file"):
         table = open_table(file.path, file.filename, Role.TEXTS)
-        if lacking := [name for name in columns if name not in table.columns and name != TITLE]:
-            raise InvalidError(f"no key {lacking[0]!r} in its lines. Keys are: {listed(table.columns)}.")
+        if missing := [name for name in columns if name not in table.columns and name != TITLE]:
+            raise InvalidError(f"no key {missing[0]!r} in its lines. Keys are: {listed(table.columns)}.")
         for number, row in enumerate(table.rows([name for name in columns if name in table.columns]), 1):
             values = list(map(cell_text, row))
             if not values[0]:

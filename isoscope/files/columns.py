@@ -28,9 +28,9 @@ WHOLE_NUMBER = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0*)?", re.ASCII)
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 # Lower bounds of the bins for text lengths; the last bin is open.
 LENGTH_EDGES = sorted({2**k for k in range(21)} | {3 * 2**k for k in range(20)} | {0})
-# More distinct values of several words each are repeated texts, not classes.
+# More distinct values than this, if they have several words each, are repeated texts rather than classes.
 MOST_CLASSES = 20
-# Published test files have these in place of labels that are kept back.
+# Stands for withheld labels in published test files.
 UNLABELLED = "-1"
 DIGEST_BYTES = 8
 NO_ROWS = "the file names columns but has no rows: expected at least one."
@@ -69,7 +69,7 @@ class Column(Frozen):
     lengths: TextLengths | None = None
     # Up to three values of the validation file that the train file lacks.
     unseen: list[str]
-    # A value of either file, cut short, that is no finite number.
+    # An example, cut short, of a value that is not a finite number.
     not_number: str | None = None
     n_missing_train: int
     n_missing_validation: int
@@ -90,7 +90,7 @@ class Column(Frozen):
 
     @property
     def only_class(self) -> str | None:
-        """The class of all labeled validation rows; None where they differ or were not counted."""
+        """Return the class of all labeled validation rows; None if they differ or were not counted."""
         counted = zip(self.values or (), self.validation_counts or (), strict=False)
         present = [value for value, n in counted if n]
         return present[0] if len(present) == 1 and not self.n_unseen else None
@@ -191,33 +191,33 @@ class ColumnStats:
 
 
 def count_leaks(columns: Sequence[Column], train: Rows, validation: Rows, test: Rows | None = None) -> list[Column]:
-    """Return the columns with counts of texts shared with train, and of labels that train lacks.
+    """Add the counts of texts shared with train, and of labels missing from train, to columns.
 
-    Test texts are also looked for in the validation file. Each file is read once more.
+    Test texts are also compared with the validation file. Each file is read once more.
     """
-    texts = [index for index, column in enumerate(columns) if column.kind is ColumnKind.TEXT]
-    train_digests = _digests(texts, train) if texts else {}
-    unseen = {index: column for index, column in enumerate(columns) if column.unseen}
-    in_validation = _count(columns, validation, train_digests, unseen)
-    validated = [
+    text_indices = [index for index, column in enumerate(columns) if column.kind is ColumnKind.TEXT]
+    train_digests = _digests(text_indices, train) if text_indices else {}
+    columns_with_unseen = {index: column for index, column in enumerate(columns) if column.unseen}
+    validation_counts = _count(columns, validation, train_digests, columns_with_unseen)
+    with_validation = [
         column.model_copy(
-            update={"n_also_train": in_validation.also.get(i, 0), "n_unseen": in_validation.unseen.get(i, 0)}
+            update={"n_also_train": validation_counts.also.get(i, 0), "n_unseen": validation_counts.unseen.get(i, 0)}
         )
         for i, column in enumerate(columns)
     ]
     if test is None:
-        return validated
-    in_test = _count(columns, test, train_digests, dict(enumerate(columns)))
-    chosen_by = _count(columns, test, _digests(texts, validation) if texts else {}, {})
+        return with_validation
+    test_counts = _count(columns, test, train_digests, dict(enumerate(columns)))
+    validation_overlap = _count(columns, test, _digests(text_indices, validation) if text_indices else {}, {})
     return [
         column.model_copy(
             update={
-                "n_test_also_train": in_test.also.get(i, 0),
-                "n_test_also_validation": chosen_by.also.get(i, 0),
-                "n_test_unseen": in_test.unseen.get(i, 0),
+                "n_test_also_train": test_counts.also.get(i, 0),
+                "n_test_also_validation": validation_overlap.also.get(i, 0),
+                "n_test_unseen": test_counts.unseen.get(i, 0),
             }
         )
-        for i, column in enumerate(validated)
+        for i, column in enumerate(with_validation)
     ]
 
 
@@ -325,10 +325,10 @@ def describe_pair(
     with blaming(validation_filename, "validation"):
         n_validation, validation = stats_of(tables["validation"])
     names = [name for name in train if name in validation]
-    lost_texts = any(column.holds_texts for column in train.values()) and not any(
+    lacks_texts = any(column.holds_texts for column in train.values()) and not any(
         train[name].holds_texts for name in names
     )
-    if not names or lost_texts:
+    if not names or lacks_texts:
         raise InvalidError(
             f"The two files have no column {'of texts ' if names else ''}in common: the train file has "
             f"{listed(train)}, the validation file {listed(validation)}. Give the columns the same names in both.",
@@ -338,9 +338,9 @@ def describe_pair(
     if "test" in tables:
         with blaming(test_filename, "test"):
             n_test, test = stats_of(tables["test"])
-            if lacking := [name for name in names if name not in test]:
+            if missing := [name for name in names if name not in test]:
                 raise InvalidError(
-                    f"No column named {quote(lacking[0])}, which the train and validation files have. Columns are: "
+                    f"No column named {quote(missing[0])}, which the train and validation files have. Columns are: "
                     f"{listed(test)}. A test file needs all columns of the others, labels too."
                 )
     shared = [_column(name, train[name], validation[name], None if test is None else test[name]) for name in names]
@@ -367,7 +367,7 @@ def read_columns(
     role: Role = Role.ROWS,
     quoting: Quoting | None = None,
 ) -> dict[str, list[Scalar | None]]:
-    """Return whole columns; a missing value is None."""
+    """Return the values of columns; missing values are None."""
     table = open_table(path, filename, role, quoting)
     missing = [name for name in columns if name not in table.columns]
     if missing:
@@ -407,7 +407,7 @@ def _column(name: str, train: ColumnStats, validation: ColumnStats | None, test:
         n_missing_train=train.n_missing,
         n_missing_validation=0 if validation is None else validation.n_missing,
         n_missing_test=0 if test is None else test.n_missing,
-        # All are missing, or are -1 where those of the train file never are.
+        # All test labels are missing, or all are -1 and no train label is.
         test_unlabelled=test is not None
         and (not test.distinct or (set(test.distinct) == {UNLABELLED} and UNLABELLED not in train.distinct)),
     )

@@ -14,7 +14,7 @@ from isoscope.core.errors import InvalidError, TooLargeError
 
 MAX_DECOMPRESSED_BYTES = 8 * 2**30
 MAX_RATIO = 200
-# A small constant matrix may be compressed as far as it goes.
+# Smaller contents may have any ratio: a constant matrix compresses well.
 RATIO_MATTERS_BYTES = 64 * 2**20
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -24,7 +24,7 @@ MAX_DIRECTORY_BYTES = 2**20
 ENCRYPTED = 0x1
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
-# What zipfile says to archives that are damaged or were never made by numpy or by an export.
+# Errors that zipfile raises for archives that are damaged or come from other programs.
 ZIP_ERRORS = (
     zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError, OSError, EOFError, ValueError,
     OverflowError,
@@ -51,7 +51,7 @@ def require_honest(noun: str, declared_bytes: int, held_bytes: int) -> None:
 
 @contextmanager
 def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file; if it is gzipped, its bytes are read unpacked."""
+    """Open a file, and decompress it if it is gzipped."""
     with path.open("rb") as stream:
         if stream.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC):
             with io.BufferedReader(_Unpacked(stream, path.stat().st_size)) as unpacked:
@@ -79,23 +79,23 @@ class _Unpacked(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what BufferedReader gives
         try:
-            read = self._file.readinto(buffer)
+            n_read = self._file.readinto(buffer)
         except (EOFError, OSError, zlib.error):
             raise InvalidError(
                 "The gzip file ends early or is damaged: compress it again, or upload it uncompressed."
             ) from None
-        self._unpacked_bytes += read
+        self._unpacked_bytes += n_read
         if self._unpacked_bytes > self._limit:
             raise TooLargeError(
                 f"The gzip file of {self._held_bytes:,} bytes unpacks to more than {self._limit:,}, as made to exhaust "
                 "memory or time: if it is honest, upload a part of it, or upload it uncompressed."
             )
-        return read
+        return n_read
 
 
 @contextmanager
 def open_zip(path: Path, broken: str) -> Iterator[zipfile.ZipFile]:
-    """Open a zip file, reading its directory only; ``broken`` is as of ``reading_zip``."""
+    """Open a zip file by its directory; ``broken`` is that of ``reading_zip``."""
     with _HonestDirectory(path) as file:
         with reading_zip(broken):
             opened = zipfile.ZipFile(cast("IO[bytes]", file))

@@ -104,7 +104,7 @@ def examples(values: Iterable[str]) -> list[str]:
 
 
 def cell_text(value: object) -> str:
-    """Return a value as a name or label; 3.0 is 3, as integers beside missing values are stored."""
+    """Return a value as a name or label; 3.0 becomes 3, because integers beside missing values are stored as floats."""
     if isinstance(value, str):
         return storable(value).strip()
     if isinstance(value, float) and value.is_integer():
@@ -142,9 +142,9 @@ class RowFile(Contents):
         if not transpose:
             return self.rows(vectors, rows)
         if isinstance(vectors, list):
-            return transposed(lambda chosen: self.rows(vectors[chosen], rows), *self.shape(vectors), rows)
+            return transposed(lambda columns: self.rows(vectors[columns], rows), *self.shape(vectors), rows)
         return transposed(
-            lambda chosen: (block[:, chosen] for block in self.rows(vectors, rows)), *self.shape(vectors), rows
+            lambda columns: (block[:, columns] for block in self.rows(vectors, rows)), *self.shape(vectors), rows
         )
 
 
@@ -152,10 +152,10 @@ def transposed(read: Callable[[slice], Iterator[Block]], n: int, d: int, step: i
     """Yield the transpose of [n, d] in blocks [at most ``step``, n]; reads all rows once per block."""
     step = max(1, min(step, MAX_COLUMN_BLOCK_BYTES // (8 * n)))
     for start in range(0, d, step):
-        chosen = slice(start, min(start + step, d))
-        block = np.empty((n, chosen.stop - start))
+        columns = slice(start, min(start + step, d))
+        block = np.empty((n, columns.stop - start))
         filled = 0
-        for rows in read(chosen):
+        for rows in read(columns):
             block[filled : filled + len(rows)] = rows
             filled += len(rows)
         yield block.T

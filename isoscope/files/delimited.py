@@ -60,18 +60,18 @@ def open_csv_table(path: Path, _: Quoting | None = None) -> Table:
 
 
 def open_tsv_table(path: Path, quoting: Quoting | None = None) -> Table:
-    meant = tsv_quotes(path).reading
-    quoting = meant and (quoting or meant)
+    detected = tsv_quotes(path).reading
+    quoting = detected and (quoting or detected)
     table = _open_table(partial(records, path, "\t", quoting or Quoting.TEXT))
     table.quoting = quoting
     return table
 
 
 def _open_table(read: Callable[[], Iterator[Record]]) -> Table:
-    first = next(read(), None)
-    if first is None:
+    header = next(read(), None)
+    if header is None:
         raise InvalidError("The file holds blank lines only: expected a line of column names and a line for each row.")
-    line, cells = first
+    line, cells = header
     names = [cell.strip() for cell in cells]
     if number := next((name for name in names if PLAIN_NUMBER.fullmatch(name)), None):
         raise InvalidError(
@@ -123,8 +123,8 @@ class DelimitedTable(VectorTable):
     def _numbers(self, columns: list[str]) -> Iterator[list[float]]:
         positions = [self._positions[column] for column in columns]
         first, last = positions[0], positions[-1]
-        side_by_side = positions == list(range(first, last + 1))
-        pick = itemgetter(slice(first, last + 1)) if side_by_side else itemgetter(*positions)
+        is_contiguous = positions == list(range(first, last + 1))
+        pick = itemgetter(slice(first, last + 1)) if is_contiguous else itemgetter(*positions)
         for line, cells in islice(self._read(), self._layout.has_header, None):
             try:
                 yield list(map(float, pick(cells)))
@@ -147,22 +147,22 @@ def _number(cell: str, line: int, i: int, column: str) -> float:
 def find_layout(sample: list[Record]) -> TableLayout:
     if not sample:
         raise InvalidError("The file holds blank lines only: expected a line for each vector.")
-    (line, first), *_ = sample
-    lines = [cells for _, cells in sample]
+    (line, first_cells), *_ = sample
+    all_rows = [cells for _, cells in sample]
     # The first line names the columns if it has text and no number, or if its numbers count the columns (0, 1, 2, ...
     # as pandas writes them) above values that are not whole.
-    first_numbers = [cell for cell in first if NUMBER.fullmatch(cell)]
+    first_numbers = [cell for cell in first_cells if NUMBER.fullmatch(cell)]
     if first_numbers:
-        counted = first_numbers in ([str(i + start) for i in range(len(first_numbers))] for start in (0, 1))
-        has_header = counted and any(
-            NUMBER.fullmatch(cell) and not WHOLE_NUMBER.fullmatch(cell) for row in lines[1:] for cell in row
+        is_counter = first_numbers in ([str(i + start) for i in range(len(first_numbers))] for start in (0, 1))
+        has_header = is_counter and any(
+            NUMBER.fullmatch(cell) and not WHOLE_NUMBER.fullmatch(cell) for row in all_rows[1:] for cell in row
         )
     else:
-        has_header = any(cell.strip() for cell in first)
-    rows = lines[has_header:]
+        has_header = any(cell.strip() for cell in first_cells)
+    rows = all_rows[has_header:]
     if not rows:
         raise InvalidError("The file has a header but no rows, so there is nothing to measure.")
-    header = [name.strip() for name in first] if has_header else [""] * len(first)
+    header = [name.strip() for name in first_cells] if has_header else [""] * len(first_cells)
     columns = [name or f"column {i}" for i, name in enumerate(header, start=1)]
     column, count = Counter(columns).most_common(1)[0]
     if count > 1:
@@ -176,17 +176,17 @@ def find_layout(sample: list[Record]) -> TableLayout:
             lists.append(column)
             continue
         is_whole = all(WHOLE_NUMBER.fullmatch(cell) for cell in cells)
-        numbers = ValueKind.INTEGER if is_whole else ValueKind.REAL
-        # Most are numbers, so that the others are mistakes.
+        number_kind = ValueKind.INTEGER if is_whole else ValueKind.REAL
+        # If most cells are numbers, the others are mistakes.
         is_numeric = sum(NUMBER.fullmatch(cell) is not None for cell in filled) * 2 > len(filled)
-        kinds[column] = numbers if is_numeric else ValueKind.TEXT
+        kinds[column] = number_kind if is_numeric else ValueKind.TEXT
     unnamed = {column for column, name in zip(columns, header, strict=True) if has_header and not name}
     numeric, annotations = roles(kinds, unnamed)
     if not numeric and not lists:
-        otherwise = f"The first line that is not a header begins with {rows[0][0][:40]!r}."
+        example = f"The first line that is not a header begins with {rows[0][0][:40]!r}."
         raise InvalidError(
             "No column holds numbers, so there are no vectors: expected a column of numbers for each dimension. "
-            f"{about_separator(rows[0], f'{SEPARATORS}, ') or otherwise}"
+            f"{about_separator(rows[0], f'{SEPARATORS}, ') or example}"
         )
     return TableLayout(has_header, columns, numeric, annotations, lists)
 
@@ -198,7 +198,7 @@ def is_list(cell: str) -> bool:
 
 
 def parse_list(cell: str, line: int, column: str) -> list[float]:
-    """Return the numbers of a cell; raise InvalidError if it holds no list, or one shortened in printing."""
+    """Return the numbers of a cell; raise InvalidError if it holds no list, or one that printing shortened."""
     text = cell.strip()
     if not is_list(text):
         raise InvalidError(

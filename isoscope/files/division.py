@@ -22,7 +22,7 @@ from isoscope.files.text import Quoting
 
 SPLITS = ("train", "validation", "test")
 SUFFIX = ".jsonl.gz"
-# Fraction of the requested rows: with fewer, groups of equal texts are too large to draw from.
+# Minimum fraction of the requested rows: below it, groups of equal texts are too large to draw from.
 FEWEST_DRAWN = 0.5
 
 Values = Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=20)]
@@ -41,8 +41,8 @@ class ColumnDivision(Frozen):
     @model_validator(mode="after")
     def _require_one_split_a_value(self) -> Self:
         names = [label_text(value) for split in SPLITS for value in self.values_of(split)]
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"expected every value in one split, got {quote(twice)} in two")
+        if repeated := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"expected every value in one split, got {quote(repeated)} in two")
         if not (self.train and self.validation):
             raise ValueError("expected at least one value for train and one for validation")
         return self
@@ -74,7 +74,7 @@ class FractionDivision(Frozen):
 
     @property
     def fractions(self) -> dict[str, float]:
-        """Return the fraction of each split, test first, so that it does not depend on validation rows."""
+        """Return the fraction of each split; test is first, so that validation rows do not change its draw."""
         fractions = {"test": self.fraction, "validation": self.validation_fraction}
         return {split: fraction for split, fraction in fractions.items() if fraction is not None}
 
@@ -110,13 +110,15 @@ def divide_file(
         if isinstance(division, ColumnDivision):
             return Divided(_divide_by_column(division, table, folder), readings)
         groups = Groups(table)
-    barred: set[bytes] = set()
+    validation_digests: set[bytes] = set()
     if validation:
         with blaming(validation[1], "validation"):
             table = open_table(*validation, quoting=readings.get("validation"))
-            barred = {digest for row in table.rows() for digest in _digests(table.columns, row, groups.texts)}
+            validation_digests = {
+                digest for row in table.rows() for digest in _digests(table.columns, row, groups.texts)
+            }
     with blaming(filename, "train"):
-        return Divided(_draw_fractions(division, groups, barred, folder), readings)
+        return Divided(_draw_fractions(division, groups, validation_digests, folder), readings)
 
 
 def _divide_by_column(division: ColumnDivision, table: Table, folder: Path) -> dict[str, int]:
@@ -159,12 +161,12 @@ def _divide_by_column(division: ColumnDivision, table: Table, folder: Path) -> d
 def _draw_fractions(
     division: FractionDivision, groups: "Groups", barred: Collection[bytes], folder: Path
 ) -> dict[str, int]:
-    turns = sorted(groups.sizes(barred).items(), key=lambda group: _turn(division.seed, group[0]))
+    ordered_groups = sorted(groups.sizes(barred).items(), key=lambda group: _turn(division.seed, group[0]))
     targets = {split: max(1, round(fraction * groups.n)) for split, fraction in division.fractions.items()}
     split_of: dict[bytes, str] = {}
     for split, target in targets.items():
         remaining = target
-        for root, size in turns:
+        for root, size in ordered_groups:
             if root not in split_of and size <= remaining:
                 split_of[root] = split
                 remaining -= size
@@ -190,17 +192,19 @@ def _draw_fractions(
 
 
 def _last_of_a_label(seed: int, groups: "Groups", drawn: Collection[bytes]) -> set[bytes]:
-    """Return groups that would be drawn though no other has one of their labels; they stay in train."""
+    """Return drawn groups that must stay in train because no other group there has one of their labels."""
     train_labels: set[tuple[str, str]] = set()
-    first: dict[tuple[str, str], bytes] = {}
+    group_by_label: dict[tuple[str, str], bytes] = {}
     for root, row in groups.rows():
         cells = ((name, row[index]) for name, index in groups.labels.items())
         labels = [(name, label_text(value)) for name, value in cells if value is not None]
         if root not in drawn:
             train_labels.update(labels)
         else:
-            first |= {name: min(root, first.get(name, root), key=partial(_turn, seed)) for name in labels}
-    return {root for label, root in first.items() if label not in train_labels}
+            group_by_label |= {
+                name: min(root, group_by_label.get(name, root), key=partial(_turn, seed)) for name in labels
+            }
+    return {root for label, root in group_by_label.items() if label not in train_labels}
 
 
 def _digests(columns: Sequence[str], row: Sequence[Scalar | None], texts: Sequence[str]) -> list[bytes]:
@@ -211,7 +215,7 @@ def _digests(columns: Sequence[str], row: Sequence[Scalar | None], texts: Sequen
 
 
 def _turn(seed: int, root: bytes) -> bytes:
-    """Return a group's rank from the seed and its texts alone, whatever row order and platform."""
+    """Return a group's sort key, which depends only on the seed and its texts."""
     return blake2b(root, digest_size=16, key=str(seed).encode()).digest()
 
 
@@ -260,10 +264,10 @@ class Groups:
 
     def sizes(self, barred: Collection[bytes] = ()) -> dict[bytes, int]:
         sizes: Counter[bytes] = Counter()
-        for digest, rows in self._rows.items():
-            sizes[self._find(digest)] += rows
-        without = {self._find(digest) for digest in barred if digest in self._parent}
-        return {root: size for root, size in sizes.items() if root not in without}
+        for digest, n_rows in self._rows.items():
+            sizes[self._find(digest)] += n_rows
+        barred_roots = {self._find(digest) for digest in barred if digest in self._parent}
+        return {root: size for root, size in sizes.items() if root not in barred_roots}
 
     def _find(self, digest: bytes) -> bytes:
         root = self._parent.setdefault(digest, digest)

@@ -28,7 +28,7 @@ ID_NAMES = ("id", "_id", "ids", "doc_id", "docid", "corpus-id", "corpus_id", "qu
 QUERY_NAMES = ("query-id", "query_id", "qid", "query")
 DOCUMENT_NAMES = ("corpus-id", "corpus_id", "doc_id", "docid", "document", "corpus")
 SCORE_NAMES = ("score", "relevance", "label", "rel", "similarity")
-# trec_eval takes memory for each grade up to the largest.
+# trec_eval allocates memory for every grade up to the largest.
 LARGEST_GRADE = 1000
 QRELS = ("query-id", "corpus-id", "score")
 # Columns of the JSON lines that ``read_qrels`` and ``read_pairs`` read back.
@@ -39,8 +39,8 @@ BY_COLUMN = "choose another column of ids"
 
 
 def id_column(columns: Iterable[str]) -> str | None:
-    lower = {name.lower(): name for name in reversed(list(columns))}
-    return next((lower[name] for name in ID_NAMES if name in lower), None)
+    name_by_lowercase = {name.lower(): name for name in reversed(list(columns))}
+    return next((name_by_lowercase[name] for name in ID_NAMES if name in name_by_lowercase), None)
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class RowIds:
 
     @property
     def called(self) -> str:
-        numbers = f"Rows of {self.filename} are called by their numbers from 0"
-        return numbers if self.column is None else f"Ids of {self.filename} are those of {quote(self.column)}"
+        numbering = f"Rows of {self.filename} are called by their numbers from 0"
+        return numbering if self.column is None else f"Ids of {self.filename} are those of {quote(self.column)}"
 
     def require_unique(self, field: str, advice: str) -> None:
         name, count = Counter(self.values).most_common(1)[0]
@@ -71,15 +71,17 @@ class RowIds:
 
 
 def read_ids(matrix: Matrix, filename: str, requested: str | None, names: str | None, field: str = "ids") -> RowIds:
-    """Return the ids of a matrix's rows, by default of the likeliest column, else row numbers.
+    """Return the ids of a matrix's rows: the requested column, else the likeliest one, else row numbers.
 
     ``names``, the column that names the rows, is preferred to numbers. Errors have the field ``field``.
     """
-    offered = {annotation.name: annotation for annotation in matrix.contents.annotations if annotation.n == matrix.n}
-    if requested is not None and requested not in offered:
-        columns = f"Columns are: {listed(offered)}." if offered else "It has no such columns."
+    annotations = {
+        annotation.name: annotation for annotation in matrix.contents.annotations if annotation.n == matrix.n
+    }
+    if requested is not None and requested not in annotations:
+        columns = f"Columns are: {listed(annotations)}." if annotations else "It has no such columns."
         raise InvalidError(f"{filename} has no column {quote(requested)} of ids. {columns}", field)
-    column = requested or id_column(offered) or names
+    column = requested or id_column(annotations) or names
     numbers = range(matrix.n) if matrix.row_places is None else matrix.row_places
     values = [str(row) for row in numbers] if column is None else list(matrix.contents.values(column))
     return RowIds(filename, values, column)
@@ -120,8 +122,8 @@ def read_vectors(
     vectors = vectors or proposal.vectors
     if isinstance(vectors, list) and contents.parts:
         vectors = ",".join(vectors)
-    matrix_rows = select(contents, Selection(vectors=vectors))
-    row_ids = read_ids(matrix_rows, paths[0].name, ids, proposal.names, field)
+    id_matrix = select(contents, Selection(vectors=vectors))
+    row_ids = read_ids(id_matrix, paths[0].name, ids, proposal.names, field)
     row_ids.require_unique(field, "choose the column of ids by --ids")
     matrix = select(contents, Selection(vectors=vectors, names=row_ids.column, labels=labels, groups=groups))
     return vectors_of(matrix, row_ids, field)
@@ -132,7 +134,7 @@ def vectors_of(matrix: Matrix, row_ids: RowIds, field: str) -> NamedVectors:
     x = np.empty((matrix.n, matrix.d), np.float32)
     start = 0
     for chunk in matrix.chunks():
-        with np.errstate(over="ignore"):  # what does not fit float32 is told as infinite below
+        with np.errstate(over="ignore"):  # values beyond float32 become infinite, which is checked below
             x[start : start + len(chunk)] = chunk
         start += len(chunk)
     if start != matrix.n:
@@ -168,7 +170,7 @@ class ScoredPair(NamedTuple):
 
 
 def read_qrels(path: Path, filename: str) -> list[Judgment]:
-    """Return the judgments of a table of query ids, document ids and relevance; without a score each is relevant."""
+    """Return the judgments in a table of query ids, document ids and relevance, by default 1."""
     table = _table(path, filename, "qrels")
     columns = [_column(table, names, index) for index, names in enumerate((QUERY_NAMES, DOCUMENT_NAMES, SCORE_NAMES))]
     query, document, score = columns
@@ -210,7 +212,7 @@ def read_pairs(path: Path, filename: str, groups: str | None = None) -> list[Sco
 def corpus_and_query_rows(
     corpus: RowIds, queries: RowIds, judgments: Sequence[Judgment], filename: str, advice: str
 ) -> tuple[list[int], list[int]]:
-    """Return the rows of queries and corpus that judgments name, -1 where an id is unknown.
+    """Return the query row and the corpus row of each judgment, -1 for an unknown id.
 
     Raises InvalidError with ``advice`` if all are unknown.
     """
@@ -225,7 +227,7 @@ def corpus_and_query_rows(
 
 
 def pair_rows(corpus: RowIds, pairs: Sequence[ScoredPair], filename: str, advice: str) -> list[tuple[int, int]]:
-    """Return the two rows that each pair names, -1 where an id is unknown.
+    """Return the two rows of each pair, -1 for an unknown id.
 
     Raises InvalidError with ``advice`` if no pair has two known ids.
     """
@@ -257,7 +259,7 @@ def _table(path: Path, filename: str, field: str) -> Table:
 
 
 def _column(table: Table, names: Sequence[str], index: int) -> str | None:
-    """Return the column with one of these names, else the one in that position without another's name."""
+    """Return the column with one of these names, else the one at ``index`` unless its name has another role."""
     by_name = next((column for column in table.columns if column.lower() in names), None)
     if by_name is not None or index >= len(table.columns):
         return by_name
@@ -266,8 +268,8 @@ def _column(table: Table, names: Sequence[str], index: int) -> str | None:
 
 
 def _cells(table: Table, columns: Sequence[str | None]) -> Iterator[list[str]]:
-    existing = [column for column in columns if column is not None]
-    for row in table.rows(existing):
+    used_columns = [column for column in columns if column is not None]
+    for row in table.rows(used_columns):
         texts = iter(map(cell_text, row))
         yield ["" if column is None else next(texts) for column in columns]
 
@@ -323,8 +325,8 @@ class NamedRows:
 def check_qrels(path: Path, filename: str, corpus: NamedRows, queries: NamedRows, target: Path) -> TruthPreview:
     """Check relevant documents against corpus and queries, and write them to ``target`` as JSON lines."""
     judgments = read_qrels(path, filename)
-    documents, query_ids = corpus.read("ids"), queries.read("query_ids")
-    query_rows, document_rows = corpus_and_query_rows(documents, query_ids, judgments, filename, BY_COLUMN)
+    document_ids, query_ids = corpus.read("ids"), queries.read("query_ids")
+    query_rows, document_rows = corpus_and_query_rows(document_ids, query_ids, judgments, filename, BY_COLUMN)
     write_lines(QRELS, judgments, target)
     return TruthPreview(
         lines=len(judgments),
@@ -339,7 +341,7 @@ def check_qrels(path: Path, filename: str, corpus: NamedRows, queries: NamedRows
                 [judgment.document for judgment, row in zip(judgments, document_rows, strict=True) if row < 0],
             ),
         ],
-        ids=f"{documents.called}.",
+        ids=f"{document_ids.called}.",
         query_ids=f"{query_ids.called}.",
     )
 
@@ -347,8 +349,8 @@ def check_qrels(path: Path, filename: str, corpus: NamedRows, queries: NamedRows
 def check_pairs(path: Path, filename: str, groups: str | None, corpus: NamedRows, target: Path) -> TruthPreview:
     """Check pairs with scores against the rows, and write them to ``target`` as JSON lines."""
     pairs = read_pairs(path, filename, groups)
-    documents = corpus.read("ids")
-    rows = pair_rows(documents, pairs, filename, BY_COLUMN)
+    document_ids = corpus.read("ids")
+    rows = pair_rows(document_ids, pairs, filename, BY_COLUMN)
     write_lines(PAIRS, pairs, target)
     ids = [name for pair in pairs for name in (pair.first, pair.second)]
     id_rows = [row for pair in rows for row in pair]
@@ -357,7 +359,7 @@ def check_pairs(path: Path, filename: str, groups: str | None, corpus: NamedRows
         used=sum(min(pair) >= 0 for pair in rows),
         head=_head(pairs),
         unknown=_unknown("row", [name for name, row in zip(ids, id_rows, strict=True) if row < 0]),
-        ids=f"{documents.called}.",
+        ids=f"{document_ids.called}.",
     )
 
 
@@ -366,6 +368,6 @@ def _head(lines: Sequence[Judgment | ScoredPair]) -> list[list[str]]:
 
 
 def _unknown(noun: Noun, ids: Iterable[str]) -> list[UnknownIds]:
-    different = list(dict.fromkeys(ids))
-    examples = [name[:80] for name in different[:SHOWN_IDS]]
-    return [UnknownIds(noun=noun, count=len(different), examples=examples)] if different else []
+    distinct = list(dict.fromkeys(ids))
+    examples = [name[:80] for name in distinct[:SHOWN_IDS]]
+    return [UnknownIds(noun=noun, count=len(distinct), examples=examples)] if distinct else []

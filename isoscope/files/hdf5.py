@@ -24,15 +24,15 @@ MAX_OBJECTS = 1000
 MAX_DEPTH = 32
 MAX_CHUNK_BYTES = 256 * 2**20
 CACHE_BYTES = 64 * 2**20
-# Thousands of texts may be one text of a gigabyte, held once.
+# Read few texts at once: thousands of them may refer to one stored gigabyte.
 TEXT_ROWS = 256
 FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_LZF}
 
-# What h5py says to files that are damaged.
+# Errors that h5py raises for damaged files.
 HDF5_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, SystemError, AttributeError)
 
 for _ in range(h5py.h5pl.size()):
-    h5py.h5pl.remove(0)  # no folder from which a filter could be loaded
+    h5py.h5pl.remove(0)  # leave no folder from which to load filters
 
 
 @dataclass(frozen=True)
@@ -90,15 +90,15 @@ def read_hdf5(path: Path) -> list[Hdf5Array]:
                     f"{quote(name)} is stored in pieces of more than {MAX_CHUNK_BYTES:,} bytes, each of which has to "
                     "fit into memory: write it with smaller chunks."
                 )
-            held = min(dataset.id.get_storage_size(), path.stat().st_size)
-            require_honest(quote(name), array.size_bytes, held)
+            stored_bytes = min(dataset.id.get_storage_size(), path.stat().st_size)
+            require_honest(quote(name), array.size_bytes, stored_bytes)
             arrays.append(array)
     return arrays
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[h5py.File]:
-    """Open a file, and turn what h5py says of a broken one into a sentence."""
+    """Open a file; raise InvalidError for errors of h5py."""
     try:
         with h5py.File(path, "r", locking=False, rdcc_nbytes=CACHE_BYTES) as file:
             yield file
@@ -110,7 +110,7 @@ def _open(path: Path) -> Iterator[h5py.File]:
 
 
 def _datasets(file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
-    """Yield each object that hard links reach once, at whatever number of paths."""
+    """Yield each dataset that hard links reach, only once if it has several paths."""
     addresses = {_address(file)}
     pending: list[tuple[str, h5py.Group, int]] = [("", file, 0)]
     while pending:

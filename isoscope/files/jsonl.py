@@ -28,7 +28,7 @@ from isoscope.files.table import (
 from isoscope.files.text import MAX_COLUMNS as MAX_VECTOR_COLUMNS
 from isoscope.files.text import Quoting, lines
 
-# Null in a list, as NaN is read, is a missing number.
+# Null in a list is a missing number; NaN is read as null.
 NUMBERS = frozenset({int, float, type(None)})
 SCALARS = frozenset({str, bool, int, float})
 
@@ -38,7 +38,7 @@ class JsonlKey:
     """Statistics of the values under a key."""
 
     name: str
-    # Numbers in each list; None where the first value is no list of numbers.
+    # Length of each list; None if the first value is not a list of numbers.
     width: int | None = None
     n: int = 0
     types: set[type] = field(default_factory=set)
@@ -53,11 +53,11 @@ class JsonlKey:
         if self.n == 1 and is_list:
             self.width = len(value)
         if self.width is not None and not self.trouble and not (is_list and len(value) == self.width):
-            held = plural(len(value), "value") if isinstance(value, list) else cell_text(value)[:40]
+            content = plural(len(value), "value") if isinstance(value, list) else cell_text(value)[:40]
             if isinstance(value, list) and len(value) == self.width:
-                held += " that are not all numbers"
+                content += " that are not all numbers"
             self.trouble = (
-                f"Line {line} holds {held} under {self.name[:80]!r}, where the lines before hold a list of "
+                f"Line {line} holds {content} under {self.name[:80]!r}, where the lines before hold a list of "
                 f"{plural(self.width, 'number')}: give every line as many."
             )
         self.types.add(Span if is_nested_span(value) else type(value))
@@ -106,7 +106,7 @@ class JsonlTable(VectorTable):
         self.columns = [key.name for key in self._keys if key.types <= SCALARS or key.types == {Span}]
 
     def vector_columns(self) -> VectorColumns:
-        # The keys whose lists make a matrix; the reason where lists exist and none does.
+        # Offer the keys whose lists make a matrix; if none do, raise the reason for the first.
         n = self._n
         lists = [key for key in self._keys if key.width is not None]
         for key in lists:
@@ -120,15 +120,15 @@ class JsonlTable(VectorTable):
         ]
         if lists and not parts:
             raise InvalidError(lists[0].trouble)
-        numeric, annotations = roles({key.name: key.kind for key in self._keys if key.kind is not None})
+        numeric, annotation_names = roles({key.name: key.kind for key in self._keys if key.kind is not None})
         if not parts and not numeric:
             raise InvalidError(
                 "No key of the objects holds a list of numbers or a number, so there are no vectors: "
                 'write lines like {"word": "king", "vector": [0.5, -1.25]}.'
             )
         distinct = {key.name: key.distinct for key in self._keys}
-        described = [annotation_of(name, n, distinct[name]) for name in annotations]
-        return VectorColumns(n, parts, numeric, described)
+        annotations = [annotation_of(name, n, distinct[name]) for name in annotation_names]
+        return VectorColumns(n, parts, numeric, annotations)
 
     def cells(self, columns: Sequence[str]) -> Cells:
         return ((line, [row.get(key) for key in columns]) for line, row in objects(self._path))
@@ -154,7 +154,7 @@ def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            # NaN and Infinity are no JSON, but Python writes them: a number that is missing.
+            # NaN and Infinity are not JSON, but Python writes them: read them as missing numbers.
             row = json.loads(line, parse_constant=lambda _: None, object_pairs_hook=_once)
         except ValueError as error:
             raise InvalidError(

@@ -45,7 +45,7 @@ class Matrix:
         """Yield rows in file order as arrays [at most ``rows``, d] of ``dtype``: fewer where rows are very long."""
         rows = max(1, min(rows, MAX_CHUNK_BYTES // (self.d * self.dtype.itemsize)))
         for block in self.contents.blocks(self.selection.vectors, rows, transpose=self.selection.transpose):
-            with np.errstate(invalid="ignore"):  # NaN is counted by whoever looks at the values
+            with np.errstate(invalid="ignore"):  # callers count NaN
                 chunk: Block = np.ascontiguousarray(block, self.dtype)
             yield chunk
 
@@ -68,7 +68,7 @@ class Matrix:
 
 
 def open_matrix(upload: Upload, selection: Selection) -> Matrix:
-    """Open the matrix that ``selection`` makes of the files; vectors are read as chunks are asked for."""
+    """Open the matrix that ``selection`` makes of the files; its chunks read the vectors."""
     return select(open_upload(upload, selection.quoting)[1], selection)
 
 
@@ -82,8 +82,10 @@ def select(contents: Contents, selection: Selection) -> Matrix:
             f"The matrix has {n:,} rows, more than {MAX_ROWS:,}: upload a sample of them, "
             "which measures the same as soon as it has many more rows than columns."
         )
-    stored = contents.dtype(selection.vectors)
-    matrix = Matrix(contents, selection, n, d, np.promote_types("float32" if stored == BFLOAT16 else stored, "float32"))
+    stored_type = contents.dtype(selection.vectors)
+    matrix = Matrix(
+        contents, selection, n, d, np.promote_types("float32" if stored_type == BFLOAT16 else stored_type, "float32")
+    )
     if not selection.without_rows and not selection.without_dimensions:
         return matrix
     rows, dimensions = selection.remaining(n, d)
@@ -111,7 +113,7 @@ class MatrixStats:
         self.n += len(block)
         self.n_nonfinite += len(block) - len(finite)
         self.n_zero += int(np.count_nonzero(~finite.any(axis=1)))
-        # Adding zero turns -0.0 into 0.0, which is the same number in other bytes.
+        # Adding zero turns -0.0 into 0.0, so that equal rows have equal bytes.
         for row in finite + 0.0:
             self._digests += blake2b(row, digest_size=DIGEST_BYTES).digest()
 
@@ -139,10 +141,10 @@ class Remaining(Contents):
         ]
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
-        read = 0
+        n_read = 0
         for block in self._contents.blocks(vectors, rows, transpose=transpose):
-            mask = self._mask[read : read + len(block)]
-            read += len(block)
+            mask = self._mask[n_read : n_read + len(block)]
+            n_read += len(block)
             if mask.any():
                 yield block[mask][:, self._dimensions]
 
@@ -223,7 +225,7 @@ def inspect(upload: Upload, selection: Selection | None = None) -> Inspection:
         n_duplicate=stats.n_duplicate,
         preview=preview,
         warnings=_warnings(matrix, stats),
-        quoting=(meant := find_upload_quoting(upload)) and (quoting or meant),
+        quoting=(detected_quoting := find_upload_quoting(upload)) and (quoting or detected_quoting),
     )
 
 

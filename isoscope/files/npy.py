@@ -18,7 +18,7 @@ from isoscope.files.table import ColumnTable, Table
 from isoscope.files.text import Quoting
 
 MAX_HEADER_BYTES = 10_000
-# Magic, version and length of the header, where it is longest.
+# Maximum size of the magic, version and header length.
 PREAMBLE_BYTES = 12
 MAX_DIMENSIONS = 32
 MAX_LENGTH = 2**63 - 1
@@ -29,7 +29,7 @@ VERSIONS = {
     (3, 0): npy_format.read_array_header_2_0,  # they differ in the names of records, which are not read here
 }
 
-# Nothing is unpacked here, but a name like this was made to write elsewhere.
+# Nothing is unpacked here, but such a name was crafted to write outside the target folder.
 UNSAFE_NAME = re.compile(r"^/|\\|:|(^|/)\.\.(/|$)")
 
 BROKEN_NPZ = (
@@ -78,8 +78,8 @@ def read_npz(path: Path) -> list[StoredArray]:
 
 
 def _read_header(stream: IO[bytes], name: str, open_: Opener) -> StoredArray:
-    """Return the array whose npy bytes ``stream`` begins with; reads little more than the header."""
-    head = BytesIO(stream.read(PREAMBLE_BYTES + MAX_HEADER_BYTES))  # numpy would read any length that is declared
+    """Read the header at the start of an npy stream and return its array, without reading values."""
+    head = BytesIO(stream.read(PREAMBLE_BYTES + MAX_HEADER_BYTES))  # numpy reads whatever length is declared
     try:
         version = npy_format.read_magic(head)
         if version not in VERSIONS:
@@ -87,7 +87,7 @@ def _read_header(stream: IO[bytes], name: str, open_: Opener) -> StoredArray:
         shape, fortran, dtype = VERSIONS[version](head, max_header_size=MAX_HEADER_BYTES)
     except InvalidError:
         raise
-    except Exception:  # noqa: BLE001 -- a hostile header raises what numpy's tokenizer, parser or dtype does
+    except Exception:  # noqa: BLE001 -- a hostile header can raise any error of numpy's parsers
         raise _bad(name, "it is not one that NumPy writes") from None
     if len(shape) > MAX_DIMENSIONS or not all(type(length) is int and 0 <= length <= MAX_LENGTH for length in shape):
         raise _bad(name, f"its shape is not a tuple of at most {MAX_DIMENSIONS} lengths")
@@ -137,8 +137,8 @@ def _check_directory(members: list[zipfile.ZipInfo]) -> None:
                 "write the archive with numpy.savez or numpy.savez_compressed."
             )
         require_honest(f"The member {name!r}", member.file_size, member.compress_size)
-    held = sum(member.compress_size for member in members)
-    require_honest("The archive", sum(member.file_size for member in members), held)
+    compressed_bytes = sum(member.compress_size for member in members)
+    require_honest("The archive", sum(member.file_size for member in members), compressed_bytes)
 
 
 @contextmanager

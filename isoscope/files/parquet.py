@@ -41,7 +41,7 @@ Batches = Iterator[tuple[int, pa.RecordBatch]]
 
 
 def open_table(path: Path, _: Quoting | None = None) -> Table:
-    """Open a file by its schema. Nested columns other than answers, dates and bytes are not offered."""
+    """Open a file by its schema; its columns are those of text, numbers or answers."""
     table = ParquetTable(path, MAX_TABLE_ROWS, MAX_TABLE_COLUMNS)
     if not table.columns:
         raise InvalidError(
@@ -88,14 +88,16 @@ class ParquetTable(VectorTable):
                 kinds[name] = ValueKind.REAL
         numeric, annotations = roles(kinds, [name for name in kinds if name.startswith(INDEX)])
         if not parts and not numeric:
-            described = listed([f"{field.name}: {field.type}" for field in self._schema]) or "none"
+            column_types = listed([f"{field.name}: {field.type}" for field in self._schema]) or "none"
             raise InvalidError(
-                f"No column of the parquet file holds numbers or lists of numbers, found {described}: "
+                f"No column of the parquet file holds numbers or lists of numbers, found {column_types}: "
                 "write each vector as one list of float32, or each coordinate as a column."
             )
         widest = max((part.d for part in parts), default=len(numeric))
-        declared = self._n * widest * np.dtype(np.float32).itemsize
-        require_honest(f"The file of {self._n:,} rows with {widest:,} numbers", declared, self._path.stat().st_size)
+        declared_bytes = self._n * widest * np.dtype(np.float32).itemsize
+        require_honest(
+            f"The file of {self._n:,} rows with {widest:,} numbers", declared_bytes, self._path.stat().st_size
+        )
         self._widths = {part.name: part.d for part in parts}
         stats = AnnotationStats(annotations)
         for _number, values in self.cells(annotations):
@@ -139,8 +141,8 @@ class ParquetTable(VectorTable):
         if pa.types.is_fixed_size_list(field.type):
             return Part(name=field.name, n=self._n, d=field.type.list_size, dtype=dtype)
         try:
-            first = next(self._batches([field.name], 1))[1].column(field.name)
-            d = len(first[0]) if first[0].is_valid else 0
+            first_column = next(self._batches([field.name], 1))[1].column(field.name)
+            d = len(first_column[0]) if first_column[0].is_valid else 0
             if d == 0:
                 raise InvalidError(
                     f"Row 1 of the column {quote(field.name)} holds no numbers: give every row a list of as many."
@@ -169,10 +171,10 @@ def _open(path: Path) -> Iterator[pq.ParquetFile]:
 
 @contextmanager
 def _reading() -> Iterator[None]:
-    """Turn what pyarrow says of a broken file into a sentence."""
+    """Raise InvalidError for errors of pyarrow."""
     try:
         yield
-    except MemoryError:  # pyarrow's own is a pa.ArrowException too, but it is the sandbox that knows the limit
+    except MemoryError:  # pyarrow's is a pa.ArrowException too, but the sandbox reports its memory limit
         raise
     except UnicodeDecodeError:
         raise InvalidError(
@@ -188,11 +190,11 @@ def _reading() -> Iterator[None]:
 
 def _require_width(lists: pa.Array, start: int, name: str, d: int) -> None:
     widths = lists.value_lengths().fill_null(0).to_numpy()
-    if (wrong := np.flatnonzero(widths != d)).size:
-        row = int(wrong[0])
-        held = f"a list of {widths[row]:,} numbers" if lists[row].is_valid else "no list"
+    if (wrong_rows := np.flatnonzero(widths != d)).size:
+        row = int(wrong_rows[0])
+        content = f"a list of {widths[row]:,} numbers" if lists[row].is_valid else "no list"
         raise InvalidError(
-            f"Row {start + row + 1:,} of the column {quote(name)} holds {held}, expected {d:,} numbers as in the "
+            f"Row {start + row + 1:,} of the column {quote(name)} holds {content}, expected {d:,} numbers as in the "
             "first row: give every row as many, and leave out rows without a vector."
         )
 

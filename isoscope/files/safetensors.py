@@ -51,7 +51,7 @@ def read_safetensors(path: Path) -> list[StoredArray]:
             f"The file has {len(header):,} arrays, more than {MAX_ARRAYS:,}: these look like a model's weights. "
             "Upload the embeddings that the model makes."
         )
-    data = LENGTH_BYTES + length
+    data_start = LENGTH_BYTES + length
     entries = sorted((_offsets(name, entry), name, entry) for name, entry in header.items())
     end = 0
     arrays = []
@@ -59,10 +59,10 @@ def read_safetensors(path: Path) -> list[StoredArray]:
         if start != end:
             raise _bad(f"the values of {name[:80]!r} overlap others or leave a gap (from byte {start:,}, not {end:,})")
         end = stop
-        arrays.append(_array(path, name, entry, data + start))
+        arrays.append(_array(path, name, entry, data_start + start))
         arrays[-1].require_size(stop - start)
-    if data + end != size:
-        raise _bad(f"its header declares {data + end:,} bytes in all, but the file has {size:,}")
+    if data_start + end != size:
+        raise _bad(f"its header declares {data_start + end:,} bytes in all, but the file has {size:,}")
     return arrays
 
 

@@ -21,16 +21,16 @@ LABEL_NAMES = ("label", "labels", "class", "target", "category", "y", "label_id"
 MAX_DOUBTFUL = 2
 NUMBERED = re.compile(r"(.*?)(\d{1,6})")
 MIN_FAMILY = 3
-# Rows or dimensions that are listed one by one.
+# Maximum number of rows or dimensions stored as a list.
 MAX_LISTED = 100_000
-# Rows a selection leaves out: stored in its row, beyond ``MAX_LISTED`` as bits.
+# Maximum number of rows that a selection excludes; more than ``MAX_LISTED`` are stored as bits.
 MAX_WITHOUT = 1_000_000
-# Rows of a file from which that many are left out: as bits they take 1.3 MB.
+# Maximum number of those bits, one per row of the file: 1.3 MB in base64.
 MAX_BITS = 8_000_000
 
 
 def _packed(numbers: list[int]) -> list[int] | str:
-    """Return numbers as base64 of bits: the first is that of 0, the highest of the first byte."""
+    """Encode a long list of numbers as a base64 bitmap; 0 is the highest bit of the first byte."""
     if len(numbers) <= MAX_LISTED:
         return numbers
     bits = np.zeros(numbers[-1] + 1, np.bool_)
@@ -43,7 +43,7 @@ def unpacked(stored: object) -> Any:
         return stored
     if len(stored) > MAX_BITS // 6 + 4:
         raise ValueError(f"Expected at most {MAX_BITS:,} bits in base64.")
-    # What is no base64 is a ValueError too.
+    # Invalid base64 raises ValueError too.
     bits = np.frombuffer(b64decode(stored, validate=True), np.uint8)
     return np.flatnonzero(np.unpackbits(bits)).tolist()
 
@@ -86,26 +86,29 @@ class Selection(Frozen):
     def columns(self) -> list[str]:
         if isinstance(self.vectors, str):
             return []
-        gone = set() if self.transpose else set(self.without_dimensions)
-        return [column for number, column in enumerate(self.vectors) if number not in gone]
+        excluded_numbers = set() if self.transpose else set(self.without_dimensions)
+        return [column for number, column in enumerate(self.vectors) if number not in excluded_numbers]
 
     def without_as(self, former: Mapping[str, Any]) -> Self:
-        """Keep the exclusions of a former selection of the same files, as far as they still apply.
+        """Return this selection with those exclusions of an earlier one of the same files that still apply.
 
-        Rows stay out unless they become columns, dimensions only while they are those of the same vectors.
+        None apply if only one of them is transposed; excluded dimensions also need the same vectors.
         """
         earlier = Selection.model_validate(former)
         if earlier.transpose != self.transpose:
             return self
-        same = earlier.vectors == self.vectors
+        same_vectors = earlier.vectors == self.vectors
         exclusions = {
             "without_rows": earlier.without_rows,
-            "without_dimensions": earlier.without_dimensions if same else [],
+            "without_dimensions": earlier.without_dimensions if same_vectors else [],
         }
         return self.model_copy(update=exclusions)
 
     def remaining(self, n: int, d: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return which of n rows and d dimensions are left; raise InvalidError if none, or one does not exist."""
+        """Return the positions of the rows and dimensions that are not excluded.
+
+        Raises InvalidError if none are left, or an excluded one does not exist.
+        """
         rows = _remaining(self.without_rows, n, "row", "without_rows")
         return rows, _remaining(self.without_dimensions, d, "dimension", "without_dimensions")
 
@@ -118,7 +121,7 @@ class Selection(Frozen):
         return {**fields, "vectors": [column for column in fields["vectors"] if column not in annotations]}
 
     def check(self, offer: Offer) -> None:
-        """Raise InvalidError, with the field at fault, unless the file (an ``Inspection``, say) offers this."""
+        """Raise InvalidError, with the field at fault, unless the file offers what this selects."""
         if not offer.parts:
             n = self._check_columns(offer)
         elif part := next((part for part in offer.parts if part.name == self.vectors), None):
@@ -180,17 +183,17 @@ def _remaining(excluded_numbers: list[int], count: int, noun: str, field: str) -
 
 
 def propose(offer: Offer) -> Selection:
-    """Return the likeliest array or columns, and annotations.
+    """Return the likeliest vectors, names and labels.
 
-    Of arrays, one with a telling name, else the largest; of layers the last. Of columns, those that differ in a running
-    number (e0 to e63), else all numbers.
+    Prefers an array with a usual name such as embeddings, else the largest, and the last of several layers. Among
+    columns, prefers those with consecutive numbers (e0 to e63), else takes all numeric ones.
     """
     vectors: str | list[str]
     if offer.parts:
-        by_name = (
+        usual_parts = (
             part for name in VECTOR_NAMES for part in reversed(offer.parts) if (part.stack or part.name).lower() == name
         )
-        chosen = next(by_name, max(offer.parts, key=lambda part: (part.n * part.d, part.layer or 0)))
+        chosen = next(usual_parts, max(offer.parts, key=lambda part: (part.n * part.d, part.layer or 0)))
         vectors = chosen.name
         annotations = [annotation for annotation in offer.annotations if annotation.n == chosen.n]
     else:
@@ -198,8 +201,8 @@ def propose(offer: Offer) -> Selection:
         for column in offer.numeric_columns:
             if match := NUMBERED.fullmatch(column):
                 families.setdefault(match[1], {}).setdefault(int(match[2]), column)
-        runs = [family for family in families.values() if max(family) - min(family) == len(family) - 1]
-        longest = set(max(runs, key=len, default={}).values())
+        consecutive = [family for family in families.values() if max(family) - min(family) == len(family) - 1]
+        longest = set(max(consecutive, key=len, default={}).values())
         coordinates = longest if len(longest) >= MIN_FAMILY else set(offer.numeric_columns)
         vectors = [column for column in offer.numeric_columns if column in coordinates]
         annotations = [annotation for annotation in offer.annotations if annotation.name not in coordinates]
@@ -208,12 +211,12 @@ def propose(offer: Offer) -> Selection:
         *(annotation for annotation in annotations if 2 <= annotation.n_distinct <= annotation.n // 2),
     ]
     label = next((annotation.name for annotation in likely_labels if annotation.n_distinct <= MAX_DISTINCT), None)
-    names = (
+    name_candidates = (
         annotation.name
         for annotation in annotations
         if annotation.name != label and (annotation.n_distinct > MAX_DISTINCT or annotation.n_distinct == annotation.n)
     )
-    return Selection(vectors=vectors, names=next(names, None), labels=label)
+    return Selection(vectors=vectors, names=next(name_candidates, None), labels=label)
 
 
 def excluded(offer: Offer, selection: Selection) -> list[str]:

@@ -33,10 +33,10 @@ class Span(NamedTuple):
             raise ValueError("expected a list of texts and a list of as many positions")
         if len(texts) > MAX_ANSWERS:
             raise ValueError(f"expected at most {MAX_ANSWERS:,} answers, got {len(texts):,}")
-        if wrong := [text for text in texts if not isinstance(text, str) or not text.strip()]:
-            raise ValueError(f"expected texts that are not empty, got {wrong[0]!r:.40}")
-        if wrong := [start for start in starts if type(start) is not int or not 0 <= start <= MAX_START]:
-            raise ValueError(f"expected positions counted from 0, got {wrong[0]!r:.40}")
+        if invalid := [text for text in texts if not isinstance(text, str) or not text.strip()]:
+            raise ValueError(f"expected texts that are not empty, got {invalid[0]!r:.40}")
+        if invalid := [start for start in starts if type(start) is not int or not 0 <= start <= MAX_START]:
+            raise ValueError(f"expected positions counted from 0, got {invalid[0]!r:.40}")
         return cls([storable(text) for text in texts], starts)
 
 
@@ -45,7 +45,7 @@ def is_nested_span(value: object) -> bool:
 
 
 def span_text(value: Mapping[str, Any], column: str, row_label: str) -> str | None:
-    """Return answers as JSON text, None for none; raise InvalidError at ``place``, the line or row."""
+    """Return answers as JSON text, None if there are none; InvalidError names the row by ``row_label``."""
     try:
         span = Span.parse(value)
     except ValueError as error:
@@ -54,7 +54,7 @@ def span_text(value: Mapping[str, Any], column: str, row_label: str) -> str | No
 
 
 def read_span(text: str) -> Span | None:
-    """Return the answers in a JSON text, None if it holds something else or no answer."""
+    """Return the answers in a JSON text; None if it holds no answers."""
     if not text.startswith("{"):
         return None
     try:

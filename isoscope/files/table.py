@@ -24,7 +24,7 @@ Scalar = str | int | float
 Cells = Iterator[tuple[int, Sequence[Any]]]
 
 MAX_COLUMNS = 1000
-# More columns than this are not offered as names or labels, text before numbers.
+# Maximum number of columns offered as names or labels, text before numbers.
 MAX_ANNOTATIONS = 64
 LINE_NAME = "line"
 # Integers under these names are labels or row counts, not coordinates.
@@ -78,8 +78,10 @@ def require_columns(columns: Sequence[str], limit: int = MAX_COLUMNS) -> None:
     for name, count in Counter(columns).most_common(1):
         if count > 1:
             raise InvalidError(f"{count} columns are called {quote(name)}: give every column a unique name.")
-    if unfit := [name for name in columns if storable(name) != name]:
-        raise InvalidError(f"The column name {quote(unfit[0])} is not Unicode text: give the column another name.")
+    if invalid_names := [name for name in columns if storable(name) != name]:
+        raise InvalidError(
+            f"The column name {quote(invalid_names[0])} is not Unicode text: give the column another name."
+        )
 
 
 class ValueKind(Enum):
@@ -148,6 +150,6 @@ class TableVectors(RowFile):
 
 
 def blocks(rows: Iterable[Sequence[float] | Block], step: int) -> Iterator[Block]:
-    remaining = iter(rows)
-    while block := list(islice(remaining, step)):
+    iterator = iter(rows)
+    while block := list(islice(iterator, step)):
         yield np.array(block, np.float64)

@@ -18,7 +18,7 @@ MAX_LINE_CHARACTERS = 16 * 2**20
 MAX_COLUMNS = 65_536
 # Separators in files that are named .csv or .tsv by mistake.
 SEPARATORS = "\t;|"
-# A file without any quote needs no look at its lines.
+# Bytes per read when searching a file for quotes, before its lines are parsed.
 QUOTE_BLOCK_BYTES = 2**20
 
 
@@ -52,7 +52,7 @@ class Quotes(Enum):
 
     @property
     def reading(self) -> Quoting | None:
-        """Return the reading without other evidence: pairs are text, since GLUE's files hold genuine ones."""
+        """Return the likeliest quoting; pairs are read as text, because GLUE's files hold genuine ones."""
         if self is Quotes.NONE:
             return None
         return Quoting.QUOTED if self is Quotes.QUOTED else Quoting.TEXT
@@ -61,28 +61,30 @@ class Quotes(Enum):
 def settle_readings(quotes_by_file: Mapping[str, Quotes], chosen: Quoting | None = None) -> dict[str, Quoting]:
     """Return the quoting of each file of a data set: as chosen, else as detected.
 
-    Ambiguous pairs are read as in a sibling file whose quotes enclose cells.
+    Ambiguous files are read like a file of the same data set whose quotes enclose cells, if there is one.
     """
-    pairs = Quoting.QUOTED if Quotes.QUOTED in quotes_by_file.values() else Quoting.TEXT
-    meant = {name: pairs if quotes is Quotes.PAIRS else quotes.reading for name, quotes in quotes_by_file.items()}
-    return {name: chosen or reading for name, reading in meant.items() if reading is not None}
+    pairs_reading = Quoting.QUOTED if Quotes.QUOTED in quotes_by_file.values() else Quoting.TEXT
+    detected = {
+        name: pairs_reading if quotes is Quotes.PAIRS else quotes.reading for name, quotes in quotes_by_file.items()
+    }
+    return {name: chosen or reading for name, reading in detected.items() if reading is not None}
 
 
 def quoted_records(lines: Iterable[str]) -> Iterator[Line]:
     """Join lines until the quotes of each record are balanced; an endless record is cut."""
     parts: list[str] = []
-    first = size = 0
-    inside = False
+    first_number = size = 0
+    in_quotes = False
     for number, line in enumerate(lines, start=1):
-        first = first if parts else number
+        first_number = first_number if parts else number
         parts.append(line)
         size += len(line)
-        inside ^= line.count('"') % 2 == 1
-        if not inside or size > MAX_RECORD_CHARACTERS:
-            yield first, "".join(parts).rstrip("\r\n")
-            parts, size, inside = [], 0, False
+        in_quotes ^= line.count('"') % 2 == 1
+        if not in_quotes or size > MAX_RECORD_CHARACTERS:
+            yield first_number, "".join(parts).rstrip("\r\n")
+            parts, size, in_quotes = [], 0, False
     if parts:
-        yield first, "".join(parts).rstrip("\r\n")
+        yield first_number, "".join(parts).rstrip("\r\n")
 
 
 def split_quoted(record: str) -> list[str] | None:
@@ -124,7 +126,7 @@ def lines(path: Path, newline: str) -> Iterator[str]:
                 yield line
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
-            # The last line returned is complete, so line ends before the byte in this block count from the next one.
+            # All lines so far were complete: add the line ends between the last of them and the invalid byte.
             number += 1 + error.object.count(b"\n", 0, error.start)
             raise InvalidError(
                 f"Expected text in UTF-8, found the byte 0x{byte:02x} in line {number}: save the file as UTF-8, or "
@@ -136,19 +138,18 @@ def tsv_quotes(path: Path) -> Quotes:
     with open_unpacked(path) as raw:
         if not any(b'"' in block for block in iter(partial(raw.read, QUOTE_BLOCK_BYTES), b"")):
             return Quotes.NONE
-    # The evidence of a file's quotes; a cell needs its own if it holds a doubled quote, a tab or a line end.
-    has_quotes, needed = False, False
+    # A cell needs its quotes if it holds a doubled quote, a tab or a line end.
+    has_quotes, needs_quotes = False, False
     for _, record in quoted_records(lines(path, newline="\n")):
         if '"' not in record:
             continue
         has_quotes = True
         if (cells := split_quoted(record)) is None:
             return Quotes.TEXT
-        # Whether a quoted cell would be another without its quotes.
-        needed = needed or ('""' in record or any("\t" in cell or "\n" in cell for cell in cells))
+        needs_quotes = needs_quotes or ('""' in record or any("\t" in cell or "\n" in cell for cell in cells))
     if not has_quotes:
         return Quotes.NONE
-    return Quotes.QUOTED if needed else Quotes.PAIRS
+    return Quotes.QUOTED if needs_quotes else Quotes.PAIRS
 
 
 def records(path: Path, separator: str, quoting: Quoting) -> Iterator[Record]:
@@ -163,19 +164,19 @@ def records(path: Path, separator: str, quoting: Quoting) -> Iterator[Record]:
     else:
         numbered = enumerate(lines(path, newline="\n"), start=1)
         lines_of_cells = ((n, text.split("\t")) for n, line in numbered if (text := line.rstrip("\r\n")))
-    first: Record | None = None
+    first_record: Record | None = None
     for number, cells in lines_of_cells:
-        if first is None:
-            first = number, cells
+        if first_record is None:
+            first_record = number, cells
             if len(cells) > MAX_COLUMNS:
                 raise InvalidError(
                     f"Line {number} has {len(cells):,} columns, more than {MAX_COLUMNS:,}: store the numbers as .npy."
                 )
-        elif len(cells) != len(first[1]):
-            advice = about_separator(first[1], SEPARATORS) or "Look for a stray separator or an unclosed quote."
+        elif len(cells) != len(first_record[1]):
+            advice = about_separator(first_record[1], SEPARATORS) or "Look for a stray separator or an unclosed quote."
             raise InvalidError(
-                f"Line {number} has another number of columns ({len(cells):,}) than line {first[0]} "
-                f"({len(first[1]):,}): every line needs the same. {advice}"
+                f"Line {number} has another number of columns ({len(cells):,}) than line {first_record[0]} "
+                f"({len(first_record[1]):,}): every line needs the same. {advice}"
             )
         yield number, cells
 
@@ -185,8 +186,8 @@ def about_separator(cells: Sequence[str], separators: str) -> str | None:
     separator = next((candidate for candidate in separators if candidate in cells[0]), None)
     if len(cells) > 1 or separator is None:
         return None
-    otherwise = "separate them by commas, write numbers with a point (0.5), and name the file .csv"
-    advice = {"\t": "name the file .tsv", ",": "name the file .csv"}.get(separator, otherwise)
+    default_advice = "separate them by commas, write numbers with a point (0.5), and name the file .csv"
+    advice = {"\t": "name the file .tsv", ",": "name the file .csv"}.get(separator, default_advice)
     return f"The cells seem to be separated by {separator!r}: {advice}."
 
 
@@ -208,7 +209,7 @@ def _csv_records(path: Path) -> Iterator[Record]:
     stream = lines(path, newline="")
     number = 0
     for line in stream:
-        if '"' not in line:  # most lines of numbers, and many times faster
+        if '"' not in line:  # true of most numeric tables, and many times faster
             number += 1
             cells = line.rstrip("\r\n").split(",")
         else:

@@ -58,7 +58,7 @@ def sample_tokens(
     step = max(1, -(-len(scanned) // SAMPLE_ROWS))
     sample = TokenSample([], [])
     for row in scanned[::step]:
-        *values, answer = row
+        *values, label_value = row
         if None in values:
             continue
         first, second = str(values[0]), str(values[1]) if len(values) > 1 else None
@@ -66,10 +66,10 @@ def sample_tokens(
         first_length = len(encoding.ids) if second is None else len(tokenizer.encode(first).ids)
         sample.lengths.append(TokenLengths(first_length, len(encoding.ids)))
         if len(sample.rows) < SHOWN_ROWS:
-            numbers = zip(encoding.ids[:SHOWN_TOKENS], encoding.special_tokens_mask, strict=False)
+            ids_and_flags = zip(encoding.ids[:SHOWN_TOKENS], encoding.special_tokens_mask, strict=False)
             tokens = [
-                SampledToken(text=tokenizer.decode([number], skip_special_tokens=False), special=bool(special))
-                for number, special in numbers
+                SampledToken(text=tokenizer.decode([token_id], skip_special_tokens=False), special=bool(is_special))
+                for token_id, is_special in ids_and_flags
             ]
-            sample.rows.append(TokenizedRow(label=None if answer is None else str(answer), tokens=tokens))
+            sample.rows.append(TokenizedRow(label=None if label_value is None else str(label_value), tokens=tokens))
     return sample

@@ -56,8 +56,8 @@ def open_upload(upload: Upload, quoting: Quoting | None = None) -> tuple[Format,
         with _blaming(file, upload.vectors):
             opened.append((file.filename, file_format.open_vectors(file.path, quoting)))
     contents = opened[0][1] if len(opened) == 1 else Shards(opened)
-    if (second := upload.annotations) is not None:
-        contents = Annotated(contents, second.path, second.filename, quoting)
+    if (annotation_file := upload.annotations) is not None:
+        contents = Annotated(contents, annotation_file.path, annotation_file.filename, quoting)
     return file_format, contents
 
 
@@ -98,8 +98,8 @@ class Shards(Contents):
     """Several files of the same arrays or columns, read as one."""
 
     def __init__(self, files: list[tuple[str, Contents]]) -> None:
-        (first_name, first), *later = files
-        for name, shard in later:
+        (first_name, first), *other_shards = files
+        for name, shard in other_shards:
             if _layout(shard) != _layout(first):
                 raise InvalidError(
                     f"{name} holds {', '.join(_offered(shard))}, but {first_name} holds {', '.join(_offered(first))}: "
@@ -109,19 +109,19 @@ class Shards(Contents):
         self._files = files
         self.n = sum(contents.n for _, contents in files)
         self.parts = [
-            same[0].model_copy(update={"n": sum(part.n for part in same)})
-            for same in zip(*(contents.parts for _, contents in files), strict=True)
+            shard_parts[0].model_copy(update={"n": sum(part.n for part in shard_parts)})
+            for shard_parts in zip(*(contents.parts for _, contents in files), strict=True)
         ]
         self.numeric_columns = first.numeric_columns
         self.real_columns = [
             column for column in first.real_columns if all(column in shard.real_columns for _, shard in files)
         ]
-        described = [{annotation.name: annotation for annotation in shard.annotations} for _, shard in files]
+        annotations_by_shard = [{annotation.name: annotation for annotation in shard.annotations} for _, shard in files]
         self.annotations: list[Annotation] = []
-        for name in described[0]:
-            if any(name not in by_name for by_name in described):
+        for name in annotations_by_shard[0]:
+            if any(name not in shard_annotations for shard_annotations in annotations_by_shard):
                 continue
-            annotations = [by_name[name] for by_name in described]
+            annotations = [shard_annotations[name] for shard_annotations in annotations_by_shard]
             n = sum(annotation.n for annotation in annotations)
             richest = max(annotations, key=lambda annotation: annotation.n_distinct)
             is_counted = richest.n_distinct <= MAX_DISTINCT
@@ -133,7 +133,7 @@ class Shards(Contents):
         if not transpose:
             return self._chained(lambda contents: contents.blocks(vectors, rows, transpose=False))
         return transposed(
-            lambda chosen: (block[:, chosen] for block in self.blocks(vectors, rows, transpose=False)),
+            lambda columns: (block[:, columns] for block in self.blocks(vectors, rows, transpose=False)),
             *self.shape(vectors),
             rows,
         )
@@ -175,22 +175,25 @@ class Annotated(Contents):
             stats = AnnotationStats(columns)
             for row in self._table.rows(columns):
                 stats.add(row)
-            offered = stats.annotations()
-            n_rows = offered[0].n
-            fitting = {length for part in contents.parts for length in (part.n, part.d)}
+            table_annotations = stats.annotations()
+            n_rows = table_annotations[0].n
+            valid_lengths = {length for part in contents.parts for length in (part.n, part.d)}
             if contents.numeric_columns:
-                fitting.add(contents.n)
-            if n_rows not in fitting:
-                several = " or ".join(f"{part.n:,} ({quote(part.name)})" for part in contents.parts[:3])
-                only = contents.parts[0].name if contents.parts else contents.numeric_columns
-                rows = several if len(contents.parts) > 1 else f"{contents.shape(only)[0]:,}"
+                valid_lengths.add(contents.n)
+            if n_rows not in valid_lengths:
+                row_counts = " or ".join(f"{part.n:,} ({quote(part.name)})" for part in contents.parts[:3])
+                first_vectors = contents.parts[0].name if contents.parts else contents.numeric_columns
+                rows = row_counts if len(contents.parts) > 1 else f"{contents.shape(first_vectors)[0]:,}"
                 raise InvalidError(
                     f"expected a row for each vector, {rows}, got {n_rows:,}. Check that both files are of the same "
                     "data, and that a line with the names of the columns stands above a table."
                 )
         existing = {*contents.numeric_columns, *(annotation.name for annotation in contents.annotations)}
         self._columns = {f"{name} ({filename})" if name in existing else name: name for name in columns}
-        renamed = [column.model_copy(update={"name": new}) for column, new in zip(offered, self._columns, strict=True)]
+        renamed = [
+            column.model_copy(update={"name": new})
+            for column, new in zip(table_annotations, self._columns, strict=True)
+        ]
         self.annotations = renamed + contents.annotations
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:

@@ -94,13 +94,13 @@ class Format:
     def roles(self) -> frozenset[Role]:
         return frozenset(
             role
-            for role, may in {
+            for role, is_supported in {
                 Role.VECTORS: self.vectors,
                 Role.ANNOTATIONS: self.table,
                 Role.ROWS: self.holds_rows,
                 Role.TEXTS: self.holds_rows or (self.table and self.is_text),
             }.items()
-            if may
+            if is_supported
         )
 
     @property
@@ -108,16 +108,16 @@ class Format:
         return self.magic is None
 
     def open_vectors(self, path: Path, quoting: "Quoting | None" = None) -> "Contents":
-        opened: Contents = resolve_name(self.vectors)(path, quoting)
-        return opened
+        contents: Contents = resolve_name(self.vectors)(path, quoting)
+        return contents
 
     def open_table(self, path: Path, quoting: "Quoting | None" = None) -> "Table":
-        opened: Table = resolve_name(self.table)(path, quoting)
-        return opened
+        table: Table = resolve_name(self.table)(path, quoting)
+        return table
 
 
 def _is_text(head: bytes) -> bool:
-    """Return whether bytes are UTF-8 text, the last character of which may be cut."""
+    """Return whether bytes are UTF-8 text; the last character may be incomplete."""
     try:
         text = getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
@@ -144,7 +144,7 @@ FORMATS = {
         ),
         Format(
             "safetensors", ("safetensors",), (".safetensors",),
-            # Eight letters would be a larger number.
+            # Eight letters would read as a larger number.
             lambda head, _: head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 2**32,
             vectors="isoscope.files.safetensors:open_vectors",
         ),
@@ -193,7 +193,7 @@ def suffixes(role: Role) -> list[str]:
 
 
 def listed(role: Role) -> str:
-    """Return ".npy, .npz or .csv", the usual suffixes."""
+    """Return the usual suffix of each format, such as ".npy, .npz or .csv"."""
     return _joined(record.suffixes[0] for record in formats_of(role))
 
 
@@ -217,9 +217,9 @@ UNPACKED = {Role.ROWS, Role.TEXTS}
 
 
 def detect(path: Path, filename: str, role: Role = Role.VECTORS) -> Format:
-    """Return the format of a file in this role from its first bytes: the web process may call it.
+    """Detect the format of a file in this role by its first bytes and name; safe in the web process.
 
-    For gzipped rows or texts, as in x.csv.gz, it is the format of the content. Raises UnsupportedFormatError.
+    For gzipped rows or texts, such as x.csv.gz, returns the format of the content. Raises UnsupportedFormatError.
     """
     unpack = role in UNPACKED and is_gzipped(path)
     with open_unpacked(path) if unpack else path.open("rb") as stream:
@@ -241,8 +241,8 @@ def detect(path: Path, filename: str, role: Role = Role.VECTORS) -> Format:
 
 
 def _by_content(head: bytes, suffix: str) -> Format | None:
-    if proven := next((record for record in FORMATS.values() if record.magic and record.magic(head, suffix)), None):
-        return proven
+    if matched := next((record for record in FORMATS.values() if record.magic and record.magic(head, suffix)), None):
+        return matched
     if head.startswith(ZIP_MAGIC):
         first = first_member(head)
         if suffix in TORCH_SUFFIXES or first.endswith(b"data.pkl"):

@@ -17,10 +17,10 @@ from isoscope.files.contents import Block, Part, RowFile, annotation_of
 from isoscope.files.text import MAX_COLUMNS, Quoting, lines
 
 HEADER = re.compile(r"(\d{1,12})[ \t](\d{1,6})", re.ASCII)
-# Two numbers that cannot be counts of words and dimensions, above a longer line.
+# Two integers, not necessarily valid counts of words and dimensions.
 OTHER_HEADER = re.compile(r"[+-]?\d+[ \t][+-]?\d+", re.ASCII)
 NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf)", re.IGNORECASE | re.ASCII)
-# A number that is no word such as a year or an id.
+# A number with a decimal point or an exponent, unlike a word that is a year or an id.
 DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=e))(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 SAMPLE_LINES = 20
 READ_BYTES = 2**20
@@ -48,12 +48,12 @@ class Word2VecText(RowFile):
             )
         self._separator = "\t" if "\t" in rows[0] else " "
         self._has_words = bool(header) or not all(DECIMAL.fullmatch(row.split()[0]) for row in rows if row)
-        numbers = len(self._fields(rows[0])) - 1
-        self._d = int(header[2]) if header else numbers
+        n_numbers = len(self._fields(rows[0])) - 1
+        self._d = int(header[2]) if header else n_numbers
         fields = [row.split(self._separator)[1:] for row in rows]
-        if numbers > self._d and all(len(row) == numbers and all(map(NUMBER.fullmatch, row)) for row in fields):
+        if n_numbers > self._d and all(len(row) == n_numbers and all(map(NUMBER.fullmatch, row)) for row in fields):
             raise InvalidError(
-                f"The first line declares {self._d:,} numbers a word, but {numbers:,} follow each word: "
+                f"The first line declares {self._d:,} numbers a word, but {n_numbers:,} follow each word: "
                 "the file was altered, or is something else. Write it again."
             )
         if not 0 < self._d <= MAX_COLUMNS:
@@ -88,9 +88,9 @@ class Word2VecText(RowFile):
                 continue
             fields = self._fields(line, self._d)
             if len(fields) != self._d + 1:
-                behind = " behind its word" if self._has_words else ""
+                suffix = " behind its word" if self._has_words else ""
                 raise InvalidError(
-                    f"Line {number} has {plural(len(fields) - 1, 'number')}{behind}, expected {self._d:,} as in the "
+                    f"Line {number} has {plural(len(fields) - 1, 'number')}{suffix}, expected {self._d:,} as in the "
                     f"first line: the file was cut off, or is something else. Write it again. {TEXTS}"
                 )
             yield number, fields
@@ -111,9 +111,9 @@ def _numbers(line: int, cells: list[str]) -> list[float]:
     try:
         return list(map(float, cells))
     except ValueError:
-        wrong = next(cell for cell in cells if not NUMBER.fullmatch(cell))
+        invalid_cell = next(cell for cell in cells if not NUMBER.fullmatch(cell))
         raise InvalidError(
-            f"Line {line} has {wrong[:40]!r} where a number belongs. A line of word vectors is a word and "
+            f"Line {line} has {invalid_cell[:40]!r} where a number belongs. A line of word vectors is a word and "
             f"{plural(len(cells), 'number')} with a decimal point, separated by single spaces. {TEXTS}"
         ) from None
 

@@ -12,7 +12,7 @@ MAX_CHARACTERS = 65_536
 MAX_DEPTH = 10
 MAX_VALUES = 2500
 MAX_DIGITS = 20
-# Larger integers are not the same to every reader of JSON.
+# Some JSON parsers round larger integers.
 GREATEST = 2**53
 FIELD = "yaml"
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
@@ -21,7 +21,7 @@ TIMESTAMP = "tag:yaml.org,2002:timestamp"
 class _Plain(yaml.SafeLoader):
     """The safe loader, which leaves dates as text."""
 
-    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own way to say what a scalar may be
+    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML defines scalar types by this attribute
         letter: [(tag, pattern) for tag, pattern in resolvers if tag != TIMESTAMP]
         for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
@@ -37,15 +37,15 @@ class _InLines(yaml.SafeDumper):
 
 
 def read_yaml(text: str) -> dict[str, Any]:
-    """Return a document as plain values.
+    """Parse a document of plain values.
 
-    Raises InvalidError, with the line, also for anchors, aliases and tags, by which a
-    short text can mean a long one.
+    Raises InvalidError with the line at fault, also for anchors, aliases and tags: they can expand a short text to a
+    huge document.
     """
     if len(text) > MAX_CHARACTERS:
         raise InvalidError(f"Expected at most {MAX_CHARACTERS:,} characters of YAML, got {len(text):,}.", FIELD)
     try:
-        # Check the events before anything is built of them.
+        # Check the events before building objects from them.
         depth = values = 0
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             line = event.start_mark.line + 1 if event.start_mark else 1
@@ -66,9 +66,9 @@ def read_yaml(text: str) -> dict[str, Any]:
         document: dict[str, Any] = loader.construct_document(node)
         _require_kept(document)
     except yaml.MarkedYAMLError as error:
-        where = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise InvalidError(f"This is not YAML{where}: {error.problem}.", FIELD) from error
-    except (yaml.YAMLError, ValueError) as error:  # a character, or a number, that nothing reads
+        location = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise InvalidError(f"This is not YAML{location}: {error.problem}.", FIELD) from error
+    except (yaml.YAMLError, ValueError) as error:  # an unreadable character or number
         raise InvalidError(f"This is not YAML: {str(error).splitlines()[0]}.", FIELD) from error
     return document
 
@@ -90,7 +90,7 @@ def _require_each_once(node: yaml.Node) -> None:
 
 
 def _require_finite(node: yaml.Node) -> None:
-    """Check numbers as written: some are long to read and nothing when read."""
+    """Raise InvalidError for numbers that take too long to parse, by their written length."""
     if isinstance(node, yaml.ScalarNode):
         line = node.start_mark.line + 1
         if node.tag == "tag:yaml.org,2002:int" and len(node.value) > MAX_DIGITS:
@@ -104,7 +104,7 @@ def _require_finite(node: yaml.Node) -> None:
 
 
 def _require_kept(value: Any) -> None:
-    """Raise InvalidError at values that JSON or a database would not give back as they are."""
+    """Raise InvalidError for values that JSON or a database would not return unchanged."""
     if isinstance(value, dict):
         for name, item in value.items():
             _require_kept(name)
@@ -121,7 +121,7 @@ def _require_kept(value: Any) -> None:
 
 
 def write_yaml(document: Mapping[str, Any], comments: Mapping[str, str]) -> str:
-    """Return a document as YAML, each entry under its comment, lists of plain values in one line."""
+    """Return a document as YAML, with a comment above each entry, and lists of plain values on one line."""
     text = ""
     for name, value in document.items():
         line: str = yaml.dump(
