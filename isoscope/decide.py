@@ -115,10 +115,10 @@ def _table(task: JudgingTask, decision: Decision) -> Iterator[str]:
         f"{task.truth.units}: {decision.fit:,} fit, {decision.choose:,} choose, {decision.report:,} report"
     )
     yield f"{'':6}{'bytes':>7}{'IsoScore':>10}{'choose':>9}{'report':>9}  {'difference [95%]':26}  variant"
-    for index, judged in enumerate(decision.variants):
+    for index, result in enumerate(decision.variants):
         mark = ("*" if index == decision.chosen else " ") + ("+" if index == decision.smallest else " ")
-        scores = f"{judged.choose:9.3f}{judged.report.value:9.3f}  {difference(judged.report):26}"
-        yield f"{mark}{index:3} {judged.bytes:7,}{number(judged.isoscore):>10}{scores}  {judged.variant.name}"
+        scores = f"{result.choose:9.3f}{result.report.value:9.3f}  {difference(result.report):26}"
+        yield f"{mark}{index:3} {result.bytes:7,}{number(result.isoscore):>10}{scores}  {result.variant.name}"
     yield "* chosen, + smallest: reported on rows that chose nothing. The others are not corrected for choosing."
     yield "bytes per vector; IsoScore is bias-corrected, so it can exceed 1."
     for side, hubness in decision.hubness.items():
@@ -173,11 +173,13 @@ def print_decisions(arguments: Namespace) -> int:
     if arguments.list:
         return write(_lists(names, variant_lists))
     note_stream.writelines(f"{line}\n" for line in (*_lists(names, variant_lists), ""))
-    judged = []
+    judged_vectors = []
     for name, vectors in zip(names, arguments.vectors, strict=True):
         _, task = read_task(arguments, vectors)
-        judged.append(JudgedVectors(name, judge(arguments, task, variants_of(arguments, task), name)))
-    return write([json.dumps(document(judged), allow_nan=False)] if arguments.json else _lines(judged, task))
+        judged_vectors.append(JudgedVectors(name, judge(arguments, task, variants_of(arguments, task), name)))
+    return write(
+        [json.dumps(document(judged_vectors), allow_nan=False)] if arguments.json else _lines(judged_vectors, task)
+    )
 
 
 def document(judged: Sequence[JudgedVectors]) -> dict[str, Any]:

@@ -71,11 +71,11 @@ def rank_relation(points: tuple[tuple[float, float], ...]) -> RankRelation:
 
 def relation_of(embeddings: Sequence[ScoredEmbedding]) -> RankRelation | None:
     """Return the relation over embeddings of one task; None for fewer than five."""
-    scored = [(embedding, embedding.isoscore) for embedding in embeddings if embedding.isoscore is not None]
-    if len(scored) < FEWEST:
+    with_isoscore = [(embedding, embedding.isoscore) for embedding in embeddings if embedding.isoscore is not None]
+    if len(with_isoscore) < FEWEST:
         return None
-    relation = rank_relation(tuple((isoscore, embedding.score) for embedding, isoscore in scored))
-    series_sizes = Counter(embedding.series for embedding, _ in scored if embedding.series is not None)
+    relation = rank_relation(tuple((isoscore, embedding.score) for embedding, isoscore in with_isoscore))
+    series_sizes = Counter(embedding.series for embedding, _ in with_isoscore if embedding.series is not None)
     return relation._replace(p=None) if max(series_sizes.values(), default=0) > 1 else relation
 
 
@@ -103,11 +103,11 @@ def statement(embeddings: Sequence[ScoredEmbedding], metric: str) -> str:
 
 def _ends(embeddings: Sequence[ScoredEmbedding], title: str) -> str:
     """Describe the most isotropic embedding and the best-scoring one in a sentence."""
-    scored = [embedding for embedding in embeddings if embedding.isoscore is not None]
-    if len(scored) < 2:
-        isoscore_note = "" if len(scored) == len(embeddings) else f", {len(scored)} with an IsoScore"
+    with_isoscore = [embedding for embedding in embeddings if embedding.isoscore is not None]
+    if len(with_isoscore) < 2:
+        isoscore_note = "" if len(with_isoscore) == len(embeddings) else f", {len(with_isoscore)} with an IsoScore"
         return f"{plural(len(embeddings), 'embedding')} judged{isoscore_note}."
-    most_isotropic = max(scored, key=lambda embedding: embedding.isoscore or 0.0)
+    most_isotropic = max(with_isoscore, key=lambda embedding: embedding.isoscore or 0.0)
     best = max(embeddings, key=lambda embedding: embedding.score)
     sentence = f"{most_isotropic.name} is the most isotropic as it is and scores {most_isotropic.score:.3f} {title}"
     if best.score <= most_isotropic.score:

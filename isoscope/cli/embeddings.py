@@ -46,7 +46,7 @@ def upload(isoscope: Isoscope, arguments: Namespace) -> int:
     if not scores:
         return write([address_line])
     n_rows = isoscope.embedding(embedding)["n"]
-    measured = {slug: scores[slug] for slug in MEASURES if slug in scores}
+    scores_in_order = {slug: scores[slug] for slug in MEASURES if slug in scores}
     cells = {
         slug: cell(
             measurement["value"],
@@ -56,7 +56,7 @@ def upload(isoscope: Isoscope, arguments: Namespace) -> int:
             n_rows,
             measurement.get("detail"),
         )
-        for slug, measurement in measured.items()
+        for slug, measurement in scores_in_order.items()
     }
     return write([address_line, EXPLAINED, *by_group(cells)])
 

@@ -160,15 +160,17 @@ def open_test(isoscope: Isoscope, arguments: Namespace) -> int:
 
 
 def _scores(opening: Row) -> list[str]:
-    first, *later_openings = opening["openings"]
+    first_opening, *later_openings = opening["openings"]
     estimate = opening["chosen"]["test"] or {"mean": None, "ci95_half_width": None}
     margin = "" if estimate["ci95_half_width"] is None else f" ± {number(estimate['ci95_half_width'])}"
     history = (
-        f"{first['opened_before']} opened on these rows before" if first["opened_before"] else "none opened before"
+        f"{first_opening['opened_before']} opened on these rows before"
+        if first_opening["opened_before"]
+        else "none opened before"
     )
     lines = [
-        f"{first['label']}: {opening['metric']} {number(estimate['mean'])}{margin} on {opening['n']} test rows, chosen "
-        f"by {first['by']} at {first['at'][:16].replace('T', ' ')} UTC ({history})"
+        f"{first_opening['label']}: {opening['metric']} {number(estimate['mean'])}{margin} on {opening['n']} "
+        f"test rows, chosen by {first_opening['by']} at {first_opening['at'][:16].replace('T', ' ')} UTC ({history})"
     ]
     lines += [f"changed afterward: {row['label']}, by {row['by']}" for row in later_openings]
     rows = []

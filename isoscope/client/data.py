@@ -261,8 +261,8 @@ class Postprocessings(Connection):
         self.delete("embeddings", embedding, "postprocessings", postprocessing)
 
     def download_map(self, embedding: Reference, postprocessing: Reference, target: str | Path) -> Path:
-        parts = ("embeddings", embedding, "postprocessings", postprocessing, "map.safetensors")
-        return self.download(path_of(*parts), target)
+        segments = ("embeddings", embedding, "postprocessings", postprocessing, "map.safetensors")
+        return self.download(path_of(*segments), target)
 
     def make_embedding(self, embedding: Reference, postprocessing: Reference, name: str | None = None) -> Row:
         """Create an embedding of all rows mapped by a trial."""

@@ -12,8 +12,8 @@ def effect_words(slug: str, measure: str, before: float | None, after: float | N
         noun = "of the 10 nearest neighbors"
         return f"{changed} {noun} changed." if has_drifted else f"Fixing it changes {changed} {noun}."
     name = effect_name(measure) or starred(MEASURES[measure].name)
-    old = "undefined" if before is None else number(before)
-    new = "undefined" if after is None else with_error(after, se or None)
+    before_text = "undefined" if before is None else number(before)
+    after_text = "undefined" if after is None else with_error(after, se or None)
     if has_drifted:
-        return f"{name}: {old} in the baseline, {new} now."
-    return f"{name}: {old} before fixing, {new} after."
+        return f"{name}: {before_text} in the baseline, {after_text} now."
+    return f"{name}: {before_text} before fixing, {after_text} after."

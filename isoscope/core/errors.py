@@ -77,8 +77,8 @@ class AbandonedError(IsoscopeError):
 
 def invalid(errors: Iterable[FieldError]) -> InvalidError:
     """Combine errors into one InvalidError without duplicates."""
-    first, *further = dict.fromkeys(errors)
-    return InvalidError(first.detail, first.field, further=tuple(further))
+    first_error, *further = dict.fromkeys(errors)
+    return InvalidError(first_error.detail, first_error.field, further=tuple(further))
 
 
 def check_all(*checks: Callable[[], object]) -> None:

@@ -114,8 +114,8 @@ def duration(seconds: float | None) -> str:
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest_seconds, "s")]
-    first = next((index for index, (amount, _) in enumerate(parts) if amount), 3)
-    return " ".join(f"{amount} {unit}" for amount, unit in parts[first : first + 2] if amount)
+    largest_unit = next((index for index, (amount, _) in enumerate(parts) if amount), 3)
+    return " ".join(f"{amount} {unit}" for amount, unit in parts[largest_unit : largest_unit + 2] if amount)
 
 
 def durations(low: float, high: float) -> str:

@@ -98,9 +98,9 @@ def open_zip(path: Path, broken: str) -> Iterator[zipfile.ZipFile]:
     """Open a zip file by its directory; ``broken`` is that of ``reading_zip``."""
     with _HonestDirectory(path) as file:
         with reading_zip(broken):
-            opened = zipfile.ZipFile(cast("IO[bytes]", file))
-        with opened:
-            yield opened
+            archive = zipfile.ZipFile(cast("IO[bytes]", file))
+        with archive:
+            yield archive
 
 
 @contextmanager

@@ -133,22 +133,22 @@ class Selection(Frozen):
                 field="vectors",
             )
         annotations = {annotation.name: annotation for annotation in reversed(offer.annotations)}
-        for field, chosen in (("names", self.names), ("labels", self.labels), ("groups", self.groups)):
-            if chosen is None:
+        for field, column in (("names", self.names), ("labels", self.labels), ("groups", self.groups)):
+            if column is None:
                 continue
-            if (annotation := annotations.get(chosen)) is None:
+            if (annotation := annotations.get(column)) is None:
                 names = [candidate.name for candidate in offer.annotations]
                 advice = f"choose one of {listed(names)}, or none" if names else "it has nothing to choose here"
-                raise InvalidError(f"The file has nothing called {quote(chosen)} for the {field}: {advice}.", field)
+                raise InvalidError(f"The file has nothing called {quote(column)} for the {field}: {advice}.", field)
             if n is not None and annotation.n != n:
                 raise InvalidError(
-                    f"{quote(chosen)} has {annotation.n:,} values, but the matrix has {n:,} rows: "
+                    f"{quote(column)} has {annotation.n:,} values, but the matrix has {n:,} rows: "
                     "choose one of the same length, or swap rows and columns.",
                     field,
                 )
             if field == "labels" and annotation.n_distinct > MAX_DISTINCT:
                 raise InvalidError(
-                    f"{quote(chosen)} has more than {MAX_DISTINCT:,} different values, which looks like names: "
+                    f"{quote(column)} has more than {MAX_DISTINCT:,} different values, which looks like names: "
                     "choose it as the names, and for the labels something with fewer values.",
                     field,
                 )
@@ -193,9 +193,9 @@ def propose(offer: Offer) -> Selection:
         usual_parts = (
             part for name in VECTOR_NAMES for part in reversed(offer.parts) if (part.stack or part.name).lower() == name
         )
-        chosen = next(usual_parts, max(offer.parts, key=lambda part: (part.n * part.d, part.layer or 0)))
-        vectors = chosen.name
-        annotations = [annotation for annotation in offer.annotations if annotation.n == chosen.n]
+        vector_part = next(usual_parts, max(offer.parts, key=lambda part: (part.n * part.d, part.layer or 0)))
+        vectors = vector_part.name
+        annotations = [annotation for annotation in offer.annotations if annotation.n == vector_part.n]
     else:
         families: dict[str, dict[int, str]] = {}
         for column in offer.numeric_columns:
@@ -231,10 +231,10 @@ def doubtful(offer: Offer, selection: Selection) -> list[Annotation]:
     """Return one or two columns of integers among fractional coordinates: they may be labels."""
     if isinstance(selection.vectors, str):
         return []
-    chosen = set(selection.columns)
+    coordinates = set(selection.columns)
     whole_numbers = [
         annotation
         for annotation in offer.annotations
-        if annotation.name in chosen and annotation.n_distinct <= MAX_DISTINCT
+        if annotation.name in coordinates and annotation.n_distinct <= MAX_DISTINCT
     ]
-    return whole_numbers if len(whole_numbers) <= MAX_DOUBTFUL < len(chosen) - len(whole_numbers) else []
+    return whole_numbers if len(whole_numbers) <= MAX_DOUBTFUL < len(coordinates) - len(whole_numbers) else []

@@ -61,9 +61,9 @@ def sample_tokens(
         *values, label_value = row
         if None in values:
             continue
-        first, second = str(values[0]), str(values[1]) if len(values) > 1 else None
-        encoding = tokenizer.encode(first, second)
-        first_length = len(encoding.ids) if second is None else len(tokenizer.encode(first).ids)
+        first_text, second_text = str(values[0]), str(values[1]) if len(values) > 1 else None
+        encoding = tokenizer.encode(first_text, second_text)
+        first_length = len(encoding.ids) if second_text is None else len(tokenizer.encode(first_text).ids)
         sample.lengths.append(TokenLengths(first_length, len(encoding.ids)))
         if len(sample.rows) < SHOWN_ROWS:
             ids_and_flags = zip(encoding.ids[:SHOWN_TOKENS], encoding.special_tokens_mask, strict=False)

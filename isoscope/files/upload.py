@@ -51,11 +51,11 @@ def require_readable(path: Path) -> None:
 def open_upload(upload: Upload, quoting: Quoting | None = None) -> tuple[Format, Contents]:
     """Open all files and check their structure; raise IsoscopeError if one does not fit the first."""
     file_format = common_format(upload.vectors)
-    opened: list[tuple[str, Contents]] = []
+    named_contents: list[tuple[str, Contents]] = []
     for file in upload.vectors:
         with _blaming(file, upload.vectors):
-            opened.append((file.filename, file_format.open_vectors(file.path, quoting)))
-    contents = opened[0][1] if len(opened) == 1 else Shards(opened)
+            named_contents.append((file.filename, file_format.open_vectors(file.path, quoting)))
+    contents = named_contents[0][1] if len(named_contents) == 1 else Shards(named_contents)
     if (annotation_file := upload.annotations) is not None:
         contents = Annotated(contents, annotation_file.path, annotation_file.filename, quoting)
     return file_format, contents
@@ -191,8 +191,8 @@ class Annotated(Contents):
         existing = {*contents.numeric_columns, *(annotation.name for annotation in contents.annotations)}
         self._columns = {f"{name} ({filename})" if name in existing else name: name for name in columns}
         renamed = [
-            column.model_copy(update={"name": new})
-            for column, new in zip(table_annotations, self._columns, strict=True)
+            column.model_copy(update={"name": offered_name})
+            for column, offered_name in zip(table_annotations, self._columns, strict=True)
         ]
         self.annotations = renamed + contents.annotations
 

@@ -244,10 +244,10 @@ def _by_content(head: bytes, suffix: str) -> Format | None:
     if matched := next((record for record in FORMATS.values() if record.magic and record.magic(head, suffix)), None):
         return matched
     if head.startswith(ZIP_MAGIC):
-        first = first_member(head)
-        if suffix in TORCH_SUFFIXES or first.endswith(b"data.pkl"):
+        member_name = first_member(head)
+        if suffix in TORCH_SUFFIXES or member_name.endswith(b"data.pkl"):
             raise UnsupportedFormatError(TORCH_ADVICE)
-        if first in {b"[Content_Types].xml", b"mimetype"} or first.startswith((b"xl/", b"_rels/")):
+        if member_name in {b"[Content_Types].xml", b"mimetype"} or member_name.startswith((b"xl/", b"_rels/")):
             raise UnsupportedFormatError(
                 "The file is an Office document, which is not read here: save the sheet as csv."
             )
