@@ -59,13 +59,13 @@ class Aligned(NamedTuple):
 
 
 def rows_by(embedding: Embedding, counterpart: Embedding) -> RowsBy | None:
-    """Return how the same rows of two embeddings are found; None where they cannot be known.
+    """Return how to match the rows of two embeddings; None if they cannot be matched.
 
-    Arrays of one file, and files, are of the same rows where all rows of both, left out or not, are as many.
+    Arrays of one file, and files, have the same rows if both have equally many, counting rows that are left out.
     """
     if pairing(embedding, counterpart, [embedding, counterpart]) in SAME_ORDER:
         return RowsBy.ORDER
-    # Of the file, before some rows were left out.
+    # Numbers of rows in the files, before some were left out.
     sizes = {(row.n or 0) + len(rows_left_out(row)) for row in (embedding, counterpart)}
     if len(sizes) == 1 and embedding.files and _file_key(embedding) == _file_key(counterpart):
         return RowsBy.POSITION
@@ -80,12 +80,12 @@ Pair = tuple[Embedding, Embedding]
 
 
 def pairs_of(embeddings: Sequence[Embedding], against: Against) -> list[Pair]:
-    """Return each embedding but the first behind what it is compared with."""
+    """Pair each embedding but the first with the embedding that it is compared with, which comes first in the pair."""
     return list(zip(bases_of(embeddings, against), embeddings[1:], strict=True))
 
 
 def step_pairs(embeddings: Sequence[Embedding]) -> list[Pair]:
-    """Return each embedding behind the one before, and each but the second behind the first."""
+    """Pair each embedding with its predecessor, and each from the third on also with the first."""
     return [*pairs_of(embeddings, Against.PREVIOUS), *pairs_of(embeddings, Against.FIRST)[1:]]
 
 
@@ -106,12 +106,12 @@ def find_steps(context: Context, embeddings: Sequence[Embedding]) -> AlignedStep
 
 
 def find_aligned(context: Context, pairs: Sequence[Pair]) -> list[Aligned]:
-    """Return what is known of each pair of embeddings; those without rows in common are left out."""
+    """Return the alignments of pairs of embeddings. Pairs without common rows are left out."""
     return _read_aligned(pairs, _find_alignments(context, pairs))
 
 
 def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Alignment]) -> list[Aligned]:
-    """Return what alignments say of each pair; those without rows in common are left out."""
+    """Read pairs from stored alignments. Pairs without common rows are left out."""
     aligned = []
     for base, embedding in pairs:
         if (way := rows_by(base, embedding)) is None:
@@ -149,7 +149,7 @@ def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[Aligned]
         if row is None:
             embedding_id, other_id = _ids_of(pair.base, pair.embedding)
             alignment = Alignment(embedding_id=embedding_id, other_id=other_id, rows_by=pair.rows_by)
-            # At this moment the same may be requested, or an embedding deleted: then there is nothing to queue.
+            # Another request may have queued the same, or deleted an embedding. Then there is nothing to queue.
             with suppress(IntegrityError):
                 with context.sessions.begin() as session:
                     session.add(alignment)
@@ -165,7 +165,7 @@ def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[Aligned]
 def _find_alignments(
     context: Context, pairs: Sequence[Pair], *, with_rows: bool = False
 ) -> dict[tuple[str, str], Alignment]:
-    """Return the alignments of pairs by ``_ids_of``; how far each row moves only with ``with_rows``."""
+    """Return the alignments of pairs, by ``_ids_of``. Load how far each row moves only ``with_rows``."""
     ids = {embedding.id for pair in pairs for embedding in pair}
     statement = select(Alignment).where(Alignment.embedding_id.in_(ids), Alignment.other_id.in_(ids))
     options = [undefer(Alignment.moved)] if with_rows else []
@@ -177,16 +177,16 @@ def _find_alignments(
 
 
 def _ids_of(embedding: Embedding, counterpart: Embedding) -> tuple[str, str]:
-    """Return the ids of two embeddings in the order in which an alignment has them."""
+    """Return the ids of two embeddings in the order that an alignment stores."""
     first, second = sorted((embedding.id, counterpart.id))
     return first, second
 
 
 def _file_key(embedding: Embedding) -> tuple[object, ...]:
-    """Return what is equal for embeddings whose rows have positions in the same files."""
+    """Return a key that is equal for embeddings whose rows have positions in the same files."""
     selection = embedding.selection or {}
     vectors = selection.get("vectors")
-    # Where columns are the rows, those that were chosen say which.
+    # If columns are the rows, the selected columns identify them.
     columns = tuple(vectors) if selection.get("transpose") and isinstance(vectors, list) else ()
     return bool(selection.get("transpose")), columns, *(shard.file_sha256 for shard in embedding.shards)
 
@@ -225,14 +225,14 @@ class MovedRows(NamedTuple):
         return bool(self.rows) and self.rows[0].residual is not None
 
     def most_moved(self, by: MovedBy) -> list[MovedRow]:
-        """Return all rows, the one that moved most first; of equal neighbors kept, the one farthest away."""
+        """Return all rows, the one that moved most first. Rows that keep equally many neighbors are sorted by distance."""
         if by is MovedBy.RESIDUAL and self.has_residuals:
             return sorted(self.rows, key=lambda row: row.residual or 0.0, reverse=True)
         return sorted(self.rows, key=lambda row: (row.neighbors_kept, -(row.residual or 0.0)))
 
 
 def find_moved_rows(context: Context, first: Embedding, counterpart: Embedding) -> MovedRows:
-    """Return how far rows move between two embeddings, as far as it is known. Raises InvalidError."""
+    """Return how far rows move between two embeddings, as far as that is computed. Raise InvalidError."""
     pairs = [(first, counterpart)]
     alignments = _find_alignments(context, pairs, with_rows=True)
     aligned = _read_aligned(pairs, alignments)

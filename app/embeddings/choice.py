@@ -39,7 +39,7 @@ class ComparisonChoice(NamedTuple):
 
 
 def chosen_figures(context: Context, choice: ComparisonChoice, slug: str) -> list[Figure]:
-    """Return the figures of a choice, over steps where it has an order; large data are read for one slug only."""
+    """Return the figures of a choice, over steps if it has an order. Large data are read only for ``slug``."""
     comparison = EmbeddingComparison(get_compared(context, choice.ids))
     figures = overlaid_figures(context, comparison.embeddings, slug) if comparison.fits_side_by_side else []
     if comparison.is_ordered:
@@ -50,7 +50,7 @@ def chosen_figures(context: Context, choice: ComparisonChoice, slug: str) -> lis
 
 
 def overlaid_figures(context: Context, embeddings: Sequence[Embedding], slug: str) -> list[Figure]:
-    """Return figures of all of them, under names that tell them apart; of the data that no measure holds, one's."""
+    """Return figures that overlay all embeddings, with distinct names."""
     subjects = [
         replace(Subject.from_embedding(embedding, get_figure_data(context, embedding.id, slug)), name=name)
         for embedding, name in zip(embeddings, distinct_names(embeddings), strict=True)

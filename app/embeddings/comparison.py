@@ -55,15 +55,15 @@ NOT_PAIRED = {
 
 
 def pairing(embedding: Embedding, counterpart: Embedding, among: Sequence[Embedding]) -> Pairing:
-    """Return how the rows of two embeddings belong together.
+    """Return how the rows of two embeddings correspond.
 
-    They are the same where one was made of the other or both of a third, where both are layers of one encoding or read
-    from the same files, and where they have the same names in the same order.
+    They correspond if one embedding was made from the other, or both from a third; if both are layers of one encoding
+    or read from the same files; and if they have the same names in the same order.
 
     Args:
-        embedding: measured.
-        counterpart: another.
-        among: those through which one may have been made of the other.
+        embedding: an embedding.
+        counterpart: the embedding to pair it with.
+        among: embeddings to follow from an embedding back to its source.
 
     """
     by_id = {row.id: row for row in among}
@@ -83,9 +83,9 @@ def pairing(embedding: Embedding, counterpart: Embedding, among: Sequence[Embedd
 
 
 def _origins(embedding: Embedding, by_id: dict[str, Embedding]) -> Iterator[object]:
-    """Yield what is equal for embeddings whose rows have one origin."""
+    """Yield keys, one of which two embeddings share if their rows have one origin."""
     origin = embedding
-    # A selection without some rows is where they begin: its source has others too.
+    # A selection without some rows is an origin of its own, because its source has other rows too.
     while not rows_left_out(origin) and origin.source_id is not None and origin.source_id in by_id:
         origin = by_id[origin.source_id]
     yield origin.id if rows_left_out(origin) else origin.encoding_id or origin.source_id or origin.id
@@ -95,7 +95,7 @@ def _origins(embedding: Embedding, by_id: dict[str, Embedding]) -> Iterator[obje
 
 
 def rows_left_out(embedding: Embedding) -> list[int]:
-    """Return the positions in the file of the rows that the selection of an embedding leaves out."""
+    """Return the positions in the file of the rows that an embedding's selection leaves out."""
     rows: list[int] = unpacked((embedding.selection or {}).get("without_rows", []))
     return rows
 
@@ -127,12 +127,12 @@ class _Estimate(NamedTuple):
 def difference(
     measurement: Measurement | None, baseline: Measurement | None, *, same_rows: bool = False
 ) -> Difference | None:
-    """Return how far a value lies from the baseline's; None where one of the two has no value.
+    """Subtract the value of a baseline; return None if either value is missing.
 
     Args:
         measurement: of an embedding.
         baseline: the same measure of another embedding.
-        same_rows: whether both are of the same rows in the same order, dealt to the same blocks.
+        same_rows: whether both have the same rows in the same order, split into the same blocks.
 
     """
     if measurement is None or baseline is None or measurement.value is None or baseline.value is None:
@@ -177,7 +177,7 @@ def _subtract(estimate: _Estimate, baseline: _Estimate, n: int | None, same_rows
         se = hypot(*(a - b for a, b in zip(estimate.parts, baseline.parts, strict=True)))
     else:
         se = hypot(*estimate.parts, *baseline.parts)
-    # Of independent blocks the degrees of freedom are at least those of either: the interval is rather too wide.
+    # Independent blocks have at least the degrees of freedom of either, so the interval is conservative.
     half = quantile(0.05, block_degrees(min(len(estimate.parts), len(baseline.parts)))) * se
     return Difference(value, se, value - half, value + half, paired, n)
 
@@ -190,7 +190,7 @@ class Against(StrEnum):
 
 
 def bases_of(embeddings: Sequence[Embedding], against: Against) -> list[Embedding]:
-    """Return for each embedding but the first the one that it is compared with."""
+    """Return the embedding that each embedding but the first is compared with."""
     if against is Against.FIRST:
         return [embeddings[0]] * (len(embeddings) - 1)
     return list(embeddings[:-1])
@@ -252,7 +252,7 @@ class EmbeddingComparison:
 
     @property
     def are_layers(self) -> bool:
-        """Whether they are layers of one encoding or of one uploaded file, each another one."""
+        """Return whether they are different layers of one encoding or of one uploaded file."""
         origins = {
             (embedding.encoding_id, embedding.pooling)
             if embedding.encoding_id
@@ -264,7 +264,7 @@ class EmbeddingComparison:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether changes from each to the next count: of layers, of names that differ by numbers, and of many."""
+        """Return whether the order is meaningful: layers, names that differ in a number, or many embeddings."""
         kinds = {NUMBER.sub("#", embedding.name) for embedding in self.embeddings}
         checkpoints = len(kinds) == 1 and len({embedding.name for embedding in self.embeddings}) == len(self.embeddings)
         return self.are_layers or checkpoints or not self.fits_side_by_side
@@ -275,7 +275,7 @@ class EmbeddingComparison:
 
     @property
     def labels(self) -> list[str]:
-        """Return what each is called on an axis: the number of its layer, else its own."""
+        """Return the labels on an axis: layer numbers, else numbers from 1."""
         layers = (
             [embedding.layer for embedding in self.embeddings]
             if self.are_layers
@@ -288,7 +288,7 @@ class EmbeddingComparison:
         return "Layer" if self.are_layers else "Step"
 
     def get_measure(self, slug: str) -> ComparedMeasure | None:
-        """Return the measure of a slug, else the usual one, else the first, of those that have a value."""
+        """Return the measure of a slug; else the usual one; else the first, among those with a value."""
         by_slug = {
             compared.measure.slug: compared
             for compared in self.measures
@@ -298,7 +298,7 @@ class EmbeddingComparison:
 
     @property
     def table(self) -> FigureTable:
-        """Return every value in a row of its own, beside its difference from the first and its change."""
+        """Return one row per value, with its difference from the first embedding and from the previous one."""
         columns = ["measure", "embedding", "id", "value", "se", "n", "reason"]
         cells = ("difference", "difference_se", "low", "high", "paired", "rows", "why_no_interval", "excludes_zero")
         columns += [*cells, *(f"{cell}_from_previous" for cell in cells)]
@@ -388,7 +388,7 @@ def get_compared(context: Context, ids: Sequence[str], maximum: int = MAX_COMPAR
 
 
 def get_chosen(context: Context, ids: Sequence[str]) -> list[Embedding]:
-    """Return measured embeddings by their ids, in this order, with their measurements; at most as many as compared."""
+    """Return measured embeddings by their ids, in this order, with their measurements. Raise if there are too many."""
     if len(ids) > MAX_COMPARED:
         raise InvalidError(f"Expected at most {MAX_COMPARED} embeddings, got {len(ids)}. Leave some out.", "id")
     if len(set(ids)) < len(ids):
@@ -404,7 +404,7 @@ def get_chosen(context: Context, ids: Sequence[str]) -> list[Embedding]:
 
 
 def distinct_names(embeddings: Iterable[Embedding]) -> list[str]:
-    """Return the names, with a number behind one that has come before."""
+    """Return names that are distinct: a repeated name gets a number."""
     names: list[str] = []
     for embedding in embeddings:
         candidates = [embedding.name, *(f"{embedding.name} ({number})" for number in range(2, len(names) + 2))]

@@ -17,7 +17,7 @@ from app.embeddings.readings import grouped
 from app.figures.figure import Figure
 from isotropy.catalog import MEASURES, Measure, measures_in
 
-# Measures of the heat map unless others are chosen; those without a value at any layer are left out.
+# Default measures of the heat map. Those without a value at any layer are left out.
 DEFAULT_MEASURES = tuple(measure.slug for measure in measures_in("layers"))
 BUSY = (EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
 
@@ -30,7 +30,7 @@ class LayersQuery(NamedTuple):
     by: str
 
     def encoded(self, pooling: Pooling | None = None) -> str:
-        """Return the query string, with another pooling if one is given."""
+        """Return the query string, with another pooling if one is passed."""
         pooling = pooling or self.pooling
         pairs = [("pooling", pooling.value)] if pooling else []
         pairs += [("measures", slug) for slug in self.measures]
@@ -88,7 +88,7 @@ class LayersReport(NamedTuple):
 
 
 def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> LayersReport:
-    """Return the report of a finished encoding, in a handful of database queries."""
+    """Read the report of a finished encoding in a few database queries."""
     measured = list_measured(context, encoding.id)
     slugs = [slug for slug in query.measures or DEFAULT_MEASURES if slug in measured]
     by_slug = query.by if query.by in measured else next(iter(slugs), "")
@@ -140,7 +140,7 @@ def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> Lay
 def list_layers(context: Context, encoding_id: str, measures: Sequence[str] | None = None) -> list[Embedding]:
     """Return the embeddings of an encoding by layer and pooling, with these measurements or all, without details.
 
-    Two database queries; embeddings in the trash are left out.
+    This takes two database queries. Embeddings in the trash are left out.
     """
     measurements = Embedding.measurements
     loaded = measurements if measures is None else measurements.and_(Measurement.measure.in_(measures))

@@ -58,14 +58,14 @@ def get_encoding(context: Context, encoding_id: str) -> Encoding:
 
 
 def find_queries(context: Context, corpus: Encoding) -> Encoding | None:
-    """Return the queries that came with a corpus; None for other texts, or if they were deleted."""
+    """Return the queries that came with a corpus; None for other texts or if they were deleted."""
     return context.get(Encoding, corpus.qrels[0].queries_id) if corpus.qrels else None
 
 
 def create_encoding(context: Context, files: Sequence[Incoming], name: str | None = None) -> Encoding:
     """Store a file of texts and return a draft with its columns; for a BEIR data set, the draft of its corpus.
 
-    The file is read in a sandbox while the request waits, because the form that comes next needs the columns.
+    The file is read in a sandbox during the request, because the next form needs the columns.
     """
     if is_beir([file.filename for file in files]):
         return _create_beir(context, files, name)
@@ -158,7 +158,7 @@ def _draft(name: str, filename: str, stored: Stored, description: TextsDescripti
 def plan_encoding(
     context: Context, encoding: Encoding, config: EncodingConfig, *, ask_hub: bool = True
 ) -> EncodingPlan:
-    """Check a configuration against the file and the model, and return what it would make."""
+    """Check a configuration against the file and the model, and return the plan of its embeddings."""
     _check_columns(encoding.columns, config)
     model = require_model(context.settings, config.model, ask_hub=ask_hub)
     if config.layers is not None and model.layers is not None and config.layers[-1] > model.layers:
@@ -213,9 +213,9 @@ def _check_columns(columns: Sequence[Column], config: EncodingConfig) -> None:
 
 
 def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) -> Encoding:
-    """Queue a draft with ``config``, or again one that failed or was cancelled.
+    """Queue a draft with ``config``, or requeue an encoding that failed or was cancelled.
 
-    The queries that came with a corpus are queued with it, unless they were launched already.
+    Queries that came with the corpus are queued too, unless they have already been launched.
     """
     encoding = get_encoding(context, encoding_id)
     _require_launchable(encoding)

@@ -15,7 +15,7 @@ from isoscope.files.safetensors import TYPES
 
 TENSOR = "embeddings"
 NPY = "npy"
-# Bytes that the length of a safetensors header is a multiple of, so that the values are aligned.
+# The length of a safetensors header is a multiple of this, in bytes, so that the values are aligned.
 ALIGNMENT = 8
 
 
@@ -81,7 +81,7 @@ def get_map(context: Context, postprocessing: PostProcessing) -> Download:
 
 
 def explain_no_npy(embedding: Embedding) -> str:
-    """Return why the vectors do not lie as they are in one .npy file; empty where they do."""
+    """Return why the vectors are not stored as one .npy file; empty if they are."""
     shards, selection = embedding.shards, embedding.selection or {}
     if not shards:
         return f"{embedding.name} is {embedding.status}; its files are not there yet."

@@ -24,9 +24,9 @@ MAX_LISTED_ROWS = 5
 MIN_DIMENSIONS_ERROR = 0.5
 # Rows below which the bias-corrected IsoScore may be anything.
 MIN_CORRECTED_ROWS = 8
-# Fraction of the used dimensions that the rows must fill for their directions to describe the cloud's.
+# Fraction of the used dimensions that the rows must fill before their directions describe the cloud.
 MIN_FILLED_DIMENSIONS = 0.75
-# Distance between the rows and TwoNN's fit, as a fraction of the rows, from which it is reported if not by chance.
+# Smallest reported distance between the rows and TwoNN's fit, as a fraction of the rows, unless due to chance.
 MAX_FIT_DISTANCE = 0.05
 # Intrinsic dimension above which estimates from neighbors are visibly low (Facco et al. 2017).
 UNDERESTIMATED_DIMENSION = 20
@@ -50,7 +50,7 @@ class Headline(NamedTuple):
 
 
 def headline_of(embedding: Embedding) -> Headline:
-    """Describe what was measured; undefined measures are left out, except the spread, which says why."""
+    """Summarize the measurements. Undefined measures are left out, except the spread, which says why."""
     measurements = {measurement.measure: measurement for measurement in embedding.measurements}
     n, d = embedding.n_measured, embedding.d or 0
     independent = min((embedding.independent or {}).get("groups", n), n)  # counts rows that are left out too
@@ -198,7 +198,7 @@ def _mean(measurements: Measurements) -> Sentence:
 
 
 def _intrinsic_dimension(measurements: Measurements) -> Sentence:
-    """Return the smallest and the largest estimate of the intrinsic dimension, or the one where they agree."""
+    """Describe the smallest and the largest estimate of the intrinsic dimension, or one value if they agree."""
     slugs = [slug for slug, measure in MEASURES.items() if "twonn" in (slug, measure.listed_with)]
     estimates = [(value, slug) for slug in slugs if (value := _value(measurements, slug)) is not None]
     if not estimates:

@@ -112,7 +112,7 @@ def find_embeddings(
 
 
 def newest_measured(context: Context, limit: int) -> list[Embedding]:
-    """Return the newest embeddings that can be compared, with layers of encodings last."""
+    """Return the newest embeddings that can be compared. Layers of encodings come last."""
     ready = (Embedding.trashed_at.is_(None), Embedding.status == EmbeddingStatus.READY)
     newest = select(Embedding).where(*ready).order_by(Embedding.encoding_id.is_not(None), *_order("-created"))
     return context.scalars(newest.limit(limit).options(*WITHOUT_FILES))
@@ -141,7 +141,7 @@ class AdjacentLayers(NamedTuple):
 
 
 def find_adjacent_layers(context: Context, embedding: Embedding) -> AdjacentLayers | None:
-    """Return the layers beside an embedding; None if it is not a layer, or was deleted at this moment."""
+    """Find the layers next to an embedding; None if it is not a layer or was just deleted."""
     if embedding.encoding_id is None:
         return None
     layers = select(Embedding.id).where(

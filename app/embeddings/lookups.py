@@ -48,7 +48,7 @@ class NamedNeighbors(NamedTuple):
 
     @property
     def pairs(self) -> list[tuple[NamedNeighbor | None, NamedNeighbor | None]]:
-        """Return both lists side by side, the nearest first."""
+        """Return both lists side by side, starting with the nearest neighbors."""
         return list(zip_longest(self.before, self.after))
 
     @property
@@ -61,7 +61,7 @@ class NamedNeighbors(NamedTuple):
 
 
 def read_neighbors(data: dict[str, Any] | None, name: str | None) -> NamedNeighbors | None:
-    """Return the neighbors of the named row, or of the first; None where none are stored."""
+    """Return the neighbors of the named row, or of the first stored row; None if none are stored."""
     if data is None or not data["of"]:
         return None
     by_name = {entry["name"]: entry for entry in reversed(data["of"])}
@@ -97,7 +97,7 @@ class TextSearch(NamedTuple):
 
 
 def explain_no_text(embedding: Embedding) -> str:
-    """Return why rows of an embedding cannot be found by a new text; empty where they can."""
+    """Return why a new text cannot be looked up in an embedding; empty if it can."""
     provenance = embedding.provenance or {}
     if embedding.origin is not EmbeddingOrigin.ENCODED or "weights_sha256" not in provenance:
         return "These vectors were not encoded here, so Isoscope does not know which model to encode a new text with."
@@ -133,7 +133,7 @@ def get_lookup(context: Context, embedding_id: str, text: str) -> Lookup:
 
 
 def request_lookup(context: Context, embedding_id: str, text: str) -> Lookup:
-    """Have the rows nearest to a text looked up, unless they were already; again if that failed."""
+    """Queue a lookup of the rows nearest to a text, unless it exists. Retry it if it failed."""
     embedding = get_embedding(context, embedding_id)
     require_ready(embedding, "a look-up")
     if reason := explain_no_text(embedding):
@@ -148,7 +148,7 @@ def request_lookup(context: Context, embedding_id: str, text: str) -> Lookup:
         lookup = Lookup(embedding_id=embedding.id, key=lookup_key(embedding, text), name=text)
         of_embedding = Lookup.embedding_id == embedding.id
         newest = select(Lookup.id).where(of_embedding).order_by(Lookup.created_at.desc(), Lookup.id).limit(MAX_LOOKUPS)
-        # At this moment the same may be requested, or the embedding deleted: then there is nothing to queue.
+        # Another request may have queued the same, or deleted the embedding. Then there is nothing to queue.
         with suppress(IntegrityError):
             with context.sessions.begin() as session:
                 session.add(lookup)

@@ -17,9 +17,9 @@ NEIGHBORS = pa.struct([pa.field("ids", pa.list_(pa.int64())), pa.field("distance
 def write_parquet(stored_map: StoredMap) -> bytes:
     """Return a map as Parquet.
 
-    Columns: ``row``, the place in the file; ``name`` and ``label``, where rows have them; ``x``, ``y`` and ``norm``;
-    the columns that it can be colored by; ``neighbors``, ``{"ids": rows of this table, from 0, "distances"}``, null
-    where they were not looked at.
+    Columns: ``row``, the position in the file; ``name`` and ``label``, if rows have them; ``x``, ``y`` and ``norm``;
+    the columns that it can be colored by; ``neighbors``, ``{"ids": rows of this table, from 0, "distances"}``, null if
+    they were not computed.
     """
     header = stored_map.header
     columns: dict[str, pa.Array | NDArray[Any]] = {"row": stored_map.positions.astype(np.int64)}

@@ -107,14 +107,14 @@ class StoredMap:
 
     @cached_property
     def positions(self) -> NDArray[np.uint32]:
-        """Positions of all points in the file, ascending."""
+        """Return the positions of all points in the file, ascending."""
         if "row" in self.header.sections:
             return self.read(MAP, self.header.sections["row"])
         return np.arange(self.header.points, dtype=np.uint32)
 
     @cached_property
     def xy(self) -> NDArray[np.float64]:
-        """Coordinates of all points, [points, 2]."""
+        """Return the coordinates of all points, [points, 2]."""
         return self.read(MAP, self.header.sections["xy"]).astype(np.float64).reshape(-1, 2) * self.header.unit
 
     @cached_property
@@ -129,7 +129,7 @@ class StoredMap:
         return self.read(MAP_COLUMN.format(number), self.header.columns[number].values)
 
     def read_neighbors(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64]]:
-        """Return points [m], the points nearest to each [m, k], and their distances [m, k], of those that are kept."""
+        """Return the points with stored neighbors [m], these neighbors [m, k] and their distances [m, k]."""
         stored = self.header.neighbors
         if stored is None:
             return np.empty(0, np.uint32), np.empty((0, 0), np.uint32), np.empty((0, 0))
@@ -143,9 +143,9 @@ class StoredMap:
         return NamedRow(int(self.positions[point]), "" if self._names is None else self._names.read_line(point))
 
     def search(self, text: str) -> RowSearch:
-        """Find a row by its number or its name, and the rows nearest to it.
+        """Find a row by its number or its name, with the rows nearest to it.
 
-        A number that is also the name of a row offers that row beside.
+        If a number is also the name of another row, that row is offered as an alternative.
         """
         query = text.strip().replace("\n", " ")[:MAX_QUERY_CHARACTERS]
         header, named_point = self.header, self.find_named(query)
@@ -168,11 +168,11 @@ class StoredMap:
         return self.find_neighbors(point, query, alternatives)
 
     def find_named(self, name: str) -> int | None:
-        """Return the first point whose row has this name, else the first whose name differs by ASCII case alone."""
+        """Return the first point with this name, else the first whose name differs only in ASCII case."""
         return self._names.find_line(name) if self._names is not None and name else None
 
     def find_neighbors(self, point: int, query: str, alternatives: list[NamedRow]) -> RowSearch:
-        """Return the rows nearest to that of a point: those kept of it, else searched for among the kept vectors."""
+        """Return the rows nearest to a point: its stored neighbors, else those found among the stored vectors."""
         row, stored = self.get_row(point), self.header.neighbors
         if stored is None:
             reason = "An earlier version measured these rows. Choose again on the Source tab to get neighbors."
@@ -223,7 +223,7 @@ class StoredMap:
         return [NearRow(self.get_row(neighbor.position), neighbor.nearness) for neighbor in nearest]
 
     def read(self, slug: str, section: MapSection) -> NDArray[Any]:
-        """Return the numbers of a section of a file of the map, as they lie on the disk."""
+        """Return the numbers in a section of a map file, as stored on disk."""
         dtype = np.dtype(section.type).newbyteorder("<")
         if not section.count:
             return np.empty(0, dtype)
@@ -240,7 +240,7 @@ class StoredMap:
 
 
 def find_map(context: Context, embedding: Embedding, header: dict[str, Any] | None) -> StoredMap | None:
-    """Return the map of an embedding by its stored header; None where there is nothing to draw."""
+    """Return the map of an embedding from its stored header; None if there is nothing to draw."""
     try:
         return _open_map(context, embedding.id, header) if header is not None else None
     except NotFoundError:
@@ -277,13 +277,13 @@ class _Lines:
         return self._content[:].decode().split("\n")
 
     def find_line(self, line: str) -> int | None:
-        """Return the number of the first line that is this one, else of the first that differs by ASCII case alone."""
+        """Return the number of the first line equal to ``line``, else of the first that differs only in ASCII case."""
         pattern = rb"(?m)^" + re.escape(line.encode()) + rb"$"
         matches = (re.search(pattern, self._content, flags) for flags in (re.NOFLAG, re.IGNORECASE))
         return next((self._line_at(match.start()) for match in matches if match), None)
 
     def find_containing(self, text: str) -> list[int]:
-        """Return the first lines that contain a text; ASCII letters match whatever their case."""
+        """Return the first lines that contain a text, ignoring the case of ASCII letters."""
         numbers: dict[int, None] = {}
         for match in re.finditer(re.escape(text.encode()), self._content, re.IGNORECASE):
             numbers[self._line_at(match.start())] = None

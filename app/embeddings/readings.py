@@ -89,7 +89,7 @@ class Reading(NamedTuple):
 
     @property
     def table(self) -> FigureTable:
-        """The items with the columns that have a value; n only by label."""
+        """Return the items with the columns that have a value; n only by label."""
         detail, items = self.measurement.detail or {}, self.items
         heading = next(heading for name, heading in DETAIL_LISTS.items() if name in detail)
         keys: list[Cell] = [str(item.key).replace("_", " ") if heading == "part" else item.key for item in items]
@@ -145,7 +145,7 @@ def groups_of(embedding: Embedding) -> dict[str, list[ReadingFamily]]:
 
 
 def grouped(items: Iterable[Grouped], measure: Callable[[Grouped], Measure]) -> dict[str, list[Grouped]]:
-    """Return items by the heading of their measure's group, in their order, without empty groups."""
+    """Group items under the heading of their measure's group, in order, without empty groups."""
     groups: dict[str, list[Grouped]] = {group: [] for group in GROUPS}
     for item in items:
         groups[measure(item).group].append(item)
@@ -153,7 +153,7 @@ def grouped(items: Iterable[Grouped], measure: Callable[[Grouped], Measure]) -> 
 
 
 def table_of(embedding: Embedding) -> FigureTable:
-    """Return a row for each measurement, followed by the rows of its items."""
+    """Return a row for each measurement, followed by rows of its items."""
     rows: list[list[Cell]] = []
     for reading in readings_of(embedding):
         slug, stored = reading.measure.slug, reading.measurement
@@ -186,7 +186,7 @@ def reference_values() -> dict[str, list[ReferenceValue]]:
 
 
 def similarity_of(measurement: Measurement) -> Similarity:
-    """Return the similarity by which neighbors were searched; earlier versions used Euclidean distance alone."""
+    """Return the similarity used to search neighbors. Earlier versions always used Euclidean distance."""
     return Similarity((measurement.detail or {}).get("similarity", Similarity.EUCLIDEAN))
 
 
@@ -209,7 +209,7 @@ class Hubs(NamedTuple):
 
 
 def hubs_of(embedding: Embedding) -> Hubs | None:
-    """Return the hubs of a report; None if hubness is undefined or an earlier version measured it."""
+    """Return the hubs of a report; None if hubness is undefined or was measured by an earlier version."""
     for measurement in embedding.measurements:
         if measurement.measure == "hubness" and measurement.detail and measurement.detail.get("hubs"):
             hubs = [Hub(**hub) for hub in measurement.detail["hubs"]]

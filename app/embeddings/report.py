@@ -63,7 +63,7 @@ class ReportQuery(NamedTuple):
 def report_of(
     context: Context, embedding: Embedding, query: ReportQuery, *, standalone: bool = False
 ) -> dict[str, Any]:
-    """Return what the report's template shows; all tabs and their figures' data only if ``standalone``."""
+    """Return the values of the report's template. Only ``standalone`` reads all tabs and their figures' data."""
     slugs = {*NEEDS.values(), "neighbours"} if standalone else set(TAB_DATA.get(query.tab, ()))
     stored = get_figures_stored(context, embedding.id, slugs | ({BLAMED} if query.finding else set()))
     data = {slug: figure_data for slug, figure_data in stored.items() if figure_data is not None}
@@ -114,7 +114,7 @@ def report_of(
 def report_figures(
     context: Context, embedding: Embedding, slug: str, query: ShrinkageQuery, finding: str = ""
 ) -> list[Figure]:
-    """Return the figure of a slug, or an empty list if there is none; only its data are read."""
+    """Return the figure of a slug, or an empty list if there is none. Only its data are read."""
     if slug == "zeta":
         curve = read_shrinkage(context, embedding, query).figure
         return [curve] if curve else []
@@ -134,7 +134,7 @@ def _read_query(
     select: str = "",
     color: str = "",
 ) -> ReportQuery:
-    """Read the query; infer the tab from the query parameters of its form if it is not named."""
+    """Read the query. If the tab is not named, infer it from the parameters of its form."""
     parameters = request.query_params.keys()
     form_tab = "neighbors" if name is not None else "directions" if parameters & {"zeta", "rows", "source"} else ""
     form_tab = "map" if parameters & {"row", "select", "color"} else form_tab
@@ -185,7 +185,7 @@ class FindingLink(NamedTuple):
 
 DIMENSIONS_LINK = FindingLink("directions", "figure-activation", "See them by dimension")
 MAP_LINK = FindingLink("map", "map", "See them on the map")
-# Of findings that name neither rows nor dimensions.
+# Link for findings that name neither rows nor dimensions.
 FINDING_LINKS = {
     "collapsed": FindingLink("overview", "figure-spectrum", "See the spectrum"),
     "common_mean": FindingLink("overview", "figure-cosines", "See the cosines"),
@@ -214,9 +214,9 @@ def report_findings(
     """Return the findings in their stored order, the most severe first.
 
     Args:
-        embedding: measured.
-        selections: ids of selections without the rows or dimensions of a finding, by its slug.
-        anchors: of the figures that the report has.
+        embedding: the measured embedding.
+        selections: by finding, the id of the selection without its rows or dimensions.
+        anchors: anchors of the report's figures.
 
     """
     findings = []
@@ -253,7 +253,7 @@ class MarkedFinding(NamedTuple):
 def find_marked(embedding: Embedding, all_rows: Mapping[str, Any], slug: str) -> MarkedFinding | None:
     """Return the finding of a slug with its rows or dimensions, or None.
 
-    ``all_rows`` holds all rows and dimensions by slug, for findings that themselves list only the first.
+    ``all_rows`` holds all rows and dimensions by slug, because a finding lists only the first ones.
     """
     for finding in embedding.findings:
         if finding["slug"] == slug:

@@ -47,9 +47,9 @@ class LeftOut(NamedTuple):
 
 
 def create_selection(context: Context, embedding_id: str, left_out: LeftOut, name: str | None = None) -> Embedding:
-    """Measure an embedding's files without some rows or dimensions; nothing of their bytes is copied.
+    """Measure an embedding's files without some rows or dimensions. No file content is copied.
 
-    A selection that is there already is returned as it is.
+    An existing identical selection is returned unchanged.
     """
     source = get_embedding(context, embedding_id)
     require_measured(source, "a selection")
@@ -145,7 +145,7 @@ def left_out_of_finding(context: Context, embedding_id: str, finding: str) -> Le
 
 
 def find_selections(context: Context, embedding: Embedding) -> dict[str, str]:
-    """Return the selections made of an embedding by its findings: the id of the newest for each slug."""
+    """Find the selections made from an embedding's findings: the newest id for each slug."""
     slugs = {finding["slug"] for finding in embedding.findings}
     if not any(entry.removed for slug, entry in FINDINGS.items() if slug in slugs):
         return {}
@@ -163,7 +163,7 @@ def find_selections(context: Context, embedding: Embedding) -> dict[str, str]:
 
 
 def _extend_selection(source: Embedding, chosen: Selection, left_out: LeftOut) -> Selection:
-    """Leave more rows and dimensions out of the source's selection; checked against what the files hold."""
+    """Leave more rows and dimensions out of the source's selection, after checking them against the file sizes."""
     n, d = (source.n or 0) + len(chosen.without_rows), (source.d or 0) + len(chosen.without_dimensions)
     for field, numbers, already_left_out, maximum in (
         ("rows", left_out.rows, chosen.without_rows, _max_left_out(n)),
@@ -197,7 +197,7 @@ def _count_items(count: int, singular: str, plural: str) -> str:
 
 
 def read_rows(text: str) -> list[int]:
-    """Return the rows that runs name, ascending, each once. Raises InvalidError."""
+    """Parse runs of row numbers into distinct rows, ascending. Raise InvalidError."""
     runs: list[tuple[int, int]] = []
     for part in text.split():
         match = RUN_PATTERN.fullmatch(part)

@@ -84,7 +84,7 @@ def repeat_failed(context: Context, table: type[Result], job: Job) -> None:
 
 
 def drop_embeddings(session: Session, ids: Collection[str]) -> tuple[list[Job], list[str | None]]:
-    """Delete embeddings in any state; return jobs to cancel, and hashes of files to release.
+    """Delete embeddings in any state. Return jobs to cancel and hashes of files to release.
 
     The number of statements does not depend on the number of embeddings.
     """
@@ -96,7 +96,7 @@ def drop_embeddings(session: Session, ids: Collection[str]) -> tuple[list[Job], 
 
 
 def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], list[str | None]]:
-    """Delete all results of embeddings; return jobs to cancel, and hashes of files to release."""
+    """Delete all results of embeddings. Return jobs to cancel and hashes of files to release."""
     jobs: list[Job] = []
     hashes: list[str | None] = []
     tasks = (TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids))
@@ -125,7 +125,7 @@ def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], lis
 
 
 def tasks_lost(context: Context, *conditions: ColumnElement[bool]) -> str:
-    """Return a sentence about the tasks that are deleted with the results of these embeddings; empty without any."""
+    """Return a sentence about the tasks that would be deleted with these embeddings; empty without any."""
     ids = select(Embedding.id).where(*conditions)
     using = select(func.count()).where(or_(TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids)))
     with context.sessions() as session:
@@ -144,8 +144,8 @@ def create_embedding(
 ) -> Embedding:
     """Store uploaded files and queue their inspection.
 
-    Several files of vectors are one embedding, with their rows in the natural order of the names. With ``commit`` the
-    default array or columns are measured as soon as they are readable; otherwise the embedding waits as a draft.
+    Several vector files form one embedding, with rows in the natural order of the file names. With ``commit``, the
+    default array or columns are measured once they are readable. Otherwise the embedding waits as a draft.
     """
     shards = [Incoming(file.stream, base_name(file.filename)) for file in vectors]
     shards.sort(key=lambda file: natural_order(file.filename))
@@ -195,7 +195,7 @@ def get_embedding(context: Context, embedding_id: str) -> Embedding:
 def add_mapped(
     context: Context, source: Embedding, made_by_id: str, title: str, d: int, provenance: dict[str, Any]
 ) -> Embedding:
-    """Queue the mapping of an embedding's vectors to d dimensions, by a trial or a task, as a new embedding."""
+    """Queue a new embedding of d dimensions, mapped from an embedding's vectors by a trial or a task."""
     context.require_room((source.n or 0) * d * FLOAT_BYTES)
     embedding = Embedding(
         name=title,
@@ -214,9 +214,10 @@ def add_mapped(
 
 
 def select_embedding(context: Context, embedding_id: str, selection: Selection, *, commit: bool = False) -> Embedding:
-    """Select other vectors, names or labels, and queue their inspection; ``commit`` measures them then.
+    """Select other vectors, names or labels, and queue their inspection. With ``commit``, measure them afterward.
 
-    Deletes what rests on the former selection: measurements, curves, post-processings, and tasks with these vectors.
+    Deletes everything based on the previous selection: measurements, curves, post-processings, and tasks with these
+    vectors.
     """
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)
@@ -278,13 +279,13 @@ def require_measured(embedding: Embedding, purpose: str) -> None:
 
 
 def require_ready(embedding: Embedding, purpose: str) -> None:
-    """Raise ConflictError unless an embedding is measured; it stays so in the trash."""
+    """Raise ConflictError unless an embedding is measured, in the trash or not."""
     if embedding.status is not EmbeddingStatus.READY:
         raise ConflictError(f"{embedding.name} is {embedding.status}; {purpose} needs a measured embedding.")
 
 
 def get_figure_data(context: Context, embedding_id: str, *slugs: str) -> dict[str, dict[str, Any]]:
-    """Return the figure data of an embedding by slug: all, or those of ``slugs``."""
+    """Return the figure data of an embedding by slug: all, or only ``slugs``."""
     rows = select(FigureData).where(FigureData.embedding_id == embedding_id)
     if slugs:
         rows = rows.where(FigureData.slug.in_(slugs))
@@ -292,7 +293,7 @@ def get_figure_data(context: Context, embedding_id: str, *slugs: str) -> dict[st
 
 
 def get_stored_figure(context: Context, embedding_id: str, slug: str) -> dict[str, Any]:
-    """Return the data of one figure. Raises NotFoundError with the reason if there are none."""
+    """Return the data of one figure. Raise NotFoundError with the reason if there are none."""
     data = get_figure_data(context, embedding_id, slug)
     if slug not in data:
         embedding = get_embedding(context, embedding_id)
@@ -309,7 +310,7 @@ def get_stored_figure(context: Context, embedding_id: str, slug: str) -> dict[st
 
 
 def get_figures_stored(context: Context, embedding_id: str, slugs: Collection[str]) -> dict[str, dict[str, Any] | None]:
-    """Return all figures with data in one query: the data of ``slugs``, None for the others."""
+    """Return all stored figures in one query: with data for ``slugs``, None for the others."""
     data = case((FigureData.slug.in_(slugs), FigureData.data), else_=null())
     rows = select(FigureData.slug, data).where(FigureData.embedding_id == embedding_id)
     with context.sessions() as session:

@@ -65,7 +65,7 @@ def restore_embedding(context: Context, embedding_id: str) -> Embedding:
 
 
 def list_trash(context: Context, limit: int = PAGE_ROWS, offset: int = 0) -> Trash:
-    """Return rows ``offset`` to ``offset + limit`` of the trash, the last put there first."""
+    """Return rows ``offset`` to ``offset + limit`` of the trash, the most recently trashed first."""
     newest = TRASHED_EMBEDDINGS.order_by(Embedding.trashed_at.desc(), Embedding.id).limit(limit).offset(offset)
     files = _freed_files().subquery()
     with context.sessions() as session:
@@ -85,7 +85,7 @@ def get_trashed(context: Context, embedding_id: str) -> TrashedEmbedding:
 
 @freeing
 def purge_embedding(context: Context, embedding_id: str) -> Purged:
-    """Delete an embedding in the trash for good: its rows, its jobs, and the files that nobody else needs."""
+    """Permanently delete a trashed embedding: its rows, its jobs, and the files that nothing else needs."""
     purged = _purge(context, Embedding.id == embedding_id)
     if not purged.embeddings:
         raise _not_in_trash(embedding_id)
@@ -102,7 +102,7 @@ def empty_trash(context: Context) -> Purged:
 
 
 def _purge(context: Context, *conditions: ColumnElement[bool]) -> Purged:
-    """Delete at most a batch of the trash."""
+    """Permanently delete at most one batch of the trash."""
     with context.sessions.begin() as session:
         hold(session.connection(), TRASH_LOCK)
         ids = session.scalars(select(Embedding.id).where(TRASHED, *conditions).limit(BATCH)).all()
@@ -113,7 +113,7 @@ def _purge(context: Context, *conditions: ColumnElement[bool]) -> Purged:
 
 
 def _with_freed_bytes(session: Session, embeddings: Sequence[Embedding]) -> list[TrashedEmbedding]:
-    """Return embeddings with the bytes of the files that only they need."""
+    """Return embeddings with the size of the files that only they need."""
     files = _freed_files().subquery()
     unshared = (
         select(files.c.holder, func.sum(files.c.size_bytes))
@@ -128,7 +128,7 @@ def _with_freed_bytes(session: Session, embeddings: Sequence[Embedding]) -> list
 
 
 def _freed_files() -> Select[int, int, Any]:
-    """Select files that only the trash needs: bytes, number of embeddings that need one, and one of these."""
+    """Select files that only the trash needs: bytes, number of embeddings that need each, and one of them."""
     held = references().subquery()
     return (
         select(

@@ -25,7 +25,7 @@ DEFAULT_SOURCES = {
 
 
 def list_curve_sources(context: Context, embedding: Embedding) -> list[tuple[str, str, int | None]]:
-    """Return id, name and n of other embeddings of as many dimensions: layers of the same encoding, then the newest."""
+    """Return id, name and n of other embeddings with the same d: layers of the same encoding, then the newest."""
     candidates = select(Embedding.id, Embedding.name, Embedding.n).where(
         Embedding.id != embedding.id,
         Embedding.d == embedding.d,
@@ -50,7 +50,7 @@ def get_zeta_curve(context: Context, embedding_id: str, source: str, source_id: 
 
 
 def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> ZetaCurve:
-    """Queue the curve with another embedding's covariance, unless it is there; repeat a failed one."""
+    """Queue the curve with another embedding's covariance, unless it exists. Retry it if it failed."""
     with context.sessions() as session:
         embedding, source = find_embedding(session, embedding_id), find_embedding(session, source_id)
         require_measured(embedding, "a shrinkage-zeta curve")
@@ -64,7 +64,7 @@ def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> Z
         curve = _find_curve(session, embedding_id, "embedding", source_id)
     if curve is None:
         curve = ZetaCurve(embedding_id=embedding_id, source="embedding", source_id=source_id)
-        # At this moment the same curve may be requested, or an embedding deleted: then there is nothing to queue.
+        # Another request may have queued the same curve, or deleted an embedding. Then there is nothing to queue.
         with suppress(IntegrityError):
             with context.sessions.begin() as session:
                 session.add(curve)

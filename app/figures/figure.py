@@ -20,7 +20,7 @@ Item = TypeVar("Item")
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
-# What the browser adds is the theme: colours of text, axes and grid, and the page's fonts.
+# The browser adds the theme: colors of text, axes and grid, and the page's fonts.
 TEMPLATE = go.layout.Template(
     layout={
         "autotypenumbers": "strict",
@@ -51,7 +51,7 @@ TEMPLATE = go.layout.Template(
                 "tickfont": {"size": 12},
                 "title": {"standoff": 12, "font": {"size": 13}},
                 "separatethousands": True,
-                # Beyond its prefixes plotly would write powers of ten with styles of its own, which pages do not allow.
+                # Beyond its prefixes, plotly would write powers of ten with inline styles, which the pages' policy forbids.
                 "exponentformat": "e",
                 "minexponent": 5,
             }
@@ -116,7 +116,7 @@ class Figure:
 
     @cached_property
     def version(self) -> str:
-        """Changes whenever the numbers or the words do."""
+        """Return a digest that changes with the numbers or the text."""
         digest = blake2b(repr((self.caption, self.table.columns)).encode(), digest_size=8)
         rows = self.table.rows
         for column in rows.columns if isinstance(rows, Columns) else zip(*rows, strict=True):
@@ -133,7 +133,7 @@ class Figure:
 
 
 def undefined(slug: str, title: str, reason: str) -> Figure:
-    """A figure of what has no value here, which says why instead."""
+    """Return a figure without a value, which shows the reason instead."""
     return Figure(slug, title, "", FigureTable([], []), draw=partial(plot, []), empty=reason)
 
 
@@ -142,13 +142,13 @@ def plot(traces: list[Any], **layout: Any) -> go.Figure:
 
 
 def plain(text: str, longest: int) -> str:
-    """Escape and cut a user's text for plotly: no markup, no template."""
+    """Escape and truncate a user's text for plotly, so that it contains no markup and no template."""
     cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return escape(cut).replace("%{", "%&#123;")
 
 
 def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
-    """Return at most ``max_items`` at equal steps, including the first and last."""
+    """Return at most ``max_items`` at equal steps, including the first and the last."""
     if len(items) <= max_items:
         return list(items)
     step = (len(items) - 1) / (max_items - 1)
@@ -176,9 +176,9 @@ STEP_AXIS = {"title": {"text": "Optimizer step"}, "rangemode": "tozero"}
 def linear_axis(
     title: str, values: Iterable[float | None], within: tuple[float, float] | None = None
 ) -> dict[str, Any]:
-    """Return a linear axis; with room about values that are one but for rounding, which plotly would spread over it.
+    """Return a linear axis. Values that are equal up to rounding get room around them, or plotly would magnify them.
 
-    ``within`` are the ends between which values can lie at all: that room stays between them.
+    ``within`` are the bounds of possible values, which the range barely exceeds.
     """
     present = [value for value in values if value is not None]
     low, high = min(present, default=0.0), max(present, default=0.0)
@@ -192,7 +192,7 @@ def linear_axis(
 
 
 def log_axis(title: str, values: Iterable[float | None]) -> dict[str, Any]:
-    """Return a logarithmic axis around the positive values; plotly's ticks overlap below two decades."""
+    """Return a logarithmic axis around the positive values, with its own ticks: plotly's overlap below two decades."""
     positive = [value for value in values if value is not None and value > 0] or [1.0]
     low, high = log10(min(positive)), log10(max(positive))
     room = ROOM * (high - low) or 0.1
@@ -207,7 +207,7 @@ def log_axis(title: str, values: Iterable[float | None]) -> dict[str, Any]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Round numbers from low to high, as few as tell the scale; where they lie close together, at equal steps."""
+    """Return a few round numbers from low to high; equal steps if the range is narrow."""
     first, last = floor(log10(low)), ceil(log10(high))
     for ladder in LADDERS:
         spacing = ceil((last - first) / MOST_DECADES) if ladder == (1,) else 1

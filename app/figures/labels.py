@@ -33,7 +33,7 @@ def inside(field: str) -> str:
 
 
 def heading(column: str) -> str:
-    """Return a column's display name: λ, IsoScore★ mean, raw, k = 1 ± (95% CI)."""
+    """Return the display name of a column: λ, IsoScore★ mean, raw, k = 1 ± (95% CI)."""
     if column in GREEK:
         return GREEK[column]
     measure, suffix = (match[1], column[match.end() :]) if (match := MEASURE.match(column)) else ("", column)
@@ -81,10 +81,10 @@ class LabeledPoint(NamedTuple):
 
 
 def positions(points: Sequence[LabeledPoint], x_range: Sequence[float], y_range: Sequence[float]) -> list[str | None]:
-    """Plotly's textposition of each name, those first in the sequence first; None where there is no room.
+    """Return plotly's textposition for each name, in order of priority; None if there is no room.
 
-    A name stands beside its point in one of the four corners that its own error bars leave free; where bars of other
-    points cross all of them it lies on a bar sooner than to be left out, never on a point or a name or beyond the axes.
+    A name stands in one of the four corners around its point, clear of the point's own error bars. If the bars of other
+    points cross all corners, it covers a bar. It never covers a point or another name, and never leaves the axes.
     """
     across, up = WIDTH / (x_range[1] - x_range[0]), HEIGHT / (y_range[1] - y_range[0])
     placed = [LabeledPoint(p.x * across, p.y * up, p.x_bar * across, p.y_bar * up, p.name) for p in points]
@@ -118,10 +118,10 @@ BETWEEN_PARTS = re.compile(r"( · |, )")
 
 
 def short_names(names: Sequence[str], longest: int) -> list[str]:
-    """Each name within a length: where one is too long, without the parts that all share, or cut.
+    """Shorten names to a length: first drop the parts that all share, then cut.
 
-    The parts that all begin with go first, those that all end with if that is not enough; of each name one part is
-    left. What is still too long loses its middle. Names that are then alike are numbered.
+    Shared leading parts are dropped first, then shared trailing parts. Each name keeps at least one part. Names that
+    are still too long lose their middle. If names become equal, all are numbered.
     """
     parts = [BETWEEN_PARTS.split(name) for name in names]
     for direction in (1, -1):

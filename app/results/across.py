@@ -46,9 +46,9 @@ class RunSelection(NamedTuple):
 
 
 def select_runs(context: Context, q: str, group: Sequence[str] = ()) -> RunSelection:
-    """Return the runs of a search, grouped by these fields, or if there is none by all that varies.
+    """Return the runs of a search, grouped by these fields or, without any, by every field that varies.
 
-    Raises InvalidError of ``q`` or ``group``.
+    Raises InvalidError for ``q`` or ``group``.
     """
     matches = find_matching_runs(context, q, limit=MAX_MATCHING_RUNS)
     table = RunTable(matches.runs)
@@ -77,14 +77,14 @@ def summarize(context: Context, selection: RunSelection, columns: TableColumns) 
 
 
 def read_figure_across(context: Context, selection: RunSelection, slug: str, on: str, query: SweepQuery) -> Figure:
-    """Return a figure of the runs of a data set and metric: by default those on which the most have finished."""
+    """Return a figure of the runs on one data set and metric; by default, those with the most finished runs."""
     if slug not in list_figures_across(selection.table):
         raise NotFoundError(f"There is no figure {slug!r} of these runs.")
     return draw_across(context, table_on(selection, on, fields_of_scatter(selection, slug, query)), slug, query)
 
 
 def table_on(selection: RunSelection, on: str, more_fields: Sequence[str] = ()) -> RunTable:
-    """Return the runs that figures are of, grouped by the fields of the selection and by more.
+    """Return the runs that figures draw, grouped by the fields of the selection and by ``more_fields``.
 
     If these tell data sets apart, the runs of all data sets are included.
     """
@@ -96,7 +96,7 @@ def table_on(selection: RunSelection, on: str, more_fields: Sequence[str] = ()) 
 
 
 def fields_of_scatter(selection: RunSelection, slug: str, query: SweepQuery) -> list[str]:
-    """Return the fields of axes, colors and panels of a scatter in which runs of one group differ."""
+    """Return the fields that a scatter draws but the selection does not group by."""
     if slug not in SCATTERS:
         return []
     style = query.style
@@ -111,7 +111,7 @@ def drawable_fields(table: RunTable) -> list[str]:
 
 
 def conclude_across(context: Context, selection: RunSelection, on: str) -> Conclusion:
-    """Return what the runs say on one data set by one metric, and what all of them say together."""
+    """Summarize the runs on one data set and metric, and the runs on all of them together."""
     table = selection.table
     if not table.runs:
         return read_conclusion(context, table.group(()))
@@ -125,13 +125,13 @@ def conclude_across(context: Context, selection: RunSelection, on: str) -> Concl
 
 
 def draw_across(context: Context, table: RunTable, slug: str, query: SweepQuery) -> Figure:
-    """Return a figure of at least one run; all have the metric of the first one's experiment."""
+    """Return a figure of at least one run. All runs have the metric of the first run's experiment."""
     ids = [run.id for run in table.runs]
     return FIGURES[slug].draw(FigureRequest(context, table.runs[0].experiment, table, query, ids))
 
 
 def list_figures_across(table: RunTable) -> list[str]:
-    """Return the slugs of the figures that runs can have, without those of a search for λ."""
+    """Return the slugs of the figures that the runs can have, except those of a λ search."""
     if not table.runs:
         return []
     classes = any(run.config.task is TaskKind.CLASSIFICATION for run in table.runs)
@@ -143,13 +143,13 @@ def evaluation_words(table: RunTable) -> dict[str, str]:
 
 
 def find_evaluation(table: RunTable, on: str) -> DatasetMetric:
-    """Return the data set and metric of a key, or if no run has them those on which the most have finished."""
+    """Find the data set and metric of a key; by default, those with the most finished runs."""
     matches = (evaluation for evaluation in table.evaluations if evaluation.key == on)
     return next(matches, next(iter(table.evaluations)))
 
 
 def list_cautions(selection: RunSelection, on: str) -> list[str]:
-    """Return what a reader has to know before comparing the runs."""
+    """Return the cautions to read before comparing the runs."""
     table = selection.table
     if not table.runs:
         return []

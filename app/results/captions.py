@@ -17,7 +17,7 @@ def list_first(labels: Sequence[str], limit: int = MAX_LISTED, separator: str = 
 
 
 def describe_unscored(table: RunTable) -> str:
-    """Return how many finished runs have no performance, with the reason of the first; empty if all have one."""
+    """Report how many finished runs have no performance, and why the first has none; empty if all have one."""
     unscored = [run for run in table.finished if run.performance is None]
     if not unscored:
         return ""
@@ -26,7 +26,7 @@ def describe_unscored(table: RunTable) -> str:
 
 
 def describe_pruned(table: RunTable, action: str) -> str:
-    """Return a sentence on what is done with settings that had runs pruned, and why; empty if there are none."""
+    """List the settings with pruned runs after the ``action`` taken on them; empty if there are none."""
     labels = [table.label(setting) for setting in table.settings if setting in table.pruned_settings]
     return describe_overstated(action, labels)
 
@@ -49,7 +49,7 @@ def explain_empty(table: RunTable) -> str:
 
 
 def explain_absence(content: Collection[object], runs: Sequence[AnyRun], coming: str, never: str) -> str | None:
-    """Return why a figure is empty: ``coming`` while some run has not ended, ``never`` after; None if it is not."""
+    """Return why a figure is empty: ``coming`` while a run is unfinished, ``never`` afterward; None if not empty."""
     if content:
         return None
     return never if all(run.status.final for run in runs) else coming
@@ -67,7 +67,7 @@ def describe_means(sizes: Sequence[int]) -> str:
 
 
 def describe_texts(runs: Sequence[AnyRun], n: int | None = None) -> str:
-    """Return what runs are evaluated on, such as "validation rows" or "1,204 windows of validation rows"."""
+    """Name the texts that runs are evaluated on, such as "validation rows" or "1,204 windows of validation rows"."""
     spans = any(run.config.task is TaskKind.SPAN for run in runs)
     noun, nouns = (
         ("window of validation rows", "windows of validation rows") if spans else ("validation row", "validation rows")
@@ -76,7 +76,7 @@ def describe_texts(runs: Sequence[AnyRun], n: int | None = None) -> str:
 
 
 def describe_source(runs: Sequence[AnyRun], launched: str) -> str:
-    """Return where values come from: ``launched`` for runs that a worker trained, else the script that logged them."""
+    """Name the source of values: ``launched`` for runs that a worker trained, else the script that logged them."""
     logged = sum(run.config.logged for run in runs)
     if not logged:
         return launched

@@ -54,13 +54,13 @@ def title_of(measure: str) -> str:
 
 
 def level_of(measure: str) -> str:
-    """Return a comma and the caution about reading a measure while a run trains; empty for most."""
+    """Return a comma and a caution about reading a measure while a run trains; empty for most measures."""
     caution = LAYER_MEASURES[measure].while_training if measure in LAYER_MEASURES else ""
     return f", {caution}" if caution else ""
 
 
 def is_of_texts(measure: str) -> bool:
-    """Return whether layers of runs are measured on one vector per text instead of tokens."""
+    """Return whether a measure uses one vector per text instead of tokens."""
     return measure in LAYER_MEASURES and LAYER_MEASURES[measure].of_texts
 
 
@@ -69,7 +69,7 @@ def weights(config: AnyRunConfig) -> list[tuple[Regularizer, float]]:
 
 
 def penalty_words(config: AnyRunConfig) -> str:
-    """Return what a run adds to its task loss: each penalty with its λ and the settings that matter."""
+    """Describe the penalties that a run adds to its task loss, each with its λ and relevant settings."""
     penalties = []
     for name, lam in weights(config):
         penalty = REGULARIZERS[name]

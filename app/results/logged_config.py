@@ -98,7 +98,7 @@ class ScriptRun(Frozen):
         return ReportedRunConfig(logged=True, **coordinates, **self.settings)
 
     def check(self) -> None:
-        """Raise InvalidError at a field that contradicts another."""
+        """Raise InvalidError for a field that contradicts another."""
         if self.metric not in METRICS[self.task]:
             metrics = ", ".join(METRICS[self.task])
             raise InvalidError(f"Expected a metric of {self.task}, one of {metrics}; got {self.metric}.", "metric")
@@ -115,9 +115,9 @@ class ScriptRun(Frozen):
 
 
 def extend_grid(first: AnyConfig, grid: Mapping[str, list[Any]], added: AnyConfig) -> dict[str, list[Any]]:
-    """Return the grid of an experiment with one more run: all values of each setting that differs.
+    """Extend the grid of an experiment by one more run: all values of each setting that differs.
 
-    ``first`` is the configuration of its first run. Coordinates except the model are not part of the grid.
+    ``first`` is the configuration of the first run. Coordinates except the model are not part of the grid.
     """
     first_values, added_values = first.dump(), added.dump()
     names = ({*first_values, *grid, *added_values} - RESERVED) | {"model"}

@@ -201,7 +201,7 @@ def log_steps(context: Context, run_id: str, request: LoggedSteps) -> Run:
 
 
 def finish_run(context: Context, run_id: str, ending: LoggedEnding) -> Run:
-    """End a script's run. One that has finished or failed already stays as it is."""
+    """End a script's run. A run that has already finished or failed does not change."""
     with context.sessions.begin() as session:
         hold(session.connection(), run_id)
         run = find_script_run(session, run_id)

@@ -56,7 +56,7 @@ class TestSplit:
 
     @property
     def exists(self) -> bool:
-        """Whether there are test rows to open, now or once runs have finished."""
+        """Return whether there are test rows to open, now or once runs have finished."""
         return bool(self.scored or self.openings or self.experiment.dataset.n_test)
 
     @property
@@ -130,7 +130,7 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
 
 
 def name_of_user(settings: Settings) -> str:
-    """Return the name for anonymous choices: with an access token it is the administrator."""
+    """Return the name for anonymous choices: the administrator if an access token is set."""
     return LOCAL_USER if settings.access_token is None else ADMINISTRATOR
 
 

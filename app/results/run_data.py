@@ -22,14 +22,14 @@ from isoscope.core.formatting import count, plural
 from isoscope.core.task import TaskKind
 
 ACTIVATION = "activation"
-# Logged values that a figure reads; of more, some of each run at equal distances, but at least a few.
+# Logged values that a figure reads. Beyond that, each run is sampled at equal steps, with a minimum per run.
 MAX_VALUES = 20_000
 MIN_VALUES_PER_RUN = 10
-# Steps that a query names. If it would need more, because scripts logged at arbitrary steps, all are read.
+# Steps that a query can list. If it needs more, because scripts logged at arbitrary steps, all are read.
 MAX_NAMED_STEPS = 5000
 ROWS_PER_CHUNK = 5000
 
-# Tables instead of classes, whose rows take twice as long. What hides deleted runs does not apply to them.
+# Use tables, because rows of mapped classes take twice as long. The filter of deleted runs does not apply here.
 _STEPS, _RUNS = Base.metadata.tables["steps"], Base.metadata.tables["runs"]
 
 Value = TypeVar("Value")
@@ -47,7 +47,7 @@ class LoggedValues(Generic[Value]):
     stride: int = 1
 
     def sample(self, noun: str) -> str:
-        """Return what part of the logged values was read, as a sentence; empty if that is all."""
+        """Describe which part of the logged values was read; empty if all were."""
         if (n := sum(map(len, self.by_run.values()))) == self.total:
             return ""
         return f" {count(n)} of {count(self.total)} {noun} are shown: of every {plural(self.stride, 'step')} the last."
@@ -60,7 +60,7 @@ def list_logged(context: Context, source: RunSource, quantity: Literal["task_los
 
 
 def list_looks(context: Context, source: RunSource, measures: Sequence[str]) -> LoggedValues[Layers]:
-    """Return measures by layer, first layer first, at every step at which the layers of a run were measured."""
+    """Return measures by layer, from the first, at every step at which the layers of a run were measured."""
     column = _STEPS.c.layers
     texts = [cast(column[measure], Text) for measure in measures]
     rows, total, stride = _read_steps(context, source, column, texts)
@@ -73,7 +73,7 @@ def list_looks(context: Context, source: RunSource, measures: Sequence[str]) -> 
 def _read_steps(
     context: Context, source: RunSource, column: Any, values: Sequence[ColumnElement[Any]]
 ) -> tuple[Sequence[Any], int, int]:
-    """Return values where a column has some, how many there are, and the steps between those that were read."""
+    """Return the values of a column where it is not null, their total number, and the stride of the steps read."""
     step, of_run = _STEPS.c.step, _RUNS.c.id == _STEPS.c.run_id
     logged = (_select_runs(source, _RUNS.c), column.is_not(None))
     query = select(_STEPS.c.run_id, step, *values).join(_RUNS, of_run).where(*logged)
@@ -97,11 +97,11 @@ def _read_steps(
 
 
 def steps_to_read(counts: Mapping[int, int], ends: Iterable[int], stride: int) -> list[int]:
-    """Return steps among which every run has its last of each stretch of ``stride`` steps.
+    """Choose steps that include each run's last one in every stretch of ``stride`` steps.
 
-    ``counts`` are the numbers of runs that logged at a step, ``ends`` the last step of each run. Runs of one experiment
-    mostly log at the same steps, so these are few: the last of each stretch, and if some run has none there, those
-    before it, back to one that all runs that got so far have.
+    ``counts`` maps a step to the number of runs that logged at it. ``ends`` holds the last step of each run. Runs of
+    one experiment mostly log at the same steps, so few steps suffice: the last of each stretch. If some run has not
+    logged there, earlier steps are added, back to one at which all runs of the stretch have.
     """
     sorted_ends = sorted(ends)
     steps: list[int] = []
@@ -127,7 +127,7 @@ def _group_by_run(rows: Iterable[tuple[str, int, Value]], total: int, stride: in
 
 
 def list_by_layer(context: Context, source: RunSource, measure: str) -> dict[str, dict[str, Any]]:
-    """Return ``{"values", "reasons", "n"}`` of a measure by layer, for every run that has it."""
+    """Return ``{"values", "reasons", "n"}`` of a measure by layer for every run that has it."""
     by_layer, n = Run.results[("by_layer", measure)], Run.results[("by_layer_n", measure)]
     query = select(Run.id, by_layer, n).where(_select_runs(source), Run.results.is_not(None))
     with context.sessions() as session:
@@ -223,7 +223,7 @@ class PredictionTable(NamedTuple):
 
 
 def get_predictions(context: Context, run_id: str, split: Split = Split.VALIDATION) -> PredictionTable:
-    """Return what a run predicted for the validation rows, or for the test rows of an experiment that was opened.
+    """Return a run's predictions for the validation rows, or for the test rows of an opened experiment.
 
     Raises:
         ConflictError: the test rows are sealed.

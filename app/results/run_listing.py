@@ -33,7 +33,7 @@ from isoscope.core.errors import InvalidError
 from isotropy.catalog import Regularizer
 
 SIGNS = {"lam": "λ =", "zeta": "ζ ="}
-# The column that is there even if it does not vary: it is the link to the run.
+# This column is visible even if it does not vary, because it links to the run.
 LINK_COLUMN = "lam"
 LARGEST_FIRST = ("performance", "isoscore_star", "launched")
 
@@ -77,13 +77,13 @@ class RunListing:
 
     @property
     def scale(self) -> MetricRange | None:
-        """Name and range of the performance; None if runs have different metrics, or nothing matches."""
+        """Return name and range of the performance; None if runs have different metrics or nothing matches."""
         metric = self.runs[0].config.metric if self.runs else None
         return SCALES[metric] if metric and "metric" not in self.columns.varying else None
 
     @property
     def evaluation_zeta(self) -> float | None:
-        """ζ of the IsoScore★ of all runs; None if it differs."""
+        """Return ζ of the IsoScore★ of all runs; None if it differs."""
         uniform = self.runs and "evaluation_zeta" not in self.columns.varying
         return float(self.runs[0].config.evaluation_zeta or 0) if uniform else None
 
@@ -128,7 +128,7 @@ class RunListing:
         return palette.METHODS[regularizer]
 
     def url(self, page: int = 1, **changed: str) -> str:
-        """Return the URL of the same list with changed parameters; defaults are left out."""
+        """Return the URL of the list with changed parameters. Defaults are omitted."""
         return f"{self.base}{encode_query(self.query._replace(page=page), **changed)}"
 
     def sorted_by(self, column: str) -> str:
@@ -142,7 +142,7 @@ class RunListing:
 
 
 def encode_query(query: RunQuery, **changed: str) -> str:
-    """Return what differs from the default as a query string with its question mark, or nothing."""
+    """Return the parameters that differ from the defaults as a query string with a question mark, or nothing."""
     parameters = {"q": query.q, "sort": query.sort_key, "page": str(query.page) if query.page > 1 else ""} | changed
     encoded = urlencode({name: value for name, value in parameters.items() if value})
     return f"?{encoded}" if encoded else ""
@@ -151,7 +151,7 @@ def encode_query(query: RunQuery, **changed: str) -> str:
 def read_run_listing(
     context: Context, query: RunQuery, base: str, *, back: str, experiment_id: str | None = None
 ) -> RunListing:
-    """Return a page of runs, or the last one if there are fewer; empty with the problem if the query is invalid."""
+    """Return a page of runs, or the last page if there are fewer; empty with the problem if the query is invalid."""
     try:
         page = find_runs(context, query, experiment_id=experiment_id)
         if query.page > (last := pages_of(page.total)):
@@ -166,7 +166,7 @@ def read_run_listing(
 
 
 def address_header(request: Request, page: str, query: RunQuery) -> dict[str, str]:
-    """Return a header that puts the query of a list into the address bar of the page around it."""
+    """Return a header that puts the query of a list into the browser's address bar."""
     address = urlsplit(request.headers.get("hx-current-url", ""))
     if address.path != page:
         return {}
@@ -210,11 +210,11 @@ class ExperimentListing(NamedTuple):
 
     @property
     def sort(self) -> str:
-        """The order in a URL: none if the newest are first."""
+        """Return the order for a URL: empty if the newest come first."""
         return "" if self.narrowed.order == NEWEST else self.narrowed.order
 
     def url(self, page: int, order: str = "") -> str:
-        """Return another page of the same list, or the list in another order."""
+        """Return the URL of another page of the list, or of the list in another order."""
         query = RunQuery.parse(self.q, "" if order == NEWEST else order or self.sort, page)
         return f"/experiments{encode_query(query, tag=self.narrowed.tag)}"
 
@@ -226,7 +226,7 @@ def read_experiment_listing(
     tag: Annotated[str, Query(max_length=200)] = "",
     sort: ExperimentOrder = NEWEST,
 ) -> ExperimentListing:
-    """Return a page of the list, or the last one if there are fewer; empty with the problem if ``q`` is invalid."""
+    """Return a page of the list, or the last page if there are fewer; empty with the problem if ``q`` is invalid."""
     q, narrowed = q.strip(), ExperimentFilter(tag.strip(), sort)
     try:
         summaries = list_experiments(context, q, narrowed, offset=offset_of(page))

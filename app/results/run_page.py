@@ -37,7 +37,7 @@ class RunOption(NamedTuple):
 
 
 def list_options(config: AnyRunConfig, baseline: AnyRunConfig | None) -> dict[str, list[RunOption]]:
-    """Return the options that affect a run by section; of a script's run all that it logged."""
+    """List the options that affect a run by section; for a script's run, everything that it logged."""
     groups: dict[str, list[RunOption]] = {}
     for name in (*OPTIONS, *(name for name in config.dump() if name not in OPTIONS and name != "logged")):
         value = config.value(name)
@@ -64,7 +64,7 @@ def _has_effect(name: str, config: AnyRunConfig) -> bool:
 
 
 def value_in_words(name: str, value: Any) -> str:
-    """Return an option's value with its unit, or as the launch form names it."""
+    """Format an option's value with its unit, or with its name in the launch form."""
     option = OPTIONS.get(name)
     if value is None or option is None:
         return (option.none_means if option else "") or "not used" if value is None else _plain(value)
@@ -171,7 +171,7 @@ def read_run_figure(context: Context, run: Run, slug: str, measure: str) -> Figu
 def run_figures(
     context: Context, run: Run, measure: str, tab: str
 ) -> dict[str, list[tuple[RunFigureKind, Figure | None]]]:
-    """Return the figures of a tab by section; None for those that are loaded later."""
+    """Return the figures of a tab by section; None for figures that load later."""
     figures: dict[str, list[tuple[RunFigureKind, Figure | None]]] = {}
     for kind in RUN_FIGURES.values():
         if TAB_OF_SECTION.get(kind.section, kind.section) == tab and kind.applies_to(run):

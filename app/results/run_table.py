@@ -26,13 +26,13 @@ TASK, EXPERIMENT = "task", "experiment"
 PERFORMANCE, SECONDS = "performance", "seconds"
 COORDINATES = (REGULARIZER, LAM, ZETA)
 OPTIONS = tuple(name for name in TrainingOptions.model_fields if name not in (TASK, MODEL))
-# A task is the data set by its name, as in a search.
+# A task is the name of a data set, as in a search.
 FIELDS = (TASK, EXPERIMENT, MODEL, *COORDINATES, *OPTIONS, SEED)
 TASK_FIELDS = frozenset({"text_columns", "label_column", "metric"})
 WITHOUT_EFFECT = frozenset({"export", "probe_every"})
-# Groups are made of these on request only: seeds are averaged over, tasks are columns.
+# Group by these only on request: seeds are averaged over, and tasks are columns.
 NOT_GROUPED_BY_DEFAULT = frozenset({TASK, EXPERIMENT, SEED}) | TASK_FIELDS | WITHOUT_EFFECT
-# No mean of a figure is over several of these, because they define what IsoScore* is. Tasks have figures of their own.
+# No mean in a figure mixes values of these, because they define IsoScore*. Each task has its own figures.
 NEVER_AVERAGED = ("evaluation_zeta",)
 METHOD_NAMES = list(NAMES.values())
 MAX_COMPARED_COLUMNS = 8
@@ -84,11 +84,11 @@ class RunTable:
         return cls(experiment.runs, experiment.grid)
 
     def subset(self, runs: Sequence[AnyRun]) -> "RunTable":
-        """Return the table of some of the runs, without groups."""
+        """Return a table of some of the runs, without groups."""
         return self if len(runs) == len(self.runs) else RunTable(runs, parent=self)
 
     def group(self, fields: Iterable[str]) -> "RunTable":
-        """Return the same runs grouped by these fields, and by what is never averaged over."""
+        """Group the runs by these fields and by those that are never averaged over."""
         key = tuple(fields)
         if key not in self._groupings:
             grouped = [*(name for name in NEVER_AVERAGED if name in self.differing_fields), *key]
@@ -103,7 +103,7 @@ class RunTable:
     # Columns.
 
     def column(self, name: str) -> list[Cell]:
-        """Return the values of a field, run by run; None where it has no effect."""
+        """Return the values of a field by run; None where it has no effect."""
         if name not in self._columns:
             if self.parent and name not in (TASK, EXPERIMENT):
                 values = self.parent.column(name)
@@ -113,7 +113,7 @@ class RunTable:
         return self._columns[name]
 
     def iterate(self, name: str) -> Iterator[Cell]:
-        """Yield the values of a field, run by run, reading only as far as the caller iterates."""
+        """Yield the values of a field by run, lazily."""
         if name == TASK:
             return (self.datasets[run.experiment.dataset_id] for run in self.runs)
         if name == EXPERIMENT:
@@ -130,11 +130,11 @@ class RunTable:
         return [*zip(*columns, strict=True)] if columns else [()] * len(self.runs)
 
     def distinct(self, name: str) -> set[Cell]:
-        """Return the different values of a field, without those that have no effect."""
+        """Return the distinct values of a field, without those that have no effect."""
         return {*self.column(name)} - {None}
 
     def readings(self, name: str) -> Mapping[AnyRun, MeasuredValue]:
-        """Return a measured quantity of every finished run; its values are from the rows or from ``add_readings``."""
+        """Return a measured quantity of every finished run, read from the rows or from ``add_readings``."""
         if name not in self._readings:
             readings = self._readings[name] = {}
             for run in self.finished:
@@ -170,7 +170,7 @@ class RunTable:
 
     @cached_property
     def experiments(self) -> dict[str, str]:
-        """Names of the experiments by id, in the order of their first runs; equal names get a part of the id."""
+        """Return experiment names by id, in the order of their first runs. Equal names get a part of the id."""
         return _distinct_names({row_id: row.name for row_id, row in self._experiments.items()})
 
     @cached_property
@@ -196,18 +196,18 @@ class RunTable:
     def _run_evaluations(self) -> list[DatasetMetric]:
         return [DatasetMetric(run.experiment.dataset_id, run.config.metric) for run in self.runs]
 
-    # What runs can be grouped by.
+    # Fields to group by.
 
     @cached_property
     def groupable_fields(self) -> list[str]:
-        """All that the runs can be grouped by: ``FIELDS``, and before the seed the settings that scripts reported."""
+        """Return the fields to group runs by: ``FIELDS``, with settings reported by scripts before the seed."""
         reported = [config for config in self._configs if isinstance(config, ReportedRunConfig)]
         custom = {name for config in reported for name in config.model_fields_set} - {*FIELDS, "logged"}
         return [*FIELDS[:-1], *sorted(custom), SEED]
 
     @cached_property
     def differing_fields(self) -> list[str]:
-        """The fields in which some of the runs differ, in the order of ``groupable_fields``."""
+        """Return the fields in which runs differ, in the order of ``groupable_fields``."""
         candidates = self.parent.differing_fields if self.parent else self.groupable_fields
         n_names = {TASK: len(self.datasets), EXPERIMENT: len(self.experiments)}
         stated = {SEED, *COORDINATES, *self._differing_options}
@@ -219,7 +219,7 @@ class RunTable:
 
     @cached_property
     def _differing_options(self) -> set[str]:
-        """Options that configurations state differently, so that the many others need not be read."""
+        """Return the options that configurations state differently, so that the many others need not be read."""
         first, *configs = [config.stated for config in self._configs] or [{}]
         names: set[str] = set()
         for options in configs:
@@ -231,10 +231,10 @@ class RunTable:
 
     @cached_property
     def varying_fields(self) -> list[str]:
-        """The fields that groups are made of by default.
+        """Return the fields to group by by default.
 
-        The regularizer is not one if only one is compared with none, as λ says the same. Options that scripts did not
-        report do not tell runs apart.
+        The regularizer is left out if only one is compared with none, because λ then says the same. Options that
+        scripts did not report do not distinguish runs.
         """
         return [name for name in self._default_fields if len(self.distinct(name) - {UNKNOWN}) > 1]
 
@@ -260,7 +260,7 @@ class RunTable:
 
     @cached_property
     def fields(self) -> list[str]:
-        """Fields of the grid that have several values, among runs on which they have an effect."""
+        """Return the grid fields with several values among the runs that they affect."""
         return [name for name, values in self.grid.items() if len(values) > 1 and len(self.distinct(name)) > 1]
 
     @cached_property
@@ -277,7 +277,7 @@ class RunTable:
 
     @cached_property
     def families(self) -> list[Family]:
-        """All families; plain training is one only if there is nothing else."""
+        """Return all families. Plain training is included only if it is the only one."""
         families = dict.fromkeys(setting.family for setting in sorted(self.settings, key=self._family_key))
         return [family for family in families if family.regularizer is not Regularizer.NONE] or list(families)
 
@@ -295,7 +295,7 @@ class RunTable:
 
     @cached_property
     def methods(self) -> list[Regularizer]:
-        """The regularizers that are compared, without none."""
+        """Return the regularizers that are compared, without none."""
         regularizers = {setting.regularizer for setting in self.settings if not setting.baseline}
         return [regularizer for regularizer in Regularizer if regularizer in regularizers]
 
@@ -305,12 +305,12 @@ class RunTable:
 
     @property
     def searched(self) -> bool:
-        """Whether a search chose λ and ζ, so that their values are continuous."""
+        """Return whether a search chose λ and ζ, which makes their values continuous."""
         return any(run.experiment.study for run in self.runs)
 
     @cached_property
     def pruned_settings(self) -> frozenset[Setting]:
-        """Settings with runs that a study pruned, so that the finished runs overstate them."""
+        """Return the settings with pruned runs. Their finished runs overstate them."""
         return frozenset(self.setting(run) for run in self.runs if run.status is RunStatus.PRUNED)
 
     @cached_property
@@ -332,7 +332,7 @@ class RunTable:
         return {setting: groups[setting] for setting in self.settings if setting in groups}
 
     def belongs(self, setting: Setting, family: Family) -> bool:
-        """Return whether a family's line goes through a setting: one of its own, or the baseline where it starts."""
+        """Return whether a family's line contains a setting: one of its own, or the baseline that it starts from."""
         if not setting.baseline:
             return setting.family == family
         pairs = zip((setting.zeta, *setting.values), (family.zeta, *family.values), strict=True)
@@ -341,7 +341,7 @@ class RunTable:
     # Words and cells.
 
     def label(self, setting: Setting, fields: Collection[str] | None = None) -> str:
-        """Return a setting by what varies, such as "CosReg, λ = 1, batch size 16"; of the fields all, or only these."""
+        """Describe a setting by what varies, such as "CosReg, λ = 1, batch size 16"; by all fields or only these."""
         details = self._details(setting.zeta, setting.values, fields)
         if len(self.methods) > 1 and setting.baseline:
             return ", ".join(["none", *details])
@@ -349,7 +349,7 @@ class RunTable:
         return ", ".join([*method, f"λ = {short(setting.lam)}", *details])
 
     def family_label(self, family: Family, fields: Collection[str] | None = None) -> str:
-        """Return a family by what varies between families; empty if there is one. Of the fields all, or only these."""
+        """Describe a family by what varies between families, by all fields or only these; empty if nothing varies."""
         method = [NAMES[family.regularizer]] if len(self.methods) > 1 else []
         return ", ".join([*method, *self._details(family.zeta, family.values, fields)])
 
@@ -372,7 +372,7 @@ class RunTable:
 
 
 def sort_key(name: str, cell: Cell) -> tuple[int, float, str]:
-    """Return a key that sorts cells of a field: missing values first, then numbers, then words."""
+    """Return a key that sorts cells of a field: missing values, then numbers, then text."""
     if cell is None:
         return 0, 0.0, ""
     if not isinstance(cell, str):

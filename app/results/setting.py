@@ -33,7 +33,7 @@ class Setting(NamedTuple):
 
     @property
     def baseline(self) -> bool:
-        """Whether it is plain training, except for penalties added to every run."""
+        """Return whether this is plain training, apart from penalties added to every run."""
         return self.regularizer is Regularizer.NONE
 
     @property
@@ -45,7 +45,7 @@ _applies = lru_cache(maxsize=1024)(applies)
 
 
 def option_value(config: AnyRunConfig, swept: Regularizer, field: str) -> Cell:
-    """Return the value of a field of a configuration; None where it has no effect.
+    """Return the value of a configuration field; None if it has no effect.
 
     ``swept`` is the regularizer that λ multiplies: none for plain training.
     """
@@ -54,7 +54,7 @@ def option_value(config: AnyRunConfig, swept: Regularizer, field: str) -> Cell:
 
 
 def setting_of(run: AnyRun, fields: Sequence[str]) -> Setting:
-    """Return the setting of a run by these fields of its configuration, the same for all seeds."""
+    """Return the setting of a run by these configuration fields. It is the same for all seeds."""
     regularizer = run.regularizer if run.lam else Regularizer.NONE
     regularizers = (() if regularizer is Regularizer.NONE else (regularizer,)) + (*run.config.fixed_regularizers,)
     return Setting(
@@ -66,7 +66,7 @@ def setting_of(run: AnyRun, fields: Sequence[str]) -> Setting:
 
 
 def as_cell(value: Any) -> Cell:
-    """Return a value of a configuration as tables hold it."""
+    """Convert a configuration value for tables."""
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, bool):

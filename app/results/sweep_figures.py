@@ -57,14 +57,14 @@ class SweepQuery(NamedTuple):
 
     @property
     def scatters(self) -> list[str]:
-        """The slugs of the scatters that show the chosen x."""
+        """Return the slugs of the scatters that show the chosen x."""
         if not self.style.x:
             return ["isotropy", "lambda"]
         return [{ISOTROPY: "isotropy", LAM: "lambda"}.get(ALIASES.get(self.style.x, self.style.x), "scatter")]
 
     @property
     def parameters(self) -> dict[str, str]:
-        """What differs from the defaults, by its name in the URL."""
+        """Return the URL parameters that differ from the defaults."""
         parameters = {
             "x": self.style.x,
             "y": "" if self.style.y == PERFORMANCE else self.style.y,
@@ -83,7 +83,7 @@ class SweepQuery(NamedTuple):
         return {name: value for name, value in parameters.items() if value}
 
     def encoded(self, **changed: str) -> str:
-        """Return the query string with changed parameters; empty ones are left out."""
+        """Return the query string with changed parameters. Empty ones are omitted."""
         return urlencode({name: value for name, value in (self.parameters | changed).items() if value})
 
 
@@ -231,7 +231,7 @@ FIGURES = {figure.slug: figure for figure in _ALL}
 def read_figure(
     context: Context, experiment: Experiment, slug: str, query: SweepQuery, runs: RunTable | None = None
 ) -> Figure:
-    """Return a figure of an experiment, whose table of runs need not be made again if it is at hand."""
+    """Return a figure of an experiment. Pass its table of runs if it is already available."""
     if slug not in list_figure_slugs(experiment):
         raise NotFoundError(f"There is no figure {slug!r} of this experiment.")
     table = runs or RunTable.from_experiment(experiment)
@@ -239,7 +239,7 @@ def read_figure(
 
 
 def read_all_figures(context: Context, experiment: Experiment, query: SweepQuery) -> Iterator[Figure]:
-    """Yield every figure of an experiment, without the free scatter if that repeats another one."""
+    """Yield every figure of an experiment, without the free scatter if it repeats another one."""
     repeated = {"scatter"} - {*query.scatters}
     return (
         read_figure(context, experiment, slug, query) for slug in list_figure_slugs(experiment) if slug not in repeated
@@ -256,7 +256,7 @@ def available_figures(conditions: Mapping[str, bool]) -> list[str]:
 
 
 def by_section(slugs: Iterable[str]) -> dict[str, list[SweepFigure]]:
-    """Return figures by the section of the page, with an empty list for every other section."""
+    """Group figures by section of the page, with an empty list for every other section."""
     sections: dict[str, list[SweepFigure]] = {figure.section: [] for figure in FIGURES.values()}
     for slug in slugs:
         sections[FIGURES[slug].section].append(FIGURES[slug])

@@ -63,7 +63,7 @@ def cosines(overlay: Overlay) -> Figure:
 
 
 def _draw(overlay: Overlay) -> go.Figure:
-    """Draw the raw cosines of each subject; for one subject the centered ones too, in the data's color."""
+    """Draw the raw cosines of each subject. For a single subject, also draw the centered ones, in the data's color."""
     if overlay.several:
         histograms = [_raw(series, series.label, series.colour, series.label) for series in overlay.series]
     else:
@@ -111,7 +111,7 @@ def _raw(series: Series, name: str, colour: str, legend: str) -> CosineHistogram
 
 
 def _outline(histogram: CosineHistogram) -> go.Scatter:
-    """Return the filled outline of the bars, by fractions of all pairs, so that clouds of different sizes compare."""
+    """Return the filled outline of the bars as fractions of all pairs, so that clouds of different sizes compare."""
     total = sum(histogram.counts)
     bars = list(zip(pairwise(histogram.edges), histogram.counts, strict=True))
     bars.append(bars[-1])  # a step goes from its edge to the next, the last one too

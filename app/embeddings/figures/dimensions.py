@@ -74,7 +74,7 @@ def _draw_with_lines(draw: Callable[[], go.Figure], dimensions: Sequence[int]) -
 
 
 def outlier_rules(profile: dict[str, Any]) -> dict[int, list[str]]:
-    """Return the outlier dimensions, each with the rules that flag it; a rule of another version by its slug."""
+    """Return the outlier dimensions with the rules that flag each. A rule of another version is given by its slug."""
     return {
         outlier["dimension"]: [OUTLIER_RULES.get(rule, rule) for rule in outlier["rules"]]
         for outlier in profile["outliers"]
@@ -119,7 +119,7 @@ def _draw_activation(overlay: Overlay) -> go.Figure:
 
 
 def _bands(overlay: Overlay, series: Series) -> list[go.Scatter]:
-    """Return the lower edge of the band, the upper edge that fills down to it, and the line of the means."""
+    """Return the lower edge of the band, the upper edge with its fill, and the line of means."""
     mean, std = series.detail(PROFILE)["mean"], series.detail(PROFILE)["std"]
     dimensions = list(range(len(mean)))
     edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False,
@@ -177,7 +177,7 @@ def _shares(series: Series) -> list[float | None]:
 
 
 def _largest(series: Series, limit: int = MAX_NAMED_ROGUES) -> list[int]:
-    """Return the dimensions that add most, the largest first, of those that add anything."""
+    """Return the dimensions with the largest positive contributions, largest first."""
     contributions = _contributions(series)
     order = sorted(range(len(contributions)), key=lambda i: -contributions[i])
     return [i for i in order[:limit] if contributions[i] > 0]

@@ -11,7 +11,7 @@ from app.figures.figure import Figure, log_axis, plot, thinned
 from isoscope.core.formatting import count, number, plural
 
 BARCODE = "barcode"
-# Of more bars only the outline is drawn, and their ranks are on a logarithmic axis.
+# With more bars, only their outline is drawn, with ranks on a logarithmic axis.
 MAX_BARS = 150
 LENGTH_AXIS = {"title": {"text": "Length"}, "rangemode": "tozero"}
 TWONN = "twonn"
@@ -56,7 +56,7 @@ def _describe_bars(series: Series) -> str:
 
 
 def _draw_bars(overlay: Overlay) -> go.Figure:
-    """Draw a line from 0 for each bar: first those that are noise, then the prominent ones."""
+    """Draw a line from 0 for each bar: first the noise, then the prominent bars."""
     (series,) = overlay.series
     lengths, prominent = bar_lengths(series), _prominent(series)
     traces = [
@@ -123,7 +123,7 @@ def twonn(overlay: Overlay) -> Figure:
 
 
 def _points(series: Series) -> list[tuple[float, float, bool]]:
-    """Return log μ and −log(1 − F) of rows, the smallest first, and whether they are fitted: not with the largest μ."""
+    """Return log μ and −log(1 − F) of rows in ascending order, and whether each is fitted. The largest μ are not."""
     fit = series.detail(TWONN)
     min_survival = fit["discard"] * (1 - ROUNDING)
     return [

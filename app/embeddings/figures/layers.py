@@ -14,7 +14,7 @@ from app.figures.figure import Cell, Figure, FigureTable, plain, plot
 from isoscope.core.formatting import count, number, starred
 from isotropy.catalog import Measure
 
-# As many characters as fit over a column where the page is wide.
+# Characters that fit over a column on a wide page.
 HEADING_CHARACTERS = 14
 ISOTROPIC_END = {"more isotropic": "↑ isotropic", "less isotropic": "↓ isotropic", "neither": ""}
 SHADES = len(palette.SCALE)

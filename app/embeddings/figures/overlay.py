@@ -48,14 +48,14 @@ class Series:
         return plain(self.short, LONGEST_NAME)
 
     def has(self, slug: str) -> bool:
-        """Return whether a measure or a figure's data have something to draw."""
+        """Return whether a measure or a figure's data can be drawn."""
         if (measurement := self.subject.measurements.get(slug)) is not None:
             return bool(measurement.detail)
         data = self.subject.data.get(slug)
         return data is not None and data.get("reason") is None
 
     def is_due(self, slug: str) -> bool:
-        """Return whether there is something to draw, or a reason why there is not."""
+        """Return whether there is something to draw, or a reason why there is nothing."""
         if slug in self.subject.measurements:
             return self.has(slug) or self.value(slug) is None
         return slug in self.subject.data
@@ -86,32 +86,32 @@ class Overlay:
     several: bool
 
     def describe(self, describe: Callable[[Series], str]) -> str:
-        """Return the description of the only subject, or of each with its name."""
+        """Return the description of a single subject, or of each subject with its name."""
         if not self.several:
             return describe(self.series[0])
         return ", ".join(f"{describe(series)} ({series.short})" for series in self.series)
 
     def rows(self, measure: str) -> str:
-        """Return "n = 8,000 rows" behind a measure; a number for each subject if they differ."""
+        """Return "n = 8,000 rows" for a measure, with a number for each subject if they differ."""
         sizes = {series.n(measure) for series in self.series}
         if len(sizes) > 1:
             return f"n = {self.describe(lambda series: count(series.n(measure)))} rows"
         return f"n = {plural(sizes.pop(), 'row')}{' each' if self.several else ''}"
 
     def hover(self, series: Series, words: str) -> str:
-        """Return the template of a hover text; with several subjects it begins with the name."""
+        """Return the template of a hover text. With several subjects, it starts with the name."""
         return f"{series.label}<br>{words}<extra></extra>" if self.several else f"{words}<extra></extra>"
 
     def table(
         self, index: str, columns: Mapping[str, Callable[[Series], Sequence[Cell]]], *, start: int = 1
     ) -> FigureTable:
-        """Return subjects side by side, with as many rows as the longest list; shorter lists leave gaps."""
+        """Put subjects side by side, with as many rows as the longest list. Shorter lists leave gaps."""
         heads = [f"{head}: {series.name}" if self.several else head for series in self.series for head in columns]
         lists = [read(series) for series in self.series for read in columns.values()]
         return FigureTable([index, *heads], [[i, *row] for i, row in enumerate(zip_longest(*lists), start)])
 
     def stacked(self, columns: Mapping[str, Callable[[Series], Sequence[Cell]]]) -> FigureTable:
-        """Return the rows of subjects one below the other, with a column of names if there are several."""
+        """Stack the rows of subjects, with a column of names if there are several."""
         if not self.several:
             return FigureTable(list(columns), Columns(*(read(self.series[0]) for read in columns.values())))
         lists = [[read(series) for read in columns.values()] for series in self.series]

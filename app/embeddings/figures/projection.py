@@ -48,7 +48,7 @@ class PointGroup(NamedTuple):
 
 
 def projection(overlay: Overlay) -> Figure:
-    """Return the points by label over the density of all rows; for several subjects a panel each."""
+    """Draw the points by label over the density of all rows, in one panel per subject."""
     max_points = MAX_DRAWN_POINTS // len(overlay.series)
     remarks = [
         "Each panel has its own components, labeled with their share of the variance. Compare shapes, not positions."
@@ -83,7 +83,7 @@ def _count_drawn(series: Series, max_points: int) -> int:
 
 
 def tabulate_points(overlay: Overlay, axes: str) -> FigureTable:
-    """Return a table of the points along ``axes``, with row, name and label where they are stored."""
+    """Return a table of the points along ``axes``, with row, name and label if they are stored."""
 
     def column(key: str, missing: Cell, series: Series) -> Sequence[Cell]:
         data = series.detail(PROJECTION)
@@ -112,7 +112,7 @@ def label_colors(overlay: Overlay) -> dict[str, str]:
 
 
 def group_points(series: Series, max_points: int, colours: dict[str, str]) -> list[PointGroup]:
-    """Return the points drawn by their labels; first, behind the others, those without a color of their own."""
+    """Group the points to draw by label. Points without a color of their own come first, behind the others."""
     labels = _labels(series)
     indices = thinned(range(len(labels)), max_points)
     if series.detail(PROJECTION)["labels"] is None:
@@ -137,7 +137,7 @@ def _draw(overlay: Overlay, max_points: int, trace_type: TraceType) -> go.Figure
                 z=[[log1p(rows) for rows in row] for row in density["counts"]],
                 colorscale=[[0, palette.faded(palette.QUIET, 0)], [1, palette.faded(palette.QUIET, 0.6)]],
                 showscale=False,
-                # Without, plotly would give the image a style, which the Content-Security-Policy forbids.
+                # Otherwise plotly would give the image a style, which the Content-Security-Policy forbids.
                 zsmooth="best",
                 hoverinfo="skip",
             )
@@ -203,7 +203,7 @@ def _marker_trace(
 
 
 def point_arguments(series: Series, drawn: PointGroup, axes: str) -> dict[str, Any]:
-    """Return coordinates along ``axes`` and hover texts of the points of one color, as arguments of a trace."""
+    """Return trace arguments for the points of one color: coordinates along ``axes`` and hover texts."""
     data = series.detail(PROJECTION)
     names = data.get("names")
     values = ", ".join(f"%{{{axis}:.3g}}" for axis in axes)

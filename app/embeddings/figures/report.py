@@ -63,10 +63,10 @@ TAB_OF = {record.slug: record.tab for record in FIGURES}
 
 
 def figures_of(subjects: Sequence[Subject], slug: str = "") -> list[Figure]:
-    """Return the figures that the subjects have measurements for, or that of ``slug``; each shows all subjects.
+    """Return the figures that the subjects have measurements for, or only that of ``slug``. Each shows all subjects.
 
-    A figure that is undefined for all subjects says why. One that is defined for some draws these and names the others
-    in its caption. A measure that only has a value has no figure.
+    A figure that is undefined for all subjects says why. If some subjects are undefined, the figure draws the others
+    and names these in its caption. A measure with nothing but a value has no figure.
     """
     names = [subject.name for subject in subjects]
     colours = [*palette.SERIES, *[palette.QUIET] * len(names)]

@@ -63,7 +63,7 @@ def draw_map(stored_map: StoredMap, color: str) -> go.Figure:
 def _labeled_traces(
     stored_map: StoredMap, points: NDArray[np.int64], codes: NDArray[Any], labels: MapLabels
 ) -> list[go.Scattergl]:
-    """Return a trace for each of the most frequent labels, one for the other labels, one for rows without a label."""
+    """Return a trace for each of the most frequent labels, one for other labels and one for rows without a label."""
     groups: dict[str, list[int]] = {UNLABELLED: [], OTHER_LABELS: []}
     colors = {UNLABELLED: palette.QUIET, OTHER_LABELS: palette.QUIET}
     for code, name in enumerate(labels.names):
@@ -83,7 +83,7 @@ def _labeled_traces(
 def _numbered_traces(
     stored_map: StoredMap, points: NDArray[np.int64], values: NDArray[Any], title: str
 ) -> list[go.Scattergl]:
-    """Return a trace colored along a ramp by numbers, below it one of the rows without a number."""
+    """Return a trace colored by number along a ramp, drawn over a trace of the rows without a number."""
     has_number = ~np.isnan(values)
     traces = []
     name = plain(title, LONGEST_NAME)
@@ -120,7 +120,7 @@ def _numbered_traces(
 def _trace(
     stored_map: StoredMap, points: NDArray[np.int64], name: str, marker: dict[str, Any], hover: str = ""
 ) -> go.Scattergl:
-    """Return the points as one trace; ``customdata`` are the positions of their rows in the file."""
+    """Return the points as one trace. ``customdata`` are the positions of the rows in the file."""
     names: Sequence[str] = stored_map.names
     lines = ["%{text}"] * bool(names) + ["row %{customdata:,}"] + [hover] * bool(hover)
     size = next(size for largest, size in MARKER_SIZES if stored_map.header.points <= largest or largest == MAX_DRAWN)

@@ -69,7 +69,7 @@ def sample_size(overlay: Overlay) -> Figure:
 
 
 def _lines(overlay: Overlay, series: Series) -> list[SampleSizeLine]:
-    """Return all scores of one subject; of each of several the two without ζ, in the subject's color."""
+    """Return all lines of a single subject; for each of several, the two without ζ, in the subject's color."""
     data = series.detail(SAMPLE_SIZE)
     plain, unbiased = data["isoscore"], data["isoscore_unbiased"]
     if overlay.several:
@@ -96,7 +96,7 @@ def _draw_sample_sizes(overlay: Overlay) -> go.Figure:
         rows += [*data["rows"], data["n"]]
         for line in _lines(overlay, series):
             traces += _band(overlay, series, line)
-            # All rows have a score without ζ alone.
+            # Only lines without ζ have a score of all rows.
             if (score := data["full"].get(line.slug)) is not None:
                 full_lines.append(
                     go.Scatter(
@@ -119,7 +119,7 @@ def _draw_sample_sizes(overlay: Overlay) -> go.Figure:
 
 
 def _band(overlay: Overlay, series: Series, line: SampleSizeLine) -> list[go.Scatter]:
-    """Return the edges of the band, where draws have a spread, and the line, at numbers of rows that have a score."""
+    """Return the edges of the band, if draws have a spread, and the line, at sample sizes with a score."""
     data = series.detail(SAMPLE_SIZE)
     columns = zip(data["rows"], data["drawn"], line.scores["mean"], line.scores["sd"], strict=True)
     points = [(rows, draws, mean, sd) for rows, draws, mean, sd in columns if mean is not None]
@@ -216,7 +216,7 @@ def _draw_zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float) -
 
 
 def _zeta_trace(line: ZetaLine, colour: str, width: float, named_rows: Collection[int]) -> go.Scatter:
-    """Return a line with its number of rows at its beginning; all lines end in one point."""
+    """Return a line labeled with its number of rows at the start, because all lines end in one point."""
     return go.Scatter(
         x=ZETAS,
         y=line.values or [],

@@ -60,7 +60,10 @@ def show_comparison(
     choice: ChoiceDep,
     chosen_in: Annotated[Literal["library", ""], Query(alias="from")] = "",
 ) -> Response:
-    """The comparison, or what to do for one; what was chosen in the library has no order of its own and gets one."""
+    """Show the comparison, or what to do with a single embedding.
+
+    A choice made in the library has no order of its own, so one is suggested.
+    """
     embeddings = get_chosen(context, choice.ids)
     if chosen_in:
         return see(choice.url(ids=[embedding.id for embedding in suggest_order(embeddings)]))
@@ -97,13 +100,13 @@ def show_comparison(
             stored = {slug for embedding in embeddings for slug in get_figures_stored(context, embedding.id, ())}
             by_tab = {tab.title: [figure for figure in figures if TAB_OF[figure.slug] == tab.slug] for tab in TABS}
             values["parts"] = {title: tab_figures for title, tab_figures in by_tab.items() if tab_figures}
-            # Megabytes of several embeddings: their own pages have them, and fill their places.
+            # These take megabytes for several embeddings, so they load from their own pages.
             values["later"] = [figure for figure in HEAVY if figure.needs in stored and not figure.single]
     return render(request, "embeddings/compare.html", values)
 
 
 def _row_by_row(context: Context, comparison: EmbeddingComparison) -> dict[str, Any]:
-    """Return how alike pairs are as far as it was asked for, and the rows that moved most from first to last."""
+    """Return the similarity of pairs as far as it was requested, and the rows that moved most from first to last."""
     embeddings = comparison.embeddings
     pairs = step_pairs(embeddings) if comparison.is_ordered else pairs_of(embeddings, Against.FIRST)
     alignments = find_aligned(context, pairs)
@@ -123,7 +126,7 @@ def _row_by_row(context: Context, comparison: EmbeddingComparison) -> dict[str, 
 
 
 def _orders(choice: ComparisonChoice, embeddings: list[Embedding]) -> dict[str, str]:
-    """Return addresses of the same embeddings in other orders, by the order's name; the present one is left out."""
+    """Return URLs of the same embeddings in other orders, by the name of the order."""
     keys: dict[str, Callable[[Embedding], Any]] = {
         "layer": lambda embedding: (embedding.encoding_id or "", embedding.layer or 0),
         "name": lambda embedding: natural_order(embedding.name),
@@ -189,7 +192,7 @@ def _find_moved(context: Context, choice: ComparisonChoice) -> tuple[MovedRows, 
 
 @router.get("/figures/{slug}.html")
 def show_figure_page(request: Request, context: ContextDep, slug: str, choice: ChoiceDep) -> Response:
-    """A figure with its numbers, on a page of its own, of which the comparison takes them when asked."""
+    """Show a figure with its numbers on its own page, from which the comparison loads it."""
     figure = find_figure(chosen_figures(context, choice, slug), slug)
     return render(request, "embeddings/compare_figure.html", {"choice": choice, "figure": figure})
 
@@ -205,7 +208,7 @@ def show_measurements(context: ContextDep, choice: ChoiceDep) -> Response:
 
 
 def _offer_embeddings(context: Context, choice: ComparisonChoice) -> dict[str, list[Embedding]]:
-    """Return what can be added, under headings: uploads and what was made of them first, then layers by encoding."""
+    """List the embeddings that can be added under headings: uploads and their derivatives, then layers by encoding."""
     with context.sessions() as session:
         names = dict(session.execute(select(Encoding.id, Encoding.name)).all())
     offered: dict[str, list[Embedding]] = {}

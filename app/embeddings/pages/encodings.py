@@ -49,7 +49,7 @@ LABELS = {name: option.label for name, option in options_of(EncodingConfig).item
 
 
 def defaults(encoding: Encoding, model: str) -> Values:
-    """Return what the form starts with: what was launched before, or the default settings and the likeliest columns."""
+    """Return the initial values of the form: the last configuration, or default settings and the likeliest columns."""
     settings = {name: field.get_default() for name, field in FIELDS.items() if not field.is_required()}
     if encoding.config is not None:
         settings = encoding.config.model_dump(mode="json")
@@ -74,7 +74,7 @@ def read_values(form: ImmutableMultiDict[str, Any]) -> Values:
 
 
 def parse(values: Values) -> EncodingConfig:
-    """Return the configuration of a form. Raises InvalidError with every field that is wrong."""
+    """Parse the configuration in a form. Raise InvalidError with every invalid field."""
     settings = {name: value if name in LISTS else meaning(FIELDS[name], value) for name, value in values.items()}
     try:
         return EncodingConfig.model_validate(settings)

@@ -66,7 +66,7 @@ class LibraryPage(NamedTuple):
         return bool(self.search.q or self.search.tag or self.search.origin or self.search.status)
 
     def url(self, page: int = 1, **changed: Any) -> str:
-        """Return the URL of a changed search; only what differs from the default search is in it."""
+        """Return the URL of a changed search. Default values are omitted."""
         search, default = asdict(replace(self.search, **changed)), asdict(EmbeddingSearch())
         parameters = {name: value for name, value in search.items() if value != default[name]}
         parameters |= {"page": page} if page > 1 else {}
@@ -113,7 +113,7 @@ def list_all(
     page: Annotated[int, Query(ge=1)] = 1,
     moved: str = "",
 ) -> Response:
-    """Show the search and the upload form; ``moved`` is the id of what has just gone into the trash."""
+    """Show the search and the upload form. ``moved`` is the id of an embedding just moved to the trash."""
     trashed = None
     with suppress(NotFoundError):
         trashed = get_embedding(context, moved) if moved else None

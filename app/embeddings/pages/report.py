@@ -63,7 +63,7 @@ def read_selection(
     similarity: Annotated[Similarity | Literal[""], Form()] = "",
     every_column: Annotated[bool, Form()] = False,
 ) -> Selection:
-    """Return the selection of a form; ``every_column`` takes all numeric columns as vectors."""
+    """Read the selection in a form. ``every_column`` selects all numeric columns as vectors."""
     embedding = get_embedding(context, embedding_id)
     inspection = embedding.inspection or {}
     numeric_columns = inspection.get("numeric_columns", [])
@@ -103,7 +103,7 @@ def commit(
     selection: SelectionDep,
     chosen: Annotated[bool, Form()] = False,
 ) -> Response:
-    """Measure the selection of the form if it was ``chosen``; a draft that shows it is not inspected again."""
+    """Measure the selection in the form if it was ``chosen``. A draft with this selection is not inspected again."""
     embedding = get_embedding(context, embedding_id)
     is_draft = embedding.status is EmbeddingStatus.DRAFT and selection == Selection.model_validate(embedding.selection)
     try:
@@ -124,7 +124,7 @@ def _embedding_page(
     problem: InvalidError | None = None,
     refused: Selection | None = None,
 ) -> Response:
-    """Show the page; with the problem of a refused selection, which its form keeps."""
+    """Show the page. After a refused selection, show the problem and keep the form."""
     embedding = get_embedding(context, embedding_id)
     selection = refused
     if selection is None and embedding.selection is not None:
@@ -190,7 +190,7 @@ def show_report_file(request: Request, context: ContextDep, embedding_id: str, q
 
 @report_router.get("/figures/{slug}.html")
 def show_figure_page(request: Request, context: ContextDep, embedding_id: str, slug: str, query: ReportDep) -> Response:
-    """Show a figure with its numbers; the report loads heavy ones from here."""
+    """Show a figure with its numbers on its own page, from which the report loads heavy figures."""
     embedding = get_embedding(context, embedding_id)
     figure = find_figure(report_figures(context, embedding, slug, query.shrinkage, query.finding), slug)
     figure_query = query.shrinkage.encoded()

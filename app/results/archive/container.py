@@ -125,7 +125,7 @@ class Container:
                 )
 
     def blocks(self, name: str) -> Iterator[bytes]:
-        """Yield the content of a member. ``ZipFile.read`` would inflate all of it at once."""
+        """Yield the content of a member in blocks. ``ZipFile.read`` would inflate all of it at once."""
         member = copy(self._zip.getinfo(name))
         member.file_size += 1  # so that the checksum covers bytes beyond the declared size
         # Only reads are guarded: an error of the caller between blocks is not the file's fault.
@@ -141,7 +141,7 @@ class Container:
 
 
 def read_json(text: str | bytes) -> Any:
-    """Parse untrusted JSON. Raise InvalidError if no database row could hold it."""
+    """Parse untrusted JSON. Raise InvalidError if a database row could not hold it."""
     try:
         value = json.loads(text, parse_constant=_reject_constant, parse_float=_parse_float, parse_int=_parse_int)
         return map_json(value, lambda leaf: storable(leaf) if isinstance(leaf, str) else leaf)
@@ -216,7 +216,7 @@ class ArchiveWriter:
 
 
 def _blocks(pieces: Iterable[bytes]) -> Iterable[bytes]:
-    """Join pieces into blocks, as compressing every row by itself would dominate the time."""
+    """Join pieces into blocks, because compressing each row separately is slow."""
     block = bytearray()
     for piece in pieces:
         block += piece

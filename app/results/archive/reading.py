@@ -106,7 +106,7 @@ class Archive:
         total += self._check_sealed(runs)
         total += sum(len(run.timeline) + len(run.tags) for run in self.runs()) + len(list(self.openings()))
         members = self.manifest.members
-        # An empty member is as good as a missing one.
+        # An empty member counts as a missing one.
         optional = [name for name in container.OPTIONAL_ROWS if name in members and members[name].bytes]
         hashes = "".join(members[name].sha256 for name in (*container.ROWS, *optional))
         return CheckedArchive(self.manifest, experiment, hashlib.sha256(hashes.encode()).hexdigest(), total)
@@ -130,7 +130,7 @@ class Archive:
         yield from self._records(container.RUN_FIGURES, RunFigureRecord)
 
     def predictions(self, task: TaskKind, split: Split = Split.VALIDATION) -> Iterator[tuple[str, Predictions]]:
-        """Yield the id and the predictions of each run that has some on the split."""
+        """Yield the id and the predictions of each run that has predictions for the split."""
         name = container.PREDICTIONS if split is Split.VALIDATION else container.SEALED_PREDICTIONS
         for run, parts in groupby(self._records(name, PredictionsRecord), key=lambda record: record.run):
             try:
@@ -221,7 +221,7 @@ def check_archive(path: Path) -> CheckedArchive:
 
 
 def _count_distinct(keys: Iterable[Hashable], subject: str) -> int:
-    """Return the number of keys. Raise InvalidError, whose message starts with ``subject``, at a duplicate."""
+    """Return the number of keys. Raise InvalidError at a duplicate, with a message that starts with ``subject``."""
     distinct_keys: set[Hashable] = set()
     for key in keys:
         if key in distinct_keys:
@@ -242,7 +242,7 @@ def _validate(record_class: type[RecordT], document: object, location: str) -> R
 
 
 def _validate_by_origin(launched: type[RecordT], logged: type[RecordT], text: bytes, location: str) -> RecordT:
-    """Validate a record as launched or as logged by a script, as its configuration says."""
+    """Validate a record as launched or as logged by a script, according to its configuration."""
     document = _parse(text, location)
     config = document.get("config") if isinstance(document, dict) else None
     is_logged = isinstance(config, dict) and config.get("logged") is True

@@ -29,12 +29,12 @@ class Choice:
 
     @property
     def position(self) -> int:
-        """Its number in the experiment, which stays the same when that is imported under other ids."""
+        """Return the lowest position of its runs, which does not change when an import assigns other ids."""
         return min(run.position for run in self.runs)
 
     @property
     def validation(self) -> float | None:
-        """The mean of its performance on validation rows, each seed counted once."""
+        """Return the mean performance on validation rows, counting each seed once."""
         scored = by_seed((run.seed, run.performance) for run in self.runs if run.performance is not None)
         return fmean(scored.values()) if scored else None
 
@@ -59,10 +59,10 @@ def runs_of(sweep: RunTable) -> list[Choice]:
 
 
 def find_choice(sweep: RunTable, text: str) -> Choice:
-    """Return the choice that is meant by a label or by the id of a run.
+    """Find a choice by its label or by the id of a run.
 
     Raises:
-        InvalidError: with what can be chosen.
+        InvalidError: nothing matches; the message lists the choices.
 
     """
     if by_id := next((choice for choice in runs_of(sweep) if choice.runs[0].id == text.strip()), None):
@@ -127,7 +127,7 @@ class OpenedScores:
 
     @property
     def first(self) -> Opened:
-        """The choice that was made before anybody saw a test score."""
+        """Return the choice that was made before anyone saw a test score."""
         return self.choices[0]
 
 
@@ -140,7 +140,7 @@ class _Reader:
     metric: str
 
     def read(self, setting: Setting, runs: Sequence[AnyRun], label: str, chosen: int | None) -> Opened:
-        """Return runs of a setting beside the baseline of the same seeds."""
+        """Return the test scores of a setting, compared with the baseline on the same seeds."""
         values = self._by_seed(runs)
         plain = None if setting.baseline else self._baseline(setting)
         baseline_values = self._by_seed(self.sweep.by_setting(self.sweep.runs)[plain]) if plain else {}
@@ -179,7 +179,7 @@ class _Reader:
 def read_opened(
     sweep: RunTable, scores: Mapping[str, SealedScore], openings: Sequence[Opening], metric: str
 ) -> OpenedScores:
-    """Return the test scores of an experiment with at least one opening, by the metric of its configuration."""
+    """Return the test scores of an experiment with at least one opening, by its configured metric."""
     reader = _Reader(sweep, scores, metric)
     choices = [choice_at(sweep, opening.kind, opening.position) for opening in openings]
     opened_choices = [_read(reader, choice, number) for number, choice in enumerate(choices, start=1)]

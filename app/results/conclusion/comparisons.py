@@ -69,7 +69,7 @@ NOTHING_KNOWN = RunFacts()
 
 
 def row_values(run: AnyRun, predictions: Predictions, rows: bytes) -> RowValues | str:
-    """Return the row values of a run's metric, or why there are none."""
+    """Return the metric of a run row by row, or the reason why that is impossible."""
     if len(predictions) < 2:
         return "there is only one row"
     values = _of_metric(run, predictions)
@@ -134,19 +134,19 @@ class Comparison:
 
     @property
     def estimate(self) -> float:
-        """The mean difference in performance."""
+        """Return the mean difference in performance."""
         return self.judged.difference.estimate
 
     @property
     def rows(self) -> int | None:
-        """Validation rows that were compared one by one."""
+        """Return the number of validation rows compared; None if only seeds are compared."""
         return self.judged.difference.rows
 
 
 def comparisons(
     sweep: RunTable, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]
 ) -> tuple[list[Comparison], list[str]]:
-    """Return every setting that has a baseline, in the order of λ; and what there is to say of the others."""
+    """Compare every setting that has a baseline, in order of λ. Also return sentences about the other settings."""
     by_setting = {setting: _by_seed(setting_runs) for setting, setting_runs in sweep.by_setting(runs).items()}
     paired: list[tuple[Setting, Setting, list[int]]] = []
     without_baseline, other_seeds = [], []
@@ -200,7 +200,7 @@ class _Pair:
 
     @property
     def rows(self) -> Values | None:
-        """Differences [rows, seeds]."""
+        """Return the differences by row and seed, [rows, seeds]; None if rows cannot be compared."""
         if self.without_rows:
             return None
         mine, plain = (np.stack([self._values(alike) for alike in side], axis=1) for side in self._sides)
@@ -241,7 +241,7 @@ def _compared(sweep: RunTable, settings: Sequence[Setting], pairs: Sequence[_Pai
 
 
 def _mean(pair: _Pair, rows: Values | None) -> tuple[MeanDifference, RowsOnly | None]:
-    """Return the mean difference, that of the scores themselves however predictions round."""
+    """Return the mean difference of the logged scores, and an interval over rows if there are too few seeds."""
     if rows is None:
         return over_seeds(pair.scores), None
     if len(pair.seeds) >= FEWEST_SEEDS:
@@ -252,7 +252,7 @@ def _mean(pair: _Pair, rows: Values | None) -> tuple[MeanDifference, RowsOnly | 
 
 
 def _rows_only(rows: Values, difference: MeanDifference, estimate: float) -> RowsOnly | None:
-    """Return what rows tell; None where all differ alike, or none does, which leaves no error."""
+    """Return an interval over rows for these runs; None if the differences do not vary, which leaves no error."""
     error = difference.error or 0.0
     if not error:
         return None
@@ -263,7 +263,7 @@ def _rows_only(rows: Values, difference: MeanDifference, estimate: float) -> Row
 
 
 def _mcnemar(rows: Values) -> float:
-    """Return the exact p of McNemar's test: of the rows that differ, each is as likely to be won as lost."""
+    """Return the exact p of McNemar's test: a row that differs is equally likely to be won or lost."""
     won, lost = int((rows > 0).sum()), int((rows < 0).sum())
     n_differing, smaller = won + lost, min(won, lost)
     ways = sum(comb(n_differing, k) for k in range(smaller + 1))

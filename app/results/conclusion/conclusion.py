@@ -33,12 +33,12 @@ class Conclusion:
 
     @property
     def early(self) -> bool:
-        """Whether no run has a result yet."""
+        """Return whether no run has a result yet."""
         return words.waiting(self.sweep.runs)
 
     @cached_property
     def findings(self) -> list[str]:
-        """What was found, the relation first."""
+        """Return the findings, starting with the relation."""
         evidence = self.evidence
         pooled_sentences = [words.pooled_relation(self.pooled)] if self.pooled else []
         effect = "" if words.untested(evidence) else words.effect(evidence.effect)
@@ -47,39 +47,39 @@ class Conclusion:
 
     @cached_property
     def lines(self) -> list[verdict_words.Line]:
-        """Each setting against λ = 0."""
+        """Return the comparison of each setting with λ = 0."""
         return [verdict_words.line(comparison) for comparison in self.evidence.comparisons]
 
     @property
     def verdict_scope(self) -> list[str]:
-        """For which seeds and rows the verdicts hold."""
+        """Return which seeds and rows the verdicts hold for."""
         return verdict_words.verdict_scope(self.evidence)
 
     @property
     def to_quote(self) -> str:
-        """Which number to quote."""
+        """Return which number to quote."""
         return verdict_words.to_quote(self.evidence)
 
     @cached_property
     def methods(self) -> list[str]:
-        """How all of it was computed, and what that takes for granted."""
+        """Describe how everything was computed, and its assumptions."""
         evidence = self.evidence
         tests = [words.relation_method(evidence.relation, self.sweep), words.effect_method(evidence.effect)]
         return [*filter(None, tests), *verdict_words.methods(evidence, self.sweep)]
 
     @property
     def notes(self) -> list[str]:
-        """What was left out or could not be compared."""
+        """Return what was left out or could not be compared."""
         return [*left_out(self.sweep, self.evidence), *self.evidence.unpaired]
 
     @property
     def cautions(self) -> list[str]:
-        """What limits the conclusion."""
+        """Return the limits of the conclusion."""
         return cautions(self.evidence, self.sweep)
 
 
 def cautions(evidence: Evidence, sweep: RunTable) -> list[str]:
-    """Trainings that failed, and what was chosen on the rows shown."""
+    """List failed trainings, and choices made on the rows shown."""
     runs = sweep.finished
     sentences = []
     for flagged, failure in ((evidence.learned_nothing, "learned nothing"), (evidence.diverged, "diverged")):
@@ -101,7 +101,7 @@ def cautions(evidence: Evidence, sweep: RunTable) -> list[str]:
 
 
 def left_out(sweep: RunTable, evidence: Evidence) -> list[str]:
-    """Which runs the numbers are not of, and which of them count as one."""
+    """List the runs that the numbers leave out, and the repeated runs that count as one."""
     sentences = (
         [performance] if (performance := describe_unscored(sweep).replace("Not drawn", "Left out").strip()) else []
     )
@@ -135,7 +135,7 @@ Value = TypeVar("Value")
 
 
 def read_conclusion(context: Context, sweep: RunTable, other_sweeps: Sequence[RunTable] = ()) -> Conclusion:
-    """Return what the runs of a sweep say, together with those on other data sets where some are given."""
+    """Return the conclusion of a sweep; with other sweeps, also the relation pooled over their data sets."""
     key = _key([sweep, *other_sweeps])
     computed = _computed.get(key)
     if computed is None:
@@ -190,7 +190,7 @@ def _digest(predictions: Predictions) -> bytes:
 
 
 def _version(run: AnyRun) -> Hashable:
-    """What changes when a run is tried again, or something is added to what it logged."""
+    """Return a key that changes when a run is retried or logs more."""
     return run.id, run.finished_at, run.performance, run.heard_at
 
 
@@ -216,7 +216,7 @@ class _Cache(Generic[Value]):
         self._lock = Lock()
 
     def get(self, key: Hashable) -> Value | None:
-        """Return a value, if it is still here."""
+        """Return a cached value; None if it was evicted."""
         with self._lock:
             if key not in self._entries:
                 return None
@@ -224,7 +224,7 @@ class _Cache(Generic[Value]):
             return self._entries[key][0]
 
     def put(self, key: Hashable, value: Value, size: int) -> None:
-        """Keep a value in place of those that were not asked for longest."""
+        """Cache a value, evicting the least recently used ones."""
         with self._lock:
             if key in self._entries:
                 self._size -= self._entries.pop(key)[1]

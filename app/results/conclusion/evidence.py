@@ -59,29 +59,32 @@ class Evidence:
 
     @property
     def peaks(self) -> list[Curve]:
-        """Curves that fall off on both sides of λ = 0, on each by more than chance."""
+        """Return the curves that fall on both sides of λ = 0, each time by more than chance."""
         return [curve for curve in self.curves if all(map(or_, curve.lower, self._worse(curve)))]
 
     @property
     def peaks_at_zero(self) -> bool:
-        """Whether every curve that has both sides of λ = 0 peaks there, so that no direction can be told."""
+        """Return whether every curve with values on both sides of λ = 0 peaks there, which leaves no direction."""
         two_sided = [curve for curve in self.curves if all(curve.sides)]
         return bool(two_sided) and all(curve in self.peaks for curve in two_sided)
 
     @property
     def direction(self) -> Verdict | None:
-        """What more isotropic settings do, where that can be told."""
+        """Return whether more isotropic settings do better or worse; None if that is not clear."""
         is_significant = self.relation.p is not None and self.relation.p <= LEVEL and not self.peaks_at_zero
         return (Verdict.BETTER if self.relation.positive else Verdict.WORSE) if is_significant else None
 
     @property
     def smallest_p_holm(self) -> float | None:
-        """What no p of the exact test, corrected by Holm, can fall below; None where nothing is compared."""
+        """Return the smallest p that the exact test can reach after Holm's correction; None without comparisons."""
         reachable = [comparison.flips.smallest_p for comparison in self.comparisons]
         return min(1.0, len(reachable) * min(reachable)) if reachable else None
 
     def _worse(self, curve: Curve) -> tuple[bool, bool]:
-        """Whether a verdict says so of a setting of the curve below λ = 0, and none the opposite; the same above."""
+        """Return whether settings below λ = 0 do worse, and whether settings above do.
+
+        A side does worse if some verdict says so and none says better.
+        """
         mine = [comparison for comparison in self.comparisons if comparison.setting in curve.settings]
         sides = (
             {comparison.judged.verdict for comparison in mine if sign * comparison.setting.lam > 0} for sign in (-1, 1)
@@ -91,9 +94,9 @@ class Evidence:
 
 
 def evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = None) -> Evidence:
-    """Return what the finished runs show.
+    """Summarize what the finished runs show.
 
-    Settings with a run that a study pruned are left out: only their better runs finished.
+    Settings with a run that a study pruned are left out, because only their better runs finished.
     """
     known_facts = facts or {}
     runs = counted(sweep)
@@ -143,10 +146,11 @@ def _learned_nothing(sweep: RunTable, runs: Sequence[AnyRun], facts: Mapping[str
 
 
 def _alike(by_setting: Mapping[Setting, Sequence[AnyRun]]) -> set[Setting]:
-    """Return the settings whose seeds score alike, and as badly as any run, as those of models with one answer do.
+    """Return the settings whose seeds all share one score that no other run falls below.
 
-    Seeds of a model that learned score alike by chance, where rows are few or scores rounded: of 7 settings of 2 seeds
-    in steps of 1/300 some did in half of all sweeps. So ``FEWEST_ALIKE`` runs have the score, and no other has less.
+    A model that answers every row the same scores like this. With few rows or rounded scores, seeds of a model that
+    learned can share a score by chance: with 7 settings of 2 seeds and scores in steps of 1/300, this happened in half
+    of all sweeps. So at least ``FEWEST_ALIKE`` runs must have the score.
     """
     by_place: dict[ComparableGroup, dict[Setting, list[float]]] = {}
     for setting, seed_values in by_setting.items():
@@ -197,7 +201,7 @@ class Pooled(NamedTuple):
 
 
 def pooled(sweeps: Sequence[RunTable]) -> Pooled | None:
-    """Return the tests of sweeps that are each on one data set by one metric; None of one sweep alone."""
+    """Test several sweeps together, each on one data set and metric; return None for fewer than two."""
     with_runs = [(sweep, runs) for sweep in sweeps if (runs := counted(sweep))]
     if len(with_runs) < 2:
         return None

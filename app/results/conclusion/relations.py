@@ -38,13 +38,13 @@ class Curve(NamedTuple):
 
     @property
     def sides(self) -> tuple[list[float], list[float]]:
-        """Gains below λ = 0, and above."""
+        """Return the gains below λ = 0 and those above."""
         below = [gain for lam, gain in self.gains.items() if lam < 0]
         return below, [gain for lam, gain in self.gains.items() if lam > 0]
 
 
 def counted(sweep: RunTable, left_out: Collection[str] = ()) -> list[AnyRun]:
-    """Return the finished runs that have a performance, without those that a study flattered and those named by id."""
+    """Return the finished runs that have a performance, except those in ``left_out`` and those of pruned settings."""
     return [
         run
         for run in sweep.scored
@@ -56,7 +56,7 @@ def counted(sweep: RunTable, left_out: Collection[str] = ()) -> list[AnyRun]:
 
 
 def group_of(run: AnyRun) -> ComparableGroup:
-    """Return what a run can be compared within."""
+    """Return the group of runs that a run can be compared with."""
     return ComparableGroup(
         run.experiment.dataset_id,
         run.config.metric,
@@ -66,7 +66,7 @@ def group_of(run: AnyRun) -> ComparableGroup:
 
 
 def scored_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[Scored, ...]:
-    """Return performance by setting and seed; repeated runs count once, by their mean."""
+    """Return performance by setting and seed, averaged over repeated runs."""
     cells = _cells(sweep, runs)
     return tuple(
         Scored(group, setting, seed, fmean(_performance(run) for run in alike))
@@ -77,8 +77,8 @@ def scored_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[Scored, ...]:
 def measured_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[Measured, ...]:
     """Return isotropy and performance by method, setting and seed.
 
-    λ = 0 is one setting of every line that starts from it, but of one method only, that with the most values of λ: else
-    methods would not be apart.
+    A baseline belongs to every line that starts from it, but only for the method with the most values of λ. Otherwise
+    methods would share runs.
     """
     cells = _cells(sweep, (run for run in runs if run.isoscore_star is not None and isfinite(run.isoscore_star)))
     lines = _lines(sweep, cells)
@@ -96,7 +96,7 @@ def measured_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[Measured, ..
 
 
 def curves(sweep: RunTable, runs: Iterable[AnyRun]) -> list[Curve]:
-    """Return performance over λ of every method that was run at λ = 0, adjusted for seeds."""
+    """Return performance over λ for every method that was run at λ = 0, adjusted for seeds."""
     cells = _cells(sweep, runs)
     method_curves = []
     for group, by_method in _lines(sweep, cells).items():
@@ -121,7 +121,7 @@ def _is_lower(
     gains: Mapping[float, float],
     sign: int,
 ) -> bool:
-    """Return whether every λ on one side of 0 loses, and the settings there and their baselines differ."""
+    """Return whether every λ on one side of 0 loses and these settings and their baselines differ significantly."""
     side = [gain for lam, gain in gains.items() if sign * lam > 0]
     if not side or max(side) >= 0:
         return False
@@ -133,7 +133,7 @@ def _is_lower(
 
 
 def _baselines(sweep: RunTable, means: Mapping[Hashable, float], families: Sequence[Family]) -> dict[Setting, Setting]:
-    """Map each setting of these families to its baseline; leave out settings without one."""
+    """Map each setting of these families to its baseline. Leave out settings without one."""
     settings = [setting for setting in means if isinstance(setting, Setting)]
     baseline_of: dict[Setting, Setting] = {}
     for family in families:
@@ -165,7 +165,7 @@ def _cells(sweep: RunTable, runs: Iterable[AnyRun]) -> _Cells:
 
 
 def _lines(sweep: RunTable, cells: _Cells) -> _Lines:
-    """Return the families of each method, by place."""
+    """Return the families of each method by comparable group, starting with the method with the most values of λ."""
     lines: _Lines = {}
     for group, setting, _ in cells:
         methods = lines.setdefault(group, {})
@@ -185,7 +185,7 @@ def _lines(sweep: RunTable, cells: _Cells) -> _Lines:
 
 
 def _baseline_families(methods: Mapping[Regularizer, list[Family]]) -> list[Family]:
-    """Return the families of the method to which the baseline counts."""
+    """Return the families of the method that the baseline is counted for."""
     return next(iter(methods.values()), [])
 
 

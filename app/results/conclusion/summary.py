@@ -55,17 +55,17 @@ class Summary:
 
     @property
     def cards(self) -> list[Card]:
-        """The best setting, whether λ matters, and whether isotropy does; empty while no run has finished."""
+        """Return cards on the best setting, on λ and on isotropy; empty until a run finishes."""
         return [self._best_card(), self._effect_card(), self._relation_card()] if self._means else []
 
     @property
     def rows(self) -> list[SettingRow]:
-        """Every setting that has a result, by λ."""
+        """Return every setting that has a result, in order of λ."""
         return [self._row(setting, runs) for setting, runs in self._runs.items()]
 
     @property
     def simultaneous(self) -> bool:
-        """Whether intervals are adjusted because several settings are compared."""
+        """Return whether intervals are adjusted for comparing several settings."""
         return any(comparison.judged.comparisons > 1 for comparison in self._compared.values()) and self._has_intervals
 
     @property
@@ -82,12 +82,12 @@ class Summary:
 
     @cached_property
     def _common(self) -> set[int]:
-        """Seeds that every setting has: settings are ranked by these, so that none wins by its luck with a seed."""
+        """Return the seeds that every setting has. Ranking by these keeps a setting from winning by a lucky seed."""
         return set.intersection(*({run.seed for run in runs} for runs in self._runs.values()))
 
     @cached_property
     def _ranked(self) -> dict[Setting, float]:
-        """Means by setting over the common seeds; over all seeds where none is common."""
+        """Return means by setting over the common seeds, or over all seeds if none is common."""
         if not self._common:
             return self._means
         common_runs = {
@@ -109,12 +109,12 @@ class Summary:
 
     @cached_property
     def _best(self) -> list[Setting]:
-        """Those with the greatest mean: several where they tie."""
+        """Return the settings with the highest mean; several if they tie."""
         highest = max(self._ranked.values())
         return [setting for setting, value in self._ranked.items() if value == highest]
 
     def _label(self, setting: Setting) -> str:
-        """A setting as the page calls it; a baseline by that name."""
+        """Return the label of a setting as the page shows it; baselines are labeled as such."""
         label = self._sweep.label(setting)
         if not setting.baseline:
             return label
@@ -204,7 +204,7 @@ def _relation_answer(conclusion: Conclusion) -> str:
 
 
 def _difference(comparison: Comparison) -> str:
-    """A difference with the half-width of its interval: −0.077 ± 0.062."""
+    """Format a difference with the half-width of its interval, such as −0.077 ± 0.062."""
     if comparison.judged.low is None or comparison.judged.high is None:
         return signed(comparison.estimate)
     return ("+" if comparison.estimate > 0 else "") + with_error(
@@ -213,7 +213,7 @@ def _difference(comparison: Comparison) -> str:
 
 
 def _surest(comparisons: Sequence[Comparison]) -> str:
-    """The least p of all differences, adjusted where there are several."""
+    """Report the smallest p of all differences, adjusted if there are several."""
     p_values = [comparison.judged.p_adjusted for comparison in comparisons if comparison.judged.p_adjusted is not None]
     if not p_values:
         return ""
@@ -225,13 +225,13 @@ def _surest(comparisons: Sequence[Comparison]) -> str:
 
 
 def _mean(runs: Sequence[AnyRun], quantity: str) -> float | None:
-    """The mean over seeds of a column of runs, each seed once."""
+    """Return the mean of a quantity over seeds, counting each seed once."""
     values = by_seed((run.seed, getattr(run, quantity)) for run in runs if getattr(run, quantity) is not None)
     return estimate(list(values.values())).mean if values else None
 
 
 def _fixed(value: float | None, column: Iterable[float | None]) -> str:
-    """A value with the decimals of its column, so that the greatest shows three digits or more."""
+    """Format a value with the decimals of its column, so that the largest shows at least three digits."""
     largest = max((abs(cell) for cell in column if cell is not None), default=0.0)
     if value is None or "×" in number(largest):
         return number(value)

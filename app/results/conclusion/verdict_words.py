@@ -56,7 +56,7 @@ def line(comparison: Comparison) -> Line:
 
 
 def verdict_scope(evidence: Evidence) -> list[str]:
-    """Sentences that say for which seeds and rows the verdicts hold."""
+    """Describe which seeds and rows the verdicts hold for."""
     judged = [comparison for comparison in evidence.comparisons if comparison.judged.p is not None]
     if not judged:
         return []
@@ -76,7 +76,7 @@ def verdict_scope(evidence: Evidence) -> list[str]:
 
 
 def methods(evidence: Evidence, sweep: RunTable) -> list[str]:
-    """How settings are compared, and how sure that is."""
+    """Describe how settings are compared, and with which certainty."""
     if not evidence.comparisons:
         if sweep.methods or evidence.unpaired:
             return []
@@ -117,7 +117,7 @@ def _exact(evidence: Evidence) -> str:
 
 
 def quote(comparison: Comparison) -> str:
-    """The number to quote of a comparison, with its setting, interval, seeds and rows."""
+    """Format the number to quote of a comparison, with its setting, interval, seeds and rows."""
     judged, size = comparison.judged, plural(len(comparison.seeds), "seed")
     if comparison.rows is not None:
         size += f" × {plural(comparison.rows, 'validation row')}"
@@ -130,7 +130,7 @@ def quote(comparison: Comparison) -> str:
 
 
 def to_quote(evidence: Evidence) -> str:
-    """Which number of the table to quote, with the surest as the example; empty if nothing is compared."""
+    """Describe which number of the table to quote, with the clearest one as an example; empty without comparisons."""
     if not evidence.comparisons:
         return ""
     judged = [comparison for comparison in evidence.comparisons if comparison.judged.p is not None]
@@ -146,7 +146,7 @@ def to_quote(evidence: Evidence) -> str:
 
 
 def needed(comparison: Comparison) -> str:
-    """What it would take to decide; empty where it is decided."""
+    """Describe how many seeds or rows would decide a comparison; empty if it is decided."""
     if comparison.judged.verdict in DECIDED:
         return ""
     if comparison.judged.verdict is Verdict.TOO_FEW:
@@ -165,7 +165,7 @@ def _needed_words(sizes: Needed) -> str:
 
 
 def rows_only(comparison: Comparison) -> str:
-    """An interval for these very runs when seeds are too few; empty if there is a verdict or no score by row."""
+    """Format an interval for these runs alone if seeds are too few; empty with a verdict or without scores by row."""
     by_rows = comparison.rows_only
     if by_rows is None:
         return ""
@@ -175,7 +175,7 @@ def rows_only(comparison: Comparison) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """An interval with the digits that its width allows; an end other than 0 never reads 0: [0.003, 0.021]."""
+    """Format an interval with the digits that its width allows: [0.003, 0.021]. Only an end that is 0 reads 0."""
     decimals = len(number(high - low, 2).partition(".")[2]) if high > low else 3
     while decimals < MOST_DECIMALS and any(end and not round(end, decimals) for end in (low, high)):
         decimals += 1
@@ -183,7 +183,7 @@ def interval(low: float, high: float) -> str:
 
 
 def signed(value: float) -> str:
-    """A difference with its sign: +0.012, −0.190."""
+    """Format a difference with its sign: +0.012, −0.190."""
     return ("+" if value > 0 else "") + number(value)
 
 

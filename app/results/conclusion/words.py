@@ -13,12 +13,12 @@ from isoscope.core.formatting import MISSING, count, number, plural, two_decimal
 
 
 def untested(evidence: Evidence) -> bool:
-    """Whether neither the relation nor the settings can be tested, which is then said once."""
+    """Return whether neither the relation nor the settings can be tested, so that one sentence covers both."""
     return evidence.relation.value is None and evidence.effect.p is None
 
 
 def headline(evidence: Evidence) -> str:
-    """Whether performance goes with isotropy across settings, in a sentence."""
+    """Summarize whether performance goes with isotropy across settings."""
     measured = evidence.relation
     if measured.value is None:
         why = f"{measured.reason} {evidence.effect.reason}" if untested(evidence) else measured.reason
@@ -43,7 +43,7 @@ def headline(evidence: Evidence) -> str:
 
 
 def peaked(evidence: Evidence) -> str:
-    """Which of several curves peak at λ = 0, where the headline is about others too; empty where it says so itself."""
+    """Name the methods that peak at λ = 0; empty if none does, or if the headline already says so."""
     if not evidence.peaks or evidence.peaks_at_zero:
         return ""
     several = len({curve.group.model for curve in evidence.curves}) > 1
@@ -55,7 +55,7 @@ def peaked(evidence: Evidence) -> str:
 
 
 def effect(setting_effect: SettingEffect) -> str:
-    """Whether settings differ in performance at all, in a sentence."""
+    """Summarize whether settings differ in performance."""
     if setting_effect.p is None:
         return f"Whether settings differ cannot be tested. {setting_effect.reason}"
     settings, seeds = plural(setting_effect.settings, "setting"), plural(setting_effect.seeds, "seed")
@@ -71,7 +71,7 @@ def effect(setting_effect: SettingEffect) -> str:
 
 
 def relation_method(relation: Relation, sweep: RunTable) -> str:
-    """How the relation is tested, and what that takes for granted."""
+    """Describe how the relation is tested, and what the test assumes."""
     if relation.p is None:
         return ""
     how = f"All {count(relation.permutations)}" if relation.exact else f"{count(relation.permutations)} random"
@@ -93,7 +93,7 @@ def relation_method(relation: Relation, sweep: RunTable) -> str:
 
 
 def effect_method(setting_effect: SettingEffect) -> str:
-    """How it is tested whether settings differ."""
+    """Describe how the difference between settings is tested."""
     if setting_effect.p is None:
         return ""
     how = (
@@ -108,7 +108,7 @@ def effect_method(setting_effect: SettingEffect) -> str:
 
 
 def without(evidence: Evidence) -> list[str]:
-    """What changes without the runs that learned nothing or diverged; empty where there are none such."""
+    """Describe what changes without the runs that learned nothing or diverged; empty without such runs."""
     remaining = evidence.without
     if remaining is None:
         return []
@@ -131,7 +131,7 @@ def without(evidence: Evidence) -> list[str]:
 
 
 def relation_numbers(relation: Relation) -> str:
-    """The coefficient, its p, and what it is of."""
+    """Format the coefficient of a relation, its p and its sample."""
     value = MISSING if relation.value is None else two_decimals(relation.value)
     p = "" if relation.p is None else f" (p = {p_value(relation.p)})"
     across = f"{_values_of_lambda(relation)}" if relation.lambdas else plural(relation.settings, "setting")
@@ -144,12 +144,12 @@ def relation_numbers(relation: Relation) -> str:
 
 
 def p_value(p: float | None) -> str:
-    """A p-value to two digits, never rounded to nothing: 0.031, 0.0002, 0.25."""
+    """Format a p-value with two digits, never rounded to 0: 0.031, 0.0002, 0.25."""
     return MISSING if p is None else number(p, 2)
 
 
 def waiting(runs: Sequence[AnyRun]) -> bool:
-    """Whether it is too early to say anything."""
+    """Return whether it is too early for any conclusion."""
     return not any(run.performance is not None for run in runs)
 
 
@@ -160,7 +160,7 @@ def _values_of_lambda(relation: Relation) -> str:
 
 
 def pooled_relation(pooled: Pooled) -> str:
-    """The relation pooled over data sets; runs are compared only within a data set."""
+    """Describe the relation pooled over data sets. Runs are compared only within a data set."""
     measured = pooled.relation
     sets = f"Over all {count(pooled.measured)} data sets and metrics, each within itself"
     if measured.p is None:

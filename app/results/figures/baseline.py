@@ -25,9 +25,9 @@ from isoscope.core.formatting import count, number, plural
 from isotropy.catalog import Regularizer
 
 MAX_NAME_LENGTH = 40
-# Share of the axis for a number beyond the longest bar.
+# Fraction of the axis for a number beyond the longest bar.
 NUMBER_MARGIN = 0.22
-# Settings in one plot; the table has all.
+# Maximum number of settings in a plot. The table has all.
 MAX_SETTINGS = 60
 DIFFERENCE_HEADS = [
     "verdict", "difference", "low", "high", "p", "p_adjusted", "comparisons", "error_of", "seeds", "rows",
@@ -164,7 +164,7 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
 
 
 def differences(table: RunTable, comparisons: Sequence[Comparison], metric: str) -> Figure:
-    """Return mean differences in performance with simultaneous 95% intervals, one row a setting."""
+    """Return mean differences in performance with simultaneous 95% intervals, one row per setting."""
     caption, empty = "", None
     if comparisons:
         family = max(comparison.judged.comparisons for comparison in comparisons)

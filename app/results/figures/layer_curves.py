@@ -26,9 +26,14 @@ LayerMeasurement = tuple[int, Sequence[float | None]]
 
 
 def while_training(table: RunTable, looks: Mapping[str, Looks], measure: str, sample: str = "") -> Figure:
-    """Return a measure of the last layer over steps, as the mean over seeds of each setting. ``looks`` are by run.
+    """Return a measure of the last layer over steps, as the mean over seeds of each setting.
 
-    ``sample`` says which part of the measurements is drawn, if not all.
+    Args:
+        table: the runs.
+        looks: measurements by run.
+        measure: the measure.
+        sample: a sentence about the part of the measurements that is drawn, if not all.
+
     """
     means = {
         setting: points
@@ -63,7 +68,7 @@ def while_training(table: RunTable, looks: Mapping[str, Looks], measure: str, sa
 def late_anisotropy(table: RunTable, looks: Mapping[str, Looks], sample: str = "") -> Figure:
     """Return k-th anisotropy of the last layer, raw and centered, averaged over the last part of training.
 
-    ``sample`` says which part of the measurements is drawn, if not all.
+    ``sample`` is a sentence about the part of the measurements that is drawn, if not all.
     """
     means: dict[Setting, list[Estimate | None]] = {}
     for setting, runs in table.finished_by_setting.items():
@@ -144,7 +149,7 @@ def _draw_shares(table: RunTable, means: Mapping[Setting, Sequence[Estimate | No
 
 
 def run_heat_map(run: Run, measure: str) -> Figure:
-    """Return a measure of a run by layer and step; large values are dark."""
+    """Return a measure of a run by layer and step. Large values are dark."""
     looks = [(step.step, step.layers[measure]) for step in run.steps if step.layers and measure in step.layers]
     return _heat_map([run], looks, measure, f"{title_of(measure)} by layer and step", "")
 
@@ -152,9 +157,9 @@ def run_heat_map(run: Run, measure: str) -> Figure:
 def setting_heat_map(
     table: RunTable, setting: Setting, by_run: Mapping[str, Looks], measure: str, sample: str
 ) -> Figure:
-    """Return the same as means over the seeds of a setting.
+    """Return a measure by layer and step, as the mean over the seeds of a setting.
 
-    ``sample`` says which part of the measurements is drawn, if not all.
+    ``sample`` is a sentence about the part of the measurements that is drawn, if not all.
     """
     runs = [run for run in table.runs if table.setting(run) == setting]
     rows_by_step: dict[int, list[Row]] = {}

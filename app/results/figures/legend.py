@@ -32,7 +32,7 @@ def colour(table: RunTable, setting: Setting) -> str:
 
 
 def dash(table: RunTable, setting: Setting) -> str:
-    """Return a dash that tells apart the lines of settings of one hue: solid for the λ closest to 0."""
+    """Return a dash that distinguishes lines of one hue: solid for the λ closest to 0."""
     one_hue = len(table.methods) > 1
     alike = [
         candidate
@@ -48,7 +48,7 @@ def symbol(table: RunTable, family: Family) -> str:
 
 
 def entry(table: RunTable, setting: Setting, drawn: Sequence[Setting]) -> dict[str, Any]:
-    """Return the legend entry of a line: its own, or one for each color if many are drawn."""
+    """Return the legend entry of a line: its own, or one per color if many lines are drawn."""
     if len(drawn) <= MAX_ENTRIES:
         name = legend_names(table, drawn, table.label)[drawn.index(setting)]
         return {"name": name, "legendgroup": name}
@@ -59,7 +59,7 @@ def entry(table: RunTable, setting: Setting, drawn: Sequence[Setting]) -> dict[s
 
 
 def hover_label(table: RunTable, setting: Setting) -> str:
-    """Return the label of a setting in as many lines as it takes."""
+    """Wrap the label of a setting into lines for a hover text."""
     lines = wrap(table.label(setting), HOVER_WIDTH, max_lines=HOVER_LINES, placeholder="…")
     return "<br>".join(plain(line, HOVER_WIDTH) for line in lines)
 
@@ -80,7 +80,7 @@ def legend_names(
 
 
 def colour_choices(table: RunTable) -> Mapping[str, str]:
-    """Return the settings that colors can stand for, because runs differ in them, with their names."""
+    """Return the settings that colors can stand for, by name: those in which runs differ."""
     varies = {
         LAMBDA: len({setting.lam for setting in table.settings}) > 1,
         REGULARIZER: len(table.methods) > 1,
@@ -99,13 +99,13 @@ class Colouring:
 
     @cached_property
     def key(self) -> str:
-        """What colors stand for: by default λ if there is one regularizer, else the regularizer."""
+        """Return the setting that colors stand for: by default, λ with one regularizer, else the regularizer."""
         if self.by and self.by in colour_choices(self.table):
             return self.by
         return REGULARIZER if len(self.table.methods) > 1 else LAMBDA
 
     def value(self, setting: Setting) -> Cell:
-        """Return what the color of a setting stands for; None where it has no effect, as ζ on plain training."""
+        """Return the value that a setting is colored by; None if it has no effect, as ζ on plain training."""
         if self.key == LAMBDA:
             return setting.lam
         if self.key == REGULARIZER:
@@ -113,7 +113,7 @@ class Colouring:
         return setting.zeta if self.key == ZETA else setting.values[self.table.fields.index(self.key)]
 
     def colour(self, setting: Setting) -> str:
-        """Return a color. Plain training has that of λ = 0 unless colors stand for something that it has."""
+        """Return the color of a setting. Plain training has the color of λ = 0 unless it has a value of its own."""
         value = self.value(setting)
         if self.key == LAMBDA:
             return palette.of_lambda(setting.lam)
@@ -127,7 +127,7 @@ class Colouring:
         return palette.SERIES[index] if index < len(palette.SERIES) else palette.QUIET
 
     def family_colour(self, family: Family) -> str:
-        """Return the color of a family's settings; a quiet one if λ gives each its own."""
+        """Return the color of a family's settings: a quiet one if each λ has its own color."""
         return palette.QUIET if self.key == LAMBDA else self.colour(Setting(family.regularizer, 1.0, *family[1:]))
 
     def label(self, setting: Setting) -> str:

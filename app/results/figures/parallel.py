@@ -19,7 +19,7 @@ from app.results.setting import cell_text
 from isoscope.core.formatting import plural
 
 MAX_NAME_LENGTH = 24
-# Different values of a setting that get a tick each.
+# Maximum number of different values that get a tick each.
 MAX_TICKS = 20
 
 
@@ -35,7 +35,7 @@ class ParallelAxis(NamedTuple):
 
     @property
     def steps(self) -> list[Cell]:
-        """The different values of a setting in their order; none if it is continuous or has too many."""
+        """Return the different values of a setting in order; none if it is continuous or has too many."""
         distinct = list(dict.fromkeys(self.values))
         numbers = sorted(value for value in distinct if isinstance(value, int | float))
         if len(numbers) < len(distinct):

@@ -27,10 +27,10 @@ from app.results.statistics.estimate import Estimate, by_position, estimate
 from isoscope.core.formatting import count
 from isotropy.catalog import MEASURES
 
-# Of more settings the spread is in the table only: bands would overlap.
+# With more settings, only the table has the spread, because bands would overlap.
 MAX_BANDS = 1
 
-# What a figure stores of each run, by the id of the run.
+# Stored figure data by run id.
 RunData = Mapping[str, Mapping[str, Any]]
 
 
@@ -44,7 +44,10 @@ class Profile(NamedTuple):
 
 
 def activation_profiles(table: RunTable, activations: RunData) -> Figure:
-    """Return a line of means for each setting; with its spread if there is one. ``activations`` are from RunFigure."""
+    """Return the mean activations of each setting as a line, with their spread if there is one.
+
+    ``activations`` are from RunFigure.
+    """
     by_setting = table.by_setting(run for run in table.runs if run.id in activations)
     profiles: dict[Setting, Profile] = {}
     uneven = []
@@ -143,7 +146,10 @@ def _draw_profiles(table: RunTable, profiles: Mapping[Setting, Profile]) -> go.F
 
 
 def measure_by_layer(table: RunTable, results: RunData, measure: str) -> Figure:
-    """Return a line by layer for each setting. ``results`` are ``by_layer`` of the measure, with n."""
+    """Return a measure by layer as a line for each setting.
+
+    ``results`` are ``by_layer`` of the measure, with n.
+    """
     means: dict[Setting, list[Estimate | None]] = {}
     for setting, runs in table.by_setting(table.runs).items():
         layers = by_position((run.seed, results[run.id]["values"]) for run in runs if run.id in results)

@@ -32,21 +32,21 @@ from app.results.setting import Family, Setting, cell_text
 from app.results.statistics.estimate import Estimate
 from isoscope.core.formatting import number, plural, short, with_error
 
-# Points at one of equal steps stand side by side on this part of the step.
+# Points at the same step stand side by side on this fraction of the step.
 STEP_WIDTH = 0.5
 MAX_TICKS = 15
 MAX_TICK_LENGTH = 24
 MAX_TITLE_LENGTH = 44
 MAX_COLUMNS = 4
-# Points with a name; of more, only plain training has one.
+# Maximum number of named points. With more, only plain training is named.
 MAX_NAMED = 24
 SIZE, RING, RUN = 11, 19, 6
-# Colors of the scale of a measured quantity, from which plotly mixes the others, and steps of the bar beside it.
+# Colors in the scale of a measured quantity, which plotly interpolates, and steps of the bar beside it.
 SHADES, BAR_STEPS = 11, 33
 BAR = (1.02, 1.035)
-# Pixels that the bar takes with its numbers.
+# Width of the bar with its numbers, in pixels.
 BAR_MARGIN = 92
-# What an axis shows beyond the bounds of its quantity, for marks that lie on them.
+# Room on an axis beyond the bounds of its quantity, for marks that lie on the bounds.
 EDGE = 0.03
 RING_MARKER = {"symbol": "circle-open", "size": RING, "color": palette.QUIET, "line": {"width": 1.5}}
 QUIET_LINE = {"width": 1, "dash": "dot", "color": palette.QUIET}
@@ -97,7 +97,10 @@ class ScatterAxis:
 
     @classmethod
     def build(cls, plan: Scatter, quantity: Quantity, scale: str, points: Sequence[ScatterPoint]) -> "ScatterAxis":
-        """Return the axis of points: words are at equal steps, and λ unless a search chose it or a scale is given."""
+        """Return the axis of points.
+
+        Text values are placed at equal steps, and so is λ unless a search chose it or a scale is given.
+        """
         values = set() if quantity.measured else {point.values[quantity.key] for point in points}
         lambda_steps = quantity.key == LAM and not scale and not plan.runs.searched
         if lambda_steps or any(isinstance(value, str) for value in values):
@@ -112,7 +115,7 @@ class ScatterAxis:
         return Estimate(self.steps[value] if self.steps else float(value or 0), None, 1)
 
     def limits(self, estimates: Sequence[Estimate], values: Iterable[float | None]) -> list[float]:
-        """Return both limits, in logarithms on a logarithmic axis; ``values`` are of single runs."""
+        """Return both limits, as logarithms on a logarithmic axis. ``values`` belong to single runs."""
         if self.steps:
             return [-0.5, len(self.steps) - 0.5]
         single = [value for value in values if value is not None]
@@ -310,9 +313,10 @@ def _panel_lines(drawing: ScatterPlot, panel: Panel) -> tuple[list[dict[str, Any
 
 
 def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.Scatter]:
-    """Return lines by family, then runs, a ring around plain training, means, names, a legend and crosses.
+    """Return the traces of a panel, from back to front.
 
-    In a ``wide`` panel means are named by their λ if there is room, unless an axis shows it.
+    These are lines by family, runs, a ring around plain training, means, names, a legend and crosses. In a ``wide``
+    panel, means are labeled with their λ if there is room, unless an axis shows it.
     """
     plan, marks, colouring = drawing.plan, panel.marks, drawing.plan.colouring
     has_names = wide and LAM not in (plan.x.key, plan.y.key)
@@ -456,9 +460,9 @@ def _legend(colouring: Colouring, marks: Sequence[Mark], *, explained: bool) -> 
 
 
 def _colour_bar(title: str, shades: tuple[float, float]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the bar that explains the colors of a measured quantity, as shapes and words beside the plot.
+    """Return the bar that explains the colors of a measured quantity, as shapes and annotations beside the plot.
 
-    Plotly's own bar sets style attributes, which the policy of pages forbids.
+    Plotly's own bar sets style attributes, which the pages' policy forbids.
     """
     steps = [
         {"type": "rect", "xref": "paper", "yref": "paper", "x0": BAR[0], "x1": BAR[1], "y0": step / BAR_STEPS,

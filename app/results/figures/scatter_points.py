@@ -59,7 +59,7 @@ class Quantity(NamedTuple):
 
 
 def measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:
-    """Return what came out of runs: performance, isotropy, other metrics, measures of the last layer, and time."""
+    """Return the measured quantities of runs: performance, isotropy, other metrics, last-layer measures and time."""
     metrics = {run.config.metric for run in table.runs} if TASK in table.fields else {metric}
     title = SCALES[metric].title if len(metrics) == 1 else "Performance, by the metric of each data set"
     bounds = (min(SCALES[name].low for name in (metric, *metrics)), SCALES[metric].high)
@@ -94,7 +94,7 @@ def setting_quantities(table: RunTable, more_fields: Iterable[str] = ()) -> dict
 def find_quantity(
     table: RunTable, metric: str, name: str, parameter: str, measured: Mapping[str, Quantity]
 ) -> Quantity:
-    """Return the quantity that the address names. Raises InvalidError of ``parameter``; facets are settings only."""
+    """Find the quantity named in the URL. Raise InvalidError for ``parameter``. Facets are settings only."""
     key = name if name in table.fields else ALIASES.get(name.lower(), name)
     if parameter != "facet" and (key == metric or key in measured):
         return measured[PERFORMANCE if key == metric else key]
@@ -106,7 +106,7 @@ def find_quantity(
 
 
 def setting_value(table: RunTable, setting: Setting, key: str, run: AnyRun) -> Cell:
-    """Return a field of a setting, which is that of ``run``; None where it has no effect."""
+    """Return a field of a setting, read from ``run``; None if it has no effect."""
     if key == REGULARIZER:
         return NAMES[setting.regularizer]
     if key in (LAM, ZETA):
@@ -157,7 +157,7 @@ class ScatterPoint(NamedTuple):
     values: Mapping[str, Cell]
 
     def fits_log_axis(self, quantity: Quantity) -> bool:
-        """Return whether the point has a place on a logarithmic axis: its value is positive, or a word."""
+        """Return whether a logarithmic axis can show the point: its value is positive, or text."""
         if quantity.measured:
             mean = self.means[quantity.key]
             return mean is not None and mean.mean > 0
@@ -197,7 +197,7 @@ class Scatter:
 
     @cached_property
     def points(self) -> list[ScatterPoint]:
-        """A point for each setting with a run that has both coordinates."""
+        """Return a point for each setting with a run that has both coordinates."""
         points = []
         excluded = {run for quantity in self.measured_axes for run in self._without_value(quantity)}
         chosen = [quantity for quantity in (self.x, self.y, self.facet) if quantity and not quantity.measured]
@@ -218,14 +218,14 @@ class Scatter:
 
     @cached_property
     def trivial(self) -> TrivialPredictor:
-        """The trivial predictor if performance is drawn; several data sets have none in common."""
+        """Return the trivial predictor if performance is drawn. Several data sets have none in common."""
         if PERFORMANCE not in (self.x.key, self.y.key):
             return TrivialPredictor(None, "", {})
         trivial = TrivialPredictor.from_runs(self.runs, self.runs.finished)
         return trivial._replace(score=None) if self.facet and self.facet.key == TASK else trivial
 
     def caption(self) -> str:
-        """Return how to read the scatter; empty if nothing is drawn."""
+        """Describe how to read the scatter; empty if nothing is drawn."""
         if not self.points:
             return ""
         words = [quantity.explanation for quantity in (self.x, self.y, self.shade) if quantity and quantity.explanation]
@@ -272,7 +272,7 @@ class Scatter:
         return words
 
     def table(self) -> FigureTable:
-        """Return the means with their error bars; with ``seeds`` all finished runs, and why a value is missing."""
+        """Return means with their error bars; with ``seeds``, all finished runs and why values are missing."""
         table_fields = setting_quantities(self.runs)
         # These settings are equal in all runs, so no other column shows them.
         extra = [
@@ -330,7 +330,10 @@ class ScatterForm(NamedTuple):
 
 
 def scatter_form(runs: RunTable, metric: str, style: ScatterStyle, more_fields: Iterable[str] = ()) -> ScatterForm:
-    """Return what can be chosen. ``more_fields`` are settings that runs differ in, besides those of the table."""
+    """Return the choices of the scatter's form.
+
+    ``more_fields`` are settings in which runs differ, besides those of the table.
+    """
     measured = measured_quantities(runs, metric)
     return ScatterForm(
         {key: "performance" if key == PERFORMANCE else quantity.name for key, quantity in measured.items()},

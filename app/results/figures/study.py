@@ -35,7 +35,7 @@ class EndedTrial(NamedTuple):
 
     @property
     def cells(self) -> list[Cell]:
-        """Cells under ``HEADS``; ζ has no effect on the baseline."""
+        """Return the cells under ``HEADS``. ζ has no effect on the baseline."""
         zeta = self.trial.runs[0].zeta if self.trial.number else None
         return [self.trial.number, self.lam, zeta, len(self.trial.runs)]
 
@@ -52,7 +52,7 @@ class EndedTrial(NamedTuple):
 
 
 def pareto(experiment: Experiment) -> Figure:
-    """Return trials by isotropy and performance, and which of them are Pareto-optimal."""
+    """Return trials by isotropy and performance, and mark those that are Pareto-optimal."""
     ended = [trial for trial in _ended_trials(experiment) if trial.isotropy is not None]
     front = set(front_of([(trial.isotropy or 0.0, trial.performance) for trial in ended]))
     rows: list[list[Cell]] = [
@@ -207,7 +207,7 @@ class SearchOutcome(NamedTuple):
 
 
 def read_outcome(experiment: Experiment) -> SearchOutcome | None:
-    """Return the outcome of the search of an experiment, if it is one."""
+    """Return the result of an experiment's search; None if the experiment is not a search."""
     if experiment.study is None:
         return None
     trials = trials_of(experiment.runs)

@@ -20,12 +20,12 @@ from app.results.setting import Setting
 from app.results.statistics.estimate import Estimate, by_seed, estimate
 from isoscope.core.task import TaskKind
 
-# A value at every step at which it was logged.
+# Pairs of a step and the value logged at it.
 Curve = Sequence[tuple[int, float]]
-# For each setting the mean over its runs, at every step at which some of them logged.
+# For each setting, the mean over its runs at every step at which any of them logged.
 Means = Mapping[Setting, Sequence[tuple[int, Estimate]]]
 
-# Of more settings the intervals are in the table only: bands would overlap.
+# With more settings, only the table has the intervals, because bands would overlap.
 MAX_BANDS = legend.MAX_ENTRIES
 # Logged values that one drawn value may be the mean of.
 WINDOWS = (1, 5, 21)
@@ -61,7 +61,7 @@ def logged_curves(
     sample: str = "",
     style: CurveStyle = CurveStyle(),  # noqa: B008
 ) -> Figure:
-    """Return a line for each setting. ``sample`` says which part of the values is drawn, if not all."""
+    """Return a line for each setting. ``sample`` is a sentence about the part of the values drawn, if not all."""
     curves = {run: smooth(by_run[run.id], style.window) for run in table.runs if by_run.get(run.id)}
     means = {
         setting: mean_curve((run.seed, curves[run]) for run in runs)
@@ -94,7 +94,7 @@ def logged_curves(
 
 
 def smooth(curve: Curve, window: int) -> Curve:
-    """Return each value as the mean of the ``window`` logged ones around it; of fewer near the ends."""
+    """Average each value with its neighbors over ``window`` logged values, fewer near the ends."""
     if window == 1:
         return curve
     reach = window // 2
@@ -105,7 +105,7 @@ def smooth(curve: Curve, window: int) -> Curve:
 
 
 def mean_curve(curves: Iterable[tuple[int, Curve]]) -> list[tuple[int, Estimate]]:
-    """Return the mean over seeds at every step at which some have a value; ``curves`` are runs by their seeds."""
+    """Return the mean over seeds at every logged step. ``curves`` are pairs of seed and curve."""
     values_by_step: dict[int, list[tuple[int, float]]] = {}
     for seed, curve in curves:
         for step, value in curve:
@@ -118,12 +118,12 @@ def group_sizes(means: Means) -> list[int]:
 
 
 def fit_as_bands(means: Means) -> bool:
-    """Return whether intervals are drawn: there are some, and few enough to be told apart."""
+    """Return whether to draw intervals as bands: some exist, and few enough to be distinguishable."""
     return len(means) <= MAX_BANDS and max(group_sizes(means), default=0) > 1
 
 
 def mean_traces(table: RunTable, means: Means, *, bands: bool) -> list[go.Scatter]:
-    """Return the means as lines, above their intervals if these are drawn as ``bands``."""
+    """Return the means as lines, drawn over their intervals if ``bands``."""
     drawn = list(means)
     traces = []
     for setting, points in means.items() if bands else ():
@@ -193,7 +193,7 @@ def _caption(
 def _draw(
     table: RunTable, quantity: LoggedQuantity, means: Means, curves: Mapping[AnyRun, Curve], log: bool
 ) -> go.Figure:
-    # The axis fits the lines: a band may reach below zero, where a logarithm has no end and these losses are not.
+    # Fit the axis to the lines: a band may reach below zero, where these losses and their logarithms do not exist.
     values = [mean.mean for points in means.values() for _, mean in points]
     values += [value for curve in curves.values() for _, value in curve]
     axis: dict[str, Any] = {"title": {"text": quantity.axis}}

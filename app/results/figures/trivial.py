@@ -16,9 +16,9 @@ from isoscope.core.formatting import number, plural
 
 MAX_REASON_LENGTH = 80
 CROSS_SIZE = 15
-# In ranges of the points: the words of a line farther away stand at the edge, so that points keep their room.
+# In multiples of the points' range. The text of a line farther away stands at the edge to leave room for points.
 MAX_DISTANCE = 2.0
-# Shares of a plot that the words take, at one end of the line.
+# Fractions of a plot that the text takes at one end of the line.
 WORDS_WIDTH, WORDS_HEIGHT = 0.4, 0.1
 
 
@@ -33,7 +33,7 @@ class TrivialPredictor(NamedTuple):
 
     @classmethod
     def from_runs(cls, table: RunTable, runs: Sequence[AnyRun]) -> "TrivialPredictor":
-        """Read the rows of runs. If their trivial predictors differ, the best of them is the level to beat."""
+        """Find the trivial predictor of runs. If runs have different ones, the best is the level to beat."""
         scored_runs = [(score, run) for run in runs if (score := trivial_score(run)) is not None]
         score, best_run = max(scored_runs, key=lambda scored: scored[0], default=(None, None))
         failed_runs: dict[Setting, list[tuple[AnyRun, str]]] = {}
@@ -62,14 +62,14 @@ class TrivialPredictor(NamedTuple):
         return f"{level} {plural(len(runs), 'run')} learned nothing ({mark}): {labels}. {runs[0][1]}"
 
     def describe(self, setting: Setting) -> str:
-        """Return lines for the hover text of a setting; empty if its runs learned."""
+        """Return lines for a hover text on a setting's runs that learned nothing; empty if all learned."""
         runs = self.failed_runs.get(setting, ())
         if not runs:
             return ""
         return f"<br>learned nothing: {plural(len(runs), 'seed')}<br>{plain(runs[0][1], MAX_REASON_LENGTH)}"
 
     def widen(self, limits: list[float]) -> list[float]:
-        """Return the limits of an axis of performance, wide enough for the line if that is near."""
+        """Widen the limits of a performance axis to include the line if it is near."""
         low, high = limits
         reach = MAX_DISTANCE * (high - low)
         if self.score is None or not low - reach <= self.score <= high + reach:
@@ -85,9 +85,9 @@ class TrivialPredictor(NamedTuple):
         x_limits: Sequence[float] = (0.0, 1.0),
         points: Sequence[tuple[float, float]] = (),
     ) -> dict[str, Any]:
-        """Return shapes and annotations that draw it across a plot whose axis of performance has these limits.
+        """Return shapes and annotations that draw the line across a plot with these limits of performance.
 
-        Its words stand at the end of the line with fewer ``points`` (x within ``x_limits``, performance).
+        The text stands at the end of the line with fewer ``points`` (x within ``x_limits``, performance).
         """
         if self.score is None:
             return {"shapes": [], "annotations": []}

@@ -134,7 +134,7 @@ def _page_values(
         "counted": describe_selection(selection),
         "listed": f"/compare/runs/list{encode_query(RunQuery(query.q))}",
         "asked": query.encoded(),
-        # Figures that the browser keeps are valid for the same runs only.
+        # Figures in the browser's cache are valid only for the same runs.
         "key": blake2b(query.encoded().encode(), digest_size=6).hexdigest(),
         "cautions": list_cautions(selection, query.on),
         "measured": evaluation_words(gathered),

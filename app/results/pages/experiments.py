@@ -156,7 +156,7 @@ def compare(
 
 @router.get("/{experiment_id}/runs")
 def list_runs(request: Request, context: ContextDep, experiment_id: str, run_query: RunQueryDep) -> Response:
-    """List runs of a search on a page of their own, from which the experiment's page loads the table."""
+    """List the runs of a search on their own page, from which the experiment's page loads the table."""
     path = f"/experiments/{experiment_id}"
     experiment = get_experiment_alone(context, experiment_id)
     table = _table(context, experiment_id, run_query)
@@ -174,7 +174,7 @@ def _table(context: Context, experiment_id: str, run_query: RunQuery) -> RunList
 def show_experiment(
     request: Request, context: ContextDep, experiment_id: str, query: SweepDep, run_query: RunQueryDep
 ) -> Response:
-    """Show a tab of the experiment, which refreshes until all runs have ended. Figures load when visible."""
+    """Show a tab of the experiment. It refreshes until all runs have ended; figures load when visible."""
     tab = chosen_tab(TABS, query.tab, "runs" if run_query != RunQuery() else "")
     query = query._replace(tab="" if tab == TABS[0].slug else tab)
     experiment = get_experiment(context, experiment_id)

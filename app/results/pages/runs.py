@@ -39,7 +39,7 @@ LOG, SETTINGS = Tab("log", "Log"), Tab("settings", "Settings")
 def show_run(
     request: Request, context: ContextDep, run_id: str, tab: str = "", measure: run_page.MeasureQuery = WATCHED[0]
 ) -> Response:
-    """Show a tab of the run, the log of a failed one. The page refreshes until the run has ended."""
+    """Show a tab of the run; the log if it failed. The page refreshes until the run has ended."""
     return _run_page(request, context, run_id, tab, measure)
 
 

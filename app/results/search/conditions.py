@@ -193,12 +193,12 @@ def find_field(name: str) -> FieldKind | None:
 
 
 def conditions(q: str) -> list[Condition]:
-    """Return the conditions on runs joined with experiment and data set. Raise InvalidError of ``q``."""
+    """Return the conditions on runs joined with experiment and data set. Raise InvalidError for ``q``."""
     return [_condition(term) for term in parse_search(q)]
 
 
 def sort_column(name: str) -> ColumnElement[Any]:
-    """Return the sort key of a field. Raise InvalidError of ``sort``."""
+    """Return the sort key of a field. Raise InvalidError for ``sort``."""
     if (kind := find_field(name)) is None:
         raise InvalidError(f"Expected a field to sort by, got {name!r}; {_suggest_fields(name)}", "sort")
     return kind.column

@@ -61,9 +61,9 @@ class MatchingRuns(NamedTuple):
 
 
 def find_runs(context: Context, query: RunQuery, *, experiment_id: str | None = None) -> RunPage:
-    """Return the page of a search in one experiment or in all; it is empty beyond the last page.
+    """Return a page of a search, in one experiment or in all; empty beyond the last page.
 
-    Runs come with experiment and data set, without the columns in ``IN_A_LIST``. Raise InvalidError of ``q`` or
+    Runs are loaded with experiment and data set, without the columns in ``IN_A_LIST``. Raises InvalidError for ``q`` or
     ``sort``.
     """
     offset = (min(query.page, MAX_PAGE) - 1) * PAGE_ROWS
@@ -73,7 +73,7 @@ def find_runs(context: Context, query: RunQuery, *, experiment_id: str | None = 
 def list_runs(
     context: Context, query: RunQuery, *, limit: int, offset: int = 0, experiment_id: str | None = None
 ) -> RunPage:
-    """Return runs ``offset`` to ``offset + limit`` of a search, ignoring the query's page."""
+    """Return runs ``offset`` to ``offset + limit`` of a search. The query's page is ignored."""
     conditions = run_conditions(query.q, experiment_id)
     order: tuple[ColumnElement[Any], ...] = RUNS_NEWEST_FIRST
     if query.sort:
@@ -94,7 +94,7 @@ def list_runs(
 
 
 def find_matching_runs(context: Context, q: str, *, limit: int = MAX_MATCHING_RUNS) -> MatchingRuns:
-    """Return the runs of a search for a figure or a table, at most the ``limit`` newest."""
+    """Return the newest ``limit`` runs of a search, for a figure or a table."""
     conditions = run_conditions(q)
     # The database sorts ids, not the rows, which are wide.
     newest = select(Run.id).join(Run.experiment).join(Experiment.dataset).where(*conditions)
@@ -144,7 +144,7 @@ class RunColumns(NamedTuple):
 
 
 def read_columns(context: Context, q: str, *, experiment_id: str | None = None) -> RunColumns:
-    """Find the columns in which the runs of a search differ. Raise InvalidError of ``q``."""
+    """Find the columns in which the runs of a search differ. Raise InvalidError for ``q``."""
     conditions = run_conditions(q, experiment_id)
     experiment_ids = select(Run.experiment_id).join(Run.experiment).join(Experiment.dataset).where(*conditions)
     with context.sessions() as session:
@@ -280,7 +280,7 @@ def list_experiments(
     limit: int = PAGE_ROWS,
     offset: int = 0,
 ) -> ExperimentPage:
-    """Return a page of experiments with a run that matches ``q``. Raise InvalidError of ``q``."""
+    """Return a page of experiments with a run that matches ``q``. Raise InvalidError for ``q``."""
     experiment_ids = select(Run.experiment_id).join(Run.experiment).join(Experiment.dataset).where(*run_conditions(q))
     conditions: list[Condition] = [Experiment.id.in_(experiment_ids)] if q else []
     conditions += [has_tag(Experiment, criteria.tag)] if criteria.tag else []

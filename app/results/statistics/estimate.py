@@ -20,12 +20,12 @@ class Error(StrEnum):
 
     @property
     def name_in_full(self) -> str:
-        """What it is called where it is chosen."""
+        """Return the name shown in forms."""
         return {self.CI95: "95% confidence interval", self.SE: "standard error", self.STD: "standard deviation"}[self]
 
     @property
     def description(self) -> str:
-        """What the bars are, in a sentence: bars are ..."""
+        """Return what error bars show, to complete a sentence: bars are ..."""
         return {
             self.CI95: "95% confidence intervals of the mean by Student’s t",
             self.SE: "standard errors of the mean",
@@ -34,7 +34,7 @@ class Error(StrEnum):
 
     @property
     def column(self) -> str:
-        """What a table calls it, after the name of what was measured."""
+        """Return the suffix of a table column, placed after the name of the quantity."""
         return {self.CI95: "ci95_half_width", self.SE: "standard_error", self.STD: "std"}[self]
 
 
@@ -48,12 +48,12 @@ class Estimate:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The least and the greatest that is drawn of it."""
+        """Return the lower and the upper end of the error bar."""
         return self.mean - (self.half_width or 0), self.mean + (self.half_width or 0)
 
 
 def estimate(values: Sequence[float], error: Error = Error.CI95) -> Estimate:
-    """The mean of at least one value, with the error bar that was asked for."""
+    """Return the mean of at least one value with the requested error bar."""
     n = len(values)
     return Estimate(fmean(values), _half_width(values, error) if n > 1 else None, n)
 
@@ -66,10 +66,10 @@ def _half_width(values: Sequence[float], error: Error) -> float:
 
 
 def _deviation(values: Sequence[float]) -> float:
-    """The sample standard deviation, many times as fast as that of ``statistics``, which works in fractions.
+    """Return the sample standard deviation, much faster than ``statistics``, which works in fractions.
 
-    Seen from the first value, so that it is nothing but 0 where all are alike; ``hypot`` loses no square of the very
-    great or very small.
+    Subtracting the first value makes the deviation of equal values exactly 0. ``hypot`` neither overflows nor
+    underflows.
     """
     shifted = [value - values[0] for value in values]
     mean = fsum(shifted) / len(shifted)
@@ -77,9 +77,9 @@ def _deviation(values: Sequence[float]) -> float:
 
 
 def by_seed(measured: Iterable[tuple[int, float]]) -> dict[int, float]:
-    """One value for each seed, from the least seed: the mean of its runs, so that a seed counts once."""
+    """Average values by seed, so that each seed counts once. Seeds are in ascending order."""
     in_order = sorted(measured, key=itemgetter(0))
-    once = dict(in_order)  # as most seeds ran
+    once = dict(in_order)  # most seeds have one run
     if len(once) == len(in_order):
         return once
     gathered: dict[int, list[float]] = {}
@@ -93,7 +93,7 @@ Row = tuple[int, Sequence[float | None]]
 
 
 def by_position(rows: Iterable[Row]) -> list[list[float]]:
-    """Of each place one value for every seed that has some, up to the end of the longest row."""
+    """Group values by position in their rows, one value per seed, up to the end of the longest row."""
     known_rows = list(rows)
     return [
         [
@@ -110,6 +110,6 @@ LAST_PART = 0.3
 
 
 def tail_mean(values: Iterable[tuple[int, float | None]], last_step: int) -> float | None:
-    """Return the mean of what is known in the last 30% of the steps of a run; values stand by their steps."""
+    """Return the mean of the defined values in the last 30% of a run's steps. ``values`` are (step, value) pairs."""
     late = [value for step, value in values if step >= (1 - LAST_PART) * last_step and value is not None]
     return fmean(late) if late else None

@@ -21,16 +21,16 @@ class Spread(NamedTuple):
 
     @property
     def between_seeds(self) -> float:
-        """The variance from seed to seed, beyond what rows leave; 0 where it is not seen."""
+        """Return the variance between seeds beyond that of rows; 0 if there is none."""
         return max(0.0, (self.of_seeds - self.of_rest) / self.rows)
 
     @property
     def between_rows(self) -> float:
-        """The variance from row to row, beyond what seeds leave; 0 where it is not seen."""
+        """Return the variance between rows beyond that of seeds; 0 if there is none."""
         return max(0.0, (self.of_rows - self.of_rest) / self.seeds)
 
     def of_others(self, seeds: int, rows: int) -> "Spread":
-        """Return the mean squares to expect of other numbers of seeds and rows."""
+        """Return the mean squares expected with other numbers of seeds and rows."""
         return Spread(
             self.of_rest + rows * self.between_seeds,
             self.of_rest + seeds * self.between_rows,
@@ -41,13 +41,13 @@ class Spread(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """The variance of the mean difference: never below its greatest part."""
+        """Return the variance of the mean difference, at least its largest component."""
         parts = (self.of_seeds, self.of_rows, self.of_rest)
         return max(self.of_seeds + self.of_rows - self.of_rest, *parts) / (self.seeds * self.rows)
 
     @property
     def degrees(self) -> float:
-        """Satterthwaite's degrees of freedom of that variance; infinite where there is none."""
+        """Return Satterthwaite's degrees of freedom of that variance; infinite if it is 0."""
         s, r = self.seeds - 1, self.rows - 1
         cells = self.seeds * self.rows
         parts = [(self.of_seeds, s), (self.of_rows, r), (self.of_rest, s * r)]
@@ -73,8 +73,8 @@ class MeanDifference(NamedTuple):
 def over_rows_and_seeds(differences: Values) -> MeanDifference:
     """Return the mean of differences [rows, seeds], for new seeds and new rows: two-way random effects.
 
-    Needs two rows and two seeds. Differences that are all equal, and not 0, have no error: values by row of Matthews or
-    F1 show none where one side is always right and the other has one answer.
+    Needs two rows and two seeds. Differences that are all equal but not 0 have no error. Row values of Matthews or F1
+    are all equal if one side is always right and the other gives a single answer.
     """
     rows, seeds = differences.shape
     mean = float(differences.mean())
@@ -92,7 +92,7 @@ def over_rows_and_seeds(differences: Values) -> MeanDifference:
 
 
 def over_rows(differences: Values) -> MeanDifference:
-    """Return the mean of differences [rows, seeds] for new rows and these very runs. Needs two rows."""
+    """Return the mean of differences [rows, seeds] for new rows but the same runs. Needs two rows."""
     rows, seeds = differences.shape
     by_row = differences.mean(axis=1)
     error = float(by_row.std(ddof=1) / np.sqrt(rows))
@@ -100,9 +100,9 @@ def over_rows(differences: Values) -> MeanDifference:
 
 
 def over_seeds(differences: Values) -> MeanDifference:
-    """Return the mean of one difference a seed, for new seeds and these very rows: the paired t-test.
+    """Return the mean of one difference per seed, for new seeds but the same rows: the paired t-test.
 
-    Differences that are all equal have no error: scores in steps hide it, and to take it for 0 would decide anything.
+    Differences that are all equal have no error. Coarse scores hide it, and an error of 0 would decide any comparison.
     """
     seeds = len(differences)
     shifted = differences - differences[0]
@@ -129,7 +129,7 @@ class SignFlips(NamedTuple):
 
 
 def sign_flips(differences: Sequence[float]) -> SignFlips:
-    """Of one finite difference a pair. If neither of a pair were better, each sign would be as likely as the other."""
+    """Test whether paired differences center on 0. Under the null hypothesis, both signs of each are equally likely."""
     d = np.asarray(differences, float)
     d = d / (np.abs(d).max() or 1.0)
     exact = len(d) <= MOST_EXACT_PAIRS
@@ -142,14 +142,14 @@ def sign_flips(differences: Sequence[float]) -> SignFlips:
 
 
 def smallest_p(pairs: int) -> float:
-    """What a p-value of so many pairs cannot fall below: 2 / 2^n, or 1 / 10,000 where flips are drawn."""
+    """Return the smallest p that this number of pairs can reach: 2 / 2^n, or 1 / 10,000 with random flips."""
     return 2 / 2**pairs if pairs <= MOST_EXACT_PAIRS else 1 / (DRAWN + 1)
 
 
 def pairs_needed(level: float, comparisons: int) -> int | None:
-    """The fewest pairs of which the smallest p, times the comparisons as Holm has it, is at most this level.
+    """Return the smallest number of pairs whose smallest p, after Holm's correction, is at most ``level``.
 
-    None where no number is enough, because the flips that are drawn cannot tell so small a p.
+    Return None if no number suffices, because random flips cannot resolve so small a p.
     """
     return next((n for n in range(1, MOST_EXACT_PAIRS + 2) if comparisons * smallest_p(n) <= level), None)
 

@@ -54,8 +54,8 @@ class Relation(NamedTuple):
 def relation(runs: tuple[Measured, ...]) -> Relation:
     """Return Spearman's correlation of isotropy and performance over settings, and p by permuting the values of λ.
 
-    Both are adjusted for seeds and averaged over them; ranks are taken among the settings of a block that differ in λ
-    alone. At most one run of a setting, seed and stratum.
+    Both are adjusted for seeds and averaged over them. Ranks are taken among the settings of a block that differ only
+    in λ. There is at most one run per setting, seed and stratum.
     """
     blocks = [_block([run for run in runs if run.block == block]) for block in dict.fromkeys(run.block for run in runs)]
     settings = len({(run.block, run.setting) for run in runs})
@@ -90,16 +90,16 @@ def relation(runs: tuple[Measured, ...]) -> Relation:
 
 
 def adjusted(settings: Sequence[Hashable], seeds: Sequence[int], values: Sequence[float]) -> dict[Hashable, float]:
-    """Return the means of settings as if each had been run with every seed: least squares of setting plus seed.
+    """Return the means of settings as if each had been run with every seed, by least squares of setting plus seed.
 
-    Where settings share no seeds, not even by way of others, each counts as run with usual ones: nothing else is known.
+    Settings that share no seeds, not even through other settings, are assumed to have typical seeds.
     """
     names, numbers = list(dict.fromkeys(settings)), list(dict.fromkeys(seeds))
     y = np.array(values, float) - values[0]
     of_setting = np.array([[key == name for name in names] for key in settings], float)
     of_seed = np.array([[key == number for number in numbers] for key in seeds], float)
     mean = of_setting.T / of_setting.sum(0)[:, None]
-    # The least seed effects of all that fit as well: none where seeds cannot be told from settings.
+    # Among equally good fits, take the smallest seed effects: 0 if seeds cannot be separated from settings.
     effects = np.linalg.lstsq(of_seed - of_setting @ (mean @ of_seed), y - of_setting @ (mean @ y), rcond=None)[0]
     means = mean @ (y - of_seed @ effects) + values[0]
     return dict(zip(names, means.tolist(), strict=True))
@@ -127,7 +127,7 @@ def _block(runs: Sequence[Measured]) -> _Block:
         strata.setdefault(run.stratum, {})[lambdas.index(run.lam)] = run.setting
     for members in strata.values():
         indices = np.array(sorted(members))
-        # A baseline that m strata share enters as m equal values: so weighted they vary as much as m of other settings.
+        # A baseline shared by m strata enters as m equal values. The weight makes them vary like m other settings.
         weights = np.array([shared[members[index]] ** -0.5 for index in indices])
         ranked = [_ranked([of_one[members[index]] for index in indices], weights) for of_one in (x, y)]
         scores[np.ix_(indices, indices)] += np.outer(weights * ranked[0], ranked[1])
@@ -140,7 +140,7 @@ def _block(runs: Sequence[Measured]) -> _Block:
 
 
 def _ranked(values: Sequence[float], weights: Values) -> Values:
-    """Return ranks as shares of their number, less their mean; values that rounding alone tells apart are equal."""
+    """Return centered ranks as fractions of their number. Values that differ only by rounding are tied."""
     array = np.array(values, float)
     rounded = np.round(array - array[0], 12 - int(np.ceil(np.log10(np.abs(array).max() or 1.0))))
     _, rank_index, often = np.unique(rounded, return_inverse=True, return_counts=True)
@@ -149,7 +149,7 @@ def _ranked(values: Sequence[float], weights: Values) -> Values:
 
 
 def _parts(blocks: Sequence[_Block], *, exact: bool) -> Iterator[Values]:
-    """Yield what each class of λ adds to the statistic, in all its arrangements or in those drawn."""
+    """Yield the contribution of each class of λ to the statistic, over all its permutations or random ones."""
     random = np.random.default_rng(0)
     for block in blocks:
         for indices in map(np.array, block.classes):

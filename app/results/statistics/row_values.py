@@ -16,22 +16,22 @@ Counts = npt.NDArray[np.float64]
 
 
 def accuracy_values(right: Labels, predicted: Labels) -> Values:
-    """Return 1 for each row that is answered rightly, else 0."""
+    """Return 1 for each row that is predicted correctly, else 0."""
     return np.asarray(right == predicted, float)
 
 
 def f1_values(right: Labels, predicted: Labels, positive: int | None) -> Values:
-    """Return jackknife values of F1: of the positive label, or with None the mean over all labels that occur."""
+    """Return jackknife values of F1: of the positive label, or if that is None, the mean over all labels that occur."""
     return _of_counts(right, predicted, lambda counts, labels: _f1(counts, labels, positive))
 
 
 def matthews_values(right: Labels, predicted: Labels) -> Values:
-    """Return jackknife values of the Matthews correlation, of any number of labels."""
+    """Return jackknife values of the Matthews correlation, for any number of labels."""
     return _of_counts(right, predicted, _matthews)
 
 
 def pearson_values(right: Values, predicted: Values) -> Values | None:
-    """Return jackknife values of Pearson's correlation; None where either is constant, even but for one row."""
+    """Return jackknife values of Pearson's correlation; None if a side is constant, or would be without one row."""
     n = len(right)
     if n < 3:
         return None
@@ -49,10 +49,10 @@ def pearson_values(right: Values, predicted: Values) -> Values | None:
 
 
 def spearman_values(right: Values, predicted: Values) -> Values | None:
-    """Return values of Spearman's correlation by row; None where either is constant.
+    """Return values of Spearman's correlation by row; None if either side is constant.
 
-    By the infinitesimal jackknife: to leave out a row moves the ranks of all others, which takes n² steps; its
-    derivative takes n log n, and differs by parts of 1 / n.
+    Uses the infinitesimal jackknife. Leaving out each row in turn takes n² steps, because all other ranks move. Its
+    derivative takes n log n steps and differs by a relative 1 / n.
     """
     if len(right) < 3 or np.ptp(right) == 0 or np.ptp(predicted) == 0:
         return None
@@ -74,7 +74,10 @@ def _jackknife(metric: float, left_out: Values) -> Values:
 
 
 def _of_counts(right: Labels, predicted: Labels, metric: Callable[[Counts, Labels], float]) -> Values:
-    """Leave out one row of each kind that occurs: rows with the same right and given label change a metric alike."""
+    """Return jackknife values of a metric computed from label counts.
+
+    Rows with the same pair of labels change the metric alike, so it is computed once per pair.
+    """
     labels, label_indices = np.unique(np.concatenate([right, predicted]), return_inverse=True)
     k, n = len(labels), len(right)
     kinds = label_indices[:n] * k + label_indices[n:]
@@ -117,7 +120,7 @@ def _standard(values: Values) -> Values | None:
 
 
 def _shares(values: Values) -> tuple[Values, Callable[[Values], Values]]:
-    """Return each row's rank as a share of all, less its mean, and what sums others over the rows ranked above it."""
+    """Return centered ranks as fractions of n, and a function that sums values over the rows ranked above each row."""
     distinct, rank_index, often = np.unique(values, return_inverse=True, return_counts=True)
     n = len(values)
     share = (np.cumsum(often) - often / 2)[rank_index] / n - 0.5

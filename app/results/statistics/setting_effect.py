@@ -31,11 +31,11 @@ class Rearrangements(NamedTuple):
 
     @property
     def indices(self) -> Indices:
-        """What moves at all, in the order of the columns of ``orders``."""
+        """Return the indices of values that can move, in the order of the columns of ``orders``."""
         return np.concatenate(self.blocks) if self.blocks else np.empty(0, np.intp)
 
     def orders(self) -> Iterator[Indices]:
-        """Index arrays, one a row: where the values come from that are moved to ``places``; some rows at a time."""
+        """Yield batches of rearrangements, one per row: the indices of the values that move to ``indices``."""
         at_once = max(1, AT_ONCE // max(len(self.indices), 1))
         random = np.random.default_rng(0)
         for start in range(0, self.total, at_once):
@@ -44,12 +44,15 @@ class Rearrangements(NamedTuple):
             yield np.concatenate(parts, axis=1) if parts else np.empty((rows, 0), np.intp)
 
     def share(self, extreme: int) -> float:
-        """The p-value, given how many are at least as extreme; what was observed counts among draws."""
+        """Return the p-value for a number of rearrangements that are at least as extreme as the observed values.
+
+        If rearrangements are random, the observed order counts as one more.
+        """
         return extreme / self.total if self.exact else (extreme + 1) / (self.total + 1)
 
     @property
     def smallest_p(self) -> float:
-        """What a two-sided p-value cannot fall below."""
+        """Return the smallest two-sided p-value that can be reached."""
         return min(1.0, 2 / (self.total + (not self.exact)))
 
     def _all(self, start: int, rows: int) -> list[Indices]:
@@ -62,7 +65,7 @@ class Rearrangements(NamedTuple):
 
 
 def rearrangements(blocks: Sequence[Hashable]) -> Rearrangements:
-    """Of values that belong to these blocks."""
+    """Return the rearrangements of values within their blocks: all of them, or random ones if there are too many."""
     gathered: dict[Hashable, list[int]] = {}
     for index, block in enumerate(blocks):
         gathered.setdefault(block, []).append(index)
@@ -74,7 +77,7 @@ def rearrangements(blocks: Sequence[Hashable]) -> Rearrangements:
 
 
 def _count_rearrangements(members: Sequence[Indices]) -> int:
-    """As far as it matters: the factorial of a thousand runs has thousands of digits."""
+    """Count rearrangements up to a limit, because a factorial of a thousand runs has thousands of digits."""
     return reduce(lambda total, block: min(total * factorial(min(len(block), 8)), MOST_EXACT + 1), members, 1)
 
 
@@ -117,8 +120,8 @@ class SettingEffect(NamedTuple):
 def setting_effect(runs: tuple[Scored, ...]) -> SettingEffect:
     """Test whether the settings differ, by permuting performance within each seed of each block.
 
-    Were no setting different, then which of a seed's runs had which setting would not matter. At most one run of a
-    setting and seed. Missing ones are allowed: settings are adjusted for the seeds that they have.
+    If settings do not differ, it does not matter which run of a seed had which setting. There is at most one run per
+    setting and seed. Runs may be missing: settings are adjusted for their seeds.
     """
     blocks = [_block([run for run in runs if run.block == block]) for block in dict.fromkeys(run.block for run in runs)]
     settings = len({(run.block, run.setting) for run in runs})
@@ -182,7 +185,10 @@ def _block(runs: Sequence[Scored]) -> _Block | None:
 
 
 def _within(values: Values, seeds: npt.NDArray[np.intp]) -> Values:
-    """Less the mean of each seed; seen from a value of the seed, so that equal ones are nothing but 0."""
+    """Subtract the mean of each seed.
+
+    A value of the seed is subtracted first, so that equal values give exactly 0.
+    """
     centred = np.empty_like(values)
     for seed in np.unique(seeds):
         mine = seeds == seed

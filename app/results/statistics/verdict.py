@@ -28,7 +28,7 @@ def tail(difference: float, spread: Spread) -> float:
 
 
 def half_width(p: float, spread: Spread) -> float:
-    """Return the difference whose two-sided p is this: by bisection, to nine digits."""
+    """Return the difference whose two-sided p is ``p``, by bisection to nine digits."""
     variances, weights = _variances(spread), _chi_square(spread.seeds - 1)[1]
     low, high = 0.0, sqrt(spread.variance)
     while _tail(high, variances, weights) > p:
@@ -45,7 +45,7 @@ def _tail(difference: float, variances: Values, weights: Values) -> float:
 
 
 def _variances(spread: Spread) -> Values:
-    """Return what the variance of the mean difference can be, at the nodes of the distribution of the seeds' part."""
+    """Return possible variances of the mean difference, at the nodes of the distribution of the seeds' component."""
     nodes, _ = _chi_square(spread.seeds - 1)
     seeds = np.maximum(spread.of_seeds * (spread.seeds - 1) / nodes, spread.of_rest)
     return np.asarray((seeds + max(spread.of_rows - spread.of_rest, 0.0)) / (spread.seeds * spread.rows), float)
@@ -53,7 +53,7 @@ def _variances(spread: Spread) -> Values:
 
 @lru_cache(maxsize=64)
 def _chi_square(degrees: int) -> tuple[Values, Values]:
-    """Return nodes of the chi-square distribution and their weights: equal steps of its logarithm."""
+    """Return nodes of the chi-square distribution and their weights, at equal steps of the logarithm."""
     logarithms = np.linspace(log(degrees) - 60 / degrees - 5, log(degrees + 12 * sqrt(2 * degrees) + 60), NODES)
     scale = degrees / 2 * log(2) + lgamma(degrees / 2)
     weights = np.exp(degrees / 2 * logarithms - np.exp(logarithms) / 2 - scale)
@@ -61,7 +61,7 @@ def _chi_square(degrees: int) -> tuple[Values, Values]:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The adjusted p-values in the order given: below a level, the family-wise error stays below it, too."""
+    """Return p-values adjusted by Holm, in their original order, which bounds the family-wise error."""
     p = np.asarray(p_values, float)
     order = np.argsort(p, kind="stable")
     adjusted = np.empty_like(p)
@@ -113,7 +113,7 @@ class Judged(NamedTuple):
 
 
 def judge(differences: Sequence[MeanDifference]) -> list[Judged]:
-    """Judge a family of differences by Bonferroni: as many as can be judged at all share the level."""
+    """Judge a family of differences, with Bonferroni's correction for those that can be judged."""
     comparisons = sum(_judgeable(difference) for difference in differences)
     return [_judged(difference, comparisons) for difference in differences]
 
@@ -127,7 +127,7 @@ def _judged(difference: MeanDifference, comparisons: int) -> Judged:
         return Judged(difference, Verdict.TOO_FEW, None, None, None, None, comparisons, None)
     if (
         difference.error == 0
-    ):  # the same answers in every row and seed: no difference, and no saying how small it is elsewhere
+    ):  # equal answers in every row and seed show no difference, but not how small it is elsewhere
         return Judged(difference, Verdict.NONE_SEEN, None, None, 1.0, 1.0, comparisons, None)
     half, p = (
         _half(difference.error, difference.degrees, difference.spread, comparisons),
@@ -143,7 +143,7 @@ def _judged(difference: MeanDifference, comparisons: int) -> Judged:
 
 
 def _half(error: float, degrees: float, spread: Spread | None, comparisons: int) -> float:
-    """Return half the interval of one of some comparisons."""
+    """Return half the width of an interval that is simultaneous over this number of comparisons."""
     half = quantile(LEVEL / comparisons, degrees) * error
     if comparisons > 1 and spread is not None:
         half = max(half, half_width(LEVEL / comparisons, spread))
@@ -174,7 +174,7 @@ def _needed(difference: MeanDifference, comparisons: int) -> Needed | None:
 
 
 def _fewest(enough: Callable[[int], bool], low: int, maximum: int) -> int | None:
-    """Return the least number from ``low`` that is enough, by bisection; None where the most is not."""
+    """Return the smallest number from ``low`` that is enough, by bisection; None if ``maximum`` is not enough."""
     if not enough(maximum):
         return None
     high = maximum

@@ -52,7 +52,7 @@ class PrintedTable:
 
 
 def print_summary(summary: SummaryTable, style: PrintStyle) -> PrintedTable:
-    """Round every cell, each column to the same decimals."""
+    """Round every cell, with the same number of decimals in a column."""
     columns = list(zip(*(row.cells for row in summary.rows), strict=True)) or [() for _ in summary.columns]
     values: list[list[PrintedValue | None]] = [[] for _ in columns]
     for column, cells, printed in zip(summary.columns, columns, values, strict=True):
@@ -95,8 +95,8 @@ def print_summary(summary: SummaryTable, style: PrintStyle) -> PrintedTable:
 
 
 def choose_decimals(cells: Sequence[Estimate | None]) -> int:
-    """Return the median number of decimals that gives a column's deviations two significant digits."""
-    # Of the rounded values: 0.0996 becomes 0.10, whose two digits are one decimal fewer.
+    """Return the median number of decimals that gives the deviations of a column two significant digits."""
+    # Count decimals after rounding: 0.0996 becomes 0.10, which needs one decimal fewer.
     rounded = [float(f"{cell.half_width:.1e}") for cell in cells if cell is not None and cell.half_width]
     needed = median_low([1 - floor(log10(std)) for std in rounded]) if rounded else DEFAULT_DECIMALS
     return min(max(needed, 0), MAX_DECIMALS)

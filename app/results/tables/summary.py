@@ -69,7 +69,7 @@ class SummaryTable:
 def summarize_groups(
     table: RunTable, fields: Sequence[str], column_choice: TableColumns, metrics: Metrics
 ) -> SummaryTable:
-    """Group finished runs by these fields. Data sets and metrics are never mixed in one mean."""
+    """Group finished runs by these fields. No mean mixes data sets or metrics."""
     finished = table.subset([run for run in table.runs if run.status is RunStatus.FINISHED])
     values: dict[tuple[Cell, ...], dict[SummaryColumn, list[tuple[int, float]]]] = {}
     pruned: defaultdict[tuple[Cell, ...], set[str]] = defaultdict(set)

@@ -24,7 +24,7 @@ LATEX_COMMANDS = {
     "|": r"\textbar{}",
     '"': "''",
     "`": r"\textasciigrave{}",
-    # At the head of a row these would be read as options of the line break before it.
+    # At the start of a row, LaTeX would read these as options of the preceding line break.
     "[": "{[}",
     "]": "{]}",
     "*": "{*}",
