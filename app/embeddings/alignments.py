@@ -114,10 +114,10 @@ def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Al
     """Read pairs from stored alignments. Pairs without common rows are left out."""
     aligned = []
     for base, embedding in pairs:
-        if (way := rows_by(base, embedding)) is None:
+        if (matching := rows_by(base, embedding)) is None:
             continue
         if (row := alignments.get(_ids_of(base, embedding))) is None:
-            aligned.append(Aligned(base, embedding, way, None, None, None, None, []))
+            aligned.append(Aligned(base, embedding, matching, None, None, None, None, []))
             continue
         results = row.results or {}
         values = []
@@ -126,9 +126,9 @@ def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Al
                 value, se, low, high = score["value"], None, None, None
                 if value is not None and len(score["parts"]) >= 2:
                     se = hypot(*score["parts"])
-                    half = quantile(0.05, block_degrees(len(score["parts"]))) * se
+                    half_width = quantile(0.05, block_degrees(len(score["parts"]))) * se
                     minimum, maximum = measure.bounds
-                    low, high = max(value - half, minimum), min(value + half, maximum)
+                    low, high = max(value - half_width, minimum), min(value + half_width, maximum)
                 values.append(AlignmentValue(measure, value, se, low, high, score["reason"]))
         sizes = results.get("shared"), results.get("rows")
         aligned.append(Aligned(base, embedding, row.rows_by, row.status, row.error, *sizes, values))
@@ -225,7 +225,7 @@ class MovedRows(NamedTuple):
         return bool(self.rows) and self.rows[0].residual is not None
 
     def most_moved(self, by: MovedBy) -> list[MovedRow]:
-        """Return all rows, the one that moved most first. Rows that keep equally many neighbors are sorted by distance."""
+        """Return all rows, the one that moved most first. Ties in neighbors kept are sorted by distance."""
         if by is MovedBy.RESIDUAL and self.has_residuals:
             return sorted(self.rows, key=lambda row: row.residual or 0.0, reverse=True)
         return sorted(self.rows, key=lambda row: (row.neighbors_kept, -(row.residual or 0.0)))

@@ -178,8 +178,8 @@ def _subtract(estimate: _Estimate, baseline: _Estimate, n: int | None, same_rows
     else:
         se = hypot(*estimate.parts, *baseline.parts)
     # Independent blocks have at least the degrees of freedom of either, so the interval is conservative.
-    half = quantile(0.05, block_degrees(min(len(estimate.parts), len(baseline.parts)))) * se
-    return Difference(value, se, value - half, value + half, paired, n)
+    half_width = quantile(0.05, block_degrees(min(len(estimate.parts), len(baseline.parts)))) * se
+    return Difference(value, se, value - half_width, value + half_width, paired, n)
 
 
 class Against(StrEnum):
@@ -265,9 +265,11 @@ class EmbeddingComparison:
     @property
     def is_ordered(self) -> bool:
         """Return whether the order is meaningful: layers, names that differ in a number, or many embeddings."""
-        kinds = {NUMBER.sub("#", embedding.name) for embedding in self.embeddings}
-        checkpoints = len(kinds) == 1 and len({embedding.name for embedding in self.embeddings}) == len(self.embeddings)
-        return self.are_layers or checkpoints or not self.fits_side_by_side
+        name_patterns = {NUMBER.sub("#", embedding.name) for embedding in self.embeddings}
+        are_checkpoints = len(name_patterns) == 1 and len({embedding.name for embedding in self.embeddings}) == len(
+            self.embeddings
+        )
+        return self.are_layers or are_checkpoints or not self.fits_side_by_side
 
     @property
     def fits_side_by_side(self) -> bool:
@@ -347,19 +349,19 @@ class EmbeddingComparison:
             for embedding in self.embeddings
         }
         if len(set(similarity.values())) > 1:
-            used = ", ".join(f"{names[key]} ({SIMILARITIES[value]})" for key, value in similarity.items())
+            pairs = ", ".join(f"{names[key]} ({SIMILARITIES[value]})" for key, value in similarity.items())
             sentences.append(
-                f"Similarities differ: {used}. Hubness and intrinsic dimension cannot be compared: measure all by the "
+                f"Similarities differ: {pairs}. Hubness and intrinsic dimension cannot be compared: measure all by the "
                 "same similarity."
             )
-        unpaired: dict[str, list[str]] = {}
+        unpaired_by_reason: dict[str, list[str]] = {}
         for embedding in self.embeddings[1:]:
             if reason := NOT_PAIRED.get(pairing(embedding, self.embeddings[0], self.embeddings)):
-                unpaired.setdefault(reason, []).append(names[embedding.id])
+                unpaired_by_reason.setdefault(reason, []).append(names[embedding.id])
         sentences += [
             f"{', '.join(unpaired_names)} and {self.names[0]} hold the same rows, {reason}. Their intervals are those "
             "of independent rows, usually wider than necessary."
-            for reason, unpaired_names in unpaired.items()
+            for reason, unpaired_names in unpaired_by_reason.items()
         ]
         sentences += [
             f"{names[embedding.id]} was fitted on {embedding.provenance['fit_rows']:,} of its {rows[embedding.id]:,} "

@@ -192,8 +192,8 @@ def _mean(measurements: Measurements) -> Sentence:
     contribution = _value(measurements, "rogue_dimensions")
     dimensions = _list(measurements, "rogue_dimensions", "dimensions")
     if contribution is not None and dimensions and cosine >= MIN_COSINE and contribution >= cosine / 2:
-        rogue = f"dimension {dimensions[0]['dimension']} alone adds {two_decimals(contribution)} of it"
-        sentence += [SentencePart("; "), SentencePart(rogue, "rogue_dimensions")]
+        rogue_words = f"dimension {dimensions[0]['dimension']} alone adds {two_decimals(contribution)} of it"
+        sentence += [SentencePart("; "), SentencePart(rogue_words, "rogue_dimensions")]
     return [*sentence, SentencePart(".")]
 
 
@@ -207,9 +207,9 @@ def _intrinsic_dimension(measurements: Measurements) -> Sentence:
     low_text, high_text = (
         count(round(dimension)) if dimension >= 0.9 else number(dimension, 2) for dimension in (low, high)
     )
-    about = [SentencePart(f"about {low_text}-dimensional", estimates[0][1])]
+    dimension_parts = [SentencePart(f"about {low_text}-dimensional", estimates[0][1])]
     if low_text != high_text:
-        about = [
+        dimension_parts = [
             SentencePart(f"about {low_text}-", low_slug),
             SentencePart(" to "),
             SentencePart(f"{high_text}-dimensional", high_slug),
@@ -217,7 +217,7 @@ def _intrinsic_dimension(measurements: Measurements) -> Sentence:
         ]
     underestimated = ". The true value is probably higher: such estimates tend to be low."
     doubt = SentencePart(underestimated if high > UNDERESTIMATED_DIMENSION else ".")
-    sentence = [SentencePart("Locally the cloud looks "), *about, doubt]
+    sentence = [SentencePart("Locally the cloud looks "), *dimension_parts, doubt]
     goodness = (measurements["twonn"].detail or {}).get("parts", {}) if "twonn" in measurements else {}
     distance, by_chance = goodness.get("fit_distance"), goodness.get("fit_distance_by_chance")
     if distance is not None and by_chance is not None and distance > max(by_chance, MAX_FIT_DISTANCE):

@@ -89,13 +89,19 @@ def find_embeddings(
     if search.origin is not None:
         conditions.append(Embedding.origin == search.origin)
     with_layers = search.layers or search.origin is EmbeddingOrigin.ENCODED
-    listed = conditions if with_layers else [*conditions, Embedding.encoding_id.is_(None)]
+    listed_conditions = conditions if with_layers else [*conditions, Embedding.encoding_id.is_(None)]
     counts = select(func.count(), func.count(Embedding.encoding_id)).select_from(Embedding).where(*conditions)
-    rows = select(Embedding, CORRECTED.value, ISOSCORE.value, MEAN_COSINE.value)
+    row_query = select(Embedding, CORRECTED.value, ISOSCORE.value, MEAN_COSINE.value)
     scores = ((CORRECTED, "isoscore_unbiased"), (ISOSCORE, "isoscore"), (MEAN_COSINE, "mean_cosine"))
     for alias, measure in scores:
-        rows = rows.outerjoin(alias, and_(alias.embedding_id == Embedding.id, alias.measure == measure))
-    page = rows.where(*listed).order_by(*_order(search.sort)).limit(limit).offset(offset).options(*WITHOUT_FILES)
+        row_query = row_query.outerjoin(alias, and_(alias.embedding_id == Embedding.id, alias.measure == measure))
+    page_query = (
+        row_query.where(*listed_conditions)
+        .order_by(*_order(search.sort))
+        .limit(limit)
+        .offset(offset)
+        .options(*WITHOUT_FILES)
+    )
     with context.sessions() as session:
         total, layers = session.execute(counts).one()
         layers_left_out = 0 if with_layers else layers
@@ -106,7 +112,7 @@ def find_embeddings(
                 isoscore=isoscore,
                 mean_cosine=mean_cosine,
             )
-            for embedding, corrected, isoscore, mean_cosine in session.execute(page)
+            for embedding, corrected, isoscore, mean_cosine in session.execute(page_query)
         ]
     return EmbeddingList(results, total - layers_left_out, layers_left_out)
 
@@ -114,8 +120,8 @@ def find_embeddings(
 def newest_measured(context: Context, limit: int) -> list[Embedding]:
     """Return the newest embeddings that can be compared. Layers of encodings come last."""
     ready = (Embedding.trashed_at.is_(None), Embedding.status == EmbeddingStatus.READY)
-    newest = select(Embedding).where(*ready).order_by(Embedding.encoding_id.is_not(None), *_order("-created"))
-    return context.scalars(newest.limit(limit).options(*WITHOUT_FILES))
+    newest_query = select(Embedding).where(*ready).order_by(Embedding.encoding_id.is_not(None), *_order("-created"))
+    return context.scalars(newest_query.limit(limit).options(*WITHOUT_FILES))
 
 
 def _order(sort: Sort) -> tuple[ColumnElement[Any], ...]:

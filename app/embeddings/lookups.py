@@ -66,16 +66,16 @@ def read_neighbors(data: dict[str, Any] | None, name: str | None) -> NamedNeighb
         return None
     by_name = {entry["name"]: entry for entry in reversed(data["of"])}
     names = list(dict.fromkeys(entry["name"] for entry in data["of"]))
-    chosen = name if name is not None and name in by_name else names[0]
+    chosen_name = name if name is not None and name in by_name else names[0]
     similarity = Similarity(data.get("similarity", Similarity.COSINE))
     before, after = (
-        [NamedNeighbor(neighbor["name"], neighbor[similarity.value]) for neighbor in by_name[chosen][side]]
+        [NamedNeighbor(neighbor["name"], neighbor[similarity.value]) for neighbor in by_name[chosen_name][side]]
         for side in ("before", "after")
     )
     return NamedNeighbors(
         names=names,
-        chosen=chosen,
-        unknown=name if name and name != chosen else "",
+        chosen=chosen_name,
+        unknown=name if name and name != chosen_name else "",
         rows=data["rows"],
         method=describe_method(data["method"], data["parameters"]),
         before=before,
@@ -147,13 +147,15 @@ def request_lookup(context: Context, embedding_id: str, text: str) -> Lookup:
     if lookup is None:
         lookup = Lookup(embedding_id=embedding.id, key=lookup_key(embedding, text), name=text)
         of_embedding = Lookup.embedding_id == embedding.id
-        newest = select(Lookup.id).where(of_embedding).order_by(Lookup.created_at.desc(), Lookup.id).limit(MAX_LOOKUPS)
+        newest_query = (
+            select(Lookup.id).where(of_embedding).order_by(Lookup.created_at.desc(), Lookup.id).limit(MAX_LOOKUPS)
+        )
         # Another request may have queued the same, or deleted the embedding. Then there is nothing to queue.
         with suppress(IntegrityError):
             with context.sessions.begin() as session:
                 session.add(lookup)
                 session.flush()
-                newest_ids = list(session.scalars(newest))
+                newest_ids = list(session.scalars(newest_query))
                 outdated = of_embedding, Lookup.id.not_in(newest_ids), Lookup.status != ResultStatus.QUEUED
                 session.execute(delete(Lookup).where(*outdated))
             context.queue.enqueue(Job(job_kinds.LOOKUP, lookup.id))

@@ -30,8 +30,8 @@ def write_parquet(stored_map: StoredMap) -> bytes:
     columns |= {"x": stored_map.xy[:, 0], "y": stored_map.xy[:, 1], "norm": stored_map.norms}
     neighbors_of: list[dict[str, list[Any]] | None] = [None] * stored_map.header.points
     for point, neighbors, distances in zip(*stored_map.read_neighbors(), strict=True):
-        real = neighbors != NO_POINT
-        neighbors_of[point] = {"ids": neighbors[real].tolist(), "distances": distances[real].tolist()}
+        is_present = neighbors != NO_POINT
+        neighbors_of[point] = {"ids": neighbors[is_present].tolist(), "distances": distances[is_present].tolist()}
     columns["neighbors"] = pa.array(neighbors_of, NEIGHBORS)
     for number, column in enumerate(header.columns):
         values = stored_map.read_column(number)

@@ -87,9 +87,9 @@ class StoredMap:
             extent = f"{count(header.points)} of {count(header.n)} rows, drawn at random,"
         else:
             extent = f"All {count(header.n)} rows"
-        drawn = f" {count(MAX_DRAWN)} of them, chosen at random, are drawn." if header.points > MAX_DRAWN else ""
+        drawn_note = f" {count(MAX_DRAWN)} of them, chosen at random, are drawn." if header.points > MAX_DRAWN else ""
         first, second = (f"{share:.1%}" for share in header.shares)
-        return f"{extent} along the first two principal components ({first} and {second} of the variance).{drawn}"
+        return f"{extent} along the first two principal components ({first} and {second} of the variance).{drawn_note}"
 
     @property
     def version(self) -> str:
@@ -136,8 +136,8 @@ class StoredMap:
         points, neighbors, distances = (
             self.read(MAP_NEIGHBORS, stored.sections[name]) for name in ("point", "neighbor", "distance")
         )
-        in_file = distances.reshape(-1, stored.k).astype(np.float64) * stored.unit_of(self.header.unit)
-        return points, neighbors.reshape(-1, stored.k), in_file
+        scaled_distances = distances.reshape(-1, stored.k).astype(np.float64) * stored.unit_of(self.header.unit)
+        return points, neighbors.reshape(-1, stored.k), scaled_distances
 
     def get_row(self, point: int) -> NamedRow:
         return NamedRow(int(self.positions[point]), "" if self._names is None else self._names.read_line(point))
@@ -179,19 +179,19 @@ class StoredMap:
             return RowSearch(query, row, [], alternatives, reason)
         points, neighbors, distances = self.read_neighbors()
         index = int(np.searchsorted(points, point))
-        near, searched, reason = [], stored.rows, ""
+        near, n_searched, reason = [], stored.rows, ""
         if index < len(points) and points[index] == point:
             pairs = zip(neighbors[index].tolist(), distances[index].tolist(), strict=True)
             near = [
-                NearRow(self.get_row(neighbor), stored.displayed(far))
-                for neighbor, far in pairs
+                NearRow(self.get_row(neighbor), stored.displayed(distance))
+                for neighbor, distance in pairs
                 if neighbor != NO_POINT
             ]
         elif MAP_VECTORS in self._files:
-            searched = self.header.vectors
+            n_searched = self.header.vectors
             near = self._search_vectors(point, stored.similarity)
-            if not near and searched < self.header.points:
-                reason = f"Neighbors are known for a sample of {count(searched)} rows. This row is not one of them."
+            if not near and n_searched < self.header.points:
+                reason = f"Neighbors are known for a sample of {count(n_searched)} rows. This row is not one of them."
         else:
             reason = (
                 f"Neighbors are known for {count(stored.rows)} rows drawn at random. This row is not one of them. "
@@ -200,7 +200,7 @@ class StoredMap:
         if not near and not reason and stored.similarity is Similarity.COSINE:
             reason = "This row is all zeros. It has no direction, so no row is near to it by cosine."
         return RowSearch(query, row, near, alternatives, reason or ("" if near else "This row has no neighbors."),
-                         searched, stored.similarity)  # fmt: skip
+                         n_searched, stored.similarity)  # fmt: skip
 
     def _search_vectors(self, point: int, similarity: Similarity) -> list[NearRow]:
         vectors = np.load(self._storage.local(self._files[MAP_VECTORS]), mmap_mode="r")

@@ -185,13 +185,13 @@ class FindingLink(NamedTuple):
 
 DIMENSIONS_LINK = FindingLink("directions", "figure-activation", "See them by dimension")
 MAP_LINK = FindingLink("map", "map", "See them on the map")
-# Link for findings that name neither rows nor dimensions.
+# Links for findings that name neither rows nor dimensions.
 FINDING_LINKS = {
     "collapsed": FindingLink("overview", "figure-spectrum", "See the spectrum"),
     "common_mean": FindingLink("overview", "figure-cosines", "See the cosines"),
     "too_few_rows": FindingLink("map", "sample-size", "See how many rows it takes"),
 }
-# Its rows are measured nowhere, so no map has them.
+# Its rows are not measured, so no map has them.
 UNMAPPED = "not_finite"
 
 
@@ -257,8 +257,8 @@ def find_marked(embedding: Embedding, all_rows: Mapping[str, Any], slug: str) ->
     """
     for finding in embedding.findings:
         if finding["slug"] == slug:
-            full = all_rows.get(slug, finding)
-            rows, dimensions = full["rows"][:MAX_MARKED], full.get("dimensions", [])
+            full_finding = all_rows.get(slug, finding)
+            rows, dimensions = full_finding["rows"][:MAX_MARKED], full_finding.get("dimensions", [])
             return MarkedFinding(slug, finding["title"], rows, finding["row_count"], dimensions)
     return None
 

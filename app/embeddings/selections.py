@@ -42,7 +42,7 @@ class LeftOut(NamedTuple):
         if nouns is not None:
             return f"{source} without {_count_items(len(self.rows) or len(self.dimensions), *nouns)}"
         counts = [(len(self.rows), "row", "rows"), (len(self.dimensions), "dimension", "dimensions")]
-        items = " and ".join(_count_items(*counted) for counted in counts if counted[0])
+        items = " and ".join(_count_items(*item_count) for item_count in counts if item_count[0])
         return f"{source} without {items}"
 
 
@@ -55,8 +55,8 @@ def create_selection(context: Context, embedding_id: str, left_out: LeftOut, nam
     require_measured(source, "a selection")
     if not left_out.rows and not left_out.dimensions:
         raise InvalidError("Nothing to leave out. Give rows, dimensions or a finding.", "rows")
-    chosen = Selection.model_validate(source.selection)
-    selection = _extend_selection(source, chosen, left_out)
+    source_selection = Selection.model_validate(source.selection)
+    selection = _extend_selection(source, source_selection, left_out)
     selections = select(Embedding.id, Embedding.selection).where(
         Embedding.source_id == embedding_id,
         Embedding.origin == EmbeddingOrigin.SELECTED,
@@ -81,8 +81,8 @@ def create_selection(context: Context, embedding_id: str, left_out: LeftOut, nam
             provenance={
                 "source": source.name,
                 "finding": left_out.finding,
-                "rows": len(selection.without_rows) - len(chosen.without_rows),
-                "dimensions": len(selection.without_dimensions) - len(chosen.without_dimensions),
+                "rows": len(selection.without_rows) - len(source_selection.without_rows),
+                "dimensions": len(selection.without_dimensions) - len(source_selection.without_dimensions),
             },
             files=[
                 EmbeddingFile(

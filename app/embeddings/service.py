@@ -127,11 +127,11 @@ def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], lis
 def tasks_lost(context: Context, *conditions: ColumnElement[bool]) -> str:
     """Return a sentence about the tasks that would be deleted with these embeddings; empty without any."""
     ids = select(Embedding.id).where(*conditions)
-    using = select(func.count()).where(or_(TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids)))
+    count_query = select(func.count()).where(or_(TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids)))
     with context.sessions() as session:
-        count = session.scalars(using).one()
-    uses = "that uses these vectors goes" if count == 1 else "that use these vectors go"
-    return f"{plural(count, 'task')} {uses} too, with ground truth, scores and maps." if count else ""
+        count = session.scalars(count_query).one()
+    clause = "that uses these vectors goes" if count == 1 else "that use these vectors go"
+    return f"{plural(count, 'task')} {clause} too, with ground truth, scores and maps." if count else ""
 
 
 def create_embedding(
@@ -260,8 +260,8 @@ def commit_embedding(context: Context, embedding_id: str, similarity: Similarity
 
 def find_embedding(session: Session, embedding_id: str) -> Embedding:
     """Return an embedding with its files, tags, measurements, curves and findings. Raises NotFoundError."""
-    loaded = map(selectinload, (Embedding.measurements, Embedding.curves, Embedding.findings_data))
-    embedding = session.scalar(select(Embedding).where(Embedding.id == embedding_id).options(*loaded))
+    loading_options = map(selectinload, (Embedding.measurements, Embedding.curves, Embedding.findings_data))
+    embedding = session.scalar(select(Embedding).where(Embedding.id == embedding_id).options(*loading_options))
     if embedding is None:
         raise missing("embedding", embedding_id)
     return embedding

@@ -51,7 +51,7 @@ TEMPLATE = go.layout.Template(
                 "tickfont": {"size": 12},
                 "title": {"standoff": 12, "font": {"size": 13}},
                 "separatethousands": True,
-                # Beyond its prefixes, plotly would write powers of ten with inline styles, which the pages' policy forbids.
+                # Beyond its prefixes, plotly would write powers of ten with inline styles, which pages do not allow.
                 "exponentformat": "e",
                 "minexponent": 5,
             }
@@ -143,8 +143,8 @@ def plot(traces: list[Any], **layout: Any) -> go.Figure:
 
 def plain(text: str, longest: int) -> str:
     """Escape and truncate a user's text for plotly, so that it contains no markup and no template."""
-    cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
-    return escape(cut).replace("%{", "%&#123;")
+    shortened = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return escape(shortened).replace("%{", "%&#123;")
 
 
 def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
@@ -180,14 +180,14 @@ def linear_axis(
 
     ``within`` are the bounds of possible values, which the range barely exceeds.
     """
-    present = [value for value in values if value is not None]
-    low, high = min(present, default=0.0), max(present, default=0.0)
+    defined = [value for value in values if value is not None]
+    low, high = min(defined, default=0.0), max(defined, default=0.0)
     axis: dict[str, Any] = {"title": {"text": title}}
-    about = ABOUT * (within[1] - within[0] if within else abs(low))
-    if about and high <= low + ALIKE * max(abs(low), abs(high)):
-        room = ROOM * about
+    margin = ABOUT * (within[1] - within[0] if within else abs(low))
+    if margin and high <= low + ALIKE * max(abs(low), abs(high)):
+        room = ROOM * margin
         lowest, highest = (within[0] - room, within[1] + room) if within else (-inf, inf)
-        axis["range"] = [max(low - about, lowest), min(low + about, highest)]
+        axis["range"] = [max(low - margin, lowest), min(low + margin, highest)]
     return axis
 
 

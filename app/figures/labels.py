@@ -62,12 +62,12 @@ class LabelBox(NamedTuple):
 
     def meets(self, box: "LabelBox") -> bool:
         """Return whether two boxes overlap by more than an edge."""
-        across = self.x0 < box.right and box.x0 < self.right
-        return across and self.bottom < box.top and box.bottom < self.top
+        overlaps_x = self.x0 < box.right and box.x0 < self.right
+        return overlaps_x and self.bottom < box.top and box.bottom < self.top
 
     def within(self, box: "LabelBox") -> bool:
-        across = box.x0 <= self.x0 and self.right <= box.right
-        return across and box.bottom <= self.bottom and self.top <= box.top
+        is_within_x = box.x0 <= self.x0 and self.right <= box.right
+        return is_within_x and box.bottom <= self.bottom and self.top <= box.top
 
 
 class LabeledPoint(NamedTuple):
@@ -86,23 +86,25 @@ def positions(points: Sequence[LabeledPoint], x_range: Sequence[float], y_range:
     A name stands in one of the four corners around its point, clear of the point's own error bars. If the bars of other
     points cross all corners, it covers a bar. It never covers a point or another name, and never leaves the axes.
     """
-    across, up = WIDTH / (x_range[1] - x_range[0]), HEIGHT / (y_range[1] - y_range[0])
-    placed = [LabeledPoint(p.x * across, p.y * up, p.x_bar * across, p.y_bar * up, p.name) for p in points]
-    marks = [LabelBox(p.x - POINT, p.y - POINT, p.x + POINT, p.y + POINT) for p in placed]
-    bars = [bar for p in placed for bar in (LabelBox(p.x - p.x_bar, p.y - BAR, p.x + p.x_bar, p.y + BAR),
+    x_scale, y_scale = WIDTH / (x_range[1] - x_range[0]), HEIGHT / (y_range[1] - y_range[0])
+    scaled_points = [
+        LabeledPoint(p.x * x_scale, p.y * y_scale, p.x_bar * x_scale, p.y_bar * y_scale, p.name) for p in points
+    ]
+    marks = [LabelBox(p.x - POINT, p.y - POINT, p.x + POINT, p.y + POINT) for p in scaled_points]
+    bars = [bar for p in scaled_points for bar in (LabelBox(p.x - p.x_bar, p.y - BAR, p.x + p.x_bar, p.y + BAR),
                                             LabelBox(p.x - BAR, p.y - p.y_bar, p.x + BAR, p.y + p.y_bar))]  # fmt: skip
-    frame = LabelBox(x_range[0] * across, y_range[0] * up, x_range[1] * across, y_range[1] * up)
+    frame = LabelBox(x_range[0] * x_scale, y_range[0] * y_scale, x_range[1] * x_scale, y_range[1] * y_scale)
     names: list[LabelBox] = []
     corners_used: list[str | None] = []
-    for point in placed:
+    for point in scaled_points:
         corners = {f"{high} {side}": _corner(point, high, side) for high, side in CORNERS}
-        inside = {where: box for where, box in corners.items() if box.within(frame)}
-        free = {where: box for where, box in inside.items() if not any(map(box.meets, [*marks, *names]))}
-        crossed = {where: sum(map(box.meets, bars)) for where, box in free.items()}
-        where = min(crossed, key=lambda corner: crossed[corner], default=None)
-        corners_used.append(where)
-        if where:
-            names.append(free[where])
+        inside = {position: box for position, box in corners.items() if box.within(frame)}
+        free = {position: box for position, box in inside.items() if not any(map(box.meets, [*marks, *names]))}
+        crossed = {position: sum(map(box.meets, bars)) for position, box in free.items()}
+        position = min(crossed, key=lambda corner: crossed[corner], default=None)
+        corners_used.append(position)
+        if position:
+            names.append(free[position])
     return corners_used
 
 
@@ -131,9 +133,9 @@ def short_names(names: Sequence[str], longest: int) -> list[str]:
             shared = next((i for i in range(0, end, 2) if len({pieces[i] for pieces in aligned}) > 1), end)
             parts = [pieces[shared:][::direction] for pieces in aligned]
     full_names = ["".join(pieces) for pieces in parts]
-    short = [_cut(name, longest) for name in full_names]
-    if len(set(short)) == len(short):
-        return short
+    shortened = [_cut(name, longest) for name in full_names]
+    if len(set(shortened)) == len(shortened):
+        return shortened
     return [f"{i}. {_cut(name, longest - len(f'{i}. '))}" for i, name in enumerate(full_names, 1)]
 
 

@@ -63,8 +63,8 @@ def select_runs(context: Context, q: str, group: Sequence[str] = ()) -> RunSelec
 
 def describe_selection(selection: RunSelection) -> str:
     runs = len(selection.table.runs)
-    newest = "" if runs == selection.total else ", those of the newest experiments"
-    return f"{runs:,} of {selection.total:,} runs shown{newest}"
+    newest_note = "" if runs == selection.total else ", those of the newest experiments"
+    return f"{runs:,} of {selection.total:,} runs shown{newest_note}"
 
 
 def summarize(context: Context, selection: RunSelection, columns: TableColumns) -> SummaryTable:
@@ -91,8 +91,8 @@ def table_on(selection: RunSelection, on: str, more_fields: Sequence[str] = ()) 
     table = selection.table
     if not table.runs:
         return table.group(())
-    evaluated = table if TASK in more_fields else table.evaluated_on(find_evaluation(table, on))
-    return evaluated.group([*selection.fields, *more_fields])
+    evaluated_table = table if TASK in more_fields else table.evaluated_on(find_evaluation(table, on))
+    return evaluated_table.group([*selection.fields, *more_fields])
 
 
 def fields_of_scatter(selection: RunSelection, slug: str, query: SweepQuery) -> list[str]:
@@ -115,13 +115,13 @@ def conclude_across(context: Context, selection: RunSelection, on: str) -> Concl
     table = selection.table
     if not table.runs:
         return read_conclusion(context, table.group(()))
-    chosen = find_evaluation(table, on)
+    chosen_evaluation = find_evaluation(table, on)
     more_tables = [
         table.evaluated_on(evaluation).group(selection.fields)
         for evaluation in table.evaluations
-        if evaluation != chosen
+        if evaluation != chosen_evaluation
     ]
-    return read_conclusion(context, table.evaluated_on(chosen).group(selection.fields), more_tables)
+    return read_conclusion(context, table.evaluated_on(chosen_evaluation).group(selection.fields), more_tables)
 
 
 def draw_across(context: Context, table: RunTable, slug: str, query: SweepQuery) -> Figure:
@@ -154,7 +154,7 @@ def list_cautions(selection: RunSelection, on: str) -> list[str]:
     if not table.runs:
         return []
     evaluation = find_evaluation(table, on)
-    evaluated = table.evaluated_on(evaluation)
+    evaluated_table = table.evaluated_on(evaluation)
     cautions = []
     if len(table.evaluations) > 1:
         metrics = {pair.metric for pair in table.evaluations}
@@ -162,15 +162,15 @@ def list_cautions(selection: RunSelection, on: str) -> list[str]:
         differences = " and ".join(plural(n, noun) for noun, n in numbers if n > 1)
         cautions.append(
             f"These runs are of {differences}, between which performance cannot be compared. Figures show "
-            f"{evaluation_words(table)[evaluation.key]}: {count(len(evaluated.runs))} of "
+            f"{evaluation_words(table)[evaluation.key]}: {count(len(evaluated_table.runs))} of "
             f"{plural(len(table.runs), 'run')}. The table of means has a column for each."
         )
-    if "evaluation_zeta" in evaluated.differing_fields:
+    if "evaluation_zeta" in evaluated_table.differing_fields:
         cautions.append(
             "IsoScore★ was taken at different ζ, between which it cannot be compared. No mean is over several."
         )
-    if mixed := evaluated.differing_within_groups([*selection.fields, *COORDINATES, *NEVER_AVERAGED]):
-        names = ", ".join(inside(field) for field in mixed)
+    if mixed_fields := evaluated_table.differing_within_groups([*selection.fields, *COORDINATES, *NEVER_AVERAGED]):
+        names = ", ".join(inside(field) for field in mixed_fields)
         cautions.append(f"Some points are means over runs that differ in {names} too.")
     return cautions
 

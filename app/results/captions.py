@@ -68,19 +68,21 @@ def describe_means(sizes: Sequence[int]) -> str:
 
 def describe_texts(runs: Sequence[AnyRun], n: int | None = None) -> str:
     """Name the texts that runs are evaluated on, such as "validation rows" or "1,204 windows of validation rows"."""
-    spans = any(run.config.task is TaskKind.SPAN for run in runs)
+    are_spans = any(run.config.task is TaskKind.SPAN for run in runs)
     noun, nouns = (
-        ("window of validation rows", "windows of validation rows") if spans else ("validation row", "validation rows")
+        ("window of validation rows", "windows of validation rows")
+        if are_spans
+        else ("validation row", "validation rows")
     )
     return nouns if n is None else plural(n, noun, nouns)
 
 
 def describe_source(runs: Sequence[AnyRun], launched: str) -> str:
     """Name the source of values: ``launched`` for runs that a worker trained, else the script that logged them."""
-    logged = sum(run.config.logged for run in runs)
-    if not logged:
+    n_logged = sum(run.config.logged for run in runs)
+    if not n_logged:
         return launched
-    return "as a script logged it" if logged == len(runs) else f"{launched}, or as a script logged it"
+    return "as a script logged it" if n_logged == len(runs) else f"{launched}, or as a script logged it"
 
 
 def estimate_cells(estimate: Estimate | None) -> list[float | None]:

@@ -102,8 +102,8 @@ def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], 
     with context.sessions() as session:
         in_experiment = Run.experiment_id == experiment.id
         scores = session.scalars(select(SealedScore).join(Run).where(in_experiment).order_by(Run.position)).all()
-        choices = select(Opening).where(Opening.experiment_id == experiment.id)
-        openings = session.scalars(choices.order_by(Opening.number)).all()
+        opening_query = select(Opening).where(Opening.experiment_id == experiment.id)
+        openings = session.scalars(opening_query.order_by(Opening.number)).all()
     if scores:
         records = ({"run": row.run_id} | _columns(row, SCORE_FIELDS) for row in scores)
         archive.add(container.SEALED_SCORES, map(write_json, records))
@@ -124,9 +124,9 @@ def _runs(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
     with context.sessions() as session:
         for start in range(0, len(run_ids), RUNS_AT_ONCE):
             batch = Run.id.in_(run_ids[start : start + RUNS_AT_ONCE])
-            runs = select(Run).where(batch).order_by(Run.position)
-            runs = runs.options(selectinload(Run.timeline), selectinload(Run.tags))
-            for run in session.scalars(runs):
+            run_query = select(Run).where(batch).order_by(Run.position)
+            run_query = run_query.options(selectinload(Run.timeline), selectinload(Run.tags))
+            for run in session.scalars(run_query):
                 attempts = [_columns(attempt, AttemptRecord.model_fields) for attempt in run.timeline]
                 columns = _columns(run, [name for name in RunRecord.model_fields if name != "tags"])
                 yield columns | {"timeline": attempts} | ({"tags": list(run.words)} if run.tags else {})
@@ -138,8 +138,8 @@ def _rows(
     # Run by run: sorting the steps of all runs would copy the table.
     with context.sessions() as session:
         for run_id in run_ids:
-            rows = select(*columns).where(run_column == run_id).order_by(columns[0])
-            for row in session.execute(rows.execution_options(yield_per=ROWS_AT_ONCE)):
+            row_query = select(*columns).where(run_column == run_id).order_by(columns[0])
+            for row in session.execute(row_query.execution_options(yield_per=ROWS_AT_ONCE)):
                 yield {"run": run_id} | row._asdict()
 
 
@@ -169,10 +169,10 @@ def create_import(context: Context, file: Incoming) -> Import:
         error.field = error.field or "file"
         raise
     with context.ledger.recording(stored) as session:
-        ended = Import.status.in_(FINAL_IMPORT) & (Import.finished_at < utcnow() - HISTORY)
+        has_ended = Import.status.in_(FINAL_IMPORT) & (Import.finished_at < utcnow() - HISTORY)
         # The row of an unfinished import hides its experiment.
         hides_nothing = (Import.status == ImportStatus.FINISHED) | Import.experiment_id.is_(None)
-        session.execute(delete(Import).where(ended, hides_nothing))
+        session.execute(delete(Import).where(has_ended, hides_nothing))
         row = Import(filename=base_name(file.filename), file_sha256=stored.sha256)
         session.add(row)
     context.queue.enqueue(Job(job_kinds.IMPORT, row.id))
@@ -181,8 +181,8 @@ def create_import(context: Context, file: Incoming) -> Import:
 
 def list_imports(context: Context) -> list[Import]:
     """Return the latest imports, newest first, without those whose experiment was deleted."""
-    gone = (Import.status == ImportStatus.FINISHED) & Import.experiment_id.is_(None)
-    newest = select(Import).where(~gone).order_by(Import.created_at.desc(), Import.id).limit(LATEST_IMPORTS)
+    is_deleted = (Import.status == ImportStatus.FINISHED) & Import.experiment_id.is_(None)
+    newest = select(Import).where(~is_deleted).order_by(Import.created_at.desc(), Import.id).limit(LATEST_IMPORTS)
     return context.scalars(newest)
 
 
@@ -196,10 +196,10 @@ def cancel_import(context: Context, import_id: str) -> Import:
     """Cancel a queued or running import; a worker removes what it has written."""
     with context.sessions.begin() as session:
         unfinished = update(Import).where(Import.id == import_id, Import.status.in_(UNFINISHED_IMPORT))
-        removing = unfinished.values(status=ImportStatus.REMOVING, attempts=0, error=None)
-        stopped = session.scalar(removing.returning(Import.id))
+        removal = unfinished.values(status=ImportStatus.REMOVING, attempts=0, error=None)
+        cancelled_id = session.scalar(removal.returning(Import.id))
     row = get_import(context, import_id)
-    if stopped is None:
+    if cancelled_id is None:
         raise ConflictError(f"Only a queued or running import can be cancelled. This one is {row.status}.")
     context.queue.cancel(Job(job_kinds.IMPORT, import_id))
     context.queue.enqueue(Job(job_kinds.DISCARD, import_id))

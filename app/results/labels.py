@@ -73,12 +73,12 @@ def penalty_words(config: AnyRunConfig) -> str:
     penalties = []
     for name, lam in weights(config):
         penalty = REGULARIZERS[name]
-        words = f"{penalty.term} {penalty.computed_on} at λ = {short(lam)}"
+        description = f"{penalty.term} {penalty.computed_on} at λ = {short(lam)}"
         if "zeta" in penalty.options and config.zeta is not None:
-            words += f" and ζ = {short(config.zeta)}"
+            description += f" and ζ = {short(config.zeta)}"
         elif "entropy_bars" in penalty.options and config.entropy_bars is not None:
-            words += f", over {'the prominent bars' if config.entropy_bars is Bars.PROMINENT else 'all bars'}"
+            description += f", over {'the prominent bars' if config.entropy_bars is Bars.PROMINENT else 'all bars'}"
             if weight := config.entropy_cluster_weight:
-                words += f", and {short(weight)} times the mean length of the others"
-        penalties.append(words if name is config.regularizer else f"{words} (beside it)")
+                description += f", and {short(weight)} times the mean length of the others"
+        penalties.append(description if name is config.regularizer else f"{description} (beside it)")
     return ", and ".join(penalties)

@@ -101,20 +101,20 @@ def _merged(stored: Predictions | None, new: Predictions) -> Predictions:
     if stored is None:
         return new
     # np.unique keeps the first of equal rows, which is the new one.
-    rows, first = np.unique(np.concatenate([new.rows, stored.rows]), return_index=True)
+    rows, first_indices = np.unique(np.concatenate([new.rows, stored.rows]), return_index=True)
 
     def merge(mine: NDArray[Any] | None, theirs: NDArray[Any] | None) -> NDArray[Any] | None:
-        return None if mine is None or theirs is None else np.concatenate([mine, theirs])[first]
+        return None if mine is None or theirs is None else np.concatenate([mine, theirs])[first_indices]
 
     if isinstance(new.predicted, tuple) and isinstance(stored.predicted, tuple):
         texts = (*new.predicted, *stored.predicted)
         scores = (merge(new.exact_match, stored.exact_match), merge(new.f1, stored.f1))
-        return Predictions(rows, None, tuple(texts[index] for index in first.tolist()), *scores)
+        return Predictions(rows, None, tuple(texts[index] for index in first_indices.tolist()), *scores)
     predicted = merge(
         *(predictions.predicted for predictions in (new, stored) if not isinstance(predictions.predicted, tuple))
     )
     if predicted is None:
         raise InvalidError("Expected predictions of one kind of task in a run.", "predicted")
     return Predictions(
-        rows, merge(new.reference, stored.reference), np.concatenate([new.predicted, stored.predicted])[first]
+        rows, merge(new.reference, stored.reference), np.concatenate([new.predicted, stored.predicted])[first_indices]
     )

@@ -167,8 +167,12 @@ def log_steps(context: Context, run_id: str, request: LoggedSteps) -> Run:
     with context.sessions.begin() as session:
         run = hold_streaming(session, run_id)
         if layers := [step.layers for step in request.steps if step.layers]:
-            before = session.scalar(select(Step.layers).where(Step.run_id == run_id, Step.layers.is_not(None)).limit(1))
-            depths = list(dict.fromkeys(len(values) for row in [before or {}, *layers] for values in row.values()))
+            previous_layers = session.scalar(
+                select(Step.layers).where(Step.run_id == run_id, Step.layers.is_not(None)).limit(1)
+            )
+            depths = list(
+                dict.fromkeys(len(values) for row in [previous_layers or {}, *layers] for values in row.values())
+            )
             if len(depths) > 1:
                 raise InvalidError(
                     f"Expected every measure of this run's layers as a list of {depths[0]}, null where it is "
@@ -176,12 +180,12 @@ def log_steps(context: Context, run_id: str, request: LoggedSteps) -> Run:
                     "steps",
                 )
         step_numbers = [step.step for step in request.steps]
-        logged = select(Step).where(Step.run_id == run_id, Step.step.in_(step_numbers))
-        stored = {row.step: row for row in session.scalars(logged)}
+        logged_steps = select(Step).where(Step.run_id == run_id, Step.step.in_(step_numbers))
+        stored_steps = {row.step: row for row in session.scalars(logged_steps)}
         for step in request.steps:
-            row = stored.get(step.step)
+            row = stored_steps.get(step.step)
             if row is None:
-                row = stored[step.step] = Step(run_id=run_id, step=step.step)
+                row = stored_steps[step.step] = Step(run_id=run_id, step=step.step)
                 session.add(row)
             values = step.model_dump(include=step.model_fields_set - {"step", "reason"})
             if row.layers and step.layers:
@@ -254,8 +258,8 @@ def _results(ending: LoggedEnding) -> dict[str, Any]:
 def _find_or_create_experiment(session: Session, request: ScriptRun) -> Experiment:
     is_logged = Experiment.origin == ExperimentOrigin.LOGGED
     experiments = select(Experiment).where(Experiment.name == request.experiment, is_logged)
-    newest = experiments.order_by(Experiment.created_at.desc(), Experiment.id).limit(1)
-    experiment = session.scalar(newest.with_for_update())
+    newest_first = experiments.order_by(Experiment.created_at.desc(), Experiment.id).limit(1)
+    experiment = session.scalar(newest_first.with_for_update())
     if experiment is None:
         datasets = select(Dataset).where(Dataset.name == request.dataset, Dataset.origin == DatasetOrigin.BY_NAME)
         dataset = session.scalar(datasets.order_by(Dataset.id).limit(1))
@@ -277,10 +281,10 @@ def _find_or_create_experiment(session: Session, request: ScriptRun) -> Experime
         return experiment
     expected = {"dataset": experiment.dataset.name, "task": experiment.config.task, "metric": experiment.config.metric}
     for name, value in expected.items():
-        if (logged := str(getattr(request, name))) != value:
+        if (logged_value := str(getattr(request, name))) != value:
             raise InvalidError(
                 f"Expected the {name} of the experiment {request.experiment!r}, which is {value}, so that its runs can "
-                f"be compared; got {logged}. Give this run's experiment another name.",
+                f"be compared; got {logged_value}. Give this run's experiment another name.",
                 name,
             )
     return experiment

@@ -71,7 +71,7 @@ class TestSplit:
 def read_test_split(context: Context, experiment: Experiment) -> TestSplit:
     with context.sessions() as session:
         openings = _openings(session, experiment.id)
-        scored, n, rows_sha256 = session.execute(_extent(experiment.id)).one()
+        n_scored, n, rows_sha256 = session.execute(_extent(experiment.id)).one()
         before = _opened_on(session, rows_sha256) if rows_sha256 else 0
         scores = None
         if openings:
@@ -79,7 +79,7 @@ def read_test_split(context: Context, experiment: Experiment) -> TestSplit:
             by_run = {score.run_id: score for score in session.scalars(scores_of_experiment)}
             metric = experiment.config.metric
             scores = read_opened(RunTable.from_experiment(experiment), by_run, openings, metric)
-    return TestSplit(experiment, scored, n, rows_sha256, openings, before, scores, unfinished(experiment))
+    return TestSplit(experiment, n_scored, n, rows_sha256, openings, before, scores, unfinished(experiment))
 
 
 def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> TestSplit:
@@ -93,15 +93,15 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
     experiment = get_experiment(context, experiment_id)
     with context.sessions.begin() as session:
         hold(session.connection(), LOCK)
-        if going_on := unfinished(experiment):
-            raise ConflictError(f"{going_on} Wait, or cancel the rest, before you freeze a choice.")
-        scored, _, _ = session.execute(_extent(experiment.id)).one()
-        if not scored and experiment.dataset.n_test is None:
+        if unfinished_reason := unfinished(experiment):
+            raise ConflictError(f"{unfinished_reason} Wait, or cancel the rest, before you freeze a choice.")
+        n_scored, _, _ = session.execute(_extent(experiment.id)).one()
+        if not n_scored and experiment.dataset.n_test is None:
             raise ConflictError(
                 "This experiment has no test scores, because its data set has no test split. Upload the data set with "
                 "a test file, then launch again."
             )
-        if not scored:
+        if not n_scored:
             raise ConflictError("No run has finished, so there are no test scores to open.")
         choice = find_choice(RunTable.from_experiment(experiment), request.choose)
         ids = [run.id for run in choice.runs]
@@ -152,8 +152,8 @@ def unfinished(experiment: Experiment) -> str:
 
 
 def _extent(experiment_id: str) -> Select[int, int | None, str | None]:
-    of_runs = select(func.count(), func.max(SealedScore.n), func.min(SealedScore.rows_sha256))
-    return of_runs.select_from(SealedScore).join(Run).where(Run.experiment_id == experiment_id)
+    run_query = select(func.count(), func.max(SealedScore.n), func.min(SealedScore.rows_sha256))
+    return run_query.select_from(SealedScore).join(Run).where(Run.experiment_id == experiment_id)
 
 
 def _openings(session: Session, experiment_id: str) -> list[Opening]:

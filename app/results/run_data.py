@@ -66,33 +66,35 @@ def list_looks(context: Context, source: RunSource, measures: Sequence[str]) -> 
     rows, total, stride = _read_steps(context, source, column, texts)
     # Parse them together: for many short texts, calling the parser costs more than parsing.
     lists = [f"[{','.join(text or 'null' for text in row[2:])}]" for row in rows]
-    looks = (dict(zip(measures, values, strict=True)) for values in from_json(f"[{','.join(lists)}]"))
-    return _group_by_run(((row[0], row[1], look) for row, look in zip(rows, looks, strict=True)), total, stride)
+    measurements = (dict(zip(measures, values, strict=True)) for values in from_json(f"[{','.join(lists)}]"))
+    return _group_by_run(
+        ((row[0], row[1], measurement) for row, measurement in zip(rows, measurements, strict=True)), total, stride
+    )
 
 
 def _read_steps(
     context: Context, source: RunSource, column: Any, values: Sequence[ColumnElement[Any]]
 ) -> tuple[Sequence[Any], int, int]:
     """Return the values of a column where it is not null, their total number, and the stride of the steps read."""
-    step, of_run = _STEPS.c.step, _RUNS.c.id == _STEPS.c.run_id
-    logged = (_select_runs(source, _RUNS.c), column.is_not(None))
-    query = select(_STEPS.c.run_id, step, *values).join(_RUNS, of_run).where(*logged)
+    step, run_join = _STEPS.c.step, _RUNS.c.id == _STEPS.c.run_id
+    conditions = (_select_runs(source, _RUNS.c), column.is_not(None))
+    query = select(_STEPS.c.run_id, step, *values).join(_RUNS, run_join).where(*conditions)
     stride = 1
     with context.sessions() as session:
-        counted = select(step, func.count()).join(_RUNS, of_run).where(*logged)
-        counts: dict[int, int] = dict(session.execute(counted.group_by(step)).all())
+        count_query = select(step, func.count()).join(_RUNS, run_join).where(*conditions)
+        counts: dict[int, int] = dict(session.execute(count_query.group_by(step)).all())
         total = sum(counts.values())
         if total > MAX_VALUES:
-            last = select(func.max(step)).where(of_run, column.is_not(None)).scalar_subquery()
-            last_steps = session.scalars(select(last).where(_select_runs(source, _RUNS.c)))
+            last_step = select(func.max(step)).where(run_join, column.is_not(None)).scalar_subquery()
+            last_steps = session.scalars(select(last_step).where(_select_runs(source, _RUNS.c)))
             ends = [end for end in last_steps if end is not None]
             stride = -(-max(ends) // max(MAX_VALUES // len(ends), MIN_VALUES_PER_RUN))
             steps = steps_to_read(counts, ends, stride)
             if len(steps) <= MAX_NAMED_STEPS:
                 # The sum keeps PostgreSQL from one lookup in the index for every run and step: it scans those of a run
                 # at once.
-                compared = step + 0 if session.get_bind().dialect.name == "postgresql" else step
-                query = query.where(compared.in_(steps))
+                step_key = step + 0 if session.get_bind().dialect.name == "postgresql" else step
+                query = query.where(step_key.in_(steps))
         return session.execute(query).all(), total, stride
 
 
@@ -105,13 +107,13 @@ def steps_to_read(counts: Mapping[int, int], ends: Iterable[int], stride: int) -
     """
     sorted_ends = sorted(ends)
     steps: list[int] = []
-    complete = None
+    complete_stretch = None
     for step in sorted(counts, reverse=True):
         stretch = -(-step // stride)
-        if stretch != complete:
+        if stretch != complete_stretch:
             steps.append(step)
             n_runs = len(sorted_ends) - bisect_right(sorted_ends, (stretch - 1) * stride)
-            complete = stretch if counts[step] == n_runs else None
+            complete_stretch = stretch if counts[step] == n_runs else None
     return steps
 
 
@@ -212,9 +214,9 @@ class PredictionTable(NamedTuple):
                 yield PredictionRow(row, reference, predicted, exact_match, f1)
 
     def csv(self) -> Iterator[str]:
-        spans = self.predictions.kind is TaskKind.SPAN
-        absent = ("reference",) if spans else ("exact_match", "f1")
-        columns = [name for name in PredictionRow._fields if name not in absent]
+        are_spans = self.predictions.kind is TaskKind.SPAN
+        absent_columns = ("reference",) if are_spans else ("exact_match", "f1")
+        columns = [name for name in PredictionRow._fields if name not in absent_columns]
         yield FigureTable(columns, []).csv()
         for start in range(0, len(self.predictions), ROWS_PER_CHUNK):
             chunk = self.rows(start, start + ROWS_PER_CHUNK)

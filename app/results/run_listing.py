@@ -89,11 +89,11 @@ class RunListing:
 
     @property
     def shared(self) -> list[str]:
-        empty = (None, NAMES[Regularizer.NONE])
+        empty_cells = (None, NAMES[Regularizer.NONE])
         sentences = []
         for name in self.columns.shared:
             cells = (self.value(run, name) for run in self.runs)
-            value = next((cell for cell in cells if cell not in empty), None)
+            value = next((cell for cell in cells if cell not in empty_cells), None)
             if name == LINK_COLUMN or value is None:
                 continue
             if name == "regularizer" and self.columns.plain:
@@ -132,8 +132,8 @@ class RunListing:
         return f"{self.base}{encode_query(self.query._replace(page=page), **changed)}"
 
     def sorted_by(self, column: str) -> str:
-        same = find_field(column) is find_field(self.query.sort)  # an alias names the same field
-        return aria_sort(self.query.sort_key, self.query.sort if same else column)
+        is_sort_column = find_field(column) is find_field(self.query.sort)  # an alias names the same field
+        return aria_sort(self.query.sort_key, self.query.sort if is_sort_column else column)
 
     def sort_url(self, column: str) -> str:
         if column not in FIELDS:
@@ -154,15 +154,15 @@ def read_run_listing(
     """Return a page of runs, or the last page if there are fewer; empty with the problem if the query is invalid."""
     try:
         page = find_runs(context, query, experiment_id=experiment_id)
-        if query.page > (last := pages_of(page.total)):
-            query = query._replace(page=last)
+        if query.page > (last_page := pages_of(page.total)):
+            query = query._replace(page=last_page)
             page = find_runs(context, query, experiment_id=experiment_id)
         columns = read_columns(context, query.q, experiment_id=experiment_id)
     except InvalidError as problem:
         return RunListing(base, back, query, RunPage([], 0), RunColumns([], [], live=False, plain=False), (), problem)
     workers = list_workers(context)
-    lost = {run.id for run in page.runs if worker_lost(run, workers)}
-    return RunListing(base, back, query, page, columns, lost, experiment_id=experiment_id or "")
+    lost_ids = {run.id for run in page.runs if worker_lost(run, workers)}
+    return RunListing(base, back, query, page, columns, lost_ids, experiment_id=experiment_id or "")
 
 
 def address_header(request: Request, page: str, query: RunQuery) -> dict[str, str]:
@@ -227,15 +227,15 @@ def read_experiment_listing(
     sort: ExperimentOrder = NEWEST,
 ) -> ExperimentListing:
     """Return a page of the list, or the last page if there are fewer; empty with the problem if ``q`` is invalid."""
-    q, narrowed = q.strip(), ExperimentFilter(tag.strip(), sort)
+    q, criteria = q.strip(), ExperimentFilter(tag.strip(), sort)
     try:
-        summaries = list_experiments(context, q, narrowed, offset=offset_of(page))
-        if page > (last := pages_of(summaries.total)):
-            page = last
-            summaries = list_experiments(context, q, narrowed, offset=offset_of(page))
+        summaries = list_experiments(context, q, criteria, offset=offset_of(page))
+        if page > (last_page := pages_of(summaries.total)):
+            page = last_page
+            summaries = list_experiments(context, q, criteria, offset=offset_of(page))
     except InvalidError as problem:
-        return ExperimentListing(q, ExperimentPage([], 0), 1, narrowed, problem)
-    return ExperimentListing(q, summaries, page, narrowed)
+        return ExperimentListing(q, ExperimentPage([], 0), 1, criteria, problem)
+    return ExperimentListing(q, summaries, page, criteria)
 
 
 ListingDep = Annotated[ExperimentListing, Depends(read_experiment_listing)]

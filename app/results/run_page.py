@@ -46,9 +46,9 @@ def list_options(config: AnyRunConfig, baseline: AnyRunConfig | None) -> dict[st
         unused = value is None and baseline_value is None and not (option and option.none_means)
         if not unused and _has_effect(name, config):
             label = option.label if option else name.replace("_", " ")
-            different = None if baseline_value == value else value_in_words(name, baseline_value)
+            baseline_words = None if baseline_value == value else value_in_words(name, baseline_value)
             section = option.group.section if option else SCRIPT_SECTION
-            groups.setdefault(section, []).append(RunOption(label, value_in_words(name, value), different))
+            groups.setdefault(section, []).append(RunOption(label, value_in_words(name, value), baseline_words))
     return groups
 
 
@@ -70,8 +70,8 @@ def value_in_words(name: str, value: Any) -> str:
         return (option.none_means if option else "") or "not used" if value is None else _plain(value)
     if name in CUSTOM_WORDS:
         return CUSTOM_WORDS[name](value)
-    if offered := option.words.get(text_of(value)):
-        return offered
+    if option_words := option.words.get(text_of(value)):
+        return option_words
     return plural(value, *option.unit.split("|")) if option.unit else _plain(value)
 
 

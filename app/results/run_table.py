@@ -91,10 +91,10 @@ class RunTable:
         """Group the runs by these fields and by those that are never averaged over."""
         key = tuple(fields)
         if key not in self._groupings:
-            grouped = [*(name for name in NEVER_AVERAGED if name in self.differing_fields), *key]
+            group_fields = [*(name for name in NEVER_AVERAGED if name in self.differing_fields), *key]
             grid = {
                 name: sorted(self.distinct(name), key=partial(sort_key, name))
-                for name in dict.fromkeys(grouped)
+                for name in dict.fromkeys(group_fields)
                 if name not in COORDINATES
             }
             self._groupings[key] = RunTable(self.runs, grid, self)
@@ -201,9 +201,9 @@ class RunTable:
     @cached_property
     def groupable_fields(self) -> list[str]:
         """Return the fields to group runs by: ``FIELDS``, with settings reported by scripts before the seed."""
-        reported = [config for config in self._configs if isinstance(config, ReportedRunConfig)]
-        custom = {name for config in reported for name in config.model_fields_set} - {*FIELDS, "logged"}
-        return [*FIELDS[:-1], *sorted(custom), SEED]
+        reported_configs = [config for config in self._configs if isinstance(config, ReportedRunConfig)]
+        custom_names = {name for config in reported_configs for name in config.model_fields_set} - {*FIELDS, "logged"}
+        return [*FIELDS[:-1], *sorted(custom_names), SEED]
 
     @cached_property
     def differing_fields(self) -> list[str]:
@@ -240,8 +240,8 @@ class RunTable:
 
     @cached_property
     def _default_fields(self) -> list[str]:
-        several = len(self.distinct(REGULARIZER) - {NAMES[Regularizer.NONE]}) > 1
-        excluded = NOT_GROUPED_BY_DEFAULT if several else NOT_GROUPED_BY_DEFAULT | {REGULARIZER}
+        has_several = len(self.distinct(REGULARIZER) - {NAMES[Regularizer.NONE]}) > 1
+        excluded = NOT_GROUPED_BY_DEFAULT if has_several else NOT_GROUPED_BY_DEFAULT | {REGULARIZER}
         return [name for name in self.differing_fields if name not in excluded]
 
     def differing_within_groups(self, fields: Sequence[str]) -> list[str]:
@@ -409,8 +409,8 @@ class SettingComparison:
 
 def compare_settings(table: RunTable) -> SettingComparison:
     """Return all settings of the runs, except for the experiment."""
-    of_experiments = len(table.runs) > MAX_COMPARED_COLUMNS
-    if of_experiments:
+    by_experiment = len(table.runs) > MAX_COMPARED_COLUMNS
+    if by_experiment:
         groups: dict[str, list[AnyRun]] = {row_id: [] for row_id in table.experiments}
         for run in table.runs:
             groups[run.experiment_id].append(run)
@@ -424,12 +424,12 @@ def compare_settings(table: RunTable) -> SettingComparison:
             name = f"{coordinates(run.regularizer, run.lam)}, seed {run.seed}"
             name = f"{table.experiments[run.experiment_id]}: {name}" if len(table.experiments) > 1 else name
             columns.append((ComparedColumn(name, f"/runs/{run.id}", 1), table.subset([run])))
-    visible = columns[:MAX_COMPARED_COLUMNS]
+    visible_columns = columns[:MAX_COMPARED_COLUMNS]
     fields = [name for name in table.groupable_fields if name != EXPERIMENT]
     return SettingComparison(
-        [column for column, _ in visible],
+        [column for column, _ in visible_columns],
         {
-            name: [_value_texts(subset, name) for _, subset in visible]
+            name: [_value_texts(subset, name) for _, subset in visible_columns]
             for name in fields
             if name in table.differing_fields
         },
@@ -438,8 +438,8 @@ def compare_settings(table: RunTable) -> SettingComparison:
             for name in fields
             if table.runs and name not in table.differing_fields
         },
-        of_experiments,
-        len(columns) - len(visible),
+        by_experiment,
+        len(columns) - len(visible_columns),
     )
 
 

@@ -116,22 +116,24 @@ class FigureRequest(NamedTuple):
 
 
 def _draw_watched(request: FigureRequest) -> Figure:
-    looks = list_looks(request.context, request.source, [request.query.measure])
-    return while_training(request.runs, looks.by_run, request.query.measure, looks.sample("looks"))
+    measurements = list_looks(request.context, request.source, [request.query.measure])
+    return while_training(request.runs, measurements.by_run, request.query.measure, measurements.sample("looks"))
 
 
 def _draw_layers(request: FigureRequest) -> Figure:
     settings = request.runs.settings
     if not settings:
         return undefined("layers", "Layers over steps", "There is no run yet. Its layers appear here during training.")
-    looks = list_looks(request.context, request.source, [request.query.measure])
+    measurements = list_looks(request.context, request.source, [request.query.measure])
     setting = settings[min(request.query.setting, len(settings) - 1)]
-    return setting_heat_map(request.runs, setting, looks.by_run, request.query.measure, looks.sample("looks"))
+    return setting_heat_map(
+        request.runs, setting, measurements.by_run, request.query.measure, measurements.sample("looks")
+    )
 
 
 def _draw_late_anisotropy(request: FigureRequest) -> Figure:
-    looks = list_looks(request.context, request.source, SHARES)
-    return late_anisotropy(request.runs, looks.by_run, looks.sample("looks"))
+    measurements = list_looks(request.context, request.source, SHARES)
+    return late_anisotropy(request.runs, measurements.by_run, measurements.sample("looks"))
 
 
 class SweepFigure(NamedTuple):
@@ -240,15 +242,17 @@ def read_figure(
 
 def read_all_figures(context: Context, experiment: Experiment, query: SweepQuery) -> Iterator[Figure]:
     """Yield every figure of an experiment, without the free scatter if it repeats another one."""
-    repeated = {"scatter"} - {*query.scatters}
+    repeated_slugs = {"scatter"} - {*query.scatters}
     return (
-        read_figure(context, experiment, slug, query) for slug in list_figure_slugs(experiment) if slug not in repeated
+        read_figure(context, experiment, slug, query)
+        for slug in list_figure_slugs(experiment)
+        if slug not in repeated_slugs
     )
 
 
 def list_figure_slugs(experiment: Experiment) -> list[str]:
-    classes = experiment.config.task is TaskKind.CLASSIFICATION
-    return available_figures({"classes": classes, "search": experiment.study is not None})
+    is_classification = experiment.config.task is TaskKind.CLASSIFICATION
+    return available_figures({"classes": is_classification, "search": experiment.study is not None})
 
 
 def available_figures(conditions: Mapping[str, bool]) -> list[str]:

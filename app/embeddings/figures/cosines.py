@@ -27,10 +27,10 @@ class CosineHistogram(NamedTuple):
 
 
 def cosines(overlay: Overlay) -> Figure:
-    centred = not overlay.several and bool(overlay.series[0].detail(HISTOGRAM).get("centred"))
-    line = "The line is the exact mean over all pairs"
-    if centred:
-        line = (
+    has_centered = not overlay.several and bool(overlay.series[0].detail(HISTOGRAM).get("centred"))
+    line_note = "The line is the exact mean over all pairs"
+    if has_centered:
+        line_note = (
             "Raw, and centered by subtracting the mean row. Lines: the mean over all pairs (raw) and over the sampled "
             "pairs (centered)"
         )
@@ -46,7 +46,7 @@ def cosines(overlay: Overlay) -> Figure:
     return Figure(
         slug="cosines",
         title="Cosines of pairs",
-        caption=f"Cosine of two different rows: {overlay.describe(describe_pairs)}. {line}.",
+        caption=f"Cosine of two different rows: {overlay.describe(describe_pairs)}. {line_note}.",
         table=overlay.stacked(
             {
                 "cosine_from": lambda series: series.detail(HISTOGRAM)["edges"][:-1],
@@ -69,12 +69,12 @@ def _draw(overlay: Overlay) -> go.Figure:
     else:
         series = overlay.series[0]
         raw_legend = f"raw, mean {number(series.value('mean_cosine'))}"
-        centred = series.detail(HISTOGRAM).get("centred")
-        histograms = [_raw(series, "raw", palette.SECOND if centred else palette.MAIN, raw_legend)]
-        if centred:
-            legend, edges = f"centered, mean {number(centred['mean'])}", series.detail(HISTOGRAM)["edges"]
+        centered = series.detail(HISTOGRAM).get("centred")
+        histograms = [_raw(series, "raw", palette.SECOND if centered else palette.MAIN, raw_legend)]
+        if centered:
+            legend, edges = f"centered, mean {number(centered['mean'])}", series.detail(HISTOGRAM)["edges"]
             histograms.append(
-                CosineHistogram("centred", palette.MAIN, legend, edges, centred["counts"], centred["mean"])
+                CosineHistogram("centred", palette.MAIN, legend, edges, centered["counts"], centered["mean"])
             )
     filled_edges = [
         edge

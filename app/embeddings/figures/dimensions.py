@@ -26,21 +26,21 @@ MIN_NAME_GAP = 0.04
 
 
 def activation(overlay: Overlay) -> Figure:
-    marked = ""
+    marked_note = ""
     if not overlay.several:
         outliers = list(outlier_rules(overlay.series[0].detail(PROFILE)))
-        marked = " No rule flags a dimension as an outlier."
+        marked_note = " No rule flags a dimension as an outlier."
         if outliers:
             names = ", ".join(map(str, outliers[:MAX_NAMED_OUTLIERS]))
             unnamed = len(outliers) - MAX_NAMED_OUTLIERS
             ending = f" and {count(unnamed)} more" if unnamed > 0 else ""
             dimensions = plural(len(outliers), "dimension")
-            marked = f" Marked: {dimensions} flagged by an outlier rule ({names}{ending}); the numbers show which."
+            marked_note = f" Marked: {dimensions} flagged by an outlier rule ({names}{ending}); the numbers show which."
     return Figure(
         slug=ACTIVATION,
         title="Activation by dimension",
         caption="Mean of each dimension (line) with one standard deviation on each side (band), "
-        f"{overlay.rows(PROFILE)}.{marked}",
+        f"{overlay.rows(PROFILE)}.{marked_note}",
         table=overlay.table(
             "dimension",
             {
@@ -55,11 +55,11 @@ def activation(overlay: Overlay) -> Figure:
 
 
 def mark_dimensions(figure: Figure, dimensions: Sequence[int], finding: str) -> Figure:
-    first = f"; the first {MAX_LINES} have lines" if len(dimensions) > MAX_LINES else ""
+    lines = f"; the first {MAX_LINES} have lines" if len(dimensions) > MAX_LINES else ""
     rows = [[*row, "yes" if row[0] in set(dimensions) else ""] for row in figure.table.rows]
     return replace(
         figure,
-        caption=f"{figure.caption} Dotted: {plural(len(dimensions), 'dimension')} of the finding “{finding}”{first}.",
+        caption=f"{figure.caption} Dotted: {plural(len(dimensions), 'dimension')} of the finding “{finding}”{lines}.",
         table=FigureTable([*figure.table.columns, "in_the_finding"], rows),
         draw=partial(_draw_with_lines, figure.draw, dimensions[:MAX_LINES]),
     )
@@ -172,8 +172,8 @@ def _contributions(series: Series) -> list[float]:
 def _shares(series: Series) -> list[float | None]:
     contributions = _contributions(series)
     mean_cosine = sum(contributions)
-    cancel = not 0 < max(contributions) <= mean_cosine
-    return [None if cancel else contribution / mean_cosine for contribution in contributions]
+    cancels = not 0 < max(contributions) <= mean_cosine
+    return [None if cancels else contribution / mean_cosine for contribution in contributions]
 
 
 def _largest(series: Series, limit: int = MAX_NAMED_ROGUES) -> list[int]:

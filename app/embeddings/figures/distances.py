@@ -98,19 +98,19 @@ def twonn(overlay: Overlay) -> Figure:
     max_points = MAX_POINTS // len(overlay.series)
     discard = overlay.series[0].detail(TWONN)["discard"]
     stored = [len(series.detail(TWONN)["log_mu"]) for series in overlay.series]
-    drawn = overlay.describe(
+    drawn_note = overlay.describe(
         lambda series: (
             f"{count(min(max_points, len(series.detail(TWONN)['log_mu'])))} of "
             f"{count(len(series.detail(TWONN)['log_mu']))} points drawn"
         )
     )
-    drawn = f" {drawn}." if max(stored) > max_points else ""
+    drawn_note = f" {drawn_note}." if max(stored) > max_points else ""
     return Figure(
         slug="twonn",
         title="TwoNN fit",
         caption="Each point is a row: μ is the distance to its second neighbor over that to its first, F the share of "
         f"rows with a smaller or equal μ. Slope: {overlay.describe(_describe_slope)}; "
-        f"{overlay.rows(TWONN)}. The {discard:.0%} with the largest μ are not fitted.{drawn}",
+        f"{overlay.rows(TWONN)}. The {discard:.0%} with the largest μ are not fitted.{drawn_note}",
         table=overlay.stacked(
             {
                 "log_mu": lambda series: series.detail(TWONN)["log_mu"],
@@ -148,7 +148,7 @@ def _draw_twonn(overlay: Overlay, max_points: int) -> go.Figure:
     for series in overlay.series:
         points, slope = thinned(_points(series), max_points), series.value(TWONN) or 0.0
         for fitted in (False, True):
-            words = "log μ %{x:.3g}<br>−log(1 − F) %{y:.3g}" + ("" if fitted else "<br>not fitted")
+            hover_text = "log μ %{x:.3g}<br>−log(1 − F) %{y:.3g}" + ("" if fitted else "<br>not fitted")
             traces.append(
                 go.Scatter(
                     x=[x for x, _, is_fitted in points if is_fitted is fitted],
@@ -157,7 +157,7 @@ def _draw_twonn(overlay: Overlay, max_points: int) -> go.Figure:
                     marker={"color": series.colour if fitted else palette.QUIET, "size": 3},
                     legendgroup=series.name,
                     showlegend=False,
-                    hovertemplate=overlay.hover(series, words),
+                    hovertemplate=overlay.hover(series, hover_text),
                 )
             )
         # The line reaches as far as the points.

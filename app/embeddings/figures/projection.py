@@ -59,8 +59,8 @@ def projection(overlay: Overlay) -> Figure:
         if data["labels"]:
             remarks.append(f"The {len(palette.SERIES)} most frequent labels have their own colors.")
         if density := data["density"]:
-            beyond = f", but for {count(density['outside'])} beyond its edges" if density["outside"] else ""
-            remarks.append(f"Shade: number of rows{beyond}.")
+            outside_note = f", but for {count(density['outside'])} beyond its edges" if density["outside"] else ""
+            remarks.append(f"Shade: number of rows{outside_note}.")
 
     sizes = overlay.describe(
         lambda series: (
@@ -142,9 +142,9 @@ def _draw(overlay: Overlay, max_points: int, trace_type: TraceType) -> go.Figure
                 hoverinfo="skip",
             )
         )
-    for drawn in points:
-        entry = f"{plain(drawn.name, LONGEST_LABEL)} ({count(len(drawn.indices))})"
-        traces.append(_marker_trace(trace_type, series, drawn, entry, max_points))
+    for group in points:
+        entry = f"{plain(group.name, LONGEST_LABEL)} ({count(len(group.indices))})"
+        traces.append(_marker_trace(trace_type, series, group, entry, max_points))
     x_axis, y_axis = (
         {"title": {"text": f"Component {component} ({share:.1%} of variance)"}, "constrain": "domain"}
         for component, share in enumerate(series.detail(PROJECTION)["shares"][:2], 1)
@@ -165,13 +165,13 @@ def _draw_panels(overlay: Overlay, max_points: int, trace_type: TraceType) -> go
     axes: dict[str, dict[str, Any]] = {}
     for i, series in enumerate(overlay.series):
         suffix = str(i + 1) if i else ""
-        for drawn in group_points(series, max_points, colours):
+        for group in group_points(series, max_points, colours):
             in_legend = (
-                bool(colours) and drawn.name not in legend_names and series.detail(PROJECTION)["labels"] is not None
+                bool(colours) and group.name not in legend_names and series.detail(PROJECTION)["labels"] is not None
             )
-            legend_names.add(drawn.name)
+            legend_names.add(group.name)
             traces.append(
-                _marker_trace(trace_type, series, drawn, plain(drawn.name, LONGEST_LABEL), max_points).update(
+                _marker_trace(trace_type, series, group, plain(group.name, LONGEST_LABEL), max_points).update(
                     xaxis=f"x{suffix}", yaxis=f"y{suffix}", showlegend=in_legend
                 )
             )
@@ -239,11 +239,11 @@ def _draw_space(overlay: Overlay) -> go.Figure:
     is_large = len(data["z"]) > LARGE_SPACE_COUNT
     traces = [
         go.Scatter3d(
-            **point_arguments(series, drawn, "xyz"),
-            marker={"color": drawn.colour, "size": 2 if is_large else 3},
-            name=f"{plain(drawn.name, LONGEST_LABEL)} ({count(len(drawn.indices))})",
+            **point_arguments(series, group, "xyz"),
+            marker={"color": group.colour, "size": 2 if is_large else 3},
+            name=f"{plain(group.name, LONGEST_LABEL)} ({count(len(group.indices))})",
         )
-        for drawn in group_points(series, MAX_POINTS_IN_SPACE, label_colors(overlay))
+        for group in group_points(series, MAX_POINTS_IN_SPACE, label_colors(overlay))
     ]
     spans = {axis: max(data[axis]) - min(data[axis]) for axis in "xyz"}
     ratio = {axis: LONGEST * span / max(spans.values()) for axis, span in spans.items()}

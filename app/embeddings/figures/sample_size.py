@@ -31,10 +31,10 @@ class SampleSizeLine(NamedTuple):
 
 
 def sample_size(overlay: Overlay) -> Figure:
-    lines = "ζ = 0 is IsoScore. A larger ζ shrinks the covariance toward that of all rows (IsoScore★)"
+    lines_note = "ζ = 0 is IsoScore. A larger ζ shrinks the covariance toward that of all rows (IsoScore★)"
     if overlay.several:
-        lines = "Full lines are IsoScore, dotted ones its bias-corrected form"
-    draws = overlay.describe(
+        lines_note = "Full lines are IsoScore, dotted ones its bias-corrected form"
+    draws_note = overlay.describe(
         lambda series: (
             f"up to {plural(series.detail(SAMPLE_SIZE)['draws'], 'draw')} of that many of "
             f"{count(series.detail(SAMPLE_SIZE)['n'])} rows"
@@ -60,8 +60,8 @@ def sample_size(overlay: Overlay) -> Figure:
     return Figure(
         slug=SAMPLE_SIZE,
         title="How many rows it takes",
-        caption=f"Mean of {draws}, or fewer if rows run out. Bands are ± one standard "
-        f"deviation. {lines}. Dashed: the score of all rows ({full_scores}). If a line "
+        caption=f"Mean of {draws_note}, or fewer if rows run out. Bands are ± one standard "
+        f"deviation. {lines_note}. Dashed: the score of all rows ({full_scores}). If a line "
         "still rises or falls, you need more rows.",
         table=overlay.stacked(columns),
         draw=partial(_draw_sample_sizes, overlay),

@@ -79,29 +79,29 @@ def show_comparison(
         "orders": _orders(choice, embeddings),
     }
     if len(embeddings) >= MIN_COMPARED:
-        listed = [embedding for embedding in comparison.measures if embedding.differs or not choice.differing]
+        listed_measures = [measure for measure in comparison.measures if measure.differs or not choice.differing]
         values |= {
-            "groups": grouped(listed, lambda compared: compared.measure),
+            "groups": grouped(listed_measures, lambda compared: compared.measure),
             "all_groups": grouped(comparison.measures, lambda compared: compared.measure),
             "cautions": comparison.cautions,
             "alignment_measures": list(ALIGNMENTS.values()),
             **_row_by_row(context, comparison),
         }
         if comparison.is_ordered:
-            drawn, steps = comparison.get_measure(choice.measure), find_steps(context, embeddings)
+            drawn_measure, steps = comparison.get_measure(choice.measure), find_steps(context, embeddings)
             ready = any(pair and pair.status is ResultStatus.READY for pairs in steps for pair in pairs)
             values |= {
-                "drawn": drawn,
-                "step_figures": step_figures(comparison, drawn) if drawn else [],
+                "drawn": drawn_measure,
+                "step_figures": step_figures(comparison, drawn_measure) if drawn_measure else [],
                 "similarity_figures": similarity_figures(comparison, steps) if ready else [],
             }
         if comparison.fits_side_by_side:
             figures = overlaid_figures(context, embeddings, SAMPLE_SIZE)
-            stored = {slug for embedding in embeddings for slug in get_figures_stored(context, embedding.id, ())}
+            stored_slugs = {slug for embedding in embeddings for slug in get_figures_stored(context, embedding.id, ())}
             by_tab = {tab.title: [figure for figure in figures if TAB_OF[figure.slug] == tab.slug] for tab in TABS}
             values["parts"] = {title: tab_figures for title, tab_figures in by_tab.items() if tab_figures}
             # These take megabytes for several embeddings, so they load from their own pages.
-            values["later"] = [figure for figure in HEAVY if figure.needs in stored and not figure.single]
+            values["later"] = [figure for figure in HEAVY if figure.needs in stored_slugs and not figure.single]
     return render(request, "embeddings/compare.html", values)
 
 
@@ -111,12 +111,12 @@ def _row_by_row(context: Context, comparison: EmbeddingComparison) -> dict[str, 
     pairs = step_pairs(embeddings) if comparison.is_ordered else pairs_of(embeddings, Against.FIRST)
     alignments = find_aligned(context, pairs)
     states = [pair.status for pair in alignments]
-    waiting = states.count(ResultStatus.QUEUED)
+    n_waiting = states.count(ResultStatus.QUEUED)
     ends = embeddings[0], embeddings[-1]
     moved = find_moved_rows(context, *ends) if rows_by(*ends) is not None else None
     return {
         "alignments": alignments,
-        "waiting": waiting,
+        "waiting": n_waiting,
         "requested": len(states) - states.count(None),
         "missing": states.count(None) + states.count(ResultStatus.FAILED),
         "moved": moved,

@@ -222,8 +222,8 @@ def purge(context: ContextDep, embedding_id: str) -> Response:
 
 
 def _confirm(request: Request, name: str, frees_bytes: int, tasks: str) -> Response:
-    freed = "no bytes of the storage are freed, because others need the same files"
+    freed_note = "no bytes of the storage are freed, because others need the same files"
     if frees_bytes:
-        freed = f"{size(frees_bytes)} of the storage are freed"
-    loss = f"Measurements, curves, figures, tags and notes are deleted, and {freed}."
+        freed_note = f"{size(frees_bytes)} of the storage are freed"
+    loss = f"Measurements, curves, figures, tags and notes are deleted, and {freed_note}."
     return confirm_deletion(request, "data", name, loss, "/trash", lost_too=tasks)

@@ -187,13 +187,13 @@ def show_settings(context: ContextDep, q: Search = "") -> SettingsOut:
 def show_conclusion(context: ContextDep, q: Search = "", group: Group = None, on: On = "") -> ConclusionOfRunsOut:
     """Whether performance goes with isotropy over the runs of a search, and each lambda against lambda = 0."""
     selection = select_runs(context, q, group or ())
-    gathered = selection.table
+    run_table = selection.table
     return ConclusionOfRunsOut(
-        runs=len(gathered.runs),
+        runs=len(run_table.runs),
         total=selection.total,
         groups=selection.fields,
-        on=find_evaluation(gathered, on).key if gathered.runs else "",
-        measured=evaluation_words(gathered),
+        on=find_evaluation(run_table, on).key if run_table.runs else "",
+        measured=evaluation_words(run_table),
         cautions=across.list_cautions(selection, on),
         conclusion=ConclusionOut.from_conclusion(conclude_across(context, selection, on)),
     )

@@ -68,17 +68,17 @@ class Archive:
                 "Choose a file that an experiment's Export wrote."
             )
         document = _parse(b"".join(container.blocks(MANIFEST)), MANIFEST)
-        written_as = document.get("format") if isinstance(document, dict) else None
-        if isinstance(written_as, int) and written_as != FORMAT:
+        format_version = document.get("format") if isinstance(document, dict) else None
+        if isinstance(format_version, int) and format_version != FORMAT:
             raise UnsupportedFormatError(
-                f"The file is of format {written_as}, and this Isoscope {VERSION} reads format {FORMAT}: "
-                f"{'update it' if written_as > FORMAT else 'export it again with a newer one'}."
+                f"The file is of format {format_version}, and this Isoscope {VERSION} reads format {FORMAT}: "
+                f"{'update it' if format_version > FORMAT else 'export it again with a newer one'}."
             )
         self.manifest = _validate(Manifest, document, MANIFEST)
-        listed, present = set(self.manifest.members), container.names - {MANIFEST}
-        if missing := [name for name in ROWS if name not in present] or sorted(listed - present):
+        listed_names, member_names = set(self.manifest.members), container.names - {MANIFEST}
+        if missing := [name for name in ROWS if name not in member_names] or sorted(listed_names - member_names):
             raise InvalidError(f"The file lacks {missing[0][:80]!r}: it is not whole. {ADVICE}")
-        if unlisted := sorted(present - listed):
+        if unlisted := sorted(member_names - listed_names):
             raise InvalidError(f"{unlisted[0]!r} is not in the manifest: the file was altered. {ADVICE}")
 
     def check(self) -> CheckedArchive:
@@ -101,8 +101,8 @@ class Archive:
         total = len(runs) + n + _count_distinct(keys, f"{container.RUN_FIGURES} has a figure of a run")
         for split in Split:
             predictions = self.predictions(experiment.config.task, split)
-            of_runs = (_require_run(run, runs, container.PREDICTIONS) for run, _ in predictions)
-            total += _count_distinct(of_runs, f"The file has the {split} predictions of a run")
+            run_ids = (_require_run(run, runs, container.PREDICTIONS) for run, _ in predictions)
+            total += _count_distinct(run_ids, f"The file has the {split} predictions of a run")
         total += self._check_sealed(runs)
         total += sum(len(run.timeline) + len(run.tags) for run in self.runs()) + len(list(self.openings()))
         members = self.manifest.members
@@ -164,8 +164,8 @@ class Archive:
                     f"or launched. {ADVICE}"
                 )
             row = Run(config=run.config, regularizer=run.regularizer, lam=run.lam, zeta=run.zeta)
-            of_run = setting_of(row, list(experiment.grid)).values
-            for (field, values), value in zip(experiment.grid.items(), of_run, strict=True):
+            setting_values = setting_of(row, list(experiment.grid)).values
+            for (field, values), value in zip(experiment.grid.items(), setting_values, strict=True):
                 if value is not None and value not in [as_cell(grid_value) for grid_value in values]:
                     raise InvalidError(
                         f"A run in {container.RUNS} has a {field} that is not among those of the grid. {ADVICE}"
@@ -177,8 +177,8 @@ class Archive:
         return runs
 
     def _check_sealed(self, runs: dict[str, int]) -> int:
-        of_runs = (_require_run(score.run, runs, container.SEALED_SCORES) for score in self.sealed_scores())
-        n = _count_distinct(of_runs, f"{container.SEALED_SCORES} has the score of a run")
+        run_ids = (_require_run(score.run, runs, container.SEALED_SCORES) for score in self.sealed_scores())
+        n = _count_distinct(run_ids, f"{container.SEALED_SCORES} has the score of a run")
         positions = {run.position for run in self.runs()}
         for expected, opening in enumerate(self.openings(), start=1):
             if opening.number != expected or expected > MAX_OPENINGS:
@@ -188,15 +188,15 @@ class Archive:
         return n
 
     def _lines(self, name: str) -> Iterator[bytes]:
-        partial = b""
+        last_line = b""
         for block in self._blocks(name):
-            *lines, partial = (partial + block).split(b"\n")
-            if max(map(len, (*lines, partial))) > MAX_LINE_BYTES:
+            *lines, last_line = (last_line + block).split(b"\n")
+            if max(map(len, (*lines, last_line))) > MAX_LINE_BYTES:
                 raise TooLargeError(f"{name} has a line of more than {MAX_LINE_BYTES:,} bytes, the limit here.")
             for line in lines:
                 self.bytes_read += len(line)
                 yield line
-        if partial:
+        if last_line:
             raise InvalidError(f"The last line of {name} is cut off. {ADVICE}")
 
     def _blocks(self, name: str) -> Iterator[bytes]:

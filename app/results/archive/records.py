@@ -58,8 +58,8 @@ def _in_one_line(tag: str) -> str:
 
 
 def _in_its_order(grid: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    checked = check(grid)
-    return {name: checked[name] for name in grid}
+    valid_grid = check(grid)
+    return {name: valid_grid[name] for name in grid}
 
 
 Id = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]

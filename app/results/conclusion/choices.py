@@ -65,15 +65,15 @@ def find_choice(sweep: RunTable, text: str) -> Choice:
         InvalidError: nothing matches; the message lists the choices.
 
     """
-    if by_id := next((choice for choice in runs_of(sweep) if choice.runs[0].id == text.strip()), None):
-        return by_id
+    if run_choice := next((choice for choice in runs_of(sweep) if choice.runs[0].id == text.strip()), None):
+        return run_choice
     spelling = _spelled(text)
-    if by_label := next((choice for choice in _all(sweep) if _spelled(choice.label) == spelling), None):
-        return by_label
+    if labeled_choice := next((choice for choice in _all(sweep) if _spelled(choice.label) == spelling), None):
+        return labeled_choice
     labels = [choice.label for choice in settings_of(sweep)]
-    omitted = f"; and {len(labels) - MOST_LISTED} more" if len(labels) > MOST_LISTED else ""
+    omitted_note = f"; and {len(labels) - MOST_LISTED} more" if len(labels) > MOST_LISTED else ""
     raise InvalidError(
-        f"No setting or run {text.strip()[:80]!r}. Settings are: {'; '.join(labels[:MOST_LISTED])}{omitted}. "
+        f"No setting or run {text.strip()[:80]!r}. Settings are: {'; '.join(labels[:MOST_LISTED])}{omitted_note}. "
         "A run is chosen by its id, or by its setting and seed.",
         "choose",
     )
@@ -95,10 +95,10 @@ def _all(sweep: RunTable) -> Iterator[Choice]:
 
 
 def _spelled(text: str) -> str:
-    spelled = text.casefold()
-    for pattern, same in SPELLINGS:
-        spelled = re.sub(pattern, same, spelled)
-    return spelled
+    normalized = text.casefold()
+    for pattern, replacement in SPELLINGS:
+        normalized = re.sub(pattern, replacement, normalized)
+    return normalized
 
 
 @dataclass(frozen=True)
@@ -142,23 +142,25 @@ class _Reader:
     def read(self, setting: Setting, runs: Sequence[AnyRun], label: str, chosen: int | None) -> Opened:
         """Return the test scores of a setting, compared with the baseline on the same seeds."""
         values = self._by_seed(runs)
-        plain = None if setting.baseline else self._baseline(setting)
-        baseline_values = self._by_seed(self.sweep.by_setting(self.sweep.runs)[plain]) if plain else {}
-        pairs = [values[seed] - baseline_values[seed] for seed in values if seed in baseline_values]
-        on_validation = by_seed((run.seed, run.performance) for run in runs if run.performance is not None)
+        baseline = None if setting.baseline else self._baseline(setting)
+        baseline_values = self._by_seed(self.sweep.by_setting(self.sweep.runs)[baseline]) if baseline else {}
+        differences = [values[seed] - baseline_values[seed] for seed in values if seed in baseline_values]
+        validation_scores = by_seed((run.seed, run.performance) for run in runs if run.performance is not None)
         return Opened(
             label=label,
             test=estimate([*values.values()]) if values else None,
             reason=None if values else self._reason(runs),
-            validation=estimate([*on_validation.values()]) if on_validation else None,
-            difference=estimate(pairs) if pairs else None,
-            baseline=self.sweep.label(plain) if plain else None,
+            validation=estimate([*validation_scores.values()]) if validation_scores else None,
+            difference=estimate(differences) if differences else None,
+            baseline=self.sweep.label(baseline) if baseline else None,
             chosen=chosen,
         )
 
     def _by_seed(self, runs: Sequence[AnyRun]) -> Mapping[int, float]:
-        scored = ((run.seed, self.scores[run.id].metrics.get(self.metric)) for run in runs if run.id in self.scores)
-        return by_seed((seed, value) for seed, value in scored if value is not None and isfinite(value))
+        seed_scores = (
+            (run.seed, self.scores[run.id].metrics.get(self.metric)) for run in runs if run.id in self.scores
+        )
+        return by_seed((seed, value) for seed, value in seed_scores if value is not None and isfinite(value))
 
     def _baseline(self, setting: Setting) -> Setting | None:
         family = setting.family
@@ -183,14 +185,15 @@ def read_opened(
     reader = _Reader(sweep, scores, metric)
     choices = [choice_at(sweep, opening.kind, opening.position) for opening in openings]
     opened_choices = [_read(reader, choice, number) for number, choice in enumerate(choices, start=1)]
-    numbers = {
+    choice_numbers = {
         sweep.setting(choice.runs[0]): number
         for number, choice in reversed([*enumerate(choices, start=1)])
         if choice.kind is ChoiceKind.SETTING
     }
-    scored = sweep.by_setting([run for run in sweep.runs if run.id in scores])
+    scored_by_setting = sweep.by_setting([run for run in sweep.runs if run.id in scores])
     settings = [
-        reader.read(setting, runs, sweep.label(setting), numbers.get(setting)) for setting, runs in scored.items()
+        reader.read(setting, runs, sweep.label(setting), choice_numbers.get(setting))
+        for setting, runs in scored_by_setting.items()
     ]
     return OpenedScores(opened_choices, settings)
 

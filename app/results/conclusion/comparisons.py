@@ -87,12 +87,12 @@ def _of_metric(run: AnyRun, predictions: Predictions) -> Values | None:
     if predictions.reference is None:
         return None
     if predictions.kind is TaskKind.REGRESSION:
-        of_numbers = pearson_values if metric == Metric.PEARSON else spearman_values
-        return of_numbers(predictions.reference.astype(float), predicted.astype(float))
-    right, answered = predictions.reference.astype(np.int64), predicted.astype(np.int64)
+        correlation_values = pearson_values if metric == Metric.PEARSON else spearman_values
+        return correlation_values(predictions.reference.astype(float), predicted.astype(float))
+    reference_labels, predicted_labels = predictions.reference.astype(np.int64), predicted.astype(np.int64)
     if metric == Metric.F1:
-        return f1_values(right, answered, 1 if len(run.config.label_names) == 2 else None)
-    return (matthews_values if metric == Metric.MATTHEWS else accuracy_values)(right, answered)
+        return f1_values(reference_labels, predicted_labels, 1 if len(run.config.label_names) == 2 else None)
+    return (matthews_values if metric == Metric.MATTHEWS else accuracy_values)(reference_labels, predicted_labels)
 
 
 class Method(StrEnum):
@@ -150,27 +150,27 @@ def comparisons(
     by_setting = {setting: _by_seed(setting_runs) for setting, setting_runs in sweep.by_setting(runs).items()}
     paired: list[tuple[Setting, Setting, list[int]]] = []
     without_baseline, other_seeds = [], []
-    for setting, mine in by_setting.items():
+    for setting, runs_by_seed in by_setting.items():
         if setting.baseline:
             continue
         family = setting.family
-        plain = next(
+        baseline = next(
             (candidate for candidate in by_setting if candidate.baseline and sweep.belongs(candidate, family)), None
         )
-        if plain is None:
+        if baseline is None:
             without_baseline.append(sweep.label(setting))
-        elif seeds := sorted(mine.keys() & by_setting[plain].keys()):
-            paired.append((setting, plain, seeds))
+        elif seeds := sorted(runs_by_seed.keys() & by_setting[baseline].keys()):
+            paired.append((setting, baseline, seeds))
         else:
             other_seeds.append(sweep.label(setting))
     sentences = []
     if without_baseline:
-        counts = " that counts" if any(setting.baseline for setting in sweep.pruned_settings) else ""
-        without = f"no run at λ = 0 that is alike in all else has a performance{counts}"
-        sentences.append(f"Not compared, because {without}: {list_first(without_baseline)}.")
+        qualifier = " that counts" if any(setting.baseline for setting in sweep.pruned_settings) else ""
+        reason = f"no run at λ = 0 that is alike in all else has a performance{qualifier}"
+        sentences.append(f"Not compared, because {reason}: {list_first(without_baseline)}.")
     if other_seeds:
         sentences.append(f"Not compared, because λ = 0 was run with other seeds: {list_first(other_seeds)}.")
-    pairs = [_Pair(by_setting[mine], by_setting[plain], seeds, facts) for mine, plain, seeds in paired]
+    pairs = [_Pair(by_setting[setting], by_setting[baseline], seeds, facts) for setting, baseline, seeds in paired]
     return _compared(sweep, [setting for setting, _, _ in paired], pairs), sentences
 
 
@@ -191,20 +191,22 @@ class _Pair:
         self.without_rows = self._why_without_rows()
 
     def _why_without_rows(self) -> str:
-        runs = [run for side in self._sides for alike in side for run in alike]
+        runs = [run for side in self._sides for seed_runs in side for run in seed_runs]
         run_facts = [self._facts.get(run.id, NOTHING_KNOWN) for run in runs]
         if why := next((fact.without_rows for fact in run_facts if fact.rows is None), ""):
             return why
-        different = len({fact.rows.rows for fact in run_facts if fact.rows is not None}) > 1
-        return "the runs were scored on different rows" if different else ""
+        rows_differ = len({fact.rows.rows for fact in run_facts if fact.rows is not None}) > 1
+        return "the runs were scored on different rows" if rows_differ else ""
 
     @property
     def rows(self) -> Values | None:
         """Return the differences by row and seed, [rows, seeds]; None if rows cannot be compared."""
         if self.without_rows:
             return None
-        mine, plain = (np.stack([self._values(alike) for alike in side], axis=1) for side in self._sides)
-        return np.asarray(mine - plain, float)
+        setting_values, baseline_values = (
+            np.stack([self._values(seed_runs) for seed_runs in side], axis=1) for side in self._sides
+        )
+        return np.asarray(setting_values - baseline_values, float)
 
     def _values(self, alike: Sequence[AnyRun]) -> Values:
         run_values = [rows.values.astype(float) for run in alike if (rows := self._facts[run.id].rows) is not None]
@@ -212,15 +214,15 @@ class _Pair:
 
 
 def _compared(sweep: RunTable, settings: Sequence[Setting], pairs: Sequence[_Pair]) -> list[Comparison]:
-    means, only = [], []
+    means, row_intervals = [], []
     for pair in pairs:
         rows = pair.rows
         mean, rows_only = _mean(pair, rows)
         means.append(mean)
-        only.append(rows_only)
+        row_intervals.append(rows_only)
     flips = [sign_flips(pair.scores.tolist()) for pair in pairs]
-    corrected = holm([flip.p for flip in flips])
-    need = pairs_needed(LEVEL, len(pairs))
+    corrected_p = holm([flip.p for flip in flips])
+    seeds_needed = pairs_needed(LEVEL, len(pairs))
     return [
         Comparison(
             setting,
@@ -231,11 +233,11 @@ def _compared(sweep: RunTable, settings: Sequence[Setting], pairs: Sequence[_Pai
             rows_only,
             flipped,
             p_holm,
-            need,
+            seeds_needed,
             pair.without_rows,
         )
         for setting, pair, judged, rows_only, flipped, p_holm in zip(
-            settings, pairs, judge(means), only, flips, corrected, strict=True
+            settings, pairs, judge(means), row_intervals, flips, corrected_p, strict=True
         )
     ]
 
@@ -256,10 +258,10 @@ def _rows_only(rows: Values, difference: MeanDifference, estimate: float) -> Row
     error = difference.error or 0.0
     if not error:
         return None
-    half = quantile(LEVEL, difference.degrees) * error
-    binary = rows.shape[1] == 1 and bool(np.isin(rows, (-1, 0, 1)).all())
-    p = _mcnemar(rows) if binary else two_sided_p(estimate / error, difference.degrees)
-    return RowsOnly(estimate - half, estimate + half, p, binary)
+    half_width = quantile(LEVEL, difference.degrees) * error
+    is_binary = rows.shape[1] == 1 and bool(np.isin(rows, (-1, 0, 1)).all())
+    p = _mcnemar(rows) if is_binary else two_sided_p(estimate / error, difference.degrees)
+    return RowsOnly(estimate - half_width, estimate + half_width, p, is_binary)
 
 
 def _mcnemar(rows: Values) -> float:

@@ -41,8 +41,8 @@ class Conclusion:
         """Return the findings, starting with the relation."""
         evidence = self.evidence
         pooled_sentences = [words.pooled_relation(self.pooled)] if self.pooled else []
-        effect = "" if words.untested(evidence) else words.effect(evidence.effect)
-        sentences = [words.headline(evidence), words.peaked(evidence), effect, *pooled_sentences]
+        effect_sentence = "" if words.untested(evidence) else words.effect(evidence.effect)
+        sentences = [words.headline(evidence), words.peaked(evidence), effect_sentence, *pooled_sentences]
         return [*filter(None, sentences), *words.without(evidence)]
 
     @cached_property
@@ -85,13 +85,13 @@ def cautions(evidence: Evidence, sweep: RunTable) -> list[str]:
     for flagged, failure in ((evidence.learned_nothing, "learned nothing"), (evidence.diverged, "diverged")):
         if flagged:
             labels = list_first([run_flag.label for run_flag in flagged])
-            whys = list(dict.fromkeys(run_flag.why for run_flag in flagged))
-            why = whys[0] if len(whys) == 1 else f"For example, {flagged[0].label}: {whys[0]}"
-            sentences.append(f"{plural(len(flagged), 'run')} {failure}: {labels}. {why}")
+            reasons = list(dict.fromkeys(run_flag.why for run_flag in flagged))
+            reason = reasons[0] if len(reasons) == 1 else f"For example, {flagged[0].label}: {reasons[0]}"
+            sentences.append(f"{plural(len(flagged), 'run')} {failure}: {labels}. {reason}")
     if any(run.experiment.study for run in sweep.runs):
         sentences.append("A study chose λ by the results before it, so the runs are not independent and no p is exact.")
-    if chosen := sum(map(_chose_on_validation, runs)):
-        subject = "The runs" if chosen == len(runs) else f"{count(chosen)} of {plural(len(runs), 'run')}"
+    if n_selected := sum(map(_chose_on_validation, runs)):
+        subject = "The runs" if n_selected == len(runs) else f"{count(n_selected)} of {plural(len(runs), 'run')}"
         sentences.append(
             f"{subject} chose their checkpoint or their end on the validation rows shown, which flatters them."
         )
@@ -103,16 +103,20 @@ def cautions(evidence: Evidence, sweep: RunTable) -> list[str]:
 def left_out(sweep: RunTable, evidence: Evidence) -> list[str]:
     """List the runs that the numbers leave out, and the repeated runs that count as one."""
     sentences = (
-        [performance] if (performance := describe_unscored(sweep).replace("Not drawn", "Left out").strip()) else []
+        [unscored_sentence]
+        if (unscored_sentence := describe_unscored(sweep).replace("Not drawn", "Left out").strip())
+        else []
     )
-    if without := sum(run.performance is not None and run.isoscore_star is None for run in sweep.finished):
-        sentences.append(f"Not in the relation, because IsoScore★ is undefined: {plural(without, 'run')}.")
+    if n_unmeasured := sum(run.performance is not None and run.isoscore_star is None for run in sweep.finished):
+        sentences.append(f"Not in the relation, because IsoScore★ is undefined: {plural(n_unmeasured, 'run')}.")
     if failed := [run for run in sweep.runs if run.status is RunStatus.FAILED]:
         labels = list_first([sweep.label(setting) for setting in sweep.by_setting(failed)])
-        runs = plural(len(failed), "run")
-        sentences.append(f"Not in any number, because they failed, so that only other seeds count: {runs} of {labels}.")
-    if flattered := describe_pruned(sweep, "Left out").strip():
-        sentences.append(flattered)
+        failed_count = plural(len(failed), "run")
+        sentences.append(
+            f"Not in any number, because they failed, so that only other seeds count: {failed_count} of {labels}."
+        )
+    if pruned_sentence := describe_pruned(sweep, "Left out").strip():
+        sentences.append(pruned_sentence)
     if evidence.repeated:
         sentences.append(
             f"Run more than once, and counted once, by the mean of such runs: {list_first(evidence.repeated)}."
@@ -153,17 +157,17 @@ class _Computed(NamedTuple):
 
 def _facts_of(context: Context, runs: Iterable[AnyRun]) -> dict[str, RunFacts]:
     finished = [run for run in runs if run.status is RunStatus.FINISHED]
-    rows = {run.id: cached for run in finished if (cached := _rows.get(_version(run))) is not None}
-    missing = [run for run in finished if run.id not in rows]
-    for start in range(0, len(missing), AT_ONCE):
-        some = missing[start : start + AT_ONCE]
+    values_by_run = {run.id: cached for run in finished if (cached := _rows.get(_version(run))) is not None}
+    missing_runs = [run for run in finished if run.id not in values_by_run]
+    for start in range(0, len(missing_runs), AT_ONCE):
+        batch = missing_runs[start : start + AT_ONCE]
         with context.sessions() as session:
-            stored = read_predictions(session, [run.id for run in some], Split.VALIDATION)
-        for run in some:
-            values = _row_values(run, stored.get(run.id))
+            stored_predictions = read_predictions(session, [run.id for run in batch], Split.VALIDATION)
+        for run in batch:
+            values = _row_values(run, stored_predictions.get(run.id))
             _rows.put(_version(run), values, ABOUT_A_RUN + (0 if isinstance(values, str) else values.values.nbytes))
-            rows[run.id] = values
-    return {run.id: _facts(run, rows[run.id]) for run in finished}
+            values_by_run[run.id] = values
+    return {run.id: _facts(run, values_by_run[run.id]) for run in finished}
 
 
 def _facts(run: AnyRun, rows: RowValues | str) -> RunFacts:

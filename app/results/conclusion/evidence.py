@@ -85,11 +85,12 @@ class Evidence:
 
         A side does worse if some verdict says so and none says better.
         """
-        mine = [comparison for comparison in self.comparisons if comparison.setting in curve.settings]
-        sides = (
-            {comparison.judged.verdict for comparison in mine if sign * comparison.setting.lam > 0} for sign in (-1, 1)
+        curve_comparisons = [comparison for comparison in self.comparisons if comparison.setting in curve.settings]
+        verdicts_by_side = (
+            {comparison.judged.verdict for comparison in curve_comparisons if sign * comparison.setting.lam > 0}
+            for sign in (-1, 1)
         )
-        below, above = (Verdict.WORSE in side and Verdict.BETTER not in side for side in sides)
+        below, above = (Verdict.WORSE in side and Verdict.BETTER not in side for side in verdicts_by_side)
         return below, above
 
 
@@ -102,11 +103,17 @@ def evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = None) -> Ev
     runs = counted(sweep)
     untrained = _learned_nothing(sweep, runs, known_facts)
     diverged = _diverged(sweep, known_facts)
-    left_out = {run_flag.run_id for run_flag in (*untrained, *diverged)}
-    some_left = any(run.id not in left_out for run in runs)
-    without = _evidence(sweep, known_facts, left_out) if some_left and any(run.id in left_out for run in runs) else None
+    left_out_ids = {run_flag.run_id for run_flag in (*untrained, *diverged)}
+    has_other_runs = any(run.id not in left_out_ids for run in runs)
+    reduced_evidence = (
+        _evidence(sweep, known_facts, left_out_ids)
+        if has_other_runs and any(run.id in left_out_ids for run in runs)
+        else None
+    )
     complete = _evidence(sweep, known_facts)
-    return Evidence(**vars(complete) | {"learned_nothing": untrained, "diverged": diverged, "without": without})
+    return Evidence(
+        **vars(complete) | {"learned_nothing": untrained, "diverged": diverged, "without": reduced_evidence}
+    )
 
 
 def _evidence(sweep: RunTable, facts: Mapping[str, RunFacts], left_out: Collection[str] = ()) -> Evidence:
@@ -132,16 +139,16 @@ def _evidence(sweep: RunTable, facts: Mapping[str, RunFacts], left_out: Collecti
 
 def _learned_nothing(sweep: RunTable, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]) -> list[Flagged]:
     by_setting = sweep.by_setting(runs)
-    alike = _alike(by_setting)
+    constant_settings = _alike(by_setting)
     flagged = []
     for setting, setting_runs in by_setting.items():
         for run in setting_runs:
             run_facts = facts.get(run.id, NOTHING_KNOWN)
-            why = run_facts.learned_nothing
-            if why is None and setting in alike and not run_facts.judged:
-                why = "All seeds of its setting score alike, as models do that give every row the same answer."
-            if why is not None:
-                flagged.append(Flagged(run.id, _label(sweep, setting, run.seed), why))
+            reason = run_facts.learned_nothing
+            if reason is None and setting in constant_settings and not run_facts.judged:
+                reason = "All seeds of its setting score alike, as models do that give every row the same answer."
+            if reason is not None:
+                flagged.append(Flagged(run.id, _label(sweep, setting, run.seed), reason))
     return flagged
 
 
@@ -152,39 +159,45 @@ def _alike(by_setting: Mapping[Setting, Sequence[AnyRun]]) -> set[Setting]:
     learned can share a score by chance: with 7 settings of 2 seeds and scores in steps of 1/300, this happened in half
     of all sweeps. So at least ``FEWEST_ALIKE`` runs must have the score.
     """
-    by_place: dict[ComparableGroup, dict[Setting, list[float]]] = {}
-    for setting, seed_values in by_setting.items():
-        by_place.setdefault(group_of(seed_values[0]), {})[setting] = [run.performance or 0.0 for run in seed_values]
-    several = {setting for setting, seed_values in by_setting.items() if len({run.seed for run in seed_values}) > 1}
+    scores_by_group: dict[ComparableGroup, dict[Setting, list[float]]] = {}
+    for setting, setting_runs in by_setting.items():
+        scores_by_group.setdefault(group_of(setting_runs[0]), {})[setting] = [
+            run.performance or 0.0 for run in setting_runs
+        ]
+    repeated_settings = {
+        setting for setting, setting_runs in by_setting.items() if len({run.seed for run in setting_runs}) > 1
+    }
     constant_settings = set()
-    for scores in by_place.values():
-        alike = {
+    for scores in scores_by_group.values():
+        common_scores = {
             setting: seed_values[0]
             for setting, seed_values in scores.items()
-            if setting in several and len({*seed_values}) == 1
+            if setting in repeated_settings and len({*seed_values}) == 1
         }
         lowest = min(
-            (score for setting, seed_values in scores.items() if setting not in alike for score in seed_values),
+            (score for setting, seed_values in scores.items() if setting not in common_scores for score in seed_values),
             default=BEST,
         )
-        often = Counter(chain.from_iterable(scores.values()))
+        score_counts = Counter(chain.from_iterable(scores.values()))
         constant_settings |= {
-            setting for setting, score in alike.items() if often[score] >= FEWEST_ALIKE and BEST > score <= lowest
+            setting
+            for setting, score in common_scores.items()
+            if score_counts[score] >= FEWEST_ALIKE and BEST > score <= lowest
         }
     return constant_settings
 
 
 def _diverged(sweep: RunTable, facts: Mapping[str, RunFacts]) -> list[Flagged]:
     return [
-        Flagged(run.id, _label(sweep, setting, run.seed), why)
+        Flagged(run.id, _label(sweep, setting, run.seed), reason)
         for setting, setting_runs in sweep.by_setting(sweep.runs).items()
         for run in setting_runs
-        if run.status is RunStatus.FINISHED and (why := facts.get(run.id, NOTHING_KNOWN).diverged)
+        if run.status is RunStatus.FINISHED and (reason := facts.get(run.id, NOTHING_KNOWN).diverged)
     ]
 
 
 def _repeated(runs: Sequence[AnyRun]) -> list[int]:
-    return [seed for seed, often in sorted(Counter(run.seed for run in runs).items()) if often > 1]
+    return [seed for seed, n_runs in sorted(Counter(run.seed for run in runs).items()) if n_runs > 1]
 
 
 def _label(sweep: RunTable, setting: Setting, seed: int) -> str:

@@ -69,8 +69,8 @@ def scored_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[Scored, ...]:
     """Return performance by setting and seed, averaged over repeated runs."""
     cells = _cells(sweep, runs)
     return tuple(
-        Scored(group, setting, seed, fmean(_performance(run) for run in alike))
-        for (group, setting, seed), alike in cells.items()
+        Scored(group, setting, seed, fmean(_performance(run) for run in cell_runs))
+        for (group, setting, seed), cell_runs in cells.items()
     )
 
 
@@ -83,10 +83,10 @@ def measured_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[Measured, ..
     cells = _cells(sweep, (run for run in runs if run.isoscore_star is not None and isfinite(run.isoscore_star)))
     lines = _lines(sweep, cells)
     measured = []
-    for (group, setting, seed), alike in cells.items():
+    for (group, setting, seed), cell_runs in cells.items():
         families = _baseline_families(lines[group]) if setting.baseline else [setting.family]
-        isotropy = fmean(run.isoscore_star for run in alike if run.isoscore_star is not None)
-        performance = fmean(map(_performance, alike))
+        isotropy = fmean(run.isoscore_star for run in cell_runs if run.isoscore_star is not None)
+        performance = fmean(map(_performance, cell_runs))
         measured += [
             Measured((group, family.regularizer), family, setting, setting.lam, seed, isotropy, performance)
             for family in families
@@ -101,16 +101,18 @@ def curves(sweep: RunTable, runs: Iterable[AnyRun]) -> list[Curve]:
     method_curves = []
     for group, by_method in _lines(sweep, cells).items():
         group_cells = {
-            (setting, seed): alike for (cell_group, setting, seed), alike in cells.items() if cell_group == group
+            (setting, seed): cell_runs
+            for (cell_group, setting, seed), cell_runs in cells.items()
+            if cell_group == group
         }
-        values = [fmean(map(_performance, alike)) for alike in group_cells.values()]
+        values = [fmean(map(_performance, cell_runs)) for cell_runs in group_cells.values()]
         means = adjusted([setting for setting, _ in group_cells], [seed for _, seed in group_cells], values)
         for regularizer, families in by_method.items():
             baselines = _baselines(sweep, means, families)
             if baselines:
                 gains = _gains(means, baselines)
-                below, above = (_is_lower(sweep, group_cells, baselines, gains, sign) for sign in (-1, 1))
-                method_curves.append(Curve(group, regularizer, gains, frozenset(baselines), (below, above)))
+                lower_below, lower_above = (_is_lower(sweep, group_cells, baselines, gains, sign) for sign in (-1, 1))
+                method_curves.append(Curve(group, regularizer, gains, frozenset(baselines), (lower_below, lower_above)))
     return method_curves
 
 
@@ -122,13 +124,13 @@ def _is_lower(
     sign: int,
 ) -> bool:
     """Return whether every λ on one side of 0 loses and these settings and their baselines differ significantly."""
-    side = [gain for lam, gain in gains.items() if sign * lam > 0]
-    if not side or max(side) >= 0:
+    side_gains = [gain for lam, gain in gains.items() if sign * lam > 0]
+    if not side_gains or max(side_gains) >= 0:
         return False
-    of_side = {setting: baseline for setting, baseline in baselines.items() if sign * setting.lam > 0}
-    compared_settings = of_side.keys() | {*of_side.values()}
-    mine = [run for (setting, _), alike in cells.items() if setting in compared_settings for run in alike]
-    p = setting_effect(scored_runs(sweep, mine)).p
+    side_baselines = {setting: baseline for setting, baseline in baselines.items() if sign * setting.lam > 0}
+    compared_settings = side_baselines.keys() | {*side_baselines.values()}
+    side_runs = [run for (setting, _), cell_runs in cells.items() if setting in compared_settings for run in cell_runs]
+    p = setting_effect(scored_runs(sweep, side_runs)).p
     return p is not None and p <= LEVEL
 
 
@@ -141,16 +143,18 @@ def _baselines(sweep: RunTable, means: Mapping[Hashable, float], families: Seque
             (candidate for candidate in settings if candidate.baseline and sweep.belongs(candidate, family)), None
         )
         if baseline is not None:
-            mine = (candidate for candidate in settings if not candidate.baseline and candidate.family == family)
-            baseline_of |= dict.fromkeys(mine, baseline)
+            family_settings = (
+                candidate for candidate in settings if not candidate.baseline and candidate.family == family
+            )
+            baseline_of |= dict.fromkeys(family_settings, baseline)
     return baseline_of
 
 
 def _gains(means: Mapping[Hashable, float], baselines: Mapping[Setting, Setting]) -> dict[float, float]:
-    gathered: dict[float, list[float]] = {}
+    differences_by_lambda: dict[float, list[float]] = {}
     for setting, baseline in baselines.items():
-        gathered.setdefault(setting.lam, []).append(means[setting] - means[baseline])
-    return {lam: fmean(gathered[lam]) for lam in sorted(gathered)}
+        differences_by_lambda.setdefault(setting.lam, []).append(means[setting] - means[baseline])
+    return {lam: fmean(differences_by_lambda[lam]) for lam in sorted(differences_by_lambda)}
 
 
 _Cells = dict[tuple[ComparableGroup, Setting, int], list[AnyRun]]

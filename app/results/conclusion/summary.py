@@ -127,8 +127,8 @@ class Summary:
         if not ties and (candidate := self._compared.get(best)) is not None:
             sentence += f", {_difference(candidate)} from the baseline"
         elif runners_up:
-            second = max(runners_up, key=lambda candidate: ranked[candidate])
-            sentence += f"; next {self._label(second)}, {number(ranked[second])}"
+            runner_up = max(runners_up, key=lambda candidate: ranked[candidate])
+            sentence += f"; next {self._label(runner_up)}, {number(ranked[runner_up])}"
         seeds = {run.seed for runs in self._runs.values() for run in runs}
         if self._common and len(self._common) < len(seeds):
             sentence += f", over the {plural(len(self._common), 'seed')} that all settings have"
@@ -155,10 +155,10 @@ class Summary:
             return Card(question, f"Yes: {', '.join(clauses)}", f"{_surest(comparisons)} Compared with the baseline.")
         if all(comparison.judged.verdict is Verdict.TOO_FEW for comparison in comparisons):
             fewest = min(len(comparison.seeds) for comparison in comparisons)
-            takes = f"It takes {FEWEST_SEEDS} or more."
+            requirement = f"It takes {FEWEST_SEEDS} or more."
             if fewest >= FEWEST_SEEDS:
-                takes = "All differ from the baseline by the same amount, so the error is unknown."
-            return Card(question, "Too few seeds to tell", f"{plural(fewest, 'seed')} so far. {takes}")
+                requirement = "All differ from the baseline by the same amount, so the error is unknown."
+            return Card(question, "Too few seeds to tell", f"{plural(fewest, 'seed')} so far. {requirement}")
         sentence = "Runs answer every row as their baselines do."
         if self._has_intervals:
             sentence = f"{_surest(comparisons)} All intervals include 0."
@@ -166,10 +166,10 @@ class Summary:
 
     def _relation_card(self) -> Card:
         evidence = self.conclusion.evidence
-        measured = evidence.relation
-        sentence = measured.reason or ""
-        if measured.value is not None:
-            sentence = f"{capitalized(words.relation_numbers(measured))}."
+        relation = evidence.relation
+        sentence = relation.reason or ""
+        if relation.value is not None:
+            sentence = f"{capitalized(words.relation_numbers(relation))}."
         return Card("Is isotropy related to performance?", _relation_answer(self.conclusion), sentence)
 
     def _row(self, setting: Setting, runs: Sequence[AnyRun]) -> SettingRow:
@@ -189,16 +189,16 @@ class Summary:
 
 
 def _relation_answer(conclusion: Conclusion) -> str:
-    evidence, measured = conclusion.evidence, conclusion.evidence.relation
-    if measured.value is None:
+    evidence, relation = conclusion.evidence, conclusion.evidence.relation
+    if relation.value is None:
         return "Cannot be tested yet"
     if evidence.peaks_at_zero:
         return "Not in one direction: best at λ = 0"
     if evidence.direction is not None:
         return f"Yes: more isotropic runs score {'higher' if evidence.direction is Verdict.BETTER else 'lower'}"
-    if measured.p is None:
+    if relation.p is None:
         return "Cannot be tested"
-    if measured.smallest_p is not None and measured.smallest_p > LEVEL:
+    if relation.smallest_p is not None and relation.smallest_p > LEVEL:
         return f"Too few λ to tell; {lambdas_needed()} needed"
     return "No clear relation"
 

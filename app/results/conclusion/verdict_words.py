@@ -82,21 +82,21 @@ def methods(evidence: Evidence, sweep: RunTable) -> list[str]:
             return []
         return ["All runs are plain training, so there is no λ to compare with λ = 0."]
     sentences = ["Verdicts: each setting is compared with λ = 0, paired by seed."]
-    used = {comparison.method for comparison in evidence.comparisons}
-    if Method.SEEDS_AND_ROWS in used:
+    used_methods = {comparison.method for comparison in evidence.comparisons}
+    if Method.SEEDS_AND_ROWS in used_methods:
         sentences.append(
             "Where predictions are stored, differences are taken by row: two-way random effects of seeds and rows, "
             "Student’s t with Satterthwaite’s degrees of freedom, and for several comparisons wider intervals that "
             "allow for how little few seeds tell of their own variance. Metrics that are no mean over rows use "
             "jackknife values of the rows."
         )
-    if Method.SEEDS in used:
-        why = sorted({comparison.without_rows for comparison in evidence.comparisons if comparison.without_rows})
-        sentences.append(f"Otherwise by the paired t-test over seeds, because {'; '.join(why)}.")
-    several = max(comparison.judged.comparisons for comparison in evidence.comparisons)
-    if several > 1:
+    if Method.SEEDS in used_methods:
+        reasons = sorted({comparison.without_rows for comparison in evidence.comparisons if comparison.without_rows})
+        sentences.append(f"Otherwise by the paired t-test over seeds, because {'; '.join(reasons)}.")
+    family = max(comparison.judged.comparisons for comparison in evidence.comparisons)
+    if family > 1:
         sentences.append(
-            f"p and intervals are adjusted for {count(several)} comparisons in a single step (Bonferroni), so that all "
+            f"p and intervals are adjusted for {count(family)} comparisons in a single step (Bonferroni), so that all "
             "intervals hold at once in at least 95% of cases, and a verdict and its interval never disagree."
         )
     sentences.append(
@@ -107,13 +107,15 @@ def methods(evidence: Evidence, sweep: RunTable) -> list[str]:
 
 
 def _exact(evidence: Evidence) -> str:
-    corrected = ", corrected by Holm," if len(evidence.comparisons) > 1 else ""
-    sentence = f"The exact sign-flip test{corrected} assumes less and needs more seeds; it never decides the verdict."
-    floor, need = evidence.smallest_p_holm, evidence.comparisons[0].flips_need
-    if floor is None or floor <= LEVEL:
+    correction = ", corrected by Holm," if len(evidence.comparisons) > 1 else ""
+    sentence = f"The exact sign-flip test{correction} assumes less and needs more seeds; it never decides the verdict."
+    smallest_p, seeds_needed = evidence.smallest_p_holm, evidence.comparisons[0].flips_need
+    if smallest_p is None or smallest_p <= LEVEL:
         return sentence
-    enough = f"it needs {need} seeds" if need else "no number of seeds suffices for this many settings"
-    return f"{sentence} With these seeds it cannot fall below {p_value(floor)}: {enough}."
+    requirement = (
+        f"it needs {seeds_needed} seeds" if seeds_needed else "no number of seeds suffices for this many settings"
+    )
+    return f"{sentence} With these seeds it cannot fall below {p_value(smallest_p)}: {requirement}."
 
 
 def quote(comparison: Comparison) -> str:
@@ -123,10 +125,8 @@ def quote(comparison: Comparison) -> str:
         size += f" × {plural(comparison.rows, 'validation row')}"
     if judged.low is None or judged.high is None:
         return f"{comparison.label}: {signed(comparison.estimate)}, {size}, no interval"
-    at_once = f", simultaneous over {count(judged.comparisons)} comparisons" if judged.comparisons > 1 else ""
-    return (
-        f"{comparison.label}: {signed(comparison.estimate)} {interval(judged.low, judged.high)}, 95%{at_once}, {size}"
-    )
+    scope = f", simultaneous over {count(judged.comparisons)} comparisons" if judged.comparisons > 1 else ""
+    return f"{comparison.label}: {signed(comparison.estimate)} {interval(judged.low, judged.high)}, 95%{scope}, {size}"
 
 
 def to_quote(evidence: Evidence) -> str:
@@ -152,8 +152,8 @@ def needed(comparison: Comparison) -> str:
     if comparison.judged.verdict is Verdict.TOO_FEW:
         if len(comparison.seeds) < FEWEST_SEEDS:
             return f"{FEWEST_SEEDS} seeds or more"
-        same = "that do not all differ by the same amount"
-        return f"rows {same}" if comparison.rows is not None else f"seeds {same}, or stored predictions"
+        restriction = "that do not all differ by the same amount"
+        return f"rows {restriction}" if comparison.rows is not None else f"seeds {restriction}, or stored predictions"
     needed_sizes = comparison.judged.needed
     return _needed_words(needed_sizes) if needed_sizes else ""
 
@@ -166,12 +166,12 @@ def _needed_words(sizes: Needed) -> str:
 
 def rows_only(comparison: Comparison) -> str:
     """Format an interval for these runs alone if seeds are too few; empty with a verdict or without scores by row."""
-    by_rows = comparison.rows_only
-    if by_rows is None:
+    bounds = comparison.rows_only
+    if bounds is None:
         return ""
-    test = "McNemar" if by_rows.mcnemar else "t over rows"
-    runs = "these two runs" if len(comparison.seeds) == 1 else "these very runs"
-    return f"{interval(by_rows.low, by_rows.high)} for {runs} on new rows (p = {p_value(by_rows.p)}, {test})"
+    test = "McNemar" if bounds.mcnemar else "t over rows"
+    runs_phrase = "these two runs" if len(comparison.seeds) == 1 else "these very runs"
+    return f"{interval(bounds.low, bounds.high)} for {runs_phrase} on new rows (p = {p_value(bounds.p)}, {test})"
 
 
 def interval(low: float, high: float) -> str:

@@ -19,36 +19,40 @@ def untested(evidence: Evidence) -> bool:
 
 def headline(evidence: Evidence) -> str:
     """Summarize whether performance goes with isotropy across settings."""
-    measured = evidence.relation
-    if measured.value is None:
-        why = f"{measured.reason} {evidence.effect.reason}" if untested(evidence) else measured.reason
-        return f"{'Nothing' if untested(evidence) else 'No relation'} can be tested{' yet' * untested(evidence)}. {why}"
+    relation = evidence.relation
+    if relation.value is None:
+        reason = f"{relation.reason} {evidence.effect.reason}" if untested(evidence) else relation.reason
+        return (
+            f"{'Nothing' if untested(evidence) else 'No relation'} can be tested{' yet' * untested(evidence)}. {reason}"
+        )
     if evidence.peaks_at_zero:
         return (
             "Performance peaks at λ = 0 and is lower on both sides, so neither more nor less isotropy goes with better "
-            f"performance: {relation_numbers(measured)}."
+            f"performance: {relation_numbers(relation)}."
         )
-    if measured.p is None:
-        return f"The relation cannot be tested: {relation_numbers(measured)}. {measured.reason}"
+    if relation.p is None:
+        return f"The relation cannot be tested: {relation_numbers(relation)}. {relation.reason}"
     if evidence.direction is not None:
-        where = "" if measured.positive == (measured.value > 0) else ", compared at the same λ"
-        return f"The more isotropic a setting, the {evidence.direction} it does{where}: {relation_numbers(measured)}."
-    if measured.smallest_p is not None and measured.smallest_p > LEVEL:
+        condition = "" if relation.positive == (relation.value > 0) else ", compared at the same λ"
         return (
-            f"{_values_of_lambda(measured)} are too few to show a relation between isotropy and performance: p cannot "
-            f"fall below {p_value(measured.smallest_p)}; it takes {lambdas_needed()} values. "
-            f"Here: {relation_numbers(measured)}."
+            f"The more isotropic a setting, the {evidence.direction} it does{condition}: {relation_numbers(relation)}."
         )
-    return f"No clear relation between isotropy and performance: {relation_numbers(measured)}."
+    if relation.smallest_p is not None and relation.smallest_p > LEVEL:
+        return (
+            f"{_values_of_lambda(relation)} are too few to show a relation between isotropy and performance: p cannot "
+            f"fall below {p_value(relation.smallest_p)}; it takes {lambdas_needed()} values. "
+            f"Here: {relation_numbers(relation)}."
+        )
+    return f"No clear relation between isotropy and performance: {relation_numbers(relation)}."
 
 
 def peaked(evidence: Evidence) -> str:
     """Name the methods that peak at λ = 0; empty if none does, or if the headline already says so."""
     if not evidence.peaks or evidence.peaks_at_zero:
         return ""
-    several = len({curve.group.model for curve in evidence.curves}) > 1
+    has_several_models = len({curve.group.model for curve in evidence.curves}) > 1
     method_names = (
-        NAMES[curve_at_peak.regularizer] + f" ({curve_at_peak.group.model})" * several
+        NAMES[curve_at_peak.regularizer] + f" ({curve_at_peak.group.model})" * has_several_models
         for curve_at_peak in evidence.peaks
     )
     return f"Performance peaks at λ = 0 and is lower on both sides for {', '.join(method_names)}."
@@ -59,33 +63,36 @@ def effect(setting_effect: SettingEffect) -> str:
     if setting_effect.p is None:
         return f"Whether settings differ cannot be tested. {setting_effect.reason}"
     settings, seeds = plural(setting_effect.settings, "setting"), plural(setting_effect.seeds, "seed")
-    numbers = f"p = {p_value(setting_effect.p)}, {settings}, {seeds}"
+    statistics = f"p = {p_value(setting_effect.p)}, {settings}, {seeds}"
     if setting_effect.f is not None:
-        numbers = f"F({setting_effect.degrees[0]}, {setting_effect.degrees[1]}) = {number(setting_effect.f)}, {numbers}"
+        statistics = (
+            f"F({setting_effect.degrees[0]}, {setting_effect.degrees[1]}) = {number(setting_effect.f)}, {statistics}"
+        )
     if setting_effect.p <= LEVEL:
-        return f"Settings differ in performance: {numbers}."
+        return f"Settings differ in performance: {statistics}."
     if setting_effect.smallest_p is not None and setting_effect.smallest_p > LEVEL:
         bound = f"p cannot fall below {p_value(setting_effect.smallest_p)}, so it takes more seeds or settings"
-        return f"These runs are too few to show that settings differ: {numbers}; {bound}."
-    return f"No clear difference between settings: {numbers}."
+        return f"These runs are too few to show that settings differ: {statistics}; {bound}."
+    return f"No clear difference between settings: {statistics}."
 
 
 def relation_method(relation: Relation, sweep: RunTable) -> str:
     """Describe how the relation is tested, and what the test assumes."""
     if relation.p is None:
         return ""
-    how = f"All {count(relation.permutations)}" if relation.exact else f"{count(relation.permutations)} random"
-    begin = (
+    permutations = f"All {count(relation.permutations)}" if relation.exact else f"{count(relation.permutations)} random"
+    assumption = (
         "We assume that runs of a script with the same seed start from the same weights."
         if any(run.config.logged for run in sweep.runs)
         else "Runs of one seed start from the same weights and read rows in the same order."
     )
     return (
         "Relation: isotropy and performance are adjusted for seeds and averaged by setting, and their ranks are "
-        f"correlated (Spearman). {how} permutations of the values of λ give p, two-sided. A value of λ moves together "
-        "with all its seeds and all that it is crossed with (ζ, learning rate, batch size), within each method, model "
-        "and data set and never across them. The baseline counts once, with the method that has most values of λ. "
-        f"The smallest p that {_values_of_lambda(relation)} can reach is {p_value(relation.smallest_p)}. {begin} "
+        f"correlated (Spearman). {permutations} permutations of the values of λ give p, two-sided. A value of λ moves "
+        "together with all its seeds and all that it is crossed with (ζ, learning rate, batch size), within each "
+        "method, model and data set and never across them. The baseline counts once, with the method that "
+        "has most values of λ. "
+        f"The smallest p that {_values_of_lambda(relation)} can reach is {p_value(relation.smallest_p)}. {assumption} "
         "Assumption: if there is no relation, every order of the values of λ is equally likely. Two smooth trends over "
         "λ can agree by chance, so few values of λ show that isotropy and performance go together, not that one causes "
         "the other."
@@ -96,14 +103,14 @@ def effect_method(setting_effect: SettingEffect) -> str:
     """Describe how the difference between settings is tested."""
     if setting_effect.p is None:
         return ""
-    how = (
+    permutations = (
         f"all {count(setting_effect.permutations)}"
         if setting_effect.exact
         else f"{count(setting_effect.permutations)} random"
     )
     return (
         "Settings: F of the setting in a layout of settings and seeds, with seeds taken out; p by "
-        f"{how} permutations of performance within each seed. It says that settings differ, not why."
+        f"{permutations} permutations of performance within each seed. It says that settings differ, not why."
     )
 
 
@@ -117,14 +124,14 @@ def without(evidence: Evidence) -> list[str]:
         f"Without {plural(left_out, 'run')} that learned nothing or diverged: {headline(remaining)} "
         f"{effect(remaining.effect)}"
     ]
-    before = {
+    verdicts_before = {
         comparison.setting: (comparison.label, comparison.judged.verdict.value) for comparison in evidence.comparisons
     }
-    after = {comparison.setting: comparison.judged.verdict.value for comparison in remaining.comparisons}
+    verdicts_after = {comparison.setting: comparison.judged.verdict.value for comparison in remaining.comparisons}
     changed = [
-        f"{label}: {verdict} becomes {after.get(setting, 'no runs left to compare')}"
-        for setting, (label, verdict) in before.items()
-        if after.get(setting) != verdict
+        f"{label}: {verdict} becomes {verdicts_after.get(setting, 'no runs left to compare')}"
+        for setting, (label, verdict) in verdicts_before.items()
+        if verdicts_after.get(setting) != verdict
     ]
     sentences.append(f"Verdicts that change: {'; '.join(changed)}." if changed else "No verdict changes.")
     return sentences
@@ -134,13 +141,13 @@ def relation_numbers(relation: Relation) -> str:
     """Format the coefficient of a relation, its p and its sample."""
     value = MISSING if relation.value is None else two_decimals(relation.value)
     p = "" if relation.p is None else f" (p = {p_value(relation.p)})"
-    across = f"{_values_of_lambda(relation)}" if relation.lambdas else plural(relation.settings, "setting")
+    sample = f"{_values_of_lambda(relation)}" if relation.lambdas else plural(relation.settings, "setting")
     crossed = (
         f", {plural(relation.settings, 'setting')}"
         if relation.lambdas and relation.settings != sum(relation.lambdas)
         else ""
     )
-    return f"rank correlation {value}{p} across {across}{crossed}"
+    return f"rank correlation {value}{p} across {sample}{crossed}"
 
 
 def p_value(p: float | None) -> str:
@@ -161,11 +168,11 @@ def _values_of_lambda(relation: Relation) -> str:
 
 def pooled_relation(pooled: Pooled) -> str:
     """Describe the relation pooled over data sets. Runs are compared only within a data set."""
-    measured = pooled.relation
-    sets = f"Over all {count(pooled.measured)} data sets and metrics, each within itself"
-    if measured.p is None:
-        return f"{sets}: no relation can be tested."
-    if measured.p > LEVEL:
-        return f"{sets}: no clear relation, {relation_numbers(measured)}."
-    direction = "better" if measured.positive else "worse"
-    return f"{sets}: the more isotropic a setting, the {direction} it does, {relation_numbers(measured)}."
+    relation = pooled.relation
+    scope = f"Over all {count(pooled.measured)} data sets and metrics, each within itself"
+    if relation.p is None:
+        return f"{scope}: no relation can be tested."
+    if relation.p > LEVEL:
+        return f"{scope}: no clear relation, {relation_numbers(relation)}."
+    direction = "better" if relation.positive else "worse"
+    return f"{scope}: the more isotropic a setting, the {direction} it does, {relation_numbers(relation)}."

@@ -120,17 +120,17 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
     ends = [end for mean in means for end in mean.ends]
     low, high = min(0.0, *ends), max(0.0, *ends)
     margin = NUMBER_MARGIN * (high - low) or 1.0
-    below = margin if any(mean.mean < 0 for mean in means) else 0.1 * -low
-    limits = trivial.widen([low - below, high + margin if any(mean.mean >= 0 for mean in means) else high])
+    lower_margin = margin if any(mean.mean < 0 for mean in means) else 0.1 * -low
+    limits = trivial.widen([low - lower_margin, high + margin if any(mean.mean >= 0 for mean in means) else high])
     line = trivial.line(limits, "x")
     ticks = []
     for bar in bars:
         name = NAMES[bar.setting.regularizer]
-        words = table.label(bar.setting).removeprefix(name).removeprefix(", ")
+        setting_label = table.label(bar.setting).removeprefix(name).removeprefix(", ")
         if bar.n_settings > 1:
-            ticks.append(f"{bar.method}<br>{plain(words, MAX_NAME_LENGTH)}")
+            ticks.append(f"{bar.method}<br>{plain(setting_label, MAX_NAME_LENGTH)}")
         else:
-            ticks.append(name if bar.setting.baseline else plain(f"{name}, {words}", MAX_NAME_LENGTH))
+            ticks.append(name if bar.setting.baseline else plain(f"{name}, {setting_label}", MAX_NAME_LENGTH))
     return plot(
         [
             *(go.Bar(
@@ -167,17 +167,17 @@ def differences(table: RunTable, comparisons: Sequence[Comparison], metric: str)
     """Return mean differences in performance with simultaneous 95% intervals, one row per setting."""
     caption, empty = "", None
     if comparisons:
-        family = max(comparison.judged.comparisons for comparison in comparisons)
-        simultaneous = f", simultaneous over {count(family)} comparisons" if family > 1 else ""
+        n_comparisons = max(comparison.judged.comparisons for comparison in comparisons)
+        simultaneous = f", simultaneous over {count(n_comparisons)} comparisons" if n_comparisons > 1 else ""
         caption = f"Bars are 95% intervals{simultaneous}: a bar that excludes 0 is a verdict."
-        if barless := sum(comparison.judged.low is None for comparison in comparisons):
-            caption += f" {plural(barless, 'setting')} without a bar: too few seeds, or no row differs."
+        if n_without_bar := sum(comparison.judged.low is None for comparison in comparisons):
+            caption += f" {plural(n_without_bar, 'setting')} without a bar: too few seeds, or no row differs."
         if (n := len(comparisons)) > MAX_SETTINGS:
             caption += f" The first {MAX_SETTINGS} of {count(n)} settings are drawn."
     else:
-        final = all(run.status.final for run in table.runs)
+        all_final = all(run.status.final for run in table.runs)
         no_pairs = "No setting has a run at λ = 0 with the same seed to be compared with."
-        empty = no_pairs if final else explain_empty(table)
+        empty = no_pairs if all_final else explain_empty(table)
     return Figure(
         slug="differences",
         title="Difference from λ = 0",

@@ -74,10 +74,10 @@ def late_anisotropy(table: RunTable, looks: Mapping[str, Looks], sample: str = "
     for setting, runs in table.finished_by_setting.items():
         seeds_by_share = [
             [
-                (run.seed, late)
+                (run.seed, late_mean)
                 for run in runs
-                if (run_looks := looks.get(run.id))
-                and (late := tail_mean(_last_layer(run_looks, share), run_looks[-1][0])) is not None
+                if (run_measurements := looks.get(run.id))
+                and (late_mean := tail_mean(_last_layer(run_measurements, share), run_measurements[-1][0])) is not None
             ]
             for share in SHARES
         ]
@@ -150,8 +150,8 @@ def _draw_shares(table: RunTable, means: Mapping[Setting, Sequence[Estimate | No
 
 def run_heat_map(run: Run, measure: str) -> Figure:
     """Return a measure of a run by layer and step. Large values are dark."""
-    looks = [(step.step, step.layers[measure]) for step in run.steps if step.layers and measure in step.layers]
-    return _heat_map([run], looks, measure, f"{title_of(measure)} by layer and step", "")
+    measurements = [(step.step, step.layers[measure]) for step in run.steps if step.layers and measure in step.layers]
+    return _heat_map([run], measurements, measure, f"{title_of(measure)} by layer and step", "")
 
 
 def setting_heat_map(
@@ -168,11 +168,11 @@ def setting_heat_map(
             if values := layers.get(measure):
                 rows_by_step.setdefault(step, []).append((run.seed, values))
     seeds_by_layer = [(step, by_position(rows)) for step, rows in sorted(rows_by_step.items())]
-    looks = [(step, [fmean(seeds) if seeds else None for seeds in layers]) for step, layers in seeds_by_layer]
+    measurements = [(step, [fmean(seeds) if seeds else None for seeds in layers]) for step, layers in seeds_by_layer]
     sizes = [len(seeds) for _, layers in seeds_by_layer for seeds in layers if seeds]
-    means = f" {'Means over seeds' if max(sizes) > 1 else 'Of one seed'} ({format_sizes(sizes)})." if sizes else ""
+    means_note = f" {'Means over seeds' if max(sizes) > 1 else 'Of one seed'} ({format_sizes(sizes)})." if sizes else ""
     title = f"{title_of(measure)} by layer and step, {table.label(setting)}"
-    return _heat_map(runs, looks, measure, title, means + sample)
+    return _heat_map(runs, measurements, measure, title, means_note + sample)
 
 
 def _heat_map(
@@ -180,15 +180,15 @@ def _heat_map(
 ) -> Figure:
     depth = max((len(values) for _, values in looks), default=0)
     numbers = [value for _, values in looks for value in values if value is not None]
-    shades = f"Light is {number(min(numbers))}, dark {number(max(numbers))}; range" if numbers else "Range"
+    shade_note = f"Light is {number(min(numbers))}, dark {number(max(numbers))}; range" if numbers else "Range"
     vectors = "one mean vector for each" if is_of_texts(measure) else "the tokens"
     launched = f"of {vectors} of the same few {describe_texts(runs)} each time{level_of(measure)}"
-    gap = " Empty: the measure was undefined at that step, because points were all equal or not finite."
+    gap_note = " Empty: the measure was undefined at that step, because points were all equal or not finite."
     return Figure(
         slug="layers",
         title=title,
-        caption=f"By layer, {describe_source(runs, launched)}. {shades}: {MEASURES[slug_of(measure)].range}."
-        f"{gap if any(None in values for _, values in looks) else ''}{more_words}",
+        caption=f"By layer, {describe_source(runs, launched)}. {shade_note}: {MEASURES[slug_of(measure)].range}."
+        f"{gap_note if any(None in values for _, values in looks) else ''}{more_words}",
         table=FigureTable(
             ["step", *(f"layer_{layer + 1}" for layer in range(depth))],
             [[step, *values, *[None] * (depth - len(values))] for step, values in looks],
@@ -214,11 +214,11 @@ def _draw_heat_map(looks: Sequence[LayerMeasurement], depth: int) -> go.Figure:
         showscale=False,
         hovertemplate="layer %{y}, step %{x:,}: %{z:.4~g}<extra></extra>",
     )
-    bare = {"showline": False, "showgrid": False}
+    bare_axis = {"showline": False, "showgrid": False}
     # A cell reaches halfway to its neighbors, but no run has steps before 0 or after its last.
-    ends = {"range": [looks[0][0], looks[-1][0]]} if len(looks) > 1 else {}
+    x_range = {"range": [looks[0][0], looks[-1][0]]} if len(looks) > 1 else {}
     return plot(
         [heat_map],
-        xaxis={"title": {"text": "Optimizer step"}, **bare, **ends},
-        yaxis={"title": {"text": "Layer"}, "dtick": max(1, -(-depth // 12)), "tick0": 1, **bare},
+        xaxis={"title": {"text": "Optimizer step"}, **bare_axis, **x_range},
+        yaxis={"title": {"text": "Layer"}, "dtick": max(1, -(-depth // 12)), "tick0": 1, **bare_axis},
     )

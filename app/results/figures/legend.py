@@ -34,12 +34,12 @@ def colour(table: RunTable, setting: Setting) -> str:
 def dash(table: RunTable, setting: Setting) -> str:
     """Return a dash that distinguishes lines of one hue: solid for the λ closest to 0."""
     one_hue = len(table.methods) > 1
-    alike = [
+    same_hue_settings = [
         candidate
         for candidate in table.settings
         if candidate.regularizer is setting.regularizer and (one_hue or (candidate.lam < 0) == (setting.lam < 0))
     ]
-    return DASHES[sorted(alike, key=lambda candidate: abs(candidate.lam)).index(setting) % len(DASHES)]
+    return DASHES[sorted(same_hue_settings, key=lambda candidate: abs(candidate.lam)).index(setting) % len(DASHES)]
 
 
 def symbol(table: RunTable, family: Family) -> str:
@@ -72,9 +72,9 @@ def legend_names(
     for field in reversed(table.fields):
         if all(len(label(item, fields)) <= MAX_NAME_LENGTH for item in entries):
             break
-        fewer = [name for name in fields if name != field]
-        if len({label(item, fewer) for item in entries}) == len(entries):
-            fields = fewer
+        remaining_fields = [name for name in fields if name != field]
+        if len({label(item, remaining_fields) for item in entries}) == len(entries):
+            fields = remaining_fields
     names = short_names([label(item, fields) for item in entries], MAX_NAME_LENGTH)
     return [plain(name, MAX_NAME_LENGTH) for name in names]
 

@@ -39,17 +39,17 @@ class ParallelAxis(NamedTuple):
         distinct = list(dict.fromkeys(self.values))
         numbers = sorted(value for value in distinct if isinstance(value, int | float))
         if len(numbers) < len(distinct):
-            words = [value for value in distinct if isinstance(value, str)]
-            return [*([None] if None in distinct else []), *numbers, *words]
+            texts = [value for value in distinct if isinstance(value, str)]
+            return [*([None] if None in distinct else []), *numbers, *texts]
         return [] if self.continuous or len(distinct) > MAX_TICKS else [*numbers]
 
     def dimension(self) -> dict[str, Any]:
-        common = {"name": self.field, "label": plain(self.title, MAX_NAME_LENGTH), "multiselect": False}
+        attributes = {"name": self.field, "label": plain(self.title, MAX_NAME_LENGTH), "multiselect": False}
         steps = self.steps
         if not steps:
-            return common | {"values": self.values}
+            return attributes | {"values": self.values}
         names = {regularizer.value: name for regularizer, name in NAMES.items()} if self.field == "regularizer" else {}
-        return common | {
+        return attributes | {
             "values": [steps.index(value) for value in self.values],
             "tickvals": list(range(len(steps))),
             "ticktext": [plain(names.get(str(step)) or cell_text(step), MAX_NAME_LENGTH) for step in steps],
@@ -86,11 +86,11 @@ def parallel(table: RunTable, metric: str) -> Figure:
         ParallelAxis("performance", SCALES[metric].title, [run.performance for run in runs], continuous=True),
     ]
     left_out = len(table.finished) - len(runs)
-    missing = f" Not drawn, because a value is undefined: {plural(left_out, 'run')}." if left_out else ""
+    gaps = f" Not drawn, because a value is undefined: {plural(left_out, 'run')}." if left_out else ""
     return Figure(
         slug="parallel",
         title="Runs by all that varies",
-        caption=f"{plural(len(runs), 'finished run')}, one line per run, colored by λ.{missing} Drag along an axis to "
+        caption=f"{plural(len(runs), 'finished run')}, one line per run, colored by λ.{gaps} Drag along an axis to "
         "filter runs. The search field shows the filter, and accepts it from the keyboard. Click the axis to clear it."
         if runs
         else "",

@@ -62,9 +62,9 @@ def activation_profiles(table: RunTable, activations: RunData) -> Figure:
             min(activations[run.id]["n"] for run in runs),
             len({run.seed for run in runs}),
         )
-    left_out = ""
+    left_out_note = ""
     if uneven:
-        left_out = (
+        left_out_note = (
             f" Not drawn, because their models have different numbers of dimensions: {list_first(uneven)}. Group by "
             "model to draw them."
         )
@@ -72,12 +72,12 @@ def activation_profiles(table: RunTable, activations: RunData) -> Figure:
     if profiles:
         texts = describe_texts(table.runs, min(profile.n for profile in profiles.values()))
         seeds = format_sizes([profile.seeds for profile in profiles.values()])
-        banded = len(profiles) <= MAX_BANDS
-        band = " (line) with one standard deviation on each side (band)" if banded else ""
-        caption = f"Mean of each dimension{band} of the last layer’s sentence vectors, n = {texts}"
+        has_bands = len(profiles) <= MAX_BANDS
+        band_note = " (line) with one standard deviation on each side (band)" if has_bands else ""
+        caption = f"Mean of each dimension{band_note} of the last layer’s sentence vectors, n = {texts}"
         caption += "." if len(table.runs) == 1 else f"; averaged over seeds ({seeds})."
-        caption += "" if banded else " The table has the standard deviations."
-    absent = explain_absence(
+        caption += "" if has_bands else " The table has the standard deviations."
+    reason_if_empty = explain_absence(
         profiles,
         table.runs,
         "The first diagram appears here when the first run has finished.",
@@ -86,10 +86,10 @@ def activation_profiles(table: RunTable, activations: RunData) -> Figure:
     return Figure(
         slug="activation",
         title="Activation by dimension",
-        caption=caption + left_out if profiles else "",
+        caption=caption + left_out_note if profiles else "",
         table=_profile_table(table, profiles),
         draw=partial(_draw_profiles, table, profiles),
-        empty=absent and (left_out.strip() or absent),
+        empty=reason_if_empty and (left_out_note.strip() or reason_if_empty),
     )
 
 
@@ -111,12 +111,12 @@ def _profile_table(table: RunTable, profiles: Mapping[Setting, Profile]) -> Figu
 
 
 def _draw_profiles(table: RunTable, profiles: Mapping[Setting, Profile]) -> go.Figure:
-    banded = len(profiles) <= MAX_BANDS
+    has_bands = len(profiles) <= MAX_BANDS
     traces = []
     for setting, profile in profiles.items():
         x = list(range(len(profile.mean)))
         colour = legend.colour(table, setting)
-        if banded:
+        if has_bands:
             # The lower edge of the band, and the upper one that fills down to it.
             edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
             low, high = (
@@ -139,9 +139,9 @@ def _draw_profiles(table: RunTable, profiles: Mapping[Setting, Profile]) -> go.F
     width = max(len(profile.mean) for profile in profiles.values())
     return plot(
         traces,
-        showlegend=not banded,
+        showlegend=not has_bands,
         xaxis={"title": {"text": "Dimension"}, "range": [-0.5, width - 0.5]},
-        yaxis={"title": {"text": "Activation, mean ± 1 sd" if banded else "Mean activation"}},
+        yaxis={"title": {"text": "Activation, mean ± 1 sd" if has_bands else "Mean activation"}},
     )
 
 
@@ -158,14 +158,14 @@ def measure_by_layer(table: RunTable, results: RunData, measure: str) -> Figure:
     caption = ""
     if means:
         n_rows = sorted({result["n"] for result in results.values() if result.get("n") is not None})
-        smallest = f"{count(n_rows[0])} to " if len(n_rows) > 1 else ""
-        texts = f" of {smallest}{describe_texts(table.runs, n_rows[-1])}" if n_rows else ""
+        lower_size = f"{count(n_rows[0])} to " if len(n_rows) > 1 else ""
+        texts = f" of {lower_size}{describe_texts(table.runs, n_rows[-1])}" if n_rows else ""
         source = describe_source(table.runs, f"of the sentence vectors{texts}")
         caption = f"By layer, {source}. Range: {MEASURES[slug_of(measure)].range}."
         if len(table.runs) > 1:
             caption += f" {describe_means([mean.n for layers in means.values() for mean in layers if mean])}"
     reasons = [reason for result in results.values() for reason in result.get("reasons", []) if reason]
-    absent = explain_absence(
+    reason_if_empty = explain_absence(
         means, table.runs, "The first line appears here when the first run has finished.", "It was not measured."
     )
     return Figure(
@@ -181,7 +181,7 @@ def measure_by_layer(table: RunTable, results: RunData, measure: str) -> Figure:
             ],
         ),
         draw=partial(_draw_layers, table, means, title_of(measure)),
-        empty=f"It is undefined in every layer: {reasons[0]}" if absent and reasons else absent,
+        empty=f"It is undefined in every layer: {reasons[0]}" if reason_if_empty and reasons else reason_if_empty,
     )
 
 

@@ -118,11 +118,11 @@ class ScatterAxis:
         """Return both limits, as logarithms on a logarithmic axis. ``values`` belong to single runs."""
         if self.steps:
             return [-0.5, len(self.steps) - 0.5]
-        single = [value for value in values if value is not None]
+        run_values = [value for value in values if value is not None]
         if self.log:
             ends = [end for estimate in estimates for end in (estimate.mean, *estimate.ends)]
-            return list(log_axis("", [*single, *ends])["range"])
-        means = [*(estimate.mean for estimate in estimates), *single]
+            return list(log_axis("", [*run_values, *ends])["range"])
+        means = [*(estimate.mean for estimate in estimates), *run_values]
         low = min(*means, *(max(estimate.ends[0], self.quantity.bounds[0]) for estimate in estimates))
         high = max(*means, *(min(estimate.ends[1], self.quantity.bounds[1]) for estimate in estimates))
         margin = 0.12 * (high - low) or 0.05
@@ -187,9 +187,15 @@ def _draw(plan: Scatter) -> go.Figure:
         for point in group:
             by_step.setdefault(x.position(point).mean if x.steps else 0.0, []).append(point)
         panel_marks = [
-            _mark(plan, x, y, point, STEP_WIDTH / len(near) * (index - (len(near) - 1) / 2) if x.steps else 0.0)
-            for near in by_step.values()
-            for index, point in enumerate(near)
+            _mark(
+                plan,
+                x,
+                y,
+                point,
+                STEP_WIDTH / len(step_points) * (index - (len(step_points) - 1) / 2) if x.steps else 0.0,
+            )
+            for step_points in by_step.values()
+            for index, point in enumerate(step_points)
         ]
         panels.append(Panel(title, panel_marks, trivial))
     marks = [mark for panel in panels for mark in panel.marks]
@@ -258,18 +264,18 @@ def _plot(drawing: ScatterPlot, panels: Sequence[Panel]) -> go.Figure:
             repeated = trace.name in legend_names and trace.showlegend
             legend_names |= {trace.name} if trace.showlegend else set()
             traces.append(trace.update(xaxis=x, yaxis=y, **({"showlegend": False} if repeated else {})))
-        lines, words = _panel_lines(drawing, panel)
+        lines, labels = _panel_lines(drawing, panel)
         if not panel.title:
             shapes += lines
-            annotations += words
+            annotations += labels
             continue
         title = {"text": panel.title, "xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1,
                  "yanchor": "bottom", "showarrow": False, "font": {"size": 12}}  # fmt: skip
         shapes += [_in_panel(x, y, line) for line in lines]
-        annotations += [_in_panel(x, y, text) for text in [*([] if index else words), title]]
+        annotations += [_in_panel(x, y, text) for text in [*([] if index else labels), title]]
     if drawing.shades and drawing.plan.shade:
-        steps, words = _colour_bar(drawing.plan.shade.axis, drawing.shades)
-        shapes, annotations = [*shapes, *steps], [*annotations, *words]
+        steps, labels = _colour_bar(drawing.plan.shade.axis, drawing.shades)
+        shapes, annotations = [*shapes, *steps], [*annotations, *labels]
     axes = {f"xaxis{n + 1 if n else ''}": drawing.x.layout(drawing.x_limits) for n in range(columns)}
     axes |= {f"yaxis{n + 1 if n else ''}": drawing.y.layout(drawing.y_limits) for n in range(rows)}
     if columns > 2:
@@ -300,16 +306,16 @@ def _panel_lines(drawing: ScatterPlot, panel: Panel) -> tuple[list[dict[str, Any
         y = baselines[0].y.mean
         lines.append({"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": QUIET_LINE,
                       "layer": "below"})  # fmt: skip
-    zero = []
+    zero_lines = []
     if drawing.x.quantity.key == LAM and 0 in drawing.x.steps:
         x = drawing.x.steps[0]
-        zero = [{"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "line": QUIET_LINE,
+        zero_lines = [{"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "line": QUIET_LINE,
                  "layer": "below"}]  # fmt: skip
     if drawing.plan.y.key != PERFORMANCE or drawing.y.log:
-        return [*lines, *zero], []
+        return [*lines, *zero_lines], []
     means = [(log10(mark.x.mean) if drawing.x.log else mark.x.mean, mark.y.mean) for mark in panel.marks]
-    level = panel.trivial.line(drawing.y_limits, x_limits=drawing.x_limits, points=means)
-    return [*lines, *level["shapes"], *zero], level["annotations"]
+    trivial_line = panel.trivial.line(drawing.y_limits, x_limits=drawing.x_limits, points=means)
+    return [*lines, *trivial_line["shapes"], *zero_lines], trivial_line["annotations"]
 
 
 def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.Scatter]:
@@ -371,8 +377,8 @@ def _family_lines(colouring: Colouring, marks: Sequence[Mark]) -> list[go.Scatte
     positions_by_colour: dict[str, list[tuple[float | None, float | None]]] = {}
     for family in runs.families:
         members = by_family.get(family, [])
-        through = [mark for mark in baselines if mark not in members and runs.belongs(mark.setting, family)]
-        line = sorted([*members, *through], key=lambda mark: mark.setting.lam)
+        shared_baselines = [mark for mark in baselines if mark not in members and runs.belongs(mark.setting, family)]
+        line = sorted([*members, *shared_baselines], key=lambda mark: mark.setting.lam)
         positions_by_colour.setdefault(colouring.family_colour(family), []).extend(
             [*((mark.x.mean, mark.y.mean) for mark in line), (None, None)]
         )

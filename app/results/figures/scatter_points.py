@@ -199,13 +199,15 @@ class Scatter:
     def points(self) -> list[ScatterPoint]:
         """Return a point for each setting with a run that has both coordinates."""
         points = []
-        excluded = {run for quantity in self.measured_axes for run in self._without_value(quantity)}
-        chosen = [quantity for quantity in (self.x, self.y, self.facet) if quantity and not quantity.measured]
+        excluded_runs = {run for quantity in self.measured_axes for run in self._without_value(quantity)}
+        setting_axes = [quantity for quantity in (self.x, self.y, self.facet) if quantity and not quantity.measured]
         for setting, runs in self.runs.finished_by_setting.items():
-            placed = [run for run in runs if run not in excluded]
-            values = {quantity.key: setting_value(self.runs, setting, quantity.key, runs[0]) for quantity in chosen}
-            if placed and all(values.get(quantity.key, 0) is not None for quantity in (self.x, self.y)):
-                points.append(ScatterPoint(setting, placed, self._means(placed), values))
+            placed_runs = [run for run in runs if run not in excluded_runs]
+            values = {
+                quantity.key: setting_value(self.runs, setting, quantity.key, runs[0]) for quantity in setting_axes
+            }
+            if placed_runs and all(values.get(quantity.key, 0) is not None for quantity in (self.x, self.y)):
+                points.append(ScatterPoint(setting, placed_runs, self._means(placed_runs), values))
         return points
 
     def _means(self, runs: Sequence[AnyRun]) -> dict[str, Estimate | None]:
@@ -228,71 +230,73 @@ class Scatter:
         """Describe how to read the scatter; empty if nothing is drawn."""
         if not self.points:
             return ""
-        words = [quantity.explanation for quantity in (self.x, self.y, self.shade) if quantity and quantity.explanation]
+        sentences = [
+            quantity.explanation for quantity in (self.x, self.y, self.shade) if quantity and quantity.explanation
+        ]
         if not self.runs.searched and any(quantity.key == LAM and not scale for quantity, scale in self.scales):
-            words.append("λ values are equally spaced.")
+            sentences.append("λ values are equally spaced.")
         sizes = [max((mean.n for mean in point.means.values() if mean), default=1) for point in self.points]
         if max(sizes) == 1:
-            words.append("Each point is of one seed (n = 1 seed); error bars need two seeds or more.")
+            sentences.append("Each point is of one seed (n = 1 seed); error bars need two seeds or more.")
         else:
-            axes = "on both axes " if len(self.measured_axes) == 2 else ""
-            words.append(
-                f"Points are means over seeds ({format_sizes(sizes)}); bars {axes}are {self.style.error.description}."
+            scope = "on both axes " if len(self.measured_axes) == 2 else ""
+            sentences.append(
+                f"Points are means over seeds ({format_sizes(sizes)}); bars {scope}are {self.style.error.description}."
             )
         if self.facet:
-            words.append(f"One panel for each {self.facet.name}, all on the same axes.")
+            sentences.append(f"One panel for each {self.facet.name}, all on the same axes.")
             n_values = len({point.values[self.facet.key] for point in self.points} - {None})
-            words += [f"The first {MAX_PANELS} of {count(n_values)} are drawn."] if n_values > MAX_PANELS else []
+            sentences += [f"The first {MAX_PANELS} of {count(n_values)} are drawn."] if n_values > MAX_PANELS else []
         if len(self.runs.families) > 1:
-            words.append("Lines connect settings that differ only in λ.")
+            sentences.append("Lines connect settings that differ only in λ.")
         if any(point.setting.baseline for point in self.points):
-            words.append("Ring and dotted line: λ = 0.")
-        return " ".join(words) + self.trivial.caption(self.runs) + describe_pruned(self.runs, "Read with care")
+            sentences.append("Ring and dotted line: λ = 0.")
+        return " ".join(sentences) + self.trivial.caption(self.runs) + describe_pruned(self.runs, "Read with care")
 
     def describe_left_out(self) -> str:
-        words = describe_unscored(self.runs) if PERFORMANCE in (self.x.key, self.y.key) else ""
-        described: set[AnyRun] = set()
+        text = describe_unscored(self.runs) if PERFORMANCE in (self.x.key, self.y.key) else ""
+        described_runs: set[AnyRun] = set()
         for quantity in self.measured_axes:
-            undefined = [run for run in self._without_value(quantity) if run not in described]
-            described.update(undefined)
+            undefined = [run for run in self._without_value(quantity) if run not in described_runs]
+            described_runs.update(undefined)
             if undefined and quantity.key != PERFORMANCE:
-                runs = [run for alike in self.runs.by_setting(undefined).values() for run in alike]
+                runs = [run for setting_runs in self.runs.by_setting(undefined).values() for run in setting_runs]
                 labels = [f"{self.runs.label(self.runs.setting(run))} seed {run.seed}" for run in runs]
                 reasons = (self.runs.readings(quantity.key)[run].reason for run in runs)
                 reason = next(filter(None, reasons), "It was not measured.")
-                listed = list_first(labels, MAX_LISTED, ", ")
-                words += f" Not drawn, because {heading(quantity.key)} is undefined: {listed}. {reason}"
+                listed_labels = list_first(labels, MAX_LISTED, ", ")
+                text += f" Not drawn, because {heading(quantity.key)} is undefined: {listed_labels}. {reason}"
         for quantity, scale in self.scales:
-            below = [point for point in self.points if scale == "log" and not point.fits_log_axis(quantity)]
-            if below:
-                words += (
+            unplaced_points = [point for point in self.points if scale == "log" and not point.fits_log_axis(quantity)]
+            if unplaced_points:
+                text += (
                     f" Not drawn, because {heading(quantity.key)} is 0 or below on a logarithmic axis: "
-                    f"{plural(len(below), 'point')}."
+                    f"{plural(len(unplaced_points), 'point')}."
                 )
-        return words
+        return text
 
     def table(self) -> FigureTable:
         """Return means with their error bars; with ``seeds``, all finished runs and why values are missing."""
         table_fields = setting_quantities(self.runs)
         # These settings are equal in all runs, so no other column shows them.
-        extra = [
+        extra_keys = [
             quantity.key
             for quantity in (self.x, self.y, self.facet)
             if quantity and not quantity.measured and quantity.key not in table_fields
         ]
         keys = [quantity.key for quantity in self.measured]
         if self.style.seeds:
-            judged = ["trivial_performance", "learned_nothing"] if self.trivial.heads else []
-            heads = ["seed", *(f"{key}{suffix}" for key in keys for suffix in ("", "_reason")), *judged]
+            trivial_heads = ["trivial_performance", "learned_nothing"] if self.trivial.heads else []
+            heads = ["seed", *(f"{key}{suffix}" for key in keys for suffix in ("", "_reason")), *trivial_heads]
             return FigureTable(
-                [*self.runs.heads, *extra, *heads],
+                [*self.runs.heads, *extra_keys, *heads],
                 [
                     [
                         *self.runs.cells(setting),
-                        *(setting_value(self.runs, setting, key, run) for key in extra),
+                        *(setting_value(self.runs, setting, key, run) for key in extra_keys),
                         run.seed,
                         *(cell for key in keys for cell in self.runs.readings(key)[run]),
-                        *([self.trivial.score, learned_nothing(run)] if judged else []),
+                        *([self.trivial.score, learned_nothing(run)] if trivial_heads else []),
                     ]
                     for setting, runs in self.runs.finished_by_setting.items()
                     for run in runs
@@ -300,11 +304,11 @@ class Scatter:
             )
         heads = [f"{key}_{suffix}" for key in keys for suffix in ("seeds", "mean", self.style.error.column)]
         return FigureTable(
-            [*self.runs.heads, *extra, *heads, *self.trivial.heads],
+            [*self.runs.heads, *extra_keys, *heads, *self.trivial.heads],
             [
                 [
                     *self.runs.cells(point.setting),
-                    *(point.values[key] for key in extra),
+                    *(point.values[key] for key in extra_keys),
                     *(
                         cell
                         for mean in map(point.means.get, keys)

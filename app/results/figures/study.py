@@ -46,9 +46,9 @@ class EndedTrial(NamedTuple):
     @property
     def hover_text(self) -> str:
         name = f"trial {self.trial.number}: λ = {short(self.lam)}, ζ = {short(self.trial.runs[0].zeta)}"
-        isotropy = f"<br>IsoScore★ {number(self.isotropy)}" if self.isotropy is not None else ""
+        isotropy_line = f"<br>IsoScore★ {number(self.isotropy)}" if self.isotropy is not None else ""
         title = name if self.trial.number else "baseline, λ = 0"
-        return f"{title}<br>performance {number(self.performance, 4)}{isotropy}"
+        return f"{title}<br>performance {number(self.performance, 4)}{isotropy_line}"
 
 
 def pareto(experiment: Experiment) -> Figure:
@@ -78,12 +78,12 @@ def history(experiment: Experiment) -> Figure:
         [*trial.cells, trial.performance, so_far] for trial, so_far in zip(ended, best, strict=True)
     ]
     n_pruned = sum(trial.pruned for trial in trials_of(experiment.runs))
-    pruned = f" {plural(n_pruned, 'trial')} pruned and not drawn." if n_pruned else ""
+    pruned_note = f" {plural(n_pruned, 'trial')} pruned and not drawn." if n_pruned else ""
     return Figure(
         slug="search-history",
         title="History of the search",
         caption=f"{scale.title} of {plural(len(ended), 'trial')} as means over seeds, number 0 the baseline, "
-        f"and the best so far as steps.{pruned}",
+        f"and the best so far as steps.{pruned_note}",
         table=FigureTable([*HEADS, "performance", "best_so_far"], rows),
         draw=partial(_draw_history, ended, best, scale),
         empty=None if ended else NO_TRIAL,
@@ -94,11 +94,11 @@ def plane(experiment: Experiment) -> Figure:
     scale = SCALES[experiment.config.metric]
     ended = [trial for trial in _ended_trials(experiment) if trial.trial.number]
     scores = [trial.performance for trial in ended]
-    shades = f" Light is {number(min(scores))}, dark {number(max(scores))}." if ended else ""
+    shade_note = f" Light is {number(min(scores))}, dark {number(max(scores))}." if ended else ""
     return Figure(
         slug="search-plane",
         title="λ and ζ by performance",
-        caption=f"{plural(len(ended), 'trial')} without the baseline, colored by {scale.title}.{shades}",
+        caption=f"{plural(len(ended), 'trial')} without the baseline, colored by {scale.title}.{shade_note}",
         table=FigureTable([*HEADS, "performance"], [[*trial.cells, trial.performance] for trial in ended]),
         draw=lambda: plot(
             [

@@ -27,7 +27,7 @@ Means = Mapping[Setting, Sequence[tuple[int, Estimate]]]
 
 # With more settings, only the table has the intervals, because bands would overlap.
 MAX_BANDS = legend.MAX_ENTRIES
-# Logged values that one drawn value may be the mean of.
+# Numbers of logged values that a drawn value can average.
 WINDOWS = (1, 5, 21)
 
 
@@ -67,11 +67,11 @@ def logged_curves(
         setting: mean_curve((run.seed, curves[run]) for run in runs)
         for setting, runs in table.by_setting(curves).items()
     }
-    log = style.log and all(value > 0 for curve in curves.values() for _, value in curve)
+    is_log = style.log and all(value > 0 for curve in curves.values() for _, value in curve)
     return Figure(
         slug=quantity.slug,
         title=quantity.title,
-        caption=_caption(table.runs, quantity, means, style, log, sample) if means else "",
+        caption=_caption(table.runs, quantity, means, style, is_log, sample) if means else "",
         table=FigureTable(
             [*table.heads, "seed", "step", quantity.column],
             [
@@ -83,7 +83,7 @@ def logged_curves(
         )
         if style.seeds
         else mean_table(table, quantity.column, means),
-        draw=partial(_draw, table, quantity, means, curves if style.seeds else {}, log),
+        draw=partial(_draw, table, quantity, means, curves if style.seeds else {}, is_log),
         empty=explain_absence(
             means,
             table.runs,
@@ -124,24 +124,24 @@ def fit_as_bands(means: Means) -> bool:
 
 def mean_traces(table: RunTable, means: Means, *, bands: bool) -> list[go.Scatter]:
     """Return the means as lines, drawn over their intervals if ``bands``."""
-    drawn = list(means)
+    drawn_settings = list(means)
     traces = []
     for setting, points in means.items() if bands else ():
         # A band for each stretch of steps with an interval.
         for has_interval, stretch in groupby(points, key=lambda point: point[1].half_width is not None):
             if has_interval:
                 ends = [(step, *mean.ends) for step, mean in stretch]
-                backwards = ends[::-1]
+                reversed_ends = ends[::-1]
                 traces.append(
                     go.Scatter(
-                        x=[step for step, _, _ in chain(ends, backwards)],
-                        y=[*(low for _, low, _ in ends), *(high for _, _, high in backwards)],
+                        x=[step for step, _, _ in chain(ends, reversed_ends)],
+                        y=[*(low for _, low, _ in ends), *(high for _, _, high in reversed_ends)],
                         mode="lines",
                         line={"width": 0},
                         fill="toself",
                         fillcolor=palette.faded(legend.colour(table, setting), 0.16),
                         hoverinfo="skip",
-                        **legend.entry(table, setting, drawn) | {"showlegend": False},
+                        **legend.entry(table, setting, drawn_settings) | {"showlegend": False},
                     )
                 )
     return [
@@ -153,7 +153,7 @@ def mean_traces(table: RunTable, means: Means, *, bands: bool) -> list[go.Scatte
                 mode="lines" if len(points) > 1 else "markers",
                 line={"color": legend.colour(table, setting), "dash": legend.dash(table, setting), "width": 1.8},
                 hovertemplate=f"{legend.hover_label(table, setting)}<br>step %{{x:,}}: %{{y:.4~g}}<extra></extra>",
-                **legend.entry(table, setting, drawn),
+                **legend.entry(table, setting, drawn_settings),
             )
             for setting, points in means.items()
         ),

@@ -54,19 +54,23 @@ class TrivialPredictor(NamedTuple):
         level = ""
         if self.score is not None:
             level = f" The trivial predictor (dashed line or arrow) scores {number(self.score)}: {self.predictor}."
-        runs = [failure for failures in self.failed_runs.values() for failure in failures]
-        if not runs:
+        failed_runs = [failure for failures in self.failed_runs.values() for failure in failures]
+        if not failed_runs:
             return level
-        labels = list_first([f"{table.label(table.setting(run))} seed {run.seed}" for run, _ in runs], separator=", ")
-        mark = "a cross marks its setting" if len(self.failed_runs) == 1 else "crosses mark their settings"
-        return f"{level} {plural(len(runs), 'run')} learned nothing ({mark}): {labels}. {runs[0][1]}"
+        labels = list_first(
+            [f"{table.label(table.setting(run))} seed {run.seed}" for run, _ in failed_runs], separator=", "
+        )
+        marks = "a cross marks its setting" if len(self.failed_runs) == 1 else "crosses mark their settings"
+        return f"{level} {plural(len(failed_runs), 'run')} learned nothing ({marks}): {labels}. {failed_runs[0][1]}"
 
     def describe(self, setting: Setting) -> str:
         """Return lines for a hover text on a setting's runs that learned nothing; empty if all learned."""
-        runs = self.failed_runs.get(setting, ())
-        if not runs:
+        failed_runs = self.failed_runs.get(setting, ())
+        if not failed_runs:
             return ""
-        return f"<br>learned nothing: {plural(len(runs), 'seed')}<br>{plain(runs[0][1], MAX_REASON_LENGTH)}"
+        return (
+            f"<br>learned nothing: {plural(len(failed_runs), 'seed')}<br>{plain(failed_runs[0][1], MAX_REASON_LENGTH)}"
+        )
 
     def widen(self, limits: list[float]) -> list[float]:
         """Widen the limits of a performance axis to include the line if it is near."""
@@ -92,11 +96,11 @@ class TrivialPredictor(NamedTuple):
         if self.score is None:
             return {"shapes": [], "annotations": []}
         low, high = limits
-        inside = low <= self.score <= high
+        is_inside = low <= self.score <= high
         cross_axis = "x" if axis == "y" else "y"
         edge = min(max(self.score, low), high)
-        below, above = ("↓ ", "↑ ") if axis == "y" else ("← ", "→ ")
-        arrow = "" if inside else below if self.score < low else above
+        arrow_below, arrow_above = ("↓ ", "↑ ") if axis == "y" else ("← ", "→ ")
+        arrow = "" if is_inside else arrow_below if self.score < low else arrow_above
         xs = [x for x, y in points if abs(y - edge) <= WORDS_HEIGHT * (high - low)]
         width = WORDS_WIDTH * (x_limits[1] - x_limits[0])
         n_left, n_right = sum(x < x_limits[0] + width for x in xs), sum(x > x_limits[1] - width for x in xs)
@@ -121,7 +125,7 @@ class TrivialPredictor(NamedTuple):
             "showarrow": False,
             "font": {"size": 12, "color": palette.MARKED},
         }
-        return {"shapes": [shape] if inside else [], "annotations": [annotation]}
+        return {"shapes": [shape] if is_inside else [], "annotations": [annotation]}
 
     def crosses(self, positions: Sequence[tuple[Setting, float, float]]) -> list[go.Scatter]:
         failed = [(x, y) for setting, x, y in positions if setting in self.failed_runs]

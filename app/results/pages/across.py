@@ -123,10 +123,10 @@ def show_figure(context: ContextDep, slug: str, kind: FileKind, query: AcrossDep
 def _page_values(
     context: Context, selection: RunSelection, query: AcrossQuery, sweep_query: SweepQuery, table: TableQuery
 ) -> dict[str, Any]:
-    gathered = selection.table
-    offered = list_figures_across(gathered)
+    run_table = selection.table
+    figure_slugs = list_figures_across(run_table)
     names = list_names(context, OFFERED) if EXPERIMENT_SEARCH.fullmatch(query.q) else {}
-    groupable = {*gathered.differing_fields} & {*gathered.varying_fields, TASK, EXPERIMENT, REGULARIZER, SEED} | {
+    groupable = {*run_table.differing_fields} & {*run_table.varying_fields, TASK, EXPERIMENT, REGULARIZER, SEED} | {
         *selection.fields
     }
     return {
@@ -137,15 +137,15 @@ def _page_values(
         # Figures in the browser's cache are valid only for the same runs.
         "key": blake2b(query.encoded().encode(), digest_size=6).hexdigest(),
         "cautions": list_cautions(selection, query.on),
-        "measured": evaluation_words(gathered),
-        "on": find_evaluation(gathered, query.on).key if offered else "",
-        "figures": by_section(offered),
+        "measured": evaluation_words(run_table),
+        "on": find_evaluation(run_table, query.on).key if figure_slugs else "",
+        "figures": by_section(figure_slugs),
         "figure_sections": SECTIONS,
-        **(_figures(context, selection, query.on, sweep_query) if offered else {}),
-        "groupable": {field: head(field) for field in gathered.groupable_fields if field in groupable},
-        "settings": compare_settings(gathered),
+        **(_figures(context, selection, query.on, sweep_query) if figure_slugs else {}),
+        "groupable": {field: head(field) for field in run_table.groupable_fields if field in groupable},
+        "settings": compare_settings(run_table),
         "head": head,
-        "others": {row_id: name for row_id, name in names.items() if row_id not in gathered.experiments},
+        "others": {row_id: name for row_id, name in names.items() if row_id not in run_table.experiments},
         "kept": parse_qsl(_join_queries(query.encoded(), sweep_query.encoded())),
         "kept_by_search": parse_qsl(_join_queries(sweep_query.encoded(), table.encoded())),
         "kept_by_figures": parse_qsl(_join_queries(query.encoded(), table.encoded())),
@@ -156,11 +156,11 @@ def _page_values(
 def _figures(context: Context, selection: RunSelection, on: str, sweep_query: SweepQuery) -> dict[str, Any]:
     sweep = table_on(selection, on)
     fields = fields_of_scatter(selection, sweep_query.scatters[0], sweep_query)
-    drawn = table_on(selection, on, fields) if fields else sweep
+    scatter_table = table_on(selection, on, fields) if fields else sweep
     metric = sweep.runs[0].config.metric
     return {
         "sweep": sweep,
-        "scatters": [draw_across(context, drawn, slug, sweep_query) for slug in sweep_query.scatters],
+        "scatters": [draw_across(context, scatter_table, slug, sweep_query) for slug in sweep_query.scatters],
         "errors": Error,
         "form": scatter_form(sweep, metric, sweep_query.style, drawable_fields(selection.table)),
         "colouring": Colouring(sweep, sweep_query.style.colour),

@@ -273,18 +273,18 @@ def open_scores(
     note: Annotated[str, Form()] = "",
     by: Annotated[str, Form()] = "",
 ) -> Response:
-    typed = {"choose": choose, "run": run, "note": note, "by": by}
+    form_values = {"choose": choose, "run": run, "note": note, "by": by}
     try:
-        if not (chosen := run or choose):
+        if not (selected := run or choose):
             raise InvalidError("Choose a setting or a run.", "choose")
         opening = OpeningRequest(
-            choose=chosen[:LONGEST_CHOICE],
+            choose=selected[:LONGEST_CHOICE],
             note=_require_length(note, LONGEST_NOTE, "note"),
             by=_require_length(by, LONGEST_NAME, "by"),
         )
         open_test(context, experiment_id, opening)
     except IsoscopeError as error:
-        return _opening_page(request, context, experiment_id, error, typed)
+        return _opening_page(request, context, experiment_id, error, form_values)
     return see(f"/experiments/{experiment_id}?tab=conclusion#test")
 
 

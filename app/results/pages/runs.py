@@ -55,11 +55,11 @@ def _run_page(
     run = get_run(context, run_id)
     config = run.config
     measure = measure if measure in WATCHED else WATCHED[0]
-    predicted, by_layer = count_predictions(context, run_id), run_page.layer_table(run.results)
+    n_predicted, by_layer = count_predictions(context, run_id), run_page.layer_table(run.results)
     has_content = {
         TRAINING: True,
         LAYERS: bool(by_layer or run_page.list_protocols(run.results)),
-        RESULTS: bool(run.results or predicted or run.model_sha256),
+        RESULTS: bool(run.results or n_predicted or run.model_sha256),
         LOG: bool(run.log or run.timeline),
         SETTINGS: True,
     }
@@ -79,7 +79,7 @@ def _run_page(
         "watched": {slug: title_of(slug) for slug in WATCHED},
         "by_layer": by_layer,
         "trivial": trivial_score(run),
-        "predicted": predicted,
+        "predicted": n_predicted,
         "details": run_page.list_details(run.results),
         "protocols": run_page.list_protocols(run.results),
         "configuration": run_page.list_options(run.config, find_baseline(context, run)),

@@ -79,14 +79,14 @@ def parse_search(q: str) -> list[SearchTerm]:
     try:
         terms: list[SearchTerm] = _Terms().transform(_parser().parse(q))
     except UnexpectedInput as error:
-        ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
-        position = len(q) if ended else error.pos_in_stream or 0
+        at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+        position = len(q) if at_end else error.pos_in_stream or 0
         if q[position : position + 1] == '"':
             message = f"The quotes at character {position + 1} are not closed; close them."
         else:
             accepted: Any = getattr(error, "accepts", None) or getattr(error, "allowed", None) or ()
             expected = "a value" if "VALUE" in accepted else "a word or a condition such as lam<0"
-            actual = "the end" if ended else f"{q[position]!r}; put quotes round a name that contains it"
+            actual = "the end" if at_end else f"{q[position]!r}; put quotes round a name that contains it"
             message = f"Expected {expected} at character {position + 1} of the search, got {actual}."
         raise InvalidError(message, "q") from error
     if (values := sum(len(term.values) for term in terms)) > MAX_VALUES:
@@ -217,9 +217,9 @@ INEQUALITIES = ("<", "<=", ">", ">=")
 def _condition(term: SearchTerm) -> Condition:
     if not term.field:
         for value in term.values:
-            if not value.quoted and (instead := OTHER_LANGUAGES.get(value.text)):
+            if not value.quoted and (replacement := OTHER_LANGUAGES.get(value.text)):
                 raise InvalidError(
-                    f"{value.text} at character {value.position} of the search has no meaning: {instead}. "
+                    f"{value.text} at character {value.position} of the search has no meaning: {replacement}. "
                     "Quote it as a word.",
                     "q",
                 )
@@ -231,8 +231,8 @@ def _condition(term: SearchTerm) -> Condition:
             f"{_suggest_fields(term.field)} Quote words that are not fields.",
             "q",
         )
-    differs = term.operator == "!="
-    operator = "=" if differs else term.operator
+    is_negated = term.operator == "!="
+    operator = "=" if is_negated else term.operator
     if operator not in kind.operators:
         raise InvalidError(
             f"{term.field} at character {term.position} of the search is compared with "
@@ -246,7 +246,7 @@ def _condition(term: SearchTerm) -> Condition:
             "q",
         )
     condition = or_(*(_compare(kind, operator, term, value) for value in term.values))
-    if differs == term.negated:
+    if is_negated == term.negated:
         return condition
     # SQL comparisons with NULL are neither true nor false; here they do not match.
     return not_(func.coalesce(condition, false()))
@@ -264,5 +264,5 @@ def _compare(kind: FieldKind, operator: str, term: SearchTerm, value: SearchValu
 
 
 def _suggest_fields(name: str) -> str:
-    likely = get_close_matches(name.lower(), FIELDS)
-    return f"did you mean {' or '.join(likely)}?" if likely else f"known are {', '.join(sorted(FIELDS))}."
+    suggestions = get_close_matches(name.lower(), FIELDS)
+    return f"did you mean {' or '.join(suggestions)}?" if suggestions else f"known are {', '.join(sorted(FIELDS))}."

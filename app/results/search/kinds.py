@@ -98,8 +98,8 @@ class NumberField:
             raise UnreadableError("a number") from error
         if not math.isfinite(number):
             raise UnreadableError("a finite number")
-        compared: Condition = ORDERED[operator](self.column, number)
-        return compared
+        condition: Condition = ORDERED[operator](self.column, number)
+        return condition
 
 
 @dataclass(frozen=True)
@@ -115,13 +115,13 @@ class ChoiceField:
         query = value.lower()
         if self.optional and query in NO_VALUE:
             return self.column.is_(None)
-        names_of = {stored: {str(stored).lower(), name.lower()} for stored, name in self.names.items()}
-        choices = [stored for stored, names in names_of.items() if query in names]
-        if not choices and operator == ":":
-            choices = [stored for stored, names in names_of.items() if any(query in name for name in names)]
-        if not choices:
+        spellings = {stored: {str(stored).lower(), name.lower()} for stored, name in self.names.items()}
+        matching_values = [stored for stored, names in spellings.items() if query in names]
+        if not matching_values and operator == ":":
+            matching_values = [stored for stored, names in spellings.items() if any(query in name for name in names)]
+        if not matching_values:
             raise UnreadableError(f"one of {', '.join(map(str, self.names))}")
-        return self.column.in_(choices)
+        return self.column.in_(matching_values)
 
 
 @dataclass(frozen=True)

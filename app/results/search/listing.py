@@ -109,8 +109,8 @@ def find_matching_runs(context: Context, q: str, *, limit: int = MAX_MATCHING_RU
 
 def _count(session: Session, conditions: Collection[Condition]) -> int:
     # count(*), as counting ids would read the rows, which are wide.
-    counted = select(func.count()).select_from(Run).join(Run.experiment).join(Experiment.dataset).where(*conditions)
-    return session.scalar(counted) or 0
+    count_query = select(func.count()).select_from(Run).join(Run.experiment).join(Experiment.dataset).where(*conditions)
+    return session.scalar(count_query) or 0
 
 
 def run_conditions(q: str, experiment_id: str | None = None) -> list[Condition]:
@@ -162,18 +162,18 @@ def read_columns(context: Context, q: str, *, experiment_id: str | None = None) 
         distinct_runs = _distinct_settings(session, fields, conditions)
         counts = [func.count(column.distinct()) for column in COUNTED_COLUMNS.values()]
         moving = func.count(case((Run.status.in_(MOVING), 1)))
-        counted = select(moving, *counts).select_from(Run).join(Run.experiment).join(Experiment.dataset)
-        live, *n_distinct = session.execute(counted.where(*conditions)).one()
-    distinct = dict(zip(COUNTED_COLUMNS, n_distinct, strict=True))
-    distinct["zeta"] = len({setting_of(run, []).zeta for run in distinct_runs} - {None})
+        count_query = select(moving, *counts).select_from(Run).join(Run.experiment).join(Experiment.dataset)
+        n_live, *n_distinct = session.execute(count_query.where(*conditions)).one()
+    distinct_counts = dict(zip(COUNTED_COLUMNS, n_distinct, strict=True))
+    distinct_counts["zeta"] = len({setting_of(run, []).zeta for run in distinct_runs} - {None})
     rows = {setting_of(run, fields).values for run in distinct_runs}
-    distinct |= {field: len({row[index] for row in rows} - {None}) for index, field in enumerate(fields)}
+    distinct_counts |= {field: len({row[index] for row in rows} - {None}) for index, field in enumerate(fields)}
     columns = [*(name for name in COUNTED_COLUMNS if name != "seed"), "zeta", *fields, "seed"]
     candidates = [name for name in columns if name not in ("experiment", "task", "model") or experiment_id is None]
     return RunColumns(
-        varying=[name for name in columns if distinct[name] > 1],
-        shared=[name for name in candidates if distinct[name] == 1],
-        live=live > 0,
+        varying=[name for name in columns if distinct_counts[name] > 1],
+        shared=[name for name in candidates if distinct_counts[name] == 1],
+        live=n_live > 0,
         plain=any(setting_of(run, []).baseline for run in distinct_runs),
     )
 
@@ -182,10 +182,10 @@ def _distinct_settings(session: Session, fields: Collection[str], conditions: Co
     names = ["logged", *dict.fromkeys(("fixed_regularizers", "points", *fields))]
     values = [cast(Run.config[name], Text) for name in names]
     rows = select(Run.regularizer, Run.lam != 0, Run.zeta, *values).distinct()
-    rows2 = session.execute(rows.join(Run.experiment).join(Experiment.dataset).where(*conditions))
+    setting_rows = session.execute(rows.join(Run.experiment).join(Experiment.dataset).where(*conditions))
     return [
         Run(regularizer=regularizer, lam=float(swept), zeta=zeta, config=_config(dict(zip(names, texts, strict=True))))
-        for regularizer, swept, zeta, *texts in rows2
+        for regularizer, swept, zeta, *texts in setting_rows
     ]
 
 
@@ -286,18 +286,18 @@ def list_experiments(
     conditions += [has_tag(Experiment, criteria.tag)] if criteria.tag else []
     key = EXPERIMENT_ORDERS[criteria.order.removeprefix("-")]
     order = (key.desc() if criteria.order.startswith("-") else key.asc()).nulls_last()
-    listed = select(Experiment).where(*conditions).order_by(order, *NEWEST_FIRST).limit(limit).offset(offset)
-    counted = select(func.count()).select_from(Experiment).where(*conditions)
+    experiment_query = select(Experiment).where(*conditions).order_by(order, *NEWEST_FIRST).limit(limit).offset(offset)
+    count_query = select(func.count()).select_from(Experiment).where(*conditions)
     with context.sessions() as session:
-        experiments = session.scalars(listed.options(*WITH_TAGS, raiseload(Experiment.runs))).all()
-        return ExperimentPage(_summarize(session, experiments), session.scalar(counted) or 0)
+        experiments = session.scalars(experiment_query.options(*WITH_TAGS, raiseload(Experiment.runs))).all()
+        return ExperimentPage(_summarize(session, experiments), session.scalar(count_query) or 0)
 
 
 def _summarize(session: Session, experiments: Sequence[Experiment]) -> list[ListedExperiment]:
     ids = [experiment.id for experiment in experiments]
     counts: dict[str, Counter[RunStatus]] = {experiment_id: Counter() for experiment_id in ids}
-    states = select(Run.experiment_id, Run.status, func.count()).where(Run.experiment_id.in_(ids))
-    for experiment_id, status, number in session.execute(states.group_by(Run.experiment_id, Run.status)):
+    status_query = select(Run.experiment_id, Run.status, func.count()).where(Run.experiment_id.in_(ids))
+    for experiment_id, status, number in session.execute(status_query.group_by(Run.experiment_id, Run.status)):
         counts[experiment_id][status] = number
     ends = (
         select(
@@ -312,10 +312,10 @@ def _summarize(session: Session, experiments: Sequence[Experiment]) -> list[List
     )
     extent = func.nullif(ends.c.highest - ends.c.lowest, 0)
     position = func.coalesce(func.round(cast(STRIP_POSITIONS * (Run.performance - ends.c.lowest) / extent, Float)), 0)
-    drawn = select(Run.experiment_id, Run.lam, position).join(ends, ends.c.experiment_id == Run.experiment_id)
-    drawn = drawn.where(Run.performance.is_not(None)).distinct().order_by(Run.lam, position)
+    mark_query = select(Run.experiment_id, Run.lam, position).join(ends, ends.c.experiment_id == Run.experiment_id)
+    mark_query = mark_query.where(Run.performance.is_not(None)).distinct().order_by(Run.lam, position)
     marks: dict[str, list[StripMark]] = {experiment_id: [] for experiment_id in ids}
-    for experiment_id, lam, step in session.execute(drawn):
+    for experiment_id, lam, step in session.execute(mark_query):
         marks[experiment_id].append(StripMark(lam, step / STRIP_POSITIONS))
     spreads = {row.experiment_id: PerformanceSpread(*row[1:]) for row in session.execute(select(ends))}
     no_run = PerformanceSpread(0, None, None)

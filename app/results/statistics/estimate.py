@@ -79,13 +79,13 @@ def _deviation(values: Sequence[float]) -> float:
 def by_seed(measured: Iterable[tuple[int, float]]) -> dict[int, float]:
     """Average values by seed, so that each seed counts once. Seeds are in ascending order."""
     in_order = sorted(measured, key=itemgetter(0))
-    once = dict(in_order)  # most seeds have one run
-    if len(once) == len(in_order):
-        return once
-    gathered: dict[int, list[float]] = {}
+    value_by_seed = dict(in_order)  # most seeds have one run
+    if len(value_by_seed) == len(in_order):
+        return value_by_seed
+    values_by_seed: dict[int, list[float]] = {}
     for seed, value in in_order:
-        gathered.setdefault(seed, []).append(value)
-    return {seed: fmean(values) for seed, values in gathered.items()}
+        values_by_seed.setdefault(seed, []).append(value)
+    return {seed: fmean(values) for seed, values in values_by_seed.items()}
 
 
 Row = tuple[int, Sequence[float | None]]
@@ -94,14 +94,14 @@ Row = tuple[int, Sequence[float | None]]
 
 def by_position(rows: Iterable[Row]) -> list[list[float]]:
     """Group values by position in their rows, one value per seed, up to the end of the longest row."""
-    known_rows = list(rows)
+    row_list = list(rows)
     return [
         [
             *by_seed(
-                (seed, value) for (seed, _), value in zip(known_rows, values, strict=True) if value is not None
+                (seed, value) for (seed, _), value in zip(row_list, values, strict=True) if value is not None
             ).values()
         ]
-        for values in zip_longest(*(values for _, values in known_rows))
+        for values in zip_longest(*(values for _, values in row_list))
     ]
 
 
@@ -111,5 +111,5 @@ LAST_PART = 0.3
 
 def tail_mean(values: Iterable[tuple[int, float | None]], last_step: int) -> float | None:
     """Return the mean of the defined values in the last 30% of a run's steps. ``values`` are (step, value) pairs."""
-    late = [value for step, value in values if step >= (1 - LAST_PART) * last_step and value is not None]
-    return fmean(late) if late else None
+    late_values = [value for step, value in values if step >= (1 - LAST_PART) * last_step and value is not None]
+    return fmean(late_values) if late_values else None

@@ -48,11 +48,11 @@ class Spread(NamedTuple):
     @property
     def degrees(self) -> float:
         """Return Satterthwaite's degrees of freedom of that variance; infinite if it is 0."""
-        s, r = self.seeds - 1, self.rows - 1
+        seed_degrees, row_degrees = self.seeds - 1, self.rows - 1
         cells = self.seeds * self.rows
-        parts = [(self.of_seeds, s), (self.of_rows, r), (self.of_rest, s * r)]
-        below = sum((square / cells) ** 2 / count for square, count in parts)
-        return self.variance**2 / below if below > 0 else float("inf")
+        parts = [(self.of_seeds, seed_degrees), (self.of_rows, row_degrees), (self.of_rest, seed_degrees * row_degrees)]
+        denominator = sum((square / cells) ** 2 / count for square, count in parts)
+        return self.variance**2 / denominator if denominator > 0 else float("inf")
 
 
 class MeanDifference(NamedTuple):
@@ -78,11 +78,11 @@ def over_rows_and_seeds(differences: Values) -> MeanDifference:
     """
     rows, seeds = differences.shape
     mean = float(differences.mean())
-    by_seed, by_row = differences.mean(axis=0) - mean, differences.mean(axis=1) - mean
-    residuals = differences - mean - by_seed - by_row[:, None]
+    seed_effects, row_effects = differences.mean(axis=0) - mean, differences.mean(axis=1) - mean
+    residuals = differences - mean - seed_effects - row_effects[:, None]
     spread = Spread(
-        rows * float(by_seed @ by_seed) / (seeds - 1),
-        seeds * float(by_row @ by_row) / (rows - 1),
+        rows * float(seed_effects @ seed_effects) / (seeds - 1),
+        seeds * float(row_effects @ row_effects) / (rows - 1),
         float((residuals**2).sum()) / ((rows - 1) * (seeds - 1)),
         seeds,
         rows,
@@ -94,9 +94,9 @@ def over_rows_and_seeds(differences: Values) -> MeanDifference:
 def over_rows(differences: Values) -> MeanDifference:
     """Return the mean of differences [rows, seeds] for new rows but the same runs. Needs two rows."""
     rows, seeds = differences.shape
-    by_row = differences.mean(axis=1)
-    error = float(by_row.std(ddof=1) / np.sqrt(rows))
-    return MeanDifference(float(by_row.mean()), error, rows - 1, seeds, rows, None)
+    row_means = differences.mean(axis=1)
+    error = float(row_means.std(ddof=1) / np.sqrt(rows))
+    return MeanDifference(float(row_means.mean()), error, rows - 1, seeds, rows, None)
 
 
 def over_seeds(differences: Values) -> MeanDifference:
@@ -130,14 +130,14 @@ class SignFlips(NamedTuple):
 
 def sign_flips(differences: Sequence[float]) -> SignFlips:
     """Test whether paired differences center on 0. Under the null hypothesis, both signs of each are equally likely."""
-    d = np.asarray(differences, float)
-    d = d / (np.abs(d).max() or 1.0)
-    exact = len(d) <= MOST_EXACT_PAIRS
-    signs = _all(len(d)) if exact else _drawn(len(d))
-    extreme = np.abs(signs @ d) >= abs(d.sum()) - ROUNDING * np.abs(d).sum()
-    n_extreme, n_flips = int(extreme.sum()), len(extreme)
+    scaled = np.asarray(differences, float)
+    scaled = scaled / (np.abs(scaled).max() or 1.0)
+    exact = len(scaled) <= MOST_EXACT_PAIRS
+    signs = _all(len(scaled)) if exact else _drawn(len(scaled))
+    is_extreme = np.abs(signs @ scaled) >= abs(scaled.sum()) - ROUNDING * np.abs(scaled).sum()
+    n_extreme, n_flips = int(is_extreme.sum()), len(is_extreme)
     return SignFlips(
-        n_extreme / n_flips if exact else (n_extreme + 1) / (n_flips + 1), smallest_p(len(d)), n_flips, exact
+        n_extreme / n_flips if exact else (n_extreme + 1) / (n_flips + 1), smallest_p(len(scaled)), n_flips, exact
     )
 
 

@@ -58,35 +58,35 @@ def relation(runs: tuple[Measured, ...]) -> Relation:
     in λ. There is at most one run per setting, seed and stratum.
     """
     blocks = [_block([run for run in runs if run.block == block]) for block in dict.fromkeys(run.block for run in runs)]
-    settings = len({(run.block, run.setting) for run in runs})
+    n_settings = len({(run.block, run.setting) for run in runs})
     lambdas = tuple(len(indices) for block in blocks for indices in block.classes if len(indices) > 1)
 
     def without(reason: str, value: float | None = None) -> Relation:
-        return Relation(value, None, (value or 0) > 0, lambdas, settings, 0, True, None, reason)
+        return Relation(value, None, (value or 0) > 0, lambdas, n_settings, 0, True, None, reason)
 
     if max((len(block.lambdas) for block in blocks), default=0) < FEWEST:
         return without(f"A relation across settings needs {FEWEST} values of λ or more of one method.")
     for index, name in enumerate(("isotropy", "performance")):
         if all(block.sizes[index] == 0 for block in blocks):
             return without(f"All settings have the same {name}, so there is no relation.")
-    size = float(np.sqrt(prod(sum(block.sizes[index] for block in blocks) for index in (0, 1))))
+    norm = float(np.sqrt(prod(sum(block.sizes[index] for block in blocks) for index in (0, 1))))
     observed = sum(float(np.trace(block.scores)) for block in blocks)
-    value = float(np.clip(observed / size, -1, 1))
+    value = float(np.clip(observed / norm, -1, 1))
     if not lambdas:
         return without("No two values of λ were run with the same other settings, so none can change places.", value)
     total = prod(map(factorial, lambdas))
     exact = max(lambdas) <= MOST_EXACT_LAMBDAS and total <= MOST_EXACT
-    fixed = sum(
+    fixed_sum = sum(
         float(block.scores[single[0], single[0]]) for block in blocks for single in block.classes if len(single) == 1
     )
     parts = _parts(blocks, exact=exact)
-    null = fixed + (_sums(parts) if exact else sum(parts, np.zeros(DRAWN)))
-    slack = ROUNDING * size
-    counted = int((null >= observed - slack).sum()), int((null <= observed + slack).sum())
-    above, below = (extreme / total if exact else (extreme + 1) / (DRAWN + 1) for extreme in counted)
+    null_values = fixed_sum + (_sums(parts) if exact else sum(parts, np.zeros(DRAWN)))
+    tolerance = ROUNDING * norm
+    n_extreme = int((null_values >= observed - tolerance).sum()), int((null_values <= observed + tolerance).sum())
+    above, below = (extreme / total if exact else (extreme + 1) / (DRAWN + 1) for extreme in n_extreme)
     smallest = min(1.0, 2 / total) if exact else 2 / (DRAWN + 1)
     p = min(1.0, 2 * min(above, below))
-    return Relation(value, p, above < below, lambdas, settings, total if exact else DRAWN, exact, smallest)
+    return Relation(value, p, above < below, lambdas, n_settings, total if exact else DRAWN, exact, smallest)
 
 
 def adjusted(settings: Sequence[Hashable], seeds: Sequence[int], values: Sequence[float]) -> dict[Hashable, float]:
@@ -96,12 +96,14 @@ def adjusted(settings: Sequence[Hashable], seeds: Sequence[int], values: Sequenc
     """
     names, numbers = list(dict.fromkeys(settings)), list(dict.fromkeys(seeds))
     y = np.array(values, float) - values[0]
-    of_setting = np.array([[key == name for name in names] for key in settings], float)
-    of_seed = np.array([[key == number for number in numbers] for key in seeds], float)
-    mean = of_setting.T / of_setting.sum(0)[:, None]
+    setting_design = np.array([[key == name for name in names] for key in settings], float)
+    seed_design = np.array([[key == number for number in numbers] for key in seeds], float)
+    averaging = setting_design.T / setting_design.sum(0)[:, None]
     # Among equally good fits, take the smallest seed effects: 0 if seeds cannot be separated from settings.
-    effects = np.linalg.lstsq(of_seed - of_setting @ (mean @ of_seed), y - of_setting @ (mean @ y), rcond=None)[0]
-    means = mean @ (y - of_seed @ effects) + values[0]
+    effects = np.linalg.lstsq(
+        seed_design - setting_design @ (averaging @ seed_design), y - setting_design @ (averaging @ y), rcond=None
+    )[0]
+    means = averaging @ (y - seed_design @ effects) + values[0]
     return dict(zip(names, means.tolist(), strict=True))
 
 
@@ -116,11 +118,13 @@ class _Block(NamedTuple):
 
 
 def _block(runs: Sequence[Measured]) -> _Block:
-    once = {(run.setting, run.seed): run for run in runs}.values()
-    keys = [run.setting for run in once], [run.seed for run in once]
-    x, y = (adjusted(*keys, [getattr(run, quantity) for run in once]) for quantity in ("isotropy", "performance"))
+    distinct_runs = {(run.setting, run.seed): run for run in runs}.values()
+    keys = [run.setting for run in distinct_runs], [run.seed for run in distinct_runs]
+    x, y = (
+        adjusted(*keys, [getattr(run, quantity) for run in distinct_runs]) for quantity in ("isotropy", "performance")
+    )
     lambdas = sorted({run.lam for run in runs})
-    shared = {setting: len({run.stratum for run in runs if run.setting == setting}) for setting in x}
+    n_strata = {setting: len({run.stratum for run in runs if run.setting == setting}) for setting in x}
     scores, sizes = np.zeros((len(lambdas), len(lambdas))), np.zeros(2)
     strata: dict[Hashable, dict[int, Hashable]] = {}
     for run in runs:
@@ -128,10 +132,12 @@ def _block(runs: Sequence[Measured]) -> _Block:
     for members in strata.values():
         indices = np.array(sorted(members))
         # A baseline shared by m strata enters as m equal values. The weight makes them vary like m other settings.
-        weights = np.array([shared[members[index]] ** -0.5 for index in indices])
-        ranked = [_ranked([of_one[members[index]] for index in indices], weights) for of_one in (x, y)]
-        scores[np.ix_(indices, indices)] += np.outer(weights * ranked[0], ranked[1])
-        sizes += [float(weights @ ranks**2) for ranks in ranked]
+        weights = np.array([n_strata[members[index]] ** -0.5 for index in indices])
+        ranks_by_quantity = [
+            _ranked([setting_means[members[index]] for index in indices], weights) for setting_means in (x, y)
+        ]
+        scores[np.ix_(indices, indices)] += np.outer(weights * ranks_by_quantity[0], ranks_by_quantity[1])
+        sizes += [float(weights @ ranks**2) for ranks in ranks_by_quantity]
     classes: dict[frozenset[Hashable], list[int]] = {}
     for index in range(len(lambdas)):
         pattern = frozenset(name for name, members in strata.items() if index in members)
@@ -143,8 +149,8 @@ def _ranked(values: Sequence[float], weights: Values) -> Values:
     """Return centered ranks as fractions of their number. Values that differ only by rounding are tied."""
     array = np.array(values, float)
     rounded = np.round(array - array[0], 12 - int(np.ceil(np.log10(np.abs(array).max() or 1.0))))
-    _, rank_index, often = np.unique(rounded, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(often) - (often - 1) / 2)[rank_index] / (len(values) + 1)
+    _, rank_index, tie_counts = np.unique(rounded, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(tie_counts) - (tie_counts - 1) / 2)[rank_index] / (len(values) + 1)
     return np.asarray(ranks - (weights @ ranks) / weights.sum(), float)
 
 

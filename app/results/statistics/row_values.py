@@ -39,13 +39,13 @@ def pearson_values(right: Values, predicted: Values) -> Values | None:
     if x is None or y is None:
         return None
     # Without row r, sums of squares about the new mean lose n / (n - 1) times the row's own square.
-    lost = n / (n - 1)
-    without = [n - lost * squares for squares in (x * x, y * y)]
-    if min(squares.min() for squares in without) <= 1e-9 * n:
+    loss_factor = n / (n - 1)
+    remaining_squares = [n - loss_factor * squares for squares in (x * x, y * y)]
+    if min(squares.min() for squares in remaining_squares) <= 1e-9 * n:
         return None
     correlation = float(x @ y) / n
-    left_out = (x @ y - lost * x * y) / np.sqrt(without[0] * without[1])
-    return _jackknife(correlation, left_out)
+    left_out_values = (x @ y - loss_factor * x * y) / np.sqrt(remaining_squares[0] * remaining_squares[1])
+    return _jackknife(correlation, left_out_values)
 
 
 def spearman_values(right: Values, predicted: Values) -> Values | None:
@@ -81,18 +81,18 @@ def _of_counts(right: Labels, predicted: Labels, metric: Callable[[Counts, Label
     labels, label_indices = np.unique(np.concatenate([right, predicted]), return_inverse=True)
     k, n = len(labels), len(right)
     kinds = label_indices[:n] * k + label_indices[n:]
-    occurring, kind_index, often = np.unique(kinds, return_inverse=True, return_counts=True)
+    occurring_kinds, kind_index, kind_counts = np.unique(kinds, return_inverse=True, return_counts=True)
     counts = np.zeros(k * k)
-    counts[occurring] = often
+    counts[occurring_kinds] = kind_counts
     table = counts.reshape(k, k)
-    less = np.array([metric(_less(table, kind), labels) for kind in occurring.tolist()])
-    return _jackknife(metric(table, labels), less[kind_index])
+    left_out_values = np.array([metric(_less(table, kind), labels) for kind in occurring_kinds.tolist()])
+    return _jackknife(metric(table, labels), left_out_values[kind_index])
 
 
 def _less(counts: Counts, kind: int) -> Counts:
-    less = counts.copy()
-    less.flat[kind] -= 1
-    return less
+    reduced_counts = counts.copy()
+    reduced_counts.flat[kind] -= 1
+    return reduced_counts
 
 
 def _f1(counts: Counts, labels: Labels, positive: int | None) -> float:
@@ -101,32 +101,36 @@ def _f1(counts: Counts, labels: Labels, positive: int | None) -> float:
     if positive is not None:
         index = np.flatnonzero(labels == positive)
         return float(2 * hits[index[0]] / occurrences[index[0]]) if len(index) and occurrences[index[0]] else 0.0
-    occurring = occurrences > 0
-    return float((2 * hits[occurring] / occurrences[occurring]).mean())
+    occurs = occurrences > 0
+    return float((2 * hits[occurs] / occurrences[occurs]).mean())
 
 
 def _matthews(counts: Counts, _: Labels) -> float:
     n, hits = counts.sum(), np.trace(counts)
-    predicted, right = counts.sum(axis=0), counts.sum(axis=1)
-    below = (n * n - predicted @ predicted) * (n * n - right @ right)
-    return float((n * hits - predicted @ right) / np.sqrt(below)) if below > 0 else 0.0
+    predicted_counts, reference_counts = counts.sum(axis=0), counts.sum(axis=1)
+    squared_denominator = (n * n - predicted_counts @ predicted_counts) * (n * n - reference_counts @ reference_counts)
+    return (
+        float((n * hits - predicted_counts @ reference_counts) / np.sqrt(squared_denominator))
+        if squared_denominator > 0
+        else 0.0
+    )
 
 
 def _standard(values: Values) -> Values | None:
     centred = values - values[0]
     centred = centred - centred.mean()
-    size = float(np.sqrt((centred @ centred) / len(values)))
-    return centred / size if size > 0 and np.isfinite(size) else None
+    deviation = float(np.sqrt((centred @ centred) / len(values)))
+    return centred / deviation if deviation > 0 and np.isfinite(deviation) else None
 
 
 def _shares(values: Values) -> tuple[Values, Callable[[Values], Values]]:
     """Return centered ranks as fractions of n, and a function that sums values over the rows ranked above each row."""
-    distinct, rank_index, often = np.unique(values, return_inverse=True, return_counts=True)
+    distinct, rank_index, value_counts = np.unique(values, return_inverse=True, return_counts=True)
     n = len(values)
-    share = (np.cumsum(often) - often / 2)[rank_index] / n - 0.5
+    rank_share = (np.cumsum(value_counts) - value_counts / 2)[rank_index] / n - 0.5
 
     def above(summed: Values) -> Values:
         sums = np.bincount(rank_index, summed, len(distinct))
         return np.asarray((summed.sum() - np.cumsum(sums) + sums / 2)[rank_index] / n, float)
 
-    return np.asarray(share, float), above
+    return np.asarray(rank_share, float), above

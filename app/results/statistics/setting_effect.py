@@ -36,10 +36,10 @@ class Rearrangements(NamedTuple):
 
     def orders(self) -> Iterator[Indices]:
         """Yield batches of rearrangements, one per row: the indices of the values that move to ``indices``."""
-        at_once = max(1, AT_ONCE // max(len(self.indices), 1))
+        batch_size = max(1, AT_ONCE // max(len(self.indices), 1))
         random = np.random.default_rng(0)
-        for start in range(0, self.total, at_once):
-            rows = min(at_once, self.total - start)
+        for start in range(0, self.total, batch_size):
+            rows = min(batch_size, self.total - start)
             parts = self._all(start, rows) if self.exact else [_drawn(block, rows, random) for block in self.blocks]
             yield np.concatenate(parts, axis=1) if parts else np.empty((rows, 0), np.intp)
 
@@ -66,10 +66,10 @@ class Rearrangements(NamedTuple):
 
 def rearrangements(blocks: Sequence[Hashable]) -> Rearrangements:
     """Return the rearrangements of values within their blocks: all of them, or random ones if there are too many."""
-    gathered: dict[Hashable, list[int]] = {}
+    indices_by_block: dict[Hashable, list[int]] = {}
     for index, block in enumerate(blocks):
-        gathered.setdefault(block, []).append(index)
-    members = [np.array(indices, np.intp) for indices in gathered.values() if len(indices) > 1]
+        indices_by_block.setdefault(block, []).append(index)
+    members = [np.array(indices, np.intp) for indices in indices_by_block.values() if len(indices) > 1]
     if (total := _count_rearrangements(members)) <= MOST_EXACT:
         return Rearrangements(members, total, exact=True)
     draws = min(MOST_DRAWN, max(FEWEST_DRAWN, MOST_PLACES // len(blocks)))
@@ -124,31 +124,31 @@ def setting_effect(runs: tuple[Scored, ...]) -> SettingEffect:
     setting and seed. Runs may be missing: settings are adjusted for their seeds.
     """
     blocks = [_block([run for run in runs if run.block == block]) for block in dict.fromkeys(run.block for run in runs)]
-    settings = len({(run.block, run.setting) for run in runs})
-    seeds = len({run.seed for run in runs})
-    laid_out = [block for block in blocks if block is not None]
-    degrees = sum(block.basis.shape[1] for block in laid_out), sum(block.residual_degrees for block in laid_out)
+    n_settings = len({(run.block, run.setting) for run in runs})
+    n_seeds = len({run.seed for run in runs})
+    valid_blocks = [block for block in blocks if block is not None]
+    degrees = sum(block.basis.shape[1] for block in valid_blocks), sum(block.residual_degrees for block in valid_blocks)
     if degrees[1] < 1 or degrees[0] < 1:
         reason = "To test whether settings differ, finish two settings with the same two seeds."
-        return SettingEffect(None, degrees, None, 0, True, None, settings, seeds, reason)
-    values = np.concatenate([block.values for block in laid_out])
+        return SettingEffect(None, degrees, None, 0, True, None, n_settings, n_seeds, reason)
+    values = np.concatenate([block.values for block in valid_blocks])
     total = float(values @ values)
     if total == 0:
         reason = "All runs of a seed have the same performance, whatever their setting."
-        return SettingEffect(None, degrees, None, 0, True, None, settings, seeds, reason)
-    moved = rearrangements([key for block in laid_out for key in block.keys])
-    basis = _joined([block.basis for block in laid_out])
+        return SettingEffect(None, degrees, None, 0, True, None, n_settings, n_seeds, reason)
+    moved = rearrangements([key for block in valid_blocks for key in block.keys])
+    basis = _joined([block.basis for block in valid_blocks])
     explained = float(((values @ basis) ** 2).sum())
-    extreme, still = 0, values.copy()
-    still[moved.indices] = 0
+    n_extreme, fixed_values = 0, values.copy()
+    fixed_values[moved.indices] = 0
     for orders in moved.orders():
-        null = still @ basis + values[orders] @ basis[moved.indices]
-        extreme += int(((null**2).sum(axis=1) >= explained - ROUNDING * total).sum())
+        null = fixed_values @ basis + values[orders] @ basis[moved.indices]
+        n_extreme += int(((null**2).sum(axis=1) >= explained - ROUNDING * total).sum())
     residual = total - explained
     f = None if residual <= ROUNDING * total else (explained / degrees[0]) / (residual / degrees[1])
-    alike = float(np.prod([block.alike for block in laid_out]))
+    alike = float(np.prod([block.alike for block in valid_blocks]))
     smallest = min(1.0, alike / moved.total) if moved.exact else 1 / (moved.total + 1)
-    return SettingEffect(f, degrees, moved.share(extreme), moved.total, moved.exact, smallest, settings, seeds)
+    return SettingEffect(f, degrees, moved.share(n_extreme), moved.total, moved.exact, smallest, n_settings, n_seeds)
 
 
 class _Block(NamedTuple):
@@ -165,10 +165,10 @@ class _Block(NamedTuple):
 def _block(runs: Sequence[Scored]) -> _Block | None:
     settings = {setting: index for index, setting in enumerate(dict.fromkeys(run.setting for run in runs))}
     seeds = {seed: index for index, seed in enumerate(dict.fromkeys(run.seed for run in runs))}
-    of_setting = np.array([settings[run.setting] for run in runs])
-    of_seed = np.array([seeds[run.seed] for run in runs])
-    values = _within(np.array([run.value for run in runs], float)[:, None], of_seed)[:, 0]
-    columns = _within(np.eye(len(settings))[of_setting], of_seed)
+    setting_indices = np.array([settings[run.setting] for run in runs])
+    seed_indices = np.array([seeds[run.seed] for run in runs])
+    values = _within(np.array([run.value for run in runs], float)[:, None], seed_indices)[:, 0]
+    columns = _within(np.eye(len(settings))[setting_indices], seed_indices)
     left_vectors, sizes, _ = np.linalg.svd(columns, full_matrices=False)
     basis = left_vectors[:, sizes > ROUNDING * max(1.0, float(sizes.max(initial=0.0)))]
     residual_degrees = len(runs) - len(seeds) - basis.shape[1]
@@ -178,9 +178,9 @@ def _block(runs: Sequence[Scored]) -> _Block | None:
     size = float(np.sqrt((values @ values) / degrees))
     patterns: dict[frozenset[int], int] = {}
     for setting in range(len(settings)):
-        pattern = frozenset(of_seed[of_setting == setting].tolist())
+        pattern = frozenset(seed_indices[setting_indices == setting].tolist())
         patterns[pattern] = patterns.get(pattern, 0) + 1
-    alike = float(np.prod([float(factorial(min(often, 20))) for often in patterns.values()]))
+    alike = float(np.prod([float(factorial(min(n_settings, 20))) for n_settings in patterns.values()]))
     return _Block(values / (size or 1.0), basis, residual_degrees, [(run.block, run.seed) for run in runs], alike)
 
 
@@ -191,9 +191,9 @@ def _within(values: Values, seeds: npt.NDArray[np.intp]) -> Values:
     """
     centred = np.empty_like(values)
     for seed in np.unique(seeds):
-        mine = seeds == seed
-        shifted = values[mine] - values[mine][0]
-        centred[mine] = shifted - shifted.mean(axis=0)
+        is_seed = seeds == seed
+        shifted = values[is_seed] - values[is_seed][0]
+        centred[is_seed] = shifted - shifted.mean(axis=0)
     return centred
 
 

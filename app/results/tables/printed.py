@@ -60,8 +60,8 @@ def print_summary(summary: SummaryTable, style: PrintStyle) -> PrintedTable:
         can_be_bold = style.bold and column.greater_is_better
         bold = [can_be_bold and column.dataset not in row.pruned_on for row in summary.rows]
         means = [cell.mean for cell, eligible in zip(cells, bold, strict=True) if cell is not None and eligible]
-        differ = len({format_fixed(mean, decimals) for mean in means}) > 1
-        best = format_fixed(max(means), decimals) if differ else None
+        means_differ = len({format_fixed(mean, decimals) for mean in means}) > 1
+        best = format_fixed(max(means), decimals) if means_differ else None
         for cell, eligible in zip(cells, bold, strict=True):
             if cell is None:
                 printed.append(None)
@@ -82,11 +82,11 @@ def print_summary(summary: SummaryTable, style: PrintStyle) -> PrintedTable:
     if not sizes:
         return PrintedTable(" ".join(["No finished run has a value.", *summary.notes]), summary.heads, heads, lines)
     subject = measures[0] if len(measures) == 1 else "each measure"
-    place_words = f" on {datasets[0]}" if len(datasets) == 1 else " on each data set" if datasets else ""
-    n = f"n = {count(usual_size)}{'' if len(sizes) == 1 else ' unless a cell says otherwise'}"
-    sentences = [f"Mean ± standard deviation of {subject}{place_words} over seeds ({n})."]
+    scope = f" on {datasets[0]}" if len(datasets) == 1 else " on each data set" if datasets else ""
+    size_note = f"n = {count(usual_size)}{'' if len(sizes) == 1 else ' unless a cell says otherwise'}"
+    sentences = [f"Mean ± standard deviation of {subject}{scope} over seeds ({size_note})."]
     if max(sizes) == 1:
-        sentences = [f"{capitalized(subject)}{place_words} of single seeds (n = 1), which have no standard deviation."]
+        sentences = [f"{capitalized(subject)}{scope} of single seeds (n = 1), which have no standard deviation."]
     elif min(sizes) == 1:
         sentences.append("A single seed has no standard deviation.")
     if any(cell is not None and cell.best for column in values for cell in column):

@@ -80,8 +80,8 @@ def summarize_groups(
             continue
         row = values.setdefault(labels, {})
         for column, value in _column_values(table, run, column_choice, metrics):
-            measured = row.setdefault(column, [])
-            measured += [] if value is None else [(run.seed, value)]
+            seed_values = row.setdefault(column, [])
+            seed_values += [] if value is None else [(run.seed, value)]
     columns = sorted(
         {column for row in values.values() for column in row},
         key=lambda column: (column.dataset.casefold(), not column.greater_is_better, column.measure),
@@ -95,8 +95,8 @@ def summarize_groups(
     repeated = dict.fromkeys(
         ", ".join([*map(cell_text, labels), f"seed {seed}"])
         for labels in ordered
-        for measured in values[labels].values()
-        for seed, runs in sorted(Counter(seed for seed, _ in measured).items())
+        for seed_values in values[labels].values()
+        for seed, runs in sorted(Counter(seed for seed, _ in seed_values).items())
         if runs > 1
     )
     notes = _collect_notes(table, finished, fields, column_choice)
@@ -113,14 +113,14 @@ def _note_missing_metrics(finished: RunTable, metrics: Metrics) -> list[str]:
         runs_by_dataset.setdefault(finished.datasets[run.experiment.dataset_id], []).append(run)
     notes = []
     for dataset, runs in runs_by_dataset.items():
-        where = f" on {dataset}" if len(runs_by_dataset) > 1 else ""
-        without = {
+        scope = f" on {dataset}" if len(runs_by_dataset) > 1 else ""
+        missing_counts = {
             name: sum(metrics.get(run.id, {}).get(name) is None for run in runs)
             for name in sorted({name for run in runs for name in metrics.get(run.id, {})})
         }
         notes += [
-            f"Left out, because there is no {_title(name)}{where}: {plural(missing, 'run')}."
-            for name, missing in without.items()
+            f"Left out, because there is no {_title(name)}{scope}: {plural(missing, 'run')}."
+            for name, missing in missing_counts.items()
             if missing
         ]
     return notes
@@ -136,8 +136,10 @@ def _column_values(
     if column_choice in (TableColumns.PERFORMANCE, TableColumns.PERFORMANCE_AND_ISOTROPY):
         yield SummaryColumn(dataset, _title(run.config.metric)), run.performance
     if column_choice in (TableColumns.ISOTROPY, TableColumns.PERFORMANCE_AND_ISOTROPY):
-        at = f" at ζ = {short(run.config.evaluation_zeta)}" if "evaluation_zeta" in table.differing_fields else ""
-        yield SummaryColumn(dataset, f"{ISOTROPY}{at}", greater_is_better=False), run.isoscore_star
+        zeta_note = (
+            f" at ζ = {short(run.config.evaluation_zeta)}" if "evaluation_zeta" in table.differing_fields else ""
+        )
+        yield SummaryColumn(dataset, f"{ISOTROPY}{zeta_note}", greater_is_better=False), run.isoscore_star
 
 
 def _title(metric: str) -> str:
@@ -151,14 +153,14 @@ def _collect_notes(
     if differing := finished.differing_within_groups(fields):
         words = ", ".join(inside(field) for field in differing)
         notes.append(f"Runs in one mean differ in {words} too.")
-    if waiting := len(table.runs) - len(finished.runs):
-        have = "it has" if waiting == 1 else "they have"
-        notes.append(f"Left out, because {have} not finished: {plural(waiting, 'run')}.")
-    undefined = {}
+    if n_unfinished := len(table.runs) - len(finished.runs):
+        verb = "it has" if n_unfinished == 1 else "they have"
+        notes.append(f"Left out, because {verb} not finished: {plural(n_unfinished, 'run')}.")
+    undefined_counts = {}
     if column_choice in (TableColumns.PERFORMANCE, TableColumns.PERFORMANCE_AND_ISOTROPY):
-        undefined["performance"] = sum(run.performance is None for run in finished.runs)
+        undefined_counts["performance"] = sum(run.performance is None for run in finished.runs)
     if column_choice in (TableColumns.ISOTROPY, TableColumns.PERFORMANCE_AND_ISOTROPY):
-        undefined[ISOTROPY] = sum(run.isoscore_star is None for run in finished.runs)
-    for quantity, n in undefined.items():
+        undefined_counts[ISOTROPY] = sum(run.isoscore_star is None for run in finished.runs)
+    for quantity, n in undefined_counts.items():
         notes += [f"Left out, because {quantity} is undefined: {plural(n, 'run')}."] if n else []
     return notes
