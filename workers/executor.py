@@ -64,32 +64,31 @@ class Turns(Background):
 def hand_in_next(
     sessions: Sessions, queue: JobQueue, slot: str, locks: Locks, recently_left: Collection[str] = frozenset()
 ) -> None:
-    """Hand in the job whose turn it is, if this worker is free for it; a busy worker only takes back what is too early.
+    """Enqueue the next job if this worker is free, and cancel jobs that were enqueued too early.
 
-    A job in ``recently_left`` lets others go first, so that one broken row holds up nothing.
-    Other jobs that wait in the engine are taken back, because their turn comes later: another worker handed them in
-    and was lost, or they were moved since. A job that a worker takes at that moment is stopped and starts again in its
-    turn.
+    A job in ``recently_left`` lets others go first, so that one broken row blocks nothing.
+    Jobs were enqueued too early if another worker enqueued them and died, or if they were moved since. If a worker
+    takes such a job at that moment, the job is stopped and starts again in its turn.
     """
     if not has_waiting(sessions, Queue.GPU):
         return
-    line = queue.line(Queue.GPU)  # before the rows: a job that ends in between has begun here, and waits for nobody
-    first = next_in_turn(sessions, Queue.GPU, line.begun.keys() | recently_left)
-    if first is None:
+    gpu_queue = queue.line(Queue.GPU)  # before the rows: a job that ends in between counts as begun
+    next_job = next_in_turn(sessions, Queue.GPU, gpu_queue.begun.keys() | recently_left)
+    if next_job is None:
         return
-    free = slot not in line.begun.values()
-    later = line.waiting - {first.workflow_id} - set(recently_left)
-    if not later and (not free or first.workflow_id in line.waiting):
+    is_free = slot not in gpu_queue.begun.values()
+    premature_ids = gpu_queue.waiting - {next_job.workflow_id} - set(recently_left)
+    if not premature_ids and (not is_free or next_job.workflow_id in gpu_queue.waiting):
         return
-    with suppress(ConflictError), locks.held("turns"):  # else another worker is at it
-        if later:
-            queue.cancel(*map(Job.parse, sorted(later)))
-        if free:
-            queue.ensure(first)
+    with suppress(ConflictError), locks.held("turns"):  # else another worker is doing this
+        if premature_ids:
+            queue.cancel(*map(Job.parse, sorted(premature_ids)))
+        if is_free:
+            queue.ensure(next_job)
 
 
 MAX_ATTEMPTS = 5
-# The limit for a job that never crashed itself, but only ended with its worker.
+# The limit for a job that never crashed by itself and ended only with its worker.
 MAX_LOST_ATTEMPTS = 25
 AWAY = "the database not answering"
 FULL = "a full disk"
@@ -100,9 +99,9 @@ TEMPORARY = (AttemptOutcome.DATABASE_AWAY, AttemptOutcome.DISK_FULL)
 FIRST_PAUSE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 60.0
 PATIENCE_SECONDS = 300.0
-# How long a job that could not be written to its row lets others go first.
+# How long other jobs go first after a job's row could not be written.
 REST_SECONDS = 10.0
-# Stands for the exit code of a process that could not be started.
+# The exit code reported for a process that could not be started.
 NOT_STARTED = 71
 
 
@@ -140,30 +139,32 @@ class Executor:
 
     def recently_left(self) -> set[str]:
         """Return the workflow ids of jobs that this worker recently left, so that other jobs go first."""
-        since = time.monotonic() - REST_SECONDS
-        self._recently_left = {workflow_id: at for workflow_id, at in list(self._recently_left.items()) if at > since}
+        cutoff = time.monotonic() - REST_SECONDS
+        self._recently_left = {
+            workflow_id: left_at for workflow_id, left_at in list(self._recently_left.items()) if left_at > cutoff
+        }
         return set(self._recently_left)
 
     async def execute(self, job: Job) -> None:
-        """Work on a job until its row is final or it is given up.
+        """Run a job until its row is final or its attempts are used up.
 
-        If the database cannot be written, so that neither is recorded, the row still waits: the reconciler or the next
-        turn hands the job in anew.
+        If the database cannot be written, neither is recorded and the row still waits: the reconciler or the next turn
+        enqueues the job again.
         """
         self._calls[job] += 1
         try:
             await self._execute(job)
-        except Exception as error:  # noqa: BLE001 - the engine would record it in a database that is away
+        except Exception as error:  # noqa: BLE001 - the engine would store it in the unreachable database
             self._recently_left[job.workflow_id] = time.monotonic()
             logger.error("%s was left to be handed in anew: %s", job.workflow_id, one_line(error))
         finally:
             self._calls[job] -= 1
-            self._calls += Counter()  # forget what is at zero
+            self._calls += Counter()  # drop counts of zero
 
     async def _execute(self, job: Job) -> None:
-        ended: Ended | None = None
-        attempt = crashes = 0
-        while attempt := await self._begin_patiently(job, ended, attempt):
+        last_end: Ended | None = None
+        attempt = temporary_failures = 0
+        while attempt := await self._begin_patiently(job, last_end, attempt):
             self._begun.add(job)
             try:
                 exit_code = -signal.SIGTERM if self._stopping else await self._run(job)
@@ -173,14 +174,16 @@ class Executor:
                 self._begun.discard(job)
             if exit_code == 0:
                 return
-            ended = ENDS.get(exit_code)
-            if ended is None:
-                words = f"exit code {exit_code}" if exit_code >= 0 else f"signal {signal.Signals(-exit_code).name}"
-                ended = Ended(AttemptOutcome.KILLED, words)
-            logger.warning("the process of %s ended with %s", job.workflow_id, ended.words)
-            if ended.outcome in TEMPORARY:
-                await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2**crashes, LONGEST_PAUSE_SECONDS))
-                crashes += 1
+            last_end = ENDS.get(exit_code)
+            if last_end is None:
+                description = (
+                    f"exit code {exit_code}" if exit_code >= 0 else f"signal {signal.Signals(-exit_code).name}"
+                )
+                last_end = Ended(AttemptOutcome.KILLED, description)
+            logger.warning("the process of %s ended with %s", job.workflow_id, last_end.words)
+            if last_end.outcome in TEMPORARY:
+                await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2**temporary_failures, LONGEST_PAUSE_SECONDS))
+                temporary_failures += 1
 
     async def _run(self, job: Job) -> int:
         try:
@@ -191,12 +194,12 @@ class Executor:
 
     async def _begin_patiently(self, job: Job, ended: Ended | None, last: int) -> int:
         """Call ``_begin``; while the database cannot be written, try again for some minutes."""
-        until = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
                 return await asyncio.to_thread(self._begin, job, ended, last)
             except SQLAlchemyError as error:
-                if time.monotonic() > until:
+                if time.monotonic() > deadline:
                     raise
                 logger.warning("%s waits for the database: %s", job.workflow_id, one_line(error))
             if self._stopping:
@@ -204,37 +207,36 @@ class Executor:
             await asyncio.sleep(FIRST_PAUSE_SECONDS)
 
     def stop(self) -> None:
-        """End all jobs; they go on where they were when a worker of this slot starts again."""
+        """Kill all jobs; they resume when a worker of this slot starts again."""
         self._stopping = True
         self.processes.kill_all()
-        mine = (Run.worker == self.slot) & (Run.status == RunStatus.RUNNING)
+        runs_here = (Run.worker == self.slot) & (Run.status == RunStatus.RUNNING)
         with self.sessions.begin() as session:
-            for job in list(self._begun):  # an orderly end is no failed attempt
+            for job in list(self._begun):  # an orderly stop is not a failed attempt
                 table = job.kind.table
-                begun = update(table).where(table.id == job.row_id)
-                if table is Run:  # which may be another worker's by now
-                    begun = begun.where(Run.worker == self.slot)
-                session.execute(begun.values(attempts=0))
-            session.execute(update(Run).where(mine).values(status=RunStatus.QUEUED, worker=None))
+                reset_attempts = update(table).where(table.id == job.row_id)
+                if table is Run:  # another worker may have taken it by now
+                    reset_attempts = reset_attempts.where(Run.worker == self.slot)
+                session.execute(reset_attempts.values(attempts=0))
+            session.execute(update(Run).where(runs_here).values(status=RunStatus.QUEUED, worker=None))
             end_attempts(session, Attempt.worker == self.slot, AttemptOutcome.WORKER_STOPPED)
 
     def _begin(self, job: Job, ended: Ended | None, last: int) -> int:
-        """Count an attempt and return its number; 0 if there is nothing to do, or the job is given up.
+        """Count an attempt and return its number; 0 if nothing is left to do or too many attempts failed.
 
-        ``ended`` is how the last process of this call ended, shown if the job is given up, and ``last`` the number of
-        that attempt.
+        ``ended`` says how the previous process of this call ended, and ``last`` is the number of that attempt.
         """
         with self.sessions.begin() as session:
             row = session.get(job.kind.table, job.row_id, with_for_update=True)
             if row is None or row.status not in job.kind.waiting:
                 return 0
             if ended is not None:
-                if isinstance(row, Run):  # whose attempts are counted anew at each checkpoint
+                if isinstance(row, Run):  # its attempts are reset at each checkpoint
                     if row.worker != self.slot:
-                        return 0  # meanwhile this worker was thought dead, and the run given to another
+                        return 0  # this worker was presumed dead, and the run given to another
                     end_attempts(session, Attempt.run_id == row.id, ended.outcome, ended.words)
                 elif row.attempts != last:
-                    return 0  # meanwhile it was cancelled and asked for again, which is not this call's
+                    return 0  # it was cancelled and requested again, which is another call
                 row.error = ended.words
             row.attempts += 1
             if row.attempts > (MAX_ATTEMPTS if row.error else MAX_LOST_ATTEMPTS):
@@ -264,14 +266,14 @@ class Executor:
         elif row.error == FULL:
             sentence += ", the last time because the worker's disk is full. Free some space there, and try again."
         else:
-            smaller = "a smaller batch, a smaller model" if kind.queue is Queue.GPU else "fewer dimensions"
+            suggestion = "a smaller batch, a smaller model" if kind.queue is Queue.GPU else "fewer dimensions"
             sentence += (
                 f" (last by {row.error or 'the end of its whole worker'}). SIGKILL most often means that memory ran "
-                f"out: try {smaller} or fewer rows."
+                f"out: try {suggestion} or fewer rows."
             )
         row.error = sentence
         if isinstance(row, Run):
             session.flush()
             hold_experiment(session, row)
-        if kind == IMPORT:  # to remove what it wrote is another job, with attempts of its own
+        if kind == IMPORT:  # removing what it wrote is another job, with its own attempts
             row.attempts = 0

@@ -14,7 +14,7 @@ from isoscope.core.errors import InvalidError, IsoscopeError
 logger = logging.getLogger(__name__)
 
 DATABASE_ERRORS = (OperationalError, InterfaceError)
-# In errors of torch's checkpoint writer, which passes on neither the number nor the message of the system's error.
+# Parts of error messages from torch's checkpoint writer, which hides the system's error number and message.
 TORCH_CANNOT_WRITE = ("inline_container.cc", "iostream error")
 COLUMNS = ("dataset_id", "label_column", "text_columns")
 
@@ -42,7 +42,7 @@ class FailedElsewhereError(InvalidError):
 def record(error: Exception, sessions: Sessions, row: Update, **values: Any) -> None:
     """Write the error's sentence and further values into ``row``, if it still waits for the job.
 
-    An error because the database was away or the disk full is raised again: the job did not fail, and is restarted.
+    Raise the error again if the database was unreachable or the disk full: the job did not fail, and is retried.
     """
     raise_if_temporary(error)
     with sessions.begin() as session:
@@ -50,21 +50,21 @@ def record(error: Exception, sessions: Sessions, row: Update, **values: Any) -> 
 
 
 def raise_if_temporary(error: Exception) -> None:
-    """Raise the error again if the database was away or the disk full: the job is started again."""
+    """Raise the error again if the database was unreachable or the disk full, so that the job is retried."""
     if isinstance(error, DATABASE_ERRORS) or disk_full(error):
         raise error
 
 
 def disk_full(error: BaseException) -> bool:
-    """Return whether an error or its cause means a full disk. torch and C libraries raise no special type."""
+    """Return whether an error or its cause means a full disk; torch and C libraries have no exception type for it."""
     message = f"{type(error).__name__}: {error}".lower()
-    full = (
+    is_full = (
         (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT))
         or (isinstance(error, SQLAlchemyError) and "is full" in message)
         or "no space left on device" in message
-        or any(words in message for words in TORCH_CANNOT_WRITE)
+        or any(fragment in message for fragment in TORCH_CANNOT_WRITE)
     )
-    return full or any(map(disk_full, filter(None, (error.__cause__, error.__context__))))
+    return is_full or any(map(disk_full, filter(None, (error.__cause__, error.__context__))))
 
 
 def failure_of(error: Exception) -> Failure:
@@ -107,7 +107,7 @@ def describe(error: Exception) -> str:
 def out_of_memory(error: Exception) -> bool:
     if not isinstance(error, RuntimeError):
         return isinstance(error, MemoryError)
-    from torch import OutOfMemoryError  # noqa: PLC0415 - the process that starts jobs does without torch
+    from torch import OutOfMemoryError  # noqa: PLC0415 - the process that starts jobs must not load torch
 
     # On a CPU torch raises a plain RuntimeError.
     return isinstance(error, OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -28,12 +28,12 @@ logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-# Between attempts: a storage that restarts is back within minutes, and no other job could go on without it either.
+# Pauses between attempts: restarted storage is back within minutes, and all other jobs need it too.
 WAITS_SECONDS = (1, 5, 20, 60, 120)
 
 
 def fetch(sha256: str, filename: str, settings: Settings) -> Path:
-    """Return the local path of a stored file. Waits minutes for a storage out of reach."""
+    """Return the local path of a stored file; wait several minutes if the storage cannot be reached."""
     storage = open_storage(settings)
     try:
         return _patiently(lambda: storage.local(sha256), f"The file {filename} cannot be had")
@@ -53,7 +53,7 @@ def fetch_upload(embedding: Embedding, settings: Settings) -> Upload:
 
 
 def open_embedding(embedding: Embedding, settings: Settings) -> Matrix:
-    """Open the matrix that was chosen of the embedding's files."""
+    """Open the matrix selected from the embedding's files."""
     matrix = open_matrix(fetch_upload(embedding, settings), Selection.model_validate(embedding.selection))
     require_measurable(matrix)
     return matrix
@@ -65,10 +65,10 @@ Keep = Callable[[Callable[[], BinaryIO]], Stored]
 
 @contextmanager
 def keeping(ledger: Ledger) -> Iterator[Keep]:
-    """Store files one after the other, to be recorded before the end; those that no row needs then are let go.
+    """Yield a function that stores files; at the end, release those that no row refers to.
 
-    Each waits minutes for a storage out of reach. There is no limit to their size: they were made of what is stored
-    already. What a kill leaves behind is removed a day later (``Ledger.sweep``).
+    Each call waits several minutes if the storage cannot be reached. There is no size limit, because the files are made
+    from stored ones. Files that a kill leaves behind are removed a day later (``Ledger.sweep``).
     """
     stored: list[Stored] = []
 
@@ -123,11 +123,11 @@ class _Generated(io.RawIOBase):
 def npy_file(n: int, d: int, dtype: np.dtype[Any], blocks: Iterable[NDArray[Any]]) -> BinaryIO:
     """Return an .npy file of a matrix [n, d], from blocks of rows in order."""
     header = io.BytesIO()
-    stored = dtype.newbyteorder("<")
-    described = {"descr": np.lib.format.dtype_to_descr(stored), "fortran_order": False, "shape": (n, d)}
-    np.lib.format.write_array_header_1_0(header, described)
-    numbers = (np.ascontiguousarray(block, stored).data for block in blocks)
-    return cast("BinaryIO", io.BufferedReader(_Generated(chain([header.getvalue()], numbers))))
+    stored_dtype = dtype.newbyteorder("<")
+    header_fields = {"descr": np.lib.format.dtype_to_descr(stored_dtype), "fortran_order": False, "shape": (n, d)}
+    np.lib.format.write_array_header_1_0(header, header_fields)
+    buffers = (np.ascontiguousarray(block, stored_dtype).data for block in blocks)
+    return cast("BinaryIO", io.BufferedReader(_Generated(chain([header.getvalue()], buffers))))
 
 
 def jsonl_file(columns: Mapping[str, Iterable[str]]) -> BinaryIO:

@@ -19,19 +19,19 @@ from app.storage import Stored
 from isoscope.core.errors import ConflictError
 from workers.failure import describe, raise_if_temporary, record
 
-# Longer than a worker lives without its locks (workers.locks): a job outlasts every outage that its worker does.
+# Longer than a worker survives without its locks (workers.locks), so a job outlasts any outage that its worker does.
 PATIENCE_SECONDS = 30
 
 
 def job_sessions(settings: Settings) -> Sessions:
-    """Return sessions that keep no connection open, because a job takes hours and writes for moments."""
+    """Return sessions that keep no connection open, because a job takes hours and writes only briefly."""
     return create_sessions(settings.database, patience=PATIENCE_SECONDS, poolclass=NullPool)
 
 
 def waiting(session: Session, read: models.Embedding) -> models.Embedding | None:
-    """Return the row, locked, if it still waits for the job that read it; None if it is gone or has gone on.
+    """Return the row, locked, if it still waits for the job that read it; else None.
 
-    A row that was chosen from anew may wait for the same kind of job again: for one of other vectors.
+    The selection is compared too: after a new selection, the row may wait for the same kind of job again.
     """
     row = session.get(models.Embedding, read.id, with_for_update=True)
     return None if row is None or (row.status, row.selection) != (read.status, read.selection) else row
@@ -82,7 +82,7 @@ class ResultJob(Generic[Row]):
 def answer(
     kind: type[Row], find: Callable[[ResultJob[Row]], None], row_id: str, settings: Settings, device: str
 ) -> Sequence[Job]:
-    """Have ``find`` fill a waiting row; write an error into the row."""
+    """Call ``find`` to fill a waiting row, and write any error into the row."""
     sessions = job_sessions(settings)
     waiting = update(kind).where(kind.id == row_id, kind.status == models.ResultStatus.QUEUED)
     with sessions() as session:
@@ -92,7 +92,7 @@ def answer(
         embedding = session.get_one(models.Embedding, row.embedding_id)
     try:
         find(ResultJob(row, embedding, settings, sessions, waiting))
-    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+    except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
         record(error, sessions, waiting, status=models.ResultStatus.FAILED)
     return ()
 
@@ -128,7 +128,7 @@ class JobProgress:
         row_id: str,
         **values: Any,
     ) -> tuple[Begun, "JobProgress"] | None:
-        """Set a row to running, and further columns; return it with its progress, or None if nobody waits for it."""
+        """Mark a row as running and set ``values``; return it with its progress, or None if it no longer waits."""
         with sessions.begin() as session:
             row = session.get(table, row_id, with_for_update=True)
             if row is None or row.status not in unfinished:
@@ -147,7 +147,7 @@ class JobProgress:
         )
 
     def advance(self, done: int, **values: Any) -> None:
-        """Say how much is done, and set other columns; may be called often, writes once a second."""
+        """Write the progress and other columns, at most once a second."""
         if time.monotonic() - self._written_at >= SECONDS_BETWEEN_WRITES:
             self.set_columns(done=done, **values)
 
@@ -156,7 +156,7 @@ class JobProgress:
             self.write(session, **values)
 
     def write(self, session: Session, **values: Any) -> None:
-        """Set columns of the row in the caller's transaction; call it first, so that a stop writes nothing."""
+        """Set columns as the first statement of the caller's transaction, so that a stopped job writes nothing."""
         if session.scalar(self.row.values(**values).returning(self.table.id)) is None:
             raise StoppedError
         self._written_at = time.monotonic()

@@ -28,9 +28,9 @@ from isoscope.core.errors import ConflictError
 
 logger = logging.getLogger(__name__)
 
-# After so long without PostgreSQL a worker ends itself and its jobs, before the server frees its locks.
+# A worker without PostgreSQL for this long ends itself and its jobs, before the server frees its locks.
 FENCE_SECONDS = 20.0
-# The server takes a silent client for dead: 10 + 3 * 5 s when nothing is under way, else by the user timeout.
+# The server presumes a silent client dead after 10 + 3 * 5 s if it is idle, else after the user timeout.
 SERVER_OPTIONS = (
     "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3 -c tcp_user_timeout=25000"
 )
@@ -38,7 +38,7 @@ CLIENT_OPTIONS: dict[str, Any] = {
     "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 8_000,
 }  # fmt: skip
 CONNECT_SECONDS = 2
-# After a restart of the server no lock is held until the workers that live have taken theirs again or ended.
+# After a server restart, live workers need this long to take their locks again or end.
 SETTLED_SECONDS = FENCE_SECONDS + 5
 CHECK_EVERY_SECONDS = 1.0
 FENCED_EXIT_CODE = 4
@@ -53,10 +53,10 @@ class Locks(Protocol):
 
     @property
     def settled(self) -> bool:
-        """Whether a free lock means that its holder has ended."""
+        """Return whether a free lock means that its holder has ended."""
 
     def held(self, name: str) -> AbstractContextManager[None]:
-        """Hold the lock of that name; raise ConflictError where another does."""
+        """Hold the lock of that name; raise ConflictError if it is taken."""
 
 
 def open_locks(queue_url: str, folder: Path, fence: Callable[[], None]) -> AbstractContextManager[Locks]:
@@ -95,7 +95,7 @@ class AdvisoryLocks:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        if self._mutex.acquire(timeout=CONNECT_SECONDS):  # else a check hangs and holds the mutex
+        if self._mutex.acquire(timeout=CONNECT_SECONDS):  # times out if a check hangs and holds the mutex
             self._connection.close()
 
     @property
@@ -108,10 +108,10 @@ class AdvisoryLocks:
         with self._mutex:
             try:
                 # The server would give a lock to the same session twice.
-                free = name not in self._names and _lock(self._connection, name)
+                is_free = name not in self._names and _lock(self._connection, name)
             except psycopg.OperationalError as error:
                 raise ConflictError(f"The session for the lock of {name} is lost; it is being opened anew.") from error
-            if not free:
+            if not is_free:
                 raise slot_taken(name)
             self._names.add(name)
         try:
@@ -130,7 +130,7 @@ class AdvisoryLocks:
         return connection
 
     def _keep_alive(self) -> None:
-        """Check regularly that the session answers; else replace it by one that holds the same locks."""
+        """Check regularly that the session answers; replace a lost one with one that holds the same locks."""
         while not self._stop.wait(CHECK_EVERY_SECONDS):
             try:
                 with self._mutex:
@@ -140,7 +140,7 @@ class AdvisoryLocks:
                         connection = self._connect()
                         if not all(_lock(connection, name) for name in self._names):
                             connection.close()
-                            # The server may not have noticed the end of the old session; or another was quicker.
+                            # The server still counts the old session, or another worker took a lock.
                             raise psycopg.OperationalError("another session holds them")
                         self._connection = connection
                 self._seen_at = time.monotonic()
@@ -149,7 +149,7 @@ class AdvisoryLocks:
                     logger.warning("the session that holds this worker's locks is lost: %s", error)
 
     def _guard(self) -> None:
-        """End the worker once the session is silent for too long; in its own thread, as ``_keep_alive`` may hang."""
+        """End the worker if the session is silent for too long; in its own thread, as ``_keep_alive`` may hang."""
         while not self._stop.wait(CHECK_EVERY_SECONDS):
             if time.monotonic() - self._seen_at > FENCE_SECONDS:
                 logger.error("no answer from PostgreSQL for %.0f s: the worker and its jobs end here", FENCE_SECONDS)
@@ -197,7 +197,7 @@ class Heartbeat(Background):
 
     def __enter__(self) -> None:
         with self.sessions.begin() as session:
-            end_lost(session, Attempt.worker == self.slot)  # of a worker of this slot that was killed
+            end_lost(session, Attempt.worker == self.slot)  # attempts of a killed worker of this slot
             now = utcnow()
             row = Worker(slot=self.slot, device=self.device, pid=os.getpid(), started_at=now, heartbeat_at=now)
             row.memory_bytes, row.jobs = machine_memory(), self.at_work()
@@ -221,5 +221,5 @@ class Heartbeat(Background):
                     if row is not None:
                         row.heartbeat_at, row.jobs = utcnow(), self.at_work()
             except SQLAlchemyError as error:
-                # A database that is away for a moment must not end the worker: the next beat tries again.
+                # A brief database outage must not end the worker: the next beat tries again.
                 logger.warning("the heartbeat could not be written: %s", one_line(error))

@@ -29,9 +29,9 @@ from isoscope.hidden_states import hidden_states_of, looking_at, mean_of_tokens
 def choose_device(device: str) -> None:
     """Hide all other GPUs from this process: the Trainer would spread each batch over them."""
     if device.startswith("cuda"):
-        number = torch.device(device).index or 0
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[number] if visible else str(number)
+        index = torch.device(device).index or 0
+        visible_devices = os.environ.get("CUDA_VISIBLE_DEVICES")
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible_devices.split(",")[index] if visible_devices else str(index)
 
 
 def device_name(device: torch.device) -> str:
@@ -66,9 +66,9 @@ def find_source(name: str, settings: Settings, revision: str | None = None) -> M
     A Hub model is downloaded as it is now, or as it was at ``revision``.
     """
     folder = bundled_folder() if name == BUNDLED else None
-    # Whatever has a slash in it, or is "..", may lead out of the models directory.
-    plain = name not in ("", ".", "..") and Path(name).name == name
-    if name != BUNDLED and plain and (settings.models / name / "config.json").is_file():
+    # A name with a slash, or "..", could point outside the models directory.
+    is_plain_name = name not in ("", ".", "..") and Path(name).name == name
+    if name != BUNDLED and is_plain_name and (settings.models / name / "config.json").is_file():
         folder = settings.models / name
     if folder is None:
         try:
@@ -98,14 +98,14 @@ def find_source(name: str, settings: Settings, revision: str | None = None) -> M
 
 
 def load_tokenizer(source: ModelSource, name: str) -> PreTrainedTokenizerBase:
-    """Return the tokenizer of a model; it has a token to pad with."""
+    """Return a model's tokenizer, with a padding token."""
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source.folder, trust_remote_code=False)
     except Exception as error:
         raise InvalidError(
             f"The model {name!r} has no tokenizer that can be loaded: {one_line(error)}", "model"
         ) from error
-    # Without its files transformers makes a tokenizer that knows no word at all.
+    # Without these files, transformers returns a tokenizer with no vocabulary.
     if not any((source.folder / file).is_file() for file in tokenizer.vocab_files_names.values()):
         raise InvalidError(
             f"The model {name!r} has no tokenizer: expected one of {', '.join(tokenizer.vocab_files_names.values())} "
@@ -113,7 +113,7 @@ def load_tokenizer(source: ModelSource, name: str) -> PreTrainedTokenizerBase:
             "model",
         )
     if tokenizer.pad_token is None:
-        # Models that only ever generated text, as GPT-2, have none; masked out, any token will do.
+        # Text-generation models such as GPT-2 have none. Padding is masked out, so any token works.
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
     if tokenizer.pad_token is None:
         raise InvalidError(
@@ -125,7 +125,7 @@ def load_tokenizer(source: ModelSource, name: str) -> PreTrainedTokenizerBase:
 def load_weights(
     auto_class: Any, source: ModelSource, name: str, purpose: str, **options: Any
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """Return a model in full precision, whatever its weights were saved in, and what transformers reports of them."""
+    """Return a model in float32, whatever its weights' dtype, and transformers' loading report."""
     try:
         model, report = auto_class.from_pretrained(
             source.folder,
@@ -141,7 +141,7 @@ def load_weights(
 
 
 def require_weights(lacking: Sequence[str], name: str) -> None:
-    """Refuse a model whose files lack some of its weights, which transformers draws at random."""
+    """Raise InvalidError if a model's files lack weights, which transformers would initialize at random."""
     if lacking:
         raise InvalidError(
             f"The files of {name!r} lack {len(lacking):,} of its weights, such as {lacking[0]}, which would be drawn "
@@ -151,23 +151,23 @@ def require_weights(lacking: Sequence[str], name: str) -> None:
 
 
 def fit_together(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Give the model its tokenizer's padding, and have the tokenizer make only what the model takes."""
+    """Give the model the tokenizer's padding id, and restrict the tokenizer to inputs that the model accepts."""
     model.config.pad_token_id = tokenizer.pad_token_id
-    # A tokenizer saved without its class makes columns that some models do not take.
+    # A tokenizer saved without its class returns inputs that some models do not accept.
     accepted = set(signature(model.forward).parameters)
     if getattr(model.config, "type_vocab_size", 0) < 2:
-        # RoBERTa knows one type only, and GPT-2 would take a type for a word.
+        # RoBERTa has only one token type, and GPT-2 would read a type id as a word.
         accepted.discard("token_type_ids")
     tokenizer.model_input_names = [name for name in tokenizer.model_input_names if name in accepted]
 
 
 def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int) -> int:
-    """Return the number of tokens to cut texts at: ``max_length``, but no more than the model can take."""
+    """Return the length to truncate texts to: ``max_length``, capped at what the model accepts."""
     positions: int | None = getattr(model.config, "max_position_embeddings", None)
-    if positions is None or positions < 1:  # it states no number; XLNet says -1
+    if positions is None or positions < 1:  # no limit; XLNet says -1
         return int(min(max_length, tokenizer.model_max_length))
     for name, module in model.named_modules():
-        # Models such as RoBERTa count from behind the number of their padding.
+        # In models such as RoBERTa, positions start after the padding index.
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
             positions -= int(module.padding_idx) + 1
             break
@@ -175,7 +175,7 @@ def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ma
 
 
 def be_quiet() -> None:
-    """Keep progress bars and advice out of the worker's log; what matters is in the row."""
+    """Silence progress bars and warnings of transformers and datasets in the worker's log."""
     transformers_logging.set_verbosity(logging.ERROR)
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     datasets.disable_progress_bars()
@@ -203,14 +203,14 @@ def describe_environment(source: ModelSource, device: torch.device, max_length: 
 
 
 def pool(states: Tensor, attention_mask: Tensor, pooling: Pooling) -> Tensor:
-    """Return a vector for each text: that of its first token, the mean, or that of its last token.
+    """Return one vector per text: its first token's state, the mean of all tokens, or its last token's state.
 
-    Padding counts nowhere, whether it stands before the tokens or behind them; special tokens are tokens.
+    Padding is ignored on either side; special tokens count as tokens.
 
     Args:
         states: [batch, tokens, d].
         attention_mask: [batch, tokens], zero where a token is padding; no text is all padding.
-        pooling: which of the three.
+        pooling: first, mean or last.
 
     Returns:
         [batch, d].
@@ -218,29 +218,29 @@ def pool(states: Tensor, attention_mask: Tensor, pooling: Pooling) -> Tensor:
     """
     if pooling is Pooling.MEAN:
         return mean_of_tokens(states, attention_mask)
-    real = attention_mask.bool()
+    is_token = attention_mask.bool()
     if pooling is Pooling.FIRST:
-        positions = real.int().argmax(dim=1)
+        positions = is_token.int().argmax(dim=1)
     else:
-        positions = real.shape[1] - 1 - real.flip(1).int().argmax(dim=1)
+        positions = is_token.shape[1] - 1 - is_token.flip(1).int().argmax(dim=1)
     return states[torch.arange(len(states), device=states.device), positions]
 
 
 def sentence_pooling(model: PreTrainedModel) -> Pooling:
-    """Return how a model pools the vector that stands for a text, which its head for classification reads.
+    """Return the pooling of the text vector that the model's classification head reads.
 
-    The mean where the model's configuration says so; else the last token of a causal model, whose first knows nothing
-    of the others, and the first token of an encoder. The same where the head, as that for spans, reads every token.
+    The mean if the configuration says so; else the last token of a causal model, whose first token cannot see the
+    others, and the first token of an encoder. Models with a head that reads every token are pooled the same way.
     """
     config = model.config.get_text_config()
     if getattr(config, "classifier_pooling", None) in ("mean", "late"):
         return Pooling.MEAN
     if getattr(config, "summary_type", None) == "last":
         return Pooling.LAST
-    # No single setting says that a model is causal: that a first token's state ignores the second.
-    first_id, changed = [token for token in range(3) if token != config.pad_token_id][:2]
-    ids = torch.tensor([[first_id, first_id], [first_id, changed]], device=model.device)
+    # No single setting marks a model as causal, so test whether the first token's state ignores the second.
+    first_id, second_id = [token for token in range(3) if token != config.pad_token_id][:2]
+    ids = torch.tensor([[first_id, first_id], [first_id, second_id]], device=model.device)
     with looking_at(model):
         states = hidden_states_of(model(input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=True))
-    first = states[-1][:, 0]
-    return Pooling.LAST if torch.allclose(first[0], first[1]) else Pooling.FIRST
+    first_states = states[-1][:, 0]
+    return Pooling.LAST if torch.allclose(first_states[0], first_states[1]) else Pooling.FIRST

@@ -14,7 +14,7 @@ from app.db.types import utcnow
 from isoscope.core.formatting import plural
 
 logger = logging.getLogger(__name__)
-# They log the address of each request, which may hold a secret.
+# These libraries log each request's URL, which may hold a secret.
 for _library in ("httpx2", "httpcore2"):
     logging.getLogger(_library).setLevel(logging.WARNING)
 
@@ -31,16 +31,16 @@ UNTOLD = (
 
 
 def notify_of_ends(sessions: Sessions, url: SecretStr | None) -> None:
-    """Mark launched experiments that have ended, and post each to the webhook where there is one.
+    """Mark launched experiments that have ended, and post each to the webhook, if any.
 
-    A message is tried once: the mark is written before it is sent, so that a worker that dies here sends none twice.
-    A thread sends them, since whoever asks must not wait for a slow address.
+    Each message is sent at most once: the mark is written first, so a worker that dies here sends nothing twice.
+    A thread sends the messages, because the caller must not wait for a slow address.
     """
-    waiting = select(Experiment.id, Experiment.study).where(*UNTOLD, Experiment.origin == ExperimentOrigin.LAUNCHED)
+    query = select(Experiment.id, Experiment.study).where(*UNTOLD, Experiment.origin == ExperimentOrigin.LAUNCHED)
     with sessions() as session:
-        ended = [row_id for row_id, study in session.execute(waiting) if study is None or study.over]
+        ended_ids = [row_id for row_id, study in session.execute(query) if study is None or study.over]
     messages: list[Message] = []
-    for experiment_id in ended:
+    for experiment_id in ended_ids:
         mark = update(Experiment).where(Experiment.id == experiment_id, *UNTOLD).values(notified_at=utcnow())
         with sessions.begin() as session:
             name = session.scalar(mark.returning(Experiment.name))
@@ -48,16 +48,16 @@ def notify_of_ends(sessions: Sessions, url: SecretStr | None) -> None:
                 continue  # another worker has marked it, or a run was retried
             statuses = session.scalars(select(Run.status).where(Run.experiment_id == experiment_id)).all()
         counts = Counter(statuses)
-        counted = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
+        summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
         experiment = {
             "id": experiment_id,
             "name": name,
             "status": str(overall(counts)),
-            "counts": {str(status): number for status, number in counts.items()},
+            "counts": {str(status): count for status, count in counts.items()},
             "path": f"/experiments/{experiment_id}",
         }
         # The text for chats, the other fields for programs.
-        text = f"{name} has ended: {plural(counts.total(), 'run')}, {counted}."
+        text = f"{name} has ended: {plural(counts.total(), 'run')}, {summary}."
         messages.append({"event": "experiment.ended", "text": text, "experiment": experiment})
     if url is not None and messages:
         Thread(target=send, args=(url, *messages), name="webhook", daemon=True).start()
@@ -67,9 +67,11 @@ def send(url: SecretStr, *messages: Message) -> None:
     """Post messages. A failure is logged, without the address, which may hold a secret."""
     for message in messages:
         try:
-            answer = httpx2.post(url.get_secret_value(), json=message, timeout=TIMEOUT_SECONDS, follow_redirects=False)
+            response = httpx2.post(
+                url.get_secret_value(), json=message, timeout=TIMEOUT_SECONDS, follow_redirects=False
+            )
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
             logger.warning("the webhook could not be reached: %s", type(error).__name__)
             continue
-        if not answer.is_success:
-            logger.warning("the webhook answered with status %s", answer.status_code)
+        if not response.is_success:
+            logger.warning("the webhook answered with status %s", response.status_code)

@@ -206,7 +206,7 @@ def make_embedding(embedding_id: str, settings: Settings, device: str) -> Sequen
             else _by_task(source, task, variant, settings)
         )
         return _store_embedding(embedding, matrix, mapped, Ledger(sessions, open_storage(settings)))
-    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+    except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
         fail(error, sessions, embedding)
         return ()
 

@@ -5,8 +5,8 @@ from pkgutil import resolve_name
 
 from app.db.job_kinds import KINDS
 
-# To look for garbage takes a quarter of the time of these imports, torch and transformers among them. Frozen, what they
-# made is left alone by later collections, which would have each process copy its memory.
+# Garbage collection would take a quarter of the time of these imports. Later collections skip frozen objects, which
+# each forked process would otherwise copy.
 gc.disable()
 for kind in KINDS.values():
     resolve_name(kind.work)

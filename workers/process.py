@@ -28,19 +28,19 @@ from workers.failure import DATABASE_ERRORS, disk_full
 
 
 def group_memory(group: int) -> tuple[int | None, int | None]:
-    """Return the current bytes of a process group and the sum of its processes' peaks; None where unknown."""
-    members = []
+    """Return a process group's current memory and the sum of its processes' peaks, in bytes; None if unknown."""
+    status_paths = []
     for process in PROC.glob("[0-9]*"):
         with suppress(OSError):  # it ended meanwhile
-            # The name of a program may hold blanks and parentheses; behind it are state, parent, group.
+            # A program's name may hold spaces and parentheses; state, parent and group follow it.
             if int((process / "stat").read_text().rpartition(")")[2].split()[2]) == group:
-                members.append(process / "status")
+                status_paths.append(process / "status")
     totals: list[int | None] = []
     for entry in ("VmRSS", "VmHWM"):
-        sizes = [size for status in members if (size := kibibytes(status, entry)) is not None]
+        sizes = [size for status in status_paths if (size := kibibytes(status, entry)) is not None]
         totals.append(sum(sizes) if sizes else None)
-    now, peak = totals
-    return now, peak
+    current, peak = totals
+    return current, peak
 
 
 logger = logging.getLogger(__name__)
@@ -92,8 +92,8 @@ class JobProcesses:
     def at_work(self) -> list[JobAtWork]:
         jobs = []
         for process, (job, since) in list(self._running.items()):
-            now, peak = group_memory(process.pid or 0)
-            jobs.append(JobAtWork(id=job.workflow_id, since=since, memory_bytes=now, peak_bytes=peak))
+            current, peak = group_memory(process.pid or 0)
+            jobs.append(JobAtWork(id=job.workflow_id, since=since, memory_bytes=current, peak_bytes=peak))
         return jobs
 
     def kill_all(self) -> None:
@@ -104,7 +104,7 @@ class JobProcesses:
 async def _wait_for_end(process: ForkServerProcess, seconds: float | None = None) -> None:
     """Wait for the end of a process; raise TimeoutError after ``seconds``.
 
-    It makes no task of its own: a caller that is cancelled twice would leave such a task without anybody to await it.
+    It creates no task: if the caller were cancelled twice, nothing would await that task.
     """
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
@@ -141,13 +141,13 @@ def _signal(process: ForkServerProcess, number: signal.Signals) -> None:
 
 
 def do_job(work: str, row_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Do the work of a kind of job in this process; return the jobs that follow. What came of it is in the row."""
+    """Call a job's work function, which writes its outcome into the row; return the follow-up jobs."""
     following: Sequence[Job] = resolve_name(work)(row_id, settings, device)
     return following
 
 
 def _work(workflow_id: str, work: str, row_id: str, settings: Settings, device: str) -> None:
-    """Do a job in its own process, then hand in the jobs that follow."""
+    """Run a job in its own process, then enqueue the follow-up jobs."""
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -155,7 +155,7 @@ def _work(workflow_id: str, work: str, row_id: str, settings: Settings, device: 
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
 
     try:
-        following = do_job(work, row_id, settings, device)
+        next_jobs = do_job(work, row_id, settings, device)
     except Exception as error:
         if disk_full(error):
             logger.warning("%s had no room on the disk: %s", workflow_id, one_line(error))
@@ -164,9 +164,9 @@ def _work(workflow_id: str, work: str, row_id: str, settings: Settings, device: 
             logger.warning("%s could not reach the database: %s", workflow_id, one_line(error))
             sys.exit(DATABASE_AWAY)
         raise
-    if immediate := [job for job in following if not job.kind.in_turn]:
+    if immediate_jobs := [job for job in next_jobs if not job.kind.in_turn]:
         queue = JobQueue(settings.queue)
-        for job in immediate:
+        for job in immediate_jobs:
             queue.ensure(job)
         queue.close()
 

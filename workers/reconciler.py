@@ -56,7 +56,7 @@ class Reconciler(Background):
                     notify_of_ends(self.sessions, self.webhook)
                     unwanted = reconcile(self.sessions, self.queue, unwanted)
             except ConflictError:
-                pass  # another worker is at it
+                pass  # another worker is doing this
             except SQLAlchemyError as error:
                 logger.warning("rows and engine could not be compared: %s", one_line(error))
             except Exception:
@@ -66,30 +66,30 @@ class Reconciler(Background):
 
 
 def take_over_the_dead(queue: JobQueue, slot: str, locks: Locks, free_before: set[str]) -> set[str]:
-    """Put back the jobs of workers whose slot nobody holds: the engine gives them only to a worker of that name.
+    """Put back the jobs of dead workers: the engine would give them only to a worker with the same slot name.
 
-    They are stranded when a machine is lost, or when its name or device is another at the next start. A worker that
-    lives lets go of its slot for a second when its session is lost: the slots that are free this time are returned, to
-    be handed in at the next look, and only one that was free before is taken over.
+    Jobs are stranded when a machine is lost, or when its name or device has changed at the next start. A live worker
+    may free its slot for a second when its session is lost, so a slot must be free at two checks in a row. Return the
+    slots that are free now, for ``free_before`` of the next check.
     """
     if not locks.settled:
         return set()
-    free = set()
+    free_slots = set()
     for other_slot in queue.slots() - {slot}:
         with suppress(ConflictError), locks.held(other_slot):
-            if locks.settled:  # still: our own session may be a new one meanwhile
-                free.add(other_slot)
+            if locks.settled:  # check again: this worker's session may be new by now
+                free_slots.add(other_slot)
                 if other_slot in free_before:
                     queue.put_back(queue.list_taken(other_slot))
-    return free
+    return free_slots
 
 
 def retake_own(queue: JobQueue, slot: str, has: Callable[[], set[str]], missing_before: set[str]) -> set[str]:
-    """Put back jobs that the engine believes this worker has and that are not here.
+    """Put back jobs that the engine assigns to this worker but that do not run here.
 
-    The engine was told of their end and could not keep it, as on a full disk. Between the end of a job and the engine's
-    word lies a moment: what is missing this time is returned, to be handed in at the next look, and only what was
-    missing before is put back.
+    The engine could not store their end, for example on a full disk. A job's end reaches the engine a moment later, so
+    a job must be missing at two checks in a row. Return the jobs that are missing now, for ``missing_before`` of the
+    next check.
     """
     missing = queue.list_taken(slot) - has()
     if lost := missing & missing_before:
@@ -99,33 +99,33 @@ def retake_own(queue: JobQueue, slot: str, has: Callable[[], set[str]], missing_
 
 
 def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) -> set[str]:
-    """Enqueue what rows wait for and the engine does not know; cancel what no row waits for.
+    """Enqueue jobs that rows wait for and the engine does not have; cancel jobs that no row waits for.
 
-    Of what waits in turn the engine knows nothing before a worker is free for it.
-    A job whose row has just become final is given until the next look to end by itself: the workflow ids that no
-    row waited for this time are returned, to be handed in then.
+    Jobs that wait in turn are skipped: a worker enqueues them when it is free.
+    A job whose row has just become final may end by itself until the next check. Return the unwanted workflow ids, for
+    ``unwanted_before`` of that check.
     """
-    before = waiting_jobs(sessions)
+    jobs_before = waiting_jobs(sessions)
     active = queue.active()
-    # A job may have ended between the two looks; only what is still wanted afterwards was forgotten.
-    after = set(waiting_jobs(sessions))
-    for job in before:
-        if job in after and job.workflow_id not in active and not job.kind.in_turn:
+    # A job may have ended between the two queries; only jobs wanted in both are missing.
+    jobs_after = set(waiting_jobs(sessions))
+    for job in jobs_before:
+        if job in jobs_after and job.workflow_id not in active and not job.kind.in_turn:
             queue.ensure(job)
-    unwanted = active - {job.workflow_id for job in after.union(before)}
+    unwanted = active - {job.workflow_id for job in jobs_after.union(jobs_before)}
     for workflow_id in unwanted & unwanted_before:
         queue.cancel(Job.parse(workflow_id))
     return unwanted
 
 
 def advance_searches(sessions: Sessions) -> None:
-    """Ask for the next trials of searches: a crash may have come between the end of a run and the asking.
+    """Request the next trials of searches, in case a crash prevented it when a run ended.
 
-    A search that cannot be advanced holds up neither the others nor what else is mended here.
+    A search that fails to advance does not block the other repairs.
     """
     with sessions() as session:
-        searches = session.scalars(select(Experiment.id).where(Experiment.study.is_not(None))).all()
-    for experiment_id in searches:
+        experiment_ids = session.scalars(select(Experiment.id).where(Experiment.study.is_not(None))).all()
+    for experiment_id in experiment_ids:
         try:
             with sessions() as session:
                 study = session.scalar(select(Experiment.study).where(Experiment.id == experiment_id))
@@ -138,7 +138,7 @@ def advance_searches(sessions: Sessions) -> None:
 
 
 JANITOR_SECONDS = 60 * 60
-# Of the engine's records of jobs that have ended: what came of them stands in our rows.
+# How long the engine's records of ended jobs are kept; the outcomes are in the rows.
 KEPT_DAYS = 7.0
 
 
@@ -151,7 +151,7 @@ class Janitor(Background):
     locks: Locks
 
     def __exit__(self, *_: object) -> None:
-        self.stop.set()  # not waited for: a storage out of reach must not keep a worker from ending
+        self.stop.set()  # not joined: unreachable storage must not keep a worker from ending
 
     def work(self) -> None:
         while True:
@@ -161,13 +161,13 @@ class Janitor(Background):
                     _do("%s stored files that no row names were removed", self.ledger.sweep)
                     _do("%s records of jobs that ended long ago were removed", self.queue.forget_ended, KEPT_DAYS)
             except ConflictError:
-                pass  # another worker is at it
+                pass  # another worker is doing this
             if self.stop.wait(JANITOR_SECONDS):
                 return
 
 
 def _do(done: str, chore: Callable[..., int], *arguments: object) -> None:
-    """Do a chore and log its count; a failed one is retried next time."""
+    """Run a chore and log its count; a failure is logged and retried next time."""
     try:
         if count := chore(*arguments):
             logger.info(done, count)

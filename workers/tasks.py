@@ -54,13 +54,13 @@ class _TaskJob:
 
 
 def judge_task(task_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Judge the variants of a task run, and keep what they score and the maps of the chosen and the smallest.
+    """Score the variants of a task run; store the scores and the maps of the chosen and the smallest variant.
 
-    One that is final or gone is left as it is. One killed at any moment begins afresh.
+    A final or deleted task run stays as it is. One whose job was killed starts again.
     """
     sessions = job_sessions(settings)
-    anew: dict[str, Any] = {"done": 0, "total": None, "judged": None}
-    begun = JobProgress.begin(sessions, TaskRun, UNFINISHED_TASK, TaskStatus.RUNNING, task_id, **anew)
+    restart: dict[str, Any] = {"done": 0, "total": None, "judged": None}
+    begun = JobProgress.begin(sessions, TaskRun, UNFINISHED_TASK, TaskStatus.RUNNING, task_id, **restart)
     if begun is None:
         return ()
     row, progress = begun
@@ -71,7 +71,7 @@ def judge_task(task_id: str, settings: Settings, device: str) -> Sequence[Job]:
         _judge(_TaskJob(row, corpus, queries, settings), progress)
     except StoppedError:
         pass
-    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+    except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
         record(error, sessions, progress.row, status=TaskStatus.FAILED, finished_at=utcnow())
     return ()
 
@@ -79,13 +79,13 @@ def judge_task(task_id: str, settings: Settings, device: str) -> Sequence[Job]:
 def _judge(job: _TaskJob, progress: JobProgress) -> None:
     loaded = _load(job)
     config = job.row.config
-    judged: list[ScoreSoFar] = []
+    scores: list[ScoreSoFar] = []
 
     def advance(scored: ScoredVariant) -> None:
-        judged.append(
+        scores.append(
             ScoreSoFar(name=scored.variant.name, bytes=scored.bytes, isoscore=scored.isoscore, choose=scored.choose)
         )
-        progress.advance(len(judged), judged=judged)
+        progress.advance(len(scores), judged=scores)
 
     try:
         task = JudgingTask(loaded.corpus, loaded.truth, config.similarity, config.seed, config.metric)
@@ -95,14 +95,14 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
         chosen, smallest = (map_of(task, variants[index]) for index in (decision.chosen, decision.smallest))
     except ValueError as error:
         raise InvalidError(str(error)) from error
-    # Keep results and maps; nothing of them where nobody waits for them any more.
+    # Store results and maps, unless the row no longer waits for them.
     hubness = {side: QueryHubness.model_validate(values.document()) for side, values in decision.hubness.items()}
     ledger = Ledger(progress.sessions, open_storage(job.settings))
     with keeping(ledger) as keep:
-        stored = [
+        stored_maps = [
             keep(partial(io.BytesIO, save(mapping.tensors(), mapping.metadata()))) for mapping in (chosen, smallest)
         ]
-        with ledger.recording(*stored) as session:
+        with ledger.recording(*stored_maps) as session:
             progress.write(
                 session,
                 status=TaskStatus.FINISHED,
@@ -111,8 +111,8 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
                 error=None,
                 results=TaskResults.model_validate(decision.document() | {"hubness": hubness}),
                 maps=TaskMaps(chosen=chosen.numpy_code(MAP), smallest=smallest.numpy_code(MAP)),
-                chosen_sha256=stored[0].sha256,
-                smallest_sha256=stored[1].sha256,
+                chosen_sha256=stored_maps[0].sha256,
+                smallest_sha256=stored_maps[1].sha256,
                 finished_at=utcnow(),
             )
 
@@ -121,7 +121,7 @@ def _load(job: _TaskJob) -> task_files.LoadedTask:
     """Read vectors and ground truth into memory.
 
     Raises:
-        IsoscopeError: they make no task; the sentence says why.
+        IsoscopeError: they do not make a valid task.
 
     """
     config, queries = job.row.config, None
@@ -161,13 +161,13 @@ def _vectors(
     labels: str | None = None,
     groups: str | None = None,
 ) -> NamedVectors:
-    chosen = Selection.model_validate(embedding.selection)
-    selection = chosen.model_copy(update={"labels": labels, "groups": groups})
+    stored_selection = Selection.model_validate(embedding.selection)
+    selection = stored_selection.model_copy(update={"labels": labels, "groups": groups})
     matrix = open_matrix(fetch_upload(embedding, job.settings), selection)
     require_measurable(matrix)
-    called = read_ids(matrix, embedding.name, ids, selection.names, role)
+    row_ids = read_ids(matrix, embedding.name, ids, selection.names, role)
     if job.row.truth_sha256 is not None:
-        called.require_unique(role, BY_COLUMN)
-    elif len(set(called.values)) < matrix.n:  # no ground truth names rows: ids only order ties
-        called = RowIds(embedding.name, [str(row) for row in range(matrix.n)], None)
-    return vectors_of(matrix, called, role)
+        row_ids.require_unique(role, BY_COLUMN)
+    elif len(set(row_ids.values)) < matrix.n:  # without ground truth, ids only break ties
+        row_ids = RowIds(embedding.name, [str(row) for row in range(matrix.n)], None)
+    return vectors_of(matrix, row_ids, role)

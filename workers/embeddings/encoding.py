@@ -43,7 +43,7 @@ def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[
         return _encode(encoding, progress, settings, device)
     except StoppedError:
         return ()
-    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+    except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
         record(error, sessions, progress.row, status=EncodingStatus.FAILED, finished_at=utcnow())
         return ()
 

@@ -62,7 +62,7 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
     try:
         chosen = None if embedding.selection is None else Selection.model_validate(embedding.selection)
         inspection: Inspection = read_in_sandbox(settings, inspect, fetch_upload(embedding, settings), chosen)
-    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+    except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
         fail(error, sessions, embedding)
         return ()
     with sessions.begin() as session:
@@ -172,7 +172,7 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
             with ledger.recording(*stored.values()) as session:
                 replaced_files = _replace_results(session, embedding, cloud, rows, _describe_rows(cloud, matrix))
         ledger.release(*replaced_files)
-    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+    except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
         fail(error, sessions, embedding)
     return ()
 

@@ -40,7 +40,7 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
             except RunStoppedError:  # by somebody who changed its row, or by itself, as a trial that is given up
                 stopped_here = or_(Run.worker == slot, Run.worker.is_(None))
                 _write_log(sessions, update(Run).where(Run.id == run_id, stopped_here), folder.log.tail())
-            except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+            except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
                 folder.drop_unfinished()  # which may be what fills the disk
                 _fail(error, sessions, row, folder)
         folder.drop_unfinished()
