@@ -79,47 +79,49 @@ class Drawn:
 
 
 def _post_process(job: ResultJob[PostProcessing]) -> None:
-    """Write what a method does into its row, and keep the fitted map; on the CPU."""
+    """Try a method on the CPU, and store its results and fitted map."""
     job.check(current=job.row.is_of(job.embedding))
     matrix = open_embedding(job.embedding, job.settings)
     points, rows = draw_rows(matrix, SAMPLE_SEED)
-    chosen = matrix.selection
-    names, labels, groups = (values_of(matrix, column, rows) for column in (chosen.names, chosen.labels, chosen.groups))
-    drawn = Drawn(points, names, labels, groups)
-    trial = try_out(job.row.method, job.row.parameters, drawn)
-    before = _known_before(job.embedding, trial, job.sessions)
-    # Keep map and results; nothing of them where nobody waits for them any more.
-    results = results_of(trial, drawn, before)
+    selection = matrix.selection
+    names, labels, groups = (
+        values_of(matrix, column, rows) for column in (selection.names, selection.labels, selection.groups)
+    )
+    sample = Drawn(points, names, labels, groups)
+    trial = try_out(job.row.method, job.row.parameters, sample)
+    earlier_measurements = _known_before(job.embedding, trial, job.sessions)
+    # Store map and results, unless the row no longer waits for them.
+    results = results_of(trial, sample, earlier_measurements)
     use = "isotropy.postprocess.methods.restore(method, tensors).apply(points)"
     metadata = {"method": job.row.method, "use": use}
     ledger = Ledger(job.sessions, open_storage(job.settings))
     with keeping(ledger) as keep:
-        stored = keep(partial(io.BytesIO, save(trial.fitted.state(), metadata)))
-        with ledger.recording(stored) as session:
-            job.fill(session, results=results, state_sha256=stored.sha256)
+        stored_map = keep(partial(io.BytesIO, save(trial.fitted.state(), metadata)))
+        with ledger.recording(stored_map) as session:
+            job.fill(session, results=results, state_sha256=stored_map.sha256)
             newest_first = (
                 select(PostProcessing.id, StoredFile.size_bytes)
                 .join(StoredFile, StoredFile.sha256 == PostProcessing.state_sha256)
                 .where(PostProcessing.embedding_id == job.row.embedding_id)
                 .order_by(PostProcessing.id != job.row.id, PostProcessing.created_at.desc(), PostProcessing.id)
             )
-            maps = session.execute(newest_first).all()  # none where the one just made is gone and there is no other
+            maps = session.execute(newest_first).all()  # empty if this row was deleted and has no siblings
             totals = accumulate(size for _, size in maps)
-            beyond = [trial_id for (trial_id, _), total in zip(maps, totals, strict=True) if total > MAPS_BYTES]
-            oldest = delete(PostProcessing).where(
-                PostProcessing.id.in_(beyond), PostProcessing.id != job.row.id, PostProcessing.id.not_in(MAKING)
+            excess_ids = [trial_id for (trial_id, _), total in zip(maps, totals, strict=True) if total > MAPS_BYTES]
+            removal = delete(PostProcessing).where(
+                PostProcessing.id.in_(excess_ids), PostProcessing.id != job.row.id, PostProcessing.id.not_in(MAKING)
             )
-            dropped = session.scalars(oldest.returning(PostProcessing.state_sha256)).all()
-    ledger.release(*dropped)
+            removed_hashes = session.scalars(removal.returning(PostProcessing.state_sha256)).all()
+    ledger.release(*removed_hashes)
 
 
 post_process = partial(answer, PostProcessing, _post_process)
 
 
 def try_out(method: str, parameters: dict[str, Any], drawn: Drawn) -> HeldOut:
-    """Fit a method on the half of the rows that the seed draws, and apply it to the other.
+    """Fit a method on a random half of the rows, and apply it to the other half.
 
-    Half of those that differ: equal rows stay together, or those held out would have been seen.
+    Rows of one unit (``Drawn.units``) stay together, so that no held-out row equals a fitted one.
 
     Raises:
         InvalidError: the method cannot be fitted on these rows with these parameters.
@@ -132,12 +134,12 @@ def try_out(method: str, parameters: dict[str, Any], drawn: Drawn) -> HeldOut:
 
 
 def results_of(trial: HeldOut, drawn: Drawn, before: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return what ``PostProcessing.results`` holds; ``before`` where it is known already."""
+    """Return the document for ``PostProcessing.results``; ``before`` holds earlier measurements, if any."""
     labels, groups = (_select_rows(annotation, trial.held_out_rows) for annotation in (drawn.labels, drawn.groups))
     fit_groups = _select_rows(drawn.groups, trial.fit_rows)
     neighbors = None
     if (names := _select_rows(drawn.names, trial.held_out_rows)) is not None:
-        # Of the first names, as the order of the rows is random; neighbors are rows held out too.
+        # The first names are a random sample, as the rows are shuffled. Neighbors are held-out rows too.
         x, mapped = trial.held_out.before, trial.held_out.after
         queries = first_named(names, x, torch.arange(len(names)), NAMED_ROWS)
         neighbors = {"k": K, "rows": len(names), "of": named_neighbours(names, x, mapped, queries)}
@@ -158,24 +160,24 @@ def _select_rows(annotation: list[str] | None, rows: Tensor) -> list[str] | None
 
 
 def _known_before(embedding: Embedding, trial: HeldOut, sessions: Sessions) -> dict[str, Any] | None:
-    """Measurements of the rows held out as they are, from an earlier trial on the same rows."""
-    earlier = select(PostProcessing).where(
+    """Return an earlier trial's measurements of the same held-out rows before the map; None without any."""
+    trials = select(PostProcessing).where(
         PostProcessing.embedding_id == embedding.id, PostProcessing.status == ResultStatus.READY
     )
     with sessions() as session:
-        earlier_trial = session.scalar(earlier.order_by(PostProcessing.created_at.desc()).limit(1))
+        earlier_trial = session.scalar(trials.order_by(PostProcessing.created_at.desc()).limit(1))
     if earlier_trial is None or (results := earlier_trial.results) is None or not earlier_trial.is_of(embedding):
         return None
     before: dict[str, Any] = results["before"]
-    # Trials of former versions, which held equal rows apart, do not say how many are distinct.
-    drawn = len(trial.fit_rows), SAMPLE_SEED
-    same = "distinct" in results and (results["fit_rows"], results["seed"]) == drawn
-    resampled = all("resampled" in result for result in before.values())
-    return before if same and resampled and set(before) == set(MEASURED) else None
+    # Earlier versions split equal rows apart and did not store the number of distinct rows.
+    split = len(trial.fit_rows), SAMPLE_SEED
+    is_same_split = "distinct" in results and (results["fit_rows"], results["seed"]) == split
+    has_resamples = all("resampled" in result for result in before.values())
+    return before if is_same_split and has_resamples and set(before) == set(MEASURED) else None
 
 
 def _measure_rows(points: Rows, slugs: Sequence[str]) -> dict[str, Any]:
-    """Return a ``Measurement`` a measure, without its embedding and details that no figure shows."""
+    """Return the ``Measurement`` columns of each measure, without details that no figure shows."""
     return {
         slug: columns_of(slug, result if slug in DRAWN else result._replace(detail=None))
         for slug, result in measure(read_cloud(points), slugs).items()
@@ -186,26 +188,24 @@ ANNOTATIONS = "annotations.jsonl"
 
 
 def make_embedding(embedding_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Write the vectors that an embedding was asked for, and have them inspected and measured like an upload."""
+    """Compute the vectors of a requested embedding, and queue its inspection as for an upload."""
     sessions = job_sessions(settings)
     with sessions() as session:
         embedding = session.get(Embedding, embedding_id)
         if embedding is None or embedding.status is not EmbeddingStatus.MAKING:
             return ()
         source = session.get(Embedding, embedding.source_id or "")
-        judged = session.get(PostProcessing, embedding.made_by_id or "")
+        trial = session.get(PostProcessing, embedding.made_by_id or "")
         task = session.get(TaskRun, embedding.made_by_id or "")
     try:
         if source is None:
             raise NotFoundError("What this was to be made of was deleted; try a method on another embedding.")
         matrix = open_embedding(source, settings)
         variant: MapVariant | None = (embedding.provenance or {}).get("which")
-        mapped = (
-            _by_trial(matrix, source, judged, settings)
-            if variant is None
-            else _by_task(source, task, variant, settings)
+        transform = (
+            _by_trial(matrix, source, trial, settings) if variant is None else _by_task(source, task, variant, settings)
         )
-        return _store_embedding(embedding, matrix, mapped, Ledger(sessions, open_storage(settings)))
+        return _store_embedding(embedding, matrix, transform, Ledger(sessions, open_storage(settings)))
     except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
         fail(error, sessions, embedding)
         return ()
@@ -220,33 +220,33 @@ class Images(NamedTuple):
 
 
 def images(matrix: Matrix, transform: Images) -> Iterator[NDArray[Any]]:
-    """Yield the images of all rows in order; a row with NaN or infinity stays as it is, so that rows keep their places.
+    """Yield the mapped rows in order; rows with NaN or infinity stay unchanged, so that row numbers do not shift.
 
     Raises:
-        InvalidError: the map is of other dimensions.
+        InvalidError: the map has other dimensions.
 
     """
-    for chunk, finite in finite_rows(matrix):
+    for chunk, is_finite in finite_rows(matrix):
         try:
-            mapped = transform.apply(chunk[finite])
+            mapped = transform.apply(chunk[is_finite])
         except ValueError as error:
             raise InvalidError(str(error)) from error
         image = chunk[:, : transform.d].to(mapped.dtype)
-        image[finite] = mapped
+        image[is_finite] = mapped
         yield image.numpy()
 
 
 def _by_task(source: Embedding, task: TaskRun | None, choice: MapVariant, settings: Settings) -> Images:
-    """Return the images of the map that a task keeps, as its lines of NumPy compute them."""
+    """Return the map that a task stored, applied as its exported NumPy code does."""
     if task is None or task.results is None or source.id not in (task.embedding_id, task.queries_id):
         raise ConflictError(
             f"The task that this was to be made by is gone, or other vectors were chosen of {source.name} meanwhile. "
             "Judge it again first."
         )
-    results, chosen = task.results, choice == "chosen"
-    judged = results.variants[results.chosen if chosen else results.smallest]
-    variant = Variant(judged.method, tuple(judged.parameters.items()))
-    sha256 = (task.chosen_sha256 if chosen else task.smallest_sha256) or ""
+    results, is_chosen = task.results, choice == "chosen"
+    scored_variant = results.variants[results.chosen if is_chosen else results.smallest]
+    variant = Variant(scored_variant.method, tuple(scored_variant.parameters.items()))
+    sha256 = (task.chosen_sha256 if is_chosen else task.smallest_sha256) or ""
     tensors = load_file(fetch(sha256, f"map.safetensors of {source.name!r}", settings))
     mapping = Map.from_tensors(variant, results.similarity, tensors)
     return Images(
@@ -269,17 +269,19 @@ def _by_trial(matrix: Matrix, source: Embedding, judged: PostProcessing | None, 
 
 
 def _store_embedding(read: Embedding, matrix: Matrix, mapped: Images, ledger: Ledger) -> Sequence[Job]:
-    """Keep the files and have them inspected; nothing of them where nobody waits for them any more."""
+    """Store the files and queue their inspection, unless the row no longer waits for them."""
     selection = matrix.selection
-    ids = id_column(part.name for part in matrix.contents.annotations if part.n == matrix.n)
+    ids = id_column(column_info.name for column_info in matrix.contents.annotations if column_info.n == matrix.n)
     annotations = {NAME: selection.names, LABEL: selection.labels, GROUP: selection.groups, ID: ids}
-    chosen = {column: annotation for column, annotation in annotations.items() if annotation is not None}
+    annotation_columns = {column: annotation for column, annotation in annotations.items() if annotation is not None}
     annotation_files = []
     with keeping(ledger) as keep:
         vectors = keep(lambda: npy_file(matrix.n, mapped.d, mapped.dtype, images(matrix, mapped)))
-        if chosen:
+        if annotation_columns:
             stored_annotations = keep(
-                lambda: jsonl_file({column: matrix.contents.values(source) for column, source in chosen.items()})
+                lambda: jsonl_file(
+                    {column: matrix.contents.values(source) for column, source in annotation_columns.items()}
+                )
             )
             annotation_files.append((ANNOTATIONS, stored_annotations))
         with ledger.recording(vectors, *(stored for _, stored in annotation_files)) as session:

@@ -28,12 +28,12 @@ TOO_FEW_ROWS = f"It takes more than {NEAREST} rows that both have."
 
 
 def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return how alike two embeddings are and how far rows moved, as ``Alignment`` has them.
+    """Return alignment scores and row moves, as stored in ``Alignment``.
 
-    The rows compared are the first of those that both have.
+    The scores use the first of the sampled rows that both embeddings have.
 
     Raises:
-        InvalidError: the two are to have the same rows in order, and have other numbers of them.
+        InvalidError: rows are matched by order, and the embeddings have different numbers of rows.
 
     """
     if rows_by is RowsBy.NAME:
@@ -48,13 +48,15 @@ def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> tuple[dict[s
     first_positions = sampled(pairs, max_rows, SEED)
     second_positions = [pairs[position] for position in first_positions]
     x, y = rows_at(first, first_positions), rows_at(second, second_positions)
-    finite = x.isfinite().all(1) & y.isfinite().all(1)
+    is_finite = x.isfinite().all(1) & y.isfinite().all(1)
     first_rows, second_rows = (torch.tensor(rows, dtype=torch.int64) for rows in (first_positions, second_positions))
-    x, y, first_rows, second_rows = (position[finite] for position in (x, y, first_rows, second_rows))
+    x, y, first_rows, second_rows = (values[is_finite] for values in (x, y, first_rows, second_rows))
     head = slice(min(ROWS, len(x)))
     groups = _number_groups(first, x[head], first_rows[head]), _number_groups(second, y[head], second_rows[head])
-    # Rows of one group of either embedding are dealt together.
-    numbers = groups_of([(("first", a), ("second", b)) for a, b in zip(*groups, strict=True)])
+    # Rows that share a group in either embedding go into the same block.
+    numbers = groups_of(
+        [(("first", first_group), ("second", second_group)) for first_group, second_group in zip(*groups, strict=True)]
+    )
     blocks = Slices(int(numbers.max(initial=-1)) + 1, BLOCKS).blocks_of(numbers)
     scores = {
         slug: {"value": score.value, "parts": list(score.parts), "reason": score.reason}
@@ -64,12 +66,12 @@ def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> tuple[dict[s
     names = values_of(first, first.selection.names, first_rows) or values_of(
         second, second.selection.names, second_rows
     )
-    moved = _measure_moves(x, y) | {"names": names and [position[:NAME_CHARACTERS] for position in names]}
-    moved |= {
+    moves = _measure_moves(x, y) | {"names": names and [name[:NAME_CHARACTERS] for name in names]}
+    moves |= {
         "rows": first.in_file(first_rows.numpy()).tolist(),
         "other_rows": second.in_file(second_rows.numpy()).tolist(),
     }
-    return results, moved
+    return results, moves
 
 
 def _measure_moves(x: Tensor, y: Tensor) -> dict[str, Any]:
@@ -87,7 +89,7 @@ def _measure_moves(x: Tensor, y: Tensor) -> dict[str, Any]:
 
 
 def _number_groups(matrix: Matrix, x: Tensor, positions: Tensor) -> list[int]:
-    """Return the number of each row's group, those of equal rows where the embedding has none."""
+    """Return each row's group number; without groups, equal rows share a number."""
     groups = values_of(matrix, matrix.selection.groups, positions)
     numbers: list[int] = (equal_rows(x).numpy() if groups is None else group_numbers(groups)).tolist()
     return numbers

@@ -39,9 +39,9 @@ from workers.models import (
 )
 
 NAME_CHARACTERS = 80
-# Between the two texts of a pair, in a name.
+# Separates the two texts of a pair in a row's name.
 PAIR_SEPARATOR = " / "
-# Weights on top of the last layer, whose states do not depend on them; many checkpoints lack them.
+# Weights on top of the last layer that do not affect its states; many checkpoints lack them.
 UNUSED_WEIGHTS = "pooler."
 
 logger = logging.getLogger(__name__)
@@ -71,17 +71,19 @@ class Texts:
 
 
 def _name(texts: tuple[str, ...]) -> str:
-    size = NAME_CHARACTERS // len(texts)
+    max_characters = NAME_CHARACTERS // len(texts)
     lines = [storable(" ".join(text.split())) for text in texts]
-    return PAIR_SEPARATOR.join(line if len(line) <= size else f"{line[: size - 1]}…" for line in lines)
+    return PAIR_SEPARATOR.join(
+        line if len(line) <= max_characters else f"{line[: max_characters - 1]}…" for line in lines
+    )
 
 
 def load_texts(
     path: Path, filename: str, config: EncodingConfig, quoting: Quoting | None = None, ids: str | None = None
 ) -> Texts:
-    """Return the texts of a file that are not empty, or a sample of ``config.max_rows`` drawn by the seed.
+    """Return the nonempty texts of a file, or a seeded sample of ``config.max_rows``.
 
-    ``ids`` is the column of their ids.
+    ``ids`` names the column of row ids.
 
     Raises:
         InvalidError: the file cannot be read, lacks a column, or has no text in the chosen columns.
@@ -90,28 +92,28 @@ def load_texts(
     annotations = [column for column in (config.label_column, ids) if column]
     names = list(dict.fromkeys([*config.text_columns, *annotations]))
     columns = read_columns(path, filename, names, Role.TEXTS, quoting)
-    pairs = list(zip(*(columns[name] for name in config.text_columns), strict=True))
-    is_filled = [all(text is not None and str(text).strip() for text in texts) for texts in pairs]
-    filled = np.flatnonzero(is_filled)
-    if not len(filled):
+    text_rows = list(zip(*(columns[name] for name in config.text_columns), strict=True))
+    is_filled = [all(text is not None and str(text).strip() for text in texts) for texts in text_rows]
+    filled_rows = np.flatnonzero(is_filled)
+    if not len(filled_rows):
         text_columns = " and ".join(map(quote, config.text_columns))
         raise InvalidError(
-            f"None of the {len(pairs):,} rows of {filename} has text in {text_columns}: choose another column.",
+            f"None of the {len(text_rows):,} rows of {filename} has text in {text_columns}: choose another column.",
             "text_columns",
         )
-    selected = filled
-    if config.max_rows is not None and config.max_rows < len(filled):
-        selected = np.sort(np.random.default_rng(config.seed).choice(filled, config.max_rows, replace=False))
+    selected_rows = filled_rows
+    if config.max_rows is not None and config.max_rows < len(filled_rows):
+        selected_rows = np.sort(np.random.default_rng(config.seed).choice(filled_rows, config.max_rows, replace=False))
     labels = None
     if config.label_column:
-        cells = [columns[config.label_column][i] for i in selected]
+        cells = [columns[config.label_column][i] for i in selected_rows]
         labels = ["" if cell is None else storable(label_text(cell)) for cell in cells]
     return Texts(
-        rows=[tuple(str(text) for text in pairs[i]) for i in selected],
-        numbers=[int(i) + 1 for i in selected],
+        rows=[tuple(str(text) for text in text_rows[i]) for i in selected_rows],
+        numbers=[int(i) + 1 for i in selected_rows],
         labels=labels,
-        ids=None if ids is None else [cell_text(columns[ids][i]) for i in selected],
-        n_empty=len(pairs) - len(filled),
+        ids=None if ids is None else [cell_text(columns[ids][i]) for i in selected_rows],
+        n_empty=len(text_rows) - len(filled_rows),
     )
 
 
@@ -143,16 +145,16 @@ class Encoder:
     max_length: int
 
     def encode(self, texts: Texts, folder: Path, advance: Callable[[int], None]) -> EncodedTexts:
-        """Return the vectors of ``texts``, kept in ``folder``; ``advance`` is called with the number encoded so far.
+        """Return the vectors of ``texts``, stored in ``folder``; call ``advance`` with the number encoded so far.
 
-        The longest texts come first: there is little padding, and too large a batch fails at once. If memory runs out,
-        the batch is halved, once.
+        The longest texts come first: padding is small, and a batch that is too large fails at once. If memory runs out,
+        the batch size is halved once.
 
         Raises:
             InvalidError: a text has no token, or the model gives NaN or infinity, or lacks a layer.
 
         """
-        # By characters, not by tokens, which for all texts at once would take many times their memory.
+        # By characters: tokenizing all texts at once would take many times their memory.
         order = np.argsort([-sum(map(len, row)) for row in texts.rows], kind="stable")
         encoded: EncodedTexts | None = None
         batch_size, done = self.config.batch_size, 0
@@ -202,7 +204,7 @@ class Encoder:
         }
 
     def _forward(self, texts: Texts, batch: NDArray[np.int64]) -> tuple[Sequence[Tensor], Tensor]:
-        """Return 1 + L tensors [batch, tokens, d] and the mask [batch, tokens]."""
+        """Return the 1 + L hidden states [batch, tokens, d] and the mask [batch, tokens]."""
         columns = [list(column) for column in zip(*(texts.rows[i] for i in batch), strict=True)]
         tokens = self.tokenizer(*columns, truncation=True, max_length=self.max_length, return_attention_mask=True)
         for i, ids in zip(batch, tokens["input_ids"], strict=True):
@@ -218,12 +220,12 @@ class Encoder:
         return hidden_states_of(self.model(**arguments, output_hidden_states=True)), inputs["attention_mask"]
 
     def _allocate(self, depth: int, pooled: Mapping[LayerPooling, Tensor], n: int, folder: Path) -> EncodedTexts:
-        """Map all vectors from a file in ``folder`` without a name, now that their width is known.
+        """Map an array for all vectors to an unnamed file in ``folder``.
 
-        The disk space is freed when the array or the process ends, however it ends.
+        The disk space is freed when the array or the process ends, even by a kill.
 
         Raises:
-            InvalidError: the vectors are more than an encoding may make, or than the disk has room for.
+            InvalidError: layers differ in width, or the vectors exceed the limit of an encoding or the free disk space.
 
         """
         widths = sorted({vectors.shape[-1] for vectors in pooled.values()})
@@ -236,7 +238,7 @@ class Encoder:
         shape = len(pooled), n, widths[0]
         size_bytes = math.prod(shape) * FLOAT_BYTES
         require_sensible(len(pooled), size_bytes)
-        # Twice: while they are stored, if the storage is on the same disk. A mapped file on a full disk kills the
+        # Twice, because storing copies them, perhaps to the same disk. Writing a mapped file to a full disk kills the
         # process.
         if (free := shutil.disk_usage(folder).free) < 2 * size_bytes:
             raise InvalidError(
@@ -257,7 +259,7 @@ def load_model(source: ModelSource, name: str, device: torch.device) -> tuple[Pr
 
     """
     tokenizer = load_tokenizer(source, name)
-    # A model without positions of its own for each row counts from the left: padding there would shift the text.
+    # In models that count positions from the left of the batch, padding there would shift the text.
     tokenizer.padding_side = "right"
     model, report = load_weights(AutoModel, source, name, "to encode texts")
     if model.config.is_encoder_decoder:
@@ -268,7 +270,7 @@ def load_model(source: ModelSource, name: str, device: torch.device) -> tuple[Pr
 
 
 def encode_alike(text: str, provenance: Mapping[str, Any], settings: Settings) -> Tensor:
-    """Return the vector [d] of a text, encoded as the embedding with this ``provenance`` was, on the CPU.
+    """Encode a text on the CPU as the embedding with this ``provenance`` was; return its vector [d].
 
     Raises:
         InvalidError: the model is gone or has other weights now, or the text has no token.

@@ -28,7 +28,7 @@ MAX_NAME_CHARACTERS = 200
 
 
 def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Encode the texts of an encoding, add an embedding of each layer and pooling, and return the jobs that inspect it.
+    """Encode texts, add an embedding for each layer and pooling, and return their inspection jobs.
 
     An encoding that is final or deleted stays as it is. One whose job was killed starts again; files that were stored
     and not recorded are removed a day later (``Ledger.sweep``).
@@ -101,7 +101,7 @@ def publish(
         ]
         now = utcnow()
         for i, embedding in enumerate(embeddings):
-            embedding.created_at = now - timedelta(microseconds=i)  # in a list, newest first, layer 0 leads
+            embedding.created_at = now - timedelta(microseconds=i)  # so that lists, newest first, start with layer 0
         with ledger.recording(annotations, *vectors) as session:
             progress.write(
                 session,

@@ -50,9 +50,9 @@ CURVE_SOURCES = ("identity", "sample")
 
 
 def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Write what the files hold into the embedding's row, a draft from then on; measuring follows if it was asked for.
+    """Inspect an embedding's files; make its row a draft, or queue the measurement if it was requested.
 
-    They are read in a further process, so that one made to exhaust memory or time ends there, as a sentence.
+    The files are read in a sandboxed process, so that a malicious file exhausts only that process.
     """
     sessions = job_sessions(settings)
     with sessions() as session:
@@ -60,8 +60,8 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
     if embedding is None or embedding.status is not EmbeddingStatus.INSPECTING:
         return ()
     try:
-        chosen = None if embedding.selection is None else Selection.model_validate(embedding.selection)
-        inspection: Inspection = read_in_sandbox(settings, inspect, fetch_upload(embedding, settings), chosen)
+        selection = None if embedding.selection is None else Selection.model_validate(embedding.selection)
+        inspection: Inspection = read_in_sandbox(settings, inspect, fetch_upload(embedding, settings), selection)
     except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
         fail(error, sessions, embedding)
         return ()
@@ -84,14 +84,14 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
 
 
 def columns_of(slug: str, report: MeasureResult) -> dict[str, Any]:
-    """Return the columns of a ``Measurement``, but for its embedding."""
+    """Return the columns of a ``Measurement``, except its embedding."""
     score = report.score
     resampled = None
     if score.parts or report.at_sizes:
         by_size = {
-            str(size): {"value": sized.value, "parts": list(sized.parts)}
-            for size, sized in report.at_sizes.items()
-            if sized.parts
+            str(size): {"value": score_at_size.value, "parts": list(score_at_size.parts)}
+            for size, score_at_size in report.at_sizes.items()
+            if score_at_size.parts
         }
         resampled = {"parts": list(score.parts), "at": by_size}
     return {
@@ -107,9 +107,9 @@ def columns_of(slug: str, report: MeasureResult) -> dict[str, Any]:
 
 
 def figure_data(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, seed: int) -> dict[str, dict[str, Any]]:
-    """Return the data of each figure that there can be by its slug, in the form of ``FigureData``.
+    """Return the data of each available figure by slug, as stored in ``FigureData``.
 
-    ``point_map`` collects the rows of the map; ``seed`` is of what is drawn.
+    ``point_map`` collects the rows of the map; ``seed`` drives all random draws.
     """
     names_of = partial(values_of, matrix, matrix.selection.names)
     findings = [
@@ -120,7 +120,7 @@ def figure_data(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, seed
         "sample_size": sample_size(cloud),
         "projection": projection(cloud, seed, names_of, point_map),
         "findings": {"findings": [finding_report.document() for finding_report in findings]},
-        # All that a finding names, where it lists only the first and a selection can leave all of them out.
+        # All rows and dimensions of a finding that lists only the first, if a selection can exclude that many.
         BLAMED: {
             finding_report.slug: {
                 "rows": finding_report.every_row.tolist(),
@@ -178,29 +178,29 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
 
 
 def _describe_rows(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
-    """Return what ``Embedding.independent`` holds."""
+    """Return the document for ``Embedding.independent``."""
     dealing = cloud.dealing
     description: dict[str, Any] = {"by": dealing.by, "groups": dealing.groups, "blocks": dealing.key()}
     if matrix.selection.names is None:
         return description
-    in_order, in_any_order = sha256(), 0
+    ordered_hash, unordered_sum = sha256(), 0
     for name in matrix.contents.values(matrix.selection.names):
         digest = sha256(name.encode()).digest()[:8]
-        in_order.update(digest)
-        in_any_order += int.from_bytes(digest)
-    return description | {"names": in_order.hexdigest()[:16], "names_in_any_order": f"{in_any_order % 2**64:016x}"}
+        ordered_hash.update(digest)
+        unordered_sum += int.from_bytes(digest)
+    return description | {"names": ordered_hash.hexdigest()[:16], "names_in_any_order": f"{unordered_sum % 2**64:016x}"}
 
 
 def _replace_results(
     session: Session, read: Embedding, cloud: Cloud, rows: Sequence[Base], independent: dict[str, Any]
 ) -> Sequence[str]:
-    """Replace the results of an embedding, unless nobody waits for them; return the hashes of files they leave."""
+    """Replace an embedding's results if its row still waits for them; return the hashes of replaced files."""
     if (embedding := waiting(session, read)) is None:
         return []
     session.execute(delete(Measurement).where(Measurement.embedding_id == read.id))
     session.execute(delete(FigureData).where(FigureData.embedding_id == read.id))
-    files = delete(FigureFile).where(FigureFile.embedding_id == read.id)
-    replaced_files = session.scalars(files.returning(FigureFile.file_sha256)).all()
+    removal = delete(FigureFile).where(FigureFile.embedding_id == read.id)
+    replaced_files = session.scalars(removal.returning(FigureFile.file_sha256)).all()
     session.execute(delete(ZetaCurve).where(ZetaCurve.embedding_id == read.id, ZetaCurve.source.in_(CURVE_SOURCES)))
     session.add_all(rows)
     embedding.status = EmbeddingStatus.READY

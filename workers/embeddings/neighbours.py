@@ -38,20 +38,20 @@ def named_neighbours(
     k: int = K,
     similarity: Similarity = Similarity.COSINE,
 ) -> list[dict[str, Any]]:
-    """Return the k rows nearest to each of some rows, before and after.
+    """Return the k nearest rows of each query, before and after a mapping.
 
     Args:
-        names: of the rows, n of them.
+        names: row names, n of them.
         before: [n, d] floating.
         after: the same rows mapped, [n, any].
         queries: rows to look up, int64 [m].
         k: neighbors of each; fewer where there are fewer rows.
-        similarity: by which they are near.
+        similarity: ranks the neighbors.
 
     Returns:
-        One ``{"name", "before": [{"name", "cosine"}], "after": [...]}`` a query, nearest first; by another similarity
-        its name stands for "cosine". A row is not its own neighbor. By cosine rows of zeros, which have no direction,
-        are nobody's neighbors and have none.
+        One ``{"name", "before": [{"name", "cosine"}], "after": [...]}`` per query, nearest first; the key "cosine" is
+        the similarity's name. A row is not its own neighbor. With cosine, rows of zeros neither have nor are
+        neighbors.
 
     """
     before_and_after = [_find_nearest(names, x, queries, k, similarity) for x in (before, after)]
@@ -64,17 +64,17 @@ def named_neighbours(
 def neighbours_data(
     cloud: Cloud, names: Sequence[str] | None, seed: int, similarity: Similarity = Similarity.COSINE
 ) -> dict[str, Any] | None:
-    """Return the neighbors of a report: of some named rows as they are, and less mean and top components.
+    """Return a report's neighbors of some named rows, before and after removing mean and top components.
 
     Args:
-        cloud: the points; neighbors are sought among ``cloud.pairs``, on which All-but-the-Top is fitted too.
-        names: of the rows of ``cloud.pairs``; None where they have none.
+        cloud: the points; neighbors are among ``cloud.pairs``, which All-but-the-Top is also fitted on.
+        names: names of the rows of ``cloud.pairs``, if any.
         seed: draws the rows that are looked up.
-        similarity: by which rows are near.
+        similarity: ranks the neighbors.
 
     Returns:
-        As ``FigureData`` has "neighbours"; None without names, with fewer than two rows that have a direction, or
-        where squares of the points leave float64, so that there are no components to remove.
+        The "neighbours" document of ``FigureData``; None without names, with fewer than two rows that have a
+        direction, or if the components cannot be computed because squares of the points leave float64.
 
     """
     x = cloud.pairs
@@ -100,7 +100,7 @@ def neighbours_data(
 
 
 def first_named(names: Sequence[str], x: Tensor, order: Tensor, max_rows: int) -> Tensor:
-    """Return the first rows in an order that have a direction and a name that no row before has, int64."""
+    """Return the first ``max_rows`` rows in ``order`` that have a direction and a new name, int64."""
     has_direction = x.any(dim=1)
     rows_by_name: dict[str, int] = {}
     for row in order.tolist():
@@ -118,7 +118,7 @@ def _find_nearest(
     by_distance, by_cosine = similarity is Similarity.EUCLIDEAN, similarity is Similarity.COSINE
     if by_cosine:
         x = at_least_float32(x)
-        # Over the largest entry first, so that no square leaves the range of the dtype.
+        # Divide by the largest entry first, so that no square overflows the dtype.
         x = torch.nn.functional.normalize(x / x.abs().amax(dim=1, keepdim=True), dim=1)
     else:
         x = x.double()
@@ -126,16 +126,16 @@ def _find_nearest(
     for rows in torch.split(queries, BLOCK_ROWS):
         scores = -torch.cdist(x[rows], x, compute_mode="donot_use_mm_for_euclid_dist") if by_distance else x[rows] @ x.T
         scores[torch.arange(len(rows)), rows] = torch.nan
-        # Rows of zeros, whose cosines are 0 / 0 by now, and the query itself are no neighbors.
-        best, indices = scores.nan_to_num(-torch.inf).topk(min(k, len(x)), dim=1)
-        values = -best if by_distance else best.clamp(max=1) if by_cosine else best
+        # Exclude the query itself and rows of zeros, whose cosines are NaN.
+        best_scores, indices = scores.nan_to_num(-torch.inf).topk(min(k, len(x)), dim=1)
+        values = -best_scores if by_distance else best_scores.clamp(max=1) if by_cosine else best_scores
         neighbors += [
             [
                 {"name": names[row], similarity.value: value}
                 for row, value, score in zip(*columns, strict=True)
                 if score > -torch.inf
             ]
-            for columns in zip(indices.tolist(), values.tolist(), best.tolist(), strict=True)
+            for columns in zip(indices.tolist(), values.tolist(), best_scores.tolist(), strict=True)
         ]
     return neighbors
 
@@ -160,9 +160,11 @@ def _look_up(job: ResultJob[Lookup]) -> None:
     nearest = nearest_rows(blocks(), vector, K, similarity)
     rows = np.array(sorted(row.position for row in nearest), np.int64)
     names = values_of(matrix, matrix.selection.names, torch.from_numpy(rows)) or [""] * len(rows)
-    name_of, position_of = (dict(zip(rows.tolist(), values, strict=True)) for values in (names, matrix.in_file(rows)))
+    names_by_row, positions_by_row = (
+        dict(zip(rows.tolist(), values, strict=True)) for values in (names, matrix.in_file(rows))
+    )
     neighbors = [
-        {"name": name_of[row.position], similarity.value: row.nearness, "row": int(position_of[row.position])}
+        {"name": names_by_row[row.position], similarity.value: row.nearness, "row": int(positions_by_row[row.position])}
         for row in nearest
     ]
     results = {

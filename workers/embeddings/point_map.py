@@ -62,19 +62,19 @@ VECTOR_DTYPE = np.dtype(np.float16)
 def make_map_files(
     cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, projection: Mapping[str, Any]
 ) -> tuple[MapHeader, dict[str, Callable[[], BinaryIO]]] | None:
-    """Return a map's header, and what opens each of its files by slug; None without points, as the projection says."""
+    """Return a map's header and a function to open each of its files, by slug; None if there are no points."""
     if projection["reason"] is not None:
         return None
     mapped = point_map.mapped_rows(cloud.unit)
     positions = matrix.in_file(mapped.rows)
-    numbers: dict[SectionName, NDArray[Any]] = {"xy": mapped.xy.ravel(), "norm": mapped.norms}
+    arrays: dict[SectionName, NDArray[Any]] = {"xy": mapped.xy.ravel(), "norm": mapped.norms}
     if not np.array_equal(positions, np.arange(len(positions))):
-        numbers["row"] = positions.astype(np.uint32)
+        arrays["row"] = positions.astype(np.uint32)
     labels = frequent_labels(cloud, torch.from_numpy(mapped.rows))
     if labels is not None:
-        numbers["label"] = labels.codes.numpy().astype(np.uint16)
-    sections, points = _join_sections(numbers)
-    files = {MAP: points}
+        arrays["label"] = labels.codes.numpy().astype(np.uint16)
+    sections, map_bytes = _join_sections(arrays)
+    files = {MAP: map_bytes}
     if matrix.selection.names is not None:
         is_mapped = np.zeros(matrix.n, np.bool_)
         is_mapped[mapped.rows] = True
@@ -82,10 +82,10 @@ def make_map_files(
         files[MAP_NAMES] = "\n".join(" ".join(name[:NAME_CHARACTERS].split("\n")) for name in names).encode()
     neighbors = _NeighborLists.from_cloud(cloud, mapped.rows, mapped.unit)
     columns = [*([neighbors.hubness(len(mapped.rows))] if neighbors else []), *kept_columns(matrix, mapped.rows)]
-    # None where all pairs were looked at, or as many as there is room for.
-    vectors = min(len(mapped.rows), MAX_VECTOR_BYTES // (cloud.d * VECTOR_DTYPE.itemsize))
+    # No vectors are needed if all pairs were measured; otherwise as many as fit.
+    n_vectors = min(len(mapped.rows), MAX_VECTOR_BYTES // (cloud.d * VECTOR_DTYPE.itemsize))
     if len(cloud.pairs) == cloud.n:
-        vectors = 0
+        n_vectors = 0
     header = MapHeader(
         n=cloud.n,
         points=len(mapped.rows),
@@ -97,20 +97,20 @@ def make_map_files(
         named=matrix.selection.names is not None,
         columns=[_add_column(number, column, files) for number, column in enumerate(columns)],
         neighbors=neighbors and neighbors.add_file(files),
-        vectors=vectors,
+        vectors=n_vectors,
     )
     openers: dict[str, Callable[[], BinaryIO]] = {slug: partial(io.BytesIO, content) for slug, content in files.items()}
-    if vectors:
-        rows = mapped.rows[vector_points(len(mapped.rows), vectors)]
-        openers[MAP_VECTORS] = lambda: npy_file(vectors, cloud.d, VECTOR_DTYPE, _yield_directions(matrix, rows))
+    if n_vectors:
+        rows = mapped.rows[vector_points(len(mapped.rows), n_vectors)]
+        openers[MAP_VECTORS] = lambda: npy_file(n_vectors, cloud.d, VECTOR_DTYPE, _yield_directions(matrix, rows))
     return header, openers
 
 
 def _yield_directions(matrix: Matrix, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float16]]:
-    """Yield the directions of some rows, given by their ascending positions; zeros where a row has none."""
+    """Yield the directions of rows at ascending positions; zeros for rows without one."""
     for vectors, positions, _ in finite_chunks(matrix):
-        chosen = torch.from_numpy(np.isin(positions, rows, assume_unique=True))
-        yield np.nan_to_num(directions(vectors[chosen].numpy())).astype(VECTOR_DTYPE)
+        is_selected = torch.from_numpy(np.isin(positions, rows, assume_unique=True))
+        yield np.nan_to_num(directions(vectors[is_selected].numpy())).astype(VECTOR_DTYPE)
 
 
 @dataclass(frozen=True)
@@ -126,17 +126,17 @@ class _NeighborLists:
 
     @classmethod
     def from_cloud(cls, cloud: Cloud, rows: NDArray[np.int64], unit: float) -> _NeighborLists | None:
-        """Return those of the rows whose pairs are looked at, as far as they are on a map of these ascending rows.
+        """Return the neighbors of the measured rows that are on a map of these ascending ``rows``.
 
-        Neighbors are distinct rows, of equal ones the first: a copy has those of the row that it equals. None of a
-        cloud without any.
+        Neighbors are distinct rows: the first of equal rows stands for all, and copies share its neighbors. Return None
+        for a cloud without neighbors.
         """
         nearest = cloud.neighbours
         k = min(NEIGHBOURS, nearest.indices.shape[1])
         if k == 0:
             return None
         distinct, first_equal = cloud.pair_measures.distinct.numpy(), equal_rows(cloud.pairs).numpy()
-        # By cosine rows of zeros are none of the distinct: their index is behind them.
+        # With cosine, rows of zeros are not among the distinct rows: their index is past the end.
         index = np.searchsorted(distinct, first_equal)
         is_distinct = distinct[np.minimum(index, len(distinct) - 1)] == first_equal
         list_of_row = np.where(is_distinct, index, len(distinct))
@@ -150,15 +150,19 @@ class _NeighborLists:
         neighbors = np.vstack([point_of_list[indices], np.full(k, NO_POINT)])
         order = points.argsort(kind="stable")
         order = order[points[order] != NO_POINT]
-        lists = list_of_row[order]
-        far = dissimilarities(nearest.first(k), cloud.similarity, cloud.d, cloud.unit / unit).numpy()
-        distances = np.vstack([far, np.full(k, np.nan)]).astype(np.float32)
+        list_numbers = list_of_row[order]
+        map_distances = dissimilarities(nearest.first(k), cloud.similarity, cloud.d, cloud.unit / unit).numpy()
+        distances = np.vstack([map_distances, np.full(k, np.nan)]).astype(np.float32)
         return cls(
-            points[order], neighbors[lists].astype(np.uint32), distances[lists], occurrences[lists], cloud.similarity
+            points[order],
+            neighbors[list_numbers].astype(np.uint32),
+            distances[list_numbers],
+            occurrences[list_numbers],
+            cloud.similarity,
         )
 
     def hubness(self, n: int) -> KeptColumn:
-        """Return the occurrences of n points, NaN of those that were not looked at."""
+        """Return the occurrences of n points; NaN for points that were not measured."""
         values = np.full(n, np.nan, np.float32)
         values[self.points] = self.occurrences
         return KeptColumn(HUBNESS, values, None)
@@ -181,7 +185,7 @@ def _add_column(number: int, column: KeptColumn, files: dict[str, bytes]) -> Map
 
 
 def _join_sections(numbers: Mapping[Name, NDArray[Any]]) -> tuple[dict[Name, MapSection], bytes]:
-    """Return where each section of numbers lies in a file, and the file, lowest byte first."""
+    """Return the section table of a file of arrays, and the file's bytes, little-endian."""
     sections: dict[Name, MapSection] = {}
     blocks: list[bytes] = []
     offset = 0
@@ -202,9 +206,9 @@ class KeptColumn(NamedTuple):
 
 
 def kept_columns(matrix: Matrix, rows: NDArray[np.int64]) -> list[KeptColumn]:
-    """Return the first columns of rows, given by their ascending positions, that are no name, label or coordinate.
+    """Return the first columns that are not names, labels or coordinates, for rows at ascending positions.
 
-    Left out are columns of one value alone, and of more words than can be told apart by color.
+    Columns with a single value, or with more words than colors can distinguish, are left out.
     """
     selection, contents = matrix.selection, matrix.contents
     used = {*selection.columns, selection.names, selection.labels}
@@ -215,9 +219,9 @@ def kept_columns(matrix: Matrix, rows: NDArray[np.int64]) -> list[KeptColumn]:
     if not names:
         return []
     collectors = [_ColumnCollector(name) for name in names]
-    is_chosen = np.zeros(matrix.n, np.bool_)
-    is_chosen[rows] = True
-    for values in compress(contents.rows_of(names), is_chosen):
+    is_selected = np.zeros(matrix.n, np.bool_)
+    is_selected[rows] = True
+    for values in compress(contents.rows_of(names), is_selected):
         for collector, value in zip(collectors, values, strict=True):
             collector.add(value)
     return [column for collector in collectors if (column := collector.finish()) is not None]
@@ -234,7 +238,7 @@ class _ColumnCollector:
     _are_whole: bool = True
 
     def add(self, value: str) -> None:
-        """Take the value of the next row; empty where there is none."""
+        """Add the value of the next row; an empty string means no value."""
         if self._codes is not None:
             self._codes.append(self._code_of.setdefault(value, len(self._code_of)))
             if len(self._code_of) > MAX_DISTINCT + 1:
@@ -249,7 +253,7 @@ class _ColumnCollector:
             self._numbers.append(number if abs(number) < LARGEST else nan)
 
     def finish(self) -> KeptColumn | None:
-        """Return the column; None where it would color nothing."""
+        """Return the column; None if it cannot color the map."""
         if len(self._code_of) < 2:
             return None
         if self._numbers is not None and not (self._are_whole and len(self._code_of) <= MAX_NUMBERED_LABELS):

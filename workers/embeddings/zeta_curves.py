@@ -26,9 +26,9 @@ Target = Callable[[Tensor], Tensor]
 
 
 def zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[str, Any]]]:
-    """Return the lines of a curve for each target: 32 rows, 64, 128 and so on, then all, at most ``MAX_LINES``.
+    """Return the lines of a curve for each target: for 32, 64, 128, ... rows and for all, at most ``MAX_LINES``.
 
-    The rows of a line are also in the next: the first so many of the cloud's sample.
+    Each line uses a prefix of the cloud's sample, so its rows are also in the next line.
     """
     curves: list[list[dict[str, Any]]] = [[] for _ in targets]
     moments = Moments(cloud.moments.d)
@@ -43,14 +43,14 @@ def zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[str, Any]]
             values = [math.nan] * len(ZETAS)
             if len(S) > 1:
                 values = ScoresByZeta.from_covariances(S, target(S)).isoscore_star(ZETAS).tolist()
-            defined = [None if math.isnan(value) else value for value in values]
-            lines.append({"rows": rows, "values": defined, "reason": reason})
+            values_or_none = [None if math.isnan(value) else value for value in values]
+            lines.append({"rows": rows, "values": values_or_none, "reason": reason})
     return curves
 
 
 def covariance_in_units_of(cloud: Cloud, target_cloud: Cloud) -> Tensor:
-    """Return the covariance [d, d] of the other cloud's points in the units that the cloud is measured in."""
-    # Beyond the bounds one of the two is nothing beside the other, by however much.
+    """Return the covariance [d, d] of ``target_cloud`` in the units of ``cloud``."""
+    # Beyond these bounds, one of the two is negligible.
     ratio = min(max(target_cloud.unit / cloud.unit, 2.0**-200), 2.0**200)
     return target_cloud.moments.covariance() * ratio**2
 

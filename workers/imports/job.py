@@ -25,23 +25,23 @@ from workers.job_rows import JobProgress, StoppedError, job_sessions
 def import_experiment(import_id: str, settings: Settings, device: str) -> Sequence[Job]:
     """Check an archive, write its rows, and show the experiment once all are written.
 
-    After a kill it resumes behind the last batch. If it fails, what it wrote is removed.
+    After a kill it resumes after the last batch. If it fails, its rows are removed.
     """
     sessions = job_sessions(settings)
     begun = JobProgress.begin(sessions, Import, UNFINISHED_IMPORT, ImportStatus.RUNNING, import_id)
-    if begun is None or (archived := begun[0].file_sha256) is None:
+    if begun is None or (archive_sha256 := begun[0].file_sha256) is None:
         return ()
     row, progress = begun
     try:
-        path = fetch(archived, row.filename, settings)
+        path = fetch(archive_sha256, row.filename, settings)
         target = _target(row, path, progress, settings)
         with open_archive(path) as archive:
-            written: dict[str, int] = dict(row.written)
+            written_rows: dict[str, int] = dict(row.written)
             for table in TABLES:
-                for batch in table.batches(archive, target, skip=written.get(table.member, 0)):
-                    written[table.member] = written.get(table.member, 0) + len(batch)
+                for batch in table.batches(archive, target, skip=written_rows.get(table.member, 0)):
+                    written_rows[table.member] = written_rows.get(table.member, 0) + len(batch)
                     with progress.sessions.begin() as session:
-                        progress.write(session, written=dict(written))
+                        progress.write(session, written=dict(written_rows))
                         session.execute(insert(table.row_class), batch)
                     let_others_write(progress.sessions)
             dataset = archive.experiment().dataset
@@ -50,15 +50,15 @@ def import_experiment(import_id: str, settings: Settings, device: str) -> Sequen
                 placeholder_id = session.get_one(Import, import_id).dataset_id
                 if placeholder_id is not None:
                     adopt_dataset(session, dataset, target.experiment_id, placeholder_id)
-                over = {"status": ImportStatus.FINISHED, "finished_at": utcnow(), "file_sha256": None}
-                progress.write(session, **over, error=None, dataset_id=None)
+                final_values = {"status": ImportStatus.FINISHED, "finished_at": utcnow(), "file_sha256": None}
+                progress.write(session, **final_values, error=None, dataset_id=None)
     except StoppedError:
         return ()
     except Exception as error:  # noqa: BLE001 - any failure is shown to the user, not retried
         page = getattr(error, "page", None)
         record(error, sessions, progress.row, status=ImportStatus.REMOVING, page=page, attempts=0)
         return discard_import(import_id, settings, device)
-    Ledger(sessions, open_storage(settings)).release(archived)
+    Ledger(sessions, open_storage(settings)).release(archive_sha256)
     return ()
 
 
@@ -70,10 +70,10 @@ def discard_import(import_id: str, settings: Settings, device: str) -> Sequence[
     if row is None or row.status is not ImportStatus.REMOVING:
         return ()
     remove_imported(sessions, row)
-    ended = ImportStatus.FAILED if row.error else ImportStatus.CANCELLED
+    status = ImportStatus.FAILED if row.error else ImportStatus.CANCELLED
     with sessions.begin() as session:
-        mine = update(Import).where(Import.id == import_id, Import.status == ImportStatus.REMOVING)
-        session.execute(mine.values(status=ended, finished_at=utcnow(), file_sha256=None, written={}))
+        removing_row = update(Import).where(Import.id == import_id, Import.status == ImportStatus.REMOVING)
+        session.execute(removing_row.values(status=status, finished_at=utcnow(), file_sha256=None, written={}))
     Ledger(sessions, open_storage(settings)).release(row.file_sha256)
     return ()
 

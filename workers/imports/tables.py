@@ -164,8 +164,8 @@ TABLES = (
 
 def refuse_duplicate(session: Session, checked: CheckedArchive, import_id: str) -> None:
     """Raise ConflictError if the experiment exists here or is being imported."""
-    removed = select(Experiment).where(Experiment.id == checked.experiment.id, Experiment.removed_at.is_not(None))
-    if removed_experiment := session.scalar(removed, execution_options={SEEING_ARRIVING: True}):
+    being_removed = select(Experiment).where(Experiment.id == checked.experiment.id, Experiment.removed_at.is_not(None))
+    if removed_experiment := session.scalar(being_removed, execution_options={SEEING_ARRIVING: True}):
         raise ConflictError(f"{removed_experiment.name} is being deleted. Import it again when that is done.", "file")
     same_content = (row for row in _imported(session) if (row.source or {}).get("content") == checked.content_hash)
     if existing := session.get(Experiment, checked.experiment.id) or next(same_content, None):
@@ -225,13 +225,13 @@ def adopt_dataset(session: Session, record: DatasetRecord, experiment_id: str, p
 
 def find_dataset(session: Session, record: DatasetRecord) -> Dataset | None:
     """Return a data set of the same files, the same Hub task, or an earlier import."""
-    files = (record.train_sha256, record.validation_sha256)
+    hashes = (record.train_sha256, record.validation_sha256)
     datasets = select(Dataset).order_by(Dataset.created_at)
     dataset = None
-    if None not in files:
-        datasets = datasets.where(Dataset.train_sha256 == files[0], Dataset.validation_sha256 == files[1])
-        readings = {str(split): quoting for split, quoting in (record.quoting or {}).items()}
-        quoting = [readings.get(split, Quoting.TEXT) for split in SPLITS]
+    if None not in hashes:
+        datasets = datasets.where(Dataset.train_sha256 == hashes[0], Dataset.validation_sha256 == hashes[1])
+        quoting_by_split = {str(split): quoting for split, quoting in (record.quoting or {}).items()}
+        quoting = [quoting_by_split.get(split, Quoting.TEXT) for split in SPLITS]
         same_files = session.scalars(datasets)
         dataset = next((row for row in same_files if [row.quoting_of(split) for split in SPLITS] == quoting), None)
     elif record.hub_name is not None:
