@@ -35,13 +35,13 @@ def main() -> int:
     wait_briefly()
     device = arguments.device
     if device == "auto":
-        # The first GPU, if any. Another process is asked, because torch may not be loaded here.
-        question = (
+        # The first GPU, if any. A subprocess checks, because this process must not load torch.
+        script = (
             "import torch; print('cuda:0' if torch.cuda.is_available() else "
             "'mps' if torch.backends.mps.is_available() else 'cpu')"
         )
-        device = subprocess.run(  # noqa: S603 - our own words
-            [sys.executable, "-c", question], check=True, capture_output=True, text=True
+        device = subprocess.run(  # noqa: S603 - fixed arguments
+            [sys.executable, "-c", script], check=True, capture_output=True, text=True
         ).stdout.strip()
     try:
         work(settings, device, lifeline=arguments.lifeline)
@@ -54,8 +54,8 @@ def main() -> int:
 def work(settings: Settings, device: str, *, lifeline: bool) -> None:
     """Hold the device's slot and take jobs until SIGTERM or SIGINT."""
     stop = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, lambda *_: stop.set())
     if lifeline:
         watch_parent()
     settings.create_folders()
@@ -70,7 +70,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
         open_locks(settings.queue, settings.root / "locks", fence=processes.kill_all) as locks,
         locks.held(slot),
     ):
-        forkserver.ensure_running()  # so that the first job finds its imports done
+        forkserver.ensure_running()  # so that the first job does not wait for imports
         logging.info("ready on %s", device)
         with (
             Heartbeat(sessions, slot, device, processes.at_work),

@@ -19,7 +19,7 @@ from isotropy.rows import Rows
 from isotropy.sample_size import sample_size
 
 DIGITS = 5
-# The variances of Figure 4 of the I-STAR poster are not known; its score is 0.86. These have 0.857.
+# Figure 4 of the I-STAR poster scores 0.86 but gives no variances; these score 0.857.
 VARIANCES = np.repeat([1.0, 2.0, 3.0], 256)
 ROWS = 20_000
 SEED = 0
@@ -43,7 +43,7 @@ def grid_json() -> str:
 
 
 def gaussian_example() -> dict[str, Any]:
-    """Return ``sample_size`` of a Gaussian drawn by seed, to five digits, with the score of its distribution."""
+    """Return ``sample_size`` of a seeded Gaussian sample, to five digits, with its distribution's score."""
     noise = np.random.default_rng(SEED).standard_normal((ROWS, len(VARIANCES)))
     truth = isoscore_from_covariance(torch.from_numpy(np.diag(VARIANCES))).value
     example: dict[str, Any] = _rounded({**sample_size(read_cloud(Rows(noise * np.sqrt(VARIANCES)))), "truth": truth})

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 def write_speed(slot: str, device: str, settings: Settings) -> None:
-    """Time this worker's device and write it into the worker's row; for a process of its own."""
+    """Time this worker's device and store its speed in the worker's row; runs in its own process."""
     die_with_parent()
     os.nice(1)
     try:

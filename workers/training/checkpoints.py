@@ -34,16 +34,16 @@ HELD_OUT_SEED = 0
 
 
 def is_due(config: RunConfig, state: TrainerState) -> bool:
-    """Return whether the step just made is evaluated: the last, and each N-th or each epoch's last."""
+    """Return whether to evaluate after this step: the last one, and every N-th or each epoch's last."""
     if not config.selects:
         return False
     interval = config.evaluate_every
-    due = float(state.epoch).is_integer() if interval is None else state.global_step % interval == 0
-    return due or state.global_step == state.max_steps
+    is_interval_step = float(state.epoch).is_integer() if interval is None else state.global_step % interval == 0
+    return is_interval_step or state.global_step == state.max_steps
 
 
 def divide(train: Columns, validation: Columns, config: RunConfig) -> tuple[Columns, Columns]:
-    """Return training and selection rows: rows, not windows, are divided, so that no text is on both sides."""
+    """Return training and selection rows. Rows are split, not windows, so that no text is on both sides."""
     if config.selection is SelectionRows.VALIDATION:
         return train, validation
     n = n_rows(train)
@@ -135,13 +135,13 @@ class SelectionCallback(TrainerCallback):
             for batch_outputs in forward(self.model, self.rows, order, config, self.progress, hidden_states=False):
                 predictions.add(batch_outputs.outputs, batch_outputs.batch)
                 loss += batch_outputs.loss
-        # Of logits that are not numbers the first class is the greatest, and may well be the right one.
+        # With NaN logits the argmax is the first class, which may happen to be right, so check the loss.
         return predictions.metrics()[config.metric].value if math.isfinite(loss) else None
 
 
 TALLY_FILE = "tally.safetensors"
 PENALTIES_FILE = "penalties.safetensors"
-# On a slow disk no more than a tenth of the time goes into saving, whatever the setting says.
+# At most a tenth of the time goes into saving, even on a slow disk and whatever the setting says.
 SAVINGS_APART = 9
 
 
@@ -161,10 +161,10 @@ class CheckpointCallback(TrainerCallback):
         self._wait = self.seconds
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Request a checkpoint if due. Not after the last step or an early stop: the Trainer could not resume there."""
+        """Request a checkpoint if due, but not at the last step or an early stop: the Trainer cannot resume there."""
         now = time.monotonic()
-        last = control.should_training_stop or state.global_step == state.max_steps
-        if not last and now - self._saved_at >= self._wait:
+        is_last = control.should_training_stop or state.global_step == state.max_steps
+        if not is_last and now - self._saved_at >= self._wait:
             self._asked_at = now
             control.should_save = True
 
@@ -174,13 +174,13 @@ class CheckpointCallback(TrainerCallback):
         save_file(self.tally.state(), checkpoint / TALLY_FILE)
         if self.penalties is not None:
             save_file(self.penalties.state_dict(), checkpoint / PENALTIES_FILE)
-        best = None
+        best_step = None
         if self.selection is not None:
             (checkpoint / HISTORY_FILE).write_text(json.dumps(self.selection.history.values))
-            best = self.selection.best_step
-        self.folder.complete(checkpoint, best)
+            best_step = self.selection.best_step
+        self.folder.complete(checkpoint, best_step)
         if self.selection is not None:
-            self.folder.forget_best(except_step=best)
+            self.folder.forget_best(except_step=best_step)
         with self.progress.sessions.begin() as session:
             self.progress.write(session, attempts=0)
         self._saved_at = time.monotonic()

@@ -90,7 +90,7 @@ def _read_split(dataset: Dataset, split: str, config: RunConfig, settings: Setti
 
 
 def describe_rows(dataset: Dataset) -> dict[str, Any]:
-    """Return what identifies the rows for good: a revision on the Hub, or hashes and quoting."""
+    """Return what identifies the rows permanently: a revision on the Hub, or hashes and quoting."""
     if dataset.origin is DatasetOrigin.HUB:
         source = _hub_task(dataset).source
         return {"hub": source.repo, "name": dataset.hub_name, "revision": source.revision}
@@ -115,5 +115,5 @@ def _subset(columns: Columns, rows: int | None) -> SplitPart:
         raise InvalidError("Expected at least one row in the train and in the validation file, got none.")
     if rows is None or rows >= n:
         return SplitPart(columns, np.arange(n))
-    chosen = np.sort(np.random.default_rng(SUBSET_SEED).choice(n, rows, replace=False))
-    return SplitPart(rows_of(columns, chosen.tolist()), chosen)
+    drawn_rows = np.sort(np.random.default_rng(SUBSET_SEED).choice(n, rows, replace=False))
+    return SplitPart(rows_of(columns, drawn_rows.tolist()), drawn_rows)

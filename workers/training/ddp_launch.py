@@ -29,7 +29,7 @@ from workers.training.training import train
 
 logger = logging.getLogger(__name__)
 
-# Where one fails the others lose their connection to it, and fail too: who says why is heard before they are ended.
+# When one process fails, the others lose their connection and fail too. Wait this long for its reason.
 SECONDS_TO_SPEAK = 3
 NO_FAILURE = Failure("", FailureCause.UNSPECIFIED, None)
 
@@ -47,31 +47,31 @@ class End(IntEnum):
 
 
 def train_together(spec: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
-    """Train in ``spec.config.processes`` processes; SystemExit where one was lost and this process must restart."""
+    """Train in ``spec.config.processes`` processes; raise SystemExit if one is lost and the job must restart."""
     devices = devices_of(spec.config, device)
     context = get_context("forkserver")
     context.set_forkserver_preload(["workers.preload"])
-    meeting = folder.path / f"meeting-{os.getpid()}"
-    meeting.unlink(missing_ok=True)
+    rendezvous = folder.path / f"meeting-{os.getpid()}"
+    rendezvous.unlink(missing_ok=True)
     ranks: dict[Connection, ForkServerProcess] = {}
     try:
-        for rank, its_device in enumerate(devices):
-            ours, theirs = context.Pipe(duplex=False)
-            arguments = (rank, spec, progress.run_id, progress.slot, settings, its_device, meeting, theirs)
+        for rank, rank_device in enumerate(devices):
+            receiver, sender = context.Pipe(duplex=False)
+            arguments = (rank, spec, progress.run_id, progress.slot, settings, rank_device, rendezvous, sender)
             process = context.Process(target=_work, args=arguments, name=f"{progress.run_id}, rank {rank}")
             process.start()
-            theirs.close()
-            ranks[ours] = process
+            sender.close()
+            ranks[receiver] = process
         end, failure = _end_of(ranks)
     finally:
         progress.leave_uncounted()
-        # All before the first is waited for: who outlives the others logs their broken connection as a failure.
+        # Kill all before joining any: a survivor would log the broken connections as a failure.
         for process in ranks.values():
             process.kill()
         for connection, process in ranks.items():
             process.join()
             connection.close()
-        meeting.unlink(missing_ok=True)
+        rendezvous.unlink(missing_ok=True)
     match end:
         case End.LOST:
             raise SystemExit(f"A process of the run {progress.run_id} is lost.")
@@ -94,25 +94,27 @@ def devices_of(config: RunConfig, device: str) -> list[str]:
             f"{n_devices}; got {config.processes}. Choose fewer, or start a worker on a machine with more.",
             "processes",
         )
-    first = torch.device(device).index or 0
-    return [f"cuda:{(first + rank) % n_devices}" for rank in range(config.processes)]
+    first_index = torch.device(device).index or 0
+    return [f"cuda:{(first_index + rank) % n_devices}" for rank in range(config.processes)]
 
 
 def _end_of(ranks: dict[Connection, ForkServerProcess]) -> tuple[End, Failure]:
-    """Wait until all are done or one fails; return the reason."""
+    """Wait until all processes are done or one fails; return the end that decides."""
     ends: list[tuple[End, Failure]] = []
-    speaking, until = list(ranks), None
-    while speaking and (ready := wait(speaking, None if until is None else max(0.0, until - monotonic()))):
-        for connection in [speaker for speaker in speaking if speaker in ready]:
-            speaking.remove(connection)
+    open_connections, deadline = list(ranks), None
+    while open_connections and (
+        ready := wait(open_connections, None if deadline is None else max(0.0, deadline - monotonic()))
+    ):
+        for connection in [candidate for candidate in open_connections if candidate in ready]:
+            open_connections.remove(connection)
             try:
                 ends.append(connection.recv())
             except EOFError:
                 ends.append((End.LOST, NO_FAILURE))
             if ends[-1][0] is End.STOPPED:
                 return ends[-1]
-        if until is None and any(end is not End.DONE for end, _ in ends):
-            until = monotonic() + SECONDS_TO_SPEAK
+        if deadline is None and any(end is not End.DONE for end, _ in ends):
+            deadline = monotonic() + SECONDS_TO_SPEAK
     return max(ends, key=lambda end: end[0])
 
 
@@ -139,8 +141,8 @@ def _work(
                     train(spec, progress, folder, settings, device, process_rank)
                 except RunStoppedError:
                     answer.send((End.STOPPED, NO_FAILURE))
-                    # The job kills all of them now. Who left by itself would break the others' connections to it, and
-                    # they would log that as a failure.
+                    # The parent now kills all processes. Exiting here would break the connections of the others, which
+                    # would log that as a failure.
                     Event().wait()
         except MemoryRanOutError as error:
             logger.warning("Memory ran out in process %s.", rank, exc_info=error)
@@ -148,7 +150,7 @@ def _work(
         except DamagedError as error:
             logger.warning("%s", error)
             end = End.LOST
-        except Exception as error:  # noqa: BLE001 - told to the job, which writes it into the row
+        except Exception as error:  # noqa: BLE001 - sent to the parent, which writes it into the row
             raise_if_temporary(error)
             end, failure = End.REFUSED if isinstance(error, IsoscopeError) else End.FAILED, failure_of(error)
         answer.send((end, failure))

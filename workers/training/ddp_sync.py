@@ -22,7 +22,7 @@ from app.db.config import RunConfig
 from workers.training.checkpoints import is_due
 from workers.training.metrics import MetricsCallback, Tally
 
-# Nothing is given up because the first process looks at its model for long. Whoever ends, ends all (``ranks``).
+# Long, because the others wait while the first process evaluates. If one ends, all are ended (``ddp_launch``).
 PATIENCE = timedelta(days=30)
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 
@@ -55,18 +55,18 @@ class ProcessRank:
         return (total / self.n_processes).to(values.dtype)
 
     def draw_apart(self, seed: int) -> None:
-        """Seed each process differently, or all would drop the same units."""
+        """Seed every process but the first differently, so that dropout masks differ."""
         if not self.first:
             torch.manual_seed(int(np.random.SeedSequence((seed, self.rank)).generate_state(1)[0]))
 
 
 @contextmanager
 def joined(rank: int, n_processes: int, meeting: Path, device: str) -> Iterator[ProcessRank]:
-    """Join the processes of a run through a file; sets the environment that the Trainer reads."""
+    """Join the processes of a run through a file, and set the environment variables that the Trainer reads."""
     on_gpu = device.startswith("cuda")
-    # Each sees one GPU only, as its first.
-    local = 0 if on_gpu else rank
-    variables = {"RANK": rank, "WORLD_SIZE": n_processes, "LOCAL_RANK": local, "LOCAL_WORLD_SIZE": n_processes}
+    # Each process sees only its own GPU, as device 0.
+    local_rank = 0 if on_gpu else rank
+    variables = {"RANK": rank, "WORLD_SIZE": n_processes, "LOCAL_RANK": local_rank, "LOCAL_WORLD_SIZE": n_processes}
     threads = max(1, torch.get_num_threads() // n_processes)
     os.environ.update({name: str(value) for name, value in variables.items()})
     for name, value in (("OMP_NUM_THREADS", str(threads)), ("GLOO_SOCKET_IFNAME", LOOPBACK)):
@@ -99,10 +99,10 @@ class SharedTally(TrainerCallback):
         """Share the tally at steps that may write a row."""
         row_due = self.metrics is not None and self.metrics.is_due(state.global_step)
         may_end = state.global_step == state.max_steps or is_due(self.config, state)
-        row, shared = map(bool, self.process_rank.broadcast(row_due, may_end))
-        if row or shared:
+        writes_row, shares_tally = map(bool, self.process_rank.broadcast(row_due, may_end))
+        if writes_row or shares_tally:
             self._share()
-        if row and not self.process_rank.first:
+        if writes_row and not self.process_rank.first:
             self.tally.clear()
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:

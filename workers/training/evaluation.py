@@ -78,28 +78,28 @@ def evaluate(
 ) -> Evaluation:
     """Return the metrics on all validation rows and IsoScore* of their tokens, at settings that all runs share.
 
-    ``numbers`` are the positions of the validation examples in their split; without them they are all of it.
+    ``numbers`` are the positions of the validation examples in their split; by default they are all of it.
 
-    The cloud is the union of all layers, the embedding layer and padding left out, whatever the run was trained on.
-    With ``config.evaluation_zeta`` = 0 that is all. Above it, IsoScore* needs the covariance of more points than it
-    scores: that of training tokens under the trained model, up to ``config.shrinkage_points`` of rows drawn by a seed
-    that all runs share. A layer's score is shrunk toward the training tokens of that layer.
+    The cloud is the union of all layers without the embedding layer and padding, whatever the run was trained on.
+    With ``config.evaluation_zeta`` = 0, no other points are needed. Above 0, IsoScore* needs the covariance of more
+    points than it scores: training tokens under the trained model, up to ``config.shrinkage_points``, of rows drawn by
+    a seed that all runs share. A layer's score is shrunk toward the training tokens of that layer.
 
-    Beside it stand further measures of each layer, of the same tokens and of sentence vectors; and the protocol of the
-    reference's analysis: the sentence vectors of each layer by themselves at zeta = 0.75, first tokens of BERT and last
-    ones of GPT-2, shrunk toward all tokens of that layer; but its padding is left out.
+    The results also hold further measures of each layer, for the same tokens and for sentence vectors, and scores by
+    the protocol of the reference's analysis: the sentence vectors of each layer at zeta = 0.75, which are the first
+    tokens of BERT and the last of GPT-2, shrunk toward all tokens of that layer, but without padding.
     """
     config = task.config
     observation = observe(model, validation, np.arange(len(validation)), task, progress)
     zeta, tokens = config.evaluation_zeta, observation.layers.tokens
-    towards = tokens
+    target_tokens = tokens
     if zeta > 0:
-        drawn = draw(train.tokens, config.shrinkage_points // len(tokens.layers), (SHRINKAGE_SEED,))
-        towards = _tokens(model, train, drawn, task, progress)
+        row_indices = draw(train.tokens, config.shrinkage_points // len(tokens.layers), (SHRINKAGE_SEED,))
+        target_tokens = _tokens(model, train, row_indices, task, progress)
     union, n = tokens.union(), tokens.layers[0].n
-    pairs, pooling = observation.sentences.pairs(), observation.sentences.pooling
-    by_layer = observation.layers.scores(zeta, towards) | pairs
-    reference = [
+    pair_measures, pooling = observation.sentences.pairs(), observation.sentences.pooling
+    by_layer = observation.layers.scores(zeta, target_tokens) | pair_measures
+    reference_scores = [
         isoscore_star(vectors, REFERENCE_ZETA, layer)
         for vectors, layer in zip(observation.vectors.layers, tokens.layers, strict=True)
     ]
@@ -126,19 +126,19 @@ def evaluate(
             for measure, layer in by_layer.items()
         },
         by_layer_n={measure: layer.n for measure, layer in by_layer.items()},
-        sentences=SentenceVectors(pooling=pooling, last_layer=_last_layer(observation.sentences, pairs)),
+        sentences=SentenceVectors(pooling=pooling, last_layer=_last_layer(observation.sentences, pair_measures)),
         reference=Reference(
             zeta=REFERENCE_ZETA,
             pooling=pooling,
             n=observation.vectors.layers[0].n,
-            layers=[score.value for score in reference],
-            layer_reasons=[score.reason for score in reference],
+            layers=[score.value for score in reference_scores],
+            layer_reasons=[score.reason for score in reference_scores],
         ),
     )
     activation = observation.sentences.activation()
     figures = {} if activation is None else {"activation": activation}
-    star = isoscore_star(union, zeta, towards.union())
-    return Evaluation(performance, star, results, figures, predictions, task.untrained_loss(train), notes)
+    union_score = isoscore_star(union, zeta, target_tokens.union())
+    return Evaluation(performance, union_score, results, figures, predictions, task.untrained_loss(train), notes)
 
 
 def observe(

@@ -26,7 +26,7 @@ from workers.training.progress import Progress
 from workers.training.run_spec import RunSpec
 from workers.training.tasks import TASKS
 
-# Of every file inside, so that the same model is the same bytes.
+# The date of every zipped file, so that the same model gives the same bytes.
 DATE = (1980, 1, 1, 0, 0, 0)
 CARD = """\
 ---
@@ -66,18 +66,18 @@ tokenizer = AutoTokenizer.from_pretrained("model")
 
 def zip_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, card: str, folder: RunFolder) -> Path:
     """Write the model's zip file uncompressed (weights do not shrink) and return its path."""
-    saved = folder.path / "model"
-    shutil.rmtree(saved, ignore_errors=True)  # of an attempt that was killed
-    model.save_pretrained(saved)
-    tokenizer.save_pretrained(saved)
-    (saved / "README.md").write_text(card, encoding="utf-8")
+    model_folder = folder.path / "model"
+    shutil.rmtree(model_folder, ignore_errors=True)  # left by a killed attempt
+    model.save_pretrained(model_folder)
+    tokenizer.save_pretrained(model_folder)
+    (model_folder / "README.md").write_text(card, encoding="utf-8")
     path = folder.path / "model.zip"
     with ZipFile(path, "w", ZIP_STORED) as archive:
-        for part in sorted(path for path in saved.rglob("*") if path.is_file()):
-            entry = ZipInfo(part.relative_to(saved).as_posix(), DATE)
-            with part.open("rb") as source, archive.open(entry, "w", force_zip64=True) as target:
+        for file_path in sorted(path for path in model_folder.rglob("*") if path.is_file()):
+            entry = ZipInfo(file_path.relative_to(model_folder).as_posix(), DATE)
+            with file_path.open("rb") as source, archive.open(entry, "w", force_zip64=True) as target:
                 shutil.copyfileobj(source, target)
-    shutil.rmtree(saved)
+    shutil.rmtree(model_folder)
     return path
 
 
@@ -85,7 +85,7 @@ def model_card(spec: RunSpec, environment: dict[str, object], evaluation: Evalua
     """Return the model card with the header that model hubs read."""
     config, results = spec.config, evaluation.results
     loaded_by = TASKS[config.task].auto_class.__name__
-    added = [
+    penalty_lines = [
         f"- {penalty.name} with lambda = {lam:g}"
         + (f" and zeta = {config.zeta:g}\n" if "zeta" in penalty.options else "\n")
         for name, lam in config.weights.items()
@@ -96,18 +96,18 @@ def model_card(spec: RunSpec, environment: dict[str, object], evaluation: Evalua
     star = evaluation.isoscore_star
     score = star.reason if star.value is None else star.value
     scores.append(f"| IsoScore* at zeta = {config.evaluation_zeta:g} | {score} |")
-    weights, chosen = "last", results.selection
-    if config.checkpoint is not Checkpoint.LAST and chosen is not None and chosen.best_step is not None:
-        split = "validation rows" if chosen.split == "validation" else "held-out training rows"
-        weights = f"best (step {chosen.best_step}, by {chosen.metric} on {chosen.n} {split})"
-    made_of = f"{_plain(config.model)}, fine-tuned for {config.task} on {_plain(spec.dataset.name)}"
+    weights, selection = "last", results.selection
+    if config.checkpoint is not Checkpoint.LAST and selection is not None and selection.best_step is not None:
+        split = "validation rows" if selection.split == "validation" else "held-out training rows"
+        weights = f"best (step {selection.best_step}, by {selection.metric} on {selection.n} {split})"
+    summary = f"{_plain(config.model)}, fine-tuned for {config.task} on {_plain(spec.dataset.name)}"
     header = {"library_name": "transformers", "base_model": config.model, "metrics": [config.metric.value]}
     return CARD.format(
         header="\n".join(f"{name}: {json.dumps(value)}" for name, value in header.items()),
         experiment=_plain(spec.experiment),
-        made_of=f"{made_of}, seed {config.seed}.",
-        penalties="Added to the task's loss:" if added else "Nothing was added to the task's loss.",
-        added="".join(added),
+        made_of=f"{summary}, seed {config.seed}.",
+        penalties="Added to the task's loss:" if penalty_lines else "Nothing was added to the task's loss.",
+        added="".join(penalty_lines),
         weights=weights,
         n=results.n_validation,
         scores="\n".join(scores),
@@ -129,7 +129,7 @@ def finish(
     progress: Progress,
     sealed: Sealed | None,
 ) -> None:
-    """Finish the run, storing its model in the same transaction where it is kept."""
+    """Finish the run, and store its model, if kept, in the same transaction."""
     with ExitStack() as stack:
         values = {}
         if model is None:
@@ -142,10 +142,10 @@ def finish(
             values["model_sha256"] = stored_model.sha256
         run = session.get_one(Run, progress.run_id)
         constant_penalty = note_constant_penalty([step.penalty for step in run.steps if step.penalty is not None])
-        penalised = bool(run.config.weights)
+        is_penalized = bool(run.config.weights)
         divergence = find_divergence([step.task_loss for step in run.steps if step.step], evaluation.untrained_loss)
         notes = [
-            constant_penalty if penalised else None,
+            constant_penalty if is_penalized else None,
             None if divergence is None else divergence_words(divergence),
             *evaluation.notes,
         ]

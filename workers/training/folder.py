@@ -35,10 +35,10 @@ def seal_files(paths: Iterable[Path]) -> dict[Path, Seal]:
     """Flush files to disk and return their seals; hashing overlaps with waiting for the disk."""
     files = list(paths)
     with ThreadPoolExecutor(THREADS) as pool:
-        flushed = [pool.submit(flush, path) for path in files]
+        flushes = [pool.submit(flush, path) for path in files]
         seals = list(pool.map(read_seal, files))
-        for file in flushed:
-            file.result()
+        for pending in flushes:
+            pending.result()
     return dict(zip(files, seals, strict=True))
 
 
@@ -57,7 +57,7 @@ def read_seals(folder: Path) -> dict[str, Seal]:
 
 
 def find_damage(folder: Path) -> str | None:
-    """Return what is damaged in a sealed folder, None if nothing is."""
+    """Describe the damage in a sealed folder; None if there is none."""
     try:
         seals = read_seals(folder)
     except ValueError as error:
@@ -72,8 +72,10 @@ def find_damage(folder: Path) -> str | None:
             return f"{path.name} has {size:,} bytes instead of {seal.bytes:,}"
     with ThreadPoolExecutor(THREADS) as pool:
         present_seals = pool.map(lambda name: read_seal(folder / name), seals)
-        changed = [name for name, now in zip(seals, present_seals, strict=True) if now != seals[name]]
-    return f"{Path(changed[0]).name} has changed since it was saved" if changed else None
+        changed_names = [
+            name for name, present_seal in zip(seals, present_seals, strict=True) if present_seal != seals[name]
+        ]
+    return f"{Path(changed_names[0]).name} has changed since it was saved" if changed_names else None
 
 
 def flush(path: Path) -> None:
@@ -105,7 +107,7 @@ class RunFolder:
         """Seals of the best weights so far, by file name."""
 
     def locked(self) -> AbstractContextManager[None]:
-        """Lock the folder: a trainer thought dead may still use it. The lock ends with the process."""
+        """Lock the folder, because a trainer presumed dead may still use it; the lock ends with the process."""
         return _held(self.path, lambda: self.path.mkdir(parents=True, exist_ok=True))
 
     def locked_by_first(self) -> AbstractContextManager[None]:
@@ -125,12 +127,12 @@ class RunFolder:
         self.drop_unfinished()
         damages: list[tuple[int, str]] = []
         for checkpoint in self.checkpoints():
-            if (words := find_damage(checkpoint)) is None:
+            if (damage := find_damage(checkpoint)) is None:
                 self._best = {
                     Path(name).name: seal for name, seal in read_seals(checkpoint).items() if name.startswith("../")
                 }
                 return checkpoint, damages
-            damages.append((step_of(checkpoint), words))
+            damages.append((step_of(checkpoint), damage))
             shutil.rmtree(checkpoint)
         return None, damages
 
@@ -153,8 +155,8 @@ class RunFolder:
         unfinished.rename(checkpoint / MARKER)
         flush(checkpoint)
         flush(self.path)
-        for older in self.checkpoints()[KEPT_CHECKPOINTS:]:
-            shutil.rmtree(older)
+        for old_checkpoint in self.checkpoints()[KEPT_CHECKPOINTS:]:
+            shutil.rmtree(old_checkpoint)
 
     def best(self, step: int) -> Path:
         return self.path / f"best-{step}.safetensors"
@@ -190,33 +192,32 @@ class RunFolder:
 
 
 def remove_left_behind(settings: Settings, sessions: Sessions) -> None:
-    """Remove folders of runs that cannot go on; those of recent failed and cancelled runs stay for a few days."""
-    # The folders first: a run that begins between the two looks is not among them.
+    """Remove the folders of runs that cannot resume; keep those of recently failed or cancelled runs."""
+    # List the folders first: a run that begins before the query is not among them.
     folders = list(settings.runs.iterdir())
     with sessions() as session:
-        mine = Run.id.in_([folder.name for folder in folders])
-        in_use = set(session.scalars(select(Run.id).where(mine, Run.status.not_in(FINAL))))
-        lately = Run.status.in_(RETRIED) & (Run.finished_at > utcnow() - KEPT_FOR)
-        retried = session.scalars(select(Run.id).where(mine, lately).order_by(Run.finished_at.desc()))
-        worth_it = [run_id for run_id in retried if finished_checkpoints(settings.runs / run_id)]
-    in_use.update(worth_it[:KEPT_FOLDERS])
+        has_folder = Run.id.in_([folder.name for folder in folders])
+        in_use = set(session.scalars(select(Run.id).where(has_folder, Run.status.not_in(FINAL))))
+        is_recent = Run.status.in_(RETRIED) & (Run.finished_at > utcnow() - KEPT_FOR)
+        recent_ids = session.scalars(select(Run.id).where(has_folder, is_recent).order_by(Run.finished_at.desc()))
+        resumable_ids = [run_id for run_id in recent_ids if finished_checkpoints(settings.runs / run_id)]
+    in_use.update(resumable_ids[:KEPT_FOLDERS])
     for folder in folders:
         if folder.name not in in_use:
-            # Delete a folder and hold it meanwhile, unless a trainer does that has not yet noticed that it is to stop.
+            # Lock the folder while deleting it; skip it if a trainer that was told to stop still holds it.
             with _opened(folder) as handle, suppress(BlockingIOError):
-                if handle is not None:  # or another worker removes it too
+                if handle is not None:  # None if another worker has removed it
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     shutil.rmtree(folder, ignore_errors=True)
 
 
 def step_of(checkpoint: Path) -> int:
-    """Return the step of a checkpoint."""
     return int(checkpoint.name.rpartition("-")[2])
 
 
 @contextmanager
 def _held(path: Path, make: Callable[[], None]) -> Iterator[None]:
-    """Lock a file or folder, recreated whenever it is removed before the lock is held."""
+    """Lock a file or folder; create it again if it is removed before the lock is held."""
     while True:
         make()
         with _opened(path) as handle:

@@ -34,7 +34,7 @@ class TokenizedRows:
 
     @property
     def examples(self) -> int:
-        """Return the number of file rows, fewer than rows here where long texts take several."""
+        """Return the number of file rows, smaller than len(self) if long texts take several rows."""
         return len(self)
 
     def batches(
@@ -53,14 +53,14 @@ class TokenizedRows:
 def draw(
     lengths: NDArray[np.int64], tokens: int, seed: Sequence[int], min_rows: int = 1, max_rows: int | None = None
 ) -> NDArray[np.int64]:
-    """Draw rows, given by their lengths, that hold at most ``tokens`` tokens, but at least ``min_rows``."""
+    """Draw rows with at most ``tokens`` tokens in total, but at least ``min_rows``; ``lengths`` are tokens per row."""
     order = np.random.default_rng(seed).permutation(len(lengths))[:max_rows]
-    fit = np.searchsorted(np.cumsum(lengths[order]), tokens, side="right")
-    return order[: max(int(fit), min_rows)]
+    n_fitting = np.searchsorted(np.cumsum(lengths[order]), tokens, side="right")
+    return order[: max(int(n_fitting), min_rows)]
 
 
 def inference_batch_size(config: RunConfig) -> int:
-    """Return the rows of a batch without gradients, which take less memory."""
+    """Return the batch size without gradients, larger because less memory is needed."""
     return 4 * config.batch_size
 
 
@@ -86,7 +86,7 @@ def forward(
     *,
     hidden_states: bool = True,
 ) -> Iterator[BatchOutputs]:
-    """Run rows through the model in ``order``, within ``looking_at``."""
+    """Run rows through the model in ``order``; call it inside ``looking_at``."""
     progress.enter(Phase.EVALUATING, total=len(order))
     done = 0
     for batch in rows.batches(order, inference_batch_size(config), model.device):

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Train a run from its last checkpoint, if any. After kills the numbers are equal on a CPU, not on a GPU."""
+    """Train a run from its last checkpoint, if any. A resumed run gives equal numbers on a CPU, not on a GPU."""
     sessions = job_sessions(settings)
     remove_left_behind(settings, sessions)
     folder = RunFolder(settings, run_id)
@@ -37,26 +37,26 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
             try:
                 if (spec := _begin(sessions, run_id, slot, folder)) is not None:
                     _work(spec, Progress(sessions, run_id, slot), folder, settings, device)
-            except RunStoppedError:  # by somebody who changed its row, or by itself, as a trial that is given up
+            except RunStoppedError:  # its row was changed, or the run pruned itself
                 stopped_here = or_(Run.worker == slot, Run.worker.is_(None))
                 _write_log(sessions, update(Run).where(Run.id == run_id, stopped_here), folder.log.tail())
             except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-                folder.drop_unfinished()  # which may be what fills the disk
+                folder.drop_unfinished()  # they may be what fills the disk
                 _fail(error, sessions, row, folder)
         folder.drop_unfinished()
         with sessions() as session:
             run = session.get(Run, run_id)
-        may_go_on = run is not None and (not run.status.final or run.status in RETRIED)
-        if not may_go_on or not folder.checkpoints():
+        can_resume = run is not None and (not run.status.final or run.status in RETRIED)
+        if not can_resume or not folder.checkpoints():
             folder.remove()
     with sessions() as session:
-        of_a_search = select(Experiment.id).join(Run).where(Run.id == run_id, Experiment.study.is_not(None))
-        experiment_id = session.scalar(of_a_search)
+        search_query = select(Experiment.id).join(Run).where(Run.id == run_id, Experiment.study.is_not(None))
+        experiment_id = session.scalar(search_query)
     return () if experiment_id is None else advance(sessions, experiment_id)
 
 
 def _begin(sessions: Sessions, run_id: str, slot: str, folder: RunFolder) -> RunSpec | None:
-    """Set the run to running at this worker; None if it is no longer wanted here."""
+    """Mark the run as running at this worker and return its spec; None if it is no longer wanted here."""
     with sessions.begin() as session:
         run = session.get(Run, run_id, with_for_update=True)
         if run is None or run.status not in UNFINISHED or run.worker not in (None, slot):
@@ -83,29 +83,29 @@ def _work(spec: RunSpec, progress: Progress, folder: RunFolder, settings: Settin
             work(spec, progress, folder, settings, device)
         return
     except MemoryRanOutError as error:
-        config = smaller(spec.config)
-        if config is None or spec.config.batch_size != spec.asked_batch_size:
+        smaller_config = smaller(spec.config)
+        if smaller_config is None or spec.config.batch_size != spec.asked_batch_size:
             raise
         logger.warning("Memory ran out. The run continues with a smaller batch.", exc_info=error)
     gc.collect()
     torch.cuda.empty_cache()
-    sentence = note(spec.config, config, max(map(step_of, folder.checkpoints()), default=0))
+    sentence = note(spec.config, smaller_config, max(map(step_of, folder.checkpoints()), default=0))
     with progress.sessions.begin() as session:
         run = session.get_one(Run, progress.run_id)
-        environment = (run.environment or {}) | {"batches": batches_of(config)}
+        environment = (run.environment or {}) | {"batches": batches_of(smaller_config)}
         progress.write(session, notes=[*run.notes, sentence], environment=environment)
-    work(spec._replace(config=config), progress, folder, settings, device)
+    work(spec._replace(config=smaller_config), progress, folder, settings, device)
 
 
 def _fail(error: Exception, sessions: Sessions, row: Update, folder: RunFolder) -> None:
     """Write the error and the end of the log, with its traceback, into the row."""
     raise_if_temporary(error)
-    failure = failure_of(error)  # which logs what nobody foresaw
+    failure = failure_of(error)  # logs unforeseen errors
     with sessions.begin() as session:
-        why = {"error": failure.sentence, "cause": failure.cause, "error_field": failure.field}
-        values = {**why, "log": folder.log.tail(), "finished_at": utcnow()}
-        failed = row.values(status=RunStatus.FAILED, **values).returning(Run.id)
-        if (run_id := session.scalar(failed)) is not None:
+        failure_columns = {"error": failure.sentence, "cause": failure.cause, "error_field": failure.field}
+        values = {**failure_columns, "log": folder.log.tail(), "finished_at": utcnow()}
+        mark_failed = row.values(status=RunStatus.FAILED, **values).returning(Run.id)
+        if (run_id := session.scalar(mark_failed)) is not None:
             end_attempts(session, Attempt.run_id == run_id, AttemptOutcome.FAILED, failure.sentence)
             hold_experiment(session, session.get_one(Run, run_id, populate_existing=True))
 

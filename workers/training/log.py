@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.core.process import LOG, LOG_FORMAT
 from app.db.types import utcnow
 
-# Of the last attempt; of each one before it fewer, the newest ones first.
+# Limits for the last attempt; earlier attempts get fewer lines, the newest of them first.
 LINES = 200
 BYTES = 16 * 1024
 EARLIER_LINES = 20
@@ -22,7 +22,7 @@ EARLIER_BYTES = 16 * 1024
 READ_BYTES = 512 * 1024
 BEGUN = "=== Attempt "
 SECONDS_BETWEEN_TAILS = 3.0
-# Of whose progress the file is told, and the terminal is not.
+# Its progress messages go to the file but not to the terminal.
 OURS = logging.getLogger("workers")
 
 
@@ -52,7 +52,7 @@ class Log:
             if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr
         ]
         levels = [stderr_handler.level for stderr_handler in stderr_handlers]
-        level = OURS.level
+        own_level = OURS.level
         with os.fdopen(console, "w", errors="backslashreplace") as stream:
             try:
                 for stderr_handler in stderr_handlers:
@@ -68,14 +68,14 @@ class Log:
                 os.close(file)
                 root.removeHandler(handler)
                 handler.close()
-                OURS.setLevel(level)
-                for stderr_handler, its_level in zip(stderr_handlers, levels, strict=True):
+                OURS.setLevel(own_level)
+                for stderr_handler, old_level in zip(stderr_handlers, levels, strict=True):
                     stderr_handler.setStream(sys.stderr)
-                    stderr_handler.setLevel(its_level)
+                    stderr_handler.setLevel(old_level)
 
     @contextmanager
     def tail_sent(self, send: Callable[[str | None], None], interval: float = SECONDS_BETWEEN_TAILS) -> Iterator[None]:
-        """Send the last lines every few seconds in which they changed."""
+        """Send the last lines every few seconds if they changed."""
         stop = Event()
         thread = Thread(target=self._tell_until_stopped, args=(send, interval, stop), name="log", daemon=True)
         thread.start()
@@ -89,7 +89,7 @@ class Log:
         sent_tail = None
         while not stop.wait(interval):
             tail = self.tail()
-            # A database that is away for a moment must not end the job; the next look tells.
+            # A brief database outage must not end the job; the next round sends the tail.
             with suppress(SQLAlchemyError):
                 if tail != sent_tail:
                     send(tail)
@@ -101,21 +101,21 @@ class Log:
             with self._path.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
                 file.seek(max(0, size - READ_BYTES))
-                written = file.read()
+                content = file.read()
         except FileNotFoundError:
             return None
-        if size > READ_BYTES:  # begun in the middle of a line
-            written = written.partition(b"\n")[2]
-        # PostgreSQL keeps no NUL.
-        lines = written.decode(errors="replace").replace("\0", "\ufffd").splitlines()
-        heads = [number for number, line in enumerate(lines) if line.startswith(BEGUN)]
-        bounds = [0, *(number for number in heads if number), len(lines)]
-        *earlier, last = [lines[start:end] for start, end in pairwise(bounds)]
-        tails, bytes_left = [_ending(last, LINES, BYTES)], EARLIER_BYTES
-        for attempt in reversed(earlier):
-            tails.append(_ending(attempt, EARLIER_LINES, bytes_left))
+        if size > READ_BYTES:  # the first line is incomplete
+            content = content.partition(b"\n")[2]
+        # PostgreSQL cannot store NUL.
+        lines = content.decode(errors="replace").replace("\0", "\ufffd").splitlines()
+        header_indices = [index for index, line in enumerate(lines) if line.startswith(BEGUN)]
+        bounds = [0, *(index for index in header_indices if index), len(lines)]
+        *earlier_attempts, last_attempt = [lines[start:end] for start, end in pairwise(bounds)]
+        tails, bytes_left = [_ending(last_attempt, LINES, BYTES)], EARLIER_BYTES
+        for lines_of_attempt in reversed(earlier_attempts):
+            tails.append(_ending(lines_of_attempt, EARLIER_LINES, bytes_left))
             bytes_left -= _bytes(tails[-1])
-        return "\n".join(line for attempt in reversed(tails) for line in attempt) or None
+        return "\n".join(line for lines_of_attempt in reversed(tails) for line in lines_of_attempt) or None
 
 
 def _ending(lines: list[str], max_lines: int, most_bytes: int) -> list[str]:

@@ -66,7 +66,7 @@ PROBE_SEED = 0
 # With fewer tokens the plain IsoScore is far too low, and with fewer texts the bias-corrected one has wide errors.
 PROBE_TOKENS_PER_DIMENSION = 4
 PROBE_TEXTS = 64
-# Cost of the measures on top of the forward pass, in tokens of one: timed for the shape of BERT-base on a CPU.
+# Cost of the measures beyond the forward pass, in forward-pass tokens; timed on a CPU at BERT-base's shape.
 MEASURING_TOKENS_PER_DIMENSION = 2
 MIN_TIMED_STEPS = 3
 MAX_TIMED_STEPS = 1000
@@ -85,8 +85,8 @@ class Probe:
         self.rows = rows
         self.size = inference_batch_size(config)
         self.interval = config.probe_every
-        enough = PROBE_TOKENS_PER_DIMENSION * width(model) + int(rows.tokens.max())
-        self.indices = rows.longest_first(draw(rows.tokens, enough, (PROBE_SEED,), PROBE_TEXTS, PROBE_ROWS))
+        max_tokens = PROBE_TOKENS_PER_DIMENSION * width(model) + int(rows.tokens.max())
+        self.indices = rows.longest_first(draw(rows.tokens, max_tokens, (PROBE_SEED,), PROBE_TEXTS, PROBE_ROWS))
         self.n = {"tokens": int(rows.tokens[self.indices].sum()), "texts": len(self.indices)}
         """Points behind the measures of a layer: texts behind the bias-corrected IsoScore, tokens behind the others."""
         self.cost = self.n["tokens"] + MEASURING_TOKENS_PER_DIMENSION * width(model)
@@ -169,9 +169,9 @@ class MetricsCallback(TrainerCallback):
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Write a row or a layer measurement if due; at the last step both."""
-        step, last = state.global_step, control.should_training_stop or state.global_step == state.max_steps
-        measures_layers = last or step % self.probe_every == 0
-        if not (last or self.is_due(step)):
+        step, is_last = state.global_step, control.should_training_stop or state.global_step == state.max_steps
+        measures_layers = is_last or step % self.probe_every == 0
+        if not (is_last or self.is_due(step)):
             self.progress.advance(step)
             return
         task_loss, penalty = self.tally.means()

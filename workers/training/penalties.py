@@ -57,12 +57,14 @@ class PointSelector:
 def make_selector(
     layers: Sequence[int] | Layers, points: TokenPooling, config: RunConfig, model: PreTrainedModel
 ) -> PointSelector:
-    last = depth(model)
-    numbers = range(1, last + 1) if layers is Layers.ALL else [last] if layers is Layers.LAST else layers
+    last_layer = depth(model)
+    layer_numbers = (
+        range(1, last_layer + 1) if layers is Layers.ALL else [last_layer] if layers is Layers.LAST else layers
+    )
     pooling = Pooling.MEAN if points is TokenPooling.MEAN else None
     if points is TokenPooling.SENTENCE:
         pooling = sentence_pooling(model)
-    return PointSelector(numbers, pooling, config.include_padding)
+    return PointSelector(layer_numbers, pooling, config.include_padding)
 
 
 class Penalties(nn.Module):
@@ -81,7 +83,7 @@ class Penalties(nn.Module):
                 self.views[name] = make_selector(config.layers or layers, config.points or points, config, model)
                 settings["across_processes"] = config.processes > 1
             self.regularizers[name] = resolve_name(penalty.make)(lam, **settings)
-        # The method, not the module: a module would put the model's weights into the state of this one.
+        # The method, not the module: a submodule would add the model's weights to this module's state.
         self._embeddings = model.get_input_embeddings
         self._by_label = config.entropy_by_label and config.task is TaskKind.CLASSIFICATION
 
@@ -98,12 +100,12 @@ class Penalties(nn.Module):
         )
 
     def forward(self, outputs: ModelOutput, batch: Mapping[str, Tensor], step: int) -> Tensor:
-        """Return the penalty of one batch, 0-d, in float32 also where the model computes in less.
+        """Return the penalty of one batch, 0-d, in float32 even if the model uses lower precision.
 
         Args:
-            outputs: of the model, with its hidden states if there are ``views``.
-            batch: what the model was given, ``attention_mask`` [batch, tokens] and ``labels`` [batch] among it.
-            step: the training step, which together with the run's seed decides which tokens are drawn.
+            outputs: model outputs, with hidden states if there are ``views``.
+            batch: model inputs, with ``attention_mask`` [batch, tokens] and ``labels`` [batch].
+            step: training step, which with the run's seed determines the drawn tokens.
 
         Raises:
             ValueError: a regularizer has no value on these points.
@@ -130,10 +132,10 @@ class Penalties(nn.Module):
                 return torch.stack([regularizer(layer, *labels) for layer in points]).mean()
 
     def _draw_tokens(self, mask: Tensor, step: int) -> Tensor:
-        # The seed and the step decide the draw, not the random state of the training: a resumed run draws the same
+        # Seed and step determine the draw, not the training's random state, so that a resumed run draws the same
         # tokens. Both are mixed into one number, because the generator keeps only 32 bits of a seed.
-        mixed = np.random.SeedSequence((self.config.seed, step)).generate_state(1)
-        return draw_tokens(mask, self.config.token_fraction, torch.Generator().manual_seed(int(mixed[0])))
+        mixed_seed = np.random.SeedSequence((self.config.seed, step)).generate_state(1)
+        return draw_tokens(mask, self.config.token_fraction, torch.Generator().manual_seed(int(mixed_seed[0])))
 
 
 def make_penalties(config: RunConfig, model: PreTrainedModel) -> Penalties | None:
@@ -153,7 +155,7 @@ def note_constant_penalty(logged: Sequence[float]) -> str | None:
 
 
 def draw_rows(lengths: NDArray[np.int64], view: PointSelector, config: RunConfig, number: int) -> NDArray[np.int64]:
-    """Draw the rows of a covariance pass, at least one."""
+    """Draw the rows for a covariance pass, at least one."""
     max_points, seed = config.shrinkage_points // len(view.layers), (config.seed, number)
     if view.pooling is None:
         return draw(lengths, max_points, seed)
@@ -185,12 +187,12 @@ class ShrinkageCallback(TrainerCallback):
         """Estimate the covariance if a pass is due before this step."""
         match self.config.shrinkage_refresh:
             case Refresh.EPOCH:
-                number, since = divmod(float(state.epoch), 1)
+                number, since_pass = divmod(float(state.epoch), 1)
             case Refresh.STEPS:
-                number, since = divmod(state.global_step, self.config.shrinkage_every)
+                number, since_pass = divmod(state.global_step, self.config.shrinkage_every)
             case Refresh.AVERAGE:
-                number, since = 0, state.global_step
-        if since == 0:
+                number, since_pass = 0, state.global_step
+        if since_pass == 0:
             self._estimate(int(number))
             self.progress.enter(Phase.TRAINING, total=state.max_steps, done=state.global_step)
 
@@ -211,16 +213,16 @@ class ShrinkageCallback(TrainerCallback):
             self._batches += 1
 
     def _estimate(self, number: int) -> None:
-        drawn, n_layers = draw_rows(self.rows.tokens, self.view, self.config, number), len(self.view.layers)
-        size = self.config.batch_size
+        row_indices, n_layers = draw_rows(self.rows.tokens, self.view, self.config, number), len(self.view.layers)
+        batch_size = self.config.batch_size
         if not self.view.include_padding:
-            drawn, size = self.rows.longest_first(drawn), inference_batch_size(self.config)
+            row_indices, batch_size = self.rows.longest_first(row_indices), inference_batch_size(self.config)
 
-        self.progress.enter(Phase.SHRINKAGE, total=int(self.rows.tokens[drawn].sum()) * n_layers)
+        self.progress.enter(Phase.SHRINKAGE, total=int(self.rows.tokens[row_indices].sum()) * n_layers)
         moments = empty_moments(self.model)
         done = 0
         with looking_at(self.model):
-            for batch in self.rows.batches(drawn, size, self.model.device):
+            for batch in self.rows.batches(row_indices, batch_size, self.model.device):
                 mask = batch["attention_mask"]
                 states = hidden_states_of(self.model(**batch, output_hidden_states=True))
                 moments.update(self.view.points(states, self.view.mask(mask)).flatten(0, 1))

@@ -59,19 +59,21 @@ class Progress:
     def has_rows_up_to(self, step: int, row_every: int) -> bool:
         """Return whether rows are logged up to a checkpoint's step; false if another machine restarted the run."""
         with self.sessions() as session:
-            last = session.scalar(select(func.max(Step.step)).where(Step.run_id == self.run_id))
-        return (last or 0) + row_every > step
+            last_step = session.scalar(select(func.max(Step.step)).where(Step.run_id == self.run_id))
+        return (last_step or 0) + row_every > step
 
     def write(self, session: Session, **values: Any) -> None:
         """Set columns as the first statement of the caller's transaction, so that a stopped run writes nothing."""
         now = time.monotonic()
-        since, self._counted_at = now - self._counted_at, now
-        self._worked += since
-        values = {"worked_seconds": func.coalesce(Run.worked_seconds, 0.0) + since} | values
-        running = update(Run).where(Run.id == self.run_id, Run.status == RunStatus.RUNNING, Run.worker == self.slot)
-        if session.scalar(running.values(**values).returning(Run.id)) is None:
+        elapsed, self._counted_at = now - self._counted_at, now
+        self._worked += elapsed
+        values = {"worked_seconds": func.coalesce(Run.worked_seconds, 0.0) + elapsed} | values
+        update_running = update(Run).where(
+            Run.id == self.run_id, Run.status == RunStatus.RUNNING, Run.worker == self.slot
+        )
+        if session.scalar(update_running.values(**values).returning(Run.id)) is None:
             raise RunStoppedError
-        session.execute(self._attempt.values(seconds=Attempt.seconds + since))
+        session.execute(self._attempt.values(seconds=Attempt.seconds + elapsed))
         if (status := values.get("status")) is not None:
             end_attempts(session, Attempt.run_id == self.run_id, AttemptOutcome(status))
         self._written_at = now

@@ -23,8 +23,8 @@ class RunSpec(NamedTuple):
 def run_spec_of(run: Run) -> RunSpec:
     environment = run.environment or {}
     requested = run.launched_config
-    used = {name: environment.get("batches", {}).get(name) for name in ("batch_size", "accumulation")}
-    config = requested.model_copy(update={name: value for name, value in used.items() if value is not None})
+    used_batches = {name: environment.get("batches", {}).get(name) for name in ("batch_size", "accumulation")}
+    config = requested.model_copy(update={name: value for name, value in used_batches.items() if value is not None})
     revision = environment.get("model", {}).get("revision")
     return RunSpec(config, requested.batch_size, run.experiment.dataset, run.experiment.name, revision)
 
@@ -44,12 +44,12 @@ class MemoryRanOutError(MemoryError):
 
 
 def smaller(config: RunConfig) -> RunConfig | None:
-    """Divide the batch and multiply the accumulation, so that steps keep their rows; None for a batch of one."""
+    """Return the config with smaller batches and as many rows per step; None if a batch has one row."""
     rows = config.batch_size
-    parts = next((parts for parts in range(2, rows + 1) if rows % parts == 0), None)
-    if parts is None:
+    divisor = next((divisor for divisor in range(2, rows + 1) if rows % divisor == 0), None)
+    if divisor is None:
         return None
-    return config.model_copy(update={"batch_size": rows // parts, "accumulation": config.accumulation * parts})
+    return config.model_copy(update={"batch_size": rows // divisor, "accumulation": config.accumulation * divisor})
 
 
 def note(before: RunConfig, after: RunConfig, step: int) -> str:

@@ -30,7 +30,7 @@ MOST_FAILED = 3
 
 
 def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
-    """Choose and write as many new trials as may run at once, in one transaction; return their jobs."""
+    """Add new trials up to the limit of concurrent ones, in one transaction; return their jobs."""
     with sessions.begin() as session:
         hold(session.connection(), f"study {experiment_id}")
         experiment = session.get(Experiment, experiment_id)
@@ -43,23 +43,23 @@ def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
             return []
         trials = trials_of(runs)
         if not any(trial.unended for trial in trials):
-            why, over, tried = None, len(trials) > search.trials, trials[1:]
-            failed = sum(trial.failed for trial in tried)
-            if not (over or any(trial.performance is not None or trial.pruned for trial in tried)):
-                over = failed >= MOST_FAILED
-                why = f"The first {failed} trials that were not cancelled failed, so no more were tried."
-            if over:
-                experiment.study = search.model_copy(update={"over": True, "why": why})
+            reason, is_over, sampled_trials = None, len(trials) > search.trials, trials[1:]
+            n_failed = sum(trial.failed for trial in sampled_trials)
+            if not (is_over or any(trial.performance is not None or trial.pruned for trial in sampled_trials)):
+                is_over = n_failed >= MOST_FAILED
+                reason = f"The first {n_failed} trials that were not cancelled failed, so no more were tried."
+            if is_over:
+                experiment.study = search.model_copy(update={"over": True, "why": reason})
                 return []
-        new = []
-        room = min(search.at_once - sum(trial.unended for trial in trials), search.trials + 1 - len(trials))
-        for _ in range(room):
+        added_runs = []
+        n_new_trials = min(search.at_once - sum(trial.unended for trial in trials), search.trials + 1 - len(trials))
+        for _ in range(n_new_trials):
             new_runs = _next_runs(search, experiment, trials)
             session.add_all(new_runs)
             trials.append(Trial(len(trials), new_runs))
-            new += new_runs
+            added_runs += new_runs
         session.flush()
-        return [Job(job_kinds.FINETUNE, run.id, run.priority) for run in new]
+        return [Job(job_kinds.FINETUNE, run.id, run.priority) for run in added_runs]
 
 
 def study_of(search: Search, trials: Sequence[Trial]) -> optuna.Study:
@@ -76,14 +76,14 @@ def _next_runs(search: Search, experiment: Experiment, trials: Sequence[Trial]) 
     suggestion = study_of(search, trials).ask(_space(search))
     lam = search.lam(suggestion.params["lam"])
     zeta = search.zeta(suggestion.params.get("zeta", search.zeta_low))
-    first = trials[0].runs
+    baseline_runs = trials[0].runs
     runs = []
-    for offset, baseline in enumerate(first):
+    for offset, baseline in enumerate(baseline_runs):
         coordinates = {"regularizer": search.regularizer, "lam": lam, "zeta": zeta, "seed": baseline.seed}
         config = RunConfig.model_validate(experiment.config.dump() | coordinates)
         runs.append(
             Run.launched(
-                len(trials) * len(first) + offset,
+                len(trials) * len(baseline_runs) + offset,
                 config,
                 experiment_id=experiment.id,
                 status=RunStatus.QUEUED,
@@ -103,8 +103,11 @@ def _space(search: Search) -> dict[str, BaseDistribution]:
 
 def _frozen(search: Search, trial: Trial) -> FrozenTrial | None:
     space = _space(search)
-    first = trial.runs[0]
-    coordinates = {"lam": min(max(search.axis_position(first.lam), search.axis[0]), search.axis[1]), "zeta": first.zeta}
+    first_run = trial.runs[0]
+    coordinates = {
+        "lam": min(max(search.axis_position(first_run.lam), search.axis[0]), search.axis[1]),
+        "zeta": first_run.zeta,
+    }
     params = {name: coordinates[name] for name in space}
     has_two_objectives = search.objective is Objective.PERFORMANCE_AND_ISOTROPY
     values = [trial.performance, trial.isotropy] if has_two_objectives else [trial.performance]
@@ -138,7 +141,7 @@ History = Sequence[tuple[int, float | None]]
 
 
 def median_says_stop(other_histories: Sequence[History], history: History) -> bool:
-    """Apply Optuna's median rule to the best value so far at the last step."""
+    """Return whether Optuna's median rule stops a run at its last step."""
     pruner = optuna.pruners.MedianPruner(n_startup_trials=LEAST_RUNS, n_warmup_steps=0, n_min_trials=LEAST_RUNS)
     study = optuna.create_study(direction="maximize", pruner=pruner)
     for other_history in other_histories:
@@ -156,17 +159,19 @@ def median_says_stop(other_histories: Sequence[History], history: History) -> bo
 
 
 def prune(progress: Progress, history: History, selection: Selected) -> None:
-    """Prune a run that the median rule stops, with waiting runs of its lambda and zeta, and raise RunStoppedError."""
+    """Prune the run if the median rule says so, with waiting runs of its lambda and zeta; raise RunStoppedError."""
     with progress.sessions() as session:
         run = session.get(Run, progress.run_id)
         experiment = None if run is None else session.get(Experiment, run.experiment_id)
         search = None if experiment is None else experiment.study
         if run is None or search is None or run.regularizer is Regularizer.NONE or not search.prune:
             return
-        steps = select(Run.results[("selection", "history")])
-        finished = steps.where(Run.experiment_id == run.experiment_id, Run.status == RunStatus.FINISHED)
+        histories = select(Run.results[("selection", "history")])
+        finished_histories = histories.where(Run.experiment_id == run.experiment_id, Run.status == RunStatus.FINISHED)
         other_histories = [
-            [(int(step), value) for step, value in logged] for logged in session.scalars(finished) if logged
+            [(int(step), value) for step, value in stored_history]
+            for stored_history in session.scalars(finished_histories)
+            if stored_history
         ]
     if not median_says_stop(other_histories, history):
         return
@@ -187,9 +192,9 @@ def prune(progress: Progress, history: History, selection: Selected) -> None:
             notes=[*run.notes, note],
             results=RunResults(metrics={}, selection=selection),
         )
-        alike = (Run.experiment_id == run.experiment_id) & (Run.lam == run.lam) & (Run.zeta == run.zeta)
-        waiting = select(Run).where(alike, Run.regularizer == run.regularizer, Run.status == RunStatus.QUEUED)
-        for sibling in session.scalars(waiting.with_for_update()):
+        same_trial = (Run.experiment_id == run.experiment_id) & (Run.lam == run.lam) & (Run.zeta == run.zeta)
+        waiting_runs = select(Run).where(same_trial, Run.regularizer == run.regularizer, Run.status == RunStatus.QUEUED)
+        for sibling in session.scalars(waiting_runs.with_for_update()):
             sibling.status, sibling.finished_at = RunStatus.PRUNED, sibling.finished_at or utcnow()
             sibling.notes = [*sibling.notes, f"Given up with seed {run.seed} of the same λ and ζ. {note}"]
     raise RunStoppedError

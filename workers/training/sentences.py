@@ -46,10 +46,10 @@ class Sentences:
     ) -> None:
         self.pooling = sentence_pooling(model)
         self._drawn = np.random.default_rng(PAIR_SEED).permutation(np.sort(indices))[:PAIR_ROWS]
-        drawn = rows.dataset[self._drawn.tolist()]
-        self._labels = None if labels is None else torch.tensor(drawn[labels])
-        # The ascending indices of first occurrences, int64.
-        texts = drawn["input_ids"]
+        drawn_rows = rows.dataset[self._drawn.tolist()]
+        self._labels = None if labels is None else torch.tensor(drawn_rows[labels])
+        # Ascending positions of each distinct text's first occurrence, int64.
+        texts = drawn_rows["input_ids"]
         first_positions: dict[tuple[int, ...], int] = {}
         for position, text in enumerate(texts):
             first_positions.setdefault(tuple(text), position)
@@ -82,7 +82,7 @@ class Sentences:
         return scores | {"isoscore_unbiased": isoscore_unbiased_from_moments(self._last)}
 
     def pairs(self) -> dict[str, ByLayer]:
-        """Return every layer's pair measures; TwoNN of distinct texts only, as equal ones differ by rounding alone."""
+        """Return every layer's pair measures; TwoNN uses distinct texts, as equal ones differ only by rounding."""
         layers: list[dict[str, Score]] = []
         for x in self._vectors:
             distinct = x[self._texts]

@@ -17,7 +17,7 @@ from workers.training.metrics import Tally
 from workers.training.penalties import Penalties
 from workers.training.tasks import Task
 
-# Part of a key for pooler weights: named as part of the body, but only the head uses them, so files may lack them.
+# Part of the keys of pooler weights. Files may lack them: only the head uses them, despite their names.
 POOLER = ".pooler."
 
 
@@ -30,13 +30,15 @@ def load_model(source: ModelSource, task: Task) -> tuple[PreTrainedModel, PreTra
     options = {**task.head(), "ignore_mismatched_sizes": True}
     model, report = load_weights(task.auto_class, source, config.model, task.purpose, **options)
     new_weights = report["missing_keys"] | {key for key, *_ in report["mismatched_keys"]}
-    body = f"{model.base_model_prefix}."
-    require_weights(sorted(key for key in new_weights if key.startswith(body) and POOLER not in key), config.model)
+    body_prefix = f"{model.base_model_prefix}."
+    require_weights(
+        sorted(key for key in new_weights if key.startswith(body_prefix) and POOLER not in key), config.model
+    )
     fit_together(model, tokenizer)
-    last = depth(model)
-    if isinstance(config.layers, list) and config.layers[-1] > last:
+    last_layer = depth(model)
+    if isinstance(config.layers, list) and config.layers[-1] > last_layer:
         raise InvalidError(
-            f"Expected layers from 1 to {last}, which {config.model!r} has, got {config.layers}.", "layers"
+            f"Expected layers from 1 to {last_layer}, which {config.model!r} has, got {config.layers}.", "layers"
         )
     if config.gradient_checkpointing and not model.supports_gradient_checkpointing:
         raise InvalidError(
@@ -66,8 +68,8 @@ class IsotropyTrainer(Trainer):
 
     def __init__(self, *args: Any, tally: Tally, penalties: Penalties | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # The Trainer infers from the signature of `forward` that a loss comes divided by the rows of all accumulated
-        # batches, and leaves it as it is. The penalty does not; nor does, for all its signature says, BERT's loss.
+        # From the signature of `forward`, the Trainer would infer that the loss is already averaged over all
+        # accumulated batches. The penalty is not, and neither is BERT's loss, despite its signature.
         self.model_accepts_loss_kwargs = False
         self.tally = tally
         self.penalties = None if penalties is None else penalties.to(self.args.device)
@@ -129,12 +131,12 @@ def training_arguments(config: RunConfig, folder: Path, device: str) -> Training
         disable_tqdm=True,
         log_level="error",
         dataloader_pin_memory=False,
-        # In every architecture tried each weight has a gradient, whatever the head, so no search is needed.
+        # In all tested architectures each weight gets a gradient, so no search for unused ones is needed.
         ddp_find_unused_parameters=False,
     )
 
 
 def optimizer(config: RunConfig, arguments: TrainingArguments) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
     """Return optimizer class and keywords; Adam adds weight decay to the gradient, AdamW to the weights."""
-    kind, keywords = Trainer.get_optimizer_cls_and_kwargs(arguments)
-    return (torch.optim.Adam if config.optimizer is Optimizer.ADAM else kind), keywords
+    optimizer_class, keywords = Trainer.get_optimizer_cls_and_kwargs(arguments)
+    return (torch.optim.Adam if config.optimizer is Optimizer.ADAM else optimizer_class), keywords

@@ -92,8 +92,8 @@ def train(
 
     checkpoint = _checkpoint(folder, progress, process_rank)
     if process_rank.first:
-        going = "starts" if checkpoint is None else f"resumes from step {step_of(checkpoint)}"
-        logger.info("%s is loaded on %s; training %s", config.model, trainer.args.device, going)
+        start = "starts" if checkpoint is None else f"resumes from step {step_of(checkpoint)}"
+        logger.info("%s is loaded on %s; training %s", config.model, trainer.args.device, start)
     if checkpoint is not None:
         restore(checkpoint, tally, penalties)
     selection, metrics = None, None
@@ -108,19 +108,19 @@ def train(
             callbacks.append(selection)
         tokens_per_step = batches_of(config)["rows_per_step"] * float(loaded.train.tokens.mean())
         metrics = MetricsCallback(tally, probe, tokens_per_step, progress)
-        saver = CheckpointCallback(folder, settings.checkpoint_seconds, tally, penalties, selection, progress)
-        callbacks += [StepClock(loaded.train.tokens, config, environment, progress), metrics, saver]
+        checkpointer = CheckpointCallback(folder, settings.checkpoint_seconds, tally, penalties, selection, progress)
+        callbacks += [StepClock(loaded.train.tokens, config, environment, progress), metrics, checkpointer]
     for callback in (SharedTally(process_rank, tally, config, metrics), *callbacks, Agreement(process_rank)):
         trainer.add_callback(callback)
     with _memory_watched():
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
         if not process_rank.first:
             return
-        chosen = None if selection is None else selection.choose()
+        selected = None if selection is None else selection.choose()
         evaluation = evaluate(model, loaded.train, loaded.validation, loaded.task, progress, loaded.numbers)
         sealed = None if loaded.test is None else score_sealed(model, loaded.test, loaded.task, progress)
-    if chosen is not None:
-        evaluation.results.selection = chosen
+    if selected is not None:
+        evaluation.results.selection = selected
     model_zip = None
     if config.export:
         model_zip = zip_model(model, loaded.tokenizer, model_card(spec, environment, evaluation), folder)
@@ -153,14 +153,14 @@ def _load(spec: RunSpec, settings: Settings) -> Loaded:
 
 
 def _checkpoint(folder: RunFolder, progress: Progress, process_rank: ProcessRank) -> Path | None:
-    """Return the last checkpoint; None if the run's logged rows end before it, because it was restarted."""
+    """Return the newest sound checkpoint; None without one, or if the run's logged rows end before it."""
     checkpoint, damages = folder.sound_checkpoint() if process_rank.first else (None, [])
     if damages:
         # Report dropped checkpoints in the log and on the run.
-        going = "started again from step 0" if checkpoint is None else f"resumed from step {step_of(checkpoint):,}"
+        restart = "started again from step 0" if checkpoint is None else f"resumed from step {step_of(checkpoint):,}"
         notes = [
-            f"The checkpoint of step {step:,} was damaged on the disk ({words}) and was dropped. Training {going}."
-            for step, words in damages
+            f"The checkpoint of step {step:,} was damaged on the disk ({damage}) and was dropped. Training {restart}."
+            for step, damage in damages
         ]
         for note in notes:
             logger.warning(note)

@@ -34,7 +34,7 @@ class Classification(Task):
             "num_labels": len(names),
             "id2label": dict(enumerate(names)),
             "label2id": {name: number for number, name in enumerate(names)},
-            # Never guessed from the labels: int8 ones would make it a multi-label task.
+            # Set explicitly: transformers would infer a multi-label task from int8 labels.
             "problem_type": "single_label_classification",
         }
 
@@ -42,24 +42,24 @@ class Classification(Task):
         self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
     ) -> TokenizedRows:
         config = self.config
-        number = {name: position for position, name in enumerate(config.label_names)}
+        class_ids = {name: position for position, name in enumerate(config.label_names)}
         labels = ["" if value is None else label_text(value) for value in columns[config.label_column]]
-        unknown = next((label for label in labels if label not in number), None)
+        unknown = next((label for label in labels if label not in class_ids), None)
         if unknown is not None:
             raise InvalidError(
                 f"Row {labels.index(unknown) + 1} has the label {unknown!r} in column {config.label_column!r}; "
                 f"expected one of {', '.join(config.label_names[:20])}. Mend the file or name the label.",
                 "label_column",
             )
-        numbers = [number[label] for label in labels]
-        return text_rows(columns, config.text_columns, numbers, tokenizer, max_length)
+        row_classes = [class_ids[label] for label in labels]
+        return text_rows(columns, config.text_columns, row_classes, tokenizer, max_length)
 
     def predictions(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
         return Classes(self.config.label_names, order)
 
     def trivial(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
-        learned, scored = (np.array(rows.dataset["labels"][:]) for rows in (train, validation))
-        return best_class(learned, scored, self.config.label_names, self.config.metric, "training")
+        training_labels, validation_labels = (np.array(rows.dataset["labels"][:]) for rows in (train, validation))
+        return best_class(training_labels, validation_labels, self.config.label_names, self.config.metric, "training")
 
     def untrained_loss(self, train: TokenizedRows) -> float:
         return math.log(len(self.config.label_names))
@@ -70,7 +70,7 @@ class Classification(Task):
 
 
 def positive_label(names: Sequence[str]) -> str | None:
-    """Return the second of two labels, for which F1 is computed; None of more."""
+    """Return the second of two labels, which F1 is computed for; None unless there are two."""
     return names[1] if len(names) == 2 else None
 
 

@@ -33,20 +33,20 @@ def normalised_words(text: str) -> list[str]:
 
 def exact_match(answer: str, references: Iterable[str]) -> float:
     """Return 1 if the answer has a reference's words in their order, else 0."""
-    words = normalised_words(answer)
-    return float(any(words == normalised_words(reference) for reference in references))
+    answer_words = normalised_words(answer)
+    return float(any(answer_words == normalised_words(reference) for reference in references))
 
 
 def word_f1(answer: str, references: Iterable[str]) -> float:
     """Return the best F1 over references, in [0, 1]; two answers without words after normalization score 1."""
-    words = Counter(normalised_words(answer))
-    return max(_f1(words, Counter(normalised_words(reference))) for reference in references)
+    answer_words = Counter(normalised_words(answer))
+    return max(_f1(answer_words, Counter(normalised_words(reference))) for reference in references)
 
 
 def _f1(answer_words: Counter[str], reference: Counter[str]) -> float:
     if not answer_words or not reference:
         return float(answer_words == reference)
-    # The harmonic mean of shared / given and shared / reference.
+    # The harmonic mean of precision and recall of the shared words.
     return 2 * (answer_words & reference).total() / (answer_words.total() + reference.total())
 
 
@@ -73,7 +73,7 @@ def find_answer(answers: Span, context: str) -> tuple[int, int] | None:
             begin = context.find(text)
             if begin < 0 or context.find(text, begin + 1) >= 0:
                 continue
-        # No token holds the blanks around an answer.
+        # Tokens exclude the spaces around an answer.
         begin += len(text) - len(text.lstrip())
         return begin, begin + len(text.strip())
     return None
@@ -81,21 +81,21 @@ def find_answer(answers: Span, context: str) -> tuple[int, int] | None:
 
 def _answers(value: object) -> Span:
     try:
-        held = json.loads(str(value))
+        parsed = json.loads(str(value))
     except (ValueError, RecursionError):
-        held = None
-    if not is_nested_span(held):
-        got = "nothing" if value is None else f"{str(value)!r:.60}"
-        raise ValueError(f"expected an object with {TEXTS!r} and {STARTS!r}, got {got}")
-    answers = Span.parse(held)
+        parsed = None
+    if not is_nested_span(parsed):
+        description = "nothing" if value is None else f"{str(value)!r:.60}"
+        raise ValueError(f"expected an object with {TEXTS!r} and {STARTS!r}, got {description}")
+    answers = Span.parse(parsed)
     if not answers.texts:
         raise ValueError("expected one or more")
     return answers
 
 
-# Of a question, as BERT's authors cut it.
+# Maximum length of a question, as BERT's authors set it.
 QUESTION_TOKENS = 64
-# By which a window goes on at least beyond what it shares with the one before.
+# Minimum number of tokens that a window adds to the one before.
 NEW_TOKENS = 8
 QUESTIONS_AT_ONCE = 1000
 
@@ -137,13 +137,13 @@ class Windows(TokenizedRows):
 
 
 def cut_windows(questions: list[Question], tokenizer: PreTrainedTokenizerBase, max_length: int, stride: int) -> Windows:
-    """Return windows of at most ``max_length`` tokens, of which two of one text share ``stride``.
+    """Cut texts into windows of at most ``max_length`` tokens; consecutive windows share ``stride`` tokens.
 
-    To be predicted are the first and the last token of the answer; in a window that does not hold all of it, twice the
+    The targets are the answer's first and last token. In a window that does not hold the complete answer, both are the
     token that stands for the sequence, as in BERT's own training.
 
     Raises:
-        InvalidError: the tokenizer does not tell where its tokens are from, or the windows are too short.
+        InvalidError: the tokenizer does not map tokens to characters, or the windows are too short.
 
     """
     if not tokenizer.is_fast:
@@ -152,42 +152,42 @@ def cut_windows(questions: list[Question], tokenizer: PreTrainedTokenizerBase, m
             f"cannot be located. Choose a model with a fast tokenizer.",
             "model",
         )
-    # Padding before the tokens would shift the places that are to be predicted.
+    # Padding on the left would shift the target positions.
     tokenizer.padding_side = "right"
     question_texts = _shorten(
         [question.text for question in questions], tokenizer, _longest(tokenizer, max_length, stride)
     )
     windows: list[Window] = []
-    parts: list[datasets.Dataset] = []
+    dataset_blocks: list[datasets.Dataset] = []
     for begin in range(0, len(questions), QUESTIONS_AT_ONCE):
-        some = questions[begin : begin + QUESTIONS_AT_ONCE]
+        block = questions[begin : begin + QUESTIONS_AT_ONCE]
         encoded = tokenizer(
             question_texts[begin : begin + QUESTIONS_AT_ONCE],
-            [question.context for question in some],
+            [question.context for question in block],
             truncation="only_second",
             max_length=max_length,
             stride=stride,
             return_overflowing_tokens=True,
             return_offsets_mapping=True,
         )
-        ends = []
+        spans = []
         for row, ids in enumerate(encoded["input_ids"]):
-            of_text = np.array([part == 1 for part in encoded.sequence_ids(row)])
-            offsets = np.array(encoded["offset_mapping"][row], dtype=np.int32)[of_text]
+            is_context = np.array([sequence_id == 1 for sequence_id in encoded.sequence_ids(row)])
+            offsets = np.array(encoded["offset_mapping"][row], dtype=np.int32)[is_context]
             question = begin + encoded["overflow_to_sample_mapping"][row]
-            windows.append(Window(question, int(of_text.argmax()), offsets))
-            unanswered = ids.index(tokenizer.cls_token_id) if tokenizer.cls_token_id in ids else 0
-            ends.append(_tokens_of(questions[question], windows[-1]) or (unanswered, unanswered))
+            windows.append(Window(question, int(is_context.argmax()), offsets))
+            no_answer = ids.index(tokenizer.cls_token_id) if tokenizer.cls_token_id in ids else 0
+            spans.append(_tokens_of(questions[question], windows[-1]) or (no_answer, no_answer))
         inputs = {name: encoded[name] for name in tokenizer.model_input_names if name in encoded}
-        labels = {"start_positions": [start for start, _ in ends], "end_positions": [end for _, end in ends]}
-        parts.append(datasets.Dataset.from_dict(inputs | labels))
-    dataset = datasets.concatenate_datasets(parts)
+        labels = {"start_positions": [start for start, _ in spans], "end_positions": [end for _, end in spans]}
+        dataset_blocks.append(datasets.Dataset.from_dict(inputs | labels))
+    dataset = datasets.concatenate_datasets(dataset_blocks)
     tokens = np.array([sum(mask) for mask in dataset["attention_mask"]], dtype=np.int64)
-    cut = sum(short != question.text for short, question in zip(question_texts, questions, strict=True))
-    # The heads of transformers look for an answer in the padding too: the loss is the same in any batch if all have
-    # as much of it.
+    n_shortened = sum(short != question.text for short, question in zip(question_texts, questions, strict=True))
+    # The heads of transformers also score padding. Padding all batches to one length keeps the loss independent of the
+    # batch.
     collate = DataCollatorWithPadding(tokenizer, padding="max_length", max_length=int(tokens.max()))
-    return Windows(dataset, tokens, collate, questions, windows, cut)
+    return Windows(dataset, tokens, collate, questions, windows, n_shortened)
 
 
 def _longest(tokenizer: PreTrainedTokenizerBase, max_length: int, stride: int) -> int:

@@ -40,9 +40,9 @@ class Regression(Task):
             text = "" if value is None else str(value).strip()
             numbers.append(float(text) if NUMBER.fullmatch(text) else np.inf)
             if abs(numbers[-1]) > GREATEST:
-                shown_text = repr(text[:80]) if text else "nothing"
+                cell = repr(text[:80]) if text else "nothing"
                 raise InvalidError(
-                    f"Row {row} has {shown_text} in column {column!r}, where a finite number was expected, such as "
+                    f"Row {row} has {cell} in column {column!r}, where a finite number was expected, such as "
                     "3.5. Mend the file, leave the row out, or choose another column.",
                     "label_column",
                 )

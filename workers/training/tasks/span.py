@@ -31,7 +31,7 @@ from workers.training.tasks.questions import (
 )
 from workers.training.tasks.task import Collector, Task, texts_of
 
-# Likeliest first and last tokens of a window that are tried with each other.
+# Number of likeliest first and last tokens that are combined in each window.
 N_BEST = 20
 ANSWER_TOKENS = 30
 
@@ -85,14 +85,14 @@ class SpanTask(Task):
         return log(float(train.tokens.max()))
 
     def details(self, train: TokenizedRows, validation: TokenizedRows) -> dict[str, Any]:
-        trained, evaluated = cast("Windows", train), cast("Windows", validation)
+        train_windows, validation_windows = cast("Windows", train), cast("Windows", validation)
         return {
-            "n_questions": evaluated.examples,
-            "n_windows": len(evaluated),
-            "n_train_questions": trained.examples,
-            "n_train_windows": len(trained),
-            "n_train_left_out": trained.left_out,
-            "n_questions_cut": trained.shortened + evaluated.shortened,
+            "n_questions": validation_windows.examples,
+            "n_windows": len(validation_windows),
+            "n_train_questions": train_windows.examples,
+            "n_train_windows": len(train_windows),
+            "n_train_left_out": train_windows.left_out,
+            "n_questions_cut": train_windows.shortened + validation_windows.shortened,
         }
 
 
@@ -112,9 +112,9 @@ class BestAnswers:
         self._rows_added += n
         inside = torch.zeros(n, tokens, dtype=torch.bool)
         for row, window in enumerate(windows):
-            # A token may stand for no character, as a blank does to RoBERTa.
-            holding = np.flatnonzero(window.offsets[:, 1] > window.offsets[:, 0])
-            inside[row, torch.from_numpy(window.first + holding)] = True
+            # A token may cover no characters, such as RoBERTa's token for a space.
+            nonempty_tokens = np.flatnonzero(window.offsets[:, 1] > window.offsets[:, 0])
+            inside[row, torch.from_numpy(window.first + nonempty_tokens)] = True
         best = best_spans(outputs["start_logits"], outputs["end_logits"], inside)
         for window, score, start, end in zip(windows, *(column.tolist() for column in best), strict=True):
             if score > self._scores.get(window.question, -inf):
@@ -143,17 +143,17 @@ class BestAnswers:
 
 
 def best_spans(start_logits: Tensor, end_logits: Tensor, inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return of each row the highest sum of a start's and an end's logit, and their places, tensors [rows] on the CPU.
+    """Return each row's best sum of start and end logits, and their positions, as tensors [rows] on the CPU.
 
-    Logits are [rows, tokens]; ``inside`` of that shape is true where an answer may begin and end. An answer has at
-    most 30 tokens. The sum is minus infinity where there is none among the 20 likeliest starts and ends.
+    Logits are [rows, tokens]; ``inside`` has the same shape and is true where an answer may start and end. An answer
+    has at most 30 tokens. The sum is minus infinity if no pair of the 20 likeliest starts and ends is valid.
     """
     n_best = min(N_BEST, inside.shape[1])
     logits = (logit.float().cpu().masked_fill(~inside, -inf) for logit in (start_logits, end_logits))
     starts, ends = (logit.topk(n_best) for logit in logits)
     length = ends.indices[:, None, :] - starts.indices[:, :, None] + 1
     sums = starts.values[:, :, None] + ends.values[:, None, :]
-    score, at = sums.masked_fill((length < 1) | (length > ANSWER_TOKENS), -inf).flatten(1).max(dim=1)
-    start = starts.indices.gather(1, at[:, None] // n_best)[:, 0]
-    end = ends.indices.gather(1, at[:, None] % n_best)[:, 0]
+    score, pair_index = sums.masked_fill((length < 1) | (length > ANSWER_TOKENS), -inf).flatten(1).max(dim=1)
+    start = starts.indices.gather(1, pair_index[:, None] // n_best)[:, 0]
+    end = ends.indices.gather(1, pair_index[:, None] % n_best)[:, 0]
     return score, start, end

@@ -78,9 +78,11 @@ class Pairs:
         self._order = order
 
     def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
-        added = self._order[: len(self.predicted)]
-        back = np.argsort(added)
-        return Predictions(numbers[added[back]], np.array(self.references)[back], np.array(self.predicted)[back])
+        row_order = self._order[: len(self.predicted)]
+        ascending = np.argsort(row_order)
+        return Predictions(
+            numbers[row_order[ascending]], np.array(self.references)[ascending], np.array(self.predicted)[ascending]
+        )
 
 
 def texts_of(columns: Columns, name: str) -> list[str]:
