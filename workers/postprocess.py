@@ -121,7 +121,7 @@ post_process = partial(answer, PostProcessing, _post_process)
 def try_out(method: str, parameters: dict[str, Any], drawn: Drawn) -> HeldOut:
     """Fit a method on a random half of the rows, and apply it to the other half.
 
-    Rows of one unit (``Drawn.units``) stay together, so that no held-out row equals a fitted one.
+    Rows of one unit (``Drawn.units``) stay together, so that the held-out rows are new to the fit.
 
     Raises:
         InvalidError: the method cannot be fitted on these rows with these parameters.
