@@ -31,7 +31,7 @@ from isotropy.tasks.truth import DEPTH, LabelTruth, PairTruth, QueryTruth, Truth
 BY_IDS = "choose their column by --ids"
 # Maximum number of corpus rows held out as queries if no queries are given; at most a fifth of all rows.
 HELD_OUT = 1000
-# Minimum number of rows of which a fifth gives each split enough queries.
+# Minimum number of rows: a fifth of them gives each split enough queries.
 FEWEST_ROWS = 5 * FEWEST_GROUPS
 
 

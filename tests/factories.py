@@ -103,8 +103,8 @@ def embedding(name: str = "cloud", found: Mapping[str, Value] | None = None, **c
     return Embedding(name=name, measurements=measurements, **values)
 
 
-def add_embedding(context, name="cloud", found=None, tags=(), contents=(), **columns) -> str:
-    row = embedding(name, found, **columns)
+def add_embedding(context, name="cloud", values_by_measure=None, tags=(), contents=(), **columns) -> str:
+    row = embedding(name, values_by_measure, **columns)
     row.tags = [EmbeddingTag(tag=tag) for tag in tags]
     with context.sessions.begin() as session:
         for position, content in enumerate(contents):

@@ -53,17 +53,17 @@ class Sweep:
             "the end of all runs",
             2 * PATIENCE_SECONDS,
         )
-        struck, whole = (
+        struck, uninterrupted = (
             [self.server.get(f"/api/runs/{run['id']}") for run in self.runs(experiment_id)]
             for experiment_id in (self.id, again)
         )
-        for one, other in zip(struck, whole, strict=True):
-            assert one["status"] == "finished", (one["error"], one["log"])
-            assert [step["step"] for step in one["steps"]] == list(range(0, STEPS + 1, STEPS // 100))
+        for struck_run, other in zip(struck, uninterrupted, strict=True):
+            assert struck_run["status"] == "finished", (struck_run["error"], struck_run["log"])
+            assert [step["step"] for step in struck_run["steps"]] == list(range(0, STEPS + 1, STEPS // 100))
             for name in ("performance", "isoscore_star", "results", "steps"):
-                assert one[name] == other[name], name
-            assert [attempt["outcome"] for attempt in one["attempts"]].count("finished") == 1
-            assert all(attempt["ended_at"] for attempt in one["attempts"])
+                assert struck_run[name] == other[name], name
+            assert [attempt["outcome"] for attempt in struck_run["attempts"]].count("finished") == 1
+            assert all(attempt["ended_at"] for attempt in struck_run["attempts"])
         return struck
 
     def _launched(self) -> str | None:

@@ -37,7 +37,7 @@ EXPECTED = {
     "literal_error": "as {expected}",
     "enum": "as {expected}",
 }
-# The same for forms, which show the field's label beside the sentence.
+# Expected values in forms, where the field's label stands beside the sentence.
 FORM_EXPECTED = {
     "less_than": "a number below {lt}",
     "less_than_equal": "a number up to {le}",

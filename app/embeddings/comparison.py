@@ -83,7 +83,7 @@ def pairing(embedding: Embedding, counterpart: Embedding, among: Sequence[Embedd
 
 
 def _origins(embedding: Embedding, by_id: dict[str, Embedding]) -> Iterator[object]:
-    """Yield keys, one of which two embeddings share if their rows have one origin."""
+    """Yield keys of the origin of the rows; two embeddings share a key if their rows have the same origin."""
     origin = embedding
     # A selection without some rows is an origin of its own, because its source has other rows too.
     while not rows_left_out(origin) and origin.source_id is not None and origin.source_id in by_id:

@@ -57,7 +57,7 @@ class LayersReport(NamedTuple):
     offered: list[Measure]
     """Measures that have a value at some layer."""
     groups: dict[str, list[Measure]]
-    """The same by the heading of their group."""
+    """Offered measures by the heading of their group."""
     measures: list[Measure]
     """Those of the heat map."""
     by: Measure | None

@@ -38,7 +38,7 @@ METHODS = {name: penalty.colour for name, penalty in REGULARIZERS.items()}
 SCALE = ("#c3e3df", "#a3d4ce", "#82c4bc", "#1f7f79", "#0d4a4b")
 """Steps from the least to the greatest of a heat map, each with enough contrast to the number that stands on it."""
 COLORSCALE = [[step / (len(SCALE) - 1), colour] for step, colour in enumerate(SCALE)]
-"""The same as plotly takes it, which mixes what lies between."""
+"""`SCALE` as plotly expects it: positions from 0 to 1 with colors, interpolated in between."""
 
 
 @lru_cache(maxsize=1024)

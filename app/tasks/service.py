@@ -28,7 +28,7 @@ from isoscope.files.selection import Selection
 from isotropy.catalog import TruthKind
 
 MAX_NUMBERS = 2**28
-"""Limit on the numbers in a task's vectors: 1 GiB in float32, of which the worker holds several copies."""
+"""Limit on the numbers in a task's vectors: 1 GiB in float32. The worker holds several copies."""
 LAUNCHABLE = (TaskStatus.DRAFT, TaskStatus.FAILED, TaskStatus.CANCELLED)
 WITH_FILE = (TruthKind.QUERIES, TruthKind.PAIRS)
 WITH_QUERIES = (TruthKind.QUERIES, TruthKind.COMPRESSION)

@@ -19,7 +19,7 @@ class MethodParameter:
     range: str
     meaning: str
     symbol: str = ""  # Its symbol in the method's formula, if not its name
-    dimensions_each: int | None = None  # If the default is None: one per so many dimensions, at least 1
+    dimensions_each: int | None = None  # Dimensions per component where the default is None; at least one component
     # If `high` is None: whether the fitted points or their dimensions bound it.
     up_to: Literal["n", "d"] | None = None
 

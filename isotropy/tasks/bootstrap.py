@@ -80,8 +80,8 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
     difference, differences_left_out = observed - observed[0], left_out - left_out[:, :1]
     difference_bounds = _bounds(scores - scores[:, :1], difference, differences_left_out, count)
     if len(differences_left_out) > 1:
-        # Widen to at least Student's t with the jackknife's standard error: with 40 queries of which 10% change at
-        # random, 15% of BCa intervals exclude 0; of widened ones 2% do.
+        # Widen to at least Student's t with the jackknife's standard error: where 10% of 40 queries change at random,
+        # 15% of BCa intervals exclude 0, and 2% of widened ones.
         m = len(differences_left_out)
         t_offset = stdtrit(m - 1, (1 - LEVEL) / 2) * np.sqrt(
             (m - 1) / m * np.square(differences_left_out - differences_left_out.mean(0)).sum(0)

@@ -46,7 +46,7 @@ class JudgingTask:
     truth: Truth
     similarity: Similarity = Similarity.COSINE
     seed: int = 0
-    metric: str | None = None  # One of the truth's metrics; None takes its first
+    metric: str | None = None  # One of the truth's metrics; the first if None
 
     def __post_init__(self) -> None:
         queries = self.truth.query_vectors

@@ -64,10 +64,10 @@ def is_excepted(module: str, name: str) -> bool:
 
 def test_no_name_is_vague_and_exceptions_are_few_and_needed():
     assert all(list_modules(package) for package in PACKAGES)
-    found = [binding for package in PACKAGES for binding in vague_names(package)]
-    assert [f"{module}:{line} {name}" for module, line, name in found if not is_excepted(module, name)] == []
+    bindings = [binding for package in PACKAGES for binding in vague_names(package)]
+    assert [f"{module}:{line} {name}" for module, line, name in bindings if not is_excepted(module, name)] == []
     assert len(EXCEPTIONS) <= 10
-    assert {name for module, _, name in found if is_excepted(module, name)} == EXCEPTIONS.keys()
+    assert {name for module, _, name in bindings if is_excepted(module, name)} == EXCEPTIONS.keys()
 
 
 def test_public_classes_are_unique():

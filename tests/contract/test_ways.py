@@ -102,7 +102,10 @@ def made(context):
     """What was launched, oldest first: name, configuration, grid, and the configuration of each run."""
     with context.sessions() as session:
         experiments = session.scalars(select(Experiment).order_by(Experiment.created_at)).all()
-        return [(one.name, one.config, one.grid, [run.config for run in one.runs]) for one in experiments]
+        return [
+            (experiment.name, experiment.config, experiment.grid, [run.config for run in experiment.runs])
+            for experiment in experiments
+        ]
 
 
 def test_a_sweep_is_the_same_by_page_api_command_line_python_and_yaml(context, isoscope, page, form, shell, tmp_path):

@@ -38,19 +38,19 @@ def losses(run):
 def test_a_run_that_is_paused_and_resumed_ends_as_one_that_was_not(context, machine):
     both = start_two(context, machine)
     run_id = runs_of(context)[0].id
-    wait_for(lambda: any(one.checkpoints(run_id) for one in both), PATIENCE_SECONDS)
+    wait_for(lambda: any(worker_machine.checkpoints(run_id) for worker_machine in both), PATIENCE_SECONDS)
     pause_run(context, run_id)
     wait_for(lambda: context.queue.active() == set(), PATIENCE_SECONDS)
     (paused,) = runs_of(context)
     assert (paused.status, paused.worker) == (RunStatus.PAUSED, None)
-    assert any(one.checkpoints(run_id) for one in both)
+    assert any(worker_machine.checkpoints(run_id) for worker_machine in both)
 
     resume_run(context, run_id)
     wait_for(lambda: runs_of(context)[0].status is RunStatus.FINISHED, PATIENCE_SECONDS)
     launch(context, steps=STEPS, lambdas=[0.0], seeds=[0])
     wait_for(lambda: all(run.status is RunStatus.FINISHED for run in runs_of(context)), PATIENCE_SECONDS)
-    stopped, whole = sorted(runs_of(context), key=lambda run: run.queued_at)
+    stopped, uninterrupted = sorted(runs_of(context), key=lambda run: run.queued_at)
     assert stopped.id == run_id
-    assert losses(stopped) == losses(whole)
-    assert (stopped.performance, stopped.results) == (whole.performance, whole.results)
+    assert losses(stopped) == losses(uninterrupted)
+    assert (stopped.performance, stopped.results) == (uninterrupted.performance, uninterrupted.results)
     assert stopped.attempts <= 1

@@ -45,8 +45,8 @@ def test_it_is_detected_and_read_and_in_the_sentences_of_errors(toy, tmp_path):
     path = tmp_path / "content"
     path.write_bytes(b"TOY1" + X.tobytes())
     assert detect(path, "anything.csv") is toy
-    found = inspect(Upload((NamedFile(path, "x.toy"),)))
-    assert (found.format, found.n, found.d, found.preview[1].values) == ("toy", 6, 2, [2, 3])
+    inspection = inspect(Upload((NamedFile(path, "x.toy"),)))
+    assert (inspection.format, inspection.n, inspection.d, inspection.preview[1].values) == ("toy", 6, 2, [2, 3])
     assert [row[0] for row in detect(path, "rows.toy", Role.ROWS).open_table(path).rows()] == ["a", "b"]
     path.write_bytes(b"text")
     with pytest.raises(UnsupportedFormatError, match=r"Expected .*\.toy, got a file whose name ends in '.exotic'"):

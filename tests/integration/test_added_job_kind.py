@@ -15,8 +15,8 @@ from workers.reconciler import reconcile
 @pytest.fixture
 def toy(monkeypatch):
     states = {"waiting": (EncodingStatus.DRAFT,), "failed": EncodingStatus.FAILED}
-    shown = {"doing": "reads proofs", "pages": "encodings", "waited_for": True}
-    kind = JobKind("proofread", Queue.LAB, Encoding, **states, work="tests.toy_job:proofread", **shown)
+    wording = {"doing": "reads proofs", "pages": "encodings", "waited_for": True}
+    kind = JobKind("proofread", Queue.LAB, Encoding, **states, work="tests.toy_job:proofread", **wording)
     monkeypatch.setitem(KINDS, kind.name, kind)
     return kind
 

@@ -136,7 +136,7 @@ def test_nan_rows_are_left_out_and_what_is_undefined_is_null_with_its_reason(cli
     cloud[3, 2], cloud[7, 0] = np.nan, np.inf
     ids = [upload(client, npy(x), query="?commit=auto").json()["id"] for x in (cloud, np.ones((10, 4)))]
     work()
-    answer, equal = (client.get(f"/api/embeddings/{one}") for one in ids)
+    answer, equal = (client.get(f"/api/embeddings/{embedding_id}") for embedding_id in ids)
     json.loads(answer.text, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
     assert answer.json()["n_left_out"] == 2
     assert {row["n"] for row in answer.json()["measurements"]} == {398, 0}  # 0: no labels

@@ -193,11 +193,11 @@ def test_every_figure_of_the_pages_is_answered_over_the_api_too(client, context,
     assert client.get(f"/api/experiments/{experiment}/figures").json() == OF_SWEEPS
     for slug in OF_SWEEPS:
         page = client.get(f"/experiments/{experiment}/figures/{slug}.json?seeds=1").json()
-        found = client.get(f"/api/experiments/{experiment}/figures/{slug}?seeds=1").json()
-        assert (found["slug"], found["plot"], found["empty"]) == (slug, page, None)
+        figure = client.get(f"/api/experiments/{experiment}/figures/{slug}?seeds=1").json()
+        assert (figure["slug"], figure["plot"], figure["empty"]) == (slug, page, None)
         lines = client.get(f"/experiments/{experiment}/figures/{slug}.csv?seeds=1").text.splitlines()
         head, *rows = csv.reader(lines)
-        assert (found["columns"], len(found["rows"])) == (head, len(rows))
+        assert (figure["columns"], len(figure["rows"])) == (head, len(rows))
     run = client.get(f"/api/experiments/{experiment}").json()["runs"][0]["id"]
     for slug in RUN_FIGURES:
         page = client.get(f"/runs/{run}/figures/{slug}.json").json()
@@ -206,8 +206,8 @@ def test_every_figure_of_the_pages_is_answered_over_the_api_too(client, context,
     failed = factories.add_experiment(context, make_run(0.0, 0, 0, RunStatus.FAILED))
     for slug in ("isotropy", "silhouette", "twonn"):
         assert client.get(f"/experiments/{failed}/figures/{slug}.json").json()["data"] == []
-        found = client.get(f"/api/experiments/{failed}/figures/{slug}").json()
-        assert (found["plot"], found["empty"] is not None) == (None, True)
+        figure = client.get(f"/api/experiments/{failed}/figures/{slug}").json()
+        assert (figure["plot"], figure["empty"] is not None) == (None, True)
 
 
 def test_what_a_script_logged_travels_as_it_was_said_and_nothing_is_added(client, elsewhere):
@@ -258,7 +258,7 @@ def test_a_search_ends_where_it_comes_in_and_what_it_gave_up_or_failed_is_told(c
         pruned.status, pruned.results, pruned.performance_reason = RunStatus.PRUNED, evaluated, "Given up."
         failed.cause, failed.error_field = FailureCause.MEMORY, "batch_size"
     imported = sent(elsewhere, exported(client, experiment)).json()
-    (run,) = [one for one in imported["runs"] if one["status"] == "pruned"]
+    (run,) = [imported_run for imported_run in imported["runs"] if imported_run["status"] == "pruned"]
     assert elsewhere.get(f"/api/runs/{run['id']}").json()["results"] == evaluated
     over = {"over": True, "why": "It goes on where it came from."}
     assert (imported["study"]["trials"], imported["study"]["over"], imported["study"]["why"]) == (7, *over.values())

@@ -95,9 +95,9 @@ def test_who_stops_a_run_ends_its_attempt_with_the_step_it_came_to(client, conte
 def test_a_run_that_is_tried_again_does_not_keep_its_start_and_duration(client, context, at_work):
     cancel_run(context, at_work)
     retry_run(context, at_work)
-    found = client.get(f"/api/runs/{at_work}").json()
-    assert (found["status"], found["started_at"], found["finished_at"], found["seconds"]) == ("queued", *[None] * 3)
-    (attempt,) = found["attempts"]
+    run = client.get(f"/api/runs/{at_work}").json()
+    assert (run["status"], run["started_at"], run["finished_at"], run["seconds"]) == ("queued", *[None] * 3)
+    (attempt,) = run["attempts"]
     assert (attempt["outcome"], attempt["first_step"], attempt["last_step"]) == ("cancelled", 3, 7)
     assert "queued <time" in client.get(f"/runs/{at_work}").text
 

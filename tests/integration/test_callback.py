@@ -141,8 +141,8 @@ def test_a_training_whose_run_is_cancelled_stops_where_that_is_wished(server, ca
 
 def test_a_run_that_is_refused_for_another_reason_is_not_cancelled(server, trainer):
     for status, field in ((404, None), (409, None), (422, "status")):
-        said = {"detail": "There is none that could be cancelled.", "field": field}
-        server.answer = lambda *_, answer=(status, said): answer
+        problem = {"detail": "There is none that could be cancelled.", "field": field}
+        server.answer = lambda *_, answer=(status, problem): answer
         callback = IsoscopeCallback(
             "e", dataset="d", model="m", metric="accuracy", stop_when_cancelled=True, url=server.url
         )

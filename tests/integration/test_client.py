@@ -170,8 +170,8 @@ def status_of(call, *arguments):
 
 def test_each_operation_of_the_api_is_asked_for_by_a_method(isoscope, settings, files, monkeypatch):
     paths = create_app(settings).openapi()["paths"]
-    known = [(method.upper(), path) for path, methods in paths.items() for method in methods]
-    assert sorted(set(known) - set(CALLS)) == []
+    operations = [(method.upper(), path) for path, methods in paths.items() for method in methods]
+    assert sorted(set(operations) - set(CALLS)) == []
     asked = []
     send = httpx2.Client.send
 
@@ -180,10 +180,10 @@ def test_each_operation_of_the_api_is_asked_for_by_a_method(isoscope, settings, 
         return send(client, request, **arguments)
 
     monkeypatch.setattr(httpx2.Client, "send", noted)
-    for operation in known:
+    for operation in operations:
         asked.clear()
         status = status_of(CALLS[operation], isoscope, files / "x.npy")
-        assert (template_of(*asked[0], known), status in {200, 404, 415, 422}) == (operation, True)
+        assert (template_of(*asked[0], operations), status in {200, 404, 415, 422}) == (operation, True)
 
 
 def test_what_is_uploaded_is_measured_and_told_as_numbers(isoscope, files, work, cloud):

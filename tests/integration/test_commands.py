@@ -92,13 +92,13 @@ def test_an_experiment_is_exported_by_a_name_that_no_other_has(typed, files, iso
 
 def test_a_number_beyond_its_bounds_is_refused_at_its_field(typed, files, isoscope):
     isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
-    for wrong, said in (
+    for wrong, sentence in (
         ("lambdas: [1e308]", "Expected lambdas.0 up to 1e+06"),
         ("seeds: [true]", "Expected seeds.0 as a whole number, got 'true'"),
     ):
         lines = [line for line in YAML.splitlines() if not line.startswith(wrong.partition(":")[0])]
         code, out, err = typed("sweep", "-", "--dataset", "Rows", given="\n".join([*lines, wrong]))
-        assert (code, out, said in err) == (1, "", True)
+        assert (code, out, sentence in err) == (1, "", True)
     code, out, _ = typed("sweep", "-", "--dataset", "Rows", "--plan", given=YAML)
     assert code == 0
     assert out.splitlines() == [

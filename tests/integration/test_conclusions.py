@@ -80,26 +80,26 @@ def test_api_tells_a_relation_a_verdict_for_each_setting_and_which_number_to_quo
 def test_page_figure_and_cache_say_what_the_api_says(client, context):
     experiment = sweep(context, GAINS)
     path = f"/api/experiments/{experiment}/conclusion"
-    found, shown = client.get(path).json(), page(client, experiment)
-    for sentence in (*found["sentences"], *found["methods"], *found["notes"], *found["cautions"]):
-        assert sentence in shown
-    assert "<strong>better</strong>" in shown
-    assert "no difference seen" in shown
-    assert "How this is computed" in shown
+    conclusion, page_text = client.get(path).json(), page(client, experiment)
+    for sentence in (*conclusion["sentences"], *conclusion["methods"], *conclusion["notes"], *conclusion["cautions"]):
+        assert sentence in page_text
+    assert "<strong>better</strong>" in page_text
+    assert "no difference seen" in page_text
+    assert "How this is computed" in page_text
     rows = list(csv.DictReader(io.StringIO(client.get(f"/experiments/{experiment}/figures/differences.csv").text)))
     assert [(row["verdict"], float(row["low"])) for row in rows] == [
-        (one["verdict"], pytest.approx(one["low"])) for one in found["differences"]
+        (entry["verdict"], pytest.approx(entry["low"])) for entry in conclusion["differences"]
     ]
     drawn = client.get(f"/experiments/{experiment}/figures/differences.json").json()
     assert len(drawn["data"]) == 4
     answers = []
-    asked = [statement for statement, _ in queries_of(context, lambda: answers.append(client.get(path).json()))]
-    assert asked
-    assert answers == [found]
-    assert not [one for one in asked if "run_predictions" in one and "data" in one], "none is read again"
+    statements = [statement for statement, _ in queries_of(context, lambda: answers.append(client.get(path).json()))]
+    assert statements
+    assert answers == [conclusion]
+    assert not [entry for entry in statements if "run_predictions" in entry and "data" in entry], "none is read again"
     with context.sessions.begin() as session:
         session.query(Run).where(Run.experiment_id == experiment, Run.lam == 1.0).update({"performance": 0.2})
-    assert client.get(path).json() != found
+    assert client.get(path).json() != conclusion
 
 
 def test_metrics_that_are_no_mean_over_rows_have_an_error_of_rows_too_where_predictions_give_them(client, context):
@@ -109,15 +109,15 @@ def test_metrics_that_are_no_mean_over_rows_have_an_error_of_rows_too_where_pred
             for run in session.query(Run).where(Run.experiment_id == experiment):
                 stored = predictions.read_predictions(session, [run.id], Split.VALIDATION)[run.id]
                 run.performance = float(score(stored.reference, stored.predicted))
-        one = client.get(f"/api/experiments/{experiment}/conclusion").json()["differences"][0]
-        assert (one["method"], one["verdict"]) == ("seeds and rows", "better")
+        conclusion = client.get(f"/api/experiments/{experiment}/conclusion").json()["differences"][0]
+        assert (conclusion["method"], conclusion["verdict"]) == ("seeds and rows", "better")
     experiment = sweep(context, {0.0: 0.0, 1.0: 0.2}, metric="matthews")
     found = client.get(f"/api/experiments/{experiment}/conclusion").json()
     assert found["differences"][0]["method"] == "seeds"
-    assert any("do not give the logged performance" in one for one in found["methods"])
+    assert any("do not give the logged performance" in conclusion for conclusion in found["methods"])
     found = client.get(f"/api/experiments/{sweep(context, GAINS, predicted=False)}/conclusion").json()
-    assert {(one["method"], one["rows"]) for one in found["differences"]} == {("seeds", None)}
-    assert any("on these validation rows" in one for one in found["sentences"])
+    assert {(conclusion["method"], conclusion["rows"]) for conclusion in found["differences"]} == {("seeds", None)}
+    assert any("on these validation rows" in conclusion for conclusion in found["sentences"])
 
 
 def test_runs_that_learned_nothing_or_diverged_are_named_and_all_is_told_without_them(client, context):

@@ -57,18 +57,18 @@ def test_a_run_reads_what_was_described(client, context):
 
 
 def test_a_reading_is_chosen_at_upload_and_an_encoding_of_its_texts_reads_them_likewise(client, context):
-    found = upload(client, PAIRS, PAIRS, quoting="quoted").json()
-    assert found["quoting"] == {"train": "quoted", "validation": "quoted"}
-    assert first_texts(context, found["id"]) == ["Yes.", "Yes."]
+    dataset = upload(client, PAIRS, PAIRS, quoting="quoted").json()
+    assert dataset["quoting"] == {"train": "quoted", "validation": "quoted"}
+    assert first_texts(context, dataset["id"]) == ["Yes.", "Yes."]
     refused = upload(client, GLUE, QUOTED, quoting="quoted").json()
     assert refused["field"] == "quoting"
     assert "train.tsv: Line 2 holds a quote" in refused["detail"]
     assert upload(client, quoting="both").status_code == 422
     for reading in ("text", "quoted"):
-        found = upload(client, quoting=reading).json()
-        encoding = client.post("/api/encodings", data={"dataset_id": found["id"], "split": "train"}).json()
+        dataset = upload(client, quoting=reading).json()
+        encoding = client.post("/api/encodings", data={"dataset_id": dataset["id"], "split": "train"}).json()
         assert encoding["quoting"] == reading
-        assert encoding["columns"][0]["examples"] == found["columns"][0]["examples"]
+        assert encoding["columns"][0]["examples"] == dataset["columns"][0]["examples"]
         with context.sessions() as session:
             assert session.get(Encoding, encoding["id"]).quoting == reading
 
@@ -91,8 +91,8 @@ def test_rows_that_are_divided_are_read_in_the_same_way(client, context):
     assert first_texts(context, drawn["id"])[1] == "Yes."
 
 
-def refuse(client, found, sentence, quoting="text"):
-    refused = client.put(f"/api/datasets/{found['id']}/quoting", json={"quoting": quoting})
+def refuse(client, dataset, sentence, quoting="text"):
+    refused = client.put(f"/api/datasets/{dataset['id']}/quoting", json={"quoting": quoting})
     assert (refused.status_code, refused.json()["field"]) == (409, "quoting")
     assert sentence in refused.json()["detail"]
 

@@ -137,11 +137,11 @@ def test_the_strong_direction_is_removed_for_neighbors_of_a_class(decided):
 def test_pairs_are_correlated_by_rank(decide):
     ran = decide("corpus.jsonl", "--pairs", "pairs.csv", "--similarity", "dot", "--json")[0]
     assert "as it is" in ran.err, "the list is printed before it runs"
-    found = json.loads(ran.out)
-    assert (found["task"], found["metric"], found["similarity"]) == ("pairs", "spearman", "dot")
-    assert found["variants"][0]["report"]["value"] == pytest.approx(1)
-    assert all(one["storage"] != "binary_rescored" for one in found["variants"])
-    assert {one["recall_of_exact"] for one in found["variants"]} == {None}
+    decision = json.loads(ran.out)
+    assert (decision["task"], decision["metric"], decision["similarity"]) == ("pairs", "spearman", "dot")
+    assert decision["variants"][0]["report"]["value"] == pytest.approx(1)
+    assert all(one["storage"] != "binary_rescored" for one in decision["variants"])
+    assert {one["recall_of_exact"] for one in decision["variants"]} == {None}
 
 
 def test_without_ground_truth_only_compression_is_judged_and_so_said(decide, decided):

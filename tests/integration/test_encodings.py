@@ -142,7 +142,9 @@ def test_the_report_takes_as_many_queries_for_six_layers_as_for_one_and_reads_no
     for count in (1, 6):
         encoding_id = add_encoding(context)
         for layer in range(count):
-            add_embedding(context, found={"isoscore": 0.5}, encoding_id=encoding_id, layer=layer, pooling=Pooling.MEAN)
+            add_embedding(
+                context, values_by_measure={"isoscore": 0.5}, encoding_id=encoding_id, layer=layer, pooling=Pooling.MEAN
+            )
         encoding = encodings.get_encoding(context, encoding_id)
         selects = statements(context, lambda: read_layers(context, encoding, LayersQuery(None, (), "")))  # noqa: B023
         counts.append(len(selects))
@@ -233,7 +235,9 @@ def test_deleting_one_of_sixty_layers_takes_as_many_statements_as_one_of_three(c
     for count in (3, 60):
         encoding = add_encoding(context)
         for layer in range(count):
-            add_embedding(context, found={"isoscore": 0.5}, contents=[b"shared"], encoding_id=encoding, layer=layer)
+            add_embedding(
+                context, values_by_measure={"isoscore": 0.5}, contents=[b"shared"], encoding_id=encoding, layer=layer
+            )
         took.append(len(statements(context, lambda: encodings.delete_encoding(context, encoding))))  # noqa: B023
         assert list(context.settings.files.iterdir()) == []
     assert took[0] == took[1]

@@ -108,8 +108,8 @@ def test_below_the_reserve_nothing_is_begun_and_the_sentence_has_both_numbers(co
     with context.sessions() as session:
         assert session.query(Embedding).count() == 0
     assert not list(settings.files.iterdir())
-    told = explain_error(OperationalError("insert", {}, psycopg.errors.DiskFull("no room")), settings)
-    assert told.message == "The disk of the PostgreSQL server is full. Make room there, then try again."
+    problem = explain_error(OperationalError("insert", {}, psycopg.errors.DiskFull("no room")), settings)
+    assert problem.message == "The disk of the PostgreSQL server is full. Make room there, then try again."
 
 
 def test_whatever_breaks_an_upload_off_its_files_are_let_go(client, context, monkeypatch):

@@ -118,8 +118,10 @@ def test_a_cancelled_import_writes_no_more_and_leaves_nothing(client, context, s
     progress = JobProgress(context.sessions, Import, ImportStatus.RUNNING, sent, row.created_at)  # not the last attempt
     with context.sessions.begin() as session, pytest.raises(StoppedError):
         progress.write(session, content="x")
-    told = client.get("/api/queue").json()["imports"]
-    assert [(one["id"], one["status"], one["done"], one["total"]) for one in told] == [(sent, "running", 39, ROWS)]
+    imports = client.get("/api/queue").json()["imports"]
+    assert [(listed["id"], listed["status"], listed["done"], listed["total"]) for listed in imports] == [
+        (sent, "running", 39, ROWS)
+    ]
     assert f"39 of {ROWS}" in client.get("/queue").text
     assert 'max="131"' in client.get(f"/imports/{sent}").text
     answer = client.post(f"/imports/{sent}/cancel", data={"back": "queue"})

@@ -206,8 +206,8 @@ class TestDescription:
         assert 'value="old"' in client.get(f"{page}/description").text
         form = {"name": "New", "tags": "BERT, <b>, bert", "notes": "one <b>\ntwo"}
         assert client.post(f"{page}/description", data=form).headers["location"] == page
-        shown = client.get(page).text
-        assert "one &lt;b&gt;\ntwo</p>" in shown
-        assert 'href="/embeddings?tag=BERT"' in shown
-        assert 'href="/embeddings?tag=%3Cb%3E"' in shown
-        assert "former" not in shown
+        page_text = client.get(page).text
+        assert "one &lt;b&gt;\ntwo</p>" in page_text
+        assert 'href="/embeddings?tag=BERT"' in page_text
+        assert 'href="/embeddings?tag=%3Cb%3E"' in page_text
+        assert "former" not in page_text

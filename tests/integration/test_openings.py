@@ -24,7 +24,7 @@ def test_scores_and_predictions_are_sealed_until_a_choice_is_frozen(client, cont
     sealed = client.get(address(experiment_id)).json()
     assert (sealed["state"], sealed["n"], sealed["scored_runs"], sealed["opened_on_rows"]) == ("sealed", 500, 6, 0)
     assert (sealed["chosen"], sealed["scores"], sealed["openings"]) == (None, None, [])
-    assert [one["label"] for one in sealed["settings"]] == ["λ = 0", "λ = 1"]
+    assert [prediction["label"] for prediction in sealed["settings"]] == ["λ = 0", "λ = 1"]
     answer = open_by(client, experiment_id, "lambda = 1", note="best on validation", by="Ada")
     assert answer.status_code == 201, answer.text
     opened = answer.json()
@@ -32,7 +32,7 @@ def test_scores_and_predictions_are_sealed_until_a_choice_is_frozen(client, cont
     (opening,) = opened["openings"]
     assert (opening["number"], opening["kind"], opening["label"]) == (1, "setting", "λ = 1")
     assert (opening["note"], opening["by"], opening["opened_before"]) == ("best on validation", "Ada", 0)
-    assert [one["chosen"] for one in opened["scores"]] == [None, 1]
+    assert [prediction["chosen"] for prediction in opened["scores"]] == [None, 1]
     experiment_id = add_sealed(context)
     add_predictions(context, experiment_id)
     path = f"/api/runs/{run_ids(context, experiment_id)[0]}/predictions"
@@ -44,7 +44,7 @@ def test_scores_and_predictions_are_sealed_until_a_choice_is_frozen(client, cont
     open_by(client, experiment_id, "lambda = 1")
     rows = client.get(path, params={"split": "test"}).json()
     expected = [(0, True), (1, True), (2, True), (3, False)]
-    assert [(one["row"], one["reference"] == one["predicted"]) for one in rows] == expected
+    assert [(prediction["row"], prediction["reference"] == prediction["predicted"]) for prediction in rows] == expected
     assert client.get(path, params={"split": "test", "format": "csv"}).text.startswith("row,reference,predicted")
 
 
@@ -84,11 +84,11 @@ def test_a_run_is_chosen_in_several_ways_and_a_choice_changed_afterwards_is_mark
     assert (again.status_code, again.json()["field"]) == (409, "choose")
     changed = open_by(client, experiment_id, "lambda = 1", note="looked better", by="Ada").json()
     assert changed["chosen"] == first
-    assert [(one["number"], one["opened_before"]) for one in changed["openings"]] == [(1, 0), (2, 1)]
-    assert [one["chosen"] for one in changed["scores"]] == [1, 2]
+    assert [(score["number"], score["opened_before"]) for score in changed["openings"]] == [(1, 0), (2, 1)]
+    assert [score["chosen"] for score in changed["scores"]] == [1, 2]
     back = open_by(client, experiment_id, "lambda = 0").json()
-    assert [one["label"] for one in back["openings"]] == ["λ = 0", "λ = 1", "λ = 0"]
-    assert [one["chosen"] for one in back["scores"]] == [1, 2]
+    assert [score["label"] for score in back["openings"]] == ["λ = 0", "λ = 1", "λ = 0"]
+    assert [score["chosen"] for score in back["scores"]] == [1, 2]
     page = client.get(f"/experiments/{experiment_id}?tab=conclusion").text
     assert "changed after the scores were shown" in page
     assert "looked better" in page
@@ -97,7 +97,7 @@ def test_a_run_is_chosen_in_several_ways_and_a_choice_changed_afterwards_is_mark
     assert (chosen["openings"][0]["kind"], chosen["openings"][0]["label"]) == ("run", "λ = 1, seed 1")
     assert (chosen["chosen"]["test"]["n"], chosen["chosen"]["test"]["ci95_half_width"]) == (1, None)
     assert chosen["chosen"]["test"]["mean"] == pytest.approx(PLANTED + 4 * STEP)
-    assert [one["chosen"] for one in chosen["scores"]] == [None, None]
+    assert [score["chosen"] for score in chosen["scores"]] == [None, None]
     assert open_by(client, experiment_id, "λ = 1, seed 2").json()["openings"][1]["kind"] == "run"
     for typed in ["λ=1", "lambda=1", "lam=1", "Lambda = 1.0", "  λ = 1 "]:
         assert open_by(client, add_sealed(context), typed).json()["openings"][0]["label"] == "λ = 1"
@@ -179,8 +179,8 @@ def test_rows_are_uploaded_with_a_test_split_in_each_way(typed, tmp_path, isosco
     assert json.loads(out)["division"] == {"kind": "fraction", "fraction": 0.1, "validation_fraction": None, "seed": 2}
     out = typed("upload-dataset", rows, "--validation-fraction", "0.2", "--test-fraction", "0.1")[1]
     assert out.splitlines()[1] == "rows: 28 train, 8 validation, 4 test"
-    found = isoscope.upload_dataset(rows, split_column="part", split_values={"validation": ["dev", "held out"]})
-    assert (found["n_validation"], found["n_test"]) == (10, None)
+    dataset = isoscope.upload_dataset(rows, split_column="part", split_values={"validation": ["dev", "held out"]})
+    assert (dataset["n_validation"], dataset["n_test"]) == (10, None)
     code, _, err = typed("upload-dataset", rows)
     assert (code, "No validation file" in err) == (1, True)
 
@@ -208,5 +208,5 @@ def test_a_choice_is_frozen_by_command(typed, context, isoscope):
     assert [("not chosen" in line, "0.81" in line) for line in lines] == [(True, True), (False, False)]
     assert len(list(isoscope.predictions(run, split="test"))) == 4
     changed = isoscope.open_test(experiment_id, "lambda = 0", note="second thoughts")
-    assert [one["number"] for one in changed["openings"]] == [1, 2]
+    assert [opening["number"] for opening in changed["openings"]] == [1, 2]
     assert "changed afterward: λ = 0, by local user" in typed("open-test", "Sealed")[1]

@@ -113,11 +113,11 @@ def test_what_the_server_refuses_is_said_and_a_cancelled_run_is_left_in_peace(se
         wait_for(lambda: "steps were refused" in capsys.readouterr().err, 20)
         run.step(2, task_loss=1)
         assert run.finish()
-        told = httpx2.get(f"{address}/api/runs/{run.id}").json()
+        run_json = httpx2.get(f"{address}/api/runs/{run.id}").json()
         wrong = log_run("refused", **TOLD | {"metric": "beauty"}, url=address)
         assert not wrong.finish()
-    assert [step["step"] for step in told["steps"]] == [2]
-    assert told["notes"] == ["1 steps were not logged."]
+    assert [step["step"] for step in run_json["steps"]] == [2]
+    assert run_json["notes"] == ["1 steps were not logged."]
     assert "this run is not logged any more: Expected metric" in capsys.readouterr().err
     with answering(create_app(settings)) as address:
         run = log_run("cancelled", **TOLD, url=address)
@@ -128,8 +128,8 @@ def test_what_the_server_refuses_is_said_and_a_cancelled_run_is_left_in_peace(se
         wait_for(lambda: run.cancelled, 20)
         run.step(2, task_loss=1)
         assert not run.finish({"accuracy": 1})
-        told = httpx2.get(f"{address}/api/runs/{run.id}").json()
-    assert (told["status"], told["steps"]) == (RunStatus.CANCELLED, [])
+        run_json = httpx2.get(f"{address}/api/runs/{run.id}").json()
+    assert (run_json["status"], run_json["steps"]) == (RunStatus.CANCELLED, [])
     assert capsys.readouterr().err == (
         "isoscope: this run is not logged any more: Nothing can be logged to this run any more: it is cancelled.\n"
     )

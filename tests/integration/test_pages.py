@@ -37,9 +37,9 @@ def test_an_upload_is_previewed_then_measured_then_reported(client, cloud, work)
         assert f"{page}/figures/{slug}.json" in report
         assert client.get(f"{page}/figures/{slug}.json").json()["data"]
         assert client.get(f"{page}/figures/{slug}.csv").headers["content-type"].startswith("text/csv")
-    shown = client.get(f"{page}?zeta=1&rows=64&source=identity").text
-    assert "at ζ = 1.00" in shown
-    assert '<dd class="value">1.00</dd>' in shown
+    page_text = client.get(f"{page}?zeta=1&rows=64&source=identity").text
+    assert "at ζ = 1.00" in page_text
+    assert '<dd class="value">1.00</dd>' in page_text
     assert client.get(f"{page}?zeta=2", headers={"accept": "text/html"}).status_code == 422
 
 
@@ -161,17 +161,17 @@ def test_empty_pages_say_what_to_do_and_refused_uploads_come_back(client):
         assert words in answer.text
     answer = client.post("/embeddings", files={"file": ("", b"")})
     assert (answer.status_code, "choose one" in answer.text) == (422, True)
-    shown = client.get("/measures").text
-    assert all(shown.count(f'id="{slug}"') == 1 for slug in MEASURES)
-    places = [shown.index(f'id="{slug}"') for slug, measure in MEASURES.items() if not measure.variant_of]
+    page_text = client.get("/measures").text
+    assert all(page_text.count(f'id="{slug}"') == 1 for slug in MEASURES)
+    places = [page_text.index(f'id="{slug}"') for slug, measure in MEASURES.items() if not measure.variant_of]
     assert places == sorted(places)
-    assert shown.count('<details class="fold">') == len(MEASURES)
+    assert page_text.count('<details class="fold">') == len(MEASURES)
     for group in {measure.group for measure in MEASURES.values()}:
-        assert f'<a href="#group-{group}">{GROUPS[group]}</a>' in shown
-        assert f'<h2 id="group-{group}-title">{GROUPS[group]}</h2>' in shown
-    shown = html.unescape(client.get("/measures").text)
-    assert "<dt>Its one number</dt><dd>greatest eigenvalue</dd>" in shown
-    assert all(rule in shown for rule in OUTLIER_RULES.values())
+        assert f'<a href="#group-{group}">{GROUPS[group]}</a>' in page_text
+        assert f'<h2 id="group-{group}-title">{GROUPS[group]}</h2>' in page_text
+    page_text = html.unescape(client.get("/measures").text)
+    assert "<dt>Its one number</dt><dd>greatest eigenvalue</dd>" in page_text
+    assert all(rule in page_text for rule in OUTLIER_RULES.values())
 
 
 LINE = {"shape": "line", "spread": 0, "shift": 0, "n": 512}

@@ -56,18 +56,18 @@ def test_what_a_script_logs_by_row_is_read_back_in_order_as_json_and_csv(client,
         run = begin(experiment=task, task=task, metric=metric)
         assert log(client, run, **ROWS, **columns).status_code == 200
         answer = client.get(f"/api/runs/{run}/predictions")
-        found = answer.json()
-        assert (answer.headers["X-Total-Count"], [row["row"] for row in found]) == ("3", [2, 4, 7])
+        predictions = answer.json()
+        assert (answer.headers["X-Total-Count"], [row["row"] for row in predictions]) == ("3", [2, 4, 7])
         for name, values in columns.items():
-            assert [row[name] for row in found] == [values[1], values[2], values[0]]
-        assert client.get(f"/api/runs/{run}/predictions", params={"limit": 1, "offset": 2}).json() == found[2:]
+            assert [row[name] for row in predictions] == [values[1], values[2], values[0]]
+        assert client.get(f"/api/runs/{run}/predictions", params={"limit": 1, "offset": 2}).json() == predictions[2:]
         file = client.get(f"/api/runs/{run}/predictions", params={"format": "csv"})
         assert file.headers["content-type"].startswith("text/csv")
         assert "attachment" in file.headers["content-disposition"]
         lines = list(csv.DictReader(io.StringIO(file.text)))
         assert [int(line["row"]) for line in lines] == [2, 4, 7]
-        shown = [str(row["predicted"]) for row in found]
-        assert [line["predicted"] for line in lines] == ["'=1+1" if one == "=1+1" else one for one in shown]
+        predicted = [str(row["predicted"]) for row in predictions]
+        assert [line["predicted"] for line in lines] == ["'=1+1" if label == "=1+1" else label for label in predicted]
 
 
 @pytest.mark.both_databases
@@ -75,8 +75,8 @@ def test_rows_told_again_replace_what_was_told_and_are_read_by_run_and_split(cli
     run = begin()
     log(client, run, rows=[0, 1], reference=[1, 1], predicted=[0, 0])
     log(client, run, rows=[3, 1], reference=[0, 1], predicted=[0, 1])
-    found = stored(context, run)
-    assert (found.rows.tolist(), found.predicted.tolist()) == ([0, 1, 3], [0, 1, 0])
+    predictions_by_run = stored(context, run)
+    assert (predictions_by_run.rows.tolist(), predictions_by_run.predicted.tolist()) == ([0, 1, 3], [0, 1, 0])
     add_experiment(context, *(run_row(seed=seed, id=f"{seed:032x}") for seed in range(3)))
     first, second, third = (f"{seed:032x}" for seed in range(3))
     with context.sessions.begin() as session:
@@ -86,14 +86,16 @@ def test_rows_told_again_replace_what_was_told_and_are_read_by_run_and_split(cli
     with context.sessions.begin() as session:
         write_predictions(session, first, Split.VALIDATION, predictions([1, 1, 1, 1]))  # in place of the others
     with context.sessions() as session:
-        found = read_predictions(session, [first, second, third], Split.VALIDATION)
+        predictions_by_run = read_predictions(session, [first, second, third], Split.VALIDATION)
         expected = {first: [1, 1, 1, 1], second: [0, 0]}
-        assert {run_id: one.predicted.tolist() for run_id, one in found.items()} == expected
+        assert {
+            run_id: stored_rows.predicted.tolist() for run_id, stored_rows in predictions_by_run.items()
+        } == expected
         assert read_predictions(session, [second], Split.TEST) == {}
     with context.sessions.begin() as session:
         session.delete(session.get_one(Run, first))
     with context.sessions() as session:
-        assert {one.run_id for one in session.query(RunPredictions)} == {run, second}
+        assert {stored_rows.run_id for stored_rows in session.query(RunPredictions)} == {run, second}
 
 
 def test_what_cannot_be_is_refused_with_a_sentence(client, begin, context):

@@ -90,12 +90,14 @@ def test_experiments_are_counted_and_moved_paused_and_cancelled_as_a_whole(clien
     second_id, _ = add(QUEUED, {"status": RunStatus.FINISHED}, name="second")
     told = client.get("/api/queue").json()["experiments"]
     expected = [("first", 1, 1, 1), ("second", 0, 1, 0)]
-    assert [(one["name"], one["running"], one["queued"], one["paused"]) for one in told] == expected
+    assert [
+        (experiment["name"], experiment["running"], experiment["queued"], experiment["paused"]) for experiment in told
+    ] == expected
     page = client.get("/queue").text
     for here in (f"/experiments/{first_id}/pause", f"/experiments/{first_id}/resume", "/queue/pause", "/queue/resume"):
         assert f'action="{here}"' in page
     assert client.post(f"/experiments/{second_id}/move/first", data={"back": "queue"}).headers["location"] == "/queue"
-    assert [one["name"] for one in client.get("/api/queue").json()["experiments"]] == ["second", "first"]
+    assert [experiment["name"] for experiment in client.get("/api/queue").json()["experiments"]] == ["second", "first"]
 
 
 def test_what_cannot_be_taken_back_is_in_a_menu_and_buttons_lead_back_to_their_page(client, add):
@@ -103,7 +105,7 @@ def test_what_cannot_be_taken_back_is_in_a_menu_and_buttons_lead_back_to_their_p
     page = client.get("/queue").text
     menus = re.findall(r'<details class="menu" name="menu">.*?</details>', page, re.DOTALL)
     expected = ["sweep", "I-STAR, λ = 1, seed 0, of sweep"]
-    assert [re.search(r'aria-label="More: (.*?)"', one)[1] for one in menus] == expected
+    assert [re.search(r'aria-label="More: (.*?)"', menu_html)[1] for menu_html in menus] == expected
     for menu, noun in zip(menus, (f"/experiments/{experiment_id}", f"/runs/{run_id}"), strict=True):
         assert re.search(rf'action="{noun}\w*/cancel"', menu)
         assert '<button class="link bad"' in menu

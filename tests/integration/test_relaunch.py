@@ -52,9 +52,9 @@ def test_the_request_of_an_experiment_means_the_same_runs_and_where_none_does_th
     ]  # fmt: skip
     for change in cases:
         first = launch(**change)
-        asked = client.get(f"/api/experiments/{first}/request")
-        assert asked.status_code == 200
-        second = client.post("/api/experiments", json=asked.json()).json()["id"]
+        request = client.get(f"/api/experiments/{first}/request")
+        assert request.status_code == 200
+        second = client.post("/api/experiments", json=request.json()).json()["id"]
         yaml = client.get(f"/experiments/{first}/request.yaml")
         third = client.post("/api/experiments", json=read_yaml(yaml.text)).json()["id"]
         assert runs_of(context, first) == runs_of(context, second) == runs_of(context, third)
@@ -93,20 +93,20 @@ def test_a_file_fills_in_the_form_also_for_another_data_set_and_says_so(client, 
     assert (values["regularizers"], values["fixed_cosreg"]) == (["none"], ["0.123456789"])
     assert (values["export"], values["max_steps"], "epochs" in values) == (["true"], ["7"], False)
     assert (values["grid_field"], values["grid_values"]) == (["layers"], ["1 2, default"])
-    shown = client.get(answer.headers["location"]).text
-    assert "2 runs" in shown
+    form_page = client.get(answer.headers["location"]).text
+    assert "2 runs" in form_page
     for line, named in [("dataset_id: 0b5f\n", "a data set that is not here (0b5f)"), ("", "no data set")]:
         for text, back in (
             (line + ELSEWHERE, 'id="dataset_id-error">{}'),
             (f"{line}{ELSEWHERE}search: {{}}\n", "<p>{}"),
         ):
-            shown = fill(client, text)
-            assert shown.status_code == 200
-            assert back.format(f"The file names {named}; train is chosen instead.") in shown.text
-            assert f'value="{dataset}"' in shown.text
-            assert 'value="41, 42"' in shown.text
-            assert "Not ready" not in shown.text
-            assert "seeds: [41, 42]" in shown.text
+            form_page = fill(client, text)
+            assert form_page.status_code == 200
+            assert back.format(f"The file names {named}; train is chosen instead.") in form_page.text
+            assert f'value="{dataset}"' in form_page.text
+            assert 'value="41, 42"' in form_page.text
+            assert "Not ready" not in form_page.text
+            assert "seeds: [41, 42]" in form_page.text
         wrong = fill(client, f"{line}{ELSEWHERE}batch_size: 0\n")
         assert (wrong.status_code, "got 0." in wrong.text) == (422, True)
         assert f"The file names {named}; train is chosen instead." in wrong.text
@@ -122,13 +122,13 @@ def test_what_is_wrong_in_a_file_is_told_at_its_field_and_the_rest_is_filled_in(
         ("model: *x", "yaml", "Expected plain values in YAML, got an anchor, alias or tag in line 1."),
     ]  # fmt: skip
     for text, field, sentence in cases:
-        given = {
+        sweep_request = {
             "dataset_id": f"dataset_id: {dataset}", "model": "model: all-MiniLM-L6-v2",
             "text_columns": "text_columns: [sentence]", "label_column": "label_column: label",
             "seeds": "seeds: [41, 42]",
         }  # fmt: skip
-        given.pop(text.partition(":")[0], None)
-        refused = fill(client, "\n".join([text, *given.values()]))
+        sweep_request.pop(text.partition(":")[0], None)
+        refused = fill(client, "\n".join([text, *sweep_request.values()]))
         assert refused.status_code in {404, 422}
         assert f'id="{field}-error">' in refused.text
         assert sentence in refused.text
@@ -137,9 +137,9 @@ def test_what_is_wrong_in_a_file_is_told_at_its_field_and_the_rest_is_filled_in(
     refused = fill(client, f"dataset_id: {dataset}\nweather: fine\n")
     assert refused.status_code == 422
     assert any("weather" in alert[:300] for alert in refused.text.split('role="alert"')[1:])
-    given = f"dataset_id: {dataset}\nmodel: all-MiniLM-L6-v2\nlabel_column: label\n"
+    sweep_request = f"dataset_id: {dataset}\nmodel: all-MiniLM-L6-v2\nlabel_column: label\n"
     for other in ("batch_size: 0\n", "weather: fine\n"):
-        refused = fill(client, f"{given}text_columns: [poem]\n{other}").text
+        refused = fill(client, f"{sweep_request}text_columns: [poem]\n{other}").text
         plan = refused.partition('id="plan"')[2].partition("</div>")[0]
         for words in ('data-wrong="text_columns"', "<strong>Not ready</strong>", "poem"):
             assert words in plan

@@ -195,7 +195,9 @@ def test_each_state_has_its_buttons_and_to_cancel_a_whole_experiment_asks_first(
         page = client.get(f"/runs/{run_id}").text
         assert re.findall(rf'action="/runs/{run_id}/(\w+)"', page) == [*buttons, "tags"]
         listed = client.get(f"/experiments/{experiment_id}?tab=runs").text
-        assert re.findall(rf'action="/runs/{run_id}/(\w+)"', listed) == [one for one in buttons if one != "retry"]
+        assert re.findall(rf'action="/runs/{run_id}/(\w+)"', listed) == [
+            button for button in buttons if button != "retry"
+        ]
         words = {"pruned": "pruned, others did better", "running": "worker lost"}
         assert words.get(status, status) in page
     cases = [("queued", ["pause", "cancel"], False), ("paused", ["resume", "cancel"], False), ("finished", [], True)]
@@ -203,7 +205,7 @@ def test_each_state_has_its_buttons_and_to_cancel_a_whole_experiment_asks_first(
         _, experiment_id = add(status=RunStatus(status))
         page = client.get(f"/experiments/{experiment_id}").text
         pressed = re.findall(rf'method="post" action="/experiments/{experiment_id}/(\w+)"', page)
-        assert [one for one in pressed if one != "description"] == buttons
+        assert [button for button in pressed if button != "description"] == buttons
         assert (f'href="/experiments/{experiment_id}/delete"' in page) is deletable
         if status != "finished":
             assert f">1 {status}</span>" in page

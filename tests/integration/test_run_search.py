@@ -184,8 +184,8 @@ class TestTable:
 
     def test_only_what_varies_has_a_column_and_the_rest_is_said_once(self, client, context):
         told = {"experiment": "mine", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy"}
-        for seed, said in enumerate(({}, {"batch_size": 8}, {"batch_size": 8})):
-            assert client.post("/api/runs", json=told | {"seed": seed, "settings": said}).status_code == 201
+        for seed, shared_settings in enumerate(({}, {"batch_size": 8}, {"batch_size": 8})):
+            assert client.post("/api/runs", json=told | {"seed": seed, "settings": shared_settings}).status_code == 201
         assert read_columns(context, "").varying == ["batch_size", "seed"]
         assert read_columns(context, "seed>0").varying == ["seed"]
         rows = [
@@ -202,8 +202,8 @@ class TestTable:
             heads = re.findall(r'<th scope="col"[^>]*>\s*(?:<a [^>]*>)?([^<]*)', page)
             return heads[1 : heads.index("Status")], re.search(r'role="status"> (.*?) </p>', page)[1]
 
-        said = "I-STAR and its baselines; ζ = 0.2; shrinkage points 500"
-        assert table("") == (["λ", "Batch size", "Seed"], f"8 runs. All: {said}.")
+        shared_settings = "I-STAR and its baselines; ζ = 0.2; shrinkage points 500"
+        assert table("") == (["λ", "Batch size", "Seed"], f"8 runs. All: {shared_settings}.")
         assert "All: I-STAR; ζ = 0.2;" in table("lam:1")[1]
         assert table("batch_size:8")[0] == ["λ", "Seed"]
         assert "batch size 8" in table("batch_size:8")[1]
@@ -226,8 +226,8 @@ class TestTable:
         for back, page in (("runs", f"/experiments/{experiment}/runs"), ("across", "/compare/runs/list")):
             with context.sessions.begin() as session:
                 session.merge(waiting).status = RunStatus.QUEUED
-            said = {"back": back, "q": "lam>0", "sort": "-iso", "page": "2"}
-            answer = client.post(f"/runs/{waiting.id}/cancel", data=said)
+            fields = {"back": back, "q": "lam>0", "sort": "-iso", "page": "2"}
+            answer = client.post(f"/runs/{waiting.id}/cancel", data=fields)
             assert answer.headers["location"] == f"{page}?q=lam%3E0&sort=-iso&page=2"
 
     def test_the_address_bar_says_what_is_shown_and_the_box_what_cannot_be_read(self, client, context):
@@ -297,14 +297,14 @@ RUNS = ["/api/runs?q=tiny&sort=-iso", "/experiments/{}/runs?sort=perf"]
 
 def test_as_many_queries_for_sixty_as_for_three_and_none_reads_what_is_large(client, context):
     few = add_experiment(context, *(run_row(1.0, seed) for seed in range(3)))
-    asked = {
+    requests = {
         path: queries_of(context, lambda p=path: client.get(p.format(few)).raise_for_status())
         for path in [*LISTS, *RUNS]
     }
     for number in range(20):
         many = add_experiment(context, *(run_row(lam, number) for lam in (-1.0, 0.0, 1.0)), name=f"sweep {number}")
-    for path, of_few in asked.items():
+    for path, of_few in requests.items():
         of_many = queries_of(context, lambda p=path: client.get(p.format(many)).raise_for_status())
         assert 0 < len(of_few) == len(of_many) <= LISTED, path
         large = ("results", "log", "environment", *(["config", "position"] if path in LISTS else []))
-        assert [one for one, _ in of_many for column in large if f"runs.{column}" in one] == [], path
+        assert [statement for statement, _ in of_many for column in large if f"runs.{column}" in statement] == [], path

@@ -122,13 +122,13 @@ def test_labels_of_a_column_or_of_a_second_file_and_rows_in_several(scored, tmp_
 
 
 def test_columns_are_samples_and_rows_that_are_not_finite_left_out_and_counted(scored, npy, x, score, tmp_path):
-    found = scored(npy, "--transpose", "--measures", "isoscore")
-    assert (found["n"]["value"], found["d"]["value"]) == (6, 300)
-    assert found["isoscore"]["value"] == pytest.approx(float(IsoScore.IsoScore(x.T)), abs=1e-7)
+    scores = scored(npy, "--transpose", "--measures", "isoscore")
+    assert (scores["n"]["value"], scores["d"]["value"]) == (6, 300)
+    assert scores["isoscore"]["value"] == pytest.approx(float(IsoScore.IsoScore(x.T)), abs=1e-7)
     x[3, 2] = np.nan
     np.save(tmp_path / "x.npy", x)
-    found = scored(tmp_path / "x.npy", "--measures", "isoscore")
-    assert (found["n"]["value"], found["n_left_out"]["value"]) == (299, 1)
+    scores = scored(tmp_path / "x.npy", "--measures", "isoscore")
+    assert (scores["n"]["value"], scores["n_left_out"]["value"]) == (299, 1)
     assert "rows left out for NaN or infinity: 1\n" in score(tmp_path / "x.npy")[0].out
 
 

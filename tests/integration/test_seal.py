@@ -31,7 +31,13 @@ def asked(client, context, experiment_id):
     run = run_ids(context, experiment_id)[0]
     listed = client.get(f"/api/experiments/{experiment_id}/figures").json()
     slugs = {*listed} | {"isotropy", "lambda", "loss", "activation", "layers", "parallel"}
-    known = {"experiment_id": [experiment_id], "run_id": [run], "slug": sorted(slugs), "kind": KINDS, "format": KINDS}
+    path_values = {
+        "experiment_id": [experiment_id],
+        "run_id": [run],
+        "slug": sorted(slugs),
+        "kind": KINDS,
+        "format": KINDS,
+    }
 
     dataset = client.get(f"/api/experiments/{experiment_id}").json()["dataset_id"]
 
@@ -43,7 +49,7 @@ def asked(client, context, experiment_id):
                 continue
             is_ours = "{experiment_id}" in template or "{run_id}" in template
             names = re.findall(r"{(\w+)(?::\w+)?}", template)
-            for values in itertools.product(*(known.get(name, GONE) if is_ours else GONE for name in names)):
+            for values in itertools.product(*(path_values.get(name, GONE) if is_ours else GONE for name in names)):
                 path = template
                 for name, value in zip(names, values, strict=True):
                     path = re.sub(rf"{{{name}(:\w+)?}}", value, path)

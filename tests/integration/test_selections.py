@@ -124,10 +124,10 @@ def test_what_cannot_be_selected_is_refused_also_of_a_selection_whose_vectors_ar
         ({"finding": "hubs"}, 404, "finding", "no finding `hubs`. Findings are: outlier_rows"),
         ({"finding": "outlier_rows", "rows": [1]}, 422, "finding", "Not both"),
     ]  # fmt: skip
-    for asked, status, field, said in cases:
-        answer = client.post(f"/api/embeddings/{source}/selections", json=asked)
+    for request, status, field, sentence in cases:
+        answer = client.post(f"/api/embeddings/{source}/selections", json=request)
         assert (answer.status_code, answer.json()["field"]) == (status, field)
-        assert said in answer.json()["detail"]
+        assert sentence in answer.json()["detail"]
     made = client.post(f"/api/embeddings/{source}/selections", json={"rows": [3, 17]}).json()["id"]
     answer = client.post(f"/api/embeddings/{made}/selections", json={"rows": [1]})
     assert (answer.status_code, "needs a measured embedding" in answer.json()["detail"]) == (409, True)

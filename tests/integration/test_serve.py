@@ -59,9 +59,9 @@ LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (WARNING|ERROR  ) web 
 def test_a_data_folder_that_cannot_be_written_to_is_said_in_a_sentence(tmp_path):
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "data"
-    known = os.environ | {"ISOSCOPE_DATA_DIR": str(folder), "ISOSCOPE_PORT": str(free_port())}
+    environment = os.environ | {"ISOSCOPE_DATA_DIR": str(folder), "ISOSCOPE_PORT": str(free_port())}
     web = subprocess.run(
-        [sys.executable, "-m", "app"], env=known, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-m", "app"], env=environment, capture_output=True, text=True, check=False, timeout=120
     )
     commands = [isoscope(tmp_path / "file", words, ISOSCOPE_PORT=str(free_port())) for words in ("serve", "migrate")]
     for ended in (web, *commands):
@@ -72,8 +72,8 @@ def test_a_data_folder_that_cannot_be_written_to_is_said_in_a_sentence(tmp_path)
 
 def test_its_log_has_time_and_level_and_ctrl_c_ends_it_in_silence(context):
     port = free_port()
-    known = os.environ | {"ISOSCOPE_DATA_DIR": str(context.settings.data_dir), "ISOSCOPE_PORT": str(port)}
-    process = subprocess.Popen([sys.executable, "-m", "app"], env=known, stderr=subprocess.PIPE, text=True)
+    environment = os.environ | {"ISOSCOPE_DATA_DIR": str(context.settings.data_dir), "ISOSCOPE_PORT": str(port)}
+    process = subprocess.Popen([sys.executable, "-m", "app"], env=environment, stderr=subprocess.PIPE, text=True)
     url = f"http://127.0.0.1:{port}"
 
     def answers():
@@ -90,9 +90,9 @@ def test_its_log_has_time_and_level_and_ctrl_c_ends_it_in_silence(context):
             with socket.create_connection(("127.0.0.1", port)) as stuck:
                 stuck.send(b"POST /api/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n--x\r\n")
                 process.send_signal(signal.SIGINT)
-                _, told = process.communicate(timeout=60)
+                _, errors = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert "Task was destroyed" not in told
-    assert "Traceback" not in told
-    assert all(LINE.match(line) for line in told.splitlines()), told
+    assert "Task was destroyed" not in errors
+    assert "Traceback" not in errors
+    assert all(LINE.match(line) for line in errors.splitlines()), errors

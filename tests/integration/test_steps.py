@@ -152,7 +152,7 @@ def test_embeddings_are_put_in_another_order_and_removed_and_moved_rows_need_two
     assert '<th scope="col" role="columnheader" class="n">Last</th>' in page
     assert "figure-spectrum" not in page
     for count in [1, 3]:
-        ids = [add_embedding(context, found={"isoscore": 1.0}) for _ in range(count)]
+        ids = [add_embedding(context, values_by_measure={"isoscore": 1.0}) for _ in range(count)]
         answer = client.get(f"/api/compare/rows?{query(ids)}")
         assert (answer.status_code, answer.json()["detail"]) == (422, f"Expected 2 embeddings to compare, got {count}.")
     ids = [add_embedding(context, "one", {"isoscore": 1.0}), add_embedding(context, "two", {"isoscore": 1.0}, n=500)]

@@ -146,9 +146,9 @@ def test_cancelled_trials_are_not_failed_ones_of_which_a_few_end_the_search(cont
                 run.status = RunStatus.FAILED
         advance(context.sessions, experiment["id"])
     assert len(runs_of(context, experiment["id"])) == 4
-    told = client.get(f"/api/experiments/{experiment['id']}").json()["study"]
+    study = client.get(f"/api/experiments/{experiment['id']}").json()["study"]
     expected = (True, "The first 3 trials that were not cancelled failed, so no more were tried.")
-    assert (told["over"], told["why"]) == expected
+    assert (study["over"], study["why"]) == expected
 
 
 @pytest.mark.parametrize("everything", [False, True])
@@ -201,7 +201,7 @@ def test_the_best_of_a_search_is_a_trial_that_beats_its_baseline_with_all_that_t
          "No trial did better than the baseline so far: Accuracy 0.5000 at best in 1 trial ({0}), baseline 0.5000."),
         ([0.5, 0.6, 0.6], "Best so far: {0}; {1}, Accuracy 0.6000, baseline 0.5000."), ([0.5], None),
     ]  # fmt: skip
-    for scores, told in cases:
+    for scores, expected_best in cases:
         experiment = launch({"trials": 4})
         for score in scores:
             with context.sessions.begin() as session:
@@ -210,11 +210,11 @@ def test_the_best_of_a_search_is_a_trial_that_beats_its_baseline_with_all_that_t
             advance(context.sessions, experiment["id"])
         names = [f"I-STAR, λ = {short(run.lam)}, ζ = {run.zeta:g}" for run in runs_of(context, experiment["id"])[1:]]
         page = " ".join(every_tab(client, f"/experiments/{experiment['id']}").text.split())
-        if told is None:
+        if expected_best is None:
             assert "so far" not in page
         else:
-            assert told.format(*names) in page
-            assert f"best of {len(scores) - 1} trials" in page or "No trial" in told
+            assert expected_best.format(*names) in page
+            assert f"best of {len(scores) - 1} trials" in page or "No trial" in expected_best
 
 
 def test_a_search_that_cannot_be_is_refused_at_its_field_and_a_sweep_has_no_figures_of_one(client, context, body):

@@ -39,10 +39,10 @@ def test_a_data_set_page_shows_its_columns_and_its_task_and_deleting_asks_first(
         assert words in page
     summary = "classification: sentence → label, 2 classes"
     assert f"Looks like {summary}." in client.get(dataset).text
-    shown = client.get("/datasets").text
-    assert f'<td class="wrap">{summary}</td>' in shown
-    assert '<option value="squad">SQuAD 1.1 (span, 87,599 train and 10,570 validation rows)</option>' in shown
-    assert [name for name in HubName if f'<option value="{name}">' not in shown] == []
+    page_text = client.get("/datasets").text
+    assert f'<td class="wrap">{summary}</td>' in page_text
+    assert '<option value="squad">SQuAD 1.1 (span, 87,599 train and 10,570 validation rows)</option>' in page_text
+    assert [name for name in HubName if f'<option value="{name}">' not in page_text] == []
     assert "cannot be undone" in client.get(f"{dataset}/delete").text
     assert client.post(f"{dataset}/delete").headers["location"] == "/datasets"
     assert client.get(dataset, headers={"accept": "text/html"}).status_code == 404
@@ -58,9 +58,9 @@ def test_the_sweep_form_counts_its_runs_and_launches_a_sweep_that_is_watched_and
     answer = client.post("/experiments", data=sweep(dataset, epochs="", max_steps="2"))
     assert answer.status_code == 303
     page = answer.headers["location"]
-    shown = client.get(page).text
+    page_text = client.get(page).text
     for words in ("6 queued", "The first point appears here", 'hx-trigger="every 2s"'):
-        assert words in shown
+        assert words in page_text
     assert client.post(f"{page}/cancel").headers["location"] == page
     ended = client.get(page).text
     assert "6 cancelled" in ended
@@ -77,18 +77,18 @@ SHOWN = ["dataset_id", "model", "regularizers", "lambdas", "seeds", "epochs", "m
 
 def test_fields_are_shown_or_stand_in_their_folds_and_a_preset_fills_them_in_and_says_what_differs(client, dataset):
     for preset in ["", *PRESETS]:
-        asked = {"dataset_id": dataset.rsplit("/", 1)[-1], "preset": preset}
-        page = client.get("/experiments/new", params=asked).text
+        fields = {"dataset_id": dataset.rsplit("/", 1)[-1], "preset": preset}
+        page = client.get("/experiments/new", params=fields).text
         form = re.search(r'<form id="sweep".*?</form>', page, re.DOTALL)[0]
         while (folded := re.sub(r"<details(?:(?!<details).)*?</details>", "", form, flags=re.DOTALL)) != form:
             form = folded
-        shown = re.findall(r'<(?:input|select|textarea)(?![^>]*type="hidden")[^>]* name="([^"]+)"', form)
-        assert [*dict.fromkeys(shown)] == SHOWN
-        said = said_in_folds(page)
-        assert said["Classification"] == "sentence → label, by Accuracy"
-        assert said["Rows and machine"].startswith("Max length (tokens): ")
-        assert said["Name"] == "after model and data set"
-        assert preset or said["Shrinkage covariance"].endswith("ζ values: 0.2")
+        visible_fields = re.findall(r'<(?:input|select|textarea)(?![^>]*type="hidden")[^>]* name="([^"]+)"', form)
+        assert [*dict.fromkeys(visible_fields)] == SHOWN
+        folded_words = said_in_folds(page)
+        assert folded_words["Classification"] == "sentence → label, by Accuracy"
+        assert folded_words["Rows and machine"].startswith("Max length (tokens): ")
+        assert folded_words["Name"] == "after model and data set"
+        assert preset or folded_words["Shrinkage covariance"].endswith("ζ values: 0.2")
         assert not preset or ("Not ready" not in page and PRESETS[preset].title in page), preset
     chosen = {"preset": "istar-2-tuning", "dataset_id": dataset.rsplit("/", 1)[-1]}
     page = client.get("/experiments/new", params=chosen).text
@@ -155,9 +155,9 @@ def test_wrong_fields_come_back_filled_in_and_are_marked_and_listed_with_their_f
     assert "Enter a number of at least 1, not 0." in alert
     again = client.post("/api/experiments", json={"batch_size": 0, "warmup": 2, "model": "m"}).json()
     assert (again["field"], again["detail"]) == tuple(again["errors"][0][name] for name in ("field", "detail"))
-    told = {one["field"]: one["detail"] for one in again["errors"]}
-    assert told["batch_size"] == "Expected batch_size of at least 1, got 0."
-    assert {"warmup", "dataset_id", "text_columns", "label_column"} <= set(told)
+    sentences = {problem["field"]: problem["detail"] for problem in again["errors"]}
+    assert sentences["batch_size"] == "Expected batch_size of at least 1, got 0."
+    assert {"warmup", "dataset_id", "text_columns", "label_column"} <= set(sentences)
 
 
 def test_only_what_is_chosen_shows_its_settings_and_nonsense_is_answered(client, dataset):
@@ -250,9 +250,9 @@ def fields_of(text):
 
 def test_the_sweep_form_leads_to_it_with_all_that_it_says_and_what_is_filled_in_is_launched(client, page, context):
     assert 'formaction="/experiments/search"' in (page() and client.get("/experiments/new").text)
-    told = page("?regularizers=cosreg&max_steps=7&epochs=&batch_size=3&seeds=1,2&checkpoint=best")
-    assert "7 steps, batch 3" in told
-    sent = fields_of(told)
+    page_text = page("?regularizers=cosreg&max_steps=7&epochs=&batch_size=3&seeds=1,2&checkpoint=best")
+    assert "7 steps, batch 3" in page_text
+    sent = fields_of(page_text)
     assert (sent["search_regularizer"], sent["seeds"], sent["checkpoint"]) == (["cosreg"], ["1,2"], ["best"])
     sent = fields_of(page("?checkpoint=best&seeds=4"))
     changed = {"search_lam_low": "−3", "search_least_size": "0.1", "search_zeta_high": "0.5", "search_prune": "true"}
@@ -263,9 +263,9 @@ def test_the_sweep_form_leads_to_it_with_all_that_it_says_and_what_is_filled_in_
     assert answer.headers["location"] == f"/experiments/{experiment.id}"
     wanted = {"lam_low": -3, "least_size": 0.1, "zeta_low": 0.2, "zeta_high": 0.5, "prune": True, "over": False}
     assert {name: getattr(experiment.study, name) for name in wanted} == wanted
-    told = client.get(answer.headers["location"]).text
-    assert "Search for λ and ζ" in told
-    assert "on a log scale, |λ| at least 0.1" in told
+    page_text = client.get(answer.headers["location"]).text
+    assert "Search for λ and ζ" in page_text
+    assert "on a log scale, |λ| at least 0.1" in page_text
 
 
 def test_what_is_wrong_is_said_at_its_field_or_of_a_file_above_the_form(client, page):

@@ -174,12 +174,12 @@ def test_labels_of_other_vectors_and_queries_of_uploads_are_judged(
 ):
     task, add = labeled
     other = add("d", numbers[0][5][0], "second")
-    told = client.post(f"/api/tasks/{task}/others", json={"others": [{"embedding_id": other}]})
-    assert told.status_code == 201, told.text
-    judge(told.json()["members"][1]["task_id"])
+    answer = client.post(f"/api/tasks/{task}/others", json={"others": [{"embedding_id": other}]})
+    assert answer.status_code == 201, answer.text
+    judge(answer.json()["members"][1]["task_id"])
     members = client.get(f"/api/tasks/{task}/family").json()["members"]
     expected = [("first", "finished", None), ("second", "finished", None)]
-    assert [(one["name"], one["status"], one["layer"]) for one in members] == expected
+    assert [(member["name"], member["status"], member["layer"]) for member in members] == expected
     figure = client.get(f"/api/tasks/{task}/figures/embeddings").json()
     assert figure["title"] == "Isotropy against performance"
     corpus, queries = add("d", numbers[0][0][0], "corpus"), add("q", numbers[0][0][1], "queries")

@@ -66,7 +66,7 @@ def test_queries_are_judged_and_the_map_applies(client, settings, ask, queries, 
     assert (task["status"], task["results"]) == ("queued", None)
     assert (task["preview"]["lines"], task["preview"]["used"]) == (M + 2, M)
     expected = [("query", ["nobody"]), ("document", ["unknown"])]
-    assert [(one["noun"], one["examples"]) for one in task["preview"]["unknown"]] == expected
+    assert [(unknown_ids["noun"], unknown_ids["examples"]) for unknown_ids in task["preview"]["unknown"]] == expected
     judge_task(task["id"], settings, "cpu")
     task = client.get(f"/api/tasks/{task['id']}").json()
     assert task["status"] == "finished", task["error"]
@@ -95,7 +95,7 @@ def test_the_form_asks_for_what_a_kind_needs_and_pages_count_tasks_that_go_too(c
         assert ('id="labels"' in page) == (kind == "labels")
         wrong = client.post(f"/embeddings/{corpus}/tasks", data={"kind": kind, "seed": "x", "labels": "side"})
         assert (wrong.status_code, 'id="seed-error"' in wrong.text) == (422, True)
-    told = "2 tasks that use these vectors go too"
+    warning = "2 tasks that use these vectors go too"
     encoding = Encoding(name="e", filename="e.txt", n_texts=1, columns=[], status=EncodingStatus.FINISHED)
     with context.sessions.begin() as session:
         encoding.file_sha256 = session.scalars(select(StoredFile.sha256)).first()
@@ -104,14 +104,14 @@ def test_the_form_asks_for_what_a_kind_needs_and_pages_count_tasks_that_go_too(c
         for _ in range(2):
             config = TaskConfig(kind=TruthKind.COMPRESSION)
             session.add(TaskRun(embedding_id=corpus, queries_id=queries, config=config))
-    assert told in client.get(f"/embeddings/{corpus}?tab=source").text
-    assert told in client.get(f"/embeddings/{queries}?tab=source").text
+    assert warning in client.get(f"/embeddings/{corpus}?tab=source").text
+    assert warning in client.get(f"/embeddings/{queries}?tab=source").text
     with context.sessions.begin() as session:
         session.get_one(Embedding, queries).encoding_id = encoding.id
-    assert told in client.get(f"/encodings/{encoding.id}/delete").text
+    assert warning in client.get(f"/encodings/{encoding.id}/delete").text
     client.post(f"/embeddings/{queries}/trash")
-    assert told in client.get(f"/trash/{queries}/purge").text
-    assert told in client.get("/trash/purge").text
+    assert warning in client.get(f"/trash/{queries}/purge").text
+    assert warning in client.get("/trash/purge").text
 
 
 def test_a_form_checks_first_and_judges_after(client, settings, corpus, queries, qrels):
@@ -176,11 +176,11 @@ def test_what_makes_no_task_is_refused_at_its_field(ask, corpus, add, numbers, q
         ({"kind": "pairs", "ids": "side"}, ["a,b,score", "a,b,1"], "ids", "names"),
     ]  # fmt: skip
     for fields, lines, field, word in cases:
-        given = {name: corpus if value == "own" else value for name, value in fields.items()}
-        refused = ask(given.pop("kind"), lines, "file.csv", **given)
+        form_fields = {name: corpus if value == "own" else value for name, value in fields.items()}
+        refused = ask(form_fields.pop("kind"), lines, "file.csv", **form_fields)
         assert refused.status_code in (415, 422), refused.text
-        told = refused.json()
-        assert field in {told.get("field"), *(one["field"] for one in told.get("errors", []))}
+        problem = refused.json()
+        assert field in {problem.get("field"), *(error["field"] for error in problem.get("errors", []))}
         assert word in refused.text
     narrow = ask("queries", qrels, queries_id=add("n", numbers[1][:, :5]))
     assert (narrow.status_code, narrow.json()["field"]) == (422, "queries_id")

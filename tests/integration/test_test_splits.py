@@ -61,21 +61,21 @@ def test_a_column_or_fractions_divide_one_file(client, context):
     text = "sentence\tlabel\tpart\n" + "".join(
         f'"a ""film"" number {i}"\t{i % 2}\t{part}\n' for i, part in enumerate(splits)
     )
-    found = upload(client, text, None, split_column="part", split_validation="dev, valid").json()
-    assert (found["n_train"], found["n_validation"], found["n_test"]) == (6, 2, 2)
-    assert [column["name"] for column in found["columns"]] == ["sentence", "label"]
-    assert found["division"]["validation"] == ["dev", "valid"]
-    assert [label for _, label in rows_of(context, found, "test")] == ["0", "1"]
-    assert "Column part says which rows they are: test" in client.get(f"/datasets/{found['id']}").text
+    dataset = upload(client, text, None, split_column="part", split_validation="dev, valid").json()
+    assert (dataset["n_train"], dataset["n_validation"], dataset["n_test"]) == (6, 2, 2)
+    assert [column["name"] for column in dataset["columns"]] == ["sentence", "label"]
+    assert dataset["division"]["validation"] == ["dev", "valid"]
+    assert [label for _, label in rows_of(context, dataset, "test")] == ["0", "1"]
+    assert "Column part says which rows they are: test" in client.get(f"/datasets/{dataset['id']}").text
     assert len(list(context.storage.listed())) == 3  # the file that was divided is not kept
-    client.delete(f"/api/datasets/{found['id']}")
+    client.delete(f"/api/datasets/{dataset['id']}")
     assert list(context.storage.listed()) == []
     rows = [f"a film number {i // 2}\t{i % 2}\n" for i in range(100)]
-    found = upload(client, HEAD + "".join(rows), None, validation_fraction="0.2", split_seed="3").json()
-    assert (found["n_train"], found["n_validation"], found["n_test"]) == (80, 20, None)
-    train, validation = ({text for text, _ in rows_of(context, found, split)} for split in ("train", "validation"))
+    dataset = upload(client, HEAD + "".join(rows), None, validation_fraction="0.2", split_seed="3").json()
+    assert (dataset["n_train"], dataset["n_validation"], dataset["n_test"]) == (80, 20, None)
+    train, validation = ({text for text, _ in rows_of(context, dataset, split)} for split in ("train", "validation"))
     assert not train & validation
-    page = client.get(f"/datasets/{found['id']}").text
+    page = client.get(f"/datasets/{dataset['id']}").text
     assert "The validation rows were drawn from the train rows by seed 3, a fraction of 0.2." in page
     fractions = {"validation_fraction": "0.3", "test_fraction": "0.1", "split_seed": "3"}
     both = upload(client, HEAD + "".join(rows), None, **fractions).json()
@@ -98,21 +98,21 @@ def test_a_division_that_cannot_be_and_a_test_file_without_labels_are_refused(cl
         ({"split_column": "label", "validation_fraction": "0.1"}, "validation_fraction", "not both"),
         ({"test_fraction": "0.1"}, "validation", "No validation file"),
     ]  # fmt: skip
-    for data, field, said in cases:
+    for data, field, sentence in cases:
         refused = upload(client, TRAIN, None, **data)
         assert refused.status_code == 422
         assert refused.json()["field"] == field, refused.json()
-        assert said in refused.json()["detail"]
+        assert sentence in refused.json()["detail"]
         assert list(context.storage.listed()) == []
     cases = [
         (HEAD + "a film\t-1\na plot\t-1\n", "no labels"), (HEAD + "a film\t\na plot\t\n", "no labels"),
         (HEAD + "a film\tunknown\na plot\tunknown\n", "no labels"), ("sentence\na film\n", "No column named 'label'"),
         ("sentence\tlabel\n", "no rows"),
     ]  # fmt: skip
-    for test, said in cases:
+    for test, sentence in cases:
         refused = upload(client, test=test)
         assert (refused.status_code, refused.json()["field"]) == (422, "test")
-        assert said in refused.json()["detail"]
+        assert sentence in refused.json()["detail"]
         assert list(context.storage.listed()) == []
     for division in [{"validation_fraction": "0.2"}, {"split_column": "label"}]:
         refused = upload(client, HEAD, None, **division).json()
@@ -180,8 +180,8 @@ def test_of_every_label_some_rows_are_left_to_train_on(client, context):
     rows = [f"a film number {i}\t{'rare' if i < 3 else i % 2}\n" for i in range(200)]
     fractions = {"validation_fraction": "0.5", "test_fraction": "0.4"}
     for seed in range(6):
-        found = upload(client, HEAD + "".join(rows), None, split_seed=str(seed), **fractions).json()
-        labels = [label for _, label in rows_of(context, found, "train")]
+        dataset = upload(client, HEAD + "".join(rows), None, split_seed=str(seed), **fractions).json()
+        labels = [label for _, label in rows_of(context, dataset, "train")]
         assert {*labels} == {"rare", "0", "1"}
-        assert found["n_train"] + found["n_validation"] + found["n_test"] == 200
-        assert found["n_train"] <= 23
+        assert dataset["n_train"] + dataset["n_validation"] + dataset["n_test"] == 200
+        assert dataset["n_train"] <= 23

@@ -123,10 +123,10 @@ def test_the_same_seed_decides_the_same_and_says_what_it_judges(task):
     variants = [Variant(), Variant(storage=VectorStorage.INT8), Variant("flow", (("steps", 20),))]
     progress: list[ScoredVariant] = []
     first = decide(task, variants, progress=progress.append).document()
-    assert [one.variant for one in progress] == variants
-    assert [one.choose for one in progress] == [one["choose"]["value"] for one in first["variants"]]
-    judged = [(one["bytes"], one["isoscore"]) for one in first["variants"]]
-    assert [(one.bytes, one.isoscore) for one in progress] == judged
+    assert [scored.variant for scored in progress] == variants
+    assert [scored.choose for scored in progress] == [variant["choose"]["value"] for variant in first["variants"]]
+    judged = [(variant["bytes"], variant["isoscore"]) for variant in first["variants"]]
+    assert [(scored.bytes, scored.isoscore) for scored in progress] == judged
     assert first == decide(task, variants).document()
     assert first["parts"]["choose"] + first["parts"]["report"] + first["parts"]["fit"] == 150
     assert first["variants"][0]["recall_of_exact"] == 1

@@ -23,14 +23,16 @@ def found(measure, value, parts=PARTS, n=400, at=None, **given):
 
 
 def test_independent_samples_add_their_errors_and_estimates_have_an_interval_of_their_own():
-    told = difference(found("mean_cosine", 0.5, n=900), found("mean_cosine", 0.4))
+    mean_difference = difference(found("mean_cosine", 0.5, n=900), found("mean_cosine", 0.4))
     se = hypot(*PARTS, *PARTS)
-    assert (told.value, told.se) == pytest.approx((0.1, se))
-    assert (told.low, told.high) == pytest.approx((0.1 - half_width(10) * se, 0.1 + half_width(10) * se))
-    assert (told.paired, told.n, told.reason) == (False, None, "")
-    one = found("isoscore_unbiased", 0.5)
+    assert (mean_difference.value, mean_difference.se) == pytest.approx((0.1, se))
+    assert (mean_difference.low, mean_difference.high) == pytest.approx(
+        (0.1 - half_width(10) * se, 0.1 + half_width(10) * se)
+    )
+    assert (mean_difference.paired, mean_difference.n, mean_difference.reason) == (False, None, "")
+    estimate = found("isoscore_unbiased", 0.5)
     half = half_width(10) * hypot(*PARTS)
-    assert (one.low, one.high) == pytest.approx((0.5 - half, 0.5 + half))
+    assert (estimate.low, estimate.high) == pytest.approx((0.5 - half, 0.5 + half))
     assert (found("isoscore", 0.5).low, found("effective_rank", 5.0).high) == (None, None)
 
 

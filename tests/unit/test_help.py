@@ -31,9 +31,11 @@ UPLOAD_KINDS = "texts", "vectors", "annotations"
 
 
 def test_help_is_a_sentence_and_its_measures_are_in_the_catalogue():
-    told = {name: one for name, one in ALL.items() if name not in {f"upload.{kind}" for kind in UPLOAD_KINDS}}
-    assert [name for name, one in told.items() if len(one.text) <= 15] == []
-    assert [name for name, one in told.items() if not set(one.measures) <= set(MEASURES)] == []
+    help_texts = {
+        name: help_text for name, help_text in ALL.items() if name not in {f"upload.{kind}" for kind in UPLOAD_KINDS}
+    }
+    assert [name for name, help_text in help_texts.items() if len(help_text.text) <= 15] == []
+    assert [name for name, help_text in help_texts.items() if not set(help_text.measures) <= set(MEASURES)] == []
 
 
 def test_what_changes_the_loss_has_its_formula_and_its_paper():

@@ -28,8 +28,8 @@ def test_each_measure_is_told_with_both_values_and_labels_have_a_sentence_of_the
 
 def test_what_does_not_change_in_the_digits_shown_stays_and_has_no_interval():
     assert outcome_of("Centering", compared(isoscore=(0.5, 0.50001))).endswith("IsoScore stays at 0.500.")
-    (one,) = compared(mean_share=((0.5, 0.03), 0.4))
-    assert (one.change.value, one.change.se, one.change.low) == (pytest.approx(-0.1), None, None)
+    (outcome,) = compared(mean_share=((0.5, 0.03), 0.4))
+    assert (outcome.change.value, outcome.change.se, outcome.change.low) == (pytest.approx(-0.1), None, None)
 
 
 @pytest.mark.parametrize("values", [(None, 0.5), (0.5, None)])

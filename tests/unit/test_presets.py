@@ -41,7 +41,10 @@ def test_the_numbers_are_those_of_the_papers():
     searched = {"batch_size": [8, 16, 32], "epochs": [3, 4, 5], "learning_rate": rates}
     assert settings[Stage.ISTAR_SEARCH]["grid"] == searched
     of_papers = {Stage.SHRINK_MRPC: (8e-5, 8e-6), Stage.SHRINK_COLA: (5e-5, 5e-6)}
-    assert {one: (settings[one]["learning_rate"], settings[one]["weight_decay"]) for one in of_papers} == of_papers
+    assert {
+        paper_stage: (settings[paper_stage]["learning_rate"], settings[paper_stage]["weight_decay"])
+        for paper_stage in of_papers
+    } == of_papers
     shrink = settings[Stage.SHRINK_MRPC]
     assert (shrink["batch_size"], shrink["epochs"], shrink["optimizer"], shrink["warmup"]) == (64, 10, "adam", 0.1)
 

@@ -15,9 +15,9 @@ LAMBDAS = [-1.0, -0.3, 0.0, 0.3, 1.0]
 
 def told(repeated=0, **changed):
     ranges = {"lambdas": LAMBDAS, "zetas": [0.2], "seeds": [0, 1, 2], "grid": {}}
-    asked = SweepRequest.model_construct(**(ranges | changed))
-    factors = product_of({}, [Regularizer.ISTAR], frozenset(), asked.lambdas, asked.seeds)
-    return notes_of(asked, factors, repeated)
+    request = SweepRequest.model_construct(**(ranges | changed))
+    factors = product_of({}, [Regularizer.ISTAR], frozenset(), request.lambdas, request.seeds)
+    return notes_of(request, factors, repeated)
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_each_is_said_once(changed, sentence):
 
 
 def test_sweeps_of_baselines_repeated_runs_and_presets_that_do_not_fit_are_told():
-    asked = SweepRequest.model_construct(lambdas=LAMBDAS, zetas=[0.2], seeds=[0], grid={})
-    factors = product_of({}, [], frozenset(), asked.lambdas, asked.seeds)
-    assert notes_of(asked, factors, 0) == ["No regularizer is selected, so all runs are baselines."]
+    request = SweepRequest.model_construct(lambdas=LAMBDAS, zetas=[0.2], seeds=[0], grid={})
+    factors = product_of({}, [], frozenset(), request.lambdas, request.seeds)
+    assert notes_of(request, factors, 0) == ["No regularizer is selected, so all runs are baselines."]
     factors = product_of({}, [Regularizer.ISTAR], frozenset(), [-1, 1], [0])
     assert factors.describe(1) == "(1 baseline + I-STAR × 2 λ) × 1 seed − 1 repeated = 2 runs"
     assert "span has no classes" in (unfit(PRESETS["shrink-mrpc"], "span") or "")

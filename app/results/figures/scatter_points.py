@@ -39,7 +39,7 @@ MAX_PANELS = 8
 Scale = Literal["", "linear", "log"]
 SYMBOLS = {LAM: "λ", ZETA: "ζ"}
 LAMBDA_AXIS = "λ (below 0 less isotropy, above 0 more)"
-# Values of these say by themselves what they are.
+# Labels show the values of these without the name of the quantity.
 SELF_EXPLANATORY = (REGULARIZER, MODEL, TASK, EXPERIMENT)
 ROW_QUANTITIES = (PERFORMANCE, ISOTROPY, SECONDS)
 

@@ -182,15 +182,15 @@ def test_a_trial_that_is_not_ready_makes_nothing_and_is_deleted_with_its_job(cli
 
 @pytest.mark.both_databases
 def test_only_the_newest_results_are_kept_with_their_maps(client, context, work, source, base, monkeypatch):
-    asked = [request_postprocessing(context, source, "soft_zca", {"eps": 0.1}) for _ in range(3)]
-    assert len({one.id for one in asked}) == 1
+    trials = [request_postprocessing(context, source, "soft_zca", {"eps": 0.1}) for _ in range(3)]
+    assert len({trial.id for trial in trials}) == 1
     monkeypatch.setattr(service, "MAX_TRIALS", 2)
     before = stored(context)
     work()
     for eps in (0.2, 0.3):
         client.post(base, json={"method": "soft_zca", "parameters": {"eps": eps}})
         work()
-    assert [one["parameters"]["eps"] for one in client.get(base).json()] == [0.3, 0.2]
+    assert [trial["parameters"]["eps"] for trial in client.get(base).json()] == [0.3, 0.2]
     assert stored(context) == before + 2
 
 
@@ -207,7 +207,7 @@ def test_a_trial_is_deleted_with_its_map_but_not_while_an_embedding_is_made_by_i
     client.post(base, json={"method": "centring"})
     assert client.get(path).status_code == 200
     work()
-    assert {one["status"] for one in client.get("/api/embeddings").json()} == {"ready"}
+    assert {embedding["status"] for embedding in client.get("/api/embeddings").json()} == {"ready"}
     before = stored(context)
     assert client.delete(path).status_code == 204
     assert stored(context) == before - 1

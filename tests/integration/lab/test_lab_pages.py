@@ -78,11 +78,11 @@ def test_a_wrong_number_comes_back_with_the_sentence_at_its_field(client, contex
 
 
 def test_what_is_so_by_construction_is_said(client, work, source):
-    told = {"zca_whitening": True, "soft_zca": False, "centring": False}
-    for method in told:
+    expected_notes = {"zca_whitening": True, "soft_zca": False, "centring": False}
+    for method in expected_notes:
         client.post(f"/embeddings/{source}/lab", data={"method": method})
     work()
-    for method, by_construction in told.items():
+    for method, by_construction in expected_notes.items():
         page = client.get(f"/embeddings/{source}/lab?method={method}").text
         sentence = "In-sample whitening gives 1 by construction: only held-out rows show its effect."
         assert (sentence in page) == by_construction
@@ -104,16 +104,16 @@ def test_figures_map_and_neighbors_are_of_the_position(client, context, source, 
     neighbours = trial["results"]["neighbours"]
     assert (neighbours["k"], neighbours["rows"], len(neighbours["of"])) == (8, 199, 199)
     lab = f"{lab}?method=soft_zca&eps=0.5"
-    one = neighbours["of"][3]
-    page = client.get(f"{lab}&name={one['name']}").text
-    assert f'aria-label="Nearest neighbors of {one["name"]}"' in page
-    assert f'data-label="Before">{one["before"][0]["name"]}</td>' in page
+    result = neighbours["of"][3]
+    page = client.get(f"{lab}&name={result['name']}").text
+    assert f'aria-label="Nearest neighbors of {result["name"]}"' in page
+    assert f'data-label="Before">{result["before"][0]["name"]}</td>' in page
     assert '<input type="hidden" name="eps" value="0.5"><input type="hidden" name="method" value="soft_zca">' in page
     outside = client.get(f"{lab}&name=<nobody>").text
     assert "&lt;nobody&gt; is not among the names that can be looked up here: they are 199" in outside
     with context.sessions.begin() as session:  # as another version would have stored it
         row = session.get_one(PostProcessing, trial["id"])
-        before = {slug: one | {"former": 1} for slug, one in row.results["before"].items()}
+        before = {slug: result | {"former": 1} for slug, result in row.results["before"].items()}
         row.results = row.results | {"before": before | {"former_measure": {"value": 1.0, "n": 9}}}
     page = client.get(lab)
     assert (page.status_code, "Of 199 rows held out" in page.text) == (200, True)

@@ -70,13 +70,13 @@ def test_what_rounding_alone_takes_beyond_the_range_is_its_end_and_without_a_met
         run = begin(seed=seed).json()
         ending = {"metrics": {"accuracy": beyond}, "isoscore_star": beyond}
         assert client.post(f"/api/runs/{run['id']}/finish", json=ending).status_code == 200
-        told = client.get(f"/api/runs/{run['id']}").json()
-        assert (told["performance"], told["isoscore_star"]) == (end, end)
+        run_json = client.get(f"/api/runs/{run['id']}").json()
+        assert (run_json["performance"], run_json["isoscore_star"]) == (end, end)
     run = begin(seed=2).json()
     client.post(f"/api/runs/{run['id']}/finish", json={})
-    told = client.get(f"/api/runs/{run['id']}").json()
-    assert (told["performance"], told["performance_reason"]) == (None, "Its script gave no accuracy.")
-    assert told["isoscore_star_reason"] == "Its script gave no IsoScore★."
+    run_json = client.get(f"/api/runs/{run['id']}").json()
+    assert (run_json["performance"], run_json["performance_reason"]) == (None, "Its script gave no accuracy.")
+    assert run_json["isoscore_star_reason"] == "Its script gave no IsoScore★."
     run = begin(seed=3).json()
     client.post(f"/api/runs/{run['id']}/finish", json={"error": "ValueError: no rows"})
     assert "<strong>Its script gave this run up.</strong> ValueError: no rows" in client.get(f"/runs/{run['id']}").text

@@ -51,10 +51,10 @@ def test_values_of_a_setting_that_would_be_shown_alike_and_averaged_are_refused(
         begin(experiment=name, settings={} if first is None else {"flag": first})
         answer = begin(experiment=name, settings={"flag": second})
         assert (answer.status_code, answer.json()["field"]) == (422, "settings")
-        known = json.dumps("unknown" if first is None else first)
+        quoted_value = json.dumps("unknown" if first is None else first)
         assert answer.json()["detail"] == (
             "Expected a flag that reads unlike those of the experiment's other runs, got "
-            f"{json.dumps(second)}, which is shown as {known} is. Say both in the same way."
+            f"{json.dumps(second)}, which is shown as {quoted_value} is. Say both in the same way."
         )
 
 

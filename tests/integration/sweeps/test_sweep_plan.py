@@ -55,12 +55,12 @@ def test_plan_and_form_tell_runs_steps_time_and_tokens_and_launch_nothing(client
     assert 0 < cut["tokens"]["n_cut"] < 60
     assert cut["kept_bytes"] == 10 * cut["passing_bytes"] / 6
     form = sweep | {"lambdas": "-1, 1", "seeds": "0, 1", "zetas": "0.2", "task": "classification", "metric": "accuracy"}
-    shown = client.get("/experiments/new", params=form).text
-    assert "160 steps, about <strong>" in shown
-    assert "on the CPU of there" in shown
-    assert "None of 60 rows is longer than 64 tokens" in shown
-    assert '<span class="token special">[CLS]</span>' in shown
-    assert "Not included: early stops" in shown
+    form_page = client.get("/experiments/new", params=form).text
+    assert "160 steps, about <strong>" in form_page
+    assert "on the CPU of there" in form_page
+    assert "None of 60 rows is longer than 64 tokens" in form_page
+    assert '<span class="token special">[CLS]</span>' in form_page
+    assert "Not included: early stops" in form_page
     answer = client.post("/api/experiments/plan", json=sweep | {"label_column": "nope"})
     assert (answer.status_code, answer.json()["field"]) == (422, "label_column")
 

@@ -205,15 +205,15 @@ def train(settings, make_run, get_run):
 
 
 @pytest.fixture
-def whole(trained_once, train):
+def uninterrupted(trained_once, train):
     """A run with these settings that nobody stopped, trained once for a module."""
 
-    def whole(config=CONFIG):
+    def uninterrupted(config=CONFIG):
         if (key := str(config)) not in trained_once:
             trained_once[key] = train(**config)
         return trained_once[key]
 
-    return whole
+    return uninterrupted
 
 
 @pytest.fixture

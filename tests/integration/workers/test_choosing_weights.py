@@ -12,10 +12,10 @@ BEST = {"checkpoint": "best", "epochs": 3, "learning_rate": 5e-3}
 
 
 @pytest.fixture
-def told(monkeypatch):
+def play_metrics(monkeypatch):
     """Let the evaluations come to these values, in this order and again from the start after a call."""
 
-    def told(*values):
+    def play_metrics(*values):
         left = list(values)
 
         def metric(self):
@@ -25,13 +25,13 @@ def told(monkeypatch):
         monkeypatch.setattr(module.SelectionCallback, "_metric", metric)
 
     monkeypatch.setattr(module.SelectionCallback, "real_metric", module.SelectionCallback._metric, raising=False)
-    return told
+    return play_metrics
 
 
-def test_the_best_weights_are_evaluated_and_the_choice_is_told(settings, train, told):
-    told(0.5, 0.9, 0.7)
+def test_the_best_weights_are_evaluated_and_the_choice_is_told(settings, train, play_metrics):
+    play_metrics(0.5, 0.9, 0.7)
     chosen = train(**BEST)
-    told(0.5, 0.4)  # stopped behind the second epoch, where the other's best weights are
+    play_metrics(0.5, 0.4)  # stopped behind the second epoch, where the other's best weights are
     stopped = train(**BEST | {"checkpoint": "last", "patience": 1})
     assert chosen.results.selection.dump() == {
         "split": "held_out", "n": 6, "metric": "accuracy", "best_step": 8, "best": 0.9,
@@ -42,23 +42,23 @@ def test_the_best_weights_are_evaluated_and_the_choice_is_told(settings, train, 
     assert list(settings.runs.iterdir()) == []
 
 
-def test_of_equals_the_first_is_the_best_and_what_is_undefined_is_none(train, told):
-    told(None, None, 0.5, 0.5, 0.5, 0.5)
+def test_of_equals_the_first_is_the_best_and_what_is_undefined_is_none(train, play_metrics):
+    play_metrics(None, None, 0.5, 0.5, 0.5, 0.5)
     selection = train(**BEST, evaluate_every=2).results.selection
     assert (selection.best_step, selection.history[:3]) == (6, [(2, None), (4, None), (6, 0.5)])
 
 
-def test_where_the_metric_is_never_defined_the_last_weights_stay(train, told):
-    told(None, None, None)
+def test_where_the_metric_is_never_defined_the_last_weights_stay(train, play_metrics):
+    play_metrics(None, None, None)
     undefined = train(**BEST)
-    told(1.0, 0.0, 0.0)
+    play_metrics(1.0, 0.0, 0.0)
     plain = train(**BEST | {"patience": 9, "checkpoint": "last"})
     assert undefined.results.selection.best_step is None
     assert undefined.results.loss == plain.results.loss
 
 
-def test_a_run_stops_when_it_gets_no_better(train, told):
-    told(0.5, 0.6, 0.6, 0.1)
+def test_a_run_stops_when_it_gets_no_better(train, play_metrics):
+    play_metrics(0.5, 0.6, 0.6, 0.1)
     run = train(checkpoint="best", patience=2, evaluate_every=1, epochs=3)
     assert (run.results.selection.stopped_early, run.results.selection.best_step) == (True, 2)
     assert [step.step for step in run.steps] == [0, 1, 2, 3, 4]
@@ -74,19 +74,19 @@ def test_evaluating_changes_nothing_of_the_training(train):
 
 
 @pytest.mark.parametrize(("step", "every"), [(3, 2), (4, None), (5, 1), (9, 2)])
-def test_a_run_killed_and_resumed_chooses_as_one_that_was_not(kill, resume, whole, step, every):
+def test_a_run_killed_and_resumed_chooses_as_one_that_was_not(kill, resume, uninterrupted, step, every):
     changes = BEST | {"evaluate_every": every, "patience": 20}
-    assert outcome(resume(kill(step, changes))) == outcome(whole(changes))
+    assert outcome(resume(kill(step, changes))) == outcome(uninterrupted(changes))
 
 
-def test_the_best_of_a_checkpoint_is_kept_though_a_better_one_came(settings, kill, resume, told, monkeypatch):
+def test_the_best_of_a_checkpoint_is_kept_though_a_better_one_came(settings, kill, resume, play_metrics, monkeypatch):
     """Saved at step 1, better at step 2, killed at 3: from step 1 on the run goes other ways, and 1 is the best."""
     monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 1e9)  # one checkpoint, the first
-    told(0.8, 0.9, 0.1)
+    play_metrics(0.8, 0.9, 0.1)
     run_id = kill(2, {"checkpoint": "best", "evaluate_every": 1, "epochs": None, "max_steps": 4})
     best = {path.name for path in (settings.runs / run_id).glob("best-*")}
     assert best == {"best-1.safetensors", "best-2.safetensors"}
-    told(0.1, 0.1, 0.1)
+    play_metrics(0.1, 0.1, 0.1)
     selection = resume(run_id).results.selection
     assert selection.history == [(1, 0.8), (2, 0.1), (3, 0.1), (4, 0.1)]
     assert selection.best_step == 1

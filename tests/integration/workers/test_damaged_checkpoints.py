@@ -34,31 +34,35 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize(("damage", "file", "words"), DAMAGES, ids=[damage[1] for damage in DAMAGES])
-def test_a_run_resumes_before_a_damaged_checkpoint(settings, kill, resume, whole, monkeypatch, damage, file, words):
+def test_a_run_resumes_before_a_damaged_checkpoint(
+    settings, kill, resume, uninterrupted, monkeypatch, damage, file, words
+):
     run_id = kill(7)
     damage(settings.runs / run_id / "checkpoint-7" / file)
     trained = watch_steps(monkeypatch)
     run = resume(run_id)
     assert trained == list(range(7, 11))
-    assert outcome(run) == outcome(whole())
+    assert outcome(run) == outcome(uninterrupted())
     (note,) = run.notes
     assert note.startswith(f"The checkpoint of step 7 was damaged on the disk ({words}")
     assert note.endswith("Training resumed from step 6.")
     assert note in run.log
 
 
-def test_a_run_starts_again_where_both_checkpoints_are_damaged(settings, kill, resume, whole, monkeypatch):
+def test_a_run_starts_again_where_both_checkpoints_are_damaged(settings, kill, resume, uninterrupted, monkeypatch):
     run_id = kill(7)
     for step in (6, 7):
         truncate(settings.runs / run_id / f"checkpoint-{step}" / "model.safetensors")
     trained = watch_steps(monkeypatch)
     run = resume(run_id)
     assert trained == list(range(1, 11))
-    assert outcome(run) == outcome(whole())
+    assert outcome(run) == outcome(uninterrupted())
     assert [note.rpartition(". ")[2] for note in run.notes] == ["Training started again from step 0."] * 2
 
 
-def test_a_failed_run_with_a_damaged_one_is_resumed(settings, often, make_run, resume, whole, sessions, monkeypatch):
+def test_a_failed_run_with_a_damaged_one_is_resumed(
+    settings, often, make_run, resume, uninterrupted, sessions, monkeypatch
+):
     run_id = make_run(**CONFIG)
     with monkeypatch.context() as patch:
         stop_after(patch, sessions, run_id, 4, RunStatus.FAILED)
@@ -68,10 +72,10 @@ def test_a_failed_run_with_a_damaged_one_is_resumed(settings, often, make_run, r
     trained = watch_steps(monkeypatch)
     resumed = resume(run_id)
     assert trained == list(range(4, 11))
-    assert outcome(resumed) == outcome(whole())
+    assert outcome(resumed) == outcome(uninterrupted())
 
 
-def test_a_checkpoint_whose_best_weights_are_damaged_is_dropped(settings, kill, resume, whole, monkeypatch):
+def test_a_checkpoint_whose_best_weights_are_damaged_is_dropped(settings, kill, resume, uninterrupted, monkeypatch):
     run_id = kill(7, CHOOSING)
     best = list((settings.runs / run_id).glob("best-*.safetensors"))
     assert best
@@ -80,11 +84,11 @@ def test_a_checkpoint_whose_best_weights_are_damaged_is_dropped(settings, kill, 
     trained = watch_steps(monkeypatch)
     run = resume(run_id)
     assert trained == list(range(1, 11))
-    assert outcome(run) == outcome(whole(CHOOSING))
+    assert outcome(run) == outcome(uninterrupted(CHOOSING))
     assert f"{best[0].name} has changed since it was saved" in run.notes[0]
 
 
-def test_best_weights_that_are_damaged_meanwhile_are_not_chosen(often, make_run, get_run, whole, monkeypatch):
+def test_best_weights_that_are_damaged_meanwhile_are_not_chosen(often, make_run, get_run, uninterrupted, monkeypatch):
     choose, damaged = SelectionCallback.choose, []
 
     def choose_damaged(self):
@@ -97,7 +101,7 @@ def test_best_weights_that_are_damaged_meanwhile_are_not_chosen(often, make_run,
     monkeypatch.setattr(SelectionCallback, "choose", choose_damaged)
     fine_tune(run_id := make_run(**CHOOSING), often, "cpu")
     assert damaged
-    assert outcome(get_run(run_id)) == outcome(whole(CHOOSING))
+    assert outcome(get_run(run_id)) == outcome(uninterrupted(CHOOSING))
 
 
 def test_every_file_of_a_checkpoint_is_sealed(settings, kill):

@@ -147,10 +147,10 @@ class TestInspecting:
 
 class TestMeasuring:
     def test_every_measure_of_the_catalogue_is_that_of_the_finite_rows(self, report, x):
-        row, found, _, _ = report
+        row, measurements, _, _ = report
         assert (row.status, row.n_left_out, row.error) == (EmbeddingStatus.READY, 3, None)
-        assert set(found) == set(MEASURES)
-        for slug, measured in found.items():
+        assert set(measurements) == set(MEASURES)
+        for slug, measured in measurements.items():
             if MEASURES[slug].group == "labels":
                 assert (measured.status, measured.n) == (MeasurementStatus.UNDEFINED, 0)
                 assert "no labels" in measured.reason
@@ -158,19 +158,19 @@ class TestMeasuring:
                 assert (measured.status, measured.n) == (MeasurementStatus.OK, 597), slug
         points = clean(x)
         variances = np.linalg.eigvalsh(np.cov(points.T))[::-1]
-        assert found["isoscore"].value == pytest.approx(float(IsoScore.IsoScore(points)), abs=1e-7)
-        assert found["spectrum"].detail["eigenvalues"] == pytest.approx(variances)
-        assert found["spectrum"].value == pytest.approx(variances[0])
-        assert found["participation_ratio"].value == pytest.approx(variances.sum() ** 2 / (variances**2).sum())
-        assert found["anisotropy_centred"].detail["values"] == pytest.approx(variances / variances.sum())
-        assert found["activation_profile"].detail["mean"] == pytest.approx(points.mean(axis=0))
-        assert found["activation_profile"].detail["std"] == pytest.approx(points.std(axis=0, ddof=1))
+        assert measurements["isoscore"].value == pytest.approx(float(IsoScore.IsoScore(points)), abs=1e-7)
+        assert measurements["spectrum"].detail["eigenvalues"] == pytest.approx(variances)
+        assert measurements["spectrum"].value == pytest.approx(variances[0])
+        assert measurements["participation_ratio"].value == pytest.approx(variances.sum() ** 2 / (variances**2).sum())
+        assert measurements["anisotropy_centred"].detail["values"] == pytest.approx(variances / variances.sum())
+        assert measurements["activation_profile"].detail["mean"] == pytest.approx(points.mean(axis=0))
+        assert measurements["activation_profile"].detail["std"] == pytest.approx(points.std(axis=0, ddof=1))
         units = points / np.linalg.norm(points, axis=1, keepdims=True)
         cosines = (units @ units.T)[np.triu_indices(597, 1)]
-        assert found["mean_cosine"].value == pytest.approx(cosines.mean())
-        assert found["cosine_histogram"].value == pytest.approx(cosines.mean())
-        assert sum(found["cosine_histogram"].detail["counts"]) == len(cosines)
-        assert found["isoscore"].value < found["isoscore_star"].value
+        assert measurements["mean_cosine"].value == pytest.approx(cosines.mean())
+        assert measurements["cosine_histogram"].value == pytest.approx(cosines.mean())
+        assert sum(measurements["cosine_histogram"].detail["counts"]) == len(cosines)
+        assert measurements["isoscore"].value < measurements["isoscore_star"].value
 
     def test_an_outlier_dimension_is_named(self, measured):
         x = np.random.default_rng(0).normal(size=(500, 40))
@@ -181,24 +181,26 @@ class TestMeasuring:
         assert "variance_5x" in outliers.detail["outliers"][0]["rules"]
 
     def test_curves_and_figures_have_lines_for_ever_more_rows_and_known_ends(self, report):
-        _, found, curves, data = report
+        _, measurements, curves, data = report
         for curve in curves.values():
             assert curve.status is ResultStatus.READY
             assert [line["rows"] for line in curve.lines] == [32, 64, 128, 256, 512, 597]
             assert all(len(line["values"]) == 101 for line in curve.lines)
-        own = found["isoscore"].value
-        assert curves["identity"].lines[-1]["values"][0] == pytest.approx(own)
-        assert curves["identity"].lines[-1]["values"][20] == pytest.approx(found["isoscore_star"].value)
+        isoscore = measurements["isoscore"].value
+        assert curves["identity"].lines[-1]["values"][0] == pytest.approx(isoscore)
+        assert curves["identity"].lines[-1]["values"][20] == pytest.approx(measurements["isoscore_star"].value)
         assert [line["values"][100] for line in curves["identity"].lines] == pytest.approx([1] * 6)
-        assert [line["values"][100] for line in curves["sample"].lines] == pytest.approx([own] * 6)
-        assert curves["sample"].lines[0]["values"][0] != pytest.approx(own)
+        assert [line["values"][100] for line in curves["sample"].lines] == pytest.approx([isoscore] * 6)
+        assert curves["sample"].lines[0]["values"][0] != pytest.approx(isoscore)
         assert data["sample_size"]["rows"] == [8, 16, 32, 64, 128, 256, 512, 597]
-        assert data["sample_size"]["isoscore"]["mean"][-1] == own
-        assert data["sample_size"]["full"] == {slug: found[slug].value for slug in ("isoscore", "isoscore_unbiased")}
-        variances = found["spectrum"].detail["eigenvalues"]
+        assert data["sample_size"]["isoscore"]["mean"][-1] == isoscore
+        assert data["sample_size"]["full"] == {
+            slug: measurements[slug].value for slug in ("isoscore", "isoscore_unbiased")
+        }
+        variances = measurements["spectrum"].detail["eigenvalues"]
         assert len(data["projection"]["x"]) == data["projection"]["n"] == 597
         assert np.var(data["projection"]["x"], ddof=1) == pytest.approx(variances[0], rel=1e-3)
-        assert data["projection"]["shares"] == pytest.approx(found["anisotropy_centred"].detail["values"][:3])
+        assert data["projection"]["shares"] == pytest.approx(measurements["anisotropy_centred"].detail["values"][:3])
 
     @pytest.mark.both_databases
     def test_measuring_again_replaces_what_was_there(self, settings, sessions, measured, get, get_data, x):

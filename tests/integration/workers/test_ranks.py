@@ -105,8 +105,8 @@ def training(settings, make_run, forked):
 
 
 @pytest.fixture
-def expected(whole):
-    return whole(CONFIG)
+def expected(uninterrupted):
+    return uninterrupted(CONFIG)
 
 
 @pytest.mark.parametrize("rank", [0, 1])

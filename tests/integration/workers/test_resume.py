@@ -15,7 +15,7 @@ from workers.training.job import fine_tune
 
 
 @pytest.mark.parametrize("step", [1, 4, 7])
-def test_a_killed_run_ends_like_one_that_was_not(settings, kill, get_run, resume, whole, monkeypatch, step):
+def test_a_killed_run_ends_like_one_that_was_not(settings, kill, get_run, resume, uninterrupted, monkeypatch, step):
     killed = kill(step)
     assert get_run(killed).status is RunStatus.RUNNING
     checkpoints = {path.name for path in (settings.runs / killed).glob("checkpoint-*")}
@@ -23,7 +23,7 @@ def test_a_killed_run_ends_like_one_that_was_not(settings, kill, get_run, resume
     trained = watch_steps(monkeypatch)
     resumed = resume(killed)
     assert trained == list(range(step + 1, 11))
-    assert outcome(resumed) == outcome(whole())
+    assert outcome(resumed) == outcome(uninterrupted())
 
 
 # Five batches an epoch, which are three steps: two of two batches, one of one.
@@ -68,18 +68,22 @@ def test_a_checkpoint_before_the_first_row_counts(settings, kill, get_run, kille
     assert [step.step for step in get_run(killed).steps] == [0, 4]
 
 
-def test_a_checkpoint_ahead_of_what_another_machine_logged_does_not_count(kill, resume, whole, sessions, monkeypatch):
+def test_a_checkpoint_ahead_of_what_another_machine_logged_does_not_count(
+    kill, resume, uninterrupted, sessions, monkeypatch
+):
     killed = kill(7)
     with sessions.begin() as session:  # the other machine began afresh and got to step 3
         session.execute(delete(Step).where(Step.run_id == killed, Step.step > 3))
     trained = watch_steps(monkeypatch)
     resumed = resume(killed)
     assert trained == list(range(1, 11))
-    assert outcome(resumed) == outcome(whole())
+    assert outcome(resumed) == outcome(uninterrupted())
 
 
 @pytest.mark.both_databases
-def test_a_run_whose_process_is_killed_goes_on_by_itself(settings, often, make_run, get_run, resume, whole, forked):
+def test_a_run_whose_process_is_killed_goes_on_by_itself(
+    settings, often, make_run, get_run, resume, uninterrupted, forked
+):
     killed = make_run(**CONFIG)
     process = forked.Process(target=fine_tune, args=(killed, often, "cpu"))
     process.start()
@@ -90,7 +94,7 @@ def test_a_run_whose_process_is_killed_goes_on_by_itself(settings, often, make_r
     process.join()
     assert process.exitcode == -9
     assert get_run(killed).status is RunStatus.RUNNING
-    assert outcome(resume(killed)) == outcome(whole())
+    assert outcome(resume(killed)) == outcome(uninterrupted())
 
 
 def test_a_checkpoint_says_that_the_run_got_somewhere(often, make_run, get_run, sessions):
@@ -159,7 +163,7 @@ def test_workers_that_sweep_at_the_same_moment_do_not_disturb_each_other(setting
 
 @pytest.mark.parametrize("state", [RunStatus.PAUSED, RunStatus.CANCELLED, RunStatus.FAILED])
 def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
-    settings, often, make_run, get_run, resume, whole, sessions, monkeypatch, state
+    settings, often, make_run, get_run, resume, uninterrupted, sessions, monkeypatch, state
 ):
     stopped = make_run(**CONFIG)
     stop_after(monkeypatch, sessions, stopped, 4, state)
@@ -181,18 +185,20 @@ def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
     assert run.finished_at - run.started_at > timedelta(hours=1)
     assert 3600 < run.rested_seconds < 3600 + 600
     assert 0 < run.seconds < 600, "of work"
-    assert outcome(run) == outcome(whole())
+    assert outcome(run) == outcome(uninterrupted())
     assert not (settings.runs / stopped).exists()
 
 
-def test_a_stopped_run_without_a_checkpoint_begins_anew(settings, make_run, resume, whole, sessions, monkeypatch):
+def test_a_stopped_run_without_a_checkpoint_begins_anew(
+    settings, make_run, resume, uninterrupted, sessions, monkeypatch
+):
     stopped = make_run(**CONFIG)
     stop_after(monkeypatch, sessions, stopped, 4, RunStatus.PAUSED)
     resume(stopped)
     monkeypatch.undo()
     assert not (settings.runs / stopped).exists()
     queue_again(sessions, stopped)
-    assert outcome(resume(stopped)) == outcome(whole())
+    assert outcome(resume(stopped)) == outcome(uninterrupted())
 
 
 def test_checkpoints_of_the_last_few_stopped_runs_are_kept_for_a_few_days(settings, sessions, make_run, monkeypatch):

@@ -66,14 +66,18 @@ def test_a_score_is_written_with_results_or_not_at_all(settings, sessions, add_t
     assert scores(sessions) == {}
 
 
-@pytest.mark.parametrize(("labels", "said"), [((-1, -1), "no labels"), ((1, 7), "test.tsv: Row 2 has the label '7'")])
-def test_rows_that_cannot_be_scored_fail_a_run_before_it_trains(settings, add_test, make_run, get_run, labels, said):
+@pytest.mark.parametrize(
+    ("labels", "sentence"), [((-1, -1), "no labels"), ((1, 7), "test.tsv: Row 2 has the label '7'")]
+)
+def test_rows_that_cannot_be_scored_fail_a_run_before_it_trains(
+    settings, add_test, make_run, get_run, labels, sentence
+):
     add_test("sentence\tlabel\nthe film is good\t{}\nthe plot is dull\t{}\n".format(*labels).encode())
     run_id = make_run()
     fine_tune(run_id, settings, "cpu")
     run = get_run(run_id)
     assert run.status is RunStatus.FAILED
-    assert said in run.error
+    assert sentence in run.error
     assert run.steps == []
 
 

@@ -45,21 +45,25 @@ def texts(n, words=8):
 
 @pytest.mark.parametrize("rows", [None, 17])
 def test_metrics_of_classes_and_of_the_best_constant_are_those_of_the_stored_rows(finished, rows):
-    run, found = finished(metric="f1", validation_rows=rows, **STEPS)
-    assert len(found) == run.results.n_validation == (rows or 40)
+    run, predictions = finished(metric="f1", validation_rows=rows, **STEPS)
+    assert len(predictions) == run.results.n_validation == (rows or 40)
     # Whatever subset was drawn, rows are told by their place in the file.
     labels = [int(line.rpartition(b"\t")[2]) for line in make_table(40, 2).splitlines()[1:]]
-    assert found.reference.tolist() == [labels[row] for row in found.rows]
+    assert predictions.reference.tolist() == [labels[row] for row in predictions.rows]
     assert run.results.metrics == pytest.approx(
         {
-            "accuracy": accuracy_score(found.reference, found.predicted),
-            "f1": f1_score(found.reference, found.predicted),
-            "matthews": matthews_corrcoef(found.reference, found.predicted),
+            "accuracy": accuracy_score(predictions.reference, predictions.predicted),
+            "f1": f1_score(predictions.reference, predictions.predicted),
+            "matthews": matthews_corrcoef(predictions.reference, predictions.predicted),
         }
     )
-    ones = [1] * len(found)
+    ones = [1] * len(predictions)
     assert run.results.trivial.metrics == pytest.approx(
-        {"accuracy": accuracy_score(found.reference, ones), "f1": f1_score(found.reference, ones), "matthews": 0}
+        {
+            "accuracy": accuracy_score(predictions.reference, ones),
+            "f1": f1_score(predictions.reference, ones),
+            "matthews": 0,
+        }
     )
     assert run.results.trivial.predictor.startswith("always “1”, ")
 
@@ -68,11 +72,11 @@ def test_correlations_are_those_of_the_stored_rows(finished, use_rows):
     draw = random.Random(1)
     scores = [round(draw.uniform(0, 5), 1) for _ in range(60)]
     rows = use_rows(pa.table({"sentence": texts(60), "label": scores}))
-    run, found = finished(task="regression", metric="spearman", label_names=[], **STEPS)
-    assert found.rows.tolist() == list(range(20))
-    assert found.reference == pytest.approx([row["label"] for row in rows])
+    run, predictions = finished(task="regression", metric="spearman", label_names=[], **STEPS)
+    assert predictions.rows.tolist() == list(range(20))
+    assert predictions.reference == pytest.approx([row["label"] for row in rows])
     of_rows = {"pearson": pearsonr, "spearman": spearmanr}
-    expected = {name: of(found.reference, found.predicted).statistic for name, of in of_rows.items()}
+    expected = {name: of(predictions.reference, predictions.predicted).statistic for name, of in of_rows.items()}
     assert run.results.metrics == pytest.approx(expected, rel=1e-12)
     told = re.fullmatch("always (.*), the mean of the training rows", run.results.trivial.predictor)
     assert float(told[1]) == pytest.approx(sum(scores[:-20]) / 40, abs=1e-3)
@@ -88,14 +92,16 @@ def test_scores_of_answers_are_those_of_the_stored_rows_in_windows_too(finished,
     rows = use_rows(pa.table(table))
     columns = {"text_columns": ["question", "context"], "label_column": "answers", "label_names": []}
     options = {"task": "span", "metric": "word_f1", "max_length": 32, "stride": 8, "validation_rows": 9}
-    run, found = finished(**options, **columns, **STEPS)
-    assert run.results.n_windows > run.results.n_questions == len(found) == 9
-    references = [json.loads(rows[row]["answers"])["text"] for row in found.rows]
-    for stored, score in ((found.exact_match, exact_match), (found.f1, word_f1)):
-        again = [score(*pair) for pair in zip(found.predicted, references, strict=True)]
+    run, predictions = finished(**options, **columns, **STEPS)
+    assert run.results.n_windows > run.results.n_questions == len(predictions) == 9
+    references = [json.loads(rows[row]["answers"])["text"] for row in predictions.rows]
+    for stored, score in ((predictions.exact_match, exact_match), (predictions.f1, word_f1)):
+        again = [score(*pair) for pair in zip(predictions.predicted, references, strict=True)]
         assert stored.tolist() == again
-    assert run.results.metrics == pytest.approx({"exact_match": found.exact_match.mean(), "word_f1": found.f1.mean()})
-    assert all(text in rows[row]["context"] for text, row in zip(found.predicted, found.rows, strict=True))
+    assert run.results.metrics == pytest.approx(
+        {"exact_match": predictions.exact_match.mean(), "word_f1": predictions.f1.mean()}
+    )
+    assert all(text in rows[row]["context"] for text, row in zip(predictions.predicted, predictions.rows, strict=True))
     # An empty answer is right where articles are all of the reference.
     empty = sum(exact_match("", texts_) for texts_ in references) / 9
     assert run.results.trivial.metrics == pytest.approx({"exact_match": empty, "word_f1": empty})
@@ -110,19 +116,19 @@ def test_a_training_that_diverges_is_told(finished):
 
 
 def test_a_training_that_moves_no_weight_learned_nothing(finished):
-    run, found = finished(learning_rate=1e-9, lam=0, epochs=1)
-    assert found.constant is not None
-    assert learned_nothing(run) == f"Every validation row was predicted as “{found.constant}”."
+    run, predictions = finished(learning_rate=1e-9, lam=0, epochs=1)
+    assert predictions.constant is not None
+    assert learned_nothing(run) == f"Every validation row was predicted as “{predictions.constant}”."
 
 
 def test_a_training_that_learns_is_left_in_peace(finished):
-    run, found = finished(lam=0, epochs=12, learning_rate=1e-2)
+    run, predictions = finished(lam=0, epochs=12, learning_rate=1e-2)
     assert run.performance > 0.9
     assert (diverged(run), learned_nothing(run), run.notes) == (None, None, [])
-    assert (run.results.divergence, run.results.constant_prediction, found.constant) == (None, None, None)
+    assert (run.results.divergence, run.results.constant_prediction, predictions.constant) == (None, None, None)
 
 
 def test_a_run_that_was_killed_stores_what_one_that_was_not_does(finished, kill, resume, stored):
     options = {"epochs": None, "max_steps": 4, "lam": 0}
-    _, whole = finished(**options)
-    assert stored(resume(kill(2, options)).id).pack() == whole.pack()
+    _, uninterrupted = finished(**options)
+    assert stored(resume(kill(2, options)).id).pack() == uninterrupted.pack()

@@ -18,8 +18,10 @@ def test_a_relation_is_told_with_direction_coefficient_p_and_values_of_lambda_or
     worse = concluded(*trend(slope=-0.05)).findings[0]
     assert "the worse it does: rank correlation −1.00" in worse
     scores = dict(zip(LAMBDAS, (0.70, 0.60, 0.65, 0.72, 0.61), strict=True))
-    said = concluded(*(run(lam, seed, scores[lam], 0.3 + 0.1 * lam) for lam in LAMBDAS for seed in range(2))).findings
-    assert said[0].startswith("No clear relation between isotropy and performance: rank correlation")
+    findings = concluded(
+        *(run(lam, seed, scores[lam], 0.3 + 0.1 * lam) for lam in LAMBDAS for seed in range(2))
+    ).findings
+    assert findings[0].startswith("No clear relation between isotropy and performance: rank correlation")
 
 
 @pytest.mark.parametrize("seeds", [1, 3, 5])

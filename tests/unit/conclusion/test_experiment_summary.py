@@ -33,13 +33,13 @@ def test_it_names_the_best_setting_and_says_whether_isotropy_goes_with_it():
 
 
 def test_a_baseline_that_is_best_stands_beside_the_next_by_the_seeds_that_all_have():
-    found = summary(*(run(lam, seed, 0.8 - 0.1 * abs(lam), 0.3 + lam) for lam in (0.0, 1.0) for seed in (0, 1)))
-    assert answers(found)["Best on validation"] == "Baseline (λ = 0)"
-    assert found.cards[0].evidence == "Accuracy 0.800; next λ = 1, 0.700."
+    cards = summary(*(run(lam, seed, 0.8 - 0.1 * abs(lam), 0.3 + lam) for lam in (0.0, 1.0) for seed in (0, 1)))
+    assert answers(cards)["Best on validation"] == "Baseline (λ = 0)"
+    assert cards.cards[0].evidence == "Accuracy 0.800; next λ = 1, 0.700."
     lucky = [run(1.0, 0, 0.85, 0.4), run(0.0, 0, 0.9, 0.3), run(0.0, 1, 0.7, 0.3)]
-    found = summary(*lucky)
-    assert answers(found)["Best on validation"] == "Baseline (λ = 0)"
-    assert found.cards[0].evidence.endswith("over the 1 seed that all settings have.")
+    cards = summary(*lucky)
+    assert answers(cards)["Best on validation"] == "Baseline (λ = 0)"
+    assert cards.cards[0].evidence.endswith("over the 1 seed that all settings have.")
 
 
 @pytest.mark.parametrize(

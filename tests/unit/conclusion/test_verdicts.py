@@ -19,7 +19,9 @@ def test_with_predictions_rows_are_part_of_the_error_and_the_population_says_so(
     runs, facts = answered({0.0: 0.0, 1.0: 0.2, 2.0: 0.001, -1.0: -0.25})
     found = concluded(*runs, facts=facts)
     assert verdicts(found) == {"λ = −1": "worse", "λ = 1": "better", "λ = 2": "no difference seen"}
-    compared = {(one.method, one.rows, one.judged.comparisons) for one in found.evidence.comparisons}
+    compared = {
+        (difference.method, difference.rows, difference.judged.comparisons) for difference in found.evidence.comparisons
+    }
     assert compared == {("seeds and rows", 300, 3)}
     sentence = (
         "Intervals over rows and seeds: a verdict holds for new seeds and new rows like these 300 validation rows."
@@ -75,10 +77,10 @@ def test_no_difference_seen_has_its_interval_and_the_number_to_quote_its_seeds_a
     assert line.interval.startswith("[−")
     assert line.to_decide.startswith("about ")
     runs, facts = answered({0.0: 0.0, 1.0: 0.2, 2.0: 0.0})
-    said = concluded(*runs, facts=facts).to_quote
-    for told in ("Quote the difference", "λ = 1: +0.2", "[0.", "95%, simultaneous over 2 comparisons", "3 seeds",
+    quotable = concluded(*runs, facts=facts).to_quote
+    for part in ("Quote the difference", "λ = 1: +0.2", "[0.", "95%, simultaneous over 2 comparisons", "3 seeds",
                  "300 validation rows", "Not p of the exact test"):  # fmt: skip
-        assert told in said
+        assert part in quotable
 
 
 def test_seeds_that_all_differ_alike_have_the_error_of_rows_and_never_p_0():
@@ -170,8 +172,8 @@ def test_constants_of_different_classes_and_runs_that_diverged_are_found():
 
 def test_where_nothing_else_is_known_equal_scores_of_all_seeds_are_taken_for_failed():
     flat, _ = failed(2.0)
-    found = concluded(*trend(), *flat).evidence
-    assert found.learned_nothing[0].label == "λ = 2, seed 0"
+    conclusion = concluded(*trend(), *flat).evidence
+    assert conclusion.learned_nothing[0].label == "λ = 2, seed 0"
     solved = concluded(*(run(-1.0, seed, 1.0) for seed in range(3)), run(2.0, 0, 0.5), *trend((0.0, 1.0)))
     assert solved.evidence.learned_nothing == []
     known, facts = failed(2.0)
@@ -182,8 +184,8 @@ def test_where_nothing_else_is_known_equal_scores_of_all_seeds_are_taken_for_fai
     assert concluded(*trend(seeds=2), *pair).evidence.learned_nothing == []
     worst = concluded(*trend(seeds=2), *pair, run(3.0, 0, 0.5), run(3.0, 1, 0.56)).evidence.learned_nothing
     assert [one.label for one in worst] == ["λ = 2, seed 0", "λ = 2, seed 1"]
-    found = concluded(*(run(lam, seed, 0.5) for lam in (0.0, 1.0) for seed in (0, 1)))
-    assert (len(found.evidence.learned_nothing), found.evidence.without) == (4, None)
+    conclusion = concluded(*(run(lam, seed, 0.5) for lam in (0.0, 1.0) for seed in (0, 1)))
+    assert (len(conclusion.evidence.learned_nothing), conclusion.evidence.without) == (4, None)
     assert run(status=RunStatus.FAILED).status is RunStatus.FAILED
 
 

@@ -55,8 +55,8 @@ def test_names_differ_in_every_row_and_labels_come_again():
 
 
 def doubted(whole_columns, columns):
-    whole = [annotation(name, 3) for name in whole_columns]
-    offer = SimpleNamespace(parts=[], numeric_columns=columns, annotations=whole)
+    integer_columns = [annotation(name, 3) for name in whole_columns]
+    offer = SimpleNamespace(parts=[], numeric_columns=columns, annotations=integer_columns)
     return [column.name for column in doubtful(offer, Selection(vectors=columns))]
 
 

@@ -45,9 +45,9 @@ def test_the_catalogue_and_the_code_know_the_same_methods_and_whole_numbers():
 @every_method
 def test_the_catalogue_names_the_parameters_of_the_code_and_describes_a_method_in_full(method):
     function, _ = FITS[method]
-    own = {"points", "components", "progress"}
+    general_parameters = {"points", "components", "progress"}
     signature = inspect.signature(function).parameters.items()
-    parameters = {name: parameter.default for name, parameter in signature if name not in own}
+    parameters = {name: parameter.default for name, parameter in signature if name not in general_parameters}
     assert {parameter.name: parameter.default for parameter in METHODS[method].parameters} == parameters
     described = METHODS[method]
     texts = [text for text in dataclasses.asdict(described).values() if isinstance(text, str)]

@@ -33,10 +33,10 @@ def test_mean_squares_are_those_of_statsmodels():
 def test_the_variance_is_never_below_its_greatest_part_and_others_go_by_the_parts():
     assert Spread(0.0, 5.0, 2.0, 3, 10).variance == pytest.approx(5 / 30)
     assert Spread(1.0, 1.0, 4.0, 3, 10).variance == pytest.approx(4 / 30)
-    found = Spread(10.0, 4.0, 1.0, 3, 30)
-    assert found.between_seeds == pytest.approx(0.3)
-    assert found.between_rows == pytest.approx(1.0)
-    assert found.of_others(6, 30) == pytest.approx(Spread(10.0, 7.0, 1.0, 6, 30))
+    spread = Spread(10.0, 4.0, 1.0, 3, 30)
+    assert spread.between_seeds == pytest.approx(0.3)
+    assert spread.between_rows == pytest.approx(1.0)
+    assert spread.of_others(6, 30) == pytest.approx(Spread(10.0, 7.0, 1.0, 6, 30))
 
 
 def test_seeds_that_answer_alike_have_the_error_of_rows():
@@ -48,13 +48,13 @@ def test_seeds_that_answer_alike_have_the_error_of_rows():
 
 def test_over_seeds_it_is_the_paired_t_test_and_over_rows_seeds_are_as_they_are():
     d = differences()[0]
-    found = over_seeds(d)
+    difference = over_seeds(d)
     known = stats.ttest_1samp(d, 0)
-    assert (found.estimate / found.error, found.degrees) == pytest.approx((known.statistic, known.df))
+    assert (difference.estimate / difference.error, difference.degrees) == pytest.approx((known.statistic, known.df))
     d = differences()
-    found = over_rows(d)
-    assert found.error == pytest.approx(stats.sem(d.mean(axis=1)))
-    assert found.degrees == 11
+    difference = over_rows(d)
+    assert difference.error == pytest.approx(stats.sem(d.mean(axis=1)))
+    assert difference.degrees == 11
 
 
 def test_equal_differences_have_no_error_and_so_decide_nothing():

@@ -66,13 +66,13 @@ def test_isotropy_at_different_zeta_is_not_in_one_mean_and_has_no_best():
 def test_metrics_are_columns_where_they_are_asked_for_and_runs_without_one_are_counted():
     runs = experiment("a", run(0.0, 0), run(0.0, 1))
     metrics = {runs[0].id: {"accuracy": 0.5, "f1": None}, runs[1].id: {"accuracy": 0.75, "f1": 0.25}}
-    found = of(*runs, fields=(), shown=TableColumns.METRICS, metrics=metrics)
-    assert [column.measure for column in found.columns] == ["Accuracy", "F1"]
-    assert [(cell.mean, cell.n) for cell in found.rows[0].cells] == [(0.625, 2), (0.25, 1)]
+    table = of(*runs, fields=(), shown=TableColumns.METRICS, metrics=metrics)
+    assert [column.measure for column in table.columns] == ["Accuracy", "F1"]
+    assert [(cell.mean, cell.n) for cell in table.rows[0].cells] == [(0.625, 2), (0.25, 1)]
     runs = experiment("a", run(0.0, 0), run(0.0, 1), run(0.0, 2))
     metrics = {runs[0].id: {"accuracy": 0.5, "f1": None}, runs[1].id: {"accuracy": 0.75, "f1": 0.25}}
-    found = of(*runs, fields=(), shown=TableColumns.METRICS, metrics=metrics)
-    assert found.notes == [
+    table = of(*runs, fields=(), shown=TableColumns.METRICS, metrics=metrics)
+    assert table.notes == [
         "Left out, because there is no Accuracy: 1 run.",
         "Left out, because there is no F1: 2 runs.",
     ]

@@ -23,8 +23,8 @@ def matrix(tmp_path, name, seed, groups=None, documents=DOCUMENTS):
 
 
 def errors(first, second):
-    found = compare_rows(first, second, RowsBy.ORDER)[0]["scores"]
-    return {slug: np.linalg.norm(score["parts"]) for slug, score in found.items()}
+    scores = compare_rows(first, second, RowsBy.ORDER)[0]["scores"]
+    return {slug: np.linalg.norm(score["parts"]) for slug, score in scores.items()}
 
 
 def test_groups_of_either_embedding_count_for_both(tmp_path):
@@ -38,5 +38,5 @@ def test_groups_of_either_embedding_count_for_both(tmp_path):
 def test_one_group_of_all_rows_leaves_values_without_intervals(tmp_path):
     one = matrix(tmp_path, "one", 0)
     other = matrix(tmp_path, "other", 1, "document", ["all"] * 300)
-    found = compare_rows(one, other, RowsBy.ORDER)[0]["scores"]
-    assert all(score["value"] is not None and score["parts"] == [] for score in found.values())
+    scores = compare_rows(one, other, RowsBy.ORDER)[0]["scores"]
+    assert all(score["value"] is not None and score["parts"] == [] for score in scores.values())

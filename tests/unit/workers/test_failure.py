@@ -12,8 +12,8 @@ from workers.training.run_spec import MemoryRanOutError
 
 def test_what_no_database_can_keep_of_a_text_is_replaced_and_failures_elsewhere_keep_their_kind():
     assert describe(InvalidError("got a\0b and \ud800, ζ")) == "got a\ufffdb and ?, ζ"
-    told = Failure("The loss is not a number.", FailureCause.NOT_A_NUMBER, "learning_rate")
-    assert failure_of(FailedElsewhereError(told)) == told
+    failure = Failure("The loss is not a number.", FailureCause.NOT_A_NUMBER, "learning_rate")
+    assert failure_of(FailedElsewhereError(failure)) == failure
 
 
 def test_a_database_that_is_away_is_no_failure_of_the_job(tmp_path):

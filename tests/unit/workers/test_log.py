@@ -42,8 +42,8 @@ def test_what_is_logged_is_on_the_console_but_how_far_the_work_is_stands_in_the_
         logging.getLogger().removeHandler(handler)
     os.write(2, b"outside\n")
     assert capfd.readouterr().err == "shown\noutside\n"
-    shown, inside, step = Log(tmp_path).tail().splitlines()
-    assert (shown.endswith("WARNING workers: shown"), inside) == (True, "inside")
+    logged, inside, step = Log(tmp_path).tail().splitlines()
+    assert (logged.endswith("WARNING workers: shown"), inside) == (True, "inside")
     assert step.endswith("INFO workers.training: step 3")
 
 

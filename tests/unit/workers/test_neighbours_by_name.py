@@ -32,14 +32,14 @@ def pairs(side):
 
 def test_neighbours_are_those_of_greatest_cosine_before_and_after(x):
     after = x - x.mean(0)
-    found = named_neighbours(names(60), torch.from_numpy(x), torch.from_numpy(after), torch.tensor([3, 41]), 4)
-    assert [one["name"] for one in found] == ["word3", "word41"]
-    for one, row in zip(found, (3, 41), strict=True):
+    neighbours = named_neighbours(names(60), torch.from_numpy(x), torch.from_numpy(after), torch.tensor([3, 41]), 4)
+    assert [one["name"] for one in neighbours] == ["word3", "word41"]
+    for one, row in zip(neighbours, (3, 41), strict=True):
         assert nearest(x, row, 4) == pairs(one["before"])
         assert nearest(after, row, 4) == pairs(one["after"])
     points = torch.from_numpy(x[:3])
-    (found,) = named_neighbours(names(3), points, points, torch.tensor([0]), 8)
-    assert len(found["before"]) == 2
+    (neighbours,) = named_neighbours(names(3), points, points, torch.tensor([0]), 8)
+    assert len(neighbours["before"]) == 2
 
 
 def test_a_duplicate_is_a_neighbour_and_rows_of_zeros_are_not(x):
@@ -72,11 +72,11 @@ def of_pairs(cloud):
 def test_a_report_has_the_neighbours_of_200_names_that_the_seed_draws(x):
     many = np.random.default_rng(1).normal(size=(260, 5))
     found = neighbours_data(read_cloud(Rows(many), seed=0), [f"word{row}" for row in range(260)], seed=0)
-    assert len({one["name"] for one in found["of"]}) == 200
+    assert len({named_row["name"] for named_row in found["of"]}) == 200
     cloud = read_cloud(Rows(x))
     first, again, other = (neighbours_data(cloud, of_pairs(cloud), seed) for seed in (0, 0, 1))
     assert first == again
-    assert [one["name"] for one in first["of"]] != [one["name"] for one in other["of"]]
+    assert [named_row["name"] for named_row in first["of"]] != [named_row["name"] for named_row in other["of"]]
 
 
 def test_a_report_has_the_neighbours_of_names_less_the_top_component(x):

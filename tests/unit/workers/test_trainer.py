@@ -32,9 +32,9 @@ def make_trainer(tmp_path):
         config = make_config(**changes)
         arguments = training_arguments(config, tmp_path, "cpu")
         penalties = make_penalties(config, model)
-        own = {"tally": Tally(), "penalties": penalties} if kind is IsotropyTrainer else {}
-        own |= {"optimizer_cls_and_kwargs": optimizer(config, arguments)}
-        return kind(model=model, args=arguments, train_dataset=make_rows(24), data_collator=stack, **own)
+        arguments_of_kind = {"tally": Tally(), "penalties": penalties} if kind is IsotropyTrainer else {}
+        arguments_of_kind |= {"optimizer_cls_and_kwargs": optimizer(config, arguments)}
+        return kind(model=model, args=arguments, train_dataset=make_rows(24), data_collator=stack, **arguments_of_kind)
 
     return make_trainer
 
