@@ -166,17 +166,15 @@ class JobQueue:
 
         Do nothing if another process enqueued it meanwhile, because a worker may be running it.
         """
-        may_still_run = False  # a worker may still run a job that was just cancelled
         if status and status.status == "CANCELLED" and status.executor_id is not None and status.updated_at is not None:
             seconds_since_cancel = abs(datetime.now(UTC).timestamp() - status.updated_at / 1000)
-            may_still_run = seconds_since_cancel < CLOCKS_DIFFER_BY.total_seconds()
-        if status is not None and may_still_run:
-            time.sleep(SECONDS_TO_SEE_A_CANCEL)
-            current_status = self._status(job)
-            if current_status is not None and (
-                current_status.status in ACTIVE or current_status.created_at != status.created_at
-            ):
-                return
+            if seconds_since_cancel < CLOCKS_DIFFER_BY.total_seconds():  # its worker may still run it
+                time.sleep(SECONDS_TO_SEE_A_CANCEL)
+                current_status = self._status(job)
+                if current_status is not None and (
+                    current_status.status in ACTIVE or current_status.created_at != status.created_at
+                ):
+                    return
         if status is not None:
             self._client.delete_workflows([job.workflow_id])
         self.enqueue(job)

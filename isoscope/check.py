@@ -32,10 +32,11 @@ def open_files(paths: list[Path], arguments: Namespace, annotations: Path | None
         require_readable(path)
     annotation_file = NamedFile(annotations, annotations.name) if annotations else None
     _, contents = open_upload(Upload(tuple(NamedFile(path, path.name) for path in paths), annotation_file))
-    columns: list[str] | None = arguments.vectors
-    vectors: str | list[str] = propose(contents).vectors if columns is None else columns
+    vectors: str | list[str] = propose(contents).vectors if arguments.vectors is None else arguments.vectors
+    if isinstance(vectors, list) and contents.parts:
+        vectors = ",".join(vectors)
     selection = Selection(
-        vectors=",".join(columns) if columns is not None and contents.parts else vectors,
+        vectors=vectors,
         labels=arguments.labels,
         groups=arguments.groups,
         transpose=arguments.transpose,

@@ -60,13 +60,13 @@ def rank_relation(points: tuple[tuple[float, float], ...]) -> RankRelation:
     if norm == 0:
         return RankRelation(n, None, None)
     rho = float(x @ y) / norm
-    if n <= MOST_EXACT:
+    is_exact = n <= MOST_EXACT
+    if is_exact:
         orders = np.array(list(permutations(range(n))))
-        n_extreme = int((np.abs(y[orders] @ x) >= abs(x @ y) - 1e-9).sum())
-        return RankRelation(n, rho, n_extreme / factorial(n))
-    orders = np.random.default_rng(0).permuted(np.tile(np.arange(n), (DRAWN, 1)), axis=1)
+    else:
+        orders = np.random.default_rng(0).permuted(np.tile(np.arange(n), (DRAWN, 1)), axis=1)
     n_extreme = int((np.abs(y[orders] @ x) >= abs(x @ y) - 1e-9).sum())
-    return RankRelation(n, rho, (n_extreme + 1) / (DRAWN + 1))
+    return RankRelation(n, rho, n_extreme / factorial(n) if is_exact else (n_extreme + 1) / (DRAWN + 1))
 
 
 def relation_of(embeddings: Sequence[ScoredEmbedding]) -> RankRelation | None:

@@ -186,7 +186,7 @@ class Sender:
             self._give_up(SendingRefusedError(f"{type(error).__name__}: {error}"))
 
     def _wait(self, wait: float) -> None:
-        """Wait for something to send, after a failure up to ``wait`` seconds; the end of a run shortens the wait."""
+        """Wait for something to send, after a failure at least ``wait`` seconds; the end of a run shortens the wait."""
         with self._changed:
             queued = self._steps or self._predictions
             if not queued and self._ending is None and self._begun:

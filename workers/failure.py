@@ -10,6 +10,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 from app.db.models import FailureCause
 from app.db.session import Sessions
 from isoscope.core.errors import InvalidError, IsoscopeError
+from isoscope.core.formatting import storable
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ def describe(error: Exception) -> str:
     else:
         logger.error("A job failed in an unforeseen way.", exc_info=error)
         sentence = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    return sentence.replace("\0", "\ufffd").encode(errors="replace").decode()
+    return storable(sentence)
 
 
 def out_of_memory(error: Exception) -> bool:

@@ -20,9 +20,9 @@ NORMAL = 1e7
 BLOCK_KURTOSIS = 1.5
 
 
-def lambdas_needed(level: float = LEVEL) -> int:
-    """Return the minimum number of λ values k whose smallest possible p, 2 / k!, reaches this level."""
-    return next(k for k in range(2, 20) if 2 / factorial(k) <= level)
+def lambdas_needed() -> int:
+    """Return the minimum number of λ values k whose smallest possible p, 2 / k!, reaches ``LEVEL``."""
+    return next(k for k in range(2, 20) if 2 / factorial(k) <= LEVEL)
 
 
 def two_sided_p(t: float, degrees: float) -> float:

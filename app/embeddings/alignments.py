@@ -96,10 +96,11 @@ class AlignedSteps(NamedTuple):
     to_first: list[Aligned | None]
 
 
-def find_steps(context: Context, embeddings: Sequence[Embedding]) -> AlignedSteps:
-    aligned = {(pair.base.id, pair.embedding.id): pair for pair in find_aligned(context, step_pairs(embeddings))}
+def arrange_steps(embeddings: Sequence[Embedding], alignments: Sequence[Aligned]) -> AlignedSteps:
+    """Arrange the alignments of ``step_pairs`` by step."""
+    by_ids = {(pair.base.id, pair.embedding.id): pair for pair in alignments}
     to_previous, to_first = (
-        [aligned.get((base.id, embedding.id)) for base, embedding in pairs_of(embeddings, against)]
+        [by_ids.get((base.id, embedding.id)) for base, embedding in pairs_of(embeddings, against)]
         for against in (Against.PREVIOUS, Against.FIRST)
     )
     return AlignedSteps(to_previous, to_first)

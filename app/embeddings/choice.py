@@ -9,7 +9,7 @@ from fastapi import Depends, Query
 
 from app.context import Context
 from app.db.models import Embedding
-from app.embeddings.alignments import find_steps
+from app.embeddings.alignments import arrange_steps, find_aligned, step_pairs
 from app.embeddings.comparison import EmbeddingComparison, distinct_names, get_compared
 from app.embeddings.figures.comparison import similarity_figures, step_figures
 from app.embeddings.figures.overlay import Subject
@@ -45,7 +45,8 @@ def chosen_figures(context: Context, choice: ComparisonChoice, slug: str) -> lis
     if comparison.is_ordered:
         drawn = comparison.get_measure(choice.measure)
         figures += step_figures(comparison, drawn) if drawn else []
-        figures += similarity_figures(comparison, find_steps(context, comparison.embeddings))
+        alignments = find_aligned(context, step_pairs(comparison.embeddings))
+        figures += similarity_figures(comparison, arrange_steps(comparison.embeddings, alignments))
     return figures
 
 

@@ -7,17 +7,16 @@ from sqlalchemy import case, select
 from sqlalchemy.orm import lazyload
 
 from app.context import OFFERED, Context
-from app.db.models import Embedding, EmbeddingStatus, StoredFile, TaskRun, TaskStatus
+from app.db.models import Embedding, EmbeddingStatus, StoredFile, TaskRun
 from app.embeddings.service import get_embedding
 from app.storage import Stored
 from app.tasks.family import FamilyMember, read_family, series_of
-from app.tasks.service import check_columns, check_vectors, get_task, launch_task
+from app.tasks.service import LAUNCHABLE, check_columns, check_vectors, get_task, launch_task
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
 from isotropy.catalog import TruthKind
 
 MAX_OTHERS = 100
 """The most embeddings that one request may judge."""
-UNJUDGED = (TaskStatus.DRAFT, TaskStatus.FAILED, TaskStatus.CANCELLED)
 ROW_FIELDS = ("file_sha256", "text_columns", "max_rows", "seed")
 """Fields of an encoding's provenance that tell which texts its rows are."""
 MODEL_FIELDS = ("model", "revision")
@@ -65,7 +64,7 @@ def list_others(context: Context, task: TaskRun) -> list[SameRowsEmbedding]:
     if task.config.kind is TruthKind.COMPRESSION:
         return []
     task_rows = _TaskRows.read(context, task)
-    judged_ids = {member.embedding_id for member in read_family(context, task) if member.status not in UNJUDGED}
+    judged_ids = {member.embedding_id for member in read_family(context, task) if member.status not in LAUNCHABLE}
     candidates = _candidates(context, task_rows.corpus)
     return [task_rows.describe(candidate) for candidate in candidates if candidate.id not in judged_ids]
 
@@ -102,7 +101,7 @@ def judge_others(context: Context, task_id: str, choices: Sequence[EmbeddingChoi
         member = members.get(candidate.embedding_id)
         if member is None:
             launch_task(context, _add(context, task, candidate))
-        elif member.status in UNJUDGED:
+        elif member.status in LAUNCHABLE:
             launch_task(context, member.task_id)
     return JudgedOthers(read_family(context, task), left_out)
 

@@ -101,8 +101,7 @@ def renumber(moved: Sequence[str], other_turns: Sequence[Turn], index: int) -> l
     if index == len(other_turns):
         number = min(other_turns[-1].priority + 1, LAST_PRIORITY) if other_turns else DEFAULT_PRIORITY
         return [Turn(run_id, number) for run_id in moved]
-    minimum = other_turns[index - 1].priority + 1 if index else FIRST_PRIORITY
-    number = max(minimum, other_turns[index].priority - 1) if index == 0 else minimum
+    number = other_turns[index - 1].priority + 1 if index else max(FIRST_PRIORITY, other_turns[0].priority - 1)
     shift = max(number + 1 - other_turns[index].priority, 0)
     later_turns = other_turns[index:] if shift else []
     return [Turn(run_id, number) for run_id in moved] + [

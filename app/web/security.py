@@ -78,6 +78,10 @@ SECONDS_SLOWED = 0.5
 MOST_SLOWED = 20
 # The form around the file: boundaries, headers, the other fields.
 FORM_OVERHEAD_BYTES = 1_000_000
+TOO_LARGE = (
+    "Expected at most {:,} bytes in this request, got more. Upload a part of the rows, or have "
+    "ISOSCOPE_MAX_UPLOAD_BYTES or ISOSCOPE_MAX_DATASET_BYTES raised by whoever runs this server."
+)
 
 Next = Callable[[Request], Awaitable[Response]]
 
@@ -185,13 +189,8 @@ class BodyLimit:
         cap = max_bytes + FORM_OVERHEAD_BYTES
         length = Headers(scope=scope).get("content-length", "")
         declared = int(length) if length.isdigit() else 0
-        too_large = Problem(
-            detail=f"Expected at most {cap:,} bytes in this request, got more. Upload a part of the rows, or have "
-            "ISOSCOPE_MAX_UPLOAD_BYTES or ISOSCOPE_MAX_DATASET_BYTES raised by whoever runs this server.",
-            field="file",
-        )
         if declared > cap:
-            await _refused(too_large, 413, scope, receive, send)
+            await _refused(Problem(detail=TOO_LARGE.format(cap), field="file"), 413, scope, receive, send)
             return
         if max_bytes and scope["method"] == "POST":
             try:
@@ -221,7 +220,7 @@ class BodyLimit:
             await self._app(scope, counting, sending)
         finally:
             if exceeded and not started:
-                await _refused(too_large, 413, scope, receive, send)
+                await _refused(Problem(detail=TOO_LARGE.format(cap), field="file"), 413, scope, receive, send)
 
 
 async def _refused(problem: Problem, status: int, scope: Scope, receive: Receive, send: Send) -> None:

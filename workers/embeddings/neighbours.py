@@ -158,14 +158,11 @@ def _look_up(job: ResultJob[Lookup]) -> None:
 
     similarity = matrix.selection.lists_by
     nearest = nearest_rows(blocks(), vector, K, similarity)
-    rows = np.array(sorted(row.position for row in nearest), np.int64)
+    rows = np.array([row.position for row in nearest], np.int64)
     names = values_of(matrix, matrix.selection.names, torch.from_numpy(rows)) or [""] * len(rows)
-    names_by_row, positions_by_row = (
-        dict(zip(rows.tolist(), values, strict=True)) for values in (names, matrix.in_file(rows))
-    )
     neighbors = [
-        {"name": names_by_row[row.position], similarity.value: row.nearness, "row": int(positions_by_row[row.position])}
-        for row in nearest
+        {"name": name, similarity.value: row.nearness, "row": position}
+        for row, name, position in zip(nearest, names, matrix.in_file(rows).tolist(), strict=True)
     ]
     results = {
         "k": K,

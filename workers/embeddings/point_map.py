@@ -76,9 +76,7 @@ def make_map_files(
     sections, map_bytes = _join_sections(arrays)
     files = {MAP: map_bytes}
     if matrix.selection.names is not None:
-        is_mapped = np.zeros(matrix.n, np.bool_)
-        is_mapped[mapped.rows] = True
-        names = compress(matrix.contents.values(matrix.selection.names), is_mapped)
+        names = compress(matrix.contents.values(matrix.selection.names), _mask(matrix, mapped.rows))
         files[MAP_NAMES] = "\n".join(" ".join(name[:NAME_CHARACTERS].split("\n")) for name in names).encode()
     neighbors = _NeighborLists.from_cloud(cloud, mapped.rows, mapped.unit)
     columns = [*([neighbors.hubness(len(mapped.rows))] if neighbors else []), *kept_columns(matrix, mapped.rows)]
@@ -205,6 +203,12 @@ class KeptColumn(NamedTuple):
     labels: MapLabels | None
 
 
+def _mask(matrix: Matrix, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    is_selected = np.zeros(matrix.n, np.bool_)
+    is_selected[rows] = True
+    return is_selected
+
+
 def kept_columns(matrix: Matrix, rows: NDArray[np.int64]) -> list[KeptColumn]:
     """Return the first columns that are not names, labels or coordinates, for rows at ascending positions.
 
@@ -219,9 +223,7 @@ def kept_columns(matrix: Matrix, rows: NDArray[np.int64]) -> list[KeptColumn]:
     if not names:
         return []
     collectors = [_ColumnCollector(name) for name in names]
-    is_selected = np.zeros(matrix.n, np.bool_)
-    is_selected[rows] = True
-    for values in compress(contents.rows_of(names), is_selected):
+    for values in compress(contents.rows_of(names), _mask(matrix, rows)):
         for collector, value in zip(collectors, values, strict=True):
             collector.add(value)
     return [column for collector in collectors if (column := collector.finish()) is not None]

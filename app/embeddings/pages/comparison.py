@@ -13,9 +13,9 @@ from app.db.models import Embedding, Encoding, ResultStatus
 from app.embeddings.alignments import (
     MovedBy,
     MovedRows,
+    arrange_steps,
     find_aligned,
     find_moved_rows,
-    find_steps,
     pairs_of,
     request_alignments,
     rows_by,
@@ -88,8 +88,9 @@ def show_comparison(
             **_row_by_row(context, comparison),
         }
         if comparison.is_ordered:
-            drawn_measure, steps = comparison.get_measure(choice.measure), find_steps(context, embeddings)
-            ready = any(pair and pair.status is ResultStatus.READY for pairs in steps for pair in pairs)
+            drawn_measure, alignments = comparison.get_measure(choice.measure), values["alignments"]
+            steps = arrange_steps(embeddings, alignments)
+            ready = any(pair.status is ResultStatus.READY for pair in alignments)
             values |= {
                 "drawn": drawn_measure,
                 "step_figures": step_figures(comparison, drawn_measure) if drawn_measure else [],

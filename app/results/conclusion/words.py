@@ -141,7 +141,7 @@ def relation_numbers(relation: Relation) -> str:
     """Format the coefficient of a relation, its p and its sample."""
     value = MISSING if relation.value is None else two_decimals(relation.value)
     p = "" if relation.p is None else f" (p = {p_value(relation.p)})"
-    sample = f"{_values_of_lambda(relation)}" if relation.lambdas else plural(relation.settings, "setting")
+    sample = _values_of_lambda(relation) if relation.lambdas else plural(relation.settings, "setting")
     crossed = (
         f", {plural(relation.settings, 'setting')}"
         if relation.lambdas and relation.settings != sum(relation.lambdas)

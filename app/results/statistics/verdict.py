@@ -125,9 +125,8 @@ def _judgeable(difference: MeanDifference) -> bool:
 def _judged(difference: MeanDifference, comparisons: int) -> Judged:
     if not _judgeable(difference) or difference.error is None:
         return Judged(difference, Verdict.TOO_FEW, None, None, None, None, comparisons, None)
-    if (
-        difference.error == 0
-    ):  # equal answers in every row and seed show no difference, but not how small it is elsewhere
+    # Equal answers in every row and seed show no difference, but not how small it is elsewhere.
+    if difference.error == 0:
         return Judged(difference, Verdict.NONE_SEEN, None, None, 1.0, 1.0, comparisons, None)
     half, p = (
         _half(difference.error, difference.degrees, difference.spread, comparisons),

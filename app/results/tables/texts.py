@@ -97,7 +97,7 @@ def _latex_cell(value: PrintedValue | None) -> str:
 
 
 PUNCTUATION = re.compile(r"([!#$&*<>@\[\\\]^_`{|}~])")
-"""ASCII punctuation, which CommonMark escapes with a backslash, but what needs no escape in a table cell."""
+"""ASCII punctuation that CommonMark escapes with a backslash, except what needs no escape in a table cell."""
 GITHUB_LINKS = re.compile(r"(?<=@)(?=\w)|(?<=#)(?=\d)|(?<=:)(?=//)|(?<=\bwww)(?=\.)|(?<=:)(?=[\w+-]+:)", re.IGNORECASE)
 """Where GitHub makes mentions, references, links and emoji despite a backslash."""
 EMPTY_COMMENT = "<!-- -->"
