@@ -300,9 +300,8 @@ def _why_too_few(n: int, d: int, kind: str = "points") -> str | None:
 
 def why_without_spread(values: Tensor) -> str | None:
     """Return why a covariance or centered points have no spread, or None."""
-    if (
-        0 < float(torch.linalg.vector_norm(values)) < inf
-    ):  # a finite norm settles both in one pass; squares may overflow
+    # A finite norm settles both in one pass; squares may overflow.
+    if 0 < float(torch.linalg.vector_norm(values)) < inf:
         return None
     if not values.isfinite().all():
         return NOT_FINITE

@@ -25,9 +25,8 @@ PERMUTATIONS = 999
 SEED = 0
 SHARED_ROWS = 4000  # Rows that both clouds have, among which neighbors are compared
 QUERIES = 1000
-SHORT = (
-    1e-5  # Fraction of the median norm below which a row counts as zero, because its direction is mere rounding error
-)
+# Fraction of the median norm below which a row counts as zero, because its direction is mere rounding error.
+SHORT = 1e-5
 # Measures that the evidence names if they moved by more than twice the error of their difference.
 REPORTED_MEASURES = ("isoscore_unbiased", "mean_share")
 
@@ -97,7 +96,8 @@ def energy_of(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> EnergyDistance
     pooled = pooled - pooled.mean(0)
     size = float(pooled.abs().max())
     # Centered before float32, so that distances of rows far from the origin keep their digits.
-    D = torch.cdist((pooled / size if size else pooled).float(), (pooled / size if size else pooled).float())
+    scaled = (pooled / size if size else pooled).float()
+    D = torch.cdist(scaled, scaled)
     # Offset group numbers, so that the clouds share none.
     groups_by_cloud = []
     for side, offset in ((cloud, 0), (baseline, cloud.points.n)):

@@ -141,15 +141,21 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f}%"
 
 
+def sample_participation(x: Tensor) -> float:
+    """Return the participation ratio of points, float64 [n, d], from the smaller product; 1 if undefined."""
+    y = x - x.mean(0)
+    products = y @ y.T if len(y) < y.shape[1] else y.T @ y
+    return participation_ratio(products).value or 1.0
+
+
 @dataclass(frozen=True, eq=False)
 class Examined:
     """A cloud without the rows and dimensions that earlier checks blamed."""
 
     cloud: Cloud
     dimensions: NDArray[np.int64]  # The number in the file of each of the cloud's dimensions
-    excluded_rows: NDArray[np.int64] = field(
-        default_factory=lambda: NO_ROWS
-    )  # Rows that earlier checks took out of the cloud
+    # Rows that earlier checks took out of the cloud.
+    excluded_rows: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS)
     blamed: frozenset[str] = frozenset()  # Slugs of the warnings and errors found so far
 
     @classmethod
@@ -192,10 +198,7 @@ class Examined:
     @cached_property
     def effective_directions(self) -> float:
         """Effective dimensions of the unit rows; unequal norms would inflate a single direction."""
-        y = unit_rows(self.sample)
-        y = y - y.mean(0)
-        products = y @ y.T if len(y) < y.shape[1] else y.T @ y
-        return min(max(participation_ratio(products).value or 1.0, 1.0), float(self.cloud.d))
+        return min(max(sample_participation(unit_rows(self.sample)), 1.0), float(self.cloud.d))
 
     @property
     def units(self) -> int:

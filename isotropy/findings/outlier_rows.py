@@ -18,8 +18,7 @@ from scipy.special import fdtrc, fdtri
 from torch import Tensor
 
 from isotropy.cloud import Cloud
-from isotropy.findings.finding import Defect, Examined, judge, percent, score_effects
-from isotropy.isoscore import participation_ratio
+from isotropy.findings.finding import Defect, Examined, judge, percent, sample_participation, score_effects
 from isotropy.rows import finite_chunks
 from isotropy.score import FEWEST_FOR_SE
 
@@ -102,10 +101,7 @@ def centre_and_bulk(x: Tensor) -> tuple[Tensor, float]:
     centre = x.median(0).values
     y = x - centre
     lengths = y.square().sum(1)
-    bulk = y[lengths <= lengths.quantile(1 - 1 / MAX_FRACTION)]
-    bulk = bulk - bulk.mean(0)
-    products = bulk @ bulk.T if len(bulk) < len(centre) else bulk.T @ bulk
-    return centre, participation_ratio(products).value or 1.0
+    return centre, sample_participation(y[lengths <= lengths.quantile(1 - 1 / MAX_FRACTION)])
 
 
 def _scan(cloud: Cloud, distances: _Distances, spread: float) -> _Scan | None:

@@ -40,12 +40,18 @@ def spearman_with(scores: Numbers) -> Statistic:
     truth = _Ranks(scores)
 
     def correlations(values: Numbers, weights: Numbers) -> Numbers:
-        true_ranks, total, columns = truth.weighted(weights), weights.sum(1, keepdims=True), []
+        total = weights.sum(1, keepdims=True)
+
+        def centre(ranks: Numbers) -> Numbers:
+            centred: Numbers = ranks - (weights * ranks).sum(1, keepdims=True) / total
+            return centred
+
+        y, columns = centre(truth.weighted(weights)), []
+        y_squares = (weights * y**2).sum(1)
         for row in values:
-            ranks = (_Ranks(row).weighted(weights), true_ranks)
-            x, y = (z - (weights * z).sum(1, keepdims=True) / total for z in ranks)
+            x = centre(_Ranks(row).weighted(weights))
             product = (weights * x * y).sum(1)
-            size = np.sqrt((weights * x**2).sum(1) * (weights * y**2).sum(1))
+            size = np.sqrt((weights * x**2).sum(1) * y_squares)
             columns.append(np.divide(product, size, out=np.zeros_like(product), where=size > 0))
         return np.stack(columns, axis=1)
 

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isotropy.anisotropy import second_moment
 from isotropy.catalog import Similarity
 from isotropy.postprocess.components import Components, moments_of
 from isotropy.postprocess.fitted import Fitted
@@ -145,8 +146,7 @@ def dimension_matrix(images: NDArray[Any], dimensions: Dimensions) -> Tensor:
     if dimensions.kind != "pca":
         return identity[:, : dimensions.size or d]
     moments = moments_of(torch.from_numpy(images))
-    second_moment = moments.covariance() * ((moments.n - 1) / moments.n) + torch.outer(moments.mean, moments.mean)
-    directions = torch.linalg.eigh(second_moment)[1].flip(1)[:, : dimensions.size]
+    directions = torch.linalg.eigh(second_moment(moments))[1].flip(1)[:, : dimensions.size]
     largest = directions.abs().argmax(dim=0, keepdim=True)
     signed: Tensor = directions * directions.gather(0, largest).sign()
     return signed
