@@ -174,7 +174,4 @@ def _work(workflow_id: str, work: str, row_id: str, settings: Settings, device: 
 def _time_device(slot: str, device: str, settings: Settings) -> None:
     from workers.speed import write_speed  # noqa: PLC0415 - it imports torch, which the fork server has already
 
-    try:
-        write_speed(slot, device, settings)
-    except DATABASE_ERRORS as error:
-        logger.warning("the speed of the device was not written: %s", one_line(error))
+    write_speed(slot, device, settings)
