@@ -1,1 +1,1 @@
-"""Methods of post-processing: their sliders, and what a trial changed."""
+"""Methods of post-processing: their sliders and their trials."""

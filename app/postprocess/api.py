@@ -40,13 +40,13 @@ class PostProcessingSummary(Row):
 
 
 class PostProcessingOut(PostProcessingSummary):
-    """A trial with what was found of the rows held out, before and after, and in sample of the rows fitted on."""
+    """A trial with its results: held-out rows before and after, and the rows fitted on, after."""
 
     results: dict[str, Any] | None
 
 
 class MakeRequest(Strict):
-    """What to call the new embedding; by default after its source and the method."""
+    """The name of the new embedding. By default it is named after its source and the method."""
 
     name: Annotated[str | None, Field(max_length=200)] = None
 
@@ -74,7 +74,7 @@ def show_postprocessing(context: ContextDep, embedding_id: str, postprocessing_i
 
 @router.delete("/{postprocessing_id}", status_code=204)
 def delete_postprocessing(context: ContextDep, embedding_id: str, postprocessing_id: str) -> None:
-    """Drop a trial in any state, with its fitted map."""
+    """Delete a trial in any state, with its fitted map."""
     service.delete_postprocessing(context, embedding_id, postprocessing_id)
 
 
@@ -88,5 +88,5 @@ def show_map(context: ContextDep, embedding_id: str, postprocessing_id: str) -> 
 def create_embedding(
     context: ContextDep, embedding_id: str, postprocessing_id: str, request: MakeRequest | None = None
 ) -> Embedding:
-    """Map all rows by this trial, as an embedding of its own, which is measured when it is made."""
+    """Map all rows by this trial into a new embedding, which is then measured."""
     return service.create_postprocessed(context, embedding_id, postprocessing_id, request.name if request else None)

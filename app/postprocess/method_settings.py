@@ -13,7 +13,7 @@ from isoscope.core.formatting import short
 from isotropy.catalog import METHODS, MethodEntry, MethodParameter
 
 DRAWN_ROWS = 20_000
-"""Rows that a trial takes of an embedding at most: ``isotropy.cloud.PAIR_ROWS``."""
+"""Maximum rows that a trial samples: ``isotropy.cloud.PAIR_ROWS``."""
 
 
 class MethodSettings(NamedTuple):
@@ -27,7 +27,7 @@ class MethodSettings(NamedTuple):
         return describe_method(self.method, self.parameters)
 
 
-def rows_of(embedding: Embedding) -> tuple[int, int]:
+def count_trial_rows(embedding: Embedding) -> tuple[int, int]:
     """Return the number of rows that a trial samples, and how many of them a method is fitted on."""
     rows = min(embedding.n_measured, DRAWN_ROWS)
     return rows, min(max(round(rows / 2), 1), max(rows - 1, 1))
@@ -45,12 +45,12 @@ def method_settings_of(embedding: Embedding, method: str, values: Mapping[str, A
             "parameters",
         )
     return MethodSettings(
-        method, {name: _value(embedding, parameter, values.get(name)) for name, parameter in parameters.items()}
+        method, {name: _check_value(embedding, parameter, values.get(name)) for name, parameter in parameters.items()}
     )
 
 
-def _value(embedding: Embedding, parameter: MethodParameter, entered: Any) -> int | float:
-    fit_rows, d = rows_of(embedding)[1], embedding.d or 0
+def _check_value(embedding: Embedding, parameter: MethodParameter, entered: Any) -> int | float:
+    fit_rows, d = count_trial_rows(embedding)[1], embedding.d or 0
     value = parameter.default_for(d) if entered is None else entered
     if parameter.is_integer and isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -71,25 +71,25 @@ def _value(embedding: Embedding, parameter: MethodParameter, entered: Any) -> in
     return value if parameter.is_integer else float(value)
 
 
-SLIDER_MOST = 50
-"""A slider of whole numbers ends here, or at four times what is usual; the box takes all that is allowed."""
+MIN_SLIDER_END = 50
+"""A slider of whole numbers ends here, or at four times the default if that is larger. The box takes more."""
 DECADES_BELOW, DECADES_ABOVE = 4, 2
-"""How far a slider reaches around the mean variance of a dimension, for what is added to variances."""
+"""Reach of a logarithmic slider around the mean variance of a dimension."""
 SEED = "seed"
 
 
 class Slider(NamedTuple):
-    """The ends and steps of a slider; of powers of ten where the values span decades."""
+    """The ends, step and value of a slider. If ``log``, they are exponents of ten."""
 
     low: float
     high: float
     step: float
-    at: float
+    value: float
     log: bool
 
 
 class Dial(NamedTuple):
-    """A parameter, what its box says, its bounds, and its slider if it has one."""
+    """A parameter with the text of its box, its upper bound, and its slider if it has one."""
 
     parameter: MethodParameter
     text: str
@@ -98,7 +98,7 @@ class Dial(NamedTuple):
 
 
 def dials_of(embedding: Embedding, method: MethodEntry, texts: Mapping[str, str]) -> list[Dial]:
-    fit_rows, d = rows_of(embedding)[1], embedding.d or 0
+    fit_rows, d = count_trial_rows(embedding)[1], embedding.d or 0
     dials = []
     for parameter in method.parameters:
         default, high = parameter.default_for(d), parameter.high_for(fit_rows, d)
@@ -108,7 +108,7 @@ def dials_of(embedding: Embedding, method: MethodEntry, texts: Mapping[str, str]
     return dials
 
 
-def numbers_of(method: MethodEntry, texts: Mapping[str, str]) -> dict[str, int | float]:
+def parse_parameters(method: MethodEntry, texts: Mapping[str, str]) -> dict[str, int | float]:
     """Parse the typed parameters of a method, skipping empty fields. Raises InvalidError."""
     numbers: dict[str, int | float] = {}
     for parameter in method.parameters:
@@ -133,7 +133,7 @@ def _slider(embedding: Embedding, parameter: MethodParameter, text: str, high: i
         value = float(text) if 0 <= float(text) < inf else None
     if parameter.is_integer:
         default = parameter.default_for(embedding.d or 0)
-        maximum = max(SLIDER_MOST, 4 * default)
+        maximum = max(MIN_SLIDER_END, 4 * default)
         maximum = maximum if high is None else min(maximum, high)
         return Slider(parameter.low, maximum, 1, value if value is not None else default, log=False)
     # Ends are powers of ten: those of the range if it has both, else around the mean variance and the default.

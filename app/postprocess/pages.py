@@ -1,4 +1,4 @@
-"""The lab: choose a method of post-processing, see what it does to rows held out, make a new embedding of it."""
+"""The lab: try a method of post-processing on held-out rows, and make a new embedding with it."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
@@ -14,11 +14,11 @@ from app.embeddings.lookups import read_neighbors
 from app.embeddings.service import get_embedding, require_ready
 from app.postprocess.method_settings import (
     MethodSettings,
+    count_trial_rows,
     dials_of,
     mean_variance,
     method_settings_of,
-    numbers_of,
-    rows_of,
+    parse_parameters,
 )
 from app.postprocess.service import create_postprocessed, find_postprocessing, last_result, request_postprocessing
 from app.postprocess.trial import comparisons_of, outcome_of, trial_figures
@@ -30,13 +30,13 @@ from isotropy.catalog import METHODS, MethodEntry
 router = APIRouter(prefix="/embeddings/{embedding_id}/lab")
 
 FIRST_METHOD = "all_but_the_top"
-WHITENING = ("pca_whitening", "zca_whitening")
-TRAINED = "flow"
+WHITENING_METHODS = ("pca_whitening", "zca_whitening")
+TRAINED_METHOD = "flow"
 MAX_TEXT_CHARACTERS = 200
 
 
 class TrialRequest(NamedTuple):
-    """What the URL or the form says: a method, the texts of its parameters, a name to look up."""
+    """A method, the texts of its parameters, and a name to look up, from the URL or the form."""
 
     method: MethodEntry
     texts: dict[str, str]
@@ -44,7 +44,6 @@ class TrialRequest(NamedTuple):
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> "TrialRequest":
-        """Read a method, and the texts of its parameters."""
         texts = {key: str(value)[:MAX_TEXT_CHARACTERS] for key, value in fields.items()}
         if (method := METHODS.get(texts.get("method", FIRST_METHOD))) is None:
             raise NotFoundError(f"There is no method {texts['method']!r}: choose one in the lab.")
@@ -53,35 +52,35 @@ class TrialRequest(NamedTuple):
         }
         return cls(method, parameters, texts.get("name", ""))
 
-    def position(self, embedding: Embedding) -> MethodSettings:
-        return method_settings_of(embedding, self.method.slug, numbers_of(self.method, self.texts))
+    def to_settings(self, embedding: Embedding) -> MethodSettings:
+        return method_settings_of(embedding, self.method.slug, parse_parameters(self.method, self.texts))
 
 
 @router.get("")
 def show_lab(request: Request, context: ContextDep, embedding_id: str) -> Response:
-    embedding, trial_request = _measured(context, embedding_id), TrialRequest.parse(request.query_params)
+    embedding, trial_request = _get_measured_embedding(context, embedding_id), TrialRequest.parse(request.query_params)
     try:
-        position = trial_request.position(embedding)
+        settings = trial_request.to_settings(embedding)
     except InvalidError as error:
         return _page(request, context, embedding, trial_request, problem=error)
-    return _page(request, context, embedding, trial_request, position)
+    return _page(request, context, embedding, trial_request, settings)
 
 
 @router.post("")
-def try_position(
+def start_trial(
     request: Request,
     context: ContextDep,
     embedding_id: str,
     form: FormDep,
     instead_of: Annotated[RowId, Form()] = "",
 ) -> Response:
-    embedding, trial_request = _measured(context, embedding_id), TrialRequest.parse(form)
+    embedding, trial_request = _get_measured_embedding(context, embedding_id), TrialRequest.parse(form)
     try:
-        position = trial_request.position(embedding)
+        settings = trial_request.to_settings(embedding)
     except InvalidError as error:
         return _page(request, context, embedding, trial_request, problem=error)
-    request_postprocessing(context, embedding_id, position.method, position.parameters, instead_of or None)
-    return see(f"/embeddings/{embedding_id}/lab?{_query(position, trial_request.name)}")
+    request_postprocessing(context, embedding_id, settings.method, settings.parameters, instead_of or None)
+    return see(f"/embeddings/{embedding_id}/lab?{_query_string(settings, trial_request.name)}")
 
 
 @router.post("/embedding")
@@ -97,25 +96,25 @@ def make_embedding(
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(request: Request, context: ContextDep, embedding_id: str, slug: str, kind: FileKind) -> Response:
-    return figure_file(trial_figures(_trial(request, context, embedding_id)), slug, kind)
+    return figure_file(trial_figures(_get_finished_trial(request, context, embedding_id)), slug, kind)
 
 
 @router.get("/map.safetensors")
 def show_map(request: Request, context: ContextDep, embedding_id: str) -> Response:
-    return file_of(get_map(context, _trial(request, context, embedding_id)))
+    return file_of(get_map(context, _get_finished_trial(request, context, embedding_id)))
 
 
-def _measured(context: Context, embedding_id: str) -> Embedding:
+def _get_measured_embedding(context: Context, embedding_id: str) -> Embedding:
     embedding = get_embedding(context, embedding_id)
     require_ready(embedding, "post-processing")
     return embedding
 
 
-def _trial(request: Request, context: Context, embedding_id: str) -> PostProcessing:
+def _get_finished_trial(request: Request, context: Context, embedding_id: str) -> PostProcessing:
     embedding = get_embedding(context, embedding_id)
-    position = TrialRequest.parse(request.query_params).position(embedding)
-    if (trial := find_postprocessing(context, embedding, position)) is None or trial.results is None:
-        raise NotFoundError(f"{position.title} has no result yet. Open the lab to compute it.")
+    settings = TrialRequest.parse(request.query_params).to_settings(embedding)
+    if (trial := find_postprocessing(context, embedding, settings)) is None or trial.results is None:
+        raise NotFoundError(f"{settings.title} has no result yet. Open the lab to compute it.")
     return trial
 
 
@@ -124,29 +123,29 @@ def _page(
     context: Context,
     embedding: Embedding,
     trial_request: TrialRequest,
-    position: MethodSettings | None = None,
+    settings: MethodSettings | None = None,
     problem: InvalidError | None = None,
 ) -> Response:
-    rows, fit_rows = rows_of(embedding)
+    rows, fit_rows = count_trial_rows(embedding)
     values: dict[str, Any] = {
         "embedding": embedding,
         "method": trial_request.method,
         "dials": dials_of(embedding, trial_request.method, trial_request.texts),
         "mean_variance": mean_variance(embedding),
         "rows": rows,
-        "trained": trial_request.method.slug == TRAINED,
-        "tautology": trial_request.method.slug in WHITENING and fit_rows > (embedding.d or 0),
+        "trained": trial_request.method.slug == TRAINED_METHOD,
+        "tautology": trial_request.method.slug in WHITENING_METHODS and fit_rows > (embedding.d or 0),
         "name": trial_request.name,
         "trial": None,
         "result": None,
     }
-    if position is not None:
-        trial = find_postprocessing(context, embedding, position)
+    if settings is not None:
+        trial = find_postprocessing(context, embedding, settings)
         waiting = trial is not None and trial.waiting
-        result = last_result(context, embedding, position.method) if waiting else trial
+        result = last_result(context, embedding, settings.method) if waiting else trial
         values |= {
-            "title": position.title,
-            "query": _query(position, trial_request.name),
+            "title": settings.title,
+            "query": _query_string(settings, trial_request.name),
             "trial": trial,
             "waiting": waiting,
         }
@@ -156,7 +155,7 @@ def _page(
             values |= {
                 "result": result,
                 "result_title": result_settings.title,
-                "result_query": _query(result_settings),
+                "result_query": _query_string(result_settings),
                 "comparisons": comparisons,
                 "outcome": outcome_of(METHODS[result.method].name, comparisons),
                 "figures": trial_figures(result),
@@ -165,5 +164,5 @@ def _page(
     return render(request, "postprocess/lab.html", values, problem)
 
 
-def _query(position: MethodSettings, name: str = "") -> str:
-    return urlencode({"method": position.method, **position.parameters, **({"name": name} if name else {})})
+def _query_string(settings: MethodSettings, name: str = "") -> str:
+    return urlencode({"method": settings.method, **settings.parameters, **({"name": name} if name else {})})

@@ -1,4 +1,4 @@
-"""Post-processing: ask what a method does to an embedding, look at it, make a new embedding of it."""
+"""Queue, read and delete trials of post-processing, and make new embeddings from them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ from app.postprocess.method_settings import MethodSettings, method_settings_of
 from isoscope.core.errors import ConflictError, NotFoundError
 
 MAX_TRIALS = 200
-"""Results of an embedding that are kept; the oldest go."""
+"""Trials stored per embedding. The oldest are deleted."""
 
 
 def list_postprocessings(context: Context, embedding_id: str) -> list[PostProcessing]:
@@ -41,8 +41,8 @@ def get_postprocessing(context: Context, embedding_id: str, postprocessing_id: s
     return trial
 
 
-def find_postprocessing(context: Context, embedding: Embedding, position: MethodSettings) -> PostProcessing | None:
-    key = embedding.key_of(position.method, position.parameters)
+def find_postprocessing(context: Context, embedding: Embedding, settings: MethodSettings) -> PostProcessing | None:
+    key = embedding.key_of(settings.method, settings.parameters)
     return context.scalar(
         select(PostProcessing).where(PostProcessing.embedding_id == embedding.id, PostProcessing.key == key)
     )
@@ -60,16 +60,16 @@ def last_result(context: Context, embedding: Embedding, method: str) -> PostProc
 
 
 def request_postprocessing(
-    context: Context, embedding_id: str, method: str, values: Mapping[str, Any], instead_of: str | None = None
+    context: Context, embedding_id: str, method: str, values: Mapping[str, Any], replaced_id: str | None = None
 ) -> PostProcessing:
-    """Queue a trial, or repeat a failed one. ``instead_of`` is a waiting trial that is dropped."""
+    """Queue a trial, or repeat a failed one. ``replaced_id`` is a waiting trial to drop."""
     embedding = get_embedding(context, embedding_id)
     require_measured(embedding, "post-processing")
-    position = method_settings_of(embedding, method, values)
-    trial = find_postprocessing(context, embedding, position)
-    if instead_of is not None and (trial is None or trial.id != instead_of):
+    settings = method_settings_of(embedding, method, values)
+    trial = find_postprocessing(context, embedding, settings)
+    if replaced_id is not None and (trial is None or trial.id != replaced_id):
         drop_waiting = delete(PostProcessing).where(
-            PostProcessing.id == instead_of,
+            PostProcessing.id == replaced_id,
             PostProcessing.embedding_id == embedding_id,
             PostProcessing.status == ResultStatus.QUEUED,
         )
@@ -78,10 +78,10 @@ def request_postprocessing(
         if dropped_id is not None:
             context.queue.cancel(Job(job_kinds.POSTPROCESS, dropped_id))
     if trial is None:
-        _add(context, embedding, position)
+        _add_trial(context, embedding, settings)
     elif trial.status is ResultStatus.FAILED:
         repeat_failed(context, PostProcessing, Job(job_kinds.POSTPROCESS, trial.id))
-    if (current_trial := find_postprocessing(context, embedding, position)) is None:
+    if (current_trial := find_postprocessing(context, embedding, settings)) is None:
         raise ConflictError("This embedding or this result was just deleted. Try again.")
     return current_trial
 
@@ -121,9 +121,9 @@ def create_postprocessed(
     return add_mapped(context, source, trial.id, title, source.d or 0, provenance)
 
 
-def _add(context: Context, embedding: Embedding, position: MethodSettings) -> None:
-    key = embedding.key_of(position.method, position.parameters)
-    trial = PostProcessing(embedding_id=embedding.id, key=key, method=position.method, parameters=position.parameters)
+def _add_trial(context: Context, embedding: Embedding, settings: MethodSettings) -> None:
+    key = embedding.key_of(settings.method, settings.parameters)
+    trial = PostProcessing(embedding_id=embedding.id, key=key, method=settings.method, parameters=settings.parameters)
     try:
         with context.sessions.begin() as session:
             session.add(trial)

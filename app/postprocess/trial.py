@@ -1,4 +1,4 @@
-"""A trial of a method as its page shows it: a row for each number, figures of before and after, names looked up."""
+"""Comparison table, outcome and figures of a trial of a method."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -11,11 +11,11 @@ from app.figures.figure import Figure
 from isoscope.core.formatting import capitalized, number, two_decimals
 from isotropy.catalog import Measure, measures_in
 
-COLUMNS = Measurement.__table__.columns.keys()
+MEASUREMENT_COLUMNS = Measurement.__table__.columns.keys()
 
 
 class TrialComparison(NamedTuple):
-    """A measure of the rows held out, before and after, and after of those fitted on, where it was taken of them."""
+    """A measure of the held-out rows before and after, and of the rows fitted on, after, if measured."""
 
     measure: Measure
     before: Measurement
@@ -44,32 +44,32 @@ def trial_figures(trial: PostProcessing) -> list[Figure]:
 def _measurements(trial: PostProcessing, part: str) -> dict[str, Measurement]:
     """Return the measurements of a part of the rows, with the columns that this version knows."""
     return {
-        slug: Measurement(**{column: values[column] for column in COLUMNS if column in values})
+        slug: Measurement(**{column: values[column] for column in MEASUREMENT_COLUMNS if column in values})
         for slug, values in (trial.results or {}).get(part, {}).items()
     }
 
 
 class TrialMeasure(NamedTuple):
-    """How a measure is compared: its name in a sentence, its numbers, and whether its ups and downs need a judgment."""
+    """How a sentence names a measure, formats its values, and whether it says better or worse (not up or down)."""
 
     noun: str
     format_value: Callable[[float], str] = number
-    judged: bool = False
+    has_verdict: bool = False
 
 
-SHAPE = {
+SHAPE_MEASURES = {
     "isoscore": TrialMeasure("IsoScore"),
     "mean_cosine": TrialMeasure("the mean cosine", two_decimals),
-    "partition_log": TrialMeasure("the partition function's logarithm", judged=True),
+    "partition_log": TrialMeasure("the partition function's logarithm", has_verdict=True),
 }
-LABELS = {"silhouette": TrialMeasure("the silhouette of the labels")}
+LABEL_MEASURES = {"silhouette": TrialMeasure("the silhouette of the labels")}
 
 
 def outcome_of(method: str, comparisons: Sequence[TrialComparison]) -> str:
     """Describe how a method changed shape and labels, skipping undefined measures."""
-    shape_clauses = _clauses(SHAPE, comparisons)
+    shape_clauses = _clauses(SHAPE_MEASURES, comparisons)
     sentences = [f"On rows that {method} has not seen, {'; '.join(shape_clauses)}."] if shape_clauses else []
-    sentences += [f"{capitalized(clause)}." for clause in _clauses(LABELS, comparisons)]
+    sentences += [f"{capitalized(clause)}." for clause in _clauses(LABEL_MEASURES, comparisons)]
     return " ".join(sentences)
 
 
@@ -84,7 +84,7 @@ def _clauses(measures: dict[str, TrialMeasure], comparisons: Sequence[TrialCompa
             rises = comparison.change is not None and comparison.change.value > 0
             if before == after:
                 clauses.append(f"{measure.noun} stays at {after}")
-            elif measure.judged:
+            elif measure.has_verdict:
                 improves = rises == (comparison.measure.higher_means == "more isotropic")
                 clauses.append(f"{measure.noun} gets {'better' if improves else 'worse'}, from {before} to {after}")
             else:

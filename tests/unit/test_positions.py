@@ -5,7 +5,7 @@ import torch
 
 from app.core.names import describe_method
 from app.db.models import Embedding, Measurement
-from app.postprocess.method_settings import DRAWN_ROWS, dials_of, method_settings_of, numbers_of, rows_of
+from app.postprocess.method_settings import DRAWN_ROWS, count_trial_rows, dials_of, method_settings_of, parse_parameters
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import METHODS
 from isotropy.cloud import PAIR_ROWS
@@ -22,13 +22,13 @@ def embedding(n=400, d=300, left_out=0, eigenvalues=()):
 @pytest.mark.parametrize("n", [2, 3, 5, 6, 7, 400, 401])
 def test_the_rows_fitted_on_are_as_many_as_held_out_takes(n):
     trial = held_out(torch.randn(n, 2), fit_centring)
-    assert rows_of(embedding(n)) == (n, len(trial.fit_rows))
+    assert count_trial_rows(embedding(n)) == (n, len(trial.fit_rows))
 
 
 def test_a_trial_takes_the_rows_whose_pairs_a_report_looks_at_and_defaults_fit_the_fewest():
     assert DRAWN_ROWS == PAIR_ROWS
-    assert rows_of(embedding(50_000)) == (20_000, 10_000)
-    assert rows_of(embedding(100, left_out=20)) == (80, 40)
+    assert count_trial_rows(embedding(50_000)) == (20_000, 10_000)
+    assert count_trial_rows(embedding(100, left_out=20)) == (80, 40)
     assert method_settings_of(embedding(6, 2), "cluster_based", {}).parameters == {"clusters": 3, "D": 1, "seed": 0}
 
 
@@ -91,22 +91,22 @@ def dials(method, of, **texts):
 
 def test_sliders_reach_around_the_mean_variance_and_end_where_the_embedding_does():
     slider = dials("soft_zca", embedding(eigenvalues=[2e-6, 0.5e-6]))["eps"].slider
-    assert (slider.low, slider.high, slider.log, slider.at) == (-10, -1, True, -1)
+    assert (slider.low, slider.high, slider.log, slider.value) == (-10, -1, True, -1)
     slider = dials("soft_zca", embedding(eigenvalues=[2e6, 0.5e6]), eps="1000")["eps"].slider
-    assert (slider.low, slider.high, slider.at) == (-1, 9, 3)
+    assert (slider.low, slider.high, slider.value) == (-1, 9, 3)
     rate = dials("flow", embedding())["rate"].slider
-    assert (rate.low, rate.high, rate.log, rate.at) == (-6, 0, True, -3)
+    assert (rate.low, rate.high, rate.log, rate.value) == (-6, 0, True, -3)
     assert dials("all_but_the_top", embedding())["D"].slider[:4] == (0, 50, 1, 3)
     assert dials("all_but_the_top", embedding(d=8))["D"].slider[:4] == (0, 8, 1, 1)
     assert dials("cluster_based", embedding(n=60))["clusters"].slider[:4] == (1, 30, 1, 27)
     assert dials("cluster_based", embedding())["seed"].slider is None
     dial = dials("all_but_the_top", embedding(), D="three")["D"]
-    assert (dial.text, dial.slider.at) == ("three", 3)
+    assert (dial.text, dial.slider.value) == ("three", 3)
 
 
 def test_texts_become_numbers():
     method = METHODS["cluster_based"]
-    assert numbers_of(method, {"D": " 3", "clusters": "", "eps": "x"}) == {"D": 3}
-    assert numbers_of(METHODS["soft_zca"], {"eps": "1e-3"}) == {"eps": 0.001}
+    assert parse_parameters(method, {"D": " 3", "clusters": "", "eps": "x"}) == {"D": 3}
+    assert parse_parameters(METHODS["soft_zca"], {"eps": "1e-3"}) == {"eps": 0.001}
     with pytest.raises(InvalidError, match="Enter a number, not 'three'"):
-        numbers_of(method, {"D": "three"})
+        parse_parameters(method, {"D": "three"})
