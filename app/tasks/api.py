@@ -14,10 +14,10 @@ from app.db.task import Column, JudgedVariant, MapVariant, ScoreSoFar, Side, Tas
 from app.db.types import RowId
 from app.embeddings.api.embeddings import EmbeddingOut
 from app.tasks import others, service
-from app.tasks.family import FamilyMember, as_they_are, read_family
-from app.tasks.kept_truth import create_task_of_split
+from app.tasks.family import FamilyMember, read_family, scored_embeddings
 from app.tasks.maps import create_mapped, get_map
 from app.tasks.others import MAX_OTHERS, EmbeddingChoice, SkippedLayer
+from app.tasks.qrels import create_task_of_split
 from app.tasks.service import TaskSummary
 from app.web.dependencies import ContextDep, Limit, Offset, Row
 from app.web.responses import DOCUMENTED, file_of
@@ -30,7 +30,7 @@ from isotropy.catalog import METRICS, Similarity, TruthKind
 
 
 class TaskOut(Row):
-    """What judges an embedding's vectors, how far that is, and what came out."""
+    """A task run of an embedding: its settings, progress and results."""
 
     id: str
     embedding_id: str
@@ -166,7 +166,7 @@ def create_task(
     full: Annotated[bool, Form(description="All methods with all dimensions and storages.")] = False,
     launch: Annotated[bool, Form(description="False keeps a draft.")] = True,
 ) -> TaskRun:
-    """Have variants of the vectors judged by a task, after its ground truth was checked against the rows."""
+    """Check the ground truth against the rows, and judge variants of the vectors by it."""
     config = TaskConfig(
         kind=kind,
         similarity=similarity,
@@ -195,7 +195,7 @@ def show_task(context: ContextDep, task_id: str) -> TaskRun:
 
 @router.post("/launch", response_model=TaskOut)
 def launch_task(context: ContextDep, task_id: str) -> TaskRun:
-    """Hand a draft to the workers; or again one that failed or was cancelled."""
+    """Queue a draft, or a task that failed or was cancelled."""
     return service.launch_task(context, task_id)
 
 
@@ -218,7 +218,7 @@ def judge_others(context: ContextDep, task_id: str, request: OthersIn) -> Family
 
 
 def _family(members: Sequence[FamilyMember], left_out: Sequence[SkippedLayer] = ()) -> FamilyOut:
-    relation = relation_of(as_they_are(members))
+    relation = relation_of(scored_embeddings(members))
     return FamilyOut(
         members=[MemberOut.model_validate(member) for member in members],
         relation=None if relation is None else RankRelationOut.model_validate(relation),
@@ -228,7 +228,7 @@ def _family(members: Sequence[FamilyMember], left_out: Sequence[SkippedLayer] = 
 
 @router.post("/cancel", response_model=TaskOut)
 def cancel_task(context: ContextDep, task_id: str) -> TaskRun:
-    """Stop one that waits or runs."""
+    """Cancel a queued or running task."""
     return service.cancel_task(context, task_id)
 
 

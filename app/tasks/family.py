@@ -19,16 +19,16 @@ class FamilyMember(NamedTuple):
     embedding_id: str
     name: str
     series: str | None
-    """What layers in order have in common: an encoding and a pooling, or a file; None of other embeddings."""
+    """Key shared by the layers of an encoding and pooling, or of a file; None if it is not a layer."""
     layer: int | None
     pooling: Pooling | None
     status: TaskStatus
     error: str | None
     as_it_is: JudgedVariant | None
-    """None until it is judged, as the next two."""
+    """None until it is judged, like the next two."""
     chosen: JudgedVariant | None
     report: int | None
-    """Units that the scores are reported on: other exact copies of vectors make another split."""
+    """Number of units that the scores are on. It depends on the exact copies among the vectors."""
 
 
 def read_family(context: Context, task: TaskRun) -> list[FamilyMember]:
@@ -69,8 +69,8 @@ def read_family(context: Context, task: TaskRun) -> list[FamilyMember]:
     )
 
 
-def as_they_are(members: Iterable[FamilyMember]) -> list[ScoredEmbedding]:
-    """Return the judged embeddings of a family as the points of its rank relation."""
+def scored_embeddings(members: Iterable[FamilyMember]) -> list[ScoredEmbedding]:
+    """Return isotropy and score of a family's judged embeddings, as they are."""
     return [
         ScoredEmbedding(member.name, member.as_it_is.isoscore, member.as_it_is.report.value, member.series)
         for member in members

@@ -18,24 +18,24 @@ from isoscope.core.formatting import number, plural
 from isotropy.catalog import METRICS
 
 SLUG, TITLE = "embeddings", "Isotropy against performance"
-LONGEST_NAME = 40
-ROOM = 0.08
-"""Of each axis, beyond the points."""
+MAX_NAME_CHARACTERS = 40
+AXIS_MARGIN = 0.08
+"""Fraction of an axis left free around the points."""
 
 
-class Kind(NamedTuple):
-    """What of an embedding is drawn: its name in the table and of layers in the legend, its symbol, its line."""
+class VariantStyle(NamedTuple):
+    """How a variant is drawn: its name in the table and in the legend of layers, its symbol and its line."""
 
     name: str
-    of_layers: str
+    layers_title: str
     symbol: str
     dash: str
 
 
-AS_IT_IS = Kind("as it is", "Layers as they are", "square", "solid")
-CHOSEN = Kind("chosen", "Layers with the chosen variant", "circle", "dot")
-FEWEST = 2
-"""Embeddings that have been judged; one alone is in the figures of its variants."""
+AS_IT_IS = VariantStyle("as it is", "Layers as they are", "square", "solid")
+CHOSEN = VariantStyle("chosen", "Layers with the chosen variant", "circle", "dot")
+MIN_EMBEDDINGS = 2
+"""Judged embeddings needed for this figure. The task's own figures show a single one."""
 COLUMNS = [
     "embedding", "layer", "variant", "name", "IsoScore, bias-corrected", "score", "low", "high", "units reported",
 ]  # fmt: skip
@@ -50,23 +50,23 @@ def figures_of(context: Context, task_id: str) -> list[Figure]:
 
 def family_figure(members: Sequence[FamilyMember], metric: str) -> Figure | None:
     judged = [member for member in members if member.as_it_is is not None]
-    if len(judged) < FEWEST:
+    if len(judged) < MIN_EMBEDDINGS:
         return None
     drawn = [member for member in judged if member.as_it_is is not None and member.as_it_is.isoscore is not None]
     left_out = len(judged) - len(drawn)
-    lines = " Lines join layers in order, numbered where there is room." if _layers(drawn) else ""
+    lines = " Lines join layers in order, numbered where there is room." if _layers_by_series(drawn) else ""
     note = f" IsoScore of {plural(left_out, 'embedding')} is undefined." if left_out else ""
     caption = f"Squares: vectors as they are. Circles: the chosen variant.{lines} Bars are 95% intervals.{note}"
     rows: list[list[Cell]] = []
     for member in judged:
-        for kind, variant in _variants(member):
+        for style, variant in _variants(member):
             report = variant.report
             scores: list[Cell] = [variant.isoscore, report.value, report.low, report.high]
-            rows.append([member.name, member.layer, kind.name, variant.name, *scores, member.report])
+            rows.append([member.name, member.layer, style.name, variant.name, *scores, member.report])
     return Figure(SLUG, TITLE, caption, FigureTable(COLUMNS, rows), partial(_draw, drawn, metric))
 
 
-def _variants(member: FamilyMember) -> Iterator[tuple[Kind, JudgedVariant]]:
+def _variants(member: FamilyMember) -> Iterator[tuple[VariantStyle, JudgedVariant]]:
     """Yield the vectors as they are, and the chosen variant if it differs."""
     if member.as_it_is is not None:
         yield AS_IT_IS, member.as_it_is
@@ -74,7 +74,7 @@ def _variants(member: FamilyMember) -> Iterator[tuple[Kind, JudgedVariant]]:
         yield CHOSEN, member.chosen
 
 
-def _layers(members: Sequence[FamilyMember]) -> dict[str, list[FamilyMember]]:
+def _layers_by_series(members: Sequence[FamilyMember]) -> dict[str, list[FamilyMember]]:
     """Return the layers that each line joins, by series."""
     layers_by_series: dict[str, list[FamilyMember]] = {}
     for member in members:
@@ -88,14 +88,14 @@ def _draw(members: Sequence[FamilyMember], metric: str) -> go.Figure:
     isoscore_range = _range([variant.isoscore or 0.0 for variant in points])
     score_range = _range([end for variant in points for end in (variant.report.low, variant.report.high)])
     lines = []
-    for kind in (AS_IT_IS, CHOSEN):
-        for layers in _layers(members).values():
-            variants = [dict(_variants(layer)).get(kind, layer.as_it_is) for layer in layers]
+    for style in (AS_IT_IS, CHOSEN):
+        for layers in _layers_by_series(members).values():
+            variants = [dict(_variants(layer)).get(style, layer.as_it_is) for layer in layers]
             line = go.Scatter(
                 x=[variant.isoscore for variant in variants if variant is not None],
                 y=[variant.report.value for variant in variants if variant is not None],
                 mode="lines",
-                line={"color": palette.QUIET, "width": 1.5, "dash": kind.dash},
+                line={"color": palette.QUIET, "width": 1.5, "dash": style.dash},
                 hoverinfo="skip",
                 showlegend=False,
             )
@@ -111,13 +111,15 @@ def _draw(members: Sequence[FamilyMember], metric: str) -> go.Figure:
 def _range(values: Sequence[float]) -> list[float]:
     """Return the range of an axis with room around the points."""
     low, high = min(values), max(values)
-    room = ROOM * (high - low) or ROOM
+    room = AXIS_MARGIN * (high - low) or AXIS_MARGIN
     return [low - room, high + room]
 
 
-def _points(members: Sequence[FamilyMember], across: Sequence[float], up: Sequence[float]) -> Iterator[go.Scatter]:
+def _points(
+    members: Sequence[FamilyMember], x_range: Sequence[float], y_range: Sequence[float]
+) -> Iterator[go.Scatter]:
     """Yield the points of each embedding in its own color. Layers are numbered; others are in the legend."""
-    layers = _layers(members)
+    layers = _layers_by_series(members)
     shares = {
         member.task_id: number / (len(series) - 1) for series in layers.values() for number, member in enumerate(series)
     }
@@ -127,7 +129,7 @@ def _points(members: Sequence[FamilyMember], across: Sequence[float], up: Sequen
         for number, member in enumerate(single_members)
     }
     colours |= {task_id: palette.in_order(share) for task_id, share in shares.items()}
-    names = short_names([member.name for member in members], LONGEST_NAME)
+    names = short_names([member.name for member in members], MAX_NAME_CHARACTERS)
     # The number of each layer and its text position, if there is room.
     layer_members = [member for member in members if member.task_id in shares]
     labeled_points = [
@@ -137,29 +139,34 @@ def _points(members: Sequence[FamilyMember], across: Sequence[float], up: Sequen
     ]
     layer_texts = {
         member.task_id: (str(member.layer), position)
-        for member, position in zip(layer_members, positions(labeled_points, across, up), strict=True)
+        for member, position in zip(layer_members, positions(labeled_points, x_range, y_range), strict=True)
         if position is not None
     }
     for member, name in zip(members, names, strict=True):
         is_joined = member.task_id in shares
         text, text_position = layer_texts.get(member.task_id, ("", "top right"))
         yield _trace(
-            member, plain(name, LONGEST_NAME), colours[member.task_id], text, text_position, in_legend=not is_joined
+            member,
+            plain(name, MAX_NAME_CHARACTERS),
+            colours[member.task_id],
+            text,
+            text_position,
+            in_legend=not is_joined,
         )
     if layers:
-        for kind in (AS_IT_IS, CHOSEN):
-            marker = {"color": palette.QUIET, "symbol": kind.symbol, "size": 9}
-            yield go.Scatter(x=[None], y=[None], mode="markers", name=kind.of_layers, marker=marker)
+        for style in (AS_IT_IS, CHOSEN):
+            marker = {"color": palette.QUIET, "symbol": style.symbol, "size": 9}
+            yield go.Scatter(x=[None], y=[None], mode="markers", name=style.layers_title, marker=marker)
 
 
-def _trace(member: FamilyMember, name: str, colour: str, text: str, where: str, *, in_legend: bool) -> go.Scatter:
+def _trace(member: FamilyMember, name: str, colour: str, text: str, position: str, *, in_legend: bool) -> go.Scatter:
     """Return the points of an embedding, first as it is, with their intervals."""
-    variants = [(kind, variant) for kind, variant in _variants(member) if variant.isoscore is not None]
+    variants = [(style, variant) for style, variant in _variants(member) if variant.isoscore is not None]
     reports = [variant.report for _, variant in variants]
     hover_texts = []
-    for kind, variant in variants:
+    for style, variant in variants:
         report = variant.report
-        variant_text = kind.name if kind is AS_IT_IS else f"{kind.name}: {plain(variant.name, LONGEST_NAME)}"
+        variant_text = style.name if style is AS_IT_IS else f"{style.name}: {plain(variant.name, MAX_NAME_CHARACTERS)}"
         scores = f"{report.value:.3f} [{report.low:.3f}, {report.high:.3f}], IsoScore {number(variant.isoscore)}"
         hover_texts.append(f"{name}<br>{variant_text}<br>{scores}")
     return go.Scatter(
@@ -168,7 +175,7 @@ def _trace(member: FamilyMember, name: str, colour: str, text: str, where: str, 
         mode="markers+text",
         name=name,
         showlegend=in_legend,
-        marker={"color": colour, "symbol": [kind.symbol for kind, _ in variants], "size": 9},
+        marker={"color": colour, "symbol": [style.symbol for style, _ in variants], "size": 9},
         error_y={
             "type": "data",
             "symmetric": False,
@@ -179,7 +186,7 @@ def _trace(member: FamilyMember, name: str, colour: str, text: str, where: str, 
             "width": 0,
         },
         text=[text, ""][: len(variants)],
-        textposition=where,
+        textposition=position,
         hovertext=hover_texts,
         hovertemplate="%{hovertext}<extra></extra>",
     )

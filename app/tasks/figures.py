@@ -1,4 +1,4 @@
-"""What variants score: by isotropy, and by the bytes of a stored vector."""
+"""Figures of the scores of variants, by isotropy and by bytes per vector."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,9 +12,9 @@ from app.figures.figure import Cell, Figure, FigureTable, linear_axis, log_axis,
 from isoscope.core.formatting import count, number, plural
 from isotropy.catalog import METRICS
 
-LONGEST_NAME = 48
-SIZE = 10
-SMALL = 7
+MAX_NAME_CHARACTERS = 48
+MARKER_SIZE = 10
+SMALL_MARKER_SIZE = 7
 
 
 class VariantRole(NamedTuple):
@@ -37,7 +37,7 @@ def task_figures(results: TaskResults) -> list[Figure]:
     drawn = [index for index, variant in enumerate(results.variants) if variant.isoscore is not None]
     left_out = len(results.variants) - len(drawn)
     note = f" IsoScore of {plural(left_out, 'variant')} is undefined." if left_out else ""
-    front, table = pareto(results), _table(results)
+    front, table = pareto_front(results), _table(results)
     isoscore_axis = partial(linear_axis, "IsoScore, bias-corrected (1 is isotropic)")
     by_isotropy = Figure(
         slug="isotropy",
@@ -70,7 +70,7 @@ def roles_of(results: TaskResults) -> dict[int, str]:
     return {index: ", ".join([titles[0], *map(str.lower, titles[1:])]) for index, titles in titles_by_index.items()}
 
 
-def pareto(results: TaskResults) -> list[int]:
+def pareto_front(results: TaskResults) -> list[int]:
     """Return the indices of the Pareto-optimal variants by bytes and score, the smallest first."""
     best: list[int] = []
     variants = results.variants
@@ -80,8 +80,8 @@ def pareto(results: TaskResults) -> list[int]:
     return best
 
 
-Across = Callable[[JudgedVariant], float]
-Axis = Callable[[Sequence[float]], dict[str, Any]]
+XValue = Callable[[JudgedVariant], float]
+MakeAxis = Callable[[Sequence[float]], dict[str, Any]]
 
 
 def _table(results: TaskResults) -> FigureTable:
@@ -104,16 +104,18 @@ def _table(results: TaskResults) -> FigureTable:
     return FigureTable(columns, rows)
 
 
-def _draw(results: TaskResults, indices: Sequence[int], across: Across, axis: Axis, front: Sequence[int]) -> go.Figure:
+def _draw(
+    results: TaskResults, indices: Sequence[int], x_value: XValue, make_axis: MakeAxis, front: Sequence[int]
+) -> go.Figure:
     variants = results.variants
     roles_by_index = {results.baseline: AS_IT_IS, results.chosen: CHOSEN, results.smallest: SMALLEST}
     role_titles = roles_of(results)
     unmarked = [index for index in indices if index not in roles_by_index]
-    traces = [_points(variants, unmarked, across, VariantRole("Others", palette.QUIET, "circle"), SMALL)]
+    traces = [_points(variants, unmarked, x_value, VariantRole("Others", palette.QUIET, "circle"), SMALL_MARKER_SIZE)]
     if front:
         x, y = (
             [get_value(variants[index]) for index in front]
-            for get_value in (across, lambda variant: variant.report.value)
+            for get_value in (x_value, lambda variant: variant.report.value)
         )
         line = {"color": palette.QUIET, "dash": "dot", "shape": "hv", "width": 1.5}
         traces.append(
@@ -121,22 +123,22 @@ def _draw(results: TaskResults, indices: Sequence[int], across: Across, axis: Ax
         )
     for index, role in roles_by_index.items():
         if index in indices:
-            traces.append(_points(variants, [index], across, role._replace(title=role_titles[index]), SIZE))
-    x_values = [across(variants[index]) for index in indices]
+            traces.append(_points(variants, [index], x_value, role._replace(title=role_titles[index]), MARKER_SIZE))
+    x_values = [x_value(variants[index]) for index in indices]
     return plot(
         traces,
         showlegend=True,
-        xaxis=axis(x_values),
+        xaxis=make_axis(x_values),
         yaxis=linear_axis(METRICS[results.metric], [variants[index].report.value for index in indices]),
     )
 
 
 def _points(
-    variants: Sequence[JudgedVariant], indices: Sequence[int], across: Across, role: VariantRole, size: int
+    variants: Sequence[JudgedVariant], indices: Sequence[int], x_value: XValue, role: VariantRole, size: int
 ) -> go.Scatter:
     drawn = [variants[index] for index in indices]
     texts = [
-        f"{plain(variant.name, LONGEST_NAME)}<br>"
+        f"{plain(variant.name, MAX_NAME_CHARACTERS)}<br>"
         f"{variant.report.value:.3f} [{variant.report.low:.3f}, {variant.report.high:.3f}]<br>"
         f"{count(variant.bytes)} bytes, IsoScore {number(variant.isoscore)}"
         for variant in drawn
@@ -147,15 +149,15 @@ def _points(
         "array": [variant.report.high - variant.report.value for variant in drawn],
         "arrayminus": [variant.report.value - variant.report.low for variant in drawn],
         "color": role.colour,
-        "thickness": 1.2 if size == SMALL else 2,
+        "thickness": 1.2 if size == SMALL_MARKER_SIZE else 2,
         "width": 0,
     }
     return go.Scatter(
-        x=[across(variant) for variant in drawn],
+        x=[x_value(variant) for variant in drawn],
         y=[variant.report.value for variant in drawn],
         mode="markers",
         name=role.title,
-        legendrank=1000 if size == SMALL else 1,
+        legendrank=1000 if size == SMALL_MARKER_SIZE else 1,
         marker={"color": role.colour, "symbol": role.symbol, "size": size},
         error_y=bars,
         text=texts,

@@ -11,9 +11,9 @@ from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.catalog import METHODS
 
 
-def get_map(context: Context, task_id: str, which: MapVariant = "chosen") -> Download:
+def get_map(context: Context, task_id: str, map_variant: MapVariant = "chosen") -> Download:
     task = get_task(context, task_id)
-    sha256 = {"chosen": task.chosen_sha256, "smallest": task.smallest_sha256}[which]
+    sha256 = {"chosen": task.chosen_sha256, "smallest": task.smallest_sha256}[map_variant]
     if sha256 is None:
         raise ConflictError(f"This task is {task.status}; there is a map when it has finished.")
     return Download(context.storage.local(sha256), "map.safetensors")
@@ -25,19 +25,20 @@ def changes_vectors(variant: JudgedVariant) -> bool:
 
 
 def create_mapped(
-    context: Context, task_id: str, which: MapVariant = "chosen", name: str | None = None, of: Side = "corpus"
+    context: Context, task_id: str, map_variant: MapVariant = "chosen", name: str | None = None, side: Side = "corpus"
 ) -> Embedding:
     """Map the corpus or the queries of a task by its chosen or smallest variant, as a new embedding."""
     task, results = get_task(context, task_id), get_results(context, task_id)
-    mapped_id = {"corpus": task.embedding_id, "queries": task.queries_id}[of]
+    mapped_id = {"corpus": task.embedding_id, "queries": task.queries_id}[side]
     if mapped_id is None:
         raise InvalidError("This task has no queries. Map its corpus.", "of")
     source = get_embedding(context, mapped_id)
     require_measured(source, "a map")
-    variant = results.variants[{"chosen": results.chosen, "smallest": results.smallest}[which]]
+    variant = results.variants[{"chosen": results.chosen, "smallest": results.smallest}[map_variant]]
     if not changes_vectors(variant):
         raise ConflictError(
-            f"The {which} variant keeps the vectors of {source.name} as they are. A new embedding would be a copy."
+            f"The {map_variant} variant keeps the vectors of {source.name} as they are. "
+            "A new embedding would be a copy."
         )
     # The variant without its storage: "Soft ZCA whitening, eps 0.1, PCA-192".
     method = describe_method(variant.method, variant.parameters) if variant.method in METHODS else ""
@@ -45,7 +46,7 @@ def create_mapped(
     variant_title = ", ".join(part for part in (method, "" if reduction == "all" else reduction) if part)
     dimensions = variant.dimensions.rsplit("-", 1)
     provenance = {
-        "which": which,
+        "which": map_variant,
         "variant": variant_title,
         "method": variant.method,
         "parameters": variant.parameters,
@@ -53,7 +54,7 @@ def create_mapped(
         "similarity": results.similarity.value,
         "seed": task.config.seed,
     }
-    if of == "corpus" and (variant.method in METHODS or dimensions[0] == "pca"):
+    if side == "corpus" and (variant.method in METHODS or dimensions[0] == "pca"):
         provenance |= {"rows": results.n, "fit_rows": results.n}
     d = results.d if len(dimensions) == 1 else int(dimensions[1])
     return add_mapped(context, source, task_id, clean_name(name, f"{source.name}, {variant_title}"), d, provenance)

@@ -1,4 +1,4 @@
-"""The same task on other embeddings: which have the same rows, with which queries, and the tasks that judge them."""
+"""The same task on other embeddings with the same rows, each with its queries."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
 from isotropy.catalog import TruthKind
 
 MAX_OTHERS = 100
-"""The most embeddings that one request may judge."""
+"""Embeddings that one request may judge at most."""
 ROW_FIELDS = ("file_sha256", "text_columns", "max_rows", "seed")
 """Fields of an encoding's provenance that tell which texts its rows are."""
 MODEL_FIELDS = ("model", "revision")
@@ -50,7 +50,7 @@ class SkippedLayer(NamedTuple):
 
 
 class JudgedOthers(NamedTuple):
-    """The family after others were handed to the workers, and the layers that could not be judged."""
+    """The family with the newly queued tasks, and the layers that could not be judged."""
 
     members: list[FamilyMember]
     left_out: list[SkippedLayer]
@@ -65,7 +65,7 @@ def list_others(context: Context, task: TaskRun) -> list[SameRowsEmbedding]:
         return []
     task_rows = _TaskRows.read(context, task)
     judged_ids = {member.embedding_id for member in read_family(context, task) if member.status not in LAUNCHABLE}
-    candidates = _candidates(context, task_rows.corpus)
+    candidates = _list_candidates(context, task_rows.corpus)
     return [task_rows.describe(candidate) for candidate in candidates if candidate.id not in judged_ids]
 
 
@@ -86,13 +86,15 @@ def judge_others(context: Context, task_id: str, choices: Sequence[EmbeddingChoi
     task_rows = _TaskRows.read(context, task)
     left_out: list[SkippedLayer] = []
     if choices is None:
-        layers = [layer for layer in map(task_rows.describe, _candidates(context, task_rows.corpus)) if layer.is_layer]
+        layers = [
+            layer for layer in map(task_rows.describe, _list_candidates(context, task_rows.corpus)) if layer.is_layer
+        ]
         left_out = [SkippedLayer(layer.embedding_id, layer.name, layer.reason) for layer in layers if layer.reason]
         candidates = [EmbeddingChoice(layer.embedding_id, layer.queries_id) for layer in layers if not layer.reason]
         if not layers:
             raise InvalidError(f"{task_rows.corpus.name} has no other layers. Name the embeddings to judge.", "others")
     else:
-        candidates = [_chosen(context, task_rows, choice) for choice in choices]
+        candidates = [_resolve_choice(context, task_rows, choice) for choice in choices]
     if len(candidates) > MAX_OTHERS:
         raise InvalidError(f"Judge at most {MAX_OTHERS} embeddings at once, not {len(candidates):,}.", "others")
     context.require_room()
@@ -100,7 +102,7 @@ def judge_others(context: Context, task_id: str, choices: Sequence[EmbeddingChoi
     for candidate in candidates:
         member = members.get(candidate.embedding_id)
         if member is None:
-            launch_task(context, _add(context, task, candidate))
+            launch_task(context, _add_draft(context, task, candidate))
         elif member.status in LAUNCHABLE:
             launch_task(context, member.task_id)
     return JudgedOthers(read_family(context, task), left_out)
@@ -112,7 +114,7 @@ class _TaskRows(NamedTuple):
     task: TaskRun
     corpus: Embedding
     queries: Embedding | None
-    partners: Sequence[Embedding]
+    possible_queries: Sequence[Embedding]
 
     @classmethod
     def read(cls, context: Context, task: TaskRun) -> "_TaskRows":
@@ -120,7 +122,7 @@ class _TaskRows(NamedTuple):
         if task.queries_id is None:
             return cls(task, corpus, None, ())
         queries = get_embedding(context, task.queries_id)
-        return cls(task, corpus, queries, [queries, *_candidates(context, queries)])
+        return cls(task, corpus, queries, [queries, *_list_candidates(context, queries)])
 
     def is_layer(self, embedding: Embedding) -> bool:
         return series_of(embedding) is not None and series_of(embedding) == series_of(self.corpus)
@@ -128,18 +130,18 @@ class _TaskRows(NamedTuple):
     def describe(self, embedding: Embedding) -> SameRowsEmbedding:
         queries, reason = None, None
         try:
-            queries = self.require_alike(embedding)
+            queries = self.match_queries(embedding)
         except IsoscopeError as error:
             reason = str(error)
         is_layer, queries_id = self.is_layer(embedding), queries.id if queries else None
         return SameRowsEmbedding(embedding.id, embedding.name, embedding.layer, is_layer, queries_id, reason)
 
-    def require_alike(self, embedding: Embedding, chosen_queries: Embedding | None = None) -> Embedding | None:
+    def match_queries(self, embedding: Embedding, chosen_queries: Embedding | None = None) -> Embedding | None:
         """Return the queries that belong to an embedding. Raises IsoscopeError if rows or queries do not fit."""
         _require_same_rows(self.corpus, embedding)
         queries = chosen_queries
         if self.queries is not None:
-            queries = chosen_queries or self._partner(embedding)
+            queries = chosen_queries or self._find_queries(embedding)
             _require_same_rows(self.queries, queries)
         elif chosen_queries is not None:
             raise InvalidError(f"A task of kind {self.task.config.kind} takes no queries. Leave them out.")
@@ -147,11 +149,11 @@ class _TaskRows(NamedTuple):
         check_columns(self.task.config, embedding, queries)
         return queries
 
-    def _partner(self, embedding: Embedding) -> Embedding:
+    def _find_queries(self, embedding: Embedding) -> Embedding:
         if self.queries is None:
             raise InvalidError("There are no queries.")
         same_file = self.is_layer(embedding) and embedding.encoding_id is None
-        for queries in self.partners:
+        for queries in self.possible_queries:
             if same_file and series_of(queries) == series_of(self.queries) and queries.layer == embedding.layer:
                 return queries
             if (
@@ -172,11 +174,11 @@ class _TaskRows(NamedTuple):
         )
 
 
-def _chosen(context: Context, task_rows: _TaskRows, choice: EmbeddingChoice) -> EmbeddingChoice:
+def _resolve_choice(context: Context, task_rows: _TaskRows, choice: EmbeddingChoice) -> EmbeddingChoice:
     try:
         embedding = get_embedding(context, choice.embedding_id)
         chosen_queries = None if choice.queries_id is None else get_embedding(context, choice.queries_id)
-        queries = task_rows.require_alike(embedding, chosen_queries)
+        queries = task_rows.match_queries(embedding, chosen_queries)
     except NotFoundError:
         raise
     except IsoscopeError as error:
@@ -185,18 +187,18 @@ def _chosen(context: Context, task_rows: _TaskRows, choice: EmbeddingChoice) -> 
     return EmbeddingChoice(embedding.id, queries.id if queries else None)
 
 
-def _candidates(context: Context, like: Embedding) -> list[Embedding]:
+def _list_candidates(context: Context, reference: Embedding) -> list[Embedding]:
     """Return other embeddings with equally many rows: layers of the same encoding or file first, then the newest."""
     same_size = select(Embedding).where(
-        Embedding.id != like.id,
-        Embedding.n == like.n,
+        Embedding.id != reference.id,
+        Embedding.n == reference.n,
         Embedding.trashed_at.is_(None),
         Embedding.status != EmbeddingStatus.FAILED,
     )
-    siblings_first = case((Embedding.encoding_id == like.encoding_id, 0), else_=1)
+    siblings_first = case((Embedding.encoding_id == reference.encoding_id, 0), else_=1)
     order = siblings_first, Embedding.created_at.desc(), Embedding.id
     embeddings = context.scalars(same_size.order_by(*order).limit(OFFERED).options(lazyload(Embedding.tags)))
-    series = series_of(like)
+    series = series_of(reference)
     if series:
         embeddings.sort(key=lambda embedding: (0, embedding.layer or 0) if series_of(embedding) == series else (1, 0))
     return embeddings
@@ -229,7 +231,7 @@ def _model_identity(embedding: Embedding) -> tuple[Any, ...] | None:
     return None if embedding.encoding_id is None else values
 
 
-def _add(context: Context, task: TaskRun, candidate: EmbeddingChoice) -> str:
+def _add_draft(context: Context, task: TaskRun, candidate: EmbeddingChoice) -> str:
     """Add a draft with the ground truth and settings of a task; they share one stored file."""
     draft = TaskRun(
         embedding_id=candidate.embedding_id,

@@ -1,4 +1,4 @@
-"""Pages of tasks: the form and the list of an embedding's, the preview, the way and the result of one."""
+"""Pages of tasks: an embedding's list and form, and each task's preview, progress and results."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -12,24 +12,18 @@ from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
 from app.db.task import MapVariant, Side, TaskConfig
 from app.embeddings.service import get_embedding, require_ready
 from app.tasks import service
-from app.tasks.family import as_they_are, read_family
+from app.tasks.family import read_family, scored_embeddings
 from app.tasks.family_figures import family_figure, figures_of
 from app.tasks.figures import roles_of, task_figures
-from app.tasks.kept_truth import create_task_of_split, list_qrels
 from app.tasks.maps import changes_vectors, create_mapped, get_map
 from app.tasks.others import EmbeddingChoice, judge_others, list_others
+from app.tasks.qrels import create_task_of_split, list_qrels
 from app.training.queue_status import list_workers
 from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import FileKind, figure_file, file_of, render, see
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen, parsing
-from isoscope.core.errors import (
-    InvalidError,
-    IsoscopeError,
-    TooLargeError,
-    UnsupportedFormatError,
-    invalid,
-)
+from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError, invalid
 from isoscope.files.upload_formats import Role, suffixes
 from isoscope.rank_relation import statement
 from isotropy.catalog import METRICS, TASKS, Similarity, TruthKind
@@ -100,7 +94,7 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
             "members": members,
             "waiting": [member for member in members if member.status in UNFINISHED_TASK],
             "family": family_figure(members, task.results.metric),
-            "statement": statement(as_they_are(members), task.results.metric),
+            "statement": statement(scored_embeddings(members), task.results.metric),
             "others": list_others(context, task),
         }
     return render(request, "tasks/task.html", values, problem)
@@ -168,7 +162,7 @@ def make_embedding(
     which: Annotated[MapVariant, Form()] = "chosen",
     of: Annotated[Side, Form()] = "corpus",
 ) -> Response:
-    return see(f"/embeddings/{create_mapped(context, task_id, which, of=of).id}")
+    return see(f"/embeddings/{create_mapped(context, task_id, which, side=of).id}")
 
 
 def _parse(values: Mapping[str, str]) -> TaskConfig:
@@ -203,8 +197,8 @@ def _list_page(
         "metrics": {metric: METRICS[metric] for metric in TASKS[chosen_kind].metrics},
         "similarities": list(Similarity),
         "columns": [annotation["name"] for annotation in annotations],
-        "queries": service.list_queries(context, embedding) if chosen_kind in service.WITH_QUERIES else [],
-        "kept": list_qrels(context, embedding) if chosen_kind is TruthKind.QUERIES else [],
+        "queries": service.list_queries(context, embedding) if chosen_kind in service.KINDS_WITH_QUERIES else [],
+        "qrels": list_qrels(context, embedding) if chosen_kind is TruthKind.QUERIES else [],
         "suffixes": suffixes(Role.ANNOTATIONS),
         "max_bytes": context.settings.max_dataset_bytes,
         "values": {

@@ -1,4 +1,4 @@
-"""Task runs: check ground truth against the rows, launch, follow, take back, delete."""
+"""Create, read, launch, cancel and delete task runs."""
 
 import tempfile
 from dataclasses import dataclass, fields
@@ -30,8 +30,8 @@ from isotropy.catalog import TruthKind
 MAX_NUMBERS = 2**28
 """Limit on the numbers in a task's vectors: 1 GiB in float32. The worker holds several copies."""
 LAUNCHABLE = (TaskStatus.DRAFT, TaskStatus.FAILED, TaskStatus.CANCELLED)
-WITH_FILE = (TruthKind.QUERIES, TruthKind.PAIRS)
-WITH_QUERIES = (TruthKind.QUERIES, TruthKind.COMPRESSION)
+KINDS_WITH_FILE = (TruthKind.QUERIES, TruthKind.PAIRS)
+KINDS_WITH_QUERIES = (TruthKind.QUERIES, TruthKind.COMPRESSION)
 
 
 def create_task(
@@ -51,7 +51,7 @@ def create_task(
     queries = None if queries_id is None else get_embedding(context, queries_id)
     check_all(
         config.check,
-        lambda: _check_given(config, queries, truth),
+        lambda: _check_inputs(config, queries, truth),
         lambda: check_columns(config, corpus, queries),
     )
     check_vectors(corpus, queries)
@@ -60,7 +60,7 @@ def create_task(
         with context.sessions.begin() as session:
             session.add(task)
     else:
-        _keep_truth(context, task, truth, corpus, queries)
+        _save_truth(context, task, truth, corpus, queries)
     return launch_task(context, task.id) if launch else get_task(context, task.id)
 
 
@@ -185,9 +185,9 @@ def delete_task(context: Context, task_id: str) -> None:
     context.ledger.release(*files)
 
 
-def _check_given(config: TaskConfig, queries: Embedding | None, truth: Incoming | None) -> None:
+def _check_inputs(config: TaskConfig, queries: Embedding | None, truth: Incoming | None) -> None:
     """Raise InvalidError if a task lacks the file, queries or labels that its kind needs, or has extra ones."""
-    if config.kind in WITH_FILE and truth is None:
+    if config.kind in KINDS_WITH_FILE and truth is None:
         raise InvalidError(
             {
                 TruthKind.QUERIES: "Choose a file of query ids, document ids and relevance.",
@@ -195,7 +195,7 @@ def _check_given(config: TaskConfig, queries: Embedding | None, truth: Incoming 
             }[config.kind],
             "file",
         )
-    if config.kind not in WITH_FILE and truth is not None:
+    if config.kind not in KINDS_WITH_FILE and truth is not None:
         raise InvalidError(f"A task of kind {config.kind} takes no file. Leave it out, or choose another kind.", "file")
     if config.kind is TruthKind.QUERIES and queries is None:
         raise InvalidError("Choose the embedding of the queries.", "queries_id")
@@ -203,7 +203,7 @@ def _check_given(config: TaskConfig, queries: Embedding | None, truth: Incoming 
         raise InvalidError(f"A task of kind {config.kind} takes no labels. Leave them out.", "labels")
     if config.query_ids is not None and queries is None:
         raise InvalidError("There are no queries. Leave their column of ids out.", "query_ids")
-    if config.kind not in WITH_QUERIES and queries is not None:
+    if config.kind not in KINDS_WITH_QUERIES and queries is not None:
         raise InvalidError(
             f"A task of kind {config.kind} takes no queries. Leave them out, or choose another kind.", "queries_id"
         )
@@ -252,7 +252,7 @@ def check_vectors(corpus: Embedding, queries: Embedding | None) -> None:
         )
 
 
-def _keep_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedding, queries: Embedding | None) -> None:
+def _save_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedding, queries: Embedding | None) -> None:
     """Check ground truth in the sandbox, store it as JSON lines, and add the task."""
     task.filename = base_name(truth.filename)
     root = context.settings.root
@@ -260,10 +260,10 @@ def _keep_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
         stored = store(truth.stream, context.settings.max_dataset_bytes)
         target = Path(folder) / "truth.jsonl"
         source = context.storage.local(stored.sha256), task.filename
-        rows = _rows(context, corpus, task.config.ids)
+        rows = _named_rows(context, corpus, task.config.ids)
         try:
             if queries is not None:
-                query_rows = _rows(context, queries, task.config.query_ids)
+                query_rows = _named_rows(context, queries, task.config.query_ids)
                 task.preview = read_in_sandbox(context.settings, check_qrels, *source, rows, query_rows, target)
             else:
                 groups = task.config.groups
@@ -287,7 +287,7 @@ def _keep_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
     context.ledger.release(stored.sha256)
 
 
-def _rows(context: Context, embedding: Embedding, ids: str | None) -> NamedRows:
+def _named_rows(context: Context, embedding: Embedding, ids: str | None) -> NamedRows:
     upload = embedding.upload(lambda file: context.storage.local(file.file_sha256))
     return NamedRows(upload, Selection.model_validate(embedding.selection), embedding.name, ids)
 

@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 
 from app.db.models import TaskStatus
 from app.db.task import ChoiceScore, JudgedVariant, ReportScore
-from app.tasks.family import FamilyMember, as_they_are
+from app.tasks.family import FamilyMember, scored_embeddings
 from app.tasks.family_figures import family_figure
 from isoscope.rank_relation import rank_relation, relation_of, statement
 
@@ -84,7 +84,7 @@ def models(count, value=lambda place: 0.5 + place / 100):
 
 
 def told(members):
-    return statement(as_they_are(members), "ndcg@10")
+    return statement(scored_embeddings(members), "ndcg@10")
 
 
 def test_the_sentence_says_no_more_than_there_is_and_counts_embeddings_without_isoscore():
@@ -93,14 +93,14 @@ def test_the_sentence_says_no_more_than_there_is_and_counts_embeddings_without_i
     assert "score lower" in told(models(5, lambda place: 0.5 - place / 100))
     assert "No clear relation" in told(models(5, lambda place: 0.5 + (place % 2) / 100))
     assert "no rank correlation" in told(models(5, lambda _: 0.5))
-    assert relation_of(as_they_are(models(4))) is None
+    assert relation_of(scored_embeddings(models(4))) is None
     few = told(layers(4))
     assert few == (
         "embedding 3 is the most isotropic as it is and scores 0.530 nDCG@10, the highest here. "
         "A rank correlation needs at least 5 embeddings."
     )
     assert "embedding 0 scores highest: 0.500." in told(layers(3, lambda layer: 0.5 - layer / 10))
-    first, second, third = as_they_are(models(3))
+    first, second, third = scored_embeddings(models(3))
     said = statement([first, second, third._replace(isoscore=None)], "ndcg@10")
     assert said.startswith("embedding 1 is the most isotropic as it is and scores 0.510 nDCG@10. embedding 2 scores")
     alone = statement([first, *(one._replace(isoscore=None) for one in (second, third))], "ndcg@10")
@@ -108,10 +108,10 @@ def test_the_sentence_says_no_more_than_there_is_and_counts_embeddings_without_i
 
 
 def test_layers_of_one_model_depend_on_each_other_so_they_have_no_p():
-    assert relation_of(as_they_are(layers(5))) == (5, pytest.approx(1), None)
+    assert relation_of(scored_embeddings(layers(5))) == (5, pytest.approx(1), None)
     assert told(layers(5)) == (
         "Over these 5 embeddings as they are, IsoScore and nDCG@10 have Spearman rho = 1.0. "
         "Layers of one model depend on each other, so there is no p."
     )
     one_of_each = [one._replace(series=f"model {place}") for place, one in enumerate(layers(5))]
-    assert relation_of(as_they_are(one_of_each)).p == pytest.approx(2 / 120)
+    assert relation_of(scored_embeddings(one_of_each)).p == pytest.approx(2 / 120)

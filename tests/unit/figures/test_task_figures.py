@@ -3,7 +3,7 @@
 import pytest
 
 from app.db.task import TaskResults
-from app.tasks.figures import pareto, roles_of, task_figures
+from app.tasks.figures import pareto_front, roles_of, task_figures
 
 SCORES = [(1536, 0.21, 0.80), (384, 0.21, 0.80), (192, 0.5, 0.78), (768, None, 0.70), (48, 0.3, 0.79)]
 
@@ -33,7 +33,7 @@ def results():
 
 
 def test_the_line_joins_what_nothing_beats_in_bytes_and_score(results):
-    assert pareto(results) == [4, 1]
+    assert pareto_front(results) == [4, 1]
     _, by_bytes = task_figures(results)
     assert [row[-1] for row in by_bytes.table.rows] == ["", "yes", "", "", "yes"]
     line = next(trace for trace in by_bytes.draw().data if trace.mode == "lines")

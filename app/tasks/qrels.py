@@ -1,4 +1,4 @@
-"""Qrels that came with an encoding: offered to the tasks of its layers."""
+"""Qrels that came with an encoding, for tasks on its layers."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from isoscope.core.errors import InvalidError
 from isoscope.files.beir import choose_split
 
 
-class KeptQrels(NamedTuple):
+class SplitQrels(NamedTuple):
     """The relevant documents of one split, and the queries that belong to an embedding of the corpus."""
 
     split: str
@@ -24,7 +24,7 @@ class KeptQrels(NamedTuple):
     """None until the queries are measured."""
 
 
-def list_qrels(context: Context, corpus: Embedding) -> list[KeptQrels]:
+def list_qrels(context: Context, corpus: Embedding) -> list[SplitQrels]:
     """Return the qrels that came with an embedding's texts, the usual split first; empty without any."""
     if corpus.encoding_id is None:
         return []
@@ -38,7 +38,7 @@ def list_qrels(context: Context, corpus: Embedding) -> list[KeptQrels]:
     )
     with context.sessions() as session:
         return [
-            KeptQrels(
+            SplitQrels(
                 qrels.split,
                 qrels.judgments,
                 qrels.file_sha256,
