@@ -30,7 +30,7 @@ from app.results.run_table import RunTable
 from app.results.sweep_figures import SweepDep, list_figure_slugs, read_figure
 from app.tasks.family_figures import figures_of
 from app.training.experiments import get_experiment, get_run, newest_experiment
-from app.training.queue_status import list_encodings_at_work, list_workers
+from app.training.queue_status import list_unfinished_encodings, list_workers
 from app.training.run_actions import RUNS
 from app.web import security
 from app.web.dependencies import ContextDep
@@ -64,7 +64,7 @@ def show_home(request: Request, context: ContextDep) -> Response:
         "experiment": experiment,
         "begun": newest if newest is not experiment else None,
         "listed": find_embeddings(context, EmbeddingSearch(layers=True), limit=NEWEST).rows,
-        "encodings": list_encodings_at_work(context),
+        "encodings": list_unfinished_encodings(context),
         "formats": titles(Role.VECTORS),
         "suffixes": suffixes(Role.VECTORS),
         "max_bytes": context.settings.max_upload_bytes,

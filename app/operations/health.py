@@ -17,7 +17,7 @@ from app.core.settings import SQLITE_SUFFIXES, Settings
 from app.core.space import Disk, disks
 from app.db.models import StoredFile
 from app.db.session import create_sessions
-from app.training.queue_status import count_alive
+from app.training.queue_status import count_live_workers
 from isoscope.core.errors import UnavailableError
 
 ANSWER_SECONDS = 1.5
@@ -35,7 +35,9 @@ class Vitals:
     async def workers_alive(self) -> int:
         """Return how many workers are alive. Raise UnavailableError if the database does not answer in time."""
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(to_thread.run_sync(count_alive, self._sessions, limiter=self._limiter))
+            self._looking = asyncio.create_task(
+                to_thread.run_sync(count_live_workers, self._sessions, limiter=self._limiter)
+            )
         try:
             return await asyncio.wait_for(asyncio.shield(self._looking), ANSWER_SECONDS)
         except TimeoutError:

@@ -16,7 +16,7 @@ from app.db.session import hold
 from app.db.types import Count, Number, new_id, utcnow
 from app.results.labels import OF_SENTENCES, SCALES, WATCHED, MetricRange
 from app.results.logged_config import ScriptRun, compute_results, extend_grid
-from app.training.experiments import no_run
+from app.training.experiments import run_not_found
 from isoscope.core.errors import ConflictError, InvalidError, TooLargeError
 from isoscope.core.formatting import count
 from isoscope.core.task import Metric
@@ -294,7 +294,7 @@ def find_script_run(session: Session, run_id: str) -> Run:
     """Return a script's run, locked until the transaction ends, so that nobody cancels or deletes it meanwhile."""
     run = session.get(Run, run_id, with_for_update=True)
     if run is None:
-        raise no_run(run_id)
+        raise run_not_found(run_id)
     return _require_script(run)
 
 

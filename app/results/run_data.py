@@ -16,7 +16,7 @@ from app.db.predictions import Predictions, read_predictions
 from app.figures.figure import FigureTable
 from app.results.openings import require_opened
 from app.storage.storage import Download
-from app.training.experiments import get_run, no_run
+from app.training.experiments import get_run, run_not_found
 from isoscope.core.errors import ConflictError, NotFoundError
 from isoscope.core.formatting import count, plural
 from isoscope.core.task import TaskKind
@@ -237,7 +237,7 @@ def get_predictions(context: Context, run_id: str, split: Split = Split.VALIDATI
             require_opened(session, run, split)
         predictions = read_predictions(session, [run_id], split).get(run_id)
     if run is None:
-        raise no_run(run_id)
+        raise run_not_found(run_id)
     if predictions is None:
         raise NotFoundError(
             f"No {split} predictions are stored for run {run_id!r}. They are stored when a run finishes, or when a "

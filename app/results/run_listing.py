@@ -27,7 +27,7 @@ from app.results.search.listing import (
     read_columns,
 )
 from app.results.setting import cell_text, setting_of
-from app.training.queue_status import list_workers, worker_lost
+from app.training.queue_status import has_lost_worker, list_workers
 from app.web.dependencies import ContextDep
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import Regularizer
@@ -161,7 +161,7 @@ def read_run_listing(
     except InvalidError as problem:
         return RunListing(base, back, query, RunPage([], 0), RunColumns([], [], live=False, plain=False), (), problem)
     workers = list_workers(context)
-    lost_ids = {run.id for run in page.runs if worker_lost(run, workers)}
+    lost_ids = {run.id for run in page.runs if has_lost_worker(run, workers)}
     return RunListing(base, back, query, page, columns, lost_ids, experiment_id=experiment_id or "")
 
 

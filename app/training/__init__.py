@@ -1,1 +1,1 @@
-"""Launching runs: equivalent commands, outcomes of searches, advice after failures."""
+"""Data sets, launching runs, the queue, and advice after failures."""

@@ -41,7 +41,7 @@ def check_columns(
     label = _find_complete(columns, label_column, "label_column")
     match task:
         case TaskKind.CLASSIFICATION:
-            return _classes(label)
+            return _require_classes(label)
         case TaskKind.REGRESSION:
             if label.not_number is not None or label.kind in {ColumnKind.TEXT, ColumnKind.SPAN}:
                 sample = "text" if label.not_number is None else quote(label.not_number)
@@ -50,7 +50,7 @@ def check_columns(
                     "regression: choose a column of numbers, or classification.",
                     "label_column",
                 )
-            _require_two(label)
+            _require_two_labels(label)
         case TaskKind.SPAN if label.kind is not ColumnKind.SPAN:
             sample = f" such as {quote(label.examples[0])}" if label.examples else ""
             raise InvalidError(
@@ -61,7 +61,7 @@ def check_columns(
     return []
 
 
-def _classes(column: Column) -> list[str]:
+def _require_classes(column: Column) -> list[str]:
     if column.kind is ColumnKind.SPAN:
         raise InvalidError(
             f"The column {quote(column.name)} holds answers and where they begin, not classes: choose the span task, "
@@ -81,7 +81,7 @@ def _classes(column: Column) -> list[str]:
             "choose a column of classes, or regression.",
             "label_column",
         )
-    _require_two(column)
+    _require_two_labels(column)
     if column.unseen:
         raise InvalidError(
             f"The column {quote(column.name)} of the validation file holds {listed(column.unseen)}, which the train "
@@ -97,7 +97,7 @@ def _classes(column: Column) -> list[str]:
     return column.values
 
 
-def _require_two(column: Column) -> None:
+def _require_two_labels(column: Column) -> None:
     if column.n_distinct < 2:
         raise InvalidError(
             f"The column {quote(column.name)} holds {listed(column.examples)} in every row of the train file: "
@@ -130,7 +130,7 @@ def is_fraction(label: str) -> bool:
     return NUMBER.fullmatch(label) is not None and not float(label).is_integer()
 
 
-SPAN_TEXTS = ("question", "context")
+SPAN_TEXT_NAMES = ("question", "context")
 TEXT_NAMES = (
     ("sentence1", "sentence2"),
     ("question", "sentence"),
@@ -140,12 +140,12 @@ TEXT_NAMES = (
     ("sentence",),
     ("text",),
 )
-"""Of GLUE's tasks first, and pairs before single texts, since those of QNLI hold a sentence too."""
+"""Names of GLUE's text columns first. Pairs precede single texts, because QNLI's pair has a sentence, too."""
 LABEL_NAMES = ("label", "labels", "score", "class", "target", "category", "rating", "sentiment", "gold", "y")
-NOT_LABELS = frozenset({"id", "idx", "index", "guid", "uid", "qid", "row"})
+ID_NAMES = frozenset({"id", "idx", "index", "guid", "uid", "qid", "row"})
 
-MAX_WHOLE_CLASSES = 20
-"""More different whole numbers, seldom repeated, are taken for scores."""
+MAX_INTEGER_CLASSES = 20
+"""A column with more distinct whole numbers holds scores."""
 
 
 class TaskProposal(Frozen):
@@ -166,10 +166,10 @@ class TaskProposal(Frozen):
         return f"{kind}: {' + '.join(self.text_columns)} → {self.label_column}{classes}"
 
 
-def propose_for(hub_name: str | None, columns: Sequence[Column]) -> TaskProposal | None:
+def propose_task(hub_name: str | None, columns: Sequence[Column]) -> TaskProposal | None:
     """Return the task of a known Hub data set, or else the likeliest task of the columns."""
     if hub_name is None:
-        return propose(columns)
+        return task_from_columns(columns)
     task = TASKS[HubName(hub_name)]
     return TaskProposal(
         task=task.task,
@@ -180,16 +180,16 @@ def propose_for(hub_name: str | None, columns: Sequence[Column]) -> TaskProposal
     )
 
 
-def propose(columns: Sequence[Column]) -> TaskProposal | None:
+def task_from_columns(columns: Sequence[Column]) -> TaskProposal | None:
     """Return the likeliest task, None if there is no text or nothing to predict."""
     label = next((column for column in columns if column.kind is ColumnKind.SPAN), None)
     without_spans = [column for column in columns if column.kind is not ColumnKind.SPAN]
-    texts, task = _texts(without_spans, (SPAN_TEXTS,)), TaskKind.SPAN
+    texts, task = _find_text_columns(without_spans, (SPAN_TEXT_NAMES,)), TaskKind.SPAN
     n_classes: int | None = None
     if label is None or len(texts) != 2:
-        if (label := _label(columns)) is None:
+        if (label := _find_label_column(columns)) is None:
             return None
-        texts = _texts([column for column in without_spans if column is not label], TEXT_NAMES)
+        texts = _find_text_columns([column for column in without_spans if column is not label], TEXT_NAMES)
         if not texts:
             return None
         task = TaskKind.REGRESSION if _is_score(label) else TaskKind.CLASSIFICATION
@@ -199,30 +199,30 @@ def propose(columns: Sequence[Column]) -> TaskProposal | None:
     )
 
 
-def _texts(columns: Sequence[Column], name_pairs: Sequence[tuple[str, ...]]) -> list[str]:
+def _find_text_columns(columns: Sequence[Column], known_names: Sequence[tuple[str, ...]]) -> list[str]:
     by_name = {column.name.lower(): column.name for column in columns if column.kind is not ColumnKind.NUMBER}
-    for names in name_pairs:
+    for names in known_names:
         if all(name in by_name for name in names):
             return [by_name[name] for name in names]
     return [
-        column.name for column in columns if column.kind is ColumnKind.TEXT and column.name.lower() not in NOT_LABELS
+        column.name for column in columns if column.kind is ColumnKind.TEXT and column.name.lower() not in ID_NAMES
     ][:2]
 
 
-def _label(columns: Sequence[Column]) -> Column | None:
+def _find_label_column(columns: Sequence[Column]) -> Column | None:
     """Return a column named like a label, or the first that could be one."""
     candidates = [
         column
         for column in columns
         if (_is_score(column) or (column.kind is not ColumnKind.SPAN and len(column.values or ()) >= 2))
-        and column.name.lower() not in NOT_LABELS
+        and column.name.lower() not in ID_NAMES
     ]
     named_like_labels = (column for name in LABEL_NAMES for column in candidates if column.name.lower() == name)
     kind_tests: tuple[Callable[[Column], bool], ...] = (
         lambda column: column.kind is ColumnKind.LABEL,
         lambda column: column.kind is ColumnKind.NUMBER,
     )
-    text_names = {name for names in (*TEXT_NAMES, SPAN_TEXTS) for name in names}
+    text_names = {name for names in (*TEXT_NAMES, SPAN_TEXT_NAMES) for name in names}
     first_by_kind = (
         column for test in kind_tests for column in candidates if test(column) and column.name.lower() not in text_names
     )
@@ -232,6 +232,6 @@ def _label(columns: Sequence[Column]) -> Column | None:
 def _is_score(column: Column) -> bool:
     if column.kind is not ColumnKind.NUMBER:
         return False
-    if column.values is None or len(column.values) > MAX_WHOLE_CLASSES:
+    if column.values is None or len(column.values) > MAX_INTEGER_CLASSES:
         return True
     return any(is_fraction(value) for value in column.values)

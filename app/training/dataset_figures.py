@@ -1,4 +1,4 @@
-"""What rows of a data set are like: classes, lengths of texts, and what the trivial predictor scores on them."""
+"""Figures of a data set's classes and text lengths, and the score of a trivial predictor."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,37 +10,39 @@ import plotly.graph_objects as go
 from app.db.models import Dataset
 from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, plain, plot
-from app.training.columns import TaskProposal, propose_for
+from app.training.columns import TaskProposal, propose_task
 from isoscope.core.formatting import count, number, plural
 from isoscope.core.task import TaskKind
 from isoscope.files.columns import LENGTH_EDGES, Column, TextLengths
 
-LONGEST_CLASS = 24
-COLOURS = {"train": palette.MAIN, "validation": palette.MARKED}
+MAX_CLASS_CHARACTERS = 24
+SPLIT_COLORS = {"train": palette.MAIN, "validation": palette.MARKED}
 
 
 class Baseline(NamedTuple):
-    """What a predictor scores that ignores the texts."""
+    """The validation score of a predictor that ignores the texts."""
 
     metric: str
     value: float
     predictor: str
-    of_one_class: bool = False
-    """Whether all validation rows are of the class that it predicts, so that no run scores higher."""
+    is_single_class: bool = False
+    """Whether all validation rows have the predicted class, so that no run can score higher."""
 
 
 def dataset_figures(dataset: Dataset) -> list[Figure]:
     """Return the figures of counted rows: classes, then text lengths by column."""
-    proposal = propose_for(dataset.hub_name, dataset.columns)
+    proposal = propose_task(dataset.hub_name, dataset.columns)
     columns = {column.name: column for column in dataset.columns}
     texts, figures = dataset.columns, []
     if proposal is not None:
         label = columns.get(proposal.label_column)
         if proposal.task is TaskKind.CLASSIFICATION and label is not None and label.train_counts is not None:
-            figures = [_classes(label)]
+            figures = [_class_balance_figure(label)]
         texts = [columns[name] for name in proposal.text_columns if name in columns]
     counted_columns = [column for column in texts if column.lengths is not None]
-    return figures + [_lengths(f"lengths-{position}", column) for position, column in enumerate(counted_columns, 1)]
+    return figures + [
+        _text_length_figure(f"lengths-{position}", column) for position, column in enumerate(counted_columns, 1)
+    ]
 
 
 def baseline_of(dataset: Dataset, proposal: TaskProposal | None) -> Baseline | None:
@@ -56,15 +58,13 @@ def baseline_of(dataset: Dataset, proposal: TaskProposal | None) -> Baseline | N
     if not n:
         return None
     most_frequent = max(range(len(label.values)), key=label.train_counts.__getitem__)
-    predictor = (
-        f"predicts {plain(label.values[most_frequent], LONGEST_CLASS)}, the most frequent class of the train rows"
-    )
-    return Baseline(
-        "accuracy", label.validation_counts[most_frequent] / n, predictor, label.validation_counts[most_frequent] == n
-    )
+    class_name = plain(label.values[most_frequent], MAX_CLASS_CHARACTERS)
+    predictor = f"predicts {class_name}, the most frequent class of the train rows"
+    n_correct = label.validation_counts[most_frequent]
+    return Baseline("accuracy", n_correct / n, predictor, is_single_class=n_correct == n)
 
 
-def _classes(label: Column) -> Figure:
+def _class_balance_figure(label: Column) -> Figure:
     values, train = label.values or [], label.train_counts or []
     validation = label.validation_counts or [0] * len(values)
     shares = {"train": _shares(train), "validation": _shares(validation, label.n_unseen)}
@@ -84,9 +84,9 @@ def _classes(label: Column) -> Figure:
 
 
 def _draw_classes(values: Sequence[str], shares: dict[str, list[float]]) -> go.Figure:
-    names = [plain(value, LONGEST_CLASS) for value in values]
+    names = [plain(value, MAX_CLASS_CHARACTERS) for value in values]
     bars = [
-        go.Bar(x=names, y=shares[split], name=split, marker={"color": COLOURS[split]},
+        go.Bar(x=names, y=shares[split], name=split, marker={"color": SPLIT_COLORS[split]},
                hovertemplate="%{x}: %{y:.1%} of the " + split + " rows<extra></extra>")
         for split in shares
     ]  # fmt: skip
@@ -99,7 +99,7 @@ def _draw_classes(values: Sequence[str], shares: dict[str, list[float]]) -> go.F
     )
 
 
-def _lengths(slug: str, column: Column) -> Figure:
+def _text_length_figure(slug: str, column: Column) -> Figure:
     lengths = column.lengths or TextLengths(n=0, mean=0, longest=0, counts=[])
     bins = zip(pairwise([*LENGTH_EDGES, lengths.longest + 1]), lengths.counts, strict=False)
     all_rows: list[list[Cell]] = [[low, high - 1, n] for (low, high), n in bins]
@@ -107,7 +107,7 @@ def _lengths(slug: str, column: Column) -> Figure:
     mean, longest = number(lengths.mean), count(lengths.longest)
     return Figure(
         slug=slug,
-        title=f"Text length: {plain(column.name, LONGEST_CLASS)}",
+        title=f"Text length: {plain(column.name, MAX_CLASS_CHARACTERS)}",
         caption=f"{plural(lengths.n, 'train row')}: {mean} characters on average, {longest} at most. "
         "An English token has about four characters.",
         table=FigureTable(["from (characters)", "to", "train rows"], rows),
@@ -131,6 +131,6 @@ def _draw_lengths(rows: Sequence[Sequence[Cell]]) -> go.Figure:
     )
 
 
-def _shares(counts: Sequence[int], further_rows: int = 0) -> list[float]:
-    total = sum(counts) + further_rows
+def _shares(counts: Sequence[int], unseen_rows: int = 0) -> list[float]:
+    total = sum(counts) + unseen_rows
     return [n / total if total else 0.0 for n in counts]

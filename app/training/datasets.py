@@ -20,7 +20,7 @@ from app.sandbox import read_in_sandbox
 from app.storage import Incoming, Stored
 from app.storage.ledger import Store
 from app.storage.storage import DIVIDING
-from app.training.columns import propose
+from app.training.columns import task_from_columns
 from isoscope.core.errors import ConflictError, InvalidError
 from isoscope.core.formatting import quote
 from isoscope.files.columns import DatasetDescription, describe_pair
@@ -57,9 +57,9 @@ def create_dataset(
             split: (context.storage.local(split_file.stored.sha256), split_file.filename)
             for split, split_file in files.items()
         }
-        description = _describe(context, locations, readings)
+        description = _describe_files(context, locations, readings)
         if "test" in files:
-            require_labels(description)
+            require_test_labels(description)
         with context.ledger.recording(*(split_file.stored for split_file in files.values())) as session:
             dataset = Dataset(
                 name=clean_name(name, FILE_SUFFIX.sub("", base_name(train.filename))),
@@ -75,7 +75,7 @@ def create_dataset(
     return dataset
 
 
-def read_dataset(context: Context, dataset_id: str, quoting: Quoting) -> Dataset:
+def change_quoting(context: Context, dataset_id: str, quoting: Quoting) -> Dataset:
     """Change how the quotes of .tsv files are read, unless an experiment has read the data set."""
     dataset = get_dataset(context, dataset_id)
     if not dataset.quoting:
@@ -91,9 +91,9 @@ def read_dataset(context: Context, dataset_id: str, quoting: Quoting) -> Dataset
             "quoting",
         )
     locations = _locate_files(context, dataset)
-    description = _describe(context, locations, quoting)
+    description = _describe_files(context, locations, quoting)
     if "test" in locations:
-        require_labels(description)
+        require_test_labels(description)
     unused = ~exists().where(Experiment.dataset_id == dataset_id)
     statement = update(Dataset).where(Dataset.id == dataset_id, unused).values(**dict(description))
     with context.sessions.begin() as session:
@@ -107,17 +107,17 @@ def read_dataset(context: Context, dataset_id: str, quoting: Quoting) -> Dataset
     return get_dataset(context, dataset_id)
 
 
-def count_dataset(context: Context, dataset_id: str) -> Dataset:
+def add_missing_counts(context: Context, dataset_id: str) -> Dataset:
     """Count classes and text lengths of a data set that an earlier version stored uncounted."""
     dataset = get_dataset(context, dataset_id)
     if not (locations := _locate_files(context, dataset)):
         raise ConflictError(f"The rows of {dataset.name} are not stored here, so they cannot be counted.")
     readings = {split: dataset.quoting_of(split) for split, (_, name) in locations.items() if ".tsv" in name.lower()}
-    columns_by_name = {column.name: column for column in _describe(context, locations, readings).columns}
+    columns_by_name = {column.name: column for column in _describe_files(context, locations, readings).columns}
     with context.sessions.begin() as session:
         row = find_dataset(session, dataset_id)
         row.columns = [
-            column.model_copy(update={name: getattr(columns_by_name[column.name], name) for name in COUNTED})
+            column.model_copy(update={name: getattr(columns_by_name[column.name], name) for name in COUNT_FIELDS})
             if column.name in columns_by_name and columns_by_name[column.name].values == column.values
             else column
             for column in row.columns
@@ -125,8 +125,8 @@ def count_dataset(context: Context, dataset_id: str) -> Dataset:
     return get_dataset(context, dataset_id)
 
 
-COUNTED = ("train_counts", "validation_counts", "lengths")
-"""Of a column, what earlier versions did not count."""
+COUNT_FIELDS = ("train_counts", "validation_counts", "lengths")
+"""Fields of a column that earlier versions did not fill in."""
 
 
 def _locate_files(context: Context, dataset: Dataset) -> dict[str, tuple[Path, str]]:
@@ -137,7 +137,7 @@ def _locate_files(context: Context, dataset: Dataset) -> dict[str, tuple[Path, s
     }
 
 
-def _describe(
+def _describe_files(
     context: Context, locations: Mapping[str, tuple[Path, str]], quoting: Quoting | Readings | None
 ) -> DatasetDescription:
     test: tuple[Path | None, str] = locations.get("test", (None, ""))
@@ -208,7 +208,7 @@ def delete_dataset(context: Context, dataset_id: str) -> None:
 
 
 FILE_SUFFIX = re.compile(r"\.[^.]*(\.gz)?$", re.IGNORECASE)
-FIELDS = {
+FORM_FIELDS = {
     "column": "split_column",
     "fraction": "test_fraction",
     "validation_fraction": "validation_fraction",
@@ -254,7 +254,7 @@ def read_division(
     except ValidationError as error:
         message = message_of(error.errors())
         field = next((str(part) for part in message.path), "column")
-        raise InvalidError(message.sentence, FIELDS.get(field, f"split_{field}")) from None
+        raise InvalidError(message.sentence, FORM_FIELDS.get(field, f"split_{field}")) from None
 
 
 def check_files(division: Division | None, *, has_validation: bool, has_test: bool) -> None:
@@ -305,8 +305,8 @@ def divide_upload(
     return split_files, readings
 
 
-def require_labels(description: DatasetDescription) -> None:
-    proposal = propose(description.columns)
+def require_test_labels(description: DatasetDescription) -> None:
+    proposal = task_from_columns(description.columns)
     label = next((column for column in description.columns if proposal and column.name == proposal.label_column), None)
     if label is None:
         return

@@ -1,4 +1,4 @@
-"""Experiments and runs: launch a sweep or a search, look at it, cancel it, delete it."""
+"""Launch, read, cancel and delete experiments and runs."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -29,7 +29,7 @@ from isoscope.core.formatting import plural
 from isotropy.catalog import Regularizer
 
 
-def no_run(run_id: str) -> NotFoundError:
+def run_not_found(run_id: str) -> NotFoundError:
     return NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
 
 
@@ -45,7 +45,7 @@ def get_run(context: Context, run_id: str) -> Run:
         )
     )
     if run is None:
-        raise no_run(run_id)
+        raise run_not_found(run_id)
     return run
 
 
@@ -57,7 +57,7 @@ def require_changed(context: Context, run_id: str, changed: object, rule: str) -
     return run
 
 
-def find_baseline(context: Context, run: Run) -> AnyRunConfig | None:
+def find_baseline_config(context: Context, run: Run) -> AnyRunConfig | None:
     """Return the configuration of the experiment's baseline, preferably with the run's seed."""
     query = select(Run.config).where(Run.experiment_id == run.experiment_id, Run.regularizer == Regularizer.NONE)
     return context.scalar(query.order_by(Run.seed != run.seed, Run.position).limit(1))
@@ -81,9 +81,11 @@ def mark_cancelled(session: Session, run_ids: Iterable[str]) -> list[str]:
 
 
 NEWEST_FIRST = (Experiment.created_at.desc(), Experiment.id)
-WITH_TAGS = (joinedload(Experiment.dataset), selectinload(Experiment.tags))
-"""What every page of an experiment shows: its data set and its tags."""
-IN_A_LIST = tuple(defer(column, raiseload=True) for column in (Run.results, Run.environment, Run.log, Run.notes))
+WITH_DATASET_AND_TAGS = (joinedload(Experiment.dataset), selectinload(Experiment.tags))
+"""Load the data set and the tags, which every page of an experiment shows."""
+WITHOUT_LARGE_COLUMNS = tuple(
+    defer(column, raiseload=True) for column in (Run.results, Run.environment, Run.log, Run.notes)
+)
 """Large columns that a list of runs does not load; each run's own page shows them."""
 
 
@@ -104,7 +106,7 @@ def create_experiment(context: Context, request: SweepRequest) -> Experiment:
     return get_experiment(context, experiment.id)
 
 
-def list_names(context: Context, limit: int) -> dict[str, str]:
+def list_experiment_names(context: Context, limit: int) -> dict[str, str]:
     newest = select(Experiment.id, Experiment.name).order_by(*NEWEST_FIRST).limit(limit)
     with context.sessions() as session:
         return dict(session.execute(newest).all())
@@ -115,25 +117,25 @@ def newest_experiment(context: Context, *, with_results: bool = False) -> Experi
     if with_results:
         experiments = experiments.where(Experiment.runs.any(Run.performance.is_not(None)))
     with context.sessions() as session:
-        return _read(session, experiments.order_by(*NEWEST_FIRST).limit(1))
+        return _load_experiment(session, experiments.order_by(*NEWEST_FIRST).limit(1))
 
 
 def get_experiment(context: Context, experiment_id: str) -> Experiment:
     with context.sessions() as session:
-        return _find(session, experiment_id)
+        return _find_experiment(session, experiment_id)
 
 
-def get_experiment_alone(context: Context, experiment_id: str) -> Experiment:
+def get_experiment_without_runs(context: Context, experiment_id: str) -> Experiment:
     """Return an experiment without its tags and runs: there may be thousands of runs."""
     query = select(Experiment).where(Experiment.id == experiment_id)
     load_options = joinedload(Experiment.dataset), raiseload(Experiment.tags), raiseload(Experiment.runs)
-    return _only(context.scalar(query.options(*load_options)), experiment_id)
+    return _require_experiment(context.scalar(query.options(*load_options)), experiment_id)
 
 
 def describe_experiment(context: Context, experiment_id: str, change: DescriptionChange) -> Experiment:
     """Change name, notes or tags; None leaves a field as it is."""
     with context.sessions.begin() as session:
-        describe(_only(session.get(Experiment, experiment_id), experiment_id), change)
+        describe(_require_experiment(session.get(Experiment, experiment_id), experiment_id), change)
     return get_experiment(context, experiment_id)
 
 
@@ -141,7 +143,7 @@ def describe_experiment(context: Context, experiment_id: str, change: Descriptio
 def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
     with context.sessions.begin() as session:
         hold(session.connection(), f"study {experiment_id}")  # or a worker might add runs that are not cancelled
-        experiment = _find(session, experiment_id)
+        experiment = _find_experiment(session, experiment_id)
         cancelled_ids = mark_cancelled(session, [run.id for run in experiment.runs])
         if experiment.study is not None and not experiment.study.over:
             experiment.study = experiment.study.model_copy(update={"over": True, "why": "It was cancelled."})
@@ -157,7 +159,7 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
         hold(session.connection(), f"study {experiment_id}")
         # Lock the row, so that adding a run waits and then finds the experiment deleted.
         session.get(Experiment, experiment_id, with_for_update=True)
-        experiment = _find(session, experiment_id)
+        experiment = _find_experiment(session, experiment_id)
         if experiment.searching:
             raise ConflictError("Its search is still running. Cancel the search before deleting the experiment.")
         if n_unended := sum(not run.status.final for run in experiment.runs):
@@ -171,36 +173,37 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
     context.ledger.release(*(run.model_sha256 for run in experiment.runs))
 
 
-def _find(session: Session, experiment_id: str) -> Experiment:
-    return _only(_read(session, select(Experiment).where(Experiment.id == experiment_id)), experiment_id)
+def _find_experiment(session: Session, experiment_id: str) -> Experiment:
+    query = select(Experiment).where(Experiment.id == experiment_id)
+    return _require_experiment(_load_experiment(session, query), experiment_id)
 
 
-def _only(experiment: Experiment | None, experiment_id: str) -> Experiment:
+def _require_experiment(experiment: Experiment | None, experiment_id: str) -> Experiment:
     if experiment is None:
         raise missing("experiment", experiment_id)
     return experiment
 
 
-def _read(session: Session, query: Select[Experiment]) -> Experiment | None:
-    runs = selectinload(Experiment.runs).options(*IN_A_LIST)
-    experiment = session.scalar(query.options(*WITH_TAGS, runs))
+def _load_experiment(session: Session, query: Select[Experiment]) -> Experiment | None:
+    runs = selectinload(Experiment.runs).options(*WITHOUT_LARGE_COLUMNS)
+    experiment = session.scalar(query.options(*WITH_DATASET_AND_TAGS, runs))
     for run in experiment.runs if experiment else ():
         set_committed_value(run, "experiment", experiment)  # or each run would query for it
     return experiment
 
 
-OF_A_SWEEP = options_of(SweepRequest)
+SWEEP_OPTIONS = options_of(SweepRequest)
 
 
 class StudyRequest(TrainingOptions):
     """A configuration, and the ranges to search."""
 
-    name: Annotated[str | None, Field(max_length=200), OF_A_SWEEP["name"]] = None
-    dataset_id: Annotated[RowId, OF_A_SWEEP["dataset_id"]]
+    name: Annotated[str | None, Field(max_length=200), SWEEP_OPTIONS["name"]] = None
+    dataset_id: Annotated[RowId, SWEEP_OPTIONS["dataset_id"]]
     seeds: Annotated[
         list[Seed],
         Field(min_length=1, max_length=20),
-        Option("Seeds", "Of every trial, and of the baseline.", HOW_LONG, details=OF_A_SWEEP["seeds"].details),
+        Option("Seeds", "Of every trial, and of the baseline.", HOW_LONG, details=SWEEP_OPTIONS["seeds"].details),
     ] = Field([0])
     search: Annotated[Search, Option("Search", "Ranges in which the best λ and ζ are searched.", SEARCHED)] = Field(
         default_factory=Search

@@ -1,4 +1,4 @@
-"""A failed run in words, what to do, and the forms filled in with what was launched before."""
+"""Advice on failed runs, and launch forms filled in from an earlier launch."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -7,18 +7,18 @@ from app.context import Context
 from app.db.models import AttemptOutcome, Dataset, DatasetOrigin, FailureCause, Run, RunStatus
 from app.training.experiments import StudyRequest, get_experiment, get_run
 from app.training.relaunch import LaunchRequest, request_of, request_of_run
-from app.training.sweep_form import LABELS, Values, grid_without_row, texts_of_settings
+from app.training.sweep_form import LABELS, FormValues, to_form_values, unsupported_grid_error
 from app.training.sweeps import SweepRequest
 from isoscope.core.errors import InvalidError
 
 
 class Advice(NamedTuple):
-    """What a kind of failure is called, and what to do about it."""
+    """The title of a kind of failure, and its remedy."""
 
     title: str
     remedy: str
     field: str | None = None
-    """The form's field to change, where the failure names none."""
+    """The form field to change if the failure names none."""
 
 
 ADVICE = {
@@ -65,17 +65,17 @@ ADVICE = {
     ),
 }
 
-OF_A_SCRIPT = Advice("Its script gave this run up", "Isoscope knows only its message.")
+SCRIPT_ADVICE = Advice("Its script gave this run up", "Isoscope knows only its message.")
 
 
 def advice_of(run: Run) -> Advice:
     if run.experiment.logged:
-        return OF_A_SCRIPT
+        return SCRIPT_ADVICE
     advice = ADVICE[run.cause or FailureCause.UNSPECIFIED]
     return advice._replace(field=run.error_field if run.error_field in LABELS else advice.field)
 
 
-OUTCOMES = {
+OUTCOME_TEXTS = {
     AttemptOutcome.FINISHED: "finished",
     AttemptOutcome.FAILED: "failed",
     AttemptOutcome.PRUNED: "pruned",
@@ -92,7 +92,7 @@ OUTCOMES = {
 class PrefilledForm(NamedTuple):
     """A launch form filled in from an earlier launch, and the error shown at the field that must be changed."""
 
-    values: Values
+    values: FormValues
     problem: InvalidError | None = None
     search: Mapping[str, Any] = {}
     """The ranges of a search; empty for a sweep."""
@@ -101,7 +101,7 @@ class PrefilledForm(NamedTuple):
 def prefill_form(context: Context, run_id: str | None, experiment_id: str | None) -> PrefilledForm:
     if run_id:
         run = get_run(context, run_id)
-        launched = _values(request_of_run(run), run.experiment.dataset)
+        launched = _form_values(request_of_run(run), run.experiment.dataset)
         if run.status is not RunStatus.FAILED:
             return PrefilledForm(launched, _launch_problem(run.experiment.dataset))
         launched |= {"name": run.experiment.name}  # it has no results to tell apart, so the name is kept
@@ -124,13 +124,14 @@ def prefill_form(context: Context, run_id: str | None, experiment_id: str | None
         experiment = get_experiment(context, experiment_id)
         request = request_of(experiment)
         search = request.search.model_dump(mode="json") if isinstance(request, StudyRequest) else {}
-        return PrefilledForm(_values(request, experiment.dataset), _launch_problem(experiment.dataset, request), search)
+        problem = _launch_problem(experiment.dataset, request)
+        return PrefilledForm(_form_values(request, experiment.dataset), problem, search)
     return PrefilledForm({})
 
 
-def _values(request: LaunchRequest, dataset: Dataset) -> Values:
+def _form_values(request: LaunchRequest, dataset: Dataset) -> FormValues:
     excluded = {"name", "search"} | ({"dataset_id"} if dataset.origin is DatasetOrigin.BY_NAME else set())
-    return texts_of_settings(request.model_dump(mode="json", exclude=excluded)) | {"preset": ""}
+    return to_form_values(request.model_dump(mode="json", exclude=excluded)) | {"preset": ""}
 
 
 def _launch_problem(dataset: Dataset, request: LaunchRequest | None = None) -> InvalidError | None:
@@ -139,5 +140,5 @@ def _launch_problem(dataset: Dataset, request: LaunchRequest | None = None) -> I
             f"The rows of {dataset.name} are where its runs were trained. Choose a data set that is here.", "dataset_id"
         )
     if isinstance(request, SweepRequest) and "fixed_regularizers" in request.grid:
-        return grid_without_row()
+        return unsupported_grid_error()
     return None

@@ -1,4 +1,4 @@
-"""What the dashboard serves of this feature."""
+"""Routes and row lists of this feature."""
 
 from app.feature import Feature
 

@@ -16,11 +16,11 @@ from isotropy.catalog import REGULARIZERS, Regularizer
 MAX_VALUES = 50
 ZETA = "zeta"
 GRID_FIELDS = tuple(name for name, option in TRAINING_OPTIONS.items() if option.in_grid)
-"""The training options that a grid may range over: all but those that runs share so that they can be compared."""
+"""Training options that a grid may range over. The others are equal in all runs, so that runs are comparable."""
 
 
-class _Values:
-    """Grid values, each checked as the training option of its name."""
+class _GridSchema:
+    """The schema of grid values: each is validated as the training option of its name."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         fields = {}
@@ -32,7 +32,7 @@ class _Values:
         return core_schema.typed_dict_schema(fields, extra_behavior="forbid")
 
 
-Grid = Annotated[dict[str, list[Any]], _Values()]
+Grid = Annotated[dict[str, list[Any]], _GridSchema()]
 """Values by the name of a training option."""
 Ranges = Mapping[str, Sequence[Any]]
 """Values by field."""
@@ -42,9 +42,9 @@ class Product(NamedTuple):
     """Settings x (one baseline + each method x its own settings x lambdas) x seeds."""
 
     settings: Ranges
-    """Values of fields that change the baseline, too."""
+    """Values of fields that the baseline also reads."""
     methods: dict[Regularizer, Ranges]
-    """Values of the further fields that only this regularizer reads, such as zeta."""
+    """Values of fields that only this regularizer reads, such as zeta."""
     lambdas: list[float]
     """Ascending, without 0."""
     seeds: list[int]
@@ -54,36 +54,40 @@ class Product(NamedTuple):
         with_penalty = sum(prod(map(len, ranges.values())) * len(self.lambdas) for ranges in self.methods.values())
         return prod(map(len, self.settings.values())) * (1 + with_penalty) * len(self.seeds)
 
-    def coordinates(self) -> Iterator[dict[str, Any]]:
+    def run_settings(self) -> Iterator[dict[str, Any]]:
         for setting, seed in product(_combinations(self.settings), self.seeds):
             yield setting | {"regularizer": Regularizer.NONE, "lam": 0.0, "seed": seed}
             for regularizer, ranges in self.methods.items():
                 for own_values, lam in product(_combinations(ranges), self.lambdas):
                     yield setting | own_values | {"regularizer": regularizer, "lam": lam, "seed": seed}
 
-    def describe(self, repeated: int = 0) -> str:
+    def describe(self, n_repeated: int = 0) -> str:
         """Return the count with its factors: 2 rates × (1 baseline + I-STAR × 6 λ × 4 ζ) × 5 seeds = 250 runs."""
         terms = ["1 baseline"]
-        by_size = groupby(self.methods.items() if self.lambdas else (), key=lambda item: _factors(item[1]))
+        by_size = groupby(self.methods.items() if self.lambdas else (), key=lambda item: _factor_texts(item[1]))
         for own_factors, group in by_size:
             names = [REGULARIZERS[regularizer].name for regularizer, _ in group]
             label = names[0] if len(names) == 1 else f"{len(names)} methods"
             terms.append(" × ".join([label, f"{len(self.lambdas)} λ", *own_factors]))
         runs = terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
-        factors = [*_factors(self.settings), runs, plural(len(self.seeds), "seed")]
-        repeated_term = f" − {count(repeated)} repeated" if repeated else ""
-        return f"{' × '.join(factors)}{repeated_term} = {plural(self.total - repeated, 'run')}"
+        factors = [*_factor_texts(self.settings), runs, plural(len(self.seeds), "seed")]
+        repeated_term = f" − {count(n_repeated)} repeated" if n_repeated else ""
+        return f"{' × '.join(factors)}{repeated_term} = {plural(self.total - n_repeated, 'run')}"
 
 
 def product_of(
     ranges: Ranges,
     regularizers: Sequence[Regularizer],
-    fixed: frozenset[Regularizer],
+    fixed_regularizers: frozenset[Regularizer],
     lambdas: Sequence[float],
     seeds: Sequence[int],
 ) -> Product:
     """Return the product of ranges; options of a regularizer on every run also multiply the baseline."""
-    own_fields = {name: readers for name in ranges if (readers := applies_to(name)) and not fixed.intersection(readers)}
+    own_fields = {
+        name: readers
+        for name in ranges
+        if (readers := applies_to(name)) and not fixed_regularizers.intersection(readers)
+    }
     return Product(
         settings={name: values for name, values in ranges.items() if name not in own_fields},
         methods={
@@ -100,7 +104,7 @@ def _combinations(ranges: Ranges) -> list[dict[str, Any]]:
     return [dict(zip(ranges, values, strict=True)) for values in product(*ranges.values())]
 
 
-def _factors(ranges: Ranges) -> tuple[str, ...]:
+def _factor_texts(ranges: Ranges) -> tuple[str, ...]:
     return tuple(
         f"{len(values)} {option.several or f'{lowered(option.label)} values'}"
         for name, values in ranges.items()

@@ -1,4 +1,4 @@
-"""Forms of options: a control for each, by its type and its words, and what its text means."""
+"""Form controls of options, and conversion between option values and form texts."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +14,9 @@ from app.db.options.option import Group, Option, list_type, options_of, single_t
 from isoscope.core.errors import FieldError, IsoscopeError
 
 CHECKED = "checked"
-"""In the address of a form that was sent and is wrong: everything is marked, and the page begins at the first."""
+"""URL parameter of a form that failed validation. The page marks every error and scrolls to the first."""
 MAX_ADDRESS = 6000
-"""Characters that every browser, proxy and server takes in an address."""
+"""Characters of a URL that every browser, proxy and server accepts."""
 
 
 @dataclass(frozen=True)
@@ -27,15 +27,15 @@ class Control:
     option: Option
     type: type | None
     text: str = ""
-    offered: Mapping[str, str] | None = None
+    offered_words: Mapping[str, str] | None = None
     note: str = ""
 
     @property
     def words(self) -> Mapping[str, str]:
-        return self.option.words if self.offered is None else self.offered
+        return self.option.words if self.offered_words is None else self.offered_words
 
     @property
-    def flag(self) -> bool:
+    def is_flag(self) -> bool:
         return self.type is bool and not self.words
 
     @property
@@ -43,9 +43,9 @@ class Control:
         return "numeric" if self.type is int else "text"
 
     @property
-    def chosen(self) -> str:
-        empty_words = self.option.none_means or ("no" if self.flag else "none")
-        return "yes" if self.flag and self.text else self.words.get(self.text) or self.text or empty_words
+    def value_text(self) -> str:
+        empty_words = self.option.none_means or ("no" if self.is_flag else "none")
+        return "yes" if self.is_flag and self.text else self.words.get(self.text) or self.text or empty_words
 
 
 class Fold(NamedTuple):
@@ -61,8 +61,8 @@ class Fold(NamedTuple):
     @property
     def summary(self) -> str:
         if [control.option.label for control in self.controls] == [self.group.title]:
-            return self.controls[0].chosen
-        return " · ".join(f"{control.option.label}: {control.chosen}" for control in self.controls)
+            return self.controls[0].value_text
+        return " · ".join(f"{control.option.label}: {control.value_text}" for control in self.controls)
 
 
 def controls_of(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> dict[str, Control]:
@@ -74,7 +74,7 @@ def controls_of(model: type[BaseModel], values: Mapping[str, Any], prefix: str =
     }
 
 
-def in_folds(controls: Iterable[Control]) -> dict[str, list[Fold]]:
+def folds_by_section(controls: Iterable[Control]) -> dict[str, list[Fold]]:
     sections: dict[str, dict[Group, list[Control]]] = {}
     for control in controls:
         group = control.option.group
@@ -93,27 +93,29 @@ def text_of(value: Any) -> str:
     return str(value) if isinstance(value, str | int) else ""
 
 
-def meaning(info: FieldInfo, text: str) -> Any:
+def to_json_value(field: FieldInfo, text: str) -> Any:
     """Return the JSON value of a text, to be checked by the field's type."""
-    if not text and type(None) in getattr(info.annotation, "__args__", ()):
+    if not text and type(None) in getattr(field.annotation, "__args__", ()):
         return None
-    if item_types := list_type(info.annotation):
-        return text if text in item_types[1] else split(text)
-    return text if single_type(info.annotation) is str else plain(text)
+    if item_types := list_type(field.annotation):
+        return text if text in item_types[1] else split_values(text)
+    return text if single_type(field.annotation) is str else with_ascii_minus(text)
 
 
-def split(text: str) -> list[str]:
-    return plain(text).replace(",", " ").split()
+def split_values(text: str) -> list[str]:
+    return with_ascii_minus(text).replace(",", " ").split()
 
 
-def plain(text: str) -> str:
+def with_ascii_minus(text: str) -> str:
     return text.replace("−", "-")
 
 
-def read_fields(form: ImmutableMultiDict[str, Any], texts: Collection[str], lists: Collection[str]) -> dict[str, Any]:
+def read_fields(
+    form: ImmutableMultiDict[str, Any], text_names: Collection[str], list_names: Collection[str]
+) -> dict[str, Any]:
     """Return the texts and lists of texts of a submitted form or query string."""
-    values: dict[str, Any] = {name: str(value).strip() for name, value in form.items() if name in texts}
-    return values | {name: [str(item) for item in form.getlist(name) if item] for name in lists if name in form}
+    values: dict[str, Any] = {name: str(value).strip() for name, value in form.items() if name in text_names}
+    return values | {name: [str(item) for item in form.getlist(name) if item] for name in list_names if name in form}
 
 
 def field_pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -121,12 +123,12 @@ def field_pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(name, text) for name, value in values.items() for text in (value if isinstance(value, list) else [value])]
 
 
-def labelled(error: IsoscopeError, labels: Mapping[str, str]) -> IsoscopeError:
+def label_fields(error: IsoscopeError, labels: Mapping[str, str]) -> IsoscopeError:
     further = tuple(FieldError(field, with_labels(detail, labels)) for field, detail in error.further)
     return replace(error, message=with_labels(error.message, labels), further=further)
 
 
-def address_that_shows(path: str, pairs: Sequence[tuple[str, str]]) -> str | None:
+def form_address(path: str, pairs: Sequence[tuple[str, str]]) -> str | None:
     """Return the URL of the form filled in with these fields; None if it is too long."""
     address = f"{path}?{urlencode([*pairs, (CHECKED, 'true')])}"
     return address if len(address) <= MAX_ADDRESS else None

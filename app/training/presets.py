@@ -1,4 +1,4 @@
-"""The settings of both papers, in the stages in which they were searched.
+"""The settings of both papers, by stage of their searches.
 
 Sources: the texts, poster and public code of Rudman and Eickhoff 2024, arXiv:2305.19358, and of Kudriashov, Karpik and
 Klyshinsky 2025, arXiv:2501.05502. Where text and code disagree, ``differs`` says which is followed.
@@ -17,7 +17,7 @@ SHRINK_MODELS = ["bert-base-uncased", "roberta-base"]
 
 
 class Stage(StrEnum):
-    """Presets of one search stage."""
+    """The preset of a search stage."""
 
     ISTAR_SEARCH = "istar-1-search"
     ISTAR_TUNING = "istar-2-tuning"
@@ -56,7 +56,7 @@ _TRAINING = [
     "Two batches are averaged into one step, as the paper says; the public code has no accumulation.",
     "Seeds also order the training rows; the code orders them by a seed that is always 0.",
 ]
-_ISTAR_GIVEN = "Batch size, epochs and rate stand for what the first stage finds best; the paper does not say which."
+_ISTAR_ASSUMED = "Batch size, epochs and rate stand for what the first stage finds best; the paper does not say which."
 
 _SHRINK = {
     "regularizers": ["entropy"],
@@ -84,20 +84,20 @@ _SHRINK_DIFFERS = [
 ]
 
 
-def _shrink(task: str, rate: float, decay: float) -> Preset:
+def _shrink_preset(task: str, learning_rate: float, weight_decay: float) -> Preset:
     return Preset(
         f"{task}: prominent bars, all bars, none",
         SHRINK_PAPER,
         f"Persistent entropy of the last layer’s first tokens within each class, on {task}: of the prominent bars, of "
         "all bars, and without, five seeds each. Its anisotropies are means over the last 30% of the training.",
-        _SHRINK | {"learning_rate": rate, "weight_decay": decay},
+        _SHRINK | {"learning_rate": learning_rate, "weight_decay": weight_decay},
         SHRINK_MODELS,
         _SHRINK_DIFFERS,
     )
 
 
-def unfit(preset: Preset, task: str) -> str | None:
-    """Return a sentence on what a preset cannot apply to a task; None if it fits."""
+def misfit_warning(preset: Preset, task: str) -> str | None:
+    """Return a warning if a preset does not fit a task, else None."""
     if task == TaskKind.CLASSIFICATION or not preset.settings.get("entropy_by_label"):
         return None
     return (
@@ -134,7 +134,7 @@ PRESETS = {
             "seeds": [0],
         },
         ISTAR_MODELS,
-        [_ISTAR_GIVEN, _ZETA, _PADDING, *_TRAINING],
+        [_ISTAR_ASSUMED, _ZETA, _PADDING, *_TRAINING],
     ),
     Stage.ISTAR_SEEDS: Preset(
         "3. Five seeds",
@@ -143,7 +143,7 @@ PRESETS = {
         _ISTAR | _ISTAR_BEST | {"regularizers": ["istar"], "lambdas": [-1.0], "zetas": [0.2], "seeds": [0, 1, 2, 3, 4]},
         ISTAR_MODELS,
         [
-            _ISTAR_GIVEN,
+            _ISTAR_ASSUMED,
             "λ and ζ stand for what the second stage finds best, for each model and task.",
             _ZETA,
             _PADDING,
@@ -156,9 +156,9 @@ PRESETS = {
         "CosReg on the last layer’s tokens at λ = 1, and the baseline, five seeds each.",
         _ISTAR | _ISTAR_BEST | {"regularizers": ["cosreg"], "lambdas": [1.0], "seeds": [0, 1, 2, 3, 4]},
         ISTAR_MODELS,
-        [_ISTAR_GIVEN, _PADDING, *_TRAINING],
+        [_ISTAR_ASSUMED, _PADDING, *_TRAINING],
     ),
-    Stage.SHRINK_MRPC: _shrink("MRPC", 8e-5, 8e-6),
-    Stage.SHRINK_COLA: _shrink("CoLA", 5e-5, 5e-6),
+    Stage.SHRINK_MRPC: _shrink_preset("MRPC", 8e-5, 8e-6),
+    Stage.SHRINK_COLA: _shrink_preset("CoLA", 5e-5, 5e-6),
 }
-"""All presets, those of a paper together, in the order of its stages."""
+"""All presets, by paper and stage."""

@@ -1,4 +1,4 @@
-"""Which workers live, what works, what waits and how long that takes: one query each, however many runs there are."""
+"""Workers, running and waiting jobs, and the time left. Each takes one query, for any number of runs."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -55,7 +55,7 @@ class WorkerState(NamedTuple):
     speed: MachineSpeed | None = None
 
 
-def count_alive(sessions: Sessions) -> int:
+def count_live_workers(sessions: Sessions) -> int:
     alive = Worker.heartbeat_at > utcnow() - LOST_AFTER
     with sessions() as session:
         return session.scalars(select(func.count()).select_from(Worker).where(alive)).one()
@@ -89,13 +89,13 @@ def has_gpu(workers: Iterable[WorkerState]) -> bool:
     return any(worker.alive and worker.device.startswith("cuda") for worker in workers)
 
 
-def worker_lost(run: Run, workers: list[WorkerState]) -> bool:
+def has_lost_worker(run: Run, workers: list[WorkerState]) -> bool:
     """Return whether a run only counts as running because no worker is left to report its end."""
     alive = {worker.slot for worker in workers if worker.alive}
     return run.status is RunStatus.RUNNING and run.worker not in alive
 
 
-BUSY = (EmbeddingStatus.MAKING, EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
+BUSY_EMBEDDING = (EmbeddingStatus.MAKING, EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
 QUEUE_COLUMNS = load_only(
     Run.experiment_id,
     Run.position,
@@ -114,17 +114,17 @@ QUEUE_COLUMNS = load_only(
     Run.started_at,
     raiseload=True,
 )
-"""What the queue tells of a run; what is large stays unread."""
+"""Columns of a run that the queue shows. Large columns are not loaded."""
 
 
-class Waiting(NamedTuple):
-    """A part of what waits, and how much waits in all."""
+class WaitingRuns(NamedTuple):
+    """A page of waiting runs, and the number of all waiting runs."""
 
     runs: Sequence[Run]
     total: int
 
 
-class AtWork(NamedTuple):
+class UnfinishedRuns(NamedTuple):
     """Counts of an experiment's unfinished runs."""
 
     id: str
@@ -135,17 +135,18 @@ class AtWork(NamedTuple):
 
 
 def list_running(context: Context) -> Sequence[Run]:
-    return context.scalars(_runs(Run.status == RunStatus.RUNNING).order_by(Run.started_at, Run.id))
+    return context.scalars(_select_runs(Run.status == RunStatus.RUNNING).order_by(Run.started_at, Run.id))
 
 
-def list_waiting(context: Context, limit: int, offset: int = 0) -> Waiting:
+def list_waiting(context: Context, limit: int, offset: int = 0) -> WaitingRuns:
     is_waiting = Run.status == RunStatus.QUEUED
     with context.sessions() as session:
         total = session.scalars(select(func.count()).select_from(Run).where(is_waiting)).one()
-        return Waiting(session.scalars(_runs(is_waiting).order_by(*IN_TURN).limit(limit).offset(offset)).all(), total)
+        query = _select_runs(is_waiting).order_by(*IN_TURN).limit(limit).offset(offset)
+        return WaitingRuns(session.scalars(query).all(), total)
 
 
-def list_experiments_at_work(context: Context) -> list[AtWork]:
+def list_unfinished_experiments(context: Context) -> list[UnfinishedRuns]:
     """Return every experiment with unfinished runs, next first."""
     unfinished = Run.status.in_((*UNFINISHED, RunStatus.PAUSED))
     states = (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.PAUSED)
@@ -158,17 +159,19 @@ def list_experiments_at_work(context: Context) -> list[AtWork]:
         .order_by(func.min(Run.priority), func.min(Run.queued_at), Experiment.id)
     )
     with context.sessions() as session:
-        return list(starmap(AtWork, session.execute(query)))
+        return list(starmap(UnfinishedRuns, session.execute(query)))
 
 
-def list_encodings_at_work(context: Context) -> Sequence[Encoding]:
+def list_unfinished_encodings(context: Context) -> Sequence[Encoding]:
     unfinished = select(Encoding).where(Encoding.status.in_(UNFINISHED_ENCODING))
     return context.scalars(unfinished.order_by(Encoding.queued_at, Encoding.id))
 
 
-def list_uploads_at_work(context: Context) -> tuple[Sequence[Import], Sequence[Embedding]]:
+def list_unfinished_uploads(context: Context) -> tuple[Sequence[Import], Sequence[Embedding]]:
     unfinished = select(Import).where(Import.status.in_((*UNFINISHED_IMPORT, ImportStatus.REMOVING)))
-    unfinished_embeddings = select(Embedding).where(Embedding.status.in_(BUSY), Embedding.trashed_at.is_(None))
+    unfinished_embeddings = select(Embedding).where(
+        Embedding.status.in_(BUSY_EMBEDDING), Embedding.trashed_at.is_(None)
+    )
     embeddings = unfinished_embeddings.options(lazyload(Embedding.files), defer(Embedding.inspection))
     return (
         context.scalars(unfinished.order_by(Import.created_at, Import.id)),
@@ -176,7 +179,7 @@ def list_uploads_at_work(context: Context) -> tuple[Sequence[Import], Sequence[E
     )
 
 
-def _runs(condition: ColumnElement[bool]) -> Select[Run]:
+def _select_runs(condition: ColumnElement[bool]) -> Select[Run]:
     with_experiment = contains_eager(Run.experiment).load_only(Experiment.name, raiseload=True)
     return select(Run).join(Run.experiment).where(condition).options(QUEUE_COLUMNS, with_experiment)
 

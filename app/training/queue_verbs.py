@@ -1,7 +1,7 @@
-"""Pause, resume and repeat runs, and change the order in which waiting runs are taken.
+"""Pause, resume and retry runs, and reorder waiting runs.
 
-The rows go first: a trainer stops when it sees its row, even if the engine never hears of it, and the workers'
-reconciler tells the engine what it missed. The folder with the last checkpoint stays where the run was trained.
+Rows change before the job engine: a trainer watches its row, and the workers' reconciler updates the engine if that
+fails. The folder with the last checkpoint stays on the machine that trained the run.
 """
 
 from collections.abc import Collection, Sequence
@@ -33,12 +33,12 @@ from app.training.experiments import get_experiment, get_run, require_changed
 from isoscope.core.errors import ConflictError
 
 FIRST_PRIORITY = WAITED_FOR_PRIORITY + 1
-"""No run goes before what somebody looks at a page and waits for."""
+"""Runs come after jobs that somebody waits for on a page."""
 LAST_PRIORITY = 1_000_000_000
 
 
 class QueueMove(StrEnum):
-    """Where something is moved to among what waits."""
+    """Where to move runs in the queue."""
 
     FIRST = "first"
     UP = "up"
@@ -47,7 +47,7 @@ class QueueMove(StrEnum):
 
 
 class Turn(NamedTuple):
-    """A waiting run and its number."""
+    """A waiting run and its priority."""
 
     run_id: str
     priority: int
@@ -56,7 +56,7 @@ class Turn(NamedTuple):
 def move_run(context: Context, run_id: str, to: QueueMove) -> Run:
     with context.sessions.begin() as session:
         hold(session.connection(), "turns")
-        waiting = _waiting(session)
+        waiting = _list_turns(session)
         old_index = next((i for i, turn in enumerate(waiting) if turn.run_id == run_id), None)
         if old_index is not None:
             other_turns = waiting[:old_index] + waiting[old_index + 1 :]
@@ -67,7 +67,7 @@ def move_run(context: Context, run_id: str, to: QueueMove) -> Run:
                 QueueMove.LAST: len(other_turns),
             }[to]
             if new_index != old_index:
-                _number(session, renumber([run_id], other_turns, min(new_index, len(other_turns))))
+                _write_priorities(session, renumber([run_id], other_turns, min(new_index, len(other_turns))))
     return require_changed(context, run_id, old_index is not None, "a queued run can be moved in the queue")
 
 
@@ -77,57 +77,57 @@ def move_experiment(context: Context, experiment_id: str, to: QueueMove) -> Expe
     own_run_ids = {run.id for run in experiment.runs}
     with context.sessions.begin() as session:
         hold(session.connection(), "turns")
-        waiting = _waiting(session)
+        waiting = _list_turns(session)
         other_turns = [turn for turn in waiting if turn.run_id not in own_run_ids]
         moved_ids = [turn.run_id for turn in waiting if turn.run_id in own_run_ids]
         index = 0 if to in (QueueMove.FIRST, QueueMove.UP) else len(other_turns)
-        _number(session, renumber(moved_ids, other_turns, index))
+        _write_priorities(session, renumber(moved_ids, other_turns, index))
     return get_experiment(context, experiment_id)
 
 
 def set_run_priority(context: Context, run_id: str, priority: int) -> Run:
-    changed_ids = _set(context, priority, Run.id == run_id)
+    changed_ids = _set_priorities(context, priority, Run.id == run_id)
     return require_changed(context, run_id, changed_ids, "a run that has not ended has a place in the queue")
 
 
 def set_experiment_priority(context: Context, experiment_id: str, priority: int) -> Experiment:
     get_experiment(context, experiment_id)
-    _set(context, priority, Run.experiment_id == experiment_id)
+    _set_priorities(context, priority, Run.experiment_id == experiment_id)
     return get_experiment(context, experiment_id)
 
 
-def renumber(moved: Sequence[str], other_turns: Sequence[Turn], index: int) -> list[Turn]:
+def renumber(moved_ids: Sequence[str], other_turns: Sequence[Turn], index: int) -> list[Turn]:
     """Return new priorities that put ``moved`` before ``index``; later turns move back if no number is free."""
     if index == len(other_turns):
         number = min(other_turns[-1].priority + 1, LAST_PRIORITY) if other_turns else DEFAULT_PRIORITY
-        return [Turn(run_id, number) for run_id in moved]
+        return [Turn(run_id, number) for run_id in moved_ids]
     number = other_turns[index - 1].priority + 1 if index else max(FIRST_PRIORITY, other_turns[0].priority - 1)
     shift = max(number + 1 - other_turns[index].priority, 0)
     later_turns = other_turns[index:] if shift else []
-    return [Turn(run_id, number) for run_id in moved] + [
+    return [Turn(run_id, number) for run_id in moved_ids] + [
         Turn(turn.run_id, turn.priority + shift) for turn in later_turns
     ]
 
 
-def _waiting(session: Session) -> list[Turn]:
+def _list_turns(session: Session) -> list[Turn]:
     rows = session.execute(select(Run.id, Run.priority).where(Run.status == RunStatus.QUEUED).order_by(*IN_TURN))
     return [Turn(run_id, priority) for run_id, priority in rows]
 
 
-def _number(session: Session, turns: Sequence[Turn]) -> None:
+def _write_priorities(session: Session, turns: Sequence[Turn]) -> None:
     if turns:
         session.execute(update(Run), [{"id": turn.run_id, "priority": turn.priority} for turn in turns])
 
 
-def _set(context: Context, priority: int, condition: ColumnElement[bool]) -> Sequence[str]:
+def _set_priorities(context: Context, priority: int, condition: ColumnElement[bool]) -> Sequence[str]:
     statement = update(Run).where(condition, Run.status.not_in(FINAL)).values(priority=priority).returning(Run.id)
     with context.sessions.begin() as session:
         hold(session.connection(), "turns")
         return session.scalars(statement).all()
 
 
-SEARCHES = select(Experiment.id).where(Experiment.study.is_not(None))
-AT_REST: dict[str, Any] = {"worker": None, "phase": None, "phase_done": 0, "phase_total": None}
+SEARCH_IDS = select(Experiment.id).where(Experiment.study.is_not(None))
+WITHOUT_WORKER: dict[str, Any] = {"worker": None, "phase": None, "phase_done": 0, "phase_total": None}
 
 
 def pause_run(context: Context, run_id: str) -> Run:
@@ -136,7 +136,7 @@ def pause_run(context: Context, run_id: str) -> Run:
 
 def resume_run(context: Context, run_id: str) -> Run:
     run = get_run(context, run_id)
-    requeued_ids = _queue_again(context, (RunStatus.PAUSED,), Run.id == run_id, searches=[run.experiment_id])
+    requeued_ids = _requeue(context, (RunStatus.PAUSED,), Run.id == run_id, searches=[run.experiment_id])
     return require_changed(context, run_id, requeued_ids, "a paused run can be resumed")
 
 
@@ -147,7 +147,7 @@ def retry_run(context: Context, run_id: str) -> Run:
         raise ConflictError(
             f"Only a run that was launched here can be tried again; this one was {run.experiment.origin}."
         )
-    requeued_ids = _queue_again(context, RETRIED, Run.id == run_id)
+    requeued_ids = _requeue(context, RETRIED, Run.id == run_id)
     return require_changed(context, run_id, requeued_ids, "a failed or cancelled run can be tried again")
 
 
@@ -155,7 +155,7 @@ def retry_experiment(context: Context, experiment_id: str) -> Experiment:
     experiment = get_experiment(context, experiment_id)
     if experiment.origin is not ExperimentOrigin.LAUNCHED:
         raise ConflictError(f"Only runs launched here can be retried. These were {experiment.origin}.")
-    _queue_again(context, (RunStatus.FAILED,), Run.experiment_id == experiment_id)
+    _requeue(context, (RunStatus.FAILED,), Run.experiment_id == experiment_id)
     return get_experiment(context, experiment_id)
 
 
@@ -167,25 +167,25 @@ def pause_experiment(context: Context, experiment_id: str) -> Experiment:
 
 def resume_experiment(context: Context, experiment_id: str) -> Experiment:
     get_experiment(context, experiment_id)
-    _queue_again(context, (RunStatus.PAUSED,), Run.experiment_id == experiment_id, searches=[experiment_id])
+    _requeue(context, (RunStatus.PAUSED,), Run.experiment_id == experiment_id, searches=[experiment_id])
     return get_experiment(context, experiment_id)
 
 
 def pause_all(context: Context) -> int:
-    return len(_pause(context, searches=context.scalars(SEARCHES)))
+    return len(_pause(context, searches=context.scalars(SEARCH_IDS)))
 
 
 def resume_all(context: Context) -> int:
-    return len(_queue_again(context, (RunStatus.PAUSED,), searches=context.scalars(SEARCHES)))
+    return len(_requeue(context, (RunStatus.PAUSED,), searches=context.scalars(SEARCH_IDS)))
 
 
 def _pause(context: Context, *conditions: ColumnElement[bool], searches: Sequence[str] = ()) -> Sequence[str]:
     """Pause runs, and stop these searches from asking for trials."""
     paused_at = case((Run.status == RunStatus.RUNNING, utcnow()), else_=Run.finished_at)
-    changes = AT_REST | {"status": RunStatus.PAUSED, "attempts": 0, "finished_at": paused_at}
+    changes = WITHOUT_WORKER | {"status": RunStatus.PAUSED, "attempts": 0, "finished_at": paused_at}
     statement = update(Run).where(Run.status.in_(UNFINISHED), *conditions).values(changes)
     with context.sessions.begin() as session:
-        _mark(session, searches, paused=True)
+        _set_searches_paused(session, searches, paused=True)
         ids = session.scalars(statement.returning(Run.id)).all()
         end_attempts(session, Attempt.run_id.in_(ids), AttemptOutcome.PAUSED)
     if ids:
@@ -193,7 +193,7 @@ def _pause(context: Context, *conditions: ColumnElement[bool], searches: Sequenc
     return ids
 
 
-def _mark(session: Session, searches: Sequence[str], *, paused: bool) -> None:
+def _set_searches_paused(session: Session, searches: Sequence[str], *, paused: bool) -> None:
     """Pause or resume searches. A worker's next poll finds the resumed ones."""
     hold(session.connection(), *(f"study {experiment_id}" for experiment_id in searches))
     for experiment in session.scalars(select(Experiment).where(Experiment.id.in_(searches))):
@@ -202,7 +202,7 @@ def _mark(session: Session, searches: Sequence[str], *, paused: bool) -> None:
     session.flush()
 
 
-def _queue_again(
+def _requeue(
     context: Context, states: Collection[RunStatus], *conditions: ColumnElement[bool], searches: Sequence[str] = ()
 ) -> Sequence[str]:
     """Requeue runs in these states and restart their searches. Ended runs lose start and end; paused runs keep them."""
@@ -217,7 +217,7 @@ def _queue_again(
         "rested_seconds": case((Run.status == RunStatus.PAUSED, Run.rested_seconds), else_=0.0),
     }
     with context.sessions.begin() as session:
-        _mark(session, searches, paused=False)
+        _set_searches_paused(session, searches, paused=False)
         run_ids = session.scalars(select(Run.id).where(Run.status.in_(states), *conditions)).all()
         experiment_ids = select(Run.experiment_id).where(Run.id.in_(run_ids))
         hold_values: dict[str, Any] = {"held": None} if RunStatus.PAUSED in states else {}
@@ -226,5 +226,5 @@ def _queue_again(
         )
         requeue = update(Run).where(Run.id.in_(run_ids), Run.status.in_(states))
         return session.scalars(
-            requeue.values(status=RunStatus.QUEUED, **AT_REST, **reset_values).returning(Run.id)
+            requeue.values(status=RunStatus.QUEUED, **WITHOUT_WORKER, **reset_values).returning(Run.id)
         ).all()

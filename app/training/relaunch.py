@@ -1,4 +1,4 @@
-"""The request behind an experiment or a run, to be launched again: as form, YAML, curl, command line, Python."""
+"""Requests that launch an experiment or a run again, and snippets that send them: YAML, curl, CLI, Python."""
 
 import json
 import shlex
@@ -26,10 +26,10 @@ from isotropy.catalog import Regularizer
 
 LaunchRequest = SweepRequest | StudyRequest
 Launched = TypeVar("Launched", bound=TrainingOptions)
-FOUND_OUT = {"paused", "over", "why"}
-"""What is known of a search only after it was launched."""
+SEARCH_STATE_FIELDS = {"paused", "over", "why"}
+"""Fields of a search that are set after its launch."""
 
-_FIRST = (
+_FIRST_FIELDS = (
     "name",
     "dataset_id",
     "task",
@@ -42,8 +42,13 @@ _FIRST = (
     "zetas",
     "seeds",
 )
-ORDER = (*_FIRST, *(name for name in SweepRequest.model_fields if name not in (*_FIRST, "grid")), "grid", "search")
-"""What a sweep is of, as the form asks for it; then its settings; the grid last, or what is searched."""
+FIELD_ORDER = (
+    *_FIRST_FIELDS,
+    *(name for name in SweepRequest.model_fields if name not in (*_FIRST_FIELDS, "grid")),
+    "grid",
+    "search",
+)
+"""The form's first fields, then the training settings, then the grid or the search."""
 HEADING = "# For Isoscope, launched by: isoscope sweep FILE. What is not said here has its default.\n"
 
 
@@ -52,7 +57,7 @@ def request_of(experiment: Experiment) -> LaunchRequest:
     settings = _settings_of(experiment, experiment.config, experiment.runs) | {"name": experiment.name}
     if experiment.study is None:
         return SweepRequest.model_validate(settings | {"grid": experiment.grid})
-    search = experiment.study.model_dump(exclude=FOUND_OUT)
+    search = experiment.study.model_dump(exclude=SEARCH_STATE_FIELDS)
     options = {name: value for name, value in settings.items() if name in StudyRequest.model_fields}
     return StudyRequest.model_validate(options | {"search": search})
 
@@ -61,7 +66,7 @@ def request_of_run(run: Run) -> SweepRequest:
     return SweepRequest.model_validate(_settings_of(run.experiment, run.config, [run]))
 
 
-def plain(request: LaunchRequest) -> dict[str, Any]:
+def to_document(request: LaunchRequest) -> dict[str, Any]:
     """Return a request's non-default values as JSON, in the form's order."""
     settings = request.model_dump(mode="json", exclude_defaults=True)
     if Regularizer.NONE in settings.get("regularizers", []):
@@ -70,7 +75,7 @@ def plain(request: LaunchRequest) -> dict[str, Any]:
         ]
     if isinstance(request, StudyRequest):
         settings.setdefault("search", {})
-    return {name: settings[name] for name in ORDER if name in settings}
+    return {name: settings[name] for name in FIELD_ORDER if name in settings}
 
 
 def yaml_of(request: LaunchRequest, dataset: Dataset) -> str:
@@ -81,14 +86,14 @@ def yaml_of(request: LaunchRequest, dataset: Dataset) -> str:
         "grid": "Every combination of these values is a setting.",
         "search": "Ranges in which the best lambda and zeta are searched; empty: from -1 to 1.",
     }
-    return HEADING + write_yaml(plain(request), meanings | explanations)
+    return HEADING + write_yaml(to_document(request), meanings | explanations)
 
 
-def read_document(kind: type[Launched], document: Mapping[str, Any]) -> Launched:
+def read_document(request_type: type[Launched], document: Mapping[str, Any]) -> Launched:
     """Return a document's sweep or search or raise InvalidError with every wrong field."""
-    fields = (*kind.model_fields, *Search.model_fields)
+    fields = (*request_type.model_fields, *Search.model_fields)
     try:
-        return kind.model_validate(document)
+        return request_type.model_validate(document)
     except ValidationError as error:
         messages = [(sentence, [str(part) for part in path]) for sentence, path in messages_of(error.errors(), fields)]
         raise invalid(
@@ -97,7 +102,7 @@ def read_document(kind: type[Launched], document: Mapping[str, Any]) -> Launched
         ) from error
 
 
-def sound_settings(document: Mapping[str, Any]) -> Mapping[str, Any]:
+def valid_settings(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a document with its defaults, without its wrong fields."""
     kind = StudyRequest if "search" in document else SweepRequest
     try:
@@ -123,10 +128,10 @@ def _settings_of(experiment: Experiment, config: AnyConfig, runs: Sequence[Run])
     }
 
 
-AUTHORIZATION = '-H "Authorization: Bearer $ISOSCOPE_ACCESS_TOKEN"'
-JSON = "-H 'Content-Type: application/json'"
-JOINED = " \\\n  "
-OPTIONS = {
+AUTHORIZATION_HEADER = '-H "Authorization: Bearer $ISOSCOPE_ACCESS_TOKEN"'
+JSON_HEADER = "-H 'Content-Type: application/json'"
+LINE_CONTINUATION = " \\\n  "
+ENCODE_OPTIONS = {
     "text_columns": "--texts",
     "label_column": "--labels",
     "poolings": "--pooling",
@@ -136,22 +141,22 @@ OPTIONS = {
     "batch_size": "--batch-size",
     "seed": "--seed",
 }
-"""Of `isoscope encode`, by the setting that each is."""
+"""Options of `isoscope encode` by setting."""
 
 
 class Server(NamedTuple):
-    """Where this dashboard is, as the one who asks has found it, and whether it wants a token."""
+    """The URL by which the client reached this dashboard, and whether it needs an access token."""
 
     url: str
-    token: bool
+    needs_token: bool
 
     @classmethod
     def from_request(cls, request: Request, settings: Settings) -> Self:
         return cls(str(request.base_url).rstrip("/"), settings.access_token is not None)
 
     def curl(self, path: str, *options: str) -> str:
-        headers = [AUTHORIZATION] if self.token else []
-        return JOINED.join([f"curl {shlex.quote(f'{self.url}/api{path}')}", *headers, *options])
+        headers = [AUTHORIZATION_HEADER] if self.needs_token else []
+        return LINE_CONTINUATION.join([f"curl {shlex.quote(f'{self.url}/api{path}')}", *headers, *options])
 
     def python(self, *lines: str) -> str:
         """Return Python code that connects to this server and runs the lines."""
@@ -159,38 +164,42 @@ class Server(NamedTuple):
         return setup + "".join(f"{line}\n" for line in lines)
 
 
-class Way(NamedTuple):
-    """One way to do the same."""
+class Snippet(NamedTuple):
+    """A command, code or file that does the same as a form."""
 
     name: str
     text: str
 
 
-def ways_of_form(
+def form_snippets(
     request: Request, context: Context, dataset: Dataset | None, parse: Callable[[], SweepRequest | StudyRequest]
-) -> list[Way]:
-    """Return other ways to send a form; empty if ``parse`` refuses it."""
+) -> list[Snippet]:
+    """Return snippets that launch the same as a form; none if ``parse`` raises InvalidError."""
     if dataset is None:
         return []
     try:
         launch = parse()
     except InvalidError:
         return []
-    server, settings, yaml = Server.from_request(request, context.settings), plain(launch), yaml_of(launch, dataset)
+    server = Server.from_request(request, context.settings)
+    settings, yaml = to_document(launch), yaml_of(launch, dataset)
     path = "/studies" if isinstance(launch, StudyRequest) else "/experiments"
     return [
-        Way("curl", server.curl(path, *_sent(settings))),
+        Snippet("curl", server.curl(path, *_json_options(settings))),
         # Each line of the document begins with a name, a blank or a number sign, so none ends it early.
-        Way("Command line", f"isoscope sweep --url {shlex.quote(server.url)} - <<'YAML'\n{yaml}YAML"),
-        Way("Python", server.python(f"experiment = isoscope.sweep({_written(settings)})", "isoscope.wait(experiment)")),
-        Way("YAML", yaml),
+        Snippet("Command line", f"isoscope sweep --url {shlex.quote(server.url)} - <<'YAML'\n{yaml}YAML"),
+        Snippet(
+            "Python",
+            server.python(f"experiment = isoscope.sweep({_python_dict(settings)})", "isoscope.wait(experiment)"),
+        ),
+        Snippet("YAML", yaml),
     ]
 
 
-def ways_of_encoding(server: Server, encoding_id: str, config: EncodingConfig) -> list[Way]:
+def encoding_snippets(server: Server, encoding_id: str, config: EncodingConfig) -> list[Snippet]:
     settings = config.model_dump(mode="json", exclude_defaults=True)
     options = [f"--model={shlex.quote(config.model)}"]
-    for name, option in OPTIONS.items():
+    for name, option in ENCODE_OPTIONS.items():
         if name in settings:
             value = settings[name]
             for item in value if isinstance(value, list) and name != "layers" else [value]:
@@ -198,35 +207,37 @@ def ways_of_encoding(server: Server, encoding_id: str, config: EncodingConfig) -
                 options.append(f"{option}={shlex.quote(text)}")  # joined by =, since a column may be called -1
     command = f"isoscope encode --url {shlex.quote(server.url)} --encoding {shlex.quote(encoding_id)}"
     return [
-        Way("curl", server.curl(f"/encodings/{encoding_id}/launch", *_sent(settings))),
-        Way("Command line", JOINED.join([command, *options])),
-        Way("Python", server.python(f"encoding = isoscope.launch_encoding({encoding_id!r}, {_written(settings)})")),
+        Snippet("curl", server.curl(f"/encodings/{encoding_id}/launch", *_json_options(settings))),
+        Snippet("Command line", LINE_CONTINUATION.join([command, *options])),
+        Snippet(
+            "Python", server.python(f"encoding = isoscope.launch_encoding({encoding_id!r}, {_python_dict(settings)})")
+        ),
     ]
 
 
-def ways_of_texts(server: Server, model: str) -> list[Way]:
+def text_snippets(server: Server, model: str) -> list[Snippet]:
     settings = {"model": model, "text_columns": ["line"]}
     upload = server.curl("/encodings", "-F file=@texts.txt")
-    launch = server.curl("/encodings/ID/launch", *_sent(settings))
+    launch = server.curl("/encodings/ID/launch", *_json_options(settings))
     options = f"texts.txt --model={shlex.quote(model)}"
     return [
-        Way("curl", f"{upload}\n{launch}"),
-        Way("Command line", f"isoscope encode --url {shlex.quote(server.url)} {options}"),
-        Way("Python", server.python(f"encoding = isoscope.encode('texts.txt', model={model!r})")),
+        Snippet("curl", f"{upload}\n{launch}"),
+        Snippet("Command line", f"isoscope encode --url {shlex.quote(server.url)} {options}"),
+        Snippet("Python", server.python(f"encoding = isoscope.encode('texts.txt', model={model!r})")),
     ]
 
 
-def ways_of_upload(server: Server) -> list[Way]:
+def upload_snippets(server: Server) -> list[Snippet]:
     return [
-        Way("curl", server.curl("/embeddings?commit=auto", "-F file=@embeddings.npy")),
-        Way("Command line", f"isoscope upload --url {shlex.quote(server.url)} embeddings.npy"),
-        Way("Python", server.python("embedding = isoscope.upload('embeddings.npy')")),
+        Snippet("curl", server.curl("/embeddings?commit=auto", "-F file=@embeddings.npy")),
+        Snippet("Command line", f"isoscope upload --url {shlex.quote(server.url)} embeddings.npy"),
+        Snippet("Python", server.python("embedding = isoscope.upload('embeddings.npy')")),
     ]
 
 
-def _sent(settings: Mapping[str, Any]) -> tuple[str, str]:
-    return JSON, f"--data-raw {shlex.quote(json.dumps(settings, indent=1, ensure_ascii=False))}"
+def _json_options(settings: Mapping[str, Any]) -> tuple[str, str]:
+    return JSON_HEADER, f"--data-raw {shlex.quote(json.dumps(settings, indent=1, ensure_ascii=False))}"
 
 
-def _written(settings: Mapping[str, Any]) -> str:
+def _python_dict(settings: Mapping[str, Any]) -> str:
     return "{\n" + "".join(f"    {name!r}: {value!r},\n" for name, value in settings.items()) + "}"

@@ -1,4 +1,4 @@
-"""Actions on several experiments or runs at once, and what they do to one run that no other module does."""
+"""Actions on several experiments or runs at once; tagging and deleting a run."""
 
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlencode
@@ -23,7 +23,7 @@ def tag_run(context: Context, run_id: str, tags: Sequence[str]) -> Run:
     with context.sessions.begin() as session:
         run = session.get(Run, run_id, options=[selectinload(Run.tags)])
         if run is None:
-            raise experiments.no_run(run_id)
+            raise experiments.run_not_found(run_id)
         set_tags(run, tags)
     return experiments.get_run(context, run_id)
 
@@ -38,7 +38,7 @@ def delete_run(context: Context, run_id: str) -> None:
         experiment = session.get(Experiment, experiment_id, with_for_update=True)
         run = session.get(Run, run_id)
         if experiment is None or run is None:
-            raise experiments.no_run(run_id)
+            raise experiments.run_not_found(run_id)
         if not run.status.final:
             raise ConflictError(f"This run is {run.status}. Cancel it before you delete it.")
         if experiment.searching:

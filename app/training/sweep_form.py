@@ -1,4 +1,4 @@
-"""The sweep form as texts: what it starts with, what a preset fills in, what was sent, and what request it means."""
+"""Texts of the launch forms: defaults, presets, submitted values, and parsing into requests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,18 +12,18 @@ from app.db.config import TrainingOptions, applies_to
 from app.db.models import Dataset
 from app.db.options.option import list_type, options_of
 from app.db.study import Search
-from app.training.columns import propose_for
+from app.training.columns import propose_task
 from app.training.experiments import StudyRequest
 from app.training.grid_expansion import GRID_FIELDS
 from app.training.option_form import (
     Control,
     controls_of,
     field_pairs,
-    meaning,
-    plain,
     read_fields,
-    split,
+    split_values,
     text_of,
+    to_json_value,
+    with_ascii_minus,
 )
 from app.training.presets import PRESETS, Preset, Stage
 from app.training.sweeps import SweepRequest
@@ -31,42 +31,42 @@ from isoscope.core.errors import FieldError, InvalidError, invalid
 from isoscope.core.task import METRIC_TITLES, METRICS, TaskKind
 from isotropy.catalog import REGULARIZERS, Regularizer
 
-Values = dict[str, Any]
+FormValues = dict[str, Any]
 """Texts by field; lists of them for ``LIST_FIELDS``, and for ``grid`` pairs of a field and the text of its values."""
 
 FIELDS = SweepRequest.model_fields
 LIST_FIELDS = ("text_columns", "regularizers")
-FLAGS = tuple(name for name, control in controls_of(SweepRequest, {}).items() if control.flag)
-EXTRA = {f"fixed_{regularizer}": regularizer for regularizer in REGULARIZERS}
-"""Fields for the λ of each regularizer that is added to every run."""
-TEXTS = tuple(name for name in FIELDS if name not in {*LIST_FIELDS, *FLAGS, "fixed_regularizers", "grid"})
+FLAG_FIELDS = tuple(name for name, control in controls_of(SweepRequest, {}).items() if control.is_flag)
+EXTRA_PENALTY_FIELDS = {f"fixed_{regularizer}": regularizer for regularizer in REGULARIZERS}
+"""Form fields for the λ of penalties added to every run, with their regularizers."""
+TEXT_FIELDS = tuple(name for name in FIELDS if name not in {*LIST_FIELDS, *FLAG_FIELDS, "fixed_regularizers", "grid"})
 LABELS = {name: option.label for name, option in options_of(SweepRequest).items()} | {
-    field: f"λ of {REGULARIZERS[regularizer].name}" for field, regularizer in EXTRA.items()
+    field: f"λ of {REGULARIZERS[regularizer].name}" for field, regularizer in EXTRA_PENALTY_FIELDS.items()
 }
-WITHOUT_CLASSES = set(TaskKind) - {TaskKind.CLASSIFICATION}
-FRESH = {"lambdas": "-1, -0.3, 0, 0.3, 1", "seeds": "0, 1, 2"}
-"""A new form starts with the fewest λ and seeds that can decide; a request that leaves them out means fewer."""
-DEFAULT = "default"
-"""How null is written among the values of a grid."""
+TASKS_WITHOUT_CLASSES = set(TaskKind) - {TaskKind.CLASSIFICATION}
+NEW_FORM_VALUES = {"lambdas": "-1, -0.3, 0, 0.3, 1", "seeds": "0, 1, 2"}
+"""λ and seeds of a new form: the fewest that allow a verdict. A request's own defaults are fewer."""
+NULL_TEXT = "default"
+"""Text of null among the values of a grid."""
 
-_OFFERED = [name for name in GRID_FIELDS if name != "fixed_regularizers"]
+_FORM_GRID_FIELDS = [name for name in GRID_FIELDS if name != "fixed_regularizers"]
 GRID_GROUPS = {
-    "Training": [name for name in _OFFERED if applies_to(name) is None],
-    "Regularizers": [name for name in _OFFERED if applies_to(name) is not None],
+    "Training": [name for name in _FORM_GRID_FIELDS if applies_to(name) is None],
+    "Regularizers": [name for name in _FORM_GRID_FIELDS if applies_to(name) is not None],
 }
-"""Options that the form offers for a grid; sets of extra penalties are for the API."""
+"""Options that the form offers for a grid. Sets of extra penalties are only in the API."""
 
 
-def defaults(dataset: Dataset | None, model: str) -> Values:
+def default_values(dataset: Dataset | None, model: str) -> FormValues:
     """Return the form's first values: the papers' settings and the likeliest task."""
-    values: Values = {name: text_of(FIELDS[name].get_default(call_default_factory=True)) for name in TEXTS}
-    values |= dict.fromkeys((*EXTRA, *FLAGS, "preset"), "")
-    return values | {"model": model, "regularizers": [Regularizer.ISTAR.value], "grid": []} | task_of(dataset)
+    values: FormValues = {name: text_of(FIELDS[name].get_default(call_default_factory=True)) for name in TEXT_FIELDS}
+    values |= dict.fromkeys((*EXTRA_PENALTY_FIELDS, *FLAG_FIELDS, "preset"), "")
+    return values | {"model": model, "regularizers": [Regularizer.ISTAR.value], "grid": []} | task_values(dataset)
 
 
-def task_of(dataset: Dataset | None) -> Values:
-    values: Values = {"dataset_id": dataset.id if dataset else "", "text_columns": [], "label_column": ""}
-    if dataset is None or (proposal := propose_for(dataset.hub_name, dataset.columns)) is None:
+def task_values(dataset: Dataset | None) -> FormValues:
+    values: FormValues = {"dataset_id": dataset.id if dataset else "", "text_columns": [], "label_column": ""}
+    if dataset is None or (proposal := propose_task(dataset.hub_name, dataset.columns)) is None:
         return values
     return values | proposal.model_dump(mode="json", exclude={"n_classes"})
 
@@ -76,42 +76,42 @@ def preset_of(values: Mapping[str, Any]) -> Preset | None:
     return PRESETS[Stage(name)] if name in set(Stage) else None
 
 
-def texts_of(preset: Preset, *, gpu: bool) -> Values:
+def preset_values(preset: Preset, *, gpu: bool) -> FormValues:
     """Return a preset as texts; float32 without a GPU."""
-    return texts_of_settings(preset.settings if gpu else preset.settings | {"precision": "fp32"})
+    return to_form_values(preset.settings if gpu else preset.settings | {"precision": "fp32"})
 
 
-def texts_of_settings(settings: Mapping[str, Any]) -> Values:
+def to_form_values(settings: Mapping[str, Any]) -> FormValues:
     """Return sweep settings as texts, without grids that the form has no row for."""
-    values: Values = {name: text_of(value) for name, value in settings.items() if name in TEXTS}
-    values |= {name: "true" if settings[name] is True else "" for name in FLAGS if name in settings}
+    values: FormValues = {name: text_of(value) for name, value in settings.items() if name in TEXT_FIELDS}
+    values |= {name: "true" if settings[name] is True else "" for name in FLAG_FIELDS if name in settings}
     values |= {name: settings[name] for name in LIST_FIELDS if name in settings}
     values |= {f"fixed_{name}": text_of(value) for name, value in settings.get("fixed_regularizers", {}).items()}
     if "regularizers" in settings:
         values["regularizers"] = settings["regularizers"] or [Regularizer.NONE.value]
     grid = []
     for name, grid_values in settings.get("grid", {}).items():
-        if name in _OFFERED:  # as typed: layer numbers by blanks, since commas part values
-            grid.append((name, ", ".join(text_of(value).replace(",", "") or DEFAULT for value in grid_values)))
+        if name in _FORM_GRID_FIELDS:  # as typed: layer numbers by blanks, since commas part values
+            grid.append((name, ", ".join(text_of(value).replace(",", "") or NULL_TEXT for value in grid_values)))
     return values | {"grid": grid}
 
 
-def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
-    values: Values = read_fields(data, {*TEXTS, *FLAGS, *EXTRA, "preset"}, LIST_FIELDS)
+def read_values(data: ImmutableMultiDict[str, Any]) -> FormValues:
+    values: FormValues = read_fields(data, {*TEXT_FIELDS, *FLAG_FIELDS, *EXTRA_PENALTY_FIELDS, "preset"}, LIST_FIELDS)
     if "grid_field" in data:
         rows = zip(data.getlist("grid_field"), data.getlist("grid_values"), strict=False)
         values["grid"] = [(str(name), str(texts).strip()) for name, texts in rows if name or str(texts).strip()]
     return values
 
 
-def pairs_of(values: Values) -> list[tuple[str, str]]:
+def pairs_of(values: FormValues) -> list[tuple[str, str]]:
     """Return form fields that ``read_values`` reads back as these values."""
     fields = {name: value for name, value in values.items() if name != "grid"}
     grid = [pair for row in values.get("grid", []) for pair in zip(("grid_field", "grid_values"), row, strict=True)]
     return [*field_pairs(fields), *grid]
 
 
-def with_fitting_metric(values: Values) -> Values:
+def with_fitting_metric(values: FormValues) -> FormValues:
     """Replace a metric that the task does not have by the task's usual one."""
     task = TaskKind(values["task"]) if values["task"] in set(TaskKind) else None
     if task is None or values["metric"] in METRICS[task]:
@@ -121,16 +121,16 @@ def with_fitting_metric(values: Values) -> Values:
 
 def active_methods(values: Mapping[str, Any]) -> list[Regularizer]:
     """Return the regularizers whose options have an effect: swept ones, and extra penalties on every run."""
-    fixed = {regularizer for name, regularizer in EXTRA.items() if values[name]}
-    return [item for item in REGULARIZERS if item in values["regularizers"] or item in fixed]
+    fixed_regularizers = {regularizer for name, regularizer in EXTRA_PENALTY_FIELDS.items() if values[name]}
+    return [item for item in REGULARIZERS if item in values["regularizers"] or item in fixed_regularizers]
 
 
-def sweep_controls(values: Values, *, gpu: bool) -> tuple[dict[str, Control], dict[str, Control]]:
+def sweep_controls(values: FormValues, *, gpu: bool) -> tuple[dict[str, Control], dict[str, Control]]:
     """Return all controls, and those that apply to the current values."""
     controls = controls_of(SweepRequest, values)
     task, active = values["task"], active_methods(values)
     metrics = METRICS[TaskKind(task)] if task in set(TaskKind) else tuple(METRIC_TITLES)
-    controls["metric"] = replace(controls["metric"], offered={item: METRIC_TITLES[item] for item in metrics})
+    controls["metric"] = replace(controls["metric"], offered_words={item: METRIC_TITLES[item] for item in metrics})
     if not gpu:
         controls["precision"] = replace(controls["precision"], note=" No worker has a GPU.")
     visible = {
@@ -142,17 +142,21 @@ def sweep_controls(values: Values, *, gpu: bool) -> tuple[dict[str, Control], di
     return controls, visible
 
 
-def parse(values: Values) -> SweepRequest:
-    settings: dict[str, Any] = {name: meaning(FIELDS[name], values[name]) for name in TEXTS if name in values}
+def parse_sweep(values: FormValues) -> SweepRequest:
+    settings: dict[str, Any] = {
+        name: to_json_value(FIELDS[name], values[name]) for name in TEXT_FIELDS if name in values
+    }
     settings |= {name: values[name] for name in LIST_FIELDS if name in values}
-    settings |= {name: bool(values.get(name)) for name in FLAGS}
-    settings["fixed_regularizers"] = {item: plain(values[name]) for name, item in EXTRA.items() if values.get(name)}
+    settings |= {name: bool(values.get(name)) for name in FLAG_FIELDS}
+    settings["fixed_regularizers"] = {
+        item: with_ascii_minus(values[name]) for name, item in EXTRA_PENALTY_FIELDS.items() if values.get(name)
+    }
     if settings.get("max_steps"):
         settings["epochs"] = None
-    if settings.get("task") in WITHOUT_CLASSES:
+    if settings.get("task") in TASKS_WITHOUT_CLASSES:
         settings["entropy_by_label"] = False
     rows = values.get("grid", [])
-    settings["grid"], errors = _grid(rows)
+    settings["grid"], errors = _parse_grid(rows)
     try:
         request = SweepRequest.model_validate(settings)
     except ValidationError as error:
@@ -171,27 +175,29 @@ def parse(values: Values) -> SweepRequest:
     return request
 
 
-def _grid(rows: Sequence[tuple[str, str]]) -> tuple[dict[str, list[Any]], list[FieldError]]:
+def _parse_grid(rows: Sequence[tuple[str, str]]) -> tuple[dict[str, list[Any]], list[FieldError]]:
     """Return the values of each row, and errors of rows without an option."""
     grid: dict[str, list[Any]] = {}
     errors = []
     for number, (name, texts) in enumerate(rows, start=1):
-        if name not in _OFFERED:
+        if name not in _FORM_GRID_FIELDS:
             errors.append((number, f"Choose an option for the values {texts}."))
         elif name in grid:
             errors.append((number, f"`{name}` is in the grid twice. Join its values in one row."))
         elif not texts:
             errors.append((number, f"Enter the values of `{name}`."))
         else:
-            parts = texts.split(",") if list_type(TrainingOptions.model_fields[name].annotation) else split(texts)
+            parts = (
+                texts.split(",") if list_type(TrainingOptions.model_fields[name].annotation) else split_values(texts)
+            )
             grid[name] = [
-                None if text == DEFAULT else meaning(TrainingOptions.model_fields[name], text)
+                None if text == NULL_TEXT else to_json_value(TrainingOptions.model_fields[name], text)
                 for text in map(str.strip, parts)
             ]
     return grid, [FieldError(f"grid-{number}", sentence) for number, sentence in errors]
 
 
-def grid_without_row() -> InvalidError:
+def unsupported_grid_error() -> InvalidError:
     """Return the error for a grid over extra penalties, which the form cannot show."""
     return InvalidError(
         "The form has no row for a grid over sets of extra penalties. Launch this by isoscope sweep or POST "
@@ -214,15 +220,15 @@ def read_search(data: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(text).strip() for name, text in fields.items() if text is not None}
 
 
-def search_pairs(values: Values, search: Mapping[str, str]) -> list[tuple[str, str]]:
+def search_pairs(values: FormValues, search: Mapping[str, str]) -> list[tuple[str, str]]:
     return [*pairs_of(values), *((SEARCH_PREFIX + name, text) for name, text in search.items())]
 
 
-def parse_search(values: Values, search: Mapping[str, str]) -> StudyRequest:
+def parse_search(values: FormValues, search: Mapping[str, str]) -> StudyRequest:
     errors: list[FieldError] = []
     sweep = None
     try:
-        sweep = parse(values)
+        sweep = parse_sweep(values)
     except InvalidError as error:
         errors += error.errors
     if sweep is not None and sweep.grid:
@@ -231,7 +237,7 @@ def parse_search(values: Values, search: Mapping[str, str]) -> StudyRequest:
             "Take it out there, or launch the sweep."
         )
         errors.append(FieldError("grid", sentence))
-    settings = {name: meaning(Search.model_fields[name], text) for name, text in search.items()}
+    settings = {name: to_json_value(Search.model_fields[name], text) for name, text in search.items()}
     try:
         ranges = Search.model_validate(settings | {"prune": search.get("prune") == "true"})
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""A sweep before it is launched: its rows as the model reads them, its steps, and about how long it takes."""
+"""Preview of a sweep: tokenized rows, steps, and estimated time."""
 
 import math
 import socket
@@ -25,17 +25,17 @@ from isoscope.core.task import TaskKind
 from isoscope.files.token_sample import TokenizedRow, TokenLengths, TokenSample, sample_tokens
 
 FORWARD_SHARE = 1 / 3
-"""Of a step's time, for a pass without gradients."""
+"""Fraction of a training step's time that a pass without gradients takes."""
 START_SECONDS = 8.0
-"""To start a process, load the model and measure the trained one."""
+"""Seconds to start a process, load the model and measure the trained one."""
 PROBE_TOKENS_PER_DIMENSION = 6
-"""Cost of one look at the layers in tokens of a forward pass, as ``workers.training.metrics.Probe`` bounds it."""
+"""Cost of one isotropy measurement in tokens of a forward pass, as ``workers.training.metrics.Probe`` bounds it."""
 WEIGHT_BYTES = 4
 CHECKPOINT_WEIGHTS = 3
-"""Numbers of a checkpoint for each weight: itself and the two moments of Adam."""
+"""Numbers that a checkpoint stores per weight: the weight and the two moments of Adam."""
 CHECKPOINTS_AT_ONCE = 2
-"""The last one goes when the next one is whole."""
-EARLIER_RUNS = 100
+"""A checkpoint is deleted when the next one is complete."""
+MAX_EARLIER_RUNS = 100
 MAX_SAMPLES = 32
 
 
@@ -55,7 +55,7 @@ class CostEstimate(BaseModel):
     seconds: float
     longest_seconds: float
     device: str
-    """In words, such as this machine's CPU."""
+    """Name of the device, such as this machine's CPU."""
     worker: str
     from_earlier_runs: bool
     """Whether steps of earlier runs of the model on this device were timed, not only a matrix product."""
@@ -68,7 +68,7 @@ class SweepPreview(BaseModel):
     words: str
     notes: list[str]
     steps: int
-    """Of all runs together."""
+    """Total of all runs."""
     estimate: CostEstimate | None
     no_estimate: str | None
     """Why there is no estimate."""
@@ -76,9 +76,9 @@ class SweepPreview(BaseModel):
     no_tokens: str | None
     """Why no rows can be shown."""
     passing_bytes: int | None
-    """Checkpoints of the run that is trained; they go when it has ended."""
+    """Size of a running run's checkpoints, which are deleted when it ends."""
     kept_bytes: int | None
-    """Models that are kept for download."""
+    """Size of the models stored for download."""
 
 
 class InputLengths:
@@ -97,8 +97,8 @@ class InputLengths:
                 windows = 1 + math.ceil((length.total - length.first - room) / (room - run.stride))
                 self.tokens += [self.limit] * windows
         self.mean = sum(self.tokens) / len(self.tokens)
-        self.padded: dict[int, float] = {}
-        """Expected length of a batch by its size."""
+        self.padded_lengths: dict[int, float] = {}
+        """Expected tokens of a batch's longest row, by batch size."""
 
 
 class RunCost:
@@ -106,25 +106,25 @@ class RunCost:
 
     def __init__(self, plan: SweepPlan, run: RunConfig, model: ModelSize | None, inputs: InputLengths | None) -> None:
         dataset = plan.dataset
-        per_row = len(inputs.tokens) / inputs.n_rows if inputs else 1.0
+        inputs_per_row = len(inputs.tokens) / inputs.n_rows if inputs else 1.0
         n_train, n_validation = dataset.n_train or 0, dataset.n_validation or 0
         rows = min(run.train_rows or n_train, n_train)
         if run.selects and run.selection is SelectionRows.HELD_OUT:
             rows -= math.ceil(rows / HELD_OUT_PART)
         rows_per_step = run.batch_size * run.accumulation * run.processes
-        epoch_steps = max(1, math.ceil(rows * per_row / rows_per_step))
+        epoch_steps = max(1, math.ceil(rows * inputs_per_row / rows_per_step))
         self.steps = epoch_steps * run.epochs if run.epochs else run.max_steps or 0
         if inputs is None or model is None:
             return
-        if run.batch_size not in inputs.padded:
-            inputs.padded[run.batch_size] = expected_longest(inputs.tokens, run.batch_size)
-        self.length = inputs.padded[run.batch_size]
-        self.step_tokens = rows_per_step * self.length
+        if run.batch_size not in inputs.padded_lengths:
+            inputs.padded_lengths[run.batch_size] = expected_longest(inputs.tokens, run.batch_size)
+        self.padded_length = inputs.padded_lengths[run.batch_size]
+        self.step_tokens = rows_per_step * self.padded_length
         probe_tokens = PROBE_TOKENS_PER_DIMENSION * model.width + max(inputs.tokens)
         probe_interval = run.probe_every or max(
             1.0, self.steps / LOOKS_PER_RUN, 2 * probe_tokens / (rows_per_step * inputs.mean)
         )
-        tokens = rows * per_row * inputs.mean
+        tokens = rows * inputs_per_row * inputs.mean
         shrinkage = min(run.shrinkage_points / model.layers, tokens)
         n_refreshes = {
             Refresh.EPOCH: math.ceil(self.steps / epoch_steps),
@@ -136,7 +136,7 @@ class RunCost:
             (1 + math.ceil(self.steps / probe_interval)) * probe_tokens
             + (n_refreshes * shrinkage if run.reads("shrinkage_points") else 0)
             + (shrinkage if run.evaluation_zeta > 0 else 0)
-            + n_evaluated * per_row * inputs.mean
+            + n_evaluated * inputs_per_row * inputs.mean
         )
 
     def seconds(self, seconds_per_step: float) -> float:
@@ -154,18 +154,18 @@ def preview_sweep(context: Context, plan: SweepPlan) -> SweepPreview:
         except IsoscopeError as error:
             no_tokens = error.message
     inputs = {
-        _reading(run): InputLengths(samples[run.model].lengths, run, size.positions if size else None)
+        _input_key(run): InputLengths(samples[run.model].lengths, run, size.positions if size else None)
         for run in plan.runs
         if run.model in samples
         for size in [sizes[run.model]]
     }
-    costs = [RunCost(plan, run, sizes[run.model], inputs.get(_reading(run))) for run in plan.runs]
+    costs = [RunCost(plan, run, sizes[run.model], inputs.get(_input_key(run))) for run in plan.runs]
     estimate, no_estimate = None, no_tokens
     if no_tokens is None:
-        estimate, no_estimate = _estimate(context, plan, costs, sizes)
+        estimate, no_estimate = _estimate_cost(context, plan, costs, sizes)
     tokens, first_run = None, plan.runs[0]
     if first_run.model in samples:
-        sample, lengths = samples[first_run.model], inputs[_reading(first_run)]
+        sample, lengths = samples[first_run.model], inputs[_input_key(first_run)]
         tokens = TokenPreview(
             rows=sample.rows,
             n_sampled=lengths.n_rows,
@@ -188,7 +188,7 @@ def preview_sweep(context: Context, plan: SweepPlan) -> SweepPreview:
     )
 
 
-def _reading(run: RunConfig) -> tuple[str, int, int]:
+def _input_key(run: RunConfig) -> tuple[str, int, int]:
     return run.model, run.max_length, run.stride
 
 
@@ -217,7 +217,7 @@ def _read_sample(context: Context, plan: SweepPlan, folder: Path | None, model: 
 _samples: dict[tuple[object, ...], TokenSample] = {}
 
 
-def _estimate(
+def _estimate_cost(
     context: Context, plan: SweepPlan, costs: Sequence[RunCost], sizes: Mapping[str, ModelSize | None]
 ) -> tuple[CostEstimate | None, str | None]:
     unsized_model = next((name for name, size in sizes.items() if size is None), None)
@@ -237,7 +237,7 @@ def _estimate(
             known_rates = same_regularizers or [rate for _, rate in earlier]
             rate = median(known_rates) if known_rates else None
             size = sizes[run.model]
-            step = step_seconds(size, speed, run.precision, cost.step_tokens, cost.length) if size else None
+            step = step_seconds(size, speed, run.precision, cost.step_tokens, cost.padded_length) if size else None
             step = cost.step_tokens / rate if rate else step
             if step is not None:
                 seconds.append(cost.seconds(step))
@@ -267,7 +267,7 @@ def _earlier_rates(context: Context, models: set[str]) -> Rates:
     query = select(Run.config, Run.environment).where(Run.model.in_(models), Run.status == RunStatus.FINISHED)
     rates = defaultdict(list)
     with context.sessions() as session:
-        for config, environment in session.execute(query.order_by(Run.finished_at.desc()).limit(EARLIER_RUNS)):
+        for config, environment in session.execute(query.order_by(Run.finished_at.desc()).limit(MAX_EARLIER_RUNS)):
             speed = (environment or {}).get("speed")
             if speed and isinstance(config, RunConfig):
                 key = (config.model, str(config.precision), str(environment["device_name"]))

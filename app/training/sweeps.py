@@ -1,4 +1,4 @@
-"""Sweeps: what a user asks for, the runs that it means, and what is refused or noted."""
+"""Sweeps: requests, their checks, the planned runs, and notes on them."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -36,7 +36,7 @@ from isotropy.catalog import REGULARIZERS, Regularizer, TokenPooling
 
 MAX_RUNS = 500
 GRID = Group("Grid")
-LENGTHS = {"epochs": "max_steps", "max_steps": "epochs"}
+LENGTH_ALTERNATIVES = {"epochs": "max_steps", "max_steps": "epochs"}
 
 
 class SweepRequest(TrainingOptions):
@@ -122,7 +122,7 @@ class SweepRequest(TrainingOptions):
 
     @field_validator("grid", mode="before")
     @classmethod
-    def _of_what_may_differ(cls, grid: Any) -> Any:
+    def _check_grid_fields(cls, grid: Any) -> Any:
         names = grid if isinstance(grid, Mapping) else ()
         if shared := [name for name in TrainingOptions.model_fields if name in names and name not in GRID_FIELDS]:
             raise ValueError(
@@ -133,7 +133,7 @@ class SweepRequest(TrainingOptions):
 
 
 class SweepPlan(NamedTuple):
-    """The runs that a request means."""
+    """The runs that a request plans."""
 
     dataset: Dataset
     config: TrainingConfig
@@ -154,29 +154,29 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
             "dataset_id",
         )
     columns = dataset.columns
-    grid = {name: _each_once(values) for name, values in request.grid.items()}
-    fixed = frozenset().union(request.fixed_regularizers, *grid.get("fixed_regularizers", ()))
+    grid = {name: _distinct_values(values) for name, values in request.grid.items()}
+    fixed_regularizers = frozenset().union(request.fixed_regularizers, *grid.get("fixed_regularizers", ()))
     swept = [regularizer for regularizer in request.regularizers if regularizer is not Regularizer.NONE]
-    factor_values = {**grid, ZETA: _each_once(request.zetas)}
-    factors = product_of(factor_values, swept, fixed, request.lambdas, request.seeds)
+    factor_values = {**grid, ZETA: _distinct_values(request.zetas)}
+    factors = product_of(factor_values, swept, fixed_regularizers, request.lambdas, request.seeds)
     check_all(
         lambda: check_columns(columns, request.task, request.text_columns, request.label_column),
-        lambda: check_settings(request, grid, factors.methods, fixed),
-        lambda: _check_number(factors, grid),
+        lambda: check_settings(request, grid, factors.methods, fixed_regularizers),
+        lambda: _check_run_count(factors, grid),
     )
     names = check_columns(columns, request.task, request.text_columns, request.label_column)
     options = request.model_dump(include=set(TrainingOptions.model_fields)) | {"label_names": names}
     for name, values in grid.items():
-        options |= {name: values[0]} | ({LENGTHS[name]: None} if name in LENGTHS else {})
+        options |= {name: values[0]} | ({LENGTH_ALTERNATIVES[name]: None} if name in LENGTH_ALTERNATIVES else {})
     config = TrainingConfig.model_validate(options)
     base = config.model_dump() | {ZETA: request.zetas[0]}
-    runs = [RunConfig.model_validate(base | coordinates) for coordinates in factors.coordinates()]
+    runs = [RunConfig.model_validate(base | coordinates) for coordinates in factors.run_settings()]
     models = {name: require_model(context.settings, name, ask_hub=ask_hub) for name in {run.model for run in runs}}
     check_all(
         *(partial(check_run, run, models[run.model], grid) for run in runs),
         lambda: check_precision(runs, list_workers(context), grid),
     )
-    distinct_runs = _different(runs)
+    distinct_runs = _distinct_runs(runs)
     notes = [
         *notes_of(request, factors, factors.total - len(distinct_runs)),
         *notes_of_rows(dataset, runs),
@@ -184,7 +184,7 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
     return SweepPlan(dataset, config, grid, factors, distinct_runs, notes)
 
 
-def _check_number(factors: Product, grid: Mapping[str, list[Any]]) -> None:
+def _check_run_count(factors: Product, grid: Mapping[str, list[Any]]) -> None:
     if factors.total > MAX_RUNS:
         raise InvalidError(
             f"Expected at most {MAX_RUNS} runs in one experiment, got {factors.describe()}. "
@@ -193,12 +193,12 @@ def _check_number(factors: Product, grid: Mapping[str, list[Any]]) -> None:
         )
 
 
-def _each_once(values: list[Any]) -> list[Any]:
+def _distinct_values(values: list[Any]) -> list[Any]:
     """Return values without repetitions; lists and objects compare by content."""
     return list({json.dumps(value, sort_keys=True): value for value in values}.values())
 
 
-def _different(runs: Sequence[RunConfig]) -> list[RunConfig]:
+def _distinct_runs(runs: Sequence[RunConfig]) -> list[RunConfig]:
     """Drop runs that read the same settings as an earlier run."""
     first_runs: dict[str, RunConfig] = {}
     for run in runs:
@@ -211,17 +211,19 @@ def check_settings(
     request: SweepRequest,
     grid: Mapping[str, list[Any]],
     swept: Collection[Regularizer],
-    fixed: frozenset[Regularizer],
+    fixed_regularizers: frozenset[Regularizer],
 ) -> None:
     """Raise InvalidError for every setting that conflicts with the others or the grid, or has no effect."""
-    faults, regularizers = [], fixed.union(swept)
-    if endless := [name for name in LENGTHS if None in grid.get(name, ())]:
+    faults, regularizers = [], fixed_regularizers.union(swept)
+    if endless := [name for name in LENGTH_ALTERNATIVES if None in grid.get(name, ())]:
         sentence = (
             f"Expected a whole number as each value of `{endless[0]}` in the grid, got null: a run without a length "
             "never ends. Take it out."
         )
         faults.append(FieldError("grid", sentence))
-    if clashing_names := [item.name for slug, item in REGULARIZERS.items() if slug in swept and slug in fixed]:
+    if clashing_names := [
+        item.name for slug, item in REGULARIZERS.items() if slug in swept and slug in fixed_regularizers
+    ]:
         sentence = (
             f"{clashing_names[0]} is swept over λ and also added to every run, so it would have two λ in one run. "
             "Take it out of one of the two."
@@ -295,8 +297,8 @@ def check_run(run: RunConfig, model: ModelChoice, grid: Collection[str]) -> None
     raise InvalidError(sentence, "grid" if field in grid else field)
 
 
-def notes_of(request: SweepRequest, factors: Product, repeated: int) -> list[str]:
-    """Return notes on the planned runs, ``repeated`` of which are left out."""
+def notes_of(request: SweepRequest, factors: Product, n_repeated: int) -> list[str]:
+    """Return notes on the planned runs; ``n_repeated`` more are left out."""
     if not factors.methods:
         notes = ["No regularizer is selected, so all runs are baselines."]
     elif not factors.lambdas:
@@ -316,10 +318,10 @@ def notes_of(request: SweepRequest, factors: Product, repeated: int) -> list[str
         if repeated_value is not None:
             text = f"{repeated_value:g}" if isinstance(repeated_value, float) else repeated_value
             notes.append(f"{label} {text} is given more than once and counts once.")
-    if repeated:
+    if n_repeated:
         notes.append(
-            f"{count(repeated)} would repeat another, because nothing in {'it' if repeated == 1 else 'them'} reads "
-            f"what they differ in, and {'is' if repeated == 1 else 'are'} left out."
+            f"{count(n_repeated)} would repeat another, because nothing in {'it' if n_repeated == 1 else 'them'} reads "
+            f"what they differ in, and {'is' if n_repeated == 1 else 'are'} left out."
         )
     if factors.methods and factors.lambdas:
         # What the sweep cannot show, whatever its results.

@@ -24,7 +24,7 @@ def test_a_database_that_is_busy_is_told_as_such_with_the_time_to_come_back(clie
             assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
             assert "The database is busy. Try again in 5 seconds." in answer.text
     monkeypatch.setattr("app.operations.health.ANSWER_SECONDS", 0.2)
-    monkeypatch.setattr("app.operations.health.count_alive", lambda _: time.sleep(2))
+    monkeypatch.setattr("app.operations.health.count_live_workers", lambda _: time.sleep(2))
     answer = client.get("/api/health")
     assert (answer.status_code, answer.json()["detail"]) == (503, "The database does not answer within 0.2 seconds.")
 

@@ -14,7 +14,7 @@ from app.db.work import waiting_jobs
 from app.embeddings import encodings
 from app.embeddings.encoding_layers import LayersQuery, read_layers
 from app.embeddings.figures.layers import POOLING_TITLES
-from app.training.queue_status import list_encodings_at_work
+from app.training.queue_status import list_unfinished_encodings
 from tests.factories import add_embedding, add_encoding
 from tests.once import make_once
 from tests.queries import queries_of
@@ -199,7 +199,7 @@ def test_its_turn_is_when_it_was_launched_not_when_it_was_uploaded(client, conte
         session.add(waits := Encoding(name="e", status=EncodingStatus.QUEUED, **texts))
     client.post(f"{draft}/launch", data=form())
     assert [job.row_id for job in waiting_jobs(context.sessions)] == [waits.id, row.id]
-    assert [encoding.id for encoding in list_encodings_at_work(context)] == [waits.id, row.id]
+    assert [encoding.id for encoding in list_unfinished_encodings(context)] == [waits.id, row.id]
 
 
 def test_deleted_in_any_state_it_leaves_no_row_and_no_file(client, context, work, encoding):

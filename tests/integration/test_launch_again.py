@@ -10,7 +10,7 @@ from app.db.models import Dataset, Experiment, FailureCause, Run, RunStatus
 from app.db.study import Search
 from app.training.experiments import get_experiment
 from app.training.failure_advice import prefill_form
-from app.training.sweep_form import defaults, parse
+from app.training.sweep_form import default_values, parse_sweep
 from app.training.sweeps import SweepRequest, plan_sweep
 from isoscope.files.yaml_document import read_yaml
 from tests.tabs import every_tab
@@ -56,11 +56,13 @@ SWEEPS = {
 def test_experiments_and_runs_in_the_form_and_over_the_api_mean_the_same_runs(context, launch, client):
     for name, sweep in SWEEPS.items():
         experiment = get_experiment(context, launch(**sweep))
-        plan = plan_sweep(context, parse(defaults(None, "") | prefill_form(context, None, experiment.id).values))
+        plan = plan_sweep(
+            context, parse_sweep(default_values(None, "") | prefill_form(context, None, experiment.id).values)
+        )
         assert plan.runs == [run.config for run in experiment.runs], name
     experiment = get_experiment(context, launch(**SWEEPS["several with a grid"], lambdas=[-1, 1], seeds=[0, 1]))
     for run in experiment.runs:
-        plan = plan_sweep(context, parse(defaults(None, "") | prefill_form(context, run.id, None).values))
+        plan = plan_sweep(context, parse_sweep(default_values(None, "") | prefill_form(context, run.id, None).values))
         assert plan.runs[-1] == run.config
         assert len(plan.runs) == (1 if run.lam == 0 else 2)
         asked = client.get(f"/api/runs/{run.id}/request").json()

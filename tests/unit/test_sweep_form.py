@@ -7,16 +7,16 @@ from starlette.datastructures import ImmutableMultiDict
 from app.db.config import TrainingOptions
 from app.db.options.option import options_of
 from app.training.grid_expansion import GRID_FIELDS
-from app.training.option_form import labelled
+from app.training.option_form import label_fields
 from app.training.presets import PRESETS
 from app.training.sweep_form import (
-    FLAGS,
+    FLAG_FIELDS,
     GRID_GROUPS,
     LABELS,
-    defaults,
-    parse,
+    default_values,
+    parse_sweep,
+    preset_values,
     read_values,
-    texts_of,
     with_fitting_metric,
 )
 from app.training.sweeps import SweepRequest
@@ -27,7 +27,7 @@ OPTIONS = [name for name in TrainingOptions.model_fields if name != "layers"]
 
 
 def filled(**changes):
-    return defaults(None, "m") | NEEDED | changes
+    return default_values(None, "m") | NEEDED | changes
 
 
 def options_of_schema(name):
@@ -47,17 +47,19 @@ def test_what_can_be_chosen_is_offered(name):
 
 def test_the_grid_is_offered_over_all_that_may_differ_and_the_form_starts_with_the_defaults():
     assert {*GRID_GROUPS["Training"], *GRID_GROUPS["Regularizers"]} == set(GRID_FIELDS) - {"fixed_regularizers"}
-    asked = parse(filled())
+    asked = parse_sweep(filled())
     assert asked == SweepRequest(model="m", **NEEDED)
     preset = PRESETS["istar-2-tuning"]
     assert preset.settings["precision"] == "fp16"
-    assert texts_of(preset, gpu=False)["precision"] == "fp32"
+    assert preset_values(preset, gpu=False)["precision"] == "fp32"
 
 
 @pytest.mark.parametrize("stage", PRESETS)
 def test_a_preset_in_the_form_means_what_it_means_over_the_api(stage):
     preset = PRESETS[stage]
-    assert parse(filled(**texts_of(preset, gpu=True))) == SweepRequest(model="m", **NEEDED, **preset.settings)
+    assert parse_sweep(filled(**preset_values(preset, gpu=True))) == SweepRequest(
+        model="m", **NEEDED, **preset.settings
+    )
 
 
 def test_rows_of_the_grid_are_read_in_their_order_and_mean_values():
@@ -66,7 +68,7 @@ def test_rows_of_the_grid_are_read_in_their_order_and_mean_values():
     data = ImmutableMultiDict([*fields, *texts])
     values = read_values(data)
     assert values["grid"] == [("layers", "last, 1 2, default, all"), ("batch_size", "8 16")]
-    assert parse(filled(**values)).grid == {"layers": ["last", [1, 2], None, "all"], "batch_size": [8, 16]}
+    assert parse_sweep(filled(**values)).grid == {"layers": ["last", [1, 2], None, "all"], "batch_size": [8, 16]}
 
 
 @pytest.mark.parametrize(
@@ -101,29 +103,29 @@ def test_rows_of_the_grid_are_read_in_their_order_and_mean_values():
 )
 def test_what_means_nothing_is_told_at_its_field(changes, field, sentence):
     with pytest.raises(InvalidError) as refused:
-        parse(filled(**changes))
+        parse_sweep(filled(**changes))
     assert refused.value.field == field
-    assert sentence in labelled(refused.value, LABELS).message
+    assert sentence in label_fields(refused.value, LABELS).message
 
 
 def test_every_field_that_means_nothing_is_told_the_first_wrong_value_of_each():
     with pytest.raises(InvalidError) as refused:
-        parse(filled(batch_size="0", warmup="x", seeds="-1, x", grid=[("", "1"), ("stride", "1, y")]))
+        parse_sweep(filled(batch_size="0", warmup="x", seeds="-1, x", grid=[("", "1"), ("stride", "1, y")]))
     assert {one.field for one in refused.value.errors} == {"grid-1", "warmup", "batch_size", "seeds", "grid-2"}
 
 
 def test_steps_stand_in_for_epochs_and_boxes_and_fixed_lambdas_are_read():
-    assert parse(filled(fixed_entropy="−0.5")).fixed_regularizers == {"entropy": -0.5}
-    asked = parse(filled(epochs="3", max_steps="20"))
+    assert parse_sweep(filled(fixed_entropy="−0.5")).fixed_regularizers == {"entropy": -0.5}
+    asked = parse_sweep(filled(epochs="3", max_steps="20"))
     assert (asked.epochs, asked.max_steps) == (None, 20)
     said = SweepRequest(model="m", **NEEDED, max_steps=20)
     assert (said.epochs, said.max_steps) == (None, 20)
     assert SweepRequest(model="m", **NEEDED, max_steps=None).epochs == 3
     with pytest.raises(ValidationError, match="expected either `epochs` or `max_steps`; give one of them"):
         SweepRequest(model="m", **NEEDED, epochs=3, max_steps=20)
-    ticked = parse(filled(**dict.fromkeys(FLAGS, "true")))
+    ticked = parse_sweep(filled(**dict.fromkeys(FLAG_FIELDS, "true")))
     assert (ticked.include_padding, ticked.gradient_checkpointing, ticked.export) == (True, True, True)
-    assert parse(filled()).export is False
+    assert parse_sweep(filled()).export is False
 
 
 def test_a_metric_that_does_not_fit_another_task_is_changed_and_entropy_by_label_comes_back():
@@ -131,6 +133,6 @@ def test_a_metric_that_does_not_fit_another_task_is_changed_and_entropy_by_label
     assert with_fitting_metric(filled(metric="matthews"))["metric"] == "matthews"
     assert with_fitting_metric(filled(task="poetry"))["metric"] == "accuracy"
     among = with_fitting_metric(filled(task="regression"))
-    assert (among["entropy_by_label"], parse(among).entropy_by_label) == ("true", False)
+    assert (among["entropy_by_label"], parse_sweep(among).entropy_by_label) == ("true", False)
     back = with_fitting_metric(among | {"task": "classification"})
-    assert parse(back).entropy_by_label is True
+    assert parse_sweep(back).entropy_by_label is True

@@ -5,7 +5,7 @@ import pytest
 from app.db.config import RunConfig
 from app.db.models import Dataset
 from app.training.grid_expansion import product_of
-from app.training.presets import PRESETS, unfit
+from app.training.presets import PRESETS, misfit_warning
 from app.training.sweeps import SweepRequest, notes_of, notes_of_rows
 from isoscope.files.columns import Column
 from isotropy.catalog import Regularizer
@@ -48,9 +48,9 @@ def test_sweeps_of_baselines_repeated_runs_and_presets_that_do_not_fit_are_told(
     assert notes_of(request, factors, 0) == ["No regularizer is selected, so all runs are baselines."]
     factors = product_of({}, [Regularizer.ISTAR], frozenset(), [-1, 1], [0])
     assert factors.describe(1) == "(1 baseline + I-STAR × 2 λ) × 1 seed − 1 repeated = 2 runs"
-    assert "span has no classes" in (unfit(PRESETS["shrink-mrpc"], "span") or "")
-    assert unfit(PRESETS["shrink-mrpc"], "classification") is None
-    assert unfit(PRESETS["istar-3-seeds"], "span") is None
+    assert "span has no classes" in (misfit_warning(PRESETS["shrink-mrpc"], "span") or "")
+    assert misfit_warning(PRESETS["shrink-mrpc"], "classification") is None
+    assert misfit_warning(PRESETS["istar-3-seeds"], "span") is None
 
 
 def test_rows_that_are_not_there_are_told_and_others_are_not():

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.db.hub_tasks import TASKS, HubName
-from app.training.columns import check_columns, propose, propose_for
+from app.training.columns import check_columns, propose_task, task_from_columns
 from isoscope.core.task import METRICS, Metric, TaskKind
 from isoscope.files.columns import describe_pair
 
@@ -62,7 +62,7 @@ def described(tmp_path_factory):
     ],
 )  # fmt: skip
 def test_a_task_is_known_by_the_names_and_contents_of_its_columns(described, columns, summary):
-    assert propose(described(columns)).summary == summary
+    assert task_from_columns(described(columns)).summary == summary
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_task_is_known_by_the_names_and_contents_of_its_columns(described, col
     ],
 )
 def test_nothing_is_proposed_where_texts_or_labels_are_missing(described, columns):
-    assert propose(described(columns)) is None
+    assert task_from_columns(described(columns)) is None
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ def test_nothing_is_proposed_where_texts_or_labels_are_missing(described, column
 @given(columns=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(list(CONTENTS)), min_size=1))
 def test_whatever_is_proposed_can_be_trained_on(described, columns):
     found = described(columns)
-    if proposal := propose(found):
+    if proposal := task_from_columns(found):
         names = check_columns(found, proposal.task, proposal.text_columns, proposal.label_column)
         assert len(names) == (proposal.n_classes or 0)
         assert proposal.metric is METRICS[proposal.task][0]
@@ -93,16 +93,16 @@ def test_whatever_is_proposed_can_be_trained_on(described, columns):
 def test_a_task_of_the_hub_is_proposed_as_it_is_published_and_can_be_trained_on(name):
     task = TASKS[name]
     columns = task.columns()
-    proposal = propose_for(name.value, columns)
+    proposal = propose_task(name.value, columns)
     names = check_columns(columns, proposal.task, proposal.text_columns, proposal.label_column)
     assert names == list(task.labels)
     assert (proposal.task, proposal.metric) == (task.task, task.metric)
-    guessed = propose(columns)
+    guessed = task_from_columns(columns)
     assert (guessed.task, guessed.text_columns) == (task.task, proposal.text_columns)
 
 
 def test_an_uploaded_data_set_is_proposed_by_its_columns(described):
     columns = described({"sentence": "texts", "score": "scores"})
-    proposal = propose_for(None, columns)
+    proposal = propose_task(None, columns)
     assert (proposal.task, proposal.metric, proposal.n_classes) == (TaskKind.REGRESSION, Metric.PEARSON, None)
     assert (proposal.text_columns, proposal.label_column) == (["sentence"], "score")

@@ -20,16 +20,16 @@ from app.training.datasets import list_datasets
 from app.training.models import list_models
 from app.training.option_form import (
     CHECKED,
-    address_that_shows,
     controls_of,
     field_pairs,
-    labelled,
-    meaning,
+    form_address,
+    label_fields,
     read_fields,
     text_of,
+    to_json_value,
 )
 from app.training.queue_status import list_workers
-from app.training.relaunch import Server, ways_of_encoding, ways_of_texts
+from app.training.relaunch import Server, encoding_snippets, text_snippets
 from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import FileKind, figure_file, render, see
 from app.web.templating import confirm_deletion
@@ -75,7 +75,7 @@ def read_values(form: ImmutableMultiDict[str, Any]) -> Values:
 
 def parse(values: Values) -> EncodingConfig:
     """Parse the configuration in a form. Raise InvalidError with every invalid field."""
-    settings = {name: value if name in LISTS else meaning(FIELDS[name], value) for name, value in values.items()}
+    settings = {name: value if name in LISTS else to_json_value(FIELDS[name], value) for name, value in values.items()}
     try:
         return EncodingConfig.model_validate(settings)
     except ValidationError as error:
@@ -132,7 +132,7 @@ def launch(request: Request, context: ContextDep, encoding_id: str, query: Layer
     try:
         encodings.launch_encoding(context, encoding_id, parse(values))
     except InvalidError as error:
-        address = address_that_shows(f"/encodings/{encoding_id}", field_pairs(values))
+        address = form_address(f"/encodings/{encoding_id}", field_pairs(values))
         return see(address) if address else _page(request, context, encoding_id, query, values, error)
     return see(f"/encodings/{encoding_id}")
 
@@ -185,16 +185,16 @@ def _page(
         is_checked = CHECKED in request.query_params
         try:
             config = parse(values)
-            page["ways"] = ways_of_encoding(Server.from_request(request, context.settings), encoding.id, config)
+            page["ways"] = encoding_snippets(Server.from_request(request, context.settings), encoding.id, config)
             page["plan"] = encodings.plan_encoding(context, encoding, config, ask_hub=is_checked)
         except IsoscopeError as error:
-            page["plan"] = labelled(error, LABELS)
+            page["plan"] = label_fields(error, LABELS)
             problem = page["plan"] if is_checked else problem
     elif encoding.status in UNFINISHED_ENCODING:
         page["workers"] = list_workers(context)
     elif encoding.status is EncodingStatus.FINISHED:
         page["layers"] = read_layers(context, encoding, query)
-    problem = labelled(problem, LABELS) if problem else None
+    problem = label_fields(problem, LABELS) if problem else None
     return render(request, "embeddings/encoding.html", page, problem, status=None if request.method == "POST" else 200)
 
 
@@ -206,6 +206,6 @@ def _list_page(request: Request, context: Context, problem: IsoscopeError | None
         "tables": suffixes(Role.ROWS),
         "max_bytes": context.settings.max_dataset_bytes,
         "name": name,
-        "ways": ways_of_texts(Server.from_request(request, context.settings), list_models(context.settings)[0].name),
+        "ways": text_snippets(Server.from_request(request, context.settings), list_models(context.settings)[0].name),
     }
     return render(request, "embeddings/encodings.html", page, problem)

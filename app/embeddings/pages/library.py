@@ -28,7 +28,7 @@ from app.embeddings.trash import (
     restore_embedding,
     trash_embedding,
 )
-from app.training.relaunch import Server, ways_of_upload
+from app.training.relaunch import Server, upload_snippets
 from app.web.dependencies import ContextDep
 from app.web.responses import render, see
 from app.web.templating import confirm_deletion
@@ -166,7 +166,7 @@ def _list_page(
         "suffixes": {"file": suffixes(Role.VECTORS), "annotations": suffixes(Role.ANNOTATIONS)},
         "titles": {"file": titles(Role.VECTORS), "tables": titles(Role.ROWS)},
         "name": name,
-        "ways": ways_of_upload(Server.from_request(request, context.settings)),
+        "ways": upload_snippets(Server.from_request(request, context.settings)),
     }
     return render(request, "embeddings/embeddings.html", page, problem)
 

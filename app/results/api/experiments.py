@@ -154,7 +154,7 @@ def list_runs(
     offset: Offset = 0,
 ) -> list[Run]:
     """Runs of an experiment that match the search, as they were planned unless sorted otherwise."""
-    experiments.get_experiment_alone(context, experiment_id)
+    experiments.get_experiment_without_runs(context, experiment_id)
     query = RunQuery.parse(q, sort)
     page = listing.list_runs(context, query, limit=limit, offset=offset, experiment_id=experiment_id)
     response.headers["X-Total-Count"] = str(page.total)

@@ -42,7 +42,7 @@ from app.results.sweep_figures import SECTIONS, SweepDep, SweepQuery, by_section
 from app.results.tables.printed import MAX_DECIMALS, print_summary
 from app.results.tables.summary import TableColumns
 from app.results.tables.texts import latex, markdown
-from app.training.experiments import list_names
+from app.training.experiments import list_experiment_names
 from app.training.run_actions import RUNS
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, figure_file, render, see
@@ -125,7 +125,7 @@ def _page_values(
 ) -> dict[str, Any]:
     run_table = selection.table
     figure_slugs = list_figures_across(run_table)
-    names = list_names(context, OFFERED) if EXPERIMENT_SEARCH.fullmatch(query.q) else {}
+    names = list_experiment_names(context, OFFERED) if EXPERIMENT_SEARCH.fullmatch(query.q) else {}
     groupable = {*run_table.differing_fields} & {*run_table.varying_fields, TASK, EXPERIMENT, REGULARIZER, SEED} | {
         *selection.fields
     }

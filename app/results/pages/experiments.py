@@ -41,7 +41,7 @@ from app.results.sweep_figures import (
     read_all_figures,
     read_figure,
 )
-from app.training.experiments import delete_experiment, describe_experiment, get_experiment, get_experiment_alone
+from app.training.experiments import delete_experiment, describe_experiment, get_experiment, get_experiment_without_runs
 from app.training.queue_status import list_workers, seconds_left
 from app.training.run_actions import EXPERIMENTS, RUNS
 from app.web.dependencies import ContextDep
@@ -158,7 +158,7 @@ def compare(
 def list_runs(request: Request, context: ContextDep, experiment_id: str, run_query: RunQueryDep) -> Response:
     """List the runs of a search on their own page, from which the experiment's page loads the table."""
     path = f"/experiments/{experiment_id}"
-    experiment = get_experiment_alone(context, experiment_id)
+    experiment = get_experiment_without_runs(context, experiment_id)
     table = _table(context, experiment_id, run_query)
     values = {"experiment": experiment, "table": table, "runs": RUNS}
     headers = address_header(request, path, table.query)

@@ -18,9 +18,9 @@ from app.results.run_data import count_predictions, get_model, get_predictions
 from app.results.run_listing import encode_query
 from app.results.search.listing import RunQuery
 from app.training import queue_verbs
-from app.training.experiments import find_baseline, get_run
-from app.training.failure_advice import OUTCOMES, advice_of
-from app.training.queue_status import list_workers, worker_lost
+from app.training.experiments import find_baseline_config, get_run
+from app.training.failure_advice import OUTCOME_TEXTS, advice_of
+from app.training.queue_status import has_lost_worker, list_workers
 from app.training.run_actions import tag_run
 from app.training.sweep_form import LABELS
 from app.web.dependencies import ContextDep
@@ -82,11 +82,11 @@ def _run_page(
         "predicted": n_predicted,
         "details": run_page.list_details(run.results),
         "protocols": run_page.list_protocols(run.results),
-        "configuration": run_page.list_options(run.config, find_baseline(context, run)),
+        "configuration": run_page.list_options(run.config, find_baseline_config(context, run)),
         "advice": advice_of(run),
         "labels": LABELS,
-        "outcomes": OUTCOMES,
-        "lost": worker_lost(run, list_workers(context)),
+        "outcomes": OUTCOME_TEXTS,
+        "lost": has_lost_worker(run, list_workers(context)),
         "known_tags": known_tags(context),
         "typed": typed,
     }

@@ -17,7 +17,7 @@ from app.descriptions.service import has_tag
 from app.results.search.conditions import conditions, sort_column
 from app.results.search.kinds import Condition
 from app.results.setting import setting_of
-from app.training.experiments import IN_A_LIST, NEWEST_FIRST, WITH_TAGS
+from app.training.experiments import NEWEST_FIRST, WITH_DATASET_AND_TAGS, WITHOUT_LARGE_COLUMNS
 from isotropy.catalog import Regularizer, TokenPooling
 
 RUNS_NEWEST_FIRST = (
@@ -63,8 +63,7 @@ class MatchingRuns(NamedTuple):
 def find_runs(context: Context, query: RunQuery, *, experiment_id: str | None = None) -> RunPage:
     """Return a page of a search, in one experiment or in all; empty beyond the last page.
 
-    Runs are loaded with experiment and data set, without the columns in ``IN_A_LIST``. Raises InvalidError for ``q`` or
-    ``sort``.
+    Runs are loaded with experiment and data set, without large columns. Raises InvalidError for ``q`` or ``sort``.
     """
     offset = (min(query.page, MAX_PAGE) - 1) * PAGE_ROWS
     return list_runs(context, query, limit=PAGE_ROWS, offset=offset, experiment_id=experiment_id)
@@ -85,7 +84,7 @@ def list_runs(
         select(Run)
         .join(Run.experiment)
         .join(Experiment.dataset)
-        .options(with_experiment, selectinload(Run.tags), *IN_A_LIST)
+        .options(with_experiment, selectinload(Run.tags), *WITHOUT_LARGE_COLUMNS)
         .where(*conditions)
         .order_by(*order)
     )
@@ -289,7 +288,9 @@ def list_experiments(
     experiment_query = select(Experiment).where(*conditions).order_by(order, *NEWEST_FIRST).limit(limit).offset(offset)
     count_query = select(func.count()).select_from(Experiment).where(*conditions)
     with context.sessions() as session:
-        experiments = session.scalars(experiment_query.options(*WITH_TAGS, raiseload(Experiment.runs))).all()
+        experiments = session.scalars(
+            experiment_query.options(*WITH_DATASET_AND_TAGS, raiseload(Experiment.runs))
+        ).all()
         return ExperimentPage(_summarize(session, experiments), session.scalar(count_query) or 0)
 
 

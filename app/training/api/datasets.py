@@ -10,7 +10,7 @@ from pydantic import Field, StrictBool, computed_field
 from app.db.hub_tasks import HubName
 from app.db.models import Dataset, DatasetOrigin
 from app.training import datasets
-from app.training.columns import TaskProposal, propose_for
+from app.training.columns import TaskProposal, propose_task
 from app.training.datasets import read_division
 from app.web.dependencies import ContextDep, Row
 from app.web.uploads import parsing, received
@@ -45,11 +45,11 @@ class DatasetOut(Row):
     @computed_field(description="Task that fits the columns; null if none.")  # type: ignore[prop-decorator]
     @property
     def proposal(self) -> TaskProposal | None:
-        return propose_for(self.hub_name, self.columns)
+        return propose_task(self.hub_name, self.columns)
 
 
 class QuotingRequest(Strict):
-    """How quotes are to be read."""
+    """How to read quotes."""
 
     quoting: Quoting
 
@@ -118,7 +118,7 @@ def create_dataset(
 
 @router.post("/hub", status_code=201, response_model=DatasetOut)
 def create_hub_dataset(context: ContextDep, request: HubRequest) -> Dataset:
-    """Name a task of the Hub, where it can be reached."""
+    """Add a task of the Hub."""
     return datasets.create_hub_dataset(context, request.name, request.test)
 
 
@@ -131,8 +131,8 @@ def show_dataset(context: ContextDep, dataset_id: str) -> Dataset:
 @router.put("/{dataset_id}/quoting", response_model=DatasetOut)
 @parsing
 def read_dataset(request: Request, context: ContextDep, dataset_id: str, body: QuotingRequest) -> Dataset:
-    """Read the quotes of a data set's .tsv files in another way, as long as no experiment uses it."""
-    return datasets.read_dataset(context, dataset_id, body.quoting)
+    """Change how quotes in a data set's .tsv files are read, unless an experiment uses it."""
+    return datasets.change_quoting(context, dataset_id, body.quoting)
 
 
 @router.delete("/{dataset_id}", status_code=204)

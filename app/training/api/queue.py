@@ -1,4 +1,4 @@
-"""The queue over the API: what waits for workers, and which workers there are."""
+"""The queue over the API: workers and unfinished jobs."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -15,25 +15,25 @@ from isotropy.catalog import Regularizer
 
 
 class Move(BaseModel):
-    """Where a queued run goes among those that wait."""
+    """Where to move a queued run."""
 
     to: QueueMove
 
 
 class MoveToEnd(BaseModel):
-    """Where the queued runs of an experiment go among those that wait."""
+    """Where to move the queued runs of an experiment."""
 
     to: Literal["first", "last"]
 
 
 class PriorityIn(BaseModel):
-    """The number by which waiting runs are ordered."""
+    """The priority of waiting runs. Lower numbers run first."""
 
     priority: Annotated[int, Field(ge=FIRST_PRIORITY, le=LAST_PRIORITY)]
 
 
 class JobOut(Row):
-    """What a worker works on, with the memory that its processes hold now and at most so far, where it is known."""
+    """A worker's current job, with the current and peak memory of its processes if known."""
 
     kind: Annotated[str, Field(validation_alias=AliasPath("kind", "name"))]
     row_id: str
@@ -43,7 +43,7 @@ class JobOut(Row):
 
 
 class WorkerOut(Row):
-    """A worker that beats every ten seconds, and counts as lost when it has not for a minute."""
+    """A worker. It sends a heartbeat every ten seconds and counts as lost after a minute without one."""
 
     slot: str
     device: str
@@ -55,7 +55,7 @@ class WorkerOut(Row):
 
 
 class RunState(Row):
-    """Which run it is, and how far."""
+    """A run with its status and progress."""
 
     id: str
     regularizer: Regularizer
@@ -81,7 +81,7 @@ class QueuedRun(RunState):
 
 
 class ExperimentQueued(Row):
-    """How many runs of an experiment work, wait or are paused."""
+    """Numbers of an experiment's running, queued and paused runs."""
 
     id: str
     name: str
@@ -91,7 +91,7 @@ class ExperimentQueued(Row):
 
 
 class ImportQueued(Row):
-    """An import that waits, is written, or is removed again, and how many of its rows are written."""
+    """An import that is queued, written or removed, with its number of written rows."""
 
     id: str
     filename: str
@@ -102,7 +102,7 @@ class ImportQueued(Row):
 
 
 class EncodingQueued(Row):
-    """An encoding that waits for a worker, or is at one."""
+    """A queued or running encoding."""
 
     id: str
     name: str
@@ -112,7 +112,7 @@ class EncodingQueued(Row):
 
 
 class EmbeddingQueued(Row):
-    """An embedding that is made, read or measured."""
+    """An embedding that is being made, read or measured."""
 
     id: str
     name: str
@@ -121,12 +121,12 @@ class EmbeddingQueued(Row):
 
 
 class QueueOut(BaseModel):
-    """The workers, what runs work or wait, the next one first, and all else that has not ended."""
+    """The workers, the running and waiting runs (next first), and all other unfinished jobs."""
 
     workers: list[WorkerOut]
     running: list[QueuedRun]
     waiting: list[QueuedRun]
-    """So many of them as were asked for."""
+    """At most `limit` runs, from `offset`."""
     waiting_total: int
     experiments: list[ExperimentQueued]
     imports: list[ImportQueued]
@@ -135,7 +135,7 @@ class QueueOut(BaseModel):
 
 
 class Changed(BaseModel):
-    """How many runs it made a difference to."""
+    """How many runs were changed."""
 
     runs: int
 
@@ -145,28 +145,28 @@ router = APIRouter(prefix="/queue", tags=["queue"])
 
 @router.get("")
 def show_queue(context: ContextDep, limit: Limit = 50, offset: Offset = 0) -> QueueOut:
-    """What works where, and what waits in the order in which it will be taken."""
+    """Workers with their jobs, and waiting runs in the order of the queue."""
     waiting = queue_status.list_waiting(context, limit, offset)
-    imports, embeddings = queue_status.list_uploads_at_work(context)
+    imports, embeddings = queue_status.list_unfinished_uploads(context)
     return QueueOut(
         workers=[WorkerOut.model_validate(row) for row in list_workers(context)],
         running=[QueuedRun.model_validate(row) for row in queue_status.list_running(context)],
         waiting=[QueuedRun.model_validate(row) for row in waiting.runs],
         waiting_total=waiting.total,
-        experiments=[ExperimentQueued.model_validate(row) for row in queue_status.list_experiments_at_work(context)],
+        experiments=[ExperimentQueued.model_validate(row) for row in queue_status.list_unfinished_experiments(context)],
         imports=[ImportQueued.model_validate(row) for row in imports],
-        encodings=[EncodingQueued.model_validate(row) for row in queue_status.list_encodings_at_work(context)],
+        encodings=[EncodingQueued.model_validate(row) for row in queue_status.list_unfinished_encodings(context)],
         embeddings=[EmbeddingQueued.model_validate(row) for row in embeddings],
     )
 
 
 @router.post("/pause")
 def pause_all(context: ContextDep) -> Changed:
-    """Put every run that waits or runs aside."""
+    """Pause all queued and running runs."""
     return Changed(runs=queue_verbs.pause_all(context))
 
 
 @router.post("/resume")
 def resume_all(context: ContextDep) -> Changed:
-    """Have every paused run go on, when its turn comes."""
+    """Queue all paused runs again."""
     return Changed(runs=queue_verbs.resume_all(context))

@@ -1,1 +1,1 @@
-"""Pages that launch, and the queue."""
+"""Pages of data sets, launch forms and the queue."""

@@ -1,4 +1,4 @@
-"""Data sets: list, upload, name a task of the Hub, look at the columns, delete."""
+"""Pages that list, upload, show and delete data sets."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFil
 from app.context import Context
 from app.db.hub_tasks import TASKS, HubName
 from app.training import datasets
-from app.training.columns import propose_for
+from app.training.columns import propose_task
 from app.training.dataset_figures import baseline_of, dataset_figures
 from app.training.datasets import read_division
 from app.web.dependencies import ContextDep
@@ -23,24 +23,24 @@ from isoscope.files.upload_formats import Role, suffixes
 
 router = APIRouter(prefix="/datasets")
 
-FileOrNothing = Annotated[UploadFile | str | None, File()]
-Typed = Annotated[str, Form()]
+OptionalFile = Annotated[UploadFile | str | None, File()]
+FormText = Annotated[str, Form()]
 
 
 @dataclass(frozen=True)
 class DivisionForm:
-    """The fields that divide one file."""
+    """The fields that split one file."""
 
-    split_column: Typed = ""
-    split_train: Typed = "train"
-    split_validation: Typed = "validation"
-    split_test: Typed = "test"
-    validation_fraction: Typed = ""
-    test_fraction: Typed = ""
-    split_seed: Typed = "0"
+    split_column: FormText = ""
+    split_train: FormText = "train"
+    split_validation: FormText = "validation"
+    split_test: FormText = "test"
+    validation_fraction: FormText = ""
+    test_fraction: FormText = ""
+    split_seed: FormText = "0"
 
 
-NOTHING_DIVIDED = DivisionForm()
+NO_DIVISION = DivisionForm()
 
 
 @router.get("")
@@ -53,10 +53,10 @@ def list_all(request: Request, context: ContextDep) -> Response:
 def upload_dataset(
     request: Request,
     context: ContextDep,
-    train: FileOrNothing = None,
-    validation: FileOrNothing = None,
-    test: FileOrNothing = None,
-    division_form: Annotated[DivisionForm, Depends()] = NOTHING_DIVIDED,
+    train: OptionalFile = None,
+    validation: OptionalFile = None,
+    test: OptionalFile = None,
+    division_form: Annotated[DivisionForm, Depends()] = NO_DIVISION,
     name: Annotated[str, Form()] = "",
     quoting: Annotated[Quoting | Literal[""], Form()] = "",
 ) -> Response:
@@ -96,7 +96,7 @@ def choose_quoting(
     request: Request, context: ContextDep, dataset_id: str, quoting: Annotated[Quoting, Form()]
 ) -> Response:
     try:
-        datasets.read_dataset(context, dataset_id, quoting)
+        datasets.change_quoting(context, dataset_id, quoting)
     except (ConflictError, InvalidError) as error:
         return _page(request, context, dataset_id, error)
     return see(f"/datasets/{dataset_id}")
@@ -105,7 +105,7 @@ def choose_quoting(
 @router.post("/{dataset_id}/counts")
 @parsing
 def count_rows(request: Request, context: ContextDep, dataset_id: str) -> Response:
-    datasets.count_dataset(context, dataset_id)
+    datasets.add_missing_counts(context, dataset_id)
     return see(f"/datasets/{dataset_id}")
 
 
@@ -130,7 +130,7 @@ def delete(context: ContextDep, dataset_id: str) -> Response:
 
 def _page(request: Request, context: Context, dataset_id: str, problem: IsoscopeError | None = None) -> Response:
     dataset = datasets.get_dataset(context, dataset_id)
-    proposal = propose_for(dataset.hub_name, dataset.columns)
+    proposal = propose_task(dataset.hub_name, dataset.columns)
     # The rows of the Hub or of earlier versions were not counted.
     is_counted = any(column.lengths is not None or column.train_counts is not None for column in dataset.columns)
     template_values = {
@@ -153,18 +153,18 @@ def _list_page(
     context: Context,
     problem: IsoscopeError | None = None,
     name: str = "",
-    division_form: DivisionForm = NOTHING_DIVIDED,
+    division_form: DivisionForm = NO_DIVISION,
     quoting: str = "",
 ) -> Response:
     template_values = {
         "datasets": [
-            (dataset, propose_for(dataset.hub_name, dataset.columns)) for dataset in datasets.list_datasets(context)
+            (dataset, propose_task(dataset.hub_name, dataset.columns)) for dataset in datasets.list_datasets(context)
         ],
         "hub_tasks": TASKS,
         "suffixes": [*suffixes(Role.ROWS), GZIP_SUFFIX],
         "max_bytes": context.settings.max_dataset_bytes,
         "name": name,
-        "given": division_form,
+        "division": division_form,
         "quoting": quoting,
     }
     return render(request, "training/datasets.html", template_values, problem)

@@ -1,4 +1,4 @@
-"""The forms that launch a sweep or a search, and fill themselves in from a YAML file."""
+"""The forms that launch a sweep or a search. A YAML file can fill them in."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,47 +12,40 @@ from fastapi import APIRouter, Form, Request, Response, UploadFile
 from app.context import Context
 from app.core.names import file_name
 from app.db.models import Dataset
-from app.db.options.regularization import reading
 from app.db.study import Search
-from app.training.columns import propose_for
+from app.training.columns import propose_task
 from app.training.datasets import list_trainable
 from app.training.experiments import StudyRequest, create_experiment, create_study, get_experiment, plan_study
 from app.training.failure_advice import prefill_form
 from app.training.models import list_models
-from app.training.option_form import CHECKED, MAX_ADDRESS, address_that_shows, controls_of, in_folds, labelled
-from app.training.presets import PRESETS, unfit
+from app.training.option_form import CHECKED, MAX_ADDRESS, controls_of, folds_by_section, form_address, label_fields
+from app.training.presets import PRESETS, misfit_warning
 from app.training.queue_status import has_gpu, list_workers
-from app.training.relaunch import (
-    read_document,
-    request_of,
-    sound_settings,
-    ways_of_form,
-    yaml_of,
-)
+from app.training.relaunch import form_snippets, read_document, request_of, valid_settings, yaml_of
 from app.training.sweep_form import (
-    EXTRA,
-    FRESH,
+    EXTRA_PENALTY_FIELDS,
     GRID_GROUPS,
     LABELS,
+    NEW_FORM_VALUES,
     SEARCH_LABELS,
     SEARCH_OPTIONS,
     SEARCH_PREFIX,
-    Values,
+    FormValues,
     active_methods,
-    defaults,
-    grid_without_row,
+    default_values,
     pairs_of,
-    parse,
     parse_search,
+    parse_sweep,
     preset_of,
+    preset_values,
     read_search,
     read_values,
     search_pairs,
     search_texts,
     sweep_controls,
-    task_of,
-    texts_of,
-    texts_of_settings,
+    task_values,
+    to_form_values,
+    unsupported_grid_error,
     with_fitting_metric,
 )
 from app.training.sweep_preview import preview_sweep
@@ -69,34 +62,34 @@ router = APIRouter(prefix="/experiments")
 
 SWEEP_ADDRESS = "/experiments/new"
 SEARCH_ADDRESS = "/experiments/search"
-STEPS_COUNT = "Max steps is set, so epochs are ignored."
+EPOCHS_IGNORED = "Max steps is set, so epochs are ignored."
 
 
 @router.get("/new")
 def new_experiment(request: Request, context: ContextDep) -> Response:
     query = request.query_params
     if CHECKED in query:
-        return sweep_page(request, context, defaults(None, "") | read_values(query), checked=True, status=200)
+        return sweep_page(request, context, default_values(None, "") | read_values(query), checked=True, status=200)
     prefilled = prefill_form(context, query.get("run"), query.get("experiment"))
     return sweep_page(
         request, context, _starting_values(request, context, prefilled.values), prefilled.problem, status=200
     )
 
 
-def _starting_values(request: Request, context: Context, prefilled: Values) -> Values:
+def _starting_values(request: Request, context: Context, prefilled: FormValues) -> FormValues:
     requested = prefilled | read_values(request.query_params)
     datasets = list_trainable(context)
     dataset = _find_dataset(datasets, requested) or next(iter(datasets), None)
     preset = preset_of(requested)
-    preset_texts = texts_of(preset, gpu=has_gpu(list_workers(context))) if preset else {}
-    values = defaults(dataset, list_models(context.settings)[0].name) | FRESH | preset_texts | requested
+    preset_texts = preset_values(preset, gpu=has_gpu(list_workers(context))) if preset else {}
+    values = default_values(dataset, list_models(context.settings)[0].name) | NEW_FORM_VALUES | preset_texts | requested
     columns = {column.name for column in dataset.columns} if dataset else set()
     if not {values["label_column"], *values["text_columns"]} <= columns:
-        values |= task_of(dataset)
+        values |= task_values(dataset)
     return with_fitting_metric(values)
 
 
-def _find_dataset(datasets: list[Dataset], values: Values) -> Dataset | None:
+def _find_dataset(datasets: list[Dataset], values: FormValues) -> Dataset | None:
     return next((dataset for dataset in datasets if dataset.id == values.get("dataset_id")), None)
 
 
@@ -104,18 +97,18 @@ def _find_dataset(datasets: list[Dataset], values: Values) -> Dataset | None:
 def launch_experiment(request: Request, context: ContextDep, form: FormDep) -> Response:
     values = read_values(form)
     try:
-        experiment = create_experiment(context, parse(values))
+        experiment = create_experiment(context, parse_sweep(values))
     except IsoscopeError as error:
         # Invalid input redirects to an address that can be reloaded; other errors are shown in place.
-        address = address_that_shows(SWEEP_ADDRESS, pairs_of(values)) if isinstance(error, InvalidError) else None
-        return see(address) if address else sweep_page(request, context, defaults(None, "") | values, error)
+        address = form_address(SWEEP_ADDRESS, pairs_of(values)) if isinstance(error, InvalidError) else None
+        return see(address) if address else sweep_page(request, context, default_values(None, "") | values, error)
     return see(f"/experiments/{experiment.id}")
 
 
 def sweep_page(
     request: Request,
     context: Context,
-    values: Values,
+    values: FormValues,
     problem: IsoscopeError | None = None,
     *,
     checked: bool = False,
@@ -125,16 +118,16 @@ def sweep_page(
     """Render the sweep form. With ``checked`` its errors are shown like ``problem``."""
     datasets, workers = list_trainable(context), list_workers(context)
     dataset = _find_dataset(datasets, values)
-    preview, unready = None, None
+    preview, plan_error = None, None
     if dataset or checked:
         try:
-            preview = preview_sweep(context, plan_sweep(context, parse(values), ask_hub=checked))
+            preview = preview_sweep(context, plan_sweep(context, parse_sweep(values), ask_hub=checked))
         except IsoscopeError as error:
-            unready = labelled(error, LABELS)
+            plan_error = label_fields(error, LABELS)
     if checked:
-        problem = unready
+        problem = plan_error
     elif problem:
-        problem = labelled(problem, LABELS)
+        problem = label_fields(problem, LABELS)
     preset = preset_of(values)
     controls, visible_controls = sweep_controls(values, gpu=has_gpu(workers))
     # A choice that this task does not offer is kept for when the task changes back.
@@ -146,29 +139,28 @@ def sweep_page(
     template_values: dict[str, Any] = {
         "datasets": datasets,
         "dataset": dataset,
-        "proposal": propose_for(dataset.hub_name, dataset.columns) if dataset else None,
+        "proposal": propose_task(dataset.hub_name, dataset.columns) if dataset else None,
         "models": list_models(context.settings),
         "values": values,
         "labels": LABELS,
-        "extra_fields": list(EXTRA),
+        "extra_fields": list(EXTRA_PENALTY_FIELDS),
         "grid_fields": ["grid", *(f"grid-{number}" for number, _ in enumerate(values["grid"], start=1))],
         "controls": controls,
         "hidden": hidden,
-        "groups": in_folds(visible_controls.values()),
+        "groups": folds_by_section(visible_controls.values()),
         "regularizers": REGULARIZERS,
         "active": active_methods(values),
-        "shrunk": reading("zeta"),
         "grid_groups": GRID_GROUPS,
         "presets": PRESETS,
         "preset": preset,
-        "unfit": unfit(preset, values["task"]) if preset else None,
+        "misfit_warning": misfit_warning(preset, values["task"]) if preset else None,
         "has_gpu": has_gpu(workers),
         "preview": preview,
-        "unready": unready,
-        "steps_count": STEPS_COUNT if values["epochs"] and values["max_steps"] else "",
-        "told": problem or unready,
+        "plan_error": plan_error,
+        "epochs_ignored": EPOCHS_IGNORED if values["epochs"] and values["max_steps"] else "",
+        "told": problem or plan_error,
         "yaml": yaml,
-        "ways": ways_of_form(request, context, dataset, partial(parse, values)),
+        "ways": form_snippets(request, context, dataset, partial(parse_sweep, values)),
     }
     return render(request, "training/experiment_new.html", template_values, problem, status=status)
 
@@ -177,7 +169,7 @@ def sweep_page(
 def new_study(request: Request, context: ContextDep) -> Response:
     query = request.query_params
     if CHECKED in query:
-        values = defaults(None, "") | read_values(query)
+        values = default_values(None, "") | read_values(query)
         return search_page(request, context, values, read_search(query), checked=True, status=200)
     prefilled = prefill_form(context, None, query.get("experiment"))
     values = _starting_values(request, context, prefilled.values)
@@ -195,15 +187,17 @@ def launch_study(request: Request, context: ContextDep, form: FormDep) -> Respon
         experiment = create_study(context, parse_search(values, search))
     except IsoscopeError as error:
         pairs = search_pairs(values, search)
-        address = address_that_shows(SEARCH_ADDRESS, pairs) if isinstance(error, InvalidError) else None
-        return see(address) if address else search_page(request, context, defaults(None, "") | values, search, error)
+        address = form_address(SEARCH_ADDRESS, pairs) if isinstance(error, InvalidError) else None
+        return (
+            see(address) if address else search_page(request, context, default_values(None, "") | values, search, error)
+        )
     return see(f"/experiments/{experiment.id}")
 
 
 def search_page(
     request: Request,
     context: Context,
-    values: Values,
+    values: FormValues,
     search: Mapping[str, str],
     problem: IsoscopeError | None = None,
     *,
@@ -220,7 +214,7 @@ def search_page(
         except IsoscopeError as error:
             problem = error
     if problem:
-        problem = labelled(problem, SEARCH_LABELS)
+        problem = label_fields(problem, SEARCH_LABELS)
         first, *further = (
             FieldError(f"{SEARCH_PREFIX}{field}" if field in SEARCH_OPTIONS else field, detail)
             for field, detail in problem.errors
@@ -232,16 +226,16 @@ def search_page(
         "hidden": [(name, text) for name, text in pairs_of(values) if name != "seeds"],
         "back": f"{SWEEP_ADDRESS}?{urlencode(pairs_of(values))}",
         "dataset": dataset,
-        "groups": in_folds(controls),
+        "groups": folds_by_section(controls),
         "labels": {control.name: control.option.label for control in controls},
         "yaml": yaml,
-        "ways": ways_of_form(request, context, dataset, partial(parse_search, values, search)),
+        "ways": form_snippets(request, context, dataset, partial(parse_search, values, search)),
     }
     return render(request, "training/experiment_search.html", template_values, problem, status=status)
 
 
 @router.post("/new/yaml")
-def fill_in(
+def fill_in_from_yaml(
     request: Request,
     context: ContextDep,
     yaml: Annotated[str, Form()] = "",
@@ -254,23 +248,23 @@ def fill_in(
             text = upload.stream.read(4 * MAX_CHARACTERS + 1).decode() or yaml
         except UnicodeDecodeError:
             error = InvalidError(f"Expected a file of text in UTF-8, got other bytes in {upload.filename}.", FIELD)
-            return sweep_page(request, context, defaults(None, ""), error, yaml=yaml)
-    response = _filled_in(request, context, text)
+            return sweep_page(request, context, default_values(None, ""), error, yaml=yaml)
+    response = _page_from_yaml(request, context, text)
     address = f"{SWEEP_ADDRESS}/yaml?{urlencode({'yaml': text})}"
     return response if response.status_code == HTTPStatus.SEE_OTHER or len(address) > MAX_ADDRESS else see(address)
 
 
 @router.get("/new/yaml")
-def show_filled_in(request: Request, context: ContextDep, yaml: str = "") -> Response:
+def show_form_from_yaml(request: Request, context: ContextDep, yaml: str = "") -> Response:
     """Show the form filled in from a document, at an address that can be reloaded."""
-    return _filled_in(request, context, yaml)
+    return _page_from_yaml(request, context, yaml)
 
 
-def _filled_in(request: Request, context: Context, yaml: str) -> Response:
+def _page_from_yaml(request: Request, context: Context, yaml: str) -> Response:
     try:
         document = read_yaml(yaml)
     except InvalidError as error:
-        return sweep_page(request, context, defaults(None, ""), error, yaml=yaml)
+        return sweep_page(request, context, default_values(None, ""), error, yaml=yaml)
     datasets, dataset_id = list_trainable(context), document.get("dataset_id")
     replacement_errors = []
     if datasets and all(dataset.id != dataset_id for dataset in datasets):
@@ -279,8 +273,8 @@ def _filled_in(request: Request, context: Context, yaml: str) -> Response:
             name = f"a data set that is not here ({dataset_id!s:.{MAX_SHOWN_CHARACTERS}})"
         sentence = f"The file names {name}; {datasets[0].name} is chosen instead."
         document, replacement_errors = {**document, "dataset_id": datasets[0].id}, [FieldError("dataset_id", sentence)]
-    settings = sound_settings(document)
-    values = defaults(None, "") | texts_of_settings(settings)
+    settings = valid_settings(document)
+    values = default_values(None, "") | to_form_values(settings)
     page = partial(sweep_page, request, context, values, yaml=yaml)
     address = f"{SWEEP_ADDRESS}?{urlencode(pairs_of(values))}"
     if "search" in document:
@@ -293,7 +287,7 @@ def _filled_in(request: Request, context: Context, yaml: str) -> Response:
         else:
             sweep = read_document(SweepRequest, document)
             if "fixed_regularizers" in sweep.grid:
-                raise grid_without_row()
+                raise unsupported_grid_error()
             plan_sweep(context, sweep, ask_hub=False)
     except IsoscopeError as error:
         return page(replace(error, further=(*error.further, *replacement_errors)))

@@ -1,4 +1,4 @@
-"""The queue: who works, on what, and what waits."""
+"""The page of the queue: workers, and running and waiting jobs."""
 
 from typing import Annotated
 
@@ -16,19 +16,19 @@ router = APIRouter()
 def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 1) -> Response:
     workers, running = queue_status.list_workers(context), queue_status.list_running(context)
     waiting = queue_status.list_waiting(context, PAGE_ROWS, offset_of(page))
-    imports, embeddings = queue_status.list_uploads_at_work(context)
+    imports, embeddings = queue_status.list_unfinished_uploads(context)
     # ``doing`` comes from the runs' rows, which change sooner than a worker's next heartbeat.
     template_values = {
         "workers": workers,
         "doing": {worker.slot: [run for run in running if run.worker == worker.slot] for worker in workers},
         "running": running,
-        "lost": {run.id for run in running if queue_status.worker_lost(run, workers)},
+        "lost": {run.id for run in running if queue_status.has_lost_worker(run, workers)},
         "waiting": waiting,
         "page": page,
         "pages": pages_of(waiting.total),
         "first": offset_of(page) + 1,
-        "experiments": queue_status.list_experiments_at_work(context),
-        "encodings": queue_status.list_encodings_at_work(context),
+        "experiments": queue_status.list_unfinished_experiments(context),
+        "encodings": queue_status.list_unfinished_encodings(context),
         "imports": imports,
         "embeddings": embeddings,
     }

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.db.hub_tasks import TASKS, HubName
-from app.training.columns import check_columns, propose
+from app.training.columns import check_columns, task_from_columns
 from isoscope.core.errors import InvalidError, UnsupportedFormatError
 from isoscope.core.task import TaskKind
 from isoscope.files.columns import ColumnKind, DatasetDescription, describe_pair, describe_texts, read_columns
@@ -145,7 +145,7 @@ def test_whole_columns_are_read_in_the_order_asked_for_and_others_refused(write)
 def test_the_reference_tasks_are_known_by_their_files(name, train, validation, summary, classes):
     folder = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / name
     description = describe_pair(folder / train, train, folder / validation, validation)
-    proposal = propose(description.columns)
+    proposal = task_from_columns(description.columns)
     assert proposal.summary == summary
     labels = check_columns(description.columns, proposal.task, proposal.text_columns, proposal.label_column)
     assert labels == [str(number) for number in range(classes)]
