@@ -4,7 +4,7 @@ from sqlalchemy import Connection
 
 from alembic import context
 from app.core.settings import Settings
-from app.db.migration import altering
+from app.db.migration import alter_tables
 from app.db.models import Base
 from app.db.session import create_database_engine
 
@@ -23,5 +23,5 @@ def migrate(connection: Connection) -> None:
 if (connection := context.config.attributes.get("connection")) is not None:
     migrate(connection)
 else:
-    with altering(create_database_engine(Settings().database)) as connection:
+    with alter_tables(create_database_engine(Settings().database)) as connection:
         migrate(connection)

@@ -6,10 +6,10 @@ import logging
 import sys
 from asyncio import CancelledError
 
-from app.core.process import PARENT_FLAG, configure_logs, spare_garbage_collection, watch_parent
+from app.core.process import PARENT_FLAG, configure_logs, reduce_garbage_collection, watch_parent
 from app.core.settings import Settings
 
-SECONDS_TO_END = 5
+SHUTDOWN_SECONDS = 5
 
 logger = logging.getLogger("app")
 
@@ -23,7 +23,7 @@ def main() -> int:
     from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
 
     from app.db.migration import require_schema  # noqa: PLC0415
-    from app.db.session import cause  # noqa: PLC0415
+    from app.db.session import driver_message  # noqa: PLC0415
     from app.main import create_app  # noqa: PLC0415
     from app.web.headers import CONNECTION_SETTINGS  # noqa: PLC0415
     from isoscope.core.errors import IsoscopeError  # noqa: PLC0415
@@ -42,11 +42,11 @@ def main() -> int:
         app = create_app(settings)
         require_schema(settings.database)
     except SQLAlchemyError as error:  # the database may come back
-        logger.warning("The metrics database does not answer: %s.", cause(error))
+        logger.warning("The metrics database does not answer: %s.", driver_message(error))
     except IsoscopeError as error:
         logger.error("%s", error)
         return 1
-    spare_garbage_collection()
+    reduce_garbage_collection()
     uvicorn.run(
         app,
         host=settings.host,
@@ -55,7 +55,7 @@ def main() -> int:
         log_level="warning",
         server_header=False,
         forwarded_allow_ips=["127.0.0.1", "::1", *settings.trusted_proxies],
-        timeout_graceful_shutdown=SECONDS_TO_END,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         **CONNECTION_SETTINGS,
     )
     return 0

@@ -8,7 +8,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from sqlalchemy import Select
 
 from app.core.settings import Settings
-from app.core.space import Spare, require_room
+from app.core.space import SpareFile, require_room
 from app.db.session import Sessions, create_sessions
 from app.queue import JobQueue
 from app.storage import Storage, open_storage
@@ -32,8 +32,8 @@ class Context:
         return Ledger(self.sessions, self.storage)
 
     @property
-    def spare(self) -> Spare:
-        return Spare.from_settings(self.settings)
+    def spare(self) -> SpareFile:
+        return SpareFile.from_settings(self.settings)
 
     def require_room(self, staying: int = 0) -> None:
         """Refuse new data if a disk would have less free space than the reserve."""
@@ -70,7 +70,7 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-def freeing(
+def frees_space(
     delete: Callable[Concatenate[Context, Arguments], Result],
 ) -> Callable[Concatenate[Context, Arguments], Result]:
     """Let a service delete on a full disk by freeing the spare file first."""
@@ -83,12 +83,12 @@ def freeing(
     return with_room
 
 
-def missing(noun: str, row_id: str, field: str | None = None) -> NotFoundError:
+def not_found(noun: str, row_id: str, field: str | None = None) -> NotFoundError:
     return NotFoundError(f"There is no {noun} {row_id!r}; it may have been deleted.", field)
 
 
 PAGE_ROWS = 50
-OFFERED = 200
+MAX_CHOICES = 200
 """Rows in a list to choose one from; all others are found by search."""
 MAX_PAGE = 10**6
 """No list is so long; beyond it databases have no numbers."""
@@ -108,5 +108,5 @@ def next_sort(column: str, now: str, *, falling: bool) -> str:
     return f"-{column}" if (falling if now == "none" else now == "ascending") else column
 
 
-def pages_of(total: int) -> int:
+def count_pages(total: int) -> int:
     return max(-(-total // PAGE_ROWS), 1)

@@ -23,9 +23,9 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool
 
-from app.core.settings import driven
+from app.core.settings import add_driver
 from app.db.job_kinds import FINETUNE, KINDS, Job, Queue
-from app.db.session import add_clock_to_all_connections, cause, create_database_engine, hold
+from app.db.session import acquire_locks, add_clock_to_all_connections, create_database_engine, driver_message
 
 logger = logging.getLogger(__name__)
 
@@ -38,13 +38,13 @@ WORKFLOW = "work"
 CANCELLED = error.DBOSAwaitedWorkflowCancelledError | error.DBOSWorkflowCancelledError
 ACTIVE = ["ENQUEUED", "PENDING", "DELAYED"]
 ENDED = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
-FORGOTTEN_AT_ONCE = 500
+DELETED_AT_ONCE = 500
 # A run's row counts its attempts and gives up with an error message; the engine must never give up first.
 MAX_RECOVERY_ATTEMPTS = 10_000
 # Workers check for cancelled jobs every second. A job that is enqueued again before that would run twice.
-SECONDS_TO_SEE_A_CANCEL = 2.0
+CANCEL_SECONDS = 2.0
 # Maximum difference between machines' clocks. Workers have seen all earlier cancellations.
-CLOCKS_DIFFER_BY = timedelta(minutes=1)
+MAX_CLOCK_DIFFERENCE = timedelta(minutes=1)
 # The engine's default schema on PostgreSQL.
 ENGINE_SCHEMA = "dbos"
 # Connections of a worker to the engine's database: it runs few jobs, and PostgreSQL has few connections.
@@ -52,11 +52,11 @@ POOL_SIZE = 5
 # Polling interval of each queue while any job waits.
 POLLING_SECONDS = 0.25
 # How often a worker checks for waiting jobs, and how often the engine polls when none seem to wait.
-WATCHING_SECONDS = 0.3
+CHECK_SECONDS = 0.3
 IDLE_SECONDS = 15.0
 
 
-class QueueLine(NamedTuple):
+class QueueSnapshot(NamedTuple):
     """The jobs of one queue, as the engine knows them."""
 
     begun: dict[str, str | None]
@@ -76,7 +76,7 @@ class JobQueue:
     """Hands in and cancels jobs. While the engine's database is away, the reconciler does it later."""
 
     def __init__(self, url: str) -> None:
-        _keep_quiet()
+        _quiet_engine_logs()
         self._client = DBOSClient(
             system_database_url=url,
             application_name=APPLICATION,
@@ -84,12 +84,12 @@ class JobQueue:
             lazy=True,
             retry_connection_errors=False,
         )
-        self._engine = create_database_engine(driven(url), poolclass=NullPool)
+        self._engine = create_database_engine(add_driver(url), poolclass=NullPool)
 
     def enqueue(self, job: Job) -> None:
         """Enqueue a job unless the engine has it already."""
-        options = _options(job)
-        with _later_if_away(job.workflow_id):
+        options = _enqueue_options(job)
+        with _log_if_unreachable(job.workflow_id):
             self._client.enqueue(options, job.kind.name, job.row_id)
 
     def try_insert(self) -> None:
@@ -99,29 +99,29 @@ class JobQueue:
         """
         job = Job(FINETUNE, "rehearsal")
         with self._engine.connect() as connection:
-            hold(connection)
-            self._client.enqueue_in_transaction(connection, _options(job), job.kind.name, job.row_id)
+            acquire_locks(connection)
+            self._client.enqueue_in_transaction(connection, _enqueue_options(job), job.kind.name, job.row_id)
             connection.rollback()
 
     def cancel(self, *jobs: Job) -> None:
         """Cancel jobs: a waiting one never starts, a running one stops within about a second."""
-        with _later_if_away(jobs[0].workflow_id if len(jobs) == 1 else f"a batch of {len(jobs)} jobs"):
+        with _log_if_unreachable(jobs[0].workflow_id if len(jobs) == 1 else f"a batch of {len(jobs)} jobs"):
             self._client.cancel_workflows([job.workflow_id for job in jobs])
 
     def active(self) -> set[str]:
         workflows = self._client.list_workflows(status=ACTIVE, load_input=False, load_output=False)
         return {workflow.workflow_id for workflow in workflows}
 
-    def line(self, queue: Queue) -> QueueLine:
+    def line(self, queue: Queue) -> QueueSnapshot:
         workflows = self._client.list_workflows(
             queue_name=queue.value, status=["ENQUEUED", "PENDING"], load_input=False, load_output=False
         )
         begun = {workflow.workflow_id: workflow.executor_id for workflow in workflows if workflow.status == "PENDING"}
-        return QueueLine(begun, {workflow.workflow_id for workflow in workflows} - begun.keys())
+        return QueueSnapshot(begun, {workflow.workflow_id for workflow in workflows} - begun.keys())
 
     def ensure(self, job: Job) -> None:
         """Enqueue a job unless it waits or runs; enqueue it again if the engine believes that it ended."""
-        with _later_if_away(job.workflow_id):
+        with _log_if_unreachable(job.workflow_id):
             status = self._status(job)
             if status is None or status.status not in ACTIVE:
                 self._hand_in_anew(job, status)
@@ -146,7 +146,7 @@ class JobQueue:
         before = (datetime.now(UTC) - timedelta(days=days)).isoformat()
         forgotten = 0
         while workflows := self._client.list_workflows(
-            status=ENDED, completed_before=before, limit=FORGOTTEN_AT_ONCE, load_input=False, load_output=False
+            status=ENDED, completed_before=before, limit=DELETED_AT_ONCE, load_input=False, load_output=False
         ):
             self._client.delete_workflows([workflow.workflow_id for workflow in workflows])
             forgotten += len(workflows)
@@ -154,7 +154,7 @@ class JobQueue:
 
     def restart(self, job: Job) -> None:
         """Enqueue a job again, whatever its state in the engine."""
-        with _later_if_away(job.workflow_id):
+        with _log_if_unreachable(job.workflow_id):
             self._hand_in_anew(job, self._status(job))
 
     def _status(self, job: Job) -> WorkflowStatus | None:
@@ -168,8 +168,8 @@ class JobQueue:
         """
         if status and status.status == "CANCELLED" and status.executor_id is not None and status.updated_at is not None:
             seconds_since_cancel = abs(datetime.now(UTC).timestamp() - status.updated_at / 1000)
-            if seconds_since_cancel < CLOCKS_DIFFER_BY.total_seconds():  # its worker may still run it
-                time.sleep(SECONDS_TO_SEE_A_CANCEL)
+            if seconds_since_cancel < MAX_CLOCK_DIFFERENCE.total_seconds():  # its worker may still run it
+                time.sleep(CANCEL_SECONDS)
                 current_status = self._status(job)
                 if current_status is not None and (
                     current_status.status in ACTIVE or current_status.created_at != status.created_at
@@ -186,7 +186,7 @@ class JobQueue:
         self._client.destroy()
 
 
-def _options(job: Job) -> EnqueueOptions:
+def _enqueue_options(job: Job) -> EnqueueOptions:
     return {
         "workflow_name": WORKFLOW,
         "queue_name": job.kind.queue.value,
@@ -197,21 +197,23 @@ def _options(job: Job) -> EnqueueOptions:
 
 
 @contextmanager
-def _later_if_away(name: str) -> Iterator[None]:
+def _log_if_unreachable(name: str) -> Iterator[None]:
     try:
         yield
     except (OperationalError, PoolTimeoutError) as disconnection:
-        logger.warning("the job engine's database does not answer; %s has to wait: %s", name, cause(disconnection))
+        logger.warning(
+            "the job engine's database does not answer; %s has to wait: %s", name, driver_message(disconnection)
+        )
 
 
-def _keep_quiet() -> None:
+def _quiet_engine_logs() -> None:
     """Silence the engine's warning about SQLite (see docs/architecture.md) and errors of cancelled jobs."""
     engine = logging.getLogger("dbos")
     engine.setLevel(logging.ERROR)
-    engine.addFilter(_is_news)
+    engine.addFilter(_is_no_cancellation)
 
 
-def _is_news(record: logging.LogRecord) -> bool:
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], CANCELLED))
 
 
@@ -223,7 +225,7 @@ class QueueWatch:
     """
 
     def __init__(self, url: str) -> None:
-        self._engine = create_database_engine(driven(url), poolclass=NullPool).execution_options(
+        self._engine = create_database_engine(add_driver(url), poolclass=NullPool).execution_options(
             isolation_level="AUTOCOMMIT"
         )
         schema = "" if self._engine.dialect.name == "sqlite" else f"{ENGINE_SCHEMA}."
@@ -252,18 +254,18 @@ class QueueWatch:
         while not self._stop.is_set():
             try:
                 with self._engine.connect() as connection:
-                    while not self._stop.wait(WATCHING_SECONDS):
+                    while not self._stop.wait(CHECK_SECONDS):
                         if connection.scalar(self._question) is None:
                             self._waiting.clear()
                         else:
                             self._waiting.set()
             except SQLAlchemyError:
                 self._waiting.set()  # so that the engine's own threads poll, and log the problem
-                self._stop.wait(WATCHING_SECONDS)
+                self._stop.wait(CHECK_SECONDS)
 
 
 @contextmanager
-def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2) -> Iterator[None]:
+def processing_jobs(url: str, slot: str, execute: Execute, measure_concurrency: int = 2) -> Iterator[None]:
     """Take jobs of all queues and run them with ``execute`` for as long as the context is open.
 
     ``slot`` names this worker for the engine: stable, so that it gets its interrupted jobs back at the next
@@ -279,7 +281,7 @@ def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2)
     async def work(kind: str, row_id: str) -> None:
         await run(kind, row_id)
 
-    _keep_quiet()
+    _quiet_engine_logs()
     DBOS(
         config=DBOSConfig(
             name=APPLICATION,

@@ -37,7 +37,7 @@ STOPPED = (
     "Reading this file stopped unexpectedly ({}): "
     "check that it is what it claims to be, or write it again in another format."
 )
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 NICENESS = 10
 """Whoever answers requests, or trains, goes first where cores are few."""
 
@@ -55,14 +55,14 @@ def limit_resources(memory_bytes: int, cpu_seconds: float) -> None:
     """
     usage = resource.getrusage(resource.RUSAGE_SELF)
     seconds = math.ceil(usage.ru_utime + usage.ru_stime + cpu_seconds)
-    _lower(resource.RLIMIT_CPU, seconds, grace=GRACE_SECONDS)
-    _lower(resource.RLIMIT_CORE, 0)
+    _lower_limit(resource.RLIMIT_CPU, seconds, grace=GRACE_SECONDS)
+    _lower_limit(resource.RLIMIT_CORE, 0)
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
-        _lower(resource.RLIMIT_AS, pages * os.sysconf("SC_PAGE_SIZE") + memory_bytes)
+        _lower_limit(resource.RLIMIT_AS, pages * os.sysconf("SC_PAGE_SIZE") + memory_bytes)
 
 
-def _lower(limit: int, value: int, grace: int = 0) -> None:
+def _lower_limit(limit: int, value: int, grace: int = 0) -> None:
     """Lower a soft and a hard resource limit, within the inherited hard limit."""
     _, hard = resource.getrlimit(limit)
     caps = (value, value + grace)
@@ -93,7 +93,7 @@ def run_in_sandbox(function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, 
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(
-        target=_call,
+        target=_run_in_child,
         args=(sender, memory_bytes, seconds, function, args),
         name="isoscope-sandbox",
         daemon=True,
@@ -101,7 +101,7 @@ def run_in_sandbox(function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, 
     child.start()
     sender.close()
     try:
-        if not _answers(receiver, seconds):
+        if not _wait_for_result(receiver, seconds):
             raise InvalidError(TOO_SLOW.format(seconds))
         outcome = receiver.recv()
     except EOFError:
@@ -127,12 +127,12 @@ def run_in_sandbox(function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, 
     raise InvalidError(STOPPED.format(f"it raised {outcome.kind.__name__}"))
 
 
-def _answers(receiver: Connection, seconds: float) -> bool:
+def _wait_for_result(receiver: Connection, seconds: float) -> bool:
     abandoned = ABANDONED.get()
     if abandoned is None:
         return receiver.poll(seconds)
     end = time.monotonic() + seconds
-    while not receiver.poll(LOOK_SECONDS):
+    while not receiver.poll(POLL_SECONDS):
         if abandoned.is_set():
             raise AbandonedError("Nobody waits for this file any more.")
         if time.monotonic() >= end:
@@ -140,7 +140,7 @@ def _answers(receiver: Connection, seconds: float) -> bool:
     return True
 
 
-def _call(
+def _run_in_child(
     sender: Connection, memory_bytes: int, seconds: float, function: Callable[..., Any], args: tuple[Any, ...]
 ) -> None:
     outcome: Any

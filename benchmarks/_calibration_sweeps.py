@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from app.core.evidence import quantile
+from app.core.evidence import t_quantile
 from app.results.statistics.mean_difference import (
     MeanDifference,
     over_rows,
@@ -190,7 +190,7 @@ def one_seed_covers(of: Rows, random: Random) -> bool:
     found = over_rows((easy[1] > 0).astype(float) - (easy[0] > 0))
     if not found.error:
         return False
-    return abs(found.estimate - truth) <= quantile(LEVEL, found.degrees) * found.error
+    return abs(found.estimate - truth) <= t_quantile(LEVEL, found.degrees) * found.error
 
 
 def _decided(differences: Sequence[MeanDifference]) -> bool:

@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
-from app.db.options.regularization import NAMES
+from app.db.options.regularization import REGULARIZER_NAMES
 from app.results.statistics.estimate import tail_mean
 from benchmarks._tasks import CHECK
 from isotropy.catalog import Regularizer
@@ -80,7 +80,7 @@ def sweep_table(results: Sequence[Result], tasks: Iterable[str], value: Callable
         moved = _signed(f"{means[1.0] - means[-1.0]:+.3f}") if {-1.0, 1.0} <= means.keys() else "–"
         rises = [later > earlier for earlier, later in pairwise(means.values())]
         cells = [_told(values) for values in along.values()]
-        rows.append([task, NAMES[regularizer], *cells, moved, f"{sum(rises)} of {len(rises)}"])
+        rows.append([task, REGULARIZER_NAMES[regularizer], *cells, moved, f"{sum(rises)} of {len(rises)}"])
     return table(["task", "method", *(f"λ = {_signed(f'{lam:g}')}" for lam in lambdas), "−1 to 1", "rises"], rows)
 
 
@@ -97,7 +97,9 @@ def cost_table(results: Sequence[Result]) -> str:
         if pairs:
             added = statistics.median((one.seconds - base.seconds) / one.steps for one, base in pairs)
             ratio = statistics.median(one.seconds / base.seconds for one, base in pairs)
-            rows.append([NAMES[regularizer], str(len(pairs)), _signed(f"{1e3 * added:.0f}"), f"{ratio:.2f}"])
+            rows.append(
+                [REGULARIZER_NAMES[regularizer], str(len(pairs)), _signed(f"{1e3 * added:.0f}"), f"{ratio:.2f}"]
+            )
     return table(["method", "runs", "ms more a step", "time of a run, plain = 1"], rows)
 
 
@@ -155,7 +157,7 @@ def _by_method(
 
 
 def _method(regularizer: Regularizer, lam: float) -> str:
-    return f"{NAMES[regularizer]}, λ = {_signed(f'{lam:g}')}" if lam else NAMES[regularizer]
+    return f"{REGULARIZER_NAMES[regularizer]}, λ = {_signed(f'{lam:g}')}" if lam else REGULARIZER_NAMES[regularizer]
 
 
 def _signed(number: str) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from app.core.process import BUNDLED, FILES, bundled_folder
+from app.core.process import BUNDLED_MODEL, FILES, bundled_folder
 from isoscope.hidden_states import mean_of_tokens
 from isotropy.cloud import read_cloud
 from isotropy.report import measure
@@ -64,7 +64,7 @@ def encoded(layers: tuple[int, ...] | None = None) -> Iterator[Known]:
     with (FILES / "samples" / "agreement" / "train.tsv").open(encoding="utf-8", newline="") as file:
         sentences = [row["sentence"] for row in csv.DictReader(file, delimiter="\t")]
     if (folder := bundled_folder()) is None:
-        raise SystemExit(f"{BUNDLED} is not installed. Install isoscope[bundled-encoder].")
+        raise SystemExit(f"{BUNDLED_MODEL} is not installed. Install isoscope[bundled-encoder].")
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
     pooled: dict[int, list[torch.Tensor]] = {}
     with torch.inference_mode():
@@ -75,7 +75,7 @@ def encoded(layers: tuple[int, ...] | None = None) -> Iterator[Known]:
                     pooled.setdefault(layer, []).append(mean_of_tokens(states, batch["attention_mask"]))
     for layer, parts in pooled.items():
         about = f"Mean over tokens, {len(sentences):,} sample sentences."
-        yield Known(f"{BUNDLED}, layer {layer}", about, torch.cat(parts).numpy())
+        yield Known(f"{BUNDLED_MODEL}, layer {layer}", about, torch.cat(parts).numpy())
 
 
 def values_of(points: Points) -> dict[str, list[float | int | None]]:

@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.context import Context, create_context
-from app.core.process import spare_garbage_collection
+from app.core.process import reduce_garbage_collection
 from app.core.settings import Settings
 from app.db.migration import upgrade
 from app.db.session import create_database_engine
@@ -37,7 +37,7 @@ def pytest_configure() -> None:
 
 def pytest_collection_finish() -> None:
     """Training collects garbage several times a run, and need not look through what is imported each time."""
-    spare_garbage_collection()
+    reduce_garbage_collection()
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import psutil
 from sqlalchemy import select
 
 from app.context import Context
-from app.core.process import MARKER
+from app.core.process import COMPLETE_MARKER
 from app.db.models import Experiment, Run, RunStatus, Worker
 from app.storage import Incoming
 from app.training.datasets import create_dataset
@@ -59,7 +59,7 @@ class Machine:
             return session.scalar(select(Worker).where(Worker.slot == self.slot)) is not None
 
     def checkpoints(self, run_id: str) -> list[Path]:
-        return list((self._runs / run_id).glob(f"checkpoint-*/{MARKER}"))
+        return list((self._runs / run_id).glob(f"checkpoint-*/{COMPLETE_MARKER}"))
 
     def tree(self) -> list[psutil.Process]:
         worker = psutil.Process(self.process.pid)

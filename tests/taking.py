@@ -5,7 +5,7 @@ from threading import Event, Thread
 from app.context import Context
 from app.db.job_kinds import Job
 from app.db.work import FileLocks, waiting_jobs
-from app.queue import Execute, working
+from app.queue import Execute, processing_jobs
 from workers.executor import Turns
 from workers.process import do_job
 
@@ -13,7 +13,10 @@ from workers.process import do_job
 @contextmanager
 def taking(context: Context, slot: str, execute: Execute) -> Iterator[None]:
     locks = FileLocks(context.settings.root / "locks")
-    with working(context.settings.queue, slot, execute), Turns(context.sessions, context.queue, slot, locks, set):
+    with (
+        processing_jobs(context.settings.queue, slot, execute),
+        Turns(context.sessions, context.queue, slot, locks, set),
+    ):
         yield
 
 

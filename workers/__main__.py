@@ -13,7 +13,7 @@ from app.core.settings import Settings
 from app.db.migration import require_schema
 from app.db.session import create_sessions, require_database
 from app.db.work import slot_name
-from app.queue import JobQueue, working
+from app.queue import JobQueue, processing_jobs
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import IsoscopeError
@@ -74,7 +74,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
         logging.info("ready on %s", device)
         with (
             Heartbeat(sessions, slot, device, processes.at_work),
-            working(settings.queue, slot, executor.execute),
+            processing_jobs(settings.queue, slot, executor.execute),
             Reconciler(sessions, queue, slot, locks, executor.has, settings.webhook_url),
             Janitor(Ledger(sessions, open_storage(settings)), queue, locks),
             Turns(sessions, queue, slot, locks, executor.recently_left),

@@ -22,9 +22,16 @@ from sqlalchemy.orm import Session
 
 from app.db.job_kinds import IMPORT, Job, JobKind, Queue
 from app.db.models import Attempt, AttemptOutcome, FailureCause, Run, RunStatus
-from app.db.session import Sessions, one_line
+from app.db.session import Sessions, error_line
 from app.db.types import utcnow
-from app.db.work import begin_attempt, end_attempts, end_lost, has_waiting, hold_experiment, next_in_turn
+from app.db.work import (
+    begin_attempt,
+    end_attempts,
+    end_lost_attempts,
+    has_waiting_jobs,
+    next_waiting_job,
+    pause_waiting_runs,
+)
 from app.queue import JobQueue
 from isoscope.core.errors import ConflictError
 from workers.locks import Background, Locks
@@ -57,7 +64,7 @@ class Turns(Background):
                 seconds = SECONDS_AFTER_AN_ERROR
                 is_database_error = isinstance(error, SQLAlchemyError)
                 logger.warning(
-                    "the next job could not be handed in: %s", one_line(error), exc_info=not is_database_error
+                    "the next job could not be handed in: %s", error_line(error), exc_info=not is_database_error
                 )
 
 
@@ -70,10 +77,10 @@ def hand_in_next(
     Jobs were enqueued too early if another worker enqueued them and died, or if they were moved since. If a worker
     takes such a job at that moment, the job is stopped and starts again in its turn.
     """
-    if not has_waiting(sessions, Queue.GPU):
+    if not has_waiting_jobs(sessions, Queue.GPU):
         return
     gpu_queue = queue.line(Queue.GPU)  # before the rows: a job that ends in between counts as begun
-    next_job = next_in_turn(sessions, Queue.GPU, gpu_queue.begun.keys() | recently_left)
+    next_job = next_waiting_job(sessions, Queue.GPU, gpu_queue.begun.keys() | recently_left)
     if next_job is None:
         return
     is_free = slot not in gpu_queue.begun.values()
@@ -156,7 +163,7 @@ class Executor:
             await self._execute(job)
         except Exception as error:  # noqa: BLE001 - the engine would store it in the unreachable database
             self._recently_left[job.workflow_id] = time.monotonic()
-            logger.error("%s was left to be handed in anew: %s", job.workflow_id, one_line(error))
+            logger.error("%s was left to be handed in anew: %s", job.workflow_id, error_line(error))
         finally:
             self._calls[job] -= 1
             self._calls += Counter()  # drop counts of zero
@@ -189,7 +196,7 @@ class Executor:
         try:
             return await self.processes.run(job)
         except OSError as error:
-            logger.error("no process could be started for %s: %s", job.workflow_id, one_line(error))
+            logger.error("no process could be started for %s: %s", job.workflow_id, error_line(error))
             return NOT_STARTED
 
     async def _begin_patiently(self, job: Job, ended: Ended | None, last: int) -> int:
@@ -201,7 +208,7 @@ class Executor:
             except SQLAlchemyError as error:
                 if time.monotonic() > deadline:
                     raise
-                logger.warning("%s waits for the database: %s", job.workflow_id, one_line(error))
+                logger.warning("%s waits for the database: %s", job.workflow_id, error_line(error))
             if self._stopping:
                 await asyncio.Event().wait()
             await asyncio.sleep(FIRST_PAUSE_SECONDS)
@@ -256,7 +263,7 @@ class Executor:
         if isinstance(row, Run):
             row.cause = CAUSES.get(row.error or "", FailureCause.KILLED)
             row.log = Log(self.runs / row.id).tail() or row.log
-            end_lost(session, Attempt.run_id == row.id)
+            end_lost_attempts(session, Attempt.run_id == row.id)
         sentence = f"The process of this job ended {row.attempts - 1} times without getting further"
         if row.error == AWAY:
             sentence += (
@@ -274,6 +281,6 @@ class Executor:
         row.error = sentence
         if isinstance(row, Run):
             session.flush()
-            hold_experiment(session, row)
+            pause_waiting_runs(session, row)
         if kind == IMPORT:  # removing what it wrote is another job, with its own attempts
             row.attempts = 0

@@ -21,9 +21,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.core.process import machine_memory
 from app.db.models import Attempt, Worker
 from app.db.models.runs import JobAtWork
-from app.db.session import Sessions, one_line
+from app.db.session import Sessions, error_line
 from app.db.types import utcnow
-from app.db.work import FileLocks, end_lost, slot_taken
+from app.db.work import FileLocks, end_lost_attempts, slot_taken_error
 from isoscope.core.errors import ConflictError
 
 logger = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class AdvisoryLocks:
             except psycopg.OperationalError as error:
                 raise ConflictError(f"The session for the lock of {name} is lost; it is being opened anew.") from error
             if not is_free:
-                raise slot_taken(name)
+                raise slot_taken_error(name)
             self._names.add(name)
         try:
             yield
@@ -197,7 +197,7 @@ class Heartbeat(Background):
 
     def __enter__(self) -> None:
         with self.sessions.begin() as session:
-            end_lost(session, Attempt.worker == self.slot)  # attempts of a killed worker of this slot
+            end_lost_attempts(session, Attempt.worker == self.slot)  # attempts of a killed worker of this slot
             now = utcnow()
             row = Worker(slot=self.slot, device=self.device, pid=os.getpid(), started_at=now, heartbeat_at=now)
             row.memory_bytes, row.jobs = machine_memory(), self.at_work()
@@ -211,7 +211,7 @@ class Heartbeat(Background):
                 if (row := session.get(Worker, self.slot)) is not None:
                     session.delete(row)
         except SQLAlchemyError as error:
-            logger.warning("the end of this worker could not be written: %s", one_line(error))
+            logger.warning("the end of this worker could not be written: %s", error_line(error))
 
     def work(self) -> None:
         while not self.stop.wait(BEAT_SECONDS):
@@ -222,4 +222,4 @@ class Heartbeat(Background):
                         row.heartbeat_at, row.jobs = utcnow(), self.at_work()
             except SQLAlchemyError as error:
                 # A brief database outage must not end the worker: the next beat tries again.
-                logger.warning("the heartbeat could not be written: %s", one_line(error))
+                logger.warning("the heartbeat could not be written: %s", error_line(error))

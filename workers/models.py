@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
-from app.core.process import BUNDLED, bundled_folder
+from app.core.process import BUNDLED_MODEL, bundled_folder
 from app.core.settings import Settings
 from app.db.models import Pooling
 from isoscope.core.errors import InvalidError, NotFoundError
@@ -65,10 +65,10 @@ def find_source(name: str, settings: Settings, revision: str | None = None) -> M
 
     A Hub model is downloaded as it is now, or as it was at ``revision``.
     """
-    folder = bundled_folder() if name == BUNDLED else None
+    folder = bundled_folder() if name == BUNDLED_MODEL else None
     # A name with a slash, or "..", could point outside the models directory.
     is_plain_name = name not in ("", ".", "..") and Path(name).name == name
-    if name != BUNDLED and is_plain_name and (settings.models / name / "config.json").is_file():
+    if name != BUNDLED_MODEL and is_plain_name and (settings.models / name / "config.json").is_file():
         folder = settings.models / name
     if folder is None:
         try:
@@ -78,7 +78,7 @@ def find_source(name: str, settings: Settings, revision: str | None = None) -> M
         except LocalEntryNotFoundError as error:
             raise NotFoundError(
                 f"There is no model {name!r} on this machine, and the Hub cannot be reached to fetch it. "
-                f"Choose {BUNDLED}, or put the model into the models directory, a folder with its name.",
+                f"Choose {BUNDLED_MODEL}, or put the model into the models directory, a folder with its name.",
                 "model",
             ) from error
         except HfHubHTTPError as error:

@@ -8,7 +8,7 @@ import httpx2
 from pydantic import SecretStr
 from sqlalchemy import exists, select, update
 
-from app.db.models import FINAL, Experiment, ExperimentOrigin, Run, overall
+from app.db.models import FINAL, Experiment, ExperimentOrigin, Run, combined_status
 from app.db.session import Sessions
 from app.db.types import utcnow
 from isoscope.core.formatting import plural
@@ -52,7 +52,7 @@ def notify_of_ends(sessions: Sessions, url: SecretStr | None) -> None:
         experiment = {
             "id": experiment_id,
             "name": name,
-            "status": str(overall(counts)),
+            "status": str(combined_status(counts)),
             "counts": {str(status): count for status, count in counts.items()},
             "path": f"/experiments/{experiment_id}",
         }

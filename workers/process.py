@@ -17,11 +17,11 @@ from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
 from pkgutil import resolve_name
 
-from app.core.process import LOG_FORMAT, PROC, die_with_parent, kibibytes
+from app.core.process import LOG_FORMAT, PROC, die_with_parent, read_memory_field
 from app.core.settings import Settings
 from app.db.job_kinds import Job
 from app.db.models.runs import JobAtWork
-from app.db.session import one_line
+from app.db.session import error_line
 from app.db.types import utcnow
 from app.queue import JobQueue
 from workers.failure import DATABASE_ERRORS, disk_full
@@ -37,7 +37,7 @@ def group_memory(group: int) -> tuple[int | None, int | None]:
                 status_paths.append(process / "status")
     totals: list[int | None] = []
     for entry in ("VmRSS", "VmHWM"):
-        sizes = [size for status in status_paths if (size := kibibytes(status, entry)) is not None]
+        sizes = [size for status in status_paths if (size := read_memory_field(status, entry)) is not None]
         totals.append(sum(sizes) if sizes else None)
     current, peak = totals
     return current, peak
@@ -158,10 +158,10 @@ def _work(workflow_id: str, work: str, row_id: str, settings: Settings, device: 
         next_jobs = do_job(work, row_id, settings, device)
     except Exception as error:
         if disk_full(error):
-            logger.warning("%s had no room on the disk: %s", workflow_id, one_line(error))
+            logger.warning("%s had no room on the disk: %s", workflow_id, error_line(error))
             sys.exit(DISK_FULL)
         if isinstance(error, DATABASE_ERRORS):
-            logger.warning("%s could not reach the database: %s", workflow_id, one_line(error))
+            logger.warning("%s could not reach the database: %s", workflow_id, error_line(error))
             sys.exit(DATABASE_AWAY)
         raise
     if immediate_jobs := [job for job in next_jobs if not job.kind.in_turn]:

@@ -18,8 +18,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.job_kinds import Job
 from app.db.models import Experiment
-from app.db.removal import remove_left
-from app.db.session import Sessions, one_line
+from app.db.removal import resume_removals
+from app.db.session import Sessions, error_line
 from app.db.work import waiting_jobs
 from app.queue import JobQueue
 from app.storage.ledger import Ledger
@@ -58,7 +58,7 @@ class Reconciler(Background):
             except ConflictError:
                 pass  # another worker is doing this
             except SQLAlchemyError as error:
-                logger.warning("rows and engine could not be compared: %s", one_line(error))
+                logger.warning("rows and engine could not be compared: %s", error_line(error))
             except Exception:
                 logger.warning("rows and engine could not be compared", exc_info=True)
             if self.stop.wait(RECONCILE_SECONDS):
@@ -157,7 +157,7 @@ class Janitor(Background):
         while True:
             try:
                 with self.locks.held("janitor"):
-                    _do("%s removals that were cut off are done", remove_left, self.ledger.sessions)
+                    _do("%s removals that were cut off are done", resume_removals, self.ledger.sessions)
                     _do("%s stored files that no row names were removed", self.ledger.sweep)
                     _do("%s records of jobs that ended long ago were removed", self.queue.forget_ended, KEPT_DAYS)
             except ConflictError:
@@ -172,6 +172,6 @@ def _do(done: str, chore: Callable[..., int], *arguments: object) -> None:
         if count := chore(*arguments):
             logger.info(done, count)
     except (SQLAlchemyError, UnavailableError) as error:
-        logger.warning("%s could not be done: %s", chore.__name__, one_line(error))
+        logger.warning("%s could not be done: %s", chore.__name__, error_line(error))
     except Exception:
         logger.warning("%s could not be done", chore.__name__, exc_info=True)

@@ -15,7 +15,7 @@ from app.core.process import die_with_parent
 from app.core.settings import Settings
 from app.core.training_cost import MachineSpeed
 from app.db.models import Worker
-from app.db.session import one_line
+from app.db.session import error_line
 from workers.failure import DATABASE_ERRORS
 from workers.job_rows import job_sessions
 from workers.models import choose_device, device_name
@@ -42,7 +42,7 @@ def write_speed(slot: str, device: str, settings: Settings) -> None:
         with job_sessions(settings).begin() as session:
             session.execute(update(Worker).where(Worker.slot == slot).values(speed=speed))
     except DATABASE_ERRORS as error:
-        logger.warning("the speed of %s could not be stored: %s", device, one_line(error))
+        logger.warning("the speed of %s could not be stored: %s", device, error_line(error))
     except Exception:
         logger.warning("%s could not be timed, so there are no estimates for it", device, exc_info=True)
 

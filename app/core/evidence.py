@@ -8,27 +8,27 @@ from math import exp, factorial, inf, lgamma, log, log1p, pi
 from statistics import NormalDist
 
 # Significance level of every test.
-LEVEL = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 # With fewer seeds intervals cover too little: a bootstrap of two seeds covers 69%.
-FEWEST_SEEDS = 3
-STEPS = 10_000
-CONVERGED = 1e-15
+MIN_SEEDS = 3
+MAX_FRACTION_TERMS = 10_000
+FRACTION_TOLERANCE = 1e-15
 TINY = 1e-300
 # From this many degrees of freedom on, t is normal to double precision.
-NORMAL = 1e7
+NORMAL_DEGREES = 1e7
 # Heaviest tails for which block intervals cover 95%: independent t5 coordinates, by simulation.
 BLOCK_KURTOSIS = 1.5
 
 
-def lambdas_needed() -> int:
+def min_lambdas() -> int:
     """Return the minimum number of λ values k whose smallest possible p, 2 / k!, reaches ``LEVEL``."""
-    return next(k for k in range(2, 20) if 2 / factorial(k) <= LEVEL)
+    return next(k for k in range(2, 20) if 2 / factorial(k) <= SIGNIFICANCE_LEVEL)
 
 
 def two_sided_p(t: float, degrees: float) -> float:
     """Return the probability that |T| exceeds |t|."""
     t = abs(t)
-    if degrees >= NORMAL:
+    if degrees >= NORMAL_DEGREES:
         return 2 * NormalDist().cdf(-t)
     square = t * t
     if square == inf:
@@ -42,7 +42,7 @@ def two_sided_p(t: float, degrees: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def quantile(p: float, degrees: float) -> float:
+def t_quantile(p: float, degrees: float) -> float:
     """Return the t that |T| exceeds with probability p: the half-width of an interval in standard errors."""
     low, high = 0.0, 1.0
     while two_sided_p(high, degrees) > p:
@@ -51,7 +51,7 @@ def quantile(p: float, degrees: float) -> float:
     for _ in range(200):
         excess = two_sided_p(t, degrees) - p
         low, high = (t, high) if excess > 0 else (low, t)
-        if degrees >= NORMAL:
+        if degrees >= NORMAL_DEGREES:
             density = NormalDist().pdf(t)
         else:
             scale = lgamma((degrees + 1) / 2) - lgamma(degrees / 2) - log(degrees * pi) / 2
@@ -79,14 +79,14 @@ def incomplete_beta(x: float, complement: float, a: float, b: float) -> float:
 def _beta_fraction(x: float, a: float, b: float) -> float:
     c, d = 1.0, 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
     value = d
-    for m in range(1, STEPS):
+    for m in range(1, MAX_FRACTION_TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for term in (even, odd):
             d = 1 / _away_from_zero(1 + term * d)
             c = _away_from_zero(1 + term / c)
             value *= c * d
-        if abs(c * d - 1) < CONVERGED:
+        if abs(c * d - 1) < FRACTION_TOLERANCE:
             break
     return value
 

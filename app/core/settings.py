@@ -15,10 +15,10 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from isoscope.core.errors import ConflictError
 
-EXPECTED = "Expected file:///folder or s3://bucket/prefix"
+EXPECTED_STORAGE = "Expected file:///folder or s3://bucket/prefix"
 GIB = 2**30
 MIB = 2**20
-SECRET_CHARACTERS = 16
+MIN_TOKEN_CHARACTERS = 16
 BUSY_SECONDS = 30
 POSTGRESQL = "postgresql"
 POSTGRESQL_SCHEMES = (POSTGRESQL, "postgres", "postgresql+psycopg")
@@ -27,7 +27,7 @@ SQLITE_SUFFIXES = ("", "-wal", "-shm")
 BARE_PERCENT = re.compile(r"%(?![0-9a-fA-F]{2})")
 
 
-class StoragePlace(NamedTuple):
+class StorageLocation(NamedTuple):
     """Storage of uploads; neither is set for the default in the data folder."""
 
     folder: Path | None = None
@@ -35,35 +35,37 @@ class StoragePlace(NamedTuple):
     bucket: str | None = None
 
 
-def parse_storage_url(url: str) -> StoragePlace:
+def parse_storage_url(url: str) -> StorageLocation:
     """Parse the setting; raise ValueError with a sentence that never repeats credentials."""
     if not url:
-        return StoragePlace()
+        return StorageLocation()
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise ValueError(f"{EXPECTED}, got one that cannot be read.") from None
+        raise ValueError(f"{EXPECTED_STORAGE}, got one that cannot be read.") from None
     if "@" in (parts.netloc if parts.scheme == "file" else url):
         raise ValueError(
             "The URL holds credentials, which would end up in logs. Leave them out, and set AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY."
         )
     if parts.query or parts.fragment:
-        raise ValueError(f"{EXPECTED}, got one with ? or #. An endpoint goes into AWS_ENDPOINT_URL.")
+        raise ValueError(f"{EXPECTED_STORAGE}, got one with ? or #. An endpoint goes into AWS_ENDPOINT_URL.")
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost") or not parts.path.strip("/"):
-            raise ValueError(f"{EXPECTED}, got {url!r}. A folder's URL has three slashes and its path from the root.")
-        return StoragePlace(folder=Path(unquote(parts.path)).resolve())
+            raise ValueError(
+                f"{EXPECTED_STORAGE}, got {url!r}. A folder's URL has three slashes and its path from the root."
+            )
+        return StorageLocation(folder=Path(unquote(parts.path)).resolve())
     if parts.scheme == "s3":
         if not parts.netloc or ":" in parts.netloc:
-            raise ValueError(f"{EXPECTED}, got {url!r}. An endpoint goes into AWS_ENDPOINT_URL.")
+            raise ValueError(f"{EXPECTED_STORAGE}, got {url!r}. An endpoint goes into AWS_ENDPOINT_URL.")
         if find_spec("s3fs") is None:
             raise ValueError("Files on S3 need the package s3fs, which is not installed: pip install s3fs")
-        return StoragePlace(bucket="/".join([parts.netloc, *filter(None, parts.path.split("/"))]))
-    raise ValueError(f"{EXPECTED}, got {url!r}.")
+        return StorageLocation(bucket="/".join([parts.netloc, *filter(None, parts.path.split("/"))]))
+    raise ValueError(f"{EXPECTED_STORAGE}, got {url!r}.")
 
 
-def driven(url: str) -> str:
+def add_driver(url: str) -> str:
     """Return the URL of a database with SQLAlchemy's driver for PostgreSQL."""
     return url.replace(f"{POSTGRESQL}://", f"{POSTGRESQL}+psycopg://", 1)
 
@@ -78,7 +80,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def spell_url(url: str) -> str:
+def normalize_database_url(url: str) -> str:
     """Return the URL of a database as ``postgresql://`` or ``sqlite:///``.
 
     Raises ValueError for any other; its sentence does not repeat the URL, which may hold a password.
@@ -200,19 +202,19 @@ class Settings(BaseSettings):
     @field_validator("database_url", "queue_url")
     @classmethod
     def _one_spelling(cls, url: str) -> str:
-        return spell_url(url) if url else url
+        return normalize_database_url(url) if url else url
 
     @model_validator(mode="after")
     def _require_a_secret_off_loopback(self) -> "Settings":
-        if self.access_token is not None and len(self.access_token.get_secret_value()) < SECRET_CHARACTERS:
+        if self.access_token is not None and len(self.access_token.get_secret_value()) < MIN_TOKEN_CHARACTERS:
             raise ValueError(
-                f"ISOSCOPE_ACCESS_TOKEN is shorter than {SECRET_CHARACTERS} characters, so it could be guessed. "
+                f"ISOSCOPE_ACCESS_TOKEN is shorter than {MIN_TOKEN_CHARACTERS} characters, so it could be guessed. "
                 "Make one with: openssl rand -hex 16"
             )
         if self.access_token is None and not is_loopback(self.host):
             raise ValueError(
                 f"ISOSCOPE_HOST is {self.host!r}, which other machines can reach, and "
-                f"ISOSCOPE_ACCESS_TOKEN is not set. Set it to a secret of at least {SECRET_CHARACTERS} characters, "
+                f"ISOSCOPE_ACCESS_TOKEN is not set. Set it to a secret of at least {MIN_TOKEN_CHARACTERS} characters, "
                 "or listen on 127.0.0.1."
             )
         return self
@@ -225,7 +227,7 @@ class Settings(BaseSettings):
     @cached_property
     def database(self) -> str:
         if self.database_url.startswith(POSTGRESQL):
-            return driven(self.database_url)
+            return add_driver(self.database_url)
         url = self.database_url or f"sqlite:///{self.root / 'isoscope.sqlite'}"
         return url if self.busy_timeout == BUSY_SECONDS or "?" in url else f"{url}?timeout={self.busy_timeout:g}"
 

@@ -14,7 +14,7 @@ from app.core.settings import MIB, Settings
 from isoscope.core.errors import FullDiskError
 from isoscope.core.formatting import size
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL_DISK_CODES = (errno.ENOSPC, errno.EDQUOT)
 # More than SQLite writes ahead to delete an experiment.
 SPARE_BYTES = 32 * MIB
 BLOCK = bytes(MIB)
@@ -32,10 +32,10 @@ class Disk(NamedTuple):
 
 def is_full(error: BaseException | None) -> bool:
     """Return whether an operating system error is about a full disk or quota."""
-    return isinstance(error, OSError) and error.errno in FULL
+    return isinstance(error, OSError) and error.errno in FULL_DISK_CODES
 
 
-def full_disk(folder: Path) -> FullDiskError:
+def full_disk_error(folder: Path) -> FullDiskError:
     with suppress(OSError):
         free = size(shutil.disk_usage(folder).free)
         return FullDiskError(
@@ -45,16 +45,16 @@ def full_disk(folder: Path) -> FullDiskError:
 
 
 @contextmanager
-def explaining_full(folder: Path) -> Iterator[None]:
+def explain_full_disk(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         if is_full(error):
-            raise full_disk(folder) from error
+            raise full_disk_error(folder) from error
         raise
 
 
-def disks(settings: Settings) -> list[Disk]:
+def list_disks(settings: Settings) -> list[Disk]:
     """Return each disk that Isoscope writes to, disks with data first."""
     data_folders = [settings.root, settings.files if settings.bucket is None else settings.cache]
     folders = [(folder, True) for folder in data_folders + [file.parent for file in settings.sqlite_files]]
@@ -83,7 +83,7 @@ def require_room(settings: Settings, *, arriving: int = 0, staying: int = 0) -> 
         with suppress(OSError):
             device = folder.stat().st_dev
             needed_bytes[device] = needed_bytes.get(device, 0) + size_bytes
-    for disk in disks(settings):
+    for disk in list_disks(settings):
         reserve = settings.reserve_bytes if disk.holds_data else 0
         needed = needed_bytes.get(disk.folder.stat().st_dev, 0) + reserve
         if disk.free_bytes < needed:
@@ -95,14 +95,14 @@ def require_room(settings: Settings, *, arriving: int = 0, staying: int = 0) -> 
 
 
 @dataclass(frozen=True)
-class Spare:
+class SpareFile:
     """A file that takes up room until something has to be deleted from a full disk: that needs room too."""
 
     path: Path
     size_bytes: int
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> "Spare":
+    def from_settings(cls, settings: Settings) -> "SpareFile":
         """Return the spare file of the data folder, which is a part of the reserve."""
         return cls(settings.root / "reserve", min(SPARE_BYTES, settings.reserve_bytes))
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from isoscope.core.errors import FieldError
 from isoscope.core.formatting import capitalized
 
-LONGEST_SHOWN = 80
+MAX_VALUE_CHARACTERS = 80
 NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?", re.ASCII)
 
 # By pydantic's error type. Placeholders are keys of the error's context.
@@ -48,18 +48,18 @@ FORM_EXPECTED = {
     "too_long": "at most {max_length} values",
 }
 FORM_WORDS = (". The field is empty", ", not")
-CHOSEN = ("literal_error", "enum")
+CHOICE_ERRORS = ("literal_error", "enum")
 MISSING = "missing"
 UNKNOWN = "extra_forbidden"
 VALUE_ERROR = "value_error"
 
-FIELD = re.compile(r"`(\w+)`")
+FIELD_NAME = re.compile(r"`(\w+)`")
 # Union alternatives and dictionary keys in the location of a pydantic error.
 ALTERNATIVE = re.compile(r"[\w-]*\[.+\]|(?:constrained-)?(?:str|int|float|bool)")
-LIST_OF = re.compile(r"list\[(?:constrained-)?(int|float|str)")
-ITEMS = {"int": "a list of whole numbers", "float": "a list of numbers", "str": "a list of texts"}
+LIST_ITEM = re.compile(r"list\[(?:constrained-)?(int|float|str)")
+LIST_WORDS = {"int": "a list of whole numbers", "float": "a list of numbers", "str": "a list of texts"}
 # Errors about a value's type. For a union, all alternatives but one report such an error.
-OTHER_KIND = {"list_type", "dict_type", "enum", "string_type", "int_type", "float_type", "bool_type", "literal_error"}
+TYPE_ERRORS = {"list_type", "dict_type", "enum", "string_type", "int_type", "float_type", "bool_type", "literal_error"}
 
 Error = Mapping[str, Any]
 ErrorPath = Sequence[str | int]
@@ -73,7 +73,7 @@ class FieldMessage(NamedTuple):
     path: list[str | int]
 
 
-def dotted(path: ErrorPath) -> str:
+def dotted_path(path: ErrorPath) -> str:
     """Return the API's name of a value: seeds.0."""
     return ".".join(map(str, path))
 
@@ -88,12 +88,12 @@ def messages_of(
     """
     by_field: dict[tuple[str, ...], list[Error]] = {}
     for error in sorted(errors, key=lambda entry: entry["type"] != UNKNOWN):
-        fields = tuple(part for part in _path(error) if isinstance(part, str))
+        fields = tuple(part for part in _field_path(error) if isinstance(part, str))
         by_field.setdefault(fields, []).append(error)
     return [_message(group, known_names, form_sentence if form else sentence_of) for group in by_field.values()]
 
 
-def wrong_fields(error: ValidationError) -> list[FieldError]:
+def field_errors(error: ValidationError) -> list[FieldError]:
     """Return an error for each wrong field of a form."""
     return [FieldError(str(path[0]), sentence) for sentence, path in messages_of(error.errors(), form=True)]
 
@@ -104,31 +104,33 @@ def message_of(errors: Sequence[Error], known_names: Collection[str] = ()) -> Fi
 
 def with_labels(sentence: str, labels: Mapping[str, str]) -> str:
     """Replace field names between backticks by their labels."""
-    return FIELD.sub(lambda match: labels.get(match[1], match[1]), sentence)
+    return FIELD_NAME.sub(lambda match: labels.get(match[1], match[1]), sentence)
 
 
 def _message(errors: Sequence[Error], known_names: Collection[str], sentence: Sentence) -> FieldMessage:
     """Return the message for a wrong value. For a union, guess which alternative was meant."""
     first = errors[0]
-    path = _path(first)
+    path = _field_path(first)
     if first["type"] == UNKNOWN:
-        name = dotted(path)
+        name = dotted_path(path)
         similar_names = get_close_matches(name.rpartition(".")[2], known_names, n=1)
         advice = f"did you mean {similar_names[0]}?" if similar_names else "leave it out."
-        return FieldMessage(f"There is no field {name:.{LONGEST_SHOWN}}; {advice}", path)
+        return FieldMessage(f"There is no field {name:.{MAX_VALUE_CHARACTERS}}; {advice}", path)
     depth = next((index for index, part in enumerate(first["loc"]) if index and _is_alternative(part)), None)
     if depth is None:
         return FieldMessage(sentence(first, path), path)
     union_errors = [error for error in errors if error["loc"][:depth] == first["loc"][:depth]]
-    close_errors = [error for error in union_errors if len(_path(error)) > depth or error["type"] not in OTHER_KIND]
+    close_errors = [
+        error for error in union_errors if len(_field_path(error)) > depth or error["type"] not in TYPE_ERRORS
+    ]
     if close_errors or len(union_errors) == 1:
         closest = (close_errors or union_errors)[0]
-        path = _path(closest)
+        path = _field_path(closest)
         return FieldMessage(sentence(closest, path), path)
-    expected_kinds = ", ".join(_kind(error) for error in union_errors)
+    expected_kinds = ", ".join(_expected_kind(error) for error in union_errors)
     if sentence is form_sentence:
-        return FieldMessage(f"Enter {expected_kinds}{_got(first, *FORM_WORDS)}.", path)
-    return FieldMessage(f"Expected {dotted(path)} as {expected_kinds}{_got(first)}.", path)
+        return FieldMessage(f"Enter {expected_kinds}{_received(first, *FORM_WORDS)}.", path)
+    return FieldMessage(f"Expected {dotted_path(path)} as {expected_kinds}{_received(first)}.", path)
 
 
 def form_sentence(error: Error, path: ErrorPath) -> str:
@@ -138,24 +140,24 @@ def form_sentence(error: Error, path: ErrorPath) -> str:
     if error["type"] not in EXPECTED:
         return sentence_of(error, ())
     template = FORM_EXPECTED.get(error["type"], EXPECTED[error["type"]].removeprefix("as "))
-    verb = "Choose" if error["type"] in CHOSEN else "Enter"
-    return f"{verb} {template.format_map(_context(error))}{_got(error, *FORM_WORDS)}."
+    verb = "Choose" if error["type"] in CHOICE_ERRORS else "Enter"
+    return f"{verb} {template.format_map(_context_words(error))}{_received(error, *FORM_WORDS)}."
 
 
 def sentence_of(error: Error, path: ErrorPath) -> str:
     """Return what was expected and what was received; for rarer errors, pydantic's message."""
-    name = dotted(path)
+    name = dotted_path(path)
     if name and error["type"] == MISSING:
         return f"Expected {name}, got nothing."
     if name and error["type"] in EXPECTED:
-        return f"Expected {name} {EXPECTED[error['type']].format_map(_context(error))}{_got(error)}."
+        return f"Expected {name} {EXPECTED[error['type']].format_map(_context_words(error))}{_received(error)}."
     message = str(error["msg"]).removeprefix("Value error, ").rstrip(".")
     if error["type"] == VALUE_ERROR:
         return f"{capitalized(message)}."
-    return f"{name}: {message}{_got(error)}." if name else f"{message}{_got(error)}."
+    return f"{name}: {message}{_received(error)}." if name else f"{message}{_received(error)}."
 
 
-def _path(error: Error) -> list[str | int]:
+def _field_path(error: Error) -> list[str | int]:
     return [part for index, part in enumerate(error["loc"]) if not (index and _is_alternative(part))]
 
 
@@ -163,21 +165,21 @@ def _is_alternative(part: str | int) -> bool:
     return isinstance(part, str) and ALTERNATIVE.fullmatch(part) is not None
 
 
-def _context(error: Error) -> dict[str, str]:
+def _context_words(error: Error) -> dict[str, str]:
     return {
         name: f"{value:g}" if isinstance(value, float) else str(value).replace("'", "")
         for name, value in error.get("ctx", {}).items()
     }
 
 
-def _kind(error: Error) -> str:
-    items = LIST_OF.search(str(error["loc"][-1]))
+def _expected_kind(error: Error) -> str:
+    items = LIST_ITEM.search(str(error["loc"][-1]))
     if error["type"] == "list_type":
-        return ITEMS[items[1]] if items else "a list"
-    return EXPECTED[error["type"]].format_map(_context(error)).removeprefix("as ")
+        return LIST_WORDS[items[1]] if items else "a list"
+    return EXPECTED[error["type"]].format_map(_context_words(error)).removeprefix("as ")
 
 
-def _got(error: Error, empty: str = ", got nothing", otherwise: str = ", got") -> str:
+def _received(error: Error, empty: str = ", got nothing", otherwise: str = ", got") -> str:
     """Return the received value: numbers as they are, even in text; other text quoted and truncated."""
     value = error.get("input")
     if value == "":
@@ -185,4 +187,4 @@ def _got(error: Error, empty: str = ", got nothing", otherwise: str = ", got") -
     if not isinstance(value, str | int | float | bool):
         return ""
     is_number = isinstance(value, str) and NUMBER.fullmatch(value)
-    return f"{otherwise} {value}" if is_number else f"{otherwise} {value!r:.{LONGEST_SHOWN}}"
+    return f"{otherwise} {value}" if is_number else f"{otherwise} {value!r:.{MAX_VALUE_CHARACTERS}}"

@@ -6,9 +6,9 @@ from typing import Annotated, Any, ClassVar, Self, get_args
 from pydantic import Field, FiniteFloat, model_validator
 from pydantic.fields import FieldInfo
 
-from app.db.options.measuring import MeasuringOptions, selects
+from app.db.options.measuring import MeasuringOptions, evaluates_during_training
 from app.db.options.option import DATA, SWEPT, Option, options_of
-from app.db.options.regularization import NAMES, Zeta, added, reading
+from app.db.options.regularization import REGULARIZER_NAMES, Zeta, loss_weights, regularizers_with
 from isoscope.core.task import TaskKind
 from isotropy.catalog import REGULARIZERS, Regularizer, TokenPooling
 
@@ -20,19 +20,19 @@ def words_for_booleans(document: Any, fields: Mapping[str, FieldInfo]) -> Any:
     if not isinstance(document, Mapping):
         return document
     numeric_names = {name for name, field in fields.items() if _is_numeric(field.annotation)}
-    return {name: _in_words(value) if name in numeric_names else value for name, value in document.items()}
+    return {name: _booleans_to_words(value) if name in numeric_names else value for name, value in document.items()}
 
 
 def _is_numeric(annotation: Any) -> bool:
     return annotation in (int, float) or any(map(_is_numeric, get_args(annotation)))
 
 
-def _in_words(value: Any) -> Any:
+def _booleans_to_words(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return [_in_words(item) for item in value]
-    return {name: _in_words(item) for name, item in value.items()} if isinstance(value, dict) else value
+        return [_booleans_to_words(item) for item in value]
+    return {name: _booleans_to_words(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 class TrainingOptions(MeasuringOptions):
@@ -78,24 +78,26 @@ class RunConfig(TrainingConfig):
     """One run: the shared configuration and the coordinates of this run in the sweep."""
 
     regularizer: Annotated[
-        Regularizer, Option("Regularizer", "What is added to the task’s loss.", SWEPT, words=NAMES, slows=False)
+        Regularizer,
+        Option("Regularizer", "What is added to the task’s loss.", SWEPT, words=REGULARIZER_NAMES, slows=False),
     ]
     lam: Annotated[FiniteFloat, Option("λ", "Weight of the regularizer.", SWEPT, slows=False)]
     zeta: Annotated[
-        Zeta, Option("ζ", "Weight of the shrinkage covariance.", SWEPT, several="ζ", applies_to=reading("zeta"))
+        Zeta,
+        Option("ζ", "Weight of the shrinkage covariance.", SWEPT, several="ζ", applies_to=regularizers_with("zeta")),
     ] = 0.2
     seed: Annotated[Seed, Option("Seed", "Of new weights, dropout and the order of rows.", SWEPT, slows=False)]
 
     @property
     def weights(self) -> dict[Regularizer, float]:
-        return added(self.regularizer, self.lam, self.fixed_regularizers)
+        return loss_weights(self.regularizer, self.lam, self.fixed_regularizers)
 
     @property
     def selects(self) -> bool:
-        return selects({"checkpoint": self.checkpoint, "patience": self.patience})
+        return evaluates_during_training({"checkpoint": self.checkpoint, "patience": self.patience})
 
     def reads(self, field: str) -> bool:
-        return applies(field, self.weights, self.points)
+        return option_applies(field, self.weights, self.points)
 
 
 # By name, in the order of groups.
@@ -103,14 +105,14 @@ OPTIONS = options_of(RunConfig)
 TRAINING_OPTIONS = options_of(TrainingOptions)
 
 
-def applies_to(field: str) -> Collection[Regularizer] | None:
+def regularizers_reading(field: str) -> Collection[Regularizer] | None:
     """Return the regularizers that read an option; None for all runs."""
     return OPTIONS[field].applies_to if field in OPTIONS else None
 
 
-def applies(field: str, regularizers: Iterable[Regularizer], points: TokenPooling | None) -> bool:
+def option_applies(field: str, regularizers: Iterable[Regularizer], points: TokenPooling | None) -> bool:
     """Return whether an option has an effect for these regularizers; ``points`` None means each paper's."""
-    readers = applies_to(field)
+    readers = regularizers_reading(field)
     if readers is None:
         return True
     affected = [REGULARIZERS[regularizer] for regularizer in regularizers if regularizer in readers]

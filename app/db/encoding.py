@@ -121,7 +121,7 @@ class EncodingConfig(Options):
     seed: Annotated[Seed, Option("Seed", "Of the rows that are drawn.", TEXT_SETTINGS)] = 0
 
 
-def require_sensible(embeddings: int, size_bytes: int) -> None:
+def require_within_limits(embeddings: int, size_bytes: int) -> None:
     if embeddings > MAX_EMBEDDINGS or size_bytes > MAX_BYTES:
         raise InvalidError(
             f"Expected at most {MAX_EMBEDDINGS} embeddings of {MAX_BYTES / 1e9:,.1f} GB together, got {embeddings:,} "

@@ -11,9 +11,9 @@ from sqlalchemy import NullPool, make_url
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from app.core.settings import Settings
-from app.core.space import full_disk
+from app.core.space import full_disk_error
 from app.db.migration import schema_problem
-from app.db.session import cause, engine_on, redacted
+from app.db.session import driver_message, redacted, temporary_engine
 from isoscope.core.errors import ConflictError, FullDiskError, IsoscopeError, UnavailableError
 
 POSTGRESQL_FULL = "53100"
@@ -22,7 +22,7 @@ POSTGRESQL_UNDEFINED = ("42703", "42P01")
 SQLITE_UNDEFINED = ("no such column", "no such table", "has no column named")
 # On a full disk SQLite may report only that a file cannot be written or created.
 SQLITE_UNSPECIFIC = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
-NEXT_TO_NOTHING = 2**17
+NEARLY_FULL_BYTES = 2**17
 
 
 def explain_error(error: DatabaseError, settings: Settings) -> IsoscopeError | None:
@@ -36,13 +36,13 @@ def explain_error(error: DatabaseError, settings: Settings) -> IsoscopeError | N
             free_bytes = 0
             with suppress(OSError):
                 free_bytes = shutil.disk_usage(file.parent).free
-            if free_bytes < NEXT_TO_NOTHING:
+            if free_bytes < NEARLY_FULL_BYTES:
                 full_folders.append(file.parent)
         if sqlite_code & 0xFF == sqlite3.SQLITE_FULL or (sqlite_code & 0xFF in SQLITE_UNSPECIFIC and full_folders):
-            return full_disk(next(iter(full_folders), settings.root))
+            return full_disk_error(next(iter(full_folders), settings.root))
     undefined_in_sqlite = sqlstate is None and any(words in str(error.orig) for words in SQLITE_UNDEFINED)
     if undefined_in_sqlite or sqlstate in POSTGRESQL_UNDEFINED:
-        with suppress(SQLAlchemyError), engine_on(settings.database) as engine:
+        with suppress(SQLAlchemyError), temporary_engine(settings.database) as engine:
             problem = schema_problem(engine)
             return None if problem is None else UnavailableError(str(problem))
     return None
@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def checked_after_a_crash(mark: Path, *urls: str) -> Iterator[None]:
+def check_after_crash(mark: Path, *urls: str) -> Iterator[None]:
     """Keep a marker file while the context is open. If one was left behind, check the databases first.
 
     Raises ConflictError if a database is damaged. After an exception the marker stays.
@@ -72,10 +72,10 @@ def require_intact(url: str) -> None:
     if parsed.get_backend_name() != "sqlite" or not parsed.database or not Path(parsed.database).exists():
         return
     try:
-        with engine_on(url, poolclass=NullPool) as engine, engine.connect() as connection:
+        with temporary_engine(url, poolclass=NullPool) as engine, engine.connect() as connection:
             problems = connection.exec_driver_sql("PRAGMA quick_check(3)").scalars().all()
     except DatabaseError as error:
-        problems = [cause(error)]
+        problems = [driver_message(error)]
     if problems != ["ok"]:
         causes = "; ".join(" ".join(problem.split()) for problem in problems)
         raise ConflictError(f"The database {redacted(parsed)} is damaged: {causes}. Restore it from a backup.")

@@ -15,9 +15,9 @@ LABEL_KINDS = {
     TaskKind.REGRESSION: ColumnKind.NUMBER,
     TaskKind.SPAN: ColumnKind.SPAN,
 }
-SENTENCE, PAIR, QUESTIONS = ("sentence",), ("sentence1", "sentence2"), ("question1", "question2")
+SENTENCE, SENTENCE_PAIR, QUESTION_PAIR = ("sentence",), ("sentence1", "sentence2"), ("question1", "question2")
 SENTIMENT = ("negative", "positive")
-FIVE = ("very negative", "negative", "neutral", "positive", "very positive")
+FIVE_SENTIMENTS = ("very negative", "negative", "neutral", "positive", "very positive")
 ENTAILMENT = ("entailment", "not_entailment")
 
 
@@ -35,7 +35,7 @@ class HubName(StrEnum):
     SQUAD = "squad"
 
 
-class Source(NamedTuple):
+class HubSource(NamedTuple):
     """Location of the rows on the Hub."""
 
     repo: str
@@ -48,7 +48,7 @@ class HubTask(NamedTuple):
     """Published facts about a task."""
 
     title: str
-    source: Source
+    source: HubSource
     text_columns: tuple[str, ...]
     # Class names in the order of their numbers.
     labels: tuple[str, ...]
@@ -80,26 +80,32 @@ class HubTask(NamedTuple):
         ]
 
 
-def _glue(config_name: str) -> Source:
-    return Source("nyu-mll/glue", config_name, "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c")
+def _glue_source(config_name: str) -> HubSource:
+    return HubSource("nyu-mll/glue", config_name, "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c")
 
 
-SST5 = Source("SetFit/sst5", None, "e51bdcd8cd3a30da231967c1a249ba59361279a3")
-SQUAD = Source("rajpurkar/squad", "plain_text", "7b6d24c440a36b6815f21b70d25016731768db1f")
+SST5 = HubSource("SetFit/sst5", None, "e51bdcd8cd3a30da231967c1a249ba59361279a3")
+SQUAD = HubSource("rajpurkar/squad", "plain_text", "7b6d24c440a36b6815f21b70d25016731768db1f")
 
 
 TASKS = {
-    HubName.SST2: HubTask("GLUE SST-2", _glue("sst2"), SENTENCE, SENTIMENT, 67349, 872),
-    HubName.QNLI: HubTask("GLUE QNLI", _glue("qnli"), ("question", "sentence"), ENTAILMENT, 104743, 5463),
-    HubName.RTE: HubTask("GLUE RTE", _glue("rte"), PAIR, ENTAILMENT, 2490, 277),
-    HubName.MRPC: HubTask("GLUE MRPC", _glue("mrpc"), PAIR, ("not_equivalent", "equivalent"), 3668, 408, n_test=1725),
-    HubName.QQP: HubTask("GLUE QQP", _glue("qqp"), QUESTIONS, ("not_duplicate", "duplicate"), 363846, 40430),
-    HubName.COLA: HubTask(
-        "GLUE CoLA", _glue("cola"), SENTENCE, ("unacceptable", "acceptable"), 8551, 1043, Metric.MATTHEWS
+    HubName.SST2: HubTask("GLUE SST-2", _glue_source("sst2"), SENTENCE, SENTIMENT, 67349, 872),
+    HubName.QNLI: HubTask("GLUE QNLI", _glue_source("qnli"), ("question", "sentence"), ENTAILMENT, 104743, 5463),
+    HubName.RTE: HubTask("GLUE RTE", _glue_source("rte"), SENTENCE_PAIR, ENTAILMENT, 2490, 277),
+    HubName.MRPC: HubTask(
+        "GLUE MRPC", _glue_source("mrpc"), SENTENCE_PAIR, ("not_equivalent", "equivalent"), 3668, 408, n_test=1725
     ),
-    HubName.STSB: HubTask("GLUE STS-B", _glue("stsb"), PAIR, (), 5749, 1500, Metric.PEARSON, TaskKind.REGRESSION),
+    HubName.QQP: HubTask("GLUE QQP", _glue_source("qqp"), QUESTION_PAIR, ("not_duplicate", "duplicate"), 363846, 40430),
+    HubName.COLA: HubTask(
+        "GLUE CoLA", _glue_source("cola"), SENTENCE, ("unacceptable", "acceptable"), 8551, 1043, Metric.MATTHEWS
+    ),
+    HubName.STSB: HubTask(
+        "GLUE STS-B", _glue_source("stsb"), SENTENCE_PAIR, (), 5749, 1500, Metric.PEARSON, TaskKind.REGRESSION
+    ),
     # This repository has numeric labels; a text column holds their names.
-    HubName.SST5: HubTask("SST-5", SST5, ("text",), FIVE, 8544, 1101, label_column="label_text", n_test=2210),
+    HubName.SST5: HubTask(
+        "SST-5", SST5, ("text",), FIVE_SENTIMENTS, 8544, 1101, label_column="label_text", n_test=2210
+    ),
     HubName.SQUAD: HubTask(
         "SQuAD 1.1", SQUAD, ("question", "context"), (), 87599, 10570, Metric.WORD_F1, TaskKind.SPAN, "answers"
     ),

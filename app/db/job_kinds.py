@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import Any
 
 from app.db import models
-from app.db.models.runs import IN_TURN
+from app.db.models.runs import QUEUE_ORDER
 
 # A user waits on the page for a job of seconds, while other jobs may take hours.
-WAITED_FOR_PRIORITY = 10
+INTERACTIVE_PRIORITY = 10
 
 
 class Queue(StrEnum):
@@ -62,7 +62,7 @@ class JobKind:
 
     @property
     def priority(self) -> int:
-        return WAITED_FOR_PRIORITY if self.waited_for else models.DEFAULT_PRIORITY
+        return INTERACTIVE_PRIORITY if self.waited_for else models.DEFAULT_PRIORITY
 
 
 INSPECT = JobKind(
@@ -186,7 +186,7 @@ FINETUNE = JobKind(
     work="workers.training.job:fine_tune",
     doing="ends a run",
     dated=True,
-    order=IN_TURN,
+    order=QUEUE_ORDER,
 )
 
 KINDS: dict[str, JobKind] = {

@@ -20,13 +20,13 @@ from app.db.run_rows import AnyRun
 from isoscope.core.formatting import number
 from isoscope.core.task import Metric, TaskKind
 
-PARTS = 10
-FACTOR = 2.0
-MOST_TIMES_UNTRAINED = 3.0
+LOSS_PARTS = 10
+DIVERGENCE_FACTOR = 2.0
+MAX_START_FACTOR = 3.0
 # Here 0 means no relation, whether a constant has a value or not.
 CORRELATIONS = (Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN)
 ROUNDING = 1e-9
-MOST_CHARACTERS = 60
+MAX_QUOTED_CHARACTERS = 60
 NO_CORRELATION = "A constant correlates with nothing. A model that learned nothing scores about 0."
 
 
@@ -35,11 +35,11 @@ def find_divergence(losses: Sequence[float | None], untrained: float | None) -> 
 
     ``losses`` are the logged task losses, None for not a number; ``untrained`` is the loss of an ignorant model.
     """
-    tenth = max(1, len(losses) // PARTS)
+    tenth = max(1, len(losses) // LOSS_PARTS)
     first_losses = [loss for loss in losses[:tenth] if loss is not None]
     first_mean = sum(first_losses) / len(first_losses) if first_losses else None
     start = first_mean if untrained is None else untrained
-    if untrained is not None and first_mean is not None and first_mean < MOST_TIMES_UNTRAINED * untrained:
+    if untrained is not None and first_mean is not None and first_mean < MAX_START_FACTOR * untrained:
         start = max(untrained, first_mean)
     if len(losses) < 2 or start is None or start <= 0:
         return None
@@ -47,16 +47,16 @@ def find_divergence(losses: Sequence[float | None], untrained: float | None) -> 
     if len(last_losses) < tenth:
         return Divergence(loss=None, start=start)
     loss = sum(last_losses) / tenth
-    return Divergence(loss=loss, start=start) if loss > FACTOR * start else None
+    return Divergence(loss=loss, start=start) if loss > DIVERGENCE_FACTOR * start else None
 
 
-def diverged(run: AnyRun) -> str | None:
+def divergence_note(run: AnyRun) -> str | None:
     """Return a sentence on how a run's training diverged; None if it did not, or if that is unknown."""
     divergence = run.learning.divergence if run.learning and run.status.final else None
-    return None if divergence is None else divergence_words(divergence)
+    return None if divergence is None else describe_divergence(divergence)
 
 
-def divergence_words(divergence: Divergence) -> str:
+def describe_divergence(divergence: Divergence) -> str:
     start = f"{divergence.start:.3g}"
     if divergence.loss is None:
         return f"Training diverged: its task loss started at {start} and was not a number at the end."
@@ -66,7 +66,7 @@ def divergence_words(divergence: Divergence) -> str:
 Labels = NDArray[np.int64]
 
 
-def best_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metric, rows: str) -> Trivial:
+def best_constant_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metric, rows: str) -> Trivial:
     """Return the constant class with the best metric on ``train``, scored on ``labels``; both [n] index ``names``.
 
     That is the most frequent class for accuracy, macro F1 and Matthews, and the second of two classes for F1. ``rows``
@@ -95,7 +95,7 @@ def best_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metr
     )
 
 
-def best_number(train: NDArray[np.float64], rows: str) -> Trivial:
+def mean_predictor(train: NDArray[np.float64], rows: str) -> Trivial:
     """Return the predictor of the mean of ``train``. It has no scores: no constant correlates with anything."""
     names = (Metric.PEARSON, Metric.SPEARMAN)
     return Trivial(
@@ -105,13 +105,13 @@ def best_number(train: NDArray[np.float64], rows: str) -> Trivial:
     )
 
 
-def empty_answer(exact_match: float, f1: float) -> Trivial:
+def empty_answer_predictor(exact_match: float, f1: float) -> Trivial:
     """Return the predictor that never answers, with its means over questions."""
     metrics: dict[Metric, float | None] = {Metric.WORD_F1: f1, Metric.EXACT_MATCH: exact_match}
     return Trivial(predictor="always an empty answer", metrics=metrics, reasons={})
 
 
-def constant_words(predictions: Predictions, names: Sequence[str]) -> str | None:
+def describe_constant(predictions: Predictions, names: Sequence[str]) -> str | None:
     """Return the prediction that all rows share, as text; None if they differ."""
     constant = predictions.constant
     if constant is None or len(predictions) == 1:
@@ -135,7 +135,7 @@ def trivial_predictor(run: AnyRun) -> str:
     return run.learning.trivial.predictor if run.learning and run.learning.trivial else ""
 
 
-def learned_nothing(run: AnyRun) -> str | None:
+def no_learning_note(run: AnyRun) -> str | None:
     """Return a sentence on why a finished run learned nothing: constant predictions or a trivial score.
 
     None if it learned something or this is unknown. Reads only the run's row, not its results.
@@ -152,4 +152,4 @@ def learned_nothing(run: AnyRun) -> str | None:
 
 
 def _quoted(text: str) -> str:
-    return f"“{text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + '…'}”"
+    return f"“{text if len(text) <= MAX_QUOTED_CHARACTERS else text[:MAX_QUOTED_CHARACTERS] + '…'}”"

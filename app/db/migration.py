@@ -13,37 +13,37 @@ from sqlalchemy import Connection, Engine, insert
 from alembic import command
 from app.core.process import FILES
 from app.db.models import Dataset, DatasetOrigin
-from app.db.session import engine_on, hold, redacted
+from app.db.session import acquire_locks, redacted, temporary_engine
 from isoscope.core.errors import ConflictError
 
 # Alembic logs its database on every start.
 logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)
 
 SCRIPTS = FILES / "alembic"
-MIGRATE = "Run: isoscope migrate"
-INSTALL_NEWER = "Install the version of Isoscope that made it, or a newer one."
-UPGRADE_FIRST = "Start it once with Isoscope 0.1 (commit 1909e121), then with this version."
+MIGRATE_ADVICE = "Run: isoscope migrate"
+INSTALL_ADVICE = "Install the version of Isoscope that made it, or a newer one."
+UPGRADE_ADVICE = "Start it once with Isoscope 0.1 (commit 1909e121), then with this version."
 OLDEST_REVISION = "0029"
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
     """Create or upgrade the tables. Raise ConflictError if a newer version made them, or one before 0.1."""
-    if (problem := schema_problem(engine)) is not None and problem.advice != MIGRATE:
+    if (problem := schema_problem(engine)) is not None and problem.advice != MIGRATE_ADVICE:
         raise ConflictError(str(problem))
-    with altering(engine) as connection:
+    with alter_tables(engine) as connection:
         command.upgrade(_config(connection=connection), revision)
 
 
 def try_insert(engine: Engine) -> None:
     """Insert a row and roll it back. Raise SQLAlchemyError if no row can be written."""
     with engine.connect() as connection:
-        hold(connection, "rehearsal")
+        acquire_locks(connection, "rehearsal")
         connection.execute(insert(Dataset).values(name="rehearsal", origin=DatasetOrigin.BY_NAME, columns=[]))
         connection.rollback()
 
 
 @contextmanager
-def altering(engine: Engine) -> Iterator[Connection]:
+def alter_tables(engine: Engine) -> Iterator[Connection]:
     """Open a transaction in which tables may be altered.
 
     SQLite alters a table by copying it, and dropping the old one would delete all rows that refer to it. Foreign keys
@@ -56,7 +56,7 @@ def altering(engine: Engine) -> Iterator[Connection]:
             connection.commit()
         try:
             with connection.begin():
-                hold(connection, "migration")  # several processes may start at one moment
+                acquire_locks(connection, "migration")  # several processes may start at one moment
                 yield connection
                 if is_sqlite and (broken := connection.exec_driver_sql("PRAGMA foreign_key_check").all()):
                     raise RuntimeError(f"after the migration rows refer to rows that are gone: {broken[:5]}")
@@ -84,21 +84,23 @@ def schema_problem(engine: Engine) -> SchemaProblem | None:
     current, revisions = current_revision(engine), known_revisions()
     database, needed = redacted(engine.url), revisions[0]
     if current is None:
-        return SchemaProblem(f"{database} has no tables yet.", MIGRATE)
+        return SchemaProblem(f"{database} has no tables yet.", MIGRATE_ADVICE)
     if current < OLDEST_REVISION:
-        return SchemaProblem(f"{database} is at schema revision {current}, from before Isoscope 0.1.", UPGRADE_FIRST)
+        return SchemaProblem(f"{database} is at schema revision {current}, from before Isoscope 0.1.", UPGRADE_ADVICE)
     if current not in revisions:
         problem = (
             f"{database} is at schema revision {current}, which this version does not know; its newest is {needed}."
         )
-        return SchemaProblem(problem, INSTALL_NEWER)
+        return SchemaProblem(problem, INSTALL_ADVICE)
     if current != needed:
-        return SchemaProblem(f"{database} is at schema revision {current}, and this version needs {needed}.", MIGRATE)
+        return SchemaProblem(
+            f"{database} is at schema revision {current}, and this version needs {needed}.", MIGRATE_ADVICE
+        )
     return None
 
 
 def require_schema(url: str) -> None:
-    with engine_on(url) as engine:
+    with temporary_engine(url) as engine:
         problem = schema_problem(engine)
     if problem is not None:
         raise ConflictError(str(problem))

@@ -20,7 +20,7 @@ MAX_TEXT_BYTES = 64 * 2**20
 # Ids per query, within the limits of both databases.
 RUNS_AT_ONCE = 500
 # Relative tolerance for equal predicted numbers: batches of other lengths round differently.
-SAME = 1e-6
+EQUAL_TOLERANCE = 1e-6
 
 MAGIC = b"ISP1"
 # Magic, kind, rows; then the columns, little-endian, compressed by zlib.
@@ -92,7 +92,7 @@ class Predictions:
         if isinstance(self.predicted, tuple):
             return self.predicted[0] if len(set(self.predicted)) == 1 else None
         low, high = self.predicted.min(), self.predicted.max()
-        tolerance = 0.0 if self.kind is TaskKind.CLASSIFICATION else SAME * max(abs(low), abs(high))
+        tolerance = 0.0 if self.kind is TaskKind.CLASSIFICATION else EQUAL_TOLERANCE * max(abs(low), abs(high))
         value: int | float | None = self.predicted[0].item() if high - low <= tolerance else None
         return value
 

@@ -8,22 +8,22 @@ import time
 from sqlalchemy import delete, exists, or_, select, update
 
 from app.db.models import Dataset, Experiment, Import, ImportStatus, Opening, Run, Step
-from app.db.session import SEEING_ARRIVING, Sessions
+from app.db.session import INCLUDE_HIDDEN, Sessions
 
 STEPS_AT_ONCE = 20_000
 RUNS_AT_ONCE = 50
 # Pause between two transactions on SQLite, in which other writers get their turn.
 PAUSE_SECONDS = 0.1
-SEEING = {SEEING_ARRIVING: True}
+INCLUDING_HIDDEN = {INCLUDE_HIDDEN: True}
 # States of an ended import whose rows must all be removed.
-ENDED_WITHOUT = (ImportStatus.FAILED, ImportStatus.CANCELLED)
+UNSUCCESSFUL = (ImportStatus.FAILED, ImportStatus.CANCELLED)
 
 
 def remove_experiment(sessions: Sessions, experiment_id: str) -> None:
     """Remove a hidden experiment: steps, then runs with all that belongs to them, then itself."""
     with sessions() as session:
         run_ids = session.scalars(
-            select(Run.id).where(Run.experiment_id == experiment_id), execution_options=SEEING
+            select(Run.id).where(Run.experiment_id == experiment_id), execution_options=INCLUDING_HIDDEN
         ).all()
     for run_id in run_ids:
         batch = select(Step.step).where(Step.run_id == run_id).limit(STEPS_AT_ONCE)
@@ -54,16 +54,16 @@ def remove_imported(sessions: Sessions, row: Import) -> None:
             session.execute(delete(Dataset).where(Dataset.id == row.dataset_id, ~in_use))
 
 
-def remove_left(sessions: Sessions) -> int:
+def resume_removals(sessions: Sessions) -> int:
     """Resume interrupted and abandoned removals; return their number."""
     with sessions() as session:
         experiment_ids = session.scalars(
-            select(Experiment.id).where(Experiment.removed_at.is_not(None)), execution_options=SEEING
+            select(Experiment.id).where(Experiment.removed_at.is_not(None)), execution_options=INCLUDING_HIDDEN
         ).all()
         holds_rows = or_(
             Import.experiment_id.is_not(None), Import.dataset_id.is_not(None), Import.file_sha256.is_not(None)
         )
-        imports = session.scalars(select(Import).where(Import.status.in_(ENDED_WITHOUT), holds_rows)).all()
+        imports = session.scalars(select(Import).where(Import.status.in_(UNSUCCESSFUL), holds_rows)).all()
     for experiment_id in experiment_ids:
         remove_experiment(sessions, experiment_id)
     for row in imports:

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError, model_validator
 
 from app.db.config import RunConfig, TrainingConfig, TrainingOptions
-from app.db.options.measuring import Checkpoint, SelectionRows, selects
-from app.db.options.regularization import Bars, Zeta, added
+from app.db.options.measuring import Checkpoint, SelectionRows, evaluates_during_training
+from app.db.options.regularization import Bars, Zeta, loss_weights
 from app.db.run_results import ResultsPart
-from app.db.types import Count, Number, Typed, as_stored
+from app.db.types import Count, Number, Typed, stored_adapter
 from isoscope.core.formatting import one_line
 from isoscope.core.task import Metric, TaskKind
 from isoscope.plain import bounded
@@ -19,26 +19,26 @@ from isotropy.catalog import Regularizer, TokenPooling
 UNKNOWN = "unknown"
 MAX_SETTINGS = 100
 # Cached configurations, of some kilobytes each: twice the runs of a figure.
-MOST_KEPT = 2048
+MAX_CACHED_CONFIGS = 2048
 
-Line = Annotated[str, Field(max_length=1000), AfterValidator(one_line)]
-Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+TextLine = Annotated[str, Field(max_length=1000), AfterValidator(one_line)]
+SettingName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 # Check the whole union, or an integer that is too large would be read as a float.
-Scalar = Annotated[bool | int | FiniteFloat | Line, AfterValidator(bounded)]
+Scalar = Annotated[bool | int | FiniteFloat | TextLine, AfterValidator(bounded)]
 
 COORDINATES = ("model", "task", "metric", "regularizer", "lam", "zeta", "seed")
-RESERVED = frozenset({*COORDINATES, "experiment", "dataset", "logged"})
+RESERVED_NAMES = frozenset({*COORDINATES, "experiment", "dataset", "logged"})
 # Any: the type of a field as pydantic has it.
 OPTION_TYPES: Mapping[str, TypeAdapter[Any]] = {
     name: TypeAdapter(Annotated[field.annotation, name, *field.metadata])  # type: ignore[arg-type]
     for name, field in TrainingOptions.model_fields.items()
-    if name not in RESERVED
+    if name not in RESERVED_NAMES
 }
 
 
-def _with_their_meanings(settings: dict[str, Any]) -> dict[str, Any]:
+def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
     for name, value in settings.items():
-        if name in RESERVED:
+        if name in RESERVED_NAMES:
             raise ValueError(f"expected {name} beside the settings, not among them")
         if value == UNKNOWN:
             raise ValueError(f"expected a {name} other than {UNKNOWN!r}, as what is not said is shown: leave it out")
@@ -55,9 +55,9 @@ def _with_their_meanings(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 Settings = Annotated[
-    dict[Word, Scalar | Annotated[list[Scalar], Field(max_length=1000)]],
+    dict[SettingName, Scalar | Annotated[list[Scalar], Field(max_length=1000)]],
     Field(max_length=MAX_SETTINGS),
-    AfterValidator(_with_their_meanings),
+    AfterValidator(_check_settings),
 ]
 _SETTINGS: TypeAdapter[dict[str, Any]] = TypeAdapter(Settings)
 
@@ -86,7 +86,7 @@ class ReportedConfig(ResultsPart):
     @classmethod
     def _with_settings(cls, document: Any) -> Any:
         if isinstance(document, Mapping):
-            _SETTINGS.validate_python({name: value for name, value in document.items() if name not in RESERVED})
+            _SETTINGS.validate_python({name: value for name, value in document.items() if name not in RESERVED_NAMES})
         return document
 
     @property
@@ -100,7 +100,7 @@ class ReportedConfig(ResultsPart):
 
     @property
     def selects(self) -> bool:
-        return selects({"checkpoint": self.checkpoint, "patience": self.patience})
+        return evaluates_during_training({"checkpoint": self.checkpoint, "patience": self.patience})
 
     @property
     def stated(self) -> Mapping[str, Any]:
@@ -125,17 +125,17 @@ class ReportedRunConfig(ReportedConfig):
 
     @property
     def weights(self) -> dict[Regularizer, float]:
-        return added(self.regularizer, self.lam, {})
+        return loss_weights(self.regularizer, self.lam, {})
 
 
 AnyConfig = TrainingConfig | ReportedConfig
 AnyRunConfig = RunConfig | ReportedRunConfig
 
 
-@lru_cache(maxsize=MOST_KEPT)
+@lru_cache(maxsize=MAX_CACHED_CONFIGS)
 def _read_text(kind: type[TrainingConfig] | type[ReportedConfig], text: str) -> AnyConfig:
     """Parse a configuration once per text: it is frozen, and pages read it again and again."""
-    config: AnyConfig = as_stored(kind).validate_json(text)
+    config: AnyConfig = stored_adapter(kind).validate_json(text)
     return config
 
 
@@ -153,7 +153,7 @@ class ConfigColumn(Typed[AnyConfig]):
         return value if isinstance(value, self.launched | self.reported) else self._kind(value).model_validate(value)
 
     def read(self, value: Any) -> AnyConfig:
-        config: AnyConfig = as_stored(self._kind(value)).validate_python(value)
+        config: AnyConfig = stored_adapter(self._kind(value)).validate_python(value)
         return config
 
     def read_text(self, text: str) -> AnyConfig:

@@ -2,7 +2,7 @@
 
 Rows of an import are hidden from every query until all of them are there, those of a deleted experiment until gone.
 The filter is added to each query as it runs, so that a list, a count or a figure that is written later cannot forget
-it. An import's own writes need no query of hidden rows; what has to see them says so with ``SEEING_ARRIVING``.
+it. An import's own writes need no query of hidden rows; what has to see them says so with ``INCLUDE_HIDDEN``.
 
 DBOS 3.4.0 writes times by ``unixepoch('subsec')``, which SQLite knows from 3.42 on, and chooses it by the version of
 Python (3.12 and newer), which says nothing about SQLite. With an older SQLite it gets NULL and can store no job; see
@@ -29,7 +29,7 @@ from app.db.models import Dataset, Experiment, Import, ImportStatus, Run
 from isoscope.core.errors import ConflictError
 
 # The first version of SQLite whose ``unixepoch`` takes 'subsec'.
-KNOWS_FRACTIONS = (3, 42)
+SUBSECOND_VERSION = (3, 42)
 CONNECT_SECONDS = 5
 SECONDS_BETWEEN_TRIES = 0.5
 # One per thread of the web process on SQLite, where a connection is just an open file. PostgreSQL has few.
@@ -37,7 +37,7 @@ SQLITE_POOL, POSTGRESQL_POOL = 40, 15
 # How long a request waits for a connection before it is told to try again.
 POOL_SECONDS = 10
 # The execution option of a query that sees hidden rows too.
-SEEING_ARRIVING = "arriving"
+INCLUDE_HIDDEN = "arriving"
 _UNFINISHED = Import.status != ImportStatus.FINISHED
 _EXPERIMENTS = select(Import.experiment_id).where(Import.experiment_id.is_not(None), _UNFINISHED)
 _DATASETS = select(Import.dataset_id).where(Import.dataset_id.is_not(None), _UNFINISHED)
@@ -52,7 +52,7 @@ def unixepoch(modifier: str) -> float:
 
 def add_clock(connection: Any, _: object = None) -> None:
     """Add ``unixepoch`` to a connection if its SQLite is too old to have it."""
-    if isinstance(connection, sqlite3.Connection) and sqlite3.sqlite_version_info < KNOWS_FRACTIONS:
+    if isinstance(connection, sqlite3.Connection) and sqlite3.sqlite_version_info < SUBSECOND_VERSION:
         connection.create_function("unixepoch", 1, unixepoch)
 
 
@@ -94,7 +94,7 @@ def create_database_engine(url: str, *, patience: float = 0, poolclass: type[Poo
 
 
 @contextmanager
-def engine_on(url: str, *, poolclass: type[Pool] | None = None) -> Iterator[Engine]:
+def temporary_engine(url: str, *, poolclass: type[Pool] | None = None) -> Iterator[Engine]:
     engine = create_database_engine(url, poolclass=poolclass)
     try:
         yield engine
@@ -106,14 +106,14 @@ def create_sessions(url: str, *, patience: float = 0, poolclass: type[Pool] | No
     """Return a factory of sessions; ``with sessions.begin() as session`` commits."""
     engine = create_database_engine(url, patience=patience, poolclass=poolclass)
     sessions = sessionmaker(engine, expire_on_commit=False)
-    event.listen(sessions, "do_orm_execute", _hide)
+    event.listen(sessions, "do_orm_execute", _hide_unfinished_rows)
     return sessions
 
 
 _removed = Experiment.__table__  # the plain table, so that the filter does not apply to its own query
 _REMOVED = select(_removed.c.id).where(_removed.c.removed_at.is_not(None))
 # Relationship loads pass here too, so rows need not carry the filter, which cannot be pickled.
-_HIDING = (
+_HIDDEN_ROW_FILTERS = (
     with_loader_criteria(
         Experiment,
         Experiment.id.not_in(_EXPERIMENTS) & Experiment.removed_at.is_(None),
@@ -128,23 +128,23 @@ _HIDING = (
 )
 
 
-def _hide(state: ORMExecuteState) -> None:
+def _hide_unfinished_rows(state: ORMExecuteState) -> None:
     """Hide rows that are being imported or removed."""
     if not isinstance(state.statement, Select) or state.is_column_load:
         return
-    if not state.execution_options.get(SEEING_ARRIVING, False):
-        state.statement = state.statement.options(*_HIDING)
+    if not state.execution_options.get(INCLUDE_HIDDEN, False):
+        state.statement = state.statement.options(*_HIDDEN_ROW_FILTERS)
 
 
 def require_database(url: str, setting: str) -> None:
     """Raise ConflictError if the database that ``setting`` names does not answer."""
-    with engine_on(url) as engine:
+    with temporary_engine(url) as engine:
         try:
             engine.connect().close()
         except SQLAlchemyError as error:
             raise ConflictError(
-                f"The database {redacted(make_url(url))} cannot be opened: {cause(error)}. Start it, or correct "
-                f"{setting}."
+                f"The database {redacted(make_url(url))} cannot be opened: {driver_message(error)}. "
+                f"Start it, or correct {setting}."
             ) from error
 
 
@@ -153,22 +153,22 @@ def redacted(url: URL) -> str:
     return url.set(query={}).render_as_string(hide_password=True)
 
 
-def cause(error: SQLAlchemyError) -> str:
+def driver_message(error: SQLAlchemyError) -> str:
     """Return the driver's message in one line."""
     message = str(getattr(error, "orig", None) or error)
     return " ".join(message.split()).rstrip(".")
 
 
-def one_line(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """Return an error as one log line; for a database error, the driver's message."""
     return (
-        cause(error)
+        driver_message(error)
         if isinstance(error, SQLAlchemyError)
         else f"{type(error).__name__}: {' '.join(str(error).split())}"
     )
 
 
-def hold(connection: Connection, *names: str) -> None:
+def acquire_locks(connection: Connection, *names: str) -> None:
     """Hold the locks of these names, across processes, until the transaction ends; this must be its first statement.
 
     SQLite has one lock for all: that of its only writer.

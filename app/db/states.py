@@ -127,7 +127,7 @@ class RunStatus(StrEnum):
 UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
 
 # Can be tried again.
-RETRIED = (RunStatus.FAILED, RunStatus.CANCELLED)
+RETRIABLE = (RunStatus.FAILED, RunStatus.CANCELLED)
 
 FINAL = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.PRUNED)
 

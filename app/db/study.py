@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from app.db.models.runs import Run
 
 ZETA_DIGITS = 4
-SEARCHED = Group("Search space")
-HOW_LONG = Group("Budget")
+SEARCH_SPACE = Group("Search space")
+BUDGET = Group("Budget")
 
 
 class Objective(StrEnum):
@@ -39,38 +39,38 @@ class Search(Options):
         Option(
             "Regularizer",
             "Regularizer to search λ for.",
-            SEARCHED,
+            SEARCH_SPACE,
             words={slug: f"{penalty.name}: {penalty.term}" for slug, penalty in REGULARIZERS.items()},
             details="It is added to the loss with the λ of each trial; the baseline has none.",
         ),
     ] = Regularizer.ISTAR
-    lam_low: Annotated[Weight, Option("Minimum λ", "λ < 0 lowers isotropy.", SEARCHED, **vars(ABOUT_LAMBDA))] = -1.0
-    lam_high: Annotated[Weight, Option("Maximum λ", "λ > 0 raises isotropy.", SEARCHED, **vars(ABOUT_LAMBDA))] = 1.0
+    lam_low: Annotated[Weight, Option("Minimum λ", "λ < 0 lowers isotropy.", SEARCH_SPACE, **vars(ABOUT_LAMBDA))] = -1.0
+    lam_high: Annotated[Weight, Option("Maximum λ", "λ > 0 raises isotropy.", SEARCH_SPACE, **vars(ABOUT_LAMBDA))] = 1.0
     least_size: Annotated[
         float | None,
         Field(gt=0, le=1e6),
         Option(
             "Minimum size of λ",
             "Search |λ| on a log scale from this value on, on both sides of 0. Empty: search λ itself.",
-            SEARCHED,
+            SEARCH_SPACE,
             none_means="λ itself is searched",
             formula="place = sign(λ) log(|λ| / minimum), |λ| ≥ minimum",
             details="So 0.1 and 0.01 are as far apart as 10 and 1. λ itself is the better choice between −1 and 1.",
         ),
     ] = None
     zeta_low: Annotated[
-        Zeta, Option("Minimum ζ", "From 0 to 1. Applies to I-STAR only.", SEARCHED, **vars(ABOUT_ZETA))
+        Zeta, Option("Minimum ζ", "From 0 to 1. Applies to I-STAR only.", SEARCH_SPACE, **vars(ABOUT_ZETA))
     ] = 0.2
     zeta_high: Annotated[
         Zeta,
-        Option("Maximum ζ", "If it equals the minimum, ζ is not searched.", SEARCHED, **vars(ABOUT_ZETA)),
+        Option("Maximum ζ", "If it equals the minimum, ζ is not searched.", SEARCH_SPACE, **vars(ABOUT_ZETA)),
     ] = 0.2
     objective: Annotated[
         Objective,
         Option(
             "Objective",
             "What the search maximizes.",
-            SEARCHED,
+            SEARCH_SPACE,
             words={
                 Objective.PERFORMANCE: "performance",
                 Objective.PERFORMANCE_AND_ISOTROPY: "performance and IsoScore★: the front of both",
@@ -86,7 +86,7 @@ class Search(Options):
         Option(
             "Trials",
             "Pairs of λ and ζ to try, each with every seed.",
-            HOW_LONG,
+            BUDGET,
             details="The first few are random. Later trials resemble the best so far.",
             source=f"{TPE} {OPTUNA}",
         ),
@@ -97,7 +97,7 @@ class Search(Options):
         Option(
             "Trials at once",
             "Trials to run at the same time. Use one per worker.",
-            HOW_LONG,
+            BUDGET,
             details="With more at once, each learns less from the others.",
         ),
     ] = 1
@@ -106,7 +106,7 @@ class Search(Options):
         Option(
             "Search seed",
             "Seed of the search. One worker repeats the same trials.",
-            HOW_LONG,
+            BUDGET,
             details="With several workers, trials end in another order, so later ones differ.",
         ),
     ] = 0
@@ -115,7 +115,7 @@ class Search(Options):
         Option(
             "Prune runs",
             "Stop a run whose metric on the selection rows is below the median of others at its step.",
-            HOW_LONG,
+            BUDGET,
             details="Needs evaluations during training: set best checkpoint or patience in the sweep form.",
             source=OPTUNA,
         ),
@@ -212,7 +212,7 @@ def trials_of(runs: Sequence["Run"]) -> list[Trial]:
     ]
 
 
-def front_of(points: Sequence[tuple[float, float]]) -> list[int]:
+def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
     order = sorted(range(len(points)), key=lambda index: points[index], reverse=True)
     front: list[int] = []
     best_second = -math.inf

@@ -36,14 +36,14 @@ def utcnow() -> datetime:
     return datetime.now(UTC)
 
 
-def _fit_for_a_query(text: str) -> str:
+def _check_row_id(text: str) -> str:
     if "\0" in text or not text.isascii():
         raise ValueError("expected the id of a row, got a text with a character that no id has")
     return text
 
 
 # An id in a request body. Databases fail on NUL and lone surrogates.
-RowId = Annotated[str, AfterValidator(_fit_for_a_query)]
+RowId = Annotated[str, AfterValidator(_check_row_id)]
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -132,7 +132,7 @@ class Typed(TypeDecorator[T], Generic[T]):
             return record  # type: ignore[no-any-return]
 
 
-class _AsStored:
+class _ReadByType:
     """A model whose fields are read by type alone, as its checks were made when the row was written.
 
     A tenth of the time of full validation. Fields that a row of an earlier version lacks take their defaults.
@@ -157,8 +157,8 @@ class _AsStored:
 
 
 @cache
-def as_stored(model: type[M]) -> TypeAdapter[M]:
-    return TypeAdapter(Annotated[model, _AsStored()])  # type: ignore[arg-type]
+def stored_adapter(model: type[M]) -> TypeAdapter[M]:
+    return TypeAdapter(Annotated[model, _ReadByType()])  # type: ignore[arg-type]
 
 
 Number = Annotated[FiniteFloat, Field(ge=-GREATEST, le=GREATEST), AfterValidator(bounded)]

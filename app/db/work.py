@@ -30,7 +30,7 @@ from app.db.types import utcnow
 from isoscope.core.errors import ConflictError, InvalidError
 
 MAX_CHARACTERS = 100
-HELD_FOR = {FailureCause.MEMORY: "ran out of memory", FailureCause.KILLED: "was killed repeatedly"}
+PAUSE_REASONS = {FailureCause.MEMORY: "ran out of memory", FailureCause.KILLED: "was killed repeatedly"}
 # A script that trains reports every minute, whether it has logged anything or not.
 SILENT_AFTER = timedelta(minutes=5)
 
@@ -60,11 +60,11 @@ class FileLocks:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise slot_taken(name) from None
+                raise slot_taken_error(name) from None
             yield
 
 
-def slot_taken(name: str) -> ConflictError:
+def slot_taken_error(name: str) -> ConflictError:
     return ConflictError(
         f"Another worker already works as {name}. Stop it first, or give this one another --device "
         "or another ISOSCOPE_WORKER_NAME."
@@ -73,7 +73,7 @@ def slot_taken(name: str) -> ConflictError:
 
 def begin_attempt(session: Session, run_id: str, worker: str) -> None:
     """Add an attempt of a run by a worker. An earlier attempt that is still open has lost its worker."""
-    end_lost(session, Attempt.run_id == run_id)
+    end_lost_attempts(session, Attempt.run_id == run_id)
     last = session.scalar(select(func.max(Attempt.number)).where(Attempt.run_id == run_id))
     session.add(Attempt(run_id=run_id, number=(last or 0) + 1, worker=worker))
 
@@ -94,7 +94,7 @@ def end_attempts(
     session.execute(still_open.values(changes).execution_options(synchronize_session=False))
 
 
-def end_lost(session: Session, condition: ColumnElement[bool]) -> None:
+def end_lost_attempts(session: Session, condition: ColumnElement[bool]) -> None:
     """End open attempts whose worker is gone, each at that worker's last heartbeat if known."""
     still_open = select(Attempt, Worker.heartbeat_at).outerjoin(Worker, Worker.slot == Attempt.worker)
     for attempt, heard_at in session.execute(still_open.where(Attempt.ended_at.is_(None), condition)).all():
@@ -105,10 +105,10 @@ def end_lost(session: Session, condition: ColumnElement[bool]) -> None:
 
 def waiting_jobs(sessions: Sessions) -> list[Job]:
     with sessions() as session:
-        return [job for kind in KINDS.values() for job, _ in _jobs(session, kind)]
+        return [job for kind in KINDS.values() for job, _ in _waiting_jobs_of_kind(session, kind)]
 
 
-def has_waiting(sessions: Sessions, queue: Queue) -> bool:
+def has_waiting_jobs(sessions: Sessions, queue: Queue) -> bool:
     """Return whether any row waits for a job of a queue, by one cheap statement for idle workers."""
     with sessions() as session:
         connection = session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
@@ -121,16 +121,16 @@ def _select_waiting(queue: Queue) -> Select[tuple[bool]]:
     return select(or_(*(exists().where(kind.table.__table__.c.status.in_(kind.waiting)) for kind in kinds)))
 
 
-def next_in_turn(sessions: Sessions, queue: Queue, but: Collection[str]) -> Job | None:
+def next_waiting_job(sessions: Sessions, queue: Queue, but: Collection[str]) -> Job | None:
     """Return the next job of a queue by priority and age, skipping the workflow ids in ``but``."""
     kinds = [kind for kind in KINDS.values() if kind.queue is queue]
     with sessions() as session:
-        jobs = [job for kind in kinds for job in _jobs(session, kind, len(but) + 1)]
+        jobs = [job for kind in kinds for job in _waiting_jobs_of_kind(session, kind, len(but) + 1)]
     waiting = [job for job in jobs if job[0].workflow_id not in but]
     return min(waiting, key=lambda job: (job[0].priority, job[1]))[0] if waiting else None
 
 
-def _jobs(session: Session, kind: JobKind, limit: int | None = None) -> list[tuple[Job, datetime]]:
+def _waiting_jobs_of_kind(session: Session, kind: JobKind, limit: int | None = None) -> list[tuple[Job, datetime]]:
     """Return the waiting jobs of a kind, each with the time at which it was queued."""
     table = kind.table
     order = kind.order or (literal(None), table.created_at if kind.queued_at is None else kind.queued_at, table.id)
@@ -139,7 +139,7 @@ def _jobs(session: Session, kind: JobKind, limit: int | None = None) -> list[tup
     return [(Job(kind, row_id, priority), since) for row_id, priority, since in rows]
 
 
-def hold_experiment(session: Session, run: Run) -> None:
+def pause_waiting_runs(session: Session, run: Run) -> None:
     """Pause the waiting runs of an experiment if its first run failed for a reason that may affect all of them.
 
     Reasons are memory, repeated kills, and failures before the first step. Once another run has ended, nothing is
@@ -149,7 +149,7 @@ def hold_experiment(session: Session, run: Run) -> None:
     siblings = Run.experiment_id == run.experiment_id, Run.id != run.id
     if experiment is None or session.scalar(select(Run.id).where(*siblings, Run.status.in_(FINAL)).limit(1)):
         return
-    reason = HELD_FOR.get(run.cause) if run.cause else None
+    reason = PAUSE_REASONS.get(run.cause) if run.cause else None
     if reason is None:
         if session.scalar(select(Step.step).where(Step.run_id == run.id, Step.step > 0).limit(1)):
             return

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import undefer
 
 from app.context import Context
-from app.core.evidence import block_degrees, quantile
+from app.core.evidence import block_degrees, t_quantile
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Alignment, Embedding, ResultStatus, RowsBy
@@ -127,7 +127,7 @@ def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Al
                 value, se, low, high = score["value"], None, None, None
                 if value is not None and len(score["parts"]) >= 2:
                     se = hypot(*score["parts"])
-                    half_width = quantile(0.05, block_degrees(len(score["parts"]))) * se
+                    half_width = t_quantile(0.05, block_degrees(len(score["parts"]))) * se
                     minimum, maximum = measure.bounds
                     low, high = max(value - half_width, minimum), min(value + half_width, maximum)
                 values.append(AlignmentValue(measure, value, se, low, high, score["reason"]))

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from sqlalchemy import select
 from sqlalchemy.orm import selectinload
 
-from app.context import Context, missing
-from app.core.evidence import block_degrees, quantile
+from app.context import Context, not_found
+from app.core.evidence import block_degrees, t_quantile
 from app.core.names import natural_order
 from app.db.models import Embedding, Measurement
 from app.embeddings.readings import similarity_of
@@ -178,7 +178,7 @@ def _subtract(estimate: _Estimate, baseline: _Estimate, n: int | None, same_rows
     else:
         se = hypot(*estimate.parts, *baseline.parts)
     # Independent blocks have at least the degrees of freedom of either, so the interval is conservative.
-    half_width = quantile(0.05, block_degrees(min(len(estimate.parts), len(baseline.parts)))) * se
+    half_width = t_quantile(0.05, block_degrees(min(len(estimate.parts), len(baseline.parts)))) * se
     return Difference(value, se, value - half_width, value + half_width, paired, n)
 
 
@@ -400,7 +400,7 @@ def get_chosen(context: Context, ids: Sequence[str]) -> list[Embedding]:
         by_id = {row.id: row for row in session.scalars(statement)}
     for embedding_id in ids:
         if (embedding := by_id.get(embedding_id)) is None:
-            raise missing("embedding", embedding_id, "id")
+            raise not_found("embedding", embedding_id, "id")
         require_measured(embedding, "a comparison")
     return [by_id[embedding_id] for embedding_id in ids]
 

@@ -9,10 +9,10 @@ from pydantic import Field
 from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
-from app.context import Context, freeing, missing
+from app.context import Context, frees_space, not_found
 from app.core.names import base_name, clean_name
 from app.db import job_kinds
-from app.db.encoding import FLOAT_BYTES, EncodingConfig, require_sensible
+from app.db.encoding import FLOAT_BYTES, EncodingConfig, require_within_limits
 from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus, Qrels, StoredFile
 from app.db.types import new_id, utcnow
@@ -176,7 +176,7 @@ def plan_encoding(
     size_bytes = None
     if embeddings is not None and model.width is not None:
         size_bytes = embeddings * (rows + n_queries) * model.width * FLOAT_BYTES
-    require_sensible(embeddings or 0, size_bytes or 0)
+    require_within_limits(embeddings or 0, size_bytes or 0)
     return EncodingPlan(
         rows=rows,
         layers=n_layers,
@@ -258,7 +258,7 @@ def _queue(session: Session, encoding_id: str, config: EncodingConfig) -> bool:
     return session.scalar(queued.returning(Encoding.id)) is not None
 
 
-@freeing
+@frees_space
 def cancel_encoding(context: Context, encoding_id: str) -> Encoding:
     cancelled = _mark_cancelled(context, encoding_id)
     encoding = get_encoding(context, encoding_id)
@@ -268,7 +268,7 @@ def cancel_encoding(context: Context, encoding_id: str) -> Encoding:
     return encoding
 
 
-@freeing
+@frees_space
 def delete_encoding(context: Context, encoding_id: str) -> None:
     get_encoding(context, encoding_id)
     # First, so that no worker adds embeddings meanwhile.
@@ -288,7 +288,7 @@ def delete_encoding(context: Context, encoding_id: str) -> None:
 
 def _read_encoding(session: Session, encoding_id: str) -> Encoding:
     if (encoding := session.get(Encoding, encoding_id)) is None:
-        raise missing("encoding", encoding_id)
+        raise not_found("encoding", encoding_id)
     return encoding
 
 

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 from sqlalchemy import ColumnElement, case, delete, func, null, or_, select, update
 from sqlalchemy.orm import Session, selectinload
 
-from app.context import Context, missing
+from app.context import Context, not_found
 from app.core.names import base_name, clean_name, describe_files, file_stem, natural_order
 from app.db import job_kinds
 from app.db.encoding import FLOAT_BYTES
@@ -263,7 +263,7 @@ def find_embedding(session: Session, embedding_id: str) -> Embedding:
     loading_options = map(selectinload, (Embedding.measurements, Embedding.curves, Embedding.findings_data))
     embedding = session.scalar(select(Embedding).where(Embedding.id == embedding_id).options(*loading_options))
     if embedding is None:
-        raise missing("embedding", embedding_id)
+        raise not_found("embedding", embedding_id)
     return embedding
 
 

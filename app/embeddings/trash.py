@@ -7,9 +7,9 @@ from pydantic import Field
 from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlalchemy.orm import Session, defer, lazyload
 
-from app.context import PAGE_ROWS, Context, freeing
+from app.context import PAGE_ROWS, Context, frees_space
 from app.db.models import Embedding, StoredFile
-from app.db.session import hold
+from app.db.session import acquire_locks
 from app.db.types import utcnow
 from app.embeddings.service import EmbeddingSummary, drop_embeddings, find_embedding, get_embedding
 from app.storage.ledger import references
@@ -48,10 +48,10 @@ class Purged(Row):
     freed_bytes: int
 
 
-@freeing
+@frees_space
 def trash_embedding(context: Context, embedding_id: str) -> Embedding:
     with context.sessions.begin() as session:
-        hold(session.connection(), TRASH_LOCK)
+        acquire_locks(session.connection(), TRASH_LOCK)
         embedding = find_embedding(session, embedding_id)
         embedding.trashed_at = embedding.trashed_at or utcnow()
     return get_embedding(context, embedding_id)
@@ -59,7 +59,7 @@ def trash_embedding(context: Context, embedding_id: str) -> Embedding:
 
 def restore_embedding(context: Context, embedding_id: str) -> Embedding:
     with context.sessions.begin() as session:
-        hold(session.connection(), TRASH_LOCK)
+        acquire_locks(session.connection(), TRASH_LOCK)
         find_embedding(session, embedding_id).trashed_at = None
     return get_embedding(context, embedding_id)
 
@@ -83,7 +83,7 @@ def get_trashed(context: Context, embedding_id: str) -> TrashedEmbedding:
     return rows[0]
 
 
-@freeing
+@frees_space
 def purge_embedding(context: Context, embedding_id: str) -> Purged:
     """Permanently delete a trashed embedding: its rows, its jobs, and the files that nothing else needs."""
     purged = _purge(context, Embedding.id == embedding_id)
@@ -92,7 +92,7 @@ def purge_embedding(context: Context, embedding_id: str) -> Purged:
     return purged
 
 
-@freeing
+@frees_space
 def empty_trash(context: Context) -> Purged:
     embeddings = freed_bytes = 0
     while (purged := _purge(context)).embeddings:
@@ -104,7 +104,7 @@ def empty_trash(context: Context) -> Purged:
 def _purge(context: Context, *conditions: ColumnElement[bool]) -> Purged:
     """Permanently delete at most one batch of the trash."""
     with context.sessions.begin() as session:
-        hold(session.connection(), TRASH_LOCK)
+        acquire_locks(session.connection(), TRASH_LOCK)
         ids = session.scalars(select(Embedding.id).where(TRASHED, *conditions).limit(BATCH)).all()
         jobs, hashes = drop_embeddings(session, ids)
     for job in jobs:

@@ -9,7 +9,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from app.context import OFFERED, Context
+from app.context import MAX_CHOICES, Context
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingStatus, ResultStatus, ZetaCurve
@@ -35,7 +35,7 @@ def list_curve_sources(context: Context, embedding: Embedding) -> list[tuple[str
     )
     order = (Embedding.encoding_id.is_(None), Embedding.created_at.desc(), Embedding.id)
     with context.sessions() as session:
-        return [(row.id, row.name, row.n) for row in session.execute(candidates.order_by(*order).limit(OFFERED))]
+        return [(row.id, row.name, row.n) for row in session.execute(candidates.order_by(*order).limit(MAX_CHOICES))]
 
 
 def get_zeta_curve(context: Context, embedding_id: str, source: str, source_id: str | None = None) -> ZetaCurve:

@@ -6,7 +6,7 @@ from itertools import product
 from typing import NamedTuple
 
 from app.db.config import OPTIONS
-from app.db.options.option import lowered
+from app.db.options.option import lowercase_label
 from isoscope.core.formatting import starred
 from isotropy.catalog import MEASURES
 
@@ -29,7 +29,7 @@ def head(field: str) -> str:
 
 
 def inside(field: str) -> str:
-    return lowered(head(field))
+    return lowercase_label(head(field))
 
 
 def heading(column: str) -> str:

@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 from sqlalchemy import inspect, make_url, select, text
 
-from app.core.process import LOG, finished_checkpoints
-from app.core.settings import Settings, driven
-from app.core.space import explaining_full
+from app.core.process import LOG_NAME, finished_checkpoints
+from app.core.settings import Settings, add_driver
+from app.core.space import explain_full_disk
 from app.db.failures import require_intact
 from app.db.migration import SchemaProblem, current_revision, require_schema, schema_problem
 from app.db.models import StoredFile
-from app.db.session import engine_on, require_database
+from app.db.session import require_database, temporary_engine
 from app.db.work import FileLocks
 from app.operations.health import is_listening
 from app.queue import ENGINE_SCHEMA
@@ -59,7 +59,7 @@ def make_backup(settings: Settings, folder: Path) -> Backup:
     require_schema(settings.database)
     name = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S.%fZ}"
     temporary_folder = folder / f".unfinished-{name}"
-    with explaining_full(folder):
+    with explain_full_disk(folder):
         try:
             temporary_folder.mkdir(parents=True)
         except OSError as error:
@@ -84,7 +84,7 @@ def _write_backup(settings: Settings, databases: dict[str, str], folder: Path) -
         else:
             options = ["--format=custom", "--no-owner", "--no-privileges", f"--file={folder / copy_name}"]
             _run_program("pg_dump", url, options)
-    with engine_on(settings.database) as engine, engine.connect() as connection:
+    with temporary_engine(settings.database) as engine, engine.connect() as connection:
         hashes = connection.scalars(select(StoredFile.sha256)).all()
         revision = current_revision(engine)
     storage, missing = open_storage(settings), []
@@ -113,7 +113,7 @@ def _copy_checkpoints(run: Path, target: Path) -> bool:
             target.mkdir()
             for checkpoint in checkpoints:
                 shutil.copytree(checkpoint, target / checkpoint.name)
-            for path in filter(Path.is_file, (*run.glob("best-*.safetensors"), run / LOG)):
+            for path in filter(Path.is_file, (*run.glob("best-*.safetensors"), run / LOG_NAME)):
                 shutil.copy2(path, target / path.name)
             # A checkpoint is complete before an older one and its best weights are removed.
             if finished_checkpoints(run) == checkpoints:
@@ -147,7 +147,7 @@ def restore_backup(settings: Settings, folder: Path) -> tuple[Path, SchemaProble
     settings.create_folders()
     _require_empty_and_idle(settings, databases)
     hashes = _verify(backup)
-    with explaining_full(settings.root), ExitStack() as undo:
+    with explain_full_disk(settings.root), ExitStack() as undo:
         storage = open_storage(settings)
         for sha256 in hashes:
             if not storage.exists(sha256):
@@ -166,7 +166,7 @@ def restore_backup(settings: Settings, folder: Path) -> tuple[Path, SchemaProble
                 _run_program("pg_restore", url, [*options, str(backup / copy_name)])
         os.sync()
         undo.pop_all()
-    with engine_on(settings.database) as engine:
+    with temporary_engine(settings.database) as engine:
         return backup, schema_problem(engine)
 
 
@@ -191,7 +191,7 @@ def _require_empty_and_idle(settings: Settings, databases: dict[str, str]) -> No
             continue
         require_database(url, "ISOSCOPE_DATABASE_URL")
         deadline = monotonic() + LEAVING_SECONDS
-        with engine_on(url) as engine, engine.connect() as connection:
+        with temporary_engine(url) as engine, engine.connect() as connection:
             if inspect(connection).has_table("alembic_version") or inspect(connection).has_schema(ENGINE_SCHEMA):
                 existing_data.append(f"tables in the {copy_name.partition('.')[0]} database")
             while (n_sessions := connection.scalar(count_sessions)) and monotonic() < deadline:
@@ -223,7 +223,7 @@ def _verify(backup: Path) -> list[str]:
 
 def _list_databases(settings: Settings) -> dict[str, str]:
     """Return URLs by the names of their copies: the job engine's database, if it has its own, then the metrics one."""
-    urls = {"queue": driven(settings.queue), "metrics": settings.database}
+    urls = {"queue": add_driver(settings.queue), "metrics": settings.database}
     if urls["queue"] == urls["metrics"]:
         del urls["queue"]
     programs = () if all(url.startswith("sqlite") for url in urls.values()) else ("pg_dump", "pg_restore")

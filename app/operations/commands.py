@@ -11,7 +11,7 @@ from pydantic_settings import SettingsError
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.core.settings import Settings, setting_errors
-from app.db.session import cause
+from app.db.session import driver_message
 from isoscope.cli.printing import write
 from isoscope.core.formatting import plural, size
 
@@ -55,7 +55,9 @@ def _reporting_errors(run: Run) -> Run:
             sys.stderr.writelines(f"{sentence}\n" for sentence in setting_errors(error))
             return 2
         except SQLAlchemyError as error:
-            sys.stderr.write(f"The databases cannot be used: {cause(error)}. To find out why: isoscope doctor\n")
+            sys.stderr.write(
+                f"The databases cannot be used: {driver_message(error)}. To find out why: isoscope doctor\n"
+            )
             return 1
 
     return run_reporting

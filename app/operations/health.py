@@ -14,7 +14,7 @@ from sqlalchemy.pool import NullPool
 
 from app.context import Context
 from app.core.settings import SQLITE_SUFFIXES, Settings
-from app.core.space import Disk, disks
+from app.core.space import Disk, list_disks
 from app.db.models import StoredFile
 from app.db.session import create_sessions
 from app.training.queue_status import count_live_workers
@@ -97,7 +97,7 @@ def measure_space(context: Context) -> Space:
             uses.append(Use(kind, str(folder), _sizes(files)))
     if (spare := context.spare).path.exists():
         uses.append(Use("spare file", str(spare.path), spare.size_bytes))
-    return Space(disks(settings), uses, settings.reserve_bytes)
+    return Space(list_disks(settings), uses, settings.reserve_bytes)
 
 
 def _sizes(paths: Iterable[Path]) -> int:

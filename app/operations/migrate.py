@@ -11,9 +11,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app import queue
 from app.core.settings import Settings
-from app.core.space import explaining_full
+from app.core.space import explain_full_disk
 from app.db.migration import current_revision, known_revisions, try_insert, upgrade
-from app.db.session import cause, engine_on, redacted, require_database
+from app.db.session import driver_message, redacted, require_database, temporary_engine
 from app.operations.backup import copy_sqlite
 from isoscope.core.errors import ConflictError
 
@@ -31,10 +31,10 @@ def migrate(settings: Settings) -> None:
     settings.create_folders()
     require_database(settings.database, "ISOSCOPE_DATABASE_URL")
     require_database(settings.queue, "ISOSCOPE_QUEUE_URL")
-    with engine_on(settings.database) as engine:
+    with temporary_engine(settings.database) as engine:
         current, revisions = current_revision(engine), known_revisions()
         if current in revisions[1:]:
-            with explaining_full(settings.database_copies):
+            with explain_full_disk(settings.database_copies):
                 _copy_databases(settings, f"{current}-to-{revisions[0]}")
         upgrade(engine)
         with require_writing(settings.database, "ISOSCOPE_DATABASE_URL"):
@@ -55,8 +55,8 @@ def require_writing(url: str, setting: str) -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         raise ConflictError(
-            f"The database {redacted(make_url(url))} can be read but not written: {cause(error)}. Check that its user "
-            f"may write to it and that its disk has free space, or change {setting}."
+            f"The database {redacted(make_url(url))} can be read but not written: {driver_message(error)}. "
+            f"Check that its user may write to it and that its disk has free space, or change {setting}."
         ) from error
 
 

@@ -3,7 +3,7 @@
 from sqlalchemy import exists, select
 
 from app.context import Context
-from app.core.process import BUNDLED, FILES
+from app.core.process import BUNDLED_MODEL, FILES
 from app.db.encoding import EncodingConfig
 from app.db.models import Dataset, DatasetOrigin, Embedding, Encoding, Experiment
 from app.embeddings.encodings import create_encoding_of_dataset, launch_encoding
@@ -19,7 +19,7 @@ TEXTS, LABELS = "sentence", "subject"
 SWEEP_NAME = "Sample: does isotropy help classify sentences?"
 EMBEDDING_NAME = "Sample sentences"
 ENCODING = EncodingConfig(
-    model=BUNDLED, text_columns=[TEXTS], label_column=LABELS, layers=[3, 6], max_rows=1000, max_length=32
+    model=BUNDLED_MODEL, text_columns=[TEXTS], label_column=LABELS, layers=[3, 6], max_rows=1000, max_length=32
 )
 """The middle and the last layer; 1,000 sentences are encoded and measured in seconds."""
 
@@ -48,7 +48,7 @@ def sample_sweep(dataset: Dataset) -> SweepRequest:
     """
     return SweepRequest(
         name=SWEEP_NAME,
-        model=BUNDLED,
+        model=BUNDLED_MODEL,
         dataset_id=dataset.id,
         text_columns=[TEXTS],
         label_column=LABELS,

@@ -10,8 +10,8 @@ from threading import Event
 from app.context import create_context
 from app.core.process import PARENT_FLAG
 from app.core.settings import Settings
-from app.core.space import Spare
-from app.db.failures import checked_after_a_crash
+from app.core.space import SpareFile
+from app.db.failures import check_after_crash
 from app.operations.health import is_listening, try_listening
 from app.operations.migrate import migrate
 from app.operations.samples import launch_samples
@@ -67,7 +67,7 @@ def serve(settings: Settings) -> int:
         )
         return 1
     settings.create_folders()
-    with checked_after_a_crash(settings.root / "locks" / "serve.running", settings.database, settings.queue):
+    with check_after_crash(settings.root / "locks" / "serve.running", settings.database, settings.queue):
         prepare(settings)
         keep_alive(settings, stop)
     return 0
@@ -105,7 +105,7 @@ def prepare(settings: Settings) -> None:
     """Create or upgrade both databases, and queue the samples in an empty one."""
     settings.create_folders()
     # Opening a database takes room too. Without it nothing could be deleted from a full disk.
-    with Spare.from_settings(settings).freed():
+    with SpareFile.from_settings(settings).freed():
         migrate(settings)
     if settings.sample:
         context = create_context(settings)

@@ -7,12 +7,12 @@ from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import defer
 
-from app.context import Context, freeing
+from app.context import Context, frees_space
 from app.core.names import clean_name, describe_method
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Embedding, PostProcessing, ResultStatus
-from app.db.models.embeddings import MAKING
+from app.db.models.embeddings import MAKING_IDS
 from app.embeddings.service import add_mapped, get_embedding, repeat_failed, require_measured
 from app.postprocess.method_settings import MethodSettings, method_settings_of
 from isoscope.core.errors import ConflictError, NotFoundError
@@ -86,10 +86,12 @@ def request_postprocessing(
     return current_trial
 
 
-@freeing
+@frees_space
 def delete_postprocessing(context: Context, embedding_id: str, postprocessing_id: str) -> None:
     get_postprocessing(context, embedding_id, postprocessing_id)
-    deletion = delete(PostProcessing).where(PostProcessing.id == postprocessing_id, PostProcessing.id.not_in(MAKING))
+    deletion = delete(PostProcessing).where(
+        PostProcessing.id == postprocessing_id, PostProcessing.id.not_in(MAKING_IDS)
+    )
     with context.sessions.begin() as session:
         deleted_trial = session.execute(
             deletion.returning(PostProcessing.status, PostProcessing.state_sha256)
@@ -136,7 +138,7 @@ def _add_trial(context: Context, embedding: Embedding, settings: MethodSettings)
             delete_oldest = delete(PostProcessing).where(
                 PostProcessing.embedding_id == embedding.id,
                 PostProcessing.id.not_in(list(newest)),
-                PostProcessing.id.not_in(MAKING),
+                PostProcessing.id.not_in(MAKING_IDS),
                 PostProcessing.status != ResultStatus.QUEUED,
             )
             file_hashes = session.scalars(delete_oldest.returning(PostProcessing.state_sha256)).all()

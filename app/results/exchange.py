@@ -13,7 +13,7 @@ from sqlalchemy.orm import selectinload
 
 from app import VERSION
 from app.context import Context
-from app.core.names import base_name, file_name
+from app.core.names import base_name, to_file_name
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import (
@@ -77,7 +77,7 @@ def export_experiment(context: Context, experiment_id: str, figures_of: FigureMa
     file = tempfile.TemporaryFile(dir=context.settings.root)  # noqa: SIM115 - closed when it has been sent
     try:
         _write(context, experiment, figures_of(experiment), file)
-        name = f"isoscope-{file_name(experiment.name) or 'experiment'}.zip"
+        name = f"isoscope-{to_file_name(experiment.name) or 'experiment'}.zip"
         return Export(file, file.seek(0, os.SEEK_END), name)
     except BaseException:
         file.close()

@@ -11,20 +11,20 @@ from sqlalchemy.orm import Session
 
 from app.core.names import MAX_NAME_CHARACTERS
 from app.db.config import Seed
-from app.db.learning import best_class, best_number, constant_words, find_divergence
+from app.db.learning import best_constant_class, describe_constant, find_divergence, mean_predictor
 from app.db.models import Run, Split, Step
-from app.db.options.regularization import Weight, Zeta, reading
+from app.db.options.regularization import Weight, Zeta, regularizers_with
 from app.db.predictions import Predictions, read_predictions
 from app.db.reported_config import (
     COORDINATES,
     MAX_SETTINGS,
-    RESERVED,
+    RESERVED_NAMES,
     UNKNOWN,
     AnyConfig,
-    Line,
     ReportedRunConfig,
+    SettingName,
     Settings,
-    Word,
+    TextLine,
 )
 from app.db.run_results import Trivial
 from app.results.setting import as_cell
@@ -84,7 +84,7 @@ class ScriptRun(Frozen):
         description="What else was chosen. Runs that differ in any of it are told apart in figures and tables; one "
         "that is called as a training option is that option. What is not said is shown as unknown.",
     )
-    environment: dict[Word, Line] = Field(
+    environment: dict[SettingName, TextLine] = Field(
         default_factory=dict,
         max_length=MAX_SETTINGS,
         description="Hardware and software. Not used to group runs.",
@@ -109,7 +109,7 @@ class ScriptRun(Frozen):
                 "plain training. Give the strength of a penalty of your own among the settings, and leave lam at 0.",
                 "regularizer",
             )
-        if self.lam and self.zeta is None and self.regularizer in reading("zeta"):
+        if self.lam and self.zeta is None and self.regularizer in regularizers_with("zeta"):
             name = REGULARIZERS[self.regularizer].name
             raise InvalidError(f"Expected zeta, which {name} shrinks the covariance by; give the script's own.", "zeta")
 
@@ -120,7 +120,7 @@ def extend_grid(first: AnyConfig, grid: Mapping[str, list[Any]], added: AnyConfi
     ``first`` is the configuration of the first run. Coordinates except the model are not part of the grid.
     """
     first_values, added_values = first.dump(), added.dump()
-    names = ({*first_values, *grid, *added_values} - RESERVED) | {"model"}
+    names = ({*first_values, *grid, *added_values} - RESERVED_NAMES) | {"model"}
     new_grid = {name: list(values) for name, values in grid.items()}
     for name in sorted(names):
         value = added_values.get(name, UNKNOWN)
@@ -168,7 +168,7 @@ def compute_results(session: Session, run: Run) -> dict[str, Any]:
     results: dict[str, Any] = {} if divergence is None else {"divergence": divergence}
     if predictions is not None:
         trivial = _trivial(predictions, run.config.metric)
-        results |= {"constant_prediction": constant_words(predictions, []), "n_validation": len(predictions)}
+        results |= {"constant_prediction": describe_constant(predictions, []), "n_validation": len(predictions)}
         results |= {} if trivial is None else {"trivial": trivial}
     return results
 
@@ -178,8 +178,8 @@ def _trivial(predictions: Predictions, metric: Metric) -> Trivial | None:
     if predictions.reference is None or isinstance(predictions.predicted, tuple):
         return None
     if predictions.kind is TaskKind.REGRESSION:
-        return best_number(predictions.reference.astype(np.float64), "validation")
+        return mean_predictor(predictions.reference.astype(np.float64), "validation")
     labels, codes = np.unique(np.concatenate([predictions.reference, predictions.predicted]), return_inverse=True)
     names = [str(label) for label in labels.tolist()]
     reference = codes[: len(predictions)]
-    return best_class(reference, reference, names, metric, "validation")
+    return best_constant_class(reference, reference, names, metric, "validation")

@@ -8,11 +8,11 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from app.context import Context
-from app.db.learning import diverged
+from app.db.learning import divergence_note
 from app.db.models import Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Run, RunStatus, Step
-from app.db.reported_config import Line, ReportedConfig, Scalar, Word
+from app.db.reported_config import ReportedConfig, Scalar, SettingName, TextLine
 from app.db.run_results import LayerValues, RunResults
-from app.db.session import hold
+from app.db.session import acquire_locks
 from app.db.types import Count, Number, new_id, utcnow
 from app.results.labels import OF_SENTENCES, SCALES, WATCHED, MetricRange
 from app.results.logged_config import ScriptRun, compute_results, extend_grid
@@ -55,7 +55,7 @@ class LoggedStep(Strict):
     layers: LayerLists | None = Field(
         None, description="Measures by layer, first transformer layer first; null where one is undefined."
     )
-    reason: Line | None = Field(None, description="Why a value is null, such as NaN or infinity.")
+    reason: TextLine | None = Field(None, description="Why a value is null, such as NaN or infinity.")
 
     @field_validator("layers")
     @classmethod
@@ -76,26 +76,28 @@ class LoggedLayers(Strict):
     values: list[Number | None] = Field(
         min_length=1, max_length=MAX_LAYERS, description="First transformer layer first."
     )
-    reasons: list[Line | None] | None = Field(None, description="Beside each null, why.", max_length=MAX_LAYERS)
+    reasons: list[TextLine | None] | None = Field(None, description="Beside each null, why.", max_length=MAX_LAYERS)
     n: Count | None = Field(None, ge=1, description="Points behind each.")
 
 
 class LoggedEnding(Strict):
     """The results of a script's run, or the error that ended it."""
 
-    error: Line | None = Field(None, min_length=1, description="What went wrong, if the run failed.")
+    error: TextLine | None = Field(None, min_length=1, description="What went wrong, if the run failed.")
     metrics: dict[Metric, Number | None] = Field(
         default_factory=dict,
         description="On the validation rows, from 0 to 1, not in percent. The metric of the experiment is the "
         "performance.",
     )
-    metric_reasons: dict[Metric, Line] = Field(default_factory=dict, description="Why a metric is null.")
+    metric_reasons: dict[Metric, TextLine] = Field(default_factory=dict, description="Why a metric is null.")
     isoscore_star: Number | None = Field(None, description="IsoScore★ of the trained model, from 0 to 1.")
-    isoscore_star_reason: Line | None = None
+    isoscore_star_reason: TextLine | None = None
     n_validation: Count | None = Field(None, ge=1)
     by_layer: dict[str, LoggedLayers] = Field(default_factory=dict)
-    results: dict[Word, Scalar] = Field(default_factory=dict, max_length=100, description="Whatever else came out.")
-    notes: list[Line] = Field(default_factory=list, max_length=MAX_NOTES, description="Caveats.")
+    results: dict[SettingName, Scalar] = Field(
+        default_factory=dict, max_length=100, description="Whatever else came out."
+    )
+    notes: list[TextLine] = Field(default_factory=list, max_length=MAX_NOTES, description="Caveats.")
 
     @field_validator("metrics")
     @classmethod
@@ -118,7 +120,7 @@ class LoggedEnding(Strict):
 def begin_run(context: Context, request: ScriptRun) -> Run:
     request.check()
     with context.sessions.begin() as session:
-        hold(session.connection(), "script runs")
+        acquire_locks(session.connection(), "script runs")
         run = session.get(Run, request.id) if request.id else None
         if run is not None:
             return _require_script(run)
@@ -156,7 +158,7 @@ def begin_run(context: Context, request: ScriptRun) -> Run:
 
 def hold_streaming(session: Session, run_id: str) -> Run:
     """Return a run that its script is still logging, locked until the transaction ends."""
-    hold(session.connection(), run_id)
+    acquire_locks(session.connection(), run_id)
     run = find_script_run(session, run_id)
     if run.status is not RunStatus.STREAMING:
         raise ConflictError(f"Nothing can be logged to this run any more: it is {run.status}.", "status")
@@ -207,7 +209,7 @@ def log_steps(context: Context, run_id: str, request: LoggedSteps) -> Run:
 def finish_run(context: Context, run_id: str, ending: LoggedEnding) -> Run:
     """End a script's run. A run that has already finished or failed does not change."""
     with context.sessions.begin() as session:
-        hold(session.connection(), run_id)
+        acquire_locks(session.connection(), run_id)
         run = find_script_run(session, run_id)
         if run.status in (RunStatus.FINISHED, RunStatus.FAILED):
             return run
@@ -224,7 +226,7 @@ def finish_run(context: Context, run_id: str, ending: LoggedEnding) -> Run:
         run.error, run.results = ending.error, RunResults(**compute_results(session, run) | _results(ending))
         run.learning = run.results.learning
         # Notes of steps come last, as there may be any number of them.
-        notes = dict.fromkeys([*filter(None, [diverged(run)]), *ending.notes, *run.notes])
+        notes = dict.fromkeys([*filter(None, [divergence_note(run)]), *ending.notes, *run.notes])
         run.notes = list(notes)[:MAX_NOTES]
         run.finished_at = run.heard_at = utcnow()
     return run

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.core.settings import Settings
 from app.db.models import Experiment, Opening, Run, SealedScore, Split
-from app.db.session import hold
+from app.db.session import acquire_locks
 from app.db.types import utcnow
 from app.results.conclusion.choices import Choice, OpenedScores, find_choice, read_opened, runs_of, settings_of
 from app.results.run_table import RunTable
@@ -92,7 +92,7 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
     """
     experiment = get_experiment(context, experiment_id)
     with context.sessions.begin() as session:
-        hold(session.connection(), LOCK)
+        acquire_locks(session.connection(), LOCK)
         if unfinished_reason := unfinished(experiment):
             raise ConflictError(f"{unfinished_reason} Wait, or cancel the rest, before you freeze a choice.")
         n_scored, _, _ = session.execute(_extent(experiment.id)).one()

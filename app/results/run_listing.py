@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fastapi import Depends, Query, Request
 
-from app.context import Context, aria_sort, next_sort, offset_of, pages_of
+from app.context import Context, aria_sort, count_pages, next_sort, offset_of
 from app.db.models import Run
-from app.db.options.regularization import NAMES
+from app.db.options.regularization import REGULARIZER_NAMES
 from app.figures import palette
 from app.figures.labels import head, inside
 from app.results.labels import SCALES, MetricRange
@@ -64,7 +64,7 @@ class RunListing:
 
     @property
     def pages(self) -> int:
-        return pages_of(self.page.total)
+        return count_pages(self.page.total)
 
     @property
     def first(self) -> int:
@@ -89,7 +89,7 @@ class RunListing:
 
     @property
     def shared(self) -> list[str]:
-        empty_cells = (None, NAMES[Regularizer.NONE])
+        empty_cells = (None, REGULARIZER_NAMES[Regularizer.NONE])
         sentences = []
         for name in self.columns.shared:
             cells = (self.value(run, name) for run in self.runs)
@@ -111,7 +111,7 @@ class RunListing:
             return str(getattr(run, name))
         setting = setting_of(run, [] if name in ("regularizer", "lam", "zeta") else [name])
         if name == "regularizer":
-            return NAMES[setting.regularizer]
+            return REGULARIZER_NAMES[setting.regularizer]
         value = {"lam": setting.lam, "zeta": setting.zeta}.get(name) if not setting.values else setting.values[0]
         return None if value is None else cell_text(value)
 
@@ -154,7 +154,7 @@ def read_run_listing(
     """Return a page of runs, or the last page if there are fewer; empty with the problem if the query is invalid."""
     try:
         page = find_runs(context, query, experiment_id=experiment_id)
-        if query.page > (last_page := pages_of(page.total)):
+        if query.page > (last_page := count_pages(page.total)):
             query = query._replace(page=last_page)
             page = find_runs(context, query, experiment_id=experiment_id)
         columns = read_columns(context, query.q, experiment_id=experiment_id)
@@ -192,7 +192,7 @@ class ExperimentListing(NamedTuple):
 
     @property
     def pages(self) -> int:
-        return pages_of(self.summaries.total)
+        return count_pages(self.summaries.total)
 
     @property
     def first(self) -> int:
@@ -230,7 +230,7 @@ def read_experiment_listing(
     q, criteria = q.strip(), ExperimentFilter(tag.strip(), sort)
     try:
         summaries = list_experiments(context, q, criteria, offset=offset_of(page))
-        if page > (last_page := pages_of(summaries.total)):
+        if page > (last_page := count_pages(summaries.total)):
             page = last_page
             summaries = list_experiments(context, q, criteria, offset=offset_of(page))
     except InvalidError as problem:

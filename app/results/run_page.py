@@ -7,9 +7,9 @@ from urllib.parse import urlencode
 from fastapi import Query
 
 from app.context import Context
-from app.db.config import OPTIONS, applies
+from app.db.config import OPTIONS, option_applies
 from app.db.models import Pooling, Run
-from app.db.options.regularization import added_words
+from app.db.options.regularization import describe_weights
 from app.db.reported_config import AnyRunConfig
 from app.db.run_results import RunResults
 from app.figures.figure import Figure
@@ -60,7 +60,7 @@ def _has_effect(name: str, config: AnyRunConfig) -> bool:
         return False
     if name == "shrinkage_points" and config.evaluation_zeta:
         return True
-    return applies(name, config.weights, config.points)
+    return option_applies(name, config.weights, config.points)
 
 
 def value_in_words(name: str, value: Any) -> str:
@@ -89,7 +89,7 @@ def _plain(value: Any) -> str:
 
 
 CUSTOM_WORDS: dict[str, Callable[[Any], str]] = {
-    "fixed_regularizers": added_words,
+    "fixed_regularizers": describe_weights,
     "label_names": lambda names: list_first(names, SHOWN_CLASSES, ", ") or "none",
     "seed": str,
 }

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from app.db.config import TrainingOptions
 from app.db.models import Experiment, RunStatus
-from app.db.options.regularization import NAMES, coordinates
+from app.db.options.regularization import REGULARIZER_NAMES, describe_regularizer
 from app.db.reported_config import UNKNOWN, AnyRunConfig, ReportedRunConfig
 from app.db.run_rows import AnyRun
 from app.figures.figure import Cell
@@ -34,7 +34,7 @@ WITHOUT_EFFECT = frozenset({"export", "probe_every"})
 NOT_GROUPED_BY_DEFAULT = frozenset({TASK, EXPERIMENT, SEED}) | TASK_FIELDS | WITHOUT_EFFECT
 # No mean in a figure mixes values of these, because they define IsoScore*. Each task has its own figures.
 NEVER_AVERAGED = ("evaluation_zeta",)
-METHOD_NAMES = list(NAMES.values())
+METHOD_NAMES = list(REGULARIZER_NAMES.values())
 MAX_COMPARED_COLUMNS = 8
 MAX_LISTED_VALUES = 8
 
@@ -119,7 +119,7 @@ class RunTable:
         if name == EXPERIMENT:
             return (self.experiments[run.experiment_id] for run in self.runs)
         if name == REGULARIZER:
-            return (NAMES[setting.regularizer] for setting in self._coordinates)
+            return (REGULARIZER_NAMES[setting.regularizer] for setting in self._coordinates)
         if name in (LAM, ZETA):
             return (setting.lam if name == LAM else setting.zeta for setting in self._coordinates)
         rows = zip(self._configs, self._coordinates, strict=True)
@@ -240,7 +240,7 @@ class RunTable:
 
     @cached_property
     def _default_fields(self) -> list[str]:
-        has_several = len(self.distinct(REGULARIZER) - {NAMES[Regularizer.NONE]}) > 1
+        has_several = len(self.distinct(REGULARIZER) - {REGULARIZER_NAMES[Regularizer.NONE]}) > 1
         excluded = NOT_GROUPED_BY_DEFAULT if has_several else NOT_GROUPED_BY_DEFAULT | {REGULARIZER}
         return [name for name in self.differing_fields if name not in excluded]
 
@@ -345,12 +345,12 @@ class RunTable:
         details = self._details(setting.zeta, setting.values, fields)
         if len(self.methods) > 1 and setting.baseline:
             return ", ".join(["none", *details])
-        method = [NAMES[setting.regularizer]] if len(self.methods) > 1 else []
+        method = [REGULARIZER_NAMES[setting.regularizer]] if len(self.methods) > 1 else []
         return ", ".join([*method, f"λ = {short(setting.lam)}", *details])
 
     def family_label(self, family: Family, fields: Collection[str] | None = None) -> str:
         """Describe a family by what varies between families, by all fields or only these; empty if nothing varies."""
-        method = [NAMES[family.regularizer]] if len(self.methods) > 1 else []
+        method = [REGULARIZER_NAMES[family.regularizer]] if len(self.methods) > 1 else []
         return ", ".join([*method, *self._details(family.zeta, family.values, fields)])
 
     def _details(self, zeta: float | None, values: tuple[Cell, ...], fields: Collection[str] | None) -> list[str]:
@@ -367,7 +367,7 @@ class RunTable:
         return [*method, "lambda", *(["zeta"] if len(self.zetas) > 1 else []), *self.fields]
 
     def cells(self, setting: Setting) -> list[Cell]:
-        method: list[Cell] = [NAMES[setting.regularizer]] if len(self.methods) > 1 else []
+        method: list[Cell] = [REGULARIZER_NAMES[setting.regularizer]] if len(self.methods) > 1 else []
         return [*method, setting.lam, *([setting.zeta] if len(self.zetas) > 1 else []), *setting.values]
 
 
@@ -421,7 +421,7 @@ def compare_settings(table: RunTable) -> SettingComparison:
     else:
         columns = []
         for run in table.runs:
-            name = f"{coordinates(run.regularizer, run.lam)}, seed {run.seed}"
+            name = f"{describe_regularizer(run.regularizer, run.lam)}, seed {run.seed}"
             name = f"{table.experiments[run.experiment_id]}: {name}" if len(table.experiments) > 1 else name
             columns.append((ComparedColumn(name, f"/runs/{run.id}", 1), table.subset([run])))
     visible_columns = columns[:MAX_COMPARED_COLUMNS]

@@ -5,8 +5,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from app.db.config import applies
-from app.db.options.regularization import added_words
+from app.db.config import option_applies
+from app.db.options.regularization import describe_weights
 from app.db.reported_config import UNKNOWN, AnyRunConfig
 from app.db.run_rows import AnyRun
 from app.figures.figure import Cell
@@ -41,7 +41,7 @@ class Setting(NamedTuple):
         return Family(self.regularizer, self.zeta, self.values)
 
 
-_applies = lru_cache(maxsize=1024)(applies)
+_applies = lru_cache(maxsize=1024)(option_applies)
 
 
 def option_value(config: AnyRunConfig, swept: Regularizer, field: str) -> Cell:
@@ -74,7 +74,7 @@ def as_cell(value: Any) -> Cell:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     if isinstance(value, Mapping):
-        return added_words(value)
+        return describe_weights(value)
     if value is None:
         return "default"
     return float(value) if isinstance(value, float) else value

@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.db import models
-from app.db.session import Sessions, hold
+from app.db.session import Sessions, acquire_locks
 from app.db.types import utcnow
 from app.storage.storage import TEMPORARY_SECONDS, Storage, Stored
 from isoscope.core.errors import ConflictError, UnavailableError
@@ -75,7 +75,7 @@ class Ledger:
         """Open a transaction that adds the rows of stored bytes and rows that refer to them."""
         with self.sessions.begin() as session:
             # The same bytes may be uploaded again between the deletion of their last row and their own.
-            hold(session.connection(), *{f"file:{file.sha256}" for file in stored})
+            acquire_locks(session.connection(), *{f"file:{file.sha256}" for file in stored})
             for file in stored:
                 if not self.storage.exists(file.sha256):
                     raise ConflictError("The same file was deleted at this moment; upload it again.")
@@ -92,7 +92,7 @@ class Ledger:
         for sha256 in set(filter(None, hashes)):
             try:
                 with self.sessions.begin() as session:
-                    hold(session.connection(), f"file:{sha256}")
+                    acquire_locks(session.connection(), f"file:{sha256}")
                     if session.scalar(select(or_(*(exists().where(column == sha256) for column, _ in REFERENCES)))):
                         continue
                     size_bytes = 0
@@ -121,7 +121,7 @@ class Ledger:
         deleted = 0
         for sha256 in set(old_hashes) - recorded_hashes:
             with self.sessions.begin() as session:
-                hold(session.connection(), f"file:{sha256}")
+                acquire_locks(session.connection(), f"file:{sha256}")
                 if session.get(models.StoredFile, sha256) is None:
                     self.storage.delete(sha256)
                     deleted += 1

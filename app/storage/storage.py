@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import BinaryIO, NamedTuple
 
-from app.core.space import explaining_full
+from app.core.space import explain_full_disk
 from isoscope.core.errors import InvalidError, NotFoundError, TooLargeError
 
 BLOCK_BYTES = 2**20
@@ -118,7 +118,7 @@ def arriving(blocks: Iterable[bytes], folder: Path) -> Iterator[tuple[Path, Stor
     size_bytes = 0
     # In the folder they stay in, because a rename is atomic only within one file system.
     with (
-        explaining_full(folder),
+        explain_full_disk(folder),
         NamedTemporaryFile(dir=folder, prefix=TEMPORARY_PREFIX, delete=False) as temporary,
     ):
         path = Path(temporary.name)

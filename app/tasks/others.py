@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import case, select
 from sqlalchemy.orm import lazyload
 
-from app.context import OFFERED, Context
+from app.context import MAX_CHOICES, Context
 from app.db.models import Embedding, EmbeddingStatus, StoredFile, TaskRun
 from app.embeddings.service import get_embedding
 from app.storage import Stored
@@ -197,7 +197,7 @@ def _list_candidates(context: Context, reference: Embedding) -> list[Embedding]:
     )
     siblings_first = case((Embedding.encoding_id == reference.encoding_id, 0), else_=1)
     order = siblings_first, Embedding.created_at.desc(), Embedding.id
-    embeddings = context.scalars(same_size.order_by(*order).limit(OFFERED).options(lazyload(Embedding.tags)))
+    embeddings = context.scalars(same_size.order_by(*order).limit(MAX_CHOICES).options(lazyload(Embedding.tags)))
     series = series_of(reference)
     if series:
         embeddings.sort(key=lambda embedding: (0, embedding.layer or 0) if series_of(embedding) == series else (1, 0))

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
 from pydantic import ValidationError
 
-from app.context import PAGE_ROWS, Context, offset_of, pages_of
-from app.core.validation_messages import wrong_fields
+from app.context import PAGE_ROWS, Context, count_pages, offset_of
+from app.core.validation_messages import field_errors
 from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
 from app.db.task import MapVariant, Side, TaskConfig
 from app.embeddings.service import get_embedding, require_ready
@@ -170,7 +170,7 @@ def _parse(values: Mapping[str, str]) -> TaskConfig:
     try:
         return TaskConfig.model_validate({name: text.strip() for name, text in values.items() if text.strip()})
     except ValidationError as error:
-        raise invalid(wrong_fields(error)) from error
+        raise invalid(field_errors(error)) from error
 
 
 def _list_page(
@@ -190,7 +190,7 @@ def _list_page(
         "embedding": embedding,
         "tasks": tasks,
         "page": page,
-        "pages": pages_of(service.count_tasks(context, embedding_id)),
+        "pages": count_pages(service.count_tasks(context, embedding_id)),
         "busy": any(task.status in UNFINISHED_TASK for task in tasks),
         "kinds": TASKS,
         "chosen": chosen_kind,

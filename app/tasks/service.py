@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from sqlalchemy import and_, case, delete, func, select, update
 
-from app.context import OFFERED, Context, freeing, missing
+from app.context import MAX_CHOICES, Context, frees_space, not_found
 from app.core.names import base_name
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_TASK, Embedding, EmbeddingStatus, TaskRun, TaskStatus
-from app.db.models.embeddings import MAKING
+from app.db.models.embeddings import MAKING_IDS
 from app.db.task import TaskConfig, TaskResults
 from app.db.types import utcnow
 from app.embeddings.service import get_embedding, require_measured
@@ -115,12 +115,12 @@ def list_queries(context: Context, corpus: Embedding) -> list[QueriesChoice]:
     same_layer = and_(Embedding.layer == corpus.layer, Embedding.pooling == corpus.pooling)
     order = case((same_layer, 0), else_=1), Embedding.created_at.desc(), Embedding.id
     with context.sessions() as session:
-        return [QueriesChoice(*row) for row in session.execute(candidates.order_by(*order).limit(OFFERED))]
+        return [QueriesChoice(*row) for row in session.execute(candidates.order_by(*order).limit(MAX_CHOICES))]
 
 
 def get_task(context: Context, task_id: str) -> TaskRun:
     if (task := context.get(TaskRun, task_id)) is None:
-        raise missing("task", task_id)
+        raise not_found("task", task_id)
     return task
 
 
@@ -158,7 +158,7 @@ def launch_task(context: Context, task_id: str) -> TaskRun:
     return get_task(context, task_id)
 
 
-@freeing
+@frees_space
 def cancel_task(context: Context, task_id: str) -> TaskRun:
     unfinished = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(UNFINISHED_TASK))
     cancellation = unfinished.values(status=TaskStatus.CANCELLED, finished_at=utcnow())
@@ -171,10 +171,10 @@ def cancel_task(context: Context, task_id: str) -> TaskRun:
     return get_task(context, task_id)
 
 
-@freeing
+@frees_space
 def delete_task(context: Context, task_id: str) -> None:
     get_task(context, task_id)
-    deletion = delete(TaskRun).where(TaskRun.id == task_id, TaskRun.id.not_in(MAKING))
+    deletion = delete(TaskRun).where(TaskRun.id == task_id, TaskRun.id.not_in(MAKING_IDS))
     columns = TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256
     with context.sessions.begin() as session:
         files = session.execute(deletion.returning(*columns)).one_or_none()

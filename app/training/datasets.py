@@ -10,12 +10,12 @@ from pydantic import ValidationError
 from sqlalchemy import exists, select, update
 from sqlalchemy.orm import Session
 
-from app.context import Context, freeing, missing
+from app.context import Context, frees_space, not_found
 from app.core.names import base_name, clean_name
 from app.core.validation_messages import message_of
 from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset, DatasetOrigin, Experiment
-from app.db.session import SEEING_ARRIVING
+from app.db.session import INCLUDE_HIDDEN
 from app.sandbox import read_in_sandbox
 from app.storage import Incoming, Stored
 from app.storage.ledger import Store
@@ -97,7 +97,7 @@ def change_quoting(context: Context, dataset_id: str, quoting: Quoting) -> Datas
     unused = ~exists().where(Experiment.dataset_id == dataset_id)
     statement = update(Dataset).where(Dataset.id == dataset_id, unused).values(**dict(description))
     with context.sessions.begin() as session:
-        updated_id = session.scalar(statement.returning(Dataset.id), execution_options={SEEING_ARRIVING: True})
+        updated_id = session.scalar(statement.returning(Dataset.id), execution_options={INCLUDE_HIDDEN: True})
     if updated_id is None:
         raise ConflictError(
             f"{dataset.name} is used by an experiment, whose runs read its quotes as it does now. Upload the "
@@ -184,7 +184,7 @@ def get_dataset(context: Context, dataset_id: str) -> Dataset:
 
 def find_dataset(session: Session, dataset_id: str) -> Dataset:
     if (dataset := session.get(Dataset, dataset_id)) is None:
-        raise missing("data set", dataset_id, "dataset_id")
+        raise not_found("data set", dataset_id, "dataset_id")
     return dataset
 
 
@@ -193,12 +193,12 @@ def experiments_using(context: Context, dataset_id: str) -> list[Experiment]:
     return context.scalars(query)
 
 
-@freeing
+@frees_space
 def delete_dataset(context: Context, dataset_id: str) -> None:
     with context.sessions.begin() as session:
         dataset = find_dataset(session, dataset_id)
         usage = select(exists().where(Experiment.dataset_id == dataset_id))
-        if session.scalar(usage, execution_options={SEEING_ARRIVING: True}):
+        if session.scalar(usage, execution_options={INCLUDE_HIDDEN: True}):
             raise ConflictError(
                 f"{dataset.name} is used by an experiment, whose runs could not be repeated without it. "
                 "Delete the experiment first."

@@ -8,18 +8,18 @@ from sqlalchemy import Select, func, select, update
 from sqlalchemy.orm import Session, defer, joinedload, raiseload, selectinload
 from sqlalchemy.orm.attributes import set_committed_value
 
-from app.context import Context, freeing, missing
+from app.context import Context, frees_space, not_found
 from app.core.names import clean_name
 from app.db import job_kinds
-from app.db.config import Seed, TrainingOptions, applies
+from app.db.config import Seed, TrainingOptions, option_applies
 from app.db.job_kinds import Job
 from app.db.models import FINAL, Attempt, AttemptOutcome, Experiment, Run, RunStatus
 from app.db.options.measuring import Checkpoint
 from app.db.options.option import Option, options_of
 from app.db.removal import remove_experiment
 from app.db.reported_config import AnyRunConfig
-from app.db.session import hold
-from app.db.study import HOW_LONG, SEARCHED, Search
+from app.db.session import acquire_locks
+from app.db.study import BUDGET, SEARCH_SPACE, Search
 from app.db.types import RowId, utcnow
 from app.db.work import end_attempts
 from app.descriptions.service import DescriptionChange, describe
@@ -139,10 +139,12 @@ def describe_experiment(context: Context, experiment_id: str, change: Descriptio
     return get_experiment(context, experiment_id)
 
 
-@freeing
+@frees_space
 def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
     with context.sessions.begin() as session:
-        hold(session.connection(), f"study {experiment_id}")  # or a worker might add runs that are not cancelled
+        acquire_locks(
+            session.connection(), f"study {experiment_id}"
+        )  # or a worker might add runs that are not cancelled
         experiment = _find_experiment(session, experiment_id)
         cancelled_ids = mark_cancelled(session, [run.id for run in experiment.runs])
         if experiment.study is not None and not experiment.study.over:
@@ -152,11 +154,11 @@ def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
     return get_experiment(context, experiment_id)
 
 
-@freeing
+@frees_space
 def delete_experiment(context: Context, experiment_id: str) -> None:
     """Hide an ended experiment at once, then delete its rows in short transactions, so that workers can write."""
     with context.sessions.begin() as session:
-        hold(session.connection(), f"study {experiment_id}")
+        acquire_locks(session.connection(), f"study {experiment_id}")
         # Lock the row, so that adding a run waits and then finds the experiment deleted.
         session.get(Experiment, experiment_id, with_for_update=True)
         experiment = _find_experiment(session, experiment_id)
@@ -180,7 +182,7 @@ def _find_experiment(session: Session, experiment_id: str) -> Experiment:
 
 def _require_experiment(experiment: Experiment | None, experiment_id: str) -> Experiment:
     if experiment is None:
-        raise missing("experiment", experiment_id)
+        raise not_found("experiment", experiment_id)
     return experiment
 
 
@@ -203,9 +205,9 @@ class StudyRequest(TrainingOptions):
     seeds: Annotated[
         list[Seed],
         Field(min_length=1, max_length=20),
-        Option("Seeds", "Of every trial, and of the baseline.", HOW_LONG, details=SWEEP_OPTIONS["seeds"].details),
+        Option("Seeds", "Of every trial, and of the baseline.", BUDGET, details=SWEEP_OPTIONS["seeds"].details),
     ] = Field([0])
-    search: Annotated[Search, Option("Search", "Ranges in which the best λ and ζ are searched.", SEARCHED)] = Field(
+    search: Annotated[Search, Option("Search", "Ranges in which the best λ and ζ are searched.", SEARCH_SPACE)] = Field(
         default_factory=Search
     )
 
@@ -225,7 +227,7 @@ def plan_study(context: Context, request: StudyRequest, *, ask_hub: bool = True)
             "Pruning needs evaluations on the selection rows. Choose the best checkpoint or a patience.",
             "prune",
         )
-    if search.zeta_low < search.zeta_high and not applies("zeta", [search.regularizer], None):
+    if search.zeta_low < search.zeta_high and not option_applies("zeta", [search.regularizer], None):
         raise InvalidError(
             f"Expected one zeta for {search.regularizer}, which reads none, got a range. Make both ends the same.",
             "zeta_high",

@@ -8,8 +8,8 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from app.db.config import OPTIONS, TRAINING_OPTIONS, TrainingOptions, applies_to
-from app.db.options.option import lowered
+from app.db.config import OPTIONS, TRAINING_OPTIONS, TrainingOptions, regularizers_reading
+from app.db.options.option import lowercase_label
 from isoscope.core.formatting import count, plural
 from isotropy.catalog import REGULARIZERS, Regularizer
 
@@ -86,7 +86,7 @@ def product_of(
     own_fields = {
         name: readers
         for name in ranges
-        if (readers := applies_to(name)) and not fixed_regularizers.intersection(readers)
+        if (readers := regularizers_reading(name)) and not fixed_regularizers.intersection(readers)
     }
     return Product(
         settings={name: values for name, values in ranges.items() if name not in own_fields},
@@ -106,7 +106,7 @@ def _combinations(ranges: Ranges) -> list[dict[str, Any]]:
 
 def _factor_texts(ranges: Ranges) -> tuple[str, ...]:
     return tuple(
-        f"{len(values)} {option.several or f'{lowered(option.label)} values'}"
+        f"{len(values)} {option.several or f'{lowercase_label(option.label)} values'}"
         for name, values in ranges.items()
         for option in [OPTIONS[name]]
         if len(values) > 1

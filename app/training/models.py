@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.core.process import BUNDLED, bundled_folder
+from app.core.process import BUNDLED_MODEL, bundled_folder
 from app.core.settings import Settings
 from app.core.training_cost import ModelSize
 from isoscope.core.errors import InvalidError, IsoscopeError
@@ -32,7 +32,7 @@ class ModelChoice(NamedTuple):
 
 
 def list_models(settings: Settings) -> list[ModelChoice]:
-    folders = [(BUNDLED, "22 million parameters, 384 dimensions; no download", bundled_folder())]
+    folders = [(BUNDLED_MODEL, "22 million parameters, 384 dimensions; no download", bundled_folder())]
     if settings.models.is_dir():
         local_folders = sorted(path.parent for path in settings.models.glob("*/config.json"))
         folders += [(folder.name, "models directory", folder) for folder in local_folders]
@@ -99,7 +99,7 @@ def _first_number(config: Mapping[str, Any], keys: Sequence[str]) -> int | None:
 
 def find_model_folder(settings: Settings, name: str) -> Path | None:
     """Return a model's folder on this machine, the Hub's cache included."""
-    if name == BUNDLED:
+    if name == BUNDLED_MODEL:
         return bundled_folder()
     if name in {choice.name for choice in list_models(settings)}:
         return settings.models / name

@@ -25,7 +25,7 @@ from app.db.models import (
     RunStatus,
     Worker,
 )
-from app.db.models.runs import IN_TURN
+from app.db.models.runs import QUEUE_ORDER
 from app.db.session import Sessions
 from app.db.types import utcnow
 
@@ -142,7 +142,7 @@ def list_waiting(context: Context, limit: int, offset: int = 0) -> WaitingRuns:
     is_waiting = Run.status == RunStatus.QUEUED
     with context.sessions() as session:
         total = session.scalars(select(func.count()).select_from(Run).where(is_waiting)).one()
-        query = _select_runs(is_waiting).order_by(*IN_TURN).limit(limit).offset(offset)
+        query = _select_runs(is_waiting).order_by(*QUEUE_ORDER).limit(limit).offset(offset)
         return WaitingRuns(session.scalars(query).all(), total)
 
 

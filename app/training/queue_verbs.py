@@ -13,10 +13,10 @@ from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db import job_kinds
-from app.db.job_kinds import WAITED_FOR_PRIORITY, Job
+from app.db.job_kinds import INTERACTIVE_PRIORITY, Job
 from app.db.models import (
     FINAL,
-    RETRIED,
+    RETRIABLE,
     UNFINISHED,
     Attempt,
     AttemptOutcome,
@@ -25,14 +25,14 @@ from app.db.models import (
     Run,
     RunStatus,
 )
-from app.db.models.runs import DEFAULT_PRIORITY, IN_TURN
-from app.db.session import hold
+from app.db.models.runs import DEFAULT_PRIORITY, QUEUE_ORDER
+from app.db.session import acquire_locks
 from app.db.types import utcnow
 from app.db.work import end_attempts
 from app.training.experiments import get_experiment, get_run, require_changed
 from isoscope.core.errors import ConflictError
 
-FIRST_PRIORITY = WAITED_FOR_PRIORITY + 1
+FIRST_PRIORITY = INTERACTIVE_PRIORITY + 1
 """Runs come after jobs that somebody waits for on a page."""
 LAST_PRIORITY = 1_000_000_000
 
@@ -55,7 +55,7 @@ class Turn(NamedTuple):
 
 def move_run(context: Context, run_id: str, to: QueueMove) -> Run:
     with context.sessions.begin() as session:
-        hold(session.connection(), "turns")
+        acquire_locks(session.connection(), "turns")
         waiting = _list_turns(session)
         old_index = next((i for i, turn in enumerate(waiting) if turn.run_id == run_id), None)
         if old_index is not None:
@@ -76,7 +76,7 @@ def move_experiment(context: Context, experiment_id: str, to: QueueMove) -> Expe
     experiment = get_experiment(context, experiment_id)
     own_run_ids = {run.id for run in experiment.runs}
     with context.sessions.begin() as session:
-        hold(session.connection(), "turns")
+        acquire_locks(session.connection(), "turns")
         waiting = _list_turns(session)
         other_turns = [turn for turn in waiting if turn.run_id not in own_run_ids]
         moved_ids = [turn.run_id for turn in waiting if turn.run_id in own_run_ids]
@@ -110,7 +110,7 @@ def renumber(moved_ids: Sequence[str], other_turns: Sequence[Turn], index: int) 
 
 
 def _list_turns(session: Session) -> list[Turn]:
-    rows = session.execute(select(Run.id, Run.priority).where(Run.status == RunStatus.QUEUED).order_by(*IN_TURN))
+    rows = session.execute(select(Run.id, Run.priority).where(Run.status == RunStatus.QUEUED).order_by(*QUEUE_ORDER))
     return [Turn(run_id, priority) for run_id, priority in rows]
 
 
@@ -122,7 +122,7 @@ def _write_priorities(session: Session, turns: Sequence[Turn]) -> None:
 def _set_priorities(context: Context, priority: int, condition: ColumnElement[bool]) -> Sequence[str]:
     statement = update(Run).where(condition, Run.status.not_in(FINAL)).values(priority=priority).returning(Run.id)
     with context.sessions.begin() as session:
-        hold(session.connection(), "turns")
+        acquire_locks(session.connection(), "turns")
         return session.scalars(statement).all()
 
 
@@ -147,7 +147,7 @@ def retry_run(context: Context, run_id: str) -> Run:
         raise ConflictError(
             f"Only a run that was launched here can be tried again; this one was {run.experiment.origin}."
         )
-    requeued_ids = _requeue(context, RETRIED, Run.id == run_id)
+    requeued_ids = _requeue(context, RETRIABLE, Run.id == run_id)
     return require_changed(context, run_id, requeued_ids, "a failed or cancelled run can be tried again")
 
 
@@ -195,7 +195,7 @@ def _pause(context: Context, *conditions: ColumnElement[bool], searches: Sequenc
 
 def _set_searches_paused(session: Session, searches: Sequence[str], *, paused: bool) -> None:
     """Pause or resume searches. A worker's next poll finds the resumed ones."""
-    hold(session.connection(), *(f"study {experiment_id}" for experiment_id in searches))
+    acquire_locks(session.connection(), *(f"study {experiment_id}" for experiment_id in searches))
     for experiment in session.scalars(select(Experiment).where(Experiment.id.in_(searches))):
         if experiment.study is not None and not experiment.study.over:
             experiment.study = experiment.study.model_copy(update={"paused": paused})

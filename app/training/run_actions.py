@@ -6,12 +6,12 @@ from urllib.parse import parse_qsl, urlencode
 from sqlalchemy import func, select
 from sqlalchemy.orm import selectinload
 
-from app.context import Context, freeing
+from app.context import Context, frees_space
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Experiment, Opening, Run
-from app.db.options.regularization import coordinates
-from app.db.session import hold
+from app.db.options.regularization import describe_regularizer
+from app.db.session import acquire_locks
 from app.descriptions.row_list import RowAction, RowList
 from app.descriptions.service import set_tags
 from app.training import experiments
@@ -28,12 +28,12 @@ def tag_run(context: Context, run_id: str, tags: Sequence[str]) -> Run:
     return experiments.get_run(context, run_id)
 
 
-@freeing
+@frees_space
 def delete_run(context: Context, run_id: str) -> None:
     """Delete an ended run, unless its search goes on, test scores were opened, or it is the last run."""
     experiment_id = experiments.get_run(context, run_id).experiment_id
     with context.sessions.begin() as session:
-        hold(session.connection(), f"study {experiment_id}", "openings")
+        acquire_locks(session.connection(), f"study {experiment_id}", "openings")
         # Lock the experiment, so that of two concurrent deletions the second sees the first.
         experiment = session.get(Experiment, experiment_id, with_for_update=True)
         run = session.get(Run, run_id)
@@ -55,7 +55,7 @@ def delete_run(context: Context, run_id: str) -> None:
 
 def name_of_run(context: Context, run_id: str) -> str:
     run = experiments.get_run(context, run_id)
-    return f"{coordinates(run.regularizer, run.lam)}, seed {run.seed}, of {run.experiment.name}"
+    return f"{describe_regularizer(run.regularizer, run.lam)}, seed {run.seed}, of {run.experiment.name}"
 
 
 def address_of_runs(query: str) -> str:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict
 
 from app.core.validation_messages import messages_of
-from app.db.config import TrainingOptions, applies_to
+from app.db.config import TrainingOptions, regularizers_reading
 from app.db.models import Dataset
 from app.db.options.option import list_type, options_of
 from app.db.study import Search
@@ -51,8 +51,8 @@ NULL_TEXT = "default"
 
 _FORM_GRID_FIELDS = [name for name in GRID_FIELDS if name != "fixed_regularizers"]
 GRID_GROUPS = {
-    "Training": [name for name in _FORM_GRID_FIELDS if applies_to(name) is None],
-    "Regularizers": [name for name in _FORM_GRID_FIELDS if applies_to(name) is not None],
+    "Training": [name for name in _FORM_GRID_FIELDS if regularizers_reading(name) is None],
+    "Regularizers": [name for name in _FORM_GRID_FIELDS if regularizers_reading(name) is not None],
 }
 """Options that the form offers for a grid. Sets of extra penalties are only in the API."""
 

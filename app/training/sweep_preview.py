@@ -14,7 +14,7 @@ from app.context import Context
 from app.core.training_cost import ModelSize, expected_longest, step_seconds
 from app.db.config import RunConfig
 from app.db.models import DatasetOrigin, Run, RunStatus
-from app.db.options.measuring import HELD_OUT_PART, LOOKS_PER_RUN, SelectionRows
+from app.db.options.measuring import HELD_OUT_PART, MEASUREMENTS_PER_RUN, SelectionRows
 from app.db.options.regularization import Refresh
 from app.sandbox import read_in_sandbox
 from app.training.models import find_model_folder, read_model_size
@@ -122,7 +122,7 @@ class RunCost:
         self.step_tokens = rows_per_step * self.padded_length
         probe_tokens = PROBE_TOKENS_PER_DIMENSION * model.width + max(inputs.tokens)
         probe_interval = run.probe_every or max(
-            1.0, self.steps / LOOKS_PER_RUN, 2 * probe_tokens / (rows_per_step * inputs.mean)
+            1.0, self.steps / MEASUREMENTS_PER_RUN, 2 * probe_tokens / (rows_per_step * inputs.mean)
         )
         tokens = rows * inputs_per_row * inputs.mean
         shrinkage = min(run.shrinkage_points / model.layers, tokens)

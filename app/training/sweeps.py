@@ -8,20 +8,20 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, field_validator
 
 from app.context import Context
-from app.core.evidence import FEWEST_SEEDS, lambdas_needed
+from app.core.evidence import MIN_SEEDS, min_lambdas
 from app.db.config import (
     OPTIONS,
     RunConfig,
     Seed,
     TrainingConfig,
     TrainingOptions,
-    applies,
-    applies_to,
+    option_applies,
+    regularizers_reading,
     words_for_booleans,
 )
 from app.db.models import Dataset, DatasetOrigin
 from app.db.options.option import DATA, NAME, SHRINKAGE, SWEPT, Group, Option
-from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta, reading
+from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta, regularizers_with
 from app.db.options.training import Precision
 from app.db.types import RowId
 from app.training.columns import check_columns
@@ -81,7 +81,7 @@ class SweepRequest(TrainingOptions):
             "ζ values",
             "For I-STAR: how far to shrink the batch covariance toward that of many more tokens. 0: no shrinkage.",
             SHRINKAGE,
-            applies_to=reading("zeta"),
+            applies_to=regularizers_with("zeta"),
             **vars(ABOUT_ZETA),
         ),
     ] = Field([0.2])
@@ -230,12 +230,14 @@ def check_settings(
         )
         faults.append(FieldError("fixed_regularizers", sentence))
     points = grid.get("points", [request.points])  # None is the default of a paper
-    unused = [name for name in grid if not any(applies(name, regularizers, pooling) for pooling in points)]
+    unused = [name for name in grid if not any(option_applies(name, regularizers, pooling) for pooling in points)]
     if {"epochs", "max_steps"} <= set(grid):
         sentence = "Expected a grid over either `epochs` or `max_steps`, got both; take one out."
         faults.append(FieldError("grid", sentence))
     elif unused:
-        readers = " or ".join(item.name for slug, item in REGULARIZERS.items() if slug in (applies_to(unused[0]) or ()))
+        readers = " or ".join(
+            item.name for slug, item in REGULARIZERS.items() if slug in (regularizers_reading(unused[0]) or ())
+        )
         clause = ", where it sees tokens" if OPTIONS[unused[0]].of_tokens else ""
         sentence = (
             f"The grid ranges over `{unused[0]}`, an option of {readers}{clause}, and the sweep has none of it. "
@@ -246,7 +248,7 @@ def check_settings(
     if (
         chosen_fields
         and regularizers
-        and not any(applies(chosen_fields[0], [regularizer], None) for regularizer in regularizers)
+        and not any(option_applies(chosen_fields[0], [regularizer], None) for regularizer in regularizers)
     ):
         sentence = (
             f"{capitalized(REGULARIZERS[next(iter(regularizers))].name)} sees the input embedding matrix and no hidden "
@@ -326,13 +328,13 @@ def notes_of(request: SweepRequest, factors: Product, n_repeated: int) -> list[s
     if factors.methods and factors.lambdas:
         # What the sweep cannot show, whatever its results.
         lambdas, seeds = len({0.0, *request.lambdas}), len(set(request.seeds))
-        if lambdas < (n_needed := lambdas_needed()):
+        if lambdas < (n_needed := min_lambdas()):
             notes.append(
                 f"{lambdas} values of λ cannot show whether performance goes with isotropy. Use {n_needed} or more, "
                 "λ = 0 included."
             )
-        if seeds < FEWEST_SEEDS:
-            notes.append(f"{plural(seeds, 'seed')} cannot give a verdict on any λ. Use {FEWEST_SEEDS} or more.")
+        if seeds < MIN_SEEDS:
+            notes.append(f"{plural(seeds, 'seed')} cannot give a verdict on any λ. Use {MIN_SEEDS} or more.")
     return notes
 
 

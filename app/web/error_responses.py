@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from app.core.settings import Settings
-from app.core.space import disks, full_disk, is_full
+from app.core.space import full_disk_error, is_full, list_disks
 from app.core.validation_messages import messages_of
 from app.db.failures import explain_error
 from app.web.templating import templates
@@ -131,7 +131,7 @@ def install(app: FastAPI, settings: Settings) -> None:
     async def http(request: Request, error: HTTPException) -> Response:
         # FastAPI's error if the temporary file of an upload cannot be written.
         if is_full(error.__cause__):
-            return _respond(request, full_disk(Path(tempfile.gettempdir())))
+            return _respond(request, full_disk_error(Path(tempfile.gettempdir())))
         detail, path = error.detail, request.scope["path"]
         if detail == BARE.get(HTTPStatus(error.status_code)):
             detail = {
@@ -166,8 +166,8 @@ def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
             raise error
         logger.error("a disk is full", exc_info=error)
         # The error names no disk; the fullest one is the likeliest.
-        fullest = min((disk.free_bytes, disk.folder) for disk in disks(settings))[1]
-        return _respond(request, full_disk(fullest))
+        fullest = min((disk.free_bytes, disk.folder) for disk in list_disks(settings))[1]
+        return _respond(request, full_disk_error(fullest))
 
     @app.exception_handler(PoolTimeoutError)
     @app.exception_handler(DatabaseError)

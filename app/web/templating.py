@@ -20,12 +20,12 @@ from starlette.staticfiles import NotModifiedResponse, StaticFiles
 from starlette.templating import Jinja2Templates
 from starlette.types import Scope
 
-from app.core.names import describe_method, file_name
+from app.core.names import describe_method, to_file_name
 from app.core.process import FILES
-from app.db.learning import diverged, learned_nothing
+from app.db.learning import divergence_note, no_learning_note
 from app.db.models import Experiment
 from app.db.options.option import Help
-from app.db.options.regularization import added_words, coordinates
+from app.db.options.regularization import describe_regularizer, describe_weights
 from app.db.types import utcnow
 from app.db.work import is_silent
 from app.figures.labels import heading
@@ -184,14 +184,14 @@ def create_environment() -> Environment:
         "duration": formatting.duration,
         "durations": formatting.durations,
         "ago": lambda moment: formatting.ago(moment, utcnow()),
-        "filename": file_name,
+        "filename": to_file_name,
         "subscripted": subscripted,
         "starred": formatting.starred,
-        "added": added_words,
+        "added": describe_weights,
     }
     environment.globals |= {
         "static": static,
-        "coordinates": coordinates,
+        "describe_regularizer": describe_regularizer,
         "describe_method": describe_method,
         "lambda_colour": of_lambda,
         "measures": MEASURES,
@@ -199,8 +199,8 @@ def create_environment() -> Environment:
         "similarities": SIMILARITIES,
         "near_columns": NEAR_COLUMNS,
         "silent": is_silent,
-        "diverged": diverged,
-        "learned_nothing": learned_nothing,
+        "divergence_note": divergence_note,
+        "no_learning_note": no_learning_note,
         "upload_help": UPLOADS,
     }
     return environment

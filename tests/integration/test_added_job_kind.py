@@ -4,7 +4,7 @@ from app.db.job_kinds import KINDS, Job, JobKind, Queue
 from app.db.models import Encoding, EncodingStatus, Worker
 from app.db.types import utcnow
 from app.db.work import waiting_jobs
-from app.queue import working
+from app.queue import processing_jobs
 from tests.factories import add_encoding
 from tests.waiting import wait_for
 from workers.executor import MAX_ATTEMPTS, Executor
@@ -42,7 +42,7 @@ def test_workers_do_it_and_bring_it_back_and_give_it_up(context, add):
     assert set(waiting_jobs(context.sessions)) == {well, badly}
     processes = JobProcesses(context.settings, "cpu")
     executor = Executor(context.sessions, processes, "here/cpu", context.settings.runs)
-    with working(context.settings.queue, "here/cpu", executor.execute):
+    with processing_jobs(context.settings.queue, "here/cpu", executor.execute):
         reconcile(context.sessions, context.queue, set())  # nobody else has told the engine of them
         wait_for(lambda: state(context, well) is EncodingStatus.FINISHED, 120)
         wait_for(lambda: state(context, badly) is EncodingStatus.FAILED, 120)

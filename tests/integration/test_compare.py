@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from app.core.evidence import block_degrees, quantile
+from app.core.evidence import block_degrees, t_quantile
 from app.db.models import EmbeddingStatus, Encoding, FigureData, Pooling, StoredFile
 from tests.factories import add_embedding
 from tests.queries import queries_of
@@ -32,7 +32,7 @@ def test_the_api_answers_values_and_differences_to_the_first(client, pair):
     isoscore = measures["isoscore_unbiased"]
     assert [(one["value"], one["se"], one["n"]) for one in isoscore["found"]] == [(0.5, 0.03, 400), (0.7, 0.04, 400)]
     assert isoscore["differences"][0] is None
-    half = quantile(0.05, block_degrees(10)) * 0.05
+    half = t_quantile(0.05, block_degrees(10)) * 0.05
     assert isoscore["differences"][1] == {
         "value": pytest.approx(0.2), "se": pytest.approx(0.05), "low": pytest.approx(0.2 - half),
         "high": pytest.approx(0.2 + half), "excludes_zero": True, "paired": False, "n": None, "reason": "",

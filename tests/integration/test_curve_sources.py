@@ -38,7 +38,7 @@ def test_layers_of_the_same_encoding_come_first_those_of_others_never_and_a_chos
     layer, upload = shelf
     assert offered(context, layer) == ["layer 1", "upload 2", "upload 1", "upload 0"]
     assert offered(context, upload) == ["upload 1", "upload 0"]
-    monkeypatch.setattr(zeta_curves, "OFFERED", 2)
+    monkeypatch.setattr(zeta_curves, "MAX_CHOICES", 2)
     assert offered(context, shelf[0]) == ["layer 1", "upload 2"]
     curve = ZetaCurve(embedding_id=upload, source="embedding", source_id=layer, status=ResultStatus.QUEUED)
     with context.sessions.begin() as session:

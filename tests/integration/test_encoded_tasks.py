@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sqlalchemy import func, select
 
-from app.core.process import BUNDLED
+from app.core.process import BUNDLED_MODEL
 from app.core.settings import Settings
 from app.db.models import Embedding, Qrels, StoredFile
 from tests.squad import DATA
@@ -161,7 +161,7 @@ def test_questions_of_squad_find_their_paragraphs(client, settings, launched):
         "queries.jsonl": "\n".join(json.dumps({"_id": name, "text": text}) for name, text, _ in questions),
         "test.tsv": "query-id\tcorpus-id\tscore\n" + "\n".join(f"{q[0]}\tp{q[2]}\t1" for q in questions),
     }
-    *_, documents, answer = launched({"file": ("squad.zip", zip_of(files))}, BUNDLED, 6)
+    *_, documents, answer = launched({"file": ("squad.zip", zip_of(files))}, BUNDLED_MODEL, 6)
     task = client.post(f"/api/embeddings/{documents}/tasks", data=SPLIT).json()
     assert task["preview"]["used"] == len(questions) > 50
     judge_task(task["id"], settings, "cpu")

@@ -20,7 +20,7 @@ from app.db.models import (
     TaskStatus,
 )
 from app.db.task import TaskConfig
-from app.queue import POLLING_SECONDS, SECONDS_TO_SEE_A_CANCEL, working
+from app.queue import CANCEL_SECONDS, POLLING_SECONDS, processing_jobs
 from isotropy.catalog import TruthKind
 from tests.executing import Processes
 from tests.factories import add_embedding, add_encoding, add_experiment, run_row
@@ -203,7 +203,7 @@ class Sleeper:
 @pytest.mark.both_databases
 def test_the_engine_runs_a_job_once_and_never_twice_when_it_is_cancelled_and_asked_for_again(context):
     sleeper, job = Sleeper(), Job(job_kinds.FINETUNE, "some-row")
-    with working(context.settings.queue, "here/cpu", sleeper.execute):
+    with processing_jobs(context.settings.queue, "here/cpu", sleeper.execute):
         for _ in range(3):
             context.queue.enqueue(job)
         for count, again in enumerate((context.queue.ensure, context.queue.restart), 2):
@@ -220,7 +220,7 @@ def test_the_engine_runs_a_job_once_and_never_twice_when_it_is_cancelled_and_ask
     context.queue.cancel(job)
     before = time.monotonic()
     context.queue.ensure(job)
-    assert time.monotonic() - before < SECONDS_TO_SEE_A_CANCEL, "no worker had taken it"
+    assert time.monotonic() - before < CANCEL_SECONDS, "no worker had taken it"
     assert context.queue.active() == {job.workflow_id}
 
 
@@ -233,7 +233,7 @@ def test_what_another_asked_for_again_meanwhile_is_not_begun_twice(context, monk
         context.queue.restart(job)
         wait_for(lambda: len(sleeper.began) == 2)
 
-    with working(context.settings.queue, "here/cpu", sleeper.execute):
+    with processing_jobs(context.settings.queue, "here/cpu", sleeper.execute):
         context.queue.enqueue(job)
         wait_for(lambda: sleeper.began)
         context.queue.cancel(job)
@@ -253,7 +253,7 @@ def test_a_waiting_job_goes_by_priority_then_by_age(context):
 
     for name, priority in (("late", 100), ("first", 1), *((name, 100) for name in names)):
         context.queue.enqueue(Job(job_kinds.FINETUNE, name, priority))
-    with working(context.settings.queue, "here/cpu", execute):
+    with processing_jobs(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: len(order) == 10)
     assert order == ["first", "late", *names]
 
@@ -263,7 +263,7 @@ def test_a_trial_of_the_lab_waits_neither_for_reports_nor_for_an_encoding(contex
     busy = [Job(job_kinds.ENCODE, "row"), Job(job_kinds.MEASURE, "row"), Job(job_kinds.INSPECT, "row")]
     for job in busy:
         context.queue.enqueue(job)
-    with working(context.settings.queue, "here/cpu", sleeper.execute, measure_concurrency=2):
+    with processing_jobs(context.settings.queue, "here/cpu", sleeper.execute, measure_concurrency=2):
         wait_for(lambda: len(sleeper.began) == len(busy))
         context.queue.ensure(trial)
         wait_for(lambda: trial in sleeper.began)
@@ -286,7 +286,7 @@ def test_idle_worker_stops_asking_and_wakes_for_a_job(context, monkeypatch):
         began.append(job)
 
     monkeypatch.setattr(SystemDatabase, "dequeue_scopes", note_question)
-    with working(context.settings.queue, "here/cpu", execute):
+    with processing_jobs(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: asked_at and time.monotonic() - asked_at[-1] > 4 * POLLING_SECONDS)
         questions = len(asked_at)
         job = Job(job_kinds.INSPECT, "some-row")

@@ -8,7 +8,7 @@ from sqlalchemy import func, select, text, update
 
 from app.db import removal
 from app.db.models import Experiment, Opening, Run, RunStatus, Step
-from app.db.session import SEEING_ARRIVING
+from app.db.session import INCLUDE_HIDDEN
 from app.training.experiments import delete_experiment
 from isoscope.core.errors import ConflictError
 from tests import factories
@@ -46,7 +46,7 @@ def cut_off(context, monkeypatch):
 
 def count(context, table):
     with context.sessions() as session:
-        return session.scalar(select(func.count()).select_from(table), execution_options={SEEING_ARRIVING: True})
+        return session.scalar(select(func.count()).select_from(table), execution_options={INCLUDE_HIDDEN: True})
 
 
 @pytest.mark.parametrize("transactions", [1, 21])
@@ -66,9 +66,9 @@ def test_a_removal_that_is_cut_off_is_hidden_and_taken_up_again(client, context,
     found = SimpleNamespace(experiment=SimpleNamespace(id=experiment_id), content="c" * 64)
     with context.sessions() as session, pytest.raises(ConflictError, match="is being deleted"):
         refuse_duplicate(session, found, "i" * 32)
-    assert removal.remove_left(context.sessions) == 1
+    assert removal.resume_removals(context.sessions) == 1
     assert [count(context, table) for table in (Experiment, Run, Step)] == [0, 0, 0]
-    assert removal.remove_left(context.sessions) == 0
+    assert removal.resume_removals(context.sessions) == 0
 
 
 def test_openings_outlive_the_experiment(client, context):

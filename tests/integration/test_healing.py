@@ -9,7 +9,7 @@ from sqlalchemy.exc import OperationalError
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import FailureCause, Run, RunStatus
-from app.queue import working
+from app.queue import processing_jobs
 from tests.executing import Processes
 from tests.factories import add_experiment, run_row
 from tests.waiting import wait_for
@@ -113,7 +113,7 @@ def test_a_job_that_the_engine_believes_at_work_and_that_is_not_is_put_back_at_t
 
     queue, here = context.queue, {job.workflow_id}
     queue.enqueue(job)
-    with working(context.settings.queue, "here/cpu", execute):
+    with processing_jobs(context.settings.queue, "here/cpu", execute):
         with monkeypatch.context() as patch:  # the engine's own files are on the full disk too
             for method in ("record_operation_result", "update_workflow_outcome"):
                 patch.setattr(SystemDatabase, method, fail)
@@ -134,7 +134,7 @@ def test_what_the_engine_knows_of_jobs_is_forgotten_days_after_their_end(context
 
     waiting = Job(job_kinds.FINETUNE, "waiting")
     context.queue.enqueue(job)
-    with working(context.settings.queue, "here/cpu", execute):
+    with processing_jobs(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: not context.queue.active())
     context.queue.enqueue(waiting)
     assert context.queue.forget_ended(days=7) == 0

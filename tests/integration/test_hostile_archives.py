@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from app.db.models import Dataset, Experiment, Run, RunFigure, Step
-from app.db.session import SEEING_ARRIVING
+from app.db.session import INCLUDE_HIDDEN
 from app.main import create_app
 from app.results.archive import container as limits
 from app.results.archive import reading
@@ -220,7 +220,7 @@ def test_what_is_refused_by_reader_or_database_leaves_nothing_behind(elsewhere, 
     with elsewhere.rows() as session:
         for table in (Experiment, Dataset, Run, Step, RunFigure):
             counted = select(func.count()).select_from(table)
-            assert session.scalar(counted, execution_options={SEEING_ARRIVING: True}) == 0, table
+            assert session.scalar(counted, execution_options={INCLUDE_HIDDEN: True}) == 0, table
     assert list(elsewhere.app.state.context.storage.listed()) == []
 
 

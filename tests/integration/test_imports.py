@@ -4,7 +4,7 @@ from sqlalchemy import func, select, update
 from app.db import job_kinds, removal
 from app.db.job_kinds import Job
 from app.db.models import Dataset, Experiment, Import, ImportStatus, Run, RunFigure, Step
-from app.db.session import SEEING_ARRIVING
+from app.db.session import INCLUDE_HIDDEN
 from app.db.work import waiting_jobs
 from app.results.archive.reading import open_archive
 from tests.archives import add_experiment, exported, finish_imports, members
@@ -78,7 +78,7 @@ def kill_after(context, sent, monkeypatch, few_at_once):
 def count(context, *, hidden):
     with context.sessions() as session:
         counts = [select(func.count()).select_from(table) for table in (Experiment, Dataset, Run)]
-        return [session.scalar(each, execution_options={SEEING_ARRIVING: hidden}) for each in counts]
+        return [session.scalar(each, execution_options={INCLUDE_HIDDEN: hidden}) for each in counts]
 
 
 @pytest.mark.both_databases
@@ -89,7 +89,7 @@ def test_a_killed_import_is_hidden_everywhere_and_goes_on_where_it_was(client, c
     told = client.get(f"/api/imports/{sent}").json()
     assert (told["status"], told["done"], told["total"]) == ("running", 19 + 4 * 5, ROWS)
     with context.sessions() as session:
-        run_id = session.scalar(select(Run.id), execution_options={SEEING_ARRIVING: True})
+        run_id = session.scalar(select(Run.id), execution_options={INCLUDE_HIDDEN: True})
         assert session.get(Run, run_id) is None
     for path in (f"experiments/{told['experiment_id']}", f"runs/{run_id}"):
         assert (client.get(f"/api/{path}").status_code, client.get(f"/{path}").status_code) == (404, 404)
@@ -161,11 +161,11 @@ def test_what_a_discard_that_was_given_up_left_is_removed_by_the_janitor(client,
     with context.sessions.begin() as session:
         session.execute(update(Import).values(status=ImportStatus.FAILED, error="Given up."))
     assert (count(context, hidden=True), count(context, hidden=False)) == ([1, 1, 19], [0, 0, 0])
-    assert removal.remove_left(context.sessions) == 1
+    assert removal.resume_removals(context.sessions) == 1
     assert count(context, hidden=True) == [0, 0, 0]
     with context.sessions() as session:
         assert session.get_one(Import, sent).file_sha256 is None
-    assert removal.remove_left(context.sessions) == 0
+    assert removal.resume_removals(context.sessions) == 0
 
 
 @pytest.mark.both_databases
@@ -177,7 +177,7 @@ def test_the_same_rows_are_not_imported_twice_at_once(client, context, sent, arc
     assert (told["status"], told["error"]) == ("failed", "It is being imported already.")
     assert told["page"] == f"/imports/{sent}"
     with context.sessions.begin() as session:
-        hidden = session.scalar(select(Experiment), execution_options={SEEING_ARRIVING: True})
+        hidden = session.scalar(select(Experiment), execution_options={INCLUDE_HIDDEN: True})
         known = Dataset(name="x", origin="named", columns=[])
         session.add(Experiment(name="y", dataset=known, config=SHARED, origin="imported", source=hidden.source))
     assert client.delete(f"/api/datasets/{hidden.dataset_id}").status_code == 404

@@ -2,7 +2,7 @@ import sqlite3
 
 import pytest
 
-from app.db.failures import checked_after_a_crash, require_intact
+from app.db.failures import check_after_crash, require_intact
 from isoscope.core.errors import ConflictError
 
 
@@ -30,12 +30,12 @@ def test_it_is_looked_through_after_a_crash_and_refused_where_it_is_damaged(file
     require_intact(f"sqlite:///{file.parent}/not there")
     assert not (file.parent / "not there").exists()
     require_intact("postgresql+psycopg://nobody@localhost/nothing")
-    with pytest.raises(KeyboardInterrupt), checked_after_a_crash(mark, url):
+    with pytest.raises(KeyboardInterrupt), check_after_crash(mark, url):
         raise KeyboardInterrupt
-    with checked_after_a_crash(mark, url):
+    with check_after_crash(mark, url):
         damage(file)
     assert not mark.exists(), "after an orderly end it is not looked through"
-    with checked_after_a_crash(mark, url), pytest.raises(ConflictError), checked_after_a_crash(mark, url):
+    with check_after_crash(mark, url), pytest.raises(ConflictError), check_after_crash(mark, url):
         pass
     with pytest.raises(ConflictError, match=r"rows\.sqlite is damaged: .*Restore it from a backup\."):
         require_intact(url)

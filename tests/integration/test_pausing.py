@@ -17,7 +17,7 @@ from app.db.models import (
     Step,
 )
 from app.db.types import utcnow
-from app.db.work import hold_experiment, waiting_jobs
+from app.db.work import pause_waiting_runs, waiting_jobs
 from tests.factories import add_experiment, run_row
 from tests.taking import taking
 from tests.waiting import wait_for
@@ -233,7 +233,7 @@ def fail(context, run_id, cause=FailureCause.UNSPECIFIED, step=None):
         run = session.get_one(Run, run_id)
         run.status, run.cause, run.error = RunStatus.FAILED, cause, "It broke."
         session.flush()
-        hold_experiment(session, run)
+        pause_waiting_runs(session, run)
 
 
 def test_first_run_that_fails_early_holds_the_others(context, add):

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from app.db import job_kinds
 from app.db.job_kinds import Queue
 from app.db.models import Dataset, DatasetOrigin, EmbeddingStatus, Encoding, EncodingStatus, Experiment
-from app.db.work import next_in_turn
+from app.db.work import next_waiting_job
 from app.embeddings.encodings import create_encoding_of_dataset
 from app.operations.samples import ENCODING, get_sample_dataset, launch_samples
 from app.training.datasets import delete_dataset
@@ -26,7 +26,7 @@ def count(context, table):
 
 def test_the_first_start_launches_both_samples_once_and_the_embedding_goes_first(context):
     assert launch_samples(context)
-    assert next_in_turn(context.sessions, Queue.GPU, ()).kind is job_kinds.ENCODE
+    assert next_waiting_job(context.sessions, Queue.GPU, ()).kind is job_kinds.ENCODE
     with context.sessions() as session:
         [experiment], [encoding] = session.scalars(select(Experiment)).all(), session.scalars(select(Encoding)).all()
         expected = sorted((lam, seed) for lam in (-0.3, 0.0, 0.3, 1.0, 3.0) for seed in (0, 1, 2))

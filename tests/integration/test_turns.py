@@ -19,8 +19,8 @@ from app.db.models import (
     RunStatus,
     StoredFile,
 )
-from app.db.work import FileLocks, next_in_turn, waiting_jobs
-from app.queue import working
+from app.db.work import FileLocks, next_waiting_job, waiting_jobs
+from app.queue import processing_jobs
 from app.training.queue_verbs import FIRST_PRIORITY, QueueMove, Turn, move_experiment, move_run, renumber
 from tests.factories import add_experiment, run_row
 from tests.taking import taking
@@ -122,7 +122,7 @@ def test_the_engine_has_one_job_that_waits_and_a_worker_that_is_busy_hands_in_no
     for _ in range(2):
         hand_in(context)
         assert context.queue.active() == jobs(ids[0])
-    with working(context.settings.queue, "here/cpu", execute):
+    with processing_jobs(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: began)
         hand_in(context)
         assert context.queue.active() == jobs(ids[0])
@@ -173,8 +173,8 @@ def test_runs_and_encodings_of_equal_priority_go_oldest_first(context, add):
         session.add(encoding := Encoding(name="e", status=EncodingStatus.QUEUED, **texts))
     order = [f"finetune-{ids[0]}", f"encode-{encoding.id}"]
     for i, workflow_id in enumerate(order):
-        assert next_in_turn(context.sessions, Queue.GPU, order[:i]).workflow_id == workflow_id
-    assert next_in_turn(context.sessions, Queue.GPU, order) is None
+        assert next_waiting_job(context.sessions, Queue.GPU, order[:i]).workflow_id == workflow_id
+    assert next_waiting_job(context.sessions, Queue.GPU, order) is None
 
 
 @pytest.mark.parametrize(("others", "index", "changed"), [
@@ -270,7 +270,7 @@ def stranded(context, row_ids):
         await asyncio.Event().wait()
 
     context.queue.enqueue(Job(job_kinds.INSPECT, row_ids[0]))
-    with working(context.settings.queue, "here/cpu", execute):
+    with processing_jobs(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: began)
     return began, execute
 
@@ -289,7 +289,7 @@ def test_the_jobs_of_a_worker_that_is_gone_go_to_one_of_another_name(context, ro
     assert context.queue.slots() == {"here/cpu"}, "while its slot is held a worker lives"
 
     take_over_the_dead(context.queue, "here/cuda:0", locks, free)
-    with working(context.settings.queue, "here/cuda:0", execute):
+    with processing_jobs(context.settings.queue, "here/cuda:0", execute):
         wait_for(lambda: len(began) == 2)
     assert began == [row_ids[0]] * 2
     assert context.queue.slots() == {"here/cuda:0"}

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.spatial import procrustes
 
-from app.core.evidence import block_degrees, quantile
+from app.core.evidence import block_degrees, t_quantile
 from isotropy.alignment import ROWS_AT_ONCE, alignment, cka, procrustes_residual, row_drift
 from isotropy.jackknife import Slices
 
@@ -92,7 +92,7 @@ def test_intervals_cover_the_population(slug, truth):
     for seed in range(40):
         x, y = pair(400, 12, seed)
         score = alignment(x, y, blocks_of(400))[slug]
-        covered += abs(score.value - truth) <= quantile(0.05, block_degrees(len(score.parts))) * score.se
+        covered += abs(score.value - truth) <= t_quantile(0.05, block_degrees(len(score.parts))) * score.se
     assert covered >= 35
 
 

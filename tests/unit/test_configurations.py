@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from app.db.config import RunConfig, TrainingOptions
 from app.db.models import Experiment, Run
 from app.db.models.runs import CONFIG
-from app.db.reported_config import OPTION_TYPES, RESERVED, UNKNOWN, ReportedConfig, ReportedRunConfig
-from app.db.types import as_stored
+from app.db.reported_config import OPTION_TYPES, RESERVED_NAMES, UNKNOWN, ReportedConfig, ReportedRunConfig
+from app.db.types import stored_adapter
 from isotropy.catalog import Regularizer, TokenPooling
 from tests.factories import OPTIONS
 
@@ -47,7 +47,7 @@ def test_rows_of_other_versions_are_read_with_defaults_and_never_changed_or_writ
     with pytest.raises(ValidationError, match="frozen"):
         read.seed = 8
     document = LAUNCHED.dump() | {"batch_size": 100_000, "of_a_newer_version": 1}
-    assert as_stored(RunConfig).validate_python(document).batch_size == 100_000
+    assert stored_adapter(RunConfig).validate_python(document).batch_size == 100_000
     with pytest.raises(ValidationError, match="batch_size"):
         CONFIG.check(document)
 
@@ -76,7 +76,7 @@ def test_a_setting_that_a_script_cannot_mean_is_refused_by_name(settings, told):
 
 
 def test_what_pages_read_of_a_script_s_settings_has_the_type_of_the_option():
-    option_names = set(ReportedRunConfig.model_fields) - RESERVED
+    option_names = set(ReportedRunConfig.model_fields) - RESERVED_NAMES
     assert option_names <= set(OPTION_TYPES)
     for name in option_names:
         option = TrainingOptions.model_fields[name].annotation

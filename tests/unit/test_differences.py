@@ -4,7 +4,7 @@ from math import hypot
 
 import pytest
 
-from app.core.evidence import block_degrees, quantile
+from app.core.evidence import block_degrees, t_quantile
 from app.db.models import Measurement, MeasurementStatus
 from app.embeddings.comparison import MEASURE_AGAIN, difference
 from isotropy.catalog import MEASURES
@@ -13,7 +13,7 @@ PARTS = [0.01, -0.02, 0.005, 0.01, -0.01, 0.02, -0.005, -0.01, 0.01, -0.01]
 
 
 def half_width(blocks):
-    return quantile(0.05, block_degrees(blocks))
+    return t_quantile(0.05, block_degrees(blocks))
 
 
 def found(measure, value, parts=PARTS, n=400, at=None, **given):

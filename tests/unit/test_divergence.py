@@ -2,7 +2,7 @@ from math import inf, log, nan
 
 import pytest
 
-from app.db.learning import diverged, divergence_words, find_divergence
+from app.db.learning import describe_divergence, divergence_note, find_divergence
 from app.db.run_results import Divergence
 from tests.factories import run_row
 
@@ -48,7 +48,9 @@ def test_a_training_that_diverged(losses, untrained, found):
 
 def test_it_is_told_in_a_sentence():
     sentence = "Training diverged: its task loss ended at 186, after starting at 0.693."
-    assert divergence_words(Divergence(loss=186.0, start=0.693)) == sentence
-    assert "not a number" in divergence_words(Divergence(loss=None, start=0.693))
-    assert diverged(run_row(learning={"divergence": {"loss": 186.0, "start": 0.693}})).startswith("Training diverged")
-    assert diverged(run_row(learning={"divergence": None})) is diverged(run_row(learning=None)) is None
+    assert describe_divergence(Divergence(loss=186.0, start=0.693)) == sentence
+    assert "not a number" in describe_divergence(Divergence(loss=None, start=0.693))
+    assert divergence_note(run_row(learning={"divergence": {"loss": 186.0, "start": 0.693}})).startswith(
+        "Training diverged"
+    )
+    assert divergence_note(run_row(learning={"divergence": None})) is divergence_note(run_row(learning=None)) is None

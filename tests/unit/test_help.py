@@ -2,7 +2,7 @@
 
 import re
 
-from app.core.evidence import FEWEST_SEEDS, LEVEL
+from app.core.evidence import MIN_SEEDS, SIGNIFICANCE_LEVEL
 from app.db.config import RunConfig
 from app.db.encoding import EncodingConfig
 from app.db.options.option import Help, options_of
@@ -74,7 +74,7 @@ def test_help_is_folded_behind_its_sentence_and_links_to_the_catalogue():
 
 def test_as_many_seeds_are_advised_as_the_sign_flips_need_to_tell_a_lambda_apart():
     assert "a verdict on a λ three" in SWEEP["seeds"].details
-    assert FEWEST_SEEDS == 3
+    assert MIN_SEEDS == 3
     assert "needs six to reach p < 0.05, or seven for two or three λ" in SWEEP["seeds"].details
-    assert smallest_p(5) > LEVEL > smallest_p(6)
-    assert 2 * smallest_p(6) > LEVEL > 3 * smallest_p(7)
+    assert smallest_p(5) > SIGNIFICANCE_LEVEL > smallest_p(6)
+    assert 2 * smallest_p(6) > SIGNIFICANCE_LEVEL > 3 * smallest_p(7)

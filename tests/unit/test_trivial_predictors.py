@@ -2,7 +2,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-from app.db.learning import best_class, best_number, constant_words, empty_answer, learned_nothing, trivial_score
+from app.db.learning import (
+    best_constant_class,
+    describe_constant,
+    empty_answer_predictor,
+    mean_predictor,
+    no_learning_note,
+    trivial_score,
+)
 from app.db.models import RunStatus
 from app.db.predictions import Predictions
 from isoscope.core.task import Metric
@@ -31,7 +38,7 @@ def test_the_chosen_class_is_the_best_of_all_on_the_training_rows_and_scored_as_
             Metric.MATTHEWS: matthews_corrcoef(labels, given),
         }
 
-    found = best_class(train, scored, NAMES[:n_classes], metric, "training")
+    found = best_constant_class(train, scored, NAMES[:n_classes], metric, "training")
     chosen = next(name for name in NAMES if found.predictor.startswith(f"always “{name}”"))
     on_train = [score(train, one)[metric] for one in range(n_classes)]
     assert on_train[NAMES.index(chosen)] == pytest.approx(max(on_train))
@@ -42,15 +49,15 @@ def test_the_chosen_class_is_the_best_of_all_on_the_training_rows_and_scored_as_
 def test_the_predictor_says_what_it_is_and_why_what_is_undefined():
     train = np.array([0, 0, 0, 1])
     metrics = Metric.ACCURACY, Metric.F1
-    by_accuracy, by_f1 = (best_class(train, train, NAMES[:2], metric, "training") for metric in metrics)
+    by_accuracy, by_f1 = (best_constant_class(train, train, NAMES[:2], metric, "training") for metric in metrics)
     assert by_accuracy.predictor == "always “no”, the most frequent class of the training rows"
     assert by_f1.predictor == "always “yes”, the class that F1 looks for"
     alike = np.zeros(4, dtype=np.int64)
-    found = best_class(alike, alike, NAMES[:2], Metric.ACCURACY, "training")
+    found = best_constant_class(alike, alike, NAMES[:2], Metric.ACCURACY, "training")
     assert found.metrics == {"accuracy": 1.0, "f1": None, "matthews": None}
     assert found.reasons.keys() == {"f1", "matthews"}
-    assert best_number(np.array([1.0, 2.0]), "training").reasons.keys() == {"pearson", "spearman"}
-    assert empty_answer(0.25, 0.5).metrics == {"exact_match": 0.25, "word_f1": 0.5}
+    assert mean_predictor(np.array([1.0, 2.0]), "training").reasons.keys() == {"pearson", "spearman"}
+    assert empty_answer_predictor(0.25, 0.5).metrics == {"exact_match": 0.25, "word_f1": 0.5}
 
 
 def run(performance, metric="accuracy", told=None, **columns):
@@ -63,29 +70,29 @@ def run(performance, metric="accuracy", told=None, **columns):
 
 
 def test_a_run_at_or_below_the_trivial_predictor_or_of_one_answer_learned_nothing():
-    assert learned_nothing(run(0.51)) is None
+    assert no_learning_note(run(0.51)) is None
     for performance in (0.5, 0.5 + 1e-12, 0.4):
-        assert "trivial predictor" in learned_nothing(run(performance))
+        assert "trivial predictor" in no_learning_note(run(performance))
     told = {"constant_prediction": "“yes”", "trivial": run(0).learning.trivial}
-    assert learned_nothing(run(0.6, told=told)) == "Every validation row was predicted as “yes”."
+    assert no_learning_note(run(0.6, told=told)) == "Every validation row was predicted as “yes”."
 
 
 def test_of_a_correlation_nothing_is_zero_and_without_a_predictor_nothing_is_said():
-    told = {"trivial": best_number(np.array([1.0, 2.0]), "training").dump()}
+    told = {"trivial": mean_predictor(np.array([1.0, 2.0]), "training").dump()}
     assert trivial_score(run(0.4, "pearson", told)) == 0.0
-    assert learned_nothing(run(0.01, "pearson", told)) is None
-    assert "0" in learned_nothing(run(-0.1, "pearson", told))
+    assert no_learning_note(run(0.01, "pearson", told)) is None
+    assert "0" in no_learning_note(run(-0.1, "pearson", told))
     for of in (run(0.1, told={}), run(0.1, told={"trivial": None}), run(None), run(0.1, status=RunStatus.FAILED)):
-        assert learned_nothing(of) is None
+        assert no_learning_note(of) is None
     assert trivial_score(run_row(learning=None)) is None
 
 
 def test_constant_predictions_are_told_in_words():
     three = np.arange(3)
     ones = Predictions(three, np.array([0, 1, 0]), np.ones(3, dtype=np.int64))
-    assert constant_words(ones, ["no", "yes"]) == "“yes”"
-    assert constant_words(ones, []) == "“1”"
-    assert constant_words(Predictions(three, np.arange(3.0), np.full(3, 2.345678)), []) == "2.346"
-    assert constant_words(Predictions(three, None, ("", "", ""), np.zeros(3), np.zeros(3)), []) == "“”"
-    assert constant_words(Predictions(three, three, three), []) is None
-    assert constant_words(Predictions(np.arange(1), np.arange(1), np.arange(1)), []) is None  # one row is no pattern
+    assert describe_constant(ones, ["no", "yes"]) == "“yes”"
+    assert describe_constant(ones, []) == "“1”"
+    assert describe_constant(Predictions(three, np.arange(3.0), np.full(3, 2.345678)), []) == "2.346"
+    assert describe_constant(Predictions(three, None, ("", "", ""), np.zeros(3), np.zeros(3)), []) == "“”"
+    assert describe_constant(Predictions(three, three, three), []) is None
+    assert describe_constant(Predictions(np.arange(1), np.arange(1), np.arange(1)), []) is None  # one row is no pattern

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from app.core.settings import Settings
-from app.db.encoding import FLOAT_BYTES, EncodingConfig, require_sensible
+from app.db.encoding import FLOAT_BYTES, EncodingConfig, require_within_limits
 from app.db.models import Pooling
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import quote, storable
@@ -237,7 +237,7 @@ class Encoder:
             )
         shape = len(pooled), n, widths[0]
         size_bytes = math.prod(shape) * FLOAT_BYTES
-        require_sensible(len(pooled), size_bytes)
+        require_within_limits(len(pooled), size_bytes)
         # Twice, because storing copies them, perhaps to the same disk. Writing a mapped file to a full disk kills the
         # process.
         if (free := shutil.disk_usage(folder).free) < 2 * size_bytes:

@@ -9,7 +9,7 @@ from app.core.settings import Settings
 from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_IMPORT, Import, ImportStatus
 from app.db.removal import let_others_write, remove_imported
-from app.db.session import hold
+from app.db.session import acquire_locks
 from app.db.types import utcnow
 from app.results.archive.reading import CheckedArchive, check_archive, open_archive
 from app.sandbox import read_in_sandbox
@@ -46,7 +46,7 @@ def import_experiment(import_id: str, settings: Settings, device: str) -> Sequen
                     let_others_write(progress.sessions)
             dataset = archive.experiment().dataset
             with progress.sessions.begin() as session:
-                hold(session.connection(), "imports")
+                acquire_locks(session.connection(), "imports")
                 placeholder_id = session.get_one(Import, import_id).dataset_id
                 if placeholder_id is not None:
                     adopt_dataset(session, dataset, target.experiment_id, placeholder_id)
@@ -85,7 +85,7 @@ def _target(row: Import, path: Path, progress: JobProgress, settings: Settings) 
     with blaming(row.filename):
         checked: CheckedArchive = read_in_sandbox(settings, check_archive, path)
     with progress.sessions.begin() as session:
-        hold(session.connection(), "imports")
+        acquire_locks(session.connection(), "imports")
         progress.write(session, content=checked.content_hash, total=checked.n_rows)
         refuse_duplicate(session, checked, row.id)
         experiment, is_new_dataset = write_experiment(session, checked)

@@ -30,7 +30,7 @@ from app.db.models import (
     Step,
 )
 from app.db.predictions import Predictions
-from app.db.session import SEEING_ARRIVING
+from app.db.session import INCLUDE_HIDDEN
 from app.db.types import utcnow
 from app.results.archive import container
 from app.results.archive.reading import Archive, CheckedArchive
@@ -165,7 +165,7 @@ TABLES = (
 def refuse_duplicate(session: Session, checked: CheckedArchive, import_id: str) -> None:
     """Raise ConflictError if the experiment exists here or is being imported."""
     being_removed = select(Experiment).where(Experiment.id == checked.experiment.id, Experiment.removed_at.is_not(None))
-    if removed_experiment := session.scalar(being_removed, execution_options={SEEING_ARRIVING: True}):
+    if removed_experiment := session.scalar(being_removed, execution_options={INCLUDE_HIDDEN: True}):
         raise ConflictError(f"{removed_experiment.name} is being deleted. Import it again when that is done.", "file")
     same_content = (row for row in _imported(session) if (row.source or {}).get("content") == checked.content_hash)
     if existing := session.get(Experiment, checked.experiment.id) or next(same_content, None):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sqlalchemy.orm import Session
 from transformers import PreTrainedModel
 
-from app.db.learning import constant_words
+from app.db.learning import describe_constant
 from app.db.models import SealedScore, Split
 from app.db.predictions import Predictions, write_predictions
 from app.db.run_results import LastLayerValue, LayerValues, Reference, RunResults, SentenceVectors
@@ -112,7 +112,7 @@ def evaluate(
         metrics={Metric(name): score.value for name, score in metrics.items()},
         metric_reasons={Metric(name): score.reason for name, score in metrics.items() if score.reason is not None},
         trivial=task.trivial(train, validation),
-        constant_prediction=None if predictions is None else constant_words(predictions, config.label_names),
+        constant_prediction=None if predictions is None else describe_constant(predictions, config.label_names),
         **task.details(train, validation),
         loss=observation.loss / len(validation),
         n_validation=validation.examples,

@@ -10,7 +10,7 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from app.core.settings import Settings
-from app.db.learning import divergence_words, find_divergence
+from app.db.learning import describe_divergence, find_divergence
 from app.db.models import Run, RunFigure, RunStatus, Split
 from app.db.options.measuring import Checkpoint
 from app.db.predictions import write_predictions
@@ -146,7 +146,7 @@ def finish(
         divergence = find_divergence([step.task_loss for step in run.steps if step.step], evaluation.untrained_loss)
         notes = [
             constant_penalty if is_penalized else None,
-            None if divergence is None else divergence_words(divergence),
+            None if divergence is None else describe_divergence(divergence),
             *evaluation.notes,
         ]
         results = evaluation.results.model_copy(update={"divergence": divergence})

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from sqlalchemy import select
 
-from app.core.process import MARKER, finished_checkpoints
+from app.core.process import COMPLETE_MARKER, finished_checkpoints
 from app.core.settings import Settings
-from app.db.models import FINAL, RETRIED, Run
+from app.db.models import FINAL, RETRIABLE, Run
 from app.db.session import Sessions
 from app.db.types import utcnow
 from workers.training.log import Log
@@ -50,10 +50,10 @@ def read_seal(path: Path) -> Seal:
 
 def read_seals(folder: Path) -> dict[str, Seal]:
     try:
-        seals = json.loads((folder / MARKER).read_bytes())
+        seals = json.loads((folder / COMPLETE_MARKER).read_bytes())
         return {name: Seal(**seal) for name, seal in seals.items()}
     except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"{MARKER} cannot be read") from error
+        raise ValueError(f"{COMPLETE_MARKER} cannot be read") from error
 
 
 def find_damage(folder: Path) -> str | None:
@@ -63,7 +63,7 @@ def find_damage(folder: Path) -> str | None:
     except ValueError as error:
         return str(error)
     if not seals:
-        return f"{MARKER} names no file"
+        return f"{COMPLETE_MARKER} names no file"
     for name, seal in seals.items():
         path = folder / name
         if not path.is_file():
@@ -149,10 +149,10 @@ class RunFolder:
         if best is not None:
             name = self.best(best).name
             seals[f"../{name}"] = self._best[name]
-        unfinished = checkpoint / f"{MARKER}.unfinished"
+        unfinished = checkpoint / f"{COMPLETE_MARKER}.unfinished"
         unfinished.write_text(json.dumps({name: seal._asdict() for name, seal in seals.items()}, indent=1))
         flush(unfinished)
-        unfinished.rename(checkpoint / MARKER)
+        unfinished.rename(checkpoint / COMPLETE_MARKER)
         flush(checkpoint)
         flush(self.path)
         for old_checkpoint in self.checkpoints()[KEPT_CHECKPOINTS:]:
@@ -198,7 +198,7 @@ def remove_left_behind(settings: Settings, sessions: Sessions) -> None:
     with sessions() as session:
         has_folder = Run.id.in_([folder.name for folder in folders])
         in_use = set(session.scalars(select(Run.id).where(has_folder, Run.status.not_in(FINAL))))
-        is_recent = Run.status.in_(RETRIED) & (Run.finished_at > utcnow() - KEPT_FOR)
+        is_recent = Run.status.in_(RETRIABLE) & (Run.finished_at > utcnow() - KEPT_FOR)
         recent_ids = session.scalars(select(Run.id).where(has_folder, is_recent).order_by(Run.finished_at.desc()))
         resumable_ids = [run_id for run_id in recent_ids if finished_checkpoints(settings.runs / run_id)]
     in_use.update(resumable_ids[:KEPT_FOLDERS])

@@ -9,10 +9,10 @@ from sqlalchemy import Update, func, or_, select, update
 
 from app.core.settings import Settings
 from app.db.job_kinds import Job
-from app.db.models import RETRIED, UNFINISHED, Attempt, AttemptOutcome, Experiment, Phase, Run, RunStatus
+from app.db.models import RETRIABLE, UNFINISHED, Attempt, AttemptOutcome, Experiment, Phase, Run, RunStatus
 from app.db.session import Sessions
 from app.db.types import utcnow
-from app.db.work import end_attempts, hold_experiment, slot_name
+from app.db.work import end_attempts, pause_waiting_runs, slot_name
 from workers.failure import failure_of, raise_if_temporary
 from workers.job_rows import job_sessions
 from workers.training.ddp_launch import train_together
@@ -46,7 +46,7 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
         folder.drop_unfinished()
         with sessions() as session:
             run = session.get(Run, run_id)
-        can_resume = run is not None and (not run.status.final or run.status in RETRIED)
+        can_resume = run is not None and (not run.status.final or run.status in RETRIABLE)
         if not can_resume or not folder.checkpoints():
             folder.remove()
     with sessions() as session:
@@ -107,7 +107,7 @@ def _fail(error: Exception, sessions: Sessions, row: Update, folder: RunFolder) 
         mark_failed = row.values(status=RunStatus.FAILED, **values).returning(Run.id)
         if (run_id := session.scalar(mark_failed)) is not None:
             end_attempts(session, Attempt.run_id == run_id, AttemptOutcome.FAILED, failure.sentence)
-            hold_experiment(session, session.get_one(Run, run_id, populate_existing=True))
+            pause_waiting_runs(session, session.get_one(Run, run_id, populate_existing=True))
 
 
 def _write_log(sessions: Sessions, row: Update, tail: str | None) -> None:

@@ -11,7 +11,7 @@ from threading import Event, Thread
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.core.process import LOG, LOG_FORMAT
+from app.core.process import LOG_FORMAT, LOG_NAME
 from app.db.types import utcnow
 
 # Limits for the last attempt; earlier attempts get fewer lines, the newest of them first.
@@ -30,7 +30,7 @@ class Log:
     """The log of one run, over all its attempts and processes."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / LOG
+        self._path = folder / LOG_NAME
 
     def begin(self, attempt: int, slot: str, earlier: str | None) -> None:
         """Write an attempt's header; ``earlier`` is the log of attempts elsewhere."""

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 from app.core.training_cost import expected_longest
 from app.db.config import RunConfig
 from app.db.models import Phase, Step
-from app.db.options.measuring import LOOKS_PER_RUN
+from app.db.options.measuring import MEASUREMENTS_PER_RUN
 from isoscope.hidden_states import LayerMeasures, hidden_states_of, looking_at, width
 from workers.failure import NotFiniteError
 from workers.training.inference import TokenizedRows, draw, inference_batch_size
@@ -95,7 +95,7 @@ class Probe:
     def steps_apart(self, max_steps: int, tokens_per_step: float) -> int:
         if self.interval is not None:
             return self.interval
-        steps = max(max_steps / LOOKS_PER_RUN, 2 * self.cost / tokens_per_step)
+        steps = max(max_steps / MEASUREMENTS_PER_RUN, 2 * self.cost / tokens_per_step)
         row_every = rows_apart(max_steps)
         return row_every * max(1, round(steps / row_every))
 

@@ -11,11 +11,11 @@ from sqlalchemy import select
 from sqlalchemy.orm import defer
 
 from app.db import job_kinds
-from app.db.config import RunConfig, applies
+from app.db.config import RunConfig, option_applies
 from app.db.job_kinds import Job
 from app.db.models import Experiment, Run, RunStatus
 from app.db.run_results import RunResults, Selected
-from app.db.session import Sessions, hold
+from app.db.session import Sessions, acquire_locks
 from app.db.study import Objective, Search, Trial, trials_of
 from app.db.types import utcnow
 from isotropy.catalog import Regularizer
@@ -32,7 +32,7 @@ MOST_FAILED = 3
 def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
     """Add new trials up to the limit of concurrent ones, in one transaction; return their jobs."""
     with sessions.begin() as session:
-        hold(session.connection(), f"study {experiment_id}")
+        acquire_locks(session.connection(), f"study {experiment_id}")
         experiment = session.get(Experiment, experiment_id)
         search = experiment.study if experiment is not None else None
         if experiment is None or search is None or search.over:
@@ -96,7 +96,7 @@ def _next_runs(search: Search, experiment: Experiment, trials: Sequence[Trial]) 
 def _space(search: Search) -> dict[str, BaseDistribution]:
     low, high = search.axis
     space: dict[str, BaseDistribution] = {"lam": FloatDistribution(low, high)}
-    if search.zeta_low < search.zeta_high and applies("zeta", [search.regularizer], None):
+    if search.zeta_low < search.zeta_high and option_applies("zeta", [search.regularizer], None):
         space["zeta"] = FloatDistribution(search.zeta_low, search.zeta_high)
     return space
 

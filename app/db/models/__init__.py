@@ -23,13 +23,13 @@ from app.db.models.experiments import (
     Import,
     Opening,
     SealedScore,
-    overall,
+    combined_status,
 )
 from app.db.models.runs import DEFAULT_PRIORITY, Attempt, Run, RunFigure, RunPredictions, RunTag, Step, Worker
 from app.db.models.tasks import TaskRun
 from app.db.states import (
     FINAL,
-    RETRIED,
+    RETRIABLE,
     UNFINISHED,
     UNFINISHED_ENCODING,
     UNFINISHED_IMPORT,

@@ -46,7 +46,7 @@ class Base(DeclarativeBase):
 
 
 @event.listens_for(Base, "attribute_instrument")
-def _take_what_json_holds(_: type[Base], name: str, attribute: QueryableAttribute[Any]) -> None:
+def _validate_typed_columns(_: type[Base], name: str, attribute: QueryableAttribute[Any]) -> None:
     """Validate values assigned to a ``Typed`` column."""
     columns = getattr(attribute.property, "columns", ())
     if columns and isinstance(kind := columns[0].type, Typed):

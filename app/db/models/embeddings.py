@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint, select
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from app.core.evidence import block_degrees, quantile
+from app.core.evidence import block_degrees, t_quantile
 from app.db.models.base import MAX_TAG_CHARACTERS, Answered, Base, Described
 from app.db.states import EmbeddingOrigin, EmbeddingStatus, FileRole, MeasurementStatus, Pooling, RowsBy
 from app.db.types import new_id, utcnow
@@ -177,7 +177,7 @@ class Measurement(Base):
         measure = MEASURES.get(self.measure)
         if measure is None or measure.error != "population" or len(self.parts) < 2:
             return None
-        return quantile(0.05, block_degrees(len(self.parts))) * hypot(*self.parts)
+        return t_quantile(0.05, block_degrees(len(self.parts))) * hypot(*self.parts)
 
     # Lists on pages, at most one: {"values": [number or null]}, greatest or first at k = 1;
     # {"by_label": [{"label", "value", "n", "reason"}]}, both also with "unbiased";
@@ -314,6 +314,6 @@ class PostProcessing(Answered, Base):
 # Seed for drawing rows of an embedding, and the half of them that methods are fitted on.
 SAMPLE_SEED = 0
 # Trials and tasks whose maps are making embeddings.
-MAKING = select(Embedding.made_by_id).where(
+MAKING_IDS = select(Embedding.made_by_id).where(
     Embedding.status == EmbeddingStatus.MAKING, Embedding.made_by_id.is_not(None)
 )

@@ -117,7 +117,7 @@ class Experiment(Described, Base):
         states = set(statuses)
         if self.searching and all(state.final for state in states):
             return RunStatus.PAUSED if self.search_paused else RunStatus.RUNNING
-        return overall(states)
+        return combined_status(states)
 
 
 class ExperimentTag(Base):
@@ -129,7 +129,7 @@ class ExperimentTag(Base):
     tag: Mapped[str] = mapped_column(String(MAX_TAG_CHARACTERS), primary_key=True, index=True)
 
 
-def overall(statuses: Iterable[RunStatus]) -> RunStatus:
+def combined_status(statuses: Iterable[RunStatus]) -> RunStatus:
     """Return the combined status of several runs: running until all are final, then the worst."""
     states = set(statuses)
     if RunStatus.RUNNING in states or (RunStatus.QUEUED in states and len(states) > 1):

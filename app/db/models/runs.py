@@ -179,7 +179,7 @@ class RunTag(Base):
     tag: Mapped[str] = mapped_column(String(MAX_TAG_CHARACTERS), primary_key=True, index=True)
 
 
-_LOOKED = text("layers IS NOT NULL")
+_HAS_LAYERS = text("layers IS NOT NULL")
 
 
 class Step(Base):
@@ -189,7 +189,7 @@ class Step(Base):
     __table_args__ = (
         # Curves of many runs are read from the index alone, because rows with measured layers are wide.
         PrimaryKeyConstraint("run_id", "step", postgresql_include=["task_loss", "penalty"]),
-        Index("ix_steps_looks", "run_id", "step", sqlite_where=_LOOKED, postgresql_where=_LOOKED),
+        Index("ix_steps_looks", "run_id", "step", sqlite_where=_HAS_LAYERS, postgresql_where=_HAS_LAYERS),
     )
 
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
@@ -202,10 +202,10 @@ class Step(Base):
 
 
 # The order in which waiting runs are taken.
-IN_TURN = (Run.priority, Run.queued_at, Run.position, Run.id)
+QUEUE_ORDER = (Run.priority, Run.queued_at, Run.position, Run.id)
 
 # Steps at which layers were measured, and some measures, first layer first.
-Looks = Sequence[tuple[int, Mapping[str, Sequence[float | None] | None]]]
+LayerMeasurements = Sequence[tuple[int, Mapping[str, Sequence[float | None] | None]]]
 
 
 class RunFigure(Base):

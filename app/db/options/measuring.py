@@ -15,7 +15,7 @@ PRECHELT = "Prechelt (1998). Early Stopping – But When? Neural Networks: Trick
 # One training row in this many is held out to choose the weights.
 HELD_OUT_PART = 10
 # Measurements per run where ``probe_every`` is null and time allows.
-LOOKS_PER_RUN = 12
+MEASUREMENTS_PER_RUN = 12
 
 
 class Checkpoint(StrEnum):
@@ -36,7 +36,7 @@ class SelectionRows(StrEnum):
     HELD_OUT = "held_out"
 
 
-def selects(config: Mapping[str, Any]) -> bool:
+def evaluates_during_training(config: Mapping[str, Any]) -> bool:
     """Return whether a run is evaluated during training, to choose its weights or to stop early."""
     return config.get("checkpoint") == Checkpoint.BEST or config.get("patience") is not None
 
@@ -68,7 +68,7 @@ class MeasuringOptions(LearningOptions):
                 SelectionRows.VALIDATION: "validation rows (optimistic)",
             },
             slows=False,
-            needs=selects,
+            needs=evaluates_during_training,
             details="Choosing on the validation rows makes the reported performance optimistic. Otherwise a tenth of "
             "the training rows, the same in every run, is held out.",
         ),
@@ -84,7 +84,7 @@ class MeasuringOptions(LearningOptions):
             unit="step",
             none_means="once per epoch",
             slows=False,
-            needs=selects,
+            needs=evaluates_during_training,
             details="Applies only if the best checkpoint is chosen or runs stop early.",
         ),
     ] = None

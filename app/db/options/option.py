@@ -100,13 +100,13 @@ class Option(HelpFold):
         return handler(schema) | {"description": self.text}
 
 
-def lowered(label: str) -> str:
+def lowercase_label(label: str) -> str:
     """Return a label for use inside a sentence: batch size, but λ and AdamW unchanged."""
     return label[:1].lower() + label[1:] if label[1:2].islower() else label
 
 
 def _title(name: str, info: FieldInfo | Any) -> str:
-    option = option_in(info)
+    option = find_option(info)
     return option.label if option else name.replace("_", " ").capitalize()
 
 
@@ -116,35 +116,35 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, field_title_generator=_title)
 
 
-def option_in(info: FieldInfo) -> Option | None:
+def find_option(info: FieldInfo) -> Option | None:
     return next((entry for entry in info.metadata if isinstance(entry, Option)), None)
 
 
 @cache
 def options_of(model: type[BaseModel]) -> Mapping[str, Option]:
-    options = {name: option for name, info in model.model_fields.items() if (option := option_in(info)) is not None}
+    options = {name: option for name, info in model.model_fields.items() if (option := find_option(info)) is not None}
     positions = {group: position for position, group in enumerate(GROUPS)}
     return dict(sorted(options.items(), key=lambda item: positions.get(item[1].group, len(positions))))
 
 
-def alternatives(annotation: Any) -> list[Any]:
+def non_null_types(annotation: Any) -> list[Any]:
     """Return the types of an annotation without null and without metadata."""
     if get_origin(annotation) is Annotated:
-        return alternatives(get_args(annotation)[0])
+        return non_null_types(get_args(annotation)[0])
     if get_origin(annotation) in (UnionType, Union):
-        return [type_ for part in get_args(annotation) for type_ in alternatives(part)]
+        return [type_ for part in get_args(annotation) for type_ in non_null_types(part)]
     return [] if annotation is NoneType else [annotation]
 
 
 def single_type(annotation: Any) -> type | None:
     """Return the one type of a value besides null; None for a list or several types."""
-    types = alternatives(annotation)
+    types = non_null_types(annotation)
     return types[0] if len(types) == 1 and isinstance(types[0], type) else None
 
 
 def list_type(annotation: Any) -> tuple[Any, frozenset[str]] | None:
     """Return the item type of a list and the words accepted in its place; None if it is no list."""
-    types = alternatives(annotation)
+    types = non_null_types(annotation)
     list_types = [type_ for type_ in types if get_origin(type_) is list]
     words = {word.value for type_ in types if isinstance(type_, type) and issubclass(type_, StrEnum) for word in type_}
     return (get_args(list_types[0])[0], frozenset(words)) if list_types else None

@@ -14,13 +14,13 @@ from isotropy.catalog import REGULARIZERS, Layers, Regularizer, TokenPooling
 from isotropy.catalog.sources import ATIENZA_2019, KUDRIASHOV_2025, RUDMAN_2024
 
 # Regularizers that read hidden states.
-SEEING = frozenset(name for name, penalty in REGULARIZERS.items() if penalty.sees is not None)
-SEEING_TOKENS = frozenset(name for name in SEEING if REGULARIZERS[name].tokens)
-NAMES: Mapping[Regularizer, str] = {
+STATE_READERS = frozenset(name for name, penalty in REGULARIZERS.items() if penalty.sees is not None)
+TOKEN_READERS = frozenset(name for name in STATE_READERS if REGULARIZERS[name].tokens)
+REGULARIZER_NAMES: Mapping[Regularizer, str] = {
     Regularizer.NONE: "none",
     **{regularizer: penalty.name for regularizer, penalty in REGULARIZERS.items()},
 }
-OF_ITS_PAPER_WORDS = "those of its paper"
+PAPER_DEFAULT = "those of its paper"
 ABOUT_LAMBDA = HelpFold(
     formula="loss + λ (1 − IsoScore★) for I-STAR; for each regularizer its penalty times λ",
     details="λ = 0 is plain training and always runs as the baseline. λ values are not comparable between "
@@ -57,11 +57,11 @@ class Bars(StrEnum):
     ALL = "all"
 
 
-def reading(option: str) -> frozenset[Regularizer]:
+def regularizers_with(option: str) -> frozenset[Regularizer]:
     return frozenset(name for name, penalty in REGULARIZERS.items() if option in penalty.options)
 
 
-def added(regularizer: Regularizer, lam: float, fixed: Mapping[Regularizer, float]) -> dict[Regularizer, float]:
+def loss_weights(regularizer: Regularizer, lam: float, fixed: Mapping[Regularizer, float]) -> dict[Regularizer, float]:
     """Return λ of every regularizer in a run's loss; empty for plain training."""
     weights = dict(fixed)
     if regularizer is not Regularizer.NONE and lam != 0:
@@ -69,17 +69,19 @@ def added(regularizer: Regularizer, lam: float, fixed: Mapping[Regularizer, floa
     return weights
 
 
-def added_words(weights: Mapping[str, float]) -> str:
+def describe_weights(weights: Mapping[str, float]) -> str:
     """Return regularizers with their λ: CosReg 1; I-STAR 0.5; none."""
     parts = [
-        f"{NAMES[regularizer]} {short(weights[regularizer])}" for regularizer in Regularizer if regularizer in weights
+        f"{REGULARIZER_NAMES[regularizer]} {short(weights[regularizer])}"
+        for regularizer in Regularizer
+        if regularizer in weights
     ]
-    return "; ".join(parts) or NAMES[Regularizer.NONE]
+    return "; ".join(parts) or REGULARIZER_NAMES[Regularizer.NONE]
 
 
-def coordinates(regularizer: Regularizer, lam: float) -> str:
+def describe_regularizer(regularizer: Regularizer, lam: float) -> str:
     """Return a run's setting without seed and grid: I-STAR, λ = −1."""
-    return f"{'baseline' if regularizer is Regularizer.NONE else NAMES[regularizer]}, λ = {short(lam)}"
+    return f"{'baseline' if regularizer is Regularizer.NONE else REGULARIZER_NAMES[regularizer]}, λ = {short(lam)}"
 
 
 LayerNumber = Annotated[int, Field(ge=1, le=1000)]
@@ -104,8 +106,8 @@ class RegularizerOptions(DataOptions):
             "Layers the regularizer sees: numbers from 1, all, or last. Empty: as in its paper.",
             VECTORS,
             several="choices of layers",
-            none_means=OF_ITS_PAPER_WORDS,
-            applies_to=SEEING,
+            none_means=PAPER_DEFAULT,
+            applies_to=STATE_READERS,
             details="I-STAR sees all layers as one cloud, bias-corrected I-STAR sees them one by one, CosReg and "
             "persistent entropy see the last. List several as 1, 6, 12.",
             source=f"{RUDMAN_2024} {KUDRIASHOV_2025}",
@@ -119,13 +121,13 @@ class RegularizerOptions(DataOptions):
             VECTORS,
             several="kinds of vectors",
             words={
-                "": OF_ITS_PAPER_WORDS,
+                "": PAPER_DEFAULT,
                 TokenPooling.TOKENS: "all tokens",
                 TokenPooling.SENTENCE: "the token that stands for the text",
                 TokenPooling.MEAN: "the mean of each text’s tokens",
             },
-            none_means=OF_ITS_PAPER_WORDS,
-            applies_to=SEEING,
+            none_means=PAPER_DEFAULT,
+            applies_to=STATE_READERS,
             details="Tokens of one text depend on each other, so bias-corrected I-STAR cannot use them. The token that "
             "represents a text is the first of an encoder, the last of a causal model.",
             source=f"Tokens: {RUDMAN_2024} One vector a text: {KUDRIASHOV_2025}",
@@ -139,7 +141,7 @@ class RegularizerOptions(DataOptions):
             "Fraction of the batch’s tokens the regularizer sees, resampled for each batch.",
             VECTORS,
             several="token fractions",
-            applies_to=SEEING_TOKENS,
+            applies_to=TOKEN_READERS,
             of_tokens=True,
             details="Computing the penalty takes time in proportion to the tokens: 0.25 is about four times as fast, "
             "and noisier.",
@@ -152,7 +154,7 @@ class RegularizerOptions(DataOptions):
             "Include padding among the tokens, as the I-STAR code does. For reproduction only.",
             VECTORS,
             several="kinds of padding",
-            applies_to=SEEING_TOKENS,
+            applies_to=TOKEN_READERS,
             of_tokens=True,
             details="Padding carries no information, and its amount depends on the longest text of a batch.",
             source=RUDMAN_2024,
@@ -170,7 +172,7 @@ class RegularizerOptions(DataOptions):
                 Refresh.STEPS: "every N steps",
                 Refresh.AVERAGE: "moving average of the batches",
             },
-            applies_to=reading("shrinkage_refresh"),
+            applies_to=regularizers_with("shrinkage_refresh"),
             details="S_S changes as the model trains. The paper re-estimates it every epoch. The moving average needs "
             "no extra pass over the rows.",
             source=RUDMAN_2024,
@@ -185,7 +187,7 @@ class RegularizerOptions(DataOptions):
             SHRINKAGE,
             several="numbers of shrinkage points",
             unit="point",
-            applies_to=reading("shrinkage_points"),
+            applies_to=regularizers_with("shrinkage_points"),
             formula="S_S = covariance of this many tokens over all layers",
             details="The paper uses 250,000. A small data set contributes all its tokens.",
             source=RUDMAN_2024,
@@ -201,7 +203,7 @@ class RegularizerOptions(DataOptions):
             several="shrinkage intervals",
             unit="step",
             slows=False,
-            applies_to=reading("shrinkage_every"),
+            applies_to=regularizers_with("shrinkage_every"),
             needs=lambda config: config.get("shrinkage_refresh") == Refresh.STEPS,
             details="Applies only with a refresh every N steps. Each estimate takes a pass over rows.",
         ),
@@ -215,7 +217,7 @@ class RegularizerOptions(DataOptions):
             SHRINKAGE,
             several="shrinkage momenta",
             slows=False,
-            applies_to=reading("shrinkage_momentum"),
+            applies_to=regularizers_with("shrinkage_momentum"),
             needs=lambda config: config.get("shrinkage_refresh") == Refresh.AVERAGE,
             formula="S_S ← m S_S + (1 − m) S_X at each step, m this number",
             details="Applies only with the moving average. 0.99 averages over about 100 steps.",
@@ -229,7 +231,7 @@ class RegularizerOptions(DataOptions):
             BARCODE,
             several="kinds of bars",
             words={Bars.PROMINENT: "prominent, of separate groups", Bars.ALL: "all"},
-            applies_to=reading("entropy_bars"),
+            applies_to=regularizers_with("entropy_bars"),
             formula="H = −Σ p log p over the chosen bars, p = length / sum of lengths",
             details="Prominent bars are the longest by Atienza's rule; even a Gaussian cloud has many. A single "
             "prominent bar gives no gradient. All bars give one from three vectors on.",
@@ -245,7 +247,7 @@ class RegularizerOptions(DataOptions):
             BARCODE,
             several="kinds of grouping",
             words={"true": "each class of a batch", "false": "the whole batch"},
-            applies_to=reading("entropy_by_label"),
+            applies_to=regularizers_with("entropy_by_label"),
             tasks=frozenset({TaskKind.CLASSIFICATION}),
             formula="Σ over classes of H",
             details="With one barcode for the whole batch, gaps between classes become as even as those within.",
@@ -261,7 +263,7 @@ class RegularizerOptions(DataOptions):
             "Weight of a term that shortens the other bars. The paper uses 0, which turns it off.",
             BARCODE,
             several="cluster weights",
-            applies_to=reading("entropy_cluster_weight"),
+            applies_to=regularizers_with("entropy_cluster_weight"),
             formula="− λ H + w × mean length of the bars that are not chosen, w this number",
             details="In units of the vectors. Shortens the bars whatever the sign of λ.",
             source=KUDRIASHOV_2025,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy import select
 
-from app.context import OFFERED, Context
+from app.context import MAX_CHOICES, Context
 from app.core.names import natural_order
 from app.db.models import Embedding, Encoding, ResultStatus
 from app.embeddings.alignments import (
@@ -213,7 +213,7 @@ def _offer_embeddings(context: Context, choice: ComparisonChoice) -> dict[str, l
     with context.sessions() as session:
         names = dict(session.execute(select(Encoding.id, Encoding.name)).all())
     offered: dict[str, list[Embedding]] = {}
-    for embedding in newest_measured(context, OFFERED):
+    for embedding in newest_measured(context, MAX_CHOICES):
         if embedding.id not in choice.ids:
             name = names.get(embedding.encoding_id or "")
             offered.setdefault(f"Layers of {name}" if name else "Uploaded and made", []).append(embedding)

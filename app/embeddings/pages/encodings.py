@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict
 
 from app.context import Context
-from app.core.validation_messages import wrong_fields
+from app.core.validation_messages import field_errors
 from app.db.encoding import EncodingConfig
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus
 from app.db.options.option import options_of
@@ -79,7 +79,7 @@ def parse(values: Values) -> EncodingConfig:
     try:
         return EncodingConfig.model_validate(settings)
     except ValidationError as error:
-        raise invalid(wrong_fields(error)) from error
+        raise invalid(field_errors(error)) from error
 
 
 router = APIRouter(prefix="/encodings")

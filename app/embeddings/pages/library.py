@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, UploadFile
 
-from app.context import Context, aria_sort, next_sort, offset_of, pages_of
+from app.context import Context, aria_sort, count_pages, next_sort, offset_of
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus
 from app.descriptions.service import known_tags
 from app.embeddings.library import (
@@ -143,7 +143,7 @@ def upload_embedding(
 def _read_page(context: Context, search: EmbeddingSearch, page: int) -> LibraryPage:
     """Return a page of the list, or the last one."""
     embeddings = find_embeddings(context, search, offset=offset_of(page))
-    pages = pages_of(embeddings.total)
+    pages = count_pages(embeddings.total)
     return LibraryPage(search, embeddings, page, pages) if page <= pages else _read_page(context, search, pages)
 
 
@@ -188,7 +188,7 @@ def restore(context: ContextDep, embedding_id: str, back: Annotated[str, Form()]
 @trash_router.get("/trash")
 def show_trash(request: Request, context: ContextDep, page: Annotated[int, Query(ge=1)] = 1) -> Response:
     trash = list_trash(context, offset=offset_of(page))
-    pages = pages_of(trash.total)
+    pages = count_pages(trash.total)
     if page > pages:
         return see(f"/trash?page={pages}")
     return render(request, "embeddings/trash.html", {"trash": trash, "page": page, "pages": pages})

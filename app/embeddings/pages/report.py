@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Form, Request, Response
 
 from app.context import Context
-from app.core.names import file_name
+from app.core.names import to_file_name
 from app.db.models import Embedding, EmbeddingStatus
 from app.db.types import RowId
 from app.descriptions import pages as descriptions
@@ -184,7 +184,7 @@ def show_report_file(request: Request, context: ContextDep, embedding_id: str, q
         },
     }
     page = render(request, "embeddings/report_file.html", report)
-    page.headers.update(attachment(f"isoscope-{file_name(embedding.name) or 'report'}.html"))
+    page.headers.update(attachment(f"isoscope-{to_file_name(embedding.name) or 'report'}.html"))
     return page
 
 
@@ -251,7 +251,7 @@ def show_map(context: ContextDep, embedding_id: str, color: str = "") -> Respons
 def show_map_table(context: ContextDep, embedding_id: str) -> Response:
     from app.embeddings.map_table import write_parquet  # noqa: PLC0415 - only who exports needs pyarrow
 
-    name = file_name(get_embedding(context, embedding_id).name) or "map"
+    name = to_file_name(get_embedding(context, embedding_id).name) or "map"
     table = write_parquet(get_map(context, embedding_id))
     return Response(table, media_type=BINARY, headers=attachment(f"{name}-map.parquet"))
 

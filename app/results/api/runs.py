@@ -9,7 +9,7 @@ from fastapi.responses import FileResponse, StreamingResponse
 from pydantic import AliasPath, BaseModel, Field, ModelWrapValidatorHandler, model_validator
 
 from app.context import PAGE_ROWS, Context
-from app.db.learning import diverged, learned_nothing
+from app.db.learning import divergence_note, no_learning_note
 from app.db.models import AttemptOutcome, FailureCause, Run, RunStatus, Split
 from app.db.reported_config import AnyRunConfig
 from app.db.run_results import RunResults
@@ -54,7 +54,7 @@ class RunSummary(RunState):
     def _add_judgements(cls, row: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
         summary = validate(row)
         if isinstance(row, Run):
-            summary.learned_nothing, summary.diverged = learned_nothing(row), diverged(row)
+            summary.learned_nothing, summary.diverged = no_learning_note(row), divergence_note(row)
         return summary
 
 

@@ -28,7 +28,7 @@ from app.db.models import (
     Split,
 )
 from app.db.options.regularization import Zeta
-from app.db.reported_config import MAX_SETTINGS, ReportedConfig, ReportedRunConfig, Scalar, Word
+from app.db.reported_config import MAX_SETTINGS, ReportedConfig, ReportedRunConfig, Scalar, SettingName
 from app.db.run_results import MAX_LAYERS, LayerValues, Learning, Measure, Reason, RunResults
 from app.db.study import Search
 from app.db.types import Count, Number
@@ -274,7 +274,7 @@ class LoggedExperimentRecord(ExperimentRecord):
     """An experiment that a user's script logged."""
 
     config: ReportedConfig  # type: ignore[assignment]
-    grid: dict[Word, list[Scalar | list[Scalar]]] = Field(max_length=MAX_FIELDS)
+    grid: dict[SettingName, list[Scalar | list[Scalar]]] = Field(max_length=MAX_FIELDS)
     study: None
 
 
@@ -285,7 +285,7 @@ class LoggedResults(RunResults):
 
     by_layer: dict[Measure, LayerValues]
     by_layer_n: dict[Measure, Count | None]
-    further: dict[Word, Scalar] = Field(max_length=MAX_SETTINGS)
+    further: dict[SettingName, Scalar] = Field(max_length=MAX_SETTINGS)
 
     @model_validator(mode="after")
     def _of_a_script(self) -> Self:

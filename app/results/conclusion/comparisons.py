@@ -9,7 +9,7 @@ from statistics import fmean
 import numpy as np
 import numpy.typing as npt
 
-from app.core.evidence import FEWEST_SEEDS, LEVEL, quantile, two_sided_p
+from app.core.evidence import MIN_SEEDS, SIGNIFICANCE_LEVEL, t_quantile, two_sided_p
 from app.db.predictions import Predictions
 from app.db.run_rows import AnyRun
 from app.results.captions import list_first
@@ -62,7 +62,7 @@ class RunFacts:
     diverged: str | None = None
     """How its training diverged, as a sentence."""
     judged: bool = False
-    """Whether it is known what a trivial predictor scores, so that ``learned_nothing`` says something if it is None."""
+    """Whether the trivial predictor's score is known, so that no note means that the run learned something."""
 
 
 NOTHING_KNOWN = RunFacts()
@@ -222,7 +222,7 @@ def _compared(sweep: RunTable, settings: Sequence[Setting], pairs: Sequence[_Pai
         row_intervals.append(rows_only)
     flips = [sign_flips(pair.scores.tolist()) for pair in pairs]
     corrected_p = holm([flip.p for flip in flips])
-    seeds_needed = pairs_needed(LEVEL, len(pairs))
+    seeds_needed = pairs_needed(SIGNIFICANCE_LEVEL, len(pairs))
     return [
         Comparison(
             setting,
@@ -246,7 +246,7 @@ def _mean(pair: _Pair, rows: Values | None) -> tuple[MeanDifference, RowsOnly | 
     """Return the mean difference of the logged scores, and an interval over rows if there are too few seeds."""
     if rows is None:
         return over_seeds(pair.scores), None
-    if len(pair.seeds) >= FEWEST_SEEDS:
+    if len(pair.seeds) >= MIN_SEEDS:
         return over_rows_and_seeds(rows)._replace(estimate=float(pair.scores.mean())), None
     difference = over_rows(rows)
     estimate = float(pair.scores.mean())
@@ -258,7 +258,7 @@ def _rows_only(rows: Values, difference: MeanDifference, estimate: float) -> Row
     error = difference.error or 0.0
     if not error:
         return None
-    half_width = quantile(LEVEL, difference.degrees) * error
+    half_width = t_quantile(SIGNIFICANCE_LEVEL, difference.degrees) * error
     is_binary = rows.shape[1] == 1 and bool(np.isin(rows, (-1, 0, 1)).all())
     p = _mcnemar(rows) if is_binary else two_sided_p(estimate / error, difference.degrees)
     return RowsOnly(estimate - half_width, estimate + half_width, p, is_binary)

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Generic, NamedTuple, TypeVar
 
 from app.context import Context
-from app.db.learning import diverged, learned_nothing, trivial_score
+from app.db.learning import divergence_note, no_learning_note, trivial_score
 from app.db.models import RunStatus, Split
 from app.db.options.measuring import SelectionRows
 from app.db.predictions import Predictions, read_predictions
@@ -174,8 +174,8 @@ def _facts(run: AnyRun, rows: RowValues | str) -> RunFacts:
     return RunFacts(
         rows=None if isinstance(rows, str) else rows,
         without_rows=rows if isinstance(rows, str) else "",
-        learned_nothing=learned_nothing(run),
-        diverged=diverged(run),
+        learned_nothing=no_learning_note(run),
+        diverged=divergence_note(run),
         judged=trivial_score(run) is not None,
     )
 

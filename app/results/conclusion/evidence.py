@@ -7,7 +7,7 @@ from itertools import chain
 from operator import or_
 from typing import NamedTuple
 
-from app.core.evidence import LEVEL
+from app.core.evidence import SIGNIFICANCE_LEVEL
 from app.db.models import RunStatus
 from app.db.run_rows import AnyRun
 from app.results.conclusion.comparisons import NOTHING_KNOWN, Comparison, RunFacts, comparisons
@@ -71,7 +71,9 @@ class Evidence:
     @property
     def direction(self) -> Verdict | None:
         """Return whether more isotropic settings do better or worse; None if that is not clear."""
-        is_significant = self.relation.p is not None and self.relation.p <= LEVEL and not self.peaks_at_zero
+        is_significant = (
+            self.relation.p is not None and self.relation.p <= SIGNIFICANCE_LEVEL and not self.peaks_at_zero
+        )
         return (Verdict.BETTER if self.relation.positive else Verdict.WORSE) if is_significant else None
 
     @property

@@ -5,7 +5,7 @@ from math import isfinite
 from statistics import fmean
 from typing import NamedTuple
 
-from app.core.evidence import LEVEL
+from app.core.evidence import SIGNIFICANCE_LEVEL
 from app.db.run_rows import AnyRun
 from app.results.run_table import RunTable
 from app.results.setting import Family, Setting
@@ -131,7 +131,7 @@ def _is_lower(
     compared_settings = side_baselines.keys() | {*side_baselines.values()}
     side_runs = [run for (setting, _), cell_runs in cells.items() if setting in compared_settings for run in cell_runs]
     p = setting_effect(scored_runs(sweep, side_runs)).p
-    return p is not None and p <= LEVEL
+    return p is not None and p <= SIGNIFICANCE_LEVEL
 
 
 def _baselines(sweep: RunTable, means: Mapping[Hashable, float], families: Sequence[Family]) -> dict[Setting, Setting]:

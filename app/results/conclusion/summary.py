@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from app.core.evidence import FEWEST_SEEDS, LEVEL, lambdas_needed
+from app.core.evidence import MIN_SEEDS, SIGNIFICANCE_LEVEL, min_lambdas
 from app.db.run_rows import AnyRun
 from app.results.captions import list_first
 from app.results.conclusion import words
@@ -155,8 +155,8 @@ class Summary:
             return Card(question, f"Yes: {', '.join(clauses)}", f"{_surest(comparisons)} Compared with the baseline.")
         if all(comparison.judged.verdict is Verdict.TOO_FEW for comparison in comparisons):
             fewest = min(len(comparison.seeds) for comparison in comparisons)
-            requirement = f"It takes {FEWEST_SEEDS} or more."
-            if fewest >= FEWEST_SEEDS:
+            requirement = f"It takes {MIN_SEEDS} or more."
+            if fewest >= MIN_SEEDS:
                 requirement = "All differ from the baseline by the same amount, so the error is unknown."
             return Card(question, "Too few seeds to tell", f"{plural(fewest, 'seed')} so far. {requirement}")
         sentence = "Runs answer every row as their baselines do."
@@ -198,8 +198,8 @@ def _relation_answer(conclusion: Conclusion) -> str:
         return f"Yes: more isotropic runs score {'higher' if evidence.direction is Verdict.BETTER else 'lower'}"
     if relation.p is None:
         return "Cannot be tested"
-    if relation.smallest_p is not None and relation.smallest_p > LEVEL:
-        return f"Too few λ to tell; {lambdas_needed()} needed"
+    if relation.smallest_p is not None and relation.smallest_p > SIGNIFICANCE_LEVEL:
+        return f"Too few λ to tell; {min_lambdas()} needed"
     return "No clear relation"
 
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from app.core.evidence import FEWEST_SEEDS, LEVEL
+from app.core.evidence import MIN_SEEDS, SIGNIFICANCE_LEVEL
 from app.results.conclusion.comparisons import Comparison, Method
 from app.results.conclusion.evidence import Evidence
 from app.results.conclusion.words import p_value
@@ -110,7 +110,7 @@ def _exact(evidence: Evidence) -> str:
     correction = ", corrected by Holm," if len(evidence.comparisons) > 1 else ""
     sentence = f"The exact sign-flip test{correction} assumes less and needs more seeds; it never decides the verdict."
     smallest_p, seeds_needed = evidence.smallest_p_holm, evidence.comparisons[0].flips_need
-    if smallest_p is None or smallest_p <= LEVEL:
+    if smallest_p is None or smallest_p <= SIGNIFICANCE_LEVEL:
         return sentence
     requirement = (
         f"it needs {seeds_needed} seeds" if seeds_needed else "no number of seeds suffices for this many settings"
@@ -135,7 +135,7 @@ def to_quote(evidence: Evidence) -> str:
         return ""
     judged = [comparison for comparison in evidence.comparisons if comparison.judged.p is not None]
     if not judged:
-        return f"Do not quote a difference yet: no verdict stands on fewer than {FEWEST_SEEDS} seeds."
+        return f"Do not quote a difference yet: no verdict stands on fewer than {MIN_SEEDS} seeds."
     # Prefer settings that have not failed: how far a failed one falls behind is not worth quoting.
     remaining_settings = (
         {comparison.setting for comparison in evidence.without.comparisons} if evidence.without else set()
@@ -150,8 +150,8 @@ def needed(comparison: Comparison) -> str:
     if comparison.judged.verdict in DECIDED:
         return ""
     if comparison.judged.verdict is Verdict.TOO_FEW:
-        if len(comparison.seeds) < FEWEST_SEEDS:
-            return f"{FEWEST_SEEDS} seeds or more"
+        if len(comparison.seeds) < MIN_SEEDS:
+            return f"{MIN_SEEDS} seeds or more"
         restriction = "that do not all differ by the same amount"
         return f"rows {restriction}" if comparison.rows is not None else f"seeds {restriction}, or stored predictions"
     needed_sizes = comparison.judged.needed

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from app.core.evidence import LEVEL, lambdas_needed
-from app.db.options.regularization import NAMES
+from app.core.evidence import SIGNIFICANCE_LEVEL, min_lambdas
+from app.db.options.regularization import REGULARIZER_NAMES
 from app.db.run_rows import AnyRun
 from app.results.conclusion.evidence import Evidence, Pooled
 from app.results.run_table import RunTable
@@ -37,10 +37,10 @@ def headline(evidence: Evidence) -> str:
         return (
             f"The more isotropic a setting, the {evidence.direction} it does{condition}: {relation_numbers(relation)}."
         )
-    if relation.smallest_p is not None and relation.smallest_p > LEVEL:
+    if relation.smallest_p is not None and relation.smallest_p > SIGNIFICANCE_LEVEL:
         return (
             f"{_values_of_lambda(relation)} are too few to show a relation between isotropy and performance: p cannot "
-            f"fall below {p_value(relation.smallest_p)}; it takes {lambdas_needed()} values. "
+            f"fall below {p_value(relation.smallest_p)}; it takes {min_lambdas()} values. "
             f"Here: {relation_numbers(relation)}."
         )
     return f"No clear relation between isotropy and performance: {relation_numbers(relation)}."
@@ -52,7 +52,7 @@ def peaked(evidence: Evidence) -> str:
         return ""
     has_several_models = len({curve.group.model for curve in evidence.curves}) > 1
     method_names = (
-        NAMES[curve_at_peak.regularizer] + f" ({curve_at_peak.group.model})" * has_several_models
+        REGULARIZER_NAMES[curve_at_peak.regularizer] + f" ({curve_at_peak.group.model})" * has_several_models
         for curve_at_peak in evidence.peaks
     )
     return f"Performance peaks at λ = 0 and is lower on both sides for {', '.join(method_names)}."
@@ -68,9 +68,9 @@ def effect(setting_effect: SettingEffect) -> str:
         statistics = (
             f"F({setting_effect.degrees[0]}, {setting_effect.degrees[1]}) = {number(setting_effect.f)}, {statistics}"
         )
-    if setting_effect.p <= LEVEL:
+    if setting_effect.p <= SIGNIFICANCE_LEVEL:
         return f"Settings differ in performance: {statistics}."
-    if setting_effect.smallest_p is not None and setting_effect.smallest_p > LEVEL:
+    if setting_effect.smallest_p is not None and setting_effect.smallest_p > SIGNIFICANCE_LEVEL:
         bound = f"p cannot fall below {p_value(setting_effect.smallest_p)}, so it takes more seeds or settings"
         return f"These runs are too few to show that settings differ: {statistics}; {bound}."
     return f"No clear difference between settings: {statistics}."
@@ -172,7 +172,7 @@ def pooled_relation(pooled: Pooled) -> str:
     scope = f"Over all {count(pooled.measured)} data sets and metrics, each within itself"
     if relation.p is None:
         return f"{scope}: no relation can be tested."
-    if relation.p > LEVEL:
+    if relation.p > SIGNIFICANCE_LEVEL:
         return f"{scope}: no clear relation, {relation_numbers(relation)}."
     direction = "better" if relation.positive else "worse"
     return f"{scope}: the more isotropic a setting, the {direction} it does, {relation_numbers(relation)}."

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from app.db.options.regularization import NAMES
+from app.db.options.regularization import REGULARIZER_NAMES
 from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.figure import Figure, FigureTable, plain, plot
@@ -111,7 +111,9 @@ def _bars(table: RunTable) -> Iterator[MethodBar]:
             ]
             if side:
                 best = max(side, key=lambda setting: means[setting].mean)
-                yield MethodBar(NAMES[name] + side_words, best, runs_by_setting[best], means[best], len(side))
+                yield MethodBar(
+                    REGULARIZER_NAMES[name] + side_words, best, runs_by_setting[best], means[best], len(side)
+                )
 
 
 def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial: TrivialPredictor) -> go.Figure:
@@ -125,7 +127,7 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
     line = trivial.line(limits, "x")
     ticks = []
     for bar in bars:
-        name = NAMES[bar.setting.regularizer]
+        name = REGULARIZER_NAMES[bar.setting.regularizer]
         setting_label = table.label(bar.setting).removeprefix(name).removeprefix(", ")
         if bar.n_settings > 1:
             ticks.append(f"{bar.method}<br>{plain(setting_label, MAX_NAME_LENGTH)}")

@@ -7,7 +7,7 @@ from statistics import fmean
 import plotly.graph_objects as go
 
 from app.db.models import Run
-from app.db.models.runs import Looks
+from app.db.models.runs import LayerMeasurements
 from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.figure import STEP_AXIS, Figure, FigureTable, plot
@@ -25,7 +25,7 @@ SHARE_NAMES = tuple(share.removeprefix("anisotropy_") for share in SHARES)
 LayerMeasurement = tuple[int, Sequence[float | None]]
 
 
-def while_training(table: RunTable, looks: Mapping[str, Looks], measure: str, sample: str = "") -> Figure:
+def while_training(table: RunTable, looks: Mapping[str, LayerMeasurements], measure: str, sample: str = "") -> Figure:
     """Return a measure of the last layer over steps, as the mean over seeds of each setting.
 
     Args:
@@ -65,7 +65,7 @@ def while_training(table: RunTable, looks: Mapping[str, Looks], measure: str, sa
     )
 
 
-def late_anisotropy(table: RunTable, looks: Mapping[str, Looks], sample: str = "") -> Figure:
+def late_anisotropy(table: RunTable, looks: Mapping[str, LayerMeasurements], sample: str = "") -> Figure:
     """Return k-th anisotropy of the last layer, raw and centered, averaged over the last part of training.
 
     ``sample`` is a sentence about the part of the measurements that is drawn, if not all.
@@ -113,7 +113,7 @@ def late_anisotropy(table: RunTable, looks: Mapping[str, Looks], sample: str = "
     )  # fmt: skip
 
 
-def _last_layer(looks: Looks, measure: str) -> list[tuple[int, float]]:
+def _last_layer(looks: LayerMeasurements, measure: str) -> list[tuple[int, float]]:
     return [
         (step, value) for step, layers in looks if (values := layers.get(measure)) and (value := values[-1]) is not None
     ]
@@ -155,7 +155,7 @@ def run_heat_map(run: Run, measure: str) -> Figure:
 
 
 def setting_heat_map(
-    table: RunTable, setting: Setting, by_run: Mapping[str, Looks], measure: str, sample: str
+    table: RunTable, setting: Setting, by_run: Mapping[str, LayerMeasurements], measure: str, sample: str
 ) -> Figure:
     """Return a measure by layer and step, as the mean over the seeds of a setting.
 

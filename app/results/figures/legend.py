@@ -6,7 +6,7 @@ from functools import cached_property
 from textwrap import wrap
 from typing import Any, TypeVar
 
-from app.db.options.regularization import NAMES
+from app.db.options.regularization import REGULARIZER_NAMES
 from app.figures import palette
 from app.figures.figure import Cell, plain
 from app.figures.labels import inside, short_names
@@ -109,7 +109,7 @@ class Colouring:
         if self.key == LAMBDA:
             return setting.lam
         if self.key == REGULARIZER:
-            return NAMES[setting.regularizer]
+            return REGULARIZER_NAMES[setting.regularizer]
         return setting.zeta if self.key == ZETA else setting.values[self.table.fields.index(self.key)]
 
     def colour(self, setting: Setting) -> str:

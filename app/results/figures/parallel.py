@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from app.db.config import TrainingOptions
-from app.db.options.regularization import NAMES
+from app.db.options.regularization import REGULARIZER_NAMES
 from app.figures import palette
 from app.figures.figure import Cell, Columns, Figure, FigureTable, plain, plot
 from app.figures.labels import inside
@@ -48,7 +48,11 @@ class ParallelAxis(NamedTuple):
         steps = self.steps
         if not steps:
             return attributes | {"values": self.values}
-        names = {regularizer.value: name for regularizer, name in NAMES.items()} if self.field == "regularizer" else {}
+        names = (
+            {regularizer.value: name for regularizer, name in REGULARIZER_NAMES.items()}
+            if self.field == "regularizer"
+            else {}
+        )
         return attributes | {
             "values": [steps.index(value) for value in self.values],
             "tickvals": list(range(len(steps))),

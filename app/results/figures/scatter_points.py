@@ -9,8 +9,8 @@ from math import inf
 from typing import Literal, NamedTuple
 
 from app.db.config import TrainingOptions
-from app.db.learning import learned_nothing
-from app.db.options.regularization import NAMES
+from app.db.learning import no_learning_note
+from app.db.options.regularization import REGULARIZER_NAMES
 from app.db.run_rows import AnyRun
 from app.figures.figure import Cell, FigureTable
 from app.figures.labels import head, heading, inside
@@ -108,7 +108,7 @@ def find_quantity(
 def setting_value(table: RunTable, setting: Setting, key: str, run: AnyRun) -> Cell:
     """Return a field of a setting, read from ``run``; None if it has no effect."""
     if key == REGULARIZER:
-        return NAMES[setting.regularizer]
+        return REGULARIZER_NAMES[setting.regularizer]
     if key in (LAM, ZETA):
         return setting.lam if key == LAM else setting.zeta
     if key in table.fields:
@@ -296,7 +296,7 @@ class Scatter:
                         *(setting_value(self.runs, setting, key, run) for key in extra_keys),
                         run.seed,
                         *(cell for key in keys for cell in self.runs.readings(key)[run]),
-                        *([self.trivial.score, learned_nothing(run)] if trivial_heads else []),
+                        *([self.trivial.score, no_learning_note(run)] if trivial_heads else []),
                     ]
                     for setting, runs in self.runs.finished_by_setting.items()
                     for run in runs

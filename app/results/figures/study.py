@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from app.db.models import Experiment
-from app.db.options.regularization import coordinates
-from app.db.study import Search, Trial, front_of, trials_of
+from app.db.options.regularization import describe_regularizer
+from app.db.study import Search, Trial, pareto_front, trials_of
 from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plot
 from app.results.captions import list_first
@@ -54,7 +54,7 @@ class EndedTrial(NamedTuple):
 def pareto(experiment: Experiment) -> Figure:
     """Return trials by isotropy and performance, and mark those that are Pareto-optimal."""
     ended = [trial for trial in _ended_trials(experiment) if trial.isotropy is not None]
-    front = set(front_of([(trial.isotropy or 0.0, trial.performance) for trial in ended]))
+    front = set(pareto_front([(trial.isotropy or 0.0, trial.performance) for trial in ended]))
     rows: list[list[Cell]] = [
         [*trial.cells, trial.isotropy, trial.performance, "yes" if index in front else "no"]
         for index, trial in enumerate(ended)
@@ -218,7 +218,9 @@ def read_outcome(experiment: Experiment) -> SearchOutcome | None:
         names = []
         for run in (trial.runs[0] for score, trial in scored if score == highest):
             zeta = setting_of(run, ()).zeta
-            names.append(coordinates(run.regularizer, run.lam) + (f", ζ = {zeta:g}" if zeta is not None else ""))
+            names.append(
+                describe_regularizer(run.regularizer, run.lam) + (f", ζ = {zeta:g}" if zeta is not None else "")
+            )
         best = BestTrials(list_first(names), highest)
     baseline = trials[0].performance if trials else None
     return SearchOutcome(

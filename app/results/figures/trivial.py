@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from app.db.learning import learned_nothing, trivial_predictor, trivial_score
+from app.db.learning import no_learning_note, trivial_predictor, trivial_score
 from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.figure import Cell, plain
@@ -38,7 +38,7 @@ class TrivialPredictor(NamedTuple):
         score, best_run = max(scored_runs, key=lambda scored: scored[0], default=(None, None))
         failed_runs: dict[Setting, list[tuple[AnyRun, str]]] = {}
         for run in runs:
-            if (reason := learned_nothing(run)) is not None:
+            if (reason := no_learning_note(run)) is not None:
                 failed_runs.setdefault(table.setting(run), []).append((run, reason))
         return cls(score, "" if best_run is None else trivial_predictor(best_run), failed_runs)
 

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Query, Request, Response
 
-from app.context import OFFERED, Context
+from app.context import MAX_CHOICES, Context
 from app.figures.labels import head
 from app.results.across import (
     AcrossDep,
@@ -125,7 +125,7 @@ def _page_values(
 ) -> dict[str, Any]:
     run_table = selection.table
     figure_slugs = list_figures_across(run_table)
-    names = list_experiment_names(context, OFFERED) if EXPERIMENT_SEARCH.fullmatch(query.q) else {}
+    names = list_experiment_names(context, MAX_CHOICES) if EXPERIMENT_SEARCH.fullmatch(query.q) else {}
     groupable = {*run_table.differing_fields} & {*run_table.varying_fields, TASK, EXPERIMENT, REGULARIZER, SEED} | {
         *selection.fields
     }

@@ -8,7 +8,7 @@ from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
 
 from app.context import Context
 from app.db.models import Experiment, ImportStatus
-from app.db.options.regularization import NAMES, reading
+from app.db.options.regularization import REGULARIZER_NAMES, regularizers_with
 from app.descriptions import pages as descriptions
 from app.descriptions.service import known_tags
 from app.figures.labels import head
@@ -205,8 +205,8 @@ def show_experiment(
         "conclusion": conclusion,
         "summary": Summary(conclusion, SCALES[config.metric].title),
         "search": read_outcome(experiment),
-        "methods": {NAMES[name]: name in reading("zeta") for name in sweep.methods},
-        "fixed": {NAMES[name]: lam for name, lam in config.fixed_regularizers.items()},
+        "methods": {REGULARIZER_NAMES[name]: name in regularizers_with("zeta") for name in sweep.methods},
+        "fixed": {REGULARIZER_NAMES[name]: lam for name, lam in config.fixed_regularizers.items()},
         "figures": by_section(list_figure_slugs(experiment)),
         "figure_sections": {section: title for section, title in SECTIONS.items() if TAB_OF_SECTION[section] == tab},
         "tabs": TABS,

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, case, false, func, not_, or_
 from app.db.config import TrainingOptions
 from app.db.models import Dataset, Experiment, Run, RunStatus, RunTag
 from app.db.options.option import single_type
-from app.db.options.regularization import NAMES
+from app.db.options.regularization import REGULARIZER_NAMES
 from app.results.search.kinds import (
     ChoiceField,
     Condition,
@@ -154,7 +154,7 @@ FIELDS: Mapping[str, FieldKind] = {
     "task": TextField(Dataset.name.expression),
     "experiment": TextField(Experiment.name.expression, Experiment.id.expression),
     "model": TextField(Run.model.expression),
-    "regularizer": ChoiceField(Run.regularizer.expression, NAMES),
+    "regularizer": ChoiceField(Run.regularizer.expression, REGULARIZER_NAMES),
     "lam": NumberField(Run.lam.expression),
     "zeta": NumberField(Run.zeta.expression),
     "seed": NumberField(Run.seed.expression),

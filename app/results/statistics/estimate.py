@@ -8,7 +8,7 @@ from math import fsum, hypot, sqrt
 from operator import itemgetter
 from statistics import fmean
 
-from app.core.evidence import quantile
+from app.core.evidence import t_quantile
 
 
 class Error(StrEnum):
@@ -62,7 +62,7 @@ def _half_width(values: Sequence[float], error: Error) -> float:
     n, deviation = len(values), _deviation(values)
     if error is Error.STD:
         return deviation
-    return deviation / sqrt(n) * (quantile(0.05, n - 1) if error is Error.CI95 else 1)
+    return deviation / sqrt(n) * (t_quantile(0.05, n - 1) if error is Error.CI95 else 1)
 
 
 def _deviation(values: Sequence[float]) -> float:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from app.core.evidence import FEWEST_SEEDS, LEVEL, quantile, two_sided_p
+from app.core.evidence import MIN_SEEDS, SIGNIFICANCE_LEVEL, t_quantile, two_sided_p
 from app.results.statistics.mean_difference import MeanDifference, Spread
 
 NODES = 160
@@ -119,7 +119,7 @@ def judge(differences: Sequence[MeanDifference]) -> list[Judged]:
 
 
 def _judgeable(difference: MeanDifference) -> bool:
-    return difference.seeds >= FEWEST_SEEDS and difference.error is not None
+    return difference.seeds >= MIN_SEEDS and difference.error is not None
 
 
 def _judged(difference: MeanDifference, comparisons: int) -> Judged:
@@ -143,9 +143,9 @@ def _judged(difference: MeanDifference, comparisons: int) -> Judged:
 
 def _half(error: float, degrees: float, spread: Spread | None, comparisons: int) -> float:
     """Return half the width of an interval that is simultaneous over this number of comparisons."""
-    half = quantile(LEVEL / comparisons, degrees) * error
+    half = t_quantile(SIGNIFICANCE_LEVEL / comparisons, degrees) * error
     if comparisons > 1 and spread is not None:
-        half = max(half, half_width(LEVEL / comparisons, spread))
+        half = max(half, half_width(SIGNIFICANCE_LEVEL / comparisons, spread))
     return half
 
 
@@ -154,7 +154,7 @@ def _needed(difference: MeanDifference, comparisons: int) -> Needed | None:
         return None
 
     def enough(error: float, degrees: float, spread: Spread | None = None) -> bool:
-        reach = _half(error, degrees, spread, comparisons) + quantile(2 * (1 - POWER), degrees) * error
+        reach = _half(error, degrees, spread, comparisons) + t_quantile(2 * (1 - POWER), degrees) * error
         return abs(difference.estimate) >= reach
 
     def shows(spread: Spread) -> bool:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Form, Request, Response, UploadFile
 
 from app.context import Context
-from app.core.names import file_name
+from app.core.names import to_file_name
 from app.db.models import Dataset
 from app.db.study import Search
 from app.training.columns import propose_task
@@ -298,5 +298,5 @@ def _page_from_yaml(request: Request, context: Context, yaml: str) -> Response:
 def show_yaml(context: ContextDep, experiment_id: str) -> Response:
     experiment = get_experiment(context, experiment_id)
     text = yaml_of(request_of(experiment), experiment.dataset)
-    headers = attachment(f"{file_name(experiment.name) or 'sweep'}.yaml")
+    headers = attachment(f"{to_file_name(experiment.name) or 'sweep'}.yaml")
     return Response(text, media_type="application/yaml", headers=headers)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from app.context import MAX_PAGE, PAGE_ROWS, offset_of, pages_of
+from app.context import MAX_PAGE, PAGE_ROWS, count_pages, offset_of
 from app.training import queue_status
 from app.web.dependencies import ContextDep
 from app.web.responses import render
@@ -25,7 +25,7 @@ def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query
         "lost": {run.id for run in running if queue_status.has_lost_worker(run, workers)},
         "waiting": waiting,
         "page": page,
-        "pages": pages_of(waiting.total),
+        "pages": count_pages(waiting.total),
         "first": offset_of(page) + 1,
         "experiments": queue_status.list_unfinished_experiments(context),
         "encodings": queue_status.list_unfinished_encodings(context),

@@ -80,7 +80,7 @@ def test_torch_that_does_not_start_is_a_problem(tmp_path, monkeypatch, code, rea
 
 
 def test_missing_bundled_model_is_a_warning_where_torch_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(process, "PACKAGE", "a_package_that_is_not_installed")
+    monkeypatch.setattr(process, "BUNDLED_PACKAGE", "a_package_that_is_not_installed")
     results = list(check_devices(Settings(data_dir=tmp_path)))
     assert results[-1][:2] == (WARNING, "The bundled all-MiniLM-L6-v2 is not installed.")
 

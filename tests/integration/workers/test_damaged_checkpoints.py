@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core.process import MARKER
+from app.core.process import COMPLETE_MARKER
 from app.db.models import RunStatus
 from tests.integration.workers.conftest import CONFIG, outcome, queue_again, stop_after, watch_steps
 from workers.training.checkpoints import SelectionCallback
@@ -28,7 +28,7 @@ DAMAGES = [
     (truncate, "optimizer.pt", "optimizer.pt has"),
     (flip_a_bit, "model.safetensors", "model.safetensors has changed since it was saved"),
     (Path.unlink, "rng_state.pth", "rng_state.pth is missing"),
-    (truncate, MARKER, "complete cannot be read"),
+    (truncate, COMPLETE_MARKER, "complete cannot be read"),
     (flip_a_bit, "trainer_state.json", "trainer_state.json has changed"),
 ]
 
@@ -109,7 +109,7 @@ def test_every_file_of_a_checkpoint_is_sealed(settings, kill):
     for checkpoint in (settings.runs / run_id).glob("checkpoint-*"):
         assert find_damage(checkpoint) is None
         for path in checkpoint.iterdir():
-            if path.name != MARKER:
+            if path.name != COMPLETE_MARKER:
                 content = path.read_bytes()
                 flip_a_bit(path)
                 assert find_damage(checkpoint) == f"{path.name} has changed since it was saved"

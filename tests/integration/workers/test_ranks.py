@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load
 
-from app.core.process import MARKER
+from app.core.process import COMPLETE_MARKER
 from app.db.models import FailureCause, Run, RunStatus, Split
 from app.db.predictions import read_predictions
 from app.db.study import Search
@@ -95,7 +95,7 @@ def training(settings, make_run, forked):
     run_id = make_run(**CONFIG)
     job = forked.Process(target=fine_tune, args=(run_id, often, "cpu"))
     job.start()
-    wait_for(lambda: list((settings.runs / run_id).glob(f"checkpoint-*/{MARKER}")), seconds=120)
+    wait_for(lambda: list((settings.runs / run_id).glob(f"checkpoint-*/{COMPLETE_MARKER}")), seconds=120)
     children = psutil.Process(job.pid).children(recursive=True)
     both = [child for child in children if child.ppid() != job.pid]
     assert len(both) == 2

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import delete
 
-from app.core.process import MARKER
+from app.core.process import COMPLETE_MARKER
 from app.db.models import Run, RunStatus, Step
 from app.db.types import utcnow
 from tests.integration.workers.conftest import CONFIG, outcome, queue_again, stop_after, watch_steps
@@ -87,7 +87,7 @@ def test_a_run_whose_process_is_killed_goes_on_by_itself(
     killed = make_run(**CONFIG)
     process = forked.Process(target=fine_tune, args=(killed, often, "cpu"))
     process.start()
-    while not list((settings.runs / killed).glob(f"checkpoint-*/{MARKER}")):
+    while not list((settings.runs / killed).glob(f"checkpoint-*/{COMPLETE_MARKER}")):
         assert process.is_alive()
         time.sleep(0.01)
     process.kill()
@@ -215,7 +215,7 @@ def test_checkpoints_of_the_last_few_stopped_runs_are_kept_for_a_few_days(settin
         session.get_one(Run, ids["paused long ago"]).status = RunStatus.PAUSED
     for run_id in ids.values():
         (settings.runs / run_id / "checkpoint-4").mkdir(parents=True)
-        (settings.runs / run_id / "checkpoint-4" / MARKER).touch()
+        (settings.runs / run_id / "checkpoint-4" / COMPLETE_MARKER).touch()
     remove_left_behind(settings, sessions)
     left = {path.name for path in settings.runs.iterdir()}
     assert {name for name, run_id in ids.items() if run_id in left} == {"newest", "newer", "paused long ago"}

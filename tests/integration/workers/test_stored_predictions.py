@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-from app.db.learning import diverged, learned_nothing
+from app.db.learning import divergence_note, no_learning_note
 from app.db.models import Split
 from app.db.predictions import read_predictions
 from tests.tiny import WORDS, make_table
@@ -111,20 +111,20 @@ def test_a_training_that_diverges_is_told(finished):
     """A learning rate of 1 with a lambda of a million: it ends as any other, where depends on the processor."""
     run, _ = finished(learning_rate=1, lam=1e6, epochs=3)
     assert run.results.divergence.loss > 2 * run.results.divergence.start
-    assert diverged(run).startswith("Training diverged: its task loss ended at ")
-    assert diverged(run) in run.notes
+    assert divergence_note(run).startswith("Training diverged: its task loss ended at ")
+    assert divergence_note(run) in run.notes
 
 
 def test_a_training_that_moves_no_weight_learned_nothing(finished):
     run, predictions = finished(learning_rate=1e-9, lam=0, epochs=1)
     assert predictions.constant is not None
-    assert learned_nothing(run) == f"Every validation row was predicted as “{predictions.constant}”."
+    assert no_learning_note(run) == f"Every validation row was predicted as “{predictions.constant}”."
 
 
 def test_a_training_that_learns_is_left_in_peace(finished):
     run, predictions = finished(lam=0, epochs=12, learning_rate=1e-2)
     assert run.performance > 0.9
-    assert (diverged(run), learned_nothing(run), run.notes) == (None, None, [])
+    assert (divergence_note(run), no_learning_note(run), run.notes) == (None, None, [])
     assert (run.results.divergence, run.results.constant_prediction, predictions.constant) == (None, None, None)
 
 

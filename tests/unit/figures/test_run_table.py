@@ -1,4 +1,4 @@
-from app.db.options.regularization import NAMES
+from app.db.options.regularization import REGULARIZER_NAMES
 from app.results.captions import describe_texts
 from app.results.labels import SCALES
 from app.results.setting import Setting
@@ -130,6 +130,6 @@ def test_every_metric_and_regularizer_has_a_name():
     negative = {metric for metric, scale in SCALES.items() if scale.range == "−1 to 1"}
     assert negative == {Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN}
     assert {SCALES[metric].range for metric in set(Metric) - negative} == {"0 to 1"}
-    assert set(NAMES) == set(Regularizer)
-    assert len(set(NAMES.values())) == len(NAMES)
+    assert set(REGULARIZER_NAMES) == set(Regularizer)
+    assert len(set(REGULARIZER_NAMES.values())) == len(REGULARIZER_NAMES)
     assert set(REGULARIZERS) == set(Regularizer) - {Regularizer.NONE}

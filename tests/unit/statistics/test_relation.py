@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.core.evidence import lambdas_needed
+from app.core.evidence import min_lambdas
 from app.results.statistics.relation import Measured, adjusted, relation
 
 
@@ -41,7 +41,7 @@ def test_the_least_p_goes_by_the_number_of_lambdas(lambdas, least):
 
 
 def test_five_values_are_the_fewest_that_can_show_a_relation_and_of_many_permutations_are_drawn():
-    assert lambdas_needed() == 5
+    assert min_lambdas() == 5
     found = relation(tuple(runs(range(9), range(9))))
     assert (found.permutations, found.exact) == (9_999, False)
     assert found.p == found.smallest_p == pytest.approx(2 / 10_000)

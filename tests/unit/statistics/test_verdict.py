@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from app.core.evidence import quantile
+from app.core.evidence import t_quantile
 from app.results.statistics.mean_difference import Spread, over_rows_and_seeds, over_seeds
 from app.results.statistics.verdict import Verdict, half_width, holm, judge, tail
 
@@ -51,7 +51,7 @@ def test_what_would_show_the_difference_is_told_in_seeds():
     error, shown = np.std([0.02, -0.01, 0.04, 0.0, 0.03], ddof=1), 0.016
 
     def reach(n):
-        return (quantile(0.05, n - 1) + stats.t.ppf(0.8, n - 1)) * error / np.sqrt(n)
+        return (t_quantile(0.05, n - 1) + stats.t.ppf(0.8, n - 1)) * error / np.sqrt(n)
 
     assert reach(n) <= shown < reach(n - 1)
 
@@ -66,7 +66,7 @@ def test_of_several_comparisons_the_seeds_needed_are_those_of_the_interval_that_
         if one.needed is None or one.needed.seeds is None:
             continue
         spread = one.difference.spread.of_others(one.needed.seeds, 300)
-        power = quantile(0.4, spread.degrees) * np.sqrt(spread.variance)
+        power = t_quantile(0.4, spread.degrees) * np.sqrt(spread.variance)
         assert abs(one.difference.estimate) >= half_width(0.05 / 4, spread) + power - 1e-9
         found += abs(one.difference.estimate) < half_width(0.05 / 4, spread) * 1.1 + power
     assert found > 5  # some are about as many as suffice

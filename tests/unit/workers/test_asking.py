@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from app.db.models import RunStatus
 from app.db.run_results import RunResults, Selected
-from app.db.study import Objective, Search, front_of, trials_of
+from app.db.study import Objective, Search, pareto_front, trials_of
 from tests.factories import run_row
 from workers.training.search import LEAST_RUNS, median_says_stop, study_of
 
@@ -29,13 +29,13 @@ def test_the_front_is_what_nothing_dominates_and_optuna_s_best_trials(points):
     study = optuna.create_study(directions=["maximize", "maximize"])
     for point in points:
         study.add_trial(optuna.trial.create_trial(values=list(point)))
-    assert front_of(points) == sorted(trial.number for trial in study.best_trials)
+    assert pareto_front(points) == sorted(trial.number for trial in study.best_trials)
     brute = [
         place
         for place, one in enumerate(points)
         if not any(other[0] >= one[0] and other[1] >= one[1] and other != one for other in points)
     ]
-    assert front_of(points) == brute
+    assert pareto_front(points) == brute
 
 
 def test_trials_are_runs_in_their_order_with_as_many_seeds_as_the_baseline():

@@ -7,7 +7,7 @@ import time
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from app.core.process import LOG
+from app.core.process import LOG_NAME
 from tests.waiting import wait_for
 from workers.training.log import BYTES, EARLIER_BYTES, EARLIER_LINES, LINES, Log
 
@@ -48,14 +48,14 @@ def test_what_is_logged_is_on_the_console_but_how_far_the_work_is_stands_in_the_
 
 
 def test_of_a_long_log_the_last_lines_are_told_and_none_in_part(tmp_path):
-    (tmp_path / LOG).write_text("\n".join(f"line {number}" for number in range(1000)))
+    (tmp_path / LOG_NAME).write_text("\n".join(f"line {number}" for number in range(1000)))
     lines = Log(tmp_path).tail().splitlines()
     assert (len(lines), lines[0], lines[-1]) == (LINES, "line 800", "line 999")
-    (tmp_path / LOG).write_text("\n".join(str(number) * 1000 for number in range(10, 60)))
+    (tmp_path / LOG_NAME).write_text("\n".join(str(number) * 1000 for number in range(10, 60)))
     tail = Log(tmp_path).tail()
     assert len(tail) <= BYTES
     assert tail.splitlines() == [str(number) * 1000 for number in range(52, 60)]
-    (tmp_path / LOG).write_bytes(b"a\0b \xff")
+    (tmp_path / LOG_NAME).write_bytes(b"a\0b \xff")
     assert Log(tmp_path).tail() == "a\ufffdb \ufffd"
 
 
@@ -87,7 +87,7 @@ def test_the_telling_ends_with_the_job_however_that_ends(tmp_path):
     with pytest.raises(ValueError, match="failed"):
         fail()
     assert "log" not in [thread.name for thread in threading.enumerate()]
-    (tmp_path / LOG).write_bytes(b"afterwards\n")
+    (tmp_path / LOG_NAME).write_bytes(b"afterwards\n")
     time.sleep(0.1)
     assert told == ["one"]
 
@@ -96,7 +96,7 @@ def test_of_each_earlier_attempt_the_last_lines_are_kept_too(tmp_path):
     log = Log(tmp_path)
     for attempt in (1, 2, 3):
         log.begin(attempt, "here/cpu", None)
-        with (tmp_path / LOG).open("a") as file:
+        with (tmp_path / LOG_NAME).open("a") as file:
             file.writelines(f"line {number} of attempt {attempt}\n" for number in range(500))
     lines = log.tail().splitlines()
     heads = [number for number, line in enumerate(lines) if line.startswith("=== Attempt ")]
@@ -112,7 +112,7 @@ def test_many_attempts_make_no_endless_log(tmp_path):
     log = Log(tmp_path)
     for attempt in range(1, 500):
         log.begin(attempt, "here/cpu", None)
-        with (tmp_path / LOG).open("a") as file:
+        with (tmp_path / LOG_NAME).open("a") as file:
             file.writelines(f"{'x' * 100} {number}\n" for number in range(30))
     tail = log.tail()
     assert len(tail) <= BYTES + EARLIER_BYTES

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from app.db.config import OPTIONS, RunConfig, applies
+from app.db.config import OPTIONS, RunConfig, option_applies
 from isotropy.catalog import REGULARIZERS, Regularizer, TokenPooling
 from isotropy.points import union_of_layers
 from isotropy.regularizers.cosreg import CosReg
@@ -187,7 +187,7 @@ def test_the_table_of_what_is_read_is_true(see, regularizer):
                 continue  # its own are means
             changed = see(**{"regularizer": regularizer, "points": points, field: value})[0].item()
             differs = plain != pytest.approx(changed, abs=1e-6)
-            if differs != applies(field, {regularizer}, points and TokenPooling(points)):
+            if differs != option_applies(field, {regularizer}, points and TokenPooling(points)):
                 wrong.append((points, field))
     assert wrong == []
 
@@ -196,7 +196,7 @@ def test_the_table_of_what_is_read_is_true(see, regularizer):
 def test_a_shrinkage_covariance_is_estimated_for_those_that_read_its_settings(regularizer):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
     penalties = make_penalties(make_config(regularizer=regularizer, zeta=0.3), model)
-    read = {applies(field, {regularizer}, None) for field in OPTIONS if field.startswith("shrinkage")}
+    read = {option_applies(field, {regularizer}, None) for field in OPTIONS if field.startswith("shrinkage")}
     assert read == {penalties.shrinking_istar is not None}
 
 

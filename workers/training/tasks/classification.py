@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerBase
 from transformers.utils.generic import ModelOutput
 
-from app.db.learning import best_class
+from app.db.learning import best_constant_class
 from app.db.run_results import Trivial
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric
@@ -59,7 +59,9 @@ class Classification(Task):
 
     def trivial(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
         training_labels, validation_labels = (np.array(rows.dataset["labels"][:]) for rows in (train, validation))
-        return best_class(training_labels, validation_labels, self.config.label_names, self.config.metric, "training")
+        return best_constant_class(
+            training_labels, validation_labels, self.config.label_names, self.config.metric, "training"
+        )
 
     def untrained_loss(self, train: TokenizedRows) -> float:
         return math.log(len(self.config.label_names))

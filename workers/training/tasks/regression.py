@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerBase
 from transformers.utils.generic import ModelOutput
 
-from app.db.learning import best_number
+from app.db.learning import mean_predictor
 from app.db.run_results import Trivial
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric
@@ -52,7 +52,7 @@ class Regression(Task):
         return Numbers(order)
 
     def trivial(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
-        return best_number(np.array(train.dataset["labels"][:], dtype=np.float64), "training")
+        return mean_predictor(np.array(train.dataset["labels"][:], dtype=np.float64), "training")
 
     def untrained_loss(self, train: TokenizedRows) -> float:
         return float(np.mean(np.square(np.array(train.dataset["labels"][:], dtype=np.float64))))

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import AutoModelForQuestionAnswering, PreTrainedTokenizerBase
 from transformers.utils.generic import ModelOutput
 
-from app.db.learning import empty_answer
+from app.db.learning import empty_answer_predictor
 from app.db.predictions import Predictions
 from app.db.run_results import Trivial
 from isoscope.core.errors import InvalidError
@@ -77,7 +77,7 @@ class SpanTask(Task):
     def trivial(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
         """Return the predictor that never answers: no answer fits questions about different texts."""
         answers = [question.answers.texts for question in cast("Windows", validation).questions]
-        return empty_answer(
+        return empty_answer_predictor(
             *(float(np.mean([score("", texts) for texts in answers])) for score in (exact_match, word_f1))
         )
 
