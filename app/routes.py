@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Request, Response
 
 from app.descriptions import api as descriptions_api
 from app.descriptions import pages as descriptions_pages
-from app.embeddings.choice import ChoiceDep, chosen_figures
+from app.embeddings.choice import ChoiceDep, comparison_figures
 from app.embeddings.encoding_layers import LayersDep, read_layers
 from app.embeddings.encodings import get_encoding
 from app.embeddings.library import EmbeddingSearch, find_embeddings
@@ -169,7 +169,7 @@ def show_figure_of_comparison(
     choice: ChoiceDep,
 ) -> FigureOut:
     """A figure with several embeddings in it, or of a series, such as `over-steps`, `changes` or `cka`."""
-    return FigureOut.from_figure(find_figure(chosen_figures(context, choice, slug), slug))
+    return FigureOut.from_figure(find_figure(comparison_figures(context, choice, slug), slug))
 
 
 @figures_router.get("/playground/figures/{slug}")

@@ -1,4 +1,4 @@
-"""How alike embeddings of the same rows are, asked for and read: which rows belong together, how far each moves."""
+"""Alignments of embeddings of the same rows: row matching, requests, results, and how far each row moves."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,13 +16,13 @@ from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Alignment, Embedding, ResultStatus, RowsBy
 from app.embeddings.comparison import Against, Pairing, bases_of, pairing, rows_left_out
-from app.embeddings.service import repeat_failed
+from app.embeddings.service import retry_failed
 from app.figures.figure import Columns, FigureTable
 from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.catalog import ALIGNMENTS, AlignmentEntry
 
 SAME_ORDER = (Pairing.PAIRED, Pairing.OTHER_BLOCKS, Pairing.UNKNOWN_BLOCKS)
-WAYS = {
+PAIRING_TEXTS = {
     RowsBy.NAME: "paired by name",
     RowsBy.POSITION: "paired by their place in the file",
     RowsBy.ORDER: "paired in order",
@@ -40,25 +40,25 @@ class AlignmentValue(NamedTuple):
     reason: str | None
 
 
-class Aligned(NamedTuple):
-    """An embedding beside another: how rows are paired, and what came of it once somebody asked."""
+class AlignedPair(NamedTuple):
+    """Two embeddings, how their rows are paired, and the alignment if it was requested."""
 
     base: Embedding
     embedding: Embedding
     rows_by: RowsBy
     status: ResultStatus | None
-    """None where nobody asked yet."""
+    """None before the first request."""
     error: str | None
     shared: int | None
     rows: int | None
     values: list[AlignmentValue]
 
     @property
-    def way(self) -> str:
-        return WAYS[self.rows_by]
+    def pairing_text(self) -> str:
+        return PAIRING_TEXTS[self.rows_by]
 
 
-def rows_by(embedding: Embedding, counterpart: Embedding) -> RowsBy | None:
+def find_row_matching(embedding: Embedding, counterpart: Embedding) -> RowsBy | None:
     """Return how to match the rows of two embeddings; None if they cannot be matched.
 
     Arrays of one file, and files, have the same rows if both have equally many, counting rows that are left out.
@@ -90,13 +90,13 @@ def step_pairs(embeddings: Sequence[Embedding]) -> list[Pair]:
 
 
 class AlignedSteps(NamedTuple):
-    """How alike the rows of each step are to those of two others; None where the two share no rows."""
+    """The alignments of each step with the previous and the first; None without common rows."""
 
-    to_previous: list[Aligned | None]
-    to_first: list[Aligned | None]
+    to_previous: list[AlignedPair | None]
+    to_first: list[AlignedPair | None]
 
 
-def arrange_steps(embeddings: Sequence[Embedding], alignments: Sequence[Aligned]) -> AlignedSteps:
+def arrange_steps(embeddings: Sequence[Embedding], alignments: Sequence[AlignedPair]) -> AlignedSteps:
     """Arrange the alignments of ``step_pairs`` by step."""
     by_ids = {(pair.base.id, pair.embedding.id): pair for pair in alignments}
     to_previous, to_first = (
@@ -106,19 +106,19 @@ def arrange_steps(embeddings: Sequence[Embedding], alignments: Sequence[Aligned]
     return AlignedSteps(to_previous, to_first)
 
 
-def find_aligned(context: Context, pairs: Sequence[Pair]) -> list[Aligned]:
+def find_alignments(context: Context, pairs: Sequence[Pair]) -> list[AlignedPair]:
     """Return the alignments of pairs of embeddings. Pairs without common rows are left out."""
-    return _read_aligned(pairs, _find_alignments(context, pairs))
+    return _read_aligned(pairs, _load_alignments(context, pairs))
 
 
-def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Alignment]) -> list[Aligned]:
+def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Alignment]) -> list[AlignedPair]:
     """Read pairs from stored alignments. Pairs without common rows are left out."""
     aligned = []
     for base, embedding in pairs:
-        if (matching := rows_by(base, embedding)) is None:
+        if (matching := find_row_matching(base, embedding)) is None:
             continue
-        if (row := alignments.get(_ids_of(base, embedding))) is None:
-            aligned.append(Aligned(base, embedding, matching, None, None, None, None, []))
+        if (row := alignments.get(_sorted_ids(base, embedding))) is None:
+            aligned.append(AlignedPair(base, embedding, matching, None, None, None, None, []))
             continue
         results = row.results or {}
         values = []
@@ -132,12 +132,12 @@ def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Al
                     low, high = max(value - half_width, minimum), min(value + half_width, maximum)
                 values.append(AlignmentValue(measure, value, se, low, high, score["reason"]))
         sizes = results.get("shared"), results.get("rows")
-        aligned.append(Aligned(base, embedding, row.rows_by, row.status, row.error, *sizes, values))
+        aligned.append(AlignedPair(base, embedding, row.rows_by, row.status, row.error, *sizes, values))
     return aligned
 
 
-def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[Aligned]:
-    alignments = _find_alignments(context, pairs)
+def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[AlignedPair]:
+    alignments = _load_alignments(context, pairs)
     aligned = _read_aligned(pairs, alignments)
     if not aligned:
         raise InvalidError(
@@ -146,9 +146,9 @@ def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[Aligned]
             "id",
         )
     for pair in aligned:
-        row = alignments.get(_ids_of(pair.base, pair.embedding))
+        row = alignments.get(_sorted_ids(pair.base, pair.embedding))
         if row is None:
-            embedding_id, other_id = _ids_of(pair.base, pair.embedding)
+            embedding_id, other_id = _sorted_ids(pair.base, pair.embedding)
             alignment = Alignment(embedding_id=embedding_id, other_id=other_id, rows_by=pair.rows_by)
             # Another request may have queued the same, or deleted an embedding. Then there is nothing to queue.
             with suppress(IntegrityError):
@@ -156,17 +156,17 @@ def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[Aligned]
                     session.add(alignment)
                 context.queue.enqueue(Job(job_kinds.ALIGN, alignment.id))
         elif row.status is ResultStatus.FAILED:
-            repeat_failed(context, Alignment, Job(job_kinds.ALIGN, row.id))
-    requested = find_aligned(context, pairs)
+            retry_failed(context, Alignment, Job(job_kinds.ALIGN, row.id))
+    requested = find_alignments(context, pairs)
     if any(pair.status is None for pair in requested):
         raise ConflictError("One of these embeddings was just deleted or changed. Try again.")
     return requested
 
 
-def _find_alignments(
+def _load_alignments(
     context: Context, pairs: Sequence[Pair], *, with_rows: bool = False
 ) -> dict[tuple[str, str], Alignment]:
-    """Return the alignments of pairs, by ``_ids_of``. Load how far each row moves only ``with_rows``."""
+    """Return the alignments of pairs, by ``_sorted_ids``. Load how far each row moves only ``with_rows``."""
     ids = {embedding.id for pair in pairs for embedding in pair}
     statement = select(Alignment).where(Alignment.embedding_id.in_(ids), Alignment.other_id.in_(ids))
     options = [undefer(Alignment.moved)] if with_rows else []
@@ -177,7 +177,7 @@ def _find_alignments(
         }
 
 
-def _ids_of(embedding: Embedding, counterpart: Embedding) -> tuple[str, str]:
+def _sorted_ids(embedding: Embedding, counterpart: Embedding) -> tuple[str, str]:
     """Return the ids of two embeddings in the order that an alignment stores."""
     first, second = sorted((embedding.id, counterpart.id))
     return first, second
@@ -193,7 +193,7 @@ def _file_key(embedding: Embedding) -> tuple[object, ...]:
 
 
 class MovedBy(StrEnum):
-    """By what rows moved most."""
+    """What rows are ranked by, the one that moved most first."""
 
     NEIGHBORS = "neighbors"
     RESIDUAL = "residual"
@@ -205,7 +205,7 @@ class MovedRow(NamedTuple):
     row: int
     """Its position in the file of the first."""
     other_row: int
-    """In that of the other."""
+    """Its position in the file of the second."""
     name: str
     neighbors_kept: float
     """Share of its 10 nearest neighbors that are the same in both."""
@@ -214,9 +214,9 @@ class MovedRow(NamedTuple):
 
 
 class MovedRows(NamedTuple):
-    """What is known of the rows of two embeddings."""
+    """How far each row moves between two embeddings."""
 
-    pair: Aligned
+    pair: AlignedPair
     rows: list[MovedRow]
     references: int
     reason: str
@@ -225,7 +225,7 @@ class MovedRows(NamedTuple):
     def has_residuals(self) -> bool:
         return bool(self.rows) and self.rows[0].residual is not None
 
-    def most_moved(self, by: MovedBy) -> list[MovedRow]:
+    def rows_by_movement(self, by: MovedBy) -> list[MovedRow]:
         """Return all rows, the one that moved most first. Ties in neighbors kept are sorted by distance."""
         if by is MovedBy.RESIDUAL and self.has_residuals:
             return sorted(self.rows, key=lambda row: row.residual or 0.0, reverse=True)
@@ -235,11 +235,11 @@ class MovedRows(NamedTuple):
 def find_moved_rows(context: Context, first: Embedding, counterpart: Embedding) -> MovedRows:
     """Return how far rows move between two embeddings, as far as that is computed. Raise InvalidError."""
     pairs = [(first, counterpart)]
-    alignments = _find_alignments(context, pairs, with_rows=True)
+    alignments = _load_alignments(context, pairs, with_rows=True)
     aligned = _read_aligned(pairs, alignments)
     if not aligned:
         raise InvalidError(f"{first.name} and {counterpart.name} have no rows in common.", "id")
-    alignment = alignments.get(_ids_of(first, counterpart))
+    alignment = alignments.get(_sorted_ids(first, counterpart))
     if alignment is None or (moved := alignment.moved) is None:
         return MovedRows(aligned[0], [], 0, "")
     neighbors_kept, residual, names = moved["kept"] or [], moved["residual"], moved["names"]

@@ -1,4 +1,4 @@
-"""What is chosen to be compared, as the address of the page says it: embeddings, how they are shown, their figures."""
+"""The query of a comparison: its embeddings, display options, and figures."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from fastapi import Depends, Query
 
 from app.context import Context
 from app.db.models import Embedding
-from app.embeddings.alignments import arrange_steps, find_aligned, step_pairs
+from app.embeddings.alignments import arrange_steps, find_alignments, step_pairs
 from app.embeddings.comparison import EmbeddingComparison, distinct_names, get_compared
 from app.embeddings.figures.comparison import similarity_figures, step_figures
 from app.embeddings.figures.overlay import Subject
@@ -20,7 +20,7 @@ from isotropy.catalog import MEASURES
 
 
 class ComparisonChoice(NamedTuple):
-    """Query of the comparison: ids, the baseline first, and what is shown of them."""
+    """Query of the comparison: ids of embeddings, the baseline first, and display options."""
 
     ids: list[str]
     differing: bool = False
@@ -38,14 +38,14 @@ class ComparisonChoice(NamedTuple):
         )
 
 
-def chosen_figures(context: Context, choice: ComparisonChoice, slug: str) -> list[Figure]:
+def comparison_figures(context: Context, choice: ComparisonChoice, slug: str) -> list[Figure]:
     """Return the figures of a choice, over steps if it has an order. Large data are read only for ``slug``."""
     comparison = EmbeddingComparison(get_compared(context, choice.ids))
     figures = overlaid_figures(context, comparison.embeddings, slug) if comparison.fits_side_by_side else []
     if comparison.is_ordered:
         drawn = comparison.get_measure(choice.measure)
         figures += step_figures(comparison, drawn) if drawn else []
-        alignments = find_aligned(context, step_pairs(comparison.embeddings))
+        alignments = find_alignments(context, step_pairs(comparison.embeddings))
         figures += similarity_figures(comparison, arrange_steps(comparison.embeddings, alignments))
     return figures
 
@@ -59,7 +59,7 @@ def overlaid_figures(context: Context, embeddings: Sequence[Embedding], slug: st
     return figures_of(subjects)
 
 
-def _choice(
+def _read_choice(
     id: Annotated[  # noqa: A002 - the name in the URL
         list[str] | None, Query(description="Measured embeddings, in order.")
     ] = None,
@@ -70,4 +70,4 @@ def _choice(
     return ComparisonChoice(ids, show == "differing", measure if measure in MEASURES else "")
 
 
-ChoiceDep = Annotated[ComparisonChoice, Depends(_choice)]
+ChoiceDep = Annotated[ComparisonChoice, Depends(_read_choice)]

@@ -24,12 +24,12 @@ from isotropy.catalog import MEASURES, SIMILARITIES, Measure, Similarity
 MIN_COMPARED = 2
 MAX_SIDE_BY_SIDE = 8
 MAX_COMPARED = 200
-"""Embeddings of a comparison, as many as fit into an address."""
+"""Number of embeddings whose ids fit into one URL."""
 USUAL_MEASURE = "isoscore_unbiased"
 ROUNDING = 1e-7
-"""Part of the values below which a difference is taken as one of rounding: that of float32."""
+"""Relative difference of two values up to which they count as equal, because of float32 rounding."""
 ROUNDING_OF_RANGE = 1e-9
-"""Part of the measure's range below which it is."""
+"""The same, relative to the range of the measure."""
 ROWS_PER_DIMENSION = 10
 """With fewer, the bias of IsoScore is seen in its first digits."""
 MEASURE_AGAIN = "Measured by an earlier version. Measure it again to get an interval."
@@ -54,7 +54,7 @@ NOT_PAIRED = {
 }
 
 
-def pairing(embedding: Embedding, counterpart: Embedding, among: Sequence[Embedding]) -> Pairing:
+def pairing(embedding: Embedding, counterpart: Embedding, source_candidates: Sequence[Embedding]) -> Pairing:
     """Return how the rows of two embeddings correspond.
 
     They correspond if one embedding was made from the other, or both from a third; if both are layers of one encoding
@@ -63,10 +63,10 @@ def pairing(embedding: Embedding, counterpart: Embedding, among: Sequence[Embedd
     Args:
         embedding: an embedding.
         counterpart: the embedding to pair it with.
-        among: embeddings to follow from an embedding back to its source.
+        source_candidates: embeddings that may be the source of either.
 
     """
-    by_id = {row.id: row for row in among}
+    by_id = {row.id: row for row in source_candidates}
     first, second = (row.independent or {} for row in (embedding, counterpart))
 
     def agree(key: str) -> bool:
@@ -101,7 +101,7 @@ def rows_left_out(embedding: Embedding) -> list[int]:
 
 
 class Difference(NamedTuple):
-    """A value less that of the baseline. Error and ends are None where there is no interval."""
+    """A value minus that of the baseline. Error and ends are None where there is no interval."""
 
     value: float
     se: float | None = None
@@ -109,7 +109,7 @@ class Difference(NamedTuple):
     high: float | None = None
     paired: bool = False
     n: int | None = None
-    """Rows of either from which the difference was taken, where those are fewer than the measurements' own."""
+    """Rows of each that the difference was computed from, if fewer than all."""
     reason: str = ""
 
     @property
@@ -197,7 +197,7 @@ def bases_of(embeddings: Sequence[Embedding], against: Against) -> list[Embeddin
 
 
 class ComparedMeasure(NamedTuple):
-    """A measure of several embeddings; differences are None where there are none, as of the first."""
+    """A measure of several embeddings, with differences from the first and from the previous, None if undefined."""
 
     measure: Measure
     measurements: list[Measurement | None]
@@ -209,7 +209,7 @@ class ComparedMeasure(NamedTuple):
         return any(difference is not None and difference.excludes_zero for difference in self.differences)
 
     @property
-    def judged(self) -> bool:
+    def is_testable(self) -> bool:
         return any(
             difference is not None and (difference.se is not None or difference.value == 0)
             for difference in self.differences
@@ -386,10 +386,10 @@ def get_compared(context: Context, ids: Sequence[str], maximum: int = MAX_COMPAR
     if not MIN_COMPARED <= len(ids) <= maximum:
         expected = f"{MIN_COMPARED} to {maximum}" if maximum > MIN_COMPARED else f"{MIN_COMPARED}"
         raise InvalidError(f"Expected {expected} embeddings to compare, got {len(ids)}.", "id")
-    return get_chosen(context, ids)
+    return get_measured(context, ids)
 
 
-def get_chosen(context: Context, ids: Sequence[str]) -> list[Embedding]:
+def get_measured(context: Context, ids: Sequence[str]) -> list[Embedding]:
     """Return measured embeddings by their ids, in this order, with their measurements. Raise if there are too many."""
     if len(ids) > MAX_COMPARED:
         raise InvalidError(f"Expected at most {MAX_COMPARED} embeddings, got {len(ids)}. Leave some out.", "id")

@@ -12,8 +12,8 @@ from sqlalchemy.orm import defer, lazyload, selectinload
 from app.context import Context
 from app.db.models import Embedding, EmbeddingStatus, Encoding, Measurement, Pooling
 from app.embeddings.choice import ComparisonChoice
-from app.embeddings.figures.layers import HeatMapRow, LayerPoint, by_layer, heat_map
-from app.embeddings.readings import grouped
+from app.embeddings.figures.layers import HeatMapRow, LayerPoint, heat_map, measure_by_layer
+from app.embeddings.readings import group_items
 from app.figures.figure import Figure
 from isotropy.catalog import MEASURES, Measure, measures_in
 
@@ -59,7 +59,7 @@ class LayersReport(NamedTuple):
     groups: dict[str, list[Measure]]
     """Offered measures by the heading of their group."""
     measures: list[Measure]
-    """Those of the heat map."""
+    """Measures of the heat map."""
     by: Measure | None
     waiting: int
     """Embeddings of all poolings that are not measured yet."""
@@ -89,7 +89,7 @@ class LayersReport(NamedTuple):
 
 def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> LayersReport:
     """Read the report of a finished encoding in a few database queries."""
-    measured = list_measured(context, encoding.id)
+    measured = list_defined_measures(context, encoding.id)
     slugs = [slug for slug in query.measures or DEFAULT_MEASURES if slug in measured]
     by_slug = query.by if query.by in measured else next(iter(slugs), "")
     embeddings = list_layers(context, encoding.id, [*slugs, by_slug])
@@ -120,7 +120,7 @@ def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> Lay
             ]
             for pooling in poolings
         }
-        figures.append(by_layer(by_measure, lines))
+        figures.append(measure_by_layer(by_measure, lines))
     offered = [measure for slug, measure in MEASURES.items() if slug in measured]
     return LayersReport(
         query=query,
@@ -128,7 +128,7 @@ def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> Lay
         pooling=pooling,
         embeddings=layers,
         offered=offered,
-        groups=grouped(offered, lambda measure: measure),
+        groups=group_items(offered, lambda measure: measure),
         measures=measures,
         by=by_measure,
         waiting=sum(layer.status in BUSY for layer in embeddings),
@@ -159,7 +159,7 @@ def list_layers(context: Context, encoding_id: str, measures: Sequence[str] | No
     return context.scalars(layers)
 
 
-def list_measured(context: Context, encoding_id: str) -> set[str]:
+def list_defined_measures(context: Context, encoding_id: str) -> set[str]:
     measures = (
         select(Measurement.measure)
         .join(Embedding, Embedding.id == Measurement.embedding_id)

@@ -1,4 +1,4 @@
-"""Encodings: upload texts or a BEIR data set, check what an encoding would make, launch, cancel, delete."""
+"""Encodings: upload texts or a BEIR data set, plan, launch, cancel, delete."""
 
 import tempfile
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ Split = Literal["train", "validation"]
 
 
 class EncodingPlan(Row):
-    """What a configuration would make; null where it is known only when a model of the Hub has been fetched."""
+    """What a configuration would make; null where unknown until a model of the Hub has been fetched."""
 
     rows: Annotated[int, Field(description="At most this many texts. Empty ones are left out.")]
     layers: int | None
@@ -100,7 +100,7 @@ def _create_draft(
     path = context.storage.local(stored.sha256)
     description = read_in_sandbox(context.settings, describe_texts, path, filename, quoting)
     with context.ledger.recording(stored) as session:
-        encoding = _draft(name, filename, stored, description)
+        encoding = _new_draft(name, filename, stored, description)
         session.add(encoding)
     return get_encoding(context, encoding.id)
 
@@ -124,8 +124,8 @@ def _create_beir(context: Context, files: Sequence[Incoming], name: str | None) 
         corpus_file, queries_file = store_file(CORPUS), store_file(QUERIES)
         qrels_files = [store_file(split.filename) for split in description.splits]
         with context.ledger.recording(corpus_file, queries_file, *qrels_files) as session:
-            corpus = _draft(corpus_name, CORPUS, corpus_file, description.corpus)
-            queries = _draft(f"{corpus_name[:190]}, queries", QUERIES, queries_file, description.queries)
+            corpus = _new_draft(corpus_name, CORPUS, corpus_file, description.corpus)
+            queries = _new_draft(f"{corpus_name[:190]}, queries", QUERIES, queries_file, description.queries)
             session.add_all((corpus, queries))
             session.flush()
             session.add_all(
@@ -143,7 +143,7 @@ def _create_beir(context: Context, files: Sequence[Incoming], name: str | None) 
     return get_encoding(context, corpus.id)
 
 
-def _draft(name: str, filename: str, stored: Stored, description: TextsDescription) -> Encoding:
+def _new_draft(name: str, filename: str, stored: Stored, description: TextsDescription) -> Encoding:
     return Encoding(
         id=new_id(),
         name=name,
@@ -223,10 +223,10 @@ def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) 
     context.require_room(plan.size_bytes or 0)
     queries = find_queries(context, encoding)
     with context.sessions.begin() as session:
-        launched = _queue(session, encoding_id, config)
+        launched = _queue_encoding(session, encoding_id, config)
         if launched and queries is not None:
             all_queries = {"text_columns": [TEXT], "label_column": None, "max_rows": None}
-            _queue(session, queries.id, config.model_copy(update=all_queries))
+            _queue_encoding(session, queries.id, config.model_copy(update=all_queries))
     encoding = get_encoding(context, encoding_id)
     if not launched:
         _require_launchable(encoding)
@@ -240,7 +240,7 @@ def _require_launchable(encoding: Encoding) -> None:
         )
 
 
-def _queue(session: Session, encoding_id: str, config: EncodingConfig) -> bool:
+def _queue_encoding(session: Session, encoding_id: str, config: EncodingConfig) -> bool:
     """Queue an encoding, and return whether it could be launched."""
     launchable = update(Encoding).where(Encoding.id == encoding_id, Encoding.status.in_(LAUNCHABLE))
     queued = launchable.values(

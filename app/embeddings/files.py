@@ -1,4 +1,4 @@
-"""Downloads: files of an embedding as stored, its vectors as .npy or safetensors, the map of a trial."""
+"""Downloads: files of an embedding as stored, its vectors as .npy or safetensors, the fitted map of a trial."""
 
 import json
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ def get_safetensors(context: Context, embedding_id: str) -> SafetensorsFile:
     return SafetensorsFile(len(text).to_bytes(8, "little") + text, array, f"{name}.safetensors")
 
 
-def get_map(context: Context, postprocessing: PostProcessing) -> Download:
+def get_trial_map(context: Context, postprocessing: PostProcessing) -> Download:
     """Return the fitted map of a trial."""
     if postprocessing.state_sha256 is None:
         raise ConflictError(f"This trial is {postprocessing.status}; there is a map when it is ready.")

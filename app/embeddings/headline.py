@@ -55,22 +55,22 @@ def headline_of(embedding: Embedding) -> Headline:
     n, d = embedding.n_measured, embedding.d or 0
     independent = min((embedding.independent or {}).get("groups", n), n)  # counts rows that are left out too
     outliers = [
-        _outliers(finding)
+        _describe_outliers(finding)
         for finding in embedding.findings
         if finding["slug"] == "outlier_rows" and finding["severity"] != "note"
     ]
     sentences = (
-        _title(measurements, n, d, bool(outliers)),
-        _few_rows(measurements, n, independent, d),
-        _mean(measurements),
-        _intrinsic_dimension(measurements),
+        _write_title(measurements, n, d, bool(outliers)),
+        _describe_few_rows(measurements, n, independent, d),
+        _describe_mean(measurements),
+        _describe_intrinsic_dimension(measurements),
     )
     # Outliers distort the numbers, so they come first.
     ordered = [*outliers, *filter(None, sentences)]
     return Headline(ordered[0], ordered[1:])
 
 
-def _title(measurements: Measurements, n: int, d: int, outliers: bool) -> Sentence:
+def _write_title(measurements: Measurements, n: int, d: int, has_outliers: bool) -> Sentence:
     slug = "participation_ratio"
     plain = used = _value(measurements, slug)
     corrected = _value(measurements, "participation_ratio_unbiased")
@@ -97,18 +97,18 @@ def _title(measurements: Measurements, n: int, d: int, outliers: bool) -> Senten
             SentencePart(comparison, "isoscore_unbiased"),
             SentencePart("."),
         ]
-    carriers = _carrying_dimensions(measurements)
-    if not carriers and (outliers or plain >= MIN_FILLED_DIMENSIONS * used):
-        carriers = _carrying_directions(measurements, d)
-    if outliers:
+    carriers = _describe_main_dimensions(measurements)
+    if not carriers and (has_outliers or plain >= MIN_FILLED_DIMENSIONS * used):
+        carriers = _describe_main_directions(measurements, d)
+    if has_outliers:
         return [SentencePart("With them, "), *carriers, SentencePart(".")] if carriers else []
     effective = number(used, 2) if used < ROUNDED_DIMENSIONS else count(round(used))
     filled = SentencePart(f"The variance fills about {effective} of {count(d)} dimensions", slug)
     return [filled, SentencePart("; "), *carriers, SentencePart(".")] if carriers else [filled, SentencePart(".")]
 
 
-def _carrying_dimensions(measurements: Measurements) -> Sentence:
-    std = _list(measurements, "activation_profile", "std")
+def _describe_main_dimensions(measurements: Measurements) -> Sentence:
+    std = _detail_list(measurements, "activation_profile", "std")
     largest = max(std, default=0.0)
     if largest == 0:
         return []
@@ -123,8 +123,8 @@ def _carrying_dimensions(measurements: Measurements) -> Sentence:
     return [SentencePart(f"{dimensions} {verb} {percent(share)} of the variance", "activation_profile")]
 
 
-def _carrying_directions(measurements: Measurements, d: int) -> Sentence:
-    eigenvalues = _list(measurements, "spectrum", "eigenvalues")
+def _describe_main_directions(measurements: Measurements, d: int) -> Sentence:
+    eigenvalues = _detail_list(measurements, "spectrum", "eigenvalues")
     total = sum(eigenvalues)
     half = next((i for i, cumulated in enumerate(accumulate(eigenvalues), 1) if cumulated >= total / 2 > 0), None)
     if half is None:
@@ -134,7 +134,7 @@ def _carrying_directions(measurements: Measurements, d: int) -> Sentence:
     return [SentencePart(f"half of the variance lies in {count(half)} of {count(d)} directions", "spectrum")]
 
 
-def _outliers(finding: Mapping[str, Any]) -> Sentence:
+def _describe_outliers(finding: Mapping[str, Any]) -> Sentence:
     names = finding["names"] or [""] * len(finding["rows"])
     rows = [f"{row} ({name})" if name else f"{row}" for row, name in zip(finding["rows"], names, strict=True)]
     unlisted = finding["row_count"] - min(len(rows), MAX_LISTED_ROWS)
@@ -151,7 +151,7 @@ def _outliers(finding: Mapping[str, Any]) -> Sentence:
     ]
 
 
-def _few_rows(measurements: Measurements, n: int, independent: int, d: int) -> Sentence:
+def _describe_few_rows(measurements: Measurements, n: int, independent: int, d: int) -> Sentence:
     plain, corrected = (_value(measurements, slug) for slug in ("isoscore", "isoscore_unbiased"))
     if plain is None:
         return []
@@ -178,7 +178,7 @@ def _few_rows(measurements: Measurements, n: int, independent: int, d: int) -> S
     ]
 
 
-def _mean(measurements: Measurements) -> Sentence:
+def _describe_mean(measurements: Measurements) -> Sentence:
     share, cosine = (_value(measurements, slug) for slug in ("mean_share", "mean_cosine"))
     if share is None or cosine is None:
         return []
@@ -190,14 +190,14 @@ def _mean(measurements: Measurements) -> Sentence:
         SentencePart(" on average"),
     ]
     contribution = _value(measurements, "rogue_dimensions")
-    dimensions = _list(measurements, "rogue_dimensions", "dimensions")
+    dimensions = _detail_list(measurements, "rogue_dimensions", "dimensions")
     if contribution is not None and dimensions and cosine >= MIN_COSINE and contribution >= cosine / 2:
         rogue_words = f"dimension {dimensions[0]['dimension']} alone adds {two_decimals(contribution)} of it"
         sentence += [SentencePart("; "), SentencePart(rogue_words, "rogue_dimensions")]
     return [*sentence, SentencePart(".")]
 
 
-def _intrinsic_dimension(measurements: Measurements) -> Sentence:
+def _describe_intrinsic_dimension(measurements: Measurements) -> Sentence:
     """Describe the smallest and the largest estimate of the intrinsic dimension, or one value if they agree."""
     slugs = [slug for slug, measure in MEASURES.items() if "twonn" in (slug, measure.listed_with)]
     estimates = [(value, slug) for slug in slugs if (value := _value(measurements, slug)) is not None]
@@ -234,5 +234,5 @@ def _value(measurements: Measurements, slug: str) -> float | None:
     return measurements[slug].value if slug in measurements else None
 
 
-def _list(measurements: Measurements, slug: str, name: str) -> Sequence[Any]:
+def _detail_list(measurements: Measurements, slug: str, name: str) -> Sequence[Any]:
     return (measurements[slug].detail or {}).get(name, []) if slug in measurements else []

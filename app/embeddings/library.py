@@ -16,7 +16,7 @@ from app.embeddings.service import (
     commit_embedding,
     find_embedding,
     get_embedding,
-    require_in_use,
+    require_not_trashed,
 )
 from app.embeddings.trash import trash_embedding
 
@@ -39,7 +39,7 @@ SORT_KEYS: dict[str, ColumnElement[Any]] = {
     "mean_cosine": MEAN_COSINE.value.expression,
 }
 # Lists do not read what may be large: a selection may name 100,000 rows.
-WITHOUT_FILES = lazyload(Embedding.files), defer(Embedding.inspection), defer(Embedding.selection)
+WITHOUT_LARGE_FIELDS = lazyload(Embedding.files), defer(Embedding.inspection), defer(Embedding.selection)
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,10 @@ def find_embeddings(
         row_query = row_query.outerjoin(alias, and_(alias.embedding_id == Embedding.id, alias.measure == measure))
     page_query = (
         row_query.where(*listed_conditions)
-        .order_by(*_order(search.sort))
+        .order_by(*_order_columns(search.sort))
         .limit(limit)
         .offset(offset)
-        .options(*WITHOUT_FILES)
+        .options(*WITHOUT_LARGE_FIELDS)
     )
     with context.sessions() as session:
         total, layers = session.execute(counts).one()
@@ -117,14 +117,16 @@ def find_embeddings(
     return EmbeddingList(results, total - layers_left_out, layers_left_out)
 
 
-def newest_measured(context: Context, limit: int) -> list[Embedding]:
+def list_newest_measured(context: Context, limit: int) -> list[Embedding]:
     """Return the newest embeddings that can be compared. Layers of encodings come last."""
     ready = (Embedding.trashed_at.is_(None), Embedding.status == EmbeddingStatus.READY)
-    newest_query = select(Embedding).where(*ready).order_by(Embedding.encoding_id.is_not(None), *_order("-created"))
-    return context.scalars(newest_query.limit(limit).options(*WITHOUT_FILES))
+    newest_query = (
+        select(Embedding).where(*ready).order_by(Embedding.encoding_id.is_not(None), *_order_columns("-created"))
+    )
+    return context.scalars(newest_query.limit(limit).options(*WITHOUT_LARGE_FIELDS))
 
 
-def _order(sort: Sort) -> tuple[ColumnElement[Any], ...]:
+def _order_columns(sort: Sort) -> tuple[ColumnElement[Any], ...]:
     key = SORT_KEYS[sort.removeprefix("-")]
     ordered = key.desc() if sort.startswith("-") else key.asc()
     return ordered.nulls_last(), Embedding.created_at.desc(), Embedding.id.expression
@@ -133,7 +135,7 @@ def _order(sort: Sort) -> tuple[ColumnElement[Any], ...]:
 def describe_embedding(context: Context, embedding_id: str, change: DescriptionChange) -> Embedding:
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)
-        require_in_use(embedding)
+        require_not_trashed(embedding)
         describe(embedding, change)
     return get_embedding(context, embedding_id)
 

@@ -16,12 +16,12 @@ from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingOrigin, Lookup, ResultStatus
 from app.db.models.embeddings import lookup_key
 from app.embeddings.point_map import NamedRow, NearRow
-from app.embeddings.service import find_embedding, get_embedding, repeat_failed, require_ready
+from app.embeddings.service import find_embedding, get_embedding, require_ready, retry_failed
 from isoscope.core.errors import InvalidError, NotFoundError
 from isotropy.catalog import Similarity
 
 MAX_LOOKUPS = 200
-"""Look-ups of an embedding that are kept; the oldest go."""
+"""Look-ups that are kept for each embedding. Older ones are deleted."""
 MAX_TEXT_CHARACTERS = 1000
 
 
@@ -33,14 +33,14 @@ class NamedNeighbor(NamedTuple):
 
 
 class NamedNeighbors(NamedTuple):
-    """Neighbors that are stored of a few rows, and the row that was chosen of them."""
+    """The stored neighbors of one row, before and after a method, and the names of all rows that have some."""
 
     names: list[str]
     chosen: str
     unknown: str
-    """The name that was asked for if it is none of them, so that the first stands in; else empty."""
+    """The requested name if it is not stored, so that the first row stands in; else empty."""
     rows: int
-    """Rows among which neighbors were sought."""
+    """Number of rows that were searched."""
     method: str
     before: list[NamedNeighbor]
     after: list[NamedNeighbor]
@@ -85,18 +85,18 @@ def read_neighbors(data: dict[str, Any] | None, name: str | None) -> NamedNeighb
 
 
 class TextSearch(NamedTuple):
-    """A text whose nearest rows were asked for; or why that cannot be asked."""
+    """A text and its nearest rows, or the reason why it cannot be looked up."""
 
     text: str
     reason: str
     lookup: Lookup | None = None
     similarity: Similarity = Similarity.COSINE
     rows: int = 0
-    """Rows among which neighbors were sought."""
+    """Number of rows that were searched."""
     near: Sequence[NearRow] = ()
 
 
-def explain_no_text(embedding: Embedding) -> str:
+def explain_no_lookup(embedding: Embedding) -> str:
     """Return why a new text cannot be looked up in an embedding; empty if it can."""
     provenance = embedding.provenance or {}
     if embedding.origin is not EmbeddingOrigin.ENCODED or "weights_sha256" not in provenance:
@@ -109,7 +109,7 @@ def explain_no_text(embedding: Embedding) -> str:
 
 
 def find_text_search(context: Context, embedding: Embedding, text: str) -> TextSearch:
-    reason = explain_no_text(embedding)
+    reason = explain_no_lookup(embedding)
     if not text or reason:
         return TextSearch(text, reason)
     with context.sessions() as session:
@@ -136,7 +136,7 @@ def request_lookup(context: Context, embedding_id: str, text: str) -> Lookup:
     """Queue a lookup of the rows nearest to a text, unless it exists. Retry it if it failed."""
     embedding = get_embedding(context, embedding_id)
     require_ready(embedding, "a look-up")
-    if reason := explain_no_text(embedding):
+    if reason := explain_no_lookup(embedding):
         raise InvalidError(reason, "text")
     if (embedding.selection or {}).get("names") is None:
         raise InvalidError(f"The rows of {embedding.name} have no names. Choose the names on its page.", "text")
@@ -160,7 +160,7 @@ def request_lookup(context: Context, embedding_id: str, text: str) -> Lookup:
                 session.execute(delete(Lookup).where(*outdated))
             context.queue.enqueue(Job(job_kinds.LOOKUP, lookup.id))
     elif lookup.status is ResultStatus.FAILED:
-        repeat_failed(context, Lookup, Job(job_kinds.LOOKUP, lookup.id))
+        retry_failed(context, Lookup, Job(job_kinds.LOOKUP, lookup.id))
     return get_lookup(context, embedding_id, text)
 
 

@@ -31,7 +31,7 @@ from isoscope.nearest import nearest_rows
 from isotropy.catalog import Similarity
 
 MAX_QUERY_CHARACTERS = 60
-"""Names on a map are cut to as many."""
+"""Names on a map are cut to this length."""
 MAX_ALTERNATIVES = 8
 MAX_DRAWN = 200_000
 """Points that a browser draws, pans and selects without a pause."""
@@ -59,16 +59,16 @@ class NearRow(NamedTuple):
 
 
 class RowSearch(NamedTuple):
-    """A row that was asked for on a map, and its neighbors."""
+    """The result of a search on a map: the row, if any, and its neighbors."""
 
     query: str
     row: NamedRow | None
     near: list[NearRow]
     alternatives: list[NamedRow]
-    """Rows that the same words may mean."""
+    """Other rows that match the query."""
     reason: str = ""
-    searched: int = 0
-    """Rows among which neighbors were sought."""
+    n_searched: int = 0
+    """Number of rows among which neighbors were searched."""
     similarity: Similarity = Similarity.EUCLIDEAN
 
 
@@ -230,13 +230,13 @@ class StoredMap:
         return np.memmap(self._storage.local(self._files[slug]), dtype, "r", section.offset, (section.count,))
 
     @cached_property
-    def _names(self) -> "_Lines | None":
+    def _names(self) -> "_MappedLines | None":
         if MAP_NAMES not in self._files:
             return None
         with self._storage.local(self._files[MAP_NAMES]).open("rb") as file:
             # An empty file cannot be mapped: it is the name of one nameless row.
             size = file.seek(0, 2)
-            return _Lines(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
+            return _MappedLines(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
 
 
 def find_map(context: Context, embedding: Embedding, header: dict[str, Any] | None) -> StoredMap | None:
@@ -262,15 +262,15 @@ def _open_map(context: Context, embedding_id: str, header: dict[str, Any]) -> St
     return StoredMap(context.storage, MapHeader.model_validate(header), files)
 
 
-class _Lines:
-    """Lines of a file in memory that is not read before it is needed."""
+class _MappedLines:
+    """Lines of a memory-mapped file."""
 
     def __init__(self, content: mmap.mmap | bytes) -> None:
         self._content = content
 
     def read_line(self, number: int) -> str:
-        start = int(self._ends[number - 1]) + 1 if number else 0
-        end = int(self._ends[number]) if number < len(self._ends) else len(self._content)
+        start = int(self._line_ends[number - 1]) + 1 if number else 0
+        end = int(self._line_ends[number]) if number < len(self._line_ends) else len(self._content)
         return self._content[start:end].decode()
 
     def all_lines(self) -> list[str]:
@@ -292,8 +292,8 @@ class _Lines:
         return list(numbers)
 
     def _line_at(self, offset: int) -> int:
-        return int(np.searchsorted(self._ends, offset))
+        return int(np.searchsorted(self._line_ends, offset))
 
     @cached_property
-    def _ends(self) -> NDArray[np.int64]:
+    def _line_ends(self) -> NDArray[np.int64]:
         return np.flatnonzero(np.frombuffer(self._content, np.uint8) == ord("\n"))

@@ -1,4 +1,4 @@
-"""The numbers of a report: headline numbers, all numbers by group, the same as a table, reference values and hubs."""
+"""The numbers of a report: headline numbers, all numbers by group or as a table, reference values, and hubs."""
 
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -37,7 +37,7 @@ class Reading(NamedTuple):
     rows: int
     d: int
     estimates: tuple[tuple[str, float], ...] = ()
-    """By estimator, where several measure the same."""
+    """Values by estimator, if several estimate the same quantity."""
 
     @property
     def estimate_range(self) -> tuple[float, float] | None:
@@ -141,10 +141,10 @@ def groups_of(embedding: Embedding) -> dict[str, list[ReadingFamily]]:
     for reading in readings.values():
         if reading.measure.variant_of in families:
             families[reading.measure.variant_of].variants.append(reading)
-    return grouped(families.values(), lambda family: family.reading.measure)
+    return group_items(families.values(), lambda family: family.reading.measure)
 
 
-def grouped(items: Iterable[Grouped], measure: Callable[[Grouped], Measure]) -> dict[str, list[Grouped]]:
+def group_items(items: Iterable[Grouped], measure: Callable[[Grouped], Measure]) -> dict[str, list[Grouped]]:
     """Group items under the heading of their measure's group, in order, without empty groups."""
     groups: dict[str, list[Grouped]] = {group: [] for group in GROUPS}
     for item in items:

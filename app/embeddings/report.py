@@ -1,4 +1,4 @@
-"""Reports of embeddings: what the page shows of each tab, findings with what to do about them, and each figure."""
+"""The report of an embedding: the values of each tab, findings with their remedies, and figures."""
 
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
@@ -12,23 +12,23 @@ from app.db.models import BLAMED, Embedding, PostProcessing
 from app.db.point_map import MAP
 from app.embeddings.figures.dimensions import ACTIVATION, mark_dimensions
 from app.embeddings.figures.overlay import Subject
-from app.embeddings.figures.report import DRAWN, FIGURES, HEAVY, NEEDS, TAB_OF, figures_of
+from app.embeddings.figures.report import DATA_OF_FIGURE, FIGURE_OF_MEASURE, FIGURES, HEAVY_FIGURES, TAB_OF, figures_of
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.headline import headline_of
 from app.embeddings.lookups import find_text_search, read_neighbors
 from app.embeddings.point_map import find_map
 from app.embeddings.readings import groups_of, headlines_of, hubs_of, reference_values
-from app.embeddings.selections import find_selections, read_rows, write_rows
-from app.embeddings.service import get_figure_data, get_figures_stored
+from app.embeddings.selections import find_selections, format_rows, parse_rows
+from app.embeddings.service import get_figure_data, list_stored_figures
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
 from app.figures.figure import Figure
 from app.web.responses import Tab, chosen_tab
 from isoscope.core.effects import effect_words
 from isotropy.catalog import FINDINGS, METHODS, MethodEntry
 
-LARGE = frozenset(record.slug for record in FIGURES if record.large)
+LARGE_FIGURES = frozenset(record.slug for record in FIGURES if record.large)
 # The tabs that show measures with reference values.
-MEASURED = ("overview", "measures")
+REFERENCE_TABS = ("overview", "measures")
 # The figure data that a tab reads. The projection is a megabyte: it is loaded from its own page.
 TAB_DATA = {"overview": (MAP,), "map": (MAP, SAMPLE_SIZE), "neighbors": ("neighbours", MAP)}
 TABS = (
@@ -46,7 +46,7 @@ MAX_MARKED = 5000
 
 
 class ReportQuery(NamedTuple):
-    """Query of a report: how the shrinkage is read, whose neighbors are shown, which tab, which row."""
+    """Query of a report: the shrinkage curve, the row whose neighbors are listed, the tab, and selections."""
 
     shrinkage: ShrinkageQuery
     name: str | None
@@ -56,18 +56,18 @@ class ReportQuery(NamedTuple):
     row: str = ""
     text: str = ""
     select: str = ""
-    """Rows that are selected on the map, as runs: see ``row_runs``."""
+    """Rows selected on the map, as runs: see ``parse_rows``."""
     color: str = ""
 
 
-def report_of(
+def build_report(
     context: Context, embedding: Embedding, query: ReportQuery, *, standalone: bool = False
 ) -> dict[str, Any]:
     """Return the values of the report's template. Only ``standalone`` reads all tabs and their figures' data."""
-    slugs = {*NEEDS.values(), "neighbours"} if standalone else set(TAB_DATA.get(query.tab, ()))
-    stored = get_figures_stored(context, embedding.id, slugs | ({BLAMED} if query.finding else set()))
+    slugs = {*DATA_OF_FIGURE.values(), "neighbours"} if standalone else set(TAB_DATA.get(query.tab, ()))
+    stored = list_stored_figures(context, embedding.id, slugs | ({BLAMED} if query.finding else set()))
     data = {slug: figure_data for slug, figure_data in stored.items() if figure_data is not None}
-    marked = find_marked(embedding, data.pop(BLAMED, {}), query.finding)
+    marked = find_marked_finding(embedding, data.pop(BLAMED, {}), query.finding)
     point_map = find_map(context, embedding, data.pop(MAP, None))
     neighbors = read_neighbors(data.get("neighbours"), query.name)
     figures = figures_of([Subject.from_embedding(embedding, data)])
@@ -76,9 +76,9 @@ def report_of(
     anchors |= {anchor for anchor, slug in (("map", MAP), ("sample-size", SAMPLE_SIZE)) if slug in stored}
     marked_rows = ""
     if query.tab == "map" and marked:
-        marked_rows = write_rows(marked.rows)
+        marked_rows = format_rows(marked.rows)
     elif query.tab == "map" and query.select.strip():
-        marked_rows = write_rows(read_rows(query.select))
+        marked_rows = format_rows(parse_rows(query.select))
     return {
         "headline": headline_of(embedding),
         "findings": report_findings(embedding, find_selections(context, embedding), anchors),
@@ -86,26 +86,26 @@ def report_of(
         "marked_rows": marked_rows,
         "headlines": headlines_of(embedding),
         "groups": groups_of(embedding),
-        "references": reference_values() if standalone or query.tab in MEASURED else {},
-        "drawn": DRAWN,
+        "references": reference_values() if standalone or query.tab in REFERENCE_TABS else {},
+        "drawn": FIGURE_OF_MEASURE,
         "tab_of": TAB_OF,
         "tabs": TABS,
         "tab": query.tab,
-        "later": [] if standalone else [record for record in HEAVY if record.needs in stored],
+        "later": [] if standalone else [record for record in HEAVY_FIGURES if record.needs in stored],
         "map": point_map,
         "search": point_map.search(query.row) if point_map and query.row.strip() else None,
         "color": query.color,
         "older_map": MAP not in stored,
         "sample_size": next((figure for figure in visible if figure.slug == SAMPLE_SIZE), None),
-        "shape": [_marked_figure(figure, marked) for figure in visible if figure.slug != SAMPLE_SIZE],
-        "large": LARGE,
+        "shape": [_mark_figure(figure, marked) for figure in visible if figure.slug != SAMPLE_SIZE],
+        "large": LARGE_FIGURES,
         "shrinkage": read_shrinkage(context, embedding, query.shrinkage),
         "neighbours": neighbors,
         "named_row": point_map.search(neighbors.unknown) if point_map and neighbors and neighbors.unknown else None,
         "near_text": find_text_search(context, embedding, query.text),
         "hubs": hubs_of(embedding),
         "hubs_on_map": MAP in stored,
-        "fitted": fitted_note(context, embedding),
+        "fitted": describe_fit(context, embedding),
         "standalone": standalone,
         "files": None,
     }
@@ -118,9 +118,9 @@ def report_figures(
     if slug == "zeta":
         curve = read_shrinkage(context, embedding, query).figure
         return [curve] if curve else []
-    data = get_figure_data(context, embedding.id, NEEDS.get(slug, slug), *([BLAMED] if finding else []))
-    marked = find_marked(embedding, data.pop(BLAMED, {}), finding)
-    return [_marked_figure(figure, marked) for figure in figures_of([Subject.from_embedding(embedding, data)], slug)]
+    data = get_figure_data(context, embedding.id, DATA_OF_FIGURE.get(slug, slug), *([BLAMED] if finding else []))
+    marked = find_marked_finding(embedding, data.pop(BLAMED, {}), finding)
+    return [_mark_figure(figure, marked) for figure in figures_of([Subject.from_embedding(embedding, data)], slug)]
 
 
 def _read_query(
@@ -145,7 +145,7 @@ ReportDep = Annotated[ReportQuery, Depends(_read_query)]
 
 
 class FindingEffect(BaseModel):
-    """What a measure is, and what it would be if the finding were mended; null where undefined or unknown."""
+    """A measure before and after mending the finding; null where undefined or unknown."""
 
     measure: str
     before: float | None
@@ -191,8 +191,8 @@ FINDING_LINKS = {
     "common_mean": FindingLink("overview", "figure-cosines", "See the cosines"),
     "too_few_rows": FindingLink("map", "sample-size", "See how many rows it takes"),
 }
-# Its rows are not measured, so no map has them.
-UNMAPPED = "not_finite"
+# The finding whose rows are not measured, so that no map has them.
+UNMAPPED_FINDING = "not_finite"
 
 
 class ReportFinding(NamedTuple):
@@ -224,7 +224,7 @@ def report_findings(
         link = FINDING_LINKS.get(finding.slug)
         if finding.dimension_count:
             link = DIMENSIONS_LINK
-        elif finding.row_count and finding.slug != UNMAPPED:
+        elif finding.row_count and finding.slug != UNMAPPED_FINDING:
             link = MAP_LINK
         entry, effect = FINDINGS.get(finding.slug), finding.effect
         findings.append(
@@ -250,20 +250,20 @@ class MarkedFinding(NamedTuple):
     dimensions: list[int]
 
 
-def find_marked(embedding: Embedding, all_rows: Mapping[str, Any], slug: str) -> MarkedFinding | None:
+def find_marked_finding(embedding: Embedding, full_findings: Mapping[str, Any], slug: str) -> MarkedFinding | None:
     """Return the finding of a slug with its rows or dimensions, or None.
 
-    ``all_rows`` holds all rows and dimensions by slug, because a finding lists only the first ones.
+    ``full_findings`` has all rows and dimensions by slug, because a finding lists only the first ones.
     """
     for finding in embedding.findings:
         if finding["slug"] == slug:
-            full_finding = all_rows.get(slug, finding)
+            full_finding = full_findings.get(slug, finding)
             rows, dimensions = full_finding["rows"][:MAX_MARKED], full_finding.get("dimensions", [])
             return MarkedFinding(slug, finding["title"], rows, finding["row_count"], dimensions)
     return None
 
 
-def _marked_figure(figure: Figure, marked: MarkedFinding | None) -> Figure:
+def _mark_figure(figure: Figure, marked: MarkedFinding | None) -> Figure:
     if marked is None or not marked.dimensions or figure.slug != ACTIVATION or figure.empty:
         return figure
     return mark_dimensions(figure, marked.dimensions, marked.title)
@@ -281,7 +281,7 @@ class FittedNote(NamedTuple):
     by_task: bool
 
 
-def fitted_note(context: Context, embedding: Embedding) -> FittedNote | None:
+def describe_fit(context: Context, embedding: Embedding) -> FittedNote | None:
     provenance = embedding.provenance or {}
     if "fit_rows" not in provenance:
         return None

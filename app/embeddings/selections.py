@@ -1,6 +1,6 @@
 """Selections: the same files measured without some rows or dimensions, as an embedding of its own.
 
-Many rows are written in few characters: ``0-99 120 130-180``.
+Forms and URLs write rows as runs: ``0-99 120 130-180``.
 """
 
 import re
@@ -27,15 +27,15 @@ ROWS_FIELD = "rows"
 
 
 class LeftOut(NamedTuple):
-    """Rows and dimensions that a selection leaves out beside those of its source, by their places in the file."""
+    """Rows and dimensions that a selection leaves out in addition to its source, by position in the file."""
 
     rows: Sequence[int] = ()
     dimensions: Sequence[int] = ()
     finding: str | None = None
     selected_count: int | None = None
-    """Number of rows that stay, if the user chose these rather than those that go."""
+    """Number of rows that stay, if the user selected these."""
 
-    def name(self, source: str) -> str:
+    def default_name(self, source: str) -> str:
         if self.selected_count is not None:
             return f"{_count_items(self.selected_count, 'row', 'rows')} of {source}"
         nouns = FINDINGS[self.finding].removed if self.finding in FINDINGS else None
@@ -70,7 +70,7 @@ def create_selection(context: Context, embedding_id: str, left_out: LeftOut, nam
     stored = [Stored(file.file_sha256, file.size_bytes) for file in source.files]
     with context.ledger.recording(*stored) as session:
         embedding = Embedding(
-            name=clean_name(name, left_out.name(source.name)),
+            name=clean_name(name, left_out.default_name(source.name)),
             filename=source.filename,
             format=source.format,
             origin=EmbeddingOrigin.SELECTED,
@@ -96,7 +96,7 @@ def create_selection(context: Context, embedding_id: str, left_out: LeftOut, nam
     return get_embedding(context, embedding.id)
 
 
-def keep_only(context: Context, embedding_id: str, rows: Sequence[int]) -> LeftOut:
+def leave_out_unselected(context: Context, embedding_id: str, rows: Sequence[int]) -> LeftOut:
     source = get_embedding(context, embedding_id)
     require_measured(source, "a selection")
     missing_rows, selected_rows = set(Selection.model_validate(source.selection).without_rows), set(rows)
@@ -119,7 +119,7 @@ def keep_only(context: Context, embedding_id: str, rows: Sequence[int]) -> LeftO
     return LeftOut(left_out, selected_count=len(selected_rows))
 
 
-def left_out_of_finding(context: Context, embedding_id: str, finding: str) -> LeftOut:
+def leave_out_finding(context: Context, embedding_id: str, finding: str) -> LeftOut:
     embedding = get_embedding(context, embedding_id)
     findings = {entry["slug"]: entry for entry in embedding.findings}
     if (entry := findings.get(finding)) is None:
@@ -196,7 +196,7 @@ def _count_items(count: int, singular: str, plural: str) -> str:
     return f"{count:,} {singular if count == 1 else plural}"
 
 
-def read_rows(text: str) -> list[int]:
+def parse_rows(text: str) -> list[int]:
     """Parse runs of row numbers into distinct rows, ascending. Raise InvalidError."""
     runs: list[tuple[int, int]] = []
     for part in text.split():
@@ -216,7 +216,7 @@ def read_rows(text: str) -> list[int]:
     return rows
 
 
-def write_rows(rows: Sequence[int]) -> str:
+def format_rows(rows: Sequence[int]) -> str:
     runs: list[list[int]] = []
     for row in sorted(set(rows)):
         if runs and row == runs[-1][1] + 1:

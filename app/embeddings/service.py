@@ -46,7 +46,7 @@ SELECTABLE = (EmbeddingStatus.DRAFT, EmbeddingStatus.READY, EmbeddingStatus.FAIL
 Result = Alignment | Lookup | PostProcessing | ZetaCurve
 
 
-def _words(tags: list[EmbeddingTag | str]) -> list[str]:
+def _tag_names(tags: list[EmbeddingTag | str]) -> list[str]:
     return [tag if isinstance(tag, str) else tag.tag for tag in tags]
 
 
@@ -55,7 +55,7 @@ class EmbeddingSummary(Row):
 
     id: str
     name: str
-    tags: Annotated[list[str], BeforeValidator(_words, json_schema_input_type=list[str])]
+    tags: Annotated[list[str], BeforeValidator(_tag_names, json_schema_input_type=list[str])]
     filename: str
     format: str
     origin: EmbeddingOrigin
@@ -74,7 +74,7 @@ class EmbeddingSummary(Row):
         return self.tags
 
 
-def repeat_failed(context: Context, table: type[Result], job: Job) -> None:
+def retry_failed(context: Context, table: type[Result], job: Job) -> None:
     failed = update(table).where(table.id == job.row_id, table.status == ResultStatus.FAILED)
     queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
     with context.sessions.begin() as session:
@@ -124,7 +124,7 @@ def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], lis
     return jobs, hashes
 
 
-def tasks_lost(context: Context, *conditions: ColumnElement[bool]) -> str:
+def describe_lost_tasks(context: Context, *conditions: ColumnElement[bool]) -> str:
     """Return a sentence about the tasks that would be deleted with these embeddings; empty without any."""
     ids = select(Embedding.id).where(*conditions)
     count_query = select(func.count()).where(or_(TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids)))
@@ -192,7 +192,7 @@ def get_embedding(context: Context, embedding_id: str) -> Embedding:
         return find_embedding(session, embedding_id)
 
 
-def add_mapped(
+def add_mapped_embedding(
     context: Context, source: Embedding, made_by_id: str, title: str, d: int, provenance: dict[str, Any]
 ) -> Embedding:
     """Queue a new embedding of d dimensions, mapped from an embedding's vectors by a trial or a task."""
@@ -221,7 +221,7 @@ def select_embedding(context: Context, embedding_id: str, selection: Selection, 
     """
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)
-        require_in_use(embedding)
+        require_not_trashed(embedding)
         if embedding.status not in SELECTABLE:
             raise ConflictError(f"{embedding.name} is {embedding.status}: choose from it when a worker has finished.")
         if embedding.inspection is None:
@@ -247,7 +247,7 @@ def select_embedding(context: Context, embedding_id: str, selection: Selection, 
 def commit_embedding(context: Context, embedding_id: str, similarity: Similarity | None = None) -> Embedding:
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)
-        require_in_use(embedding)
+        require_not_trashed(embedding)
         if embedding.status is not EmbeddingStatus.DRAFT:
             raise ConflictError(f"Only a draft can be measured; this embedding is {embedding.status}.")
         if similarity is not None:
@@ -267,14 +267,14 @@ def find_embedding(session: Session, embedding_id: str) -> Embedding:
     return embedding
 
 
-def require_in_use(embedding: Embedding) -> None:
+def require_not_trashed(embedding: Embedding) -> None:
     if embedding.trashed_at is not None:
         raise ConflictError(f"{embedding.name} is in the trash. Restore it first.")
 
 
 def require_measured(embedding: Embedding, purpose: str) -> None:
     """Raise ConflictError unless an embedding is measured and outside the trash."""
-    require_in_use(embedding)
+    require_not_trashed(embedding)
     require_ready(embedding, purpose)
 
 
@@ -309,7 +309,9 @@ def get_stored_figure(context: Context, embedding_id: str, slug: str) -> dict[st
     return data[slug]
 
 
-def get_figures_stored(context: Context, embedding_id: str, slugs: Collection[str]) -> dict[str, dict[str, Any] | None]:
+def list_stored_figures(
+    context: Context, embedding_id: str, slugs: Collection[str]
+) -> dict[str, dict[str, Any] | None]:
     """Return all stored figures in one query: with data for ``slugs``, None for the others."""
     data = case((FigureData.slug.in_(slugs), FigureData.data), else_=null())
     rows = select(FigureData.slug, data).where(FigureData.embedding_id == embedding_id)

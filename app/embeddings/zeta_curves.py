@@ -13,8 +13,8 @@ from app.context import MAX_CHOICES, Context
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingStatus, ResultStatus, ZetaCurve
-from app.embeddings.figures.sample_size import ZetaLine, choose_line, read_lines, zeta_curve
-from app.embeddings.service import find_embedding, repeat_failed, require_measured
+from app.embeddings.figures.sample_size import ZetaLine, choose_zeta_line, parse_zeta_lines, zeta_curve
+from app.embeddings.service import find_embedding, require_measured, retry_failed
 from app.figures.figure import Figure
 from isoscope.core.errors import InvalidError, NotFoundError
 
@@ -70,7 +70,7 @@ def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> Z
                 session.add(curve)
             context.queue.enqueue(Job(job_kinds.CURVE, curve.id))
     elif curve.status is ResultStatus.FAILED:
-        repeat_failed(context, ZetaCurve, Job(job_kinds.CURVE, curve.id))
+        retry_failed(context, ZetaCurve, Job(job_kinds.CURVE, curve.id))
     return get_zeta_curve(context, embedding_id, "embedding", source_id)
 
 
@@ -113,10 +113,10 @@ def read_shrinkage(context: Context, embedding: Embedding, query: ShrinkageQuery
     curve = next((curve for curve in embedding.curves if query.source == (curve.source_id or curve.source)), None)
     if curve is not None:
         sources.setdefault(query.source, "another embedding")
-    lines = read_lines(curve.lines or []) if curve else []
+    lines = parse_zeta_lines(curve.lines or []) if curve else []
     if not lines:
         return Shrinkage(query, sources, curve, [], None, None)
-    line = choose_line(lines, query.rows)
+    line = choose_zeta_line(lines, query.rows)
     figure = zeta_curve(lines, line, query.zeta, sources[query.source])
     return Shrinkage(query, sources, curve, lines, line, figure)
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Form, Request, Response
 from app.context import Context
 from app.db.models import Embedding, PostProcessing
 from app.db.types import RowId
-from app.embeddings.files import get_map
+from app.embeddings.files import get_trial_map
 from app.embeddings.lookups import read_neighbors
 from app.embeddings.service import get_embedding, require_ready
 from app.postprocess.method_settings import (
@@ -101,7 +101,7 @@ def show_figure(request: Request, context: ContextDep, embedding_id: str, slug: 
 
 @router.get("/map.safetensors")
 def show_map(request: Request, context: ContextDep, embedding_id: str) -> Response:
-    return file_of(get_map(context, _get_finished_trial(request, context, embedding_id)))
+    return file_of(get_trial_map(context, _get_finished_trial(request, context, embedding_id)))
 
 
 def _get_measured_embedding(context: Context, embedding_id: str) -> Embedding:

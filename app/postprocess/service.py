@@ -13,7 +13,7 @@ from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Embedding, PostProcessing, ResultStatus
 from app.db.models.embeddings import MAKING_IDS
-from app.embeddings.service import add_mapped, get_embedding, repeat_failed, require_measured
+from app.embeddings.service import add_mapped_embedding, get_embedding, require_measured, retry_failed
 from app.postprocess.method_settings import MethodSettings, method_settings_of
 from isoscope.core.errors import ConflictError, NotFoundError
 
@@ -80,7 +80,7 @@ def request_postprocessing(
     if trial is None:
         _add_trial(context, embedding, settings)
     elif trial.status is ResultStatus.FAILED:
-        repeat_failed(context, PostProcessing, Job(job_kinds.POSTPROCESS, trial.id))
+        retry_failed(context, PostProcessing, Job(job_kinds.POSTPROCESS, trial.id))
     if (current_trial := find_postprocessing(context, embedding, settings)) is None:
         raise ConflictError("This embedding or this result was just deleted. Try again.")
     return current_trial
@@ -120,7 +120,7 @@ def create_postprocessed(
         "parameters": trial.parameters,
         **{key: trial.results[key] for key in ("rows", "fit_rows", "seed")},
     }
-    return add_mapped(context, source, trial.id, title, source.d or 0, provenance)
+    return add_mapped_embedding(context, source, trial.id, title, source.d or 0, provenance)
 
 
 def _add_trial(context: Context, embedding: Embedding, settings: MethodSettings) -> None:

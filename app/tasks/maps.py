@@ -4,7 +4,7 @@ from app.context import Context
 from app.core.names import clean_name, describe_method
 from app.db.models import Embedding
 from app.db.task import JudgedVariant, MapVariant, Side
-from app.embeddings.service import add_mapped, get_embedding, require_measured
+from app.embeddings.service import add_mapped_embedding, get_embedding, require_measured
 from app.storage.storage import Download
 from app.tasks.service import get_results, get_task
 from isoscope.core.errors import ConflictError, InvalidError
@@ -57,4 +57,6 @@ def create_mapped(
     if side == "corpus" and (variant.method in METHODS or dimensions[0] == "pca"):
         provenance |= {"rows": results.n, "fit_rows": results.n}
     d = results.d if len(dimensions) == 1 else int(dimensions[1])
-    return add_mapped(context, source, task_id, clean_name(name, f"{source.name}, {variant_title}"), d, provenance)
+    return add_mapped_embedding(
+        context, source, task_id, clean_name(name, f"{source.name}, {variant_title}"), d, provenance
+    )

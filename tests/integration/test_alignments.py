@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from app.db.models import Alignment, Embedding, RowsBy
-from app.embeddings.alignments import rows_by
+from app.embeddings.alignments import find_row_matching
 from tests.factories import add_embedding
 from tests.uploads.good import npy
 
@@ -89,13 +89,13 @@ def chosen(context, n, content=b"x", **selection):
 
 def test_rows_are_paired_where_the_files_have_as_many(client, context):
     train = chosen(context, 400, vectors="train")
-    assert rows_by(train, chosen(context, 200, vectors="test")) is None
-    assert rows_by(train, chosen(context, 399, vectors="other", without_rows=[5])) is RowsBy.POSITION
-    assert rows_by(train, chosen(context, 399, b"another file", without_rows=[5])) is RowsBy.POSITION
+    assert find_row_matching(train, chosen(context, 200, vectors="test")) is None
+    assert find_row_matching(train, chosen(context, 399, vectors="other", without_rows=[5])) is RowsBy.POSITION
+    assert find_row_matching(train, chosen(context, 399, b"another file", without_rows=[5])) is RowsBy.POSITION
     cut = chosen(context, 399, b"another file", without_rows=[7])
-    assert rows_by(cut, chosen(context, 399, without_rows=[7])) is RowsBy.ORDER
-    assert rows_by(cut, chosen(context, 399, without_rows=[5])) is RowsBy.POSITION
-    assert rows_by(cut, chosen(context, 399, b"a third file")) is None
+    assert find_row_matching(cut, chosen(context, 399, without_rows=[7])) is RowsBy.ORDER
+    assert find_row_matching(cut, chosen(context, 399, without_rows=[5])) is RowsBy.POSITION
+    assert find_row_matching(cut, chosen(context, 399, b"a third file")) is None
     ids = [add_embedding(context, "one", {"isoscore": 1.0}), add_embedding(context, "two", {"isoscore": 1.0}, n=500)]
     answer = client.post("/api/compare/alignments", json={"id": ids})
     assert (answer.status_code, answer.json()["field"]) == (422, "id")

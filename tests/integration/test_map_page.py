@@ -14,7 +14,7 @@ from app.db.models import FigureData, FigureFile, Measurement
 from app.db.point_map import MAP, MAP_VECTORS, MapHeader
 from app.embeddings import point_map
 from app.embeddings.figures import row_map
-from app.embeddings.selections import read_rows, write_rows
+from app.embeddings.selections import format_rows, parse_rows
 from isoscope.core.errors import InvalidError
 from isotropy import cloud as clouds
 from isotropy.cloud import NEIGHBOURS
@@ -325,10 +325,10 @@ def test_rows_of_an_address_are_selected_and_those_that_cannot_be_measured_refus
         answer = client.post(f"/embeddings/{embedding_id}/map/selection", data={"rows": rows, "measure": "selected"})
         assert answer.status_code in (400, 422)
         assert words in answer.text
-    assert read_rows("5 0-2 1-3") == [0, 1, 2, 3, 5]
-    assert write_rows([5, 0, 1, 2, 2]) == "0-2 5"
+    assert parse_rows("5 0-2 1-3") == [0, 1, 2, 3, 5]
+    assert format_rows([5, 0, 1, 2, 2]) == "0-2 5"
     with pytest.raises(InvalidError) as raised:
-        read_rows("a")
+        parse_rows("a")
     assert raised.value.field == "rows"
 
 

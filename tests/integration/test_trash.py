@@ -24,7 +24,7 @@ from app.db.models import (
 )
 from app.db.types import utcnow
 from app.embeddings import trash
-from app.embeddings.encoding_layers import list_measured
+from app.embeddings.encoding_layers import list_defined_measures
 from app.embeddings.encodings import delete_encoding
 from app.embeddings.library import find_adjacent_layers
 from app.embeddings.service import get_embedding
@@ -244,7 +244,7 @@ def test_layers_in_the_trash_are_not_offered_and_what_is_deleted_between_two_loo
     layers = {"encoding_id": encoding, "pooling": Pooling.MEAN}
     add_embedding(context, "kept", {"isoscore": 0.5, "rankme": None}, layer=0, **layers)
     add_embedding(context, "gone", {"mean_cosine": 0.5}, layer=1, trashed_at=utcnow(), **layers)
-    assert list_measured(context, encoding) == {"isoscore"}
+    assert list_defined_measures(context, encoding) == {"isoscore"}
     encoding = add_encoding(context)
     layer = get_embedding(context, add_embedding(context, encoding_id=encoding, layer=0, pooling=Pooling.MEAN))
     assert find_adjacent_layers(context, layer) is not None

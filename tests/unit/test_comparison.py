@@ -22,7 +22,7 @@ def test_difference_has_error_of_two_independent_samples():
     assert one.se == pytest.approx(0.05)
     assert (one.low, one.high) == pytest.approx((0.2 - 2.5178060504864312 * 0.05, 0.2 + 2.5178060504864312 * 0.05))
     assert one.excludes_zero is True
-    assert (row.differs, row.judged) == (True, True)
+    assert (row.differs, row.is_testable) == (True, True)
 
 
 @pytest.mark.parametrize(("value", "excludes"), [(0.62, False), (0.63, True), (0.38, False), (0.37, True)])
@@ -38,7 +38,7 @@ def test_interval_needs_both_standard_errors(other):
     assert row.differences[1].value == pytest.approx(0.2)
     assert row.differences[1][1:4] == (None, None, None)
     assert row.differences[1].excludes_zero is None
-    assert (row.differs, row.judged) == (False, False)
+    assert (row.differs, row.is_testable) == (False, False)
 
 
 def test_same_rows_are_paired():

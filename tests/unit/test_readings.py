@@ -3,7 +3,7 @@
 import pytest
 
 from app.db.models import Embedding, Measurement
-from app.embeddings.readings import grouped, groups_of, headlines_of, readings_of, table_of
+from app.embeddings.readings import group_items, groups_of, headlines_of, readings_of, table_of
 from isotropy.catalog import MEASURES
 
 N, D = 50_000, 64
@@ -45,7 +45,7 @@ def test_groups_are_in_catalog_order_and_variants_follow_their_measure():
         ("partition_log",),
     ]
     measures = [MEASURES[slug] for slug in ("mean_share", "isoscore", "mean_cosine")]
-    assert grouped(measures, lambda measure: measure) == {
+    assert group_items(measures, lambda measure: measure) == {
         "Spread of the variance": [MEASURES["isoscore"]],
         "Mean, directions and dimensions": [MEASURES["mean_share"], MEASURES["mean_cosine"]],
     }

@@ -1,4 +1,4 @@
-"""Embeddings side by side over the API, and how alike those of the same rows are."""
+"""Comparisons and alignments of embeddings over the API."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -8,8 +8,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.db.models import ResultStatus, RowsBy
 from app.db.types import RowId
-from app.embeddings.alignments import Aligned, MovedBy, find_aligned, find_moved_rows, pairs_of, request_alignments
-from app.embeddings.api.measures import MeasurementValue, Slug
+from app.embeddings.alignments import (
+    AlignedPair,
+    MovedBy,
+    find_alignments,
+    find_moved_rows,
+    pairs_of,
+    request_alignments,
+)
+from app.embeddings.api.measures import MeasurementValue, MeasureSlug
 from app.embeddings.comparison import MAX_COMPARED, MIN_COMPARED, Against, EmbeddingComparison, get_compared
 from app.embeddings.service import EmbeddingSummary
 from app.web.dependencies import ContextDep, Limit, Offset, Row
@@ -17,7 +24,7 @@ from isotropy.catalog import ALIGNMENTS
 
 
 class DifferenceOut(Row):
-    """A value less that of the first embedding, or of the one before."""
+    """A value minus that of the first embedding, or of the previous one."""
 
     value: float
     se: Annotated[float | None, Field(description="Standard error; null where there is no interval.")]
@@ -35,9 +42,9 @@ class DifferenceOut(Row):
 
 
 class ComparedOut(Row):
-    """A measure; both lists are in the order of the embeddings. The first has no difference."""
+    """A measure of all embeddings, in their order. The first has no difference."""
 
-    measure: Slug
+    measure: MeasureSlug
     found: list[MeasurementValue | None]
     differences: list[DifferenceOut | None]
 
@@ -51,7 +58,7 @@ class ComparisonOut(Row):
 
 
 router = APIRouter(prefix="/compare", tags=["embeddings"])
-To = Annotated[
+AgainstQuery = Annotated[
     Against,
     Query(description="What each is compared with: the `first`, or the `previous` one, as steps of a series are."),
 ]
@@ -63,7 +70,7 @@ def show_comparison(
     id: Annotated[  # noqa: A002 - the name in the URL
         list[str], Query(description=f"{MIN_COMPARED} to {MAX_COMPARED} measured embeddings, in order.")
     ],
-    to: To = Against.FIRST,
+    to: AgainstQuery = Against.FIRST,
 ) -> ComparisonOut:
     """Every measure of several embeddings, and differences to another, paired where both hold the same rows."""
     comparison = EmbeddingComparison(get_compared(context, id))
@@ -96,7 +103,7 @@ class AlignmentValueOut(BaseModel):
 
 
 class AlignmentOut(BaseModel):
-    """An embedding beside another."""
+    """The alignment of an embedding with another of the same rows."""
 
     base_id: Annotated[str, Field(description="The embedding that it is compared with.")]
     embedding_id: str
@@ -121,10 +128,10 @@ class AlignmentRequest(BaseModel):
 def show_alignments(
     context: ContextDep,
     id: Annotated[list[str], Query(description="Measured embeddings, in order.")],  # noqa: A002
-    to: To = Against.FIRST,
+    to: AgainstQuery = Against.FIRST,
 ) -> list[AlignmentOut]:
-    """How alike embeddings of the same rows are, as far as it was asked for; without those that share no rows."""
-    return _serialize(find_aligned(context, pairs_of(get_compared(context, id), to)))
+    """The similarity of embeddings of the same rows, as far as requested. Pairs without common rows are left out."""
+    return _serialize(find_alignments(context, pairs_of(get_compared(context, id), to)))
 
 
 @router.post("/alignments", status_code=202)
@@ -169,7 +176,7 @@ def show_moved_rows(
     limit: Limit = 100,
     offset: Offset = 0,
 ) -> MovedRowsOut:
-    """Which rows moved most between two embeddings, once their alignment was asked for."""
+    """The rows that moved most between two embeddings, once their alignment was requested."""
     first, counterpart = get_compared(context, id, MIN_COMPARED)
     moved = find_moved_rows(context, first, counterpart)
     return MovedRowsOut(
@@ -180,11 +187,11 @@ def show_moved_rows(
         compared=len(moved.rows),
         references=moved.references,
         reason=moved.reason,
-        rows=[MovedRowOut.model_validate(row) for row in moved.most_moved(by)[offset : offset + limit]],
+        rows=[MovedRowOut.model_validate(row) for row in moved.rows_by_movement(by)[offset : offset + limit]],
     )
 
 
-def _serialize(pairs: Sequence[Aligned]) -> list[AlignmentOut]:
+def _serialize(pairs: Sequence[AlignedPair]) -> list[AlignmentOut]:
     return [
         AlignmentOut(
             base_id=pair.base.id,

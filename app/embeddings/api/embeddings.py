@@ -14,7 +14,7 @@ from app.embeddings.api.measures import MeasurementOut
 from app.embeddings.files import get_file, get_npy, get_safetensors
 from app.embeddings.library import MAX_QUERY_CHARACTERS, EmbeddingListed, EmbeddingSearch, Sort, find_embeddings
 from app.embeddings.report import EmbeddingFinding
-from app.embeddings.selections import LeftOut, create_selection, left_out_of_finding
+from app.embeddings.selections import LeftOut, create_selection, leave_out_finding
 from app.embeddings.service import EmbeddingSummary
 from app.embeddings.trash import Purged, Trash
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
@@ -63,15 +63,15 @@ class EmbeddingOut(EmbeddingSummary):
     ]
 
 
-Numbers = Annotated[list[Annotated[StrictInt, Field(ge=0)]], Field(max_length=MAX_LISTED)]
+Indices = Annotated[list[Annotated[StrictInt, Field(ge=0)]], Field(max_length=MAX_LISTED)]
 
 
 class SelectionRequest(Strict):
-    """What to leave out: a finding's rows and dimensions, or those that are given."""
+    """What to leave out: the rows and dimensions of a finding, or those in the lists."""
 
     finding: Annotated[str | None, Field(description="Slug of a finding; then give no rows and no dimensions.")] = None
-    rows: Annotated[Numbers, Field(description="Places in the file, from 0, as findings give them.")] = Field([])
-    dimensions: Annotated[Numbers, Field(description="Numbers in the file, from 0.")] = Field([])
+    rows: Annotated[Indices, Field(description="Places in the file, from 0, as findings give them.")] = Field([])
+    dimensions: Annotated[Indices, Field(description="Numbers in the file, from 0.")] = Field([])
     name: Annotated[str | None, Field(max_length=200, description="Of the new embedding.")] = None
 
 
@@ -107,7 +107,7 @@ def list_embeddings(
     limit: Limit = PAGE_ROWS,
     offset: Offset = 0,
 ) -> list[EmbeddingListed]:
-    """Embeddings, newest first unless sorted otherwise; how many there are is in the header `X-Total-Count`."""
+    """Embeddings, newest first unless sorted otherwise. The header `X-Total-Count` has their number."""
     embeddings = find_embeddings(context, search, limit, offset)
     response.headers["X-Total-Count"] = str(embeddings.total)
     return embeddings.rows
@@ -150,30 +150,30 @@ def select_embedding(
 ) -> Embedding:
     """Choose other vectors, names or labels; with `?commit=auto` they are measured without another request.
 
-    Of what was measured before, that goes with its curves and post-processings, and with the tasks that use the
-    vectors, also those of other embeddings that take their queries from them.
+    This deletes earlier measurements, curves and post-processings, and all tasks that use these vectors, as rows or
+    as queries of another embedding.
     """
     return service.select_embedding(context, embedding_id, selection, commit=commit == "auto")
 
 
 @router.post("/{embedding_id}/commit", response_model=EmbeddingOut)
 def commit_embedding(context: ContextDep, embedding_id: str, similarity: Similarity | None = None) -> Embedding:
-    """Measure a draft; `similarity` is by which neighbors are near, where the selection's is not meant."""
+    """Measure a draft. `similarity` replaces the selection's for finding nearest neighbors."""
     return service.commit_embedding(context, embedding_id, similarity)
 
 
 @router.post("/{embedding_id}/selections", status_code=201, response_model=EmbeddingOut)
 def post_selection(context: ContextDep, embedding_id: str, request: SelectionRequest) -> Embedding:
-    """Measure the same files without some rows or dimensions, as an embedding of its own; no byte is copied.
+    """Measure the same files without some rows or dimensions, as a new embedding. No file is copied.
 
-    The same request again returns the selection that is there.
+    Repeating a request returns the existing selection.
     """
     if request.finding is None:
         left_out = LeftOut(sorted(set(request.rows)), sorted(set(request.dimensions)))
     elif request.rows or request.dimensions:
         raise InvalidError("Give a finding, or rows and dimensions. Not both.", "finding")
     else:
-        left_out = left_out_of_finding(context, embedding_id, request.finding)
+        left_out = leave_out_finding(context, embedding_id, request.finding)
     return create_selection(context, embedding_id, left_out, request.name)
 
 
@@ -222,7 +222,7 @@ trash_router = APIRouter(prefix="/trash", tags=["trash"])
 
 @trash_router.get("")
 def list_trash(context: ContextDep, limit: Limit = PAGE_ROWS, offset: Offset = 0) -> Trash:
-    """What is in the trash, the last put there first."""
+    """Embeddings in the trash, the most recently trashed first."""
     return trash.list_trash(context, limit, offset)
 
 
@@ -234,5 +234,5 @@ def empty_trash(context: ContextDep) -> Purged:
 
 @trash_router.delete("/{embedding_id}")
 def purge_embedding(context: ContextDep, embedding_id: str) -> Purged:
-    """Delete an embedding in the trash for good, the tasks that use it, and the files that nobody else needs."""
+    """Delete an embedding in the trash for good, with the tasks that use it and the files that only it needs."""
     return trash.purge_embedding(context, embedding_id)

@@ -22,7 +22,7 @@ from isoscope.files.upload_formats import Role, listed
 
 
 class QrelsOut(Row):
-    """Which queries find which documents, in one split of a BEIR data set."""
+    """The relevance judgments of one split of a BEIR data set."""
 
     split: str
     judgments: int
@@ -30,7 +30,7 @@ class QrelsOut(Row):
 
 
 class EncodingOut(Row):
-    """Texts, the model they go through, and how far they are."""
+    """Texts, the model that encodes them, and its progress."""
 
     id: str
     name: str
@@ -87,7 +87,7 @@ def create_encoding(
     split: Annotated[Split, Form()] = "validation",
     name: Annotated[str | None, Form(max_length=200)] = None,
 ) -> Encoding:
-    """Upload texts, or take those of a data set: a draft, until it is launched; of a BEIR data set its corpus."""
+    """Create a draft from uploaded texts or a data set; from a BEIR data set, the draft of its corpus."""
     if (not file) == (dataset_id is None):
         raise InvalidError("Expected either a file of texts or a dataset_id; give one of them.", "file")
     if file:
@@ -97,7 +97,7 @@ def create_encoding(
 
 @router.get("/{encoding_id}", response_model=EncodingOut)
 def show_encoding(context: ContextDep, encoding_id: str) -> Encoding:
-    """One encoding and how far it is."""
+    """One encoding and its progress."""
     return encodings.get_encoding(context, encoding_id)
 
 
@@ -109,13 +109,13 @@ def plan_encoding(context: ContextDep, encoding_id: str, config: EncodingConfig)
 
 @router.post("/{encoding_id}/launch", response_model=EncodingOut)
 def launch_encoding(context: ContextDep, encoding_id: str, config: EncodingConfig) -> Encoding:
-    """Put the texts of a draft through a model; or again, of one that failed or was cancelled."""
+    """Encode the texts of a draft, or retry an encoding that failed or was cancelled."""
     return encodings.launch_encoding(context, encoding_id, config)
 
 
 @router.post("/{encoding_id}/cancel", response_model=EncodingOut)
 def cancel_encoding(context: ContextDep, encoding_id: str) -> Encoding:
-    """Stop one that waits or runs."""
+    """Cancel a queued or running encoding."""
     return encodings.cancel_encoding(context, encoding_id)
 
 

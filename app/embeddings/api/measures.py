@@ -18,7 +18,7 @@ from isotropy.catalog import MEASURES, Comparability, ErrorKind, Measure, Measur
 
 
 class MeasureOut(Row):
-    """A measure of the catalog, in its words."""
+    """A measure of the catalog."""
 
     slug: str
     group: MeasureGroup
@@ -50,7 +50,7 @@ class MeasureOut(Row):
     shown_in: Annotated[list[MeasurePage], Field(description="Where it is shown besides the table of all measures.")]
 
 
-Slug = Annotated[
+MeasureSlug = Annotated[
     str,
     WithJsonSchema(
         {
@@ -79,7 +79,7 @@ class MeasurementValue(Row):
 class MeasurementSummary(MeasurementValue):
     """One measure of an embedding, as a number."""
 
-    measure: Slug
+    measure: MeasureSlug
 
 
 class MeasurementOut(MeasurementSummary):
@@ -138,13 +138,13 @@ readings_router = APIRouter(prefix="/embeddings/{embedding_id}", tags=["embeddin
 
 @readings_router.get("/figure-data/{slug}")
 def show_figure_data(context: ContextDep, embedding_id: str, slug: FigureDataSlug) -> dict[str, Any]:
-    """What a figure shows and no single measure holds: scores by number of rows, the plane, nearest neighbors."""
+    """The data of a figure that belong to no measure: scores by number of rows, projection, map or neighbors."""
     return service.get_stored_figure(context, embedding_id, slug)
 
 
 @readings_router.get("/findings", response_model=list[EmbeddingFinding])
 def show_findings(context: ContextDep, embedding_id: str) -> list[dict[str, Any]]:
-    """What is wrong with an embedding: errors, warnings by their effect, notes; empty before it is measured."""
+    """Findings of an embedding: errors, warnings by their effect, notes; empty before it is measured."""
     return service.get_embedding(context, embedding_id).findings
 
 
@@ -157,13 +157,13 @@ def show_zeta_curve(
     rows: int | None = None,
 ) -> ZetaCurveOut:
     """IsoScore* at 101 values of zeta, a line for each number of rows, or for `rows` alone."""
-    return _curve_out(zeta_curves.get_zeta_curve(context, embedding_id, source, source_id), rows)
+    return _serialize_curve(zeta_curves.get_zeta_curve(context, embedding_id, source, source_id), rows)
 
 
 @readings_router.post("/curves/zeta", status_code=202)
 def request_zeta_curve(context: ContextDep, embedding_id: str, request: ZetaCurveRequest) -> ZetaCurveOut:
     """Have the curve computed with another embedding's covariance."""
-    return _curve_out(zeta_curves.request_zeta_curve(context, embedding_id, request.source_id), None)
+    return _serialize_curve(zeta_curves.request_zeta_curve(context, embedding_id, request.source_id), None)
 
 
 @readings_router.get("/neighbors", response_model=LookupOut)
@@ -191,7 +191,7 @@ def show_neighbors(
         results={
             "k": len(neighbors),
             "similarity": search.similarity.value,
-            "rows": search.searched,
+            "rows": search.n_searched,
             "row": search.row and search.row.position,
             "of": [{"name": search.query, "before": neighbors, "after": []}],
         },
@@ -204,7 +204,7 @@ def request_lookup(context: ContextDep, embedding_id: str, request: LookupReques
     return lookups.request_lookup(context, embedding_id, request.text)
 
 
-def _curve_out(curve: ZetaCurve, rows: int | None) -> ZetaCurveOut:
+def _serialize_curve(curve: ZetaCurve, rows: int | None) -> ZetaCurveOut:
     lines = [ZetaLine.model_validate(line) for line in curve.lines or []]
     return ZetaCurveOut(
         source=curve.source,

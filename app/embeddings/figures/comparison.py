@@ -21,15 +21,15 @@ MAX_TICKS = 13
 LONGEST_NAME = 40
 FROM_PREVIOUS, FROM_FIRST = "from the step before", "from the first"
 TO_PREVIOUS, TO_FIRST = "to the step before", "to the first"
-OFFSET = 0.08
-"""Of a step, between the two lines of one figure, so that their bars stand side by side."""
-ENDS = ("", ", low", ", high", ", note")
+LINE_OFFSET = 0.08
+"""Distance in steps between the two lines of a figure, so that their bars stand side by side."""
+COLUMN_SUFFIXES = ("", ", low", ", high", ", note")
 BINS = 30
 NEIGHBORS = 10
 
 
 class StepPoint(NamedTuple):
-    """A number at a step and the ends of its bar; None where there is none."""
+    """A value at a step and the ends of its error bar; None where undefined."""
 
     value: float | None = None
     low: float | None = None
@@ -38,7 +38,7 @@ class StepPoint(NamedTuple):
 
 
 class StepLine(NamedTuple):
-    """The numbers of all steps."""
+    """A line through the values of all steps."""
 
     name: str
     colour: str
@@ -67,7 +67,7 @@ def step_figures(comparison: EmbeddingComparison, compared: ComparedMeasure) -> 
         title=f"{name} over the {comparison.axis.lower()}s",
         caption=f"Range: {measure.range}.{bars if any(point.low is not None for point in line.points) else ''}",
         table=FigureTable(columns, rows),
-        draw=partial(_draw, comparison, [line], name),
+        draw=partial(_draw_lines, comparison, [line], name),
         empty=None if _has_values([line]) else "No step has a value of this measure.",
     )
     return [values_figure, _changes_figure(comparison, compared)]
@@ -94,8 +94,8 @@ def _changes_figure(comparison: EmbeddingComparison, compared: ComparedMeasure) 
         title=f"Changes of {name}",
         caption="Bars are 95% intervals, paired by row where both steps hold the same rows. Changes of neighboring "
         "steps share a step, so they are not independent.",
-        table=_table(comparison, lines),
-        draw=partial(_draw, comparison, lines, f"change of {name}", zero=True),
+        table=_tabulate(comparison, lines),
+        draw=partial(_draw_lines, comparison, lines, f"change of {name}", include_zero=True),
         empty=None if _has_values(lines) else "There is no change.",
     )
 
@@ -117,8 +117,8 @@ def similarity_figures(comparison: EmbeddingComparison, steps: AlignedSteps) -> 
                 slug=entry.slug.replace("_", "-"),
                 title=entry.name,
                 caption=f"{entry.meaning} Range: {entry.range}. Bars are 95% intervals.",
-                table=_table(comparison, lines),
-                draw=partial(_draw, comparison, lines, entry.name),
+                table=_tabulate(comparison, lines),
+                draw=partial(_draw_lines, comparison, lines, entry.name),
                 empty=None if _has_values(lines) else "No two steps have a value of this measure.",
             )
         )
@@ -129,8 +129,12 @@ def _has_values(lines: Sequence[StepLine]) -> bool:
     return any(point.value is not None for line in lines for point in line.points)
 
 
-def _table(comparison: EmbeddingComparison, lines: Sequence[StepLine]) -> FigureTable:
-    columns = [comparison.axis.lower(), "embedding", *(f"{line.name}{end}" for line in lines for end in ENDS)]
+def _tabulate(comparison: EmbeddingComparison, lines: Sequence[StepLine]) -> FigureTable:
+    columns = [
+        comparison.axis.lower(),
+        "embedding",
+        *(f"{line.name}{end}" for line in lines for end in COLUMN_SUFFIXES),
+    ]
     rows: list[list[Cell]] = [
         [label, name, *(cell for line in lines for cell in line.points[step])]
         for step, (label, name) in enumerate(zip(comparison.labels, comparison.names, strict=True))
@@ -138,7 +142,9 @@ def _table(comparison: EmbeddingComparison, lines: Sequence[StepLine]) -> Figure
     return FigureTable(columns, rows)
 
 
-def _draw(comparison: EmbeddingComparison, lines: Sequence[StepLine], title: str, *, zero: bool = False) -> go.Figure:
+def _draw_lines(
+    comparison: EmbeddingComparison, lines: Sequence[StepLine], title: str, *, include_zero: bool = False
+) -> go.Figure:
     ticks = thinned(range(len(comparison.names)), MAX_TICKS)
     ends = [end for line in lines for point in line.points for end in point[:3]]
     labels = comparison.labels
@@ -152,7 +158,7 @@ def _draw(comparison: EmbeddingComparison, lines: Sequence[StepLine], title: str
             )
         )
         trace = go.Scatter(
-            x=[step + OFFSET * (i - (len(lines) - 1) / 2) for step in range(len(line.points))],
+            x=[step + LINE_OFFSET * (i - (len(lines) - 1) / 2) for step in range(len(line.points))],
             y=[point.value for point in line.points],
             mode="lines+markers",
             name=line.name,
@@ -171,7 +177,7 @@ def _draw(comparison: EmbeddingComparison, lines: Sequence[StepLine], title: str
     return plot(
         traces,
         xaxis={"title": {"text": comparison.axis}, "tickvals": ticks, "ticktext": [labels[tick] for tick in ticks]},
-        yaxis={**linear_axis(title, [*ends, *([0.0] if zero else [])]), "zeroline": zero},
+        yaxis={**linear_axis(title, [*ends, *([0.0] if include_zero else [])]), "zeroline": include_zero},
         showlegend=len(lines) > 1,
     )
 

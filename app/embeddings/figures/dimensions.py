@@ -40,7 +40,7 @@ def activation(overlay: Overlay) -> Figure:
         slug=ACTIVATION,
         title="Activation by dimension",
         caption="Mean of each dimension (line) with one standard deviation on each side (band), "
-        f"{overlay.rows(PROFILE)}.{marked_note}",
+        f"{overlay.describe_rows(PROFILE)}.{marked_note}",
         table=overlay.table(
             "dimension",
             {
@@ -151,9 +151,9 @@ def rogue(overlay: Overlay) -> Figure:
         slug="rogue",
         title="Rogue dimensions",
         caption="What each dimension adds to the mean cosine, "
-        f"{overlay.rows(ROGUE)}. "
+        f"{overlay.describe_rows(ROGUE)}. "
         f"Greatest: {overlay.describe(partial(_name_largest, 1 if overlay.several else MAX_NAMED_ROGUES))}.",
-        table=overlay.stacked(
+        table=overlay.stacked_table(
             {
                 "dimension": lambda series: range(len(_contributions(series))),
                 "contribution": _contributions,
@@ -176,7 +176,7 @@ def _shares(series: Series) -> list[float | None]:
     return [None if cancels else contribution / mean_cosine for contribution in contributions]
 
 
-def _largest(series: Series, limit: int = MAX_NAMED_ROGUES) -> list[int]:
+def _largest_contributors(series: Series, limit: int = MAX_NAMED_ROGUES) -> list[int]:
     """Return the dimensions with the largest positive contributions, largest first."""
     contributions = _contributions(series)
     order = sorted(range(len(contributions)), key=lambda i: -contributions[i])
@@ -187,7 +187,7 @@ def _name_largest(limit: int, series: Series) -> str:
     contributions, shares = _contributions(series), _shares(series)
     names = [
         f"{count(i)} ({number(contributions[i], 2)}" + (")" if shares[i] is None else f", {shares[i]:.0%} of the mean)")
-        for i in _largest(series, limit)
+        for i in _largest_contributors(series, limit)
     ]
     return ", ".join(names) or "none: no dimension adds to it"
 
@@ -213,7 +213,7 @@ def _draw_rogue(overlay: Overlay) -> go.Figure:
         )
         traces.append(stems)
     if not overlay.several:
-        contributions, largest = _contributions(overlay.series[0]), _largest(overlay.series[0])
+        contributions, largest = _contributions(overlay.series[0]), _largest_contributors(overlay.series[0])
         gap = MIN_NAME_GAP * len(contributions)
         # A name that would cover a larger one's is left out.
         named_dimensions = [i for rank, i in enumerate(largest) if all(abs(i - j) >= gap for j in largest[:rank])]

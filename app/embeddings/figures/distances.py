@@ -24,7 +24,7 @@ def barcode(overlay: Overlay) -> Figure:
         "Each bar is a group of rows. Its length is the distance at which the group joins another: "
         f"{overlay.describe(_describe_bars)}."
     )
-    if any(map(_prominent, overlay.series)):
+    if any(map(_prominent_count, overlay.series)):
         caption += " Prominent bars are marked. Their number is not the number of groups."
     draws_bars = not overlay.several and len(bar_lengths(overlay.series[0])) <= MAX_BARS
     if not draws_bars:
@@ -42,13 +42,13 @@ def bar_lengths(series: Series) -> list[float]:
     return sorted(series.detail(BARCODE)["lengths"], reverse=True)
 
 
-def _prominent(series: Series) -> int:
+def _prominent_count(series: Series) -> int:
     return int(series.value("prominent_bars") or 0)
 
 
 def _describe_bars(series: Series) -> str:
     bars = f"{plural(len(series.detail(BARCODE)['lengths']), 'bar')} of {count(series.n(BARCODE))} rows"
-    if not (prominent := _prominent(series)):
+    if not (prominent := _prominent_count(series)):
         return bars
     gaussian = series.detail("prominent_bars").get("parts", {}).get("gaussian_of_the_same_size")
     reference = "" if gaussian is None else f" (a Gaussian of the same size has {count(int(gaussian))})"
@@ -58,7 +58,7 @@ def _describe_bars(series: Series) -> str:
 def _draw_bars(overlay: Overlay) -> go.Figure:
     """Draw a line from 0 for each bar: first the noise, then the prominent bars."""
     (series,) = overlay.series
-    lengths, prominent = bar_lengths(series), _prominent(series)
+    lengths, prominent = bar_lengths(series), _prominent_count(series)
     traces = [
         go.Scatter(
             x=[x for i in ranks for x in (0, lengths[i], None)],
@@ -77,7 +77,7 @@ def _draw_bars(overlay: Overlay) -> go.Figure:
 def _draw_outlines(overlay: Overlay) -> go.Figure:
     traces = []
     for series in overlay.series:
-        lengths, prominent = bar_lengths(series), _prominent(series)
+        lengths, prominent = bar_lengths(series), _prominent_count(series)
         fill = {} if overlay.several else {"fill": "tozerox", "fillcolor": palette.faded(series.colour, 0.22)}
         ranks = list(range(1, len(lengths) + 1))
         hover = overlay.hover(series, "bar %{y:,}: length %{x:.3g}")
@@ -110,19 +110,19 @@ def twonn(overlay: Overlay) -> Figure:
         title="TwoNN fit",
         caption="Each point is a row: μ is the distance to its second neighbor over that to its first, F the share of "
         f"rows with a smaller or equal μ. Slope: {overlay.describe(_describe_slope)}; "
-        f"{overlay.rows(TWONN)}. The {discard:.0%} with the largest μ are not fitted.{drawn_note}",
-        table=overlay.stacked(
+        f"{overlay.describe_rows(TWONN)}. The {discard:.0%} with the largest μ are not fitted.{drawn_note}",
+        table=overlay.stacked_table(
             {
                 "log_mu": lambda series: series.detail(TWONN)["log_mu"],
                 "minus_log_survival": lambda series: series.detail(TWONN)["minus_log_survival"],
-                "fitted": lambda series: ["yes" if fitted else "no" for *_, fitted in _points(series)],
+                "fitted": lambda series: ["yes" if fitted else "no" for *_, fitted in _twonn_points(series)],
             }
         ),
         draw=partial(_draw_twonn, overlay, max_points),
     )
 
 
-def _points(series: Series) -> list[tuple[float, float, bool]]:
+def _twonn_points(series: Series) -> list[tuple[float, float, bool]]:
     """Return log μ and −log(1 − F) of rows in ascending order, and whether each is fitted. The largest μ are not."""
     fit = series.detail(TWONN)
     min_survival = fit["discard"] * (1 - ROUNDING)
@@ -146,7 +146,7 @@ def _describe_slope(series: Series) -> str:
 def _draw_twonn(overlay: Overlay, max_points: int) -> go.Figure:
     traces = []
     for series in overlay.series:
-        points, slope = thinned(_points(series), max_points), series.value(TWONN) or 0.0
+        points, slope = thinned(_twonn_points(series), max_points), series.value(TWONN) or 0.0
         for fitted in (False, True):
             hover_text = "log μ %{x:.3g}<br>−log(1 − F) %{y:.3g}" + ("" if fitted else "<br>not fitted")
             traces.append(

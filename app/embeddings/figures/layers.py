@@ -114,7 +114,7 @@ class LayerPoint(NamedTuple):
     measurement: Measurement
 
 
-def by_layer(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoint]]) -> Figure:
+def measure_by_layer(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoint]]) -> Figure:
     rows: list[list[Cell]] = [
         [pooling.value, layer, measurement.value, measurement.se, measurement.n, measurement.reason]
         for pooling, points in lines.items()

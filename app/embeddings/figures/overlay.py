@@ -12,12 +12,12 @@ from isoscope.core.formatting import count, plural
 
 @dataclass(frozen=True)
 class Subject:
-    """Something measured, with what figures read of it."""
+    """An embedding or another measured cloud, with the data that figures read."""
 
     name: str
     measurements: Mapping[str, Measurement]
     data: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    """What no single measure holds, by slug: see ``FigureData``."""
+    """Data of figures that belong to no single measure, by slug: see ``FigureData``."""
 
     @classmethod
     def from_embedding(cls, embedding: Embedding, data: Mapping[str, dict[str, Any]] | None = None) -> "Subject":
@@ -37,27 +37,27 @@ class Series:
     """A subject as a figure draws it."""
 
     name: str
-    """Told from the others."""
-    short: str
-    """The same, with what all names share left out or the middle cut."""
+    """Distinct among the subjects."""
+    short_name: str
+    """The name without the parts that all names share, or with its middle cut."""
     colour: str
     subject: Subject
 
     @property
     def label(self) -> str:
-        return plain(self.short, LONGEST_NAME)
+        return plain(self.short_name, LONGEST_NAME)
 
-    def has(self, slug: str) -> bool:
+    def can_draw(self, slug: str) -> bool:
         """Return whether a measure or a figure's data can be drawn."""
         if (measurement := self.subject.measurements.get(slug)) is not None:
             return bool(measurement.detail)
         data = self.subject.data.get(slug)
         return data is not None and data.get("reason") is None
 
-    def is_due(self, slug: str) -> bool:
+    def can_report(self, slug: str) -> bool:
         """Return whether there is something to draw, or a reason why there is nothing."""
         if slug in self.subject.measurements:
-            return self.has(slug) or self.value(slug) is None
+            return self.can_draw(slug) or self.value(slug) is None
         return slug in self.subject.data
 
     def detail(self, slug: str) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Series:
         measurement = self.subject.measurements.get(measure)
         return measurement.n if measurement is not None else 0
 
-    def reason(self, slug: str) -> str:
+    def explain_missing(self, slug: str) -> str:
         if (measurement := self.subject.measurements.get(slug)) is not None:
             return VALUE_ONLY if measurement.value is not None else measurement.reason or UNEXPLAINED
         return self.detail(slug).get("reason") or UNMEASURED
@@ -80,7 +80,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Overlay:
-    """The subjects of one figure. ``several`` also where only one of several has what it shows."""
+    """The subjects of one figure. ``several`` stays true if only one of several can be drawn."""
 
     series: tuple[Series, ...]
     several: bool
@@ -89,9 +89,9 @@ class Overlay:
         """Return the description of a single subject, or of each subject with its name."""
         if not self.several:
             return describe(self.series[0])
-        return ", ".join(f"{describe(series)} ({series.short})" for series in self.series)
+        return ", ".join(f"{describe(series)} ({series.short_name})" for series in self.series)
 
-    def rows(self, measure: str) -> str:
+    def describe_rows(self, measure: str) -> str:
         """Return "n = 8,000 rows" for a measure, with a number for each subject if they differ."""
         sizes = {series.n(measure) for series in self.series}
         if len(sizes) > 1:
@@ -110,7 +110,7 @@ class Overlay:
         lists = [read(series) for series in self.series for read in columns.values()]
         return FigureTable([index, *heads], [[i, *row] for i, row in enumerate(zip_longest(*lists), start)])
 
-    def stacked(self, columns: Mapping[str, Callable[[Series], Sequence[Cell]]]) -> FigureTable:
+    def stacked_table(self, columns: Mapping[str, Callable[[Series], Sequence[Cell]]]) -> FigureTable:
         """Stack the rows of subjects, with a column of names if there are several."""
         if not self.several:
             return FigureTable(list(columns), Columns(*(read(self.series[0]) for read in columns.values())))

@@ -17,9 +17,9 @@ PROJECTION = "projection"
 MAX_DRAWN_POINTS = 50_000
 """Points of one plot: what a browser draws at once without a pause."""
 MAX_WITHOUT_WEBGL = 1000
-"""Points that are drawn as fast without a graphics card, which asks for three times as much script."""
+"""Up to this many points, SVG is as fast as WebGL, which needs three times as much script."""
 LARGE_POINT_COUNT = 5000
-"""Of more points each is small and lets others through."""
+"""Number of points above which each is drawn smaller."""
 LONGEST_LABEL = 18
 LONGEST_NAME = 40
 LEGEND = {"itemsizing": "constant", "orientation": "v", "tracegroupgap": 0, "x": 1.02, "y": 1, "yanchor": "top"}
@@ -34,7 +34,7 @@ LARGE_SPACE_COUNT = 2000
 """Number of points above which each is drawn smaller."""
 CAMERA = {"projection": {"type": "orthographic"}}
 """No perspective: distant points are as large as near ones, as in the 2-D figure."""
-LONGEST = 1.45
+LONGEST_AXIS = 1.45
 """Length of the longest axis in camera units: the box and its labels fit at every angle."""
 TraceType = type[go.Scatter | go.Scattergl]
 
@@ -74,7 +74,7 @@ def projection(overlay: Overlay) -> Figure:
         title="First two principal components",
         caption=f"{sizes}. {' '.join(remarks)}",
         table=tabulate_points(overlay, "xy"),
-        draw=partial(_draw_panels if overlay.several else _draw, overlay, max_points, trace_type),
+        draw=partial(_draw_panels if overlay.several else _draw_single, overlay, max_points, trace_type),
     )
 
 
@@ -95,7 +95,7 @@ def tabulate_points(overlay: Overlay, axes: str) -> FigureTable:
     if any(series.detail(PROJECTION).get("names") for series in overlay.series):
         columns["name"] = partial(column, "names", "")
     columns |= {f"component_{i}": partial(column, axis, None) for i, axis in enumerate(axes, start=1)}
-    return overlay.stacked(columns | {"label": _labels})
+    return overlay.stacked_table(columns | {"label": _labels})
 
 
 def _labels(series: Series) -> list[str]:
@@ -124,7 +124,7 @@ def group_points(series: Series, max_points: int, colours: dict[str, str]) -> li
     return [PointGroup(name, colours.get(name, palette.QUIET), group) for name, group in members.items() if group]
 
 
-def _draw(overlay: Overlay, max_points: int, trace_type: TraceType) -> go.Figure:
+def _draw_single(overlay: Overlay, max_points: int, trace_type: TraceType) -> go.Figure:
     (series,) = overlay.series
     points = group_points(series, max_points, label_colors(overlay))
     density = series.detail(PROJECTION)["density"]
@@ -192,30 +192,30 @@ def _draw_panels(overlay: Overlay, max_points: int, trace_type: TraceType) -> go
 
 
 def _marker_trace(
-    trace_type: TraceType, series: Series, drawn: PointGroup, name: str, max_points: int
+    trace_type: TraceType, series: Series, group: PointGroup, name: str, max_points: int
 ) -> go.Scatter | go.Scattergl:
     return trace_type(
-        **point_arguments(series, drawn, "xy"),
-        marker={"color": drawn.colour, "size": 3 if _count_drawn(series, max_points) > LARGE_POINT_COUNT else 5},
+        **point_arguments(series, group, "xy"),
+        marker={"color": group.colour, "size": 3 if _count_drawn(series, max_points) > LARGE_POINT_COUNT else 5},
         name=name,
-        legendgroup=drawn.name,
+        legendgroup=group.name,
     )
 
 
-def point_arguments(series: Series, drawn: PointGroup, axes: str) -> dict[str, Any]:
+def point_arguments(series: Series, group: PointGroup, axes: str) -> dict[str, Any]:
     """Return trace arguments for the points of one color: coordinates along ``axes`` and hover texts."""
     data = series.detail(PROJECTION)
     names = data.get("names")
     values = ", ".join(f"%{{{axis}:.3g}}" for axis in axes)
-    return {axis: [data[axis][i] for i in drawn.indices] for axis in axes} | {
+    return {axis: [data[axis][i] for i in group.indices] for axis in axes} | {
         "mode": "markers",
-        "text": [plain(names[i], LONGEST_NAME) for i in drawn.indices] if names else None,
+        "text": [plain(names[i], LONGEST_NAME) for i in group.indices] if names else None,
         "hovertemplate": ("%{text}<br>" if names else "")
-        + f"{plain(drawn.name, LONGEST_LABEL)}<br>{values}<extra></extra>",
+        + f"{plain(group.name, LONGEST_LABEL)}<br>{values}<extra></extra>",
     }
 
 
-def space(overlay: Overlay) -> Figure:
+def projection_3d(overlay: Overlay) -> Figure:
     (series,) = overlay.series
     data = series.detail(PROJECTION)
     if "z" not in data:
@@ -246,7 +246,7 @@ def _draw_space(overlay: Overlay) -> go.Figure:
         for group in group_points(series, MAX_POINTS_IN_SPACE, label_colors(overlay))
     ]
     spans = {axis: max(data[axis]) - min(data[axis]) for axis in "xyz"}
-    ratio = {axis: LONGEST * span / max(spans.values()) for axis, span in spans.items()}
+    ratio = {axis: LONGEST_AXIS * span / max(spans.values()) for axis, span in spans.items()}
     scene: dict[str, Any] = {"aspectmode": "manual", "aspectratio": ratio, "camera": CAMERA, "dragmode": "turntable"}
     for number, axis in enumerate("xyz", start=1):
         title = {"text": f"Component {number}", "font": {"size": 12}}

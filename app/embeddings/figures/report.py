@@ -9,7 +9,7 @@ from app.embeddings.figures.cosines import cosines
 from app.embeddings.figures.dimensions import activation, rogue
 from app.embeddings.figures.distances import barcode, twonn
 from app.embeddings.figures.overlay import LONGEST_NAME, Overlay, Series, Subject
-from app.embeddings.figures.projection import PROJECTION, SPACE, projection, space
+from app.embeddings.figures.projection import PROJECTION, SPACE, projection, projection_3d
 from app.embeddings.figures.sample_size import SAMPLE_SIZE, sample_size
 from app.embeddings.figures.spectrum import anisotropy, cumulative, spectrum
 from app.figures import palette
@@ -41,7 +41,14 @@ FIGURES = (
         PROJECTION, PROJECTION, "First two principal components", projection, large=True, heavy=True, tab="map"
     ),
     ReportFigure(
-        PROJECTION, SPACE, "First three principal components", space, large=True, heavy=True, tab="map", single=True
+        PROJECTION,
+        SPACE,
+        "First three principal components",
+        projection_3d,
+        large=True,
+        heavy=True,
+        tab="map",
+        single=True,
     ),
     ReportFigure("activation_profile", "activation", "Activation by dimension", activation, large=True),
     ReportFigure("spectrum", "spectrum", "Eigenvalue spectrum", spectrum, tab="overview"),
@@ -54,11 +61,11 @@ FIGURES = (
     ReportFigure(SAMPLE_SIZE, SAMPLE_SIZE, "How many rows it takes", sample_size, tab="map"),
 )
 
-HEAVY = tuple(record for record in FIGURES if record.heavy)
+HEAVY_FIGURES = tuple(record for record in FIGURES if record.heavy)
 # The measure or the data that each figure shows.
-NEEDS = {record.slug: record.needs for record in FIGURES}
+DATA_OF_FIGURE = {record.slug: record.needs for record in FIGURES}
 # The figure that shows all of a measure.
-DRAWN = {record.needs: record.slug for record in reversed(FIGURES)}
+FIGURE_OF_MEASURE = {record.needs: record.slug for record in reversed(FIGURES)}
 TAB_OF = {record.slug: record.tab for record in FIGURES}
 
 
@@ -77,13 +84,15 @@ def figures_of(subjects: Sequence[Subject], slug: str = "") -> list[Figure]:
         if slug not in ("", record.slug) or (record.single and overlay.several):
             continue
         needs = record.needs
-        drawn = tuple(series for series in overlay.series if series.has(needs))
+        drawn = tuple(series for series in overlay.series if series.can_draw(needs))
         if drawn:
             figure = record.draw(replace(overlay, series=drawn))
-            missing = [f"{series.name}: {series.reason(needs)}" for series in overlay.series if series not in drawn]
+            missing = [
+                f"{series.name}: {series.explain_missing(needs)}" for series in overlay.series if series not in drawn
+            ]
             caption = f"{figure.caption} Not drawn: {' '.join(missing)}" if missing else figure.caption
             figures.append(replace(figure, caption=caption))
-        elif any(series.is_due(needs) for series in overlay.series):
-            reasons = overlay.describe(partial(Series.reason, slug=needs))
+        elif any(series.can_report(needs) for series in overlay.series):
+            reasons = overlay.describe(partial(Series.explain_missing, slug=needs))
             figures.append(undefined(record.slug, record.title, reasons))
     return figures

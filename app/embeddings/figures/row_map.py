@@ -18,10 +18,10 @@ SEED = 0
 RAMP = (palette.MAIN, "#2f6fb3", palette.SECOND, palette.MARKED)
 """Colors from the smallest number to the largest, each with enough contrast to light and dark paper."""
 TAIL = 0.01
-"""Share of the rows on either side that is as far as the ends of the ramp."""
+"""Share of the rows beyond each end of the ramp."""
 NO_VALUE = "no value"
 MARKER_SIZES = ((5000, 5), (50_000, 3), (MAX_DRAWN, 2))
-"""Numbers of points, and the size of each up to so many."""
+"""Maximum number of points, and the marker size up to that number."""
 
 
 def draw_map(stored_map: StoredMap, color: str) -> go.Figure:
@@ -42,7 +42,7 @@ def draw_map(stored_map: StoredMap, color: str) -> go.Figure:
     if values is None:
         traces = [_trace(stored_map, points, "", {"color": palette.MAIN})]
     elif labels is None:
-        traces = _numbered_traces(stored_map, points, values, title)
+        traces = _numeric_traces(stored_map, points, values, title)
     else:
         traces = _labeled_traces(stored_map, points, values, labels)
     first, second = (
@@ -80,7 +80,7 @@ def _labeled_traces(
     return traces
 
 
-def _numbered_traces(
+def _numeric_traces(
     stored_map: StoredMap, points: NDArray[np.int64], values: NDArray[Any], title: str
 ) -> list[go.Scattergl]:
     """Return a trace colored by number along a ramp, drawn over a trace of the rows without a number."""

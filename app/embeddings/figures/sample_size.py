@@ -48,13 +48,13 @@ def sample_size(overlay: Overlay) -> Figure:
     )
 
     def read_cells(i: int, statistic: str, series: Series) -> Sequence[Cell]:
-        return _lines(overlay, series)[i].scores[statistic]
+        return _score_lines(overlay, series)[i].scores[statistic]
 
     columns: dict[str, Callable[[Series], Sequence[Cell]]] = {
         "rows": lambda series: series.detail(SAMPLE_SIZE)["rows"],
         "draws": lambda series: series.detail(SAMPLE_SIZE)["drawn"],
     }
-    for i, line in enumerate(_lines(overlay, overlay.series[0])):
+    for i, line in enumerate(_score_lines(overlay, overlay.series[0])):
         for statistic in ("mean", "sd"):
             columns[f"{line.slug}_{statistic}"] = partial(read_cells, i, statistic)
     return Figure(
@@ -63,12 +63,12 @@ def sample_size(overlay: Overlay) -> Figure:
         caption=f"Mean of {draws_note}, or fewer if rows run out. Bands are ± one standard "
         f"deviation. {lines_note}. Dashed: the score of all rows ({full_scores}). If a line "
         "still rises or falls, you need more rows.",
-        table=overlay.stacked(columns),
+        table=overlay.stacked_table(columns),
         draw=partial(_draw_sample_sizes, overlay),
     )
 
 
-def _lines(overlay: Overlay, series: Series) -> list[SampleSizeLine]:
+def _score_lines(overlay: Overlay, series: Series) -> list[SampleSizeLine]:
     """Return all lines of a single subject; for each of several, the two without ζ, in the subject's color."""
     data = series.detail(SAMPLE_SIZE)
     plain, unbiased = data["isoscore"], data["isoscore_unbiased"]
@@ -94,7 +94,7 @@ def _draw_sample_sizes(overlay: Overlay) -> go.Figure:
     for series in overlay.series:
         data = series.detail(SAMPLE_SIZE)
         rows += [*data["rows"], data["n"]]
-        for line in _lines(overlay, series):
+        for line in _score_lines(overlay, series):
             traces += _band(overlay, series, line)
             # Only lines without ζ have a score of all rows.
             if (score := data["full"].get(line.slug)) is not None:
@@ -157,16 +157,16 @@ class ZetaLine(BaseModel):
     values: list[float | None] | None
     reason: str | None = None
 
-    def at(self, zeta: float) -> float | None:
+    def score_at(self, zeta: float) -> float | None:
         """Return IsoScore* at the nearest of ``ZETAS``."""
         return self.values[round(zeta * 100)] if self.values else None
 
 
-def read_lines(stored: Sequence[dict[str, Any]]) -> list[ZetaLine]:
+def parse_zeta_lines(stored: Sequence[dict[str, Any]]) -> list[ZetaLine]:
     return sorted((ZetaLine.model_validate(line) for line in stored), key=lambda line: line.rows)
 
 
-def choose_line(lines: Sequence[ZetaLine], rows: int | None) -> ZetaLine:
+def choose_zeta_line(lines: Sequence[ZetaLine], rows: int | None) -> ZetaLine:
     return next((line for line in lines if line.rows == rows), lines[-1])
 
 
@@ -183,7 +183,7 @@ def zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float, source:
         ),
         table=FigureTable(
             ["zeta", *(f"isoscore_star_{line.rows}_rows" for line in lines)],
-            [[step, *(line.at(step) for line in lines)] for step in ZETAS],
+            [[step, *(line.score_at(step) for line in lines)] for step in ZETAS],
         ),
         draw=partial(_draw_zeta_curve, lines, chosen, zeta),
         empty=None if has_values else f"IsoScore★ is undefined here: {chosen.reason}",
@@ -194,11 +194,11 @@ def _draw_zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float) -
     # Lines that begin far enough apart are named there; the chosen line comes first.
     starts: dict[int, float] = {}
     for line in (chosen, *lines):
-        start = line.at(0)
+        start = line.score_at(0)
         if start is not None and all(abs(start - named_start) >= MIN_NAME_GAP for named_start in starts.values()):
             starts[line.rows] = start
     grey_lines = [_zeta_trace(line, palette.QUIET, 1.2, starts) for line in lines if line is not chosen]
-    score = chosen.at(zeta)
+    score = chosen.score_at(zeta)
     mark = go.Scatter(
         x=[zeta],
         y=[score],

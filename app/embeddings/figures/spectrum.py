@@ -18,7 +18,7 @@ def spectrum(overlay: Overlay) -> Figure:
     return Figure(
         slug="spectrum",
         title="Eigenvalue spectrum",
-        caption=f"Variance along each principal component, {overlay.rows('spectrum')}, both axes logarithmic. "
+        caption=f"Variance along each principal component, {overlay.describe_rows('spectrum')}, both axes logarithmic. "
         "A flat line is isotropic.",
         table=overlay.table("component", {"eigenvalue": _eigenvalues}),
         draw=partial(_draw_spectrum, overlay),
@@ -29,7 +29,7 @@ def cumulative(overlay: Overlay) -> Figure:
     return Figure(
         slug="cumulative",
         title="Cumulative variance",
-        caption=f"Share of the variance in the leading components, {overlay.rows('spectrum')}. Dotted: an "
+        caption=f"Share of the variance in the leading components, {overlay.describe_rows('spectrum')}. Dotted: an "
         f"isotropic cloud. Half of the variance lies in {overlay.describe(_describe_half)}.",
         table=overlay.table("components", {"share_of_variance": _shares}),
         draw=partial(_draw_cumulative, overlay),
@@ -108,15 +108,16 @@ def _draw_cumulative(overlay: Overlay) -> go.Figure:
 def anisotropy(overlay: Overlay) -> Figure:
     styles = " Raw: lines with dots; centered: dashed." if overlay.several else ""
     undefined = " ".join(
-        f"{f'Of {series.name} centered' if overlay.several else 'Centered'} it is undefined: {series.reason(CENTRED)}"
+        f"{f'Of {series.name} centered' if overlay.several else 'Centered'} it is undefined: "
+        f"{series.explain_missing(CENTRED)}"
         for series in overlay.series
-        if not series.has(CENTRED)
+        if not series.can_draw(CENTRED)
     )
     return Figure(
         slug="anisotropy",
         title="k-th anisotropy",
         caption="Share of the k-th strongest direction, with the mean (raw) and without it (centered), "
-        f"{overlay.rows(RAW)}.{styles} {undefined}".rstrip(),
+        f"{overlay.describe_rows(RAW)}.{styles} {undefined}".rstrip(),
         table=overlay.table("k", {"raw": partial(_anisotropies, RAW), "centred": partial(_anisotropies, CENTRED)}),
         draw=partial(_draw_anisotropy, overlay),
     )

@@ -1,4 +1,4 @@
-"""Embeddings compared: what was measured of each, how far they are apart, which rows moved."""
+"""Pages that compare embeddings: measures, differences, alignments, and the rows that moved."""
 
 from collections.abc import Callable
 from statistics import fmean, median
@@ -14,33 +14,33 @@ from app.embeddings.alignments import (
     MovedBy,
     MovedRows,
     arrange_steps,
-    find_aligned,
+    find_alignments,
     find_moved_rows,
+    find_row_matching,
     pairs_of,
     request_alignments,
-    rows_by,
     step_pairs,
     tabulate_moved_rows,
 )
-from app.embeddings.choice import ChoiceDep, ComparisonChoice, chosen_figures, overlaid_figures
+from app.embeddings.choice import ChoiceDep, ComparisonChoice, comparison_figures, overlaid_figures
 from app.embeddings.comparison import (
     MAX_COMPARED,
     MIN_COMPARED,
     Against,
     EmbeddingComparison,
     distinct_names,
-    get_chosen,
     get_compared,
+    get_measured,
     suggest_order,
 )
 from app.embeddings.figures.comparison import moved_figures, similarity_figures, step_figures
-from app.embeddings.figures.report import HEAVY, TAB_OF
+from app.embeddings.figures.report import HEAVY_FIGURES, TAB_OF
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
-from app.embeddings.library import newest_measured
-from app.embeddings.readings import grouped
+from app.embeddings.library import list_newest_measured
+from app.embeddings.readings import group_items
 from app.embeddings.report import TABS
-from app.embeddings.selections import write_rows
-from app.embeddings.service import get_figures_stored
+from app.embeddings.selections import format_rows
+from app.embeddings.service import list_stored_figures
 from app.figures.palette import SERIES
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, csv_file, figure_file, find_figure, render, see
@@ -48,9 +48,9 @@ from isotropy.catalog import ALIGNMENTS
 
 router = APIRouter(prefix="/compare")
 MAX_MOVED_ROWS = 100
-"""Rows that moved most, on their page; the file has all."""
+"""Listed rows on the page of moved rows. The CSV file has all."""
 FEW_MOVED_ROWS = 10
-"""Rows that moved most, on the page of the comparison."""
+"""Listed rows on the comparison page."""
 
 
 @router.get("")
@@ -64,7 +64,7 @@ def show_comparison(
 
     A choice made in the library has no order of its own, so one is suggested.
     """
-    embeddings = get_chosen(context, choice.ids)
+    embeddings = get_measured(context, choice.ids)
     if chosen_in:
         return see(choice.url(ids=[embedding.id for embedding in suggest_order(embeddings)]))
     comparison = EmbeddingComparison(embeddings)
@@ -75,17 +75,17 @@ def show_comparison(
         "names": comparison.names,
         "colours": SERIES,
         "offered": _offer_embeddings(context, choice),
-        "most": MAX_COMPARED,
-        "orders": _orders(choice, embeddings),
+        "max_compared": MAX_COMPARED,
+        "orders": _order_urls(choice, embeddings),
     }
     if len(embeddings) >= MIN_COMPARED:
         listed_measures = [measure for measure in comparison.measures if measure.differs or not choice.differing]
         values |= {
-            "groups": grouped(listed_measures, lambda compared: compared.measure),
-            "all_groups": grouped(comparison.measures, lambda compared: compared.measure),
+            "groups": group_items(listed_measures, lambda compared: compared.measure),
+            "all_groups": group_items(comparison.measures, lambda compared: compared.measure),
             "cautions": comparison.cautions,
             "alignment_measures": list(ALIGNMENTS.values()),
-            **_row_by_row(context, comparison),
+            **_alignment_values(context, comparison),
         }
         if comparison.is_ordered:
             drawn_measure, alignments = comparison.get_measure(choice.measure), values["alignments"]
@@ -98,35 +98,35 @@ def show_comparison(
             }
         if comparison.fits_side_by_side:
             figures = overlaid_figures(context, embeddings, SAMPLE_SIZE)
-            stored_slugs = {slug for embedding in embeddings for slug in get_figures_stored(context, embedding.id, ())}
+            stored_slugs = {slug for embedding in embeddings for slug in list_stored_figures(context, embedding.id, ())}
             by_tab = {tab.title: [figure for figure in figures if TAB_OF[figure.slug] == tab.slug] for tab in TABS}
             values["parts"] = {title: tab_figures for title, tab_figures in by_tab.items() if tab_figures}
             # These take megabytes for several embeddings, so they load from their own pages.
-            values["later"] = [figure for figure in HEAVY if figure.needs in stored_slugs and not figure.single]
+            values["later"] = [figure for figure in HEAVY_FIGURES if figure.needs in stored_slugs and not figure.single]
     return render(request, "embeddings/compare.html", values)
 
 
-def _row_by_row(context: Context, comparison: EmbeddingComparison) -> dict[str, Any]:
+def _alignment_values(context: Context, comparison: EmbeddingComparison) -> dict[str, Any]:
     """Return the similarity of pairs as far as it was requested, and the rows that moved most from first to last."""
     embeddings = comparison.embeddings
     pairs = step_pairs(embeddings) if comparison.is_ordered else pairs_of(embeddings, Against.FIRST)
-    alignments = find_aligned(context, pairs)
+    alignments = find_alignments(context, pairs)
     states = [pair.status for pair in alignments]
     n_waiting = states.count(ResultStatus.QUEUED)
     ends = embeddings[0], embeddings[-1]
-    moved = find_moved_rows(context, *ends) if rows_by(*ends) is not None else None
+    moved = find_moved_rows(context, *ends) if find_row_matching(*ends) is not None else None
     return {
         "alignments": alignments,
         "waiting": n_waiting,
         "requested": len(states) - states.count(None),
         "missing": states.count(None) + states.count(ResultStatus.FAILED),
         "moved": moved,
-        "moved_rows": moved.most_moved(MovedBy.NEIGHBORS)[:FEW_MOVED_ROWS] if moved else [],
+        "moved_rows": moved.rows_by_movement(MovedBy.NEIGHBORS)[:FEW_MOVED_ROWS] if moved else [],
         "moved_url": ComparisonChoice([embedding.id for embedding in ends]).url("/compare/rows"),
     }
 
 
-def _orders(choice: ComparisonChoice, embeddings: list[Embedding]) -> dict[str, str]:
+def _order_urls(choice: ComparisonChoice, embeddings: list[Embedding]) -> dict[str, str]:
     """Return URLs of the same embeddings in other orders, by the name of the order."""
     keys: dict[str, Callable[[Embedding], Any]] = {
         "layer": lambda embedding: (embedding.encoding_id or "", embedding.layer or 0),
@@ -154,14 +154,14 @@ def show_moved_rows(
     request: Request, context: ContextDep, choice: ChoiceDep, by: MovedBy = MovedBy.NEIGHBORS
 ) -> Response:
     moved, names = _find_moved(context, choice)
-    rows = moved.most_moved(by)[:MAX_MOVED_ROWS]
+    rows = moved.rows_by_movement(by)[:MAX_MOVED_ROWS]
     values = {
         "choice": choice,
         "names": names,
         "moved": moved,
         "by": by if moved.has_residuals else MovedBy.NEIGHBORS,
         "rows": rows,
-        "marks": [write_rows([row.row for row in rows]), write_rows([row.other_row for row in rows])],
+        "marks": [format_rows([row.row for row in rows]), format_rows([row.other_row for row in rows])],
         "figures": moved_figures(moved),
         "kept_on_average": fmean(row.neighbors_kept for row in moved.rows) if moved.rows else 0.0,
         "kept_none": sum(row.neighbors_kept == 0 for row in moved.rows),
@@ -183,7 +183,7 @@ def show_rows_figure(context: ContextDep, slug: str, kind: FileKind, choice: Cho
 
 @router.get("/rows.csv")
 def show_rows_table(context: ContextDep, choice: ChoiceDep, by: MovedBy = MovedBy.NEIGHBORS) -> Response:
-    return csv_file(tabulate_moved_rows(_find_moved(context, choice)[0].most_moved(by)), "moved-rows")
+    return csv_file(tabulate_moved_rows(_find_moved(context, choice)[0].rows_by_movement(by)), "moved-rows")
 
 
 def _find_moved(context: Context, choice: ComparisonChoice) -> tuple[MovedRows, list[str]]:
@@ -194,13 +194,13 @@ def _find_moved(context: Context, choice: ComparisonChoice) -> tuple[MovedRows, 
 @router.get("/figures/{slug}.html")
 def show_figure_page(request: Request, context: ContextDep, slug: str, choice: ChoiceDep) -> Response:
     """Show a figure with its numbers on its own page, from which the comparison loads it."""
-    figure = find_figure(chosen_figures(context, choice, slug), slug)
+    figure = find_figure(comparison_figures(context, choice, slug), slug)
     return render(request, "embeddings/compare_figure.html", {"choice": choice, "figure": figure})
 
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, slug: str, kind: FileKind, choice: ChoiceDep) -> Response:
-    return figure_file(chosen_figures(context, choice, slug), slug, kind)
+    return figure_file(comparison_figures(context, choice, slug), slug, kind)
 
 
 @router.get("/measurements.csv")
@@ -213,7 +213,7 @@ def _offer_embeddings(context: Context, choice: ComparisonChoice) -> dict[str, l
     with context.sessions() as session:
         names = dict(session.execute(select(Encoding.id, Encoding.name)).all())
     offered: dict[str, list[Embedding]] = {}
-    for embedding in newest_measured(context, MAX_CHOICES):
+    for embedding in list_newest_measured(context, MAX_CHOICES):
         if embedding.id not in choice.ids:
             name = names.get(embedding.encoding_id or "")
             offered.setdefault(f"Layers of {name}" if name else "Uploaded and made", []).append(embedding)

@@ -15,7 +15,7 @@ from app.db.options.option import options_of
 from app.embeddings import encodings
 from app.embeddings.encoding_layers import LayersDep, LayersQuery, read_layers
 from app.embeddings.figures.layers import POOLING_TITLES
-from app.embeddings.service import tasks_lost
+from app.embeddings.service import describe_lost_tasks
 from app.training.datasets import list_datasets
 from app.training.models import list_models
 from app.training.option_form import (
@@ -41,20 +41,20 @@ from isoscope.files.ground_truth import id_column
 from isoscope.files.upload_formats import Role, suffixes
 
 Values = dict[str, Any]
-"""Texts by field; lists of them for ``LISTS``."""
+"""Texts by field; lists of them for ``LIST_FIELDS``."""
 
 FIELDS = EncodingConfig.model_fields
-LISTS = ("text_columns", "poolings")
+LIST_FIELDS = ("text_columns", "poolings")
 LABELS = {name: option.label for name, option in options_of(EncodingConfig).items()}
 
 
-def defaults(encoding: Encoding, model: str) -> Values:
+def default_values(encoding: Encoding, model: str) -> Values:
     """Return the initial values of the form: the last configuration, or default settings and the likeliest columns."""
     settings = {name: field.get_default() for name, field in FIELDS.items() if not field.is_required()}
     if encoding.config is not None:
         settings = encoding.config.model_dump(mode="json")
     values: Values = {
-        name: list(map(str, value)) if name in LISTS else text_of(value) for name, value in settings.items()
+        name: list(map(str, value)) if name in LIST_FIELDS else text_of(value) for name, value in settings.items()
     }
     if encoding.config is not None:
         return values
@@ -70,12 +70,14 @@ def defaults(encoding: Encoding, model: str) -> Values:
 def read_values(form: ImmutableMultiDict[str, Any]) -> Values:
     if "model" not in form:
         return {}
-    return {name: [] for name in LISTS} | read_fields(form, set(FIELDS) - set(LISTS), LISTS)
+    return {name: [] for name in LIST_FIELDS} | read_fields(form, set(FIELDS) - set(LIST_FIELDS), LIST_FIELDS)
 
 
-def parse(values: Values) -> EncodingConfig:
+def parse_config(values: Values) -> EncodingConfig:
     """Parse the configuration in a form. Raise InvalidError with every invalid field."""
-    settings = {name: value if name in LISTS else to_json_value(FIELDS[name], value) for name, value in values.items()}
+    settings = {
+        name: value if name in LIST_FIELDS else to_json_value(FIELDS[name], value) for name, value in values.items()
+    }
     try:
         return EncodingConfig.model_validate(settings)
     except ValidationError as error:
@@ -111,7 +113,7 @@ def upload_texts(
 
 @router.post("/of-dataset")
 @parsing
-def take_dataset(
+def create_from_dataset(
     request: Request, context: ContextDep, dataset_id: Annotated[str, Form()], split: Annotated[encodings.Split, Form()]
 ) -> Response:
     try:
@@ -123,22 +125,22 @@ def take_dataset(
 
 @router.get("/{encoding_id}")
 def show_encoding(request: Request, context: ContextDep, encoding_id: str, query: LayersDep) -> Response:
-    return _page(request, context, encoding_id, query, read_values(request.query_params))
+    return _encoding_page(request, context, encoding_id, query, read_values(request.query_params))
 
 
 @router.post("/{encoding_id}/launch")
 def launch(request: Request, context: ContextDep, encoding_id: str, query: LayersDep, form: FormDep) -> Response:
     values = read_values(form)
     try:
-        encodings.launch_encoding(context, encoding_id, parse(values))
+        encodings.launch_encoding(context, encoding_id, parse_config(values))
     except InvalidError as error:
         address = form_address(f"/encodings/{encoding_id}", field_pairs(values))
-        return see(address) if address else _page(request, context, encoding_id, query, values, error)
+        return see(address) if address else _encoding_page(request, context, encoding_id, query, values, error)
     return see(f"/encodings/{encoding_id}")
 
 
 @router.post("/{encoding_id}/cancel")
-def stop(context: ContextDep, encoding_id: str) -> Response:
+def cancel(context: ContextDep, encoding_id: str) -> Response:
     encodings.cancel_encoding(context, encoding_id)
     return see(f"/encodings/{encoding_id}")
 
@@ -147,7 +149,7 @@ def stop(context: ContextDep, encoding_id: str) -> Response:
 def confirm_delete(request: Request, context: ContextDep, encoding_id: str) -> Response:
     encoding = encodings.get_encoding(context, encoding_id)
     loss = "This deletes its texts and the embeddings and measures of all its layers."
-    tasks = tasks_lost(context, Embedding.encoding_id == encoding_id)
+    tasks = describe_lost_tasks(context, Embedding.encoding_id == encoding_id)
     return confirm_deletion(request, "data", encoding.name, loss, f"/encodings/{encoding_id}", lost_too=tasks)
 
 
@@ -162,7 +164,7 @@ def show_figure(context: ContextDep, encoding_id: str, slug: str, kind: FileKind
     return figure_file(read_layers(context, encodings.get_encoding(context, encoding_id), query).figures, slug, kind)
 
 
-def _page(
+def _encoding_page(
     request: Request,
     context: Context,
     encoding_id: str,
@@ -178,13 +180,13 @@ def _page(
     }
     if encoding.status in encodings.LAUNCHABLE:
         models = list_models(context.settings)
-        values = defaults(encoding, models[0].name) | values
+        values = default_values(encoding, models[0].name) | values
         controls = controls_of(EncodingConfig, values)
         controls["max_rows"] = replace(controls["max_rows"], note=f" The file has {count(encoding.n_texts)}.")
         page |= {"models": models, "values": values, "controls": controls, "labels": LABELS, "ways": []}
         is_checked = CHECKED in request.query_params
         try:
-            config = parse(values)
+            config = parse_config(values)
             page["ways"] = encoding_snippets(Server.from_request(request, context.settings), encoding.id, config)
             page["plan"] = encodings.plan_encoding(context, encoding, config, ask_hub=is_checked)
         except IsoscopeError as error:

@@ -18,7 +18,7 @@ from app.embeddings.library import (
     Sort,
     find_embeddings,
 )
-from app.embeddings.service import create_embedding, get_embedding, tasks_lost
+from app.embeddings.service import create_embedding, describe_lost_tasks, get_embedding
 from app.embeddings.trash import (
     TRASHED,
     empty_trash,
@@ -58,11 +58,11 @@ class LibraryPage(NamedTuple):
     pages: int
 
     @property
-    def first(self) -> int:
+    def first_row(self) -> int:
         return offset_of(self.page) + 1
 
     @property
-    def narrowed(self) -> bool:
+    def is_filtered(self) -> bool:
         return bool(self.search.q or self.search.tag or self.search.origin or self.search.status)
 
     def url(self, page: int = 1, **changed: Any) -> str:
@@ -77,11 +77,11 @@ class LibraryPage(NamedTuple):
     def query(self) -> str:
         return self.url(self.page).partition("?")[2]
 
-    def sorted_by(self, column: str) -> str:
+    def aria_sort(self, column: str) -> str:
         return aria_sort(self.search.sort, column)
 
     def sort_url(self, column: str) -> str:
-        return self.url(sort=next_sort(column, self.sorted_by(column), falling=COLUMNS[column]))
+        return self.url(sort=next_sort(column, self.aria_sort(column), falling=COLUMNS[column]))
 
 
 def _read_search(
@@ -200,11 +200,11 @@ def confirm_emptying(request: Request, context: ContextDep) -> Response:
     if not trash.total:
         raise NotFoundError("The trash is empty. There is nothing to delete.")
     name = plural(trash.total, "embedding")
-    return _confirm(request, name, trash.frees_bytes, tasks_lost(context, TRASHED))
+    return _confirmation_page(request, name, trash.frees_bytes, describe_lost_tasks(context, TRASHED))
 
 
 @trash_router.post("/trash/purge")
-def empty(context: ContextDep) -> Response:
+def purge_all(context: ContextDep) -> Response:
     empty_trash(context)
     return see("/trash")
 
@@ -212,7 +212,9 @@ def empty(context: ContextDep) -> Response:
 @trash_router.get("/trash/{embedding_id}/purge")
 def confirm_purge(request: Request, context: ContextDep, embedding_id: str) -> Response:
     row = get_trashed(context, embedding_id)
-    return _confirm(request, row.embedding.name, row.frees_bytes, tasks_lost(context, Embedding.id == embedding_id))
+    return _confirmation_page(
+        request, row.embedding.name, row.frees_bytes, describe_lost_tasks(context, Embedding.id == embedding_id)
+    )
 
 
 @trash_router.post("/trash/{embedding_id}/purge")
@@ -221,7 +223,7 @@ def purge(context: ContextDep, embedding_id: str) -> Response:
     return see("/trash")
 
 
-def _confirm(request: Request, name: str, frees_bytes: int, tasks: str) -> Response:
+def _confirmation_page(request: Request, name: str, frees_bytes: int, tasks: str) -> Response:
     freed_note = "no bytes of the storage are freed, because others need the same files"
     if frees_bytes:
         freed_note = f"{size(frees_bytes)} of the storage are freed"

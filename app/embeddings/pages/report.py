@@ -17,9 +17,9 @@ from app.embeddings.library import EMBEDDINGS, describe_embedding, find_adjacent
 from app.embeddings.lookups import request_lookup
 from app.embeddings.point_map import get_map
 from app.embeddings.readings import SIMILARITY_CHOICES, table_of
-from app.embeddings.report import ReportDep, ReportQuery, report_figures, report_of
-from app.embeddings.selections import LeftOut, create_selection, keep_only, left_out_of_finding, read_rows
-from app.embeddings.service import commit_embedding, get_embedding, select_embedding, tasks_lost
+from app.embeddings.report import ReportDep, ReportQuery, build_report, report_figures
+from app.embeddings.selections import LeftOut, create_selection, leave_out_finding, leave_out_unselected, parse_rows
+from app.embeddings.service import commit_embedding, describe_lost_tasks, get_embedding, select_embedding
 from app.embeddings.zeta_curves import request_zeta_curve
 from app.figures.figure import Figure
 from app.web.dependencies import ContextDep
@@ -95,7 +95,7 @@ def choose_selection(
 
 
 @router.post("/{embedding_id}/commit")
-def commit(
+def commit_selection(
     request: Request,
     context: ContextDep,
     embedding_id: str,
@@ -122,11 +122,11 @@ def _embedding_page(
     embedding_id: str,
     query: ReportQuery,
     problem: InvalidError | None = None,
-    refused: Selection | None = None,
+    refused_selection: Selection | None = None,
 ) -> Response:
     """Show the page. After a refused selection, show the problem and keep the form."""
     embedding = get_embedding(context, embedding_id)
-    selection = refused
+    selection = refused_selection
     if selection is None and embedding.selection is not None:
         selection = Selection.model_validate(embedding.selection)  # with fields that an earlier version lacked
     page: dict[str, Any] = {
@@ -139,9 +139,9 @@ def _embedding_page(
     }
     if embedding.status is EmbeddingStatus.READY:
         query = query._replace(tab="source") if problem else query
-        page |= report_of(context, embedding, query)
+        page |= build_report(context, embedding, query)
     if embedding.status is EmbeddingStatus.FAILED or query.tab == "source":
-        page["tasks_lost"] = tasks_lost(context, Embedding.id == embedding_id)
+        page["tasks_lost"] = describe_lost_tasks(context, Embedding.id == embedding_id)
     return render(request, "embeddings/embedding.html", page, problem)
 
 
@@ -166,8 +166,8 @@ report_router = APIRouter(prefix="/embeddings/{embedding_id}")
 
 @report_router.get("/report.html")
 def show_report_file(request: Request, context: ContextDep, embedding_id: str, query: ReportDep) -> Response:
-    embedding = _measured(context, embedding_id)
-    report = report_of(context, embedding, query, standalone=True)
+    embedding = _get_measured(context, embedding_id)
+    report = build_report(context, embedding, query, standalone=True)
     figures: list[Figure] = [*filter(None, (report["shrinkage"].figure, *report["shape"], report["sample_size"]))]
     report |= {
         "embedding": embedding,
@@ -208,10 +208,10 @@ def show_figure(context: ContextDep, embedding_id: str, slug: str, kind: FileKin
 
 @report_router.get("/measurements.csv")
 def show_measurements(context: ContextDep, embedding_id: str) -> Response:
-    return csv_file(table_of(_measured(context, embedding_id)), "measurements")
+    return csv_file(table_of(_get_measured(context, embedding_id)), "measurements")
 
 
-def _measured(context: Context, embedding_id: str) -> Embedding:
+def _get_measured(context: Context, embedding_id: str) -> Embedding:
     embedding = get_embedding(context, embedding_id)
     if embedding.status is not EmbeddingStatus.READY:
         state = f"There are no measurements of {embedding.name}, whose state is {embedding.status}"
@@ -226,8 +226,8 @@ def request_curve(context: ContextDep, embedding_id: str, source_id: Annotated[R
 
 
 @report_router.post("/selections")
-def select_without(context: ContextDep, embedding_id: str, finding: Annotated[str, Form()]) -> Response:
-    selected = create_selection(context, embedding_id, left_out_of_finding(context, embedding_id, finding))
+def measure_without_finding(context: ContextDep, embedding_id: str, finding: Annotated[str, Form()]) -> Response:
+    selected = create_selection(context, embedding_id, leave_out_finding(context, embedding_id, finding))
     return see(f"/embeddings/{selected.id}")
 
 
@@ -263,6 +263,6 @@ def measure_selection(
     measure: Annotated[Literal["selected", "rest"], Form()],
     rows: Annotated[str, Form()] = "",
 ) -> Response:
-    selected = read_rows(rows)
-    left_out = keep_only(context, embedding_id, selected) if measure == "selected" else LeftOut(selected)
+    selected = parse_rows(rows)
+    left_out = leave_out_unselected(context, embedding_id, selected) if measure == "selected" else LeftOut(selected)
     return see(f"/embeddings/{create_selection(context, embedding_id, left_out).id}")

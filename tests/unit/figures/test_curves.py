@@ -1,4 +1,4 @@
-from app.embeddings.figures.sample_size import ZETAS, ZetaLine, choose_line, read_lines, zeta_curve
+from app.embeddings.figures.sample_size import ZETAS, ZetaLine, choose_zeta_line, parse_zeta_lines, zeta_curve
 from app.figures.palette import MAIN, MARKED
 
 FEW = ZetaLine(rows=32, values=[0.1 + 0.9 * zeta for zeta in ZETAS])
@@ -7,9 +7,9 @@ MANY = ZetaLine(rows=400, values=[0.5 + 0.5 * zeta for zeta in ZETAS])
 
 def test_lines_are_sorted_by_rows_and_the_largest_is_the_default():
     stored = [{"rows": 400, "values": [0.5] * 101, "reason": None}, {"rows": 1, "values": None, "reason": "One row."}]
-    lines = read_lines(stored)
-    assert [(line.rows, line.at(0.2)) for line in lines] == [(1, None), (400, 0.5)]
-    assert [choose_line([FEW, MANY], rows) for rows in (None, 32, 33)] == [MANY, FEW, MANY]
+    lines = parse_zeta_lines(stored)
+    assert [(line.rows, line.score_at(0.2)) for line in lines] == [(1, None), (400, 0.5)]
+    assert [choose_zeta_line([FEW, MANY], rows) for rows in (None, 32, 33)] == [MANY, FEW, MANY]
 
 
 def test_score_is_marked_on_the_chosen_line_and_the_table_has_a_row_for_each_zeta():

@@ -3,7 +3,7 @@
 import json
 
 from app.db.models import Measurement, Pooling
-from app.embeddings.figures.layers import HeatMapRow, LayerPoint, by_layer, heat_map
+from app.embeddings.figures.layers import HeatMapRow, LayerPoint, heat_map, measure_by_layer
 from isotropy.catalog import MEASURES
 from tests.unit.figures.clouds import measurement
 
@@ -58,7 +58,7 @@ def test_heat_map_table_has_error_rows_and_reason_and_undefined_is_not_nan():
 
 
 def by_isoscore(**points):
-    return by_layer(
+    return measure_by_layer(
         MEASURES["isoscore"],
         {
             Pooling(pooling): [

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from app.embeddings.figures.overlay import Subject
-from app.embeddings.figures.report import DRAWN, figures_of
+from app.embeddings.figures.report import FIGURE_OF_MEASURE, figures_of
 from app.figures import palette
 from app.playground.figures import gaussian_example
 from isotropy.activation import activation_profile
@@ -82,8 +82,11 @@ def strict(text):
 def test_one_cloud_and_several_have_the_same_figures_in_the_same_order_linked_from_measures():
     assert [result.slug for result in figures_of([full()]) if result.slug not in SINGLE_FIGURES] == ALL_FIGURES
     assert [result.slug for result in figures_of([full(), wide(), undefined()])] == ALL_FIGURES
-    assert {slug for slug in DRAWN if slug in MEASURES} == set(DRAWN) - {"projection", "sample_size"}
-    assert DRAWN["spectrum"] == "spectrum"
+    assert {slug for slug in FIGURE_OF_MEASURE if slug in MEASURES} == set(FIGURE_OF_MEASURE) - {
+        "projection",
+        "sample_size",
+    }
+    assert FIGURE_OF_MEASURE["spectrum"] == "spectrum"
     assert [result.slug for result in figures_of([Subject("bare", {})])] == []
 
 
