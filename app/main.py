@@ -18,7 +18,7 @@ from app.web import error_responses
 from app.web.headers import HeadAsGet, SafeHeaders
 from app.web.responses import BINARY
 from app.web.security import BodyLimit, Gate, SignedSessions
-from app.web.templating import STATIC, HeldFiles
+from app.web.templating import STATIC, InMemoryFiles
 from app.web.uploads import Parsers, parser_slots
 
 DESCRIPTION = (
@@ -57,9 +57,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         title="Isoscope", version=VERSION, description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None,
         openapi_url="/api/openapi.json", routes=[*routes.router.routes],
     )  # fmt: skip
-    error_responses.install(app, settings)
-    app.mount("/static", HeldFiles(directory=STATIC), name="static")
-    app.mount("/docs/images", HeldFiles(directory=IMAGES), name="docs-images")
+    error_responses.install_error_handlers(app, settings)
+    app.mount("/static", InMemoryFiles(directory=STATIC), name="static")
+    app.mount("/docs/images", InMemoryFiles(directory=IMAGES), name="docs-images")
     # The last one added is the first to see a request.
     app.add_middleware(BaseHTTPMiddleware, dispatch=gate)
     if settings.access_token is not None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from app.playground.clouds import MEASURES, SHAPES, SHIFTS, SIZES, SPREADS, Position, cloud
+from app.playground.clouds import MEASURES, SHAPES, SHIFTS, SIZES, SPREADS, Position, generate_cloud
 from isotropy.cloud import read_cloud
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.report import measure
@@ -26,7 +26,7 @@ SEED = 0
 
 
 def measured_at(position: Position) -> list[float | None]:
-    results = measure(read_cloud(Rows(cloud(*position))), MEASURES)
+    results = measure(read_cloud(Rows(generate_cloud(*position))), MEASURES)
     scores = (results[slug].score.value for slug in MEASURES)
     return [None if score is None else float(f"{score:.{DIGITS}g}") for score in scores]
 

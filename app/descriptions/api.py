@@ -39,7 +39,7 @@ def actions_router(row_list: RowList, tag: str) -> APIRouter:
     @router.post("/actions", description=f"Do one thing to several rows: {names}. Each row is done or refused alone.")
     def act_on_rows(context: ContextDep, request: RowActionIn) -> RowActionOut:
         ids = list(dict.fromkeys(request.ids))
-        refused = [RefusedRowOut.model_validate(row) for row in row_list.act(context, request.action, ids)]
+        refused = [RefusedRowOut.model_validate(row) for row in row_list.apply_action(context, request.action, ids)]
         refused_ids = {row.id for row in refused}
         return RowActionOut(done=[row_id for row_id in ids if row_id not in refused_ids], refused=refused)
 

@@ -39,7 +39,7 @@ def actions_router(row_list: RowList) -> APIRouter:
                 "ids": ids,
                 "names": [row_list.name_or_id(context, row_id) for row_id in ids],
                 "query": query,
-                "back": row_list.back(query),
+                "back": row_list.back_url(query),
                 "refused_rows": refused_rows,
             }
             return render(request, "descriptions/actions.html", values, problem, status=409 if refused_rows else None)
@@ -51,17 +51,17 @@ def actions_router(row_list: RowList) -> APIRouter:
         if row_list.actions[action].warning and not confirmed:
             return show_page()
         try:
-            refused_rows = row_list.act(context, action, ids)
+            refused_rows = row_list.apply_action(context, action, ids)
         except InvalidError as error:
             return show_page(error)
-        return show_page(None, refused_rows) if refused_rows else see(row_list.back(query))
+        return show_page(None, refused_rows) if refused_rows else see(row_list.back_url(query))
 
     return router
 
 
 def description_router(
     row_list: RowList,
-    get: Callable[[Context, str], Described],
+    get_row: Callable[[Context, str], Described],
     describe: Callable[[Context, str, DescriptionChange], Described],
 ) -> APIRouter:
     router = actions_router(row_list)
@@ -69,7 +69,7 @@ def description_router(
     def show_page(
         request: Request, context: Context, row_id: str, typed: dict[str, str], problem: InvalidError | None = None
     ) -> Response:
-        row = get(context, row_id)
+        row = get_row(context, row_id)
         values = {"row_list": row_list, "row": row, "known_tags": known_tags(context), "typed": typed}
         return render(request, "descriptions/description.html", values, problem)
 

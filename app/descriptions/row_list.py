@@ -40,12 +40,12 @@ class RowList:
     # Page that a query string of the list came from; None where it is ``path`` itself.
     address: Callable[[str], str] | None = None
 
-    def back(self, query: str) -> str:
+    def back_url(self, query: str) -> str:
         if self.address is not None:
             return self.address(query)
         return f"{self.path}?{query}" if query else self.path
 
-    def act(self, context: Context, slug: str, ids: Sequence[str]) -> list[RefusedRow]:
+    def apply_action(self, context: Context, slug: str, ids: Sequence[str]) -> list[RefusedRow]:
         """Apply an action to each row, and return the rows on which it failed."""
         if (action := self.actions.get(slug)) is None:
             raise InvalidError(f"No action named {slug!r}. Actions are: {', '.join(self.actions)}.", "action")

@@ -29,7 +29,7 @@ class DescriptionChange(Strict):
     ] = None
 
 
-def describe(row: Described, change: DescriptionChange) -> None:
+def apply_description(row: Described, change: DescriptionChange) -> None:
     """Apply a change to a row; raise InvalidError at the field that is wrong."""
     if change.name is not None:
         cleaned = one_line(change.name)

@@ -1,4 +1,4 @@
-"""The pages of the documentation: Markdown of the docs folder and of what code describes, as HTML, with a search."""
+"""The pages of the documentation: Markdown from the docs folder or generated from code, as HTML, with a search."""
 
 import posixpath
 import re
@@ -78,7 +78,7 @@ class Library:
     def groups(self) -> dict[str, list[DocumentPage]]:
         return {title: [self.pages[name] for name in names] for title, names in GROUPS.items()}
 
-    def page(self, name: str) -> DocumentPage:
+    def get_page(self, name: str) -> DocumentPage:
         if name not in self.pages:
             raise NotFoundError(f"The documentation has no page {name!r}.")
         return self.pages[name]
@@ -109,17 +109,17 @@ def render_page(name: str, source: str, page_names: Collection[str]) -> Document
     tokens = markdown.parse(source)
     for token, next_token in zip(tokens, [*tokens[1:], None], strict=True):
         if token.type == "heading_open" and next_token is not None:
-            token.attrSet("id", re.sub(r"[^\w\- ]", "", _plain(markdown, next_token).lower()).replace(" ", "-"))
+            token.attrSet("id", re.sub(r"[^\w\- ]", "", _to_plain_text(markdown, next_token).lower()).replace(" ", "-"))
         if "style" in token.attrs:
             token.attrs = {"class": "number"} if "right" in str(token.attrs["style"]) else {}
         for child in token.children or ():
             for attribute in ("href", "src"):
                 if attribute in child.attrs:
-                    child.attrSet(attribute, _address(name, str(child.attrs[attribute]), page_names))
+                    child.attrSet(attribute, _resolve_link(name, str(child.attrs[attribute]), page_names))
     sections = []
     starts = [index for index, token in enumerate(tokens) if token.type == "heading_open"]
     for start, end in zip(starts, [*starts[1:], len(tokens)], strict=True):
-        heading = _plain(markdown, tokens[start + 1])
+        heading = _to_plain_text(markdown, tokens[start + 1])
         html = markdown.renderer.render(tokens[start + 3 : end], markdown.options, {})
         text = " ".join(unescape(TAG.sub(" ", html)).split())
         sections.append(DocumentSection(heading, str(tokens[start].attrs["id"]), text))
@@ -127,11 +127,11 @@ def render_page(name: str, source: str, page_names: Collection[str]) -> Document
     return DocumentPage(name, sections[0].heading, Markup(html), sections)  # noqa: S704 - our own files
 
 
-def _plain(markdown: MarkdownIt, token: Token) -> str:
+def _to_plain_text(markdown: MarkdownIt, token: Token) -> str:
     return unescape(TAG.sub("", markdown.renderer.render([token], markdown.options, {})))
 
 
-def _address(page: str, link: str, page_names: Collection[str]) -> str:
+def _resolve_link(page: str, link: str, page_names: Collection[str]) -> str:
     """Return the dashboard's address for a link of ``page``; links to other files lead to the first page."""
     if re.match(r"\w+:|/|#", link):
         return link

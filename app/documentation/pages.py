@@ -37,4 +37,4 @@ def show_contributing(request: Request, name: str, library: LibraryDep) -> Respo
 
 @router.get("/{name}")
 def show_document(request: Request, name: str, library: LibraryDep) -> Response:
-    return render(request, "documentation/page.html", {"library": library, "page": library.page(name), "q": ""})
+    return render(request, "documentation/page.html", {"library": library, "page": library.get_page(name), "q": ""})

@@ -1,4 +1,4 @@
-"""Pages of the documentation that code describes: findings, post-processing, options, settings, commands, the API."""
+"""Generated pages of the documentation: findings, post-processing, options, settings, commands, the API."""
 
 import json
 import re
@@ -35,7 +35,9 @@ def describe_findings() -> str:
             "Caveat": _escape(finding.pitfall),
             "Source": _escape(finding.citation),
         }
-        parts.append(f'## <a id="{finding.slug}"></a>{finding.name}\n\n{_escape(finding.meaning)}\n\n{_list(facts)}')
+        parts.append(
+            f'## <a id="{finding.slug}"></a>{finding.name}\n\n{_escape(finding.meaning)}\n\n{_format_facts(facts)}'
+        )
     return "\n".join(parts)
 
 
@@ -59,7 +61,9 @@ def describe_postprocessing() -> str:
             "Caveats": _escape(method.pitfall),
             "Source": _escape(method.citation),
         }
-        parts.append(f'## <a id="{method.slug}"></a>{method.name}\n\n{_escape(method.meaning)}\n\n{_list(facts)}')
+        parts.append(
+            f'## <a id="{method.slug}"></a>{method.name}\n\n{_escape(method.meaning)}\n\n{_format_facts(facts)}'
+        )
     return "\n".join(parts)
 
 
@@ -122,7 +126,7 @@ def describe_api(openapi: Mapping[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def _list(facts: Mapping[str, str]) -> str:
+def _format_facts(facts: Mapping[str, str]) -> str:
     return "".join(f"- {name}: {text}\n" for name, text in facts.items() if text)
 
 

@@ -17,7 +17,7 @@ from app.db.job_kinds import Job
 from app.db.models import Alignment, Embedding, ResultStatus, RowsBy
 from app.embeddings.comparison import Against, Pairing, bases_of, pairing, rows_left_out
 from app.embeddings.service import retry_failed
-from app.figures.figure import Columns, FigureTable
+from app.figures.figure import ColumnarRows, FigureTable
 from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.catalog import ALIGNMENTS, AlignmentEntry
 
@@ -259,7 +259,7 @@ def find_moved_rows(context: Context, first: Embedding, counterpart: Embedding) 
 def tabulate_moved_rows(rows: Sequence[MovedRow]) -> FigureTable:
     columns = ["row", "other_row", "name", "neighbors_kept", "residual"]
     return (
-        FigureTable(columns, Columns(*(list(column) for column in zip(*rows, strict=True))))
+        FigureTable(columns, ColumnarRows(*(list(column) for column in zip(*rows, strict=True))))
         if rows
         else FigureTable(columns, [])
     )

@@ -19,7 +19,7 @@ from app.db.types import new_id, utcnow
 from app.embeddings.service import drop_embeddings
 from app.sandbox import read_in_sandbox
 from app.storage import Incoming, Stored
-from app.storage.storage import CHECKING
+from app.storage.storage import CHECKING_PREFIX
 from app.training.datasets import get_dataset
 from app.training.models import require_model
 from app.web.dependencies import Row
@@ -109,7 +109,10 @@ def _create_beir(context: Context, files: Sequence[Incoming], name: str | None) 
     first = base_name(files[0].filename)
     corpus_name = clean_name(name, first[: -len(ZIP_SUFFIX)] if first.lower().endswith(ZIP_SUFFIX) else "BEIR data set")
     settings = context.settings
-    with context.ledger.arriving() as store, tempfile.TemporaryDirectory(dir=settings.root, prefix=CHECKING) as folder:
+    with (
+        context.ledger.arriving() as store,
+        tempfile.TemporaryDirectory(dir=settings.root, prefix=CHECKING_PREFIX) as folder,
+    ):
 
         def store_file(filename: str) -> Stored:
             with Path(folder, filename).open("rb") as stream:

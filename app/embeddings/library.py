@@ -10,7 +10,7 @@ from sqlalchemy.orm import aliased, defer, lazyload
 from app.context import PAGE_ROWS, Context
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, EmbeddingTag, Encoding, Measurement
 from app.descriptions.row_list import RowAction, RowList
-from app.descriptions.service import DescriptionChange, describe, has_tag
+from app.descriptions.service import DescriptionChange, apply_description, has_tag
 from app.embeddings.service import (
     EmbeddingSummary,
     commit_embedding,
@@ -136,7 +136,7 @@ def describe_embedding(context: Context, embedding_id: str, change: DescriptionC
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)
         require_not_trashed(embedding)
-        describe(embedding, change)
+        apply_description(embedding, change)
     return get_embedding(context, embedding_id)
 
 

@@ -12,7 +12,7 @@ from app.db.models import Embedding, StoredFile
 from app.db.session import acquire_locks
 from app.db.types import utcnow
 from app.embeddings.service import EmbeddingSummary, drop_embeddings, find_embedding, get_embedding
-from app.storage.ledger import references
+from app.storage.ledger import select_references
 from app.web.dependencies import Row
 from isoscope.core.errors import NotFoundError
 
@@ -129,7 +129,7 @@ def _with_freed_bytes(session: Session, embeddings: Sequence[Embedding]) -> list
 
 def _freed_files() -> Select[int, int, Any]:
     """Select files that only the trash needs: bytes, number of embeddings that need each, and one of them."""
-    held = references().subquery()
+    held = select_references().subquery()
     return (
         select(
             StoredFile.size_bytes,

@@ -1,4 +1,4 @@
-"""What a figure is: a plot, the numbers behind it, the words around both, and the axes that several figures share."""
+"""Figures: a plot with its table, title and caption, and axes that several figures share."""
 
 import csv
 import io
@@ -61,8 +61,8 @@ TEMPLATE = go.layout.Template(
 )
 
 
-class Columns(Sequence[list[Cell]]):
-    """The rows of columns of one length, each made when it is asked for: to make 50,000 of them takes long."""
+class ColumnarRows(Sequence[list[Cell]]):
+    """Rows of equally long columns, built on access, because building 50,000 at once is slow."""
 
     def __init__(self, *columns: Sequence[Cell]) -> None:
         self.columns = columns
@@ -93,17 +93,17 @@ class FigureTable:
     def csv(self) -> str:
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([_harmless(column) for column in self.columns])
-        writer.writerows([_harmless(cell) for cell in row] for row in self.rows)
+        writer.writerow([_escape_formula(column) for column in self.columns])
+        writer.writerows([_escape_formula(cell) for cell in row] for row in self.rows)
         return file.getvalue()
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure by its slug, which names its URL and its files. ``draw`` makes the plot when it is asked for.
+    """A figure by its slug, which names its URL and its files. ``draw`` makes the plot on demand.
 
-    ``empty`` says what will appear where there is nothing to draw yet. One that is ``wide`` keeps a least width, and is
-    scrolled sideways where there is less.
+    ``empty`` says what will appear where there is nothing to draw yet. A ``wide`` figure keeps its minimum
+    width and scrolls sideways.
     """
 
     slug: str
@@ -119,7 +119,7 @@ class Figure:
         """Return a digest that changes with the numbers or the text."""
         digest = blake2b(repr((self.caption, self.table.columns)).encode(), digest_size=8)
         rows = self.table.rows
-        for column in rows.columns if isinstance(rows, Columns) else zip(*rows, strict=True):
+        for column in rows.columns if isinstance(rows, ColumnarRows) else zip(*rows, strict=True):
             try:
                 digest.update(array("d", column).tobytes())
             except TypeError:
@@ -132,7 +132,7 @@ class Figure:
         return str(drawn.to_json())
 
 
-def undefined(slug: str, title: str, reason: str) -> Figure:
+def undefined_figure(slug: str, title: str, reason: str) -> Figure:
     """Return a figure without a value, which shows the reason instead."""
     return Figure(slug, title, "", FigureTable([], []), draw=partial(plot, []), empty=reason)
 
@@ -155,38 +155,38 @@ def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
     return [items[round(i * step)] for i in range(max_items)]
 
 
-def _harmless(cell: Cell) -> Cell:
+def _escape_formula(cell: Cell) -> Cell:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell
 
 
 LADDERS = ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 4, 5, 6, 7, 8, 9))
-"""Leading digits of ticks, the first that give ``FEWEST_TICKS`` are taken."""
-FEWEST_TICKS = 3
-MOST_DECADES = 6
-"""Decades with a tick each; of more, every second, third ..."""
-ROOM = 0.04
-"""Of the axis, beyond either end."""
+"""Leading digits of ticks; the first ladder that gives ``MIN_TICKS`` is used."""
+MIN_TICKS = 3
+MAX_DECADES = 6
+"""Maximum number of decades with a tick each. With more, every second or third decade has one."""
+AXIS_MARGIN = 0.04
+"""Fraction of the axis that stays free beyond each end."""
 
-ALIKE, ABOUT = 1e-9, 0.2
-"""Shares of a value: so much apart two count as one, and so much is shown about it."""
+EQUAL_TOLERANCE, EQUAL_MARGIN = 1e-9, 0.2
+"""Relative difference up to which values count as equal, and the relative margin around equal values."""
 
 STEP_AXIS = {"title": {"text": "Optimizer step"}, "rangemode": "tozero"}
 
 
 def linear_axis(
-    title: str, values: Iterable[float | None], within: tuple[float, float] | None = None
+    title: str, values: Iterable[float | None], bounds: tuple[float, float] | None = None
 ) -> dict[str, Any]:
     """Return a linear axis. Values that are equal up to rounding get room around them, or plotly would magnify them.
 
-    ``within`` are the bounds of possible values, which the range barely exceeds.
+    ``bounds`` limit the possible values. The range barely exceeds them.
     """
     defined = [value for value in values if value is not None]
     low, high = min(defined, default=0.0), max(defined, default=0.0)
     axis: dict[str, Any] = {"title": {"text": title}}
-    margin = ABOUT * (within[1] - within[0] if within else abs(low))
-    if margin and high <= low + ALIKE * max(abs(low), abs(high)):
-        room = ROOM * margin
-        lowest, highest = (within[0] - room, within[1] + room) if within else (-inf, inf)
+    margin = EQUAL_MARGIN * (bounds[1] - bounds[0] if bounds else abs(low))
+    if margin and high <= low + EQUAL_TOLERANCE * max(abs(low), abs(high)):
+        room = AXIS_MARGIN * margin
+        lowest, highest = (bounds[0] - room, bounds[1] + room) if bounds else (-inf, inf)
         axis["range"] = [max(low - margin, lowest), min(low + margin, highest)]
     return axis
 
@@ -195,7 +195,7 @@ def log_axis(title: str, values: Iterable[float | None]) -> dict[str, Any]:
     """Return a logarithmic axis around the positive values, with its own ticks: plotly's overlap below two decades."""
     positive = [value for value in values if value is not None and value > 0] or [1.0]
     low, high = log10(min(positive)), log10(max(positive))
-    room = ROOM * (high - low) or 0.1
+    room = AXIS_MARGIN * (high - low) or 0.1
     ticks = log_ticks(10 ** (low - room), 10 ** (high + room))
     return {
         "type": "log",
@@ -210,11 +210,11 @@ def log_ticks(low: float, high: float) -> list[float]:
     """Return a few round numbers from low to high; equal steps if the range is narrow."""
     first, last = floor(log10(low)), ceil(log10(high))
     for ladder in LADDERS:
-        spacing = ceil((last - first) / MOST_DECADES) if ladder == (1,) else 1
+        spacing = ceil((last - first) / MAX_DECADES) if ladder == (1,) else 1
         candidates = (float(f"{digit}e{decade}") for decade in range(first, last + 1, spacing) for digit in ladder)
         ticks = [tick for tick in candidates if low <= tick <= high]
-        if len(ticks) >= FEWEST_TICKS:
+        if len(ticks) >= MIN_TICKS:
             return ticks
     decade = 10.0 ** floor(log10(high - low))
-    step = next(size for size in (decade, decade / 2, decade / 5) if round((high - low) / size, 9) >= FEWEST_TICKS)
+    step = next(size for size in (decade, decade / 2, decade / 5) if round((high - low) / size, 9) >= MIN_TICKS)
     return [float(f"{i * step:.12g}") for i in range(ceil(low / step), floor(high / step) + 1)]

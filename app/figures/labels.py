@@ -11,7 +11,7 @@ from isoscope.core.formatting import starred
 from isotropy.catalog import MEASURES
 
 GREEK = {"lambda": "λ", "lam": "λ", "zeta": "ζ"}
-PARTS = (
+SUFFIX_PATTERNS = (
     (re.compile(r"_?ci95_half_width$"), " ± (95% CI)"),
     (re.compile(r"\bcentred(?=_\d)"), "centered"),
     (re.compile(r"\b(raw|centered)_(\d)"), r"\1, k = \2"),
@@ -20,16 +20,16 @@ PARTS = (
 )
 MEASURE = re.compile(rf"({'|'.join(sorted(MEASURES, key=len, reverse=True))})(?=_|$)")
 DATA_SET = {"task": "Data set"}
-"""A run's task is called as its data set is, in columns and in searches."""
+"""The label of ``task`` in columns and searches, where it names the data set."""
 
 
-def head(field: str) -> str:
+def field_heading(field: str) -> str:
     label = DATA_SET.get(field) or (OPTIONS[field].label if field in OPTIONS else "")
     return label or field.replace("_", " ").capitalize()
 
 
-def inside(field: str) -> str:
-    return lowercase_label(head(field))
+def field_in_sentence(field: str) -> str:
+    return lowercase_label(field_heading(field))
 
 
 def heading(column: str) -> str:
@@ -37,17 +37,17 @@ def heading(column: str) -> str:
     if column in GREEK:
         return GREEK[column]
     measure, suffix = (match[1], column[match.end() :]) if (match := MEASURE.match(column)) else ("", column)
-    for pattern, words in PARTS:
+    for pattern, words in SUFFIX_PATTERNS:
         suffix = pattern.sub(words, suffix)
     return f"{starred(MEASURES[measure].name) if measure else ''}{suffix}".strip()
 
 
 WIDTH, HEIGHT = 300, 190
-"""Pixels that a plot has at least for its points, between its axes on a phone: elsewhere names only get more room."""
+"""Minimum size of a plot's area in pixels, as on a phone. Elsewhere names only get more room."""
 LETTER, LINE = 7.0, 16.0
-"""Of a name, at the size of the plots' type."""
+"""Width of a letter and height of a line of a name, in pixels."""
 POINT = 7.0
-"""From the middle of a point to where its name begins."""
+"""Distance from the center of a point to its name, in pixels."""
 BAR = 2.0
 CORNERS = tuple(product(("top", "bottom"), ("right", "left")))
 
@@ -60,12 +60,12 @@ class LabelBox(NamedTuple):
     right: float
     top: float
 
-    def meets(self, box: "LabelBox") -> bool:
+    def overlaps(self, box: "LabelBox") -> bool:
         """Return whether two boxes overlap by more than an edge."""
         overlaps_x = self.x0 < box.right and box.x0 < self.right
         return overlaps_x and self.bottom < box.top and box.bottom < self.top
 
-    def within(self, box: "LabelBox") -> bool:
+    def is_within(self, box: "LabelBox") -> bool:
         is_within_x = box.x0 <= self.x0 and self.right <= box.right
         return is_within_x and box.bottom <= self.bottom and self.top <= box.top
 
@@ -80,7 +80,9 @@ class LabeledPoint(NamedTuple):
     name: str
 
 
-def positions(points: Sequence[LabeledPoint], x_range: Sequence[float], y_range: Sequence[float]) -> list[str | None]:
+def place_labels(
+    points: Sequence[LabeledPoint], x_range: Sequence[float], y_range: Sequence[float]
+) -> list[str | None]:
     """Return plotly's textposition for each name, in order of priority; None if there is no room.
 
     A name stands in one of the four corners around its point, clear of the point's own error bars. If the bars of other
@@ -97,10 +99,10 @@ def positions(points: Sequence[LabeledPoint], x_range: Sequence[float], y_range:
     names: list[LabelBox] = []
     corners_used: list[str | None] = []
     for point in scaled_points:
-        corners = {f"{high} {side}": _corner(point, high, side) for high, side in CORNERS}
-        inside = {position: box for position, box in corners.items() if box.within(frame)}
-        free = {position: box for position, box in inside.items() if not any(map(box.meets, [*marks, *names]))}
-        crossed = {position: sum(map(box.meets, bars)) for position, box in free.items()}
+        corners = {f"{high} {side}": _corner_box(point, high, side) for high, side in CORNERS}
+        inside = {position: box for position, box in corners.items() if box.is_within(frame)}
+        free = {position: box for position, box in inside.items() if not any(map(box.overlaps, [*marks, *names]))}
+        crossed = {position: sum(map(box.overlaps, bars)) for position, box in free.items()}
         position = min(crossed, key=lambda corner: crossed[corner], default=None)
         corners_used.append(position)
         if position:
@@ -108,7 +110,7 @@ def positions(points: Sequence[LabeledPoint], x_range: Sequence[float], y_range:
     return corners_used
 
 
-def _corner(point: LabeledPoint, high: str, side: str) -> LabelBox:
+def _corner_box(point: LabeledPoint, high: str, side: str) -> LabelBox:
     length = LETTER * len(point.name)
     x0 = point.x + POINT if side == "right" else point.x - POINT - length
     bottom = point.y + POINT if high == "top" else point.y - POINT - LINE
@@ -116,7 +118,7 @@ def _corner(point: LabeledPoint, high: str, side: str) -> LabelBox:
 
 
 BETWEEN_PARTS = re.compile(r"( · |, )")
-"""What parts a name of several parts: sst2 · all-MiniLM-L6-v2 · layer 0, mean."""
+"""Separators of the parts of a name: sst2 · all-MiniLM-L6-v2 · layer 0, mean."""
 
 
 def short_names(names: Sequence[str], longest: int) -> list[str]:
@@ -133,13 +135,13 @@ def short_names(names: Sequence[str], longest: int) -> list[str]:
             shared = next((i for i in range(0, end, 2) if len({pieces[i] for pieces in aligned}) > 1), end)
             parts = [pieces[shared:][::direction] for pieces in aligned]
     full_names = ["".join(pieces) for pieces in parts]
-    shortened = [_cut(name, longest) for name in full_names]
+    shortened = [_cut_middle(name, longest) for name in full_names]
     if len(set(shortened)) == len(shortened):
         return shortened
-    return [f"{i}. {_cut(name, longest - len(f'{i}. '))}" for i, name in enumerate(full_names, 1)]
+    return [f"{i}. {_cut_middle(name, longest - len(f'{i}. '))}" for i, name in enumerate(full_names, 1)]
 
 
-def _cut(name: str, longest: int) -> str:
+def _cut_middle(name: str, longest: int) -> str:
     if len(name) <= longest:
         return name
     tail = (longest - 1) // 2

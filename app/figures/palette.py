@@ -15,52 +15,52 @@ Oklab = tuple[float, float, float]
 # it. Hue, lightness and chroma all go with |λ|, so that λ of one sign differ, for the color-blind by lightness too.
 ZERO: Oklab = (0.60, 0.0, -0.008)
 BELOW, ABOVE = (195, 305), (100, -5)
-"""Hues of the smallest and of the greatest |λ|, in degrees."""
+"""Hues of the smallest and the largest |λ|, in degrees."""
 LIGHTNESS, CHROMA = (0.655, 0.545), (0.095, 0.17)
-"""Of the smallest and of the greatest |λ|."""
+"""Of the smallest and the largest |λ|."""
 LINEAR_TO, FULL_AT = 0.2, 10.0
-"""λ count by their logarithms, as grids are spaced, but below the first; beyond the second the color stays."""
+"""|λ| up to which colors change linearly, then with log |λ|; and |λ| from which they stay the same."""
 
 MAIN = "#14938d"
 SECOND = "#8059bb"
-"""A second series beside them."""
+"""A second series."""
 MARKED = "#c04688"
 """What the reader chose, or should notice."""
 QUIET = "#7c8186"
 """Context that stays behind."""
 
 SERIES = (MAIN, SECOND, "#c26a00", "#2f6fb3", MARKED, "#5d7f1f", "#a8553a", "#5a6b7f")
-"""Several things side by side: embeddings, classes. There are no more than these; what is beyond is drawn QUIET."""
+"""Series side by side, such as embeddings or classes. Further series are drawn in QUIET."""
 
 METHODS = {name: penalty.colour for name, penalty in REGULARIZERS.items()}
 """Regularizers side by side; their baseline has the color of λ = 0."""
 
 SCALE = ("#c3e3df", "#a3d4ce", "#82c4bc", "#1f7f79", "#0d4a4b")
-"""Steps from the least to the greatest of a heat map, each with enough contrast to the number that stands on it."""
+"""Steps of a heat map from minimum to maximum, each with enough contrast to the number on it."""
 COLORSCALE = [[step / (len(SCALE) - 1), colour] for step, colour in enumerate(SCALE)]
 """`SCALE` as plotly expects it: positions from 0 to 1 with colors, interpolated in between."""
 
 
 @lru_cache(maxsize=1024)
-def of_lambda(lam: float) -> str:
+def lambda_color(lam: float) -> str:
     """Return the color of λ, the same in every figure, table and tag."""
     if lam == 0:
-        return _hex(ZERO)
+        return _oklab_to_hex(ZERO)
     share = min(asinh(abs(lam) / LINEAR_TO) / asinh(FULL_AT / LINEAR_TO), 1)
     lightness, chroma, hue = (
         start + (end - start) * share for start, end in (LIGHTNESS, CHROMA, BELOW if lam < 0 else ABOVE)
     )
-    return _hex((lightness, chroma * cos(radians(hue)), chroma * sin(radians(hue))))
+    return _oklab_to_hex((lightness, chroma * cos(radians(hue)), chroma * sin(radians(hue))))
 
 
-def of_zeta(zeta: float) -> str:
-    return in_order(zeta)
+def zeta_color(zeta: float) -> str:
+    return ordered_color(zeta)
 
 
-def in_order(share: float) -> str:
+def ordered_color(share: float) -> str:
     """Return the color at a position in an order, from teal at 0 to violet at 1."""
     hue = radians(185 + 125 * share)
-    return _hex((0.64 - 0.12 * share, 0.12 * cos(hue), 0.12 * sin(hue)))
+    return _oklab_to_hex((0.64 - 0.12 * share, 0.12 * cos(hue), 0.12 * sin(hue)))
 
 
 def faded(colour: str, opacity: float) -> str:
@@ -68,7 +68,7 @@ def faded(colour: str, opacity: float) -> str:
     return f"rgba({red}, {green}, {blue}, {opacity:g})"
 
 
-def _hex(colour: Oklab) -> str:
+def _oklab_to_hex(colour: Oklab) -> str:
     """Convert OKLab to sRGB (Ottosson 2020)."""
     lightness, a, b = colour
     long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3

@@ -23,7 +23,7 @@ class DiskOut(Row):
 
 
 class UseOut(Row):
-    """A kind of data."""
+    """The space that a kind of data uses."""
 
     kind: str
     place: str
@@ -31,7 +31,7 @@ class UseOut(Row):
 
 
 class SpaceOut(Row):
-    """What is free and what is used."""
+    """Free and used disk space."""
 
     disks: list[DiskOut]
     uses: list[UseOut]
@@ -53,7 +53,7 @@ samples_router = APIRouter(prefix="/samples", tags=["samples"])
 
 
 class SampleOut(BaseModel):
-    """What was launched."""
+    """A launched sample."""
 
     id: Annotated[str, Field(description="Of the experiment or the encoding.")]
     path: Annotated[str, Field(description="Where the API shows it.")]
@@ -87,4 +87,4 @@ class Health(BaseModel):
 async def show_health(request: Request) -> Health:
     """Answer once the database has, or with 503 within two seconds."""
     vitals: Vitals = request.app.state.vitals
-    return Health(status="ok", workers_alive=await vitals.workers_alive())
+    return Health(status="ok", workers_alive=await vitals.count_alive_workers())

@@ -1,6 +1,6 @@
-"""Back up a dashboard, which may run meanwhile, and restore it into an empty place.
+"""Back up a dashboard, even a running one, and restore it into an empty installation.
 
-A backup is a folder: a copy of each database by its own means (VACUUM INTO, pg_dump), ``files`` named by their SHA-256,
+A backup is a folder: a copy of each database (by VACUUM INTO or pg_dump), ``files`` named by their SHA-256,
 ``runs`` with the checkpoints of unfinished runs, and ``SHA256SUMS``, which ``sha256sum --check`` reads too.
 """
 
@@ -37,7 +37,7 @@ LEAVING_SECONDS = 2.0  # PostgreSQL lists a closed session for a moment
 
 
 class Backup(NamedTuple):
-    """A finished backup, without the stored files that were deleted meanwhile or have changed, by their hashes."""
+    """A finished backup. ``missing`` and ``damaged`` are hashes of stored files that it lacks."""
 
     folder: Path
     revision: str | None
@@ -80,7 +80,7 @@ def _write_backup(settings: Settings, databases: dict[str, str], folder: Path) -
     restarting_runs = [run.name for run in runs if not _copy_checkpoints(run, folder / RUNS / run.name)]
     for copy_name, url in databases.items():
         if url.startswith("sqlite"):
-            copy_sqlite(_path(url), folder / copy_name)
+            copy_sqlite(_sqlite_path(url), folder / copy_name)
         else:
             options = ["--format=custom", "--no-owner", "--no-privileges", f"--file={folder / copy_name}"]
             _run_program("pg_dump", url, options)
@@ -93,7 +93,7 @@ def _write_backup(settings: Settings, databases: dict[str, str], folder: Path) -
             shutil.copyfile(storage.local(sha256), folder / FILES / sha256)
         except (NotFoundError, FileNotFoundError):
             missing.append(sha256)
-    checksums = {path: _hash(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+    checksums = {path: _hash_file(path) for path in sorted(folder.rglob("*")) if path.is_file()}
     damaged = [path for path, sha256 in checksums.items() if path.parent == folder / FILES and path.name != sha256]
     for path in damaged:
         path.unlink()
@@ -146,7 +146,7 @@ def restore_backup(settings: Settings, folder: Path) -> tuple[Path, SchemaProble
         )
     settings.create_folders()
     _require_empty_and_idle(settings, databases)
-    hashes = _verify(backup)
+    hashes = _verify_checksums(backup)
     with explain_full_disk(settings.root), ExitStack() as undo:
         storage = open_storage(settings)
         for sha256 in hashes:
@@ -159,8 +159,8 @@ def restore_backup(settings: Settings, folder: Path) -> tuple[Path, SchemaProble
             shutil.copytree(run, settings.runs / run.name)
         for copy_name, url in databases.items():
             if url.startswith("sqlite"):
-                undo.callback(_path(url).unlink, missing_ok=True)
-                shutil.copyfile(backup / copy_name, _path(url))
+                undo.callback(_sqlite_path(url).unlink, missing_ok=True)
+                shutil.copyfile(backup / copy_name, _sqlite_path(url))
             else:
                 options = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
                 _run_program("pg_restore", url, [*options, str(backup / copy_name)])
@@ -187,7 +187,7 @@ def _require_empty_and_idle(settings: Settings, databases: dict[str, str]) -> No
     )
     for copy_name, url in databases.items():
         if url.startswith("sqlite"):
-            existing_data += [str(_path(url))] if _path(url).exists() else []
+            existing_data += [str(_sqlite_path(url))] if _sqlite_path(url).exists() else []
             continue
         require_database(url, "ISOSCOPE_DATABASE_URL")
         deadline = monotonic() + LEAVING_SECONDS
@@ -207,11 +207,11 @@ def _require_empty_and_idle(settings: Settings, databases: dict[str, str]) -> No
         )
 
 
-def _verify(backup: Path) -> list[str]:
+def _verify_checksums(backup: Path) -> list[str]:
     """Compare every file of a backup with its SHA-256; return the hashes of the stored files."""
     checksums = [line.partition("  ")[::2] for line in (backup / SUMS).read_text(errors="replace").splitlines()]
     damaged_names = [
-        name for sha256, name in checksums if not (backup / name).is_file() or _hash(backup / name) != sha256
+        name for sha256, name in checksums if not (backup / name).is_file() or _hash_file(backup / name) != sha256
     ]
     if damaged_names:
         raise InvalidError(
@@ -247,10 +247,10 @@ def _run_program(program: str, url: str, options: list[str]) -> None:
         raise UnavailableError(f"{program} failed: {reason.rstrip('.')}.{advice}")
 
 
-def _path(url: str) -> Path:
+def _sqlite_path(url: str) -> Path:
     return Path(str(make_url(url).database)).absolute()
 
 
-def _hash(path: Path) -> str:
+def _hash_file(path: Path) -> str:
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()

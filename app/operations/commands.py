@@ -15,7 +15,7 @@ from app.db.session import driver_message
 from isoscope.cli.printing import write
 from isoscope.core.formatting import plural, size
 
-Run = Callable[[Namespace], int]
+CommandFunction = Callable[[Namespace], int]
 
 
 def add_serve(command: ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def add_restore(command: ArgumentParser) -> None:
     command.set_defaults(run=_restore)
 
 
-def _reporting_errors(run: Run) -> Run:
+def _reporting_errors(run: CommandFunction) -> CommandFunction:
     """Print sentences about wrong settings and unusable databases instead of tracebacks."""
 
     @wraps(run)

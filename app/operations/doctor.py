@@ -38,25 +38,25 @@ from isoscope.core.formatting import ago, plural, size
 MIN_DISTINCT_CHARACTERS = 8
 TORCH_SECONDS = 120
 # Run in a separate process, because torch is heavy and may be broken.
-TORCH_QUESTION = """
+TORCH_SCRIPT = """
 import torch
 print("cpu", *["mps"] * torch.backends.mps.is_available(), *map("cuda:{}".format, range(torch.cuda.device_count())))
 """
-START = "Start one: python -m workers (isoscope serve starts its own)."
-RESTART = "It is gone, or hangs: start it again. Its jobs go on from their checkpoints."
-READABLE = "See that they are Isoscope's, and that its user may read and write them."
+START_ADVICE = "Start one: python -m workers (isoscope serve starts its own)."
+RESTART_ADVICE = "It is gone, or hangs: start it again. Its jobs go on from their checkpoints."
+READ_ADVICE = "See that they are Isoscope's, and that its user may read and write them."
 
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 Results = Iterator[tuple[str, str] | tuple[str, str, str]]
-"""What a check says, and what to do about it."""
+"""For each result of a check: level, sentence and, optionally, advice."""
 Check = Callable[[Settings], Results]
 
 
 def doctor(*, as_json: bool, worker_only: bool) -> int:
     """Print the results of the checks as they come; return 1 if there is a problem, else 0."""
     findings = []
-    for check, level, sentence, *advice in run_checks({"worker": check_own_worker} if worker_only else CHECKS):
+    for check, level, sentence, *advice in run_checks({"worker": check_heartbeats} if worker_only else CHECKS):
         findings.append({"check": check, "level": level, "found": sentence, "advice": "".join(advice)})
         if not as_json:
             sys.stdout.write(" ".join([f"{level:<8} {check}:", sentence, *advice]) + "\n")
@@ -81,7 +81,7 @@ def run_checks(checks: dict[str, Check]) -> Iterator[tuple[str, str, str] | tupl
         except IsoscopeError as error:
             yield name, PROBLEM, str(error)
         except SQLAlchemyError as error:
-            yield name, PROBLEM, f"The tables cannot be read: {driver_message(error)}.", READABLE
+            yield name, PROBLEM, f"The tables cannot be read: {driver_message(error)}.", READ_ADVICE
 
 
 def check_settings(_: Settings) -> Results:
@@ -166,7 +166,7 @@ def check_storage(settings: Settings) -> Results:
         yield PROBLEM, f"A file could not be kept and read back: {error}.", advice
 
 
-def check_own_worker(settings: Settings, *, only_own: bool = True) -> Results:
+def check_heartbeats(settings: Settings, *, only_own: bool = True) -> Results:
     """Check that this machine's worker is alive; or check all workers, and whether jobs wait."""
     _require_answer(settings.database, "ISOSCOPE_DATABASE_URL")
     require_schema(settings.database)
@@ -181,18 +181,18 @@ def check_own_worker(settings: Settings, *, only_own: bool = True) -> Results:
         sentence = f"{worker.slot} gave its last sign of life {ago(worker.heartbeat_at, utcnow())}"
         # One live worker is enough: the lost one may have used an earlier device of this machine.
         level = WARNING if alive or not only_own else PROBLEM
-        yield (OK, f"{sentence}.") if worker in alive else (level, f"{sentence}: lost.", RESTART)
+        yield (OK, f"{sentence}.") if worker in alive else (level, f"{sentence}: lost.", RESTART_ADVICE)
     if only_own and not workers:
-        yield PROBLEM, f"None has announced itself from {socket.gethostname()}.", START
+        yield PROBLEM, f"None has announced itself from {socket.gethostname()}.", START_ADVICE
     elif not only_own:
         job_count = f"Waiting or running: {plural(jobs, 'job')}"
-        no_worker = (PROBLEM if jobs else WARNING, f"{job_count}, and no worker is alive.", START)
+        no_worker = (PROBLEM if jobs else WARNING, f"{job_count}, and no worker is alive.", START_ADVICE)
         yield (OK, f"{job_count}.") if alive else no_worker
 
 
 def check_workers(settings: Settings) -> Results:
     with suppress(IsoscopeError):  # check_metrics_database reports it
-        yield from check_own_worker(settings, only_own=False)
+        yield from check_heartbeats(settings, only_own=False)
 
 
 def check_devices(settings: Settings) -> Results:
@@ -200,7 +200,7 @@ def check_devices(settings: Settings) -> Results:
     if find_spec("torch") is None:
         yield OK, "Torch is not installed: this installation serves pages, and workers run elsewhere."
         return
-    command = [sys.executable, "-c", TORCH_QUESTION]
+    command = [sys.executable, "-c", TORCH_SCRIPT]
     try:
         process = subprocess.run(command, capture_output=True, text=True, timeout=TORCH_SECONDS, check=True)  # noqa: S603
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:

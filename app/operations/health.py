@@ -25,21 +25,21 @@ CONNECT_SECONDS = 0.2
 
 
 class Vitals:
-    """Queries the database on its own connection and thread, once at a time."""
+    """The health check: a query on its own connection and thread, at most one at a time."""
 
     def __init__(self, context: Context) -> None:
         self._sessions = create_sessions(context.settings.database, poolclass=NullPool)
         self._limiter = CapacityLimiter(1)
-        self._looking: asyncio.Task[int] | None = None
+        self._query_task: asyncio.Task[int] | None = None
 
-    async def workers_alive(self) -> int:
+    async def count_alive_workers(self) -> int:
         """Return how many workers are alive. Raise UnavailableError if the database does not answer in time."""
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(
+        if self._query_task is None or self._query_task.done():
+            self._query_task = asyncio.create_task(
                 to_thread.run_sync(count_live_workers, self._sessions, limiter=self._limiter)
             )
         try:
-            return await asyncio.wait_for(asyncio.shield(self._looking), ANSWER_SECONDS)
+            return await asyncio.wait_for(asyncio.shield(self._query_task), ANSWER_SECONDS)
         except TimeoutError:
             raise UnavailableError(f"The database does not answer within {ANSWER_SECONDS} seconds.") from None
 
@@ -59,7 +59,7 @@ def is_listening(settings: Settings) -> bool:
     return True
 
 
-class Use(NamedTuple):
+class SpaceUse(NamedTuple):
     """One kind of data, where it is, and its size."""
 
     kind: str
@@ -71,7 +71,7 @@ class Space(NamedTuple):
     """The disks of this machine, and what Isoscope keeps, on them or elsewhere."""
 
     disks: list[Disk]
-    uses: list[Use]
+    uses: list[SpaceUse]
     reserve_bytes: int
 
 
@@ -81,12 +81,12 @@ def measure_space(context: Context) -> Space:
         stored_bytes = int(session.scalar(select(func.coalesce(func.sum(StoredFile.size_bytes), 0))) or 0)
         if session.get_bind().dialect.name == "postgresql":
             database_bytes = session.scalar(select(func.pg_database_size(func.current_database())))
-            uses.append(Use("database", "PostgreSQL", int(database_bytes or 0)))
+            uses.append(SpaceUse("database", "PostgreSQL", int(database_bytes or 0)))
     uses += [
-        Use("database", str(file), _sizes(Path(f"{file}{suffix}") for suffix in SQLITE_SUFFIXES))
+        SpaceUse("database", str(file), _total_size(Path(f"{file}{suffix}") for suffix in SQLITE_SUFFIXES))
         for file in settings.sqlite_files
     ]
-    uses.append(Use("files", f"s3://{settings.bucket}" if settings.bucket else str(settings.files), stored_bytes))
+    uses.append(SpaceUse("files", f"s3://{settings.bucket}" if settings.bucket else str(settings.files), stored_bytes))
     for kind, folder, is_used in (
         ("cache", settings.cache, settings.bucket is not None),
         ("run folders", settings.runs, True),
@@ -94,13 +94,13 @@ def measure_space(context: Context) -> Space:
     ):
         if is_used:
             files = (Path(path, name) for path, _, names in os.walk(folder) for name in names)
-            uses.append(Use(kind, str(folder), _sizes(files)))
+            uses.append(SpaceUse(kind, str(folder), _total_size(files)))
     if (spare := context.spare).path.exists():
-        uses.append(Use("spare file", str(spare.path), spare.size_bytes))
+        uses.append(SpaceUse("spare file", str(spare.path), spare.size_bytes))
     return Space(list_disks(settings), uses, settings.reserve_bytes)
 
 
-def _sizes(paths: Iterable[Path]) -> int:
+def _total_size(paths: Iterable[Path]) -> int:
     total = 0
     for path in paths:
         with suppress(OSError):  # missing, or just deleted

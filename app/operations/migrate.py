@@ -1,4 +1,4 @@
-"""``isoscope migrate``: both databases made, or brought to what this version needs."""
+"""``isoscope migrate``: create both databases, or upgrade them to the schema of this version."""
 
 import logging
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Launch a sample again by one button."""
+"""Routes of the buttons that launch a sample again."""
 
 from fastapi import APIRouter, Response
 

@@ -1,4 +1,4 @@
-"""The sample: sentences of the project's own, a sweep on them, and their embeddings by the bundled encoder."""
+"""The sample: the project's own sentences, a sweep on them, and their embeddings by the bundled encoder."""
 
 from sqlalchemy import exists, select
 
@@ -13,13 +13,18 @@ from app.training.experiments import create_experiment
 from app.training.sweeps import SweepRequest
 
 FOLDER = FILES / "samples" / "agreement"
-NAME = "Subject-verb agreement (synthetic)"
-TEXTS, LABELS = "sentence", "subject"
+DATASET_NAME = "Subject-verb agreement (synthetic)"
+TEXT_COLUMN, LABEL_COLUMN = "sentence", "subject"
 
 SWEEP_NAME = "Sample: does isotropy help classify sentences?"
 EMBEDDING_NAME = "Sample sentences"
 ENCODING = EncodingConfig(
-    model=BUNDLED_MODEL, text_columns=[TEXTS], label_column=LABELS, layers=[3, 6], max_rows=1000, max_length=32
+    model=BUNDLED_MODEL,
+    text_columns=[TEXT_COLUMN],
+    label_column=LABEL_COLUMN,
+    layers=[3, 6],
+    max_rows=1000,
+    max_length=32,
 )
 """The middle and the last layer; 1,000 sentences are encoded and measured in seconds."""
 
@@ -50,8 +55,8 @@ def sample_sweep(dataset: Dataset) -> SweepRequest:
         name=SWEEP_NAME,
         model=BUNDLED_MODEL,
         dataset_id=dataset.id,
-        text_columns=[TEXTS],
-        label_column=LABELS,
+        text_columns=[TEXT_COLUMN],
+        label_column=LABEL_COLUMN,
         lambdas=[-0.3, 0.0, 0.3, 1.0, 3.0],
         seeds=[0, 1, 2],
         epochs=None,
@@ -79,5 +84,9 @@ def get_sample_dataset(context: Context) -> Dataset:
         return dataset
     with (FOLDER / "train.tsv").open("rb") as train, (FOLDER / "validation.tsv").open("rb") as validation:
         return create_dataset(
-            context, Incoming(train, "train.tsv"), Incoming(validation, "validation.tsv"), NAME, DatasetOrigin.SAMPLE
+            context,
+            Incoming(train, "train.tsv"),
+            Incoming(validation, "validation.tsv"),
+            DATASET_NAME,
+            DatasetOrigin.SAMPLE,
         )

@@ -17,10 +17,10 @@ from app.operations.migrate import migrate
 from app.operations.samples import launch_samples
 from isoscope.core.errors import FullDiskError
 
-LOOK_EVERY_SECONDS = 0.2
-SECONDS_TO_END = 20
+POLL_SECONDS = 0.2
+EXIT_SECONDS = 20
 FIRST_BACK_OFF_SECONDS = 1.0
-LONGEST_BACK_OFF_SECONDS = 30.0
+MAX_BACK_OFF_SECONDS = 30.0
 # A process that ran this long was healthy, so its next exit resets the back-off.
 STEADY_SECONDS = 60.0
 
@@ -33,10 +33,10 @@ class Child:
     command: list[str]
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
-    start_again_at: float = 0.0
+    restart_at: float = 0.0
     back_off: float = field(default=FIRST_BACK_OFF_SECONDS)
 
-    def look_after(self, now: float) -> None:
+    def ensure_running(self, now: float) -> None:
         """Start the process if it is not running and its back-off has passed."""
         if self.process is not None:
             if (exit_code := self.process.poll()) is None:
@@ -45,9 +45,9 @@ class Child:
                 self.back_off = FIRST_BACK_OFF_SECONDS
             print_line(f"the {self.name} process ended ({exit_code}); starting it again in {self.back_off:.0f} s")
             self.process = None
-            self.start_again_at = now + self.back_off
-            self.back_off = min(2 * self.back_off, LONGEST_BACK_OFF_SECONDS)
-        if now >= self.start_again_at:
+            self.restart_at = now + self.back_off
+            self.back_off = min(2 * self.back_off, MAX_BACK_OFF_SECONDS)
+        if now >= self.restart_at:
             # In its own process group, so that Ctrl-C reaches only the supervisor, which stops its children in order.
             # Standard input closes when the supervisor is killed, which ends the child.
             self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603
@@ -68,7 +68,7 @@ def serve(settings: Settings) -> int:
         return 1
     settings.create_folders()
     with check_after_crash(settings.root / "locks" / "serve.running", settings.database, settings.queue):
-        prepare(settings)
+        prepare_databases(settings)
         keep_alive(settings, stop)
     return 0
 
@@ -81,9 +81,9 @@ def keep_alive(settings: Settings, stop: Event) -> None:
         Child("worker", [*python, "-m", "workers", "--device", settings.device, PARENT_FLAG]),
     ]
     announced = False
-    while not stop.wait(LOOK_EVERY_SECONDS):
+    while not stop.wait(POLL_SECONDS):
         for child in children:
-            child.look_after(time.monotonic())
+            child.ensure_running(time.monotonic())
         if not announced and is_listening(settings):
             announced = True
             print_line(
@@ -95,13 +95,13 @@ def keep_alive(settings: Settings, stop: Event) -> None:
         process.terminate()
     for process in processes:
         try:
-            process.wait(SECONDS_TO_END)
+            process.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
 
 
-def prepare(settings: Settings) -> None:
+def prepare_databases(settings: Settings) -> None:
     """Create or upgrade both databases, and queue the samples in an empty one."""
     settings.create_folders()
     # Opening a database takes room too. Without it nothing could be deleted from a full disk.

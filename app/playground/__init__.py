@@ -1,1 +1,1 @@
-"""Small clouds whose measures are known ahead: at every position of the sliders, computed by ``workers.playground``."""
+"""Small clouds with precomputed measures at every position of the sliders: see ``workers.playground``."""

@@ -47,8 +47,8 @@ def show_position(
     n: Annotated[int, Query(description="Of the grid’s sizes.")],
 ) -> PlaygroundOut:
     """Return the measures of one cloud, to five digits."""
-    position = clouds.require_measured_at(clouds.Position(shape, spread, shift, n))
-    return PlaygroundOut(**position._asdict(), measures=clouds.numbers_at(position))
+    position = clouds.require_measured_position(clouds.Position(shape, spread, shift, n))
+    return PlaygroundOut(**position._asdict(), measures=clouds.measures_at(position))
 
 
 @playground_router.get("/grid", response_model=PlaygroundGrid)

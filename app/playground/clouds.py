@@ -30,7 +30,7 @@ SIZES = (8, 32, 128, 512, 2000)
 MEASURES = ("mean_cosine", "isoscore", "isoscore_unbiased", "isoscore_star", "partition")
 """Slugs of the catalog, in the order of the page."""
 FILE = Path(__file__).with_name("grid.json")
-"""``{shape: [of each spread [of each shift [of each n [a number for each measure]]]]}``."""
+"""Values by shape, then nested lists by spread, shift, n and measure."""
 # Difference of two scores that is worth a sentence.
 NOTABLE_DIFFERENCE = 0.05
 # Approximate IsoScore of a line, and of a cloud without a preferred direction.
@@ -50,7 +50,7 @@ class Shape:
     """Maps uniform numbers, normal numbers, both [n, 3], and a spread to points [n, 3] of any mean and size."""
 
 
-def cloud(shape: str, spread: float, shift: float, n: int) -> Array:
+def generate_cloud(shape: str, spread: float, shift: float, n: int) -> Array:
     """Return points [n, 3] of a shape, float64, with their mean at ``shift`` on the first axis.
 
     Their root mean square distance from the mean is 1, which is thus the unit of the shift.
@@ -63,7 +63,7 @@ def cloud(shape: str, spread: float, shift: float, n: int) -> Array:
             would be more even than any sample.
 
     """
-    uniform, normal = _numbers()
+    uniform, normal = _random_numbers()
     points = SHAPES[shape].points(uniform[:n], normal[:n], spread)
     points -= points.mean(0)
     points /= np.sqrt(np.square(points).sum(1).mean())
@@ -72,7 +72,7 @@ def cloud(shape: str, spread: float, shift: float, n: int) -> Array:
 
 
 @cache
-def _numbers() -> tuple[Array, Array]:
+def _random_numbers() -> tuple[Array, Array]:
     """Return uniform numbers on (0, 1) and normal numbers, both [MAX_POINTS, 3], by the mixing of SplitMix64.
 
     Steele, Lea and Flood: Fast Splittable Pseudorandom Number Generators (OOPSLA 2014).
@@ -142,7 +142,7 @@ class Position(NamedTuple):
     n: int
 
 
-def nearest(position: Position) -> Position:
+def nearest_position(position: Position) -> Position:
     return Position(
         _require_shape(position.shape),
         _closest(SPREADS, position.spread),
@@ -151,7 +151,7 @@ def nearest(position: Position) -> Position:
     )
 
 
-def require_measured_at(position: Position) -> Position:
+def require_measured_position(position: Position) -> Position:
     """Return the same position; raise InvalidError if nothing was measured there."""
     _require_shape(position.shape)
     coordinates: tuple[tuple[str, Sequence[float]], ...] = (("spread", SPREADS), ("shift", SHIFTS), ("n", SIZES))
@@ -165,7 +165,7 @@ def require_measured_at(position: Position) -> Position:
     return position
 
 
-def numbers_at(position: Position) -> dict[str, float]:
+def measures_at(position: Position) -> dict[str, float]:
     shape, spread, shift, n = position
     values = _read_grid()[shape][SPREADS.index(spread)][SHIFTS.index(shift)][SIZES.index(n)]
     return dict(zip(MEASURES, values, strict=True))
@@ -187,13 +187,13 @@ def _closest(offered: Sequence[Number], value: float) -> Number:
     return min(offered, key=lambda step: abs(step - value))
 
 
-def explain(position: Position) -> str:
-    values = numbers_at(position)
-    full = numbers_at(position._replace(n=SIZES[-1]))
+def explain_measures(position: Position) -> str:
+    values = measures_at(position)
+    full = measures_at(position._replace(n=SIZES[-1]))
     cosine, isoscore = two_decimals(values["mean_cosine"]), two_decimals(values["isoscore"])
     gap = full["isoscore"] - values["isoscore"]
     if position.shift:
-        centred = numbers_at(position._replace(shift=0.0))
+        centred = measures_at(position._replace(shift=0.0))
         sentences = (
             f"The mean cosine is {cosine} because the cloud lies away from the origin; around the origin it is "
             f"{two_decimals(centred['mean_cosine'])}. Its spread has not changed: IsoScore is {isoscore} in both "

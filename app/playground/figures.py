@@ -16,7 +16,7 @@ from app.embeddings.figures.report import figures_of
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, plot
-from app.playground.clouds import MEASURES, SHAPES, SHIFTS, Position, cloud, nearest, numbers_at
+from app.playground.clouds import MEASURES, SHAPES, SHIFTS, Position, generate_cloud, measures_at, nearest_position
 from isoscope.core.formatting import count, number, plural
 
 FILE = Path(__file__).with_name("gaussian_example.json")
@@ -36,7 +36,7 @@ PANELS: dict[tuple[int, int], tuple[Span, Span]] = {
     (0, 1): ((0.0, 0.64), (0.0, 0.44)),
 }
 # Length of the first axis, in units of the camera.
-LENGTH = 1.8
+FIRST_AXIS_LENGTH = 1.8
 CAMERA = {"eye": {"x": 0.75, "y": -1.75, "z": 0.6}, "center": {"x": 0, "y": 0, "z": -0.12}}
 # While this stays the same, plotly leaves the camera where the reader turned it.
 UI_REVISION = "by the reader"
@@ -45,7 +45,7 @@ ZERO_LINE = palette.faded(palette.QUIET, 0.6)
 PlaygroundView = Literal["space", "flat"]
 
 # Initial position of the page: an example from the I-STAR poster, as is the first preset.
-SHIFTED = Position("gaussian", 1.0, 7.0, 512)
+INITIAL_POSITION = Position("gaussian", 1.0, 7.0, 512)
 
 
 @cache
@@ -72,7 +72,7 @@ def _draw_example(figure: Figure, truth: float, ends: list[int]) -> go.Figure:
 
 def shift_figure(position: Position) -> Figure:
     """Return mean cosine and IsoScore by shift with the current one marked; the table has all measures."""
-    values = {shift: numbers_at(position._replace(shift=shift)) for shift in SHIFTS}
+    values = {shift: measures_at(position._replace(shift=shift)) for shift in SHIFTS}
     rows: list[list[Cell]] = [[shift, *numbers.values()] for shift, numbers in values.items()]
     return Figure(
         slug="shift",
@@ -127,8 +127,8 @@ def _draw_shift(values: Mapping[float, Mapping[str, float]], shift: float) -> go
 
 def cloud_figure(position: Position, *, flat: bool = False) -> Figure:
     """Return the points of a position, drawn in space unless ``flat``."""
-    points = cloud(*position).round(DECIMALS).tolist()
-    centred = cloud(*position._replace(shift=0.0)).round(DECIMALS).tolist() if position.shift else []
+    points = generate_cloud(*position).round(DECIMALS).tolist()
+    centred = generate_cloud(*position._replace(shift=0.0)).round(DECIMALS).tolist() if position.shift else []
     gray_note = " Gray: the same cloud, centered." if centred else ""
     turn_note = "" if flat else " Drag to turn it."
     return Figure(
@@ -139,15 +139,17 @@ def cloud_figure(position: Position, *, flat: bool = False) -> Figure:
             f"mean square distance of the points from their mean.{turn_note}"
         ),
         table=FigureTable(list(AXES), points),
-        draw=partial(_flat if flat else _solid, points, centred, position.shift),
+        draw=partial(_draw_panels if flat else _draw_space, points, centred, position.shift),
     )
 
 
-def _solid(points: Points, centred: Points, shift: float) -> go.Figure:
+def _draw_space(points: Points, centred: Points, shift: float) -> go.Figure:
     longest = max(high - low for low, high in RANGES)
     scene: dict[str, Any] = {
         "aspectmode": "manual",
-        "aspectratio": {name: LENGTH * (high - low) / longest for name, (low, high) in zip(AXES, RANGES, strict=True)},
+        "aspectratio": {
+            name: FIRST_AXIS_LENGTH * (high - low) / longest for name, (low, high) in zip(AXES, RANGES, strict=True)
+        },
         "camera": CAMERA,
         "dragmode": "turntable",
     }
@@ -177,22 +179,22 @@ def _solid(points: Points, centred: Points, shift: float) -> go.Figure:
         textposition="top center",
         hoverinfo="skip",
     )  # fmt: skip
-    traces = [axis_lines, _in_space(centred, palette.QUIET), _in_space(points, palette.MAIN), mean_line]
+    traces = [axis_lines, _space_trace(centred, palette.QUIET), _space_trace(points, palette.MAIN), mean_line]
     return plot(traces, scene=scene, uirevision=UI_REVISION, margin={"l": 0, "r": 0, "t": 0, "b": 0})
 
 
-def _in_space(points: Points, colour: str) -> go.Scatter3d:
+def _space_trace(points: Points, colour: str) -> go.Scatter3d:
     return go.Scatter3d(
         x=[point[0] for point in points],
         y=[point[1] for point in points],
         z=[point[2] for point in points],
         mode="markers",
-        marker={"size": _size(len(points)), "color": colour, "line": {"width": 0}},
+        marker={"size": _marker_size(len(points)), "color": colour, "line": {"width": 0}},
         hovertemplate="(%{x:.2f}, %{y:.2f}, %{z:.2f})<extra></extra>",
     )
 
 
-def _flat(points: Points, centred: Points, shift: float) -> go.Figure:
+def _draw_panels(points: Points, centred: Points, shift: float) -> go.Figure:
     traces: list[go.Scatter] = []
     layout: dict[str, Any] = {}
     shared = {"dtick": 2, "zeroline": True, "zerolinecolor": ZERO_LINE, "constrain": "domain"}
@@ -203,32 +205,36 @@ def _flat(points: Points, centred: Points, shift: float) -> go.Figure:
         )
         layout |= {f"xaxis{panel}": x_axis, f"yaxis{panel}": y_axis | {"scaleanchor": f"x{panel}"}}
         mean_line = go.Scatter(
-            **_projected([(0, 0, 0), (shift, 0, 0)], plane),
+            **_project([(0, 0, 0), (shift, 0, 0)], plane),
             mode="lines+markers",
             line={"color": palette.MARKED, "width": 2.4},
             marker={"color": palette.MARKED, "size": [10, 7], "opacity": 1, "symbol": ["cross", "circle"]},
             hoverinfo="skip",
         )
-        panel_traces = (_in_plane(centred, plane, palette.QUIET), _in_plane(points, plane, palette.MAIN), mean_line)
+        panel_traces = (
+            _plane_trace(centred, plane, palette.QUIET),
+            _plane_trace(points, plane, palette.MAIN),
+            mean_line,
+        )
         traces += [trace.update(xaxis=f"x{panel}", yaxis=f"y{panel}") for trace in panel_traces]
     return plot(traces, **layout)
 
 
-def _in_plane(points: Points, plane: tuple[int, int], colour: str) -> go.Scatter:
+def _plane_trace(points: Points, plane: tuple[int, int], colour: str) -> go.Scatter:
     return go.Scatter(
-        **_projected(points, plane),
+        **_project(points, plane),
         mode="markers",
-        marker={"size": _size(len(points)), "color": colour},
+        marker={"size": _marker_size(len(points)), "color": colour},
         hovertemplate="(%{x:.2f}, %{y:.2f})<extra></extra>",
     )
 
 
-def _projected(points: Points, plane: tuple[int, int]) -> dict[str, list[float]]:
+def _project(points: Points, plane: tuple[int, int]) -> dict[str, list[float]]:
     x, y = plane
     return {"x": [point[x] for point in points], "y": [point[y] for point in points]}
 
 
-def _size(points: int) -> float:
+def _marker_size(points: int) -> float:
     return 2.5 if points > 1000 else 3.5 if points > 100 else 6
 
 
@@ -243,7 +249,7 @@ class PlaygroundQuery(NamedTuple):
         parameters = {"shape": shape, "spread": f"{spread:g}", "shift": f"{shift:g}", "n": n}
         return urlencode(parameters if self.view == "space" else parameters | {"view": self.view})
 
-    def changed(self, **values: Any) -> str:
+    def changed_query(self, **values: Any) -> str:
         return self._replace(**values).encoded()
 
 
@@ -253,13 +259,13 @@ def playground_figures(query: PlaygroundQuery) -> list[Figure]:
 
 
 def _read_query(
-    shape: str = SHIFTED.shape,
-    spread: Annotated[float, Query(allow_inf_nan=False)] = SHIFTED.spread,
-    shift: Annotated[float, Query(allow_inf_nan=False)] = SHIFTED.shift,
-    n: int = SHIFTED.n,
+    shape: str = INITIAL_POSITION.shape,
+    spread: Annotated[float, Query(allow_inf_nan=False)] = INITIAL_POSITION.spread,
+    shift: Annotated[float, Query(allow_inf_nan=False)] = INITIAL_POSITION.shift,
+    n: int = INITIAL_POSITION.n,
     view: PlaygroundView = "space",
 ) -> PlaygroundQuery:
-    return PlaygroundQuery(nearest(Position(shape, spread, shift, n)), view)
+    return PlaygroundQuery(nearest_position(Position(shape, spread, shift, n)), view)
 
 
 PlaygroundDep = Annotated[PlaygroundQuery, Depends(_read_query)]

@@ -2,15 +2,15 @@
 
 from fastapi import APIRouter, Request, Response
 
-from app.playground.clouds import SHAPES, SHIFTS, SIZES, SPREADS, Position, explain, numbers_at
-from app.playground.figures import SHIFTED, PlaygroundDep, playground_figures
+from app.playground.clouds import SHAPES, SHIFTS, SIZES, SPREADS, Position, explain_measures, measures_at
+from app.playground.figures import INITIAL_POSITION, PlaygroundDep, playground_figures
 from app.web.responses import FileKind, figure_file, render
 
 router = APIRouter(prefix="/playground")
 
 PRESETS = {
-    "Gaussian at the origin": SHIFTED._replace(shift=0.0),
-    "The same, shifted": SHIFTED,
+    "Gaussian at the origin": INITIAL_POSITION._replace(shift=0.0),
+    "The same, shifted": INITIAL_POSITION,
     "A narrow cone that is still even": Position("cone", 1.0, 2.0, 512),
     "A line through the origin: cosine 0, isotropy 0": Position("line", 0.0, 0.0, 512),
     "Too few points": Position("sphere", 1.0, 0.0, 8),
@@ -28,8 +28,8 @@ def show_playground(request: Request, query: PlaygroundDep) -> Response:
         "shifts": SHIFTS,
         "sizes": SIZES,
         "presets": PRESETS,
-        "numbers": numbers_at(query.position),
-        "explanation": explain(query.position),
+        "numbers": measures_at(query.position),
+        "explanation": explain_measures(query.position),
         "cloud": cloud,
         "shift": shift,
         "example": example,

@@ -8,7 +8,7 @@ from fastapi import Depends, Query
 
 from app.context import Context
 from app.figures.figure import Figure
-from app.figures.labels import inside
+from app.figures.labels import field_in_sentence
 from app.results.conclusion.conclusion import Conclusion, read_conclusion
 from app.results.labels import SCALES
 from app.results.run_data import list_metrics
@@ -170,7 +170,7 @@ def list_cautions(selection: RunSelection, on: str) -> list[str]:
             "IsoScore★ was taken at different ζ, between which it cannot be compared. No mean is over several."
         )
     if mixed_fields := evaluated_table.differing_within_groups([*selection.fields, *COORDINATES, *NEVER_AVERAGED]):
-        names = ", ".join(inside(field) for field in mixed_fields)
+        names = ", ".join(field_in_sentence(field) for field in mixed_fields)
         cautions.append(f"Some points are means over runs that differ in {names} too.")
     return cautions
 

@@ -11,7 +11,7 @@ from app.context import Context, aria_sort, count_pages, next_sort, offset_of
 from app.db.models import Run
 from app.db.options.regularization import REGULARIZER_NAMES
 from app.figures import palette
-from app.figures.labels import head, inside
+from app.figures.labels import field_heading, field_in_sentence
 from app.results.labels import SCALES, MetricRange
 from app.results.search.conditions import FIELDS, find_field
 from app.results.search.listing import (
@@ -101,7 +101,7 @@ class RunListing:
             sentences.append(_named_value(name, value))
         return sentences
 
-    head = staticmethod(head)
+    head = staticmethod(field_heading)
 
     def value(self, run: Run, name: str) -> str | None:
         """Return the cell of a run in a column; None if the setting has no effect on the run."""
@@ -124,7 +124,7 @@ class RunListing:
         """Return the color of a run in figures: by λ, or with several regularizers by these."""
         (regularizer, lam, *_) = setting_of(run, [])
         if regularizer is Regularizer.NONE or "regularizer" not in self.columns.varying:
-            return palette.of_lambda(lam)
+            return palette.lambda_color(lam)
         return palette.METHODS[regularizer]
 
     def url(self, page: int = 1, **changed: str) -> str:
@@ -178,7 +178,7 @@ def address_header(request: Request, page: str, query: RunQuery) -> dict[str, st
 def _named_value(name: str, value: Any) -> str:
     if name in ("regularizer", "model"):
         return str(value)
-    return f"{SIGNS.get(name) or inside(name)} {value}"
+    return f"{SIGNS.get(name) or field_in_sentence(name)} {value}"
 
 
 class ExperimentListing(NamedTuple):

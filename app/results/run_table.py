@@ -15,7 +15,7 @@ from app.db.options.regularization import REGULARIZER_NAMES, describe_regularize
 from app.db.reported_config import UNKNOWN, AnyRunConfig, ReportedRunConfig
 from app.db.run_rows import AnyRun
 from app.figures.figure import Cell
-from app.figures.labels import inside
+from app.figures.labels import field_in_sentence
 from app.results.labels import ISOTROPY
 from app.results.setting import Family, Setting, as_cell, cell_text, option_value, setting_of
 from isoscope.core.formatting import short
@@ -355,7 +355,7 @@ class RunTable:
 
     def _details(self, zeta: float | None, values: tuple[Cell, ...], fields: Collection[str] | None) -> list[str]:
         words = [
-            cell_text(value) if name == MODEL else f"{inside(name)} {cell_text(value)}"
+            cell_text(value) if name == MODEL else f"{field_in_sentence(name)} {cell_text(value)}"
             for name, value in zip(self.fields, values, strict=True)
             if value is not None and (fields is None or name in fields)
         ]

@@ -8,7 +8,7 @@ from fastapi import Depends, Query
 
 from app.context import Context
 from app.db.models import Experiment
-from app.figures.figure import Figure, undefined
+from app.figures.figure import Figure, undefined_figure
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.figures.baseline import differences, method_bars
 from app.results.figures.layer_curves import late_anisotropy, setting_heat_map, while_training
@@ -123,7 +123,9 @@ def _draw_watched(request: FigureRequest) -> Figure:
 def _draw_layers(request: FigureRequest) -> Figure:
     settings = request.runs.settings
     if not settings:
-        return undefined("layers", "Layers over steps", "There is no run yet. Its layers appear here during training.")
+        return undefined_figure(
+            "layers", "Layers over steps", "There is no run yet. Its layers appear here during training."
+        )
     measurements = list_looks(request.context, request.source, [request.query.measure])
     setting = settings[min(request.query.setting, len(settings) - 1)]
     return setting_heat_map(

@@ -128,7 +128,7 @@ class Ledger:
         return deleted
 
 
-def references() -> CompoundSelect[tuple[str, str | None]]:
+def select_references() -> CompoundSelect[tuple[str, str | None]]:
     """Select every reference to stored bytes: ``sha256``, and the ``embedding_id`` it belongs to or null."""
     return union_all(
         *(

@@ -18,7 +18,7 @@ from aiohttp import ClientError as TransportError
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from s3fs import S3FileSystem
 
-from app.storage.storage import BLOCK_BYTES, SHA256, Storage, Stored, arriving, gone, require_hash
+from app.storage.storage import BLOCK_BYTES, SHA256, Storage, Stored, file_gone_error, require_hash, write_temporary
 from isoscope.core.errors import InvalidError, UnavailableError
 
 # By then, callers have opened the paths they asked for, and an open file may be unlinked safely.
@@ -79,7 +79,7 @@ logger = logging.getLogger(__name__)
 
 CONNECTION = {"connect_timeout": 5, "read_timeout": 30, "retries": {"mode": "standard", "total_max_attempts": 3}}
 # Attempts at an interrupted transfer.
-ROUNDS = 2
+TRANSFER_ATTEMPTS = 2
 # A part is in memory while it is sent or received; S3 takes at most 10,000 of one object.
 PART_BYTES = 8 * 2**20
 PARALLEL_PARTS = 4
@@ -95,7 +95,7 @@ class S3Storage(Storage):
         self._cache = Cache(cache, cache_bytes)
         # No cache of listings, which would go stale when another machine writes.
         self._remote: Any = S3FileSystem(config_kwargs=CONNECTION, use_listings_cache=False, skip_instance_cache=True)
-        self._remote.retries = ROUNDS
+        self._remote.retries = TRANSFER_ATTEMPTS
 
     def exists(self, sha256: str) -> bool:
         return self._size(sha256) is not None
@@ -104,7 +104,7 @@ class S3Storage(Storage):
         """Return the cached copy of an object, fetched and compared with its hash if needed."""
         if (path := self._cache.find(require_hash(sha256))) is not None:
             return path
-        with arriving(self._blocks(sha256), self.folder) as (temporary, stored):
+        with write_temporary(self._blocks(sha256), self.folder) as (temporary, stored):
             if stored.sha256 != sha256:
                 raise InvalidError(
                     f"The file {sha256[:12]}… is damaged in the storage: its {stored.size_bytes:,} bytes have the "
@@ -114,12 +114,12 @@ class S3Storage(Storage):
 
     def delete(self, sha256: str) -> None:
         """Remove an object and its copy here; copies on other machines go as their caches fill."""
-        with self._explaining():
+        with self._explaining_errors():
             self._remote.rm_file(self._key(sha256))
         (self.folder / sha256).unlink(missing_ok=True)
 
     def listed(self) -> Iterator[tuple[str, datetime]]:
-        with self._explaining():
+        with self._explaining_errors():
             try:
                 objects = self._remote.ls(self._bucket, detail=True, refresh=True)
             except FileNotFoundError as error:
@@ -130,9 +130,9 @@ class S3Storage(Storage):
             if SHA256.fullmatch(name := details["name"].rpartition("/")[2]):
                 yield name, details["LastModified"]
 
-    def _keep(self, temporary: Path, stored: Stored) -> None:
+    def _store_temporary(self, temporary: Path, stored: Stored) -> None:
         if self._size(stored.sha256) != stored.size_bytes:
-            with self._explaining():
+            with self._explaining_errors():
                 self._remote.put_file(
                     str(temporary),
                     self._key(stored.sha256),
@@ -142,7 +142,7 @@ class S3Storage(Storage):
         self._cache.add(temporary, stored.sha256)
 
     def _size(self, sha256: str) -> int | None:
-        with self._explaining():
+        with self._explaining_errors():
             try:
                 return int(self._remote.info(self._key(sha256))["size"])
             except FileNotFoundError as error:
@@ -152,8 +152,8 @@ class S3Storage(Storage):
 
     def _blocks(self, sha256: str) -> Iterator[bytes]:
         if self._size(sha256) is None:
-            raise gone(sha256)
-        with self._explaining(), self._remote.open(self._key(sha256), "rb", block_size=PART_BYTES) as remote:
+            raise file_gone_error(sha256)
+        with self._explaining_errors(), self._remote.open(self._key(sha256), "rb", block_size=PART_BYTES) as remote:
             while block := remote.read(BLOCK_BYTES):
                 yield block
 
@@ -161,7 +161,7 @@ class S3Storage(Storage):
         return f"{self._bucket}/{require_hash(sha256)}"
 
     @contextmanager
-    def _explaining(self) -> Iterator[None]:
+    def _explaining_errors(self) -> Iterator[None]:
         """Turn errors of the service or the network into UnavailableError, and log the original message."""
         try:
             yield

@@ -21,7 +21,7 @@ BLOCK_BYTES = 2**20
 TEMPORARY_PREFIX = "arriving-"
 TEMPORARY_SECONDS = 24 * 60 * 60
 # Prefixes of folders in which the rows of an upload are processed.
-DIVIDING, CHECKING = "divide-", "check-truth-"
+DIVIDING_PREFIX, CHECKING_PREFIX = "divide-", "check-truth-"
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -53,8 +53,8 @@ class Storage(ABC):
         Reads at most one block beyond ``max_bytes``. Raises TooLargeError, InvalidError (empty), FullDiskError, or
         UnavailableError for an unreachable storage.
         """
-        with arriving(_capped(stream, max_bytes), self.folder) as (temporary, stored):
-            self._keep(temporary, stored)
+        with write_temporary(_read_capped(stream, max_bytes), self.folder) as (temporary, stored):
+            self._store_temporary(temporary, stored)
         return stored
 
     @abstractmethod
@@ -77,7 +77,7 @@ class Storage(ABC):
         """Yield the SHA-256 of every stored file, and when it was stored."""
 
     @abstractmethod
-    def _keep(self, temporary: Path, stored: Stored) -> None:
+    def _store_temporary(self, temporary: Path, stored: Stored) -> None:
         """Store the bytes at ``temporary``, which may be moved."""
 
     def sweep_temporary(self) -> None:
@@ -91,7 +91,7 @@ class Storage(ABC):
 
 def sweep_folders(root: Path) -> None:
     cutoff = time.time() - TEMPORARY_SECONDS
-    for prefix in (DIVIDING, CHECKING):
+    for prefix in (DIVIDING_PREFIX, CHECKING_PREFIX):
         for leftover in root.glob(f"{prefix}????????"):  # as tempfile names them
             with suppress(FileNotFoundError):
                 if leftover.is_dir() and not leftover.is_symlink() and leftover.stat().st_mtime < cutoff:
@@ -107,12 +107,12 @@ def require_hash(sha256: str) -> str:
     return sha256
 
 
-def gone(sha256: str) -> NotFoundError:
+def file_gone_error(sha256: str) -> NotFoundError:
     return NotFoundError(f"The file {sha256[:12]}… is gone from the storage; upload it again.")
 
 
 @contextmanager
-def arriving(blocks: Iterable[bytes], folder: Path) -> Iterator[tuple[Path, Stored]]:
+def write_temporary(blocks: Iterable[bytes], folder: Path) -> Iterator[tuple[Path, Stored]]:
     """Write bytes to a temporary file and hash them. The file is removed afterward unless it was moved."""
     digest = hashlib.sha256()
     size_bytes = 0
@@ -134,7 +134,7 @@ def arriving(blocks: Iterable[bytes], folder: Path) -> Iterator[tuple[Path, Stor
             path.unlink(missing_ok=True)
 
 
-def _capped(stream: BinaryIO, max_bytes: int) -> Iterator[bytes]:
+def _read_capped(stream: BinaryIO, max_bytes: int) -> Iterator[bytes]:
     size_bytes = 0
     while block := stream.read(BLOCK_BYTES):
         size_bytes += len(block)
@@ -156,7 +156,7 @@ class FolderStorage(Storage):
 
     def local(self, sha256: str) -> Path:
         if not (path := self._path(sha256)).exists():
-            raise gone(sha256)
+            raise file_gone_error(sha256)
         return path
 
     def delete(self, sha256: str) -> None:
@@ -168,7 +168,7 @@ class FolderStorage(Storage):
                 with suppress(FileNotFoundError):  # it was just deleted
                     yield path.name, datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
-    def _keep(self, temporary: Path, stored: Stored) -> None:
+    def _store_temporary(self, temporary: Path, stored: Stored) -> None:
         temporary.replace(self._path(stored.sha256))
         # Makes the rename itself survive a power cut.
         descriptor = os.open(self.folder, os.O_RDONLY)

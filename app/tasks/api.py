@@ -20,8 +20,8 @@ from app.tasks.others import MAX_OTHERS, EmbeddingChoice, SkippedLayer
 from app.tasks.qrels import create_task_of_split
 from app.tasks.service import TaskSummary
 from app.web.dependencies import ContextDep, Limit, Offset, Row
-from app.web.responses import DOCUMENTED, file_of
-from app.web.uploads import parsing, received
+from app.web.responses import FILE_RESPONSE, file_of
+from app.web.uploads import parsing, to_incoming
 from isoscope.core.errors import InvalidError
 from isoscope.files.ground_truth import TruthPreview
 from isoscope.files.strict import Strict
@@ -183,7 +183,7 @@ def create_task(
         if file is not None:
             raise InvalidError("Give either a file or a split; both are ground truth.", "split")
         return create_task_of_split(context, embedding_id, config, split, queries_id, launch=launch)
-    truth = None if file is None else received(file)
+    truth = None if file is None else to_incoming(file)
     return service.create_task(context, embedding_id, config, queries_id, truth, launch=launch)
 
 
@@ -238,7 +238,7 @@ def delete_task(context: ContextDep, task_id: str) -> None:
     service.delete_task(context, task_id)
 
 
-@router.get("/map.safetensors", **DOCUMENTED)
+@router.get("/map.safetensors", **FILE_RESPONSE)
 def show_map(
     context: ContextDep, task_id: str, which: Annotated[MapVariant, Query(description="Of which variant.")] = "chosen"
 ) -> FileResponse:

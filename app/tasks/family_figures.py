@@ -10,7 +10,7 @@ from app.context import Context
 from app.db.task import JudgedVariant
 from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plain, plot
-from app.figures.labels import LabeledPoint, positions, short_names
+from app.figures.labels import LabeledPoint, place_labels, short_names
 from app.tasks.family import FamilyMember, read_family
 from app.tasks.figures import task_figures
 from app.tasks.service import get_results, get_task
@@ -128,7 +128,7 @@ def _points(
         member.task_id: palette.SERIES[number] if number < len(palette.SERIES) else palette.QUIET
         for number, member in enumerate(single_members)
     }
-    colours |= {task_id: palette.in_order(share) for task_id, share in shares.items()}
+    colours |= {task_id: palette.ordered_color(share) for task_id, share in shares.items()}
     names = short_names([member.name for member in members], MAX_NAME_CHARACTERS)
     # The number of each layer and its text position, if there is room.
     layer_members = [member for member in members if member.task_id in shares]
@@ -139,7 +139,7 @@ def _points(
     ]
     layer_texts = {
         member.task_id: (str(member.layer), position)
-        for member, position in zip(layer_members, positions(labeled_points, x_range, y_range), strict=True)
+        for member, position in zip(layer_members, place_labels(labeled_points, x_range, y_range), strict=True)
         if position is not None
     }
     for member, name in zip(members, names, strict=True):

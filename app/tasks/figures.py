@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from app.db.task import JudgedVariant, TaskResults
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, linear_axis, log_axis, plain, plot, undefined
+from app.figures.figure import Cell, Figure, FigureTable, linear_axis, log_axis, plain, plot, undefined_figure
 from isoscope.core.formatting import count, number, plural
 from isotropy.catalog import METRICS
 
@@ -48,7 +48,7 @@ def task_figures(results: TaskResults) -> list[Figure]:
         draw=partial(_draw, results, drawn, lambda variant: variant.isoscore or 0.0, isoscore_axis, ()),
     )
     if not drawn:
-        by_isotropy = undefined(by_isotropy.slug, by_isotropy.title, "IsoScore is undefined for these vectors.")
+        by_isotropy = undefined_figure(by_isotropy.slug, by_isotropy.title, "IsoScore is undefined for these vectors.")
     rows: list[list[Cell]] = [[*row, "yes" if number in front else ""] for number, row in enumerate(table.rows)]
     bytes_axis, indices = partial(log_axis, "Bytes per vector"), range(len(results.variants))
     by_size = Figure(

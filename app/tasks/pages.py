@@ -22,7 +22,7 @@ from app.training.queue_status import list_workers
 from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import FileKind, figure_file, file_of, render, see
 from app.web.templating import confirm_deletion
-from app.web.uploads import chosen, parsing
+from app.web.uploads import chosen_file, parsing
 from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError, invalid
 from isoscope.files.upload_formats import Role, suffixes
 from isoscope.rank_relation import statement
@@ -55,7 +55,7 @@ def check_task(
 ) -> Response:
     """Check a task against the rows and show the preview, or the form with its errors."""
     values = {name: str(form.get(name, "")) for name in TaskConfig.model_fields}
-    truth = chosen(file)
+    truth = chosen_file(file)
     try:
         config = _parse(values)
         if split and truth is None:

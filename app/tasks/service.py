@@ -20,7 +20,7 @@ from app.db.types import utcnow
 from app.embeddings.service import get_embedding, require_measured
 from app.sandbox import read_in_sandbox
 from app.storage import Incoming
-from app.storage.storage import CHECKING
+from app.storage.storage import CHECKING_PREFIX
 from isoscope.core.errors import ConflictError, InvalidError, TooLargeError, check_all
 from isoscope.core.formatting import listed, plural, quote
 from isoscope.files.ground_truth import NamedRows, check_pairs, check_qrels
@@ -256,7 +256,7 @@ def _save_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
     """Check ground truth in the sandbox, store it as JSON lines, and add the task."""
     task.filename = base_name(truth.filename)
     root = context.settings.root
-    with context.ledger.arriving() as store, tempfile.TemporaryDirectory(dir=root, prefix=CHECKING) as folder:
+    with context.ledger.arriving() as store, tempfile.TemporaryDirectory(dir=root, prefix=CHECKING_PREFIX) as folder:
         stored = store(truth.stream, context.settings.max_dataset_bytes)
         target = Path(folder) / "truth.jsonl"
         source = context.storage.local(stored.sha256), task.filename

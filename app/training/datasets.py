@@ -19,7 +19,7 @@ from app.db.session import INCLUDE_HIDDEN
 from app.sandbox import read_in_sandbox
 from app.storage import Incoming, Stored
 from app.storage.ledger import Store
-from app.storage.storage import DIVIDING
+from app.storage.storage import DIVIDING_PREFIX
 from app.training.columns import task_from_columns
 from isoscope.core.errors import ConflictError, InvalidError
 from isoscope.core.formatting import quote
@@ -286,7 +286,7 @@ def divide_upload(
     validation_file = (
         None if validation is None else (context.storage.local(validation.stored.sha256), validation.filename)
     )
-    with tempfile.TemporaryDirectory(dir=settings.root, prefix=DIVIDING) as folder:
+    with tempfile.TemporaryDirectory(dir=settings.root, prefix=DIVIDING_PREFIX) as folder:
         counts, readings = read_in_sandbox(
             settings,
             divide_file,

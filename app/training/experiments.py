@@ -22,7 +22,7 @@ from app.db.session import acquire_locks
 from app.db.study import BUDGET, SEARCH_SPACE, Search
 from app.db.types import RowId, utcnow
 from app.db.work import end_attempts
-from app.descriptions.service import DescriptionChange, describe
+from app.descriptions.service import DescriptionChange, apply_description
 from app.training.sweeps import MAX_RUNS, SweepPlan, SweepRequest, plan_sweep
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
 from isoscope.core.formatting import plural
@@ -135,7 +135,7 @@ def get_experiment_without_runs(context: Context, experiment_id: str) -> Experim
 def describe_experiment(context: Context, experiment_id: str, change: DescriptionChange) -> Experiment:
     """Change name, notes or tags; None leaves a field as it is."""
     with context.sessions.begin() as session:
-        describe(_require_experiment(session.get(Experiment, experiment_id), experiment_id), change)
+        apply_description(_require_experiment(session.get(Experiment, experiment_id), experiment_id), change)
     return get_experiment(context, experiment_id)
 
 

@@ -1,4 +1,4 @@
-"""Turn every error into one sentence: JSON for the API, a page for people."""
+"""Turn every error into one sentence: JSON for the API, a page for browsers."""
 
 import logging
 import tempfile
@@ -61,13 +61,13 @@ TITLES = {
     503: "Not now",
 }
 # Default messages of FastAPI and Starlette, which are replaced.
-BARE = {
+DEFAULT_MESSAGES = {
     HTTPStatus.BAD_REQUEST: "There was an error parsing the body",
     HTTPStatus.NOT_FOUND: HTTPStatus.NOT_FOUND.phrase,
     HTTPStatus.METHOD_NOT_ALLOWED: HTTPStatus.METHOD_NOT_ALLOWED.phrase,
 }
 # Parts of a request, which precede the field names in the location of an error.
-PARTS = ("body", "query", "path")
+REQUEST_PARTS = ("body", "query", "path")
 
 
 class FieldProblem(BaseModel):
@@ -78,7 +78,7 @@ class FieldProblem(BaseModel):
 
 
 class Problem(BaseModel):
-    """The body of every answer that is not a success."""
+    """The body of every error response."""
 
     detail: str
     field: str | None = None
@@ -87,13 +87,13 @@ class Problem(BaseModel):
 
 
 RETRY_SECONDS = 5
-LOCKED = "database is locked"
-"""What SQLite says to whoever waited in vain for its one writer."""
+SQLITE_LOCKED = "database is locked"
+"""SQLite's message if its one writer did not finish in time."""
 
 
-def invalid_request(errors: Sequence[Any]) -> InvalidError:
+def to_invalid_error(errors: Sequence[Any]) -> InvalidError:
     """Convert pydantic's errors of a request to one InvalidError with a sentence per field."""
-    located_errors = [error | {"loc": [part for part in error["loc"] if part not in PARTS]} for error in errors]
+    located_errors = [error | {"loc": [part for part in error["loc"] if part not in REQUEST_PARTS]} for error in errors]
     return invalid(
         FieldError(next((part for part in message.path if isinstance(part, str)), None), message.sentence)
         for message in messages_of(located_errors)
@@ -103,37 +103,37 @@ def invalid_request(errors: Sequence[Any]) -> InvalidError:
 def problem_response(request: Request, status: int, problem: Problem, request_id: str | None = None) -> Response:
     if request.scope["path"].startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
         return JSONResponse(problem.model_dump(), status)
-    address_without, field = None, problem.field
+    url_without_field, field = None, problem.field
     if request.method == "GET" and field is not None and field in request.query_params:
         query = request.url.remove_query_params(field).query
-        address_without = request.scope["path"] + (f"?{query}" if query else "")
+        url_without_field = request.scope["path"] + (f"?{query}" if query else "")
     values = {
         "status": status,
         "title": TITLES.get(status, "That did not work"),
         "message": problem.detail,
         "request_id": request_id,
         # The page's path without the parameter at fault.
-        "without": address_without,
+        "without": url_without_field,
     }
     return templates.TemplateResponse(request, "web/error.html", values, status_code=status)
 
 
-def install(app: FastAPI, settings: Settings) -> None:
+def install_error_handlers(app: FastAPI, settings: Settings) -> None:
     # Coroutines, because plain functions would wait for a thread, and none may be free.
     @app.exception_handler(IsoscopeError)
     @app.exception_handler(RequestValidationError)
-    async def refused(request: Request, error: IsoscopeError | RequestValidationError) -> Response:
+    async def handle_isoscope_error(request: Request, error: IsoscopeError | RequestValidationError) -> Response:
         if isinstance(error, RequestValidationError):
-            return _respond(request, invalid_request(error.errors()))
-        return _respond(request, error)
+            return _error_response(request, to_invalid_error(error.errors()))
+        return _error_response(request, error)
 
     @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> Response:
+    async def handle_http_error(request: Request, error: HTTPException) -> Response:
         # FastAPI's error if the temporary file of an upload cannot be written.
         if is_full(error.__cause__):
-            return _respond(request, full_disk_error(Path(tempfile.gettempdir())))
+            return _error_response(request, full_disk_error(Path(tempfile.gettempdir())))
         detail, path = error.detail, request.scope["path"]
-        if detail == BARE.get(HTTPStatus(error.status_code)):
+        if detail == DEFAULT_MESSAGES.get(HTTPStatus(error.status_code)):
             detail = {
                 HTTPStatus.BAD_REQUEST: "The body cannot be read: expected JSON in UTF-8, or a form with its files.",
                 HTTPStatus.NOT_FOUND: f"There is no page {path}.",
@@ -143,41 +143,41 @@ def install(app: FastAPI, settings: Settings) -> None:
         response.headers.update(error.headers or {})
         return response
 
-    _install_databases_and_disks(app, settings)
+    _install_database_and_disk_handlers(app, settings)
 
     @app.exception_handler(Exception)
-    async def failed(request: Request, error: Exception) -> Response:
+    async def handle_unexpected_error(request: Request, error: Exception) -> Response:
         request_id = uuid4().hex[:12]
         logger.error("request %s failed", request_id, exc_info=error)
         message = f"Isoscope failed on this request. Find the cause in the server log under {request_id}."
         return problem_response(request, 500, Problem(detail=message), request_id)
 
 
-def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
+def _install_database_and_disk_handlers(app: FastAPI, settings: Settings) -> None:
     @app.exception_handler(IntegrityError)
-    async def overtaken(request: Request, error: IntegrityError) -> Response:
+    async def handle_integrity_error(request: Request, error: IntegrityError) -> Response:
         logger.warning("a request was overtaken: %s", error.orig)
         detail = "Something on this page was just changed or deleted. Reload the page."
         return problem_response(request, 409, Problem(detail=detail))
 
     @app.exception_handler(OSError)
-    async def broken(request: Request, error: OSError) -> Response:
+    async def handle_os_error(request: Request, error: OSError) -> Response:
         if not is_full(error):
             raise error
         logger.error("a disk is full", exc_info=error)
         # The error names no disk; the fullest one is the likeliest.
         fullest = min((disk.free_bytes, disk.folder) for disk in list_disks(settings))[1]
-        return _respond(request, full_disk_error(fullest))
+        return _error_response(request, full_disk_error(fullest))
 
     @app.exception_handler(PoolTimeoutError)
     @app.exception_handler(DatabaseError)
-    async def away(request: Request, error: DatabaseError | PoolTimeoutError) -> Response:
+    async def handle_database_error(request: Request, error: DatabaseError | PoolTimeoutError) -> Response:
         sentence = f"The database is busy. Try again in {RETRY_SECONDS} seconds."
-        if not isinstance(error, PoolTimeoutError) and LOCKED not in str(error.orig):
+        if not isinstance(error, PoolTimeoutError) and SQLITE_LOCKED not in str(error.orig):
             # In a thread, because it may query the database for its schema.
             if (explanation := await run_in_threadpool(explain_error, error, settings)) is not None:
                 logger.error("%s", explanation.message, exc_info=error)
-                return _respond(request, explanation)
+                return _error_response(request, explanation)
             if not isinstance(error, OperationalError):
                 raise error
             logger.error("the database does not answer: %s", error.orig, exc_info=error)
@@ -187,7 +187,7 @@ def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
         return response
 
 
-def _respond(request: Request, error: IsoscopeError) -> Response:
+def _error_response(request: Request, error: IsoscopeError) -> Response:
     fields = [
         FieldProblem(detail=field_error.detail, field=field_error.field)
         for field_error in error.errors

@@ -1,4 +1,4 @@
-"""Headers of every answer, HEAD wherever there is GET, and time limits for slow clients."""
+"""Headers of every response, HEAD wherever there is GET, and time limits for slow clients."""
 
 import asyncio
 from typing import Any
@@ -28,14 +28,14 @@ class SafeHeaders:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def sending(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        await self._app(scope, receive, sending)
+        await self._app(scope, receive, send_with_headers)
 
 
 class HeadAsGet:
@@ -48,28 +48,28 @@ class HeadAsGet:
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return
-        ended = False
+        body_sent = False
 
-        async def sending(message: Message) -> None:
-            nonlocal ended
+        async def send_without_body(message: Message) -> None:
+            nonlocal body_sent
             if message["type"] != "http.response.body":
                 await send(message)
                 return
-            if not ended:
-                ended = True
+            if not body_sent:
+                body_sent = True
                 await send({"type": "http.response.body", "body": b""})
             if message.get("more_body"):
                 body_scope.cancel()
 
         with CancelScope() as body_scope:
-            await self._app({**scope, "method": "GET"}, receive, sending)
+            await self._app({**scope, "method": "GET"}, receive, send_without_body)
 
 
 HEAD_SECONDS = 10.0
-"""From the first byte of a request, or the opening of its connection, to the end of its headers."""
+"""Time limit for the headers of a request, from its first byte or the opening of the connection."""
 MAX_HEAD_BYTES = 64 * 1024
 MAX_CONNECTIONS = 500
-"""Beyond these a request is answered with 503 at once."""
+"""With more connections, a request gets 503 at once."""
 TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -83,26 +83,26 @@ class TimedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
+        self._timer = self.loop.call_later(HEAD_SECONDS, self._time_out)
 
     def data_received(self, data: bytes) -> None:
         """Stop the timer when headers are complete; start it with the next request's first byte."""
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
-            self._stop()
+            self._stop_timer()
         elif self._timer is None:
-            self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
+            self._timer = self.loop.call_later(HEAD_SECONDS, self._time_out)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop()
+        self._stop_timer()
         super().connection_lost(exc)
 
-    def _stop(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _give_up(self) -> None:
+    def _time_out(self) -> None:
         self._timer = None
         if not self.transport.is_closing():
             self.transport.write(TIMED_OUT)

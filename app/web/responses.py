@@ -17,13 +17,13 @@ from isoscope.core.errors import IsoscopeError, NotFoundError
 
 FileKind = Literal["json", "csv"]
 BINARY = "application/octet-stream"
-DOCUMENTED: dict[str, Any] = {
+FILE_RESPONSE: dict[str, Any] = {
     "response_class": FileResponse,
     "responses": {
         200: {"description": "The file.", "content": {BINARY: {"schema": {"type": "string", "format": "binary"}}}}
     },
 }
-"""How a route that answers with a file says so."""
+"""Arguments that document a route which returns a file."""
 
 
 def render(
@@ -61,11 +61,11 @@ def figure_file(figures: Iterable[Figure], slug: str, kind: FileKind) -> Respons
 
 def csv_file(table: FigureTable, name: str | None = None) -> Response:
     """Return a table as a CSV download; without a name the link names it."""
-    headers = attachment(f"isoscope-{name}.csv" if name else None)
+    headers = attachment_headers(f"isoscope-{name}.csv" if name else None)
     return Response(table.csv(), media_type="text/csv", headers=headers)
 
 
-def attachment(name: str | None = None) -> dict[str, str]:
+def attachment_headers(name: str | None = None) -> dict[str, str]:
     """Return Content-Disposition for a download; without a name the link names it."""
     quoted = quote(name or "", safe="")
     parameter = f'; filename="{name}"' if quoted == name else f"; filename*=utf-8''{quoted}" if name else ""
@@ -73,12 +73,12 @@ def attachment(name: str | None = None) -> dict[str, str]:
 
 
 def file_of(download: Download) -> FileResponse:
-    return FileResponse(download.path, media_type=BINARY, headers=attachment(download.filename))
+    return FileResponse(download.path, media_type=BINARY, headers=attachment_headers(download.filename))
 
 
-def sent(filename: str, size_bytes: int, blocks: Iterator[bytes]) -> StreamingResponse:
+def stream_download(filename: str, size_bytes: int, blocks: Iterator[bytes]) -> StreamingResponse:
     """Stream a generated file as a download."""
-    headers = attachment(filename) | {"Content-Length": str(size_bytes)}
+    headers = attachment_headers(filename) | {"Content-Length": str(size_bytes)}
     return StreamingResponse(blocks, media_type=BINARY, headers=headers)
 
 
@@ -110,11 +110,11 @@ class Tab(NamedTuple):
     """A tab of a page; only the requested one is built."""
 
     slug: str
-    """Its name in the address."""
+    """Its name in the URL."""
     title: str
     path: str = ""
-    """Behind the address of the page, where the part is a page of its own."""
+    """Appended to the URL of the page if the tab is a page of its own."""
 
 
-def chosen_tab(tabs: Sequence[Tab], slug: str, usual: str = "") -> str:
-    return slug if any(tab.slug == slug and not tab.path for tab in tabs) else usual or tabs[0].slug
+def chosen_tab(tabs: Sequence[Tab], slug: str, default: str = "") -> str:
+    return slug if any(tab.slug == slug and not tab.path for tab in tabs) else default or tabs[0].slug

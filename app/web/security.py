@@ -1,4 +1,4 @@
-"""What every request must satisfy before a route sees it, the cookie of who has signed in, and the page to sign in.
+"""Checks of every request before its route, the session cookie, and the login page.
 
 A dashboard on loopback can be reached by any page open in the same browser: through DNS rebinding (so the Host
 is checked) and through forms and scripts that post to it (so the origin of every change is checked). Off
@@ -31,7 +31,7 @@ from isoscope.core.errors import FullDiskError, InvalidError
 
 SESSION_SECONDS = 14 * 24 * 3600
 SECRET_BYTES = 32
-STORED_IN = "session.key"
+KEY_FILE = "session.key"
 
 
 class SignedSessions:
@@ -53,9 +53,9 @@ class SignedSessions:
 
 def session_secret(folder: Path) -> bytes:
     """Return the data folder's random secret; the first call creates it with mode 0600."""
-    path = folder / STORED_IN
+    path = folder / KEY_FILE
     if not path.exists():
-        temporary_path = folder / f"{STORED_IN}.{secrets.token_hex(8)}"
+        temporary_path = folder / f"{KEY_FILE}.{secrets.token_hex(8)}"
         descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -68,14 +68,14 @@ def session_secret(folder: Path) -> bytes:
     return path.read_bytes()
 
 
-NO_HOST = re.compile(r"[/\\?#@\s]")
-"""What a name and a port never have, and what would turn them into an address of their own."""
+FORBIDDEN_IN_HOST = re.compile(r"[/\\?#@\s]")
+"""Characters that no host name and port have, and that would turn them into another URL."""
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 OPEN_PATHS = ("/static/", "/login", "/api/health")
 SESSION_KEY = "signed_in"
 # Delay after a wrong access token, so that guessing takes years, and how many requests may wait at once.
-SECONDS_SLOWED = 0.5
-MOST_SLOWED = 20
+DELAY_SECONDS = 0.5
+MAX_DELAYED = 20
 # The form around the file: boundaries, headers, the other fields.
 FORM_OVERHEAD_BYTES = 1_000_000
 TOO_LARGE = (
@@ -83,7 +83,7 @@ TOO_LARGE = (
     "ISOSCOPE_MAX_UPLOAD_BYTES or ISOSCOPE_MAX_DATASET_BYTES raised by whoever runs this server."
 )
 
-Next = Callable[[Request], Awaitable[Response]]
+CallNext = Callable[[Request], Awaitable[Response]]
 
 
 class Gate:
@@ -92,37 +92,39 @@ class Gate:
     def __init__(self, settings: Settings) -> None:
         self._token = settings.access_token.get_secret_value() if settings.access_token else None
         self._hosts = {host.lower() for host in settings.allowed_hosts}
-        self._slowed = 0
+        self._n_delayed = 0
         if not is_loopback(settings.host):
             self._hosts.add(settings.host)
 
-    async def __call__(self, request: Request, call_next: Next) -> Response:
-        if (refused := self._refuse(request)) is None:
+    async def __call__(self, request: Request, call_next: CallNext) -> Response:
+        if (refusal := self._refuse(request)) is None:
             return await call_next(request)
-        if refused.status_code == HTTPStatus.UNAUTHORIZED and "authorization" in request.headers:
-            return await self.slowed(request, refused)
-        return refused
+        if refusal.status_code == HTTPStatus.UNAUTHORIZED and "authorization" in request.headers:
+            return await self.delay_refusal(request, refusal)
+        return refusal
 
-    async def slowed(self, request: Request, refused: Response) -> Response:
+    async def delay_refusal(self, request: Request, refusal: Response) -> Response:
         """Delay the answer to a wrong token; refuse at once when too many wait."""
-        if self._slowed >= MOST_SLOWED:
-            response = _problem(request, 429, "Too many wrong access tokens. Try again in a second.")
+        if self._n_delayed >= MAX_DELAYED:
+            response = _problem_response(request, 429, "Too many wrong access tokens. Try again in a second.")
             response.headers["Retry-After"] = "1"
             return response
-        self._slowed += 1
+        self._n_delayed += 1
         try:
-            await asyncio.sleep(SECONDS_SLOWED)
+            await asyncio.sleep(DELAY_SECONDS)
         finally:
-            self._slowed -= 1
-        return refused
+            self._n_delayed -= 1
+        return refusal
 
     def _refuse(self, request: Request) -> Response | None:
         # PostgreSQL keeps no NUL in a text, so it must not get as far as a query.
         if "\0" in request.scope["path"] or b"%00" in request.scope["query_string"]:
-            return _problem(request, 422, "This address contains a NUL character (%00), which no name or id has.")
+            return _problem_response(
+                request, 422, "This address contains a NUL character (%00), which no name or id has."
+            )
         host = request.headers.get("host", "")
-        if not self._known_host(host):
-            return _problem(
+        if not self._accepts_host(host):
+            return _problem_response(
                 request, 421, f"This server does not answer to the name {host!r}. Open it by the address it "
                 "printed at start, or add the name to ISOSCOPE_ALLOWED_HOSTS.",
             )  # fmt: skip
@@ -132,23 +134,23 @@ class Gate:
             origin is None or origin.partition("://")[2] == host if site is None else site in ("same-origin", "none")
         )
         if request.method not in SAFE_METHODS and not is_same_origin:
-            return _problem(request, 403, "This change came from a page of another site and was refused.")
+            return _problem_response(request, 403, "This change came from a page of another site and was refused.")
         # Not request.url, whose path may come from a forged Host.
         path = request.scope["path"]
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if self._token is not None and not (
             path.startswith(OPEN_PATHS)
             or request.session.get(SESSION_KEY)
-            or (scheme.lower() == "bearer" and self.accepts(token))
+            or (scheme.lower() == "bearer" and self.accepts_token(token))
         ):
             if path.startswith("/api/"):
-                return _problem(request, 401, "Expected the header 'Authorization: Bearer <access token>'.")
+                return _problem_response(request, 401, "Expected the header 'Authorization: Bearer <access token>'.")
             target = f"{path}?{request.url.query}" if request.method == "GET" else "/"
             return RedirectResponse(f"/login?next={quote(target.removesuffix('?'))}", 303)
         return None
 
-    def _known_host(self, host: str) -> bool:
-        if NO_HOST.search(host):
+    def _accepts_host(self, host: str) -> bool:
+        if FORBIDDEN_IN_HOST.search(host):
             return False
         try:
             name = urlsplit(f"//{host}").hostname or ""
@@ -157,11 +159,11 @@ class Gate:
         # With a token, a rebound name gains nothing: its page has no cookie of ours.
         return is_loopback(name) or name in self._hosts or self._token is not None
 
-    def accepts(self, token: str) -> bool:
+    def accepts_token(self, token: str) -> bool:
         return self._token is not None and hmac.compare_digest(token.encode(), self._token.encode())
 
 
-def _problem(request: Request, status: int, detail: str) -> Response:
+def _problem_response(request: Request, status: int, detail: str) -> Response:
     return problem_response(request, status, Problem(detail=detail))
 
 
@@ -190,40 +192,40 @@ class BodyLimit:
         length = Headers(scope=scope).get("content-length", "")
         declared = int(length) if length.isdigit() else 0
         if declared > cap:
-            await _refused(Problem(detail=TOO_LARGE.format(cap), field="file"), 413, scope, receive, send)
+            await _send_refusal(Problem(detail=TOO_LARGE.format(cap), field="file"), 413, scope, receive, send)
             return
         if max_bytes and scope["method"] == "POST":
             try:
                 require_room(self._settings, arriving=declared)
             except FullDiskError as error:
-                await _refused(Problem(detail=error.message, field="file"), 507, scope, receive, send)
+                await _send_refusal(Problem(detail=error.message, field="file"), 507, scope, receive, send)
                 return
-        received, started, exceeded = 0, False, False
+        received_bytes, response_started, exceeded = 0, False, False
 
-        async def counting() -> Message:
-            nonlocal received, exceeded
+        async def receive_counted() -> Message:
+            nonlocal received_bytes, exceeded
             message = await receive()
-            received += len(message.get("body", b""))
-            if received > cap:
+            received_bytes += len(message.get("body", b""))
+            if received_bytes > cap:
                 exceeded = True
                 return {"type": "http.disconnect"}
             return message
 
-        async def sending(message: Message) -> None:
-            nonlocal started
-            if exceeded and not started:
+        async def send_unless_exceeded(message: Message) -> None:
+            nonlocal response_started
+            if exceeded and not response_started:
                 return
-            started = True
+            response_started = True
             await send(message)
 
         try:
-            await self._app(scope, counting, sending)
+            await self._app(scope, receive_counted, send_unless_exceeded)
         finally:
-            if exceeded and not started:
-                await _refused(Problem(detail=TOO_LARGE.format(cap), field="file"), 413, scope, receive, send)
+            if exceeded and not response_started:
+                await _send_refusal(Problem(detail=TOO_LARGE.format(cap), field="file"), 413, scope, receive, send)
 
 
-async def _refused(problem: Problem, status: int, scope: Scope, receive: Receive, send: Send) -> None:
+async def _send_refusal(problem: Problem, status: int, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer without reading the body, and close the connection."""
     response = problem_response(Request(scope), status, problem)
     response.headers["Connection"] = "close"
@@ -245,13 +247,13 @@ async def create_login(
     next: Annotated[str, Form()] = "/",  # noqa: A002
 ) -> Response:
     gate: Gate = request.app.state.gate
-    if not gate.accepts(token):
+    if not gate.accepts_token(token):
         problem = InvalidError(
             "That is not the access token. It is the value of ISOSCOPE_ACCESS_TOKEN on the server.", "token"
         )
         values = {"next": next, "problem": problem}
         response = templates.TemplateResponse(request, "web/login.html", values, status_code=401)
-        return await gate.slowed(request, response)
+        return await gate.delay_refusal(request, response)
     request.session[SESSION_KEY] = True
     return RedirectResponse(next if (next.startswith("/") and not next.startswith(("//", "/\\"))) else "/", 303)
 

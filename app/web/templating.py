@@ -29,18 +29,18 @@ from app.db.options.regularization import describe_regularizer, describe_weights
 from app.db.types import utcnow
 from app.db.work import is_silent
 from app.figures.labels import heading
-from app.figures.palette import of_lambda
+from app.figures.palette import lambda_color
 from isoscope.core import formatting
 from isoscope.files.upload_formats import listed_rows
 from isotropy.catalog import MEASURES, METHODS, NEAR_COLUMNS, SIMILARITIES
 
 mimetypes.add_type("font/woff2", ".woff2")  # which not every machine knows
-TEXTS = (".js", ".mjs", ".css", ".svg", ".json")
+COMPRESSIBLE = (".js", ".mjs", ".css", ".svg", ".json")
 FRONTEND = FILES / "frontend"
 STATIC = FRONTEND / "static"
 
 
-class HeldFiles(StaticFiles):
+class InMemoryFiles(StaticFiles):
     """Static files held in memory, so that serving needs neither a thread nor a disk."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
@@ -55,8 +55,8 @@ class HeldFiles(StaticFiles):
         headers, request_headers = FileResponse(file_path, stat_result=status).headers, Headers(scope=scope)
         if self.is_not_modified(headers, request_headers):
             return NotModifiedResponse(headers)
-        compressed = "gzip" in request_headers.get("accept-encoding", "") and file_path.endswith(TEXTS)
-        content = _held(file_path, status.st_mtime_ns, compressed)
+        compressed = "gzip" in request_headers.get("accept-encoding", "") and file_path.endswith(COMPRESSIBLE)
+        content = _read_cached(file_path, status.st_mtime_ns, compressed)
         headers.update({"content-length": str(len(content)), "vary": "Accept-Encoding"})
         if compressed:  # compressed once here, because the middleware would compress megabytes for each request
             headers["content-encoding"] = "gzip"
@@ -65,9 +65,9 @@ class HeldFiles(StaticFiles):
 
 
 @lru_cache(maxsize=400)
-def _held(path: str, _: int, packed: bool) -> bytes:
+def _read_cached(path: str, _: int, compressed: bool) -> bytes:
     content = Path(path).read_bytes()
-    return gzip.compress(content, 6, mtime=0) if packed else content
+    return gzip.compress(content, 6, mtime=0) if compressed else content
 
 
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -92,7 +92,7 @@ def inlined(path: str) -> str:
     return data_url(TYPES[relative.suffix], text)
 
 
-UPLOADS = {
+UPLOAD_HELP = {
     "train": Help(
         f"Training rows: {listed_rows()}",
         details="A header line, then one row per line: one or two text columns, and one column of classes, scores or "
@@ -149,7 +149,7 @@ SUPERSCRIPT = re.compile(r"\^(?:\{([^{}]*)\}|\(([^()]*)\))")
 
 
 @cache
-def static(path: str) -> str:
+def static_url(path: str) -> str:
     digest = blake2b((STATIC / path).read_bytes(), digest_size=6).hexdigest()
     return f"/static/{path}?v={digest}"
 
@@ -190,10 +190,10 @@ def create_environment() -> Environment:
         "added": describe_weights,
     }
     environment.globals |= {
-        "static": static,
+        "static": static_url,
         "describe_regularizer": describe_regularizer,
         "describe_method": describe_method,
-        "lambda_colour": of_lambda,
+        "lambda_colour": lambda_color,
         "measures": MEASURES,
         "methods": METHODS,
         "similarities": SIMILARITIES,
@@ -201,7 +201,7 @@ def create_environment() -> Environment:
         "silent": is_silent,
         "divergence_note": divergence_note,
         "no_learning_note": no_learning_note,
-        "upload_help": UPLOADS,
+        "upload_help": UPLOAD_HELP,
     }
     return environment
 

@@ -28,7 +28,7 @@ class Parsers:
     def __init__(self, slots: int) -> None:
         self._limiter = CapacityLimiter(slots)
         self._max_waiting = slots * (1 + WAITING_PER_SLOT)
-        self._present = 0
+        self._n_requests = 0
 
     async def run(self, request: Request, work: Callable[[], T]) -> T:
         """Run ``work`` on its own thread once a slot is free, and return its result.
@@ -36,7 +36,7 @@ class Parsers:
         Its sandboxes end when the client closes the connection. Raises BusyError if too many requests wait,
         AbandonedError if the client is gone.
         """
-        if self._present >= self._max_waiting:
+        if self._n_requests >= self._max_waiting:
             raise BusyError(
                 f"Too many uploads at once. Try again in {RETRY_SECONDS} seconds.", retry_seconds=RETRY_SECONDS
             )
@@ -46,12 +46,12 @@ class Parsers:
             started.set()
             return work()
 
-        self._present += 1
+        self._n_requests += 1
         # create_task copies the context, and anyio copies it into the thread.
         token = ABANDONED.set(client_gone)
         work_task = asyncio.create_task(to_thread.run_sync(begin, limiter=self._limiter))
         ABANDONED.reset(token)
-        watch_task = asyncio.create_task(_closed(request))
+        watch_task = asyncio.create_task(_wait_for_disconnect(request))
         try:
             await asyncio.wait({work_task, watch_task}, return_when=asyncio.FIRST_COMPLETED)
             if work_task.done():
@@ -64,7 +64,7 @@ class Parsers:
             if not started.is_set():  # started work ends by itself, as its sandbox does
                 work_task.cancel()
             await asyncio.gather(work_task, watch_task, return_exceptions=True)
-            self._present -= 1
+            self._n_requests -= 1
 
 
 def parser_slots(settings: Settings) -> int:
@@ -76,12 +76,12 @@ def parser_slots(settings: Settings) -> int:
     return max(1, min(machine_cores(), slots_in_memory))
 
 
-def chosen(upload: UploadFile | str | None) -> Incoming | None:
+def chosen_file(upload: UploadFile | str | None) -> Incoming | None:
     """Return a form's file; None if none was chosen, which browsers send as a file without a name."""
-    return None if upload is None or isinstance(upload, str) or not upload.filename else received(upload)
+    return None if upload is None or isinstance(upload, str) or not upload.filename else to_incoming(upload)
 
 
-def received(upload: UploadFile) -> Incoming:
+def to_incoming(upload: UploadFile) -> Incoming:
     return Incoming(upload.file, upload.filename or "")
 
 
@@ -97,7 +97,7 @@ def parsing(handler: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
     return run
 
 
-async def _closed(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     # Not is_disconnected(), which does not wait and so never sees a disconnect behind the gate's middleware.
     while (await request.receive())["type"] != "http.disconnect":
         pass

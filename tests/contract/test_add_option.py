@@ -18,9 +18,9 @@ from starlette.datastructures import ImmutableMultiDict
 from app.db.config import RunConfig
 from app.documentation.reference import describe_options
 from isoscope.core.errors import InvalidError
-from app.figures.labels import head
+from app.figures.labels import field_heading
 from isoscope.files.yaml_document import read_yaml, write_yaml
-from app.web.error_responses import invalid_request
+from app.web.error_responses import to_invalid_error
 from app.results.run_page import list_options
 from app.training.sweep_form import defaults, parse, read_values, sweep_controls
 from app.results.search.conditions import find_field
@@ -45,7 +45,7 @@ except InvalidError as error:
 try:
     SweepRequest(**needed, clipping=200)
 except ValidationError as error:
-    told = invalid_request(error.errors())
+    told = to_invalid_error(error.errors())
     assert (told.field, told.message) == ("clipping", "Expected clipping below 100, got 200.")
 
 schema = SweepRequest.model_json_schema()["properties"]["clipping"]
@@ -56,7 +56,7 @@ asked = SweepRequest(**needed, clipping=0.5, grid={"clipping": [0.5, 0.7]})
 assert read_yaml(write_yaml(plain(asked), {}))["clipping"] == 0.5
 assert "2 clippings" in product_of(asked.grid, [], frozenset(), [0], [0]).describe()
 
-assert head("clipping") == "Gradient clipping"
+assert field_heading("clipping") == "Gradient clipping"
 assert find_field("clipping") is not None
 assert "| `clipping` | Gradient clipping | `0.0` |" in describe_options()
 

@@ -49,7 +49,7 @@ from app.core.settings import Settings
 from app.db.config import RunConfig, applies
 from app.db.models import Dataset, DatasetOrigin
 from app.figures import palette
-from app.web.error_responses import invalid_request
+from app.web.error_responses import to_invalid_error
 from app.db.options.regularization import coordinates
 from app.results.labels import penalty_words
 from app.main import create_app
@@ -84,7 +84,7 @@ assert "norm" in SweepRequest.model_json_schema()["$defs"]["Regularizer"]["enum"
 try:
     SweepRequest(**needed, regularizers=["normal"])
 except ValidationError as error:
-    assert "norm" in invalid_request(error.errors()).message.split("got")[0]
+    assert "norm" in to_invalid_error(error.errors()).message.split("got")[0]
 assert read_yaml(write_yaml(plain(asked), {}))["regularizers"] == ["norm"]
 assert "norm penalty × 1 λ × 2 ζ" in product_of({"zeta": [0.1, 0.2]}, [NORM], frozenset(), [1.0], [0]).describe()
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fastapi.testclient import TestClient
 
-from app.web.templating import STATIC, HeldFiles
+from app.web.templating import STATIC, InMemoryFiles
 
 VENDOR = Path(__file__).parents[2] / "frontend" / "static" / "vendor"
 NOTICES = (VENDOR / "NOTICES.md").read_text(encoding="utf-8")
@@ -23,5 +23,5 @@ def test_every_face_is_named_once_in_a_sheet_and_sent_as_what_it_is():
     assert sorted(faces) == sorted(name for name in CHECKSUMS if name.endswith(".woff2"))
     assert sheet.count("font-display: swap") == len(faces)
     for face in faces:
-        answer = TestClient(HeldFiles(directory=STATIC)).get(f"/vendor/{face}")
+        answer = TestClient(InMemoryFiles(directory=STATIC)).get(f"/vendor/{face}")
         assert (answer.status_code, answer.headers["content-type"]) == (200, "font/woff2")

@@ -2,7 +2,7 @@ from sqlalchemy import update
 
 from app.db.models import Measurement
 from app.embeddings.figures import report
-from app.figures.figure import undefined
+from app.figures.figure import undefined_figure
 from app.results.pages.experiments import TAB_OF_SECTION
 from app.results.run_page import RUN_FIGURES, RunFigureKind
 from app.results.sweep_figures import FIGURES, SECTIONS, SweepFigure, by_section
@@ -11,7 +11,7 @@ from tests.factories import add_embedding, add_experiment, run_row
 
 def test_figure_is_added_by_its_record(client, context, monkeypatch):
     def draw(request):
-        return undefined("luck", "Luck by setting", f"There is no luck in {len(request.runs.runs)} runs.")
+        return undefined_figure("luck", "Luck by setting", f"There is no luck in {len(request.runs.runs)} runs.")
 
     path = f"/experiments/{add_experiment(context, run_row(0.0), run_row(1.0))}"
     for section in SECTIONS:
@@ -32,7 +32,7 @@ def test_every_figure_has_a_section():
 
 def test_figure_of_a_run_is_added_by_its_record(client, context, monkeypatch):
     def draw(context, run, measure):
-        return undefined("luck", "Luck of a run", f"There is no luck at λ = {run.lam:g}, by {measure}.")
+        return undefined_figure("luck", "Luck of a run", f"There is no luck at λ = {run.lam:g}, by {measure}.")
 
     add_experiment(context, run := run_row(2.0))
     path = f"/runs/{run.id}"
@@ -48,7 +48,7 @@ def test_figure_of_a_run_is_added_by_its_record(client, context, monkeypatch):
 
 def test_figure_of_a_report_is_added_by_its_record(client, context, monkeypatch):
     def draw(overlay):
-        return undefined("luck", "Luck", f"There is no luck in {len(overlay.series)}.")
+        return undefined_figure("luck", "Luck", f"There is no luck in {len(overlay.series)}.")
 
     record = report.ReportFigure("hubness", "luck", "Luck", draw, tab="overview")
     monkeypatch.setattr(report, "FIGURES", (*report.FIGURES, record))

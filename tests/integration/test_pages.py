@@ -9,7 +9,7 @@ import numpy as np
 
 from app.db.models import Measurement, MeasurementStatus
 from app.playground import clouds
-from app.playground.clouds import Position, numbers_at
+from app.playground.clouds import Position, measures_at
 from isotropy.catalog import GROUPS, MEASURES, OUTLIER_RULES
 from tests.tabs import every_tab
 from tests.uploads.good import npy
@@ -219,7 +219,7 @@ def test_figures_come_as_json_and_csv_and_the_api_has_the_numbers_at_each_positi
     assert len(points) == 512
     assert list(points[0]) == ["x", "y", "z"]
     shifts = list(csv.DictReader(io.StringIO(client.get("/playground/figures/shift.csv", params=LINE).text)))
-    assert float(shifts[7]["mean_cosine"]) == numbers_at(Position("line", 0.0, 7.0, 512))["mean_cosine"]
+    assert float(shifts[7]["mean_cosine"]) == measures_at(Position("line", 0.0, 7.0, 512))["mean_cosine"]
     assert client.get("/playground/figures/nothing.json", params=LINE).status_code == 404
     grid = client.get("/api/playground/grid").json()
     axes = ([shape["slug"] for shape in grid["shapes"]], grid["spread"], grid["shift"], grid["n"])
@@ -227,5 +227,5 @@ def test_figures_come_as_json_and_csv_and_the_api_has_the_numbers_at_each_positi
         answer = client.get(
             "/api/playground", params=dict(zip(("shape", "spread", "shift", "n"), position, strict=True))
         )
-        assert answer.json()["measures"] == numbers_at(Position(*position))
+        assert answer.json()["measures"] == measures_at(Position(*position))
     assert {tuple(shape) for shape in grid["shapes"]} == {("slug", "name", "spread")}

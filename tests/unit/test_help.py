@@ -9,14 +9,14 @@ from app.db.options.option import Help, options_of
 from app.db.study import Search
 from app.results.statistics.mean_difference import smallest_p
 from app.training.sweeps import SweepRequest
-from app.web.templating import FRONTEND, UPLOADS, templates
+from app.web.templating import FRONTEND, UPLOAD_HELP, templates
 from isotropy.catalog import MEASURES, REGULARIZERS, Regularizer
 
 FOLDER = FRONTEND / "templates"
 TEMPLATES = {str(path.relative_to(FOLDER)): path.read_text() for path in FOLDER.rglob("*.html")}
 SWEEP, SEARCH, ENCODING = options_of(SweepRequest), options_of(Search), options_of(EncodingConfig)
 ALL = {f"{form}.{name}": one for form, many in {"sweep": SWEEP, "search": SEARCH, "encoding": ENCODING,
-       "upload": UPLOADS, "method": REGULARIZERS}.items() for name, one in many.items()}  # fmt: skip
+       "upload": UPLOAD_HELP, "method": REGULARIZERS}.items() for name, one in many.items()}  # fmt: skip
 
 
 def test_every_setting_of_every_form_has_help():

@@ -18,8 +18,8 @@ from app.embeddings.selections import LeftOut, create_selection, leave_out_findi
 from app.embeddings.service import EmbeddingSummary
 from app.embeddings.trash import Purged, Trash
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
-from app.web.responses import DOCUMENTED, file_of, sent
-from app.web.uploads import received
+from app.web.responses import FILE_RESPONSE, file_of, stream_download
+from app.web.uploads import to_incoming
 from isoscope.core.errors import InvalidError
 from isoscope.files.selection import MAX_LISTED, Selection
 from isoscope.files.strict import Strict
@@ -127,8 +127,8 @@ def create_embedding(
     commit: Literal["auto"] | None = None,
 ) -> Embedding:
     """Upload a file, or several shards. With `?commit=auto` it is measured as soon as it is found readable."""
-    annotation_file = None if annotations is None else received(annotations)
-    vectors = [*map(received, file)]
+    annotation_file = None if annotations is None else to_incoming(annotations)
+    vectors = [*map(to_incoming, file)]
     return service.create_embedding(context, vectors, annotation_file, name, commit=commit == "auto")
 
 
@@ -189,23 +189,23 @@ def restore_embedding(context: ContextDep, embedding_id: str) -> Embedding:
     return trash.restore_embedding(context, embedding_id)
 
 
-@router.get("/{embedding_id}/files/{position}", **DOCUMENTED)
+@router.get("/{embedding_id}/files/{position}", **FILE_RESPONSE)
 def show_file(context: ContextDep, embedding_id: str, position: int) -> FileResponse:
     """A file as it was uploaded or made; they count from 0, in the order of `files`."""
     return file_of(get_file(context, embedding_id, position))
 
 
-@router.get("/{embedding_id}/vectors.npy", **DOCUMENTED)
+@router.get("/{embedding_id}/vectors.npy", **FILE_RESPONSE)
 def show_npy(context: ContextDep, embedding_id: str) -> FileResponse:
     """The vectors, where they lie in one .npy file."""
     return file_of(get_npy(context, embedding_id))
 
 
-@router.get("/{embedding_id}/vectors.safetensors", **DOCUMENTED)
+@router.get("/{embedding_id}/vectors.safetensors", **FILE_RESPONSE)
 def show_safetensors(context: ContextDep, embedding_id: str) -> StreamingResponse:
     """The same vectors as the tensor `embeddings`."""
     file = get_safetensors(context, embedding_id)
-    return sent(file.filename, file.size_bytes, file.blocks())
+    return stream_download(file.filename, file.size_bytes, file.blocks())
 
 
 tags_router = APIRouter(prefix="/tags", tags=["embeddings"])

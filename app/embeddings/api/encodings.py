@@ -14,7 +14,7 @@ from app.embeddings import encoding_layers, encodings
 from app.embeddings.api.measures import MeasurementSummary
 from app.embeddings.encodings import EncodingPlan, Split
 from app.web.dependencies import ContextDep, Row
-from app.web.uploads import parsing, received
+from app.web.uploads import parsing, to_incoming
 from isoscope.core.errors import InvalidError
 from isoscope.files.columns import Column
 from isoscope.files.text import Quoting
@@ -91,7 +91,7 @@ def create_encoding(
     if (not file) == (dataset_id is None):
         raise InvalidError("Expected either a file of texts or a dataset_id; give one of them.", "file")
     if file:
-        return encodings.create_encoding(context, [*map(received, file)], name)
+        return encodings.create_encoding(context, [*map(to_incoming, file)], name)
     return encodings.create_encoding_of_dataset(context, str(dataset_id), split, name)
 
 

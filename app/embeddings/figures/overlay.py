@@ -6,7 +6,7 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from app.db.models import Embedding, Measurement
-from app.figures.figure import Cell, Columns, FigureTable, plain
+from app.figures.figure import Cell, ColumnarRows, FigureTable, plain
 from isoscope.core.formatting import count, plural
 
 
@@ -113,9 +113,9 @@ class Overlay:
     def stacked_table(self, columns: Mapping[str, Callable[[Series], Sequence[Cell]]]) -> FigureTable:
         """Stack the rows of subjects, with a column of names if there are several."""
         if not self.several:
-            return FigureTable(list(columns), Columns(*(read(self.series[0]) for read in columns.values())))
+            return FigureTable(list(columns), ColumnarRows(*(read(self.series[0]) for read in columns.values())))
         lists = [[read(series) for read in columns.values()] for series in self.series]
         names = [series.name for series, (first, *_) in zip(self.series, lists, strict=True) for _ in first]
         return FigureTable(
-            ["subject", *columns], Columns(names, *(list(chain(*parts)) for parts in zip(*lists, strict=True)))
+            ["subject", *columns], ColumnarRows(names, *(list(chain(*parts)) for parts in zip(*lists, strict=True)))
         )

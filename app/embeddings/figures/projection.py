@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.embeddings.figures.overlay import Overlay, Series
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, plain, plot, thinned, undefined
+from app.figures.figure import Cell, Figure, FigureTable, plain, plot, thinned, undefined_figure
 from isoscope.core.formatting import count
 
 PROJECTION = "projection"
@@ -219,9 +219,11 @@ def projection_3d(overlay: Overlay) -> Figure:
     (series,) = overlay.series
     data = series.detail(PROJECTION)
     if "z" not in data:
-        return undefined(SPACE, SPACE_TITLE, "An earlier version measured this embedding, along two components alone.")
+        return undefined_figure(
+            SPACE, SPACE_TITLE, "An earlier version measured this embedding, along two components alone."
+        )
     if not data["shares"][2]:
-        return undefined(SPACE, SPACE_TITLE, "These rows lie in a plane: there is no third component.")
+        return undefined_figure(SPACE, SPACE_TITLE, "These rows lie in a plane: there is no third component.")
     return Figure(
         slug=SPACE,
         title=SPACE_TITLE,

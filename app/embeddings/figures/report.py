@@ -13,7 +13,7 @@ from app.embeddings.figures.projection import PROJECTION, SPACE, projection, pro
 from app.embeddings.figures.sample_size import SAMPLE_SIZE, sample_size
 from app.embeddings.figures.spectrum import anisotropy, cumulative, spectrum
 from app.figures import palette
-from app.figures.figure import Figure, undefined
+from app.figures.figure import Figure, undefined_figure
 from app.figures.labels import short_names
 
 
@@ -94,5 +94,5 @@ def figures_of(subjects: Sequence[Subject], slug: str = "") -> list[Figure]:
             figures.append(replace(figure, caption=caption))
         elif any(series.can_report(needs) for series in overlay.series):
             reasons = overlay.describe(partial(Series.explain_missing, slug=needs))
-            figures.append(undefined(record.slug, record.title, reasons))
+            figures.append(undefined_figure(record.slug, record.title, reasons))
     return figures

@@ -78,12 +78,12 @@ def _score_lines(overlay: Overlay, series: Series) -> list[SampleSizeLine]:
             SampleSizeLine("isoscore_unbiased", f"{series.label}, bias-corrected", series.colour, "dot", unbiased),
         ]
     shrunk = [
-        SampleSizeLine(f"isoscore_star_zeta_{zeta:g}", short(zeta), palette.of_zeta(zeta), "solid", scores)
+        SampleSizeLine(f"isoscore_star_zeta_{zeta:g}", short(zeta), palette.zeta_color(zeta), "solid", scores)
         for zeta, scores in zip(data["zetas"], data["isoscore_star"], strict=True)
         if zeta > 0
     ]
     return [
-        SampleSizeLine("isoscore", "ζ = 0", palette.of_zeta(0), "solid", plain),
+        SampleSizeLine("isoscore", "ζ = 0", palette.zeta_color(0), "solid", plain),
         *shrunk,
         SampleSizeLine("isoscore_unbiased", "bias-corrected", palette.MARKED, "solid", unbiased),
     ]

@@ -33,7 +33,7 @@ from app.training.relaunch import Server, encoding_snippets, text_snippets
 from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import FileKind, figure_file, render, see
 from app.web.templating import confirm_deletion
-from app.web.uploads import chosen, parsing
+from app.web.uploads import chosen_file, parsing
 from isoscope.core.beir_layout import ZIP_SUFFIX
 from isoscope.core.errors import InvalidError, IsoscopeError, invalid
 from isoscope.core.formatting import count
@@ -100,7 +100,7 @@ def upload_texts(
     file: Annotated[list[UploadFile | str] | None, File()] = None,
     name: Annotated[str, Form()] = "",
 ) -> Response:
-    files = [*filter(None, map(chosen, file or []))]
+    files = [*filter(None, map(chosen_file, file or []))]
     try:
         if not files:
             raise InvalidError("Expected a file of texts: choose one.", "file")

@@ -32,7 +32,7 @@ from app.training.relaunch import Server, upload_snippets
 from app.web.dependencies import ContextDep
 from app.web.responses import render, see
 from app.web.templating import confirm_deletion
-from app.web.uploads import chosen
+from app.web.uploads import chosen_file
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
 from isoscope.core.formatting import plural, size
 from isoscope.files.upload_formats import Role, suffixes, titles
@@ -130,10 +130,10 @@ def upload_embedding(
     name: Annotated[str, Form()] = "",
 ) -> Response:
     try:
-        vectors = [*filter(None, map(chosen, file or []))]
+        vectors = [*filter(None, map(chosen_file, file or []))]
         if not vectors:
             raise InvalidError("Expected a file of embeddings: choose one.", "file")
-        embedding = create_embedding(context, vectors, chosen(annotations), name or None)
+        embedding = create_embedding(context, vectors, chosen_file(annotations), name or None)
     except IsoscopeError as error:
         error.field = error.field or "file"
         return _list_page(request, context, _read_page(context, EmbeddingSearch(), 1), error, name=name)

@@ -26,14 +26,14 @@ from app.web.dependencies import ContextDep
 from app.web.responses import (
     BINARY,
     FileKind,
-    attachment,
+    attachment_headers,
     csv_file,
     figure_file,
     file_of,
     find_figure,
     render,
     see,
-    sent,
+    stream_download,
 )
 from app.web.templating import data_url, inlined
 from isoscope.core.errors import InvalidError, NotFoundError
@@ -158,7 +158,7 @@ def show_npy(context: ContextDep, embedding_id: str) -> Response:
 @router.get("/{embedding_id}/vectors.safetensors")
 def show_safetensors(context: ContextDep, embedding_id: str) -> Response:
     file = get_safetensors(context, embedding_id)
-    return sent(file.filename, file.size_bytes, file.blocks())
+    return stream_download(file.filename, file.size_bytes, file.blocks())
 
 
 report_router = APIRouter(prefix="/embeddings/{embedding_id}")
@@ -184,7 +184,7 @@ def show_report_file(request: Request, context: ContextDep, embedding_id: str, q
         },
     }
     page = render(request, "embeddings/report_file.html", report)
-    page.headers.update(attachment(f"isoscope-{to_file_name(embedding.name) or 'report'}.html"))
+    page.headers.update(attachment_headers(f"isoscope-{to_file_name(embedding.name) or 'report'}.html"))
     return page
 
 
@@ -253,7 +253,7 @@ def show_map_table(context: ContextDep, embedding_id: str) -> Response:
 
     name = to_file_name(get_embedding(context, embedding_id).name) or "map"
     table = write_parquet(get_map(context, embedding_id))
-    return Response(table, media_type=BINARY, headers=attachment(f"{name}-map.parquet"))
+    return Response(table, media_type=BINARY, headers=attachment_headers(f"{name}-map.parquet"))
 
 
 @report_router.post("/map/selection")

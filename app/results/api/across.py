@@ -23,7 +23,7 @@ from app.results.tables.printed import MAX_DECIMALS, PrintStyle
 from app.results.tables.summary import SummaryTable, TableColumns
 from app.results.tables.texts import MEDIA_TYPES, TextFormat, format_summary
 from app.web.dependencies import ContextDep, Row
-from app.web.responses import FigureOut, attachment
+from app.web.responses import FigureOut, attachment_headers
 
 
 class MomentsOut(Row):
@@ -218,7 +218,7 @@ TableFile = TextFormat | Literal["json"]
 
 def table_file(summary: SummaryTable, kind: TableFile, style: PrintStyle) -> Response:
     """Return a table as a file: formatted for a paper, or unrounded."""
-    headers = attachment(f"isoscope-means.{kind}")
+    headers = attachment_headers(f"isoscope-means.{kind}")
     if kind == "json":
         table = summary.table()
         return JSONResponse([dict(zip(table.columns, row, strict=True)) for row in table.rows], headers=headers)

@@ -31,8 +31,8 @@ from app.training.relaunch import request_of
 from app.training.sweep_preview import SweepPreview, preview_sweep
 from app.training.sweeps import SweepRequest, plan_sweep
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
-from app.web.responses import DOCUMENTED, sent
-from app.web.uploads import received
+from app.web.responses import FILE_RESPONSE, stream_download
+from app.web.uploads import to_incoming
 
 
 class PresetOut(Row):
@@ -259,16 +259,16 @@ def import_file(
 
     The experiment appears under a new id once all its rows are written. Importing the same one twice fails.
     """
-    row = exchange.create_import(context, received(file))
+    row = exchange.create_import(context, to_incoming(file))
     response.headers["Location"] = f"/api/imports/{row.id}"
     return row
 
 
-@archives_router.get("/experiments/{experiment_id}/export", **DOCUMENTED)
+@archives_router.get("/experiments/{experiment_id}/export", **FILE_RESPONSE)
 def export_file(context: ContextDep, experiment_id: str, query: SweepDep) -> StreamingResponse:
     """The experiment as a zip file: rows, every logged step, settings, environment, figures; no trained models."""
     file = export_experiment(context, experiment_id, lambda experiment: read_all_figures(context, experiment, query))
-    return sent(file.filename, file.size_bytes, file.blocks())
+    return stream_download(file.filename, file.size_bytes, file.blocks())
 
 
 @archives_router.get("/imports", response_model=list[ImportOut])

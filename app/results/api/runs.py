@@ -26,7 +26,7 @@ from app.training.relaunch import request_of_run
 from app.training.run_actions import tag_run
 from app.training.sweeps import SweepRequest
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
-from app.web.responses import DOCUMENTED, attachment, file_of
+from app.web.responses import FILE_RESPONSE, attachment_headers, file_of
 from isoscope.files.strict import Strict
 
 
@@ -149,7 +149,7 @@ class PerformanceRangeOut(Row):
 
 def csv_response(predictions: PredictionTable) -> StreamingResponse:
     """Return predictions as a CSV file, sent while it is written."""
-    headers = attachment(f"predictions-{predictions.run.id}.csv")
+    headers = attachment_headers(f"predictions-{predictions.run.id}.csv")
     return StreamingResponse(predictions.csv(), media_type="text/csv; charset=utf-8", headers=headers)
 
 
@@ -239,7 +239,7 @@ def show_request(context: ContextDep, run_id: str) -> SweepRequest:
     return request_of_run(experiments.get_run(context, run_id))
 
 
-@router.get("/{run_id}/model", **DOCUMENTED)
+@router.get("/{run_id}/model", **FILE_RESPONSE)
 def download_model(context: ContextDep, run_id: str) -> FileResponse:
     """The trained model of a run with the option `export`: a zip file of weights, tokenizer and model card."""
     return file_of(get_model(context, run_id))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from app.db.options.regularization import REGULARIZER_NAMES
 from app.figures import palette
 from app.figures.figure import Cell, plain
-from app.figures.labels import inside, short_names
+from app.figures.labels import field_in_sentence, short_names
 from app.results.run_table import RunTable
 from app.results.setting import Family, Setting, cell_text
 from isoscope.core.formatting import short
@@ -87,7 +87,7 @@ def colour_choices(table: RunTable) -> Mapping[str, str]:
         ZETA: len(table.zetas) > 1,
     }
     coordinates = {key: TITLES[key] for key, differs in varies.items() if differs}
-    return coordinates | {field: inside(field) for field in table.fields}
+    return coordinates | {field: field_in_sentence(field) for field in table.fields}
 
 
 @dataclass(frozen=True)
@@ -116,13 +116,13 @@ class Colouring:
         """Return the color of a setting. Plain training has the color of λ = 0 unless it has a value of its own."""
         value = self.value(setting)
         if self.key == LAMBDA:
-            return palette.of_lambda(setting.lam)
+            return palette.lambda_color(setting.lam)
         if value is None or (self.key == REGULARIZER and setting.baseline):
-            return palette.of_lambda(0)
+            return palette.lambda_color(0)
         if self.key == REGULARIZER:
             return palette.METHODS[setting.regularizer]
         if self.key == ZETA:
-            return palette.of_zeta(float(value))
+            return palette.zeta_color(float(value))
         index = self.table.grid_cells[self.key].index(value)
         return palette.SERIES[index] if index < len(palette.SERIES) else palette.QUIET
 

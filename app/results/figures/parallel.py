@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 from app.db.config import TrainingOptions
 from app.db.options.regularization import REGULARIZER_NAMES
 from app.figures import palette
-from app.figures.figure import Cell, Columns, Figure, FigureTable, plain, plot
-from app.figures.labels import inside
+from app.figures.figure import Cell, ColumnarRows, Figure, FigureTable, plain, plot
+from app.figures.labels import field_in_sentence
 from app.results.captions import explain_empty
 from app.results.labels import SCALES
 from app.results.run_table import TASK, RunTable
@@ -78,7 +78,9 @@ def parallel(table: RunTable, metric: str) -> Figure:
         ParallelAxis("zeta", "ζ", [setting.zeta for setting in settings], continuous=table.searched),
         *(
             ParallelAxis(
-                name if name in searchable else "", inside(name), [setting.values[index] for setting in settings]
+                name if name in searchable else "",
+                field_in_sentence(name),
+                [setting.values[index] for setting in settings],
             )
             for index, name in enumerate(table.fields)
         ),
@@ -98,7 +100,7 @@ def parallel(table: RunTable, metric: str) -> Figure:
         "filter runs. The search field shows the filter, and accepts it from the keyboard. Click the axis to clear it."
         if runs
         else "",
-        table=FigureTable([axis.field or axis.title for axis in axes], Columns(*(axis.values for axis in axes))),
+        table=FigureTable([axis.field or axis.title for axis in axes], ColumnarRows(*(axis.values for axis in axes))),
         draw=partial(_draw, axes, [setting.lam for setting in settings]),
         empty=None if runs else explain_empty(table),
         wide=True,
@@ -117,7 +119,9 @@ def _draw(axes: Sequence[ParallelAxis], lams: Sequence[float]) -> go.Figure:
                     "color": [distinct.index(lam) for lam in lams],
                     "cmin": 0,
                     "cmax": max(len(distinct) - 1, 1),
-                    "colorscale": [[index / (len(ends) - 1), palette.of_lambda(lam)] for index, lam in enumerate(ends)],
+                    "colorscale": [
+                        [index / (len(ends) - 1), palette.lambda_color(lam)] for index, lam in enumerate(ends)
+                    ],
                 },
                 unselected={"line": {"color": palette.QUIET, "opacity": 0.12}},
                 # Values of each axis for the words of the search that a brush stands for.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from app.figures import palette
-from app.figures.figure import Cell, Columns, Figure, FigureTable, plot
+from app.figures.figure import Cell, ColumnarRows, Figure, FigureTable, plot
 from app.results.captions import (
     describe_means,
     describe_source,
@@ -107,7 +107,7 @@ def _profile_table(table: RunTable, profiles: Mapping[Setting, Profile]) -> Figu
         for profile in profiles.values()
         for column in (profile.mean, profile.std)
     ]
-    return FigureTable(["dimension", *heads], Columns(range(width), *columns))
+    return FigureTable(["dimension", *heads], ColumnarRows(range(width), *columns))
 
 
 def _draw_profiles(table: RunTable, profiles: Mapping[Setting, Profile]) -> go.Figure:

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 from app.figures import palette
 from app.figures.figure import Cell, Figure, log_axis, plain, plot, thinned
-from app.figures.labels import LabeledPoint, heading, positions
+from app.figures.labels import LabeledPoint, heading, place_labels
 from app.results.captions import explain_empty
 from app.results.figures import legend
 from app.results.figures.legend import LAMBDA, MAX_ENTRIES, Colouring
@@ -412,7 +412,7 @@ def _shaded_trace(marks: Sequence[Mark], shades: tuple[float, float], runs: RunT
         color=[mark.shade for mark in marks],
         cmin=shades[0],
         cmax=shades[1],
-        colorscale=[[step, palette.in_order(step)] for step in steps],
+        colorscale=[[step, palette.ordered_color(step)] for step in steps],
     )
     for bars in (trace.error_x, trace.error_y):
         bars.color = palette.QUIET
@@ -427,7 +427,7 @@ def _name_traces(drawing: ScatterPlot, marks: Sequence[Mark]) -> list[go.Scatter
     for mark in ordered:
         (x, x_reach), (y, y_reach) = drawing.x.drawn_extent(mark.x), drawing.y.drawn_extent(mark.y)
         points.append(LabeledPoint(x, y, x_reach, y_reach, f"λ = {short(mark.setting.lam)}"))
-    corners = positions(points, drawing.x_limits, drawing.y_limits)
+    corners = place_labels(points, drawing.x_limits, drawing.y_limits)
     placed = [
         (mark, point.name, corner) for mark, point, corner in zip(ordered, points, corners, strict=True) if corner
     ]
@@ -473,7 +473,7 @@ def _colour_bar(title: str, shades: tuple[float, float]) -> tuple[list[dict[str,
     steps = [
         {"type": "rect", "xref": "paper", "yref": "paper", "x0": BAR[0], "x1": BAR[1], "y0": step / BAR_STEPS,
          "y1": min((step + 1.5) / BAR_STEPS, 1), "line": {"width": 0},
-         "fillcolor": palette.in_order(step / (BAR_STEPS - 1))}
+         "fillcolor": palette.ordered_color(step / (BAR_STEPS - 1))}
         for step in range(BAR_STEPS)
     ]  # fmt: skip
     low, high = shades

@@ -13,7 +13,7 @@ from app.db.learning import no_learning_note
 from app.db.options.regularization import REGULARIZER_NAMES
 from app.db.run_rows import AnyRun
 from app.figures.figure import Cell, FigureTable
-from app.figures.labels import head, heading, inside
+from app.figures.labels import field_heading, field_in_sentence, heading
 from app.results.captions import (
     describe_pruned,
     describe_source,
@@ -120,13 +120,13 @@ def setting_value(table: RunTable, setting: Setting, key: str, run: AnyRun) -> C
 
 def panel_title(key: str, value: Cell) -> str:
     if isinstance(value, str):
-        return value if key in SELF_EXPLANATORY else f"{inside(key)} {value}"
-    return f"{SYMBOLS[key]} = {short(value)}" if key in SYMBOLS else f"{inside(key)} {short(value)}"
+        return value if key in SELF_EXPLANATORY else f"{field_in_sentence(key)} {value}"
+    return f"{SYMBOLS[key]} = {short(value)}" if key in SYMBOLS else f"{field_in_sentence(key)} {short(value)}"
 
 
 def _setting_quantity(key: str) -> Quantity:
-    axis = LAMBDA_AXIS if key == LAM else SYMBOLS.get(key, head(key))
-    return Quantity(key, SYMBOLS.get(key, inside(key)), axis, measured=False)
+    axis = LAMBDA_AXIS if key == LAM else SYMBOLS.get(key, field_heading(key))
+    return Quantity(key, SYMBOLS.get(key, field_in_sentence(key)), axis, measured=False)
 
 
 class ScatterStyle(NamedTuple):

@@ -154,7 +154,7 @@ def _draw_front(ended: Sequence[EndedTrial], front: set[int], scale: MetricRange
         [trial.isotropy for trial in ended],
         scores,
         size=11,
-        color=[palette.of_lambda(trial.lam) for trial in ended],
+        color=[palette.lambda_color(trial.lam) for trial in ended],
         symbol=[trial.symbol + ("" if index in front else "-open") for index, trial in enumerate(ended)],
         line={"width": 1.6},
     )
@@ -175,7 +175,7 @@ def _draw_history(ended: Sequence[EndedTrial], best: Sequence[float], scale: Met
         line={"color": palette.MAIN, "width": 1.6, "shape": "hv"},
         hovertemplate="best so far %{y:.4g}<extra></extra>",
     )
-    colours = [palette.of_lambda(trial.lam) for trial in ended]
+    colours = [palette.lambda_color(trial.lam) for trial in ended]
     points = _points(ended, numbers, scores, size=9, color=colours, symbol=[trial.symbol for trial in ended])
     return plot(
         [steps, points],

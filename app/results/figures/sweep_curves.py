@@ -259,7 +259,7 @@ def _curve(run: Run, points: list[tuple[int, float | None]], slug: str, title: s
                     x=[step for step, _ in logged],
                     y=[value for _, value in logged],
                     mode="lines" if len(logged) > 1 else "markers",
-                    line={"color": palette.of_lambda(run.lam), "width": 1.6},
+                    line={"color": palette.lambda_color(run.lam), "width": 1.6},
                     hovertemplate="step %{x:,}: %{y:.4g}<extra></extra>",
                 )
             ],

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 from fastapi import APIRouter, Query, Request, Response
 
 from app.context import MAX_CHOICES, Context
-from app.figures.labels import head
+from app.figures.labels import field_heading
 from app.results.across import (
     AcrossDep,
     AcrossQuery,
@@ -142,9 +142,9 @@ def _page_values(
         "figures": by_section(figure_slugs),
         "figure_sections": SECTIONS,
         **(_figures(context, selection, query.on, sweep_query) if figure_slugs else {}),
-        "groupable": {field: head(field) for field in run_table.groupable_fields if field in groupable},
+        "groupable": {field: field_heading(field) for field in run_table.groupable_fields if field in groupable},
         "settings": compare_settings(run_table),
-        "head": head,
+        "head": field_heading,
         "others": {row_id: name for row_id, name in names.items() if row_id not in run_table.experiments},
         "kept": parse_qsl(_join_queries(query.encoded(), sweep_query.encoded())),
         "kept_by_search": parse_qsl(_join_queries(sweep_query.encoded(), table.encoded())),

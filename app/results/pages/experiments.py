@@ -11,7 +11,7 @@ from app.db.models import Experiment, ImportStatus
 from app.db.options.regularization import REGULARIZER_NAMES, regularizers_with
 from app.descriptions import pages as descriptions
 from app.descriptions.service import known_tags
-from app.figures.labels import head
+from app.figures.labels import field_heading
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.conclusion.summary import Summary
 from app.results.exchange import cancel_import, create_import, export_experiment, get_import, list_imports
@@ -45,9 +45,9 @@ from app.training.experiments import delete_experiment, describe_experiment, get
 from app.training.queue_status import list_workers, seconds_left
 from app.training.run_actions import EXPERIMENTS, RUNS
 from app.web.dependencies import ContextDep
-from app.web.responses import FileKind, Tab, chosen_tab, figure_file, render, see, sent
+from app.web.responses import FileKind, Tab, chosen_tab, figure_file, render, see, stream_download
 from app.web.templating import confirm_deletion
-from app.web.uploads import chosen
+from app.web.uploads import chosen_file
 from isoscope.core.errors import InvalidError, IsoscopeError
 
 archives_router = APIRouter()
@@ -63,7 +63,7 @@ def import_file(
     request: Request, context: ContextDep, file: Annotated[UploadFile | str | None, File()] = None
 ) -> Response:
     try:
-        if (upload := chosen(file)) is None:
+        if (upload := chosen_file(file)) is None:
             raise InvalidError("Expected the zip file of an exported experiment: choose one.", "file")
         row = create_import(context, upload)
     except IsoscopeError as error:
@@ -93,7 +93,7 @@ def stop_import(context: ContextDep, import_id: str, back: Annotated[Literal["qu
 @archives_router.get("/experiments/{experiment_id}/export.zip")
 def export_file(context: ContextDep, experiment_id: str, query: SweepDep) -> Response:
     file = export_experiment(context, experiment_id, lambda experiment: read_all_figures(context, experiment, query))
-    return sent(file.filename, file.size_bytes, file.blocks())
+    return stream_download(file.filename, file.size_bytes, file.blocks())
 
 
 def _import_page(request: Request, context: Context, problem: IsoscopeError | None = None) -> Response:
@@ -212,7 +212,7 @@ def show_experiment(
         "tabs": TABS,
         "tab": tab,
         "settings": compare_settings(RunTable(experiment.runs)) if tab == "settings" else None,
-        "head": head,
+        "head": field_heading,
         "watched": {measure: title_of(measure) for measure in WATCHED},
         "windows": WINDOWS,
         "counts": Counter(run.status for run in experiment.runs),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from app.db.models import RunStatus
 from app.db.run_rows import AnyRun
 from app.figures.figure import Cell, FigureTable
-from app.figures.labels import head, inside
+from app.figures.labels import field_heading, field_in_sentence
 from app.results.captions import describe_overstated, estimate_cells, list_first
 from app.results.labels import SCALES
 from app.results.run_table import RunTable, sort_key
@@ -104,7 +104,7 @@ def summarize_groups(
     notes += _note_missing_metrics(finished, metrics) if column_choice is TableColumns.METRICS else []
     pruned_groups = [", ".join(row.labels) or "all runs" for row in rows if row.pruned_on]
     notes += filter(None, [describe_overstated("Never bold", pruned_groups).strip()])
-    return SummaryTable([head(field) for field in fields], columns, rows, notes)
+    return SummaryTable([field_heading(field) for field in fields], columns, rows, notes)
 
 
 def _note_missing_metrics(finished: RunTable, metrics: Metrics) -> list[str]:
@@ -151,7 +151,7 @@ def _collect_notes(
 ) -> list[str]:
     notes = []
     if differing := finished.differing_within_groups(fields):
-        words = ", ".join(inside(field) for field in differing)
+        words = ", ".join(field_in_sentence(field) for field in differing)
         notes.append(f"Runs in one mean differ in {words} too.")
     if n_unfinished := len(table.runs) - len(finished.runs):
         verb = "it has" if n_unfinished == 1 else "they have"

@@ -13,7 +13,7 @@ from app.training import datasets
 from app.training.columns import TaskProposal, propose_task
 from app.training.datasets import read_division
 from app.web.dependencies import ContextDep, Row
-from app.web.uploads import parsing, received
+from app.web.uploads import parsing, to_incoming
 from isoscope.files.columns import Column
 from isoscope.files.division import Division
 from isoscope.files.strict import Strict
@@ -107,10 +107,10 @@ def create_dataset(
     fractions = {"test": test_fraction, "validation": validation_fraction}
     return datasets.create_dataset(
         context,
-        received(train),
-        received(validation) if validation else None,
+        to_incoming(train),
+        to_incoming(validation) if validation else None,
         name,
-        test=received(test) if test else None,
+        test=to_incoming(test) if test else None,
         division=read_division(split_column, values, fractions, split_seed),
         quoting=quoting,
     )

@@ -14,7 +14,7 @@ from app.training.datasets import read_division
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, figure_file, render, see
 from app.web.templating import confirm_deletion
-from app.web.uploads import chosen, parsing
+from app.web.uploads import chosen_file, parsing
 from isoscope.core.errors import ConflictError, InvalidError, IsoscopeError
 from isoscope.files.compressed import GZIP_SUFFIX
 from isoscope.files.division import SPLITS
@@ -61,7 +61,7 @@ def upload_dataset(
     quoting: Annotated[Quoting | Literal[""], Form()] = "",
 ) -> Response:
     try:
-        if (train_file := chosen(train)) is None:
+        if (train_file := chosen_file(train)) is None:
             raise InvalidError("Expected a train file: choose one.", "train")
         texts = division_form
         values = {"train": texts.split_train, "validation": texts.split_validation, "test": texts.split_test}
@@ -69,9 +69,9 @@ def upload_dataset(
         dataset = datasets.create_dataset(
             context,
             train_file,
-            chosen(validation),
+            chosen_file(validation),
             name or None,
-            test=chosen(test),
+            test=chosen_file(test),
             division=read_division(texts.split_column, values, fractions, texts.split_seed.strip()),
             quoting=quoting or None,
         )

@@ -51,8 +51,8 @@ from app.training.sweep_form import (
 from app.training.sweep_preview import preview_sweep
 from app.training.sweeps import SweepRequest, plan_sweep
 from app.web.dependencies import ContextDep, FormDep
-from app.web.responses import attachment, render, see
-from app.web.uploads import chosen
+from app.web.responses import attachment_headers, render, see
+from app.web.uploads import chosen_file
 from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
 from isoscope.core.formatting import MAX_SHOWN_CHARACTERS
 from isoscope.files.yaml_document import FIELD, MAX_CHARACTERS, read_yaml
@@ -241,7 +241,7 @@ def fill_in_from_yaml(
     yaml: Annotated[str, Form()] = "",
     file: Annotated[UploadFile | str | None, Form()] = None,
 ) -> Response:
-    text, upload = yaml, chosen(file)
+    text, upload = yaml, chosen_file(file)
     if upload is not None:
         try:
             # In UTF-8 a character has at most four bytes.
@@ -298,5 +298,5 @@ def _page_from_yaml(request: Request, context: Context, yaml: str) -> Response:
 def show_yaml(context: ContextDep, experiment_id: str) -> Response:
     experiment = get_experiment(context, experiment_id)
     text = yaml_of(request_of(experiment), experiment.dataset)
-    headers = attachment(f"{to_file_name(experiment.name) or 'sweep'}.yaml")
+    headers = attachment_headers(f"{to_file_name(experiment.name) or 'sweep'}.yaml")
     return Response(text, media_type="application/yaml", headers=headers)

@@ -6,7 +6,7 @@ from app.core.settings import Settings
 from app.db.models import EmbeddingStatus, Worker
 from app.db.types import utcnow
 from app.db.work import slot_name
-from app.operations.doctor import OK, PROBLEM, WARNING, check_own_worker, check_workers, run_checks
+from app.operations.doctor import OK, PROBLEM, WARNING, check_heartbeats, check_workers, run_checks
 from tests.factories import add_embedding
 
 
@@ -32,10 +32,10 @@ def test_living_worker_is_fine_and_a_lost_one_a_warning(context, beat):
     [(level, sentence, _)] = check_workers(context.settings)
     assert (level, sentence) == (WARNING, "Waiting or running: 0 jobs, and no worker is alive.")
     lost = beat(5, "elsewhere/cuda:0")
-    assert [level for level, *_ in check_own_worker(context.settings)] == [PROBLEM]
+    assert [level for level, *_ in check_heartbeats(context.settings)] == [PROBLEM]
     slot = beat(0)
     alive = (OK, f"{slot} gave its last sign of life just now.")
-    assert list(check_own_worker(context.settings)) == [alive]
+    assert list(check_heartbeats(context.settings)) == [alive]
     results = list(check_workers(context.settings))
     [(_, sentence, advice)] = [result for result in results if result[0] == WARNING]
     assert sentence == f"{lost} gave its last sign of life 5 minutes ago: lost."
@@ -53,17 +53,17 @@ def test_waiting_jobs_need_a_worker(context, waiting, beat):
 
 def test_container_whose_worker_no_longer_beats_is_not_well_unless_another_device_does(context, beat):
     lost = beat(2, device="cuda:0")
-    [(level, sentence, _)] = check_own_worker(context.settings)
+    [(level, sentence, _)] = check_heartbeats(context.settings)
     assert (level, sentence) == (PROBLEM, f"{lost} gave its last sign of life 2 minutes ago: lost.")
     living = beat(0)
-    levels = {sentence.partition(" ")[0]: level for level, sentence, *_ in check_own_worker(context.settings)}
+    levels = {sentence.partition(" ")[0]: level for level, sentence, *_ in check_heartbeats(context.settings)}
     assert levels == {lost: WARNING, living: OK}
 
 
 def test_an_unusable_database_is_told_by_the_check_of_a_container_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("ISOSCOPE_DATA_DIR", str(tmp_path))
     assert list(check_workers(Settings(data_dir=tmp_path))) == []
-    checks = {"worker": check_own_worker}
+    checks = {"worker": check_heartbeats}
     url = f"sqlite:///{tmp_path}/isoscope.sqlite"
     assert list(run_checks(checks)) == [("worker", PROBLEM, f"{url} does not exist. Run: isoscope migrate")]
     (tmp_path / "isoscope.sqlite").touch()

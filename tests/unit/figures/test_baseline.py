@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.figures.palette import METHODS, of_lambda
+from app.figures.palette import METHODS, lambda_color
 from app.results.figures.baseline import method_bars
 from isotropy.catalog import Regularizer
 from tests.unit.figures.rows import T95, run, sweep
@@ -25,7 +25,7 @@ def test_bar_is_best_setting_of_a_method_on_a_side_of_zero():
     ]
     plot = figure.draw()
     assert [trace.x[0] for trace in plot.data] == [row[5] for row in figure.table.rows]
-    colours = [METHODS[ISTAR], of_lambda(0), METHODS[ISTAR], METHODS[COSREG]]
+    colours = [METHODS[ISTAR], lambda_color(0), METHODS[ISTAR], METHODS[COSREG]]
     assert [trace.marker.color for trace in plot.data] == colours
     ticks = ["I-STAR, λ < 0<br>λ = −1", "none", "I-STAR, λ = 1", "CosReg, λ = 1"]
     assert list(plot.layout.yaxis.ticktext) == ticks

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app.figures.figure import Columns, Figure, FigureTable, plain, plot, thinned
+from app.figures.figure import ColumnarRows, Figure, FigureTable, plain, plot, thinned
 
 
 def test_a_csv_cannot_start_a_formula_but_keeps_negative_numbers():
@@ -43,7 +43,7 @@ def test_a_users_words_are_cut_and_never_markup_and_thinning_keeps_both_ends():
 
 
 def test_columns_are_read_as_rows():
-    columns, rows = Columns(range(3), ["a", "b", "c"]), [[0, "a"], [1, "b"], [2, "c"]]
+    columns, rows = ColumnarRows(range(3), ["a", "b", "c"]), [[0, "a"], [1, "b"], [2, "c"]]
     assert (list(columns), len(columns)) == (rows, 3)
     assert (columns[1], columns[-1], columns[1:9]) == ([1, "b"], [2, "c"], rows[1:])
     tables = [FigureTable(["n", "name"], held) for held in (columns, rows)]

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.figures.labels import HEIGHT, POINT, WIDTH, LabelBox, LabeledPoint, _corner, heading, positions, short_names
+from app.figures.labels import (
+    HEIGHT,
+    POINT,
+    WIDTH,
+    LabelBox,
+    LabeledPoint,
+    _corner_box,
+    heading,
+    place_labels,
+    short_names,
+)
 
 
 @pytest.mark.parametrize(
@@ -68,15 +78,15 @@ coordinates = st.tuples(st.floats(0, 1), st.floats(0, 1))
     ids=["alone", "two on one point", "no room", "at the edge", "error bar of another point"],
 )
 def test_a_name_avoids_other_names_error_bars_and_the_edge(points, corners):
-    assert positions([LabeledPoint(*point, "λ = 1") for point in points], UNIT, UNIT)[: len(corners)] == corners
+    assert place_labels([LabeledPoint(*point, "λ = 1") for point in points], UNIT, UNIT)[: len(corners)] == corners
 
 
 @given(st.lists(coordinates, min_size=1, max_size=15))
 def test_no_name_lies_on_another_or_on_a_point(places):
     points = [LabeledPoint(x, y, 0, 0, "λ = −1") for x, y in places]
-    corners = positions(points, UNIT, UNIT)
+    corners = place_labels(points, UNIT, UNIT)
     pixels = [LabeledPoint(x * WIDTH, y * HEIGHT, 0, 0, "λ = −1") for x, y in places]
-    boxes = [_corner(point, *where.split()) for point, where in zip(pixels, corners, strict=True) if where]
-    assert not any(one.meets(other) for one, other in combinations(boxes, 2))
+    boxes = [_corner_box(point, *where.split()) for point, where in zip(pixels, corners, strict=True) if where]
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
     marks = [LabelBox(p.x - POINT, p.y - POINT, p.x + POINT, p.y + POINT) for p in pixels]
-    assert not any(box.meets(mark) for box in boxes for mark in marks)
+    assert not any(box.overlaps(mark) for box in boxes for mark in marks)

@@ -1,6 +1,6 @@
 import pytest
 
-from app.figures.palette import METHODS, of_lambda
+from app.figures.palette import METHODS, lambda_color
 from app.results.figures import legend
 from app.results.figures.legend import DASHES
 from isotropy.catalog import Regularizer
@@ -16,9 +16,9 @@ def of_models(*names):
 
 def test_colors_are_of_lambda_or_of_several_methods_and_dashes_tell_lambdas_apart():
     table = sweep(run(0.0), run(1.0))
-    assert [legend.colour(table, setting) for setting in table.settings] == [of_lambda(0), of_lambda(1)]
+    assert [legend.colour(table, setting) for setting in table.settings] == [lambda_color(0), lambda_color(1)]
     table = sweep(run(0.0), run(-1.0), run(1.0), run(1.0, regularizer=COSREG))
-    colours = [METHODS[ISTAR], of_lambda(0), METHODS[ISTAR], METHODS[COSREG]]
+    colours = [METHODS[ISTAR], lambda_color(0), METHODS[ISTAR], METHODS[COSREG]]
     dashes = [DASHES[index] for index in (0, 0, 1, 0)]
     symbols = ["circle", "circle", "circle", "square"]
     assert [legend.colour(table, setting) for setting in table.settings] == colours

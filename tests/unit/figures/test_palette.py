@@ -27,32 +27,32 @@ def contrast(one, other):
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_colour_stands_out_from_light_and_dark_paper(paper):
     colours = [palette.MAIN, palette.SECOND, palette.MARKED, palette.QUIET, *palette.SERIES, *palette.METHODS.values()]
-    colours += [palette.of_zeta(step / 10) for step in range(11)]
-    colours += [palette.of_lambda(lam) for lam in LAMBDAS]
+    colours += [palette.zeta_color(step / 10) for step in range(11)]
+    colours += [palette.lambda_color(lam) for lam in LAMBDAS]
     assert [colour for colour in colours if contrast(colour, paper) < 3] == []
 
 
 def test_lambda_is_blue_below_zero_and_orange_above_and_stronger_the_greater_it_is():
-    red, green, blue = channels(palette.of_lambda(-1))
+    red, green, blue = channels(palette.lambda_color(-1))
     assert blue > green > red
-    red, green, blue = channels(palette.of_lambda(1))
+    red, green, blue = channels(palette.lambda_color(1))
     assert red > green > blue
-    red, green, blue = channels(palette.of_lambda(0))
+    red, green, blue = channels(palette.lambda_color(0))
     assert max(red, green, blue) - min(red, green, blue) < 0.05
     for sign in (-1, 1):
-        brightness = [luminance(palette.of_lambda(sign * lam)) for lam in (0.01, 0.1, 0.5, 1, 3, 5, 10)]
+        brightness = [luminance(palette.lambda_color(sign * lam)) for lam in (0.01, 0.1, 0.5, 1, 3, 5, 10)]
         assert brightness == sorted(brightness, reverse=True)
-    assert palette.of_lambda(10) == palette.of_lambda(50)
+    assert palette.lambda_color(10) == palette.lambda_color(50)
 
 
 @pytest.mark.parametrize("grid", GRIDS)
 def test_any_two_lambdas_of_a_usual_grid_are_told_apart(grid):
-    colours = [channels(palette.of_lambda(lam)) for lam in grid]
+    colours = [channels(palette.lambda_color(lam)) for lam in grid]
     assert min(dist(one, other) for one, other in combinations(colours, 2)) > 0.06
 
 
 def test_a_faded_colour_keeps_its_channels_and_a_greater_zeta_is_darker():
     assert palette.faded("#14938d", 0.25) == "rgba(20, 147, 141, 0.25)"
-    for colours in ([palette.of_zeta(step / 5) for step in range(6)], palette.SCALE):
+    for colours in ([palette.zeta_color(step / 5) for step in range(6)], palette.SCALE):
         brightness = [luminance(colour) for colour in colours]
         assert brightness == sorted(brightness, reverse=True)

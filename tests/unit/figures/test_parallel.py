@@ -1,8 +1,8 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.figures.labels import inside
-from app.figures.palette import of_lambda
+from app.figures.labels import field_in_sentence
+from app.figures.palette import lambda_color
 from app.results.figures.parallel import parallel
 from isotropy.catalog import Regularizer
 from tests.factories import reported
@@ -23,7 +23,7 @@ def draw(table):
 
 
 def axis_labeled(table, field):
-    label = inside(field)
+    label = field_in_sentence(field)
     return next(axis for axis in draw(table)[0].dimensions if label.startswith(axis.label[:8]))
 
 
@@ -53,9 +53,9 @@ def test_line_has_the_color_of_its_lambda_and_several_regularizers_are_an_axis()
     lams = sorted({row.lam for row in RUNS})
     assert [lams[index] for index in trace.line.color] == [row.lam for row in RUNS]
     assert (trace.line.cmin, trace.line.cmax) == (0, len(lams) - 1)
-    assert [colour for _, colour in trace.line.colorscale] == [of_lambda(lam) for lam in lams]
+    assert [colour for _, colour in trace.line.colorscale] == [lambda_color(lam) for lam in lams]
     single, _ = draw(sweep(run(1.0), run(1.0, seed=1)))
-    assert [colour for _, colour in single.line.colorscale] == [of_lambda(1.0)] * 2
+    assert [colour for _, colour in single.line.colorscale] == [lambda_color(1.0)] * 2
     _, axes = draw(sweep(run(0.0), run(1.0), run(1.0, regularizer=Regularizer.COSREG)))
     assert list(axes["regularizer"].ticktext) == ["none", "I-STAR", "CosReg"]
     assert "regularizer" not in draw(SWEEP)[1]

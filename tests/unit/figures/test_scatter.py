@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.db.models import RunStatus
-from app.figures.palette import METHODS, QUIET, SERIES, in_order, of_lambda
+from app.figures.palette import METHODS, QUIET, SERIES, lambda_color, ordered_color
 from app.results.figures.scatter import RING, RUN, scatter
 from app.results.figures.scatter_points import MAX_PANELS, ScatterStyle, measured_quantities
 from app.results.run_table import MeasuredValue
@@ -69,7 +69,7 @@ def test_point_is_mean_over_seeds_with_interval_on_both_axes():
     points = means(figure.draw())
     assert [(trace.x[0], trace.y[0]) for trace in points] == [(row[5], row[2]) for row in figure.table.rows]
     assert points[0].error_x.array[0] == points[0].error_y.array[0] == half_width
-    assert [trace.marker.color for trace in points] == [of_lambda(lam) for lam in (-1, 0, 1)]
+    assert [trace.marker.color for trace in points] == [lambda_color(lam) for lam in (-1, 0, 1)]
 
 
 def test_lambda_is_at_equal_steps_with_zero_marked_unless_a_search_chose_it_or_a_scale_is_given():
@@ -158,7 +158,7 @@ def test_families_are_lines_through_the_baseline_with_a_legend():
 def test_methods_stand_side_by_side_at_one_lambda_and_words_at_equal_steps():
     plot = plot_of(sweep(run(0.0), *(run(1.0, regularizer=method) for method in (ISTAR, COSREG))), x="lam")
     points = [(trace.x[0], trace.marker.color) for trace in means(plot)]
-    assert points == [(0, of_lambda(0)), (0.875, METHODS[ISTAR]), (1.125, METHODS[COSREG])]
+    assert points == [(0, lambda_color(0)), (0.875, METHODS[ISTAR]), (1.125, METHODS[COSREG])]
     assert list(plot.layout.xaxis.ticktext) == ["0", "1"]
     runs = sweep(run(0.0), *(run(1.0, regularizer=method) for method in (COSREG, ISTAR)))
     plot = plot_of(runs, x="regularizer", x_scale="log")
@@ -238,7 +238,7 @@ def test_colors_are_as_chosen_or_usual_if_that_does_not_vary():
     assert [trace.marker.color for trace in means(plot)] == [*SERIES[:2]]
     assert legend_names(plot) == models
     usual = plot_of(runs, colour="zeta")
-    assert [trace.marker.color for trace in means(usual)] == [of_lambda(0), of_lambda(1)]
+    assert [trace.marker.color for trace in means(usual)] == [lambda_color(0), lambda_color(1)]
 
 
 def test_any_setting_and_measure_can_be_axes():
@@ -277,11 +277,11 @@ def test_measured_color_has_a_scale_and_a_bar():
     (shaded,) = means(plot)
     assert list(shaded.marker.color) == pytest.approx([0.2, 0.2, 0.3, 0.3, 0.5, 0.5])
     assert (shaded.marker.cmin, shaded.marker.cmax) == pytest.approx((0.2, 0.5))
-    assert [shaded.marker.colorscale[end][1] for end in (0, -1)] == [in_order(0), in_order(1)]
+    assert [shaded.marker.colorscale[end][1] for end in (0, -1)] == [ordered_color(0), ordered_color(1)]
     texts = [note.text for note in plot.layout.annotations[-4:]]
     assert texts == ["0.20", "0.35", "0.50", "IsoScore★ (1 is isotropic)"]
     bar = [shape.fillcolor for shape in plot.layout.shapes if shape.type == "rect"]
-    assert (bar[0], bar[-1]) == (in_order(0), in_order(1))
+    assert (bar[0], bar[-1]) == (ordered_color(0), ordered_color(1))
     assert "isoscore_star_mean" in figure.table.columns
     table = measured(GRID, "mean_cosine", lambda row: row.lam or None)
     quiet, shaded = means(plot_of(table, x="lam", colour="mean_cosine"))

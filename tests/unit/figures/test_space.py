@@ -3,7 +3,7 @@
 import pytest
 
 from app.figures.palette import MAIN, MARKED, QUIET
-from app.playground.clouds import MEASURES, SHAPES, SHIFTS, SPREADS, Position, cloud, numbers_at
+from app.playground.clouds import MEASURES, SHAPES, SHIFTS, SPREADS, Position, generate_cloud, measures_at
 from app.playground.figures import RANGES, cloud_figure, shift_figure
 
 SHIFTED = Position("cone", 1.0, 2.0, 32)
@@ -25,7 +25,7 @@ def test_a_shifted_cloud_stands_beside_itself_and_its_table_has_its_points():
     assert "Grey" not in figure.caption
     table = cloud_figure(SHIFTED).table
     assert table.columns == ["x", "y", "z"]
-    assert table.rows[5] == pytest.approx(cloud(*SHIFTED)[5], abs=5e-5)
+    assert table.rows[5] == pytest.approx(generate_cloud(*SHIFTED)[5], abs=5e-5)
 
 
 def test_axes_and_camera_stay_whatever_is_shown():
@@ -42,7 +42,7 @@ def test_axes_and_camera_stay_whatever_is_shown():
 def test_every_point_lies_within_the_axes(shape):
     for spread in SPREADS:
         for shift in (SHIFTS[0], SHIFTS[-1]):
-            points = cloud(shape, spread, shift, 2000)
+            points = generate_cloud(shape, spread, shift, 2000)
             for axis, (low, high) in enumerate(RANGES):
                 assert low < points[:, axis].min()
                 assert points[:, axis].max() < high
@@ -59,7 +59,7 @@ def test_flat_it_is_drawn_in_three_planes_of_one_unit():
 def test_both_measures_are_drawn_over_the_shift_and_the_table_has_all():
     position = SHIFTED._replace(n=512)
     figure = shift_figure(position)
-    numbers = numbers_at(position)
+    numbers = measures_at(position)
     lines = [trace for trace in figure.draw().data if trace.mode == "lines+text"]
     assert [line.text[-1].strip() for line in lines] == ["Mean cosine", "IsoScore"]
     marks = [trace for trace in figure.draw().data if trace.mode == "markers+text"]
@@ -67,4 +67,4 @@ def test_both_measures_are_drawn_over_the_shift_and_the_table_has_all():
     assert [mark.textposition.split()[0] for mark in marks] == ["bottom", "top"]
     table = shift_figure(SHIFTED).table
     assert table.columns == ["shift", *MEASURES]
-    assert table.rows[2] == [2, *numbers_at(SHIFTED).values()]
+    assert table.rows[2] == [2, *measures_at(SHIFTED).values()]

@@ -11,10 +11,10 @@ from app.playground.clouds import (
     SIZES,
     SPREADS,
     Position,
-    explain,
-    nearest,
-    numbers_at,
-    require_measured_at,
+    explain_measures,
+    measures_at,
+    nearest_position,
+    require_measured_position,
 )
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import MEASURES as CATALOG
@@ -26,7 +26,7 @@ ALL = [Position(*values) for values in product(SHAPES, SPREADS, SHIFTS, SIZES)]
 def test_every_position_has_a_finite_number_for_each_measure():
     assert len(ALL) == 6 * 6 * 8 * 5
     for position in ALL:
-        numbers = numbers_at(position)
+        numbers = measures_at(position)
         assert tuple(numbers) == MEASURES
         assert all(math.isfinite(value) for value in numbers.values()), position
     assert CATALOG.keys() >= set(MEASURES)
@@ -40,7 +40,7 @@ def of_equal_eigenvalues(position):
 
 @pytest.mark.parametrize("position", ALL[7::97], ids=str)
 def test_what_is_stored_is_what_the_project_measures(position):
-    stored, measured = numbers_at(position), dict(zip(MEASURES, measured_at(position), strict=True))
+    stored, measured = measures_at(position), dict(zip(MEASURES, measured_at(position), strict=True))
     if of_equal_eigenvalues(position):  # what depends on arbitrary eigenvectors is not the same on all processors
         del stored["partition"], measured["partition"]
     # The fifth digit may round the other way where a processor adds in another order.
@@ -48,13 +48,13 @@ def test_what_is_stored_is_what_the_project_measures(position):
 
 
 def test_the_nearest_position_is_taken_but_no_shape_for_another():
-    assert nearest(Position("circle", 0.31, 2.4, 100)) == Position("circle", 0.4, 2.0, 128)
-    assert nearest(Position("line", -3.0, 1e9, -1)) == Position("line", 0.0, 7.0, 8)
+    assert nearest_position(Position("circle", 0.31, 2.4, 100)) == Position("circle", 0.4, 2.0, 128)
+    assert nearest_position(Position("line", -3.0, 1e9, -1)) == Position("line", 0.0, 7.0, 8)
     sentence = r"Expected a shape among line, circle, .*, got 'torus': choose one."
     with pytest.raises(InvalidError, match=sentence) as refused:
-        nearest(Position("torus", 0.0, 0.0, 8))
+        nearest_position(Position("torus", 0.0, 0.0, 8))
     assert refused.value.field == "shape"
-    assert require_measured_at(Position("line", 1.0, 7.0, 2000)) == Position("line", 1.0, 7.0, 2000)
+    assert require_measured_position(Position("line", 1.0, 7.0, 2000)) == Position("line", 1.0, 7.0, 2000)
 
 
 @pytest.mark.parametrize(
@@ -70,15 +70,15 @@ def test_the_nearest_position_is_taken_but_no_shape_for_another():
 )  # fmt: skip
 def test_a_position_off_the_grid_is_refused_with_the_nearest_that_are_on_it(position, field, sentence):
     with pytest.raises(InvalidError) as refused:
-        require_measured_at(position)
+        require_measured_position(position)
     assert (refused.value.field, refused.value.message) == (field, sentence)
 
 
 def test_the_mean_cosine_follows_the_shift_and_isoscore_the_number_of_points():
-    centred, shifted = (numbers_at(Position("gaussian", 1.0, shift, 512)) for shift in (0.0, 7.0))
+    centred, shifted = (measures_at(Position("gaussian", 1.0, shift, 512)) for shift in (0.0, 7.0))
     assert (round(centred["mean_cosine"], 2), round(shifted["mean_cosine"], 2)) == (0, 0.99)
     assert centred["isoscore"] == shifted["isoscore"] > 0.98
-    small, large = (numbers_at(Position("gaussian", 1.0, 0.0, n)) for n in (8, 2000))
+    small, large = (measures_at(Position("gaussian", 1.0, 0.0, n)) for n in (8, 2000))
     assert small["isoscore"] < 0.6
     assert large["isoscore"] > 0.99
     assert small["isoscore_unbiased"] == pytest.approx(1, abs=0.1)
@@ -105,10 +105,10 @@ def test_the_mean_cosine_follows_the_shift_and_isoscore_the_number_of_points():
     ],
 )
 def test_what_happened_is_said_in_words(position, words):
-    assert words in explain(position)
+    assert words in explain_measures(position)
 
 
 def test_nothing_is_said_of_few_rows_where_they_change_nothing_or_of_a_minus_zero():
-    assert "Few rows" not in explain(Position("gaussian", 1.0, 0.0, 512))
-    assert "Few rows" not in explain(Position("line", 0.0, 0.0, 8))
-    assert not [position for position in ALL if "−0.00" in explain(position)]
+    assert "Few rows" not in explain_measures(Position("gaussian", 1.0, 0.0, 512))
+    assert "Few rows" not in explain_measures(Position("line", 0.0, 0.0, 8))
+    assert not [position for position in ALL if "−0.00" in explain_measures(position)]
