@@ -15,7 +15,7 @@ from isotropy.cloud import read_cloud
 from isotropy.jackknife import Jackknife
 from isotropy.report import MeasureResult, measure
 from isotropy.rows import Rows
-from isotropy.unbiased import FourthMoments, corrected_from_moments
+from isotropy.unbiased import FourthMoments, corrected_scores_from_moments
 from workers.embeddings.measure import columns_of
 
 SIMULATIONS = 1000
@@ -69,7 +69,9 @@ def found(x: Points, slug: str, groups: list[str] | None = None) -> Measurement:
         # What the cloud makes of it, without all that the cloud reads besides.
         blocks = Jackknife(lambda: FourthMoments(x.shape[1]), len(x))
         blocks.update(torch.from_numpy(x))
-        return Measurement(**columns_of(slug, MeasureResult(blocks.scores(corrected_from_moments)[slug], len(x))))
+        return Measurement(
+            **columns_of(slug, MeasureResult(blocks.scores(corrected_scores_from_moments)[slug], len(x)))
+        )
     cloud = read_cloud(Rows(x, row_groups=groups))
     return Measurement(**columns_of(slug, measure(cloud, [slug])[slug]))
 

@@ -14,7 +14,7 @@ import torch
 
 from benchmarks._rounds import interleave, machine, rounds_asked, table, threads_asked
 from isotropy.cloud import PAIR_ROWS, read_cloud
-from isotropy.pairs import pairs_of
+from isotropy.pairs import measure_euclidean_pairs
 from isotropy.report import measure
 from isotropy.rows import Rows
 
@@ -62,7 +62,7 @@ def ways(x: torch.Tensor, *, labels: bool) -> dict[str, Callable[[], object]]:
     found: dict[str, Callable[[], object]] = {
         LEAST: least,
         "`X.T @ X` alone": lambda: x.T @ x,
-        "neighbors and uniformity of the sample": lambda: pairs_of(sample, NEIGHBOURS),
+        "neighbors and uniformity of the sample": lambda: measure_euclidean_pairs(sample, NEIGHBOURS),
         "`read_cloud` alone": lambda: read_cloud(Rows(x.numpy())),
         "full report": lambda: measure(read_cloud(Rows(x.numpy()))),
     }

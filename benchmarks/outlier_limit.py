@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks._calibration import SEED
 from benchmarks._rounds import machine
-from isotropy.findings.outlier_rows import LIMIT, SCANNED, centre_and_bulk, expected_beyond, surprise, tail_of
+from isotropy.findings.outlier_rows import LIMIT, SCANNED, centre_and_bulk, expected_beyond, surprise, tail_degrees
 
 ROWS = (20, 200, 2000)
 DIMENSIONS = (2, 8, 32)
@@ -77,7 +77,7 @@ def statistic(x: NDArray[np.float64]) -> float:
     squares = (points - centre).square().sum(1).numpy()
     ratios = squares / np.median(squares)
     farthest = np.sort(ratios)[::-1][: len(x) // SCANNED]
-    return float(surprise(expected_beyond(len(x), bulk, farthest, tail_of(ratios, bulk))).max())
+    return float(surprise(expected_beyond(len(x), bulk, farthest, tail_degrees(ratios, bulk))).max())
 
 
 def reached(kind: Kind, n: int, d: int, simulations: int = SIMULATIONS) -> Reached:

@@ -149,8 +149,8 @@ def moment_scores(
     """
     S = moments.covariance()
     shrunk = S if towards is None or zeta == 0 else shrink(S, towards.covariance(), zeta)
-    raw = anisotropy(eigenvalues(second_moment(moments), rank=moments.n), RAW.leading)
-    centred = anisotropy(eigenvalues(S, rank=moments.n - 1), CENTRED.leading)
+    raw = anisotropy(eigenvalues(second_moment(moments), rank=moments.n), RAW.leading_values)
+    centred = anisotropy(eigenvalues(S, rank=moments.n - 1), CENTRED.leading_values)
     return {
         "isoscore_star": isoscore_from_covariance(shrunk),
         "mean_cosine": cosines.mean_cosine(),

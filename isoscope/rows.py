@@ -11,7 +11,7 @@ from isoscope.files.matrix import Matrix
 from isotropy.cloud import PAIR_ROWS, SAMPLE_ROWS
 from isotropy.findings.drift import SharedRows
 from isotropy.report import MeasureResult
-from isotropy.rows import draw, finite_chunks
+from isotropy.rows import draw_finite_rows, finite_chunks
 
 # A covariance of this many dimensions takes 2 GiB, and several are held at once.
 MAX_DIMENSIONS = 16_384
@@ -30,7 +30,7 @@ def draw_rows(matrix: Matrix, seed: int) -> tuple[Tensor, Tensor]:
 
     They equal the ``pairs`` of ``isotropy.cloud.read_cloud``, without computing its sums.
     """
-    points, rows = draw(matrix, SAMPLE_ROWS, seed)
+    points, rows = draw_finite_rows(matrix, SAMPLE_ROWS, seed)
     # Copied, because a view would keep the whole sample in memory.
     return points[:PAIR_ROWS].clone(), rows[:PAIR_ROWS].clone()
 

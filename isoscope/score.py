@@ -43,7 +43,7 @@ def _json(
 ) -> Iterator[str]:
     counts = {"n": cloud.n, "d": cloud.d, "n_left_out": cloud.n_left_out}
     document: dict[str, Any] = {name: _entry(count) for name, count in counts.items()}
-    document["independent"] = {**_entry(cloud.dealing.groups), "detail": {"by": cloud.dealing.by}}
+    document["independent"] = {**_entry(cloud.dealing.groups), "detail": {"by": cloud.dealing.grouping}}
     for slug, result in measures.items():
         entry = _entry(result.value, result.score.se, result.score.reason)
         document[slug] = {**entry, "n": result.n, "detail": result.detail}
@@ -65,7 +65,7 @@ def _table(
         yield f"columns that are no part of the vector: {listed(left_out)}; --vectors names others"
     for annotation in doubtful(matrix.contents, matrix.selection):
         yield f"{annotation.name} is taken as a coordinate; if it is a label: --labels {annotation.name}"
-    if (dependence_note := independent_rows(cloud.dealing.by, cloud.dealing.groups)) is not None:
+    if (dependence_note := independent_rows(cloud.dealing.grouping, cloud.dealing.groups)) is not None:
         yield dependence_note
     for finding in wrong:
         yield from lines_of(finding)

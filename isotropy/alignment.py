@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy.findings.nearest import NEAREST, shares_kept
+from isotropy.findings.nearest import NEAREST, kept_neighbor_shares
 from isotropy.jackknife import error_parts
-from isotropy.score import FEWEST_FOR_SE, Score, there_are
+from isotropy.score import FEWEST_FOR_SE, Score, count_clause
 
 ROWS = 3000  # Maximum rows of a comparison: products of all pairs are held at once
 # Dimensions up to which the Procrustes residual is computed, from the singular values of a matrix of that size.
@@ -38,7 +38,7 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
     if len(x) != len(y) or len(x) != len(blocks):
         raise ValueError(f"Expected the same rows in both, got {len(x)} and {len(y)} with {len(blocks)} blocks.")
     if len(x) < FEWEST_FOR_SE:
-        too_few = Score.undefined(f"It takes at least {FEWEST_FOR_SE} rows that both have; {there_are(len(x))}.")
+        too_few = Score.undefined(f"It takes at least {FEWEST_FOR_SE} rows that both have; {count_clause(len(x))}.")
         return {"cka": too_few, "neighbor_overlap": too_few, "procrustes": too_few}
     x, y = (points.double() / (float(points.abs().amax()) or 1.0) for points in (x, y))
     block_ids, counts = np.unique(blocks, return_counts=True)
@@ -48,7 +48,7 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
         [torch.from_numpy(np.flatnonzero(blocks != block)) for block in block_ids] if len(block_ids) > 1 else []
     )
     K, L = _kernel(x), _kernel(y)
-    overlaps = shares_kept(x, y, torch.arange(len(x)))  # The jackknife leaves rows out as queries only
+    overlaps = kept_neighbor_shares(x, y, torch.arange(len(x)))  # The jackknife leaves rows out as queries only
     scores = {
         "cka": _cka(K, L),
         "neighbor_overlap": Score(float(overlaps.mean())),
@@ -111,7 +111,7 @@ def _kernel(x: Tensor) -> Tensor:
 def _cka(K: Tensor, L: Tensor) -> Score:
     n = len(K)
     if n < 4:
-        return Score.undefined(f"It takes at least 4 rows; {there_are(n)}.")
+        return Score.undefined(f"It takes at least 4 rows; {count_clause(n)}.")
     cross, first, second = _hsic(K, L), _hsic(K, K), _hsic(L, L)
     if first <= 0 or second <= 0:
         return Score.undefined("The rows of one embedding are equal, or too few for its dimensions.")
@@ -152,7 +152,7 @@ def row_drift(x: Tensor, y: Tensor, references: int) -> RowDrift:
     rows = torch.arange(len(x))
     starts = range(0, len(x), ROWS_AT_ONCE)
     shares = torch.cat(
-        [shares_kept(x, y, rows[start : start + ROWS_AT_ONCE], references=references) for start in starts]
+        [kept_neighbor_shares(x, y, rows[start : start + ROWS_AT_ONCE], references=references) for start in starts]
     )
     if max(x.shape[1], y.shape[1]) > MOST_DIMENSIONS:
         return RowDrift(shares, None, f"Residuals are found for at most {MOST_DIMENSIONS:,} dimensions.")

@@ -1,4 +1,4 @@
-"""A cloud of points, streamed from wherever it lies, and what many measures share of it."""
+"""A cloud of points, read in one pass, with the moments and samples that its measures share."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from torch import Tensor
 from isotropy.anisotropy import mean_share, second_moment
 from isotropy.catalog import Similarity
 from isotropy.cosine import CosineMoments
-from isotropy.isoscore import isoscore_of_ratio, participation_ratio, shrunk_ratio
-from isotropy.jackknife import BLOCKS, Dealing, Duplicates, Jackknife, blocks_within, by_groups
+from isotropy.isoscore import isoscore_from_ratio, participation_ratio, shrunk_ratio
+from isotropy.jackknife import BLOCKS, Dealing, Duplicates, Jackknife, count_blocks_in_memory, deal_groups
 from isotropy.neighbours import BlockNeighbours, NearestNeighbours
-from isotropy.pairs import PairMeasures, pairs_by, search_by
+from isotropy.pairs import PairMeasures, choose_search, measure_pairs
 from isotropy.partition import PartitionFunction
 from isotropy.rows import Points, Sample, ScaledPoints, SelectedDimensions, finite_chunks, unit_for
 from isotropy.score import Score
 from isotropy.spectrum_errors import Decomposition, scores_without_blocks, spectrum_scores
 from isotropy.topology import barcode
-from isotropy.unbiased import BlockProducts, FourthMoments, corrected_from_moments, scores_across
+from isotropy.unbiased import BlockProducts, FourthMoments, corrected_scores_from_moments, scores_across_blocks
 
 SAMPLE_ROWS = 32_768  # Rows drawn from a longer cloud, for what cannot be streamed
 PAIR_ROWS = 20_000  # Rows of the sample for pairwise measures, which are exact up to this number of rows
@@ -88,30 +88,33 @@ class Cloud:
         """Scores from the moments, by slug, with standard errors except for ``WITHOUT_ERROR``."""
         ratio = participation_ratio(self.moments.scatter)  # of any multiple of the covariance
         scores = {
-            "isoscore": isoscore_of_ratio(ratio, self.d),
-            "isoscore_star": isoscore_of_ratio(shrunk_ratio(ratio, self.d, ZETA), self.d),
+            "isoscore": isoscore_from_ratio(ratio, self.d),
+            "isoscore_star": isoscore_from_ratio(shrunk_ratio(ratio, self.d, ZETA), self.d),
             "participation_ratio": ratio,
         }
         mean_share_score = {"mean_share": mean_share(self.moments)}
         if self.n == 0:
-            return scores | mean_share_score | corrected_from_moments(self.moments)
+            return scores | mean_share_score | corrected_scores_from_moments(self.moments)
         block_products = BlockProducts(self.blocks.parts)
         left_out = (block_products.scores_without(block) for block in range(len(block_products)))
-        if self.dealing.by == "rows":
-            return scores | self.blocks.with_errors(mean_share_score | corrected_from_moments(self.moments), left_out)
+        if self.dealing.grouping == "rows":
+            return scores | self.blocks.with_errors(
+                mean_share_score | corrected_scores_from_moments(self.moments), left_out
+            )
         group_scores = (
-            scores_left_out | scores_across(block_products, block) for block, scores_left_out in enumerate(left_out)
+            scores_left_out | scores_across_blocks(block_products, block)
+            for block, scores_left_out in enumerate(left_out)
         )
         return scores | self.blocks.with_errors(
-            mean_share_score | scores_across(block_products), group_scores, self.dealing.groups
+            mean_share_score | scores_across_blocks(block_products), group_scores, self.dealing.groups
         )
 
     def without_rows(self, rows: NDArray[np.int64]) -> Cloud:
-        """Return the cloud without the rows at some positions; cosines and points stay those of all rows.
+        """Return the cloud without the rows at some positions; ``cosine_blocks`` and ``points`` keep all rows.
 
         Sums are recomputed, because subtracting a huge row would leave its rounding error.
         """
-        blocks = _fourth_moments(self.points)
+        blocks = _empty_fourth_moments(self.points)
         for chunk, positions, _ in finite_chunks(self.points):
             remaining = ~np.isin(positions, rows)
             blocks.update(
@@ -121,11 +124,11 @@ class Cloud:
         return replace(self, blocks=blocks, sample=self.sample[remaining], rows=self.rows[remaining])
 
     def without_dimensions(self, dimensions: Iterable[int]) -> Cloud:
-        """Return the cloud without some dimensions, reusing products of rows; cosines stay those of all dimensions."""
+        """Return the cloud without some dimensions, reusing products of rows; ``cosine_blocks`` keep all dimensions."""
         dropped = torch.zeros(self.d, dtype=torch.bool)
         dropped[list(dimensions)] = True
         points = SelectedDimensions(self.points, (~dropped).nonzero().squeeze(1).numpy())
-        blocks = self.blocks.map(lambda part: part.of_dimensions(~dropped))
+        blocks = self.blocks.map(lambda part: part.select_dimensions(~dropped))
         for chunk, positions, _ in finite_chunks(points):
             row_blocks = self.dealing.blocks_of(positions, blocks.blocks)
             for block, part in enumerate(blocks.all_parts):
@@ -136,7 +139,7 @@ class Cloud:
     def spectrum_scores(self) -> dict[str, Score]:
         """Scores from the eigenvalues, by slug, with standard errors. The k-th entry of a list is named "slug k"."""
         scores = spectrum_scores(self.eigenvalues, self.energies, self.n)
-        left_out = scores_without_blocks(self._centred, self._second, self.blocks.parts, self.moments)
+        left_out = scores_without_blocks(self._covariance, self._second_moment, self.blocks.parts, self.moments)
         with_errors = self.blocks.with_errors(scores, left_out, self.dealing.groups)
         return with_errors | {"spectrum": with_errors["spectrum"].times(self.unit, self.unit)}
 
@@ -147,32 +150,32 @@ class Cloud:
     @property
     def eigenvalues(self) -> Tensor:
         """Variances along the principal components, float64 [d], descending."""
-        return self._centred.values
+        return self._covariance.values
 
     @property
     def energies(self) -> Tensor:
         """Eigenvalues of E[x x^T], float64 [d], descending; includes the mean."""
-        return self._second.values
+        return self._second_moment.values
 
     @cached_property
-    def _centred(self) -> Decomposition:
+    def _covariance(self) -> Decomposition:
         return Decomposition.from_matrix(self.moments.covariance(), self.n - 1)
 
     @cached_property
-    def _second(self) -> Decomposition:
+    def _second_moment(self) -> Decomposition:
         return Decomposition.from_matrix(second_moment(self.moments), self.n)
 
     @cached_property
     def partition(self) -> PartitionFunction:
         """Partition function of all points, from a second pass, once its directions are known."""
-        partition = PartitionFunction(self._second.vectors)
+        partition = PartitionFunction(self._second_moment.vectors)
         for chunk, _, _ in finite_chunks(self.points):
             # In the original scale, because exp(c.x) depends on it.
             partition.update(chunk if self.unit == 1 else chunk * self.unit)
         return partition
 
     @property
-    def pairs(self) -> Tensor:
+    def pair_rows(self) -> Tensor:
         """Rows for pairwise measures, [at most ``PAIR_ROWS``, d]."""
         # The sample is in random order, so that its head is a sample too.
         return self.sample[:PAIR_ROWS]
@@ -180,26 +183,26 @@ class Cloud:
     @cached_property
     def pair_measures(self) -> PairMeasures:
         """Pairwise results, with one more neighbor than measures use, to detect ties."""
-        return pairs_by(self.pairs, NEIGHBOURS + 1, self.similarity)
+        return measure_pairs(self.pair_rows, NEIGHBOURS + 1, self.similarity)
 
     @property
     def neighbours(self) -> NearestNeighbours:
-        """Nearest neighbors among the distinct rows of ``pairs``."""
+        """Nearest neighbors among the distinct rows of ``pair_rows``."""
         return self.pair_measures.neighbours
 
     def row_of(self, point: int) -> int:
-        """Return the position in the file of a distinct row of ``pairs``, the first among its copies."""
-        row = self.pairs[self.pair_measures.distinct[point]]
-        candidates = (self.pairs[:, 0] == row[0]).nonzero().squeeze(1)  # few rows share the first value
-        return int(self.rows[candidates][(self.pairs[candidates] == row).all(1)].min())
+        """Return the position in the file of a distinct row of ``pair_rows``, the first among its copies."""
+        row = self.pair_rows[self.pair_measures.distinct_rows[point]]
+        candidates = (self.pair_rows[:, 0] == row[0]).nonzero().squeeze(1)  # few rows share the first value
+        return int(self.rows[candidates][(self.pair_rows[candidates] == row).all(1)].min())
 
     @cached_property
-    def neighbourhoods(self) -> BlockNeighbours:
+    def block_neighbours(self) -> BlockNeighbours:
         """Nearest neighbors within the first rows and within each block, for standard errors."""
         pairs = self.pair_measures
-        positions = self.rows[: len(self.pairs)][pairs.distinct].numpy()
+        positions = self.rows[: len(self.pair_rows)][pairs.distinct_rows].numpy()
         blocks = self.dealing.blocks_of(positions, BLOCKS)
-        search = search_by(self.similarity, self.pairs.dtype)
+        search = choose_search(self.similarity, self.pair_rows.dtype)
         return BlockNeighbours(pairs.points, blocks, NEIGHBOURS + 1, pairs.neighbours, search)
 
     @cached_property
@@ -232,15 +235,15 @@ def read_cloud(
     progress: Callable[[int], object] = lambda _: None,
     similarity: Similarity = Similarity.EUCLIDEAN,
 ) -> Cloud:
-    """Read rows into a cloud, in a second pass too if some are exact duplicates.
+    """Read rows into a cloud, in two passes if some are exact duplicates.
 
     Exact duplicates count as one group unless groups are given. ``seed`` draws the sample, ``progress`` receives the
     number of rows just read, and ``similarity`` defines neighbors.
     """
     groups = points.groups()
     duplicates = Duplicates(points.n)
-    dealing = duplicates.dealing() if groups is None else by_groups(groups, points.n)
-    sums = _Sums.none(points)
+    dealing = duplicates.dealing() if groups is None else deal_groups(groups, points.n)
+    sums = _Sums.empty(points)
     sample = Sample(min(points.n, SAMPLE_ROWS), points.d, points.dtype, seed)
     n_left_out, unit = 0, 0.0
     for rows, positions, read in finite_chunks(points):
@@ -258,11 +261,11 @@ def read_cloud(
         progress(read)
     if unit not in (0, 1):
         points = ScaledPoints(points, unit)
-    if groups is None and (by_duplicates := duplicates.dealing()).by == "duplicates":
-        dealing, sums = by_duplicates, _Sums.none(points)
+    if groups is None and (by_duplicates := duplicates.dealing()).grouping == "duplicates":
+        dealing, sums = by_duplicates, _Sums.empty(points)
         for scaled_rows, positions, _ in finite_chunks(points):
             sums.update(scaled_rows, dealing, positions)
-    sample_points, sample_positions = sample.drawn()
+    sample_points, sample_positions = sample.drawn_rows()
     return Cloud(
         points,
         dealing,
@@ -276,8 +279,8 @@ def read_cloud(
     )
 
 
-def _fourth_moments(points: Points) -> Jackknife[FourthMoments]:
-    return Jackknife(lambda: FourthMoments(points.d), points.n, blocks_within(points.d**2))
+def _empty_fourth_moments(points: Points) -> Jackknife[FourthMoments]:
+    return Jackknife(lambda: FourthMoments(points.d), points.n, count_blocks_in_memory(points.d**2))
 
 
 class _Sums(NamedTuple):
@@ -287,8 +290,8 @@ class _Sums(NamedTuple):
     cosine_blocks: Jackknife[CosineMoments]
 
     @classmethod
-    def none(cls, points: Points) -> _Sums:
-        return cls(_fourth_moments(points), Jackknife(lambda: CosineMoments(points.d), points.n))
+    def empty(cls, points: Points) -> _Sums:
+        return cls(_empty_fourth_moments(points), Jackknife(lambda: CosineMoments(points.d), points.n))
 
     def update(self, rows: Tensor, dealing: Dealing, positions: NDArray[np.int64]) -> None:
         for jackknife in self:

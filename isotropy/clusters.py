@@ -11,7 +11,7 @@ from torch.nn.functional import one_hot
 from isotropy.distances import CentredPoints, centre_of, distances
 from isotropy.labels import classes_of
 from isotropy.points import scaled
-from isotropy.score import Score, there_are
+from isotropy.score import Score, count_clause
 
 TILE_ROWS = 512  # Maximum rows and columns of a tile of distances: 2 MB
 # Distances to a centroid below this fraction of the point's length are rounding errors.
@@ -25,7 +25,7 @@ def silhouette(x: Tensor, labels: Tensor) -> Score:
     Takes n^2 d operations in float64. Undefined for fewer than two classes, for as many classes as points, and for NaN
     or infinity. Raises ValueError for points or labels of another type or shape.
     """
-    classes = _classes("silhouette", x, labels)
+    classes = _sort_by_class("silhouette", x, labels)
     if isinstance(classes, str):
         return Score.undefined(classes)
     class_mates = (classes.sizes - 1)[classes.codes]
@@ -40,7 +40,7 @@ def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
 
     As ``silhouette``, with distances to the centroids of k classes, in n k d operations.
     """
-    classes = _classes("simplified silhouette", x, labels)
+    classes = _sort_by_class("simplified silhouette", x, labels)
     if isinstance(classes, str):
         return Score.undefined(classes)
     centre = centre_of(classes.points)
@@ -69,11 +69,11 @@ class _Classes:
     sizes: Tensor  # Points of each class, int64 [k]
 
 
-def _classes(name: str, x: Tensor, labels: Tensor) -> _Classes | str:
+def _sort_by_class(name: str, x: Tensor, labels: Tensor) -> _Classes | str:
     """Return points [n, d] sorted by class, or why they have no silhouette, in a sentence."""
     _, codes, sizes = classes_of(x, labels)
     if len(sizes) < 2:
-        return f"The {name} needs at least 2 classes; {there_are(len(sizes))}."
+        return f"The {name} needs at least 2 classes; {count_clause(len(sizes))}."
     if len(sizes) == len(x):
         return f"The {name} needs a class of at least 2 points; each of the {len(x)} points has a class of its own."
     if not x.isfinite().all():

@@ -1,4 +1,4 @@
-"""Cosine similarity of all pairs of a cloud: its mean and what each dimension adds to it, and its histogram."""
+"""Cosine similarity over all pairs of a cloud: mean, contribution of each dimension, and histogram."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from isotropy.points import at_least_float32, require_points
-from isotropy.score import Score, there_are
+from isotropy.score import Score, count_clause
 
 CHUNK_ROWS = 512  # Rows scaled and summed at once; they fit in the cache: 1.5 MB in float32 at d = 768
 PAIR_ROWS = 256  # Rows whose cosines with all others are held at once: 256 x 2000 cosines take 2 MB
@@ -82,7 +82,7 @@ class CosineMoments:
 
     def _why_undefined(self) -> str | None:
         if self.n < 2:
-            return f"The mean cosine needs at least 2 rows that are not zero; {there_are(self.n)}."
+            return f"The mean cosine needs at least 2 rows that are not zero; {count_clause(self.n)}."
         if not self._sum.isfinite().all():
             return "The mean cosine is not finite: some points are NaN or infinite."
         return None

@@ -45,11 +45,11 @@ def distances(x: CentredPoints, y: CentredPoints, excluded: Tensor | None = None
     squares = torch.addmm(sums, x.centred, y.centred.T, alpha=-2)
     if excluded is not None:
         squares.scatter_(1, excluded[:, None], math.inf)
-    measure_close(squares, sums, x.points, y.points)
+    recompute_close(squares, sums, x.points, y.points)
     return squares.sqrt_()
 
 
-def measure_close(squares: Tensor, sums: Tensor, x: Tensor, y: Tensor) -> None:
+def recompute_close(squares: Tensor, sums: Tensor, x: Tensor, y: Tensor) -> None:
     """Recompute squared distances [n, m] of close pairs of x [n, d] and y [m, d] from their differences.
 
     ``sums`` [n, m] holds the sums of squared lengths and is overwritten.

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor, distributed
 
 
-def is_shared() -> bool:
+def has_process_group() -> bool:
     return distributed.is_available() and distributed.is_initialized()
 
 
 def summed(x: Tensor) -> Tensor:
     """Sum ``x`` over the processes, differentiably. Its shape must be the same in all."""
-    if not is_shared():
+    if not has_process_group():
         return x
     total: Tensor = _Summed.apply(x)  # type: ignore[no-untyped-call]
     return total
@@ -30,7 +30,7 @@ def gathered(x: Tensor) -> Tensor:
 
     Numbers of rows may differ or be 0. Each process then holds all rows: use it for batches of vectors, not all tokens.
     """
-    if not is_shared():
+    if not has_process_group():
         return x
     rows: Tensor = _Gathered.apply(x)  # type: ignore[no-untyped-call]
     return rows
@@ -39,7 +39,7 @@ def gathered(x: Tensor) -> Tensor:
 def greatest(x: Tensor) -> Tensor:
     """Return the elementwise maximum of ``x`` over the processes, without a gradient."""
     x = x.detach()
-    if not is_shared():
+    if not has_process_group():
         return x
     x = x.clone(memory_format=torch.contiguous_format)
     distributed.all_reduce(x, op=distributed.ReduceOp.MAX)

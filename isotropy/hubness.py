@@ -8,7 +8,7 @@ from torch import Tensor
 
 from isotropy.neighbours import NearestNeighbours
 from isotropy.products import unit_roundoff
-from isotropy.score import Score, there_are
+from isotropy.score import Score, count_clause
 
 TIED = 0.01  # Maximum share of points with a tie; in simulations this share moved the skewness by 5%
 LISTED = 10  # Maximum number of listed hubs
@@ -45,12 +45,12 @@ def hubness(neighbours: NearestNeighbours, k: int = 10) -> Hubness:
     n = len(neighbours.indices)
     undefined = None
     if n < k + 2:
-        undefined = Score.undefined(f"Hubness with k = {k} needs at least {k + 2} points; {there_are(n)}.")
+        undefined = Score.undefined(f"Hubness with k = {k} needs at least {k + 2} points; {count_clause(n)}.")
     else:
-        nearest, farthest = neighbours.first(k), neighbours.first(k + 1)
+        nearest, farthest = neighbours.take_nearest(k), neighbours.take_nearest(k + 1)
         kth_distances, next_distances = farthest.distances[:, -2:].unbind(1)
         # Treat half precision as exact: its rounding swaps a few neighbors but makes no hubs.
-        error = farthest.error(min(farthest.roundoff, unit_roundoff(torch.float32)))[:, -2]
+        error = farthest.distance_error(min(farthest.roundoff, unit_roundoff(torch.float32)))[:, -2]
         if (share := float((next_distances - kth_distances <= error).double().mean())) > TIED:
             undefined = Score.undefined(
                 f"Hubness is undefined: {share:.0%} of the points have a tie for their {k}-th nearest neighbor, "

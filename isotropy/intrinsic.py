@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from isotropy.neighbours import NearestNeighbours
-from isotropy.score import FEWEST_FOR_SE, Score, there_are
+from isotropy.score import FEWEST_FOR_SE, Score, count_clause
 
 # Times 1 / sqrt(N): the 95th percentile of the distance between the points and TwoNN's fit if the model holds, 1.09 to
 # 1.12 in simulations of 50 to 20,000 independent ratios, a tenth of them discarded.
@@ -32,7 +32,7 @@ class TwoNNFit:
     # Smirnov). Not R^2: through the origin and of sorted numbers it is near 1 whatever the fit.
     distance: float | None = None
     # About the 95th percentile of that distance if the model holds; approximate, because rows share distances.
-    by_chance: float | None = None
+    chance_distance: float | None = None
 
 
 def twonn(neighbours: NearestNeighbours, discard: float = 0.1) -> TwoNNFit:
@@ -76,7 +76,7 @@ def twonn_mle(neighbours: NearestNeighbours) -> Score:
     log_mu, error = _log_mu(neighbours)
     N = len(log_mu)
     if N < 3:
-        return Score.undefined(f"TwoNN's likelihood needs at least 3 points without a duplicate; {there_are(N)}.")
+        return Score.undefined(f"TwoNN's likelihood needs at least 3 points without a duplicate; {count_clause(N)}.")
     if _is_rounding(log_mu, error):
         return Score.undefined(f"TwoNN's likelihood {NO_RATIO}")
     dimension = (N - 1) / float(log_mu.sum())
@@ -95,18 +95,18 @@ def levina_bickel(neighbours: NearestNeighbours, k: int = 10) -> Score:
     if len(neighbours.distances) <= k:
         return Score.undefined(
             f"Levina and Bickel's estimate with k = {k} needs more than {k} distinct points; "
-            f"{there_are(len(neighbours.distances))}."
+            f"{count_clause(len(neighbours.distances))}."
         )
-    neighbours = neighbours.first(k)
+    neighbours = neighbours.take_nearest(k)
     distinct = neighbours.distances[:, 0] > 0
     distances = neighbours.distances[distinct]
     N = len(distances)
     if N < 2:
         return Score.undefined(
-            f"Levina and Bickel's estimate needs at least 2 points without a duplicate; {there_are(N)}."
+            f"Levina and Bickel's estimate needs at least 2 points without a duplicate; {count_clause(N)}."
         )
     inverses = (distances[:, -1:] / distances).log().sum(1) / (k - 1)
-    if _is_rounding(inverses, _error(neighbours)[distinct]):
+    if _is_rounding(inverses, _log_ratio_error(neighbours)[distinct]):
         return Score.undefined(
             f"Levina and Bickel's estimate is undefined: for most points the {k} nearest neighbors are equally far, "
             "within rounding."
@@ -120,14 +120,14 @@ def _log_mu(neighbours: NearestNeighbours) -> tuple[Tensor, Tensor]:
     if len(neighbours.distances) < 3:
         zeros = neighbours.distances.new_zeros(len(neighbours.distances))
         return zeros, zeros
-    first, second = neighbours.first(2).distances.unbind(1)
+    first, second = neighbours.take_nearest(2).distances.unbind(1)
     distinct = first > 0
-    return (second[distinct] / first[distinct]).log(), _error(neighbours)[distinct]
+    return (second[distinct] / first[distinct]).log(), _log_ratio_error(neighbours)[distinct]
 
 
-def _error(neighbours: NearestNeighbours) -> Tensor:
+def _log_ratio_error(neighbours: NearestNeighbours) -> Tensor:
     """Return the rounding error [n] of the log ratio to the first neighbor's distance."""
-    return neighbours.error(neighbours.roundoff)[:, 0] / neighbours.distances[:, 0]
+    return neighbours.distance_error(neighbours.roundoff)[:, 0] / neighbours.distances[:, 0]
 
 
 def _is_rounding(logarithms: Tensor, error: Tensor) -> bool:

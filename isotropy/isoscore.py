@@ -13,7 +13,7 @@ from torch import Tensor
 
 from isotropy.points import require_points
 from isotropy.score import Score
-from isotropy.spectrum import ORDINARY, Moments, centre, covariance, require_zeta, shrink
+from isotropy.spectrum import SAFE_NORM, Moments, centre, covariance, require_zeta, shrink
 
 
 def isoscore(x: Tensor) -> Score:
@@ -40,10 +40,10 @@ def isoscore_from_covariance(S: Tensor) -> Score:
 
     Undefined for d = 1 and where the participation ratio is. Raises ValueError for a matrix that is not square.
     """
-    return isoscore_of_ratio(participation_ratio(S), len(S))
+    return isoscore_from_ratio(participation_ratio(S), len(S))
 
 
-def isoscore_of_ratio(ratio: Score, d: int) -> Score:
+def isoscore_from_ratio(ratio: Score, d: int) -> Score:
     """Return IsoScore from the participation ratio in d dimensions; undefined where that is, and for d = 1."""
     if d < 2:
         return Score.undefined(f"IsoScore needs at least 2 dimensions; there is {d}.")
@@ -61,7 +61,7 @@ def isoscore_from_gram(gram: Tensor, d: int) -> Score:
 
     Undefined where that of the covariance is. Raises ValueError for a matrix that is not square.
     """
-    return isoscore_of_ratio(participation_ratio(gram), d)
+    return isoscore_from_ratio(participation_ratio(gram), d)
 
 
 def participation_ratio(S: Tensor) -> Score:
@@ -72,7 +72,7 @@ def participation_ratio(S: Tensor) -> Score:
     _require_square(S)
     S = S.detach().cpu().double()
     norm = float(torch.linalg.matrix_norm(S))
-    if not 1 / ORDINARY < norm < ORDINARY:  # squares may have left the range of float64
+    if not 1 / SAFE_NORM < norm < SAFE_NORM:  # squares may have left the range of float64
         if not S.isfinite().all():
             return Score.undefined("The covariance is not finite: some points are NaN, infinite or too large.")
         if not S.any():
@@ -93,10 +93,10 @@ def isoscore_star(points: Tensor, zeta: float, shrinkage_covariance: Tensor | No
     gradient are finite, and 0 without spread. The gradient shrinks with 1 - zeta. Raises ValueError for no points, d <
     2, zeta outside [0, 1], a missing or misshapen shrinkage covariance, or NaN and infinity.
     """
-    return isoscore_star_of(covariance(points), zeta, shrinkage_covariance)
+    return isoscore_star_from_covariance(covariance(points), zeta, shrinkage_covariance)
 
 
-def isoscore_star_of(S: Tensor, zeta: float, shrinkage_covariance: Tensor | None = None) -> Tensor:
+def isoscore_star_from_covariance(S: Tensor, zeta: float, shrinkage_covariance: Tensor | None = None) -> Tensor:
     """Return IsoScore* from the covariance [d, d] of the points: see ``isoscore_star``."""
     require_zeta(zeta)
     d = len(S)

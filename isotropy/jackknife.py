@@ -1,4 +1,4 @@
-"""Standard errors from one pass over the rows: a jackknife that leaves out blocks, to which groups are dealt."""
+"""Standard errors from one pass over the rows: a jackknife over blocks, with each group of rows in one block."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_BYTES = 512 * 2**20  # Memory for the parts of all blocks
 ROUNDS = 8  # Slices per block, if there are enough rows, so that each block of a sorted file gets part of every class
 SEED = 0  # Seed of the order of blocks, so that the same rows have the same standard errors
 
-Grouped = Literal["rows", "duplicates", "groups"]
+Grouping = Literal["rows", "duplicates", "groups"]
 
 
 class Slices:
@@ -54,7 +54,7 @@ class Slices:
 class Dealing:
     """Groups of rows that are independent of each other, and their assignment to jackknife blocks."""
 
-    by: Grouped  # Every row alone, exact duplicates together, or the groups that were given
+    grouping: Grouping  # Every row alone, exact duplicates together, or named groups
     groups: int  # Number of groups among the measured rows
     # [rows] the number of each row's group, by first appearance; None if every row is its own group.
     ranks: NDArray[np.int64] | None = None
@@ -71,11 +71,11 @@ class Dealing:
         return digest.hexdigest()[:16]
 
 
-def by_rows(n: int) -> Dealing:
+def deal_rows(n: int) -> Dealing:
     return Dealing("rows", n)
 
 
-def by_groups(groups: Iterable[str], n: int) -> Dealing:
+def deal_groups(groups: Iterable[str], n: int) -> Dealing:
     """Assign n rows to groups by name; a row with an empty name is its own group.
 
     Raises ValueError unless each row has a name.
@@ -115,7 +115,7 @@ class Duplicates:
         """Group equal rows; treat rows as independent if no two are equal."""
         _, first_rows, inverse = np.unique(self._hashes[self._finite], return_index=True, return_inverse=True)
         if len(first_rows) == len(inverse):
-            return by_rows(len(self._finite))
+            return deal_rows(len(self._finite))
         ranks = np.full(len(self._finite), -1)
         # Number groups by first appearance, not by hash.
         ranks[self._finite] = np.argsort(np.argsort(first_rows))[inverse]
@@ -135,7 +135,7 @@ class MergeableMoments(Protocol):
 P = TypeVar("P", bound=MergeableMoments)
 
 
-def blocks_within(numbers: int) -> int:
+def count_blocks_in_memory(numbers: int) -> int:
     """Return the number of blocks, 1 to ``BLOCKS``, of ``numbers`` float64 values each that fit in ``MAX_BYTES``.
 
     Covariances (d^2 values) get 10 blocks up to d = 2590 and 2 up to 5792. Beyond, they get 1 and no standard error.
@@ -144,7 +144,7 @@ def blocks_within(numbers: int) -> int:
 
 
 class Jackknife(Generic[P]):
-    """Moments of a stream of n points in blocks, each of which a statistic can be computed without.
+    """Moments of a stream of n points by block, for statistics with each block left out.
 
     Rows are dealt by slices (``Slices``) or by the caller, so that each group lies in one block;
     blocks may be unequal. ``empty`` returns moments of no points. Raises ValueError for fewer than 1 block.

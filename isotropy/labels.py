@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from isotropy.points import require_points
-from isotropy.score import Score, there_are
+from isotropy.score import Score, count_clause
 
 # Minimum points of a class for a score by label; two points always lie on a line.
-LEAST_ROWS = 4
+MIN_CLASS_ROWS = 4
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class ScoreByLabel:
     classes: tuple[ClassScore, ...]
 
     @property
-    def used(self) -> tuple[ClassScore, ...]:
+    def scored_classes(self) -> tuple[ClassScore, ...]:
         return tuple(entry for entry in self.classes if entry.score.value is not None)
 
 
 def score_by_label(x: Tensor, labels: Tensor, measure: Callable[[Tensor], Score]) -> ScoreByLabel:
     """Return the score by ``measure`` of the points [n_c, d] of each class, and the mean over classes.
 
-    ``x`` is [n, d], ``labels`` integers [n]. Undefined for classes below ``LEAST_ROWS`` points. Raises ValueError for
-    points or labels of another type or shape.
+    ``x`` is [n, d], ``labels`` integers [n]. Undefined for classes below ``MIN_CLASS_ROWS`` points. Raises ValueError
+    for points or labels of another type or shape.
     """
     class_labels, codes, sizes = classes_of(x, labels)
     rows_by_class = torch.split(codes.argsort(stable=True), sizes.tolist())
@@ -48,8 +48,10 @@ def score_by_label(x: Tensor, labels: Tensor, measure: Callable[[Tensor], Score]
             int(class_label),
             len(rows),
             measure(x[rows])
-            if len(rows) >= LEAST_ROWS
-            else Score.undefined(f"The score of a class needs at least {LEAST_ROWS} points; {there_are(len(rows))}."),
+            if len(rows) >= MIN_CLASS_ROWS
+            else Score.undefined(
+                f"The score of a class needs at least {MIN_CLASS_ROWS} points; {count_clause(len(rows))}."
+            ),
         )
         for class_label, rows in zip(class_labels.tolist(), rows_by_class, strict=True)
     )

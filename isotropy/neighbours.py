@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.points import at_least_float32, lengths, require_points, scaled
-from isotropy.products import Limit, Products, block_rows, measure_candidates, same_reach, unit_roundoff
+from isotropy.products import BoundLimit, Products, block_rows, exact_bound_limit, measure_candidates, unit_roundoff
 from isotropy.score import Score
-from isotropy.tiles import smallest_of_each
+from isotropy.tiles import find_smallest_bounds
 
 # Names of the processor features that multiply bfloat16 in tiles or in vectors.
 FAST_BFLOAT16 = ("amx_bf16", "avx512_bf16")
@@ -30,14 +30,14 @@ FAST_BFLOAT16 = ("amx_bf16", "avx512_bf16")
 ROUNDINGS = 4
 HASHED_ROWS = 256  # Rows that are copied and hashed at once
 # Coordinates up to this, and down to its inverse, have squares well within the range of float32.
-ORDINARY = 2.0**30
+SAFE_MAGNITUDE = 2.0**30
 ROUGH_DIMENSIONS = 1024
 # With fewer points and more dimensions than these, measuring the candidates of bfloat16 costs more than it saves:
 # 2,000 points took 0.97 s by bfloat16 and 0.60 s by float32 in 4,096 dimensions, 0.11 s and 0.14 s in 768.
 ROUGH_ROWS = 10_000
-SPARE = 9  # Candidates beyond k that allow for rounding in tiles of precise products; each costs merges
+SPARE_CANDIDATES = 9  # Candidates beyond k that allow for rounding in tiles of precise products; each costs merges
 # Dimensions per extra candidate: with more dimensions, rounding grows and distances become more alike.
-SPARED_DIMENSIONS = 256
+DIMENSIONS_PER_SPARE = 256
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class NearestNeighbours:
     sizes: Tensor  # [n] float64, the root mean square of each point's coordinates, the scale of their rounding
     roundoff: float  # Unit roundoff of the dtype the points came in
 
-    def first(self, k: int) -> NearestNeighbours:
+    def take_nearest(self, k: int) -> NearestNeighbours:
         """Return the k nearest of these; raise ValueError if fewer were searched."""
         if not 1 <= k <= self.indices.shape[1]:
             raise ValueError(
@@ -58,7 +58,7 @@ class NearestNeighbours:
             )
         return replace(self, distances=self.distances[:, :k], indices=self.indices[:, :k])
 
-    def error(self, roundoff: float) -> Tensor:
+    def distance_error(self, roundoff: float) -> Tensor:
         """Return how far apart equal distances may be due to rounded coordinates, float64 [n, k].
 
         Roundings are independent and count only along the difference. So the error is about one rounding of a typical
@@ -82,9 +82,9 @@ def nearest_neighbours(x: Tensor, k: int) -> NearestNeighbours:
     if search.k and precisions[0] != torch.bfloat16:
         products = Products(search.points, precisions[0], search.candidates)
         if products.has_tiles:
-            search.settle(products.tile, products.precision)
+            search.search_tiles(products.tile, products.precision)
             precisions = precisions[1:] or precisions
-    return search.finish(precisions)
+    return search.search_unsettled(precisions)
 
 
 class NeighbourSearch:
@@ -94,7 +94,7 @@ class NeighbourSearch:
         require_points(x)
         if k < 1:
             raise ValueError(f"Expected at least 1 neighbor, got k = {k}: ask for one or more.")
-        self.points, self._scale = scaled(at_least_float32(x.detach()), ORDINARY)
+        self.points, self._scale = scaled(at_least_float32(x.detach()), SAFE_MAGNITUDE)
         n = len(x)
         self.k = min(k, max(n - 1, 0))
         self.candidates = min(2 * self.k + 12, n - 1)
@@ -108,19 +108,24 @@ class NeighbourSearch:
     def lengths(self) -> Tensor:
         return lengths(self.points)
 
-    def settle(self, tile: Callable[[slice, slice], Tensor], dtype: torch.dtype, limit: Limit = same_reach) -> None:
-        """Search all rows by tiles: see ``smallest_of_each`` and ``measure_candidates``."""
+    def search_tiles(
+        self,
+        compute_tile: Callable[[slice, slice], Tensor],
+        dtype: torch.dtype,
+        bound_limit: BoundLimit = exact_bound_limit,
+    ) -> None:
+        """Search all rows by tiles: see ``find_smallest_bounds`` and ``measure_candidates``."""
         n = len(self.points)
-        count = min(self.k + SPARE + self.points.shape[1] // SPARED_DIMENSIONS, n - 1)
-        bounds, candidates = smallest_of_each(n, count, dtype, self.points.device, tile)
+        count = min(self.k + SPARE_CANDIDATES + self.points.shape[1] // DIMENSIONS_PER_SPARE, n - 1)
+        bounds, candidates = find_smallest_bounds(n, count, dtype, self.points.device, compute_tile)
         unsettled = []
         for rows in torch.split(self._unsettled, block_rows(n)):
-            nearest = measure_candidates(self.points, rows, bounds[rows], candidates[rows], self.k, limit)
+            nearest = measure_candidates(self.points, rows, bounds[rows], candidates[rows], self.k, bound_limit)
             self._distances[rows], self._indices[rows] = nearest.distances, nearest.columns
             unsettled.append(rows[~nearest.settled])
         self._unsettled = torch.cat(unsettled)
 
-    def finish(self, precisions: Sequence[torch.dtype]) -> NearestNeighbours:
+    def search_unsettled(self, precisions: Sequence[torch.dtype]) -> NearestNeighbours:
         """Search unsettled rows in one precision after the other; the last must be float64."""
         n, d = self.points.shape
         for precision in precisions:
@@ -138,11 +143,11 @@ class NeighbourSearch:
 
 def distinct_rows(x: Tensor) -> Tensor:
     """Return ascending int64 indices of the first of each set of equal points [n, d]; -0.0 equals 0.0."""
-    firsts = equal_rows(x)
+    firsts = first_equal_rows(x)
     return (firsts == torch.arange(len(firsts), device=x.device)).nonzero().squeeze(1)
 
 
-def equal_rows(x: Tensor) -> Tensor:
+def first_equal_rows(x: Tensor) -> Tensor:
     """Return the index of the first equal point for each of points [n, d], int64 [n]; -0.0 equals 0.0."""
     require_points(x)
     first_by_hash: dict[bytes, int] = {}
@@ -202,7 +207,7 @@ class BlockNeighbours:
     def score(self, measure: Callable[[NearestNeighbours], Score]) -> Score:
         return self._with_error(measure, len(self._points), measure(self.all_neighbours))
 
-    def at_sizes(self, measure: Callable[[NearestNeighbours], Score]) -> dict[int, Score]:
+    def scores_by_size(self, measure: Callable[[NearestNeighbours], Score]) -> dict[int, Score]:
         """Return a measure of the first 1,000, 2,000, ... points with standard errors."""
         sizes = [size for size in SIZES if size <= len(self._points)]
         return {size: self._with_error(measure, size, measure(self._neighbours_within(size)[0])) for size in sizes}

@@ -20,12 +20,12 @@ from isotropy.neighbours import (
     NearestNeighbours,
     NeighbourSearch,
     distinct_rows,
-    equal_rows,
     fast_precisions,
+    first_equal_rows,
     nearest_neighbours,
 )
 from isotropy.points import lengths
-from isotropy.products import block_rows, first_smallest, multiplies_exactly, unit_roundoff
+from isotropy.products import block_rows, first_smallest, has_exact_products, unit_roundoff
 from isotropy.score import Score
 from isotropy.tiles import GROUP
 from isotropy.uniformity import Directions, uniformity
@@ -35,20 +35,20 @@ from isotropy.uniformity import Directions, uniformity
 class PairMeasures:
     """Nearest neighbors and uniformity of some rows."""
 
-    distinct: Tensor  # Rows that are the first of their equals, int64 in ascending order
-    points: Tensor  # These rows, [len(distinct), d]
+    distinct_rows: Tensor  # Rows that are the first of their equals, int64 in ascending order
+    points: Tensor  # These rows, [len(distinct_rows), d]
     # Nearest among the distinct rows, because copies say nothing about a point's surroundings.
     neighbours: NearestNeighbours
     uniformity: Score  # Uniformity of all rows, including copies
 
 
-def pairs_of(x: Tensor, k: int) -> PairMeasures:
+def measure_euclidean_pairs(x: Tensor, k: int) -> PairMeasures:
     """Return the exact k nearest neighbors and the uniformity of points [n, d], if possible from one product per pair.
 
     They are computed separately if products are exact, or if torch multiplies below the points' precision.
     Raises ValueError for k < 1 or points that are not finite.
     """
-    copy_counts = equal_rows(x).bincount(minlength=len(x))
+    copy_counts = first_equal_rows(x).bincount(minlength=len(x))
     distinct = copy_counts.nonzero().squeeze(1)
     points = x if len(distinct) == len(x) else x[distinct]
     precisions = [precision for precision in fast_precisions(x.device) if precision != torch.bfloat16]
@@ -57,37 +57,37 @@ def pairs_of(x: Tensor, k: int) -> PairMeasures:
     # Share products only if the points' dtype is also the fastest for neighbors. 6: about their median, points are at
     # most 1 + sqrt(2) times as long as the longest.
     can_share_products = dtype in precisions and search.k
-    if not can_share_products or multiplies_exactly(search.points, 6 * float(search.lengths.max()) ** 2, dtype):
+    if not can_share_products or has_exact_products(search.points, 6 * float(search.lengths.max()) ** 2, dtype):
         return PairMeasures(distinct, points, nearest_neighbours(points, k), uniformity(x))
-    bounds = ByDirection(search.points, search.lengths, copy_counts[distinct] * (search.lengths > 0))
-    search.settle(bounds.tile, dtype, bounds.limit)
-    return PairMeasures(distinct, points, search.finish(precisions), bounds.directions.uniformity())
+    bounds = DirectionDistances(search.points, search.lengths, copy_counts[distinct] * (search.lengths > 0))
+    search.search_tiles(bounds.tile, dtype, bounds.bound_limit)
+    return PairMeasures(distinct, points, search.search_unsettled(precisions), bounds.directions.uniformity())
 
 
-class ByDirection:
+class DirectionDistances:
     """Squared distances of points [n, d] as (r - r')^2 + r r' ||u - u'||^2, with lengths r [n] and directions u.
 
     Directions are centered, so that neither a distant mean nor unequal lengths cost digits. Points are of ordinary size
-    (``isotropy.neighbours.ORDINARY``); ``times`` counts each, as in ``isotropy.uniformity.Directions``.
+    (``isotropy.neighbours.SAFE_MAGNITUDE``); ``copy_counts`` counts each, as in ``isotropy.uniformity.Directions``.
     """
 
-    def __init__(self, points: Tensor, lengths: Tensor, times: Tensor) -> None:
-        self.directions = Directions(points, times)
+    def __init__(self, points: Tensor, lengths: Tensor, copy_counts: Tensor) -> None:
+        self.directions = Directions(points, copy_counts)
         self._d = points.shape[1]
         self._dtype = points.dtype
         self._lengths = lengths
         self._offsets = self._lengths - self._lengths.mean()
         self._rounded_lengths, self._rounded_offsets = self._lengths.to(points), self._offsets.to(points)
-        self._halved = self._rounded_lengths / -2
+        self._negative_half_lengths = self._rounded_lengths / -2
 
     def tile(self, rows: slice, columns: slice) -> Tensor:
         """Return squared distances [rows, columns], which the next tile overwrites, and add the pairs' uniformity."""
-        exponents = self.directions.exponents(rows, columns)
+        exponents = self.directions.add_tile(rows, columns)
         squares = self.directions.buffer(1, rows, columns)
         torch.sub(self._rounded_offsets[columns], self._rounded_offsets[rows, None], out=squares).square_()
-        return squares.addcmul_(exponents.mul_(self._halved[columns]), self._rounded_lengths[rows, None])
+        return squares.addcmul_(exponents.mul_(self._negative_half_lengths[columns]), self._rounded_lengths[rows, None])
 
-    def limit(self, rows: Tensor, reach: Tensor) -> Tensor:
+    def bound_limit(self, rows: Tensor, reach: Tensor) -> Tensor:
         """Return the largest rounded value of squared distances within a squared reach of rows.
 
         Let u be the roundoff of the products, v that of float64, s = r - mean r, R the reach, and i a row. A point j
@@ -104,7 +104,7 @@ class ByDirection:
         radius, length = reach.sqrt(), self._lengths[rows]
         max_length, min_length = length + radius, (length - radius).clamp(min=0)
         blur = 2 * u * self._offsets[rows].abs() + 8 * (d + 8) * v * max_length
-        row_halves = self.directions.halves[rows].double().abs()
+        row_halves = self.directions.negative_half_squares[rows].double().abs()
         direction_gap = (radius / (length * min_length).sqrt()).nan_to_num(2).clamp(max=2)
         largest_half = ((2 * row_halves).sqrt() + 2 * direction_gap).square() / 2
         # 1.01 covers second-order terms.
@@ -119,24 +119,24 @@ SAME_DIRECTION = 4  # Maximum roundings between two unit rows of the same direct
 NearestSearch = Callable[[Tensor, int], NearestNeighbours]
 
 
-def pairs_by(x: Tensor, k: int, similarity: Similarity) -> PairMeasures:
+def measure_pairs(x: Tensor, k: int, similarity: Similarity) -> PairMeasures:
     """Return the k nearest distinct neighbors by a similarity, and the uniformity of points [n, d].
 
     By cosine, rows are scaled to length 1 and zero rows left out. Raises ValueError for k < 1 or points that are not
     finite.
     """
     if similarity is Similarity.EUCLIDEAN:
-        return pairs_of(x, k)
+        return measure_euclidean_pairs(x, k)
     distinct = distinct_rows(x)
     if similarity is Similarity.COSINE:
         distinct = distinct[x[distinct].any(1)]
     points = x[distinct].double()
     points = unit_rows(points) if similarity is Similarity.COSINE else points
-    return PairMeasures(distinct, points, search_by(similarity, x.dtype)(points, k), uniformity(x))
+    return PairMeasures(distinct, points, choose_search(similarity, x.dtype)(points, k), uniformity(x))
 
 
-def search_by(similarity: Similarity, dtype: torch.dtype) -> NearestSearch:
-    """Return the neighbor search for points prepared by ``pairs_by``; the original ``dtype`` sets the rounding."""
+def choose_search(similarity: Similarity, dtype: torch.dtype) -> NearestSearch:
+    """Return the neighbor search for points prepared by ``measure_pairs``; the original ``dtype`` sets the rounding."""
     roundoff = unit_roundoff(dtype)
 
     def by_cosine(points: Tensor, k: int) -> NearestNeighbours:

@@ -12,7 +12,7 @@ from isotropy.score import Score
 
 BLOCK_ROWS = 1024  # Rows whose products with all directions are held at once: 3 MB in float32 at d = 768
 # About -708; below it, exp loses digits or underflows in float64.
-LEAST_LOGARITHM = math.log(torch.finfo(torch.float64).tiny)
+MIN_LOGARITHM = math.log(torch.finfo(torch.float64).tiny)
 
 
 class PartitionFunction:
@@ -70,7 +70,7 @@ class PartitionFunction:
         logarithm = self.log_isotropy()
         if logarithm.value is None:
             return logarithm
-        if logarithm.value < LEAST_LOGARITHM:
+        if logarithm.value < MIN_LOGARITHM:
             return Score.undefined(
                 f"The partition ratio is exp({logarithm.value:.6g}), too small for a number: the points are too long "
                 "for this measure. Scale them all by one factor."

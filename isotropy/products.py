@@ -1,4 +1,4 @@
-"""The nearest points by matrix products in one precision: bounds that hold, candidates measured by differences."""
+"""Nearest points by matrix products in one precision: lower bounds select candidates, differences measure them."""
 
 import math
 from collections.abc import Callable
@@ -18,11 +18,11 @@ PAIR_NUMBERS = 100_000  # Numbers in the differences computed at once; more woul
 GREATEST_POWER = 60  # Units tried for exactness are no finer than 2^-60, whose squares are normal numbers of float32
 
 
-Limit = Callable[[Tensor, Tensor], Tensor]
+BoundLimit = Callable[[Tensor, Tensor], Tensor]
 
 
-def same_reach(_: Tensor, reach: Tensor) -> Tensor:
-    """Return the reach itself: exact bounds need no margin."""
+def exact_bound_limit(_: Tensor, reach: Tensor) -> Tensor:
+    """Return the squared reach itself: exact bounds need no margin."""
     return reach
 
 
@@ -42,7 +42,7 @@ class Products:
     products (Higham 2002, section 3.1), |a - a'|^2 >= (1 - error) (|a|^2 + |a'|^2) - 2 fl(b b') - underflow. Where
     coordinates are multiples of one unit and squared distances integers that the precision holds, the bounds are exact;
     binary, one-hot and counted features have very many ties. Points are float32 or float64 of ordinary size
-    (``isotropy.neighbours.ORDINARY``); float64 products settle every row; ``candidates`` is at most n - 1.
+    (``isotropy.neighbours.SAFE_MAGNITUDE``); float64 products settle every row; ``candidates`` is at most n - 1.
     """
 
     def __init__(self, points: Tensor, precision: torch.dtype, candidates: int) -> None:
@@ -50,22 +50,22 @@ class Products:
         exact = torch.promote_types(points.dtype, precision)
         sums = torch.promote_types(precision, torch.float32)
         centre = centre_of(points)
-        self._rounded = points.new_empty(n, d, dtype=precision)
+        self._rounded_points = points.new_empty(n, d, dtype=precision)
         squares = points.new_empty(n, dtype=torch.float64)
         rho = 0.0
         for start in range(0, n, CHUNK_ROWS):
             rows = slice(start, start + CHUNK_ROWS)
             centred = points[rows].to(exact) - centre
             rounded = centred.to(precision)
-            self._rounded[rows] = rounded
-            squares[rows] = _squares(centred)
+            self._rounded_points[rows] = rounded
+            squares[rows] = _squared_norms(centred)
             if precision != exact:
-                rho = max(rho, float((_squares(centred - rounded) / squares[rows]).nan_to_num(0).max()) ** 0.5)
+                rho = max(rho, float((_squared_norms(centred - rounded) / squares[rows]).nan_to_num(0).max()) ** 0.5)
         self._points = points
         self.precision = precision
         self._candidates = candidates
         self._is_last = precision == torch.float64
-        self._is_exact = sums == precision and multiplies_exactly(points, float(squares.max()), precision)
+        self._is_exact = sums == precision and has_exact_products(points, float(squares.max()), precision)
         if self._is_exact:
             self._bases = squares
         else:
@@ -74,30 +74,36 @@ class Products:
             rounding = 1.01 * (unit_roundoff(precision) + (d + 8) * unit_roundoff(sums))
             error = (1 + rho) ** 2 * (1 + rounding) - 1
             self._bases = (1 - error) * squares - 64 * (d + 1) * torch.finfo(sums).tiny
-        self._bases_in_sums = self._bases.to(sums)
+        self._rounded_bases = self._bases.to(sums)
         self.has_tiles = not self._is_exact and sums == precision
-        """Whether ``tile`` gives bounds."""
+        """Whether ``tile`` can be called."""
 
     def tile(self, rows: slice, columns: slice) -> Tensor:
         """Return lower bounds of squared distances [rows, columns], in a buffer that the next tile overwrites."""
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         bounds = self._tile.view(-1)[: shape[0] * shape[1]].view(shape)
-        torch.addmm(self._bases_in_sums[columns], self._rounded[rows], self._rounded[columns].T, alpha=-2, out=bounds)
-        return bounds.add_(self._bases_in_sums[rows, None])
+        torch.addmm(
+            self._rounded_bases[columns],
+            self._rounded_points[rows],
+            self._rounded_points[columns].T,
+            alpha=-2,
+            out=bounds,
+        )
+        return bounds.add_(self._rounded_bases[rows, None])
 
     @cached_property
     def _tile(self) -> Tensor:
-        return self._rounded.new_empty(TILE_ROWS, TILE_ROWS)
+        return self._rounded_points.new_empty(TILE_ROWS, TILE_ROWS)
 
     @cached_property
     def _products(self) -> Tensor:
         n = len(self._points)
-        return self._rounded.new_empty(block_rows(n), n)
+        return self._rounded_points.new_empty(block_rows(n), n)
 
     @cached_property
     def _bounds(self) -> Tensor:
         n = len(self._points)
-        return self._bases_in_sums.new_full((block_rows(n), -(-n // GROUP) * GROUP), math.inf)
+        return self._rounded_bases.new_full((block_rows(n), -(-n // GROUP) * GROUP), math.inf)
 
     def nearest(self, rows: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return distances and indices [rows, k], ascending, and a mask of settled rows."""
@@ -116,19 +122,19 @@ class Products:
             )
             squares = torch.full_like(is_candidate, math.inf, dtype=torch.float64)
             columns = torch.arange(is_candidate.shape[1], device=is_candidate.device).expand_as(is_candidate)
-            _measure(self._points, squares, is_candidate, rows[unsettled], columns)
+            _fill_squared_distances(self._points, squares, is_candidate, rows[unsettled], columns)
             squares, nearest.columns[unsettled] = first_smallest(squares, k)
             nearest.distances[unsettled] = squares.sqrt()
             nearest.settled[:] = True
         return nearest.distances, nearest.columns, nearest.settled
 
     def _bounds_of(self, rows: Tensor) -> Tensor:
-        """Return lower bounds of squared distances without the row's own term, padded with infinity."""
+        """Return lower bounds of squared distances less the squared norm of the row, padded with infinity."""
         n = len(self._points)
-        products = torch.mm(self._rounded[rows] * -2, self._rounded.T, out=self._products[: len(rows)])
+        products = torch.mm(self._rounded_points[rows] * -2, self._rounded_points.T, out=self._products[: len(rows)])
         bounds = self._bounds[: len(rows)]
         # Two steps, because adding bfloat16 to float32 takes three times as long.
-        bounds[:, :n].copy_(products).add_(self._bases_in_sums)
+        bounds[:, :n].copy_(products).add_(self._rounded_bases)
         bounds[torch.arange(len(rows), device=rows.device), rows] = math.inf
         return bounds
 
@@ -143,47 +149,47 @@ class MeasuredCandidates(NamedTuple):
 
 
 def measure_candidates(
-    points: Tensor, rows: Tensor, bounds: Tensor, columns: Tensor, k: int, limit: Limit = same_reach
+    points: Tensor, rows: Tensor, bounds: Tensor, columns: Tensor, k: int, bound_limit: BoundLimit = exact_bound_limit
 ) -> MeasuredCandidates:
     """Return the k nearest of each of ``rows`` among candidates, measured by differences in float64.
 
     ``bounds`` [rows, candidates] are ascending lower bounds of squared distances to ``columns``, and no other point has
-    a bound below the last. ``limit`` returns the largest bound that rounding allows within a squared reach [rows].
+    a bound below the last. ``bound_limit`` returns the largest bound that rounding allows within a squared reach.
     """
     margin = 1 + 8 * (points.shape[1] + 1) * unit_roundoff(torch.float64)
     squares = torch.full_like(bounds, math.inf, dtype=torch.float64)
     is_first = torch.zeros_like(bounds, dtype=torch.bool)
     is_first[:, :k] = True
-    _measure(points, squares, is_first, rows, columns)
-    reach = limit(rows, squares[:, :k].amax(1) * margin)
-    _measure(points, squares, (bounds <= reach[:, None]) & ~is_first, rows, columns)
+    _fill_squared_distances(points, squares, is_first, rows, columns)
+    reach = bound_limit(rows, squares[:, :k].amax(1) * margin)
+    _fill_squared_distances(points, squares, (bounds <= reach[:, None]) & ~is_first, rows, columns)
 
     columns, order = columns.sort(dim=1)
     squares, order = squares.gather(1, order).sort(dim=1, stable=True)
     squares, columns = squares[:, :k], columns.gather(1, order)[:, :k]
     reach = squares[:, -1] * margin
-    return MeasuredCandidates(squares.sqrt(), columns, limit(rows, reach) < bounds[:, -1], reach)
+    return MeasuredCandidates(squares.sqrt(), columns, bound_limit(rows, reach) < bounds[:, -1], reach)
 
 
-def _measure(points: Tensor, squares: Tensor, mask: Tensor, rows: Tensor, columns: Tensor) -> None:
+def _fill_squared_distances(points: Tensor, squares: Tensor, mask: Tensor, rows: Tensor, columns: Tensor) -> None:
     """Fill in the squared distances [rows, columns] selected by a mask."""
     row, _ = mask.nonzero(as_tuple=True)
     select_points = partial(points.index_select, 0)
     pairs = max(PAIR_NUMBERS // max(points.shape[1], 1), 1)
     distances = [
-        _squares(select_points(i).double().sub_(select_points(j).double()))
+        _squared_norms(select_points(i).double().sub_(select_points(j).double()))
         for i, j in zip(torch.split(rows[row], pairs), torch.split(columns[mask], pairs), strict=True)
     ]
     squares[mask] = torch.cat(distances)
 
 
-def _squares(x: Tensor) -> Tensor:
+def _squared_norms(x: Tensor) -> Tensor:
     x = x.double()
     squares: Tensor = torch.linalg.vecdot(x, x)
     return squares
 
 
-def multiplies_exactly(points: Tensor, largest: float, precision: torch.dtype) -> bool:
+def has_exact_products(points: Tensor, largest: float, precision: torch.dtype) -> bool:
     """Return whether squared distances of centered points [n, d] are integers, in some unit, that the precision holds.
 
     ``largest`` is their largest squared norm; no squared distance or partial sum exceeds 4 times it.

@@ -1,4 +1,4 @@
-"""Project a cloud onto its first three principal components, and lay every row in the plane of two."""
+"""Projection of a cloud onto its first three principal components, and a map of all rows in the plane of two."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from isotropy.rows import Sample, finite_chunks
 from isotropy.score import OUT_OF_RANGE
 from isotropy.spectrum import CHUNK_ROWS
 
-SAFE = (1e-30, 1e30)  # Magnitudes that float32 holds with headroom for drawing code
+SAFE_RANGE = (1e-30, 1e30)  # Magnitudes that float32 holds with headroom for drawing code
 
 
 class MappedRows(NamedTuple):
@@ -33,18 +33,18 @@ class PointMapCollector:
     def __init__(self, size: int, seed: int = 0) -> None:
         self._sample = Sample(size, 3, np.dtype(np.float64), seed)
 
-    def update(self, at: NDArray[np.float64], norms: NDArray[Any], rows: NDArray[np.int64]) -> None:
+    def update(self, xy: NDArray[np.float64], norms: NDArray[Any], rows: NDArray[np.int64]) -> None:
         """Add rows by coordinates [m, 2], norms [m] and positions in the file [m]."""
-        self._sample.update(np.column_stack([at, norms]), rows)
+        self._sample.update(np.column_stack([xy, norms]), rows)
 
     def mapped_rows(self, unit: float = 1.0) -> MappedRows:
         """Return the collected rows, converted by the unit of the added points."""
-        points, rows = (tensor.numpy() for tensor in self._sample.drawn())
+        points, rows = (tensor.numpy() for tensor in self._sample.drawn_rows())
         order = rows.argsort()
         values = points[order]
         # 1, or the power of two that scales coordinates times the unit to at most 1.
         largest = float(np.abs(values).max(initial=0.0))
-        is_safe = largest == 0 or SAFE[0] <= largest * unit <= SAFE[1]
+        is_safe = largest == 0 or SAFE_RANGE[0] <= largest * unit <= SAFE_RANGE[1]
         map_unit = 1.0 if is_safe else float(2.0 ** np.frexp(largest)[1]) * unit
         scaled = (values * (unit / map_unit)).astype(np.float32)
         xy, norms = (np.ascontiguousarray(part) for part in (scaled[:, :2], scaled[:, 2]))
@@ -63,7 +63,7 @@ NamesOf = Callable[[Tensor], list[str] | None]
 
 
 def projection(
-    cloud: Cloud, seed: int = 0, names_of: NamesOf = lambda _: None, mapped: PointMapCollector | None = None
+    cloud: Cloud, seed: int = 0, names_of: NamesOf = lambda _: None, collector: PointMapCollector | None = None
 ) -> dict[str, Any]:
     """Return coordinates along the first three principal components, relative to the mean.
 
@@ -71,7 +71,7 @@ def projection(
     The dictionary has ``n``, ``x``, ``y``, ``z``, ``rows`` (positions), ``shares`` (of the variance), ``names``,
     ``labels`` (``names`` by frequency, an empty one last, and ``codes``), ``density`` of all rows in the first two axes
     (None where all are drawn) and ``reason`` (why there are no points). ``names_of`` maps positions int64 [m] to names
-    or None; ``mapped`` collects every row in the same pass.
+    or None; ``collector`` collects every row in the same pass.
     """
     if (reason := cloud.moment_scores["participation_ratio"].reason) is not None:
         return _empty_projection(cloud, reason)
@@ -84,9 +84,9 @@ def projection(
         plane = coordinates[:, :2]
         if density is not None:
             density.update(plane)
-        if mapped is not None:
-            mapped.update(plane, torch.linalg.vector_norm(chunk, dim=1, dtype=torch.float64).numpy(), positions)
-    scaled_points, rows = drawn.drawn()
+        if collector is not None:
+            collector.update(plane, torch.linalg.vector_norm(chunk, dim=1, dtype=torch.float64).numpy(), positions)
+    scaled_points, rows = drawn.drawn_rows()
     points = scaled_points * cloud.unit
     if not points.isfinite().all():
         return _empty_projection(cloud, OUT_OF_RANGE)
@@ -121,7 +121,7 @@ class _Axes:
         axes = torch.from_numpy(vectors.copy()).flip(1)
         shares = [share.value or 0.0 for share in anisotropy(cloud.eigenvalues, min(d, COMPONENTS))]
         self.shares = [*shares, *[0.0] * (COMPONENTS - len(shares))]
-        """Of the variance."""
+        """Share of the variance along each axis."""
         self._mean = cloud.moments.mean
         self._axes = torch.zeros(d, COMPONENTS, dtype=torch.float64)
         for i, axis in enumerate(axes.T):
@@ -145,10 +145,10 @@ class _Density:
         self._counts = np.zeros((BINS, BINS), np.int64)
         self._n = 0
 
-    def update(self, at: NDArray[np.float64]) -> None:
-        counts, _, _ = np.histogram2d(at[:, 1], at[:, 0], bins=self._edges)
+    def update(self, xy: NDArray[np.float64]) -> None:
+        counts, _, _ = np.histogram2d(xy[:, 1], xy[:, 0], bins=self._edges)
         self._counts += counts.astype(np.int64)
-        self._n += len(at)
+        self._n += len(xy)
 
     def document(self, unit: float) -> dict[str, Any]:
         """Return edges in the file's units, counts, and the number of points outside."""

@@ -1,4 +1,4 @@
-"""Prominent bars of a barcode, by a rule made to tell separate groups of points from noise.
+"""Prominent bars of a barcode, by a rule that separates groups of points from noise.
 
 In the rule of Atienza, Gonzalez-Diaz & Rucco (2019), used by Kudriashov, Karpik & Klyshinsky (2025), the longest bar T
 is prominent and the shortest, r, is noise. Others are tried from the longest down: the first i, without T, get the
@@ -25,7 +25,7 @@ SEED = 0  # Seed of the Gaussian cloud
 ROUNDING = 1e-12
 
 
-def prominent(lengths: Tensor) -> Tensor:
+def prominent_mask(lengths: Tensor) -> Tensor:
     """Return a mask [m] of prominent bars, in input order: at least one, and never all of two or more.
 
     Bars of length 0 belong to coinciding points: they are left out and not prominent. Raises ValueError unless
@@ -36,7 +36,7 @@ def prominent(lengths: Tensor) -> Tensor:
         raise ValueError("Expected finite bars, got NaN or infinity: take those of barcode(x).")
     longest_first, order = lengths.detach().sort(descending=True, stable=True)
     mask = torch.zeros_like(lengths, dtype=torch.bool)
-    mask[order[: _count(longest_first.cpu().double().numpy())]] = True
+    mask[order[: _count_prominent(longest_first.cpu().double().numpy())]] = True
     return mask
 
 
@@ -47,7 +47,7 @@ def prominent_bars(lengths: Tensor) -> Score:
     """
     require_bars(lengths)
     reason = why_undefined(lengths)
-    return Score.undefined(reason) if reason is not None else Score(float(prominent(lengths).sum()))
+    return Score.undefined(reason) if reason is not None else Score(float(prominent_mask(lengths).sum()))
 
 
 def gaussian_prominent_bars(n: int, d: int) -> Score:
@@ -55,7 +55,7 @@ def gaussian_prominent_bars(n: int, d: int) -> Score:
     return prominent_bars(barcode(torch.from_numpy(np.random.default_rng(SEED).standard_normal((n, d)))))
 
 
-def _count(lengths: NDArray[np.float64]) -> int:
+def _count_prominent(lengths: NDArray[np.float64]) -> int:
     if not lengths.any():
         return 0
     shares = lengths / lengths[0]
@@ -68,12 +68,12 @@ def _count(lengths: NDArray[np.float64]) -> int:
         totals = sums + np.arange(len(bars) - 1) * neutral
         falls = np.flatnonzero(totals[:-1] < totals[1:] * (1 - ROUNDING))
         i = int(falls[0]) + 1 if len(falls) else max(len(bars) - 1, 1)
-        if i >= len(bars) - 1 or i <= least_entropy(float(bars[-1]), len(bars)):
+        if i >= len(bars) - 1 or i <= count_at_min_entropy(float(bars[-1]), len(bars)):
             return i
         bars = np.append(bars[:i], bars[-1])
 
 
-def least_entropy(alpha: float, n: int) -> float:
+def count_at_min_entropy(alpha: float, n: int) -> float:
     """Return the number Q of bars of length T at which n bars of lengths T and r = alpha T have least entropy.
 
     Q = n alpha (alpha - 1 - ln alpha) / (alpha - 1)^2 for alpha in (0, 1], a real number between 0 and n / 2.

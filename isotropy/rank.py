@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from isotropy.anisotropy import anisotropy, why_undefined
-from isotropy.score import Score, there_are
+from isotropy.score import Score, count_clause
 
 RANKME_EPSILON = 1e-7  # Added to every weight of RankMe, as in its paper for float32
 # First and last rank of the fit of alpha-ReQ: those of its authors' code; their paper names none.
@@ -26,10 +26,10 @@ def effective_rank(values: Tensor, weights: Literal["sigma", "lambda"]) -> Score
     """
     if (reason := why_undefined(values)) is not None:
         return Score.undefined(reason)
-    return Score.within(float(used(values, weights)), 1, len(values))
+    return Score.within(float(differentiable_effective_rank(values, weights)), 1, len(values))
 
 
-def used(values: Tensor, weights: Literal["sigma", "lambda"]) -> Tensor:
+def differentiable_effective_rank(values: Tensor, weights: Literal["sigma", "lambda"]) -> Tensor:
     """Return the effective rank of nonzero eigenvalues [d], 0-d, differentiable unless one is 0."""
     relative_values = values / values[0]
     relative_values = relative_values.sqrt() if weights == "sigma" else relative_values
@@ -44,11 +44,11 @@ def rankme(values: Tensor, n: int) -> Score:
     """
     if (reason := why_undefined(values)) is not None:
         return Score.undefined(reason)
-    return Score(float(used_by_rankme(values[:n])))
+    return Score(float(differentiable_rankme(values[:n])))
 
 
-def used_by_rankme(values: Tensor) -> Tensor:
-    """Return RankMe of min(n, d) eigenvalues that are not all zero, 0-d; differentiable as ``used``."""
+def differentiable_rankme(values: Tensor) -> Tensor:
+    """Return RankMe of min(n, d) eigenvalues that are not all zero, 0-d; differentiable unless one is 0."""
     sizes = (values / values[0]).sqrt()
     return _exp_entropy(sizes / sizes.sum() + RANKME_EPSILON)
 
@@ -90,7 +90,7 @@ def alpha_req(values: Tensor, window: tuple[int, int] = ALPHA_WINDOW) -> Score:
     if len(fitted) < 2:
         return Score.undefined(
             f"alpha-ReQ fits eigenvalues {first} to {last} and needs at least 2 of them above 0; "
-            f"{there_are(len(fitted))}."
+            f"{count_clause(len(fitted))}."
         )
     ranks = torch.arange(first, first + len(fitted)).to(fitted)
     weights = 1 / ranks

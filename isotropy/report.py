@@ -27,7 +27,7 @@ from isotropy.topology import longest_bar, persistent_entropy
 from isotropy.unbiased import isoscore_unbiased
 from isotropy.uniformity import T
 
-DIRECTIONS = 10
+LISTED_DIMENSIONS = 10
 HISTOGRAM_ROWS = 2000
 DISCARD = 0.1
 NO_DIMENSION = (
@@ -73,15 +73,15 @@ def measure(cloud: Cloud, slugs: Iterable[str] | None = None) -> dict[str, Measu
     return results
 
 
-def _from_moments(slug: str) -> MeasureFunction:
+def _moment_measure(slug: str) -> MeasureFunction:
     return lambda cloud: MeasureResult(cloud.moment_scores[slug], cloud.n)
 
 
-def _from_spectrum(slug: str, **detail: object) -> MeasureFunction:
+def _spectrum_measure(slug: str, **detail: object) -> MeasureFunction:
     return lambda cloud: MeasureResult(cloud.spectrum_scores[slug], cloud.n, detail or None)
 
 
-def _list_from_spectrum(slug: str, cloud: Cloud) -> MeasureResult:
+def _spectrum_list(slug: str, cloud: Cloud) -> MeasureResult:
     """Return the spectrum scores "slug k", headed by the first."""
     scores = [score for name, score in cloud.spectrum_scores.items() if name.startswith(f"{slug} ")]
     detail: dict[str, Any] = {"values": [score.value for score in scores]}
@@ -105,7 +105,7 @@ def _mean_cosine(cloud: Cloud) -> MeasureResult:
 def _rogue_dimensions(cloud: Cloud) -> MeasureResult:
     rogue = cloud.cosines.rogue_dimensions()
     contributions = rogue.contributions.tolist()
-    largest = rogue.contributions.argsort(descending=True)[:DIRECTIONS].tolist()
+    largest = rogue.contributions.argsort(descending=True)[:LISTED_DIMENSIONS].tolist()
     dimensions = [{"dimension": i, "value": contributions[i]} for i in largest]
     return MeasureResult(rogue.score, cloud.cosines.n, {"contributions": contributions, "dimensions": dimensions})
 
@@ -122,7 +122,7 @@ def _activation_profile(cloud: Cloud) -> MeasureResult:
 
 def _cosine_histogram(cloud: Cloud) -> MeasureResult:
     """Report the mean cosine of the counted pairs, and the histogram before and after subtracting the cloud's mean."""
-    rows = cloud.pairs[cloud.pairs.any(dim=1)][:HISTOGRAM_ROWS]
+    rows = cloud.pair_rows[cloud.pair_rows.any(dim=1)][:HISTOGRAM_ROWS]
     score = _mean_over_pairs(rows)
     if score.value is None:
         return MeasureResult(score, len(rows))
@@ -146,20 +146,20 @@ def _mean_over_pairs(rows: Tensor) -> Score:
 def _twonn(cloud: Cloud) -> MeasureResult:
     fit = twonn(cloud.neighbours, DISCARD)
     points = {"log_mu": fit.log_mu.tolist(), "minus_log_survival": fit.minus_log_survival.tolist()}
-    goodness = {"fit_distance": fit.distance, "fit_distance_by_chance": fit.by_chance}
+    goodness = {"fit_distance": fit.distance, "fit_distance_by_chance": fit.chance_distance}
     detail = {"discard": DISCARD, **points, "parts": goodness}
-    return _dimension(cloud, lambda neighbours: twonn(neighbours, DISCARD).dimension, detail)
+    return _local_dimension(cloud, lambda neighbours: twonn(neighbours, DISCARD).dimension, detail)
 
 
-def _dimension(
+def _local_dimension(
     cloud: Cloud, estimate: Callable[[NearestNeighbours], Score], detail: Mapping[str, Any] = MappingProxyType({})
 ) -> MeasureResult:
-    neighbourhoods = cloud.neighbourhoods
-    n = len(neighbourhoods.all_neighbours.indices)
+    block_neighbours = cloud.block_neighbours
+    n = len(block_neighbours.all_neighbours.indices)
     if cloud.similarity is Similarity.DOT:
         return MeasureResult(Score.undefined(NO_DIMENSION), n)
     settings = {**detail, "similarity": cloud.similarity.value}
-    return MeasureResult(neighbourhoods.score(estimate), n, settings, neighbourhoods.at_sizes(estimate))
+    return MeasureResult(block_neighbours.score(estimate), n, settings, block_neighbours.scores_by_size(estimate))
 
 
 def _hubness(cloud: Cloud) -> MeasureResult:
@@ -170,7 +170,7 @@ def _hubness(cloud: Cloud) -> MeasureResult:
     return MeasureResult(scores.skewness, len(cloud.neighbours.indices), detail)
 
 
-def _from_bars(score: Callable[[Tensor], Score]) -> MeasureFunction:
+def _bar_measure(score: Callable[[Tensor], Score]) -> MeasureFunction:
     return lambda cloud: MeasureResult(score(cloud.bars), len(cloud.sample[:BARCODE_ROWS]))
 
 
@@ -188,10 +188,10 @@ def _prominent_bars(cloud: Cloud) -> MeasureResult:
     return MeasureResult(score, n, {"parts": {"gaussian_of_the_same_size": gaussian_prominent_bars(n, cloud.d).value}})
 
 
-def _from_labels(score: Callable[[Tensor, Tensor], Score], cloud: Cloud) -> MeasureResult:
+def _label_measure(score: Callable[[Tensor, Tensor], Score], cloud: Cloud) -> MeasureResult:
     if cloud.labels is None:
         return MeasureResult(NO_LABELS, 0)
-    x, codes = cloud.labels.drop_unlabeled(cloud.pairs)
+    x, codes = cloud.labels.drop_unlabeled(cloud.pair_rows)
     return MeasureResult(score(x, codes), len(x))
 
 
@@ -213,48 +213,48 @@ def _isoscore_by_label(cloud: Cloud) -> MeasureResult:
         for entry, corrected in zip(plain.classes, unbiased.classes, strict=True)
     ]
     named_classes = sum(bool(name) for name in cloud.labels.names)
-    detail = {"classes_used": len(plain.used), "classes": named_classes, "by_label": classes}
-    return MeasureResult(plain.score, sum(entry.n for entry in plain.used), detail)
+    detail = {"classes_used": len(plain.scored_classes), "classes": named_classes, "by_label": classes}
+    return MeasureResult(plain.score, sum(entry.n for entry in plain.scored_classes), detail)
 
 
 MEASURES: dict[str, MeasureFunction] = {
-    "isoscore_unbiased": _from_moments("isoscore_unbiased"),
-    "isoscore": _from_moments("isoscore"),
+    "isoscore_unbiased": _moment_measure("isoscore_unbiased"),
+    "isoscore": _moment_measure("isoscore"),
     "isoscore_star": lambda cloud: MeasureResult(
         cloud.moment_scores["isoscore_star"], cloud.n, {"zeta": ZETA, "source": "identity"}
     ),
-    "participation_ratio_unbiased": _from_moments("participation_ratio_unbiased"),
-    "participation_ratio": _from_moments("participation_ratio"),
-    "effective_rank": _from_spectrum("effective_rank"),
-    "effective_rank_lambda": _from_spectrum("effective_rank_lambda"),
-    "rankme": _from_spectrum("rankme"),
-    "stable_rank": _from_spectrum("stable_rank"),
-    "alpha_req": _from_spectrum("alpha_req", window=rank.ALPHA_WINDOW),
-    "explained_variance": partial(_list_from_spectrum, "explained_variance"),
+    "participation_ratio_unbiased": _moment_measure("participation_ratio_unbiased"),
+    "participation_ratio": _moment_measure("participation_ratio"),
+    "effective_rank": _spectrum_measure("effective_rank"),
+    "effective_rank_lambda": _spectrum_measure("effective_rank_lambda"),
+    "rankme": _spectrum_measure("rankme"),
+    "stable_rank": _spectrum_measure("stable_rank"),
+    "alpha_req": _spectrum_measure("alpha_req", window=rank.ALPHA_WINDOW),
+    "explained_variance": partial(_spectrum_list, "explained_variance"),
     "spectrum": _spectrum,
     "mean_cosine": _mean_cosine,
     "rogue_dimensions": _rogue_dimensions,
-    "mean_share": _from_moments("mean_share"),
-    "anisotropy_raw": partial(_list_from_spectrum, "anisotropy_raw"),
-    "anisotropy_centred": partial(_list_from_spectrum, "anisotropy_centred"),
+    "mean_share": _moment_measure("mean_share"),
+    "anisotropy_raw": partial(_spectrum_list, "anisotropy_raw"),
+    "anisotropy_centred": partial(_spectrum_list, "anisotropy_centred"),
     "partition": lambda cloud: MeasureResult(cloud.partition.isotropy(), cloud.n),
     "partition_log": lambda cloud: MeasureResult(cloud.partition.log_isotropy(), cloud.n),
     "uniformity": lambda cloud: MeasureResult(
-        cloud.pair_measures.uniformity, int(cloud.pairs.any(dim=1).sum()), {"t": T}
+        cloud.pair_measures.uniformity, int(cloud.pair_rows.any(dim=1).sum()), {"t": T}
     ),
     "activation_profile": _activation_profile,
     "cosine_histogram": _cosine_histogram,
     "twonn": _twonn,
-    "twonn_mle": lambda cloud: _dimension(cloud, twonn_mle),
-    "levina_bickel": lambda cloud: _dimension(
+    "twonn_mle": lambda cloud: _local_dimension(cloud, twonn_mle),
+    "levina_bickel": lambda cloud: _local_dimension(
         cloud, lambda neighbours: levina_bickel(neighbours, NEIGHBOURS), {"k": NEIGHBOURS}
     ),
     "hubness": _hubness,
     "barcode": _barcode,
-    "persistent_entropy": _from_bars(persistent_entropy),
-    "persistent_entropy_normalised": _from_bars(partial(persistent_entropy, normalised=True)),
+    "persistent_entropy": _bar_measure(persistent_entropy),
+    "persistent_entropy_normalised": _bar_measure(partial(persistent_entropy, normalised=True)),
     "prominent_bars": _prominent_bars,
-    "silhouette": partial(_from_labels, silhouette),
-    "simplified_silhouette": partial(_from_labels, simplified_silhouette),
+    "silhouette": partial(_label_measure, silhouette),
+    "simplified_silhouette": partial(_label_measure, simplified_silhouette),
     "isoscore_by_label": _isoscore_by_label,
 }

@@ -1,4 +1,4 @@
-"""Points as they come, chunk by chunk, with their labels: in memory or from a file, as parts, in units, and samples."""
+"""Points that are read chunk by chunk, with labels and groups: in memory, by dimension, rescaled, and sampled."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ class Points(Protocol):
         ...
 
     def groups(self) -> Iterable[str] | None:
-        """Return the group of each row, empty for a row of its own; None groups exact duplicates."""
+        """Return the group of each row, empty for a row of its own; None: exact duplicates form groups."""
         ...
 
 
@@ -130,7 +130,7 @@ class FiniteChunk(NamedTuple):
 
     points: Tensor  # [m, d]
     positions: NDArray[np.int64]  # [m], among all rows
-    read: int  # Rows of the chunk, including those left out
+    n_read: int  # Rows of the chunk, including those left out
 
 
 def finite_chunks(points: Points) -> Iterator[FiniteChunk]:
@@ -152,15 +152,15 @@ def finite_rows(points: Points) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 # Points of sizes up to this, and down to its inverse, are not rescaled; that includes all of float32.
-ORDINARY = 2.0**150
+SAFE_MAGNITUDE = 2.0**150
 
 
 def unit_for(x: Tensor, unit: float) -> float:
     """Return the unit for points [n, d] and earlier ones, whose unit is ``unit``; 0 while all are zero."""
     largest = max(-float(x.min()), float(x.max())) if x.numel() else 0.0
-    if largest <= unit * ORDINARY:
+    if largest <= unit * SAFE_MAGNITUDE:
         return unit
-    return 1.0 if 1 / ORDINARY <= largest <= ORDINARY else math.ldexp(0.5, math.frexp(largest)[1])
+    return 1.0 if 1 / SAFE_MAGNITUDE <= largest <= SAFE_MAGNITUDE else math.ldexp(0.5, math.frexp(largest)[1])
 
 
 @dataclass(frozen=True)
@@ -173,12 +173,12 @@ class ScaledPoints(DerivedPoints):
         return (chunk / self.unit for chunk in self.points.chunks())
 
 
-def draw(points: Points, size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+def draw_finite_rows(points: Points, size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Draw at most ``size`` finite rows; return them in random order with their positions in the file, int64."""
     sample = Sample(min(points.n, size), points.d, points.dtype, seed)
     for chunk, positions, _ in finite_chunks(points):
         sample.update(chunk.numpy(), positions)
-    return sample.drawn()
+    return sample.drawn_rows()
 
 
 class Sample:
@@ -212,7 +212,7 @@ class Sample:
     def rescale(self, factor: float) -> None:
         self._points[self._rows >= 0] *= factor
 
-    def drawn(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def drawn_rows(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the drawn points [m, d] and their row numbers, int64 [m]."""
         filled = self._rows >= 0
         points, rows = (self._points, self._rows) if filled.all() else (self._points[filled], self._rows[filled])

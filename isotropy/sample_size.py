@@ -1,4 +1,4 @@
-"""Isotropy of ever more rows of a cloud: how many rows it takes until a score no longer depends on their number.
+"""Isotropy of growing samples of a cloud: how many rows a score takes to become stable.
 
 Figure 4 of the poster of I-STAR (Rudman & Eickhoff 2024), with bias-corrected IsoScore. IsoScore* is shrunk toward the
 covariance of all rows. Draws are consecutive rows of the random sample; draws of one size share no row, and a draw of 2
@@ -27,7 +27,9 @@ MAX_WORK = 2**35
 MAX_WORK_BY_ROWS = 2**32
 ZETAS = (0.2, 0.4, 0.6, 0.8)
 
-Values = tuple[float | None, ...]  # Scores of one draw: IsoScore, its bias-corrected form, then IsoScore* at each zeta
+DrawScores = tuple[
+    float | None, ...
+]  # Scores of one draw: IsoScore, its bias-corrected form, then IsoScore* at each zeta
 
 
 def sample_size(cloud: Cloud) -> dict[str, Any]:
@@ -38,7 +40,7 @@ def sample_size(cloud: Cloud) -> dict[str, Any]:
     ``{"mean", "sd"}`` with None where undefined, and ``reason`` (why there are no sizes).
     """
     plain_score, unbiased_score = (cloud.moment_scores[slug] for slug in ("isoscore", "isoscore_unbiased"))
-    draws: dict[int, list[Values]] = {}
+    draws: dict[int, list[DrawScores]] = {}
     if plain_score.value is not None:
         draws = _Draws(cloud).scores()
         # All rows are one draw and also the target, so shrinkage changes nothing.
@@ -73,7 +75,7 @@ def _curve(draws: Sequence[Sequence[float | None]]) -> dict[str, list[float | No
 
 
 class _Draws:
-    """The draws of a cloud whose covariance is not zero."""
+    """Samples of increasing size from a cloud whose covariance is not zero."""
 
     def __init__(self, cloud: Cloud) -> None:
         n, d = min(len(cloud.sample), MAX_WORK // cloud.d**2), cloud.d
@@ -88,8 +90,8 @@ class _Draws:
         self._target = S.div_(self._unit)
         self._target_squares = float(self._target.square().sum())
 
-    def scores(self) -> dict[int, list[Values]]:
-        scores: dict[int, list[Values]] = {m: [] for m in (*self._sizes_by_products, *self._sizes_by_moments)}
+    def scores(self) -> dict[int, list[DrawScores]]:
+        scores: dict[int, list[DrawScores]] = {m: [] for m in (*self._sizes_by_products, *self._sizes_by_moments)}
         for m in self._sizes_by_products:
             for k in range(min(DRAWS, self._n_by_rows // m)):
                 x = self._rows[k * m : (k + 1) * m]
@@ -104,7 +106,7 @@ class _Draws:
                 self._moments(self._sizes_by_moments, k, scores)
         return scores
 
-    def _moments(self, sizes: Sequence[int], k: int, scores: dict[int, list[Values]]) -> FourthMoments:
+    def _moments(self, sizes: Sequence[int], k: int, scores: dict[int, list[DrawScores]]) -> FourthMoments:
         """Return the moments of draw ``k`` of the largest size, and record its scores and those of its halves."""
         moments = FourthMoments(self._rows.shape[1])
         if len(sizes) == 1 or 2 * k >= DRAWS:
@@ -119,7 +121,7 @@ class _Draws:
         )
         return moments
 
-    def _star(self, trace: Tensor, squares: Tensor, product: Tensor) -> Values:
+    def _star(self, trace: Tensor, squares: Tensor, product: Tensor) -> DrawScores:
         """Return IsoScore* of a draw from inner products of its covariance, in units of the target's trace."""
         curve = ShrinkageCurve(len(self._target), float(trace), 1, float(squares), float(product), self._target_squares)
         values = curve.isoscore_star(torch.tensor(ZETAS, dtype=torch.float64))

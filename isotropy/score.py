@@ -47,6 +47,6 @@ class Score:
         return cls(None, reason)
 
 
-def there_are(n: int) -> str:
+def count_clause(n: int) -> str:
     """Return "there is 1", "there are 3" and so on, to end a reason."""
     return f"there {'is' if n == 1 else 'are'} {n}"

@@ -12,7 +12,7 @@ from isotropy.points import at_least_float32, require_points
 CHUNK_ROWS = 4096  # Rows of one matrix product: enough for speed, few enough for sums in float32
 SHIFT_ROWS = 64  # Target number of rows averaged for the shift: 43 to 85 of 128 or more, else all
 BLOCK_COLUMNS = 192  # Columns of one product when a symmetric matrix is computed by blocks
-ORDINARY = 1e140  # Norms up to it, and down to its inverse, have squares within the range of float64
+SAFE_NORM = 1e140  # Norms up to it, and down to its inverse, have squares within the range of float64
 
 
 class Moments:
@@ -40,8 +40,8 @@ class Moments:
         for start in range(0, len(x), CHUNK_ROWS):
             chunk = at_least_float32(x[start : start + CHUNK_ROWS].detach())
             shift, shifted, offset = shift_near_mean(chunk, buffer[: len(chunk)])
-            offset = self._stored(offset)
-            self._add(len(chunk), self._stored(shift) + offset, gram(shifted))
+            offset = self._to_storage(offset)
+            self._add(len(chunk), self._to_storage(shift) + offset, gram(shifted))
             self.scatter.addr_(offset, offset, alpha=-len(chunk))
 
     def merge(self, moments: Self) -> None:
@@ -50,7 +50,7 @@ class Moments:
             raise ValueError(
                 f"Expected moments of {self.d} dimensions, got {moments.d}: merge only clouds of one space."
             )
-        self._add(moments.n, self._stored(moments.mean), moments.scatter)
+        self._add(moments.n, self._to_storage(moments.mean), moments.scatter)
 
     def covariance(self) -> Tensor:
         """Return the unbiased covariance (over n - 1), float64 [d, d]; zero for fewer than two points."""
@@ -63,10 +63,10 @@ class Moments:
     @classmethod
     def from_state(cls, state: dict[str, Tensor], device: torch.device | str = "cpu") -> Self:
         moments = cls(len(state["mean"]), device)
-        moments._add(int(state["n"]), moments._stored(state["mean"]), state["scatter"])
+        moments._add(int(state["n"]), moments._to_storage(state["mean"]), state["scatter"])
         return moments
 
-    def _stored(self, x: Tensor) -> Tensor:
+    def _to_storage(self, x: Tensor) -> Tensor:
         return x.to(self.mean)
 
     def _add(self, n: int, mean: Tensor, scatter: Tensor) -> None:
@@ -101,19 +101,19 @@ def shift_near_mean(x: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tenso
     return shift, shifted, shifted.mean(0)
 
 
-def gram(x: Tensor, onto: Tensor | None = None) -> Tensor:
-    """Return x^T x [d, d] of [n, d], in its dtype even under autocast, no gradient; adds to symmetric ``onto``.
+def gram(x: Tensor, add_to: Tensor | None = None) -> Tensor:
+    """Return x^T x [d, d] of [n, d], in its dtype even under autocast, no gradient; adds to symmetric ``add_to``.
 
     A CPU multiplies block columns down to the diagonal and mirrors them: five eighths of the work at d = 768.
     """
     d = x.shape[1]
-    product = x.new_empty(d, d) if onto is None else onto
+    product = x.new_empty(d, d) if add_to is None else add_to
     with torch.autocast(x.device.type, enabled=False):
         width = BLOCK_COLUMNS if x.device.type == "cpu" else d
         for start in range(0, d, width):
             end = min(start + width, d)
             columns = product[:end, start:end]
-            torch.addmm(columns, x[:, :end].T, x[:, start:end], beta=0 if onto is None else 1, out=columns)
+            torch.addmm(columns, x[:, :end].T, x[:, start:end], beta=0 if add_to is None else 1, out=columns)
             product[start:end, :start] = columns[:start].T
     return product
 
@@ -137,7 +137,7 @@ class _Scatter(torch.autograd.Function):
             return torch.addmm(-(offset @ symmetric), shifted, symmetric)
 
 
-class _Products(torch.autograd.Function):
+class _DifferentiableGram(torch.autograd.Function):
     """x^T x of [n, d], with a gradient in one matrix product, where autograd's own graph takes two."""
 
     @staticmethod
@@ -154,9 +154,9 @@ class _Products(torch.autograd.Function):
         return product
 
 
-def products(x: Tensor) -> Tensor:
+def differentiable_gram(x: Tensor) -> Tensor:
     """Return x^T x [d, d] of a matrix [n, d] in its dtype, which autocast does not lower, differentiable once."""
-    product: Tensor = _Products.apply(x)  # type: ignore[no-untyped-call]
+    product: Tensor = _DifferentiableGram.apply(x)  # type: ignore[no-untyped-call]
     return product
 
 
@@ -207,10 +207,10 @@ def eigenvalues(S: Tensor, rank: int | None = None) -> Tensor:
     S = S.double()
     if not S.isfinite().all():
         return torch.full_like(S[0], torch.nan)
-    return without_rounding(torch.linalg.eigvalsh(S), rank)
+    return clean_eigenvalues(torch.linalg.eigvalsh(S), rank)
 
 
-def without_rounding(values: Tensor, rank: int | None = None) -> Tensor:
+def clean_eigenvalues(values: Tensor, rank: int | None = None) -> Tensor:
     """Clean ascending eigenvalues, float64 [d], as ``eigenvalues`` does, and return them descending."""
     values = values.flip(0)
     # For points in a subspace, sums leave up to 20 eps in place of 0, and the solver up to d eps.

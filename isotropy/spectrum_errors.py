@@ -1,4 +1,4 @@
-"""Measures of the spectrum without each block of rows, from one decomposition of all rows.
+"""Measures of the spectrum with each block of rows left out, from one decomposition of all rows.
 
 To first order, eigenvalues without a block are v^T S v, with S the matrix of the other rows. Leading ones are taken one
 by one; the others, the tail, are scaled by their known sum, and move each measure by the sum of v^T S v times its
@@ -16,7 +16,7 @@ from torch import Tensor
 from isotropy import rank
 from isotropy.anisotropy import anisotropy
 from isotropy.score import Score
-from isotropy.spectrum import BLOCK_COLUMNS, Moments, without_rounding
+from isotropy.spectrum import BLOCK_COLUMNS, Moments, clean_eigenvalues
 
 TOP = 10  # Number of directions with a k-th anisotropy and explained variance
 # Eigenvalues tracked one by one; only measures of the full spectrum depend on others.
@@ -35,11 +35,11 @@ class Decomposition(NamedTuple):
         if not S.isfinite().all():
             return cls(torch.full_like(S[0], torch.nan), torch.full_like(S, torch.nan))
         values, vectors = torch.linalg.eigh(S)
-        return cls(without_rounding(values, rank), vectors)
+        return cls(clean_eigenvalues(values, rank), vectors)
 
 
 class SpectraWithoutBlocks:
-    """The spectrum of a covariance, or second moment, without each block, along the eigenvectors of that of all rows.
+    """Spectra of a covariance, or second moment, with each block left out, along the eigenvectors for all rows.
 
     ``measures`` map positive eigenvalues, descending, to a 0-d tensor; ``blocks`` are the moments of each block.
     """
@@ -68,16 +68,16 @@ class SpectraWithoutBlocks:
             self._slopes[:, :LEADING] = 0
         self._n = torch.tensor([float(block.n) for block in blocks], dtype=torch.float64)
         self._means = means - self._centre
-        self._sums = self._of_scatters([block.scatter for block in blocks])
-        self._sums += self._n[:, None] * self._of_points(self._means)
+        self._sums = self._scatter_terms([block.scatter for block in blocks])
+        self._sums += self._n[:, None] * self._point_terms(self._means)
 
-    def without(self, block: int) -> tuple[Tensor, Tensor]:
-        """Return the eigenvalues [d] without a block, and the change of each measure due to the tail's shape."""
+    def without_block(self, block: int) -> tuple[Tensor, Tensor]:
+        """Return the eigenvalues [d] without a block, and how far the tail's changed shape moves each measure."""
         remaining = torch.arange(len(self._n)) != block
         n, sums = self._n[remaining].sum(), self._sums[remaining].sum(0)
         mean = self._n[remaining] @ self._means[remaining] / n
-        sums = sums - n * self._of_points(mean[None])[0]
-        forms = sums / n + self._of_points(mean[None] + self._centre)[0] if self._about_zero else sums / (n - 1)
+        sums = sums - n * self._point_terms(mean[None])[0]
+        forms = sums / n + self._point_terms(mean[None] + self._centre)[0] if self._about_zero else sums / (n - 1)
         k = self._leading.shape[1]
         leading, trace, tail_terms = forms[:k].clamp(min=0), forms[k], forms[k + 1 :]
         leading, tail = leading.where(self._values[:k] > 0, self._values[:k]), self._values[k:]
@@ -85,8 +85,8 @@ class SpectraWithoutBlocks:
             tail = tail * ((trace - leading.sum()).clamp(min=0) / tail_sum)
         return torch.cat([leading, tail]), tail_terms - self._slopes[:, k:] @ tail
 
-    def _of_points(self, x: Tensor) -> Tensor:
-        """Return leading forms, trace and slope-weighted tail of x x^T for each x [m, d]."""
+    def _point_terms(self, x: Tensor) -> Tensor:
+        """Return leading forms v^T x x^T v, trace and slope-weighted tail for each x [m, d]."""
         squared_projections = (x @ self._vectors).flip(1).square()
         return torch.cat(
             [
@@ -97,8 +97,8 @@ class SpectraWithoutBlocks:
             1,
         )
 
-    def _of_scatters(self, scatters: Sequence[Tensor]) -> Tensor:
-        """Return the same for matrices [d, d].
+    def _scatter_terms(self, scatters: Sequence[Tensor]) -> Tensor:
+        """Return leading forms v^T S v, trace and slope-weighted tail for each matrix S [d, d].
 
         The slope-weighted tail of S is the sum of S times V diag(slopes) V^T.
         """
@@ -121,23 +121,23 @@ class SpectraWithoutBlocks:
 
 
 def scores_without_blocks(
-    centred: Decomposition, second: Decomposition, blocks: Sequence[Moments], moments: Moments
+    covariance: Decomposition, second_moment: Decomposition, blocks: Sequence[Moments], moments: Moments
 ) -> Iterator[dict[str, Score]]:
     """Yield the measures by slug without each block, from the decomposed covariance and second moment of all rows."""
     n, d = moments.n, moments.d
 
     def rankme(positive: Tensor) -> Tensor:
-        return rank.used_by_rankme(torch.cat([positive, positive.new_zeros(min(n, d) - len(positive))]))
+        return rank.differentiable_rankme(torch.cat([positive, positive.new_zeros(min(n, d) - len(positive))]))
 
     ranks = {
-        "effective_rank": lambda values: rank.used(values, "sigma"),
-        "effective_rank_lambda": lambda values: rank.used(values, "lambda"),
+        "effective_rank": lambda values: rank.differentiable_effective_rank(values, "sigma"),
+        "effective_rank_lambda": lambda values: rank.differentiable_effective_rank(values, "lambda"),
     }
-    value_spectra = SpectraWithoutBlocks(centred, list(ranks.values()), blocks, about_zero=False)
-    energy_spectra = SpectraWithoutBlocks(second, [rankme], blocks, about_zero=True)
+    value_spectra = SpectraWithoutBlocks(covariance, list(ranks.values()), blocks, about_zero=False)
+    energy_spectra = SpectraWithoutBlocks(second_moment, [rankme], blocks, about_zero=True)
     for block in range(len(blocks)):
-        values, rank_shifts = value_spectra.without(block)
-        energies, rankme_shift = energy_spectra.without(block)
+        values, rank_shifts = value_spectra.without_block(block)
+        energies, rankme_shift = energy_spectra.without_block(block)
         scores = spectrum_scores(values, energies, n)
         for slug, shift in zip((*ranks, "rankme"), (*rank_shifts.tolist(), *rankme_shift.tolist()), strict=True):
             value = scores[slug].value

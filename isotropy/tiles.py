@@ -1,4 +1,4 @@
-"""The least bounds of every point to the neighbours, from tiles of pairs of which each is made once."""
+"""The smallest bounds of each point to others, from tiles that cover each pair of points once."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ GROUP = 16  # Bounds per group; only the smallest of each group is compared firs
 PENDING = 100_000
 
 
-def spans(n: int) -> Iterator[slice]:
+def tile_spans(n: int) -> Iterator[slice]:
     rows = min(TILE_ROWS, max(FEW_ROWS, n // 8))
     for start in range(0, n, rows):
         yield slice(start, min(start + rows, n))
@@ -24,28 +24,28 @@ def spans(n: int) -> Iterator[slice]:
 
 def tiles(n: int) -> Iterator[tuple[slice, slice]]:
     """Yield row and column slices of tiles that cover each pair of n points once, diagonal tiles first."""
-    for rows in spans(n):
+    for rows in tile_spans(n):
         yield rows, rows
-    for rows in spans(n):
-        for columns in spans(n):
+    for rows in tile_spans(n):
+        for columns in tile_spans(n):
             if columns.start > rows.start:
                 yield rows, columns
 
 
-def smallest_of_each(
-    n: int, count: int, dtype: torch.dtype, device: torch.device, tile: Callable[[slice, slice], Tensor]
+def find_smallest_bounds(
+    n: int, count: int, dtype: torch.dtype, device: torch.device, compute_tile: Callable[[slice, slice], Tensor]
 ) -> tuple[Tensor, Tensor]:
     """Return the ``count`` smallest bounds of each of n points, ascending, and their neighbors, [n, count] each.
 
-    No other bound is below the last. ``tile`` returns symmetric, finite, contiguous bounds [rows, columns], which may
-    be overwritten.
+    No other bound is below the last. ``compute_tile`` returns symmetric, finite, contiguous bounds [rows, columns],
+    which may be overwritten.
     """
     smallest = _SmallestBounds(n, count, dtype, device)
     for rows, columns in tiles(n):
         if rows == columns:
-            smallest.begin(rows, tile(rows, rows))
+            smallest.add_diagonal(rows, compute_tile(rows, rows))
         else:
-            smallest.add(rows, columns, tile(rows, columns))
+            smallest.add(rows, columns, compute_tile(rows, columns))
     smallest.merge()
     bounds, order = smallest.bounds.sort(dim=1)
     return bounds, smallest.neighbours.gather(1, order)
@@ -74,9 +74,9 @@ class _SmallestBounds:
         self.neighbours = torch.zeros(n, count, dtype=torch.int64, device=device)
         self._reach = torch.full((n,), math.inf, dtype=dtype, device=device)
         self._pending_bounds: list[tuple[Tensor, Tensor, Tensor]] = []
-        self._pending = 0
+        self._pending_count = 0
 
-    def begin(self, rows: slice, tile: Tensor) -> None:
+    def add_diagonal(self, rows: slice, tile: Tensor) -> None:
         tile.fill_diagonal_(math.inf)
         tile = pad(tile, (0, -tile.shape[1] % GROUP), value=math.inf)
         count = min(self.bounds.shape[1], tile.shape[1])
@@ -94,25 +94,25 @@ class _SmallestBounds:
         members = grouped_columns[row, :, group]
         hit, member = (members < self._reach[rows][row, None]).nonzero(as_tuple=True)
         neighbours = member * grouped_columns.shape[2] + group[hit] + columns.start
-        self._keep(row[hit] + rows.start, neighbours, members[hit, member])
+        self._queue(row[hit] + rows.start, neighbours, members[hit, member])
 
         grouped_rows = tile.view(-1, GROUP, tile.shape[1])
         group, column = (grouped_rows.amin(1)[:, :n_columns] < self._reach[columns]).nonzero(as_tuple=True)
         members = grouped_rows[group, :, column]
         hit, member = (members < self._reach[columns][column, None]).nonzero(as_tuple=True)
-        self._keep(column[hit] + columns.start, group[hit] * GROUP + member + rows.start, members[hit, member])
-        if self._pending > PENDING:
+        self._queue(column[hit] + columns.start, group[hit] * GROUP + member + rows.start, members[hit, member])
+        if self._pending_count > PENDING:
             self.merge()
 
-    def _keep(self, points: Tensor, neighbours: Tensor, bounds: Tensor) -> None:
+    def _queue(self, points: Tensor, neighbours: Tensor, bounds: Tensor) -> None:
         self._pending_bounds.append((points, neighbours, bounds))
-        self._pending += len(points)
+        self._pending_count += len(points)
 
     def merge(self) -> None:
-        if not self._pending:
+        if not self._pending_count:
             return
         points, neighbours, bounds = map(torch.cat, zip(*self._pending_bounds, strict=True))
-        self._pending_bounds, self._pending = [], 0
+        self._pending_bounds, self._pending_count = [], 0
         order = points.argsort(stable=True)
         points, neighbours, bounds = points[order], neighbours[order], bounds[order]
         count = self.bounds.shape[1]

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy.distances import measure_close
+from isotropy.distances import recompute_close
 from isotropy.points import in_float64, require_points, scaled
-from isotropy.score import Score, there_are
+from isotropy.score import Score, count_clause
 from isotropy.spectrum import gram
 
 BLOCK_ROWS = 256  # Points whose distances to all others are computed at once
@@ -24,7 +24,7 @@ def spanning_tree(x: Tensor) -> Tensor:
     ValueError for points that are not finite.
     """
     require_points(x)
-    return _tree(scaled(in_float64(x.detach()))[0]).to(x.device)
+    return _spanning_tree(scaled(in_float64(x.detach()))[0]).to(x.device)
 
 
 def barcode(x: Tensor) -> Tensor:
@@ -35,7 +35,7 @@ def barcode(x: Tensor) -> Tensor:
     require_points(x)
     # Float64 holds the differences of all that float32 holds exactly.
     points, scale = scaled(in_float64(x))
-    start, end = _tree(points).unbind(1)
+    start, end = _spanning_tree(points).unbind(1)
     lengths: Tensor = torch.linalg.vector_norm(points[start] - points[end], dim=1) * scale
     return lengths.sort().values.to(x.device, torch.promote_types(x.dtype, torch.float32))
 
@@ -66,7 +66,7 @@ def persistent_entropy(lengths: Tensor, *, normalised: bool = False) -> Score:
     require_bars(lengths)
     m = len(lengths)
     if m < 2:
-        return Score.undefined(f"Persistent entropy needs at least 2 bars, those of 3 points; {there_are(m)}.")
+        return Score.undefined(f"Persistent entropy needs at least 2 bars, those of 3 points; {count_clause(m)}.")
     reason = why_undefined(lengths)
     if reason is not None:
         return Score.undefined(reason)
@@ -109,7 +109,7 @@ def _why_no_length(lengths: Tensor) -> str | None:
     return None
 
 
-def _tree(x: Tensor) -> Tensor:
+def _spanning_tree(x: Tensor) -> Tensor:
     if len(x) < 2:
         return torch.empty(0, 2, dtype=torch.int64, device=x.device)
     x = x.detach()
@@ -119,7 +119,7 @@ def _tree(x: Tensor) -> Tensor:
     for start in range(0, len(x), BLOCK_ROWS):
         rows = slice(start, start + BLOCK_ROWS)
         sums = norms[rows, None] + norms
-        measure_close(squares[rows].mul_(-2).add_(sums), sums, x[rows], x)
+        recompute_close(squares[rows].mul_(-2).add_(sums), sums, x[rows], x)
     distances = squares.cpu().numpy()
     n = len(distances)
     nearest = np.full(n, np.inf)  # distance of each point to the tree; infinity for those inside

@@ -30,8 +30,8 @@ import torch
 from torch import Tensor
 
 from isotropy.points import at_least_float32, require_points, scaled
-from isotropy.score import Score, there_are
-from isotropy.spectrum import CHUNK_ROWS, ORDINARY, Moments, centre, gram, shift_near_mean
+from isotropy.score import Score, count_clause
+from isotropy.spectrum import CHUNK_ROWS, SAFE_NORM, Moments, centre, gram, shift_near_mean
 
 PAIR_ROWS = 256  # Rows whose products with all others are held at once: 256 x 20,000 of them are 41 MB
 ROUNDING = 1e-9  # Fraction of tr(S)^2 below which an estimate has lost its digits to cancellation
@@ -59,7 +59,7 @@ class FourthMoments(Moments):
     def update(self, x: Tensor) -> None:
         require_points(x, self.d)
         for start in range(0, len(x), CHUNK_ROWS):
-            chunk = self._stored(x[start : start + CHUNK_ROWS].detach())
+            chunk = self._to_storage(x[start : start + CHUNK_ROWS].detach())
             n, total = len(chunk), self.n + len(chunk)
             # One extra row holds the outer product of the mean's shift.
             rows = chunk.new_empty(n + 1, self.d)
@@ -67,9 +67,9 @@ class FourthMoments(Moments):
             y -= offset
             delta = shift + offset - self.mean
             mean = self.mean + delta * (n / total)
-            self.third, self._fourth = self._about(mean)
+            self.third, self._fourth = self._sums_about(mean)
             rows[n] = delta * (self.n * n / total) ** 0.5
-            gram(rows, onto=self.scatter)
+            gram(rows, add_to=self.scatter)
             self.n, self.mean = total, mean
             y += delta * (self.n - n) / total
             squares = torch.linalg.vecdot(y, y)
@@ -79,11 +79,11 @@ class FourthMoments(Moments):
     def merge(self, moments: Self) -> None:
         """Add the points of another instance; raise ValueError if its number of dimensions differs."""
         super().merge(moments)
-        third, fourth = moments._about(self.mean)
+        third, fourth = moments._sums_about(self.mean)
         self.third += third
         self._fourth += fourth
 
-    def of_dimensions(self, dimensions: Tensor) -> Self:
+    def select_dimensions(self, dimensions: Tensor) -> Self:
         """Return the moments of the dimensions in a mask [d]; pass all points to ``add_distances`` to complete them."""
         moments = type(self)(int(dimensions.sum()), self.mean.device)
         moments.n, moments.mean = self.n, self.mean[dimensions]
@@ -93,7 +93,7 @@ class FourthMoments(Moments):
     def add_distances(self, x: Tensor) -> None:
         """Add the distances to the mean for points [n, d] that are already counted."""
         for start in range(0, len(x), CHUNK_ROWS):
-            y = self._stored(x[start : start + CHUNK_ROWS].detach()) - self.mean
+            y = self._to_storage(x[start : start + CHUNK_ROWS].detach()) - self.mean
             squares = y.square().sum(1)
             self.third += squares @ y
             self._fourth += squares.square().sum()
@@ -111,17 +111,17 @@ class FourthMoments(Moments):
     @classmethod
     def from_state(cls, state: dict[str, Tensor], device: torch.device | str = "cpu") -> Self:
         moments = super().from_state(state, device)
-        moments.third += moments._stored(state["third"])
-        moments._fourth += moments._stored(state["fourth"])
+        moments.third += moments._to_storage(state["third"])
+        moments._fourth += moments._to_storage(state["fourth"])
         return moments
 
     def _add(self, n: int, mean: Tensor, scatter: Tensor) -> None:
-        self.third, self._fourth = self._about(self.mean + (mean - self.mean) * (n / max(self.n + n, 1)))
+        self.third, self._fourth = self._sums_about(self.mean + (mean - self.mean) * (n / max(self.n + n, 1)))
         super()._add(n, mean, scatter)
 
-    def _about(self, centre: Tensor) -> tuple[Tensor, Tensor]:
+    def _sums_about(self, centre: Tensor) -> tuple[Tensor, Tensor]:
         """Return sum ||y||^2 y [d] and sum ||y||^4, 0-d, for y = x - ``centre`` [d]."""
-        delta = self.mean - self._stored(centre)
+        delta = self.mean - self._to_storage(centre)
         squared_shift, trace, scatter_delta = delta @ delta, self.scatter.trace(), self.scatter @ delta
         third = self.third + 2 * scatter_delta + (trace + self.n * squared_shift) * delta
         fourth = (
@@ -136,7 +136,7 @@ def isoscore_unbiased(x: Tensor, groups: Tensor | None = None) -> Score:
     """Return the bias-corrected IsoScore of points [n, d]: about 1 is isotropic, 0 a line; it may leave [0, 1].
 
     Rows are independent draws, or dependent within ``groups`` [n], where each choice of rows from four groups counts
-    once. In n d min(n, d) operations, n^2 d with groups. Undefined for fewer than four points (groups) or two
+    once. Takes n d min(n, d) operations, n^2 d with groups. Undefined for fewer than four points (groups) or two
     dimensions, equal points, NaN or infinity, and estimates not above zero. Raises ValueError for another shape or
     type.
     """
@@ -164,15 +164,15 @@ def isoscore_unbiased(x: Tensor, groups: Tensor | None = None) -> Score:
     if (reason := why_without_spread(y)) is not None:
         return Score.undefined(reason)
     y = y / y.abs().max()  # or products leave the range of float64
-    return _score(*_by_pairs(y * ((n - 1) ** 0.5 / y.norm()), codes, sizes.double()), d)
+    return _isoscore_from_traces(*_trace_estimates_by_groups(y * ((n - 1) ** 0.5 / y.norm()), codes, sizes.double()), d)
 
 
 def isoscore_unbiased_from_moments(moments: FourthMoments) -> Score:
     """Return ``isoscore_unbiased`` of the points in the moments; undefined for points below about 1e-73."""
-    return corrected_from_moments(moments)["isoscore_unbiased"]
+    return corrected_scores_from_moments(moments)["isoscore_unbiased"]
 
 
-def corrected_from_moments(moments: FourthMoments) -> dict[str, Score]:
+def corrected_scores_from_moments(moments: FourthMoments) -> dict[str, Score]:
     """Return the bias-corrected IsoScore and participation ratio from moments, by slug."""
     n, d = moments.n, moments.d
     if (reason := _why_too_few(n, d) or why_without_spread(moments.scatter)) is not None:
@@ -185,7 +185,7 @@ def corrected_from_moments(moments: FourthMoments) -> dict[str, Score]:
     return corrected_scores(traces, d)
 
 
-def corrected_from_sums(n: int, d: int, trace: float, squares: float, fourth: float) -> dict[str, Score]:
+def corrected_scores_from_sums(n: int, d: int, trace: float, squares: float, fourth: float) -> dict[str, Score]:
     """Return the corrected scores of n points of d dimensions from sums in units of their spread.
 
     These are tr(scatter), ||scatter||^2 and the sum of ||x - mean||^4.
@@ -194,12 +194,12 @@ def corrected_from_sums(n: int, d: int, trace: float, squares: float, fourth: fl
         return corrected_scores(reason, d)
     if not trace > 0:
         return corrected_scores("There is no spread, or it is not finite.", d)
-    return corrected_scores(estimates(n, squares / trace**2, fourth * (n - 1) / trace**2), d)
+    return corrected_scores(trace_estimates_from_squares(n, squares / trace**2, fourth * (n - 1) / trace**2), d)
 
 
 def corrected_scores(traces: tuple[float, float] | str, d: int) -> dict[str, Score]:
     """Return the two bias-corrected scores by slug, from estimates of tr(S)^2 and tr(S S) or the reason for none."""
-    isoscore = Score.undefined(traces) if isinstance(traces, str) else _score(*traces, d)
+    isoscore = Score.undefined(traces) if isinstance(traces, str) else _isoscore_from_traces(*traces, d)
     if isoscore.value is None:
         reason = str(isoscore.reason).replace("bias-corrected IsoScore", "bias-corrected participation ratio")
         ratio = Score.undefined(reason)
@@ -212,13 +212,13 @@ def trace_estimates(moments: FourthMoments) -> tuple[float, float]:
     """Return unbiased estimates of tr(S)^2 and tr(S S), in units of tr(S)^2, from at least four points."""
     n, scatter = moments.n, moments.scatter
     total, norm = float(scatter.trace()), float(torch.linalg.matrix_norm(scatter))
-    ordinary = 1 / ORDINARY < norm < ORDINARY  # or squares may have left the range of float64
+    ordinary = 1 / SAFE_NORM < norm < SAFE_NORM  # or squares may have left the range of float64
     squares = (norm / total) ** 2 if ordinary else float((scatter / total).square().sum())
     trace = total / (n - 1)
-    return estimates(n, squares, moments.fourth / (n - 1) / trace / trace)
+    return trace_estimates_from_squares(n, squares, moments.fourth / (n - 1) / trace / trace)
 
 
-def estimates(n: int, squares: N, fourth: N) -> tuple[N, N]:
+def trace_estimates_from_squares(n: int, squares: N, fourth: N) -> tuple[N, N]:
     """Return unbiased estimates of tr(S)^2 and tr(S S), in units of tr(S)^2 of a sample of n >= 4 points.
 
     ``squares`` is ||S||^2 / tr(S)^2 and ``fourth`` is Q / tr(S)^2. Up to rounding, 0 <= tr(S S) <= tr(S)^2 holds.
@@ -230,7 +230,7 @@ def estimates(n: int, squares: N, fourth: N) -> tuple[N, N]:
     )
 
 
-def _by_pairs(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple[float, float]:
+def _trace_estimates_by_groups(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple[float, float]:
     """Return the estimates of tr(S)^2 and tr(S S) from float64 points [n, d] in groups ``codes`` [n] of ``sizes`` [g].
 
     With G the products and D the squared distances of points, the kernels are sums of G_ij^2, G_ij G_ik, G_ij G_kl and
@@ -270,18 +270,18 @@ def _by_pairs(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple[float, float]:
 
     n_3, n_4 = sizes.pow(3).sum(), sizes.pow(4).sum()
     choices = n**4 - 6 * n**2 * n_2 + 3 * n_2**2 + 8 * n * n_3 - 6 * n_4
-    squares_of_S = (pairs - 2 * triples + _disjoint(products)) / choices
-    return float(_disjoint(distances) / (4 * choices)), float(squares_of_S)
+    squares_of_S = (pairs - 2 * triples + _disjoint_sum(products)) / choices
+    return float(_disjoint_sum(distances) / (4 * choices)), float(squares_of_S)
 
 
-def _disjoint(sums: Tensor) -> Tensor:
+def _disjoint_sum(sums: Tensor) -> Tensor:
     """Return the sum of M_ij M_kl, 0-d, over distinct i, j, k and l, from the sums [3] of a symmetric matrix."""
     total, squared_row_sums, squared_entries = sums
     disjoint: Tensor = total.square() - 4 * squared_row_sums + 2 * squared_entries
     return disjoint
 
 
-def _score(trace_squared: float, squares: float, d: int) -> Score:
+def _isoscore_from_traces(trace_squared: float, squares: float, d: int) -> Score:
     if min(trace_squared, squares) < ROUNDING:
         return Score.undefined(
             "The estimate of tr(S)^2 or tr(S S) is not above zero: there are too few points, "
@@ -292,9 +292,9 @@ def _score(trace_squared: float, squares: float, d: int) -> Score:
 
 def _why_too_few(n: int, d: int, kind: str = "points") -> str | None:
     if n < 4:
-        return f"The bias-corrected IsoScore needs at least 4 {kind}; {there_are(n)}."
+        return f"The bias-corrected IsoScore needs at least 4 {kind}; {count_clause(n)}."
     if d < 2:
-        return f"The bias-corrected IsoScore needs at least 2 dimensions; {there_are(d)}."
+        return f"The bias-corrected IsoScore needs at least 2 dimensions; {count_clause(d)}."
     return None
 
 
@@ -347,7 +347,7 @@ class BlockProducts:
         self._forms += torch.einsum("ba,ac,a->bac", sums @ delta.T, delta @ sums.T, n)
         self._products = sums @ sums.T
         self._centre, self._scatter_traces = centre / scale**0.5, scatter_traces
-        self._delta, self._pushed = delta, scatter_delta
+        self._delta, self._scatter_delta = delta, scatter_delta
         self._third = torch.stack([block.third.cpu() for block in blocks]) / scale**1.5
         self._fourth = torch.tensor([block.fourth for block in blocks], dtype=torch.float64) / scale / scale
         self._traces = traces
@@ -366,7 +366,9 @@ class BlockProducts:
         squares = self._squares[remaining][:, remaining].sum() + (n * squared_mean) ** 2
         squares -= 2 / n * self._forms[remaining][:, remaining][:, :, remaining].sum()
         offsets = self._delta - mean
-        scatter_offsets = self._pushed[torch.arange(len(self)), torch.arange(len(self))] - self._pushed.mT @ weights / n
+        scatter_offsets = (
+            self._scatter_delta[torch.arange(len(self)), torch.arange(len(self))] - self._scatter_delta.mT @ weights / n
+        )
         squared_offsets = offsets.square().sum(1)
         fourth = (
             self._fourth
@@ -375,13 +377,13 @@ class BlockProducts:
         )
         mean_energy = (self._centre + mean).square().sum()
         share = Score.within(float(mean_energy / (trace / n + mean_energy)), 0, 1)
-        return {"mean_share": share} | corrected_from_sums(
+        return {"mean_share": share} | corrected_scores_from_sums(
             int(n), self.d, float(trace), float(squares), float(fourth[remaining].sum())
         )
 
-    def estimates(self, without: int | None = None) -> tuple[float, float]:
-        """Return unbiased estimates of tr(S)^2 and tr(S S) in units of about tr(S)^2, without a block."""
-        blocks = [block for block in range(len(self)) if block != without]
+    def trace_estimates(self, excluded_block: int | None = None) -> tuple[float, float]:
+        """Return unbiased estimates of tr(S)^2 and tr(S S) in units of about tr(S)^2, without ``excluded_block``."""
+        blocks = [block for block in range(len(self)) if block != excluded_block]
         a, b, c, e = torch.tensor(list(permutations(blocks, 4))).T
         n = self._n
         choices = (n[a] * n[b] * n[c] * n[e]).sum()
@@ -393,18 +395,18 @@ class BlockProducts:
         return float(distances.sum() / (4 * choices)), float(squares)
 
 
-def scores_across(products: BlockProducts, without: int | None = None) -> dict[str, Score]:
-    """Return the bias-corrected IsoScore and participation ratio, by slug, of all blocks but ``without``.
+def scores_across_blocks(products: BlockProducts, excluded_block: int | None = None) -> dict[str, Score]:
+    """Return the bias-corrected IsoScore and participation ratio, by slug, of all blocks but ``excluded_block``.
 
-    Undefined for fewer than four blocks or two dimensions, and where ``corrected_from_moments`` is.
+    Undefined for fewer than four blocks or two dimensions, and where ``corrected_scores_from_moments`` is.
     """
-    blocks_left = len(products) - (without is not None)
+    blocks_left = len(products) - (excluded_block is not None)
     if blocks_left < 4:
         return corrected_scores(
             "The bias correction needs at least 4 independent rows, where exact duplicates, and rows of one group,"
-            f" count once; {there_are(blocks_left)}.",
+            f" count once; {count_clause(blocks_left)}.",
             products.d,
         )
     if products.reason is not None:
         return corrected_scores(products.reason, products.d)
-    return corrected_scores(products.estimates(without), products.d)
+    return corrected_scores(products.trace_estimates(excluded_block), products.d)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from isotropy.cosine import unit_rows
 from isotropy.points import at_least_float32, require_points
-from isotropy.score import Score, there_are
+from isotropy.score import Score, count_clause
 from isotropy.tiles import TILE_ROWS, tiles
 
 T = 2  # Sharpness of the Gaussian kernel, as in the paper and its code
@@ -20,7 +20,7 @@ def uniformity(x: Tensor) -> Score:
     """Return log mean exp(-2 ||u - v||^2) over pairs of unit rows of points [n, d], in [-8, 0] (Wang & Isola 2020).
 
     It is 0 if all point the same way and about -4 + 8 / d if even over the sphere. Zero rows are left out. At least
-    float32. Undefined for fewer than two other rows, and for NaN or infinity.
+    float32. Undefined for fewer than two nonzero rows, and for NaN or infinity.
     """
     require_points(x)
     x = x.detach()
@@ -28,51 +28,51 @@ def uniformity(x: Tensor) -> Score:
     if not has_direction.all():
         x = x[has_direction]
     if len(x) < 2:
-        return _too_few(len(x))
+        return _too_few_rows(len(x))
     directions = Directions(x, torch.ones(len(x), dtype=torch.int64, device=x.device))
-    if not directions.halves.isfinite().all():
+    if not directions.negative_half_squares.isfinite().all():
         return Score.undefined("Uniformity is not finite: some points are NaN or infinite.")
     for rows, columns in tiles(len(x)):
-        directions.exponents(rows, columns)
+        directions.add_tile(rows, columns)
     return directions.uniformity()
 
 
 class Directions:
     """The centered directions u of finite points [n, d], and the sum of exp(-2 ||u - v||^2) over pairs so far.
 
-    ``times`` int64 [n] is how often each counts; 0 for a zero row.
+    ``copy_counts`` int64 [n] is how often each counts; 0 for a zero row.
     """
 
-    def __init__(self, x: Tensor, times: Tensor) -> None:
+    def __init__(self, x: Tensor, copy_counts: Tensor) -> None:
         # a [n, d] and h = -||a||^2 / 2 [n] with a_i.a_j + h_i + h_j = -2 ||u_i - u_j||^2. a is 2 (u - c) with c the
         # mean of some u, because distances in a narrow cone are small against the directions.
         centre = unit_rows(x[:: max(len(x) // CENTRE_ROWS, 1)].double()).mean(0)
         self._a = at_least_float32(torch.empty_like(x))
-        self.halves = self._a.new_empty(len(x))
+        self.negative_half_squares = self._a.new_empty(len(x))
         for start in range(0, len(x), DIRECTION_ROWS):
             rows = slice(start, start + DIRECTION_ROWS)
             centred = unit_rows(x[rows].double()).sub_(centre).mul_(math.sqrt(2 * T))
-            self._a[rows], self.halves[rows] = centred, torch.linalg.vecdot(centred, centred) / -2
+            self._a[rows], self.negative_half_squares[rows] = centred, torch.linalg.vecdot(centred, centred) / -2
         # In a narrow cone exp - 1 keeps the digits that distinguish it from one direction; otherwise exp is faster.
-        self._is_narrow = float(self.halves.mean(dtype=torch.float64)) > NARROW / 2
-        self._n = int(times.sum())
-        self._times = None if bool((times == 1).all()) else times.to(self._a)
+        self._is_narrow = float(self.negative_half_squares.mean(dtype=torch.float64)) > NARROW / 2
+        self._n = int(copy_counts.sum())
+        self._copy_counts = None if bool((copy_counts == 1).all()) else copy_counts.to(self._a)
         self._total = torch.zeros((), dtype=torch.float64, device=x.device)
         if not self._is_narrow:
-            self._total += (times * (times - 1)).sum() / 2  # pairs of copies, which no tile contains
+            self._total += (copy_counts * (copy_counts - 1)).sum() / 2  # pairs of copies, which no tile contains
         tile_rows = min(len(x), TILE_ROWS)
         self._buffers = self._a.new_empty(2, tile_rows * tile_rows)
 
-    def exponents(self, rows: slice, columns: slice) -> Tensor:
+    def add_tile(self, rows: slice, columns: slice) -> Tensor:
         """Return -2 ||u - v||^2 [rows, columns] of a tile and add its pairs. The next tile overwrites the result."""
         exponents = self.buffer(0, rows, columns)
-        torch.addmm(self.halves[columns], self._a[rows], self._a[columns].T, out=exponents)
-        exponents.add_(self.halves[rows, None])
+        torch.addmm(self.negative_half_squares[columns], self._a[rows], self._a[columns].T, out=exponents)
+        exponents.add_(self.negative_half_squares[rows, None])
         terms = (torch.expm1 if self._is_narrow else torch.exp)(exponents, out=self.buffer(1, rows, columns))
         if rows == columns:
             terms.triu_(1)
-        if self._times is not None:
-            terms.mul_(self._times[columns]).mul_(self._times[rows, None])
+        if self._copy_counts is not None:
+            terms.mul_(self._copy_counts[columns]).mul_(self._copy_counts[rows, None])
         self._total += terms.sum(dtype=torch.float64)
         return exponents
 
@@ -84,10 +84,10 @@ class Directions:
     def uniformity(self) -> Score:
         """Return the uniformity once all pairs have been added."""
         if self._n < 2:
-            return _too_few(self._n)
+            return _too_few_rows(self._n)
         mean = float(self._total) / (self._n * (self._n - 1) / 2)
         return Score.within(math.log1p(mean) if self._is_narrow else math.log(mean), -4 * T, 0)
 
 
-def _too_few(n: int) -> Score:
-    return Score.undefined(f"Uniformity needs at least 2 rows that are not zero; {there_are(n)}.")
+def _too_few_rows(n: int) -> Score:
+    return Score.undefined(f"Uniformity needs at least 2 rows that are not zero; {count_clause(n)}.")

@@ -31,7 +31,7 @@ from isoscope.rows import draw_rows, values_of
 from isotropy.catalog import measures_in
 from isotropy.cloud import read_cloud
 from isotropy.jackknife import group_numbers
-from isotropy.neighbours import equal_rows
+from isotropy.neighbours import first_equal_rows
 from isotropy.postprocess.held_out import HeldOut, held_out
 from isotropy.postprocess.methods import fit, restore
 from isotropy.report import measure
@@ -68,7 +68,7 @@ class Drawn:
     @cached_property
     def firsts(self) -> Tensor:
         """[n] int64, for each row the first that equals it."""
-        return equal_rows(self.points)
+        return first_equal_rows(self.points)
 
     @cached_property
     def units(self) -> Tensor:

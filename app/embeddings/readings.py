@@ -77,7 +77,9 @@ class Reading(NamedTuple):
                 return [ReadingItem(dimension["dimension"], dimension["value"], n) for dimension in dimensions]
             case {"parts": parts}:
                 return [
-                    ReadingItem(name, int(value) if name in self.measure.counts and value is not None else value, n)
+                    ReadingItem(
+                        name, int(value) if name in self.measure.count_details and value is not None else value, n
+                    )
                     for name, value in parts.items()
                 ]
             case {"values": values}:
@@ -105,7 +107,7 @@ def readings_of(embedding: Embedding) -> list[Reading]:
     measurements = {measurement.measure: measurement for measurement in embedding.measurements}
     d, rows = embedding.d or 1, embedding.n_measured
     return [
-        Reading(measure, measurements[slug], measure.ends(measurements[slug].n, d), rows, d)
+        Reading(measure, measurements[slug], measure.bounds_for(measurements[slug].n, d), rows, d)
         for slug, measure in MEASURES.items()
         if slug in measurements
     ]

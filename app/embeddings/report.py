@@ -231,7 +231,7 @@ def report_findings(
             ReportFinding(
                 finding,
                 effect_words(finding.slug, effect.measure, effect.before, effect.after, effect.after_se),
-                is_removable=entry is not None and entry.removed is not None,
+                is_removable=entry is not None and entry.removed_nouns is not None,
                 measured_without=selections.get(finding.slug),
                 method=METHODS.get(entry.method) if entry is not None else None,
                 link=link if link and link.anchor in anchors else None,

@@ -38,7 +38,7 @@ class LeftOut(NamedTuple):
     def default_name(self, source: str) -> str:
         if self.selected_count is not None:
             return f"{_count_items(self.selected_count, 'row', 'rows')} of {source}"
-        nouns = FINDINGS[self.finding].removed if self.finding in FINDINGS else None
+        nouns = FINDINGS[self.finding].removed_nouns if self.finding in FINDINGS else None
         if nouns is not None:
             return f"{source} without {_count_items(len(self.rows) or len(self.dimensions), *nouns)}"
         counts = [(len(self.rows), "row", "rows"), (len(self.dimensions), "dimension", "dimensions")]
@@ -125,7 +125,7 @@ def leave_out_finding(context: Context, embedding_id: str, finding: str) -> Left
     if (entry := findings.get(finding)) is None:
         slugs = ", ".join(findings) or "none"
         raise NotFoundError(f"{embedding.name} has no finding `{finding[:40]}`. Findings are: {slugs}.", "finding")
-    if finding not in FINDINGS or FINDINGS[finding].removed is None:
+    if finding not in FINDINGS or FINDINGS[finding].removed_nouns is None:
         raise InvalidError(f"`{finding}` names nothing to leave out. Read its advice instead.", "finding")
     blamed = get_figure_data(context, embedding_id, BLAMED).get(BLAMED, {}).get(finding, entry)
     left_out = LeftOut(blamed["rows"], blamed.get("dimensions", []), finding)
@@ -147,7 +147,7 @@ def leave_out_finding(context: Context, embedding_id: str, finding: str) -> Left
 def find_selections(context: Context, embedding: Embedding) -> dict[str, str]:
     """Find the selections made from an embedding's findings: the newest id for each slug."""
     slugs = {finding["slug"] for finding in embedding.findings}
-    if not any(entry.removed for slug, entry in FINDINGS.items() if slug in slugs):
+    if not any(entry.removed_nouns for slug, entry in FINDINGS.items() if slug in slugs):
         return {}
     statement = select(Embedding.id, Embedding.provenance).where(
         Embedding.source_id == embedding.id,

@@ -59,13 +59,13 @@ def _check_value(embedding: Embedding, parameter: MethodParameter, entered: Any)
     high = parameter.high_for(fit_rows, d)
     if entered is None and high is not None:
         value = min(value, high)
-    if not parameter.takes(value) or (high is not None and value > high):
+    if not parameter.accepts(value) or (high is not None and value > high):
         number_kind = "a whole number" if parameter.is_integer else "a number"
         upper_bound = "upwards" if high is None else f"to {high:,}"
         reasons = {"n": f": a method is fitted on {fit_rows:,} rows", "d": f": there are {d:,} dimensions"}
         raise InvalidError(
             f"Expected {parameter.name} as {number_kind} from {short(parameter.low)} {upper_bound}"
-            f"{reasons.get(parameter.up_to or '', '')}; got {str(value)[:40]}.",
+            f"{reasons.get(parameter.bounded_by or '', '')}; got {str(value)[:40]}.",
             parameter.name,
         )
     return value if parameter.is_integer else float(value)

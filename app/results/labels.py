@@ -50,18 +50,18 @@ def title_of(measure: str) -> str:
     """Return a measure's name, with its k if it has one ("k-th anisotropy, raw, k = 1"); its slug if unknown."""
     record = LAYER_MEASURES.get(measure)
     name = starred(record.name) if record else measure
-    return f"{name}, k = {measure.rpartition('_')[2]}" if record and record.leading else name
+    return f"{name}, k = {measure.rpartition('_')[2]}" if record and record.leading_values else name
 
 
 def level_of(measure: str) -> str:
     """Return a comma and a caution about reading a measure while a run trains; empty for most measures."""
-    caution = LAYER_MEASURES[measure].while_training if measure in LAYER_MEASURES else ""
+    caution = LAYER_MEASURES[measure].training_caution if measure in LAYER_MEASURES else ""
     return f", {caution}" if caution else ""
 
 
 def is_of_texts(measure: str) -> bool:
     """Return whether a measure uses one vector per text instead of tokens."""
-    return measure in LAYER_MEASURES and LAYER_MEASURES[measure].of_texts
+    return measure in LAYER_MEASURES and LAYER_MEASURES[measure].per_text
 
 
 def weights(config: AnyRunConfig) -> list[tuple[Regularizer, float]]:

@@ -1,4 +1,4 @@
-"""What two embeddings of the same rows are compared by. Standard library only."""
+"""Measures that compare two embeddings of the same rows. Standard library only."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Where the points lie: their mean, their directions, and the dimensions that stand out."""
+"""Measures of the mean, of directions, and of dimensions that stand out."""
 
 from isotropy.catalog import sources
 from isotropy.catalog.measure import Measure, between
@@ -15,7 +15,7 @@ OUTLIER_RULES = {
 }
 
 
-def cosines(n: int, d: int) -> tuple[float, float]:
+def cosine_bounds(n: int, d: int) -> tuple[float, float]:
     return -1 / max(n - 1, 1), 1
 
 
@@ -26,7 +26,7 @@ MEASURES = (
         name="Mean cosine similarity",
         symbol="E[cos]",
         range="[−1/(n − 1), 1]",
-        bounds=cosines,
+        bounds=cosine_bounds,
         formula="(n ‖ū‖² − 1) / (n − 1), ū the mean of the unit rows",
         meaning="Average cosine of two different points. Near 1, all points lie in a narrow cone.",
         pitfall="Reflects the mean, not the covariance. A few rogue dimensions can dominate it.",
@@ -71,7 +71,7 @@ MEASURES = (
         bias="High unless n is many times d.",
         compared="at equal n",
         shown_in=("lab figures", "training"),
-        leading=3,
+        leading_values=3,
     ),
     Measure(
         slug="anisotropy_centred",
@@ -91,7 +91,7 @@ MEASURES = (
         bias="High unless n is many times d.",
         compared="at equal n",
         shown_in=("layers", "lab figures", "training"),
-        leading=3,
+        leading_values=3,
     ),
     Measure(
         slug="activation_profile",
@@ -120,7 +120,7 @@ MEASURES = (
         symbol="cos(x_i, x_j)",
         value="mean of the pairs counted",
         range="[−1/(n − 1), 1]",
-        bounds=cosines,
+        bounds=cosine_bounds,
         formula="counts of x_i · x_j / (‖x_i‖ ‖x_j‖) over pairs i < j, raw and after subtracting the mean",
         meaning=(
             "The distribution behind the mean cosine. Centered on 0, directions are balanced. If centering moves the "

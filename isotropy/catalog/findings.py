@@ -1,4 +1,4 @@
-"""What each finding says of a cloud, how it is decided, and what to do about it. Standard library only."""
+"""Findings: their meaning, how each is decided, and what to do about it. Standard library only."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class FindingEntry:
     pitfall: str
     citation: str = "This project."
     # Singular and plural for its rows or dimensions, if the cloud can be measured without them.
-    removed: tuple[str, str] | None = None
+    removed_nouns: tuple[str, str] | None = None
     method: str = ""  # Slug of a method of `isotropy.catalog.METHODS` that fixes it; empty if none does
 
 
@@ -51,7 +51,7 @@ _ENTRIES = (
         effect="IsoScore without these dimensions.",
         advice="Drop each listed dimension. It takes space, lowers IsoScore, and is the same in every row.",
         pitfall="With few rows a rare feature can look constant.",
-        removed=("constant dimension", "constant dimensions"),
+        removed_nouns=("constant dimension", "constant dimensions"),
     ),
     FindingEntry(
         slug="metadata_as_coordinates",
@@ -65,7 +65,7 @@ _ENTRIES = (
         effect="IsoScore and the top-10 neighbors without these dimensions.",
         advice="Leave each listed column out of the vectors. Use it for names, labels or groups instead.",
         pitfall="Does not recognize metadata with arbitrary fractions, such as times scaled to [0, 1].",
-        removed=("dimension of metadata", "dimensions of metadata"),
+        removed_nouns=("dimension of metadata", "dimensions of metadata"),
     ),
     FindingEntry(
         slug="duplicate_rows",
@@ -79,7 +79,7 @@ _ENTRIES = (
         effect="The top-10 neighbors without duplicates, and IsoScore if they are more than 1% of the rows.",
         advice="Remove duplicates before you index or measure, unless a text is meant to count that often.",
         pitfall=("Does not find the same text in other letters. Above 200,000 rows, finds only exact duplicates."),
-        removed=("duplicate row", "duplicate rows"),
+        removed_nouns=("duplicate row", "duplicate rows"),
     ),
     FindingEntry(
         slug="outlier_rows",
@@ -91,7 +91,7 @@ _ENTRIES = (
         effect="IsoScore without these rows, bias-corrected first.",
         advice="Look at each listed row. Remove errors and measure again.",
         pitfall="More than a tenth of the rows count as part of the cloud, not as outliers.",
-        removed=("outlier row", "outlier rows"),
+        removed_nouns=("outlier row", "outlier rows"),
     ),
     FindingEntry(
         slug="rogue_dimensions",
@@ -104,7 +104,7 @@ _ENTRIES = (
         advice="Standardize or drop each listed dimension before you compare rows by cosine. Then check your task.",
         pitfall="Trained models can store information in rogue dimensions, so check your task.",
         citation=TIMKEY_2021,
-        removed=("rogue dimension", "rogue dimensions"),
+        removed_nouns=("rogue dimension", "rogue dimensions"),
         method="standardisation",
     ),
     FindingEntry(
@@ -119,7 +119,7 @@ _ENTRIES = (
         "classes. Measure one class alone for its own spread.",
         pitfall="More than four parts are clusters, such as topics, and no finding. Parts that match labels are notes.",
         citation="Ashman, Bird & Zepf (1994). Detecting Bimodality in Astronomical Datasets. AJ 108, 2348–2361.",
-        removed=("row of smaller parts", "rows of smaller parts"),
+        removed_nouns=("row of smaller parts", "rows of smaller parts"),
     ),
     FindingEntry(
         slug="unequal_norms",
@@ -130,7 +130,7 @@ _ENTRIES = (
         effect="Top-10 neighbors by cosine that are also neighbors by dot product.",
         advice="Normalize the rows, or use cosine similarity. Check whether some rows were normalized and others not.",
         pitfall="Norms can carry meaning, such as word frequency or confidence.",
-        removed=("row of unusual norm", "rows of unusual norm"),
+        removed_nouns=("row of unusual norm", "rows of unusual norm"),
     ),
     FindingEntry(
         slug="hubs",
@@ -143,7 +143,7 @@ _ENTRIES = (
         advice="Look at each listed row: empty, generic or averaged texts are common. Remove such rows from the index.",
         pitfall="High-dimensional clouds always have some hubs. The limit allows for them.",
         citation=RADOVANOVIC_2010,
-        removed=("hub", "hubs"),
+        removed_nouns=("hub", "hubs"),
     ),
     FindingEntry(
         slug="collapsed",

@@ -1,4 +1,4 @@
-"""How the labeled classes lie."""
+"""Measures of labeled classes."""
 
 from isotropy.catalog.measure import Measure, between
 from isotropy.catalog.sources import HRUSCHKA_2006, MICKUS_2024, ROUSSEEUW_1987, RUDMAN_2022

@@ -1,4 +1,4 @@
-"""What the catalog says of a measure, and what known clouds score on it."""
+"""The record of a measure in the catalog, and its values on known clouds."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ MEASURE_PAGES: dict[MeasurePage, str] = {
     "results": "layers of finished runs, one vector a text",
 }
 # Words for ranges with an infinite end, by prefix; the longest prefix first.
-INFINITE = {
+INFINITE_RANGES = {
     "(−∞, ∞), about [0, 1]": "usually 0 to 1; estimates can fall outside",
     "(−∞, ∞), about [1, d]": "usually 1 to d; estimates can fall outside",
     "(−∞, ∞)": "any number",
@@ -42,7 +42,7 @@ class Measure:
     symbol: str
     # Slug of the main measure under which this one is listed; empty for a main measure.
     variant_of: str = ""
-    value: str = ""  # Which value of the report it is, if the measure has several values or settings; else empty
+    value: str = ""  # The reported value, if the measure has several values or settings; else empty
     is_count: bool = False  # Whether that value is a count
     range: str  # Range of that value
     # The ends of `range` for n points, at least 1 dimension: for programs; None where an end is infinite.
@@ -61,29 +61,29 @@ class Measure:
     # Pages and figures that show it unless others are chosen, each in the catalog's order.
     shown_in: tuple[MeasurePage, ...] = ()
     listed_with: str = ""  # Slug of the related measure beside which reports list it
-    counts: tuple[str, ...] = ()  # Parts of its detail that count something
+    count_details: tuple[str, ...] = ()  # Parts of its detail that count something
     # Number of values, k = 1 and up, measured on layers while runs train; 0 for a single number.
-    leading: int = 0
+    leading_values: int = 0
     # Whether runs measure one vector per text, for independent rows, in place of tokens.
-    of_texts: bool = False
-    while_training: str = ""  # Caveat for the few points measured while runs train
+    per_text: bool = False
+    training_caution: str = ""  # Caveat for the few points measured while runs train
 
     @property
     def error_sentence(self) -> str:
-        return ERRORS[self.error] if not self.corrected else ROWS_ONLY
+        return ERROR_SENTENCES[self.error] if not self.corrected else ROWS_ONLY
 
     @property
     def range_text(self) -> str:
         """Return the range, in words where an end is infinite."""
-        infinite = next((prefix for prefix in INFINITE if self.range.startswith(prefix)), "")
-        return INFINITE.get(infinite, "") + self.range.removeprefix(infinite)
+        infinite = next((prefix for prefix in INFINITE_RANGES if self.range.startswith(prefix)), "")
+        return INFINITE_RANGES.get(infinite, "") + self.range.removeprefix(infinite)
 
     @property
     def value_names(self) -> tuple[str, ...]:
         """Return the names of its values in layers of runs: its slug, or one name for each leading value."""
-        return tuple(f"{self.slug}_{k}" for k in range(1, self.leading + 1)) or (self.slug,)
+        return tuple(f"{self.slug}_{k}" for k in range(1, self.leading_values + 1)) or (self.slug,)
 
-    def ends(self, n: int, d: int) -> tuple[float, float] | None:
+    def bounds_for(self, n: int, d: int) -> tuple[float, float] | None:
         """Return the ends of ``range`` for n points in d dimensions; None if one is infinite or they coincide."""
         if self.bounds is None:
             return None
@@ -91,7 +91,7 @@ class Measure:
         return (low, high) if low < high else None
 
 
-ERRORS: dict[ErrorKind, str] = {
+ERROR_SENTENCES: dict[ErrorKind, str] = {
     "none": "The value has no ±.",
     "population": "± is the standard error of an estimate of the population's value.",
     "sample": "± is how much the value varies between samples of this size. It does not cover the bias.",

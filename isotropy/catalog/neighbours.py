@@ -1,4 +1,4 @@
-"""What the nearest neighbors say."""
+"""Measures of nearest neighbors."""
 
 from isotropy.catalog import sources
 from isotropy.catalog.measure import Measure
@@ -68,6 +68,6 @@ MEASURES = (
         "tie, as for binary or one-hot rows.",
         citation=f"{sources.RADOVANOVIC_2010} The Robin Hood index beside it: {sources.FELDBAUER_2018}",
         higher_means="neither",
-        counts=("greatest",),
+        count_details=("greatest",),
     ),
 )

@@ -1,4 +1,4 @@
-"""Every method of post-processing: what it does to points, its parameters, where it comes from, how it misleads."""
+"""Every post-processing method: its formula, parameters, source and pitfall."""
 
 import math
 from dataclasses import dataclass
@@ -19,15 +19,17 @@ class MethodParameter:
     range: str
     meaning: str
     symbol: str = ""  # Its symbol in the method's formula, if not its name
-    dimensions_each: int | None = None  # Dimensions per component where the default is None; at least one component
+    dimensions_per_component: int | None = (
+        None  # Dimensions per component where the default is None; at least one component
+    )
     # If `high` is None: whether the fitted points or their dimensions bound it.
-    up_to: Literal["n", "d"] | None = None
+    bounded_by: Literal["n", "d"] | None = None
 
     @property
     def is_integer(self) -> bool:
         return isinstance(self.low, int)
 
-    def takes(self, value: Any) -> bool:
+    def accepts(self, value: Any) -> bool:
         """Return whether a value is a valid number within the bounds, or None where None is the default."""
         if value is None:
             return self.default is None
@@ -37,11 +39,11 @@ class MethodParameter:
     def default_for(self, d: int) -> int | float:
         if self.default is not None:
             return self.default
-        return max(1, d // (self.dimensions_each or 1))
+        return max(1, d // (self.dimensions_per_component or 1))
 
     def high_for(self, n: int, d: int) -> int | float | None:
         """Return the maximum for n points of d dimensions, or None if there is no bound."""
-        return self.high if self.up_to is None else {"n": n, "d": d}[self.up_to]
+        return self.high if self.bounded_by is None else {"n": n, "d": d}[self.bounded_by]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +67,8 @@ _COMPONENTS = MethodParameter(
     high=None,
     range="0 to d; by default max(1, ⌊d / 100⌋)",
     meaning="Number of principal components removed, strongest first.",
-    dimensions_each=100,
-    up_to="d",
+    dimensions_per_component=100,
+    bounded_by="d",
 )
 _SEED = MethodParameter(
     name="seed", default=0, low=0, high=2**32 - 1, range="0 to 2³² − 1", meaning="Seed of everything random."
@@ -162,7 +164,7 @@ METHODS: dict[str, MethodEntry] = {
                     high=None,
                     range="1 to n",
                     meaning="Number of clusters.",
-                    up_to="n",
+                    bounded_by="n",
                 ),
                 MethodParameter(
                     name="D",
@@ -171,8 +173,8 @@ METHODS: dict[str, MethodEntry] = {
                     high=None,
                     range="0 to d; by default max(1, ⌊d / 64⌋), 12 for 768",
                     meaning="Number of principal components removed in each cluster.",
-                    dimensions_each=64,
-                    up_to="d",
+                    dimensions_per_component=64,
+                    bounded_by="d",
                 ),
                 _SEED,
             ),

@@ -1,4 +1,4 @@
-"""Every training penalty: what it adds to a loss, what it sees of a model, its options, where it comes from."""
+"""Every training penalty: its term of the loss, its input, options and source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

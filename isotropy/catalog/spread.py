@@ -1,4 +1,4 @@
-"""How the variance is spread over the directions."""
+"""Measures of how the variance is spread over directions."""
 
 from isotropy.catalog import sources
 from isotropy.catalog.measure import Measure, between, up_to_rank
@@ -21,7 +21,7 @@ MEASURES = (
         error="population",
         compared="at any n",
         shown_in=("report", "layers", "lab", "training"),
-        of_texts=True,
+        per_text=True,
     ),
     Measure(
         slug="isoscore",
@@ -60,7 +60,7 @@ MEASURES = (
         bias="Low unless n is many times d.",
         corrected="isoscore_unbiased",
         shown_in=("training",),
-        while_training="at ζ = 0: low for few tokens, so read the trend, not the level",
+        training_caution="at ζ = 0: low for few tokens, so read the trend, not the level",
     ),
     Measure(
         slug="participation_ratio_unbiased",

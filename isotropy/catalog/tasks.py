@@ -1,4 +1,4 @@
-"""Tasks that judge vectors: what each kind is judged by, and how vectors are compared."""
+"""Tasks that judge vectors: kinds of ground truth, their metrics, and similarities of vectors."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""Which points hang together: bars of persistent homology in dimension 0."""
+"""Measures of persistent homology in dimension 0: at which distances points connect."""
 
 from math import log
 
@@ -62,6 +62,6 @@ MEASURES = (
         pitfall="Not a count of groups. In high dimensions one Gaussian has dozens to hundreds.",
         citation=f"{ATIENZA_2019} {KUDRIASHOV_2025}",
         higher_means="neither",
-        counts=("gaussian_of_the_same_size",),
+        count_details=("gaussian_of_the_same_size",),
     ),
 )

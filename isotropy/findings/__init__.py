@@ -1,4 +1,4 @@
-"""What is wrong with a cloud: each finding with its rows or dimensions, and what mending it would change."""
+"""Problems of a cloud: each finding with its rows or dimensions, and the effect of removing them."""
 
 from __future__ import annotations
 
@@ -101,6 +101,6 @@ def to_finding(defect: Defect, names_of: NamesOf, dimension_names: Sequence[str]
         dimension_names=None if dimension_names is None else [dimension_names[dimension] for dimension in dimensions],
         effect=defect.effect,
         advice=defect.advice or FINDINGS[defect.slug].advice,
-        every_row=defect.rows,
-        every_dimension=defect.dimensions,
+        all_rows=defect.rows,
+        all_dimensions=defect.dimensions,
     )

@@ -1,4 +1,4 @@
-"""Dimensions that hold nothing, and that hold nearly everything."""
+"""Dimensions that are constant, and dimensions that hold most of the variance or energy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def max_rogue_dimensions(d: int) -> int:
 
 def constant_dimensions(examined: Examined) -> Defect | None:
     cloud = examined.cloud
-    if not examined.is_spread or cloud.d < 2:
+    if not examined.has_spread or cloud.d < 2:
         return None
     variances = cloud.moments.covariance().diagonal()
     median = variances[variances > 0].median()
@@ -47,7 +47,7 @@ def constant_dimensions(examined: Examined) -> Defect | None:
 def rogue_dimensions(examined: Examined) -> Defect | None:
     """Find dimensions with far more variance or energy than the decay of the others allows."""
     cloud = examined.cloud
-    if not examined.is_spread or cloud.d < 4:
+    if not examined.has_spread or cloud.d < 4:
         return None
     moments = cloud.moments
     variances = moments.covariance().diagonal()
@@ -55,7 +55,7 @@ def rogue_dimensions(examined: Examined) -> Defect | None:
     is_rogue = torch.zeros(cloud.d, dtype=torch.bool)
     for statistic, values in (("variance_gap", variances), ("energy_gap", energies)):
         gap = greatest_gap(values, max_rogue_dimensions(cloud.d))
-        if gap.excess > limit(statistic, examined.units, cloud.d) and gap.ratio >= SMALLEST_RATIO:
+        if gap.excess > limit(statistic, examined.independent_rows, cloud.d) and gap.ratio >= SMALLEST_RATIO:
             is_rogue[values.argsort(descending=True)[: gap.size]] = True
     count = int(is_rogue.sum())
     if count == 0:
@@ -83,7 +83,7 @@ def rogue_dimensions(examined: Examined) -> Defect | None:
 def examine_without(examined: Examined, removed: Tensor) -> tuple[Examined, Effect, Severity] | None:
     """Return the cloud without some dimensions, the effect and its severity; None if no spread is left."""
     remaining = examined.without_dimensions(removed.nonzero().squeeze(1).tolist())
-    if not remaining.is_spread:
+    if not remaining.has_spread:
         return None
     effects = [*score_effects(examined.cloud, remaining.cloud), examined.neighbors_kept(examined.sample[:, ~removed])]
     return remaining, *judge(effects, examined.cloud.d)

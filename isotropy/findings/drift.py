@@ -17,7 +17,7 @@ from isotropy.catalog import MEASURES
 from isotropy.cloud import Cloud
 from isotropy.cosine import unit_rows
 from isotropy.findings.finding import MATERIAL, Defect, Effect, Severity, neighbors_kept_effect, percent
-from isotropy.findings.nearest import COPY, NEAREST
+from isotropy.findings.nearest import COPY_DISTANCE, NEAREST
 from isotropy.score import FEWEST_FOR_SE, Score
 
 ROWS = 2000  # Rows of each cloud between which distances are measured
@@ -51,7 +51,7 @@ def drift(cloud: Cloud, baseline: Cloud, shared: SharedRows | None = None, seed:
     It is a warning if the energy distance or the share of changed neighbors exceeds 0.05 and chance. Clouds with
     different numbers of dimensions are compared by their shared rows only. ``seed`` draws the permutations.
     """
-    energy = energy_of(cloud, baseline, seed) if cloud.d == baseline.d else None
+    energy = energy_distance(cloud, baseline, seed) if cloud.d == baseline.d else None
     neighbors_kept = None if shared is None else _neighbors_kept(*(x[:SHARED_ROWS].double() for x in shared))
     effects = [] if neighbors_kept is None else [neighbors_kept]
     exceeds_chance = energy is not None and energy.p <= 1 / (PERMUTATIONS + 1)
@@ -87,7 +87,7 @@ def drift(cloud: Cloud, baseline: Cloud, shared: SharedRows | None = None, seed:
     )
 
 
-def energy_of(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> EnergyDistance | None:
+def energy_distance(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> EnergyDistance | None:
     """Return the energy distance of two clouds with equal d, permuting whole groups; None if one has no rows."""
     x, y = (side.sample[:ROWS].double() * side.unit for side in (cloud, baseline))
     if min(len(x), len(y)) < 2:
@@ -139,7 +139,7 @@ def _neighbors_kept(now: Tensor, before: Tensor) -> Effect | None:
         centered = units - units.mean(0)
         distances = torch.cdist(centered[:QUERIES], centered).fill_diagonal_(torch.inf)
         tenth_distances = distances.topk(min(NEAREST, len(units) - 1), largest=False).values[:, -1:]
-        neighbor_masks.append(distances <= tenth_distances + COPY * centered.square().sum(1).mean().sqrt())
+        neighbor_masks.append(distances <= tenth_distances + COPY_DISTANCE * centered.square().sum(1).mean().sqrt())
     current_mask, previous_mask = neighbor_masks
     shares_kept = (current_mask & previous_mask).sum(1) / torch.maximum(current_mask.sum(1), previous_mask.sum(1))
     return neighbors_kept_effect(

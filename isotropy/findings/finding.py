@@ -99,21 +99,21 @@ class Finding(NamedTuple):
     dimension_names: list[str] | None  # Names of these dimensions, if they have names
     effect: Effect
     advice: str
-    every_row: NDArray[np.int64] = NO_ROWS  # All rows, including unlisted ones
-    every_dimension: NDArray[np.int64] = NO_ROWS
+    all_rows: NDArray[np.int64] = NO_ROWS  # All rows, including unlisted ones
+    all_dimensions: NDArray[np.int64] = NO_ROWS
 
     def document(self) -> dict[str, Any]:
         document = {**self._asdict(), "severity": self.severity.value, "effect": self.effect.document()}
-        return {key: value for key, value in document.items() if not key.startswith("every_")}
+        return {key: value for key, value in document.items() if not key.startswith("all_")}
 
     def in_file(self, rows: NDArray[np.int64] | None, dimensions: NDArray[np.int64] | None) -> Finding:
         """Translate rows and dimensions of a part of a file to those of the whole file."""
         finding = self
         if rows is not None:
-            finding = finding._replace(rows=rows[self.rows].tolist(), every_row=rows[self.every_row])
+            finding = finding._replace(rows=rows[self.rows].tolist(), all_rows=rows[self.all_rows])
         if dimensions is not None:
-            every_dimension = dimensions[self.every_dimension]
-            finding = finding._replace(dimensions=dimensions[self.dimensions].tolist(), every_dimension=every_dimension)
+            all_dimensions = dimensions[self.all_dimensions]
+            finding = finding._replace(dimensions=dimensions[self.dimensions].tolist(), all_dimensions=all_dimensions)
         return finding
 
 
@@ -201,17 +201,17 @@ class Examined:
         return min(max(sample_participation(unit_rows(self.sample)), 1.0), float(self.cloud.d))
 
     @property
-    def units(self) -> int:
+    def independent_rows(self) -> int:
         return max(min(self.cloud.dealing.groups, self.cloud.n), 0)
 
     @property
-    def is_spread(self) -> bool:
+    def has_spread(self) -> bool:
         """Whether statistics make sense: at least 20 rows, not all equal, with finite moments."""
         scatter = self.cloud.moments.scatter
         return self.cloud.n >= 20 and bool(scatter.isfinite().all()) and float(scatter.trace()) > 0
 
-    def references(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the rows among which neighbors are searched, and their positions."""
+    def reference_rows(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield chunks of the rows among which neighbors are searched, with their positions."""
         if self.cloud.points.n > REFERENCE_ROWS:
             yield self.cloud.sample, self.cloud.rows
             return
@@ -222,7 +222,7 @@ class Examined:
     def nearest(self, similarity: Similarity) -> NearestRows:
         """Return the 10 nearest neighbors of at most ``QUERIES`` centered rows among all rows."""
         mean = self.cloud.moments.mean
-        chunks = ((rows.double() - mean, positions) for rows, positions in self.references())
+        chunks = ((rows.double() - mean, positions) for rows, positions in self.reference_rows())
         queries = self.cloud.sample[:QUERIES].double() - mean
         return find_nearest(queries, self.cloud.rows[:QUERIES], chunks, similarity)
 

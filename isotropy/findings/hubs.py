@@ -2,7 +2,7 @@
 
 High-dimensional clouds have hubs by nature (Radovanović, Nanopoulos & Ivanović 2010), so the limit by angle is that of
 healthy clouds with as many rows and effective dimensions. By distance, short rows of every real cloud are hubs; there a
-hub must also be far nearer to the center. Such rows share the places, so they are counted together.
+hub must also be far nearer to the center. Such rows share the neighbor slots, so they are counted together.
 """
 
 from __future__ import annotations
@@ -26,32 +26,33 @@ from isotropy.findings.finding import (
 from isotropy.findings.limits import limit
 from isotropy.findings.nearest import NEAREST, NearestRows
 
-INWARD = 6.0  # Log distance of a hub below the median, in multiples of that of the 10th percentile
-SPECTRA = 1.5  # Multiple of the limit for hubs by angle; spectra of equal effective dimension differ by less
+INWARD_FACTOR = 6.0  # Log distance of a hub below the median, in multiples of that of the 10th percentile
+ANGLE_LIMIT_FACTOR = 1.5  # Multiple of the limit for hubs by angle; spectra of equal effective dimension differ by less
 MAX_SHARE = 0.05  # Maximum share of rows that count as hubs; more are part of the cloud
 
 
 def hubs(examined: Examined) -> Defect | None:
     """Find rows that are neighbors of more rows than in any healthy cloud."""
-    if not examined.is_spread or examined.effective_dimensions < FEWEST_DIMENSIONS:
+    if not examined.has_spread or examined.effective_dimensions < FEWEST_DIMENSIONS:
         return None
     neighbors = examined.nearest("cosine")
     rows, shares = neighbors.shares()
-    is_hub = shares > SPECTRA * limit("hub_cosine", examined.cloud.n, examined.effective_dimensions)
+    is_hub = shares > ANGLE_LIMIT_FACTOR * limit("hub_cosine", examined.cloud.n, examined.effective_dimensions)
     by_angle = _describe_hubs(neighbors, rows[is_hub], "angle about the mean")
-    worst = max(by_angle, _by_distance(examined), key=lambda candidate: candidate.held)
+    worst = max(by_angle, _hubs_by_distance(examined), key=lambda candidate: candidate.slot_share)
     count = len(worst.rows)
     if count == 0 or count > max(1, MAX_SHARE * examined.cloud.n):
         return None
     subject = "1 row is a neighbor" if count == 1 else f"{count:,} rows are neighbors"
-    effect, severity = judge([neighbors_kept_effect(1 - worst.held)], examined.cloud.d)
+    effect, severity = judge([neighbors_kept_effect(1 - worst.slot_share)], examined.cloud.d)
     return Defect(
         slug="hubs",
         severity=severity,
-        title=f"{subject} of {percent(worst.reached)} of all rows",
+        title=f"{subject} of {percent(worst.row_share)} of all rows",
         evidence=(
-            f"{'It takes' if count == 1 else 'They take'} {percent(worst.held)} of the places among the {NEAREST} "
-            f"nearest neighbors by {worst.similarity}. In a healthy cloud of this size no row is a neighbor of so many."
+            f"{'It takes' if count == 1 else 'They take'} {percent(worst.slot_share)} of the places among the "
+            f"{NEAREST} nearest neighbors by {worst.similarity}. In a healthy cloud of this size no row is a "
+            "neighbor of so many."
         ),
         effect=effect,
         rows=worst.rows,
@@ -63,20 +64,20 @@ class _Hubs(NamedTuple):
     """Hubs by one similarity."""
 
     rows: NDArray[np.int64]
-    held: float  # Share of all neighbor slots that they fill
-    reached: float  # Share of rows that have any of them as a neighbor
+    slot_share: float  # Share of all neighbor slots that they fill
+    row_share: float  # Share of rows that have any of them as a neighbor
     similarity: str
 
 
-def _by_distance(examined: Examined) -> _Hubs:
+def _hubs_by_distance(examined: Examined) -> _Hubs:
     # Find the positions of rows much closer to the mean than most.
     mean = examined.cloud.moments.mean
     logs = torch.linalg.vector_norm(examined.sample - mean, dim=1).clamp(min=1e-300).log()
     low_log, median_log = logs.quantile(torch.tensor([0.1, 0.5], dtype=torch.float64)).tolist()
-    max_distance = float(np.exp(median_log - INWARD * (median_log - low_log)))
+    max_distance = float(np.exp(median_log - INWARD_FACTOR * (median_log - low_log)))
     inner_rows = [
         positions[torch.linalg.vector_norm(rows.double() - mean, dim=1) < max_distance]
-        for rows, positions in examined.references()
+        for rows, positions in examined.reference_rows()
     ]
     inner_positions = torch.cat(inner_rows)
     # Most clouds have none, so neighbors are not searched.
@@ -86,8 +87,8 @@ def _by_distance(examined: Examined) -> _Hubs:
     inner_hubs = _describe_hubs(
         neighbors, inner_positions[torch.isin(inner_positions, neighbors.neighbors)], "distance"
     )
-    exceeds_limit = inner_hubs.reached > limit("hub_euclidean", examined.cloud.n, examined.effective_dimensions)
-    return inner_hubs if exceeds_limit else inner_hubs._replace(rows=NO_ROWS, held=0.0)
+    exceeds_limit = inner_hubs.row_share > limit("hub_euclidean", examined.cloud.n, examined.effective_dimensions)
+    return inner_hubs if exceeds_limit else inner_hubs._replace(rows=NO_ROWS, slot_share=0.0)
 
 
 def _describe_hubs(neighbors: NearestRows, rows: Tensor, similarity: str) -> _Hubs:

@@ -1,4 +1,4 @@
-"""What healthy clouds exceed once in a thousand, by their rows and dimensions; and the gap that a spectrum has."""
+"""Limits that healthy clouds exceed once in a thousand, by rows and dimensions; and the largest gap of a spectrum."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Dimensions that are not coordinates: ids, labels, counts, prices or times that came along with the vectors.
 
-Their values have few decimals where other dimensions have any fraction, repeat, or follow the row order. What most
-dimensions share is how all values were written, and is no finding.
+Their values have few decimals where other dimensions have arbitrary fractions, or repeat, or follow the row order. A
+property that most dimensions share comes from how values were written, and is no finding.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from isotropy.findings.finding import Defect, Examined
 from isotropy.rows import finite_chunks
 
 MAX_SHARE = 0.25  # Maximum share of metadata dimensions; with more, all values were written that way
-LOOKED_AT = 1000  # Rows of the sample used to infer how values were written
-MOST_DECIMALS = 6  # Maximum decimals of a number that counts as rounded
-FRACTIONS = MOST_DECIMALS + 1  # Stands for numbers with any fraction
-BY_CHANCE = 10  # Minimum surplus of zero digits, over all rows, that rules out chance
+INSPECTED_ROWS = 1000  # Rows of the sample used to infer how values were written
+MAX_DECIMALS = 6  # Maximum decimals of a number that counts as rounded
+FRACTIONS = MAX_DECIMALS + 1  # Stands for numbers with any fraction
+CHANCE_LIMIT = 10  # Minimum surplus of zero digits, over all rows, that rules out chance
 # Minimum share of repeats, ignoring the most frequent value, in a dimension of few values.
 REPEATED = 0.8
 SELDOM = 0.2  # Maximum of the same share in other dimensions; more indicates coarse numbers or copied rows
@@ -31,7 +31,7 @@ LINEAR = 0.995  # Minimum correlation with the row number in a dimension that co
 def metadata_as_coordinates(examined: Examined) -> Defect | None:
     """Find dimensions with rounded or few values among continuous ones, and dimensions that count rows."""
     cloud = examined.cloud
-    if not examined.is_spread or cloud.d < 3 or cloud.unit != 1:
+    if not examined.has_spread or cloud.d < 3 or cloud.unit != 1:
         return None
     # Find monotonic dimensions that are linear in the row number.
     row_numbers = cloud.rows.double()
@@ -44,7 +44,7 @@ def metadata_as_coordinates(examined: Examined) -> Defect | None:
     if counts_rows.any():
         steps = x[cloud.rows.argsort()][:, counts_rows].diff(dim=0)
         counts_rows[counts_rows.clone()] = (steps >= 0).all(0) | (steps <= 0).all(0)
-    is_metadata = _rounded(examined) | _of_few_values(examined) | counts_rows
+    is_metadata = _rounded_mask(examined) | _few_values_mask(examined) | counts_rows
     count = int(is_metadata.sum())
     if not 0 < count <= _max_dimensions(cloud.d):
         return None
@@ -69,7 +69,7 @@ def _max_dimensions(d: int) -> int:
     return max(1, int(MAX_SHARE * d))
 
 
-def _eps(x: Tensor, dtype: torch.dtype) -> Tensor:
+def _rounding_by_dimension(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the relative rounding by dimension: that of the coarsest type in which most dimensions fit."""
     eps = torch.full((x.shape[1],), torch.finfo(dtype).eps, dtype=torch.float64)
     for precision in PRECISIONS:
@@ -80,11 +80,11 @@ def _eps(x: Tensor, dtype: torch.dtype) -> Tensor:
     return eps
 
 
-def _rounded(examined: Examined) -> Tensor:
+def _rounded_mask(examined: Examined) -> Tensor:
     """Return a mask of dimensions with fewer decimals in all rows than three quarters of all dimensions."""
     cloud = examined.cloud
-    rows = examined.sample[:LOOKED_AT]
-    eps = _eps(rows, examined.cloud.sample.dtype)
+    rows = examined.sample[:INSPECTED_ROWS]
+    eps = _rounding_by_dimension(rows, examined.cloud.sample.dtype)
     decimals = _decimals(rows, eps)
     # Whole numbers have 0 decimals, however large they are.
     written_decimals = torch.where((rows == rows.round()).all(0), 0, decimals)
@@ -97,18 +97,18 @@ def _rounded(examined: Examined) -> Tensor:
         decimals[suspects] = torch.maximum(decimals[suspects], _decimals(x, eps[suspects], digits=0))
         nonzero += (x != 0).sum(0)
     is_rounded = torch.zeros(cloud.d, dtype=torch.bool)
-    is_rounded[suspects] = (usual_decimals - decimals[suspects]) * nonzero >= BY_CHANCE
+    is_rounded[suspects] = (usual_decimals - decimals[suspects]) * nonzero >= CHANCE_LIMIT
     return is_rounded
 
 
-def _decimals(x: Tensor, eps: Tensor, digits: float = BY_CHANCE) -> Tensor:
+def _decimals(x: Tensor, eps: Tensor, digits: float = CHANCE_LIMIT) -> Tensor:
     """Return the decimals that the values of each dimension of points [n, d] need; ``FRACTIONS`` for any other numbers.
 
     Large values have few decimals by chance, so all values together must be less likely than 1 in ``10 ** digits``.
     """
     needed = torch.full((x.shape[1],), FRACTIONS)
     rounding = 2 * eps * x.abs()
-    for decimals in reversed(range(1, MOST_DECIMALS + 1)):
+    for decimals in reversed(range(1, MAX_DECIMALS + 1)):
         factor = 10.0**decimals
         scaled, tolerance = x * factor, rounding * factor
         log_chance = torch.where(x == 0, 1.0, (2 * tolerance).clamp(0.1, 1)).log10().sum(0)
@@ -119,9 +119,9 @@ def _decimals(x: Tensor, eps: Tensor, digits: float = BY_CHANCE) -> Tensor:
     return needed
 
 
-def _of_few_values(examined: Examined) -> Tensor:
+def _few_values_mask(examined: Examined) -> Tensor:
     """Return a mask of dimensions whose values mostly repeat where those of others seldom do."""
-    x = examined.sample[:LOOKED_AT]
+    x = examined.sample[:INSPECTED_ROWS]
     ordered = x.sort(dim=0).values
     equals_next = ordered[1:] == ordered[:-1]
     edge = torch.zeros(1, x.shape[1], dtype=torch.bool)
@@ -130,8 +130,10 @@ def _of_few_values(examined: Examined) -> Tensor:
     other_counts = len(x) - mode_counts
     repeat_share = (repeat_counts - mode_counts).clamp(min=0) / other_counts.clamp(min=1)
     usual_share = float(repeat_share.sort(descending=True).values[_max_dimensions(x.shape[1])])
-    resolution = _eps(x, examined.cloud.sample.dtype) * x.abs().amax(0)
+    resolution = _rounding_by_dimension(x, examined.cloud.sample.dtype) * x.abs().amax(0)
     if usual_share > SELDOM:
         return torch.zeros(x.shape[1], dtype=torch.bool)
-    has_few_values: Tensor = (repeat_share >= REPEATED) & (other_counts >= BY_CHANCE) & (x.std(0) > STEPS * resolution)
+    has_few_values: Tensor = (
+        (repeat_share >= REPEATED) & (other_counts >= CHANCE_LIMIT) & (x.std(0) > STEPS * resolution)
+    )
     return has_few_values

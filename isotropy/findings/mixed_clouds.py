@@ -31,30 +31,30 @@ class _CloudPart(NamedTuple):
     rows: Tensor  # A flag for each row of the sample
     cuts: tuple[tuple[CloudSplit, bool], ...]  # Each with the side that the part is on
 
-    def holds(self, y: Tensor) -> Tensor:
+    def row_mask(self, y: Tensor) -> Tensor:
         is_inside = torch.ones(len(y), dtype=torch.bool)
         for split, side in self.cuts:
-            is_inside &= split.upper(y) == side
+            is_inside &= split.upper_mask(y) == side
         return is_inside
 
 
 def mixed_clouds(examined: Examined) -> Defect | None:
     """Find the rows outside the largest part, if a cloud falls into two to four parts."""
-    if not examined.is_spread or examined.cloud.d < 2:
+    if not examined.has_spread or examined.cloud.d < 2:
         return None
     # With very unequal norms, compare angles: otherwise long rows would form a part of their own.
     by_angle = has_unequal_norms(examined)
     sample = unit_rows(examined.sample) if by_angle else examined.sample
     mean, directions = leading_directions(sample)
     y = (sample - mean) @ directions
-    parts, separation = _parts(y, examined.cloud.d)
+    parts, separation = _split_into_parts(y, examined.cloud.d)
     if not 2 <= len(parts) <= MAX_PARTS:
         return None
     largest = max(parts, key=lambda part: int(part.rows.sum()))
     minorities = []
-    for rows, positions in examined.references():
+    for rows, positions in examined.reference_rows():
         x = unit_rows(rows.double()) if by_angle else rows.double()
-        minorities.append(positions[~largest.holds((x - mean) @ directions)].numpy())
+        minorities.append(positions[~largest.row_mask((x - mean) @ directions)].numpy())
     minority = np.sort(np.concatenate(minorities))
     remaining = examined.without_rows(minority)
     effect, severity = judge(score_effects(examined.cloud, remaining.cloud), examined.cloud.d)
@@ -72,7 +72,7 @@ def mixed_clouds(examined: Examined) -> Defect | None:
         title=f"{len(parts)} separate clouds{', by label' * by_label}: {', '.join(map(percent, sizes))} of the rows",
         evidence=(
             f"Along one direction two parts are {min(separation, 999):.3g} standard deviations apart. In a healthy "
-            f"cloud of this size it is at most {_limit(len(y), examined.cloud.d):.2g}. {list_sentence}"
+            f"cloud of this size it is at most {_separation_limit(len(y), examined.cloud.d):.2g}. {list_sentence}"
         ),
         effect=effect,
         rows=minority,
@@ -100,7 +100,7 @@ def _share_in_part_of_label(examined: Examined, parts: list[_CloudPart]) -> floa
     return int(counts.amax(0).sum()) / labeled_count
 
 
-def _parts(y: Tensor, d: int) -> tuple[list[_CloudPart], float]:
+def _split_into_parts(y: Tensor, d: int) -> tuple[list[_CloudPart], float]:
     """Split points [n, r] into parts; return them and the widest separation. Stops above ``MAX_PARTS``."""
     parts: list[_CloudPart] = []
     pending, widest = [_CloudPart(torch.ones(len(y), dtype=torch.bool), ())], 0.0
@@ -108,17 +108,17 @@ def _parts(y: Tensor, d: int) -> tuple[list[_CloudPart], float]:
         part = pending.pop()
         points = y[part.rows]
         split = best_split(points) if len(points) >= FEWEST_ROWS else None
-        if split is None or split.separation <= _limit(len(points), d):
+        if split is None or split.separation <= _separation_limit(len(points), d):
             parts.append(part)
             continue
         widest = max(widest, split.separation)
         pending += [
-            _CloudPart(part.rows & (split.upper(y) == side), (*part.cuts, (split, side))) for side in (True, False)
+            _CloudPart(part.rows & (split.upper_mask(y) == side), (*part.cuts, (split, side))) for side in (True, False)
         ]
     return parts + pending, widest
 
 
-def _limit(n: int, d: int) -> float:
+def _separation_limit(n: int, d: int) -> float:
     return max(MIN_SEPARATION, limit("separation", n, d))
 
 
@@ -140,7 +140,7 @@ class CloudSplit(NamedTuple):
     direction: Tensor
     threshold: float
 
-    def upper(self, y: Tensor) -> Tensor:
+    def upper_mask(self, y: Tensor) -> Tensor:
         return y @ self.direction > self.threshold
 
 
@@ -191,7 +191,7 @@ def _best_split_from(y: Tensor, start: int) -> CloudSplit | None:
         if best is not None and separation <= best.separation:
             break
         split = CloudSplit(separation, direction, float((ordered[k - 1] + ordered[k]) / 2 + p.mean()))
-        best, upper = split, split.upper(y)
+        best, upper = split, split.upper_mask(y)
         parts = y[upper], y[~upper]
         first, second = (part.mean(0) for part in parts)
         scatters = ((part - mean).T @ (part - mean) for part, mean in zip(parts, (first, second), strict=True))

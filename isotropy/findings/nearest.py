@@ -1,4 +1,4 @@
-"""The 10 nearest of a sample of rows among all: who is among them how often, and how many a change leaves."""
+"""The 10 nearest neighbors of sampled rows: how often each row is among them, and how many a change keeps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REFERENCE_ROWS = 4096  # Rows compared with all queries at once
 LARGEST = 1e15  # Multiple of the typical row size at which rows are clamped, because larger squares leave float32
 # Maximum distance of copies, relative to the usual distance of directions from their mean. Rounding of float32, and
 # mostly of float16, is smaller.
-COPY = 3e-4
+COPY_DISTANCE = 3e-4
 COMPARED_AT_ONCE = 2**21  # Numbers of neighbors that are compared with each other at once: 8 MiB in float32
 
 Similarity = Literal["cosine", "euclidean", "dot"]
@@ -76,11 +76,11 @@ def mean_overlap(before: Tensor, after: Tensor, queries: int, similarity: Simila
 
     ``before`` is [n, d], ``after`` [n, any]; ``similarity`` is that after the change.
     """
-    shares = shares_kept(before, after, torch.arange(min(queries, len(before))), similarity)
+    shares = kept_neighbor_shares(before, after, torch.arange(min(queries, len(before))), similarity)
     return float(shares.mean()), float(shares.std(correction=0) / max(len(shares), 1) ** 0.5)
 
 
-def shares_kept(
+def kept_neighbor_shares(
     before: Tensor,
     after: Tensor,
     queries: Tensor,
@@ -99,13 +99,13 @@ def shares_kept(
         return torch.ones(1, dtype=torch.float64)
     is_same = neighbors_before[:, :, None] == neighbors_after[:, None, :]
     if similarity == "cosine" and not bool(is_same.any(2).all()):
-        is_same |= _copies(before[positions], neighbors_before, neighbors_after) & _copies(
+        is_same |= _copy_mask(before[positions], neighbors_before, neighbors_after) & _copy_mask(
             after[positions], neighbors_before, neighbors_after
         )
     return torch.minimum(is_same.any(2).sum(1), is_same.any(1).sum(1)).double() / neighbors_before.shape[1]
 
 
-def _copies(x: Tensor, old: Tensor, new: Tensor) -> Tensor:
+def _copy_mask(x: Tensor, old: Tensor, new: Tensor) -> Tensor:
     """Return a mask [q, k, k] of neighbor pairs (old[i, a], new[i, b]) with the same direction."""
     units = unit_rows(x.double())
     units -= units.mean(0)
@@ -113,7 +113,7 @@ def _copies(x: Tensor, old: Tensor, new: Tensor) -> Tensor:
     units = (units / (size or 1.0)).float()
     step = max(1, COMPARED_AT_ONCE // (units.shape[1] * old.shape[1]))
     copy_masks = [
-        torch.cdist(units[old_rows], units[new_rows], compute_mode="donot_use_mm_for_euclid_dist") <= COPY
+        torch.cdist(units[old_rows], units[new_rows], compute_mode="donot_use_mm_for_euclid_dist") <= COPY_DISTANCE
         for old_rows, new_rows in zip(torch.split(old, step), torch.split(new, step), strict=True)
     ]
     return torch.cat(copy_masks)

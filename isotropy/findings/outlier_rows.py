@@ -1,11 +1,11 @@
-"""Rows so far out that they dominate the scores: searched against the other rows, judged by the score without them.
+"""Rows far enough out to dominate the scores: detected against the other rows, judged by the scores without them.
 
 Squared distances from the median are compared with a heavy-tailed cloud of the same spread, Student's t with 5 to 10
 degrees of freedom by the 90% point over the median. With PR the participation ratio, distances over their mean then
 follow about an F distribution (Satterthwaite 1946). Scale and PR are those of the remaining rows.
 
 If m rows are expected as far out as the k-th farthest, the surprise is k log(k / m) - (k - m) (Berk & Jones 1979); its
-maximum over k is compared with what t clouds exceed once in a thousand.
+maximum over k is compared with the value that t clouds exceed once in a thousand.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ def outlier_rows(examined: Examined) -> Defect | None:
         squares.append((chunk.double() - centre).square().sum(1).numpy()[remaining_rows])
         positions.append(chunk_positions[remaining_rows])
     distances = _Distances(np.concatenate(squares), np.concatenate(positions))
-    scan = _scan(cloud, distances, bulk)
+    scan = _scan_outliers(cloud, distances, bulk)
     for _ in range(ROUNDS):
         if scan is None:
             return None
         remaining, previous_scan = examined.without_rows(scan.rows), scan
-        scan = _scan(cloud, distances, remaining.cloud.moment_scores["participation_ratio"].value or 1.0)
+        scan = _scan_outliers(cloud, distances, remaining.cloud.moment_scores["participation_ratio"].value or 1.0)
         if scan is not None and np.array_equal(scan.rows, previous_scan.rows):
             break
     else:
@@ -104,7 +104,7 @@ def centre_and_bulk(x: Tensor) -> tuple[Tensor, float]:
     return centre, sample_participation(y[lengths <= lengths.quantile(1 - 1 / MAX_FRACTION)])
 
 
-def _scan(cloud: Cloud, distances: _Distances, spread: float) -> _Scan | None:
+def _scan_outliers(cloud: Cloud, distances: _Distances, participation: float) -> _Scan | None:
     """Return the farthest rows if they are too far out for a t cloud with that participation ratio."""
     units = distances.squares
     if cloud.dealing.ranks is not None:
@@ -118,9 +118,9 @@ def _scan(cloud: Cloud, distances: _Distances, spread: float) -> _Scan | None:
         return None
     farthest = np.sort(units)[::-1][:count] / scale
     # Rows of a named group may be independent, so each one counts as a chance to lie far out.
-    chances = cloud.n if cloud.dealing.by == "groups" else len(units)
-    tail = tail_of(units / scale, spread)
-    expected = expected_beyond(chances, spread, farthest, tail)
+    chances = cloud.n if cloud.dealing.grouping == "groups" else len(units)
+    tail = tail_degrees(units / scale, participation)
+    expected = expected_beyond(chances, participation, farthest, tail)
     excess = surprise(expected)
     if excess.max() <= LIMIT:
         return None
@@ -131,11 +131,11 @@ def _scan(cloud: Cloud, distances: _Distances, spread: float) -> _Scan | None:
     # Only the farthest row of each group was ranked; its other rows are on either side of the gap.
     is_outlier = distances.squares > scale * (farthest[last_outlier] * farthest[last_outlier + 1]) ** 0.5
     nearest = distances.squares[is_outlier].min(keepdims=True) / scale
-    expected_count = float(expected_beyond(chances, spread, nearest, tail)[0])
+    expected_count = float(expected_beyond(chances, participation, nearest, tail)[0])
     return _Scan(distances.positions[is_outlier], float(nearest[0]), expected_count, tail)
 
 
-def tail_of(ratios: NDArray[np.float64], spread: float) -> int:
+def tail_degrees(ratios: NDArray[np.float64], participation: float) -> int:
     """Return the degrees of freedom, ``TAIL`` to ``LIGHTEST``, that fit distances over their median [n]."""
     n = len(ratios)
     rank = int(np.ceil(INNER * n + SURE * (INNER * (1 - INNER) * n) ** 0.5))
@@ -143,7 +143,7 @@ def tail_of(ratios: NDArray[np.float64], spread: float) -> int:
         return TAIL
     inner = np.partition(ratios, rank)[rank]
     tails = np.arange(TAIL, LIGHTEST + 1)
-    lighter_tails = tails[fdtri(spread, tails, INNER) >= inner * fdtri(spread, tails, 0.5)]
+    lighter_tails = tails[fdtri(participation, tails, INNER) >= inner * fdtri(participation, tails, 0.5)]
     return int(lighter_tails.max(initial=TAIL))
 
 
@@ -153,7 +153,7 @@ def surprise(expected: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(k >= CROWDED * expected, k * np.log(k / expected) - (k - expected), 0)
 
 
-def expected_beyond(chances: int, spread: float, ratios: NDArray[np.float64], tail: int) -> NDArray[np.float64]:
+def expected_beyond(chances: int, participation: float, ratios: NDArray[np.float64], tail: int) -> NDArray[np.float64]:
     """Return how many rows of a t cloud are expected beyond multiples of its median distance; above 0."""
-    expected: NDArray[np.float64] = chances * fdtrc(spread, tail, ratios * fdtri(spread, tail, 0.5))
+    expected: NDArray[np.float64] = chances * fdtrc(participation, tail, ratios * fdtri(participation, tail, 0.5))
     return np.maximum(expected, 1e-300)

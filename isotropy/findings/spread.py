@@ -1,4 +1,4 @@
-"""What concerns the whole cloud: its mean, its spread, the norms and the number of its rows."""
+"""Findings about the cloud as a whole: its mean, its spread, and the norms and number of its rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def collapsed(examined: Examined) -> Defect | None:
         return None
     spread = float((moments.covariance().trace()).sqrt() / moments.mean.norm()) if moments.mean.any() else 1.0
     if moments.scatter.any() and not spread < NEARLY_EQUAL:
-        return _few_directions(examined) if examined.is_spread else None
+        return _few_directions(examined) if examined.has_spread else None
     equality_limit = EQUAL_IN_FLOAT64 if examined.needs_float64.any() else EQUAL
     all_equal = not cloud.moments.scatter.any() or spread < equality_limit
     centering_effect = examined.neighbors_kept(examined.sample - cloud.moments.mean)
@@ -59,10 +59,10 @@ def _few_directions(examined: Examined) -> Defect | None:
     cloud = examined.cloud
     S = cloud.moments.covariance()
     values = eigenvalues(S, cloud.n - 1)
-    gap = greatest_gap(values, max_collapsed_directions(examined.units, cloud.d))
+    gap = greatest_gap(values, max_collapsed_directions(examined.independent_rows, cloud.d))
     k = gap.size
     share = float(values[:k].sum() / values.sum())
-    gap_limit = limit("direction_gap", examined.units, cloud.d)
+    gap_limit = limit("direction_gap", examined.independent_rows, cloud.d)
     if gap.excess <= gap_limit or gap.ratio < CLIFF or share < COLLAPSED_SHARE:
         return None
     plain_isoscore = cloud.moment_scores["isoscore"]
@@ -93,10 +93,12 @@ def common_mean(examined: Examined) -> Defect | None:
     """
     cloud = examined.cloud
     share = cloud.moment_scores["mean_share"].value
-    if not examined.is_spread or share is None or "collapsed" in examined.blamed:
+    if not examined.has_spread or share is None or "collapsed" in examined.blamed:
         return None
     chance_share = (
-        float(chdtri(examined.effective_dimensions, LEVEL)) / examined.effective_dimensions / max(examined.units, 1)
+        float(chdtri(examined.effective_dimensions, LEVEL))
+        / examined.effective_dimensions
+        / max(examined.independent_rows, 1)
     )
     if share <= chance_share:
         return None
@@ -123,7 +125,7 @@ def too_few_rows(examined: Examined) -> Defect | None:
     With n rows, 1 over the participation ratio is too large by about 1/n.
     """
     cloud = examined.cloud
-    rows = examined.units
+    rows = examined.independent_rows
     if cloud.n < 1 or cloud.d < 2 or {"collapsed", "duplicate_rows", "mixed_clouds"} & examined.blamed:
         return None
     scores = cloud.moment_scores
@@ -161,12 +163,12 @@ DECILES = torch.tensor([0.1, 0.9], dtype=torch.float64)
 
 def unequal_norms(examined: Examined) -> Defect | None:
     """Find rows with unusual norms, if norms vary more than in a heavy-tailed cloud."""
-    if not examined.is_spread or not has_unequal_norms(examined):
+    if not examined.has_spread or not has_unequal_norms(examined):
         return None
     spread, spread_limit = norm_spread(examined.sample), _norm_limit(examined)
-    median_log_norm = float(_norms(examined.sample).log().median())
+    median_log_norm = float(_nonzero_norms(examined.sample).log().median())
     far_positions = []
-    for rows, positions in examined.references():
+    for rows, positions in examined.reference_rows():
         is_far = (torch.linalg.vector_norm(rows.double(), dim=1).log() - median_log_norm).abs() > spread_limit
         far_positions.append(positions[is_far].numpy())
     effect, severity = judge([examined.neighbors_kept(examined.sample, "dot")], examined.cloud.d)
@@ -190,14 +192,14 @@ def has_unequal_norms(examined: Examined) -> bool:
 
 def norm_spread(x: Tensor) -> float:
     """Return the log ratio of the 90th to the 10th percentile of the norms of points [n, d], ignoring zero rows."""
-    norms = _norms(x)
+    norms = _nonzero_norms(x)
     if len(norms) < 2:
         return 0.0
     low, high = norms.log().quantile(DECILES).tolist()
     return float(high - low)
 
 
-def _norms(x: Tensor) -> Tensor:
+def _nonzero_norms(x: Tensor) -> Tensor:
     norms: Tensor = torch.linalg.vector_norm(x.double(), dim=1)
     return norms[norms > 0]
 

@@ -1,8 +1,8 @@
 """Rows that are not finite, and rows that repeat others, exactly or up to rounding.
 
 Near copies, such as one vector in float32 and in float16, are searched in 16 random directions (Johnson & Lindenstrauss
-1984). Rows on a curve or in few dimensions may be as near by nature, but then others are a little farther apart, while
-around copies there is nothing.
+1984). Rows on a curve or in few dimensions may be as near by nature, but then others lie only a little farther away,
+while copies have no such neighbors.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def duplicate_rows(examined: Examined) -> Defect | None:
     cloud = examined.cloud
     if cloud.n < 2:
         return None
-    groups, exact = _groups(examined)
+    groups, exact = _find_copy_groups(examined)
     copied_rows = np.setdiff1d((groups >= 0).nonzero()[0], examined.excluded_rows)
     _, first_indices, codes, counts = np.unique(
         groups[copied_rows], return_index=True, return_inverse=True, return_counts=True
@@ -160,11 +160,11 @@ def duplicate_rows(examined: Examined) -> Defect | None:
     )
 
 
-def _groups(examined: Examined) -> tuple[NDArray[np.int64], int]:
+def _find_copy_groups(examined: Examined) -> tuple[NDArray[np.int64], int]:
     """Return the copy group of each row, negative for rows left out, and the number of exact copies."""
     cloud = examined.cloud
     groups = cloud.dealing.ranks
-    if cloud.dealing.by == "groups":
+    if cloud.dealing.grouping == "groups":
         duplicates = Duplicates(cloud.points.n)
         for chunk, positions, _ in finite_chunks(cloud.points):
             duplicates.update(chunk.numpy(), positions)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from isotropy.postprocess.fitted import require_to_fit
+from isotropy.postprocess.fitted import require_fit_points
 from isotropy.spectrum import CHUNK_ROWS, Moments, centre
 
 
@@ -32,7 +32,7 @@ def principal_components(points: Tensor) -> Components:
     From the covariance in O(n d^2 + d^3), or by SVD where 2 n <= d. Raises ValueError for points or variances that are
     not finite.
     """
-    require_to_fit(points)
+    require_fit_points(points)
     n, d = points.shape
     if 2 * n <= d:
         mean, centred = centre(points.double())
@@ -41,11 +41,11 @@ def principal_components(points: Tensor) -> Components:
         dimension_variances = centred.square().sum(0) / max(n - 1, 1)
     else:
         moments = moments_of(points)
-        mean, S = moments.mean, finite(moments.covariance())
+        mean, S = moments.mean, require_finite_variances(moments.covariance())
         dimension_variances = S.diagonal()
         ascending, vectors = torch.linalg.eigh(S)
         variances, directions = ascending.flip(0), vectors.T.flip(0)
-    finite(variances)
+    require_finite_variances(variances)
     solver_error = max(n, d) * torch.finfo(torch.float64).eps * variances[0]
     # Where n < d, the rounding of d dimensions shares n directions.
     rounding = max(1, d / n) * torch.finfo(points.dtype).eps ** 2 * (mean.square() + dimension_variances)
@@ -63,7 +63,7 @@ def moments_of(points: Tensor) -> Moments:
     return moments
 
 
-def finite(variances: Tensor) -> Tensor:
+def require_finite_variances(variances: Tensor) -> Tensor:
     """Return the variances unchanged, or raise ValueError if they are not finite."""
     if not variances.isfinite().all():
         raise ValueError("Expected points whose squares fit float64, got larger ones: scale them down first.")

@@ -1,4 +1,4 @@
-"""What a post-processing method has learned from the points it was fitted on."""
+"""Base class of fitted post-processing maps."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -78,7 +78,7 @@ def require_finite(points: Tensor, d: int | None = None) -> None:
         raise ValueError("Expected finite points, got NaN or infinity: leave those rows out first.")
 
 
-def require_to_fit(points: Tensor) -> None:
+def require_fit_points(points: Tensor) -> None:
     """Raise ValueError unless ``points`` is a finite cloud [n, d] with at least one row."""
     require_finite(points)
     if len(points) == 0:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from isotropy.postprocess.components import principal_components
-from isotropy.postprocess.fitted import Fitted, require_finite, require_to_fit
+from isotropy.postprocess.fitted import Fitted, require_finite, require_fit_points
 from isotropy.spectrum import CHUNK_ROWS
 
 
@@ -56,13 +56,13 @@ class Flow(Fitted):
 
     def transform(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the images [m, d] of float64 points [m, d] and log |det df/dx| [m]; gradients flow through."""
-        z, log_det = self.bend(self.whitened(x))
+        z, log_det = self.apply_steps(self.whiten(x))
         return z, log_det + self.scale.log().sum()
 
     @torch.no_grad()
     def inverse(self, images: Tensor) -> Tensor:
         """Return the points [m, d] of images [m, d]; dtypes and errors as in ``apply``."""
-        return self._by_blocks(images, lambda z: self._straighten(z) / self.scale @ self.rotation.T + self.mean)
+        return self._by_blocks(images, lambda z: self._invert_steps(z) / self.scale @ self.rotation.T + self.mean)
 
     @torch.no_grad()
     def log_likelihood(self, points: Tensor) -> Tensor:
@@ -71,11 +71,11 @@ class Flow(Fitted):
         blocks = (self.transform(block.double()) for block in torch.split(points, CHUNK_ROWS))
         return torch.cat([gaussian_log_density(z) + log_det for z, log_det in blocks])
 
-    def whitened(self, x: Tensor) -> Tensor:
-        """Return the whitened points [m, d] of float64 points [m, d], which ``bend`` takes."""
+    def whiten(self, x: Tensor) -> Tensor:
+        """Return the whitened points [m, d] of float64 points [m, d], which ``apply_steps`` takes."""
         return (x - self.mean) @ self.rotation * self.scale
 
-    def bend(self, z: Tensor) -> tuple[Tensor, Tensor]:
+    def apply_steps(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return the images [m, d] of whitened points [m, d] and the log-determinant [m] of the steps."""
         c = z.shape[1] // 2
         log_det = z.new_zeros(len(z))
@@ -86,7 +86,7 @@ class Flow(Fitted):
             log_det = log_det + self.log_scale[step].sum() + log_scale.sum(1)
         return z, log_det
 
-    def _straighten(self, z: Tensor) -> Tensor:
+    def _invert_steps(self, z: Tensor) -> Tensor:
         c = z.shape[1] // 2
         for step in reversed(range(len(self.permutations))):
             log_scale, shift = self._coupling(step, z[:, :c])
@@ -109,7 +109,7 @@ def gaussian_log_density(z: Tensor) -> Tensor:
 BATCH_ROWS = 256
 CHECK_STEPS = 20  # Steps between checks of the watched points
 PATIENT_CHECKS = 5  # Checks without improvement after which training stops
-TRAINED = ("log_scale", "shift", "inner", "inner_bias", "outer", "outer_bias")
+TRAINED_PARAMETERS = ("log_scale", "shift", "inner", "inner_bias", "outer", "outer_bias")
 
 
 def fit_flow(
@@ -127,7 +127,7 @@ def fit_flow(
     the best state on the others. ``progress`` is called with steps done and the maximum, and may raise to stop. Raises
     ValueError for arguments out of range or too few different rows.
     """
-    require_to_fit(points)
+    require_fit_points(points)
     n, d = points.shape
     if n < 3 or d < 2:
         raise ValueError(f"Expected at least 3 points of 2 dimensions to fit a flow on, got [{n}, {d}].")
@@ -139,13 +139,13 @@ def fit_flow(
     generator = torch.Generator().manual_seed(seed)
     shuffled = torch.randperm(n, generator=generator).to(points.device)
     watched, trained = points[shuffled[: max(n // 10, 1)]], points[shuffled[max(n // 10, 1) :]]
-    flow = _initial(trained, layers, hidden, generator)
+    flow = _initial_flow(trained, layers, hidden, generator)
     with torch.no_grad():
-        z_trained, z_watched = (flow.whitened(part.double()).float() for part in (trained, watched))
-    return _trained(flow, z_trained, z_watched, steps, rate, generator, progress)
+        z_trained, z_watched = (flow.whiten(part.double()).float() for part in (trained, watched))
+    return _train(flow, z_trained, z_watched, steps, rate, generator, progress)
 
 
-def _initial(points: Tensor, layers: int, hidden: int, generator: torch.Generator) -> Flow:
+def _initial_flow(points: Tensor, layers: int, hidden: int, generator: torch.Generator) -> Flow:
     """Return a flow that starts as PCA whitening, with identity steps in float32."""
     components = principal_components(points)
     if components.rank == 0:
@@ -171,7 +171,7 @@ def _initial(points: Tensor, layers: int, hidden: int, generator: torch.Generato
 
 
 @torch.no_grad()
-def _trained(
+def _train(
     flow: Flow,
     points: Tensor,
     watched: Tensor,
@@ -181,9 +181,9 @@ def _trained(
     progress: Callable[[int, int], None] | None,
 ) -> Flow:
     """Train on whitened float32 points and return the flow at its best step on the watched points."""
-    parameters = {name: getattr(flow, name).requires_grad_() for name in TRAINED}
+    parameters = {name: getattr(flow, name).requires_grad_() for name in TRAINED_PARAMETERS}
     optimizer = torch.optim.Adam(parameters.values(), lr=rate)
-    best, best_loss, checks = _copied(parameters), _loss(flow, watched).item(), 0
+    best, best_loss, checks = _copy_parameters(parameters), _loss(flow, watched).item(), 0
     for step in range(1, steps + 1):
         rows = torch.randint(len(points), (BATCH_ROWS,), generator=generator).to(points.device)
         with torch.enable_grad():
@@ -195,7 +195,7 @@ def _trained(
         if step % CHECK_STEPS == 0 or step == steps:
             loss, checks = _loss(flow, watched).item(), checks + 1
             if loss < best_loss:
-                best, best_loss, checks = _copied(parameters), loss, 0
+                best, best_loss, checks = _copy_parameters(parameters), loss, 0
             elif checks >= PATIENT_CHECKS:
                 break
     return replace(flow, **best)
@@ -203,9 +203,9 @@ def _trained(
 
 def _loss(flow: Flow, whitened: Tensor) -> Tensor:
     """Return the negative log-likelihood per point and dimension, 0-d, without the constant of the whitening."""
-    z, log_det = flow.bend(whitened)
+    z, log_det = flow.apply_steps(whitened)
     return -(gaussian_log_density(z) + log_det).mean() / z.shape[1]
 
 
-def _copied(parameters: dict[str, Tensor]) -> dict[str, Tensor]:
+def _copy_parameters(parameters: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().double() for name, tensor in parameters.items()}

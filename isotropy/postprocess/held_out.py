@@ -1,4 +1,4 @@
-"""Post-processing measured on rows that it was not fitted on: on its own, whitening always has IsoScore 1."""
+"""Post-processing measured on held-out rows: on the rows it was fitted on, whitening always has IsoScore 1."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,7 +47,11 @@ def held_out(
     require_points(points)
     if fit_rows is not None and groups is not None:
         raise ValueError("Expected groups or fit_rows, got both: rows that are given are not chosen by group.")
-    is_fit = _chosen(len(points), fit_rows) if fit_rows is not None else _drawn(len(points), fraction, seed, groups)
+    is_fit = (
+        _fit_mask(len(points), fit_rows)
+        if fit_rows is not None
+        else _draw_fit_mask(len(points), fraction, seed, groups)
+    )
     is_fit = is_fit.to(points.device)
     for part, rows in (("fit on", is_fit), ("hold out", ~is_fit)):
         if not rows.any():
@@ -63,7 +67,7 @@ def held_out(
     )
 
 
-def _chosen(n: int, fit_rows: Tensor) -> Tensor:
+def _fit_mask(n: int, fit_rows: Tensor) -> Tensor:
     if fit_rows.dtype == torch.bool:
         if fit_rows.shape != (n,):
             raise ValueError(f"Expected a mask [{n}] of rows to fit on, got {list(fit_rows.shape)}.")
@@ -87,7 +91,7 @@ def _chosen(n: int, fit_rows: Tensor) -> Tensor:
     return mask
 
 
-def _drawn(n: int, fraction: float, seed: int, groups: Tensor | None) -> Tensor:
+def _draw_fit_mask(n: int, fraction: float, seed: int, groups: Tensor | None) -> Tensor:
     if not 0 < fraction < 1:
         raise ValueError(
             f"Expected a fraction of rows between 0 and 1 to fit on, got {fraction}: both parts need some."

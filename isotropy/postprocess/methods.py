@@ -59,7 +59,7 @@ def fit(method: str, points: Tensor, components: Callable[[], Components] | None
     for parameter in METHODS[method].parameters:
         if parameter.name in parameters:
             value = parameters[parameter.name]
-            if not parameter.takes(value):
+            if not parameter.accepts(value):
                 noun = "a whole number" if parameter.is_integer else "a number"
                 bounds = f"from {parameter.low}" + (" upwards" if parameter.high is None else f" to {parameter.high}")
                 raise ValueError(

@@ -1,4 +1,4 @@
-"""All-but-the-Top, and its softer form that removes a part of each component; the same in each cluster."""
+"""All-but-the-Top, a softer form that removes a part of each component, and a form by cluster."""
 
 import warnings
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from isotropy.postprocess.components import Components, finite, principal_components
-from isotropy.postprocess.fitted import Fitted, require_to_fit
+from isotropy.postprocess.components import Components, principal_components, require_finite_variances
+from isotropy.postprocess.fitted import Fitted, require_fit_points
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +51,10 @@ def fit_weighted_removal(points: Tensor, D: int | None = None, components: Compo
     return Removal(components.mean, components.directions[:D], (1 - (level / top).sqrt()).clamp(0, 1))
 
 
-def components_to_remove(D: int | None, d: int, dimensions_each: int = 100) -> int:
-    """Return D, or by default one per ``dimensions_each``, at least one; raise ValueError unless 0 <= D <= d."""
+def components_to_remove(D: int | None, d: int, dimensions_per_component: int = 100) -> int:
+    """Return D, by default d // ``dimensions_per_component`` but at least 1; raise ValueError unless 0 <= D <= d."""
     if D is None:
-        return max(1, d // dimensions_each)
+        return max(1, d // dimensions_per_component)
     if not 0 <= D <= d:
         raise ValueError(f"Expected 0 <= D <= d = {d} components to remove, got {D}: there are d directions.")
     return D
@@ -94,13 +94,13 @@ def fit_cluster_based(points: Tensor, clusters: int = 27, D: int | None = None, 
     from sklearn.cluster import KMeans  # noqa: PLC0415
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
 
-    require_to_fit(points)
+    require_fit_points(points)
     n, d = points.shape
     if not 1 <= clusters <= n:
         raise ValueError(f"Expected 1 <= clusters <= n = {n}, got {clusters}: there are n points to share out.")
-    D = components_to_remove(D, d, dimensions_each=64)
+    D = components_to_remove(D, d, dimensions_per_component=64)
     x = points.double()
-    finite(torch.linalg.vector_norm(x, dim=1).square().sum())
+    require_finite_variances(torch.linalg.vector_norm(x, dim=1).square().sum())
     training_points = x
     if n > (max_rows := max(CLUSTERED_ROWS, clusters)):
         drawn_rows = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:max_rows]

@@ -10,8 +10,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from isotropy.postprocess.components import Components, finite, moments_of, principal_components
-from isotropy.postprocess.fitted import Fitted, require_to_fit
+from isotropy.postprocess.components import Components, moments_of, principal_components, require_finite_variances
+from isotropy.postprocess.fitted import Fitted, require_fit_points
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Scaling(Fitted):
 
 def fit_centring(points: Tensor) -> Scaling:
     """Fit x - mean on finite points [n, d], n at least 1."""
-    require_to_fit(points)
+    require_fit_points(points)
     mean = moments_of(points).mean
     return Scaling(mean, torch.ones_like(mean))
 
@@ -38,10 +38,10 @@ def fit_standardisation(points: Tensor) -> Scaling:
 
     Dimensions whose spread is within rounding map to 0. Raises ValueError for points or variances that are not finite.
     """
-    require_to_fit(points)
+    require_fit_points(points)
     n = len(points)
     moments = moments_of(points)
-    variances = finite(moments.covariance().diagonal()) * ((n - 1) / n)
+    variances = require_finite_variances(moments.covariance().diagonal()) * ((n - 1) / n)
     varies = variances > torch.finfo(points.dtype).eps ** 2 * (moments.mean.square() + variances)
     return Scaling(moments.mean, torch.where(varies, variances.rsqrt(), 0))
 

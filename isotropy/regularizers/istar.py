@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy.distributed import greatest, is_shared, summed
-from isotropy.isoscore import isoscore_star_of
+from isotropy.distributed import greatest, has_process_group, summed
+from isotropy.isoscore import isoscore_star_from_covariance
 from isotropy.points import at_least_float32, require_points
-from isotropy.spectrum import covariance, products, require_zeta
+from isotropy.spectrum import covariance, differentiable_gram, require_zeta
 
 
 class IStar(torch.nn.Module):
@@ -39,7 +39,7 @@ class IStar(torch.nn.Module):
         self.across_processes = across_processes
         self.last_covariance = None
         self.register_buffer("shrinkage_covariance", torch.empty(0, 0))
-        self.register_load_state_dict_pre_hook(_make_room)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_resize_shrinkage_buffer)  # type: ignore[no-untyped-call]
 
     def set_shrinkage(self, S: Tensor) -> None:
         """Set the shrinkage covariance [d, d]; raise ValueError unless it is square and finite."""
@@ -62,15 +62,17 @@ class IStar(torch.nn.Module):
                 f"Expected a shrinkage covariance for zeta = {self.zeta}, got none: "
                 "call set_shrinkage() before the first step, or set zeta = 0."
             )
-        S_X = _covariance_of_all(points) if self.across_processes and is_shared() else covariance(points)
+        S_X = (
+            _covariance_over_processes(points) if self.across_processes and has_process_group() else covariance(points)
+        )
         self.last_covariance = S_X.detach()
-        return self.lam * (1 - isoscore_star_of(S_X, self.zeta, S))
+        return self.lam * (1 - isoscore_star_from_covariance(S_X, self.zeta, S))
 
     def extra_repr(self) -> str:
         return f"lam={self.lam}, zeta={self.zeta}, across_processes={self.across_processes}"
 
 
-def _covariance_of_all(points: Tensor) -> Tensor:
+def _covariance_over_processes(points: Tensor) -> Tensor:
     """Return the unbiased covariance [d, d] of the points [n, d] of all processes.
 
     Squares are summed about one shift near the mean, to keep the digits of the spread, and corrected for it.
@@ -86,12 +88,12 @@ def _covariance_of_all(points: Tensor) -> Tensor:
     low, high = greatest(bounds)
     shift = (summed(values.sum(0)) / n).clamp(-low, high)
     shifted = x - shift
-    sums = summed(torch.cat([products(shifted), shifted.sum(0, keepdim=True)]))
+    sums = summed(torch.cat([differentiable_gram(shifted), shifted.sum(0, keepdim=True)]))
     scatter, total = sums[:-1], sums[-1]
     return (scatter - total[:, None] * total / n) / max(n - 1, 1)
 
 
-def _make_room(module: IStar, state_dict: dict[str, Any], prefix: str, *_: object) -> None:
+def _resize_shrinkage_buffer(module: IStar, state_dict: dict[str, Any], prefix: str, *_: object) -> None:
     """Resize the buffer before loading, because a new module does not know d."""
     saved = state_dict.get(f"{prefix}shrinkage_covariance")
     if saved is not None:

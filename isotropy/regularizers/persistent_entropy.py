@@ -5,7 +5,7 @@ from torch import Tensor
 
 from isotropy.distributed import gathered
 from isotropy.points import at_least_float32, require_points
-from isotropy.prominence import prominent
+from isotropy.prominence import prominent_mask
 from isotropy.topology import bar_entropy, barcode
 
 BARS = ("prominent", "all")  # Bars whose entropy is raised: those of separate groups, or all
@@ -68,7 +68,7 @@ class PersistentEntropy(torch.nn.Module):
         penalty = x[:0].sum()
         for cloud in clouds:
             lengths = barcode(cloud)
-            is_prominent = prominent(lengths)
+            is_prominent = prominent_mask(lengths)
             class_penalty = -self.lam * bar_entropy(lengths[is_prominent] if self.bars == "prominent" else lengths)
             if self.cluster_weight > 0:
                 remaining = lengths[~is_prominent]

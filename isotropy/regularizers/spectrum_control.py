@@ -5,7 +5,7 @@ from torch import Tensor
 
 from isotropy.isoscore import evenness
 from isotropy.points import at_least_float32, require_points
-from isotropy.spectrum import products
+from isotropy.spectrum import differentiable_gram
 
 
 class SpectrumControl(torch.nn.Module):
@@ -37,7 +37,7 @@ class SpectrumControl(torch.nn.Module):
         NaN or infinity.
         """
         require_points(matrix)
-        return self.lam * (1 - evenness(products(at_least_float32(matrix))))
+        return self.lam * (1 - evenness(differentiable_gram(at_least_float32(matrix))))
 
     def extra_repr(self) -> str:
         return f"lam={self.lam}"

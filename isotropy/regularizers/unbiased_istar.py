@@ -8,7 +8,7 @@ from torch import Tensor
 from isotropy.distributed import gathered
 from isotropy.points import at_least_float32, in_float64, require_points, scaled
 from isotropy.spectrum import centre
-from isotropy.unbiased import ROUNDING, estimates
+from isotropy.unbiased import ROUNDING, trace_estimates_from_squares
 
 
 class UnbiasedIStar(torch.nn.Module):
@@ -75,7 +75,9 @@ def _bounded_score(x: Tensor) -> Tensor:
     norms = y.square().sum(1)
     trace = norms.sum()
     products = y @ y.T if n < d else y.T @ y
-    trace_squared, squares = estimates(n, products.square().sum() / trace**2, (n - 1) * norms.square().sum() / trace**2)
+    trace_squared, squares = trace_estimates_from_squares(
+        n, products.square().sum() / trace**2, (n - 1) * norms.square().sum() / trace**2
+    )
     if float(trace_squared.detach()) < ROUNDING:
         return zero_score
     b = squares / trace_squared

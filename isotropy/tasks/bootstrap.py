@@ -95,8 +95,8 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
         low, high = difference_bounds
         difference_bounds = np.stack([np.minimum(low, difference + t_offset), np.maximum(high, difference - t_offset)])
     if statistic is mean:
-        value_bounds = _widened(value_bounds, values, count, lowest=0)
-        difference_bounds[:, 1:] = _widened(difference_bounds, values - values[0], count, lowest=-1)[:, 1:]
+        value_bounds = _widen(value_bounds, values, count, lowest=0)
+        difference_bounds[:, 1:] = _widen(difference_bounds, values - values[0], count, lowest=-1)[:, 1:]
     return [
         Interval(*map(float, (observed[i], *value_bounds[:, i], observed[i] - observed[0], *difference_bounds[:, i])))
         for i in range(len(values))
@@ -118,7 +118,7 @@ def _bounds(scores: Numbers, observed: Numbers, left_out: Numbers, count: int) -
     return np.array(ends)
 
 
-def _widened(ends: Numbers, values: Numbers, count: int, lowest: float) -> Numbers:
+def _widen(ends: Numbers, values: Numbers, count: int, lowest: float) -> Numbers:
     """Widen the ends [2, V] of means of values [V, m] in [lowest, 1] where all are equal, so that no resample differs.
 
     If none of g groups differs, at most a share of 1 - 0.025^(1/g) of all groups does (Clopper and Pearson 1934).

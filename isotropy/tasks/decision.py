@@ -1,4 +1,4 @@
-"""What was decided: the score of each variant, the best, the smallest that is about as good, and a sentence of both."""
+"""The decision: the scores of all variants, the best, the smallest within the tolerance, and a conclusion."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -14,7 +14,7 @@ from isotropy.postprocess.components import principal_components
 from isotropy.postprocess.fitted import Fitted
 from isotropy.tasks.bootstrap import Numbers, intervals
 from isotropy.tasks.decision import Decision, VariantScores, choose_variant
-from isotropy.tasks.maps import Map, apply_fitted, dimension_matrix, fitted_on, reduce_dimensions
+from isotropy.tasks.maps import Map, apply_fitted, dimension_matrix, fit_variant, reduce_dimensions
 from isotropy.tasks.parts import Codes, TaskPart, split
 from isotropy.tasks.search import Floats, Indices, RetrievalCounts, prepare
 from isotropy.tasks.storage import StoredSpace, VectorStorage
@@ -80,8 +80,8 @@ class JudgingTask:
     def setting(self) -> VariantSetting:
         n, d = self.corpus.shape
         variance = float(self.corpus.var(0, dtype=np.float64).mean())
-        searches = self.truth.searches and self.judged_by != "probe_accuracy"
-        return VariantSetting(n, d, variance, changes=self.truth.kind != "compression", searches=searches)
+        uses_search = self.truth.uses_search and self.judged_by != "probe_accuracy"
+        return VariantSetting(n, d, variance, allows_methods=self.truth.kind != "compression", uses_search=uses_search)
 
 
 def decide(
@@ -126,7 +126,7 @@ def decide(
             (measured[variant] for variant in variants), report_intervals, strict=True
         )
     ]
-    trivial = task.truth.trivial(parts)
+    trivial = task.truth.trivial_score(parts)
     counts = fit_count, choose_count, report_count
     return choose_variant(
         task.truth, task.judged_by, task.similarity, (n, d), counts, variant_scores, tolerance, trivial
@@ -135,7 +135,7 @@ def decide(
 
 def map_of(task: JudgingTask, variant: Variant) -> Map:
     points = _points_to_fit(task)
-    fitted = fitted_on(points, variant, task.seed)
+    fitted = fit_variant(points, variant, task.seed)
     return Map(variant, task.similarity, fitted, dimension_matrix(apply_fitted(fitted, points), variant.dimensions))
 
 
@@ -158,7 +158,7 @@ def _measure_variants(task: JudgingTask, variants: Sequence[Variant]) -> Iterato
     for variant in variants:
         if (variant.method, variant.parameters) != method:
             method, cloud = (variant.method, variant.parameters), None
-            fitted = fitted_on(points, variant, task.seed, components)
+            fitted = fit_variant(points, variant, task.seed, components)
             images = apply_fitted(fitted, points)
         if cloud is None or cloud.variant.dimensions != variant.dimensions:
             matrix = dimension_matrix(images, variant.dimensions)
@@ -181,7 +181,7 @@ def _measure_variants(task: JudgingTask, variants: Sequence[Variant]) -> Iterato
         neighbors = cloud.exact if is_exact else task.truth.neighbors(space, cloud.queries, task.parts)
         values = task.truth.values(space, neighbors, task.judged_by, task.parts)
         yield _VariantMeasurement(
-            values, cloud.isoscore, recall(neighbors, cloud.exact), task.truth.retrieved(neighbors)
+            values, cloud.isoscore, recall(neighbors, cloud.exact), task.truth.retrieval_counts(neighbors)
         )
 
 

@@ -21,7 +21,7 @@ from isotropy.postprocess.whitening import Scaling, Whitening
 from isotropy.tasks.search import Floats, prepare
 from isotropy.tasks.variants import AS_IT_IS, Dimensions, Variant
 
-LOADING = """\
+LOADING_CODE = """\
 import numpy as np
 from safetensors.numpy import load_file
 
@@ -31,16 +31,16 @@ t = load_file({file!r})
 def apply(x):  # [n, d], as they were encoded
     x = x.astype(np.float64)
 """
-LINEAR = """\
+LINEAR_CODE = """\
     y = (x - t["mean"]) @ t["matrix"]
 """
-IN_CLUSTERS = """\
+CLUSTER_CODE = """\
     nearest = np.array([((row - t["centroids"]) ** 2).sum(1).argmin() for row in x])
     y, U = x - t["mean"][nearest], t["directions"][nearest]
     y = y - np.einsum("nD,nDd->nd", np.einsum("nd,nDd->nD", y, U), U)
     y = y @ t["matrix"]
 """
-BENT = """\
+FLOW_CODE = """\
     y = (x - t["mean"]) @ t["rotation"] * t["scale"]
     c = y.shape[1] // 2
     for k in range(len(t["shift"])):
@@ -50,10 +50,10 @@ BENT = """\
         y[:, c:] = y[:, c:] * np.exp(np.tanh(log_scale)) + shift
     y = y @ t["matrix"]
 """
-TO_LENGTH_1 = """\
+NORMALIZE_CODE = """\
     y = y / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-300)
 """
-RETURNED = """\
+RETURN_CODE = """\
     return y.astype(np.float32)
 """
 
@@ -110,13 +110,13 @@ class Map:
         }
 
     def numpy_code(self, file: str) -> str:
-        nonlinear = BENT if isinstance(self.fitted, Flow) else IN_CLUSTERS
-        steps = nonlinear if isinstance(self.fitted, ClusterRemoval | Flow) else LINEAR
-        scaling = TO_LENGTH_1 if self.similarity is Similarity.COSINE else ""
-        return LOADING.format(file=file) + steps + scaling + RETURNED
+        nonlinear = FLOW_CODE if isinstance(self.fitted, Flow) else CLUSTER_CODE
+        steps = nonlinear if isinstance(self.fitted, ClusterRemoval | Flow) else LINEAR_CODE
+        scaling = NORMALIZE_CODE if self.similarity is Similarity.COSINE else ""
+        return LOADING_CODE.format(file=file) + steps + scaling + RETURN_CODE
 
 
-def fitted_on(
+def fit_variant(
     points: NDArray[Any], variant: Variant, seed: int, components: Callable[[], Components] | None = None
 ) -> Fitted | None:
     """Return the post-processing of a variant, fitted on points [n, d]; None for vectors as they are.

@@ -21,7 +21,7 @@ class TaskPart(IntEnum):
 
 
 # Parts of five groups of similar size, in random order: 20, 40 and 40 percent.
-HAND = (TaskPart.FIT, TaskPart.CHOOSE, TaskPart.CHOOSE, TaskPart.REPORT, TaskPart.REPORT)
+PARTS_OF_FIVE = (TaskPart.FIT, TaskPart.CHOOSE, TaskPart.CHOOSE, TaskPart.REPORT, TaskPart.REPORT)
 
 
 def groups_of(keys: Sequence[Iterable[Hashable]]) -> Codes:
@@ -57,8 +57,10 @@ def split(groups: Codes, seed: int) -> Codes:
     generator = np.random.default_rng(seed)
     shuffled = generator.permutation(len(sizes))
     groups_by_size = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
-    hand_count = -(-len(groups_by_size) // len(HAND))
-    dealt_parts = np.concatenate([generator.permutation(HAND) for _ in range(hand_count)])[: len(groups_by_size)]
+    hand_count = -(-len(groups_by_size) // len(PARTS_OF_FIVE))
+    dealt_parts = np.concatenate([generator.permutation(PARTS_OF_FIVE) for _ in range(hand_count)])[
+        : len(groups_by_size)
+    ]
     group_parts = np.empty(len(sizes), np.int64)
     group_parts[groups_by_size] = dealt_parts
     return group_parts[groups]

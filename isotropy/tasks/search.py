@@ -59,8 +59,8 @@ def nearest(queries: Floats, rows: Floats, k: int, similarity: Similarity, prece
     size = (lengths + longest) ** 2 if squared else lengths * longest
     slack = 2 * ROUNDINGS * rows.shape[1] ** 0.5 * (float(np.finfo(np.float32).eps) / 2) * size
 
-    def search(some: NDArray[Any], width: int) -> tuple[NDArray[Any], Indices]:
-        products, candidates = faiss.knn(np.ascontiguousarray(queries[some]), rows, width, metric=metric)
+    def search(query_indices: NDArray[Any], width: int) -> tuple[NDArray[Any], Indices]:
+        products, candidates = faiss.knn(np.ascontiguousarray(queries[query_indices]), rows, width, metric=metric)
         return (products if squared else -products), candidates
 
     best = np.empty((len(queries), min(k, len(rows))), np.int64)
@@ -132,8 +132,8 @@ def _search_settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]
         open_queries, width = np.concatenate(unsettled), min(width * WIDER, n)
 
 
-def _rank_candidates(far: NDArray[Any], candidates: Indices, precedence: Indices, k: int) -> Indices:
-    order = np.lexsort((precedence[candidates], far), axis=-1)[:, :k]
+def _rank_candidates(distances: NDArray[Any], candidates: Indices, precedence: Indices, k: int) -> Indices:
+    order = np.lexsort((precedence[candidates], distances), axis=-1)[:, :k]
     return np.take_along_axis(candidates, order, axis=1)
 
 

@@ -1,4 +1,4 @@
-"""Ways to store vectors: what each takes in bytes, and the vectors that are searched in place of the originals."""
+"""Storage formats of vectors: their size in bytes, and the decoded vectors that a search compares."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -81,9 +81,9 @@ class StoredSpace:
         decoded: Floats = codec.decode(codec.compute_codes(self.rows))
         return decoded
 
-    def nearest(self, queries: Floats, k: int, precedence: Indices, among: Indices | None = None) -> Indices:
-        """Return the rows nearest to queries [m, d], best first, int64 [m, k], restricted to ``among`` if given."""
-        rows = slice(None) if among is None else among  # a slice copies nothing
+    def nearest(self, queries: Floats, k: int, precedence: Indices, allowed_rows: Indices | None = None) -> Indices:
+        """Return the rows nearest to queries [m, d], best first, int64 [m, k], among ``allowed_rows`` if given."""
+        rows = slice(None) if allowed_rows is None else allowed_rows  # a slice copies nothing
         order = precedence[rows]
         if self.storage.is_binary:
             candidates = max(k, RESCORED) if self.storage is VectorStorage.RESCORED else k
@@ -91,8 +91,8 @@ class StoredSpace:
             neighbors = nearest_codes(query_bits, bits, candidates, order)
         else:
             neighbors = nearest(queries, self.stored[rows], k, self.similarity, order)
-        if among is not None:
-            neighbors = among[neighbors]
+        if allowed_rows is not None:
+            neighbors = allowed_rows[neighbors]
         if self.storage is not VectorStorage.RESCORED:
             return neighbors
         return best_of(neighbors, queries, self.rows, k, self.similarity, precedence)

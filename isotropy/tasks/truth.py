@@ -1,4 +1,4 @@
-"""What vectors are judged by: queries with relevant documents, pairs with scores, labels, or exact search."""
+"""Ground truth for judging vectors: queries with relevant documents, scored pairs, labels, or exact search."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,14 +47,14 @@ class Truth(ABC):
         return None
 
     @property
-    def searches(self) -> bool:
+    def uses_search(self) -> bool:
         return True
 
     def neighbors(self, space: StoredSpace, queries: Floats | None, parts: Codes) -> Indices | None:
         """Return the neighbors of choose and report units, int64 [j, k], or None if nothing is searched."""
         return None
 
-    def retrieved(self, neighbors: Indices | None) -> RetrievalCounts | None:
+    def retrieval_counts(self, neighbors: Indices | None) -> RetrievalCounts | None:
         """Return how often queries retrieve each row of the corpus, or None without queries."""
         return None
 
@@ -65,7 +65,7 @@ class Truth(ABC):
     def statistic(self, judged: NDArray[np.bool_]) -> Statistic:
         return mean
 
-    def trivial(self, parts: Codes) -> float:
+    def trivial_score(self, parts: Codes) -> float:
         return 0.0
 
 
@@ -107,7 +107,7 @@ class QueryTruth(Truth):
     def neighbors(self, space: StoredSpace, queries: Floats | None, parts: Codes) -> Indices | None:
         return None if queries is None else space.nearest(queries[parts != TaskPart.FIT], DEPTH, self.precedence)
 
-    def retrieved(self, neighbors: Indices | None) -> RetrievalCounts | None:
+    def retrieval_counts(self, neighbors: Indices | None) -> RetrievalCounts | None:
         """Return how often queries retrieve each row, or None for compression, where rows are their own queries."""
         return None if neighbors is None or self.compression else count_retrievals(neighbors, self.ids)
 
@@ -166,7 +166,7 @@ class PairTruth(Truth):
         return groups_of([(row_numbers[first], row_numbers[second]) for first, second in self.rows.tolist()])
 
     @property
-    def searches(self) -> bool:
+    def uses_search(self) -> bool:
         return False
 
     def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
@@ -225,7 +225,7 @@ class LabelTruth(Truth):
         correct: Numbers = (predicted == self.codes[~is_fit]).astype(np.float64)
         return correct
 
-    def trivial(self, parts: Codes) -> float:
+    def trivial_score(self, parts: Codes) -> float:
         majority = np.bincount(self.codes[parts == TaskPart.FIT]).argmax()
         return float((self.codes[parts == TaskPart.CHOOSE] == majority).mean())
 

@@ -1,4 +1,4 @@
-"""The variants that are compared: a post-processing, how many dimensions, and how they are stored."""
+"""Variants to compare: a post-processing method, a number of dimensions, and a storage format."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -67,29 +67,31 @@ class VariantSetting(NamedTuple):
     d: int
     variance: float  # The mean variance of a dimension, the unit of soft ZCA's eps
     # Whether post-processings can be judged; not against the exact neighbors of unprocessed vectors.
-    changes: bool = True
-    searches: bool = True
+    allows_methods: bool = True
+    uses_search: bool = True
 
 
 def default_variants(setting: VariantSetting) -> list[Variant]:
     """Return at most ``MAX_VARIANTS`` variants, the unchanged vectors first."""
-    half, quarter = _reduced(setting.d)
-    variants = list(_stored(Variant(), VectorStorage))
-    variants += _stored(
+    half, quarter = _reduced_sizes(setting.d)
+    variants = list(_with_storages(Variant(), VectorStorage))
+    variants += _with_storages(
         Variant(dimensions=Dimensions("pca", half)),
         [storage for storage in VectorStorage if storage is not VectorStorage.FLOAT16],
     )
-    variants += _stored(
+    variants += _with_storages(
         Variant(dimensions=Dimensions("pca", quarter)), (VectorStorage.FLOAT32, VectorStorage.INT8, VectorStorage.PQ)
     )
     for count in (half, quarter):
-        variants += _stored(Variant(dimensions=Dimensions("first", count)), (VectorStorage.FLOAT32, VectorStorage.INT8))
-    if setting.changes:
+        variants += _with_storages(
+            Variant(dimensions=Dimensions("first", count)), (VectorStorage.FLOAT32, VectorStorage.INT8)
+        )
+    if setting.allows_methods:
         # PCA whitening is ZCA whitening rotated, so only its first dimensions make another variant.
         dimensions_by_method = {"pca_whitening": Dimensions("first", half)}
         variants += (
             Variant(method, parameters, dimensions_by_method.get(method, ALL))
-            for method, parameters in methods(setting)
+            for method, parameters in default_methods(setting)
         )
         reductions = (
             (ALL, VectorStorage.INT8),
@@ -99,16 +101,16 @@ def default_variants(setting: VariantSetting) -> list[Variant]:
         variants += (Variant("all_but_the_top", (("D", 1),), *reduction) for reduction in reductions)
         variants += (Variant("soft_zca", (("eps", _eps(setting, 1)),), *reduction) for reduction in reductions)
         variants.append(Variant("centring", storage=VectorStorage.BINARY))
-    return _possible(variants, setting)[:MAX_VARIANTS]
+    return _drop_impossible(variants, setting)[:MAX_VARIANTS]
 
 
 def all_variants(setting: VariantSetting) -> list[Variant]:
     """Return all combinations of methods, dimensions and storage, the unchanged vectors first."""
-    reduced = [Dimensions(kind, count) for kind in ("pca", "first") for count in _reduced(setting.d)]
-    return _possible(
+    reduced = [Dimensions(kind, count) for kind in ("pca", "first") for count in _reduced_sizes(setting.d)]
+    return _drop_impossible(
         [
             Variant(method, parameters, dimensions, storage)
-            for method, parameters in [(AS_IT_IS, ()), *(methods(setting) if setting.changes else ())]
+            for method, parameters in [(AS_IT_IS, ()), *(default_methods(setting) if setting.allows_methods else ())]
             for dimensions in (ALL, *reduced)
             if not (dimensions.kind == "pca" and method in WHITENINGS)
             for storage in VectorStorage
@@ -117,7 +119,7 @@ def all_variants(setting: VariantSetting) -> list[Variant]:
     )
 
 
-def methods(setting: VariantSetting) -> list[tuple[str, Parameters]]:
+def default_methods(setting: VariantSetting) -> list[tuple[str, Parameters]]:
     removed = sorted({count for count in (1, setting.d // 100, setting.d // 32) if 1 <= count < setting.d})
     clusters = min(CLUSTERS, setting.n // ROWS_EACH_CLUSTER)
     return [
@@ -138,24 +140,24 @@ def _eps(setting: VariantSetting, factor: float) -> float:
     return float(f"{factor * setting.variance:.1e}")
 
 
-def _reduced(d: int) -> tuple[int, int]:
+def _reduced_sizes(d: int) -> tuple[int, int]:
     """Return half and a quarter of d, rounded to whole bytes of bits if d is at least 64."""
     unit = 8 if d >= 64 else 1
     half, quarter = (max(round(d / divisor / unit) * unit, FEWEST_DIMENSIONS) for divisor in (2, 4))
     return half, quarter
 
 
-def _stored(variant: Variant, storages: Iterable[VectorStorage]) -> Iterator[Variant]:
+def _with_storages(variant: Variant, storages: Iterable[VectorStorage]) -> Iterator[Variant]:
     return (Variant(variant.method, variant.parameters, variant.dimensions, storage) for storage in storages)
 
 
-def _possible(variants: Iterable[Variant], setting: VariantSetting) -> list[Variant]:
+def _drop_impossible(variants: Iterable[Variant], setting: VariantSetting) -> list[Variant]:
     """Drop repeated variants and those impossible for these vectors or this task."""
     return [
         variant
         for variant in dict.fromkeys(variants)
         if (variant.dimensions.size or 0) < setting.d
-        and (variant.storage is not VectorStorage.RESCORED or setting.searches)
+        and (variant.storage is not VectorStorage.RESCORED or setting.uses_search)
         and (
             variant.storage is not VectorStorage.PQ
             or (setting.n >= PQ_CENTROIDS and pq_bytes(variant.dimensions.size or setting.d) is not None)

@@ -24,9 +24,9 @@ RECORD = """    Measure(
         higher_means="neither",
         error="none",
         shown_in=("report", "layers", "lab", "lab figures", "training"),
-        counts=("rows",),
-        of_texts=True,
-        while_training="read it twice",
+        count_details=("rows",),
+        per_text=True,
+        training_caution="read it twice",
     ),
 """
 LOOK = """

@@ -10,7 +10,7 @@ from gudhi.representations import Entropy
 from scipy.stats import entropy
 from sklearn.metrics.pairwise import cosine_similarity
 
-from isotropy.prominence import prominent
+from isotropy.prominence import prominent_mask
 from isotropy.regularizers.cosreg import CosReg
 from isotropy.regularizers.istar import IStar
 from isotropy.regularizers.persistent_entropy import PersistentEntropy
@@ -114,7 +114,7 @@ def test_the_entropy_penalty_is_that_of_gudhis_bars(seed):
     x = cloud(40, 6, seed)
     bars = gudhi_bars(x)
     assert float(PersistentEntropy(2.0, bars="all")(x)) == pytest.approx(-2 * gudhi_entropy(bars), rel=1e-9)
-    chosen = prominent(torch.from_numpy(bars)).numpy()
+    chosen = prominent_mask(torch.from_numpy(bars)).numpy()
     expected = -2 * gudhi_entropy(bars[chosen]) + 0.3 * bars[~chosen].mean()
     assert float(PersistentEntropy(2.0, cluster_weight=0.3)(x)) == pytest.approx(expected, rel=1e-9)
 

@@ -12,7 +12,7 @@ from isotropy.catalog import Similarity
 from isotropy.cloud import read_cloud
 from isotropy.hubness import hubness
 from isotropy.neighbours import distinct_rows
-from isotropy.pairs import dissimilarities, pairs_by
+from isotropy.pairs import dissimilarities, measure_pairs
 from isotropy.report import measure
 from isotropy.rows import Rows
 from isotropy.uniformity import uniformity
@@ -44,7 +44,7 @@ def by_product(x, k):
 def test_neighbours_by_cosine_are_those_of_scikit_learn(points):
     theirs = NearestNeighbors(n_neighbors=K, metric="cosine", algorithm="brute").fit(points.double().numpy())
     distances, indices = theirs.kneighbors()
-    result = pairs_by(points, K, Similarity.COSINE)
+    result = measure_pairs(points, K, Similarity.COSINE)
     np.testing.assert_array_equal(result.neighbours.indices, indices)
     np.testing.assert_allclose(dissimilarities(result.neighbours, Similarity.COSINE, D), distances, atol=1e-13)
     assert result.uniformity == uniformity(points)
@@ -52,7 +52,7 @@ def test_neighbours_by_cosine_are_those_of_scikit_learn(points):
 
 def test_neighbours_by_dot_product_are_those_of_brute_force(points):
     products, indices = by_product(points, K)
-    result = pairs_by(points, K, Similarity.DOT).neighbours
+    result = measure_pairs(points, K, Similarity.DOT).neighbours
     np.testing.assert_array_equal(result.indices, indices)
     keys = dissimilarities(result, Similarity.DOT, points.shape[1])
     np.testing.assert_allclose(-keys, products, rtol=1e-9, atol=1e-12 * np.abs(products).max())
@@ -95,13 +95,13 @@ def test_local_dimension_has_no_meaning_by_dot_product(slug):
 def test_rows_of_zeros_have_no_cosine_and_rows_of_one_direction_are_duplicates(dtype):
     x = cloud(dtype)
     x = torch.cat([x[:5] * 0, x, 3 * x[:7], x[7:9]])
-    result = pairs_by(x, K, Similarity.COSINE)
-    assert (len(result.points), int(result.distinct[0])) == (N + 7, 5)
+    result = measure_pairs(x, K, Similarity.COSINE)
+    assert (len(result.points), int(result.distinct_rows[0])) == (N + 7, 5)
     near = result.neighbours
     assert (near.distances[:7, 0] == 0).all()
     assert near.indices[:7, 0].tolist() == list(range(N, N + 7))
     assert (near.distances[7:N, 0] > 0).all()
-    by_product = pairs_by(x, K, Similarity.DOT)
+    by_product = measure_pairs(x, K, Similarity.DOT)
     assert len(by_product.points) == N + 8
     assert len(hubness(by_product.neighbours).hubs) == 10
 
@@ -109,7 +109,7 @@ def test_rows_of_zeros_have_no_cosine_and_rows_of_one_direction_are_duplicates(d
 @pytest.mark.parametrize("similarity", [Similarity.COSINE, Similarity.DOT])
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_of_few_rows_all_others_are_neighbours(similarity, n):
-    result = pairs_by(cloud()[:n], K, similarity).neighbours
+    result = measure_pairs(cloud()[:n], K, similarity).neighbours
     assert result.indices.tolist() == [[1], [0]][:n] if n == 2 else result.indices.shape == (n, 0)
     undefined = measure(read_cloud(Rows(np.zeros((20, 3))), similarity=similarity), ["hubness", "twonn"])
     assert all(entry.value is None and entry.score.reason for entry in undefined.values())

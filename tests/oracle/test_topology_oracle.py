@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import entropy
 
-from isotropy.prominence import least_entropy, prominent_bars
+from isotropy.prominence import count_at_min_entropy, prominent_bars
 from isotropy.topology import bar_entropy, barcode, persistent_entropy, spanning_tree
 from tests.rounding import likely
 
@@ -179,7 +179,7 @@ def test_prominent_bars_of_clouds_are_those_of_the_rule_step_by_step(x):
 @pytest.mark.parametrize("n", [2, 3, 10, 101, 500])
 def test_the_number_of_long_bars_with_least_entropy_is_found_by_trying_all(n, alpha):
     entropies = [entropy([1.0] * long + [alpha] * (n - long)) for long in range(1, n + 1)]
-    Q = least_entropy(alpha, n)
+    Q = count_at_min_entropy(alpha, n)
     assert np.argmin(entropies[:-1]) + 1 in {max(int(np.floor(Q)), 1), int(np.ceil(Q))}
 
 
@@ -190,7 +190,7 @@ def test_the_number_of_long_bars_with_least_entropy_is_that_of_a_numeric_search(
         return np.log(total) - alpha * np.log(alpha) * (100 - long) / total
 
     optimum = minimize_scalar(of_long, bounds=(1e-9, 100), method="bounded", options={"xatol": 1e-9})
-    assert least_entropy(alpha, 100) == pytest.approx(optimum.x, rel=1e-4)
+    assert count_at_min_entropy(alpha, 100) == pytest.approx(optimum.x, rel=1e-4)
 
 
 def test_the_neutral_length_makes_the_entropy_greatest():

@@ -13,7 +13,7 @@ from dimensionality import participation_ratio
 from isotropy.isoscore import isoscore
 from isotropy.unbiased import (
     FourthMoments,
-    corrected_from_moments,
+    corrected_scores_from_moments,
     isoscore_unbiased,
     isoscore_unbiased_from_moments,
     trace_estimates,
@@ -54,7 +54,7 @@ def test_both_forms_are_the_enumerated_u_statistics(n, d):
     trace_squared, squares = enumerated(x, range(n))
     expected = pytest.approx((trace_squared / squares - 1) / (d - 1), rel=1e-7)
     assert isoscore_unbiased_from_moments(moments_of(x)).value == expected
-    ratio = corrected_from_moments(moments_of(x))["participation_ratio_unbiased"]
+    ratio = corrected_scores_from_moments(moments_of(x))["participation_ratio_unbiased"]
     assert ratio.value == pytest.approx(trace_squared / squares, rel=1e-7)
     assert isoscore_unbiased(x, torch.arange(n)).value == expected
     trace = float(torch.cov(x.T).trace())

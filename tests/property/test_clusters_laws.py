@@ -58,4 +58,6 @@ def test_the_score_by_label_is_the_mean_of_the_classes_of_four_and_more_that_hav
     values = [score.value for score in counted.values() if score.value is not None]
     assert result.score.value == (pytest.approx(sum(values) / len(values), rel=1e-12) if values else None)
     result = score_by_label(x, labels, lambda points: Score(float(len(points))))
-    assert [entry.score.value for entry in result.used] == [entry.n for entry in result.classes if entry.n >= 4]
+    assert [entry.score.value for entry in result.scored_classes] == [
+        entry.n for entry in result.classes if entry.n >= 4
+    ]

@@ -13,7 +13,7 @@ from isoscope.rows import pairs_by_name, pairs_by_place, rows_at, sampled, value
 from isotropy.alignment import ROWS, alignment, row_drift
 from isotropy.findings.nearest import NEAREST
 from isotropy.jackknife import BLOCKS, Slices, group_numbers
-from isotropy.neighbours import equal_rows
+from isotropy.neighbours import first_equal_rows
 from isotropy.projection import NAME_CHARACTERS
 from isotropy.tasks.parts import groups_of
 from workers.files import open_embedding
@@ -91,7 +91,7 @@ def _measure_moves(x: Tensor, y: Tensor) -> dict[str, Any]:
 def _number_groups(matrix: Matrix, x: Tensor, positions: Tensor) -> list[int]:
     """Return each row's group number; without groups, equal rows share a number."""
     groups = values_of(matrix, matrix.selection.groups, positions)
-    numbers: list[int] = (equal_rows(x).numpy() if groups is None else group_numbers(groups)).tolist()
+    numbers: list[int] = (first_equal_rows(x).numpy() if groups is None else group_numbers(groups)).tolist()
     return numbers
 
 

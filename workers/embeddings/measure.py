@@ -123,16 +123,16 @@ def figure_data(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, seed
         # All rows and dimensions of a finding that lists only the first, if a selection can exclude that many.
         BLAMED: {
             finding_report.slug: {
-                "rows": finding_report.every_row.tolist(),
-                "dimensions": finding_report.every_dimension.tolist(),
+                "rows": finding_report.all_rows.tolist(),
+                "dimensions": finding_report.all_dimensions.tolist(),
             }
             for finding_report in findings
             if finding.MAX_LISTED
-            < max(len(finding_report.every_row), len(finding_report.every_dimension))
+            < max(len(finding_report.all_rows), len(finding_report.all_dimensions))
             <= selections.MAX_LISTED
         },
     }
-    neighbors = neighbours_data(cloud, names_of(cloud.rows[: len(cloud.pairs)]), seed, matrix.selection.lists_by)
+    neighbors = neighbours_data(cloud, names_of(cloud.rows[: len(cloud.pair_rows)]), seed, matrix.selection.lists_by)
     return data if neighbors is None else data | {"neighbours": neighbors}
 
 
@@ -180,7 +180,7 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
 def _describe_rows(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
     """Return the document for ``Embedding.independent``."""
     dealing = cloud.dealing
-    description: dict[str, Any] = {"by": dealing.by, "groups": dealing.groups, "blocks": dealing.key()}
+    description: dict[str, Any] = {"by": dealing.grouping, "groups": dealing.groups, "blocks": dealing.key()}
     if matrix.selection.names is None:
         return description
     ordered_hash, unordered_sum = sha256(), 0

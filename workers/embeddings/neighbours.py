@@ -67,8 +67,8 @@ def neighbours_data(
     """Return a report's neighbors of some named rows, before and after removing mean and top components.
 
     Args:
-        cloud: the points; neighbors are among ``cloud.pairs``, which All-but-the-Top is also fitted on.
-        names: names of the rows of ``cloud.pairs``, if any.
+        cloud: the points; neighbors are among ``cloud.pair_rows``, which All-but-the-Top is also fitted on.
+        names: names of the rows of ``cloud.pair_rows``, if any.
         seed: draws the rows that are looked up.
         similarity: ranks the neighbors.
 
@@ -77,7 +77,7 @@ def neighbours_data(
         direction, or if the components cannot be computed because squares of the points leave float64.
 
     """
-    x = cloud.pairs
+    x = cloud.pair_rows
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
     queries = first_named(names, x, order, REPORT_QUERIES) if names else order[:0]
     if names is None or len(queries) < 2:

@@ -41,7 +41,7 @@ from isoscope.files.selection import excluded
 from isoscope.nearest import directions
 from isotropy.catalog import Similarity
 from isotropy.cloud import NEIGHBOURS, Cloud
-from isotropy.neighbours import equal_rows
+from isotropy.neighbours import first_equal_rows
 from isotropy.pairs import dissimilarities
 from isotropy.projection import NAME_CHARACTERS, PointMapCollector, frequent_labels
 from isotropy.rows import finite_chunks
@@ -82,7 +82,7 @@ def make_map_files(
     columns = [*([neighbors.hubness(len(mapped.rows))] if neighbors else []), *kept_columns(matrix, mapped.rows)]
     # No vectors are needed if all pairs were measured; otherwise as many as fit.
     n_vectors = min(len(mapped.rows), MAX_VECTOR_BYTES // (cloud.d * VECTOR_DTYPE.itemsize))
-    if len(cloud.pairs) == cloud.n:
+    if len(cloud.pair_rows) == cloud.n:
         n_vectors = 0
     header = MapHeader(
         n=cloud.n,
@@ -133,12 +133,12 @@ class _NeighborLists:
         k = min(NEIGHBOURS, nearest.indices.shape[1])
         if k == 0:
             return None
-        distinct, first_equal = cloud.pair_measures.distinct.numpy(), equal_rows(cloud.pairs).numpy()
+        distinct, first_equal = cloud.pair_measures.distinct_rows.numpy(), first_equal_rows(cloud.pair_rows).numpy()
         # With cosine, rows of zeros are not among the distinct rows: their index is past the end.
         index = np.searchsorted(distinct, first_equal)
         is_distinct = distinct[np.minimum(index, len(distinct) - 1)] == first_equal
         list_of_row = np.where(is_distinct, index, len(distinct))
-        positions = cloud.rows[: len(cloud.pairs)].numpy()
+        positions = cloud.rows[: len(cloud.pair_rows)].numpy()
         points = np.searchsorted(rows, positions)
         points = np.where(rows[np.minimum(points, len(rows) - 1)] == positions, points, NO_POINT)
         indices = nearest.indices[:, :k].numpy()
@@ -149,7 +149,7 @@ class _NeighborLists:
         order = points.argsort(kind="stable")
         order = order[points[order] != NO_POINT]
         list_numbers = list_of_row[order]
-        map_distances = dissimilarities(nearest.first(k), cloud.similarity, cloud.d, cloud.unit / unit).numpy()
+        map_distances = dissimilarities(nearest.take_nearest(k), cloud.similarity, cloud.d, cloud.unit / unit).numpy()
         distances = np.vstack([map_distances, np.full(k, np.nan)]).astype(np.float32)
         return cls(
             points[order],

@@ -124,7 +124,7 @@ def test_anisotropy_stands_raw_beside_centred():
 
 
 def test_cosines_are_shares_of_all_pairs_and_centred_ones_are_beside_the_raw():
-    counts = cosine_histogram(CLOUD().pairs).counts
+    counts = cosine_histogram(CLOUD().pair_rows).counts
     raw, _ = traces("cosines")
     assert list(raw.y)[:-1] == pytest.approx((counts / counts.sum()).tolist())
     assert (raw.line.shape, raw.x[-1], raw.y[-1]) == ("hv", 1, raw.y[-2])

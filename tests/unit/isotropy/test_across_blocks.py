@@ -4,7 +4,13 @@ import pytest
 import torch
 
 from isotropy.anisotropy import mean_share
-from isotropy.unbiased import BlockProducts, FourthMoments, corrected_from_moments, isoscore_unbiased, scores_across
+from isotropy.unbiased import (
+    BlockProducts,
+    FourthMoments,
+    corrected_scores_from_moments,
+    isoscore_unbiased,
+    scores_across_blocks,
+)
 
 
 def blocks_of(x, codes):
@@ -27,26 +33,26 @@ def test_scores_are_those_of_all_fours_of_rows_of_distinct_blocks(blocks, scale)
     codes = torch.randint(blocks, (60,), generator=torch.Generator().manual_seed(blocks))
     products = BlockProducts(blocks_of(scale * x, codes))
     expected = isoscore_unbiased(x, codes)
-    scores = scores_across(products)
+    scores = scores_across_blocks(products)
     assert scores["isoscore_unbiased"].value == pytest.approx(expected.value, rel=1e-9)
     assert scores["participation_ratio_unbiased"].value == pytest.approx(1 + 4 * expected.value, rel=1e-9)
 
 
 def test_a_block_can_be_left_out_and_many_rows_of_many_dimensions_have_a_score():
     x = torch.randn(6000, 100, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    scores = scores_across(BlockProducts(blocks_of(x, torch.arange(6000) % 10)))
+    scores = scores_across_blocks(BlockProducts(blocks_of(x, torch.arange(6000) % 10)))
     assert scores["isoscore_unbiased"].value == pytest.approx(1, abs=0.01)
     x, codes = points(60, 5), torch.arange(60) % 6
-    left_out = scores_across(BlockProducts(blocks_of(x, codes)), 2)["isoscore_unbiased"]
+    left_out = scores_across_blocks(BlockProducts(blocks_of(x, codes)), 2)["isoscore_unbiased"]
     assert left_out.value == pytest.approx(isoscore_unbiased(x[codes != 2], codes[codes != 2]).value, rel=1e-9)
 
 
 def test_fewer_than_four_blocks_and_equal_points_have_no_score():
     products = BlockProducts(blocks_of(points(20, 3), torch.arange(20) % 4))
-    assert scores_across(products)["isoscore_unbiased"].value is not None
-    assert "at least 4 independent rows" in scores_across(products, 0)["isoscore_unbiased"].reason
+    assert scores_across_blocks(products)["isoscore_unbiased"].value is not None
+    assert "at least 4 independent rows" in scores_across_blocks(products, 0)["isoscore_unbiased"].reason
     products = BlockProducts(blocks_of(torch.ones(20, 3, dtype=torch.float64), torch.arange(20) % 4))
-    assert "all points are equal" in scores_across(products)["participation_ratio_unbiased"].reason
+    assert "all points are equal" in scores_across_blocks(products)["participation_ratio_unbiased"].reason
 
 
 @pytest.mark.parametrize("huge", [0, 1e3, 1e8])
@@ -57,7 +63,7 @@ def test_scores_without_a_block_are_those_of_the_other_rows(huge):
     scores = BlockProducts(blocks_of(x, blocks)).scores_without(0)
     rest_moments = FourthMoments(8)
     rest_moments.update(x[50:])
-    expected = corrected_from_moments(rest_moments) | {"mean_share": mean_share(rest_moments)}
+    expected = corrected_scores_from_moments(rest_moments) | {"mean_share": mean_share(rest_moments)}
     assert {slug: score.value for slug, score in scores.items()} == pytest.approx(
         {slug: score.value for slug, score in expected.items()}, rel=1e-12
     )

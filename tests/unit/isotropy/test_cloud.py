@@ -44,7 +44,7 @@ def test_pairs_bars_and_neighbours_are_of_the_first_rows_of_the_sample(x, monkey
     monkeypatch.setattr(cloud, "PAIR_ROWS", 30)
     monkeypatch.setattr(cloud, "BARCODE_ROWS", 20)
     points = read_cloud(Rows(x))
-    assert torch.equal(points.pairs, points.sample[:30])
+    assert torch.equal(points.pair_rows, points.sample[:30])
     assert len(points.neighbours.indices) == 30
     assert len(points.bars) == 19
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from isotropy.cloud import read_cloud
-from isotropy.jackknife import Duplicates, Slices, by_groups, by_rows
+from isotropy.jackknife import Duplicates, Slices, deal_groups, deal_rows
 from isotropy.rows import Rows
 
 ROWS = np.random.default_rng(0).standard_normal((30, 10))
@@ -19,20 +19,20 @@ def test_blocks_take_about_as_many_items_each_and_dealings_of_the_same_rows_have
     counts = np.bincount(Slices(1000, 10).blocks_of(np.arange(1000)), minlength=10)
     assert counts.min() >= 90
     assert counts.max() <= 110
-    assert by_rows(100).key() == by_rows(100).key() != by_rows(101).key()
-    assert by_groups("aab", 3).key() == by_groups("xxy", 3).key() != by_groups("abb", 3).key()
+    assert deal_rows(100).key() == deal_rows(100).key() != deal_rows(101).key()
+    assert deal_groups("aab", 3).key() == deal_groups("xxy", 3).key() != deal_groups("abb", 3).key()
 
 
 def test_rows_of_one_group_fall_into_one_block_and_a_row_without_one_stands_alone():
     groups = [f"document {row % 37}" for row in range(1000)]
-    dealing = by_groups(groups, 1000)
+    dealing = deal_groups(groups, 1000)
     blocks = dealing.blocks_of(np.arange(1000), 10)
     assert dealing.groups == 37
     assert len(set(zip(blocks.tolist(), groups, strict=True))) == 37
     assert len(set(blocks.tolist())) == 10
-    assert by_groups(["a", "", "a", "", "b"], 5).ranks.tolist() == [0, 1, 0, 2, 3]
+    assert deal_groups(["a", "", "a", "", "b"], 5).ranks.tolist() == [0, 1, 0, 2, 3]
     with pytest.raises(ValueError, match="a group for each of 3 rows, got 2"):
-        by_groups(["a", "b"], 3)
+        deal_groups(["a", "b"], 3)
     with pytest.raises(ValueError, match="a group for each of 30 rows, got 2"):
         Rows(ROWS, row_groups=["a", "b"])
 
@@ -43,7 +43,7 @@ def test_equal_rows_are_found_in_whatever_chunks_they_come():
     duplicates.update(x[:2], np.array([0, 1]))
     duplicates.update(x[2:], np.array([2, 4, 5]))  # row 3 of the file was left out
     dealing = duplicates.dealing()
-    assert (dealing.by, dealing.groups) == ("duplicates", 3)
+    assert (dealing.grouping, dealing.groups) == ("duplicates", 3)
     assert dealing.ranks.tolist() == [0, 1, 0, -1, 2, 1]
     duplicates = Duplicates(30)
     duplicates.update(ROWS, np.arange(30))
@@ -61,7 +61,7 @@ def test_thirty_rows_in_twenty_copies_say_about_what_the_thirty_say(copies):
 
 def test_groups_that_are_given_win_over_duplicates():
     cloud = cloud_of(np.repeat(ROWS, 2, axis=0), row_groups=[str(row // 6) for row in range(60)])
-    assert (cloud.dealing.by, cloud.dealing.groups) == ("groups", 10)
+    assert (cloud.dealing.grouping, cloud.dealing.groups) == ("groups", 10)
     scores = cloud.moment_scores | cloud.spectrum_scores
     assert all(score.se is None for score in scores.values())  # ten groups are too few
     assert scores["isoscore_unbiased"].value is not None
@@ -71,7 +71,7 @@ def test_duplicates_change_no_value_but_the_bias_corrected_ones():
     x = np.concatenate([ROWS, ROWS[:5]])
     grouped = cloud_of(x)
     separate = cloud_of(x, row_groups=[""] * 35)
-    assert grouped.dealing.by == "duplicates"
+    assert grouped.dealing.grouping == "duplicates"
     for slug in ("isoscore", "participation_ratio", "mean_share"):
         assert grouped.moment_scores[slug].value == pytest.approx(separate.moment_scores[slug].value, rel=1e-12)
     assert torch.allclose(grouped.eigenvalues, separate.eigenvalues)

@@ -41,4 +41,8 @@ def test_standard_sizes_are_those_that_there_are_rows_for_and_few_have_no_error(
 def test_the_first_of_many_rows_are_taken_as_they_would_be_alone():
     x, blocks = torch.from_numpy(rows(1100)), np.arange(1100) % BLOCKS
     all_rows, first_rows = BlockNeighbours(x, blocks, 11), BlockNeighbours(x[:1000], blocks[:1000], 11)
-    assert all_rows.at_sizes(twonn_mle)[1000] == first_rows.score(twonn_mle) == first_rows.at_sizes(twonn_mle)[1000]
+    assert (
+        all_rows.scores_by_size(twonn_mle)[1000]
+        == first_rows.score(twonn_mle)
+        == first_rows.scores_by_size(twonn_mle)[1000]
+    )

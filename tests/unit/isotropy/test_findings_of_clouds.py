@@ -73,7 +73,7 @@ def test_copies_in_half_precision_are_copies(dtype):
     x[600:] = torch.from_numpy(x[:300]).to(dtype).float().numpy()
     finding = first_of(x)
     assert (finding.slug, finding.rows[-1], finding.row_count) == ("duplicate_rows", 698, 301)
-    assert finding.every_row.tolist() == [*range(599, 900)]
+    assert finding.all_rows.tolist() == [*range(599, 900)]
     sentence = "duplicates up to rounding (0.5% of their length), 1 of them exactly; one row occurs 3 times"
     assert sentence in finding.evidence
 

@@ -3,7 +3,7 @@ import torch
 
 from isotropy.hubness import HubPoint, greatest_hubs, hubness
 from isotropy.neighbours import NearestNeighbours, nearest_neighbours
-from isotropy.score import there_are
+from isotropy.score import count_clause
 
 
 def among(indices):
@@ -87,7 +87,7 @@ def test_ties_of_one_in_a_hundred_points_are_few_enough():
 def test_points_that_are_all_neighbours_of_each_other_have_no_hubness(n):
     result = hubness(nearest_neighbours(torch.randn(n, 3), 11))
     for score in (result.skewness, result.robin_hood, result.antihubs, result.greatest):
-        assert score.reason == f"Hubness with k = 10 needs at least 12 points; {there_are(n)}."
+        assert score.reason == f"Hubness with k = 10 needs at least 12 points; {count_clause(n)}."
 
 
 def test_hubs_are_the_points_with_the_most_places_and_of_equals_the_first():

@@ -7,7 +7,7 @@ import torch
 
 from isotropy.intrinsic import FIGURE_POINTS, levina_bickel, twonn, twonn_mle
 from isotropy.neighbours import NearestNeighbours, nearest_neighbours
-from isotropy.score import there_are
+from isotropy.score import count_clause
 
 
 def randn(n, d, seed=0):
@@ -46,17 +46,17 @@ def test_the_distance_of_the_fit_is_that_of_kolmogorov_and_smirnov():
     # Of all but the greatest, which is not where this sample lies farthest off.
     expected = scipy.stats.kstest(np.log(mu), scipy.stats.expon(scale=1 / fit.dimension.value).cdf)
     assert fit.distance == pytest.approx(expected.statistic, rel=1e-9)
-    assert fit.by_chance == pytest.approx(0.055)
+    assert fit.chance_distance == pytest.approx(0.055)
     random = np.random.default_rng(2)
     fit = twonn(with_ratios(torch.from_numpy(1 + np.concatenate([random.pareto(1, 500), random.pareto(40, 500)]))))
-    assert fit.distance > 3 * fit.by_chance
+    assert fit.distance > 3 * fit.chance_distance
 
 
 @pytest.mark.parametrize("rows", [60, 1000])
 def test_chance_exceeds_its_distance_about_once_in_twenty_where_the_model_holds(rows):
     random = np.random.default_rng(1)
     fits = [twonn(with_ratios(torch.from_numpy(1 + random.pareto(5, rows)))) for _ in range(600)]
-    assert 0.02 < np.mean([fit.distance > fit.by_chance for fit in fits]) < 0.08
+    assert 0.02 < np.mean([fit.distance > fit.chance_distance for fit in fits]) < 0.08
 
 
 def test_estimates_of_equal_ratios_and_neighbourhoods_are_known_by_hand():
@@ -120,7 +120,7 @@ def test_fewer_than_three_points_have_no_intrinsic_dimension(n):
     fit = twonn(neighbours)
     assert fit.dimension.reason == f"TwoNN needs at least 2 points to fit; of {n} without a duplicate it kept {n // 2}."
     assert len(fit.log_mu) == 0
-    reason = f"TwoNN's likelihood needs at least 3 points without a duplicate; {there_are(n)}."
+    reason = f"TwoNN's likelihood needs at least 3 points without a duplicate; {count_clause(n)}."
     assert twonn_mle(neighbours).reason == reason
 
 
@@ -194,7 +194,7 @@ def test_near_duplicates_as_close_as_rounding_do_not_take_the_dimension_of_the_o
 @pytest.mark.parametrize("n", [0, 1, 10])
 def test_levina_bickel_of_no_more_points_than_neighbours_is_undefined(n):
     assert levina_bickel(nearest_neighbours(randn(n, 4), 10)).reason == (
-        f"Levina and Bickel's estimate with k = 10 needs more than 10 distinct points; {there_are(n)}."
+        f"Levina and Bickel's estimate with k = 10 needs more than 10 distinct points; {count_clause(n)}."
     )
 
 

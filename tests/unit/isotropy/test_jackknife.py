@@ -5,7 +5,7 @@ import torch
 
 from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore, isoscore_from_covariance
-from isotropy.jackknife import Jackknife, blocks_within
+from isotropy.jackknife import Jackknife, count_blocks_in_memory
 from isotropy.score import Score
 from isotropy.spectrum import Moments
 from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
@@ -208,7 +208,7 @@ def test_a_score_that_is_undefined_with_or_without_one_block_has_no_standard_err
     ("d", "blocks"), [(2, 10), (768, 10), (2590, 10), (2591, 9), (4096, 4), (5792, 2), (5793, 1), (16_384, 1), (0, 10)]
 )
 def test_large_covariances_are_kept_in_fewer_blocks(d, blocks):
-    assert blocks_within(d * d) == blocks
+    assert count_blocks_in_memory(d * d) == blocks
 
 
 def test_no_blocks_and_points_of_another_space_are_refused():

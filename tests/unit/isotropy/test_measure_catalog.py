@@ -16,7 +16,7 @@ def test_no_measure_of_a_group_is_lost_in_the_catalog_or_filed_under_another():
     assert filed == [(slug, measure.group) for slug, measure in MEASURES.items()]
 
 
-OPTIONAL = ("value", "bias", "corrected", "listed_with", "while_training", "variant_of")
+OPTIONAL = ("value", "bias", "corrected", "listed_with", "training_caution", "variant_of")
 
 
 def test_a_measure_is_described_in_full_and_in_one_line_each():
@@ -52,20 +52,20 @@ ENDS = {
 
 
 def test_every_range_without_an_infinite_end_has_numbers_for_its_ends():
-    assert {slug: measure.ends(1000, 50) for slug, measure in MEASURES.items() if measure.bounds} == ENDS
+    assert {slug: measure.bounds_for(1000, 50) for slug, measure in MEASURES.items() if measure.bounds} == ENDS
     assert {slug for slug, measure in MEASURES.items() if "∞" not in measure.range} == set(ENDS)
     for measure in MEASURES.values():
         constant = re.match(r"[\[(](−?\d+), (−?\d+)[\])]", measure.range)
         if constant is not None:
             ends = tuple(int(end.replace("−", "-")) for end in constant.groups())
-            assert measure.ends(1000, 50) == measure.ends(9, 500) == ends, measure.slug
-    assert MEASURES["participation_ratio"].ends(20, 50) == (1, 19)
-    assert MEASURES["rankme"].ends(20, 50) == (1, 20)
+            assert measure.bounds_for(1000, 50) == measure.bounds_for(9, 500) == ends, measure.slug
+    assert MEASURES["participation_ratio"].bounds_for(20, 50) == (1, 19)
+    assert MEASURES["rankme"].bounds_for(20, 50) == (1, 20)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_a_range_of_no_length_has_no_ends(n):
-    without = {slug for slug in ENDS if MEASURES[slug].ends(n, 1) is None}
+    without = {slug for slug in ENDS if MEASURES[slug].bounds_for(n, 1) is None}
     assert without >= {"effective_rank", "persistent_entropy", "prominent_bars"}
 
 

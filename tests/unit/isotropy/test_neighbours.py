@@ -128,7 +128,7 @@ def test_ties_that_rounded_products_cannot_see_are_measured(dtype):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_neighbours_know_the_roundoff_and_the_size_of_their_points(dtype):
     x = (1e4 * randn(50, 8)).to(dtype)
-    neighbours = nearest_neighbours(x, 5).first(3)
+    neighbours = nearest_neighbours(x, 5).take_nearest(3)
     assert neighbours.roundoff == torch.finfo(dtype).eps / 2
     torch.testing.assert_close(neighbours.sizes, x.double().square().mean(1).sqrt(), rtol=1e-12, atol=0)
 
@@ -136,7 +136,7 @@ def test_neighbours_know_the_roundoff_and_the_size_of_their_points(dtype):
 def test_equal_distances_may_be_four_roundings_apart():
     neighbours = nearest_neighbours(torch.tensor([[3.0, 5.0], [3.0, 6.0], [3.0, 8.0]]), 2)
     expected = 4 * (2**-11 * torch.tensor([17.0, 22.5, 36.5]).sqrt()[:, None] + 2**-53 * neighbours.distances)
-    torch.testing.assert_close(neighbours.error(2**-11), expected.double())
+    torch.testing.assert_close(neighbours.distance_error(2**-11), expected.double())
 
 
 def test_duplicates_are_at_distance_zero_and_the_first_neighbours_those_of_a_smaller_search():
@@ -147,7 +147,7 @@ def test_duplicates_are_at_distance_zero_and_the_first_neighbours_those_of_a_sma
     assert torch.equal(ours.indices[:50], torch.stack([rows + 50, rows + 100], dim=1))
     assert nearest_neighbours(torch.empty(40, 0), 1).distances.tolist() == [[0.0]] * 40
     x = randn(100, 5)
-    first, searched = nearest_neighbours(x, 3), nearest_neighbours(x, 9).first(3)
+    first, searched = nearest_neighbours(x, 3), nearest_neighbours(x, 9).take_nearest(3)
     assert torch.equal(first.indices, searched.indices)
     torch.testing.assert_close(first.distances, searched.distances, rtol=measured(x), atol=0)
 
@@ -178,7 +178,7 @@ def test_none_or_more_neighbours_than_were_searched_are_refused(k):
     with pytest.raises(
         ValueError, match=f"Expected k from 1 to 3, as many neighbors as were searched, got {k}: search"
     ):
-        nearest_neighbours(randn(20, 2), 3).first(k)
+        nearest_neighbours(randn(20, 2), 3).take_nearest(k)
     with pytest.raises(ValueError, match="Expected at least 1 neighbor, got k = 0: ask for one or more"):
         nearest_neighbours(randn(20, 2), 0)
 

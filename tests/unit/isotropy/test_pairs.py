@@ -6,7 +6,7 @@ import torch
 from isotropy import pairs as module
 from isotropy import tiles
 from isotropy.neighbours import nearest_neighbours
-from isotropy.pairs import ByDirection, pairs_of
+from isotropy.pairs import DirectionDistances, measure_euclidean_pairs
 from isotropy.points import lengths
 from isotropy.products import Products
 from isotropy.uniformity import uniformity
@@ -46,9 +46,9 @@ def tile_rows(request, monkeypatch):
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_one_look_finds_what_two_find(cloud, dtype):
     x = CLOUDS[cloud].to(dtype)
-    pairs = pairs_of(x, 11)
-    assert pairs.distinct.tolist() == sorted({x.tolist().index(row) for row in x.tolist()})
-    neighbours = nearest_neighbours(x[pairs.distinct], 11)
+    pairs = measure_euclidean_pairs(x, 11)
+    assert pairs.distinct_rows.tolist() == sorted({x.tolist().index(row) for row in x.tolist()})
+    neighbours = nearest_neighbours(x[pairs.distinct_rows], 11)
     torch.testing.assert_close(pairs.neighbours.distances, neighbours.distances, rtol=1e-13, atol=0)
     assert torch.equal(pairs.neighbours.indices, neighbours.indices)
     rel = 1e-6 if dtype == torch.float32 else 1e-12
@@ -63,7 +63,7 @@ def test_no_point_of_an_ordinary_cloud_is_searched_again(cloud, monkeypatch):
         raise AssertionError("a row was not settled by the first look")
 
     monkeypatch.setattr(Products, "__init__", again)
-    assert pairs_of(CLOUDS[cloud].float(), 5).neighbours.indices.shape[1] == 5
+    assert measure_euclidean_pairs(CLOUDS[cloud].float(), 5).neighbours.indices.shape[1] == 5
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -73,10 +73,10 @@ def test_rounding_takes_no_distance_beyond_its_limit(cloud, dtype):
     x = x / x.abs().max()
     n, everybody = len(x), slice(0, len(x))
     squares = (x.double()[:, None] - x.double()).square().sum(2)
-    bounds = ByDirection(x, lengths(x), x.any(dim=1).long())
+    bounds = DirectionDistances(x, lengths(x), x.any(dim=1).long())
     rounded = bounds.tile(everybody, everybody).double()
     rows = torch.arange(n).repeat_interleave(n)
-    limits = bounds.limit(rows, squares.flatten()).view(n, n)
+    limits = bounds.bound_limit(rows, squares.flatten()).view(n, n)
     assert bool((rounded <= limits).all())
 
 
@@ -87,5 +87,5 @@ def test_rounding_takes_no_distance_beyond_its_limit(cloud, dtype):
 )
 def test_pairs_are_looked_at_twice_where_one_look_would_cost_more_or_tell_less(x, precisions, monkeypatch):
     monkeypatch.setattr(module, "fast_precisions", lambda _: precisions)
-    monkeypatch.delattr(module, "ByDirection")
-    assert pairs_of(x, 3).uniformity == uniformity(x)
+    monkeypatch.delattr(module, "DirectionDistances")
+    assert measure_euclidean_pairs(x, 3).uniformity == uniformity(x)

@@ -11,7 +11,7 @@ from isotropy.rows import Rows
 def mapped(x, size=None, seed=0):
     cloud = read_cloud(Rows(x))
     collected = PointMapCollector(min(cloud.n, size or cloud.n), seed)
-    data = projection(cloud, mapped=collected)
+    data = projection(cloud, collector=collected)
     return collected.mapped_rows(cloud.unit), data
 
 

@@ -55,7 +55,7 @@ def test_the_catalogue_names_the_parameters_of_the_code_and_describes_a_method_i
     assert all(text.strip() and "\n" not in text for text in texts)
     assert "(20" in described.citation
     for parameter in described.parameters:
-        assert parameter.takes(parameter.default)
+        assert parameter.accepts(parameter.default)
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from isotropy.prominence import least_entropy, prominent, prominent_bars
+from isotropy.prominence import count_at_min_entropy, prominent_bars, prominent_mask
 from isotropy.score import Score
 from isotropy.topology import barcode
 
@@ -20,14 +20,14 @@ def blobs(centres, d, spread, seed=0):
 def test_three_long_bars_stand_out_from_twenty_short_ones():
     lengths = bars(*[1] * 20, 9, 10, 8)
     assert prominent_bars(lengths) == Score(3)
-    assert prominent(lengths).nonzero().flatten().tolist() == [20, 21, 22]
+    assert prominent_mask(lengths).nonzero().flatten().tolist() == [20, 21, 22]
 
 
 @pytest.mark.parametrize("d", [2, 10, 768])
 def test_three_groups_are_joined_by_two_prominent_bars(d):
     centres = [[20.0 * d**0.5 if i == group else 0.0 for i in range(d)] for group in range(3)]
     lengths = barcode(blobs(centres, d, 1.0))
-    assert prominent(lengths).tolist() == [False] * 87 + [True] * 2
+    assert prominent_mask(lengths).tolist() == [False] * 87 + [True] * 2
 
 
 def test_of_one_group_in_the_plane_one_bar_is_prominent_and_in_many_dimensions_many():
@@ -48,17 +48,17 @@ def test_the_rule_is_applied_again_to_what_it_left_and_short_bars_count_as_zero(
     # Of 23 bars of lengths 10 and 0.1 those with 4 of length 10 have least entropy, of 5 bars those with 0.9.
     assert prominent_bars(bars(10, 9, 8, *[1] * 20)).value > prominent_bars(bars(10, 9, 8, *[0.1] * 20)).value == 1
     assert prominent_bars(bars(1e300, 9e299, 1e299, 5e-324)) == prominent_bars(bars(10, 9, 1))
-    assert least_entropy(1.0, 10) == 5
-    assert least_entropy(1 - 1e-9, 10) == pytest.approx(5)
-    assert least_entropy(1 - 1.0001e-4, 10) == pytest.approx(least_entropy(1 - 0.9999e-4, 10), rel=1e-7)
+    assert count_at_min_entropy(1.0, 10) == 5
+    assert count_at_min_entropy(1 - 1e-9, 10) == pytest.approx(5)
+    assert count_at_min_entropy(1 - 1.0001e-4, 10) == pytest.approx(count_at_min_entropy(1 - 0.9999e-4, 10), rel=1e-7)
 
 
 def test_bars_of_length_zero_are_left_out_and_where_none_is_longer_none_is_prominent():
     lengths = bars(0, 10, 9, 8, *[1] * 20, 0)
-    assert prominent(lengths).nonzero().flatten().tolist() == [1, 2, 3]
+    assert prominent_mask(lengths).nonzero().flatten().tolist() == [1, 2, 3]
     assert prominent_bars(bars(0, 4, 0)) == Score(1)
-    assert prominent(bars(0, 0)).tolist() == [False, False]
-    assert prominent(bars()).tolist() == []
+    assert prominent_mask(bars(0, 0)).tolist() == [False, False]
+    assert prominent_mask(bars()).tolist() == []
     assert prominent_bars(bars(0, 0)) == Score.undefined("All bars have length 0: all points are equal.")
     assert prominent_bars(bars()) == Score.undefined("There is no bar: a barcode needs at least 2 points.")
 
@@ -66,12 +66,12 @@ def test_bars_of_length_zero_are_left_out_and_where_none_is_longer_none_is_promi
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_bars_that_are_not_finite_are_refused_and_have_no_score(bad):
     with pytest.raises(ValueError, match=r"Expected finite bars, got NaN or infinity: take those of barcode\(x\)\."):
-        prominent(bars(1, bad))
+        prominent_mask(bars(1, bad))
     reason = "The bars are not finite: some points are NaN, infinite or too far apart."
     assert prominent_bars(bars(1, bad)) == Score.undefined(reason)
 
 
-@pytest.mark.parametrize("function", [prominent, prominent_bars])
+@pytest.mark.parametrize("function", [prominent_mask, prominent_bars])
 def test_anything_but_lengths_is_refused(function):
     with pytest.raises(ValueError, match=r"Expected the lengths of bars as a floating tensor \[m\], got \[2, 2\]"):
         function(torch.ones(2, 2))
@@ -84,7 +84,7 @@ def test_scale_does_not_change_what_is_prominent(scale):
 
 def test_the_choice_of_bars_has_no_gradient_but_the_chosen_bars_have():
     lengths = bars(1, 10, 9).requires_grad_()
-    chosen = prominent(lengths)
+    chosen = prominent_mask(lengths)
     lengths[chosen].sum().backward()
     assert not chosen.requires_grad
     assert lengths.grad.tolist() == [0, 1, 1]

@@ -9,7 +9,7 @@ def drawn(n, size, cuts=(), seed=0):
     sample = Sample(size, 1, np.dtype(np.float64), seed)
     for rows in np.split(np.arange(n), cuts):
         sample.update(rows[:, None].astype(np.float64), rows)
-    points, rows = sample.drawn()
+    points, rows = sample.drawn_rows()
     assert points.squeeze(1).tolist() == rows.tolist()
     return rows
 

@@ -1,4 +1,4 @@
-from isotropy.score import Score, there_are
+from isotropy.score import Score, count_clause
 
 
 def test_a_score_is_within_its_range_as_a_float_or_undefined_with_a_reason():
@@ -8,4 +8,4 @@ def test_a_score_is_within_its_range_as_a_float_or_undefined_with_a_reason():
     assert isinstance(Score.within(1.5, 0, 1).value, float)
     reason = "It comes out as not a number: what it is made of is not finite, or too large."
     assert Score.within(float("nan"), 0, 1) == Score.undefined(reason) == Score(None, reason)
-    assert [there_are(n) for n in (0, 1, 2)] == ["there are 0", "there is 1", "there are 2"]
+    assert [count_clause(n) for n in (0, 1, 2)] == ["there are 0", "there is 1", "there are 2"]

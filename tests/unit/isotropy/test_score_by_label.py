@@ -15,7 +15,7 @@ def test_each_class_has_a_score_or_the_reason_why_not():
     assert [entry.score.value for entry in result.classes] == [pytest.approx(0), pytest.approx(1), None]
     assert result.classes[2].score.reason.startswith("The covariance is zero")
     assert result.score.value == pytest.approx(0.5)
-    assert [entry.label for entry in result.used] == [3, 7]
+    assert [entry.label for entry in result.scored_classes] == [3, 7]
 
 
 @pytest.mark.parametrize(("few", "count"), [(1, "there is 1"), (2, "there are 2"), (3, "there are 3")])
@@ -23,7 +23,7 @@ def test_classes_of_fewer_than_four_points_do_not_count(few, count):
     result = score_by_label(torch.cat([CROSS, LINE[:few]]), torch.tensor([0] * 4 + [1] * few), isoscore)
     assert result.classes[1].score.reason == f"The score of a class needs at least 4 points; {count}."
     assert result.score.value == pytest.approx(1)
-    assert [entry.label for entry in result.used] == [0]
+    assert [entry.label for entry in result.scored_classes] == [0]
 
 
 def test_where_no_class_has_a_score_the_first_reason_is_told():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from isotropy import tiles as module
-from isotropy.tiles import smallest_of_each, tiles
+from isotropy.tiles import find_smallest_bounds, tiles
 
 
 def symmetric(n, seed=0):
@@ -22,7 +22,7 @@ def smallest_bounds(bounds, count):
     def tile(rows, columns):
         return bounds[rows, columns].clone()
 
-    return smallest_of_each(len(bounds), count, bounds.dtype, bounds.device, tile)
+    return find_smallest_bounds(len(bounds), count, bounds.dtype, bounds.device, tile)
 
 
 @pytest.mark.parametrize("n", [2, 31, 32, 33, 100])

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from isotropy.score import there_are
+from isotropy.score import count_clause
 from isotropy.spectrum import CHUNK_ROWS
 from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments
 
@@ -62,8 +62,8 @@ def test_points_score_the_same_at_every_scale_and_precision(shape):
 @pytest.mark.parametrize(
     ("n", "d", "reason"),
     [
-        *((n, d, f"at least 4 points; {there_are(n)}.") for n in (0, 1, 2, 3) for d in (2, 9)),
-        *((9, d, f"at least 2 dimensions; {there_are(d)}.") for d in (0, 1)),
+        *((n, d, f"at least 4 points; {count_clause(n)}.") for n in (0, 1, 2, 3) for d in (2, 9)),
+        *((9, d, f"at least 2 dimensions; {count_clause(d)}.") for d in (0, 1)),
     ],
 )
 def test_fewer_than_four_points_or_groups_or_two_dimensions_have_no_score(n, d, reason):

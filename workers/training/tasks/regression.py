@@ -15,7 +15,7 @@ from app.db.run_results import Trivial
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric
 from isoscope.files.columns import NUMBER
-from isotropy.score import Score, there_are
+from isotropy.score import Score, count_clause
 from workers.training.data import Columns
 from workers.training.inference import TokenizedRows
 from workers.training.tasks.task import Collector, Pairs, Task, text_rows
@@ -74,7 +74,7 @@ class Numbers(Pairs):
     def _correlation(self, correlate: Any) -> Score:
         if len(self.references) < 2:
             return Score.undefined(
-                f"A correlation needs two validation rows or more, {there_are(len(self.references))}."
+                f"A correlation needs two validation rows or more, {count_clause(len(self.references))}."
             )
         for numbers, subject in (
             (self.references, "All validation rows have"),
