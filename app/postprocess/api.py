@@ -89,4 +89,6 @@ def create_embedding(
     context: ContextDep, embedding_id: str, postprocessing_id: str, request: MakeRequest | None = None
 ) -> Embedding:
     """Map all rows by this trial into a new embedding, which is then measured."""
-    return service.create_postprocessed(context, embedding_id, postprocessing_id, request.name if request else None)
+    return service.create_postprocessed_embedding(
+        context, embedding_id, postprocessing_id, request.name if request else None
+    )

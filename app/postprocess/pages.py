@@ -20,7 +20,12 @@ from app.postprocess.method_settings import (
     method_settings_of,
     parse_parameters,
 )
-from app.postprocess.service import create_postprocessed, find_postprocessing, last_result, request_postprocessing
+from app.postprocess.service import (
+    create_postprocessed_embedding,
+    find_postprocessing,
+    last_result,
+    request_postprocessing,
+)
 from app.postprocess.trial import comparisons_of, outcome_of, trial_figures
 from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import FileKind, figure_file, file_of, render, see
@@ -90,7 +95,7 @@ def make_embedding(
     postprocessing_id: Annotated[RowId, Form()],
     name: Annotated[str, Form()] = "",
 ) -> Response:
-    embedding = create_postprocessed(context, embedding_id, postprocessing_id, name or None)
+    embedding = create_postprocessed_embedding(context, embedding_id, postprocessing_id, name or None)
     return see(f"/embeddings/{embedding.id}")
 
 

@@ -104,7 +104,7 @@ def delete_postprocessing(context: Context, embedding_id: str, postprocessing_id
     context.ledger.release(deleted_trial.state_sha256)
 
 
-def create_postprocessed(
+def create_postprocessed_embedding(
     context: Context, embedding_id: str, postprocessing_id: str, name: str | None = None
 ) -> Embedding:
     source = get_embedding(context, embedding_id)

@@ -1,1 +1,1 @@
-"""Tasks that judge vectors: their ground truth, and which post-processing, dimensions and storage to take."""
+"""Tasks that judge vectors by ground truth, to choose post-processing, dimensions and storage."""

@@ -15,7 +15,7 @@ from app.db.types import RowId
 from app.embeddings.api.embeddings import EmbeddingOut
 from app.tasks import others, service
 from app.tasks.family import FamilyMember, read_family, scored_embeddings
-from app.tasks.maps import create_mapped, get_map
+from app.tasks.maps import create_mapped_embedding, get_map
 from app.tasks.others import MAX_OTHERS, EmbeddingChoice, SkippedLayer
 from app.tasks.qrels import create_task_of_split
 from app.tasks.service import TaskSummary
@@ -240,7 +240,9 @@ def delete_task(context: ContextDep, task_id: str) -> None:
 
 @router.get("/map.safetensors", **FILE_RESPONSE)
 def show_map(
-    context: ContextDep, task_id: str, which: Annotated[MapVariant, Query(description="Of which variant.")] = "chosen"
+    context: ContextDep,
+    task_id: str,
+    which: Annotated[MapVariant, Query(description="Variant whose map to return.")] = "chosen",
 ) -> FileResponse:
     """The map of the chosen or the smallest variant; `maps` of the task has the lines that apply it."""
     return file_of(get_map(context, task_id, which))
@@ -250,4 +252,4 @@ def show_map(
 def create_embedding(context: ContextDep, task_id: str, request: MapRequest | None = None) -> Embedding:
     """Map the corpus or the queries by the chosen or the smallest variant, as a new embedding, measured when made."""
     map_request = request or MapRequest()
-    return create_mapped(context, task_id, map_request.which, map_request.name, map_request.of)
+    return create_mapped_embedding(context, task_id, map_request.which, map_request.name, map_request.of)

@@ -85,8 +85,8 @@ def _layers_by_series(members: Sequence[FamilyMember]) -> dict[str, list[FamilyM
 
 def _draw(members: Sequence[FamilyMember], metric: str) -> go.Figure:
     points = [variant for member in members for _, variant in _variants(member) if variant.isoscore is not None]
-    isoscore_range = _range([variant.isoscore or 0.0 for variant in points])
-    score_range = _range([end for variant in points for end in (variant.report.low, variant.report.high)])
+    isoscore_range = _axis_range([variant.isoscore or 0.0 for variant in points])
+    score_range = _axis_range([end for variant in points for end in (variant.report.low, variant.report.high)])
     lines = []
     for style in (AS_IT_IS, CHOSEN):
         for layers in _layers_by_series(members).values():
@@ -108,7 +108,7 @@ def _draw(members: Sequence[FamilyMember], metric: str) -> go.Figure:
     )
 
 
-def _range(values: Sequence[float]) -> list[float]:
+def _axis_range(values: Sequence[float]) -> list[float]:
     """Return the range of an axis with room around the points."""
     low, high = min(values), max(values)
     room = AXIS_MARGIN * (high - low) or AXIS_MARGIN
@@ -124,11 +124,11 @@ def _points(
         member.task_id: number / (len(series) - 1) for series in layers.values() for number, member in enumerate(series)
     }
     single_members = [member for member in members if member.task_id not in shares]
-    colours = {
+    colors = {
         member.task_id: palette.SERIES[number] if number < len(palette.SERIES) else palette.QUIET
         for number, member in enumerate(single_members)
     }
-    colours |= {task_id: palette.ordered_color(share) for task_id, share in shares.items()}
+    colors |= {task_id: palette.ordered_color(share) for task_id, share in shares.items()}
     names = short_names([member.name for member in members], MAX_NAME_CHARACTERS)
     # The number of each layer and its text position, if there is room.
     layer_members = [member for member in members if member.task_id in shares]
@@ -148,7 +148,7 @@ def _points(
         yield _trace(
             member,
             plain(name, MAX_NAME_CHARACTERS),
-            colours[member.task_id],
+            colors[member.task_id],
             text,
             text_position,
             in_legend=not is_joined,
@@ -159,7 +159,7 @@ def _points(
             yield go.Scatter(x=[None], y=[None], mode="markers", name=style.layers_title, marker=marker)
 
 
-def _trace(member: FamilyMember, name: str, colour: str, text: str, position: str, *, in_legend: bool) -> go.Scatter:
+def _trace(member: FamilyMember, name: str, color: str, text: str, position: str, *, in_legend: bool) -> go.Scatter:
     """Return the points of an embedding, first as it is, with their intervals."""
     variants = [(style, variant) for style, variant in _variants(member) if variant.isoscore is not None]
     reports = [variant.report for _, variant in variants]
@@ -175,13 +175,13 @@ def _trace(member: FamilyMember, name: str, colour: str, text: str, position: st
         mode="markers+text",
         name=name,
         showlegend=in_legend,
-        marker={"color": colour, "symbol": [style.symbol for style, _ in variants], "size": 9},
+        marker={"color": color, "symbol": [style.symbol for style, _ in variants], "size": 9},
         error_y={
             "type": "data",
             "symmetric": False,
             "array": [report.high - report.value for report in reports],
             "arrayminus": [report.value - report.low for report in reports],
-            "color": colour,
+            "color": color,
             "thickness": 0.8,
             "width": 0,
         },

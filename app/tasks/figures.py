@@ -21,7 +21,7 @@ class VariantRole(NamedTuple):
     """A variant that a figure names, and how it is drawn."""
 
     title: str
-    colour: str
+    color: str
     symbol: str
 
 
@@ -148,7 +148,7 @@ def _points(
         "symmetric": False,
         "array": [variant.report.high - variant.report.value for variant in drawn],
         "arrayminus": [variant.report.value - variant.report.low for variant in drawn],
-        "color": role.colour,
+        "color": role.color,
         "thickness": 1.2 if size == SMALL_MARKER_SIZE else 2,
         "width": 0,
     }
@@ -158,7 +158,7 @@ def _points(
         mode="markers",
         name=role.title,
         legendrank=1000 if size == SMALL_MARKER_SIZE else 1,
-        marker={"color": role.colour, "symbol": role.symbol, "size": size},
+        marker={"color": role.color, "symbol": role.symbol, "size": size},
         error_y=bars,
         text=texts,
         hovertemplate="%{text}<extra></extra>",

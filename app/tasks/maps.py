@@ -24,7 +24,7 @@ def changes_vectors(variant: JudgedVariant) -> bool:
     return variant.method in METHODS or variant.dimensions != "all"
 
 
-def create_mapped(
+def create_mapped_embedding(
     context: Context, task_id: str, map_variant: MapVariant = "chosen", name: str | None = None, side: Side = "corpus"
 ) -> Embedding:
     """Map the corpus or the queries of a task by its chosen or smallest variant, as a new embedding."""

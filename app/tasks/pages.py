@@ -15,7 +15,7 @@ from app.tasks import service
 from app.tasks.family import read_family, scored_embeddings
 from app.tasks.family_figures import family_figure, figures_of
 from app.tasks.figures import roles_of, task_figures
-from app.tasks.maps import changes_vectors, create_mapped, get_map
+from app.tasks.maps import changes_vectors, create_mapped_embedding, get_map
 from app.tasks.others import EmbeddingChoice, judge_others, list_others
 from app.tasks.qrels import create_task_of_split, list_qrels
 from app.training.queue_status import list_workers
@@ -162,7 +162,7 @@ def make_embedding(
     which: Annotated[MapVariant, Form()] = "chosen",
     of: Annotated[Side, Form()] = "corpus",
 ) -> Response:
-    return see(f"/embeddings/{create_mapped(context, task_id, which, side=of).id}")
+    return see(f"/embeddings/{create_mapped_embedding(context, task_id, which, side=of).id}")
 
 
 def _parse(values: Mapping[str, str]) -> TaskConfig:

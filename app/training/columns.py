@@ -1,4 +1,4 @@
-"""Which columns of a data set a sweep may read and predict, and the likeliest task of them."""
+"""Checks of the columns that a sweep reads and predicts, and the likeliest task of a data set."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +18,7 @@ def check_columns(
 ) -> list[str]:
     """Check that columns fit a task. Return class names, empty unless classification. Raises InvalidError."""
     for name in text_columns:
-        if _find_complete(columns, name, "text_columns").kind is ColumnKind.SPAN:
+        if _get_complete_column(columns, name, "text_columns").kind is ColumnKind.SPAN:
             raise InvalidError(
                 f"The column {quote(name)} holds answers and where they begin, not texts: choose it as the label of a "
                 "span task.",
@@ -38,7 +38,7 @@ def check_columns(
             "Choose another.",
             "label_column",
         )
-    label = _find_complete(columns, label_column, "label_column")
+    label = _get_complete_column(columns, label_column, "label_column")
     match task:
         case TaskKind.CLASSIFICATION:
             return _require_classes(label)
@@ -106,7 +106,7 @@ def _require_two_labels(column: Column) -> None:
         )
 
 
-def _find_complete(columns: Sequence[Column], name: str, field: str) -> Column:
+def _get_complete_column(columns: Sequence[Column], name: str, field: str) -> Column:
     """Return a column by name. Raise InvalidError if it is missing or has empty cells."""
     if (column := next((column for column in columns if column.name == name), None)) is None:
         choices = listed([column.name for column in columns])

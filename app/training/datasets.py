@@ -41,7 +41,7 @@ def create_dataset(
 ) -> Dataset:
     """Store files of rows, split by ``division``, and describe their columns, read in a sandboxed process."""
     settings = context.settings
-    check_files(division, has_validation=validation is not None, has_test=test is not None)
+    check_split_files(division, has_validation=validation is not None, has_test=test is not None)
     with context.ledger.arriving() as store:
         files = {
             split: SplitFile(store(file.stream, settings.max_dataset_bytes), base_name(file.filename))
@@ -173,7 +173,7 @@ def list_datasets(context: Context) -> list[Dataset]:
     return context.scalars(select(Dataset).order_by(Dataset.created_at.desc(), Dataset.id))
 
 
-def list_trainable(context: Context) -> list[Dataset]:
+def list_trainable_datasets(context: Context) -> list[Dataset]:
     return [dataset for dataset in list_datasets(context) if dataset.origin is not DatasetOrigin.BY_NAME]
 
 
@@ -257,7 +257,7 @@ def read_division(
         raise InvalidError(message.sentence, FORM_FIELDS.get(field, f"split_{field}")) from None
 
 
-def check_files(division: Division | None, *, has_validation: bool, has_test: bool) -> None:
+def check_split_files(division: Division | None, *, has_validation: bool, has_test: bool) -> None:
     if isinstance(division, ColumnDivision):
         if has_validation or has_test:
             field = "validation" if has_validation else "test"

@@ -205,7 +205,7 @@ class StudyRequest(TrainingOptions):
     seeds: Annotated[
         list[Seed],
         Field(min_length=1, max_length=20),
-        Option("Seeds", "Of every trial, and of the baseline.", BUDGET, details=SWEEP_OPTIONS["seeds"].details),
+        Option("Seeds", "Seeds of every trial and of the baseline.", BUDGET, details=SWEEP_OPTIONS["seeds"].details),
     ] = Field([0])
     search: Annotated[Search, Option("Search", "Ranges in which the best λ and ζ are searched.", SEARCH_SPACE)] = Field(
         default_factory=Search

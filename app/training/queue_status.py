@@ -134,11 +134,11 @@ class UnfinishedRuns(NamedTuple):
     paused: int
 
 
-def list_running(context: Context) -> Sequence[Run]:
+def list_running_runs(context: Context) -> Sequence[Run]:
     return context.scalars(_select_runs(Run.status == RunStatus.RUNNING).order_by(Run.started_at, Run.id))
 
 
-def list_waiting(context: Context, limit: int, offset: int = 0) -> WaitingRuns:
+def list_waiting_runs(context: Context, limit: int, offset: int = 0) -> WaitingRuns:
     is_waiting = Run.status == RunStatus.QUEUED
     with context.sessions() as session:
         total = session.scalars(select(func.count()).select_from(Run).where(is_waiting)).one()

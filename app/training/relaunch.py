@@ -25,7 +25,7 @@ from isoscope.files.yaml_document import write_yaml
 from isotropy.catalog import Regularizer
 
 LaunchRequest = SweepRequest | StudyRequest
-Launched = TypeVar("Launched", bound=TrainingOptions)
+RequestT = TypeVar("RequestT", bound=TrainingOptions)
 SEARCH_STATE_FIELDS = {"paused", "over", "why"}
 """Fields of a search that are set after its launch."""
 
@@ -89,7 +89,7 @@ def yaml_of(request: LaunchRequest, dataset: Dataset) -> str:
     return HEADING + write_yaml(to_document(request), meanings | explanations)
 
 
-def read_document(request_type: type[Launched], document: Mapping[str, Any]) -> Launched:
+def read_document(request_type: type[RequestT], document: Mapping[str, Any]) -> RequestT:
     """Return a document's sweep or search or raise InvalidError with every wrong field."""
     fields = (*request_type.model_fields, *Search.model_fields)
     try:

@@ -104,7 +104,7 @@ def read_values(data: ImmutableMultiDict[str, Any]) -> FormValues:
     return values
 
 
-def pairs_of(values: FormValues) -> list[tuple[str, str]]:
+def form_pairs(values: FormValues) -> list[tuple[str, str]]:
     """Return form fields that ``read_values`` reads back as these values."""
     fields = {name: value for name, value in values.items() if name != "grid"}
     grid = [pair for row in values.get("grid", []) for pair in zip(("grid_field", "grid_values"), row, strict=True)]
@@ -221,7 +221,7 @@ def read_search(data: Mapping[str, Any]) -> dict[str, str]:
 
 
 def search_pairs(values: FormValues, search: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [*pairs_of(values), *((SEARCH_PREFIX + name, text) for name, text in search.items())]
+    return [*form_pairs(values), *((SEARCH_PREFIX + name, text) for name, text in search.items())]
 
 
 def parse_search(values: FormValues, search: Mapping[str, str]) -> StudyRequest:

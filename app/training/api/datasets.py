@@ -88,7 +88,7 @@ def create_dataset(
     name: Annotated[str | None, Form(max_length=200)] = None,
     split_column: Annotated[str, Form(description="Column of the train file that names the split of each row.")] = "",
     split_train: Annotated[str, Form(description="Values of train rows, separated by commas.")] = "train",
-    split_validation: Annotated[str, Form(description="Its values of validation rows.")] = "validation",
+    split_validation: Annotated[str, Form(description="Values of validation rows.")] = "validation",
     split_test: Annotated[str, Form(description="Values of test rows. Default: `test`, if any.")] = "",
     validation_fraction: Annotated[
         float | None, Form(description="Fraction of train rows to draw for validation, at most 0.5.")
@@ -96,7 +96,7 @@ def create_dataset(
     test_fraction: Annotated[
         float | None, Form(description="Fraction of train rows to draw for testing, at most 0.5.")
     ] = None,
-    split_seed: Annotated[int, Form(description="Of the draws.")] = 0,
+    split_seed: Annotated[int, Form(description="Seed of the draws.")] = 0,
     quoting: Annotated[
         Quoting | None,
         Form(description="How to read quotes in .tsv files. Leave it out to detect whether they enclose cells."),

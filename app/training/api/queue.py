@@ -146,11 +146,11 @@ router = APIRouter(prefix="/queue", tags=["queue"])
 @router.get("")
 def show_queue(context: ContextDep, limit: Limit = 50, offset: Offset = 0) -> QueueOut:
     """Workers with their jobs, and waiting runs in the order of the queue."""
-    waiting = queue_status.list_waiting(context, limit, offset)
+    waiting = queue_status.list_waiting_runs(context, limit, offset)
     imports, embeddings = queue_status.list_unfinished_uploads(context)
     return QueueOut(
         workers=[WorkerOut.model_validate(row) for row in list_workers(context)],
-        running=[QueuedRun.model_validate(row) for row in queue_status.list_running(context)],
+        running=[QueuedRun.model_validate(row) for row in queue_status.list_running_runs(context)],
         waiting=[QueuedRun.model_validate(row) for row in waiting.runs],
         waiting_total=waiting.total,
         experiments=[ExperimentQueued.model_validate(row) for row in queue_status.list_unfinished_experiments(context)],

@@ -44,7 +44,7 @@ NO_DIVISION = DivisionForm()
 
 
 @router.get("")
-def list_all(request: Request, context: ContextDep) -> Response:
+def show_datasets(request: Request, context: ContextDep) -> Response:
     return _list_page(request, context)
 
 
@@ -81,7 +81,7 @@ def upload_dataset(
 
 
 @router.post("/hub")
-def name_hub_dataset(context: ContextDep, hub_name: Annotated[HubName, Form()]) -> Response:
+def add_hub_dataset(context: ContextDep, hub_name: Annotated[HubName, Form()]) -> Response:
     return see(f"/datasets/{datasets.create_hub_dataset(context, hub_name).id}")
 
 
@@ -92,7 +92,7 @@ def show_dataset(request: Request, context: ContextDep, dataset_id: str) -> Resp
 
 @router.post("/{dataset_id}/quoting")
 @parsing
-def choose_quoting(
+def change_quoting(
     request: Request, context: ContextDep, dataset_id: str, quoting: Annotated[Quoting, Form()]
 ) -> Response:
     try:

@@ -14,7 +14,7 @@ from app.core.names import to_file_name
 from app.db.models import Dataset
 from app.db.study import Search
 from app.training.columns import propose_task
-from app.training.datasets import list_trainable
+from app.training.datasets import list_trainable_datasets
 from app.training.experiments import StudyRequest, create_experiment, create_study, get_experiment, plan_study
 from app.training.failure_advice import prefill_form
 from app.training.models import list_models
@@ -33,7 +33,7 @@ from app.training.sweep_form import (
     FormValues,
     active_methods,
     default_values,
-    pairs_of,
+    form_pairs,
     parse_search,
     parse_sweep,
     preset_of,
@@ -78,7 +78,7 @@ def new_experiment(request: Request, context: ContextDep) -> Response:
 
 def _starting_values(request: Request, context: Context, prefilled: FormValues) -> FormValues:
     requested = prefilled | read_values(request.query_params)
-    datasets = list_trainable(context)
+    datasets = list_trainable_datasets(context)
     dataset = _find_dataset(datasets, requested) or next(iter(datasets), None)
     preset = preset_of(requested)
     preset_texts = preset_values(preset, gpu=has_gpu(list_workers(context))) if preset else {}
@@ -100,7 +100,7 @@ def launch_experiment(request: Request, context: ContextDep, form: FormDep) -> R
         experiment = create_experiment(context, parse_sweep(values))
     except IsoscopeError as error:
         # Invalid input redirects to an address that can be reloaded; other errors are shown in place.
-        address = form_address(SWEEP_ADDRESS, pairs_of(values)) if isinstance(error, InvalidError) else None
+        address = form_address(SWEEP_ADDRESS, form_pairs(values)) if isinstance(error, InvalidError) else None
         return see(address) if address else sweep_page(request, context, default_values(None, "") | values, error)
     return see(f"/experiments/{experiment.id}")
 
@@ -116,7 +116,7 @@ def sweep_page(
     yaml: str = "",
 ) -> Response:
     """Render the sweep form. With ``checked`` its errors are shown like ``problem``."""
-    datasets, workers = list_trainable(context), list_workers(context)
+    datasets, workers = list_trainable_datasets(context), list_workers(context)
     dataset = _find_dataset(datasets, values)
     preview, plan_error = None, None
     if dataset or checked:
@@ -206,7 +206,7 @@ def search_page(
     yaml: str = "",
 ) -> Response:
     """Render the search form; arguments as in ``sweep_page``."""
-    dataset = _find_dataset(list_trainable(context), values)
+    dataset = _find_dataset(list_trainable_datasets(context), values)
     if checked:
         problem = None
         try:
@@ -223,8 +223,8 @@ def search_page(
     controls = [*controls_of(Search, search, SEARCH_PREFIX).values(), controls_of(StudyRequest, values)["seeds"]]
     template_values = {
         "values": values,
-        "hidden": [(name, text) for name, text in pairs_of(values) if name != "seeds"],
-        "back": f"{SWEEP_ADDRESS}?{urlencode(pairs_of(values))}",
+        "hidden": [(name, text) for name, text in form_pairs(values) if name != "seeds"],
+        "back": f"{SWEEP_ADDRESS}?{urlencode(form_pairs(values))}",
         "dataset": dataset,
         "groups": folds_by_section(controls),
         "labels": {control.name: control.option.label for control in controls},
@@ -265,7 +265,7 @@ def _page_from_yaml(request: Request, context: Context, yaml: str) -> Response:
         document = read_yaml(yaml)
     except InvalidError as error:
         return sweep_page(request, context, default_values(None, ""), error, yaml=yaml)
-    datasets, dataset_id = list_trainable(context), document.get("dataset_id")
+    datasets, dataset_id = list_trainable_datasets(context), document.get("dataset_id")
     replacement_errors = []
     if datasets and all(dataset.id != dataset_id for dataset in datasets):
         name = "no data set"
@@ -276,7 +276,7 @@ def _page_from_yaml(request: Request, context: Context, yaml: str) -> Response:
     settings = valid_settings(document)
     values = default_values(None, "") | to_form_values(settings)
     page = partial(sweep_page, request, context, values, yaml=yaml)
-    address = f"{SWEEP_ADDRESS}?{urlencode(pairs_of(values))}"
+    address = f"{SWEEP_ADDRESS}?{urlencode(form_pairs(values))}"
     if "search" in document:
         search = search_texts(settings.get("search") or Search().model_dump(mode="json"))
         page = partial(search_page, request, context, values, search, yaml=yaml)

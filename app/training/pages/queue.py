@@ -14,8 +14,8 @@ router = APIRouter()
 
 @router.get("/queue")
 def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 1) -> Response:
-    workers, running = queue_status.list_workers(context), queue_status.list_running(context)
-    waiting = queue_status.list_waiting(context, PAGE_ROWS, offset_of(page))
+    workers, running = queue_status.list_workers(context), queue_status.list_running_runs(context)
+    waiting = queue_status.list_waiting_runs(context, PAGE_ROWS, offset_of(page))
     imports, embeddings = queue_status.list_unfinished_uploads(context)
     # ``doing`` comes from the runs' rows, which change sooner than a worker's next heartbeat.
     template_values = {
