@@ -17,7 +17,7 @@ ROWS = "sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in zip
 
 
 def read(settings, embedding):
-    return np.load(io.BytesIO(open_storage(settings).local(embedding.files[0].file_sha256).read_bytes()))
+    return np.load(io.BytesIO(open_storage(settings).local_path(embedding.files[0].file_sha256).read_bytes()))
 
 
 def one_at_a_time(folder: Path, rows, max_length=64):

@@ -36,7 +36,7 @@ def fetch(sha256: str, filename: str, settings: Settings) -> Path:
     """Return the local path of a stored file; wait several minutes if the storage cannot be reached."""
     storage = open_storage(settings)
     try:
-        return _patiently(lambda: storage.local(sha256), f"The file {filename} cannot be had")
+        return _patiently(lambda: storage.local_path(sha256), f"The file {filename} cannot be had")
     except NotFoundError as error:
         raise NotFoundError(f"The file {filename} is gone from the storage; upload it again.") from error
 

@@ -10,7 +10,7 @@ from app.db.models import Described
 from app.descriptions.row_list import RefusedRow, RowList
 from app.descriptions.service import DescriptionChange, known_tags
 from app.web.dependencies import ContextDep, FormDep
-from app.web.responses import render, see
+from app.web.responses import redirect_to, render
 from isoscope.core.errors import InvalidError
 
 TEXTS = ("name", "notes", "tags")
@@ -54,7 +54,7 @@ def actions_router(row_list: RowList) -> APIRouter:
             refused_rows = row_list.apply_action(context, action, ids)
         except InvalidError as error:
             return show_page(error)
-        return show_page(None, refused_rows) if refused_rows else see(row_list.back_url(query))
+        return show_page(None, refused_rows) if refused_rows else redirect_to(row_list.back_url(query))
 
     return router
 
@@ -86,6 +86,6 @@ def description_router(
             describe(context, row_id, DescriptionChange(name=typed.get("name"), notes=typed.get("notes"), tags=tags))
         except InvalidError as error:
             return show_page(request, context, row_id, typed, error)
-        return see(f"{row_list.path}/{row_id}")
+        return redirect_to(f"{row_list.path}/{row_id}")
 
     return router

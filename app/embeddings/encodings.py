@@ -70,7 +70,7 @@ def create_encoding(context: Context, files: Sequence[Incoming], name: str | Non
     if is_beir([file.filename for file in files]):
         return _create_beir(context, files, name)
     filename = base_name(files[0].filename)
-    with context.ledger.arriving() as store:
+    with context.ledger.storing() as store:
         stored = store(files[0].stream, context.settings.max_dataset_bytes)
         return _create_draft(context, stored, filename, clean_name(name, filename.rsplit(".", 1)[0]))
 
@@ -97,7 +97,7 @@ def create_encoding_of_dataset(context: Context, dataset_id: str, split: Split, 
 def _create_draft(
     context: Context, stored: Stored, filename: str, name: str, quoting: Quoting | None = None
 ) -> Encoding:
-    path = context.storage.local(stored.sha256)
+    path = context.storage.local_path(stored.sha256)
     description = read_in_sandbox(context.settings, describe_texts, path, filename, quoting)
     with context.ledger.recording(stored) as session:
         encoding = _new_draft(name, filename, stored, description)
@@ -110,7 +110,7 @@ def _create_beir(context: Context, files: Sequence[Incoming], name: str | None) 
     corpus_name = clean_name(name, first[: -len(ZIP_SUFFIX)] if first.lower().endswith(ZIP_SUFFIX) else "BEIR data set")
     settings = context.settings
     with (
-        context.ledger.arriving() as store,
+        context.ledger.storing() as store,
         tempfile.TemporaryDirectory(dir=settings.root, prefix=CHECKING_PREFIX) as folder,
     ):
 
@@ -120,7 +120,7 @@ def _create_beir(context: Context, files: Sequence[Incoming], name: str | None) 
 
         uploads = [store(file.stream, settings.max_dataset_bytes) for file in files]
         named_files = [
-            NamedFile(context.storage.local(upload.sha256), base_name(file.filename))
+            NamedFile(context.storage.local_path(upload.sha256), base_name(file.filename))
             for file, upload in zip(files, uploads, strict=True)
         ]
         description = read_in_sandbox(settings, describe_beir, named_files, Path(folder))

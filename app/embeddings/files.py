@@ -46,7 +46,7 @@ def get_file(context: Context, embedding_id: str, position: int) -> Download:
         raise NotFoundError(
             f"There is no file {position} of {embedding.name}, which has {len(embedding.files)}: they count from 0."
         )
-    return Download(context.storage.local(file.file_sha256), file.filename)
+    return Download(context.storage.local_path(file.file_sha256), file.filename)
 
 
 def get_npy(context: Context, embedding_id: str) -> Download:
@@ -54,7 +54,7 @@ def get_npy(context: Context, embedding_id: str) -> Download:
     if reason := explain_no_npy(embedding):
         raise ConflictError(reason)
     (file,) = embedding.shards
-    return Download(context.storage.local(file.file_sha256), file.filename)
+    return Download(context.storage.local_path(file.file_sha256), file.filename)
 
 
 def get_safetensors(context: Context, embedding_id: str) -> SafetensorsFile:
@@ -77,7 +77,7 @@ def get_trial_map(context: Context, postprocessing: PostProcessing) -> Download:
     """Return the fitted map of a trial."""
     if postprocessing.state_sha256 is None:
         raise ConflictError(f"This trial is {postprocessing.status}; there is a map when it is ready.")
-    return Download(context.storage.local(postprocessing.state_sha256), f"{postprocessing.method}.safetensors")
+    return Download(context.storage.local_path(postprocessing.state_sha256), f"{postprocessing.method}.safetensors")
 
 
 def explain_no_npy(embedding: Embedding) -> str:

@@ -203,7 +203,7 @@ class StoredMap:
                          n_searched, stored.similarity)  # fmt: skip
 
     def _search_vectors(self, point: int, similarity: Similarity) -> list[NearRow]:
-        vectors = np.load(self._storage.local(self._files[MAP_VECTORS]), mmap_mode="r")
+        vectors = np.load(self._storage.local_path(self._files[MAP_VECTORS]), mmap_mode="r")
         points = vector_points(self.header.points, len(vectors))
         index = int(np.searchsorted(points, point))
         if index == len(points) or points[index] != point:
@@ -227,13 +227,13 @@ class StoredMap:
         dtype = np.dtype(section.type).newbyteorder("<")
         if not section.count:
             return np.empty(0, dtype)
-        return np.memmap(self._storage.local(self._files[slug]), dtype, "r", section.offset, (section.count,))
+        return np.memmap(self._storage.local_path(self._files[slug]), dtype, "r", section.offset, (section.count,))
 
     @cached_property
     def _names(self) -> "_MappedLines | None":
         if MAP_NAMES not in self._files:
             return None
-        with self._storage.local(self._files[MAP_NAMES]).open("rb") as file:
+        with self._storage.local_path(self._files[MAP_NAMES]).open("rb") as file:
             # An empty file cannot be mapped: it is the name of one nameless row.
             size = file.seek(0, 2)
             return _MappedLines(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")

@@ -153,7 +153,7 @@ def create_embedding(
     if annotations is not None:
         files.append((FileRole.ANNOTATIONS, Incoming(annotations.stream, base_name(annotations.filename))))
     limit = context.settings.max_upload_bytes
-    with context.ledger.arriving() as store:
+    with context.ledger.storing() as store:
         uploads: list[Stored] = []
         for _, file in files:
             uploads.append(store(file.stream, limit))
@@ -164,7 +164,7 @@ def create_embedding(
                     "file",
                 )
         named_files = [
-            NamedFile(context.storage.local(upload.sha256), file.filename)
+            NamedFile(context.storage.local_path(upload.sha256), file.filename)
             for upload, (_, file) in zip(uploads, files, strict=True)
         ]
         file_format = common_format(named_files[: len(shards)])

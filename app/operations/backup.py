@@ -90,7 +90,7 @@ def _write_backup(settings: Settings, databases: dict[str, str], folder: Path) -
     storage, missing = open_storage(settings), []
     for sha256 in hashes:
         try:
-            shutil.copyfile(storage.local(sha256), folder / FILES / sha256)
+            shutil.copyfile(storage.local_path(sha256), folder / FILES / sha256)
         except (NotFoundError, FileNotFoundError):
             missing.append(sha256)
     checksums = {path: _hash_file(path) for path in sorted(folder.rglob("*")) if path.is_file()}

@@ -157,7 +157,7 @@ def check_storage(settings: Settings) -> Results:
         try:
             if settings.bucket is not None:  # read from the bucket, not from this machine's cache
                 (settings.cache / stored.sha256).unlink(missing_ok=True)
-            storage.local(stored.sha256)
+            storage.local_path(stored.sha256)
         finally:
             storage.delete(stored.sha256)
         yield OK, "A file was written, read back and removed."

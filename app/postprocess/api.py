@@ -13,7 +13,7 @@ from app.embeddings.api.embeddings import EmbeddingOut
 from app.embeddings.files import get_trial_map
 from app.postprocess import service
 from app.web.dependencies import ContextDep, Row
-from app.web.responses import FILE_RESPONSE, file_of
+from app.web.responses import FILE_RESPONSE, download_response
 from isoscope.files.strict import Strict
 from isotropy.catalog import METHODS
 
@@ -81,7 +81,9 @@ def delete_postprocessing(context: ContextDep, embedding_id: str, postprocessing
 @router.get("/{postprocessing_id}/map.safetensors", **FILE_RESPONSE)
 def show_map(context: ContextDep, embedding_id: str, postprocessing_id: str) -> FileResponse:
     """The fitted map, for `isotropy.postprocess.methods.restore(method, tensors).apply(points)`."""
-    return file_of(get_trial_map(context, service.get_postprocessing(context, embedding_id, postprocessing_id)))
+    return download_response(
+        get_trial_map(context, service.get_postprocessing(context, embedding_id, postprocessing_id))
+    )
 
 
 @router.post("/{postprocessing_id}/embedding", status_code=201, response_model=EmbeddingOut)

@@ -28,7 +28,7 @@ from app.postprocess.service import (
 )
 from app.postprocess.trial import comparisons_of, outcome_of, trial_figures
 from app.web.dependencies import ContextDep, FormDep
-from app.web.responses import FileKind, figure_file, file_of, render, see
+from app.web.responses import FileKind, download_response, figure_file, redirect_to, render
 from isoscope.core.errors import InvalidError, NotFoundError
 from isotropy.catalog import METHODS, MethodEntry
 
@@ -85,7 +85,7 @@ def start_trial(
     except InvalidError as error:
         return _page(request, context, embedding, trial_request, problem=error)
     request_postprocessing(context, embedding_id, settings.method, settings.parameters, instead_of or None)
-    return see(f"/embeddings/{embedding_id}/lab?{_query_string(settings, trial_request.name)}")
+    return redirect_to(f"/embeddings/{embedding_id}/lab?{_query_string(settings, trial_request.name)}")
 
 
 @router.post("/embedding")
@@ -96,7 +96,7 @@ def make_embedding(
     name: Annotated[str, Form()] = "",
 ) -> Response:
     embedding = create_postprocessed_embedding(context, embedding_id, postprocessing_id, name or None)
-    return see(f"/embeddings/{embedding.id}")
+    return redirect_to(f"/embeddings/{embedding.id}")
 
 
 @router.get("/figures/{slug}.{kind}")
@@ -106,7 +106,7 @@ def show_figure(request: Request, context: ContextDep, embedding_id: str, slug: 
 
 @router.get("/map.safetensors")
 def show_map(request: Request, context: ContextDep, embedding_id: str) -> Response:
-    return file_of(get_trial_map(context, _get_finished_trial(request, context, embedding_id)))
+    return download_response(get_trial_map(context, _get_finished_trial(request, context, embedding_id)))
 
 
 def _get_measured_embedding(context: Context, embedding_id: str) -> Embedding:

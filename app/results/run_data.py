@@ -262,4 +262,4 @@ def get_model(context: Context, run_id: str) -> Download:
             "with export has one."
         )
     name = f"{run.experiment.name}, {run.regularizer}, lambda {run.lam:g}, seed {run.seed}, {run.id[:8]}.zip"
-    return Download(context.storage.local(run.model_sha256), name)
+    return Download(context.storage.local_path(run.model_sha256), name)

@@ -52,7 +52,7 @@ class Ledger:
         return self.storage.write(stream, max_bytes)
 
     @contextmanager
-    def arriving(self) -> Iterator[Store]:
+    def storing(self) -> Iterator[Store]:
         """Store files that must be recorded before the context ends. On failure, delete files that no row needs."""
         stored: list[Stored] = []
 
@@ -117,7 +117,7 @@ class Ledger:
         if oldest_row is None:
             return 0
         cutoff = utcnow() - timedelta(seconds=TEMPORARY_SECONDS)
-        old_hashes = [sha256 for sha256, stored_at in self.storage.listed() if oldest_row <= stored_at < cutoff]
+        old_hashes = [sha256 for sha256, stored_at in self.storage.list_files() if oldest_row <= stored_at < cutoff]
         deleted = 0
         for sha256 in set(old_hashes) - recorded_hashes:
             with self.sessions.begin() as session:

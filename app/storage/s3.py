@@ -100,7 +100,7 @@ class S3Storage(Storage):
     def exists(self, sha256: str) -> bool:
         return self._size(sha256) is not None
 
-    def local(self, sha256: str) -> Path:
+    def local_path(self, sha256: str) -> Path:
         """Return the cached copy of an object, fetched and compared with its hash if needed."""
         if (path := self._cache.find(require_hash(sha256))) is not None:
             return path
@@ -118,7 +118,7 @@ class S3Storage(Storage):
             self._remote.rm_file(self._key(sha256))
         (self.folder / sha256).unlink(missing_ok=True)
 
-    def listed(self) -> Iterator[tuple[str, datetime]]:
+    def list_files(self) -> Iterator[tuple[str, datetime]]:
         with self._explaining_errors():
             try:
                 objects = self._remote.ls(self._bucket, detail=True, refresh=True)

@@ -62,7 +62,7 @@ class Storage(ABC):
         pass
 
     @abstractmethod
-    def local(self, sha256: str) -> Path:
+    def local_path(self, sha256: str) -> Path:
         """Return the file's path on this machine. Open it soon: a cached copy may go after an hour.
 
         Raises NotFoundError for a missing file, InvalidError for changed bytes, UnavailableError.
@@ -73,7 +73,7 @@ class Storage(ABC):
         """Remove a file if it is there."""
 
     @abstractmethod
-    def listed(self) -> Iterator[tuple[str, datetime]]:
+    def list_files(self) -> Iterator[tuple[str, datetime]]:
         """Yield the SHA-256 of every stored file, and when it was stored."""
 
     @abstractmethod
@@ -154,7 +154,7 @@ class FolderStorage(Storage):
     def exists(self, sha256: str) -> bool:
         return self._path(sha256).exists()
 
-    def local(self, sha256: str) -> Path:
+    def local_path(self, sha256: str) -> Path:
         if not (path := self._path(sha256)).exists():
             raise file_gone_error(sha256)
         return path
@@ -162,7 +162,7 @@ class FolderStorage(Storage):
     def delete(self, sha256: str) -> None:
         self._path(sha256).unlink(missing_ok=True)
 
-    def listed(self) -> Iterator[tuple[str, datetime]]:
+    def list_files(self) -> Iterator[tuple[str, datetime]]:
         for path in self.folder.iterdir():
             if SHA256.fullmatch(path.name):
                 with suppress(FileNotFoundError):  # it was just deleted

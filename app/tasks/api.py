@@ -20,8 +20,8 @@ from app.tasks.others import MAX_OTHERS, EmbeddingChoice, SkippedLayer
 from app.tasks.qrels import create_task_of_split
 from app.tasks.service import TaskSummary
 from app.web.dependencies import ContextDep, Limit, Offset, Row
-from app.web.responses import FILE_RESPONSE, file_of
-from app.web.uploads import parsing, to_incoming
+from app.web.responses import FILE_RESPONSE, download_response
+from app.web.uploads import in_parser_slot, to_incoming
 from isoscope.core.errors import InvalidError
 from isoscope.files.ground_truth import TruthPreview
 from isoscope.files.strict import Strict
@@ -137,7 +137,7 @@ def list_tasks(context: ContextDep, embedding_id: str, limit: Limit = 100, offse
 
 
 @embedding_router.post("", status_code=201, response_model=TaskOut)
-@parsing
+@in_parser_slot
 def create_task(
     request: Request,
     context: ContextDep,
@@ -245,7 +245,7 @@ def show_map(
     which: Annotated[MapVariant, Query(description="Variant whose map to return.")] = "chosen",
 ) -> FileResponse:
     """The map of the chosen or the smallest variant; `maps` of the task has the lines that apply it."""
-    return file_of(get_map(context, task_id, which))
+    return download_response(get_map(context, task_id, which))
 
 
 @router.post("/embedding", status_code=201, response_model=EmbeddingOut)

@@ -16,7 +16,7 @@ def get_map(context: Context, task_id: str, map_variant: MapVariant = "chosen") 
     sha256 = {"chosen": task.chosen_sha256, "smallest": task.smallest_sha256}[map_variant]
     if sha256 is None:
         raise ConflictError(f"This task is {task.status}; there is a map when it has finished.")
-    return Download(context.storage.local(sha256), "map.safetensors")
+    return Download(context.storage.local_path(sha256), "map.safetensors")
 
 
 def changes_vectors(variant: JudgedVariant) -> bool:

@@ -20,9 +20,9 @@ from app.tasks.others import EmbeddingChoice, judge_others, list_others
 from app.tasks.qrels import create_task_of_split, list_qrels
 from app.training.queue_status import list_workers
 from app.web.dependencies import ContextDep, FormDep
-from app.web.responses import FileKind, figure_file, file_of, render, see
+from app.web.responses import FileKind, download_response, figure_file, redirect_to, render
 from app.web.templating import confirm_deletion
-from app.web.uploads import chosen_file, parsing
+from app.web.uploads import chosen_file, in_parser_slot
 from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError, invalid
 from isoscope.files.upload_formats import Role, suffixes
 from isoscope.rank_relation import statement
@@ -43,7 +43,7 @@ def show_tasks(
 
 
 @embedding_router.post("")
-@parsing
+@in_parser_slot
 def check_task(
     request: Request,
     context: ContextDep,
@@ -64,7 +64,7 @@ def check_task(
             task = service.create_task(context, embedding_id, config, queries_id or None, truth, launch=truth is None)
     except (InvalidError, TooLargeError, UnsupportedFormatError) as error:
         return _list_page(request, context, embedding_id, values | {"queries_id": queries_id, "split": split}, error)
-    return see(f"/tasks/{task.id}")
+    return redirect_to(f"/tasks/{task.id}")
 
 
 @router.get("")
@@ -115,19 +115,19 @@ def judge_other_embeddings(
         judge_others(context, task_id, choices)
     except (InvalidError, TooLargeError) as error:
         return _task_page(request, context, service.get_task(context, task_id), error)
-    return see(f"/tasks/{task_id}#family")
+    return redirect_to(f"/tasks/{task_id}#family")
 
 
 @router.post("/launch")
 def launch(context: ContextDep, task_id: str) -> Response:
     service.launch_task(context, task_id)
-    return see(f"/tasks/{task_id}")
+    return redirect_to(f"/tasks/{task_id}")
 
 
 @router.post("/cancel")
 def cancel(context: ContextDep, task_id: str) -> Response:
     service.cancel_task(context, task_id)
-    return see(f"/tasks/{task_id}")
+    return redirect_to(f"/tasks/{task_id}")
 
 
 @router.get("/delete")
@@ -142,7 +142,7 @@ def confirm_delete(request: Request, context: ContextDep, task_id: str) -> Respo
 def delete(context: ContextDep, task_id: str) -> Response:
     task = service.get_task(context, task_id)
     service.delete_task(context, task_id)
-    return see(f"/embeddings/{task.embedding_id}/tasks")
+    return redirect_to(f"/embeddings/{task.embedding_id}/tasks")
 
 
 @router.get("/figures/{slug}.{kind}")
@@ -152,7 +152,7 @@ def show_figure(context: ContextDep, task_id: str, slug: str, kind: FileKind) ->
 
 @router.get("/map.safetensors")
 def show_map(context: ContextDep, task_id: str, which: MapVariant = "chosen") -> Response:
-    return file_of(get_map(context, task_id, which))
+    return download_response(get_map(context, task_id, which))
 
 
 @router.post("/embedding")
@@ -162,7 +162,7 @@ def make_embedding(
     which: Annotated[MapVariant, Form()] = "chosen",
     of: Annotated[Side, Form()] = "corpus",
 ) -> Response:
-    return see(f"/embeddings/{create_mapped_embedding(context, task_id, which, side=of).id}")
+    return redirect_to(f"/embeddings/{create_mapped_embedding(context, task_id, which, side=of).id}")
 
 
 def _parse(values: Mapping[str, str]) -> TaskConfig:

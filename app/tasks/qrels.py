@@ -66,6 +66,6 @@ def create_task_of_split(
     chosen_queries_id = queries_id or split_qrels.queries_id
     if chosen_queries_id is None:
         raise InvalidError("The queries of this data set are not measured yet. Wait for their encoding.", "queries_id")
-    with context.storage.local(split_qrels.file_sha256).open("rb") as stream:
+    with context.storage.local_path(split_qrels.file_sha256).open("rb") as stream:
         truth = Incoming(stream, f"{split_qrels.split}.jsonl")
         return create_task(context, embedding_id, config, chosen_queries_id, truth, launch=launch)

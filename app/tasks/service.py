@@ -256,10 +256,10 @@ def _save_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
     """Check ground truth in the sandbox, store it as JSON lines, and add the task."""
     task.filename = base_name(truth.filename)
     root = context.settings.root
-    with context.ledger.arriving() as store, tempfile.TemporaryDirectory(dir=root, prefix=CHECKING_PREFIX) as folder:
+    with context.ledger.storing() as store, tempfile.TemporaryDirectory(dir=root, prefix=CHECKING_PREFIX) as folder:
         stored = store(truth.stream, context.settings.max_dataset_bytes)
         target = Path(folder) / "truth.jsonl"
-        source = context.storage.local(stored.sha256), task.filename
+        source = context.storage.local_path(stored.sha256), task.filename
         rows = _named_rows(context, corpus, task.config.ids)
         try:
             if queries is not None:
@@ -288,7 +288,7 @@ def _save_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
 
 
 def _named_rows(context: Context, embedding: Embedding, ids: str | None) -> NamedRows:
-    upload = embedding.upload(lambda file: context.storage.local(file.file_sha256))
+    upload = embedding.upload(lambda file: context.storage.local_path(file.file_sha256))
     return NamedRows(upload, Selection.model_validate(embedding.selection), embedding.name, ids)
 
 

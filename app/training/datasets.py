@@ -42,7 +42,7 @@ def create_dataset(
     """Store files of rows, split by ``division``, and describe their columns, read in a sandboxed process."""
     settings = context.settings
     check_split_files(division, has_validation=validation is not None, has_test=test is not None)
-    with context.ledger.arriving() as store:
+    with context.ledger.storing() as store:
         files = {
             split: SplitFile(store(file.stream, settings.max_dataset_bytes), base_name(file.filename))
             for split, file in zip(SPLITS, (train, validation, test), strict=True)
@@ -54,7 +54,7 @@ def create_dataset(
             split_files, readings = divide_upload(context, division, files, store, quoting)
             files |= split_files
         locations = {
-            split: (context.storage.local(split_file.stored.sha256), split_file.filename)
+            split: (context.storage.local_path(split_file.stored.sha256), split_file.filename)
             for split, split_file in files.items()
         }
         description = _describe_files(context, locations, readings)
@@ -131,7 +131,7 @@ COUNT_FIELDS = ("train_counts", "validation_counts", "lengths")
 
 def _locate_files(context: Context, dataset: Dataset) -> dict[str, tuple[Path, str]]:
     return {
-        split: (context.storage.local(str(sha256)), str(getattr(dataset, f"{split}_filename")))
+        split: (context.storage.local_path(str(sha256)), str(getattr(dataset, f"{split}_filename")))
         for split in SPLITS
         if (sha256 := getattr(dataset, f"{split}_sha256")) is not None
     }
@@ -284,14 +284,14 @@ def divide_upload(
     settings = context.settings
     train, validation = files["train"], files.get("validation")
     validation_file = (
-        None if validation is None else (context.storage.local(validation.stored.sha256), validation.filename)
+        None if validation is None else (context.storage.local_path(validation.stored.sha256), validation.filename)
     )
     with tempfile.TemporaryDirectory(dir=settings.root, prefix=DIVIDING_PREFIX) as folder:
         counts, readings = read_in_sandbox(
             settings,
             divide_file,
             division,
-            context.storage.local(train.stored.sha256),
+            context.storage.local_path(train.stored.sha256),
             train.filename,
             validation_file,
             Path(folder),

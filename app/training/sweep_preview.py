@@ -203,7 +203,7 @@ def _read_sample(context: Context, plan: SweepPlan, folder: Path | None, model: 
     texts, label = list(plan.config.text_columns), plan.config.label_column
     key = (dataset.train_sha256, str(dataset.quoting), str(tokenizer), tokenizer.stat().st_mtime_ns, *texts, label)
     if key not in _samples:
-        file = context.storage.local(str(dataset.train_sha256)), str(dataset.train_filename)
+        file = context.storage.local_path(str(dataset.train_sha256)), str(dataset.train_filename)
         quoting = dataset.quoting_of("train")
         sample = read_in_sandbox(context.settings, sample_tokens, tokenizer, *file, texts, label, quoting)
         while len(_samples) >= MAX_SAMPLES:

@@ -40,7 +40,7 @@ def render(
     return templates.TemplateResponse(request, template, {"problem": problem, **values}, status, headers)
 
 
-def see(path: str) -> Response:
+def redirect_to(path: str) -> Response:
     return RedirectResponse(path, 303)
 
 
@@ -72,7 +72,7 @@ def attachment_headers(name: str | None = None) -> dict[str, str]:
     return {"Content-Disposition": f"attachment{parameter}"}
 
 
-def file_of(download: Download) -> FileResponse:
+def download_response(download: Download) -> FileResponse:
     return FileResponse(download.path, media_type=BINARY, headers=attachment_headers(download.filename))
 
 

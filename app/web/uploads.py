@@ -85,7 +85,7 @@ def to_incoming(upload: UploadFile) -> Incoming:
     return Incoming(upload.file, upload.filename or "")
 
 
-def parsing(handler: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+def in_parser_slot(handler: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
     """Run a route's handler in a parser slot; its ``request`` tells whether the client is still there."""
 
     @wraps(handler)

@@ -221,7 +221,7 @@ def test_what_is_refused_by_reader_or_database_leaves_nothing_behind(elsewhere, 
         for table in (Experiment, Dataset, Run, Step, RunFigure):
             counted = select(func.count()).select_from(table)
             assert session.scalar(counted, execution_options={INCLUDE_HIDDEN: True}) == 0, table
-    assert list(elsewhere.app.state.context.storage.listed()) == []
+    assert list(elsewhere.app.state.context.storage.list_files()) == []
 
 
 @pytest.fixture

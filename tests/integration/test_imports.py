@@ -104,7 +104,7 @@ def test_a_killed_import_is_hidden_everywhere_and_goes_on_where_it_was(client, c
     with context.sessions() as session:
         assert session.scalar(select(func.count()).select_from(Step)) == 57
         assert session.scalar(select(func.count()).select_from(RunFigure)) == 17
-    assert list(context.storage.listed()) == []
+    assert list(context.storage.list_files()) == []
 
 
 def test_a_cancelled_import_writes_no_more_and_leaves_nothing(client, context, sent, kill_after):
@@ -136,7 +136,7 @@ def test_a_cancelled_import_writes_no_more_and_leaves_nothing(client, context, s
     assert "sweep.zip" not in client.get("/queue").text
     assert client.get("/api/queue").json()["imports"] == []
     assert count(context, hidden=True) == [0, 0, 0]
-    assert list(context.storage.listed()) == []
+    assert list(context.storage.list_files()) == []
     refused = client.post(f"/api/imports/{sent}/cancel")
     assert refused.status_code == 409
     assert refused.json()["detail"] == "Only a queued or running import can be cancelled. This one is cancelled."

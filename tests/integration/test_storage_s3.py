@@ -201,16 +201,16 @@ def test_parts_are_read_whole_by_two_at_once_and_a_break_leaves_nothing(
     assert (stored.sha256, stored.size_bytes) == (sha256(TWO_PARTS), len(TWO_PARTS))
     assert sha256(bucket.read(bucket.keys()[0])) == stored.sha256
     forget()
-    assert storage.local(stored.sha256).read_bytes() == TWO_PARTS
+    assert storage.local_path(stored.sha256).read_bytes() == TWO_PARTS
     forget()
     with ThreadPoolExecutor(2) as threads:
-        paths = list(threads.map(lambda _: open_storage(settings).local(stored.sha256), range(2)))
+        paths = list(threads.map(lambda _: open_storage(settings).local_path(stored.sha256), range(2)))
     assert {sha256(path.read_bytes()) for path in paths} == {stored.sha256}
     assert cached() == [stored.sha256]
     forget()
     line.cut(after_bytes=PART_BYTES + 2**20)
     with pytest.raises(UnavailableError, match="cannot be reached at the moment"):
-        storage.local(stored.sha256)
+        storage.local_path(stored.sha256)
     assert cached() == []
 
 
@@ -229,7 +229,7 @@ def test_what_is_stored_is_not_sent_again_and_without_credentials_nothing_is(sto
 
 def test_a_bucket_that_is_not_there_and_credentials_that_are_refused(settings, monkeypatch, tmp_path):
     storage = open_storage(settings.model_copy(update={"storage_url": "s3://no-such-bucket"}))
-    for verb in (storage.exists, storage.local, lambda _: storage.write(BytesIO(b"bytes"), 10)):
+    for verb in (storage.exists, storage.local_path, lambda _: storage.write(BytesIO(b"bytes"), 10)):
         with pytest.raises(UnavailableError, match="has no such bucket"):
             verb("0" * 64)
     server = S3Server(free_port(), tmp_path / "log", INITIAL_NO_AUTH_ACTION_COUNT="0")
@@ -242,9 +242,9 @@ def test_a_bucket_that_is_not_there_and_credentials_that_are_refused(settings, m
 
 
 def test_a_bucket_lists_what_it_holds_and_what_is_gone_or_of_another_size_is_noticed(storage, bucket, forget):
-    assert list(storage.listed()) == []
+    assert list(storage.list_files()) == []
     stored = storage.write(BytesIO(b"bytes"), 10)
-    ((name, stored_at),) = storage.listed()
+    ((name, stored_at),) = storage.list_files()
     assert name == stored.sha256
     assert abs((utcnow() - stored_at).total_seconds()) < 60
     stored = storage.write(BytesIO(b"bytes"), 10)
@@ -252,12 +252,12 @@ def test_a_bucket_lists_what_it_holds_and_what_is_gone_or_of_another_size_is_not
     bucket.delete(bucket.keys()[0])
     assert not storage.exists(stored.sha256)
     with pytest.raises(NotFoundError, match=f"The file {stored.sha256[:12]}… is gone from the storage"):
-        storage.local(stored.sha256)
+        storage.local_path(stored.sha256)
     stored = storage.write(BytesIO(b"whole"), 10)
     bucket.write(bucket.keys()[0], b"half")
     storage.write(BytesIO(b"whole"), 10)
     assert bucket.read(f"some/prefix/{stored.sha256}") == b"whole"
     for name in ["../secret", "", "A" * 64]:
-        for verb in (storage.local, storage.exists, storage.delete):
+        for verb in (storage.local_path, storage.exists, storage.delete):
             with pytest.raises(NotFoundError, match="Expected a file's SHA-256"):
                 verb(name)

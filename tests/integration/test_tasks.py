@@ -265,15 +265,15 @@ def test_scores_are_shown_as_they_come_and_no_result_is_left_by_a_kill(client, s
 def test_other_vectors_and_deleting_take_tasks_and_files_with_them(client, context, ask, corpus, queries, qrels):
     task = ask("queries", qrels, queries_id=queries, launch="false").json()
     assert task["status"] == "draft"
-    kept = len(list(context.storage.listed()))
+    kept = len(list(context.storage.list_files()))
     assert client.delete(f"/api/tasks/{task['id']}").status_code == 204
-    assert len(list(context.storage.listed())) == kept - 1
+    assert len(list(context.storage.list_files())) == kept - 1
     task = ask("queries", qrels, queries_id=queries, launch="false").json()
     with context.sessions() as session:
         selection = session.get_one(Embedding, corpus).selection
     assert client.put(f"/api/embeddings/{corpus}/selection", json=selection).status_code == 200
     assert client.get(f"/api/tasks/{task['id']}").status_code == 404
-    assert len(list(context.storage.listed())) == kept - 1
+    assert len(list(context.storage.list_files())) == kept - 1
 
 
 @pytest.mark.both_databases

@@ -21,7 +21,7 @@ def upload(client, train=TRAIN, validation=VALIDATION, test=None, names=None, **
 
 def rows_of(context, dataset, split):
     columns = read_columns(
-        context.storage.local(dataset_row(context, dataset, split)[0]),
+        context.storage.local_path(dataset_row(context, dataset, split)[0]),
         dataset_row(context, dataset, split)[1],
         ["sentence", "label"],
     )
@@ -67,9 +67,9 @@ def test_a_column_or_fractions_divide_one_file(client, context):
     assert dataset["division"]["validation"] == ["dev", "valid"]
     assert [label for _, label in rows_of(context, dataset, "test")] == ["0", "1"]
     assert "Column part says which rows they are: test" in client.get(f"/datasets/{dataset['id']}").text
-    assert len(list(context.storage.listed())) == 3  # the file that was divided is not kept
+    assert len(list(context.storage.list_files())) == 3  # the file that was divided is not kept
     client.delete(f"/api/datasets/{dataset['id']}")
-    assert list(context.storage.listed()) == []
+    assert list(context.storage.list_files()) == []
     rows = [f"a film number {i // 2}\t{i % 2}\n" for i in range(100)]
     dataset = upload(client, HEAD + "".join(rows), None, validation_fraction="0.2", split_seed="3").json()
     assert (dataset["n_train"], dataset["n_validation"], dataset["n_test"]) == (80, 20, None)
@@ -103,7 +103,7 @@ def test_a_division_that_cannot_be_and_a_test_file_without_labels_are_refused(cl
         assert refused.status_code == 422
         assert refused.json()["field"] == field, refused.json()
         assert sentence in refused.json()["detail"]
-        assert list(context.storage.listed()) == []
+        assert list(context.storage.list_files()) == []
     cases = [
         (HEAD + "a film\t-1\na plot\t-1\n", "no labels"), (HEAD + "a film\t\na plot\t\n", "no labels"),
         (HEAD + "a film\tunknown\na plot\tunknown\n", "no labels"), ("sentence\na film\n", "No column named 'label'"),
@@ -113,7 +113,7 @@ def test_a_division_that_cannot_be_and_a_test_file_without_labels_are_refused(cl
         refused = upload(client, test=test)
         assert (refused.status_code, refused.json()["field"]) == (422, "test")
         assert sentence in refused.json()["detail"]
-        assert list(context.storage.listed()) == []
+        assert list(context.storage.list_files()) == []
     for division in [{"validation_fraction": "0.2"}, {"split_column": "label"}]:
         refused = upload(client, HEAD, None, **division).json()
         assert refused["field"] == "train"

@@ -30,7 +30,7 @@ def test_bytes_are_kept_once_under_their_hash_and_deleted_twice(storage):
     assert stored.sha256 == hashlib.sha256(content).hexdigest()
     assert stored.size_bytes == len(content)
     assert storage.exists(stored.sha256)
-    assert storage.local(stored.sha256).read_bytes() == content
+    assert storage.local_path(stored.sha256).read_bytes() == content
     assert names(storage) == [stored.sha256]
     same = storage.write(BytesIO(b"same"), 10)
     assert storage.write(BytesIO(b"same"), 10) == same
@@ -62,7 +62,7 @@ def test_one_byte_above_the_cap_an_empty_file_and_a_broken_upload_leave_nothing(
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "", "abc", "A" * 64, "0" * 64 + "\n", "/" + "0" * 63])
 def test_a_name_that_is_not_a_hash_never_reaches_the_file_system(storage, name):
-    for verb in (storage.local, storage.exists, storage.delete):
+    for verb in (storage.local_path, storage.exists, storage.delete):
         with pytest.raises(NotFoundError, match="Expected a file's SHA-256"):
             verb(name)
 
@@ -72,7 +72,7 @@ def test_only_old_temporaries_are_swept(storage):
     old, fresh = storage.folder / "arriving-old", storage.folder / "arriving-fresh"
     for path in (old, fresh):
         path.touch()
-    for path in (old, storage.local(stored.sha256)):
+    for path in (old, storage.local_path(stored.sha256)):
         os.utime(path, (time.time() - TEMPORARY_SECONDS - 60,) * 2)
 
     storage.sweep_temporary()
@@ -96,7 +96,7 @@ def test_only_old_folders_of_uploads_are_swept(tmp_path):
 def test_a_file_that_is_not_there_is_said_to_be_gone(storage):
     assert not storage.exists("0" * 64)
     with pytest.raises(NotFoundError, match="The file 000000000000… is gone from the storage; upload it again"):
-        storage.local("0" * 64)
+        storage.local_path("0" * 64)
 
 
 def test_a_folder_elsewhere_is_made_and_used(tmp_path):

@@ -18,7 +18,7 @@ from app.embeddings.selections import LeftOut, create_selection, leave_out_findi
 from app.embeddings.service import EmbeddingSummary
 from app.embeddings.trash import Purged, Trash
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
-from app.web.responses import FILE_RESPONSE, file_of, stream_download
+from app.web.responses import FILE_RESPONSE, download_response, stream_download
 from app.web.uploads import to_incoming
 from isoscope.core.errors import InvalidError
 from isoscope.files.selection import MAX_LISTED, Selection
@@ -192,13 +192,13 @@ def restore_embedding(context: ContextDep, embedding_id: str) -> Embedding:
 @router.get("/{embedding_id}/files/{position}", **FILE_RESPONSE)
 def show_file(context: ContextDep, embedding_id: str, position: int) -> FileResponse:
     """A file as it was uploaded or made; they count from 0, in the order of `files`."""
-    return file_of(get_file(context, embedding_id, position))
+    return download_response(get_file(context, embedding_id, position))
 
 
 @router.get("/{embedding_id}/vectors.npy", **FILE_RESPONSE)
 def show_npy(context: ContextDep, embedding_id: str) -> FileResponse:
     """The vectors, where they lie in one .npy file."""
-    return file_of(get_npy(context, embedding_id))
+    return download_response(get_npy(context, embedding_id))
 
 
 @router.get("/{embedding_id}/vectors.safetensors", **FILE_RESPONSE)

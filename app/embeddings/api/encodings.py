@@ -14,7 +14,7 @@ from app.embeddings import encoding_layers, encodings
 from app.embeddings.api.measures import MeasurementSummary
 from app.embeddings.encodings import EncodingPlan, Split
 from app.web.dependencies import ContextDep, Row
-from app.web.uploads import parsing, to_incoming
+from app.web.uploads import in_parser_slot, to_incoming
 from isoscope.core.errors import InvalidError
 from isoscope.files.columns import Column
 from isoscope.files.text import Quoting
@@ -72,7 +72,7 @@ def list_encodings(context: ContextDep) -> Sequence[Encoding]:
 
 
 @router.post("", status_code=201, response_model=EncodingOut)
-@parsing
+@in_parser_slot
 def create_encoding(
     request: Request,
     context: ContextDep,

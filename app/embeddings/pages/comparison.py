@@ -43,7 +43,7 @@ from app.embeddings.selections import format_rows
 from app.embeddings.service import list_stored_figures
 from app.figures.palette import SERIES
 from app.web.dependencies import ContextDep
-from app.web.responses import FileKind, csv_file, figure_file, find_figure, render, see
+from app.web.responses import FileKind, csv_file, figure_file, find_figure, redirect_to, render
 from isotropy.catalog import ALIGNMENTS
 
 router = APIRouter(prefix="/compare")
@@ -66,7 +66,7 @@ def show_comparison(
     """
     embeddings = get_measured(context, choice.ids)
     if chosen_in:
-        return see(choice.url(ids=[embedding.id for embedding in suggest_order(embeddings)]))
+        return redirect_to(choice.url(ids=[embedding.id for embedding in suggest_order(embeddings)]))
     comparison = EmbeddingComparison(embeddings)
     values: dict[str, Any] = {
         "choice": choice,
@@ -146,7 +146,7 @@ def align(context: ContextDep, choice: ChoiceDep) -> Response:
     request_alignments(
         context, step_pairs(embeddings) if comparison.is_ordered else pairs_of(embeddings, Against.FIRST)
     )
-    return see(f"{choice.url()}#alignments")
+    return redirect_to(f"{choice.url()}#alignments")
 
 
 @router.get("/rows")
@@ -173,7 +173,7 @@ def show_moved_rows(
 @router.post("/rows")
 def request_moved_rows(context: ContextDep, choice: ChoiceDep) -> Response:
     request_alignments(context, pairs_of(get_compared(context, choice.ids, MIN_COMPARED), Against.FIRST))
-    return see(choice.url("/compare/rows"))
+    return redirect_to(choice.url("/compare/rows"))
 
 
 @router.get("/rows/figures/{slug}.{kind}")

@@ -31,9 +31,9 @@ from app.training.option_form import (
 from app.training.queue_status import list_workers
 from app.training.relaunch import Server, encoding_snippets, text_snippets
 from app.web.dependencies import ContextDep, FormDep
-from app.web.responses import FileKind, figure_file, render, see
+from app.web.responses import FileKind, figure_file, redirect_to, render
 from app.web.templating import confirm_deletion
-from app.web.uploads import chosen_file, parsing
+from app.web.uploads import chosen_file, in_parser_slot
 from isoscope.core.beir_layout import ZIP_SUFFIX
 from isoscope.core.errors import InvalidError, IsoscopeError, invalid
 from isoscope.core.formatting import count
@@ -93,7 +93,7 @@ def list_all(request: Request, context: ContextDep) -> Response:
 
 
 @router.post("")
-@parsing
+@in_parser_slot
 def upload_texts(
     request: Request,
     context: ContextDep,
@@ -108,11 +108,11 @@ def upload_texts(
     except IsoscopeError as error:
         error.field = error.field or "file"
         return _list_page(request, context, error, name)
-    return see(f"/encodings/{encoding.id}")
+    return redirect_to(f"/encodings/{encoding.id}")
 
 
 @router.post("/of-dataset")
-@parsing
+@in_parser_slot
 def create_from_dataset(
     request: Request, context: ContextDep, dataset_id: Annotated[str, Form()], split: Annotated[encodings.Split, Form()]
 ) -> Response:
@@ -120,7 +120,7 @@ def create_from_dataset(
         encoding = encodings.create_encoding_of_dataset(context, dataset_id, split)
     except InvalidError as error:
         return _list_page(request, context, error)
-    return see(f"/encodings/{encoding.id}")
+    return redirect_to(f"/encodings/{encoding.id}")
 
 
 @router.get("/{encoding_id}")
@@ -135,14 +135,14 @@ def launch(request: Request, context: ContextDep, encoding_id: str, query: Layer
         encodings.launch_encoding(context, encoding_id, parse_config(values))
     except InvalidError as error:
         address = form_address(f"/encodings/{encoding_id}", field_pairs(values))
-        return see(address) if address else _encoding_page(request, context, encoding_id, query, values, error)
-    return see(f"/encodings/{encoding_id}")
+        return redirect_to(address) if address else _encoding_page(request, context, encoding_id, query, values, error)
+    return redirect_to(f"/encodings/{encoding_id}")
 
 
 @router.post("/{encoding_id}/cancel")
 def cancel(context: ContextDep, encoding_id: str) -> Response:
     encodings.cancel_encoding(context, encoding_id)
-    return see(f"/encodings/{encoding_id}")
+    return redirect_to(f"/encodings/{encoding_id}")
 
 
 @router.get("/{encoding_id}/delete")
@@ -156,7 +156,7 @@ def confirm_delete(request: Request, context: ContextDep, encoding_id: str) -> R
 @router.post("/{encoding_id}/delete")
 def delete(context: ContextDep, encoding_id: str) -> Response:
     encodings.delete_encoding(context, encoding_id)
-    return see("/encodings")
+    return redirect_to("/encodings")
 
 
 @router.get("/{encoding_id}/figures/{slug}.{kind}")

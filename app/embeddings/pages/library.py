@@ -30,7 +30,7 @@ from app.embeddings.trash import (
 )
 from app.training.relaunch import Server, upload_snippets
 from app.web.dependencies import ContextDep
-from app.web.responses import render, see
+from app.web.responses import redirect_to, render
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen_file
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
@@ -137,7 +137,7 @@ def upload_embedding(
     except IsoscopeError as error:
         error.field = error.field or "file"
         return _list_page(request, context, _read_page(context, EmbeddingSearch(), 1), error, name=name)
-    return see(f"/embeddings/{embedding.id}")
+    return redirect_to(f"/embeddings/{embedding.id}")
 
 
 def _read_page(context: Context, search: EmbeddingSearch, page: int) -> LibraryPage:
@@ -176,13 +176,13 @@ trash_router = APIRouter()
 
 @trash_router.post("/embeddings/{embedding_id}/trash")
 def put_into_trash(context: ContextDep, embedding_id: str) -> Response:
-    return see(f"/embeddings?{urlencode({'moved': trash_embedding(context, embedding_id).id})}")
+    return redirect_to(f"/embeddings?{urlencode({'moved': trash_embedding(context, embedding_id).id})}")
 
 
 @trash_router.post("/embeddings/{embedding_id}/restore")
 def restore(context: ContextDep, embedding_id: str, back: Annotated[str, Form()] = "") -> Response:
     embedding = restore_embedding(context, embedding_id)
-    return see("/trash" if back == "trash" else f"/embeddings/{embedding.id}")
+    return redirect_to("/trash" if back == "trash" else f"/embeddings/{embedding.id}")
 
 
 @trash_router.get("/trash")
@@ -190,7 +190,7 @@ def show_trash(request: Request, context: ContextDep, page: Annotated[int, Query
     trash = list_trash(context, offset=offset_of(page))
     pages = count_pages(trash.total)
     if page > pages:
-        return see(f"/trash?page={pages}")
+        return redirect_to(f"/trash?page={pages}")
     return render(request, "embeddings/trash.html", {"trash": trash, "page": page, "pages": pages})
 
 
@@ -206,7 +206,7 @@ def confirm_emptying(request: Request, context: ContextDep) -> Response:
 @trash_router.post("/trash/purge")
 def purge_all(context: ContextDep) -> Response:
     empty_trash(context)
-    return see("/trash")
+    return redirect_to("/trash")
 
 
 @trash_router.get("/trash/{embedding_id}/purge")
@@ -220,7 +220,7 @@ def confirm_purge(request: Request, context: ContextDep, embedding_id: str) -> R
 @trash_router.post("/trash/{embedding_id}/purge")
 def purge(context: ContextDep, embedding_id: str) -> Response:
     purge_embedding(context, embedding_id)
-    return see("/trash")
+    return redirect_to("/trash")
 
 
 def _confirmation_page(request: Request, name: str, frees_bytes: int, tasks: str) -> Response:

@@ -28,11 +28,11 @@ from app.web.responses import (
     FileKind,
     attachment_headers,
     csv_file,
+    download_response,
     figure_file,
-    file_of,
     find_figure,
+    redirect_to,
     render,
-    see,
     stream_download,
 )
 from app.web.templating import data_url, inlined
@@ -91,7 +91,7 @@ def choose_selection(
         select_embedding(context, embedding_id, selection)
     except InvalidError as error:
         return _embedding_page(request, context, embedding_id, query, error, selection)
-    return see(f"/embeddings/{embedding_id}")
+    return redirect_to(f"/embeddings/{embedding_id}")
 
 
 @router.post("/{embedding_id}/commit")
@@ -113,7 +113,7 @@ def commit_selection(
             commit_embedding(context, embedding_id)
     except InvalidError as error:
         return _embedding_page(request, context, embedding_id, query, error, selection)
-    return see(f"/embeddings/{embedding_id}")
+    return redirect_to(f"/embeddings/{embedding_id}")
 
 
 def _embedding_page(
@@ -147,12 +147,12 @@ def _embedding_page(
 
 @router.get("/{embedding_id}/files/{position}")
 def show_file(context: ContextDep, embedding_id: str, position: int) -> Response:
-    return file_of(get_file(context, embedding_id, position))
+    return download_response(get_file(context, embedding_id, position))
 
 
 @router.get("/{embedding_id}/vectors.npy")
 def show_npy(context: ContextDep, embedding_id: str) -> Response:
-    return file_of(get_npy(context, embedding_id))
+    return download_response(get_npy(context, embedding_id))
 
 
 @router.get("/{embedding_id}/vectors.safetensors")
@@ -222,13 +222,13 @@ def _get_measured(context: Context, embedding_id: str) -> Embedding:
 @report_router.post("/curves")
 def request_curve(context: ContextDep, embedding_id: str, source_id: Annotated[RowId, Form()]) -> Response:
     request_zeta_curve(context, embedding_id, source_id)
-    return see(f"/embeddings/{embedding_id}?{urlencode({'source': source_id})}#shrinkage")
+    return redirect_to(f"/embeddings/{embedding_id}?{urlencode({'source': source_id})}#shrinkage")
 
 
 @report_router.post("/selections")
 def measure_without_finding(context: ContextDep, embedding_id: str, finding: Annotated[str, Form()]) -> Response:
     selected = create_selection(context, embedding_id, leave_out_finding(context, embedding_id, finding))
-    return see(f"/embeddings/{selected.id}")
+    return redirect_to(f"/embeddings/{selected.id}")
 
 
 @report_router.post("/neighbors")
@@ -239,7 +239,7 @@ def look_up(
     tab: Annotated[Literal["map", "neighbors"], Form()] = "neighbors",
 ) -> Response:
     request_lookup(context, embedding_id, text)
-    return see(f"/embeddings/{embedding_id}?{urlencode({'tab': tab, 'text': text})}#near-text")
+    return redirect_to(f"/embeddings/{embedding_id}?{urlencode({'tab': tab, 'text': text})}#near-text")
 
 
 @report_router.get("/map/plot.json")
@@ -265,4 +265,4 @@ def measure_selection(
 ) -> Response:
     selected = parse_rows(rows)
     left_out = leave_out_unselected(context, embedding_id, selected) if measure == "selected" else LeftOut(selected)
-    return see(f"/embeddings/{create_selection(context, embedding_id, left_out).id}")
+    return redirect_to(f"/embeddings/{create_selection(context, embedding_id, left_out).id}")

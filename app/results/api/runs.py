@@ -26,7 +26,7 @@ from app.training.relaunch import request_of_run
 from app.training.run_actions import tag_run
 from app.training.sweeps import SweepRequest
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
-from app.web.responses import FILE_RESPONSE, attachment_headers, file_of
+from app.web.responses import FILE_RESPONSE, attachment_headers, download_response
 from isoscope.files.strict import Strict
 
 
@@ -242,7 +242,7 @@ def show_request(context: ContextDep, run_id: str) -> SweepRequest:
 @router.get("/{run_id}/model", **FILE_RESPONSE)
 def download_model(context: ContextDep, run_id: str) -> FileResponse:
     """The trained model of a run with the option `export`: a zip file of weights, tokenizer and model card."""
-    return file_of(get_model(context, run_id))
+    return download_response(get_model(context, run_id))
 
 
 @router.get("/{run_id}/activation", response_model=ActivationOut)

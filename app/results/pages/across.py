@@ -45,7 +45,7 @@ from app.results.tables.texts import latex, markdown
 from app.training.experiments import list_experiment_names
 from app.training.run_actions import RUNS
 from app.web.dependencies import ContextDep
-from app.web.responses import FileKind, figure_file, render, see
+from app.web.responses import FileKind, figure_file, redirect_to, render
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import quoted
 
@@ -74,7 +74,7 @@ def show_runs(
         in_search = query.q.removeprefix("experiment=").split(",") if EXPERIMENT_SEARCH.fullmatch(query.q) else []
         ids = dict.fromkeys([*in_search, *filter(None, experiment)])
         joined = ",".join(row_id if row_id.isalnum() else quoted(row_id) for row_id in ids)
-        return see(f"/compare/runs?{query.encoded(q=f'experiment={joined}')}")
+        return redirect_to(f"/compare/runs?{query.encoded(q=f'experiment={joined}')}")
     values: dict[str, Any] = {"query": query, "look": sweep_query, "at": "/compare/runs"}
     problem = None
     try:

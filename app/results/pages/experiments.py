@@ -45,7 +45,7 @@ from app.training.experiments import delete_experiment, describe_experiment, get
 from app.training.queue_status import list_workers, seconds_left
 from app.training.run_actions import EXPERIMENTS, RUNS
 from app.web.dependencies import ContextDep
-from app.web.responses import FileKind, Tab, chosen_tab, figure_file, render, see, stream_download
+from app.web.responses import FileKind, Tab, chosen_tab, figure_file, redirect_to, render, stream_download
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen_file
 from isoscope.core.errors import InvalidError, IsoscopeError
@@ -68,7 +68,7 @@ def import_file(
         row = create_import(context, upload)
     except IsoscopeError as error:
         return _import_page(request, context, error)
-    return see(f"/imports/{row.id}")
+    return redirect_to(f"/imports/{row.id}")
 
 
 @archives_router.get("/imports/{import_id}")
@@ -80,14 +80,14 @@ def show_import(request: Request, context: ContextDep, import_id: str) -> Respon
     path = "/experiments" if row.experiment_id is None else f"/experiments/{row.experiment_id}"
     if "hx-request" in request.headers:  # htmx would insert the page of a plain redirect into this one
         return Response(headers={"HX-Redirect": path})
-    return see(path)
+    return redirect_to(path)
 
 
 @archives_router.post("/imports/{import_id}/cancel")
 def stop_import(context: ContextDep, import_id: str, back: Annotated[Literal["queue", ""], Form()] = "") -> Response:
     """Cancel an import; ``back`` leads to the queue."""
     cancel_import(context, import_id)
-    return see("/queue" if back else f"/imports/{import_id}")
+    return redirect_to("/queue" if back else f"/imports/{import_id}")
 
 
 @archives_router.get("/experiments/{experiment_id}/export.zip")
@@ -150,7 +150,7 @@ def compare(
     request: Request, context: ContextDep, listing: ListingDep, experiment: Annotated[list[str] | None, Query()] = None
 ) -> Response:
     if experiment:
-        return see(f"/compare/runs?{urlencode({'experiment': experiment}, doseq=True)}")
+        return redirect_to(f"/compare/runs?{urlencode({'experiment': experiment}, doseq=True)}")
     return _list_page(request, context, listing, nothing_ticked=True)
 
 
@@ -233,7 +233,7 @@ def confirm_delete(request: Request, context: ContextDep, experiment_id: str) ->
 @router.post("/{experiment_id}/delete")
 def delete(context: ContextDep, experiment_id: str) -> Response:
     delete_experiment(context, experiment_id)
-    return see("/experiments")
+    return redirect_to("/experiments")
 
 
 @router.get("/{experiment_id}/figures/{slug}.html")
@@ -285,7 +285,7 @@ def open_scores(
         open_test(context, experiment_id, opening)
     except IsoscopeError as error:
         return _opening_page(request, context, experiment_id, error, form_values)
-    return see(f"/experiments/{experiment_id}?tab=conclusion#test")
+    return redirect_to(f"/experiments/{experiment_id}?tab=conclusion#test")
 
 
 def _require_length(text: str, limit: int, field: str) -> str:

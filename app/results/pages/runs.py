@@ -24,7 +24,7 @@ from app.training.queue_status import has_lost_worker, list_workers
 from app.training.run_actions import tag_run
 from app.training.sweep_form import LABELS
 from app.web.dependencies import ContextDep
-from app.web.responses import FileKind, Tab, chosen_tab, figure_file, file_of, render, see
+from app.web.responses import FileKind, Tab, chosen_tab, download_response, figure_file, redirect_to, render
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import REGULARIZERS
 
@@ -95,7 +95,7 @@ def _run_page(
 
 @router.get("/model.zip")
 def download_model(context: ContextDep, run_id: str) -> FileResponse:
-    return file_of(get_model(context, run_id))
+    return download_response(get_model(context, run_id))
 
 
 @router.get("/predictions.csv")
@@ -134,7 +134,7 @@ def change_tags(request: Request, context: ContextDep, run_id: str, tags: Annota
         tag_run(context, run_id, tags.split(","))
     except InvalidError as error:
         return _run_page(request, context, run_id, typed=tags, problem=error)
-    return see(f"/runs/{run_id}")
+    return redirect_to(f"/runs/{run_id}")
 
 
 Page = Literal["", "queue", "experiment", "runs", "across"]
@@ -165,7 +165,7 @@ OriginDep = Annotated[RunButtonOrigin, Depends()]
 
 def _run_button(change: Callable[[Context, str], Run]) -> Callable[..., Response]:
     def press(context: ContextDep, run_id: str, origin: OriginDep) -> Response:
-        return see(origin.address(change(context, run_id)))
+        return redirect_to(origin.address(change(context, run_id)))
 
     return press
 
@@ -187,7 +187,7 @@ for _verb, (_change_experiment, _) in EXPERIMENT_COMMANDS.items():
 
 @buttons_router.post("/runs/{run_id}/move/{position}")
 def move_run(context: ContextDep, run_id: str, position: queue_verbs.QueueMove, origin: OriginDep) -> Response:
-    return see(origin.address(queue_verbs.move_run(context, run_id, position)))
+    return redirect_to(origin.address(queue_verbs.move_run(context, run_id, position)))
 
 
 @buttons_router.post("/experiments/{experiment_id}/move/{position}")
@@ -201,14 +201,14 @@ def move_experiment(
 @buttons_router.post("/queue/pause")
 def pause_everything(context: ContextDep) -> Response:
     queue_verbs.pause_all(context)
-    return see("/queue")
+    return redirect_to("/queue")
 
 
 @buttons_router.post("/queue/resume")
 def resume_everything(context: ContextDep) -> Response:
     queue_verbs.resume_all(context)
-    return see("/queue")
+    return redirect_to("/queue")
 
 
 def _to_page_of_experiment(experiment_id: str, back: str) -> Response:
-    return see("/queue" if back == "queue" else f"/experiments/{experiment_id}")
+    return redirect_to("/queue" if back == "queue" else f"/experiments/{experiment_id}")

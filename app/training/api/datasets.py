@@ -13,7 +13,7 @@ from app.training import datasets
 from app.training.columns import TaskProposal, propose_task
 from app.training.datasets import read_division
 from app.web.dependencies import ContextDep, Row
-from app.web.uploads import parsing, to_incoming
+from app.web.uploads import in_parser_slot, to_incoming
 from isoscope.files.columns import Column
 from isoscope.files.division import Division
 from isoscope.files.strict import Strict
@@ -73,7 +73,7 @@ def list_datasets(context: ContextDep) -> Sequence[Dataset]:
 
 
 @router.post("", status_code=201, response_model=DatasetOut)
-@parsing
+@in_parser_slot
 def create_dataset(
     request: Request,
     context: ContextDep,
@@ -129,7 +129,7 @@ def show_dataset(context: ContextDep, dataset_id: str) -> Dataset:
 
 
 @router.put("/{dataset_id}/quoting", response_model=DatasetOut)
-@parsing
+@in_parser_slot
 def read_dataset(request: Request, context: ContextDep, dataset_id: str, body: QuotingRequest) -> Dataset:
     """Change how quotes in a data set's .tsv files are read, unless an experiment uses it."""
     return datasets.change_quoting(context, dataset_id, body.quoting)

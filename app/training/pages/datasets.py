@@ -12,9 +12,9 @@ from app.training.columns import propose_task
 from app.training.dataset_figures import baseline_of, dataset_figures
 from app.training.datasets import read_division
 from app.web.dependencies import ContextDep
-from app.web.responses import FileKind, figure_file, render, see
+from app.web.responses import FileKind, figure_file, redirect_to, render
 from app.web.templating import confirm_deletion
-from app.web.uploads import chosen_file, parsing
+from app.web.uploads import chosen_file, in_parser_slot
 from isoscope.core.errors import ConflictError, InvalidError, IsoscopeError
 from isoscope.files.compressed import GZIP_SUFFIX
 from isoscope.files.division import SPLITS
@@ -49,7 +49,7 @@ def show_datasets(request: Request, context: ContextDep) -> Response:
 
 
 @router.post("")
-@parsing
+@in_parser_slot
 def upload_dataset(
     request: Request,
     context: ContextDep,
@@ -77,12 +77,12 @@ def upload_dataset(
         )
     except IsoscopeError as error:
         return _list_page(request, context, error, name, division_form, quoting)
-    return see(f"/datasets/{dataset.id}")
+    return redirect_to(f"/datasets/{dataset.id}")
 
 
 @router.post("/hub")
 def add_hub_dataset(context: ContextDep, hub_name: Annotated[HubName, Form()]) -> Response:
-    return see(f"/datasets/{datasets.create_hub_dataset(context, hub_name).id}")
+    return redirect_to(f"/datasets/{datasets.create_hub_dataset(context, hub_name).id}")
 
 
 @router.get("/{dataset_id}")
@@ -91,7 +91,7 @@ def show_dataset(request: Request, context: ContextDep, dataset_id: str) -> Resp
 
 
 @router.post("/{dataset_id}/quoting")
-@parsing
+@in_parser_slot
 def change_quoting(
     request: Request, context: ContextDep, dataset_id: str, quoting: Annotated[Quoting, Form()]
 ) -> Response:
@@ -99,14 +99,14 @@ def change_quoting(
         datasets.change_quoting(context, dataset_id, quoting)
     except (ConflictError, InvalidError) as error:
         return _page(request, context, dataset_id, error)
-    return see(f"/datasets/{dataset_id}")
+    return redirect_to(f"/datasets/{dataset_id}")
 
 
 @router.post("/{dataset_id}/counts")
-@parsing
+@in_parser_slot
 def count_rows(request: Request, context: ContextDep, dataset_id: str) -> Response:
     datasets.add_missing_counts(context, dataset_id)
-    return see(f"/datasets/{dataset_id}")
+    return redirect_to(f"/datasets/{dataset_id}")
 
 
 @router.get("/{dataset_id}/figures/{slug}.{kind}")
@@ -125,7 +125,7 @@ def confirm_delete(request: Request, context: ContextDep, dataset_id: str) -> Re
 @router.post("/{dataset_id}/delete")
 def delete(context: ContextDep, dataset_id: str) -> Response:
     datasets.delete_dataset(context, dataset_id)
-    return see("/datasets")
+    return redirect_to("/datasets")
 
 
 def _page(request: Request, context: Context, dataset_id: str, problem: IsoscopeError | None = None) -> Response:

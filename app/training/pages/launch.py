@@ -51,7 +51,7 @@ from app.training.sweep_form import (
 from app.training.sweep_preview import preview_sweep
 from app.training.sweeps import SweepRequest, plan_sweep
 from app.web.dependencies import ContextDep, FormDep
-from app.web.responses import attachment_headers, render, see
+from app.web.responses import attachment_headers, redirect_to, render
 from app.web.uploads import chosen_file
 from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
 from isoscope.core.formatting import MAX_SHOWN_CHARACTERS
@@ -101,8 +101,10 @@ def launch_experiment(request: Request, context: ContextDep, form: FormDep) -> R
     except IsoscopeError as error:
         # Invalid input redirects to an address that can be reloaded; other errors are shown in place.
         address = form_address(SWEEP_ADDRESS, form_pairs(values)) if isinstance(error, InvalidError) else None
-        return see(address) if address else sweep_page(request, context, default_values(None, "") | values, error)
-    return see(f"/experiments/{experiment.id}")
+        return (
+            redirect_to(address) if address else sweep_page(request, context, default_values(None, "") | values, error)
+        )
+    return redirect_to(f"/experiments/{experiment.id}")
 
 
 def sweep_page(
@@ -189,9 +191,11 @@ def launch_study(request: Request, context: ContextDep, form: FormDep) -> Respon
         pairs = search_pairs(values, search)
         address = form_address(SEARCH_ADDRESS, pairs) if isinstance(error, InvalidError) else None
         return (
-            see(address) if address else search_page(request, context, default_values(None, "") | values, search, error)
+            redirect_to(address)
+            if address
+            else search_page(request, context, default_values(None, "") | values, search, error)
         )
-    return see(f"/experiments/{experiment.id}")
+    return redirect_to(f"/experiments/{experiment.id}")
 
 
 def search_page(
@@ -251,7 +255,9 @@ def fill_in_from_yaml(
             return sweep_page(request, context, default_values(None, ""), error, yaml=yaml)
     response = _page_from_yaml(request, context, text)
     address = f"{SWEEP_ADDRESS}/yaml?{urlencode({'yaml': text})}"
-    return response if response.status_code == HTTPStatus.SEE_OTHER or len(address) > MAX_ADDRESS else see(address)
+    return (
+        response if response.status_code == HTTPStatus.SEE_OTHER or len(address) > MAX_ADDRESS else redirect_to(address)
+    )
 
 
 @router.get("/new/yaml")
@@ -291,7 +297,7 @@ def _page_from_yaml(request: Request, context: Context, yaml: str) -> Response:
             plan_sweep(context, sweep, ask_hub=False)
     except IsoscopeError as error:
         return page(replace(error, further=(*error.further, *replacement_errors)))
-    return page(invalid(replacement_errors), status=200) if replacement_errors else see(address)
+    return page(invalid(replacement_errors), status=200) if replacement_errors else redirect_to(address)
 
 
 @router.get("/{experiment_id}/request.yaml")

@@ -139,7 +139,7 @@ def make_embedding(settings, sessions, store):
         buffer = io.BytesIO()
         np.save(buffer, x)
         sha256 = store(buffer.getvalue())
-        kind = detect(open_storage(settings).local(sha256), "x.npy")
+        kind = detect(open_storage(settings).local_path(sha256), "x.npy")
         files = [EmbeddingFile(position=0, filename="x.npy", file_sha256=sha256)]
         embedding = Embedding(name="x", filename="x.npy", files=files, format=kind.name, **columns)
         with sessions.begin() as session:

@@ -133,7 +133,7 @@ class TestInspecting:
     def test_a_file_that_is_not_what_it_claims_fails_with_a_sentence(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x)
         (file,) = get(embedding_id)[0].files
-        open_storage(settings).local(file.file_sha256).write_bytes(b"\x93NUMPY garbage")
+        open_storage(settings).local_path(file.file_sha256).write_bytes(b"\x93NUMPY garbage")
         assert inspect_embedding(embedding_id, settings, "cpu") == ()
         row, _, _ = get(embedding_id)
         assert (row.status, bool(row.error), row.inspection) == (EmbeddingStatus.FAILED, True, None)

@@ -26,7 +26,7 @@ def ledger(settings, sessions):
 def stored(ledger):
     def stored(content, seconds_ago):
         sha256 = ledger.store(io.BytesIO(content), 100).sha256
-        os.utime(ledger.storage.local(sha256), (time.time() - seconds_ago,) * 2)
+        os.utime(ledger.storage.local_path(sha256), (time.time() - seconds_ago,) * 2)
         return sha256
 
     return stored

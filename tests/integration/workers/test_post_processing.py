@@ -117,7 +117,7 @@ def test_whitening_gives_the_rows_fitted_on_isoscore_1_and_others_less(trial_of)
 
 def test_the_fitted_map_is_kept_and_restored(trial_of, rows, settings):
     trial = trial_of("all_but_the_top", D=2)
-    path = open_storage(settings).local(trial.state_sha256)
+    path = open_storage(settings).local_path(trial.state_sha256)
     expected = held_out(rows[0], lambda x: fit("all_but_the_top", x, D=2), 0.5, SAMPLE_SEED).fitted
     restored = restore(trial.method, load_file(path))
     assert all(torch.equal(restored.state()[name], tensor) for name, tensor in expected.state().items())
@@ -193,9 +193,9 @@ def test_an_embedding_is_made_of_all_rows_by_the_map_that_was_judged(trial_of, a
     assert get(Embedding, again).files[0].file_sha256 == file.file_sha256, "as after a kill"
     assert make(made_id, settings, "cpu") == ()
     storage = open_storage(settings)
-    vectors = np.load(storage.local(file.file_sha256), allow_pickle=False)
+    vectors = np.load(storage.local_path(file.file_sha256), allow_pickle=False)
     finite = np.isfinite(x).all(1)
-    fitted = restore("soft_zca", load_file(storage.local(trial.state_sha256)))
+    fitted = restore("soft_zca", load_file(storage.local_path(trial.state_sha256)))
     assert_same_images(vectors[finite], fitted.apply(torch.from_numpy(x[finite])).numpy())
     assert np.array_equal(vectors[~finite], x[~finite], equal_nan=True)
     assert inspect_embedding(made_id, settings, "cpu") == (Job(job_kinds.MEASURE, made_id),)
@@ -269,7 +269,7 @@ def test_equal_rows_are_held_out_together():
 @pytest.mark.both_databases
 def test_the_oldest_trials_go_where_maps_take_too_much_room(trial_of, asked_for, get, monkeypatch, settings):
     first, second = trial_of("centring"), trial_of("standardisation")
-    sizes = [open_storage(settings).local(one.state_sha256).stat().st_size for one in (first, second)]
+    sizes = [open_storage(settings).local_path(one.state_sha256).stat().st_size for one in (first, second)]
     asked_for(first.id)
     monkeypatch.setattr(postprocess, "MAPS_BYTES", max(sizes) // 2)
     third = trial_of("soft_zca", eps=0.5)

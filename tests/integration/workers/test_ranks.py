@@ -81,7 +81,7 @@ def test_two_processes_take_the_steps_of_one_and_store_what_it_would(settings, s
 
 
 def weights_of(run, settings):
-    kept = open_storage(settings).local(run.model_sha256).read_bytes()
+    kept = open_storage(settings).local_path(run.model_sha256).read_bytes()
     with ZipFile(io.BytesIO(kept)) as whole:
         return load(whole.read("model.safetensors"))
 

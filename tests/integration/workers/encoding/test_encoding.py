@@ -42,7 +42,7 @@ def test_every_vector_is_that_of_its_text_alone(settings, sessions, models_dir, 
     }
     names = {embedding.files[1].file_sha256 for embedding in layers.values()}
     assert len(names) == 1, "the files of all layers share one file of names"
-    lines = open_storage(settings).local(names.pop()).read_text().splitlines()
+    lines = open_storage(settings).local_path(names.pop()).read_text().splitlines()
     assert [json.loads(line)["name"] for line in lines] == [TEXTS[i] for i in FULL]
     with sessions() as session:
         assert set(session.scalars(select(StoredFile.sha256))) == {path.name for path in settings.files.iterdir()}
