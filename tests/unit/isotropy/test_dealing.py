@@ -47,7 +47,7 @@ def test_equal_rows_are_found_in_whatever_chunks_they_come():
     assert dealing.ranks.tolist() == [0, 1, 0, -1, 2, 1]
     duplicates = Duplicates(30)
     duplicates.update(ROWS, np.arange(30))
-    assert duplicates.dealing().by == "rows"
+    assert duplicates.dealing().grouping == "rows"
 
 
 @pytest.mark.parametrize("copies", [lambda x: np.repeat(x, 20, axis=0), lambda x: np.tile(x, (20, 1))])
