@@ -12,9 +12,9 @@ from app.embeddings.comparison import difference
 from benchmarks._calibration import FALSE_POSITIVES, MOST_FALSE_POSITIVES, Case, coverage
 from isotropy.catalog import MEASURES
 from isotropy.cloud import read_cloud
-from isotropy.jackknife import Jackknife
 from isotropy.report import MeasureResult, measure
 from isotropy.rows import Rows
+from isotropy.score import Jackknife
 from isotropy.unbiased import FourthMoments, corrected_scores_from_moments
 from workers.embeddings.measure import columns_of
 

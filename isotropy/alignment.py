@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.findings.nearest import NEAREST, kept_neighbor_shares
-from isotropy.jackknife import error_parts
-from isotropy.score import FEWEST_FOR_SE, Score, count_clause
+from isotropy.score import FEWEST_FOR_SE, Score, count_clause, error_parts
 
 ROWS = 3000  # Maximum rows of a comparison: products of all pairs are held at once
 # Dimensions up to which the Procrustes residual is computed, from the singular values of a matrix of that size.

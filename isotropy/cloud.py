@@ -16,12 +16,21 @@ from isotropy.anisotropy import mean_share, second_moment
 from isotropy.catalog import Similarity
 from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore_from_ratio, participation_ratio, shrunk_ratio
-from isotropy.jackknife import BLOCKS, Dealing, Duplicates, Jackknife, count_blocks_in_memory, deal_groups
 from isotropy.neighbours import BlockNeighbours, NearestNeighbours
 from isotropy.pairs import PairMeasures, choose_search, measure_pairs
 from isotropy.partition import PartitionFunction
-from isotropy.rows import Points, Sample, ScaledPoints, SelectedDimensions, finite_chunks, unit_for
-from isotropy.score import Score
+from isotropy.rows import (
+    Dealing,
+    Duplicates,
+    Points,
+    Sample,
+    ScaledPoints,
+    SelectedDimensions,
+    deal_groups,
+    finite_chunks,
+    unit_for,
+)
+from isotropy.score import BLOCKS, Jackknife, Score, count_blocks_in_memory
 from isotropy.spectrum_errors import Decomposition, scores_without_blocks, spectrum_scores
 from isotropy.topology import barcode
 from isotropy.unbiased import BlockProducts, FourthMoments, corrected_scores_from_moments, scores_across_blocks

@@ -1,9 +1,10 @@
-"""Points that are read chunk by chunk, with labels and groups: in memory, by dimension, rescaled, and sampled."""
+"""Points read chunk by chunk, with labels and groups: in memory, by dimension, rescaled, sampled, dealt to blocks."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from hashlib import blake2b, sha256
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -217,3 +218,106 @@ class Sample:
         filled = self._rows >= 0
         points, rows = (self._points, self._rows) if filled.all() else (self._points[filled], self._rows[filled])
         return torch.from_numpy(points), torch.from_numpy(rows)
+
+
+SLICES_PER_BLOCK = 8  # If there are enough rows, so that each block of a sorted file gets part of every class
+BLOCK_ORDER_SEED = 0  # So that the same rows have the same standard errors
+
+Grouping = Literal["rows", "duplicates", "groups"]
+
+
+class Slices:
+    """Deals items to blocks in rounds, by slices of about count / (8 blocks) items, from 1 to 4096.
+
+    Longer runs would put one class of a sorted file into one block; single items would separate dependent neighbors.
+    The order of blocks is random, and every second round reverses the one before, against drift.
+    """
+
+    def __init__(self, count: int, blocks: int) -> None:
+        self.blocks = blocks
+        self._length = min(max(count // (SLICES_PER_BLOCK * blocks), 1), CHUNK_ROWS)
+        self._turns = np.empty(0, np.int64)
+
+    def blocks_of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the block [m] of each item, given by its position."""
+        slice_indices = items // self._length
+        if len(items) and (last_slice := int(slice_indices.max())) >= len(self._turns):
+            rounds = max(last_slice // self.blocks + 1, 2 * len(self._turns) // self.blocks)
+            orders = [
+                np.random.default_rng((BLOCK_ORDER_SEED, round_number // 2)).permutation(self.blocks)
+                for round_number in range(rounds)
+            ]
+            self._turns = np.concatenate([order[::-1] if i % 2 else order for i, order in enumerate(orders)])
+        return self._turns[slice_indices]
+
+
+@dataclass(frozen=True, eq=False)
+class Dealing:
+    """Groups of rows that are independent of each other, and their assignment to jackknife blocks."""
+
+    grouping: Grouping  # Every row alone, exact duplicates together, or named groups
+    groups: int  # Number of groups among the measured rows
+    # [rows] the number of each row's group, by first appearance; None if every row is its own group.
+    ranks: NDArray[np.int64] | None = None
+
+    def blocks_of(self, positions: NDArray[np.int64], blocks: int) -> NDArray[np.int64]:
+        """Return the block [m] of each row, given by its position in the file."""
+        return Slices(self.groups, blocks).blocks_of(positions if self.ranks is None else self.ranks[positions])
+
+    def key(self) -> str:
+        """Return a digest that two dealings share only if they assign rows alike."""
+        digest = sha256(f"{self.groups}".encode())
+        if self.ranks is not None:
+            digest.update(self.ranks.tobytes())
+        return digest.hexdigest()[:16]
+
+
+def deal_rows(n: int) -> Dealing:
+    return Dealing("rows", n)
+
+
+def deal_groups(groups: Iterable[str], n: int) -> Dealing:
+    """Assign n rows to groups by name; a row with an empty name is its own group.
+
+    Raises ValueError unless each row has a name.
+    """
+    ranks = group_numbers(groups)
+    if len(ranks) != n:
+        raise ValueError(f"Expected a group for each of {n} rows, got {len(ranks)}: empty where a row stands alone.")
+    return Dealing("groups", int(ranks.max(initial=-1)) + 1, ranks)
+
+
+def group_numbers(groups: Iterable[str]) -> NDArray[np.int64]:
+    """Return the group number of each row, [n], in order of appearance; a row with an empty name is its own group."""
+    numbers: dict[str | int, int] = {}
+    return np.fromiter(
+        (numbers.setdefault(name or row, len(numbers)) for row, name in enumerate(groups)), dtype=np.int64
+    )
+
+
+class Duplicates:
+    """Finds exact duplicates in a stream of n rows by a 64-bit hash of each.
+
+    Among 10 million rows the chance of a collision is about 3 in a million.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._hashes = np.zeros(n, np.uint64)
+        self._finite = np.zeros(n, bool)
+
+    def update(self, rows: NDArray[Any], positions: NDArray[np.int64]) -> None:
+        rows = np.ascontiguousarray(rows + 0.0)  # so that -0 equals 0
+        self._hashes[positions] = np.fromiter(
+            (int.from_bytes(blake2b(row.data, digest_size=8).digest(), "little") for row in rows), np.uint64, len(rows)
+        )
+        self._finite[positions] = True
+
+    def dealing(self) -> Dealing:
+        """Group equal rows; treat rows as independent if no two are equal."""
+        _, first_rows, inverse = np.unique(self._hashes[self._finite], return_index=True, return_inverse=True)
+        if len(first_rows) == len(inverse):
+            return deal_rows(len(self._finite))
+        ranks = np.full(len(self._finite), -1)
+        # Number groups by first appearance, not by hash.
+        ranks[self._finite] = np.argsort(np.argsort(first_rows))[inverse]
+        return Dealing("duplicates", len(first_rows), ranks)

@@ -30,12 +30,11 @@ from isoscope.files.selection import Selection
 from isoscope.rows import draw_rows, values_of
 from isotropy.catalog import measures_in
 from isotropy.cloud import read_cloud
-from isotropy.jackknife import group_numbers
 from isotropy.neighbours import first_equal_rows
 from isotropy.postprocess.held_out import HeldOut, held_out
 from isotropy.postprocess.methods import fit, restore
 from isotropy.report import measure
-from isotropy.rows import Rows, finite_rows
+from isotropy.rows import Rows, finite_rows, group_numbers
 from isotropy.tasks.maps import Map
 from isotropy.tasks.variants import Variant
 from workers.embeddings.measure import columns_of

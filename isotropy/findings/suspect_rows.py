@@ -23,8 +23,7 @@ from isotropy.findings.finding import (
     score_effects,
 )
 from isotropy.findings.nearest import NEAREST
-from isotropy.jackknife import Duplicates
-from isotropy.rows import finite_chunks, finite_rows
+from isotropy.rows import Duplicates, finite_chunks, finite_rows
 from isotropy.score import Score
 
 # Maximum distance of copies, relative to the row's length and to the usual distance of rows; bfloat16 rounds less.

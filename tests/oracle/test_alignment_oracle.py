@@ -7,7 +7,7 @@ from scipy.spatial import procrustes
 
 from app.core.evidence import block_degrees, t_quantile
 from isotropy.alignment import ROWS_AT_ONCE, alignment, cka, procrustes_residual, row_drift
-from isotropy.jackknife import Slices
+from isotropy.rows import Slices
 
 NOISE = 0.6
 

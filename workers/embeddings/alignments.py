@@ -12,9 +12,10 @@ from isoscope.files.matrix import Matrix
 from isoscope.rows import pairs_by_name, pairs_by_place, rows_at, sampled, values_of
 from isotropy.alignment import ROWS, alignment, row_drift
 from isotropy.findings.nearest import NEAREST
-from isotropy.jackknife import BLOCKS, Slices, group_numbers
 from isotropy.neighbours import first_equal_rows
 from isotropy.projection import NAME_CHARACTERS
+from isotropy.rows import Slices, group_numbers
+from isotropy.score import BLOCKS
 from isotropy.tasks.parts import groups_of
 from workers.files import open_embedding
 from workers.job_rows import ResultJob, answer

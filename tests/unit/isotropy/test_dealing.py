@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from isotropy.cloud import read_cloud
-from isotropy.jackknife import Duplicates, Slices, deal_groups, deal_rows
-from isotropy.rows import Rows
+from isotropy.rows import Duplicates, Rows, Slices, deal_groups, deal_rows
 
 ROWS = np.random.default_rng(0).standard_normal((30, 10))
 

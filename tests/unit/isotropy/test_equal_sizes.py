@@ -8,10 +8,10 @@ import torch
 
 from isotropy.cloud import read_cloud
 from isotropy.intrinsic import twonn_mle
-from isotropy.jackknife import BLOCKS
 from isotropy.neighbours import BlockNeighbours, nearest_neighbours
 from isotropy.report import measure
 from isotropy.rows import Rows
+from isotropy.score import BLOCKS
 
 
 def rows(n, d=4, seed=0):

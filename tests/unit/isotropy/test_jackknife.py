@@ -5,8 +5,7 @@ import torch
 
 from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore, isoscore_from_covariance
-from isotropy.jackknife import Jackknife, count_blocks_in_memory
-from isotropy.score import Score
+from isotropy.score import Jackknife, Score, count_blocks_in_memory
 from isotropy.spectrum import Moments
 from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
 
