@@ -1,4 +1,4 @@
-"""What every service needs: database, files and queue; room to delete; paging."""
+"""The context that services share (database, files, queue), deletion on a full disk, and paging."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,13 +32,13 @@ class Context:
         return Ledger(self.sessions, self.storage)
 
     @property
-    def spare(self) -> SpareFile:
+    def spare_file(self) -> SpareFile:
         return SpareFile.from_settings(self.settings)
 
-    def require_room(self, staying: int = 0) -> None:
+    def require_room(self, stored_bytes: int = 0) -> None:
         """Refuse new data if a disk would have less free space than the reserve."""
-        require_room(self.settings, staying=staying)
-        self.spare.make()
+        require_room(self.settings, stored_bytes=stored_bytes)
+        self.spare_file.create_if_missing()
 
     def scalar(self, query: Select[Item]) -> Item | None:
         with self.sessions() as session:
@@ -77,7 +77,7 @@ def frees_space(
 
     @wraps(delete)
     def with_room(context: Context, /, *args: Arguments.args, **keywords: Arguments.kwargs) -> Result:
-        with context.spare.freed():
+        with context.spare_file.freed():
             return delete(context, *args, **keywords)
 
     return with_room
@@ -89,9 +89,9 @@ def not_found(noun: str, row_id: str, field: str | None = None) -> NotFoundError
 
 PAGE_ROWS = 50
 MAX_CHOICES = 200
-"""Rows in a list to choose one from; all others are found by search."""
+"""Maximum rows offered in a selection list; search finds the others."""
 MAX_PAGE = 10**6
-"""No list is so long; beyond it databases have no numbers."""
+"""Larger page numbers would overflow the offsets of the databases."""
 
 
 def offset_of(page: int) -> int:
@@ -103,9 +103,9 @@ def aria_sort(order: str, column: str) -> str:
     return "none" if order.removeprefix("-") != column else "descending" if order.startswith("-") else "ascending"
 
 
-def next_sort(column: str, now: str, *, falling: bool) -> str:
+def next_sort(column: str, current: str, *, descending_first: bool) -> str:
     """Return the sort order after a click on a column head."""
-    return f"-{column}" if (falling if now == "none" else now == "ascending") else column
+    return f"-{column}" if (descending_first if current == "none" else current == "ascending") else column
 
 
 def count_pages(total: int) -> int:

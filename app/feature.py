@@ -1,12 +1,12 @@
-"""The record by which a feature tells what the dashboard serves of it."""
+"""The routers and lists that a feature adds to the dashboard."""
 
 from typing import NamedTuple
 
 
 class Feature(NamedTuple):
-    """A feature's routers and lists, each by ``module:name``, so that a record is light to import."""
+    """A feature's routers and lists, each as ``module:name``, so that importing the record loads nothing else."""
 
     api: tuple[str, ...]
     pages: tuple[str, ...]
     row_lists: tuple[str, ...] = ()
-    """Lists whose rows have actions on several at once."""
+    """Lists with actions on several rows at once."""

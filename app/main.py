@@ -1,4 +1,4 @@
-"""The web application: routes, and the rules that every request passes."""
+"""The web application: routes, middleware, startup and shutdown."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -43,7 +43,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         context = create_context(settings)
         # Opening a database takes room too. Without it nothing could be deleted from a full disk.
-        with context.spare.freed():
+        with context.spare_file.freed():
             context.storage.sweep_temporary()
             sweep_folders(settings.root)
         app.state.context = context

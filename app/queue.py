@@ -1,9 +1,9 @@
-"""The job engine, all of it behind this module: DBOS durable workflows in the database named by one URL.
+"""The interface to the job engine, DBOS: durable workflows in one database. No other module uses DBOS.
 
-A job is a row of ours that some worker must work on. The row is committed first and enqueued afterward; the
-workflow's id is made from the row's, so enqueueing twice is enqueueing once, and a crash between the two is
-mended by the workers' reconciler. What runs a model is enqueued by a worker that is free for it
-(``workers/executor.py``). The engine knows who runs what and when; what came of it stands in our rows.
+A job is work on one row. The row is committed first and its job is enqueued afterward. The workflow id derives from
+the row id, so enqueueing twice has no further effect, and the workers' reconciler enqueues what a crash left out.
+Jobs that run a model are enqueued by a free worker (``workers/executor.py``). The engine knows which worker runs
+which job; results are in the rows.
 """
 
 import logging
@@ -57,12 +57,12 @@ IDLE_SECONDS = 15.0
 
 
 class QueueSnapshot(NamedTuple):
-    """The jobs of one queue, as the engine knows them."""
+    """The unfinished jobs of one queue, according to the engine."""
 
-    begun: dict[str, str | None]
-    """The slots of the workers that have taken a job, by its workflow id."""
+    worker_slots: dict[str, str | None]
+    """By workflow id of a started job, the slot of its worker."""
     waiting: set[str]
-    """Workflow ids of what no worker has taken."""
+    """Workflow ids of jobs that no worker has started."""
 
 
 Execute = Callable[[Job], Awaitable[None]]
@@ -73,7 +73,7 @@ def migrate(url: str) -> None:
 
 
 class JobQueue:
-    """Hands in and cancels jobs. While the engine's database is away, the reconciler does it later."""
+    """Enqueues and cancels jobs. If the engine's database is unreachable, the reconciler does it later."""
 
     def __init__(self, url: str) -> None:
         _quiet_engine_logs()
@@ -108,60 +108,62 @@ class JobQueue:
         with _log_if_unreachable(jobs[0].workflow_id if len(jobs) == 1 else f"a batch of {len(jobs)} jobs"):
             self._client.cancel_workflows([job.workflow_id for job in jobs])
 
-    def active(self) -> set[str]:
+    def list_active(self) -> set[str]:
         workflows = self._client.list_workflows(status=ACTIVE, load_input=False, load_output=False)
         return {workflow.workflow_id for workflow in workflows}
 
-    def line(self, queue: Queue) -> QueueSnapshot:
+    def read_queue(self, queue: Queue) -> QueueSnapshot:
         workflows = self._client.list_workflows(
             queue_name=queue.value, status=["ENQUEUED", "PENDING"], load_input=False, load_output=False
         )
-        begun = {workflow.workflow_id: workflow.executor_id for workflow in workflows if workflow.status == "PENDING"}
-        return QueueSnapshot(begun, {workflow.workflow_id for workflow in workflows} - begun.keys())
+        worker_slots = {
+            workflow.workflow_id: workflow.executor_id for workflow in workflows if workflow.status == "PENDING"
+        }
+        return QueueSnapshot(worker_slots, {workflow.workflow_id for workflow in workflows} - worker_slots.keys())
 
-    def ensure(self, job: Job) -> None:
+    def ensure_enqueued(self, job: Job) -> None:
         """Enqueue a job unless it waits or runs; enqueue it again if the engine believes that it ended."""
         with _log_if_unreachable(job.workflow_id):
             status = self._status(job)
             if status is None or status.status not in ACTIVE:
-                self._hand_in_anew(job, status)
+                self._reenqueue(job, status)
 
-    def slots(self) -> set[str]:
+    def list_worker_slots(self) -> set[str]:
         """Return the slots of workers, alive or not, with unfinished jobs."""
         workflows = self._client.list_workflows(status="PENDING", load_input=False, load_output=False)
         return {workflow.executor_id for workflow in workflows if workflow.executor_id is not None}
 
-    def list_taken(self, slot: str) -> set[str]:
+    def list_unfinished(self, slot: str) -> set[str]:
         """Return the workflow ids of a worker's unfinished jobs, as far as the engine knows."""
         workflows = self._client.list_workflows(status="PENDING", executor_id=slot, load_input=False, load_output=False)
         return {workflow.workflow_id for workflow in workflows}
 
-    def put_back(self, workflow_ids: Collection[str]) -> None:
+    def requeue(self, workflow_ids: Collection[str]) -> None:
         """Return jobs that no worker runs to their queues."""
         for workflow_id in workflow_ids:
             self._client.resume_workflow(workflow_id, queue_name=Job.parse(workflow_id).kind.queue.value)
 
-    def forget_ended(self, days: float) -> int:
+    def delete_ended(self, days: float) -> int:
         """Delete records of jobs that ended more than ``days`` ago; return their number."""
         before = (datetime.now(UTC) - timedelta(days=days)).isoformat()
-        forgotten = 0
+        n_deleted = 0
         while workflows := self._client.list_workflows(
             status=ENDED, completed_before=before, limit=DELETED_AT_ONCE, load_input=False, load_output=False
         ):
             self._client.delete_workflows([workflow.workflow_id for workflow in workflows])
-            forgotten += len(workflows)
-        return forgotten
+            n_deleted += len(workflows)
+        return n_deleted
 
     def restart(self, job: Job) -> None:
         """Enqueue a job again, whatever its state in the engine."""
         with _log_if_unreachable(job.workflow_id):
-            self._hand_in_anew(job, self._status(job))
+            self._reenqueue(job, self._status(job))
 
     def _status(self, job: Job) -> WorkflowStatus | None:
         workflows = self._client.list_workflows(workflow_ids=[job.workflow_id], load_input=False, load_output=False)
         return workflows[0] if workflows else None
 
-    def _hand_in_anew(self, job: Job, status: WorkflowStatus | None) -> None:
+    def _reenqueue(self, job: Job, status: WorkflowStatus | None) -> None:
         """Enqueue a job again. If it was just cancelled, first wait until its worker has stopped it.
 
         Do nothing if another process enqueued it meanwhile, because a worker may be running it.
@@ -179,7 +181,7 @@ class JobQueue:
             self._client.delete_workflows([job.workflow_id])
         self.enqueue(job)
 
-    def forget(self, jobs: Collection[Job]) -> None:
+    def delete_records(self, jobs: Collection[Job]) -> None:
         self._client.delete_workflows([job.workflow_id for job in jobs])
 
     def close(self) -> None:
@@ -229,15 +231,15 @@ class QueueWatch:
             isolation_level="AUTOCOMMIT"
         )
         schema = "" if self._engine.dialect.name == "sqlite" else f"{ENGINE_SCHEMA}."
-        self._question = text(f"select 1 from {schema}workflow_status where status = 'ENQUEUED' limit 1")  # noqa: S608
+        self._waiting_query = text(f"select 1 from {schema}workflow_status where status = 'ENQUEUED' limit 1")  # noqa: S608
         self._waiting = Event()
         self._stop = Event()
         self._waiting.set()
         self._thread = Thread(target=self._watch, name="queues", daemon=True)
         self._thread.start()
 
-    def wake(self) -> None:
-        """End the watch; from now on the engine's threads wait as they would without it."""
+    def stop_watching(self) -> None:
+        """Stop watching. From now on the engine's threads poll at their own interval."""
         self._stop.set()
         self._thread.join()
         self._waiting.set()
@@ -255,7 +257,7 @@ class QueueWatch:
             try:
                 with self._engine.connect() as connection:
                     while not self._stop.wait(CHECK_SECONDS):
-                        if connection.scalar(self._question) is None:
+                        if connection.scalar(self._waiting_query) is None:
                             self._waiting.clear()
                         else:
                             self._waiting.set()
@@ -306,7 +308,7 @@ def processing_jobs(url: str, slot: str, execute: Execute, measure_concurrency: 
                 )
             yield
         finally:
-            watch.wake()
+            watch.stop_watching()
             DBOS.destroy(workflow_completion_timeout_sec=0, destroy_registry=True)
 
 

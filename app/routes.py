@@ -1,4 +1,4 @@
-"""The routes of all features, and of what belongs to none: home, the catalog, figures over the API."""
+"""The routes of all features, and those of no feature: home, the catalog, figures over the API."""
 
 from pkgutil import resolve_name
 from typing import Annotated, Any

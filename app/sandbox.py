@@ -27,7 +27,7 @@ Ts = TypeVarTuple("Ts")
 
 GIB = 2**30
 GRACE_SECONDS = 5
-"""Between SIGXCPU, by which the parent knows the reason, and SIGKILL."""
+"""CPU seconds from SIGXCPU, which tells the parent the reason, to SIGKILL."""
 
 TOO_SLOW = (
     "Reading this file took longer than {:g} s, the limit here: "
@@ -39,10 +39,10 @@ STOPPED = (
 )
 POLL_SECONDS = 0.2
 NICENESS = 10
-"""Whoever answers requests, or trains, goes first where cores are few."""
+"""With few cores, requests and training take precedence."""
 
 ABANDONED: ContextVar[Event | None] = ContextVar("abandoned", default=None)
-"""Set once nobody waits any more for what the sandboxes of this context read."""
+"""Set once nobody waits for the results of this context's sandboxes."""
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def _lower_limit(limit: int, value: int, grace: int = 0) -> None:
 
 @dataclass(frozen=True)
 class _Failure:
-    """Why the function returned nothing. Plain values, so that no exception has to survive being pickled."""
+    """An exception of the sandboxed function, as plain values because not every exception can be pickled."""
 
     kind: type[BaseException]
     message: str

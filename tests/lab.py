@@ -126,5 +126,5 @@ def check_finished(context: Context, slot: str) -> Run:
     assert (run.status, run.worker, run.error) == (RunStatus.FINISHED, slot, None)
     steps = [step.step for step in run.steps]
     assert steps == list(range(0, STEPS + 1, STEPS // 100))
-    wait_for(lambda: context.queue.active() == set())
+    wait_for(lambda: context.queue.list_active() == set())
     return run

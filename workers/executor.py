@@ -79,11 +79,11 @@ def hand_in_next(
     """
     if not has_waiting_jobs(sessions, Queue.GPU):
         return
-    gpu_queue = queue.line(Queue.GPU)  # before the rows: a job that ends in between counts as begun
-    next_job = next_waiting_job(sessions, Queue.GPU, gpu_queue.begun.keys() | recently_left)
+    gpu_queue = queue.read_queue(Queue.GPU)  # before the rows: a job that ends in between counts as begun
+    next_job = next_waiting_job(sessions, Queue.GPU, gpu_queue.worker_slots.keys() | recently_left)
     if next_job is None:
         return
-    is_free = slot not in gpu_queue.begun.values()
+    is_free = slot not in gpu_queue.worker_slots.values()
     premature_ids = gpu_queue.waiting - {next_job.workflow_id} - set(recently_left)
     if not premature_ids and (not is_free or next_job.workflow_id in gpu_queue.waiting):
         return
@@ -91,7 +91,7 @@ def hand_in_next(
         if premature_ids:
             queue.cancel(*map(Job.parse, sorted(premature_ids)))
         if is_free:
-            queue.ensure(next_job)
+            queue.ensure_enqueued(next_job)
 
 
 MAX_ATTEMPTS = 5

@@ -79,7 +79,7 @@ class Drawn:
 
 def _post_process(job: ResultJob[PostProcessing]) -> None:
     """Try a method on the CPU, and store its results and fitted map."""
-    job.check(current=job.row.is_of(job.embedding))
+    job.check(current=job.row.fits_selection_of(job.embedding))
     matrix = open_embedding(job.embedding, job.settings)
     points, rows = draw_rows(matrix, SAMPLE_SEED)
     selection = matrix.selection
@@ -165,7 +165,11 @@ def _known_before(embedding: Embedding, trial: HeldOut, sessions: Sessions) -> d
     )
     with sessions() as session:
         earlier_trial = session.scalar(trials.order_by(PostProcessing.created_at.desc()).limit(1))
-    if earlier_trial is None or (results := earlier_trial.results) is None or not earlier_trial.is_of(embedding):
+    if (
+        earlier_trial is None
+        or (results := earlier_trial.results) is None
+        or not earlier_trial.fits_selection_of(embedding)
+    ):
         return None
     before: dict[str, Any] = results["before"]
     # Earlier versions split equal rows apart and did not store the number of distinct rows.
@@ -261,7 +265,7 @@ def _by_trial(matrix: Matrix, source: Embedding, judged: PostProcessing | None, 
             f"The trial that this was to be made by is gone: other vectors were chosen of {source.name} meanwhile, or "
             "newer trials took its place. Try the method again first."
         )
-    if judged.state_sha256 is None or not judged.is_of(source):
+    if judged.state_sha256 is None or not judged.fits_selection_of(source):
         raise ConflictError(f"Other vectors were chosen of {source.name} meanwhile; try the method on them first.")
     tensors = load_file(fetch(judged.state_sha256, f"map.safetensors of {source.name!r}", settings))
     return Images(matrix.d, matrix.dtype, restore(judged.method, tensors).apply)

@@ -164,10 +164,10 @@ def _work(workflow_id: str, work: str, row_id: str, settings: Settings, device: 
             logger.warning("%s could not reach the database: %s", workflow_id, error_line(error))
             sys.exit(DATABASE_AWAY)
         raise
-    if immediate_jobs := [job for job in next_jobs if not job.kind.in_turn]:
+    if immediate_jobs := [job for job in next_jobs if not job.kind.waits_in_row]:
         queue = JobQueue(settings.queue)
         for job in immediate_jobs:
-            queue.ensure(job)
+            queue.ensure_enqueued(job)
         queue.close()
 
 

@@ -75,12 +75,12 @@ def take_over_the_dead(queue: JobQueue, slot: str, locks: Locks, free_before: se
     if not locks.settled:
         return set()
     free_slots = set()
-    for other_slot in queue.slots() - {slot}:
+    for other_slot in queue.list_worker_slots() - {slot}:
         with suppress(ConflictError), locks.held(other_slot):
             if locks.settled:  # check again: this worker's session may be new by now
                 free_slots.add(other_slot)
                 if other_slot in free_before:
-                    queue.put_back(queue.list_taken(other_slot))
+                    queue.requeue(queue.list_unfinished(other_slot))
     return free_slots
 
 
@@ -91,10 +91,10 @@ def retake_own(queue: JobQueue, slot: str, has: Callable[[], set[str]], missing_
     a job must be missing at two checks in a row. Return the jobs that are missing now, for ``missing_before`` of the
     next check.
     """
-    missing = queue.list_taken(slot) - has()
+    missing = queue.list_unfinished(slot) - has()
     if lost := missing & missing_before:
         logger.warning("put back, as nothing here works on them: %s", ", ".join(sorted(lost)))
-        queue.put_back(lost)
+        queue.requeue(lost)
     return missing
 
 
@@ -106,12 +106,12 @@ def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) ->
     ``unwanted_before`` of that check.
     """
     jobs_before = waiting_jobs(sessions)
-    active = queue.active()
+    active = queue.list_active()
     # A job may have ended between the two queries; only jobs wanted in both are missing.
     jobs_after = set(waiting_jobs(sessions))
     for job in jobs_before:
-        if job in jobs_after and job.workflow_id not in active and not job.kind.in_turn:
-            queue.ensure(job)
+        if job in jobs_after and job.workflow_id not in active and not job.kind.waits_in_row:
+            queue.ensure_enqueued(job)
     unwanted = active - {job.workflow_id for job in jobs_after.union(jobs_before)}
     for workflow_id in unwanted & unwanted_before:
         queue.cancel(Job.parse(workflow_id))
@@ -159,7 +159,7 @@ class Janitor(Background):
                 with self.locks.held("janitor"):
                     _do("%s removals that were cut off are done", resume_removals, self.ledger.sessions)
                     _do("%s stored files that no row names were removed", self.ledger.sweep)
-                    _do("%s records of jobs that ended long ago were removed", self.queue.forget_ended, KEPT_DAYS)
+                    _do("%s records of jobs that ended long ago were removed", self.queue.delete_ended, KEPT_DAYS)
             except ConflictError:
                 pass  # another worker is doing this
             if self.stop.wait(JANITOR_SECONDS):

@@ -1,7 +1,4 @@
-"""What a sweep needs before its conclusion can decide anything: the level of every test, seeds, values of λ.
-
-And Student's t with any number of degrees of freedom: tails and quantiles.
-"""
+"""Requirements of a sweep's conclusion (significance level, seeds, values of λ), and Student's t distribution."""
 
 from functools import lru_cache
 from math import exp, factorial, inf, lgamma, log, log1p, pi

@@ -185,7 +185,7 @@ class Settings(BaseSettings):
 
     @field_validator("webhook_url")
     @classmethod
-    def _require_an_address_of_the_web(cls, url: SecretStr | None) -> SecretStr | None:
+    def _require_web_address(cls, url: SecretStr | None) -> SecretStr | None:
         if url is None or not url.get_secret_value():
             return None
         parts = urlsplit(url.get_secret_value())
@@ -195,17 +195,17 @@ class Settings(BaseSettings):
 
     @field_validator("storage_url")
     @classmethod
-    def _require_a_known_storage(cls, url: str) -> str:
+    def _check_storage_url(cls, url: str) -> str:
         parse_storage_url(url)
         return url
 
     @field_validator("database_url", "queue_url")
     @classmethod
-    def _one_spelling(cls, url: str) -> str:
+    def _normalize_url(cls, url: str) -> str:
         return normalize_database_url(url) if url else url
 
     @model_validator(mode="after")
-    def _require_a_secret_off_loopback(self) -> "Settings":
+    def _require_token_off_loopback(self) -> "Settings":
         if self.access_token is not None and len(self.access_token.get_secret_value()) < MIN_TOKEN_CHARACTERS:
             raise ValueError(
                 f"ISOSCOPE_ACCESS_TOKEN is shorter than {MIN_TOKEN_CHARACTERS} characters, so it could be guessed. "

@@ -21,12 +21,12 @@ BLOCK = bytes(MIB)
 
 
 class Disk(NamedTuple):
-    """A file system, by the first of the folders on it that Isoscope writes to."""
+    """A file system, and the first folder on it that Isoscope writes to."""
 
     folder: Path
     free_bytes: int
     total_bytes: int
-    # Not only temporary files.
+    # False if Isoscope writes only temporary files there.
     holds_data: bool
 
 
@@ -70,15 +70,15 @@ def list_disks(settings: Settings) -> list[Disk]:
     return list(disks_by_device.values())
 
 
-def require_room(settings: Settings, *, arriving: int = 0, staying: int = 0) -> None:
+def require_room(settings: Settings, *, upload_bytes: int = 0, stored_bytes: int = 0) -> None:
     """Raise FullDiskError if less than the reserve would be left on a disk.
 
-    ``arriving`` bytes are received as a temporary file first and then stored; ``staying`` ones are only stored.
+    ``upload_bytes`` are received as a temporary file first and then stored; ``stored_bytes`` are only stored.
     """
     needed_bytes: dict[int, int] = {}
     for folder, size_bytes in (
-        (settings.files if settings.bucket is None else settings.cache, arriving + staying),
-        (Path(tempfile.gettempdir()), arriving),
+        (settings.files if settings.bucket is None else settings.cache, upload_bytes + stored_bytes),
+        (Path(tempfile.gettempdir()), upload_bytes),
     ):
         with suppress(OSError):
             device = folder.stat().st_dev
@@ -96,7 +96,7 @@ def require_room(settings: Settings, *, arriving: int = 0, staying: int = 0) -> 
 
 @dataclass(frozen=True)
 class SpareFile:
-    """A file that takes up room until something has to be deleted from a full disk: that needs room too."""
+    """A file that reserves space. Deleting from a full disk needs space too, so the file is removed first."""
 
     path: Path
     size_bytes: int
@@ -106,7 +106,7 @@ class SpareFile:
         """Return the spare file of the data folder, which is a part of the reserve."""
         return cls(settings.root / "reserve", min(SPARE_BYTES, settings.reserve_bytes))
 
-    def make(self) -> None:
+    def create_if_missing(self) -> None:
         """Create the file if it is missing and the disk has room for twice its size."""
         if not self.size_bytes or self.path.exists():
             return
@@ -134,4 +134,4 @@ class SpareFile:
         try:
             yield
         finally:
-            self.make()
+            self.create_if_missing()

@@ -1,4 +1,4 @@
-"""Sentences for validation errors of the API and of forms, which use labels in place of field names."""
+"""Sentences for validation errors of the API and of forms. Forms use labels in place of field names."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -179,7 +179,7 @@ def _expected_kind(error: Error) -> str:
     return EXPECTED[error["type"]].format_map(_context_words(error)).removeprefix("as ")
 
 
-def _received(error: Error, empty: str = ", got nothing", otherwise: str = ", got") -> str:
+def _received(error: Error, empty: str = ", got nothing", prefix: str = ", got") -> str:
     """Return the received value: numbers as they are, even in text; other text quoted and truncated."""
     value = error.get("input")
     if value == "":
@@ -187,4 +187,4 @@ def _received(error: Error, empty: str = ", got nothing", otherwise: str = ", go
     if not isinstance(value, str | int | float | bool):
         return ""
     is_number = isinstance(value, str) and NUMBER.fullmatch(value)
-    return f"{otherwise} {value}" if is_number else f"{otherwise} {value!r:.{MAX_VALUE_CHARACTERS}}"
+    return f"{prefix} {value}" if is_number else f"{prefix} {value!r:.{MAX_VALUE_CHARACTERS}}"

@@ -1,4 +1,4 @@
-"""The configuration of a run: as launched and stored, and as pages and figures read it."""
+"""The configuration of an experiment and of a run."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Self, get_args
@@ -36,7 +36,7 @@ def _booleans_to_words(value: Any) -> Any:
 
 
 class TrainingOptions(MeasuringOptions):
-    """What all runs of an experiment share, as a user states it. Defaults are the papers', where they fix one."""
+    """Configuration that all runs of an experiment share, as the user entered it. Defaults follow the papers."""
 
     @model_validator(mode="before")
     @classmethod
@@ -45,7 +45,7 @@ class TrainingOptions(MeasuringOptions):
 
 
 class TrainingConfig(TrainingOptions):
-    """What all runs of an experiment share, with what was read from its data set."""
+    """Configuration that all runs of an experiment share, with the classes read from its data set."""
 
     logged: ClassVar[bool] = False
 
@@ -55,20 +55,20 @@ class TrainingConfig(TrainingOptions):
     ]
 
     @model_validator(mode="after")
-    def _classes_of_a_classification(self) -> Self:
+    def _check_classes(self) -> Self:
         if (self.task is TaskKind.CLASSIFICATION) != (len(self.label_names) >= 2):
             raise ValueError(f"expected two classes or more for classification and none else; got {self.label_names}")
         return self
 
     @property
-    def stated(self) -> Mapping[str, Any]:
+    def stated_values(self) -> Mapping[str, Any]:
         return self.__dict__
 
-    def states(self, name: str) -> bool:
+    def has_value(self, name: str) -> bool:
         return name in self.__dict__
 
-    def value(self, name: str, otherwise: Any = None) -> Any:
-        return self.__dict__.get(name, otherwise)
+    def value(self, name: str, default: Any = None) -> Any:
+        return self.__dict__.get(name, default)
 
     def dump(self) -> dict[str, Any]:
         return self.model_dump(mode="json")
@@ -79,24 +79,28 @@ class RunConfig(TrainingConfig):
 
     regularizer: Annotated[
         Regularizer,
-        Option("Regularizer", "What is added to the task’s loss.", SWEPT, words=REGULARIZER_NAMES, slows=False),
+        Option(
+            "Regularizer", "What is added to the task’s loss.", SWEPT, words=REGULARIZER_NAMES, affects_step_time=False
+        ),
     ]
-    lam: Annotated[FiniteFloat, Option("λ", "Weight of the regularizer.", SWEPT, slows=False)]
+    lam: Annotated[FiniteFloat, Option("λ", "Weight of the regularizer.", SWEPT, affects_step_time=False)]
     zeta: Annotated[
         Zeta,
         Option("ζ", "Weight of the shrinkage covariance.", SWEPT, several="ζ", applies_to=regularizers_with("zeta")),
     ] = 0.2
-    seed: Annotated[Seed, Option("Seed", "Of new weights, dropout and the order of rows.", SWEPT, slows=False)]
+    seed: Annotated[
+        Seed, Option("Seed", "Of new weights, dropout and the order of rows.", SWEPT, affects_step_time=False)
+    ]
 
     @property
     def weights(self) -> dict[Regularizer, float]:
         return loss_weights(self.regularizer, self.lam, self.fixed_regularizers)
 
     @property
-    def selects(self) -> bool:
+    def selects_during_training(self) -> bool:
         return evaluates_during_training({"checkpoint": self.checkpoint, "patience": self.patience})
 
-    def reads(self, field: str) -> bool:
+    def uses_option(self, field: str) -> bool:
         return option_applies(field, self.weights, self.points)
 
 
@@ -116,7 +120,7 @@ def option_applies(field: str, regularizers: Iterable[Regularizer], points: Toke
     if readers is None:
         return True
     affected = [REGULARIZERS[regularizer] for regularizer in regularizers if regularizer in readers]
-    if OPTIONS[field].of_tokens:
+    if OPTIONS[field].needs_tokens:
         return any(
             regularizer.sees is not None and (points or regularizer.sees[1]) is TokenPooling.TOKENS
             for regularizer in affected

@@ -1,4 +1,4 @@
-"""The configuration of an encoding, stored whole in its row, and its limits."""
+"""The configuration of an encoding, stored in its row, and its limits."""
 
 from typing import Annotated
 

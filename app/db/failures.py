@@ -52,18 +52,18 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def check_after_crash(mark: Path, *urls: str) -> Iterator[None]:
+def check_after_crash(marker: Path, *urls: str) -> Iterator[None]:
     """Keep a marker file while the context is open. If one was left behind, check the databases first.
 
     Raises ConflictError if a database is damaged. After an exception the marker stays.
     """
-    if mark.exists():
+    if marker.exists():
         logger.warning("The last end was not an orderly one: checking the databases.")
         for url in urls:
             require_intact(url)
-    mark.touch()
+    marker.touch()
     yield
-    mark.unlink(missing_ok=True)
+    marker.unlink(missing_ok=True)
 
 
 def require_intact(url: str) -> None:

@@ -1,4 +1,4 @@
-"""The tasks of both papers that can be named instead of uploaded, each at a pinned revision of the Hub.
+"""The tasks of both papers that need no upload: data sets of the Hugging Face Hub at pinned revisions.
 
 Sizes and metrics are those of Wang et al. 2019, "GLUE: A Multi-Task Benchmark and Analysis Platform for Natural
 Language Understanding", of Socher et al. 2013 for SST-5, and of Rajpurkar et al. 2016 for SQuAD.

@@ -1,4 +1,4 @@
-"""The kinds of jobs, one record each: the row it fills, when that row waits for it, the function, its words on pages.
+"""The kinds of jobs, one record each: table, waiting states, function, and wording on pages.
 
 Queue, executor, reconciler and pages read these records; docs/contributing/job.md adds one.
 """
@@ -15,7 +15,7 @@ INTERACTIVE_PRIORITY = 10
 
 
 class Queue(StrEnum):
-    """Jobs that share a place at a worker."""
+    """Queues of jobs. A worker limits the number of running jobs per queue."""
 
     # One model at a time per device. Jobs wait in their rows until a free worker enqueues the next.
     GPU = "gpu"
@@ -29,7 +29,7 @@ class Queue(StrEnum):
 
 @dataclass(frozen=True)
 class JobKind:
-    """A job that a worker does on a row."""
+    """A kind of job that a worker does on a row."""
 
     # As in the engine, logs and workers' rows.
     name: str
@@ -47,7 +47,7 @@ class JobKind:
     # First part of the address of the row's page.
     pages: str = ""
     # A user waits on the page until it is done, so it goes first.
-    waited_for: bool = False
+    is_interactive: bool = False
     # Whether the row's ``finished_at`` is set when its job fails for good.
     dated: bool = False
     # Column with the time at which a row was queued; None for ``created_at``.
@@ -56,13 +56,13 @@ class JobKind:
     order: tuple[Any, ...] = ()
 
     @property
-    def in_turn(self) -> bool:
+    def waits_in_row(self) -> bool:
         """Return whether the job waits in its row until a worker enqueues it."""
         return self.queue is Queue.GPU
 
     @property
     def priority(self) -> int:
-        return INTERACTIVE_PRIORITY if self.waited_for else models.DEFAULT_PRIORITY
+        return INTERACTIVE_PRIORITY if self.is_interactive else models.DEFAULT_PRIORITY
 
 
 INSPECT = JobKind(
@@ -102,7 +102,7 @@ POSTPROCESS = JobKind(
     models.ResultStatus.FAILED,
     work="workers.postprocess:post_process",
     doing="tries a post-processing",
-    waited_for=True,
+    is_interactive=True,
 )
 LOOKUP = JobKind(
     "lookup",
@@ -112,7 +112,7 @@ LOOKUP = JobKind(
     models.ResultStatus.FAILED,
     work="workers.embeddings.neighbours:look_up",
     doing="looks up a row",
-    waited_for=True,
+    is_interactive=True,
 )
 ALIGN = JobKind(
     "align",
@@ -122,7 +122,7 @@ ALIGN = JobKind(
     models.ResultStatus.FAILED,
     work="workers.embeddings.alignments:align",
     doing="compares two embeddings of the same rows",
-    # Not ``waited_for``: a series enqueues dozens of these at once, which must not delay the lab.
+    # Not ``is_interactive``: a series enqueues dozens of these at once, which must not delay the lab.
 )
 MAKE = JobKind(
     "make",
@@ -197,7 +197,7 @@ KINDS: dict[str, JobKind] = {
 
 @dataclass(frozen=True)
 class Job:
-    """One thing to do to one row."""
+    """A job of one kind on one row."""
 
     kind: JobKind
     row_id: str

@@ -1,10 +1,10 @@
-"""Whether a run learned anything: the rule of divergence, and the trivial predictor of its task.
+"""Whether a run learned anything: the rule for divergence, and the trivial predictor of its task.
 
-A training diverged where the mean of the last tenth of its logged task losses is more than twice the loss that it
-started from, or where one of that tenth is not a number. Where it started from is the loss of a model that knows
-nothing yet (the same probability for every class, 0 for every number, any token for an answer), or the mean of the
-first tenth of its logged losses where that is higher, but not three times as high: a training may begin from badly
-drawn weights, but one that explodes within its first logged steps must not set its own level.
+Training diverged if the mean of the last tenth of its logged task losses is more than twice its starting loss, or if
+one of them is not a number. The starting loss is that of an untrained model: the same probability for every class, 0
+for every number, any token for an answer. If the mean of the first tenth of the logged losses is higher, it is used
+instead, because initial weights may be bad. If it is three times as high or more, training exploded in its first
+logged steps, and the untrained loss is used.
 """
 
 from collections.abc import Sequence

@@ -74,11 +74,12 @@ class MapNeighbors(BaseModel):
     sections: dict[Literal["point", "neighbor", "distance"], MapSection]
     similarity: Similarity = Similarity.EUCLIDEAN
 
-    def unit_of(self, unit: float) -> float:
+    def distance_unit(self, map_unit: float) -> float:
         """Return the unit of the stored distances, given the unit of the map."""
-        return {Similarity.EUCLIDEAN: unit, Similarity.COSINE: 1.0, Similarity.DOT: unit * unit}[self.similarity]
+        units = {Similarity.EUCLIDEAN: map_unit, Similarity.COSINE: 1.0, Similarity.DOT: map_unit * map_unit}
+        return units[self.similarity]
 
-    def displayed(self, distance: float) -> float:
+    def displayed_value(self, distance: float) -> float:
         """Return the displayed value of a distance: itself, the cosine or the product."""
         return {Similarity.COSINE: 1 - distance, Similarity.DOT: -distance}.get(self.similarity, distance)
 

@@ -1,4 +1,4 @@
-"""Predictions of a run on a split of its data set, row by row: in memory, as compact bytes, and in their table."""
+"""Predictions of a run for each row of a split: in memory, as packed bytes, and in the database."""
 
 import struct
 import zlib
@@ -55,7 +55,7 @@ class Predictions:
 
     def __post_init__(self) -> None:
         _require(0 < len(self.rows) <= MAX_ROWS, f"expected 1 to {MAX_ROWS:,} rows, got {len(self.rows):,}")
-        columns = [self.rows, *(column for column in self._values if column is not None)]
+        columns = [self.rows, *(column for column in self._numeric_columns if column is not None)]
         lengths = sorted({len(column) for column in (*columns, self.predicted)})
         _require(len(lengths) == 1, f"expected columns of one length, got lengths {lengths}")
         for column in columns:
@@ -149,7 +149,7 @@ class Predictions:
         return cls(rows, None, tuple(packed[end - length : end].decode() for end, length in spans), exact_match, f1)
 
     @property
-    def _values(self) -> list[NDArray[Any] | None]:
+    def _numeric_columns(self) -> list[NDArray[Any] | None]:
         predicted = None if isinstance(self.predicted, tuple) else self.predicted
         return [self.reference, predicted, self.exact_match, self.f1]
 
@@ -169,6 +169,6 @@ def read_predictions(session: Session, run_ids: Sequence[str], split: Split) -> 
     return predictions
 
 
-def _require(true: bool, otherwise: str) -> None:
-    if not true:
-        raise ValueError(otherwise)
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)

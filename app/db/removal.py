@@ -1,6 +1,6 @@
-"""Remove experiments in transactions of less than a second, so that others write meanwhile; hidden until they are gone.
+"""Remove experiments in transactions of less than a second, so that others can write in between.
 
-Cut off at any moment, a removal is resumed by a worker's janitor.
+An experiment stays hidden until it is removed. A worker's janitor resumes interrupted removals.
 """
 
 import time

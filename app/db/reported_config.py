@@ -1,4 +1,4 @@
-"""The configuration that a user's own script reported: checked where Isoscope has a meaning for it."""
+"""The configuration that a user's own script reported. Fields that Isoscope knows are validated."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -63,9 +63,9 @@ _SETTINGS: TypeAdapter[dict[str, Any]] = TypeAdapter(Settings)
 
 
 class ReportedConfig(ResultsPart):
-    """A script's report on all runs of an experiment. Unreported values are None, without defaults.
+    """A script's configuration of all runs of an experiment. Unreported values are None, without defaults.
 
-    Its own settings stand beside the fields here.
+    The script's own settings are extra fields.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -84,7 +84,7 @@ class ReportedConfig(ResultsPart):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_settings(cls, document: Any) -> Any:
+    def _check_own_settings(cls, document: Any) -> Any:
         if isinstance(document, Mapping):
             _SETTINGS.validate_python({name: value for name, value in document.items() if name not in RESERVED_NAMES})
         return document
@@ -99,24 +99,24 @@ class ReportedConfig(ResultsPart):
         return list(map(str, names)) if isinstance(names, list) else []
 
     @property
-    def selects(self) -> bool:
+    def selects_during_training(self) -> bool:
         return evaluates_during_training({"checkpoint": self.checkpoint, "patience": self.patience})
 
     @property
-    def stated(self) -> Mapping[str, Any]:
+    def stated_values(self) -> Mapping[str, Any]:
         return {name: self.value(name) for name in self.model_fields_set}
 
-    def states(self, name: str) -> bool:
+    def has_value(self, name: str) -> bool:
         return name in self.model_fields_set
 
-    def value(self, name: str, otherwise: Any = None) -> Any:
+    def value(self, name: str, default: Any = None) -> Any:
         if name not in self.model_fields_set:
-            return otherwise
+            return default
         return self.__dict__[name] if name in self.__dict__ else (self.model_extra or {})[name]
 
 
 class ReportedRunConfig(ReportedConfig):
-    """A script's report on one run."""
+    """A script's configuration of one run."""
 
     regularizer: Regularizer
     lam: Number
@@ -146,19 +146,23 @@ class ConfigColumn(Typed[AnyConfig]):
 
     def __init__(self, launched: type[TrainingConfig], reported: type[ReportedConfig]) -> None:
         super().__init__(launched)
-        self.launched = launched
-        self.reported = reported
+        self.launched_type = launched
+        self.reported_type = reported
 
     def check(self, value: Any) -> AnyConfig:
-        return value if isinstance(value, self.launched | self.reported) else self._kind(value).model_validate(value)
+        return (
+            value
+            if isinstance(value, self.launched_type | self.reported_type)
+            else self._config_type(value).model_validate(value)
+        )
 
     def read(self, value: Any) -> AnyConfig:
-        config: AnyConfig = stored_adapter(self._kind(value)).validate_python(value)
+        config: AnyConfig = stored_adapter(self._config_type(value)).validate_python(value)
         return config
 
     def read_text(self, text: str) -> AnyConfig:
         """Read a configuration. The raw text shows its kind, because quotes inside a string are escaped."""
-        return _read_text(self.reported if '"logged":' in text else self.launched, text)
+        return _read_text(self.reported_type if '"logged":' in text else self.launched_type, text)
 
-    def _kind(self, value: Any) -> type[TrainingConfig] | type[ReportedConfig]:
-        return self.reported if isinstance(value, Mapping) and "logged" in value else self.launched
+    def _config_type(self, value: Any) -> type[TrainingConfig] | type[ReportedConfig]:
+        return self.reported_type if isinstance(value, Mapping) and "logged" in value else self.launched_type

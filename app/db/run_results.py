@@ -37,7 +37,7 @@ class ResultsPart(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     @model_serializer(mode="wrap")
-    def _as_said(self, write: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def] # noqa: ANN202 - typed, the schema would be lost
+    def _write_set_fields(self, write: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def] # noqa: ANN202 - typed, the schema would be lost
         return {name: value for name, value in write(self).items() if name in self.model_fields_set}
 
     def dump(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class LayerValues(ResultsPart):
     reasons: Reasons = Field(description="Why a value is null, and null beside each other value.")
 
     @model_validator(mode="after")
-    def _of_each_layer(self) -> Self:
+    def _require_reason_per_layer(self) -> Self:
         if len(self.values) != len(self.reasons):
             raise ValueError(
                 f"expected a reason or null for each of {len(self.values)} layers, got {len(self.reasons)}"

@@ -1,13 +1,12 @@
-"""Engines and sessions, the same for SQLite and PostgreSQL: the clock that SQLite lacks, rows that no query sees.
+"""Engines and sessions for SQLite and PostgreSQL: hidden rows, and a clock function that old SQLite lacks.
 
-Rows of an import are hidden from every query until all of them are there, those of a deleted experiment until gone.
-The filter is added to each query as it runs, so that a list, a count or a figure that is written later cannot forget
-it. An import's own writes need no query of hidden rows; what has to see them says so with ``INCLUDE_HIDDEN``.
+Rows of an import are hidden from all queries until it finishes, those of a deleted experiment until they are removed.
+The filter is added to each query when it runs, so that no query can forget it. A query that has to see hidden rows
+sets the execution option ``INCLUDE_HIDDEN``.
 
-DBOS 3.4.0 writes times by ``unixepoch('subsec')``, which SQLite knows from 3.42 on, and chooses it by the version of
-Python (3.12 and newer), which says nothing about SQLite. With an older SQLite it gets NULL and can store no job; see
-docs/upstream.md. The choice is stored in the database as the default of its columns, so that the function is needed on
-every Python that opens it afterward.
+DBOS 3.4.0 on Python 3.12 and newer writes times by ``unixepoch('subsec')``, which SQLite knows from 3.42 on. An older
+SQLite returns NULL, and no job can be stored; see docs/upstream.md. The call is a default of columns in the database,
+so every Python that opens it later needs the function.
 """
 
 import json
@@ -36,7 +35,7 @@ SECONDS_BETWEEN_TRIES = 0.5
 SQLITE_POOL, POSTGRESQL_POOL = 40, 15
 # How long a request waits for a connection before it is told to try again.
 POOL_SECONDS = 10
-# The execution option of a query that sees hidden rows too.
+# Execution option of queries that see hidden rows too.
 INCLUDE_HIDDEN = "arriving"
 _UNFINISHED = Import.status != ImportStatus.FINISHED
 _EXPERIMENTS = select(Import.experiment_id).where(Import.experiment_id.is_not(None), _UNFINISHED)

@@ -47,7 +47,7 @@ class FileRole(StrEnum):
 
 
 class ResultStatus(StrEnum):
-    """States of an answer beside a report: a curve, a post-processing method."""
+    """States of a result that a job computes on request, such as a curve."""
 
     QUEUED = "queued"
     READY = "ready"
@@ -123,7 +123,7 @@ class RunStatus(StrEnum):
         return self in FINAL
 
 
-# Waits for a worker, or is at one.
+# Waiting for a worker, or running.
 UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
 
 # Can be tried again.

@@ -126,11 +126,11 @@ class Search(Options):
 
     @model_validator(mode="before")
     @classmethod
-    def _numbers_are_no_booleans(cls, document: Any) -> Any:
+    def _reject_booleans_as_numbers(cls, document: Any) -> Any:
         return words_for_booleans(document, cls.model_fields)
 
     @model_validator(mode="after")
-    def _ranges(self) -> Self:
+    def _check_ranges(self) -> Self:
         if self.regularizer is Regularizer.NONE:
             raise ValueError("expected a regularizer to search lambda of, got none")
         if not self.lam_low < self.lam_high:
@@ -160,14 +160,14 @@ class Search(Options):
             return lam
         return math.copysign(math.log(max(abs(lam) / self.least_size, 1.0)), lam)
 
-    def lam(self, position: float) -> float:
+    def lambda_at(self, position: float) -> float:
         """Return the lambda at a position of the axis, rounded to the displayed digits."""
         if self.least_size is not None:
             position = math.copysign(self.least_size * math.exp(abs(position)), position)
         rounded = float(f"{position:.4g}")
         return min(max(rounded, self.lam_low), self.lam_high)
 
-    def zeta(self, drawn: float) -> float:
+    def round_zeta(self, drawn: float) -> float:
         """Round a drawn zeta to the displayed digits, and clip it to the range, whose bounds may have more digits."""
         return min(max(round(drawn, ZETA_DIGITS), self.zeta_low), self.zeta_high)
 
@@ -179,7 +179,7 @@ class Trial(NamedTuple):
     runs: Sequence["Run"]
 
     @property
-    def unended(self) -> bool:
+    def is_unfinished(self) -> bool:
         return any(not run.status.final for run in self.runs)
 
     @property

@@ -38,7 +38,7 @@ class TaskConfig(Frozen):
     def metric_title(self) -> str:
         return METRICS[self.judged_by]
 
-    def judges_like(self, second: "TaskConfig") -> bool:
+    def is_comparable_to(self, second: "TaskConfig") -> bool:
         """Return whether scores compare with another task's. Only id columns and the metric's name may differ."""
         ignored_fields = {"ids": None, "query_ids": None}
         own_config, second_config = (
@@ -97,7 +97,7 @@ class QueryHubness(Frozen):
 
 
 class JudgedVariant(Frozen):
-    """A post-processing, how many dimensions, how they are stored, and what that scores."""
+    """A post-processing with dimensions and storage, and its scores."""
 
     name: str
     method: str
@@ -112,7 +112,7 @@ class JudgedVariant(Frozen):
 
 
 class ScoreSoFar(Frozen):
-    """What a variant scores on the part that chooses, while others are still being judged."""
+    """The score of a variant on the part that chooses, while others are still being evaluated."""
 
     name: str
     bytes: int
@@ -121,7 +121,7 @@ class ScoreSoFar(Frozen):
 
 
 class TaskResults(Frozen):
-    """All variants of a task, and which to take: places in ``variants``."""
+    """All variants of a task. ``baseline``, ``chosen`` and ``smallest`` are positions in ``variants``."""
 
     task: TruthKind
     metric: str
@@ -135,7 +135,7 @@ class TaskResults(Frozen):
     smallest: int
     conclusion: str
     hubness: dict[Literal["baseline", "chosen"], QueryHubness] = Field({})
-    """Of a task with queries; empty of others, and of those that an earlier version judged."""
+    """Empty for tasks without queries, and for those that an earlier version evaluated."""
 
 
 MapVariant = Literal["chosen", "smallest"]

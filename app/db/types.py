@@ -1,4 +1,4 @@
-"""Column types that mean the same on SQLite and PostgreSQL, and numbers that both can hold."""
+"""Column types that behave the same on SQLite and PostgreSQL, and numbers that both can store."""
 
 import json
 import logging
@@ -104,15 +104,15 @@ class Typed(TypeDecorator[T], Generic[T]):
         return None if value is None else to_jsonable_python(self.check(value))
 
     def process_result_value(self, value: Any, dialect: Dialect) -> T | None:
-        return None if value is None else self._reading(self.read, value)
+        return None if value is None else self._read_leniently(self.read, value)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
         """Read JSON text if the driver returns text; PostgreSQL's driver parses it."""
         if dialect.name != "sqlite":
             return super().result_processor(dialect, coltype)
-        return lambda text: None if text in (None, "null") else self._reading(self.read_text, text)
+        return lambda text: None if text in (None, "null") else self._read_leniently(self.read_text, text)
 
-    def _reading(self, read: Callable[[Any], T], value: Any) -> T:
+    def _read_leniently(self, read: Callable[[Any], T], value: Any) -> T:
         """Read a record. Keep invalid fields as stored, because a later version may have written them.
 
         Such a row then breaks no list and can be deleted. Raises ValidationError if the valid fields make no record.
@@ -133,9 +133,9 @@ class Typed(TypeDecorator[T], Generic[T]):
 
 
 class _ReadByType:
-    """A model whose fields are read by type alone, as its checks were made when the row was written.
+    """Annotation to read a stored model by type alone, because it was validated when the row was written.
 
-    A tenth of the time of full validation. Fields that a row of an earlier version lacks take their defaults.
+    Takes a tenth of the time of full validation. Fields missing from rows of earlier versions take their defaults.
     """
 
     def __get_pydantic_core_schema__(self, source: type[BaseModel], handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -1,4 +1,4 @@
-"""Slots of workers, attempts at runs, waiting jobs, scripts that fell silent."""
+"""Worker slots, attempts at runs, waiting jobs, and scripts that stopped reporting."""
 
 import fcntl
 import socket
@@ -121,12 +121,12 @@ def _select_waiting(queue: Queue) -> Select[tuple[bool]]:
     return select(or_(*(exists().where(kind.table.__table__.c.status.in_(kind.waiting)) for kind in kinds)))
 
 
-def next_waiting_job(sessions: Sessions, queue: Queue, but: Collection[str]) -> Job | None:
-    """Return the next job of a queue by priority and age, skipping the workflow ids in ``but``."""
+def next_waiting_job(sessions: Sessions, queue: Queue, skipped_ids: Collection[str]) -> Job | None:
+    """Return the next job of a queue by priority and age, skipping the workflow ids in ``skipped_ids``."""
     kinds = [kind for kind in KINDS.values() if kind.queue is queue]
     with sessions() as session:
-        jobs = [job for kind in kinds for job in _waiting_jobs_of_kind(session, kind, len(but) + 1)]
-    waiting = [job for job in jobs if job[0].workflow_id not in but]
+        jobs = [job for kind in kinds for job in _waiting_jobs_of_kind(session, kind, len(skipped_ids) + 1)]
+    waiting = [job for job in jobs if job[0].workflow_id not in skipped_ids]
     return min(waiting, key=lambda job: (job[0].priority, job[1]))[0] if waiting else None
 
 

@@ -136,7 +136,7 @@ class StoredMap:
         points, neighbors, distances = (
             self.read(MAP_NEIGHBORS, stored.sections[name]) for name in ("point", "neighbor", "distance")
         )
-        scaled_distances = distances.reshape(-1, stored.k).astype(np.float64) * stored.unit_of(self.header.unit)
+        scaled_distances = distances.reshape(-1, stored.k).astype(np.float64) * stored.distance_unit(self.header.unit)
         return points, neighbors.reshape(-1, stored.k), scaled_distances
 
     def get_row(self, point: int) -> NamedRow:
@@ -183,7 +183,7 @@ class StoredMap:
         if index < len(points) and points[index] == point:
             pairs = zip(neighbors[index].tolist(), distances[index].tolist(), strict=True)
             near = [
-                NearRow(self.get_row(neighbor), stored.displayed(distance))
+                NearRow(self.get_row(neighbor), stored.displayed_value(distance))
                 for neighbor, distance in pairs
                 if neighbor != NO_POINT
             ]

@@ -254,7 +254,7 @@ def commit_embedding(context: Context, embedding_id: str, similarity: Similarity
             embedding.selection = {**(embedding.selection or {}), "similarity": similarity.value}
         embedding.status = EmbeddingStatus.MEASURING
         embedding.attempts = 0
-    context.queue.ensure(Job(job_kinds.MEASURE, embedding_id))
+    context.queue.ensure_enqueued(Job(job_kinds.MEASURE, embedding_id))
     return get_embedding(context, embedding_id)
 
 

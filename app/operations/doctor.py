@@ -139,7 +139,7 @@ def check_queue_database(settings: Settings) -> Results:
     url = redacted(make_url(settings.queue))
     with closing(JobQueue(settings.queue)) as queue:
         try:
-            jobs = len(queue.active())
+            jobs = len(queue.list_active())
         except SQLAlchemyError as error:
             raise ConflictError(f"{url} answers, and lacks tables of the job engine. {MIGRATE_ADVICE}") from error
         with require_writing(settings.queue, "ISOSCOPE_QUEUE_URL"):

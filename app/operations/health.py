@@ -95,7 +95,7 @@ def measure_space(context: Context) -> Space:
         if is_used:
             files = (Path(path, name) for path, _, names in os.walk(folder) for name in names)
             uses.append(SpaceUse(kind, str(folder), _total_size(files)))
-    if (spare := context.spare).path.exists():
+    if (spare := context.spare_file).path.exists():
         uses.append(SpaceUse("spare file", str(spare.path), spare.size_bytes))
     return Space(list_disks(settings), uses, settings.reserve_bytes)
 

@@ -28,7 +28,7 @@ def list_postprocessings(context: Context, embedding_id: str) -> list[PostProces
     newest = query.order_by(PostProcessing.created_at.desc(), PostProcessing.id)
     with context.sessions() as session:
         trials = session.scalars(newest.options(defer(PostProcessing.results)))
-        return [trial for trial in trials if trial.is_of(embedding)]
+        return [trial for trial in trials if trial.fits_selection_of(embedding)]
 
 
 def get_postprocessing(context: Context, embedding_id: str, postprocessing_id: str) -> PostProcessing:
@@ -56,7 +56,7 @@ def last_result(context: Context, embedding: Embedding, method: str) -> PostProc
         PostProcessing.status == ResultStatus.READY,
     )
     trial = context.scalar(query.order_by(PostProcessing.created_at.desc()).limit(1))
-    return trial if trial is not None and trial.is_of(embedding) else None
+    return trial if trial is not None and trial.fits_selection_of(embedding) else None
 
 
 def request_postprocessing(
@@ -112,7 +112,7 @@ def create_postprocessed_embedding(
     trial = get_postprocessing(context, embedding_id, postprocessing_id)
     if trial.status is not ResultStatus.READY or trial.results is None:
         raise ConflictError(f"This trial is {trial.status}; a new embedding needs one that is ready.")
-    if not trial.is_of(source):
+    if not trial.fits_selection_of(source):
         raise ConflictError(f"The vectors of {source.name} have changed since. Try the method on the new ones first.")
     title = clean_name(name, f"{source.name}, {describe_method(trial.method, trial.parameters)}")
     provenance = {

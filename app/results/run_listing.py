@@ -138,7 +138,7 @@ class RunListing:
     def sort_url(self, column: str) -> str:
         if column not in FIELDS:
             return ""
-        return self.url(sort=next_sort(column, self.sorted_by(column), falling=column in LARGEST_FIRST))
+        return self.url(sort=next_sort(column, self.sorted_by(column), descending_first=column in LARGEST_FIRST))
 
 
 def encode_query(query: RunQuery, **changed: str) -> str:
@@ -202,7 +202,7 @@ class ExperimentListing(NamedTuple):
         return aria_sort(self.narrowed.order, column)
 
     def sort_url(self, column: str) -> str:
-        return self.url(1, next_sort(column, self.sorted_by(column), falling=column in LARGEST_FIRST))
+        return self.url(1, next_sort(column, self.sorted_by(column), descending_first=column in LARGEST_FIRST))
 
     @property
     def query(self) -> str:

@@ -54,7 +54,7 @@ def list_options(config: AnyRunConfig, baseline: AnyRunConfig | None) -> dict[st
 
 def _has_effect(name: str, config: AnyRunConfig) -> bool:
     if config.logged or name not in OPTIONS:
-        return config.states(name)
+        return config.has_value(name)
     option = OPTIONS[name]
     if config.task not in option.tasks or (option.needs and not option.needs(config.dump())):
         return False

@@ -220,7 +220,7 @@ class RunTable:
     @cached_property
     def _differing_options(self) -> set[str]:
         """Return the options that configurations state differently, so that the many others need not be read."""
-        first, *configs = [config.stated for config in self._configs] or [{}]
+        first, *configs = [config.stated_values for config in self._configs] or [{}]
         names: set[str] = set()
         for options in configs:
             if [*options] == [*first]:

@@ -100,7 +100,7 @@ def create_experiment(context: Context, request: SweepRequest) -> Experiment:
             dataset_id=plan.dataset.id,
             config=plan.config,
             grid=plan.grid,
-            runs=[Run.launched(position, config) for position, config in enumerate(plan.runs)],
+            runs=[Run.from_config(position, config) for position, config in enumerate(plan.runs)],
         )
         session.add(experiment)
     return get_experiment(context, experiment.id)
@@ -171,7 +171,7 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
             )
         experiment.removed_at = utcnow()
     remove_experiment(context.sessions, experiment_id)
-    context.queue.forget([Job(job_kinds.FINETUNE, run.id) for run in experiment.runs])
+    context.queue.delete_records([Job(job_kinds.FINETUNE, run.id) for run in experiment.runs])
     context.ledger.release(*(run.model_sha256 for run in experiment.runs))
 
 
@@ -258,7 +258,7 @@ def create_study(context: Context, request: StudyRequest) -> Experiment:
             config=plan.config,
             grid={},
             study=request.search.model_copy(update={"paused": False, "over": False, "why": None}),
-            runs=[Run.launched(position, config) for position, config in enumerate(baseline)],
+            runs=[Run.from_config(position, config) for position, config in enumerate(baseline)],
         )
         session.add(experiment)
     return get_experiment(context, experiment.id)

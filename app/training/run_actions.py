@@ -49,7 +49,7 @@ def delete_run(context: Context, run_id: str) -> None:
             raise ConflictError("This is the only run of its experiment. Delete the experiment instead.")
         model = run.model_sha256
         session.delete(run)
-    context.queue.forget([Job(job_kinds.FINETUNE, run_id)])
+    context.queue.delete_records([Job(job_kinds.FINETUNE, run_id)])
     context.ledger.release(model)
 
 

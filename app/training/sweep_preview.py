@@ -109,7 +109,7 @@ class RunCost:
         inputs_per_row = len(inputs.tokens) / inputs.n_rows if inputs else 1.0
         n_train, n_validation = dataset.n_train or 0, dataset.n_validation or 0
         rows = min(run.train_rows or n_train, n_train)
-        if run.selects and run.selection is SelectionRows.HELD_OUT:
+        if run.selects_during_training and run.selection is SelectionRows.HELD_OUT:
             rows -= math.ceil(rows / HELD_OUT_PART)
         rows_per_step = run.batch_size * run.accumulation * run.processes
         epoch_steps = max(1, math.ceil(rows * inputs_per_row / rows_per_step))
@@ -134,7 +134,7 @@ class RunCost:
         n_evaluated = min(run.validation_rows or n_validation, n_validation) + (dataset.n_test or 0)
         self.forward_tokens = (
             (1 + math.ceil(self.steps / probe_interval)) * probe_tokens
-            + (n_refreshes * shrinkage if run.reads("shrinkage_points") else 0)
+            + (n_refreshes * shrinkage if run.uses_option("shrinkage_points") else 0)
             + (shrinkage if run.evaluation_zeta > 0 else 0)
             + n_evaluated * inputs_per_row * inputs.mean
         )

@@ -202,7 +202,7 @@ def _distinct_runs(runs: Sequence[RunConfig]) -> list[RunConfig]:
     """Drop runs that read the same settings as an earlier run."""
     first_runs: dict[str, RunConfig] = {}
     for run in runs:
-        read_settings = {field: value for field, value in run.model_dump(mode="json").items() if run.reads(field)}
+        read_settings = {field: value for field, value in run.model_dump(mode="json").items() if run.uses_option(field)}
         first_runs.setdefault(json.dumps(read_settings, sort_keys=True), run)
     return list(first_runs.values())
 
@@ -238,7 +238,7 @@ def check_settings(
         readers = " or ".join(
             item.name for slug, item in REGULARIZERS.items() if slug in (regularizers_reading(unused[0]) or ())
         )
-        clause = ", where it sees tokens" if OPTIONS[unused[0]].of_tokens else ""
+        clause = ", where it sees tokens" if OPTIONS[unused[0]].needs_tokens else ""
         sentence = (
             f"The grid ranges over `{unused[0]}`, an option of {readers}{clause}, and the sweep has none of it. "
             "Add the regularizer, or take the option out of the grid."

@@ -196,7 +196,7 @@ class BodyLimit:
             return
         if max_bytes and scope["method"] == "POST":
             try:
-                require_room(self._settings, arriving=declared)
+                require_room(self._settings, upload_bytes=declared)
             except FullDiskError as error:
                 await _send_refusal(Problem(detail=error.message, field="file"), 507, scope, receive, send)
                 return

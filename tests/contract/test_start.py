@@ -22,7 +22,7 @@ def test_doctor_finds_no_problem_and_the_web_process_takes_an_upload_and_its_job
     with served(context.settings) as address, Client(base_url=address, timeout=30) as client:
         made = client.post("/api/embeddings?commit=auto", files=cloud_file)
         assert made.status_code == 201
-    assert context.queue.active() == {f"inspect-{made.json()['id']}"}
+    assert context.queue.list_active() == {f"inspect-{made.json()['id']}"}
 
 
 @pytest.mark.slow

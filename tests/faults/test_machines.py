@@ -40,7 +40,7 @@ def test_a_run_that_is_paused_and_resumed_ends_as_one_that_was_not(context, mach
     run_id = runs_of(context)[0].id
     wait_for(lambda: any(worker_machine.checkpoints(run_id) for worker_machine in both), PATIENCE_SECONDS)
     pause_run(context, run_id)
-    wait_for(lambda: context.queue.active() == set(), PATIENCE_SECONDS)
+    wait_for(lambda: context.queue.list_active() == set(), PATIENCE_SECONDS)
     (paused,) = runs_of(context)
     assert (paused.status, paused.worker) == (RunStatus.PAUSED, None)
     assert any(worker_machine.checkpoints(run_id) for worker_machine in both)

@@ -15,7 +15,7 @@ from workers.reconciler import reconcile
 @pytest.fixture
 def toy(monkeypatch):
     states = {"waiting": (EncodingStatus.DRAFT,), "failed": EncodingStatus.FAILED}
-    wording = {"doing": "reads proofs", "pages": "encodings", "waited_for": True}
+    wording = {"doing": "reads proofs", "pages": "encodings", "is_interactive": True}
     kind = JobKind("proofread", Queue.LAB, Encoding, **states, work="tests.toy_job:proofread", **wording)
     monkeypatch.setitem(KINDS, kind.name, kind)
     return kind
@@ -46,7 +46,7 @@ def test_workers_do_it_and_bring_it_back_and_give_it_up(context, add):
         reconcile(context.sessions, context.queue, set())  # nobody else has told the engine of them
         wait_for(lambda: state(context, well) is EncodingStatus.FINISHED, 120)
         wait_for(lambda: state(context, badly) is EncodingStatus.FAILED, 120)
-        wait_for(lambda: not context.queue.active())
+        wait_for(lambda: not context.queue.list_active())
         with context.sessions.begin() as session:
             assert session.get_one(Encoding, badly.row_id).attempts == MAX_ATTEMPTS + 1
             session.get_one(Encoding, well.row_id).status = EncodingStatus.DRAFT

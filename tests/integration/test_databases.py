@@ -64,13 +64,13 @@ def test_a_curve_that_is_asked_for_twice_at_once_is_one_and_computed_again_if_it
     curves = at_once(lambda: request_zeta_curve(context, *pair))
     first = curves[0].id
     assert {curve.id for curve in curves} == {first}
-    assert context.queue.active() == {Job(job_kinds.CURVE, first).workflow_id}
+    assert context.queue.list_active() == {Job(job_kinds.CURVE, first).workflow_id}
     with context.sessions.begin() as session:
         curve = session.query(ZetaCurve).one()
         curve.status, curve.error, curve.attempts = ResultStatus.FAILED, "no memory", 5
     again = at_once(lambda: request_zeta_curve(context, *pair))[0]
     assert (again.id, again.status, again.error, again.attempts) == (first, ResultStatus.QUEUED, None, 0)
-    assert context.queue.active() == {Job(job_kinds.CURVE, first).workflow_id}
+    assert context.queue.list_active() == {Job(job_kinds.CURVE, first).workflow_id}
 
 
 @pytest.mark.both_databases

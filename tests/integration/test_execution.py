@@ -214,14 +214,14 @@ def test_the_engine_runs_a_job_once_and_never_twice_when_it_is_cancelled_and_ask
         context.queue.cancel(job)
         wait_for(lambda: len(sleeper.ended) == 3)
     assert (sleeper.began, sleeper.ended_before) == ([job] * 3, [0, 1, 2])
-    assert context.queue.active() == set()
+    assert context.queue.list_active() == set()
     job = Job(job_kinds.FINETUNE, "another-row")
     context.queue.enqueue(job)
     context.queue.cancel(job)
     before = time.monotonic()
-    context.queue.ensure(job)
+    context.queue.ensure_enqueued(job)
     assert time.monotonic() - before < CANCEL_SECONDS, "no worker had taken it"
-    assert context.queue.active() == {job.workflow_id}
+    assert context.queue.list_active() == {job.workflow_id}
 
 
 def test_what_another_asked_for_again_meanwhile_is_not_begun_twice(context, monkeypatch):
@@ -240,7 +240,7 @@ def test_what_another_asked_for_again_meanwhile_is_not_begun_twice(context, monk
         monkeypatch.setattr("app.queue.time", SimpleNamespace(sleep=another_asks))
         context.queue.restart(job)
         time.sleep(1)
-        assert context.queue.list_taken("here/cpu") == {job.workflow_id}
+        assert context.queue.list_unfinished("here/cpu") == {job.workflow_id}
         assert len(sleeper.began) == 2
 
 
@@ -265,7 +265,7 @@ def test_a_trial_of_the_lab_waits_neither_for_reports_nor_for_an_encoding(contex
         context.queue.enqueue(job)
     with processing_jobs(context.settings.queue, "here/cpu", sleeper.execute, measure_concurrency=2):
         wait_for(lambda: len(sleeper.began) == len(busy))
-        context.queue.ensure(trial)
+        context.queue.ensure_enqueued(trial)
         wait_for(lambda: trial in sleeper.began)
         context.queue.cancel(*busy, trial)
         wait_for(lambda: len(sleeper.ended) == 4)

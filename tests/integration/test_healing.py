@@ -124,7 +124,7 @@ def test_a_job_that_the_engine_believes_at_work_and_that_is_not_is_put_back_at_t
         assert began == [job]
         retake_own(queue, "here/cpu", set, missing)
         wait_for(lambda: len(began) == 2)
-        wait_for(lambda: not queue.active())
+        wait_for(lambda: not queue.list_active())
 
 
 @pytest.mark.both_databases
@@ -135,9 +135,9 @@ def test_what_the_engine_knows_of_jobs_is_forgotten_days_after_their_end(context
     waiting = Job(job_kinds.FINETUNE, "waiting")
     context.queue.enqueue(job)
     with processing_jobs(context.settings.queue, "here/cpu", execute):
-        wait_for(lambda: not context.queue.active())
+        wait_for(lambda: not context.queue.list_active())
     context.queue.enqueue(waiting)
-    assert context.queue.forget_ended(days=7) == 0
-    assert context.queue.forget_ended(days=0) == 1
-    assert context.queue.forget_ended(days=0) == 0
-    assert context.queue.active() == {waiting.workflow_id}
+    assert context.queue.delete_ended(days=7) == 0
+    assert context.queue.delete_ended(days=0) == 1
+    assert context.queue.delete_ended(days=0) == 0
+    assert context.queue.list_active() == {waiting.workflow_id}

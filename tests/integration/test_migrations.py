@@ -109,7 +109,7 @@ def test_jobs_are_stored_with_the_time_of_the_engine_s_newer_columns(url):
     queue.try_insert()
     queue.enqueue(Job(job_kinds.MEASURE, "a"))
     queue.restart(Job(job_kinds.FINETUNE, "b"))
-    assert queue.active() == {"measure-a", "finetune-b"}
+    assert queue.list_active() == {"measure-a", "finetune-b"}
     queue.close()
     with create_engine(url).connect() as connection:
         times = connection.execute(text("select created_at, updated_at from workflow_status")).all()

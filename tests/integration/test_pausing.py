@@ -53,7 +53,7 @@ def test_a_queued_run_is_put_aside_and_queued_again(client, context, add):
     _, ids = add("queued", "queued")
     context.queue.enqueue(Job(job_kinds.FINETUNE, ids[0]))  # a worker is about to take it
     assert client.post(f"/api/runs/{ids[0]}/pause").json()["status"] == "paused"
-    assert context.queue.active() == set()
+    assert context.queue.list_active() == set()
     assert waiting(context, ids[1])
     assert client.post(f"/api/runs/{ids[0]}/resume").json()["status"] == "queued"
     assert waiting(context, *ids)
@@ -106,7 +106,7 @@ def test_pause_and_resume_at_once_start_it_again(client, context, add):
         client.post(f"/api/runs/{run_id}/pause")
         client.post(f"/api/runs/{run_id}/resume")
         wait_for(lambda: len(began) == 2, 30)
-        assert context.queue.active() == jobs(run_id)
+        assert context.queue.list_active() == jobs(run_id)
         client.post(f"/api/runs/{run_id}/pause")
     assert began == [run_id] * 2
 
@@ -124,10 +124,10 @@ def test_a_run_of_a_machine_that_is_lost_is_put_aside_and_goes_on_at_another(cli
 
     with taking(context, "lost/cpu", execute):
         wait_for(lambda: began)
-    assert context.queue.slots() == {"lost/cpu"}, "which ends nothing, and is never heard of again"
+    assert context.queue.list_worker_slots() == {"lost/cpu"}, "which ends nothing, and is never heard of again"
     paused = client.post(f"/api/runs/{run_id}/pause").json()
     assert (paused["status"], paused["worker"]) == ("paused", None)
-    assert (context.queue.slots(), context.queue.active()) == (set(), set())
+    assert (context.queue.list_worker_slots(), context.queue.list_active()) == (set(), set())
     with pytest.raises(RunStoppedError):  # and where it is heard of again after all
         Progress(context.sessions, run_id, "lost/cpu").enter(Phase.TRAINING, total=10)
     again = client.post(f"/api/runs/{run_id}/pause")
@@ -149,7 +149,7 @@ def test_a_pause_that_the_engine_missed_is_told_to_it_later(context, add):
     with context.sessions.begin() as session:
         session.get_one(Run, run_id).status = RunStatus.PAUSED
     reconcile(context.sessions, context.queue, reconcile(context.sessions, context.queue, set()))
-    assert context.queue.active() == set()
+    assert context.queue.list_active() == set()
 
 
 def test_an_experiment_is_paused_and_resumed_but_for_what_has_ended(client, context, add):

@@ -103,4 +103,4 @@ def test_lookup_waits_in_the_lab_queue_and_goes_with_its_embedding(client, conte
     client.delete("/api/trash")
     with context.sessions() as session:
         assert session.query(Lookup).all() == []
-    assert job.workflow_id not in context.queue.active()
+    assert job.workflow_id not in context.queue.list_active()

@@ -123,9 +123,9 @@ def test_purging_takes_its_jobs_back(client, context):
     for job in [*jobs, kept_job]:
         context.queue.enqueue(job)
     throw_away(client, *(job.row_id for job in jobs[:3]))
-    assert len(context.queue.active()) == 6
+    assert len(context.queue.list_active()) == 6
     client.delete("/api/trash")
-    assert context.queue.active() == {kept_job.workflow_id}
+    assert context.queue.list_active() == {kept_job.workflow_id}
 
 
 def test_what_needs_an_embedding_in_use_is_refused_in_the_trash(client, context):

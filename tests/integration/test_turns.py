@@ -107,7 +107,7 @@ def test_what_the_engine_has_out_of_turn_is_taken_in_turn(context, add):
     with context.sessions.begin() as session:
         session.get_one(Run, ids[2]).priority = session.get_one(Run, ids[3]).priority = 20
     hand_in(context)
-    assert context.queue.active() == jobs(ids[2])
+    assert context.queue.list_active() == jobs(ids[2])
     assert taken(context, 4) == [ids[2], ids[3], ids[0], ids[1]]
 
 
@@ -121,13 +121,13 @@ def test_the_engine_has_one_job_that_waits_and_a_worker_that_is_busy_hands_in_no
 
     for _ in range(2):
         hand_in(context)
-        assert context.queue.active() == jobs(ids[0])
+        assert context.queue.list_active() == jobs(ids[0])
     with processing_jobs(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: began)
         hand_in(context)
-        assert context.queue.active() == jobs(ids[0])
+        assert context.queue.list_active() == jobs(ids[0])
         hand_in(context, "other/cpu")
-        assert context.queue.line(Queue.GPU) == ({f"finetune-{ids[0]}": "here/cpu"}, jobs(ids[1]))
+        assert context.queue.read_queue(Queue.GPU) == ({f"finetune-{ids[0]}": "here/cpu"}, jobs(ids[1]))
 
 
 def test_what_a_worker_had_begun_goes_on_where_it_starts_again_and_others_follow(context, add):
@@ -140,7 +140,7 @@ def test_what_a_worker_had_begun_goes_on_where_it_starts_again_and_others_follow
 
     with taking(context, "here/cpu", execute):
         wait_for(lambda: began)
-    assert context.queue.line(Queue.GPU) == ({f"finetune-{ids[0]}": "here/cpu"}, set())
+    assert context.queue.read_queue(Queue.GPU) == ({f"finetune-{ids[0]}": "here/cpu"}, set())
     assert taken(context, 3) == ids
 
 
@@ -148,9 +148,9 @@ def test_none_hands_in_while_another_does_and_a_job_left_without_a_word_lets_oth
     _, ids = add()
     with FileLocks(context.settings.root / "locks").held("turns"):
         hand_in(context)
-    assert context.queue.active() == set()
+    assert context.queue.list_active() == set()
     hand_in(context, left=jobs(*ids[:2]))
-    assert context.queue.active() == jobs(ids[2])
+    assert context.queue.list_active() == jobs(ids[2])
 
 
 @pytest.mark.parametrize("ended", [False, True])
@@ -161,7 +161,7 @@ def test_a_run_whose_turn_the_engine_believes_over_is_handed_in_again(context, a
     if ended:
         context.queue.cancel(job)
     hand_in(context)
-    assert context.queue.active() == jobs(ids[0])
+    assert context.queue.list_active() == jobs(ids[0])
 
 
 def test_runs_and_encodings_of_equal_priority_go_oldest_first(context, add):
@@ -239,25 +239,25 @@ def row_ids(context):
 def test_rows_the_engine_does_not_know_are_enqueued_once_in_their_order(context, row_ids):
     assert waiting_jobs(context.sessions) == [Job(job_kinds.INSPECT, run_id) for run_id in row_ids]
     reconcile(context.sessions, context.queue, set())
-    assert context.queue.active() == {f"inspect-{run_id}" for run_id in row_ids}
+    assert context.queue.list_active() == {f"inspect-{run_id}" for run_id in row_ids}
     for _ in range(2):
         assert reconcile(context.sessions, context.queue, set()) == set()
-    assert len(context.queue.active()) == 3
+    assert len(context.queue.list_active()) == 3
 
 
 def test_a_job_that_waits_is_not_started_anew_and_one_whose_row_is_final_cancelled_at_the_second_look(context, row_ids):
     job = Job(job_kinds.INSPECT, row_ids[0])
     context.queue.enqueue(job)
-    context.queue.ensure(job)
-    assert context.queue.active() == {job.workflow_id}
+    context.queue.ensure_enqueued(job)
+    assert context.queue.list_active() == {job.workflow_id}
     reconcile(context.sessions, context.queue, set())
     with context.sessions.begin() as session:
         session.get(Embedding, row_ids[0]).status = EmbeddingStatus.FAILED
     unwanted = reconcile(context.sessions, context.queue, set())
     assert unwanted == {f"inspect-{row_ids[0]}"}
-    assert unwanted < context.queue.active()
+    assert unwanted < context.queue.list_active()
     reconcile(context.sessions, context.queue, unwanted)
-    assert context.queue.active() == {f"inspect-{run_id}" for run_id in row_ids[1:]}
+    assert context.queue.list_active() == {f"inspect-{run_id}" for run_id in row_ids[1:]}
 
 
 @pytest.fixture
@@ -278,21 +278,21 @@ def stranded(context, row_ids):
 @pytest.mark.both_databases
 def test_the_jobs_of_a_worker_that_is_gone_go_to_one_of_another_name(context, row_ids, stranded, tmp_path):
     began, execute = stranded
-    assert context.queue.slots() == {"here/cpu"}
+    assert context.queue.list_worker_slots() == {"here/cpu"}
 
     locks = FileLocks(tmp_path)
     free = take_over_the_dead(context.queue, "here/cuda:0", locks, set())
     assert free == {"here/cpu"}
-    assert context.queue.slots() == {"here/cpu"}, "its slot may be free for a moment"
+    assert context.queue.list_worker_slots() == {"here/cpu"}, "its slot may be free for a moment"
     with locks.held("here/cpu"):
         assert take_over_the_dead(context.queue, "here/cuda:0", locks, free) == set()
-    assert context.queue.slots() == {"here/cpu"}, "while its slot is held a worker lives"
+    assert context.queue.list_worker_slots() == {"here/cpu"}, "while its slot is held a worker lives"
 
     take_over_the_dead(context.queue, "here/cuda:0", locks, free)
     with processing_jobs(context.settings.queue, "here/cuda:0", execute):
         wait_for(lambda: len(began) == 2)
     assert began == [row_ids[0]] * 2
-    assert context.queue.slots() == {"here/cuda:0"}
+    assert context.queue.list_worker_slots() == {"here/cuda:0"}
 
 
 @pytest.mark.usefixtures("stranded")
@@ -307,7 +307,7 @@ def test_a_worker_whose_own_session_is_new_takes_nobody_for_dead(context, tmp_pa
             return next(self.looks)
 
     assert take_over_the_dead(context.queue, "here/cuda:0", Reopened(tmp_path), {"here/cpu"}) == set()
-    assert context.queue.slots() == {"here/cpu"}
+    assert context.queue.list_worker_slots() == {"here/cpu"}
 
 
 @pytest.mark.both_databases
@@ -315,6 +315,6 @@ def test_a_job_the_engine_gave_up_while_its_row_waits_starts_again(context, row_
     job = Job(job_kinds.INSPECT, row_ids[0])
     reconcile(context.sessions, context.queue, set())
     context.queue.cancel(job)
-    assert job.workflow_id not in context.queue.active()
+    assert job.workflow_id not in context.queue.list_active()
     reconcile(context.sessions, context.queue, set())
-    assert job.workflow_id in context.queue.active()
+    assert job.workflow_id in context.queue.list_active()

@@ -68,7 +68,7 @@ def test_every_run_becomes_final_once_while_machines_die_at_random(context, mach
     with context.sessions() as session:
         finals = session.execute(text("select run_id, count(*) from changes where status = 'finished' group by run_id"))
         assert set(finals) == {(run.id, 1) for run in runs}
-    wait_for(lambda: context.queue.active() == set())
+    wait_for(lambda: context.queue.list_active() == set())
 
 
 def tell(context, kills, seconds, runs):

@@ -54,7 +54,7 @@ def test_rows_of_other_versions_are_read_with_defaults_and_never_changed_or_writ
 
 def test_of_a_script_nothing_stands_for_what_it_did_not_say():
     assert REPORTED.dump() == STATED
-    assert not REPORTED.states("batch_size")
+    assert not REPORTED.has_value("batch_size")
     assert REPORTED.value("batch_size", UNKNOWN) == UNKNOWN
     assert REPORTED.value("says") == "a setting of its own"
     assert (REPORTED.points, REPORTED.label_names, REPORTED.weights) == (TokenPooling.MEAN, ["no", "yes"], {})

@@ -35,7 +35,7 @@ HELD_OUT_SEED = 0
 
 def is_due(config: RunConfig, state: TrainerState) -> bool:
     """Return whether to evaluate after this step: the last one, and every N-th or each epoch's last."""
-    if not config.selects:
+    if not config.selects_during_training:
         return False
     interval = config.evaluate_every
     is_interval_step = float(state.epoch).is_integer() if interval is None else state.global_step % interval == 0

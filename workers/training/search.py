@@ -42,7 +42,7 @@ def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
         if search.paused or any(run.status is RunStatus.PAUSED for run in runs):
             return []
         trials = trials_of(runs)
-        if not any(trial.unended for trial in trials):
+        if not any(trial.is_unfinished for trial in trials):
             reason, is_over, sampled_trials = None, len(trials) > search.trials, trials[1:]
             n_failed = sum(trial.failed for trial in sampled_trials)
             if not (is_over or any(trial.performance is not None or trial.pruned for trial in sampled_trials)):
@@ -52,7 +52,9 @@ def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
                 experiment.study = search.model_copy(update={"over": True, "why": reason})
                 return []
         added_runs = []
-        n_new_trials = min(search.at_once - sum(trial.unended for trial in trials), search.trials + 1 - len(trials))
+        n_new_trials = min(
+            search.at_once - sum(trial.is_unfinished for trial in trials), search.trials + 1 - len(trials)
+        )
         for _ in range(n_new_trials):
             new_runs = _next_runs(search, experiment, trials)
             session.add_all(new_runs)
@@ -74,15 +76,15 @@ def study_of(search: Search, trials: Sequence[Trial]) -> optuna.Study:
 
 def _next_runs(search: Search, experiment: Experiment, trials: Sequence[Trial]) -> list[Run]:
     suggestion = study_of(search, trials).ask(_space(search))
-    lam = search.lam(suggestion.params["lam"])
-    zeta = search.zeta(suggestion.params.get("zeta", search.zeta_low))
+    lam = search.lambda_at(suggestion.params["lam"])
+    zeta = search.round_zeta(suggestion.params.get("zeta", search.zeta_low))
     baseline_runs = trials[0].runs
     runs = []
     for offset, baseline in enumerate(baseline_runs):
         coordinates = {"regularizer": search.regularizer, "lam": lam, "zeta": zeta, "seed": baseline.seed}
         config = RunConfig.model_validate(experiment.config.dump() | coordinates)
         runs.append(
-            Run.launched(
+            Run.from_config(
                 len(trials) * len(baseline_runs) + offset,
                 config,
                 experiment_id=experiment.id,
@@ -111,7 +113,7 @@ def _frozen(search: Search, trial: Trial) -> FrozenTrial | None:
     params = {name: coordinates[name] for name in space}
     has_two_objectives = search.objective is Objective.PERFORMANCE_AND_ISOTROPY
     values = [trial.performance, trial.isotropy] if has_two_objectives else [trial.performance]
-    if trial.unended:
+    if trial.is_unfinished:
         return create_trial(state=TrialState.RUNNING, params=params, distributions=space)
     if trial.pruned and not has_two_objectives:
         selections = [run.results.selection for run in trial.runs if run.results]

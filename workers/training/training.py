@@ -136,7 +136,7 @@ def _load(spec: RunSpec, settings: Settings) -> Loaded:
     model, tokenizer = load_model(source, task)
     max_length = longest_input(model, tokenizer, config.max_length)
     selection = None
-    if config.selects:
+    if config.selects_during_training:
         columns, selection_columns = divide(columns, validation_part.columns, config)
         selection = task.encode(selection_columns, tokenizer, max_length)
     rows = task.encode(columns, tokenizer, max_length, training=True)

@@ -54,7 +54,7 @@ def _validate_typed_columns(_: type[Base], name: str, attribute: QueryableAttrib
 
 
 class Answered:
-    """A question beside a report or before a sweep, answered by a job."""
+    """Columns of a result that a job computes on request."""
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     status: Mapped[ResultStatus] = mapped_column(default=ResultStatus.QUEUED, index=True)

@@ -1,4 +1,4 @@
-"""Embeddings: their files, measurements, and what was made of them."""
+"""Embeddings: their files, measurements, figures, and derived results."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from isotropy.catalog import MEASURES
 
 
 class StoredFile(Base):
-    """The bytes of an upload, kept once under their hash."""
+    """An uploaded file, stored once under its hash."""
 
     __tablename__ = "files"
 
@@ -189,7 +189,7 @@ BLAMED = "blamed"
 
 
 class FigureData(Base):
-    """What a figure of a report shows and no single measure holds; large, so that only that figure reads it.
+    """Data of a report's figure beyond its measures; large, so that only that figure reads it.
 
     ``sample_size``: ``{"n", "draws", "rows": [m], "drawn": [draws of each], "full": {"isoscore", "isoscore_unbiased"},
     "zetas", "isoscore": {"mean": [], "sd": []}, "isoscore_unbiased": {...}, "isoscore_star": [{...} of each zeta],
@@ -306,8 +306,8 @@ class PostProcessing(Answered, Base):
     # The fitted map as safetensors, for isotropy.postprocess.methods.restore.
     state_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
 
-    def is_of(self, embedding: Embedding) -> bool:
-        """Return whether it was fitted on the vectors that are selected now."""
+    def fits_selection_of(self, embedding: Embedding) -> bool:
+        """Return whether it was fitted on the current selection of the embedding."""
         return self.key == embedding.key_of(self.method, self.parameters)
 
 

@@ -111,9 +111,9 @@ class Experiment(Described, Base):
 
     @property
     def status(self) -> RunStatus:
-        return self.status_with(run.status for run in self.runs)
+        return self.combine_status(run.status for run in self.runs)
 
-    def status_with(self, statuses: Iterable[RunStatus]) -> RunStatus:
+    def combine_status(self, statuses: Iterable[RunStatus]) -> RunStatus:
         states = set(statuses)
         if self.searching and all(state.final for state in states):
             return RunStatus.PAUSED if self.search_paused else RunStatus.RUNNING

@@ -148,7 +148,7 @@ class Run(Timed, Tagged, Base):
     )
 
     @classmethod
-    def launched(cls, position: int, config: RunConfig, **values: Any) -> Self:
+    def from_config(cls, position: int, config: RunConfig, **values: Any) -> Self:
         """Return a waiting run with a configuration; ``values`` set further columns."""
         settings = {name: getattr(config, name) for name in ("regularizer", "lam", "zeta", "seed")}
         return cls(position=position, config=config, **settings, **values)

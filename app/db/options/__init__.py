@@ -1,1 +1,1 @@
-"""Training options, each one record: its type and bounds, its words, and the runs to which it means something."""
+"""Training options, one record each: type, bounds, wording, and the runs that it affects."""

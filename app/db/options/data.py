@@ -1,4 +1,4 @@
-"""Options of what is learned: data set columns, task, metric and model."""
+"""Options of the data: columns, task, metric and model."""
 
 from typing import Annotated
 
@@ -53,7 +53,7 @@ class DataOptions(Options):
             TASK,
             words=METRIC_TITLES,
             in_grid=False,
-            slows=False,
+            affects_step_time=False,
             formula="accuracy = correct / all. F1 = 2 P R / (P + R), of the second class where there are two, else the "
             "mean over classes. Matthews = (TP TN − FP FN) / √((TP + FP)(TP + FN)(TN + FP)(TN + FN)). Exact match and "
             "F1 of words compare the answer with the closest correct one",
@@ -80,7 +80,7 @@ class DataOptions(Options):
             "The column to predict: classes, numbers, or answers.",
             TASK,
             in_grid=False,
-            slows=False,
+            affects_step_time=False,
             details="Classes: at most 200, each of which must occur in the training rows. Numbers: finite in every "
             "row. "
             'Answers: their text and start, such as {"text": ["in 1976"], "answer_start": [42]}.',
@@ -89,7 +89,7 @@ class DataOptions(Options):
 
     @field_validator("metric")
     @classmethod
-    def _metric_of_the_task(cls, metric: Metric, info: ValidationInfo) -> Metric:
+    def _check_metric(cls, metric: Metric, info: ValidationInfo) -> Metric:
         task = info.data.get("task")
         if task is not None and metric not in METRICS[task]:
             raise ValueError(f"expected a metric of {task}, one of {', '.join(METRICS[task])}; got {metric}")

@@ -52,7 +52,7 @@ class MeasuringOptions(LearningOptions):
             CHECKPOINTS,
             several="choices of checkpoint",
             words={Checkpoint.LAST: "last", Checkpoint.BEST: "best performance"},
-            slows=False,
+            affects_step_time=False,
             details="Best: the highest metric on the selection rows.",
         ),
     ] = Checkpoint.LAST
@@ -67,7 +67,7 @@ class MeasuringOptions(LearningOptions):
                 SelectionRows.HELD_OUT: "a held-out tenth of the training rows",
                 SelectionRows.VALIDATION: "validation rows (optimistic)",
             },
-            slows=False,
+            affects_step_time=False,
             needs=evaluates_during_training,
             details="Choosing on the validation rows makes the reported performance optimistic. Otherwise a tenth of "
             "the training rows, the same in every run, is held out.",
@@ -83,7 +83,7 @@ class MeasuringOptions(LearningOptions):
             several="evaluation intervals",
             unit="step",
             none_means="once per epoch",
-            slows=False,
+            affects_step_time=False,
             needs=evaluates_during_training,
             details="Applies only if the best checkpoint is chosen or runs stop early.",
         ),
@@ -98,7 +98,7 @@ class MeasuringOptions(LearningOptions):
             several="patiences",
             unit="evaluation",
             none_means="no early stopping",
-            slows=False,
+            affects_step_time=False,
             source=PRECHELT,
         ),
     ] = None
@@ -113,7 +113,7 @@ class MeasuringOptions(LearningOptions):
             several="measuring intervals",
             unit="step",
             none_means="about 12 measurements",
-            slows=False,
+            affects_step_time=False,
             details="Each measurement covers every layer on a sample of the validation rows. One more is taken before "
             "the first step and one after the last.",
             measures=("isoscore_star", "mean_cosine", "twonn"),
@@ -126,7 +126,7 @@ class MeasuringOptions(LearningOptions):
             "ζ of the reported IsoScore★, the same for all runs.",
             MEASURING,
             in_grid=False,
-            slows=False,
+            affects_step_time=False,
             formula="IsoScore★ of S = (1 − ζ) S_X + ζ S_S, with S_X of the validation tokens",
             details="Independent of the ζ of training, so that runs with different ζ are comparable. With many tokens, "
             "0 gives plain IsoScore.",
@@ -141,7 +141,7 @@ class MeasuringOptions(LearningOptions):
             "Keep each trained model for download, in safetensors with a model card.",
             MEASURING,
             several="choices of keeping the model",
-            slows=False,
+            affects_step_time=False,
             details="Takes four bytes per weight and run. The launch form shows the total.",
         ),
     ] = False

@@ -1,4 +1,4 @@
-"""The record of one option: everything that forms, YAML, errors, tables and docs say about it."""
+"""The record of an option: its label, help and scope in forms, YAML, errors, tables and docs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ class HelpFold:
     measures: tuple[str, ...] = ()
 
     @property
-    def short(self) -> bool:
+    def is_text_only(self) -> bool:
         return not (self.formula or self.details or self.source or self.measures)
 
 
@@ -37,7 +37,7 @@ class Help(HelpFold):
 
     text: str = ""
 
-    def saying(self, text: str) -> "Help":
+    def with_text(self, text: str) -> "Help":
         return replace(self, text=text)
 
 
@@ -68,7 +68,7 @@ GROUPS = (
 
 @dataclass(frozen=True, eq=False)
 class Option(HelpFold):
-    """Words of an option, in the annotation of its field beside the bounds of its type."""
+    """Label, help and scope of an option, in the annotation of its field."""
 
     # In forms, column heads, errors and docs.
     label: str
@@ -86,11 +86,11 @@ class Option(HelpFold):
     # Whether runs of one experiment may differ in it and remain comparable.
     in_grid: bool = field(default=True, kw_only=True)
     # Whether its value changes the time of a training step.
-    slows: bool = field(default=True, kw_only=True)
+    affects_step_time: bool = field(default=True, kw_only=True)
     # Regularizers that read it. None: every run, plain training included.
     applies_to: frozenset[Regularizer] | None = field(default=None, kw_only=True)
     # Whether those regularizers read it only where they see tokens.
-    of_tokens: bool = field(default=False, kw_only=True)
+    needs_tokens: bool = field(default=False, kw_only=True)
     # Tasks that read it.
     tasks: frozenset[TaskKind] = field(default=frozenset(TaskKind), kw_only=True)
     # Whether the option has an effect, given the others of a configuration.

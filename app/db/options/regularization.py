@@ -1,4 +1,4 @@
-"""Regularizers as rows, requests and runs name them, and their options: what they see, and the dials of each."""
+"""Options of regularizers: the layers and vectors they see, and the settings of each."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -97,7 +97,7 @@ Zeta = Annotated[FiniteFloat, Field(ge=0, le=1)]
 
 
 class RegularizerOptions(DataOptions):
-    """What a regularizer sees and does."""
+    """Options of regularizers."""
 
     layers: Annotated[
         LayerNumbers | Layers | None,
@@ -142,7 +142,7 @@ class RegularizerOptions(DataOptions):
             VECTORS,
             several="token fractions",
             applies_to=TOKEN_READERS,
-            of_tokens=True,
+            needs_tokens=True,
             details="Computing the penalty takes time in proportion to the tokens: 0.25 is about four times as fast, "
             "and noisier.",
         ),
@@ -155,7 +155,7 @@ class RegularizerOptions(DataOptions):
             VECTORS,
             several="kinds of padding",
             applies_to=TOKEN_READERS,
-            of_tokens=True,
+            needs_tokens=True,
             details="Padding carries no information, and its amount depends on the longest text of a batch.",
             source=RUDMAN_2024,
         ),
@@ -202,7 +202,7 @@ class RegularizerOptions(DataOptions):
             SHRINKAGE,
             several="shrinkage intervals",
             unit="step",
-            slows=False,
+            affects_step_time=False,
             applies_to=regularizers_with("shrinkage_every"),
             needs=lambda config: config.get("shrinkage_refresh") == Refresh.STEPS,
             details="Applies only with a refresh every N steps. Each estimate takes a pass over rows.",
@@ -216,7 +216,7 @@ class RegularizerOptions(DataOptions):
             "Fraction of the old covariance that the moving average keeps at each step.",
             SHRINKAGE,
             several="shrinkage momenta",
-            slows=False,
+            affects_step_time=False,
             applies_to=regularizers_with("shrinkage_momentum"),
             needs=lambda config: config.get("shrinkage_refresh") == Refresh.AVERAGE,
             formula="S_S ← m S_S + (1 − m) S_X at each step, m this number",
@@ -276,7 +276,7 @@ class RegularizerOptions(DataOptions):
             "Regularizers added to every run, baseline included, each with its own λ.",
             FIXED,
             several="sets of extra penalties",
-            slows=False,
+            affects_step_time=False,
             formula="loss + λ_1 × first penalty + λ_2 × second penalty",
             details="Example: sweep λ of I-STAR while CosReg stays at 1. Empty: none.",
         ),

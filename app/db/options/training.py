@@ -50,7 +50,7 @@ class LearningOptions(RegularizerOptions):
             "Epochs",
             "Passes over the training rows.",
             several="numbers of epochs",
-            slows=False,
+            affects_step_time=False,
             details="The I-STAR paper trains for 3 to 5 epochs, the persistent-entropy paper for 10.",
         ),
     ] = 3
@@ -62,7 +62,7 @@ class LearningOptions(RegularizerOptions):
             "Optimizer steps. Overrides epochs.",
             several="numbers of steps",
             unit="step",
-            slows=False,
+            affects_step_time=False,
         ),
     ] = Field(None, validate_default=True)
     batch_size: Annotated[
@@ -99,7 +99,7 @@ class LearningOptions(RegularizerOptions):
             "Learning rate",
             "Learning rate after warm-up.",
             several="rates",
-            slows=False,
+            affects_step_time=False,
             details="Fine-tuning BERT usually takes 1e-5 to 5e-5, the range of the I-STAR paper.",
         ),
     ] = 3e-5
@@ -153,7 +153,7 @@ class LearningOptions(RegularizerOptions):
                 Schedule.LINEAR: "linear decay to 0",
                 Schedule.COSINE: "cosine decay to 0",
             },
-            slows=False,
+            affects_step_time=False,
             details="The I-STAR paper keeps it constant.",
             source=f"Cosine: {COSINE}",
         ),
@@ -166,7 +166,7 @@ class LearningOptions(RegularizerOptions):
             "Fraction of all steps during which the learning rate rises from 0, such as 0.1.",
             OPTIMIZER,
             several="warm-ups",
-            slows=False,
+            affects_step_time=False,
             formula="rate × step / warm-up steps, during the warm-up",
         ),
     ] = 0.0
@@ -178,7 +178,7 @@ class LearningOptions(RegularizerOptions):
             "Strength of the pull of weights toward 0 at each step. The I-STAR paper uses 0.",
             OPTIMIZER,
             several="weight decays",
-            slows=False,
+            affects_step_time=False,
             formula="w ← w − rate × decay × w for AdamW",
             source=ADAMW,
         ),
@@ -194,7 +194,7 @@ class LearningOptions(RegularizerOptions):
             unit="row",
             none_means="all rows",
             in_grid=False,
-            slows=False,
+            affects_step_time=False,
             details="Every run of the experiment uses the same rows.",
         ),
     ] = None
@@ -208,7 +208,7 @@ class LearningOptions(RegularizerOptions):
             unit="row",
             none_means="all rows",
             in_grid=False,
-            slows=False,
+            affects_step_time=False,
             details="Fewer rows make performance less certain: about ± 0.1 for accuracy on 100 rows.",
         ),
     ] = None
@@ -255,7 +255,7 @@ class LearningOptions(RegularizerOptions):
 
     @model_validator(mode="before")
     @classmethod
-    def _steps_alone(cls, document: Any) -> Any:
+    def _drop_default_epochs(cls, document: Any) -> Any:
         """Drop the default of epochs if only ``max_steps`` is given."""
         if not isinstance(document, Mapping) or document.get("max_steps") is None or "epochs" in document:
             return document
@@ -263,7 +263,7 @@ class LearningOptions(RegularizerOptions):
 
     @field_validator("max_steps")
     @classmethod
-    def _one_length(cls, max_steps: int | None, info: ValidationInfo) -> int | None:
+    def _require_one_length(cls, max_steps: int | None, info: ValidationInfo) -> int | None:
         if "epochs" in info.data and (info.data["epochs"] is None) == (max_steps is None):
             raise ValueError("expected either `epochs` or `max_steps`; give one of them")
         return max_steps

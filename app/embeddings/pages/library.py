@@ -81,7 +81,7 @@ class LibraryPage(NamedTuple):
         return aria_sort(self.search.sort, column)
 
     def sort_url(self, column: str) -> str:
-        return self.url(sort=next_sort(column, self.aria_sort(column), falling=COLUMNS[column]))
+        return self.url(sort=next_sort(column, self.aria_sort(column), descending_first=COLUMNS[column]))
 
 
 def _read_search(

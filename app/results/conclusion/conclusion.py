@@ -125,7 +125,7 @@ def left_out(sweep: RunTable, evidence: Evidence) -> list[str]:
 
 
 def _chose_on_validation(run: AnyRun) -> bool:
-    return run.config.selects and run.config.selection is SelectionRows.VALIDATION
+    return run.config.selects_during_training and run.config.selection is SelectionRows.VALIDATION
 
 
 MOST_BYTES = 128 * 2**20

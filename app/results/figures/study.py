@@ -124,7 +124,7 @@ def _ended_trials(experiment: Experiment) -> list[EndedTrial]:
     return [
         EndedTrial(trial, trial.performance, trial.isotropy)
         for trial in trials_of(experiment.runs)
-        if not trial.unended and not trial.pruned and trial.performance is not None
+        if not trial.is_unfinished and not trial.pruned and trial.performance is not None
     ]
 
 
@@ -211,7 +211,9 @@ def read_outcome(experiment: Experiment) -> SearchOutcome | None:
     if experiment.study is None:
         return None
     trials = trials_of(experiment.runs)
-    scored = [(trial.performance, trial) for trial in trials[1:] if trial.performance is not None and not trial.unended]
+    scored = [
+        (trial.performance, trial) for trial in trials[1:] if trial.performance is not None and not trial.is_unfinished
+    ]
     best = None
     if scored:
         highest = max(performance for performance, _ in scored)

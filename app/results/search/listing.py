@@ -237,7 +237,7 @@ class ListedExperiment(NamedTuple):
 
     @property
     def status(self) -> RunStatus:
-        return self.experiment.status_with(self.counts)
+        return self.experiment.combine_status(self.counts)
 
 
 class ExperimentPage(NamedTuple):

@@ -30,7 +30,7 @@ def test_migrated_databases_are_fine_and_unchanged(context, check):
     assert (level, sentence.endswith(", the newest.")) == (OK, True)
     level, sentence = check("queue database", context.settings)
     assert (level, sentence.endswith("it knows 0 waiting or running jobs.")) == (OK, True)
-    assert context.queue.active() == set()
+    assert context.queue.list_active() == set()
     with context.sessions() as session:
         assert session.scalar(text("select count(*) from datasets")) == 0
 

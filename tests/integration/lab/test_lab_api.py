@@ -174,9 +174,9 @@ def test_a_trial_that_is_not_ready_makes_nothing_and_is_deleted_with_its_job(cli
     assert refused.json()["detail"] == "This trial is queued; a new embedding needs one that is ready."
     refused = client.get(f"{path}/map.safetensors")
     assert refused.json()["detail"] == "This trial is queued; there is a map when it is ready."
-    waiting = len(context.queue.active())
+    waiting = len(context.queue.list_active())
     assert client.delete(path).status_code == 204
-    assert len(context.queue.active()) == waiting - 1
+    assert len(context.queue.list_active()) == waiting - 1
     assert work() == 0
 
 

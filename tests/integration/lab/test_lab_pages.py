@@ -48,8 +48,8 @@ def test_a_position_that_nobody_waits_for_any_longer_is_dropped(client, context,
     client.post(lab, data={"method": "soft_zca", "eps": "0.6", "instead_of": first["id"]})
     (second,) = client.get(f"/api/embeddings/{source}/postprocessings").json()
     assert second["parameters"] == {"eps": 0.6}
-    assert context.queue.active() >= {f"postprocess-{second['id']}"}
-    assert f"postprocess-{first['id']}" not in context.queue.active()
+    assert context.queue.list_active() >= {f"postprocess-{second['id']}"}
+    assert f"postprocess-{first['id']}" not in context.queue.list_active()
     client.post(lab, data={"method": "soft_zca", "eps": "0.6", "instead_of": second["id"]})
     assert len(client.get(f"/api/embeddings/{source}/postprocessings").json()) == 1
 

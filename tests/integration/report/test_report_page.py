@@ -112,11 +112,11 @@ def test_pages_read_stored_rows_alone_in_a_fixed_number_of_queries(client, conte
     alone = queries_of(context, partial(ask, page))
     for _ in range(3):
         add_copy(context, measured)
-    queued = context.queue.active()
+    queued = context.queue.list_active()
     among = queries_of(context, partial(ask, page))
     assert 0 < len(among) == len(alone) <= 12
     assert all(statement.startswith("SELECT") for statement, _ in among)
-    assert context.queue.active() == queued
+    assert context.queue.list_active() == queued
     slugs = ("activation", "spectrum", "cumulative", "anisotropy", "cosines", "zeta")
     for figure in (f"{slug}.{kind}" for slug in slugs for kind in ("json", "csv", "html")):
         statements = queries_of(context, partial(ask, f"{page}/figures/{figure}"))

@@ -106,7 +106,7 @@ def test_measures_of_a_run_are_of_the_same_layers_at_every_step_and_of_some(clie
 
 def test_a_script_that_says_nothing_for_long_is_shown_as_silent_and_never_as_a_lost_worker(client, run, context):
     assert waiting_jobs(context.sessions) == []
-    assert context.queue.active() == set()
+    assert context.queue.list_active() == set()
     log(client, run, {"step": 7})
     with context.sessions.begin() as session:
         session.get_one(Run, run["id"]).heard_at = utcnow() - SILENT_AFTER - timedelta(seconds=1)

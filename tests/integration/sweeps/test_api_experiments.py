@@ -163,7 +163,7 @@ def test_runs_are_cancelled_one_or_all_then_deleted_and_the_data_set_last(client
     assert "Delete permanently" not in page
     answer = client.post(f"{path}/cancel").json()
     assert {answer["status"], *(run["status"] for run in answer["runs"])} == {"cancelled"}
-    assert context.queue.active() == set()
+    assert context.queue.list_active() == set()
     assert client.delete(path).status_code == 204
     assert "Delete permanently" in client.get(f"/datasets/{dataset['id']}/delete").text
     with context.sessions() as session:

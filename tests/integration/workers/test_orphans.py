@@ -58,7 +58,7 @@ def test_files_older_than_every_row_are_those_of_another_database(ledger, stored
 @pytest.fixture
 def queue():
     class Away:
-        def forget_ended(self, days):
+        def delete_ended(self, days):
             raise OperationalError("delete", {}, ConnectionError("away"))
 
     return Away()

@@ -42,24 +42,24 @@ def test_trials_are_runs_in_their_order_with_as_many_seeds_as_the_baseline():
     runs = [run(0, 0, performance=0.5), run(1, 0, seed=1, performance=0.7), run(2, 1.0, performance=0.9)]
     runs.append(run(3, 1.0, seed=1, status=RunStatus.RUNNING))
     baseline, first = trials_of(runs)
-    assert (baseline.number, baseline.performance, baseline.unended) == (0, pytest.approx(0.6), False)
-    assert (first.number, first.performance, first.unended) == (1, None, True)
+    assert (baseline.number, baseline.performance, baseline.is_unfinished) == (0, pytest.approx(0.6), False)
+    assert (first.number, first.performance, first.is_unfinished) == (1, None, True)
 
 
 @pytest.mark.parametrize("least", [None, 0.01])
 def test_a_lambda_goes_onto_its_axis_and_back(least):
     search = Search(lam_low=-5, lam_high=0.5, least_size=least)
     for lam in (-5.0, -1.234, -0.02, 0.02, 0.5):
-        assert search.lam(search.axis_position(lam)) == pytest.approx(lam)
+        assert search.lambda_at(search.axis_position(lam)) == pytest.approx(lam)
     low, high = search.axis
     assert low < 0 < high
-    assert (search.lam(low), search.lam(high)) == (-5, 0.5)
+    assert (search.lambda_at(low), search.lambda_at(high)) == (-5, 0.5)
 
 
 def test_in_the_logarithm_as_much_is_tried_between_small_sizes_as_between_great_ones():
     search = Search(lam_low=0.01, lam_high=1, least_size=0.01)
     low, high = search.axis
-    assert search.lam((low + high) / 2) == pytest.approx(0.1)
+    assert search.lambda_at((low + high) / 2) == pytest.approx(0.1)
     with pytest.raises(ValidationError, match="expected lambdas at both ends"):
         Search(lam_low=-1, lam_high=1, least_size=2)
 
