@@ -59,7 +59,7 @@ class AlignedPair(NamedTuple):
 
 
 def find_row_matching(embedding: Embedding, counterpart: Embedding) -> RowsBy | None:
-    """Return how to match the rows of two embeddings; None if they cannot be matched.
+    """Choose how to match the rows of two embeddings; None if they cannot be matched.
 
     Arrays of one file, and files, have the same rows if both have equally many, counting rows that are left out.
     """
@@ -233,7 +233,7 @@ class MovedRows(NamedTuple):
 
 
 def find_moved_rows(context: Context, first: Embedding, counterpart: Embedding) -> MovedRows:
-    """Return how far rows move between two embeddings, as far as that is computed. Raise InvalidError."""
+    """Return how far rows move, none before the alignment is computed. Raise InvalidError without common rows."""
     pairs = [(first, counterpart)]
     alignments = _load_alignments(context, pairs, with_rows=True)
     aligned = _read_aligned(pairs, alignments)

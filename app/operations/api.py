@@ -85,6 +85,6 @@ class Health(BaseModel):
 
 @health_router.get("/health")
 async def show_health(request: Request) -> Health:
-    """Answer once the database has, or with 503 within two seconds."""
+    """The health, or 503 if the database does not answer within two seconds."""
     vitals: Vitals = request.app.state.vitals
     return Health(status="ok", workers_alive=await vitals.count_alive_workers())

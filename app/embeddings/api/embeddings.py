@@ -197,7 +197,7 @@ def show_file(context: ContextDep, embedding_id: str, position: int) -> FileResp
 
 @router.get("/{embedding_id}/vectors.npy", **FILE_RESPONSE)
 def show_npy(context: ContextDep, embedding_id: str) -> FileResponse:
-    """The vectors, where they lie in one .npy file."""
+    """The vectors, if they are stored as one .npy file."""
     return download_response(get_npy(context, embedding_id))
 
 
