@@ -258,7 +258,7 @@ class Executor:
 
     def _give_up(self, session: Session, kind: JobKind, row: Any) -> None:
         """Write into a failed row why it failed."""
-        if kind.dated:
+        if kind.sets_finished_at:
             row.finished_at = utcnow()
         if isinstance(row, Run):
             row.cause = CAUSES.get(row.error or "", FailureCause.KILLED)

@@ -43,13 +43,13 @@ class JobKind:
     # ``module:function`` of (row id, settings, device) that returns the jobs that follow.
     work: str
     # Words on the queue page.
-    doing: str
+    activity: str
     # First part of the address of the row's page.
     pages: str = ""
     # A user waits on the page until it is done, so it goes first.
     is_interactive: bool = False
     # Whether the row's ``finished_at`` is set when its job fails for good.
-    dated: bool = False
+    sets_finished_at: bool = False
     # Column with the time at which a row was queued; None for ``created_at``.
     queued_at: Any = None
     # Priority, queueing time and tie-breaker; empty for the oldest first.
@@ -72,7 +72,7 @@ INSPECT = JobKind(
     (models.EmbeddingStatus.INSPECTING,),
     models.EmbeddingStatus.FAILED,
     work="workers.embeddings.measure:inspect_embedding",
-    doing="reads an upload",
+    activity="reads an upload",
     pages="embeddings",
 )
 MEASURE = JobKind(
@@ -82,7 +82,7 @@ MEASURE = JobKind(
     (models.EmbeddingStatus.MEASURING,),
     models.EmbeddingStatus.FAILED,
     work="workers.embeddings.measure:measure_embedding",
-    doing="measures an embedding",
+    activity="measures an embedding",
     pages="embeddings",
 )
 CURVE = JobKind(
@@ -92,7 +92,7 @@ CURVE = JobKind(
     (models.ResultStatus.QUEUED,),
     models.ResultStatus.FAILED,
     work="workers.embeddings.zeta_curves:compute_curve",
-    doing="computes a shrinkage curve",
+    activity="computes a shrinkage curve",
 )
 POSTPROCESS = JobKind(
     "postprocess",
@@ -101,7 +101,7 @@ POSTPROCESS = JobKind(
     (models.ResultStatus.QUEUED,),
     models.ResultStatus.FAILED,
     work="workers.postprocess:post_process",
-    doing="tries a post-processing",
+    activity="tries a post-processing",
     is_interactive=True,
 )
 LOOKUP = JobKind(
@@ -111,7 +111,7 @@ LOOKUP = JobKind(
     (models.ResultStatus.QUEUED,),
     models.ResultStatus.FAILED,
     work="workers.embeddings.neighbours:look_up",
-    doing="looks up a row",
+    activity="looks up a row",
     is_interactive=True,
 )
 ALIGN = JobKind(
@@ -121,7 +121,7 @@ ALIGN = JobKind(
     (models.ResultStatus.QUEUED,),
     models.ResultStatus.FAILED,
     work="workers.embeddings.alignments:align",
-    doing="compares two embeddings of the same rows",
+    activity="compares two embeddings of the same rows",
     # Not ``is_interactive``: a series enqueues dozens of these at once, which must not delay the lab.
 )
 MAKE = JobKind(
@@ -131,7 +131,7 @@ MAKE = JobKind(
     (models.EmbeddingStatus.MAKING,),
     models.EmbeddingStatus.FAILED,
     work="workers.postprocess:make_embedding",
-    doing="makes an embedding",
+    activity="makes an embedding",
     pages="embeddings",
 )
 JUDGE = JobKind(
@@ -141,9 +141,9 @@ JUDGE = JobKind(
     models.UNFINISHED_TASK,
     models.TaskStatus.FAILED,
     work="workers.tasks:judge_task",
-    doing="judges vectors by a task",
+    activity="judges vectors by a task",
     pages="tasks",
-    dated=True,
+    sets_finished_at=True,
 )
 ENCODE = JobKind(
     "encode",
@@ -152,9 +152,9 @@ ENCODE = JobKind(
     models.UNFINISHED_ENCODING,
     models.EncodingStatus.FAILED,
     work="workers.embeddings.encoding:encode_texts",
-    doing="encodes texts",
+    activity="encodes texts",
     pages="encodings",
-    dated=True,
+    sets_finished_at=True,
     queued_at=models.Encoding.queued_at,
 )
 IMPORT = JobKind(
@@ -164,7 +164,7 @@ IMPORT = JobKind(
     models.UNFINISHED_IMPORT,
     models.ImportStatus.REMOVING,  # its rows are removed before it counts as failed
     work="workers.imports.job:import_experiment",
-    doing="imports an experiment",
+    activity="imports an experiment",
     pages="imports",
 )
 DISCARD = JobKind(  # the rows of an import that failed or was cancelled
@@ -174,7 +174,7 @@ DISCARD = JobKind(  # the rows of an import that failed or was cancelled
     (models.ImportStatus.REMOVING,),
     models.ImportStatus.FAILED,
     work="workers.imports.job:discard_import",
-    doing="removes an import",
+    activity="removes an import",
     pages="imports",
 )
 FINETUNE = JobKind(
@@ -184,8 +184,8 @@ FINETUNE = JobKind(
     models.UNFINISHED,
     models.RunStatus.FAILED,
     work="workers.training.job:fine_tune",
-    doing="ends a run",
-    dated=True,
+    activity="ends a run",
+    sets_finished_at=True,
     order=QUEUE_ORDER,
 )
 

@@ -15,7 +15,7 @@ from workers.reconciler import reconcile
 @pytest.fixture
 def toy(monkeypatch):
     states = {"waiting": (EncodingStatus.DRAFT,), "failed": EncodingStatus.FAILED}
-    wording = {"doing": "reads proofs", "pages": "encodings", "is_interactive": True}
+    wording = {"activity": "reads proofs", "pages": "encodings", "is_interactive": True}
     kind = JobKind("proofread", Queue.LAB, Encoding, **states, work="tests.toy_job:proofread", **wording)
     monkeypatch.setitem(KINDS, kind.name, kind)
     return kind
