@@ -94,7 +94,7 @@ class _Group:
     """Adjacent small classes that fill about one tile, or one larger class."""
 
     rows: range
-    members: Tensor  # Class membership, float64 [rows, classes], 1 or 0
+    membership: Tensor  # Class membership, float64 [rows, classes], 1 or 0
 
 
 def _distances_to_classes(points: CentredPoints, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -112,24 +112,24 @@ def _distances_to_classes(points: CentredPoints, sizes: Sequence[int]) -> tuple[
     for index, group in enumerate(groups):
         group_rows = slice(group.rows.start, group.rows.stop)
         sums, _ = _distance_sums(points, group, group)
-        own_sums[group_rows] = (sums * group.members).sum(1)
-        mean_distances = (sums / group.members.sum(0)).masked_fill_(group.members.bool(), math.inf)
+        own_sums[group_rows] = (sums * group.membership).sum(1)
+        mean_distances = (sums / group.membership.sum(0)).masked_fill_(group.membership.bool(), math.inf)
         nearest[group_rows] = torch.minimum(nearest[group_rows], mean_distances.amin(1))
         for later_group in groups[index + 1 :]:
             later_rows = slice(later_group.rows.start, later_group.rows.stop)
             forward_sums, backward_sums = _distance_sums(points, group, later_group)
             nearest[group_rows] = torch.minimum(
-                nearest[group_rows], (forward_sums / later_group.members.sum(0)).amin(1)
+                nearest[group_rows], (forward_sums / later_group.membership.sum(0)).amin(1)
             )
-            nearest[later_rows] = torch.minimum(nearest[later_rows], (backward_sums / group.members.sum(0)).amin(1))
+            nearest[later_rows] = torch.minimum(nearest[later_rows], (backward_sums / group.membership.sum(0)).amin(1))
     return own_sums, nearest
 
 
 def _distance_sums(points: CentredPoints, first: _Group, second: _Group) -> tuple[Tensor, Tensor]:
     """Return the sums of distances of each row of a group to each class of the other, and the reverse."""
-    forward_sums = points.norms.new_zeros(len(first.rows), second.members.shape[1])
+    forward_sums = points.norms.new_zeros(len(first.rows), second.membership.shape[1])
     backward_sums = (
-        forward_sums if first is second else points.norms.new_zeros(len(second.rows), first.members.shape[1])
+        forward_sums if first is second else points.norms.new_zeros(len(second.rows), first.membership.shape[1])
     )
     first_points, second_points = (points[group.rows.start : group.rows.stop] for group in (first, second))
     for i in range(0, len(first.rows), TILE_ROWS):
@@ -139,9 +139,9 @@ def _distance_sums(points: CentredPoints, first: _Group, second: _Group) -> tupl
             columns = slice(j, j + TILE_ROWS)
             if first is second and i == j:
                 diagonal = torch.arange(len(x.norms), device=x.norms.device)
-                forward_sums[rows] += distances(x, x, diagonal).fill_diagonal_(0) @ second.members[columns]
+                forward_sums[rows] += distances(x, x, diagonal).fill_diagonal_(0) @ second.membership[columns]
                 continue
             tile = distances(x, second_points[columns])
-            forward_sums[rows] += tile @ second.members[columns]
-            backward_sums[columns] += tile.T @ first.members[rows]
+            forward_sums[rows] += tile @ second.membership[columns]
+            backward_sums[columns] += tile.T @ first.membership[rows]
     return forward_sums, backward_sums

@@ -36,7 +36,7 @@ def gathered(x: Tensor) -> Tensor:
     return rows
 
 
-def greatest(x: Tensor) -> Tensor:
+def max_over_processes(x: Tensor) -> Tensor:
     """Return the elementwise maximum of ``x`` over the processes, without a gradient."""
     x = x.detach()
     if not has_process_group():

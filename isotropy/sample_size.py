@@ -98,30 +98,30 @@ class _Draws:
                 _, y = centre(x.double())
                 y = y / (self._unit * (m - 1)).sqrt()
                 gram = y @ y.T
-                star = self._star(gram.trace(), gram.square().sum(), (y @ self._target).mul_(y).sum())
+                star = self._isoscore_stars(gram.trace(), gram.square().sum(), (y @ self._target).mul_(y).sum())
                 plain = isoscore_from_gram(gram, x.shape[1]).value
                 scores[m].append((plain, isoscore_unbiased(x).value, *star))
         if self._sizes_by_moments:
             for k in range(len(self._rows) // self._sizes_by_moments[-1]):
-                self._moments(self._sizes_by_moments, k, scores)
+                self._record_draw(self._sizes_by_moments, k, scores)
         return scores
 
-    def _moments(self, sizes: Sequence[int], k: int, scores: dict[int, list[DrawScores]]) -> FourthMoments:
+    def _record_draw(self, sizes: Sequence[int], k: int, scores: dict[int, list[DrawScores]]) -> FourthMoments:
         """Return the moments of draw ``k`` of the largest size, and record its scores and those of its halves."""
         moments = FourthMoments(self._rows.shape[1])
         if len(sizes) == 1 or 2 * k >= DRAWS:
             moments.update(self._rows[k * sizes[-1] : (k + 1) * sizes[-1]])
         else:
             for half in (2 * k, 2 * k + 1):
-                moments.merge(self._moments(sizes[:-1], half, scores))
+                moments.merge(self._record_draw(sizes[:-1], half, scores))
         S = moments.covariance().div_(self._unit)
-        star = self._star(S.trace(), S.square().sum(), (S * self._target).sum())
+        star = self._isoscore_stars(S.trace(), S.square().sum(), (S * self._target).sum())
         scores[sizes[-1]].append(
             (isoscore_from_covariance(S).value, isoscore_unbiased_from_moments(moments).value, *star)
         )
         return moments
 
-    def _star(self, trace: Tensor, squares: Tensor, product: Tensor) -> DrawScores:
+    def _isoscore_stars(self, trace: Tensor, squares: Tensor, product: Tensor) -> DrawScores:
         """Return IsoScore* of a draw from inner products of its covariance, in units of the target's trace."""
         curve = ShrinkageCurve(len(self._target), float(trace), 1, float(squares), float(product), self._target_squares)
         values = curve.isoscore_star(torch.tensor(ZETAS, dtype=torch.float64))

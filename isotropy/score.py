@@ -130,7 +130,7 @@ class Jackknife(Generic[P]):
             self.all_parts[block].update(x if in_block.all() else x[torch.from_numpy(in_block)])
 
     def total(self) -> P:
-        return self.all_parts[0] if self.blocks == 1 else self._merged(self.all_parts)
+        return self.all_parts[0] if self.blocks == 1 else self._merge(self.all_parts)
 
     def standard_error(self, statistic: Callable[[P], Score]) -> float | None:
         """Return the standard error of one statistic, or None where ``scores`` has none."""
@@ -148,7 +148,7 @@ class Jackknife(Generic[P]):
         independent ``units``), fewer than two blocks, or where a statistic is undefined without a block. ``totals`` are
         the statistics of all points, if already known.
         """
-        left_out = map(statistics, self._left_out(self.parts, self._empty()))
+        left_out = map(statistics, self._leave_each_out(self.parts, self._empty()))
         return self.with_errors(statistics(self.total()) if totals is None else totals, left_out, units)
 
     def with_errors(
@@ -166,16 +166,16 @@ class Jackknife(Generic[P]):
             for name, score in totals.items()
         }
 
-    def _left_out(self, parts: Sequence[P], merged: P) -> Iterator[P]:
+    def _leave_each_out(self, parts: Sequence[P], merged: P) -> Iterator[P]:
         """Yield, for each part, the merge of ``merged`` and all other parts: by halves, in B log B merges."""
         if len(parts) == 1:
             yield merged
             return
         half = len(parts) // 2
-        yield from self._left_out(parts[:half], self._merged([merged, *parts[half:]]))
-        yield from self._left_out(parts[half:], self._merged([merged, *parts[:half]]))
+        yield from self._leave_each_out(parts[:half], self._merge([merged, *parts[half:]]))
+        yield from self._leave_each_out(parts[half:], self._merge([merged, *parts[:half]]))
 
-    def _merged(self, parts: Sequence[P]) -> P:
+    def _merge(self, parts: Sequence[P]) -> P:
         merged = self._empty()
         for part in parts:
             merged.merge(part)

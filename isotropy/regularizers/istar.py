@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy.distributed import greatest, has_process_group, summed
+from isotropy.distributed import has_process_group, max_over_processes, summed
 from isotropy.isoscore import isoscore_star_from_covariance
 from isotropy.points import at_least_float32, require_points
 from isotropy.spectrum import covariance, differentiable_gram, require_zeta
@@ -85,7 +85,7 @@ def _covariance_over_processes(points: Tensor) -> Tensor:
     # The mean of all points, clamped as in `centre`.
     values = x.detach()
     bounds = torch.stack([-values.amin(0), values.amax(0)]) if len(x) else x.new_full((2, x.shape[1]), -torch.inf)
-    low, high = greatest(bounds)
+    low, high = max_over_processes(bounds)
     shift = (summed(values.sum(0)) / n).clamp(-low, high)
     shifted = x - shift
     sums = summed(torch.cat([differentiable_gram(shifted), shifted.sum(0, keepdim=True)]))

@@ -178,10 +178,10 @@ def _measure_variants(task: JudgingTask, variants: Sequence[Variant]) -> Iterato
             cloud = _TransformedCloud(variant, rows, queries, exact_neighbors, isoscore)
         space = StoredSpace(cloud.rows, variant.storage, task.similarity, task.seed)
         is_exact = variant.storage is VectorStorage.FLOAT32
-        neighbors = cloud.exact if is_exact else task.truth.neighbors(space, cloud.queries, task.parts)
+        neighbors = cloud.exact_neighbors if is_exact else task.truth.neighbors(space, cloud.queries, task.parts)
         values = task.truth.values(space, neighbors, task.judged_by, task.parts)
         yield _VariantMeasurement(
-            values, cloud.isoscore, recall(neighbors, cloud.exact), task.truth.retrieval_counts(neighbors)
+            values, cloud.isoscore, recall(neighbors, cloud.exact_neighbors), task.truth.retrieval_counts(neighbors)
         )
 
 
@@ -198,7 +198,7 @@ class _TransformedCloud:
     variant: Variant
     rows: Floats
     queries: Floats | None
-    exact: Indices | None  # Neighbors found by float32
+    exact_neighbors: Indices | None  # Neighbors found by float32
     isoscore: float | None
 
 

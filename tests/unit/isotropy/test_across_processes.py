@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from isotropy.distributed import gathered, greatest, summed
+from isotropy.distributed import gathered, max_over_processes, summed
 from isotropy.regularizers.cosreg import CosReg
 from isotropy.regularizers.istar import IStar
 from isotropy.regularizers.persistent_entropy import PersistentEntropy
@@ -120,7 +120,7 @@ def functions_of_rank(rank):
     return {
         "rows": rows.tolist(), "rows' gradient": x.grad.tolist(),
         "sum": total.tolist(), "sum's gradient": y.grad.tolist(),
-        "greatest": greatest(torch.tensor([1.0 - rank, float(rank)])).tolist(),
+        "max_over_processes": max_over_processes(torch.tensor([1.0 - rank, float(rank)])).tolist(),
         "labels": gathered(torch.full((rank + 1,), rank)).tolist(),
     }  # fmt: skip
 
@@ -170,7 +170,7 @@ def test_rows_sums_and_greatest_values_are_those_of_all_processes(ranks):
     for rank in ranks:
         assert rank["functions"]["sum"] == [3.0, 20.0]
         assert rank["functions"]["sum's gradient"] == [3.0, 3.0]
-        assert rank["functions"]["greatest"] == [1.0, 1.0]
+        assert rank["functions"]["max_over_processes"] == [1.0, 1.0]
     assert [rank["degenerate"] for rank in ranks] == [(1.0, 0.0), (1.0, 0.0)]
 
 
@@ -178,4 +178,4 @@ def test_without_a_process_group_values_stay_as_they_are():
     x = torch.ones(2, 3, requires_grad=True)
     assert summed(x) is x
     assert gathered(x) is x
-    assert torch.equal(greatest(x), x.detach())
+    assert torch.equal(max_over_processes(x), x.detach())
