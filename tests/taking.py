@@ -6,7 +6,7 @@ from app.context import Context
 from app.db.job_kinds import Job
 from app.db.work import FileLocks, waiting_jobs
 from app.queue import Execute, processing_jobs
-from workers.executor import Turns
+from workers.executor import JobFeeder
 from workers.process import do_job
 
 
@@ -15,7 +15,7 @@ def taking(context: Context, slot: str, execute: Execute) -> Iterator[None]:
     locks = FileLocks(context.settings.root / "locks")
     with (
         processing_jobs(context.settings.queue, slot, execute),
-        Turns(context.sessions, context.queue, slot, locks, set),
+        JobFeeder(context.sessions, context.queue, slot, locks, set),
     ):
         yield
 

@@ -18,7 +18,7 @@ from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import IsoscopeError
 from isoscope.threads import wait_briefly
-from workers.executor import Executor, Turns
+from workers.executor import Executor, JobFeeder
 from workers.job_rows import PATIENCE_SECONDS
 from workers.locks import Heartbeat, open_locks
 from workers.process import JobProcesses
@@ -73,11 +73,11 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
         forkserver.ensure_running()  # so that the first job does not wait for imports
         logging.info("ready on %s", device)
         with (
-            Heartbeat(sessions, slot, device, processes.at_work),
+            Heartbeat(sessions, slot, device, processes.running_jobs),
             processing_jobs(settings.queue, slot, executor.execute),
-            Reconciler(sessions, queue, slot, locks, executor.has, settings.webhook_url),
+            Reconciler(sessions, queue, slot, locks, executor.active_ids, settings.webhook_url),
             Janitor(Ledger(sessions, open_storage(settings)), queue, locks),
-            Turns(sessions, queue, slot, locks, executor.recently_left),
+            JobFeeder(sessions, queue, slot, locks, executor.deferred_ids),
         ):
             Thread(target=processes.time_device, args=(slot,), name="speed", daemon=True).start()
             stop.wait()

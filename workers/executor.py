@@ -1,8 +1,7 @@
-"""Take the job whose turn it is; run it until its row is final, again after a crash, or give up with a sentence.
+"""Run jobs: take the next one, run it until its row is final, again after a crash, or give up with a sentence.
 
-A worker that is free hands the engine the job that comes next, as the rows have it then. The engine has no public call
-that gives another priority to what is queued in it. So the rows are the queue of what runs a model, and the engine
-knows of it only what begins now and what has begun. To move a run that waits is to change its row.
+The rows are the queue of jobs that run a model: the engine cannot reprioritize what is queued in it. So a free worker
+enqueues only the job that comes next, and moving a waiting run means changing its row.
 """
 
 import asyncio
@@ -45,46 +44,46 @@ SECONDS_AFTER_AN_ERROR = 5.0
 
 
 @dataclass(eq=False)
-class Turns(Background):
-    """Hands in the next job for this worker, again and again while the context is open."""
+class JobFeeder(Background):
+    """Enqueues the next job for this worker, repeatedly while the context is open."""
 
     sessions: Sessions
     queue: JobQueue
     slot: str
     locks: Locks
-    recently_left: Callable[[], set[str]]
+    deferred_ids: Callable[[], set[str]]
 
     def work(self) -> None:
         seconds = 0.0
         while not self.stop.wait(seconds):
             seconds = TURN_SECONDS
             try:
-                hand_in_next(self.sessions, self.queue, self.slot, self.locks, self.recently_left())
+                enqueue_next_job(self.sessions, self.queue, self.slot, self.locks, self.deferred_ids())
             except Exception as error:
                 seconds = SECONDS_AFTER_AN_ERROR
                 is_database_error = isinstance(error, SQLAlchemyError)
                 logger.warning(
-                    "the next job could not be handed in: %s", error_line(error), exc_info=not is_database_error
+                    "the next job could not be enqueued: %s", error_line(error), exc_info=not is_database_error
                 )
 
 
-def hand_in_next(
-    sessions: Sessions, queue: JobQueue, slot: str, locks: Locks, recently_left: Collection[str] = frozenset()
+def enqueue_next_job(
+    sessions: Sessions, queue: JobQueue, slot: str, locks: Locks, deferred_ids: Collection[str] = frozenset()
 ) -> None:
     """Enqueue the next job if this worker is free, and cancel jobs that were enqueued too early.
 
-    A job in ``recently_left`` lets others go first, so that one broken row blocks nothing.
+    Jobs in ``deferred_ids`` go last, so that one broken row blocks nothing.
     Jobs were enqueued too early if another worker enqueued them and died, or if they were moved since. If a worker
     takes such a job at that moment, the job is stopped and starts again in its turn.
     """
     if not has_waiting_jobs(sessions, Queue.GPU):
         return
     gpu_queue = queue.read_queue(Queue.GPU)  # before the rows: a job that ends in between counts as begun
-    next_job = next_waiting_job(sessions, Queue.GPU, gpu_queue.worker_slots.keys() | recently_left)
+    next_job = next_waiting_job(sessions, Queue.GPU, gpu_queue.worker_slots.keys() | deferred_ids)
     if next_job is None:
         return
     is_free = slot not in gpu_queue.worker_slots.values()
-    premature_ids = gpu_queue.waiting - {next_job.workflow_id} - set(recently_left)
+    premature_ids = gpu_queue.waiting - {next_job.workflow_id} - set(deferred_ids)
     if not premature_ids and (not is_free or next_job.workflow_id in gpu_queue.waiting):
         return
     with suppress(ConflictError), locks.held("turns"):  # else another worker is doing this
@@ -97,33 +96,33 @@ def hand_in_next(
 MAX_ATTEMPTS = 5
 # The limit for a job that never crashed by itself and ended only with its worker.
 MAX_LOST_ATTEMPTS = 25
-AWAY = "the database not answering"
-FULL = "a full disk"
-CAUSES = {AWAY: FailureCause.DATABASE, FULL: FailureCause.DISK}
-TEMPORARY = (AttemptOutcome.DATABASE_AWAY, AttemptOutcome.DISK_FULL)
+DATABASE_AWAY_TEXT = "the database not answering"
+DISK_FULL_TEXT = "a full disk"
+CAUSES = {DATABASE_AWAY_TEXT: FailureCause.DATABASE, DISK_FULL_TEXT: FailureCause.DISK}
+TEMPORARY_OUTCOMES = (AttemptOutcome.DATABASE_AWAY, AttemptOutcome.DISK_FULL)
 # The pause before a job that ended for such a reason is tried again doubles each time. The first pause also separates
 # attempts to write to a database that is away, until the patience ends.
 FIRST_PAUSE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 60.0
 PATIENCE_SECONDS = 300.0
 # How long other jobs go first after a job's row could not be written.
-REST_SECONDS = 10.0
+DEFER_SECONDS = 10.0
 # The exit code reported for a process that could not be started.
 NOT_STARTED = 71
 
 
-class Ended(NamedTuple):
+class ProcessEnd(NamedTuple):
     """How a job's process ended without finishing the job."""
 
     outcome: AttemptOutcome
-    words: str
+    description: str
     """What the row's ``error`` says while the job is tried again."""
 
 
-ENDS = {
-    DATABASE_AWAY: Ended(AttemptOutcome.DATABASE_AWAY, AWAY),
-    DISK_FULL: Ended(AttemptOutcome.DISK_FULL, FULL),
-    NOT_STARTED: Ended(AttemptOutcome.KILLED, "could not start a process"),
+END_BY_EXIT_CODE = {
+    DATABASE_AWAY: ProcessEnd(AttemptOutcome.DATABASE_AWAY, DATABASE_AWAY_TEXT),
+    DISK_FULL: ProcessEnd(AttemptOutcome.DISK_FULL, DISK_FULL_TEXT),
+    NOT_STARTED: ProcessEnd(AttemptOutcome.KILLED, "could not start a process"),
 }
 
 
@@ -136,21 +135,23 @@ class Executor:
     slot: str
     runs: Path
     _calls: Counter[Job] = field(default_factory=Counter, init=False)
-    _begun: set[Job] = field(default_factory=set, init=False)
-    _recently_left: dict[str, float] = field(default_factory=dict, init=False)
+    _started_jobs: set[Job] = field(default_factory=set, init=False)
+    _deferred_at: dict[str, float] = field(default_factory=dict, init=False)
     _stopping: bool = field(default=False, init=False)
 
-    def has(self) -> set[str]:
+    def active_ids(self) -> set[str]:
         """Return the workflow ids of the jobs that run here or wait to be tried again."""
         return {job.workflow_id for job in list(self._calls)}
 
-    def recently_left(self) -> set[str]:
-        """Return the workflow ids of jobs that this worker recently left, so that other jobs go first."""
-        cutoff = time.monotonic() - REST_SECONDS
-        self._recently_left = {
-            workflow_id: left_at for workflow_id, left_at in list(self._recently_left.items()) if left_at > cutoff
+    def deferred_ids(self) -> set[str]:
+        """Return the workflow ids of jobs that this worker could not record lately; other jobs go first."""
+        cutoff = time.monotonic() - DEFER_SECONDS
+        self._deferred_at = {
+            workflow_id: deferred_at
+            for workflow_id, deferred_at in list(self._deferred_at.items())
+            if deferred_at > cutoff
         }
-        return set(self._recently_left)
+        return set(self._deferred_at)
 
     async def execute(self, job: Job) -> None:
         """Run a job until its row is final or its attempts are used up.
@@ -162,33 +163,33 @@ class Executor:
         try:
             await self._execute(job)
         except Exception as error:  # noqa: BLE001 - the engine would store it in the unreachable database
-            self._recently_left[job.workflow_id] = time.monotonic()
-            logger.error("%s was left to be handed in anew: %s", job.workflow_id, error_line(error))
+            self._deferred_at[job.workflow_id] = time.monotonic()
+            logger.error("%s is left to be enqueued again: %s", job.workflow_id, error_line(error))
         finally:
             self._calls[job] -= 1
             self._calls += Counter()  # drop counts of zero
 
     async def _execute(self, job: Job) -> None:
-        last_end: Ended | None = None
+        last_end: ProcessEnd | None = None
         attempt = temporary_failures = 0
         while attempt := await self._begin_patiently(job, last_end, attempt):
-            self._begun.add(job)
+            self._started_jobs.add(job)
             try:
                 exit_code = -signal.SIGTERM if self._stopping else await self._run(job)
                 if self._stopping:
                     await asyncio.Event().wait()  # forever: returning would tell the engine that the job is done
             finally:
-                self._begun.discard(job)
+                self._started_jobs.discard(job)
             if exit_code == 0:
                 return
-            last_end = ENDS.get(exit_code)
+            last_end = END_BY_EXIT_CODE.get(exit_code)
             if last_end is None:
                 description = (
                     f"exit code {exit_code}" if exit_code >= 0 else f"signal {signal.Signals(-exit_code).name}"
                 )
-                last_end = Ended(AttemptOutcome.KILLED, description)
-            logger.warning("the process of %s ended with %s", job.workflow_id, last_end.words)
-            if last_end.outcome in TEMPORARY:
+                last_end = ProcessEnd(AttemptOutcome.KILLED, description)
+            logger.warning("the process of %s ended with %s", job.workflow_id, last_end.description)
+            if last_end.outcome in TEMPORARY_OUTCOMES:
                 await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2**temporary_failures, LONGEST_PAUSE_SECONDS))
                 temporary_failures += 1
 
@@ -199,12 +200,12 @@ class Executor:
             logger.error("no process could be started for %s: %s", job.workflow_id, error_line(error))
             return NOT_STARTED
 
-    async def _begin_patiently(self, job: Job, ended: Ended | None, last: int) -> int:
+    async def _begin_patiently(self, job: Job, last_end: ProcessEnd | None, last_attempt: int) -> int:
         """Call ``_begin``; while the database cannot be written, try again for some minutes."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
-                return await asyncio.to_thread(self._begin, job, ended, last)
+                return await asyncio.to_thread(self._begin, job, last_end, last_attempt)
             except SQLAlchemyError as error:
                 if time.monotonic() > deadline:
                     raise
@@ -219,7 +220,7 @@ class Executor:
         self.processes.kill_all()
         runs_here = (Run.worker == self.slot) & (Run.status == RunStatus.RUNNING)
         with self.sessions.begin() as session:
-            for job in list(self._begun):  # an orderly stop is not a failed attempt
+            for job in list(self._started_jobs):  # an orderly stop is not a failed attempt
                 table = job.kind.table
                 reset_attempts = update(table).where(table.id == job.row_id)
                 if table is Run:  # another worker may have taken it by now
@@ -228,23 +229,23 @@ class Executor:
             session.execute(update(Run).where(runs_here).values(status=RunStatus.QUEUED, worker=None))
             end_attempts(session, Attempt.worker == self.slot, AttemptOutcome.WORKER_STOPPED)
 
-    def _begin(self, job: Job, ended: Ended | None, last: int) -> int:
+    def _begin(self, job: Job, last_end: ProcessEnd | None, last_attempt: int) -> int:
         """Count an attempt and return its number; 0 if nothing is left to do or too many attempts failed.
 
-        ``ended`` says how the previous process of this call ended, and ``last`` is the number of that attempt.
+        ``last_end`` says how the previous process of this call ended, ``last_attempt`` is that attempt's number.
         """
         with self.sessions.begin() as session:
             row = session.get(job.kind.table, job.row_id, with_for_update=True)
             if row is None or row.status not in job.kind.waiting:
                 return 0
-            if ended is not None:
+            if last_end is not None:
                 if isinstance(row, Run):  # its attempts are reset at each checkpoint
                     if row.worker != self.slot:
                         return 0  # this worker was presumed dead, and the run given to another
-                    end_attempts(session, Attempt.run_id == row.id, ended.outcome, ended.words)
-                elif row.attempts != last:
+                    end_attempts(session, Attempt.run_id == row.id, last_end.outcome, last_end.description)
+                elif row.attempts != last_attempt:
                     return 0  # it was cancelled and requested again, which is another call
-                row.error = ended.words
+                row.error = last_end.description
             row.attempts += 1
             if row.attempts > (MAX_ATTEMPTS if row.error else MAX_LOST_ATTEMPTS):
                 row.status = job.kind.failed
@@ -265,12 +266,12 @@ class Executor:
             row.log = Log(self.runs / row.id).tail() or row.log
             end_lost_attempts(session, Attempt.run_id == row.id)
         sentence = f"The process of this job ended {row.attempts - 1} times without getting further"
-        if row.error == AWAY:
+        if row.error == DATABASE_AWAY_TEXT:
             sentence += (
                 ", the last time because the database did not answer. See that it runs and can be reached from the "
                 "worker, and try again."
             )
-        elif row.error == FULL:
+        elif row.error == DISK_FULL_TEXT:
             sentence += ", the last time because the worker's disk is full. Free some space there, and try again."
         else:
             suggestion = "a smaller batch, a smaller model" if kind.queue is Queue.GPU else "fewer dimensions"

@@ -1,4 +1,4 @@
-"""What a failed job writes into its row."""
+"""Classify and describe the errors of jobs, for their rows."""
 
 import errno
 import logging
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 DATABASE_ERRORS = (OperationalError, InterfaceError)
 # Parts of error messages from torch's checkpoint writer, which hides the system's error number and message.
 TORCH_CANNOT_WRITE = ("inline_container.cc", "iostream error")
-COLUMNS = ("dataset_id", "label_column", "text_columns")
+COLUMN_FIELDS = ("dataset_id", "label_column", "text_columns")
 
 
 class Failure(NamedTuple):
@@ -52,11 +52,11 @@ def record(error: Exception, sessions: Sessions, row: Update, **values: Any) -> 
 
 def raise_if_temporary(error: Exception) -> None:
     """Raise the error again if the database was unreachable or the disk full, so that the job is retried."""
-    if isinstance(error, DATABASE_ERRORS) or disk_full(error):
+    if isinstance(error, DATABASE_ERRORS) or is_disk_full(error):
         raise error
 
 
-def disk_full(error: BaseException) -> bool:
+def is_disk_full(error: BaseException) -> bool:
     """Return whether an error or its cause means a full disk; torch and C libraries have no exception type for it."""
     message = f"{type(error).__name__}: {error}".lower()
     is_full = (
@@ -65,7 +65,7 @@ def disk_full(error: BaseException) -> bool:
         or "no space left on device" in message
         or any(fragment in message for fragment in TORCH_CANNOT_WRITE)
     )
-    return is_full or any(map(disk_full, filter(None, (error.__cause__, error.__context__))))
+    return is_full or any(map(is_disk_full, filter(None, (error.__cause__, error.__context__))))
 
 
 def failure_of(error: Exception) -> Failure:
@@ -75,10 +75,10 @@ def failure_of(error: Exception) -> Failure:
     elif isinstance(error, NotFiniteError):
         cause = FailureCause.NOT_A_NUMBER
     elif not isinstance(error, IsoscopeError):
-        cause = FailureCause.MEMORY if out_of_memory(error) else FailureCause.UNSPECIFIED
+        cause = FailureCause.MEMORY if is_out_of_memory(error) else FailureCause.UNSPECIFIED
     elif error.field is None:
         cause = FailureCause.UNSPECIFIED
-    elif error.field in COLUMNS:
+    elif error.field in COLUMN_FIELDS:
         cause = FailureCause.COLUMN
     else:
         cause = FailureCause.MODEL if error.field == "model" else FailureCause.SETTING
@@ -93,7 +93,7 @@ def describe(error: Exception) -> str:
     """
     if isinstance(error, IsoscopeError):
         sentence = error.message
-    elif out_of_memory(error):
+    elif is_out_of_memory(error):
         logger.warning("A job ran out of memory.", exc_info=error)
         sentence = (
             "There was not enough memory. Take fewer rows or columns, a smaller batch, shorter texts or a smaller "
@@ -105,7 +105,7 @@ def describe(error: Exception) -> str:
     return storable(sentence)
 
 
-def out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     if not isinstance(error, RuntimeError):
         return isinstance(error, MemoryError)
     from torch import OutOfMemoryError  # noqa: PLC0415 - the process that starts jobs must not load torch

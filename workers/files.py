@@ -1,4 +1,4 @@
-"""Files of rows brought to this machine, files made here brought to the storage, files made while they are read."""
+"""Fetch the files of rows, store files made here, and generate files while they are read."""
 
 import io
 import json
@@ -29,14 +29,14 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 # Pauses between attempts: restarted storage is back within minutes, and all other jobs need it too.
-WAITS_SECONDS = (1, 5, 20, 60, 120)
+RETRY_PAUSES_SECONDS = (1, 5, 20, 60, 120)
 
 
 def fetch(sha256: str, filename: str, settings: Settings) -> Path:
     """Return the local path of a stored file; wait several minutes if the storage cannot be reached."""
     storage = open_storage(settings)
     try:
-        return _patiently(lambda: storage.local_path(sha256), f"The file {filename} cannot be had")
+        return _retry_while_unavailable(lambda: storage.local_path(sha256), f"The file {filename} could not be loaded")
     except NotFoundError as error:
         raise NotFoundError(f"The file {filename} is gone from the storage; upload it again.") from error
 
@@ -59,12 +59,12 @@ def open_embedding(embedding: Embedding, settings: Settings) -> Matrix:
     return matrix
 
 
-Keep = Callable[[Callable[[], BinaryIO]], Stored]
-"""Stores a file that is made anew for each attempt."""
+StoreFile = Callable[[Callable[[], BinaryIO]], Stored]
+"""Stores a file; called with a function that makes it anew for each attempt."""
 
 
 @contextmanager
-def keeping(ledger: Ledger) -> Iterator[Keep]:
+def storing_files(ledger: Ledger) -> Iterator[StoreFile]:
     """Yield a function that stores files; at the end, release those that no row refers to.
 
     Each call waits several minutes if the storage cannot be reached. There is no size limit, because the files are made
@@ -72,35 +72,36 @@ def keeping(ledger: Ledger) -> Iterator[Keep]:
     """
     stored: list[Stored] = []
 
-    def keep(make: Callable[[], BinaryIO]) -> Stored:
-        stored.append(_patiently(lambda: ledger.store(make(), sys.maxsize), "A file that was made cannot be stored"))
+    def store_file(make: Callable[[], BinaryIO]) -> Stored:
+        stored.append(
+            _retry_while_unavailable(lambda: ledger.store(make(), sys.maxsize), "A new file could not be stored")
+        )
         return stored[-1]
 
     try:
-        yield keep
+        yield store_file
     finally:
         ledger.release(*(file.sha256 for file in stored))
 
 
-def _patiently(work: Callable[[], Result], warning: str) -> Result:
-    for seconds in WAITS_SECONDS:
+def _retry_while_unavailable(attempt: Callable[[], Result], warning: str) -> Result:
+    for seconds in RETRY_PAUSES_SECONDS:
         try:
-            return work()
+            return attempt()
         except UnavailableError:
             logger.warning("%s; trying again in %s s.", warning, seconds)
             time.sleep(seconds)
-    return work()
+    return attempt()
 
 
 ARRAY = "array"
-"""What readers call the one array of an .npy file."""
+"""The name that readers give the array of an .npy file."""
 NAME, LABEL, GROUP, ID = "name", "label", "group", "id"
-"""Columns of a file that names and labels the rows of another."""
-LINES = 4096
-"""Lines of a block."""
+"""Columns of an annotations file."""
+LINES_PER_BLOCK = 4096
 
 
-class _Generated(io.RawIOBase):
+class _BlockStream(io.RawIOBase):
     def __init__(self, blocks: Iterator[bytes | memoryview]) -> None:
         super().__init__()
         self._blocks = blocks
@@ -127,12 +128,12 @@ def npy_file(n: int, d: int, dtype: np.dtype[Any], blocks: Iterable[NDArray[Any]
     header_fields = {"descr": np.lib.format.dtype_to_descr(stored_dtype), "fortran_order": False, "shape": (n, d)}
     np.lib.format.write_array_header_1_0(header, header_fields)
     buffers = (np.ascontiguousarray(block, stored_dtype).data for block in blocks)
-    return cast("BinaryIO", io.BufferedReader(_Generated(chain([header.getvalue()], buffers))))
+    return cast("BinaryIO", io.BufferedReader(_BlockStream(chain([header.getvalue()], buffers))))
 
 
 def jsonl_file(columns: Mapping[str, Iterable[str]]) -> BinaryIO:
     """Return a JSONL file, one object per row."""
     rows = zip(*columns.values(), strict=True)
-    blocks = iter(lambda: list(islice(rows, LINES)), [])
+    blocks = iter(lambda: list(islice(rows, LINES_PER_BLOCK)), [])
     lines = ((json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in block) for block in blocks)
-    return cast("BinaryIO", io.BufferedReader(_Generated("".join(block).encode() for block in lines)))
+    return cast("BinaryIO", io.BufferedReader(_BlockStream("".join(block).encode() for block in lines)))

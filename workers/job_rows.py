@@ -1,4 +1,4 @@
-"""The row that a job works on: read, answered, failed, or told how far it is, in sessions that wait for a database."""
+"""Read and update the row that a job works on, in sessions that wait for the database."""
 
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -28,20 +28,21 @@ def job_sessions(settings: Settings) -> Sessions:
     return create_sessions(settings.database, patience=PATIENCE_SECONDS, poolclass=NullPool)
 
 
-def waiting(session: Session, read: models.Embedding) -> models.Embedding | None:
-    """Return the row, locked, if it still waits for the job that read it; else None.
+def lock_waiting_row(session: Session, job_embedding: models.Embedding) -> models.Embedding | None:
+    """Lock and return the row if it still waits for the job, which read it as ``job_embedding``; else None.
 
     The selection is compared too: after a new selection, the row may wait for the same kind of job again.
     """
-    row = session.get(models.Embedding, read.id, with_for_update=True)
-    return None if row is None or (row.status, row.selection) != (read.status, read.selection) else row
+    row = session.get(models.Embedding, job_embedding.id, with_for_update=True)
+    expected = (job_embedding.status, job_embedding.selection)
+    return None if row is None or (row.status, row.selection) != expected else row
 
 
-def fail(error: Exception, sessions: Sessions, read: models.Embedding) -> None:
-    """Write the error's sentence into the row, if it still waits for the job that read it."""
+def record_failure(error: Exception, sessions: Sessions, job_embedding: models.Embedding) -> None:
+    """Write the error's sentence into the row, if it still waits for the job."""
     raise_if_temporary(error)
     with sessions.begin() as session:
-        if (row := waiting(session, read)) is not None:
+        if (row := lock_waiting_row(session, job_embedding)) is not None:
             row.status, row.error = models.EmbeddingStatus.FAILED, describe(error)
 
 
@@ -54,46 +55,50 @@ def files_of(vectors: tuple[str, Stored], *annotations: tuple[str, Stored]) -> l
     ]
 
 
-Row = TypeVar("Row", models.PostProcessing, models.Lookup, models.ZetaCurve, models.Alignment)
-Begun = TypeVar("Begun", models.Encoding, models.Import, models.TaskRun)
+ResultRow = TypeVar("ResultRow", models.PostProcessing, models.Lookup, models.ZetaCurve, models.Alignment)
+ProgressRow = TypeVar("ProgressRow", models.Encoding, models.Import, models.TaskRun)
 
 
 @dataclass(frozen=True)
-class ResultJob(Generic[Row]):
+class ResultJob(Generic[ResultRow]):
     """A row that waits for its results, with its embedding."""
 
-    row: Row
+    row: ResultRow
     embedding: models.Embedding
     settings: Settings
     sessions: Sessions
-    waiting: Update
-    """Changes the row as long as it waits."""
+    update_waiting: Update
+    """An update of the row that applies only while it waits."""
 
     def fill(self, session: Session, **values: Any) -> None:
         """Write the results, if the row still waits."""
-        session.execute(self.waiting.values(status=models.ResultStatus.READY, error=None, **values))
+        session.execute(self.update_waiting.values(status=models.ResultStatus.READY, error=None, **values))
 
-    def check(self, *, current: bool) -> None:
-        """Raise ConflictError if the embedding's vectors have changed since the request."""
+    def check_vectors(self, *, current: bool) -> None:
+        """Raise ConflictError unless the embedding's vectors are those of the request."""
         if not current:
             raise ConflictError("Other vectors were chosen of this embedding meanwhile. Ask again.")
 
 
-def answer(
-    kind: type[Row], find: Callable[[ResultJob[Row]], None], row_id: str, settings: Settings, device: str
+def run_result_job(
+    table: type[ResultRow],
+    compute: Callable[[ResultJob[ResultRow]], None],
+    row_id: str,
+    settings: Settings,
+    device: str,
 ) -> Sequence[Job]:
-    """Call ``find`` to fill a waiting row, and write any error into the row."""
+    """Call ``compute`` to fill a waiting row, and write any error into the row."""
     sessions = job_sessions(settings)
-    waiting = update(kind).where(kind.id == row_id, kind.status == models.ResultStatus.QUEUED)
+    update_waiting = update(table).where(table.id == row_id, table.status == models.ResultStatus.QUEUED)
     with sessions() as session:
-        row = session.get(kind, row_id)
+        row = session.get(table, row_id)
         if row is None or row.status is not models.ResultStatus.QUEUED:
             return ()
         embedding = session.get_one(models.Embedding, row.embedding_id)
     try:
-        find(ResultJob(row, embedding, settings, sessions, waiting))
+        compute(ResultJob(row, embedding, settings, sessions, update_waiting))
     except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-        record(error, sessions, waiting, status=models.ResultStatus.FAILED)
+        record(error, sessions, update_waiting, status=models.ResultStatus.FAILED)
     return ()
 
 
@@ -106,14 +111,14 @@ class StoppedError(Exception):
 
 @dataclass(eq=False)
 class JobProgress:
-    """A row that was begun at ``started_at``.
+    """Writes the progress of a row that this job began at ``started_at``.
 
-    Every write raises StoppedError if it no longer runs, or was begun again since: who began last writes.
+    Every write raises StoppedError if the row was stopped, or was begun again by another worker.
     """
 
     sessions: Sessions
     table: Any
-    running: StrEnum
+    running_status: StrEnum
     row_id: str
     started_at: datetime
     _written_at: float = field(default=0.0, init=False)
@@ -122,28 +127,28 @@ class JobProgress:
     def begin(
         cls,
         sessions: Sessions,
-        table: type[Begun],
+        table: type[ProgressRow],
         unfinished: Collection[StrEnum],
-        running: StrEnum,
+        running_status: StrEnum,
         row_id: str,
         **values: Any,
-    ) -> tuple[Begun, "JobProgress"] | None:
+    ) -> tuple[ProgressRow, "JobProgress"] | None:
         """Mark a row as running and set ``values``; return it with its progress, or None if it no longer waits."""
         with sessions.begin() as session:
             row = session.get(table, row_id, with_for_update=True)
             if row is None or row.status not in unfinished:
                 return None
             started_at = utcnow()
-            for name, value in {"status": running, "started_at": started_at, **values}.items():
+            for name, value in {"status": running_status, "started_at": started_at, **values}.items():
                 setattr(row, name, value)
-            return row, cls(sessions, table, running, row_id, started_at)
+            return row, cls(sessions, table, running_status, row_id, started_at)
 
     @property
-    def row(self) -> Update:
+    def update_running(self) -> Update:
         """Return an update of the row that applies only while this worker runs it."""
         table = self.table
         return update(table).where(
-            table.id == self.row_id, table.status == self.running, table.started_at == self.started_at
+            table.id == self.row_id, table.status == self.running_status, table.started_at == self.started_at
         )
 
     def advance(self, done: int, **values: Any) -> None:
@@ -157,6 +162,6 @@ class JobProgress:
 
     def write(self, session: Session, **values: Any) -> None:
         """Set columns as the first statement of the caller's transaction, so that a stopped job writes nothing."""
-        if session.scalar(self.row.values(**values).returning(self.table.id)) is None:
+        if session.scalar(self.update_running.values(**values).returning(self.table.id)) is None:
             raise StoppedError
         self._written_at = time.monotonic()

@@ -45,15 +45,15 @@ FENCED_EXIT_CODE = 4
 
 Connection = psycopg.Connection[Any]
 # SQL that turns the name of a lock into its number.
-NUMBER = "hashtextextended('isoscope:' || %s, 0)"
+LOCK_NUMBER_SQL = "hashtextextended('isoscope:' || %s, 0)"
 
 
 class Locks(Protocol):
     """Locks by name among all workers that share a queue."""
 
     @property
-    def settled(self) -> bool:
-        """Return whether a free lock means that its holder has ended."""
+    def is_settled(self) -> bool:
+        """Whether a free lock means that its holder has ended."""
 
     def held(self, name: str) -> AbstractContextManager[None]:
         """Hold the lock of that name; raise ConflictError if it is taken."""
@@ -88,7 +88,7 @@ class AdvisoryLocks:
                 f"The job engine's database does not answer: {' '.join(str(error).split())}. "
                 "Start it, or correct ISOSCOPE_QUEUE_URL."
             ) from error
-        self._seen_at = time.monotonic()
+        self._answered_at = time.monotonic()
         for target in (self._keep_alive, self._guard):
             Thread(target=target, name="locks", daemon=True).start()
         return self
@@ -99,7 +99,7 @@ class AdvisoryLocks:
             self._connection.close()
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether this session is old enough for a free lock to mean a dead holder."""
         return time.monotonic() - self._opened_at > SETTLED_SECONDS
 
@@ -108,7 +108,7 @@ class AdvisoryLocks:
         with self._mutex:
             try:
                 # The server would give a lock to the same session twice.
-                is_free = name not in self._names and _lock(self._connection, name)
+                is_free = name not in self._names and _try_lock(self._connection, name)
             except psycopg.OperationalError as error:
                 raise ConflictError(f"The session for the lock of {name} is lost; it is being opened anew.") from error
             if not is_free:
@@ -120,7 +120,7 @@ class AdvisoryLocks:
             # A lost session has freed its locks already.
             with self._mutex, suppress(psycopg.OperationalError):
                 self._names.remove(name)
-                self._connection.execute(f"select pg_advisory_unlock({NUMBER})", (name,))
+                self._connection.execute(f"select pg_advisory_unlock({LOCK_NUMBER_SQL})", (name,))
 
     def _connect(self) -> Connection:
         connection = psycopg.connect(
@@ -138,12 +138,12 @@ class AdvisoryLocks:
                         self._connection.execute("select 1")
                     else:
                         connection = self._connect()
-                        if not all(_lock(connection, name) for name in self._names):
+                        if not all(_try_lock(connection, name) for name in self._names):
                             connection.close()
                             # The server still counts the old session, or another worker took a lock.
                             raise psycopg.OperationalError("another session holds them")
                         self._connection = connection
-                self._seen_at = time.monotonic()
+                self._answered_at = time.monotonic()
             except psycopg.OperationalError as error:
                 if not self._stop.is_set():
                     logger.warning("the session that holds this worker's locks is lost: %s", error)
@@ -151,14 +151,14 @@ class AdvisoryLocks:
     def _guard(self) -> None:
         """End the worker if the session is silent for too long; in its own thread, as ``_keep_alive`` may hang."""
         while not self._stop.wait(CHECK_EVERY_SECONDS):
-            if time.monotonic() - self._seen_at > FENCE_SECONDS:
+            if time.monotonic() - self._answered_at > FENCE_SECONDS:
                 logger.error("no answer from PostgreSQL for %.0f s: the worker and its jobs end here", FENCE_SECONDS)
                 self.fence()
                 os._exit(FENCED_EXIT_CODE)
 
 
-def _lock(connection: Connection, name: str) -> bool:
-    row = connection.execute(f"select pg_try_advisory_lock({NUMBER})", (name,)).fetchone()
+def _try_lock(connection: Connection, name: str) -> bool:
+    row = connection.execute(f"select pg_try_advisory_lock({LOCK_NUMBER_SQL})", (name,)).fetchone()
     return row is not None and bool(row[0])
 
 
@@ -192,15 +192,15 @@ class Heartbeat(Background):
     sessions: Sessions
     slot: str
     device: str
-    at_work: Callable[[], list[JobAtWork]]
-    """Returns the jobs under way, in the form that the row stores."""
+    running_jobs: Callable[[], list[JobAtWork]]
+    """Returns the running jobs, in the form that the row stores."""
 
     def __enter__(self) -> None:
         with self.sessions.begin() as session:
             end_lost_attempts(session, Attempt.worker == self.slot)  # attempts of a killed worker of this slot
             now = utcnow()
             row = Worker(slot=self.slot, device=self.device, pid=os.getpid(), started_at=now, heartbeat_at=now)
-            row.memory_bytes, row.jobs = machine_memory(), self.at_work()
+            row.memory_bytes, row.jobs = machine_memory(), self.running_jobs()
             session.merge(row)
         super().__enter__()
 
@@ -219,7 +219,7 @@ class Heartbeat(Background):
                 with self.sessions.begin() as session:
                     row = session.get(Worker, self.slot)
                     if row is not None:
-                        row.heartbeat_at, row.jobs = utcnow(), self.at_work()
+                        row.heartbeat_at, row.jobs = utcnow(), self.running_jobs()
             except SQLAlchemyError as error:
                 # A brief database outage must not end the worker: the next beat tries again.
                 logger.warning("the heartbeat could not be written: %s", error_line(error))

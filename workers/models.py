@@ -1,4 +1,4 @@
-"""Models and tokenizers by name, the device and environment they run on, one vector for each text."""
+"""Find and load models and tokenizers, describe their environment, and pool a text's tokens into one vector."""
 
 import logging
 import os
@@ -50,7 +50,7 @@ class ModelSource:
 
     folder: Path
     revision: str | None
-    """Commit on the Hub; null for a model that did not come from there."""
+    """Commit on the Hub; None for a model from elsewhere."""
 
     def weights_sha256(self) -> dict[str, str]:
         hashes = {}
@@ -140,17 +140,17 @@ def load_weights(
     return model, report
 
 
-def require_weights(lacking: Sequence[str], name: str) -> None:
+def require_weights(missing_weights: Sequence[str], name: str) -> None:
     """Raise InvalidError if a model's files lack weights, which transformers would initialize at random."""
-    if lacking:
+    if missing_weights:
         raise InvalidError(
-            f"The files of {name!r} lack {len(lacking):,} of its weights, such as {lacking[0]}, which would be drawn "
-            "at random. Save the whole model with save_pretrained(), or choose another.",
+            f"The files of {name!r} lack {len(missing_weights):,} of its weights, such as {missing_weights[0]}, which "
+            "would be drawn at random. Save the whole model with save_pretrained(), or choose another.",
             "model",
         )
 
 
-def fit_together(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+def match_tokenizer_to_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     """Give the model the tokenizer's padding id, and restrict the tokenizer to inputs that the model accepts."""
     model.config.pad_token_id = tokenizer.pad_token_id
     # A tokenizer saved without its class returns inputs that some models do not accept.
@@ -161,7 +161,7 @@ def fit_together(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
     tokenizer.model_input_names = [name for name in tokenizer.model_input_names if name in accepted]
 
 
-def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int) -> int:
+def max_input_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int) -> int:
     """Return the length to truncate texts to: ``max_length``, capped at what the model accepts."""
     positions: int | None = getattr(model.config, "max_position_embeddings", None)
     if positions is None or positions < 1:  # no limit; XLNet says -1
@@ -174,7 +174,7 @@ def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ma
     return int(min(max_length, tokenizer.model_max_length, positions or max_length))
 
 
-def be_quiet() -> None:
+def silence_libraries() -> None:
     """Silence progress bars and warnings of transformers and datasets in the worker's log."""
     transformers_logging.set_verbosity(logging.ERROR)
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]

@@ -22,26 +22,28 @@ TIMEOUT_SECONDS = 10.0
 
 Message = dict[str, object]
 
-UNTOLD = (
+UNANNOUNCED_END = (
     Experiment.notified_at.is_(None),
     exists().where(Run.experiment_id == Experiment.id),
     ~exists().where(Run.experiment_id == Experiment.id, Run.status.not_in(FINAL)),
 )
-"""What is so of an experiment all of whose runs have ended, which nobody was told."""
+"""Conditions for an experiment whose runs have all ended without an announcement."""
 
 
-def notify_of_ends(sessions: Sessions, url: SecretStr | None) -> None:
+def announce_ended_experiments(sessions: Sessions, url: SecretStr | None) -> None:
     """Mark launched experiments that have ended, and post each to the webhook, if any.
 
     Each message is sent at most once: the mark is written first, so a worker that dies here sends nothing twice.
     A thread sends the messages, because the caller must not wait for a slow address.
     """
-    query = select(Experiment.id, Experiment.study).where(*UNTOLD, Experiment.origin == ExperimentOrigin.LAUNCHED)
+    query = select(Experiment.id, Experiment.study).where(
+        *UNANNOUNCED_END, Experiment.origin == ExperimentOrigin.LAUNCHED
+    )
     with sessions() as session:
         ended_ids = [row_id for row_id, study in session.execute(query) if study is None or study.over]
     messages: list[Message] = []
     for experiment_id in ended_ids:
-        mark = update(Experiment).where(Experiment.id == experiment_id, *UNTOLD).values(notified_at=utcnow())
+        mark = update(Experiment).where(Experiment.id == experiment_id, *UNANNOUNCED_END).values(notified_at=utcnow())
         with sessions.begin() as session:
             name = session.scalar(mark.returning(Experiment.name))
             if name is None:

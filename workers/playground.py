@@ -1,4 +1,4 @@
-"""Measure the clouds of the playground ahead.
+"""Precompute the measurements that the playground shows.
 
 Run: python -m workers.playground > app/playground/grid.json
      python -m workers.playground gaussian > app/playground/gaussian_example.json
@@ -25,7 +25,7 @@ ROWS = 20_000
 SEED = 0
 
 
-def measured_at(position: Position) -> list[float | None]:
+def scores_at(position: Position) -> list[float | None]:
     results = measure(read_cloud(Rows(generate_cloud(*position))), MEASURES)
     scores = (results[slug].score.value for slug in MEASURES)
     return [None if score is None else float(f"{score:.{DIGITS}g}") for score in scores]
@@ -36,7 +36,7 @@ def grid_json() -> str:
     lines = []
     for shape in SHAPES:
         values = [
-            [[measured_at(Position(shape, spread, shift, n)) for n in SIZES] for shift in SHIFTS] for spread in SPREADS
+            [[scores_at(Position(shape, spread, shift, n)) for n in SIZES] for shift in SHIFTS] for spread in SPREADS
         ]
         lines.append(f"{json.dumps(shape)}: {json.dumps(values, separators=(',', ':'))}")
     return "{\n" + ",\n".join(lines) + "\n}"
@@ -46,15 +46,17 @@ def gaussian_example() -> dict[str, Any]:
     """Return ``sample_size`` of a seeded Gaussian sample, to five digits, with its distribution's score."""
     noise = np.random.default_rng(SEED).standard_normal((ROWS, len(VARIANCES)))
     truth = isoscore_from_covariance(torch.from_numpy(np.diag(VARIANCES))).value
-    example: dict[str, Any] = _rounded({**sample_size(read_cloud(Rows(noise * np.sqrt(VARIANCES)))), "truth": truth})
+    example: dict[str, Any] = _round_numbers(
+        {**sample_size(read_cloud(Rows(noise * np.sqrt(VARIANCES)))), "truth": truth}
+    )
     return example
 
 
-def _rounded(value: Any) -> Any:
+def _round_numbers(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
+        return {key: _round_numbers(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_rounded(item) for item in value]
+        return [_round_numbers(item) for item in value]
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 

@@ -1,4 +1,4 @@
-"""The jobs of the lab: judge a method on rows held out, and apply its map to all rows."""
+"""The jobs of the lab: evaluate a method on held-out rows, and apply its map to all rows."""
 
 import io
 from collections.abc import Callable, Iterator, Sequence
@@ -37,27 +37,27 @@ from isotropy.report import measure
 from isotropy.rows import Rows, finite_rows, group_numbers
 from isotropy.tasks.maps import Map
 from isotropy.tasks.variants import Variant
-from workers.embeddings.measure import columns_of
-from workers.embeddings.neighbours import K, first_named, named_neighbours
-from workers.files import ARRAY, GROUP, ID, LABEL, NAME, fetch, jsonl_file, keeping, npy_file, open_embedding
-from workers.job_rows import ResultJob, answer, fail, files_of, job_sessions, waiting
+from workers.embeddings.measure import measurement_columns
+from workers.embeddings.neighbours import K, first_named_rows, named_neighbours
+from workers.files import ARRAY, GROUP, ID, LABEL, NAME, fetch, jsonl_file, npy_file, open_embedding, storing_files
+from workers.job_rows import ResultJob, files_of, job_sessions, lock_waiting_row, record_failure, run_result_job
 
-FRACTION = 0.5
-COMPARED = measures_in("lab")
-MOMENTS = tuple(measure.slug for measure in COMPARED if measure.group in ("spread", "directions"))
-"""Taken of the rows fitted on too: one pass over them is enough."""
-DRAWN = tuple(measure.slug for measure in measures_in("lab figures"))
-"""Of which figures show more than the value."""
-MEASURED = tuple(dict.fromkeys((*(measure.slug for measure in COMPARED), *DRAWN)))
-MAPS_BYTES = 256 * 2**20
-"""Of the fitted maps of an embedding, which take d^2 numbers each; the oldest trials go."""
+FIT_FRACTION = 0.5
+COMPARED_MEASURES = measures_in("lab")
+MOMENT_SLUGS = tuple(measure.slug for measure in COMPARED_MEASURES if measure.group in ("spread", "directions"))
+"""Measures from one pass over the rows, taken on the fitted rows too."""
+FIGURE_SLUGS = tuple(measure.slug for measure in measures_in("lab figures"))
+"""Measures of which figures show more than the value."""
+MEASURED_SLUGS = tuple(dict.fromkeys((*(measure.slug for measure in COMPARED_MEASURES), *FIGURE_SLUGS)))
+MAX_MAPS_BYTES = 256 * 2**20
+"""Limit for the fitted maps of an embedding, d^2 numbers each; beyond it, the oldest trials are deleted."""
 NAMED_ROWS = 200
 """Rows whose neighbors can be looked up."""
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
-    """The rows that a trial is of, in random order, with their names and labels where there are any."""
+class LabSample:
+    """The rows of a trial in random order, with their names, labels and groups, if any."""
 
     points: Tensor
     names: list[str] | None
@@ -65,37 +65,37 @@ class Drawn:
     groups: list[str] | None = None
 
     @cached_property
-    def firsts(self) -> Tensor:
-        """[n] int64, for each row the first that equals it."""
+    def first_equal_indices(self) -> Tensor:
+        """The index of the first row that equals each row, [n] int64."""
         return first_equal_rows(self.points)
 
     @cached_property
-    def units(self) -> Tensor:
-        """[n] int64, equal for rows that are fitted on or held out together: of one group, or equal."""
+    def split_groups(self) -> Tensor:
+        """Group numbers [n], int64: rows of one group, or equal rows, are fitted on or held out together."""
         if self.groups is None:
-            return self.firsts
+            return self.first_equal_indices
         return torch.from_numpy(group_numbers(self.groups))
 
 
 def _post_process(job: ResultJob[PostProcessing]) -> None:
     """Try a method on the CPU, and store its results and fitted map."""
-    job.check(current=job.row.fits_selection_of(job.embedding))
+    job.check_vectors(current=job.row.fits_selection_of(job.embedding))
     matrix = open_embedding(job.embedding, job.settings)
     points, rows = draw_rows(matrix, SAMPLE_SEED)
     selection = matrix.selection
     names, labels, groups = (
         values_of(matrix, column, rows) for column in (selection.names, selection.labels, selection.groups)
     )
-    sample = Drawn(points, names, labels, groups)
-    trial = try_out(job.row.method, job.row.parameters, sample)
-    earlier_measurements = _known_before(job.embedding, trial, job.sessions)
+    sample = LabSample(points, names, labels, groups)
+    trial = run_trial(job.row.method, job.row.parameters, sample)
+    earlier_measurements = _find_earlier_measurements(job.embedding, trial, job.sessions)
     # Store map and results, unless the row no longer waits for them.
     results = results_of(trial, sample, earlier_measurements)
     use = "isotropy.postprocess.methods.restore(method, tensors).apply(points)"
     metadata = {"method": job.row.method, "use": use}
     ledger = Ledger(job.sessions, open_storage(job.settings))
-    with keeping(ledger) as keep:
-        stored_map = keep(partial(io.BytesIO, save(trial.fitted.state(), metadata)))
+    with storing_files(ledger) as store_file:
+        stored_map = store_file(partial(io.BytesIO, save(trial.fitted.state(), metadata)))
         with ledger.recording(stored_map) as session:
             job.fill(session, results=results, state_sha256=stored_map.sha256)
             newest_first = (
@@ -106,7 +106,7 @@ def _post_process(job: ResultJob[PostProcessing]) -> None:
             )
             maps = session.execute(newest_first).all()  # empty if this row was deleted and has no siblings
             totals = accumulate(size for _, size in maps)
-            excess_ids = [trial_id for (trial_id, _), total in zip(maps, totals, strict=True) if total > MAPS_BYTES]
+            excess_ids = [trial_id for (trial_id, _), total in zip(maps, totals, strict=True) if total > MAX_MAPS_BYTES]
             removal = delete(PostProcessing).where(
                 PostProcessing.id.in_(excess_ids), PostProcessing.id != job.row.id, PostProcessing.id.not_in(MAKING_IDS)
             )
@@ -114,42 +114,43 @@ def _post_process(job: ResultJob[PostProcessing]) -> None:
     ledger.release(*removed_hashes)
 
 
-post_process = partial(answer, PostProcessing, _post_process)
+post_process = partial(run_result_job, PostProcessing, _post_process)
 
 
-def try_out(method: str, parameters: dict[str, Any], drawn: Drawn) -> HeldOut:
+def run_trial(method: str, parameters: dict[str, Any], sample: LabSample) -> HeldOut:
     """Fit a method on a random half of the rows, and apply it to the other half.
 
-    Rows of one unit (``Drawn.units``) stay together, so that the held-out rows are new to the fit.
+    Rows of one group (``LabSample.split_groups``) stay together, so that the held-out rows are new to the fit.
 
     Raises:
         InvalidError: the method cannot be fitted on these rows with these parameters.
 
     """
     try:
-        return held_out(drawn.points, lambda x: fit(method, x, **parameters), FRACTION, SAMPLE_SEED, groups=drawn.units)
+        groups = sample.split_groups
+        return held_out(sample.points, lambda x: fit(method, x, **parameters), FIT_FRACTION, SAMPLE_SEED, groups=groups)
     except ValueError as error:
         raise InvalidError(str(error)) from error
 
 
-def results_of(trial: HeldOut, drawn: Drawn, before: dict[str, Any] | None = None) -> dict[str, Any]:
+def results_of(trial: HeldOut, sample: LabSample, before: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return the document for ``PostProcessing.results``; ``before`` holds earlier measurements, if any."""
-    labels, groups = (_select_rows(annotation, trial.held_out_rows) for annotation in (drawn.labels, drawn.groups))
-    fit_groups = _select_rows(drawn.groups, trial.fit_rows)
+    labels, groups = (_select_rows(annotation, trial.held_out_rows) for annotation in (sample.labels, sample.groups))
+    fit_groups = _select_rows(sample.groups, trial.fit_rows)
     neighbors = None
-    if (names := _select_rows(drawn.names, trial.held_out_rows)) is not None:
+    if (names := _select_rows(sample.names, trial.held_out_rows)) is not None:
         # The first names are a random sample, as the rows are shuffled. Neighbors are held-out rows too.
         x, mapped = trial.held_out.before, trial.held_out.after
-        queries = first_named(names, x, torch.arange(len(names)), NAMED_ROWS)
+        queries = first_named_rows(names, x, torch.arange(len(names)), NAMED_ROWS)
         neighbors = {"k": K, "rows": len(names), "of": named_neighbours(names, x, mapped, queries)}
     return {
-        "rows": len(drawn.points),
-        "distinct": len(torch.unique(drawn.firsts)),
+        "rows": len(sample.points),
+        "distinct": len(torch.unique(sample.first_equal_indices)),
         "fit_rows": len(trial.fit_rows),
         "seed": SAMPLE_SEED,
-        "before": before or _measure_rows(Rows(trial.held_out.before.numpy(), labels, groups), MEASURED),
-        "after": _measure_rows(Rows(trial.held_out.after.numpy(), labels, groups), MEASURED),
-        "in_sample": _measure_rows(Rows(trial.in_sample.after.numpy(), None, fit_groups), MOMENTS),
+        "before": before or _measure_rows(Rows(trial.held_out.before.numpy(), labels, groups), MEASURED_SLUGS),
+        "after": _measure_rows(Rows(trial.held_out.after.numpy(), labels, groups), MEASURED_SLUGS),
+        "in_sample": _measure_rows(Rows(trial.in_sample.after.numpy(), None, fit_groups), MOMENT_SLUGS),
         "neighbours": neighbors,
     }
 
@@ -158,7 +159,7 @@ def _select_rows(annotation: list[str] | None, rows: Tensor) -> list[str] | None
     return None if annotation is None else [annotation[row] for row in rows.tolist()]
 
 
-def _known_before(embedding: Embedding, trial: HeldOut, sessions: Sessions) -> dict[str, Any] | None:
+def _find_earlier_measurements(embedding: Embedding, trial: HeldOut, sessions: Sessions) -> dict[str, Any] | None:
     """Return an earlier trial's measurements of the same held-out rows before the map; None without any."""
     trials = select(PostProcessing).where(
         PostProcessing.embedding_id == embedding.id, PostProcessing.status == ResultStatus.READY
@@ -176,13 +177,13 @@ def _known_before(embedding: Embedding, trial: HeldOut, sessions: Sessions) -> d
     split = len(trial.fit_rows), SAMPLE_SEED
     is_same_split = "distinct" in results and (results["fit_rows"], results["seed"]) == split
     has_resamples = all("resampled" in result for result in before.values())
-    return before if is_same_split and has_resamples and set(before) == set(MEASURED) else None
+    return before if is_same_split and has_resamples and set(before) == set(MEASURED_SLUGS) else None
 
 
 def _measure_rows(points: Rows, slugs: Sequence[str]) -> dict[str, Any]:
     """Return the ``Measurement`` columns of each measure, without details that no figure shows."""
     return {
-        slug: columns_of(slug, result if slug in DRAWN else result._replace(detail=None))
+        slug: measurement_columns(slug, result if slug in FIGURE_SLUGS else result._replace(detail=None))
         for slug, result in measure(read_cloud(points), slugs).items()
     }
 
@@ -206,91 +207,93 @@ def make_embedding(embedding_id: str, settings: Settings, device: str) -> Sequen
         matrix = open_embedding(source, settings)
         variant: MapVariant | None = (embedding.provenance or {}).get("which")
         transform = (
-            _by_trial(matrix, source, trial, settings) if variant is None else _by_task(source, task, variant, settings)
+            _load_trial_map(matrix, source, trial, settings)
+            if variant is None
+            else _load_task_map(source, task, variant, settings)
         )
         return _store_embedding(embedding, matrix, transform, Ledger(sessions, open_storage(settings)))
     except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-        fail(error, sessions, embedding)
+        record_failure(error, sessions, embedding)
         return ()
 
 
-class Images(NamedTuple):
-    """What a map makes of vectors: how many dimensions in which type, chunk by chunk."""
+class RowMapping(NamedTuple):
+    """A map of vectors, with the dimension and dtype of its output."""
 
     d: int
     dtype: np.dtype[Any]
     apply: Callable[[Tensor], Tensor]
 
 
-def images(matrix: Matrix, transform: Images) -> Iterator[NDArray[Any]]:
+def map_rows(matrix: Matrix, mapping: RowMapping) -> Iterator[NDArray[Any]]:
     """Yield the mapped rows in order; rows with NaN or infinity stay unchanged, so that row numbers do not shift.
 
     Raises:
-        InvalidError: the map has other dimensions.
+        InvalidError: the map does not fit the dimensions of the rows.
 
     """
     for chunk, is_finite in finite_rows(matrix):
         try:
-            mapped = transform.apply(chunk[is_finite])
+            mapped = mapping.apply(chunk[is_finite])
         except ValueError as error:
             raise InvalidError(str(error)) from error
-        image = chunk[:, : transform.d].to(mapped.dtype)
+        image = chunk[:, : mapping.d].to(mapped.dtype)
         image[is_finite] = mapped
         yield image.numpy()
 
 
-def _by_task(source: Embedding, task: TaskRun | None, choice: MapVariant, settings: Settings) -> Images:
+def _load_task_map(source: Embedding, task: TaskRun | None, variant_name: MapVariant, settings: Settings) -> RowMapping:
     """Return the map that a task stored, applied as its exported NumPy code does."""
     if task is None or task.results is None or source.id not in (task.embedding_id, task.queries_id):
         raise ConflictError(
             f"The task that this was to be made by is gone, or other vectors were chosen of {source.name} meanwhile. "
             "Judge it again first."
         )
-    results, is_chosen = task.results, choice == "chosen"
+    results, is_chosen = task.results, variant_name == "chosen"
     scored_variant = results.variants[results.chosen if is_chosen else results.smallest]
     variant = Variant(scored_variant.method, tuple(scored_variant.parameters.items()))
     sha256 = (task.chosen_sha256 if is_chosen else task.smallest_sha256) or ""
     tensors = load_file(fetch(sha256, f"map.safetensors of {source.name!r}", settings))
     mapping = Map.from_tensors(variant, results.similarity, tensors)
-    return Images(
+    return RowMapping(
         mapping.matrix.shape[1],
         np.dtype(np.float32),
         lambda points: torch.from_numpy(mapping.apply(points.double().numpy())),
     )
 
 
-def _by_trial(matrix: Matrix, source: Embedding, judged: PostProcessing | None, settings: Settings) -> Images:
-    if judged is None:
+def _load_trial_map(matrix: Matrix, source: Embedding, trial: PostProcessing | None, settings: Settings) -> RowMapping:
+    if trial is None:
         raise ConflictError(
             f"The trial that this was to be made by is gone: other vectors were chosen of {source.name} meanwhile, or "
             "newer trials took its place. Try the method again first."
         )
-    if judged.state_sha256 is None or not judged.fits_selection_of(source):
+    if trial.state_sha256 is None or not trial.fits_selection_of(source):
         raise ConflictError(f"Other vectors were chosen of {source.name} meanwhile; try the method on them first.")
-    tensors = load_file(fetch(judged.state_sha256, f"map.safetensors of {source.name!r}", settings))
-    return Images(matrix.d, matrix.dtype, restore(judged.method, tensors).apply)
+    tensors = load_file(fetch(trial.state_sha256, f"map.safetensors of {source.name!r}", settings))
+    return RowMapping(matrix.d, matrix.dtype, restore(trial.method, tensors).apply)
 
 
-def _store_embedding(read: Embedding, matrix: Matrix, mapped: Images, ledger: Ledger) -> Sequence[Job]:
+def _store_embedding(embedding: Embedding, matrix: Matrix, mapping: RowMapping, ledger: Ledger) -> Sequence[Job]:
     """Store the files and queue their inspection, unless the row no longer waits for them."""
     selection = matrix.selection
     ids = id_column(column_info.name for column_info in matrix.contents.annotations if column_info.n == matrix.n)
     annotations = {NAME: selection.names, LABEL: selection.labels, GROUP: selection.groups, ID: ids}
     annotation_columns = {column: annotation for column, annotation in annotations.items() if annotation is not None}
     annotation_files = []
-    with keeping(ledger) as keep:
-        vectors = keep(lambda: npy_file(matrix.n, mapped.d, mapped.dtype, images(matrix, mapped)))
+    with storing_files(ledger) as store_file:
+        vectors = store_file(lambda: npy_file(matrix.n, mapping.d, mapping.dtype, map_rows(matrix, mapping)))
         if annotation_columns:
-            stored_annotations = keep(
+            stored_annotations = store_file(
                 lambda: jsonl_file(
                     {column: matrix.contents.values(source) for column, source in annotation_columns.items()}
                 )
             )
             annotation_files.append((ANNOTATIONS, stored_annotations))
         with ledger.recording(vectors, *(stored for _, stored in annotation_files)) as session:
-            if (row := waiting(session, read)) is None:
+            if (row := lock_waiting_row(session, embedding)) is None:
                 return ()
-            row.files = files_of((read.filename, vectors), *annotation_files)
+            row.files = files_of((embedding.filename, vectors), *annotation_files)
             row.selection = Selection(
                 vectors=ARRAY,
                 names=annotations[NAME] and NAME,
@@ -301,4 +304,4 @@ def _store_embedding(read: Embedding, matrix: Matrix, mapped: Images, ledger: Le
             row.status = EmbeddingStatus.INSPECTING
             row.attempts = 0
             row.error = None
-    return (Job(job_kinds.INSPECT, read.id),)
+    return (Job(job_kinds.INSPECT, embedding.id),)

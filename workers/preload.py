@@ -1,4 +1,4 @@
-"""Imports what does each kind of job, once in a fork server for all processes that are forked from it."""
+"""Imports the code of every kind of job once in the fork server, for all processes forked from it."""
 
 import gc
 from pkgutil import resolve_name

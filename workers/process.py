@@ -24,7 +24,7 @@ from app.db.models.runs import JobAtWork
 from app.db.session import error_line
 from app.db.types import utcnow
 from app.queue import JobQueue
-from workers.failure import DATABASE_ERRORS, disk_full
+from workers.failure import DATABASE_ERRORS, is_disk_full
 
 
 def group_memory(group: int) -> tuple[int | None, int | None]:
@@ -77,7 +77,7 @@ class JobProcesses:
         # Identifiers only: a Job refers to columns of tables, which cannot be pickled.
         identifiers = (job.workflow_id, job.kind.work, job.row_id)
         process = self._context.Process(
-            target=_work, args=(*identifiers, self._settings, self._device), name=identifiers[0]
+            target=_run_job, args=(*identifiers, self._settings, self._device), name=identifiers[0]
         )
         # In a thread: it waits for the fork server, which may still be importing.
         await asyncio.to_thread(process.start)
@@ -85,11 +85,11 @@ class JobProcesses:
         try:
             await _wait_for_end(process)
         finally:
-            await _end(process)
+            await _terminate(process)
             del self._running[process]
         return process.exitcode or 0
 
-    def at_work(self) -> list[JobAtWork]:
+    def running_jobs(self) -> list[JobAtWork]:
         jobs = []
         for process, (job, since) in list(self._running.items()):
             current, peak = group_memory(process.pid or 0)
@@ -98,7 +98,7 @@ class JobProcesses:
 
     def kill_all(self) -> None:
         for process in list(self._running):
-            _signal(process, signal.SIGKILL)
+            _signal_group(process, signal.SIGKILL)
 
 
 async def _wait_for_end(process: ForkServerProcess, seconds: float | None = None) -> None:
@@ -117,21 +117,21 @@ async def _wait_for_end(process: ForkServerProcess, seconds: float | None = None
     process.join()
 
 
-async def _end(process: ForkServerProcess) -> None:
+async def _terminate(process: ForkServerProcess) -> None:
     """Send SIGTERM to the process group, then SIGKILL."""
     if process.exitcode is not None:
         return
-    _signal(process, signal.SIGTERM)
+    _signal_group(process, signal.SIGTERM)
     try:
         await _wait_for_end(process, SECONDS_TO_END)
     except BaseException as error:
-        _signal(process, signal.SIGKILL)
+        _signal_group(process, signal.SIGKILL)
         process.join()
         if not isinstance(error, TimeoutError):
             raise
 
 
-def _signal(process: ForkServerProcess, number: signal.Signals) -> None:
+def _signal_group(process: ForkServerProcess, number: signal.Signals) -> None:
     if process.pid is None:
         return
     try:
@@ -146,7 +146,7 @@ def do_job(work: str, row_id: str, settings: Settings, device: str) -> Sequence[
     return following
 
 
-def _work(workflow_id: str, work: str, row_id: str, settings: Settings, device: str) -> None:
+def _run_job(workflow_id: str, work: str, row_id: str, settings: Settings, device: str) -> None:
     """Run a job in its own process, then enqueue the follow-up jobs."""
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -157,7 +157,7 @@ def _work(workflow_id: str, work: str, row_id: str, settings: Settings, device: 
     try:
         next_jobs = do_job(work, row_id, settings, device)
     except Exception as error:
-        if disk_full(error):
+        if is_disk_full(error):
             logger.warning("%s had no room on the disk: %s", workflow_id, error_line(error))
             sys.exit(DISK_FULL)
         if isinstance(error, DATABASE_ERRORS):

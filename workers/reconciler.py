@@ -1,10 +1,8 @@
-"""Bring rows and engine to agree where a crash came between them, and remove what nobody needs.
+"""Repair differences between rows and engine, and remove files and records that nothing needs.
 
-A row is committed before its job is enqueued, and cancelled before the engine is told. What lies between is
-mended here, at a worker's start and every ten seconds: a dead worker's runs wait for two looks, and a look costs a
-handful of queries, by one worker at a time.
-
-At a worker's start and then every hour, one worker at a time.
+A row is committed before its job is enqueued, and cancelled before the engine's job is: a crash may come in between.
+The reconciler repairs such differences when a worker starts and then every ten seconds, and the janitor cleans up every
+hour, each in one worker at a time. It takes two checks to requeue the jobs of a dead worker.
 """
 
 import logging
@@ -25,7 +23,7 @@ from app.queue import JobQueue
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, UnavailableError
 from workers.locks import Background, Locks
-from workers.notices import notify_of_ends
+from workers.notices import announce_ended_experiments
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +38,7 @@ class Reconciler(Background):
     queue: JobQueue
     slot: str
     locks: Locks
-    has: Callable[[], set[str]]
+    active_ids: Callable[[], set[str]]
     webhook: SecretStr | None = None
 
     def work(self) -> None:
@@ -49,11 +47,11 @@ class Reconciler(Background):
         missing: set[str] = set()
         while True:
             try:
-                missing = retake_own(self.queue, self.slot, self.has, missing)
+                missing = requeue_missing_jobs(self.queue, self.slot, self.active_ids, missing)
                 with self.locks.held("reconciler"):
-                    free = take_over_the_dead(self.queue, self.slot, self.locks, free)
+                    free = requeue_jobs_of_dead_workers(self.queue, self.slot, self.locks, free)
                     advance_searches(self.sessions)
-                    notify_of_ends(self.sessions, self.webhook)
+                    announce_ended_experiments(self.sessions, self.webhook)
                     unwanted = reconcile(self.sessions, self.queue, unwanted)
             except ConflictError:
                 pass  # another worker is doing this
@@ -65,33 +63,35 @@ class Reconciler(Background):
                 return
 
 
-def take_over_the_dead(queue: JobQueue, slot: str, locks: Locks, free_before: set[str]) -> set[str]:
+def requeue_jobs_of_dead_workers(queue: JobQueue, slot: str, locks: Locks, free_before: set[str]) -> set[str]:
     """Put back the jobs of dead workers: the engine would give them only to a worker with the same slot name.
 
     Jobs are stranded when a machine is lost, or when its name or device has changed at the next start. A live worker
     may free its slot for a second when its session is lost, so a slot must be free at two checks in a row. Return the
     slots that are free now, for ``free_before`` of the next check.
     """
-    if not locks.settled:
+    if not locks.is_settled:
         return set()
     free_slots = set()
     for other_slot in queue.list_worker_slots() - {slot}:
         with suppress(ConflictError), locks.held(other_slot):
-            if locks.settled:  # check again: this worker's session may be new by now
+            if locks.is_settled:  # check again: this worker's session may be new by now
                 free_slots.add(other_slot)
                 if other_slot in free_before:
                     queue.requeue(queue.list_unfinished(other_slot))
     return free_slots
 
 
-def retake_own(queue: JobQueue, slot: str, has: Callable[[], set[str]], missing_before: set[str]) -> set[str]:
+def requeue_missing_jobs(
+    queue: JobQueue, slot: str, active_ids: Callable[[], set[str]], missing_before: set[str]
+) -> set[str]:
     """Put back jobs that the engine assigns to this worker but that do not run here.
 
     The engine could not store their end, for example on a full disk. A job's end reaches the engine a moment later, so
     a job must be missing at two checks in a row. Return the jobs that are missing now, for ``missing_before`` of the
     next check.
     """
-    missing = queue.list_unfinished(slot) - has()
+    missing = queue.list_unfinished(slot) - active_ids()
     if lost := missing & missing_before:
         logger.warning("put back, as nothing here works on them: %s", ", ".join(sorted(lost)))
         queue.requeue(lost)
@@ -139,7 +139,7 @@ def advance_searches(sessions: Sessions) -> None:
 
 JANITOR_SECONDS = 60 * 60
 # How long the engine's records of ended jobs are kept; the outcomes are in the rows.
-KEPT_DAYS = 7.0
+JOB_RECORD_DAYS = 7.0
 
 
 @dataclass(eq=False)
@@ -157,20 +157,22 @@ class Janitor(Background):
         while True:
             try:
                 with self.locks.held("janitor"):
-                    _do("%s removals that were cut off are done", resume_removals, self.ledger.sessions)
-                    _do("%s stored files that no row names were removed", self.ledger.sweep)
-                    _do("%s records of jobs that ended long ago were removed", self.queue.delete_ended, KEPT_DAYS)
+                    _run_chore("%s removals that were cut off are done", resume_removals, self.ledger.sessions)
+                    _run_chore("%s stored files that no row names were removed", self.ledger.sweep)
+                    _run_chore(
+                        "%s records of jobs that ended long ago were removed", self.queue.delete_ended, JOB_RECORD_DAYS
+                    )
             except ConflictError:
                 pass  # another worker is doing this
             if self.stop.wait(JANITOR_SECONDS):
                 return
 
 
-def _do(done: str, chore: Callable[..., int], *arguments: object) -> None:
+def _run_chore(message: str, chore: Callable[..., int], *arguments: object) -> None:
     """Run a chore and log its count; a failure is logged and retried next time."""
     try:
         if count := chore(*arguments):
-            logger.info(done, count)
+            logger.info(message, count)
     except (SQLAlchemyError, UnavailableError) as error:
         logger.warning("%s could not be done: %s", chore.__name__, error_line(error))
     except Exception:

@@ -1,4 +1,4 @@
-"""Time a matrix product and a layer on a worker's device as it starts: sweeps are estimated by these."""
+"""Time a matrix product and a layer on a worker's device as it starts; estimates of sweeps use these times."""
 
 import logging
 import os
@@ -26,7 +26,7 @@ HIDDEN_STATES = {"cpu": (2048, 1024), "cuda": (8192, 1024), "mps": (4096, 1024)}
 LAYERS = 20
 REPEATS = 3
 SLOW_SECONDS = 0.3
-"""What takes longer is timed once; a processor without bfloat16 takes seconds for its product."""
+"""Work that takes longer is timed once; a product takes seconds on a processor without bfloat16."""
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The job of a task run: variants of an embedding's vectors judged by its ground truth, and the maps of two of them."""
+"""The job of a task run: score variants of an embedding's vectors on ground truth, and store the maps of two."""
 
 import io
 from collections.abc import Sequence
@@ -34,18 +34,18 @@ from isotropy.catalog import TruthKind
 from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
 from isotropy.tasks.variants import all_variants, default_variants
 from workers.failure import record
-from workers.files import fetch, fetch_upload, keeping
+from workers.files import fetch, fetch_upload, storing_files
 from workers.job_rows import JobProgress, StoppedError, job_sessions
 
 GROUP = PAIRS[-1]
-TRUTH = "truth.jsonl"
-"""What readers take stored ground truth for, by its suffix."""
-MAP = "map.safetensors"
+TRUTH_FILE = "truth.jsonl"
+"""The filename given to readers of stored ground truth: its suffix tells them the format."""
+MAP_FILE = "map.safetensors"
 
 
 @dataclass(frozen=True)
 class _TaskJob:
-    """A task run that was begun, with the embeddings that it is of."""
+    """A running task with its embeddings."""
 
     row: TaskRun
     corpus: Embedding
@@ -72,7 +72,7 @@ def judge_task(task_id: str, settings: Settings, device: str) -> Sequence[Job]:
     except StoppedError:
         pass
     except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-        record(error, sessions, progress.row, status=TaskStatus.FAILED, finished_at=utcnow())
+        record(error, sessions, progress.update_running, status=TaskStatus.FAILED, finished_at=utcnow())
     return ()
 
 
@@ -98,9 +98,10 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
     # Store results and maps, unless the row no longer waits for them.
     hubness = {side: QueryHubness.model_validate(values.document()) for side, values in decision.hubness.items()}
     ledger = Ledger(progress.sessions, open_storage(job.settings))
-    with keeping(ledger) as keep:
+    with storing_files(ledger) as store_file:
         stored_maps = [
-            keep(partial(io.BytesIO, save(mapping.tensors(), mapping.metadata()))) for mapping in (chosen, smallest)
+            store_file(partial(io.BytesIO, save(mapping.tensors(), mapping.metadata())))
+            for mapping in (chosen, smallest)
         ]
         with ledger.recording(*stored_maps) as session:
             progress.write(
@@ -110,7 +111,7 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
                 judged=None,
                 error=None,
                 results=TaskResults.model_validate(decision.document() | {"hubness": hubness}),
-                maps=TaskMaps(chosen=chosen.numpy_code(MAP), smallest=smallest.numpy_code(MAP)),
+                maps=TaskMaps(chosen=chosen.numpy_code(MAP_FILE), smallest=smallest.numpy_code(MAP_FILE)),
                 chosen_sha256=stored_maps[0].sha256,
                 smallest_sha256=stored_maps[1].sha256,
                 finished_at=utcnow(),
@@ -126,8 +127,8 @@ def _load(job: _TaskJob) -> task_files.LoadedTask:
     """
     config, queries = job.row.config, None
     if job.queries is not None:
-        queries = _vectors(job.queries, job, "queries", config.query_ids, groups=config.groups)
-    corpus = _vectors(
+        queries = _load_vectors(job.queries, job, "queries", config.query_ids, groups=config.groups)
+    corpus = _load_vectors(
         job.corpus,
         job,
         "corpus",
@@ -145,14 +146,14 @@ def _load(job: _TaskJob) -> task_files.LoadedTask:
         filename = job.row.filename or "the ground truth"
         path = fetch(job.row.truth_sha256, filename, job.settings)
         if config.kind is TruthKind.QUERIES and queries is not None:
-            return task_files.with_qrels(corpus, queries, read_qrels(path, TRUTH), filename, BY_COLUMN)
-        return task_files.with_pairs(corpus, read_pairs(path, TRUTH, GROUP), filename, BY_COLUMN)
+            return task_files.with_qrels(corpus, queries, read_qrels(path, TRUTH_FILE), filename, BY_COLUMN)
+        return task_files.with_pairs(corpus, read_pairs(path, TRUTH_FILE, GROUP), filename, BY_COLUMN)
     if queries is not None:
         return task_files.with_queries(corpus, queries, config.similarity)
     return task_files.without_truth(corpus, config.similarity, config.seed)
 
 
-def _vectors(
+def _load_vectors(
     embedding: Embedding,
     job: _TaskJob,
     role: str,

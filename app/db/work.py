@@ -49,7 +49,7 @@ def slot_name(settings: Settings, device: str) -> str:
 class FileLocks:
     """Locked files in one folder; the kernel releases them."""
 
-    settled = True
+    is_settled = True
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

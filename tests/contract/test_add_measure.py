@@ -47,7 +47,7 @@ from isoscope.cli.printing import by_group
 from isotropy.cloud import read_cloud
 from isotropy.report import measure
 from isotropy.rows import Rows
-from workers.postprocess import DRAWN, MEASURED, MOMENTS
+from workers.postprocess import FIGURE_SLUGS, MEASURED_SLUGS, MOMENT_SLUGS
 
 points = np.eye(4)[:, :3] * 2
 found = measure(read_cloud(Rows(points)), ["radius"])["radius"]
@@ -62,7 +62,7 @@ embedding = Embedding(n=4, d=3, measurements=[row])
 (head,) = headlines_of(embedding)
 assert (head.measure.name, head.range, head.items[0].value) == ("Radius", "at least 0, in units of the points", 2)
 assert table_of(embedding).rows[0][:3] == ["radius", None, 1.5]
-assert "radius" in DEFAULT_MEASURES and "radius" in MEASURED and "radius" in MOMENTS and "radius" in DRAWN
+assert all("radius" in slugs for slugs in (DEFAULT_MEASURES, MEASURED_SLUGS, MOMENT_SLUGS, FIGURE_SLUGS))
 
 told = {"radius": {"measure": "radius", "value": 1.5, "n": 4}}
 (compared,) = comparisons_of(SimpleNamespace(results={"before": told, "after": told, "in_sample": told}))

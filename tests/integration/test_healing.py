@@ -15,7 +15,7 @@ from tests.factories import add_experiment, run_row
 from tests.waiting import wait_for
 from workers.executor import MAX_ATTEMPTS, Executor
 from workers.process import DISK_FULL
-from workers.reconciler import retake_own
+from workers.reconciler import requeue_missing_jobs
 
 pytestmark = pytest.mark.usefixtures("impatient")
 FULL = OperationalError("update", {}, Exception("database or disk is full"))
@@ -62,11 +62,11 @@ def test_after_minutes_in_vain_a_job_is_left_for_a_while_and_the_next_one_is_tak
     monkeypatch.setattr("workers.executor.PATIENCE_SECONDS", 0.05)
     executor = execute(context, job, processes := Processes(then=0), failures=10**9)
     assert len(processes.started) == 0
-    assert executor.has() == set()
-    assert f"{job.workflow_id} was left to be handed in anew: database or disk is full" in caplog.text
-    assert executor.recently_left() == {job.workflow_id}
-    monkeypatch.setattr("workers.executor.REST_SECONDS", 0.0)
-    assert executor.recently_left() == set()
+    assert executor.active_ids() == set()
+    assert f"{job.workflow_id} is left to be enqueued again: database or disk is full" in caplog.text
+    assert executor.deferred_ids() == {job.workflow_id}
+    monkeypatch.setattr("workers.executor.DEFER_SECONDS", 0.0)
+    assert executor.deferred_ids() == set()
     execute(context, job, processes)
     assert len(processes.started) == 1
 
@@ -86,14 +86,14 @@ def test_a_process_that_cannot_be_started_is_tried_again_until_the_disk_stays_fu
 def test_a_job_is_here_while_it_is_worked_on(context, job):
     class Looking(Processes):
         async def run(self, job):
-            seen.append(executor.has())
+            seen.append(executor.active_ids())
             return 0
 
     seen = []
     executor = Executor(context.sessions, Looking(), "here/cpu", context.settings.runs)
     asyncio.run(executor.execute(job))
     assert seen == [{job.workflow_id}]
-    assert executor.has() == set()
+    assert executor.active_ids() == set()
 
 
 @pytest.mark.both_databases
@@ -118,11 +118,11 @@ def test_a_job_that_the_engine_believes_at_work_and_that_is_not_is_put_back_at_t
             for method in ("record_operation_result", "update_workflow_outcome"):
                 patch.setattr(SystemDatabase, method, fail)
             wait_for(lambda: len(failed) >= 2)
-        assert retake_own(queue, "here/cpu", lambda: here, here) == set(), "it is at work"
-        missing = retake_own(queue, "here/cpu", set, set())
+        assert requeue_missing_jobs(queue, "here/cpu", lambda: here, here) == set(), "it is at work"
+        missing = requeue_missing_jobs(queue, "here/cpu", set, set())
         assert missing == here
         assert began == [job]
-        retake_own(queue, "here/cpu", set, missing)
+        requeue_missing_jobs(queue, "here/cpu", set, missing)
         wait_for(lambda: len(began) == 2)
         wait_for(lambda: not queue.list_active())
 

@@ -33,7 +33,7 @@ def test_a_name_is_held_by_one_worker_at_a_time_and_free_again_when_its_holder_l
         for holder in (mine, others):
             with holder.held("here/cpu"):
                 pass
-    assert FileLocks(tmp_path).settled
+    assert FileLocks(tmp_path).is_settled
 
 
 @pytest.fixture
@@ -46,12 +46,12 @@ def quick(monkeypatch):
 class TestAdvisoryLocks:
     def test_a_lost_session_is_opened_anew_and_holds_the_same_locks(self, postgresql_url):
         with AdvisoryLocks(postgresql_url, end_nothing) as mine, mine.held("here/cpu"):
-            assert not mine.settled, "a new session takes nobody for dead yet"
-            wait_for(lambda: mine.settled)
+            assert not mine.is_settled, "a new session takes nobody for dead yet"
+            wait_for(lambda: mine.is_settled)
             end_other_sessions(postgresql_url)
-            wait_for(lambda: not mine.settled)
+            wait_for(lambda: not mine.is_settled)
             wait_for(lambda: held_in(postgresql_url) == 1)
-            wait_for(lambda: mine.settled)
+            wait_for(lambda: mine.is_settled)
             with mine.held("there/cpu"):
                 assert held_in(postgresql_url) == 2
         wait_for(lambda: held_in(postgresql_url) == 0)
@@ -69,7 +69,11 @@ class TestAdvisoryLocks:
         wait_for(lambda: held_in(postgresql_url) == 1, 60)
         with psycopg.connect(postgresql_url, autocommit=True) as other:
             end_other_sessions(postgresql_url, but=other.info.backend_pid)
-            wait_for(lambda: other.execute(f"select pg_try_advisory_lock({locks.NUMBER})", ("here/cpu",)).fetchone()[0])
+            wait_for(
+                lambda: other.execute(
+                    f"select pg_try_advisory_lock({locks.LOCK_NUMBER_SQL})", ("here/cpu",)
+                ).fetchone()[0]
+            )
             holder.join(60)
         assert holder.exitcode == FENCED_EXIT_CODE
 

@@ -12,7 +12,7 @@ from app.training.queue_verbs import retry_run
 from tests.factories import add_experiment, run_row
 from tests.ports import free_port
 from workers import notices
-from workers.notices import notify_of_ends, send
+from workers.notices import announce_ended_experiments, send
 
 
 def hook(server):
@@ -39,8 +39,8 @@ URL = SecretStr("https://chat.example/hook")
 def test_an_end_is_told_once_and_again_after_a_retry(context, sent):
     failed = run_row(status=RunStatus.FAILED, error="x")
     sweep = add_experiment(context, failed, run_row(seed=1), name="sweep")
-    notify_of_ends(context.sessions, URL)
-    notify_of_ends(context.sessions, URL)
+    announce_ended_experiments(context.sessions, URL)
+    announce_ended_experiments(context.sessions, URL)
     [message] = sent
     assert (message["event"], message["text"]) == ("experiment.ended", "sweep has ended: 2 runs, 1 failed, 1 finished.")
     assert message["experiment"] == {
@@ -48,22 +48,22 @@ def test_an_end_is_told_once_and_again_after_a_retry(context, sent):
         "path": f"/experiments/{sweep}",
     }  # fmt: skip
     retry_run(context, failed.id)
-    notify_of_ends(context.sessions, URL)
+    announce_ended_experiments(context.sessions, URL)
     assert len(sent) == 1
     with context.sessions.begin() as session:
         session.get(Experiment, sweep).runs[0].status = RunStatus.FINISHED
-    notify_of_ends(context.sessions, URL)
+    announce_ended_experiments(context.sessions, URL)
     assert sent[1]["experiment"]["status"] == "finished"
 
 
 def test_nothing_is_told_too_early_or_of_elsewhere_and_a_retry_keeps_the_message(context, sent, monkeypatch):
     add_experiment(context, run_row(status=RunStatus.QUEUED), run_row(seed=1), name="at work")
     add_experiment(context, run_row(), name="imported", origin="imported")
-    notify_of_ends(context.sessions, URL)
+    announce_ended_experiments(context.sessions, URL)
     assert sent == []
     add_experiment(context, run_row())
-    notify_of_ends(context.sessions, None)
-    notify_of_ends(context.sessions, URL)
+    announce_ended_experiments(context.sessions, None)
+    announce_ended_experiments(context.sessions, URL)
     assert sent == []
     failed = run_row(status=RunStatus.FAILED, error="x")
     sweep = add_experiment(context, failed, name="sweep")
@@ -74,11 +74,11 @@ def test_nothing_is_told_too_early_or_of_elsewhere_and_a_retry_keeps_the_message
 
     with monkeypatch.context() as patch:
         patch.setattr(notices, "utcnow", retried_before_the_mark)
-        notify_of_ends(context.sessions, URL)
+        announce_ended_experiments(context.sessions, URL)
     assert sent == []
     with context.sessions.begin() as session:
         session.get(Experiment, sweep).runs[0].status = RunStatus.FINISHED
-    notify_of_ends(context.sessions, URL)
+    announce_ended_experiments(context.sessions, URL)
     assert [message["experiment"]["status"] for message in sent] == ["finished"]
 
 

@@ -150,14 +150,14 @@ def test_an_upload_that_breaks_off_leaves_nothing_and_pages_say_it(client, conte
 
 
 def test_a_job_waits_for_a_storage_and_fails_with_the_sentence(client, work, cloud, line, forget, monkeypatch):
-    monkeypatch.setattr(files, "WAITS_SECONDS", (0.1,) * 50)
+    monkeypatch.setattr(files, "RETRY_PAUSES_SECONDS", (0.1,) * 50)
     created = upload(client, npy(cloud)).json()
     forget()
     line.cut()
     Timer(1, line.mend).start()
     work()
     assert client.get(f"/api/embeddings/{created['id']}").json()["status"] == "draft"
-    monkeypatch.setattr(files, "WAITS_SECONDS", (0.01,))
+    monkeypatch.setattr(files, "RETRY_PAUSES_SECONDS", (0.01,))
     created = upload(client, npy(cloud)).json()
     forget()
     line.cut()

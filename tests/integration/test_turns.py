@@ -25,8 +25,8 @@ from app.training.queue_verbs import FIRST_PRIORITY, QueueMove, Turn, move_exper
 from tests.factories import add_experiment, run_row
 from tests.taking import taking
 from tests.waiting import wait_for
-from workers.executor import hand_in_next
-from workers.reconciler import reconcile, take_over_the_dead
+from workers.executor import enqueue_next_job
+from workers.reconciler import reconcile, requeue_jobs_of_dead_workers
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def jobs(*ids):
 
 
 def hand_in(context, slot="here/cpu", left=()):
-    hand_in_next(context.sessions, context.queue, slot, FileLocks(context.settings.root / "locks"), set(left))
+    enqueue_next_job(context.sessions, context.queue, slot, FileLocks(context.settings.root / "locks"), set(left))
 
 
 def taken(context, n):
@@ -281,14 +281,14 @@ def test_the_jobs_of_a_worker_that_is_gone_go_to_one_of_another_name(context, ro
     assert context.queue.list_worker_slots() == {"here/cpu"}
 
     locks = FileLocks(tmp_path)
-    free = take_over_the_dead(context.queue, "here/cuda:0", locks, set())
+    free = requeue_jobs_of_dead_workers(context.queue, "here/cuda:0", locks, set())
     assert free == {"here/cpu"}
     assert context.queue.list_worker_slots() == {"here/cpu"}, "its slot may be free for a moment"
     with locks.held("here/cpu"):
-        assert take_over_the_dead(context.queue, "here/cuda:0", locks, free) == set()
+        assert requeue_jobs_of_dead_workers(context.queue, "here/cuda:0", locks, free) == set()
     assert context.queue.list_worker_slots() == {"here/cpu"}, "while its slot is held a worker lives"
 
-    take_over_the_dead(context.queue, "here/cuda:0", locks, free)
+    requeue_jobs_of_dead_workers(context.queue, "here/cuda:0", locks, free)
     with processing_jobs(context.settings.queue, "here/cuda:0", execute):
         wait_for(lambda: len(began) == 2)
     assert began == [row_ids[0]] * 2
@@ -303,10 +303,10 @@ def test_a_worker_whose_own_session_is_new_takes_nobody_for_dead(context, tmp_pa
         looks = iter([True, False])
 
         @property
-        def settled(self) -> bool:
+        def is_settled(self) -> bool:
             return next(self.looks)
 
-    assert take_over_the_dead(context.queue, "here/cuda:0", Reopened(tmp_path), {"here/cpu"}) == set()
+    assert requeue_jobs_of_dead_workers(context.queue, "here/cuda:0", Reopened(tmp_path), {"here/cpu"}) == set()
     assert context.queue.list_worker_slots() == {"here/cpu"}
 
 

@@ -1,4 +1,4 @@
-"""The job that says how alike two embeddings of the same rows are, and which rows moved."""
+"""The job that compares two embeddings of the same rows: how alike they are, and which rows moved."""
 
 from functools import partial
 from typing import Any
@@ -18,13 +18,13 @@ from isotropy.rows import Slices, group_numbers
 from isotropy.score import BLOCKS
 from isotropy.tasks.parts import groups_of
 from workers.files import open_embedding
-from workers.job_rows import ResultJob, answer
+from workers.job_rows import ResultJob, run_result_job
 
 SEED = 0
 MAX_MOVED_ROWS = 50_000
 """Maximum number of rows whose moves are stored."""
 MAX_NUMBERS = 2**24
-"""Numbers of these rows, of which several copies are held at once."""
+"""Maximum count of numbers in these rows, because several copies are in memory at once."""
 TOO_FEW_ROWS = f"It takes more than {NEAREST} rows that both have."
 
 
@@ -105,4 +105,4 @@ def _align(job: ResultJob[Alignment]) -> None:
         job.fill(session, results=results, moved=moved)
 
 
-align = partial(answer, Alignment, _align)
+align = partial(run_result_job, Alignment, _align)

@@ -1,4 +1,4 @@
-"""Texts through a model in batches: a vector for each text from every chosen layer, kept on disk."""
+"""Encode texts in batches: a vector for each text, layer and pooling, stored on disk."""
 
 import logging
 import math
@@ -25,17 +25,17 @@ from isoscope.files.contents import cell_text
 from isoscope.files.text import Quoting
 from isoscope.files.upload_formats import Role
 from isoscope.hidden_states import NOT_ONE_SEQUENCE, hidden_states_of, looking_at
-from workers.failure import out_of_memory
+from workers.failure import is_out_of_memory
 from workers.files import ID, LABEL, NAME
 from workers.models import (
     ModelSource,
-    be_quiet,
     find_source,
-    fit_together,
     load_tokenizer,
     load_weights,
+    match_tokenizer_to_model,
     pool,
     require_weights,
+    silence_libraries,
 )
 
 NAME_CHARACTERS = 80
@@ -66,11 +66,11 @@ class Texts:
 
     def annotations(self) -> dict[str, Iterable[str]]:
         """Return the columns of names, labels and ids."""
-        columns = {NAME: map(_name, self.rows), LABEL: self.labels, ID: self.ids}
+        columns = {NAME: map(_row_name, self.rows), LABEL: self.labels, ID: self.ids}
         return {column: values for column, values in columns.items() if values is not None}
 
 
-def _name(texts: tuple[str, ...]) -> str:
+def _row_name(texts: tuple[str, ...]) -> str:
     max_characters = NAME_CHARACTERS // len(texts)
     lines = [storable(" ".join(text.split())) for text in texts]
     return PAIR_SEPARATOR.join(
@@ -132,7 +132,7 @@ class EncodedTexts(NamedTuple):
     depth: int
     """Layers of the model, without the embedding layer."""
     batch_size: int
-    """The final one, after halving."""
+    """The batch size used in the end, halved if memory ran out."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Encoder:
                 try:
                     depth, pooled = self._pool_layers(texts, batch)
                 except Exception as error:
-                    if batch_size < self.config.batch_size or batch_size == 1 or not out_of_memory(error):
+                    if batch_size < self.config.batch_size or batch_size == 1 or not is_out_of_memory(error):
                         raise
                     batch_size //= 2
                     logger.warning(
@@ -265,18 +265,18 @@ def load_model(source: ModelSource, name: str, device: torch.device) -> tuple[Pr
     if model.config.is_encoder_decoder:
         raise InvalidError(NOT_ONE_SEQUENCE, "model")
     require_weights(sorted(key for key in report["missing_keys"] if not key.startswith(UNUSED_WEIGHTS)), name)
-    fit_together(model, tokenizer)
+    match_tokenizer_to_model(model, tokenizer)
     return model.to(device), tokenizer  # type: ignore[arg-type]
 
 
-def encode_alike(text: str, provenance: Mapping[str, Any], settings: Settings) -> Tensor:
+def encode_with_provenance(text: str, provenance: Mapping[str, Any], settings: Settings) -> Tensor:
     """Encode a text on the CPU as the embedding with this ``provenance`` was; return its vector [d].
 
     Raises:
         InvalidError: the model is gone or has other weights now, or the text has no token.
 
     """
-    be_quiet()
+    silence_libraries()
     name = provenance["model"]
     source = find_source(name, settings, provenance["revision"])
     if source.weights_sha256() != provenance["weights_sha256"]:

@@ -1,4 +1,4 @@
-"""The encode job: texts through a model, an embedding of every layer out, in one transaction."""
+"""The encode job: encode texts with a model and add an embedding for each layer, in one transaction."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -20,9 +20,9 @@ from isoscope.files.selection import Selection
 from isoscope.files.text import Quoting
 from workers.embeddings.encoder import EncodedTexts, Encoder, LayerPooling, Texts, load_model, load_texts
 from workers.failure import record
-from workers.files import ARRAY, LABEL, NAME, fetch, jsonl_file, keeping, npy_file
+from workers.files import ARRAY, LABEL, NAME, fetch, jsonl_file, npy_file, storing_files
 from workers.job_rows import JobProgress, StoppedError, files_of, job_sessions
-from workers.models import be_quiet, choose_device, describe_environment, find_source, longest_input
+from workers.models import choose_device, describe_environment, find_source, max_input_length, silence_libraries
 
 MAX_NAME_CHARACTERS = 200
 
@@ -44,12 +44,12 @@ def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[
     except StoppedError:
         return ()
     except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-        record(error, sessions, progress.row, status=EncodingStatus.FAILED, finished_at=utcnow())
+        record(error, sessions, progress.update_running, status=EncodingStatus.FAILED, finished_at=utcnow())
         return ()
 
 
 def _encode(encoding: Encoding, progress: JobProgress, settings: Settings, device: str) -> Sequence[Job]:
-    be_quiet()
+    silence_libraries()
     choose_device(device)
     torch_device = torch.device(torch.device(device).type)  # the only one of its type that this process sees
     if (config := encoding.config) is None:
@@ -61,7 +61,7 @@ def _encode(encoding: Encoding, progress: JobProgress, settings: Settings, devic
 
     source = find_source(config.model, settings, (encoding.environment or {}).get("model", {}).get("revision"))
     model, tokenizer = load_model(source, config.model, torch_device)
-    max_length = longest_input(model, tokenizer, config.max_length)
+    max_length = max_input_length(model, tokenizer, config.max_length)
     environment = describe_environment(source, torch_device, max_length)
     environment["texts"] = {"n": len(texts), "n_empty": texts.n_empty}
     progress.set_columns(environment=environment)
@@ -89,14 +89,14 @@ def publish(
 
     """
     _, n, d = encoded.vectors.shape
-    with keeping(ledger) as keep:
-        annotations = keep(lambda: jsonl_file(texts.annotations()))  # one file for all embeddings
+    with storing_files(ledger) as store_file:
+        annotations = store_file(lambda: jsonl_file(texts.annotations()))  # one file for all embeddings
         vectors: list[Stored] = []
         for matrix in encoded.vectors:
             progress.advance(len(texts))
-            vectors.append(keep(partial(npy_file, n, d, matrix.dtype, [matrix])))
+            vectors.append(store_file(partial(npy_file, n, d, matrix.dtype, [matrix])))
         embeddings = [
-            _embedding(encoding, config, texts, layer, stored, annotations, environment)
+            _make_embedding(encoding, config, texts, layer, stored, annotations, environment)
             for layer, stored in zip(encoded.layers, vectors, strict=True)
         ]
         now = utcnow()
@@ -115,7 +115,7 @@ def publish(
     return [Job(job_kinds.INSPECT, embedding.id) for embedding in embeddings]
 
 
-def _embedding(
+def _make_embedding(
     encoding: Encoding,
     config: EncodingConfig,
     texts: Texts,

@@ -1,4 +1,4 @@
-"""The jobs from an upload to its numbers: inspect files where that can do no harm; measure what was chosen of them."""
+"""The jobs that inspect uploaded files in a sandbox and measure the selected vectors."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -42,8 +42,8 @@ from isotropy.spectrum import scaled_identity
 from workers.embeddings.neighbours import neighbours_data
 from workers.embeddings.point_map import make_map_files
 from workers.embeddings.zeta_curves import zeta_lines
-from workers.files import fetch_upload, keeping, open_embedding
-from workers.job_rows import fail, job_sessions, waiting
+from workers.files import fetch_upload, open_embedding, storing_files
+from workers.job_rows import job_sessions, lock_waiting_row, record_failure
 
 SEED = 0
 CURVE_SOURCES = ("identity", "sample")
@@ -63,10 +63,10 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         selection = None if embedding.selection is None else Selection.model_validate(embedding.selection)
         inspection: Inspection = read_in_sandbox(settings, inspect, fetch_upload(embedding, settings), selection)
     except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-        fail(error, sessions, embedding)
+        record_failure(error, sessions, embedding)
         return ()
     with sessions.begin() as session:
-        if (row := waiting(session, embedding)) is None:
+        if (row := lock_waiting_row(session, embedding)) is None:
             return ()
         row.inspection = inspection.model_dump(mode="json")
         row.selection = inspection.selection.model_dump(mode="json")
@@ -83,7 +83,7 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         return (Job(job_kinds.MEASURE, row.id),)
 
 
-def columns_of(slug: str, report: MeasureResult) -> dict[str, Any]:
+def measurement_columns(slug: str, report: MeasureResult) -> dict[str, Any]:
     """Return the columns of a ``Measurement``, except its embedding."""
     score = report.score
     resampled = None
@@ -152,7 +152,8 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         figures[MAP] = header.model_dump() if header else {"reason": figures["projection"]["reason"]}
         rows: list[Base] = [
             Measurement(
-                embedding_id=embedding_id, **columns_of(slug, with_names(report, matrix, matrix.selection.names))
+                embedding_id=embedding_id,
+                **measurement_columns(slug, with_names(report, matrix, matrix.selection.names)),
             )
             for slug, report in measure(cloud).items()
         ]
@@ -163,8 +164,8 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         ]
         rows += [FigureData(embedding_id=embedding_id, slug=slug, data=data) for slug, data in figures.items()]
         ledger = Ledger(sessions, open_storage(settings))
-        with keeping(ledger) as keep:
-            stored = {slug: keep(opener) for slug, opener in openers.items()}
+        with storing_files(ledger) as store_file:
+            stored = {slug: store_file(opener) for slug, opener in openers.items()}
             rows += [
                 FigureFile(embedding_id=embedding_id, slug=slug, file_sha256=file.sha256)
                 for slug, file in stored.items()
@@ -173,7 +174,7 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
                 replaced_files = _replace_results(session, embedding, cloud, rows, _describe_rows(cloud, matrix))
         ledger.release(*replaced_files)
     except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-        fail(error, sessions, embedding)
+        record_failure(error, sessions, embedding)
     return ()
 
 
@@ -192,16 +193,18 @@ def _describe_rows(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
 
 
 def _replace_results(
-    session: Session, read: Embedding, cloud: Cloud, rows: Sequence[Base], independent: dict[str, Any]
+    session: Session, job_embedding: Embedding, cloud: Cloud, rows: Sequence[Base], independent: dict[str, Any]
 ) -> Sequence[str]:
     """Replace an embedding's results if its row still waits for them; return the hashes of replaced files."""
-    if (embedding := waiting(session, read)) is None:
+    if (embedding := lock_waiting_row(session, job_embedding)) is None:
         return []
-    session.execute(delete(Measurement).where(Measurement.embedding_id == read.id))
-    session.execute(delete(FigureData).where(FigureData.embedding_id == read.id))
-    removal = delete(FigureFile).where(FigureFile.embedding_id == read.id)
+    session.execute(delete(Measurement).where(Measurement.embedding_id == embedding.id))
+    session.execute(delete(FigureData).where(FigureData.embedding_id == embedding.id))
+    removal = delete(FigureFile).where(FigureFile.embedding_id == embedding.id)
     replaced_files = session.scalars(removal.returning(FigureFile.file_sha256)).all()
-    session.execute(delete(ZetaCurve).where(ZetaCurve.embedding_id == read.id, ZetaCurve.source.in_(CURVE_SOURCES)))
+    session.execute(
+        delete(ZetaCurve).where(ZetaCurve.embedding_id == embedding.id, ZetaCurve.source.in_(CURVE_SOURCES))
+    )
     session.add_all(rows)
     embedding.status = EmbeddingStatus.READY
     embedding.n_left_out = cloud.n_left_out

@@ -1,4 +1,4 @@
-"""Nearest neighbors of a sample of named rows, before and after a method; rows nearest to a new text: a look-up job."""
+"""Nearest neighbors of sampled named rows before and after a method, and the job that finds rows nearest to a text."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -19,13 +19,13 @@ from isotropy.cloud import Cloud
 from isotropy.points import at_least_float32
 from isotropy.postprocess.methods import fit
 from isotropy.rows import finite_chunks
-from workers.embeddings.encoder import encode_alike
+from workers.embeddings.encoder import encode_with_provenance
 from workers.files import open_embedding
-from workers.job_rows import ResultJob, answer
+from workers.job_rows import ResultJob, run_result_job
 
 K = 8
 REPORT_QUERIES = 200
-"""Names that can be looked up in a report: some 230 kB, of which no other part of the page is made."""
+"""Rows whose neighbors a report lists, about 230 kB of JSON."""
 REPORT_METHOD = "all_but_the_top"
 BLOCK_ROWS = 64
 
@@ -79,7 +79,7 @@ def neighbours_data(
     """
     x = cloud.pair_rows
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
-    queries = first_named(names, x, order, REPORT_QUERIES) if names else order[:0]
+    queries = first_named_rows(names, x, order, REPORT_QUERIES) if names else order[:0]
     if names is None or len(queries) < 2:
         return None
     parameters: dict[str, Any] = {"D": METHODS[REPORT_METHOD].parameters[0].default_for(cloud.d)}
@@ -99,7 +99,7 @@ def neighbours_data(
     }
 
 
-def first_named(names: Sequence[str], x: Tensor, order: Tensor, max_rows: int) -> Tensor:
+def first_named_rows(names: Sequence[str], x: Tensor, order: Tensor, max_rows: int) -> Tensor:
     """Return the first ``max_rows`` rows in ``order`` that have a direction and a new name, int64."""
     has_direction = x.any(dim=1)
     rows_by_name: dict[str, int] = {}
@@ -141,9 +141,9 @@ def _find_nearest(
 
 
 def _look_up(job: ResultJob[Lookup]) -> None:
-    job.check(current=job.row.key == lookup_key(job.embedding, job.row.name))
+    job.check_vectors(current=job.row.key == lookup_key(job.embedding, job.row.name))
     matrix = open_embedding(job.embedding, job.settings)
-    vector = encode_alike(job.row.name, job.embedding.provenance or {}, job.settings).numpy()
+    vector = encode_with_provenance(job.row.name, job.embedding.provenance or {}, job.settings).numpy()
     if len(vector) != matrix.d:
         raise InvalidError(f"The rows have {matrix.d:,} dimensions, the text {len(vector):,}. Encode the texts again.")
     if not vector.any():
@@ -175,4 +175,4 @@ def _look_up(job: ResultJob[Lookup]) -> None:
         job.fill(session, results=results)
 
 
-look_up = partial(answer, Lookup, _look_up)
+look_up = partial(run_result_job, Lookup, _look_up)

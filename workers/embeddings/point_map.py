@@ -1,6 +1,6 @@
-"""The files of a map: coordinates, norms, positions, labels and kept columns of its rows, neighbors, names, vectors.
+"""The files of a map: coordinates, norms, positions, labels and color columns of its rows, neighbors, names, vectors.
 
-Kept columns are those that files have beside the vectors, as numbers or labels by which a map can be colored.
+Color columns hold the numbers or labels that files have beside the vectors.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ SectionName = Literal["xy", "norm", "row", "label"]
 NeighborSection = Literal["point", "neighbor", "distance"]
 Name = TypeVar("Name", bound=str)
 HUBNESS = "hubness"
-"""Name of the column of how often a row is among the nearest neighbors of others."""
-LARGEST = float(np.finfo(np.float32).max)
+"""Name of the column that counts how often a row is a nearest neighbor of others."""
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
 MAX_NUMBERED_LABELS = 12
-"""Different whole numbers up to which they are labels rather than a scale."""
+"""Columns with at most this many different whole numbers hold labels rather than a scale."""
 MAX_VECTOR_BYTES = 2**30
 VECTOR_DTYPE = np.dtype(np.float16)
 
@@ -76,10 +76,10 @@ def make_map_files(
     sections, map_bytes = _join_sections(arrays)
     files = {MAP: map_bytes}
     if matrix.selection.names is not None:
-        names = compress(matrix.contents.values(matrix.selection.names), _mask(matrix, mapped.rows))
+        names = compress(matrix.contents.values(matrix.selection.names), _row_mask(matrix, mapped.rows))
         files[MAP_NAMES] = "\n".join(" ".join(name[:NAME_CHARACTERS].split("\n")) for name in names).encode()
     neighbors = _NeighborLists.from_cloud(cloud, mapped.rows, mapped.unit)
-    columns = [*([neighbors.hubness(len(mapped.rows))] if neighbors else []), *kept_columns(matrix, mapped.rows)]
+    columns = [*([neighbors.hubness(len(mapped.rows))] if neighbors else []), *color_columns(matrix, mapped.rows)]
     # No vectors are needed if all pairs were measured; otherwise as many as fit.
     n_vectors = min(len(mapped.rows), MAX_VECTOR_BYTES // (cloud.d * VECTOR_DTYPE.itemsize))
     if len(cloud.pair_rows) == cloud.n:
@@ -113,12 +113,12 @@ def _yield_directions(matrix: Matrix, rows: NDArray[np.int64]) -> Iterator[NDArr
 
 @dataclass(frozen=True)
 class _NeighborLists:
-    """The nearest neighbors of points of a map, and how often each of these is one of another."""
+    """The nearest neighbors of points of a map, and how often each point is a neighbor of others."""
 
     points: NDArray[np.int64]
     neighbors: NDArray[np.uint32]
     distances: NDArray[np.float32]
-    """[m, k], as ``MapNeighbors`` has them; NaN of points without neighbors, whose ``neighbors`` are none."""
+    """[m, k]; NaN for points without neighbors, whose ``neighbors`` are ``NO_POINT``."""
     occurrences: NDArray[np.int64]
     similarity: Similarity
 
@@ -159,11 +159,11 @@ class _NeighborLists:
             cloud.similarity,
         )
 
-    def hubness(self, n: int) -> KeptColumn:
+    def hubness(self, n: int) -> ColorColumn:
         """Return the occurrences of n points; NaN for points that were not measured."""
         values = np.full(n, np.nan, np.float32)
         values[self.points] = self.occurrences
-        return KeptColumn(HUBNESS, values, None)
+        return ColorColumn(HUBNESS, values, None)
 
     def add_file(self, files: dict[str, bytes]) -> MapNeighbors:
         numbers: dict[NeighborSection, NDArray[Any]] = {
@@ -177,7 +177,7 @@ class _NeighborLists:
         )
 
 
-def _add_column(number: int, column: KeptColumn, files: dict[str, bytes]) -> MapColumn:
+def _add_column(number: int, column: ColorColumn, files: dict[str, bytes]) -> MapColumn:
     sections, files[MAP_COLUMN.format(number)] = _join_sections({"values": column.values})
     return MapColumn(name=column.name, values=sections["values"], labels=column.labels)
 
@@ -194,8 +194,8 @@ def _join_sections(numbers: Mapping[Name, NDArray[Any]]) -> tuple[dict[Name, Map
     return sections, b"".join(blocks)
 
 
-class KeptColumn(NamedTuple):
-    """A column of the rows of a map."""
+class ColorColumn(NamedTuple):
+    """A column by which the points of a map can be colored."""
 
     name: str
     values: NDArray[Any]
@@ -203,13 +203,13 @@ class KeptColumn(NamedTuple):
     labels: MapLabels | None
 
 
-def _mask(matrix: Matrix, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _row_mask(matrix: Matrix, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     is_selected = np.zeros(matrix.n, np.bool_)
     is_selected[rows] = True
     return is_selected
 
 
-def kept_columns(matrix: Matrix, rows: NDArray[np.int64]) -> list[KeptColumn]:
+def color_columns(matrix: Matrix, rows: NDArray[np.int64]) -> list[ColorColumn]:
     """Return the first columns that are not names, labels or coordinates, for rows at ascending positions.
 
     Columns with a single value, or with more words than colors can distinguish, are left out.
@@ -223,7 +223,7 @@ def kept_columns(matrix: Matrix, rows: NDArray[np.int64]) -> list[KeptColumn]:
     if not names:
         return []
     collectors = [_ColumnCollector(name) for name in names]
-    for values in compress(contents.rows_of(names), _mask(matrix, rows)):
+    for values in compress(contents.rows_of(names), _row_mask(matrix, rows)):
         for collector, value in zip(collectors, values, strict=True):
             collector.add(value)
     return [column for collector in collectors if (column := collector.finish()) is not None]
@@ -231,19 +231,19 @@ def kept_columns(matrix: Matrix, rows: NDArray[np.int64]) -> list[KeptColumn]:
 
 @dataclass(eq=False)
 class _ColumnCollector:
-    """Collects a column as numbers while all values are, and as labels while they are few."""
+    """Collects a column as numbers while all values are numbers, and as labels while few values differ."""
 
     name: str
     _numbers: array[float] | None = field(default_factory=lambda: array("f"))
     _codes: array[int] | None = field(default_factory=lambda: array("H"))
-    _code_of: dict[str, int] = field(default_factory=dict)
+    _code_by_value: dict[str, int] = field(default_factory=dict)
     _are_whole: bool = True
 
     def add(self, value: str) -> None:
         """Add the value of the next row; an empty string means no value."""
         if self._codes is not None:
-            self._codes.append(self._code_of.setdefault(value, len(self._code_of)))
-            if len(self._code_of) > MAX_DISTINCT + 1:
+            self._codes.append(self._code_by_value.setdefault(value, len(self._code_by_value)))
+            if len(self._code_by_value) > MAX_DISTINCT + 1:
                 self._codes = None
         if self._numbers is not None:
             try:
@@ -252,20 +252,20 @@ class _ColumnCollector:
                 self._numbers = None
                 return
             self._are_whole &= not isfinite(number) or number.is_integer()
-            self._numbers.append(number if abs(number) < LARGEST else nan)
+            self._numbers.append(number if abs(number) < MAX_FLOAT32 else nan)
 
-    def finish(self) -> KeptColumn | None:
+    def finish(self) -> ColorColumn | None:
         """Return the column; None if it cannot color the map."""
-        if len(self._code_of) < 2:
+        if len(self._code_by_value) < 2:
             return None
-        if self._numbers is not None and not (self._are_whole and len(self._code_of) <= MAX_NUMBERED_LABELS):
-            return KeptColumn(self.name, np.array(self._numbers, np.float32), None)
+        if self._numbers is not None and not (self._are_whole and len(self._code_by_value) <= MAX_NUMBERED_LABELS):
+            return ColorColumn(self.name, np.array(self._numbers, np.float32), None)
         if self._codes is None:
             return None
-        codes, names = np.array(self._codes, np.uint16), list(self._code_of)
+        codes, names = np.array(self._codes, np.uint16), list(self._code_by_value)
         counts = Counter(dict(enumerate(np.bincount(codes, minlength=len(names)).tolist())))
         order = sorted(counts, key=lambda code: (not names[code], -counts[code]))
         rank = np.empty(len(names), np.uint16)
         rank[order] = np.arange(len(names))
         labels = MapLabels(names=[names[code] for code in order], counts=[counts[code] for code in order])
-        return KeptColumn(self.name, rank[codes], labels)
+        return ColorColumn(self.name, rank[codes], labels)

@@ -1,4 +1,4 @@
-"""The curve job: IsoScore* at every zeta, for ever more rows, toward any covariance."""
+"""The curve job: IsoScore* at every zeta, for growing numbers of rows, shrunk toward any covariance."""
 
 import math
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from isotropy.isoscore import ShrinkageCurve as ScoresByZeta
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.spectrum import CHUNK_ROWS, Moments
 from workers.files import open_embedding
-from workers.job_rows import ResultJob, answer
+from workers.job_rows import ResultJob, run_result_job
 
 ZETAS = torch.linspace(0, 1, 101, dtype=torch.float64)
 FIRST_ROWS = 32
 MAX_LINES = 12
 
 Target = Callable[[Tensor], Tensor]
-"""The shrinkage covariance [d, d], given the covariance [d, d] of the rows that are shrunk."""
+"""Returns the shrinkage covariance [d, d] for the covariance [d, d] of the rows."""
 
 
 def zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[str, Any]]]:
@@ -72,4 +72,4 @@ def _compute(job: ResultJob[ZetaCurve]) -> None:
         job.fill(session, lines=lines)
 
 
-compute_curve = partial(answer, ZetaCurve, _compute)
+compute_curve = partial(run_result_job, ZetaCurve, _compute)

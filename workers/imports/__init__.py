@@ -1,1 +1,1 @@
-"""The import job: an exported experiment in, its rows written in short transactions, hidden until all are there."""
+"""The import job: write an exported experiment in short transactions, hidden until it is complete."""

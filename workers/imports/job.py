@@ -34,7 +34,7 @@ def import_experiment(import_id: str, settings: Settings, device: str) -> Sequen
     row, progress = begun
     try:
         path = fetch(archive_sha256, row.filename, settings)
-        target = _target(row, path, progress, settings)
+        target = _prepare_target(row, path, progress, settings)
         with open_archive(path) as archive:
             written_rows: dict[str, int] = dict(row.written)
             for table in TABLES:
@@ -56,7 +56,7 @@ def import_experiment(import_id: str, settings: Settings, device: str) -> Sequen
         return ()
     except Exception as error:  # noqa: BLE001 - any failure is shown to the user, not retried
         page = getattr(error, "page", None)
-        record(error, sessions, progress.row, status=ImportStatus.REMOVING, page=page, attempts=0)
+        record(error, sessions, progress.update_running, status=ImportStatus.REMOVING, page=page, attempts=0)
         return discard_import(import_id, settings, device)
     Ledger(sessions, open_storage(settings)).release(archive_sha256)
     return ()
@@ -78,7 +78,7 @@ def discard_import(import_id: str, settings: Settings, device: str) -> Sequence[
     return ()
 
 
-def _target(row: Import, path: Path, progress: JobProgress, settings: Settings) -> ImportTarget:
+def _prepare_target(row: Import, path: Path, progress: JobProgress, settings: Settings) -> ImportTarget:
     if row.experiment_id is not None:
         return ImportTarget(row.id, row.experiment_id)
     # Sandboxed, as untrusted content is read here for the first time.

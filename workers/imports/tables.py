@@ -41,7 +41,7 @@ from isoscope.files.division import SPLITS
 from isoscope.files.text import Quoting
 
 MAX_BATCH_BYTES = 2**21
-"""Of lines. As objects and rows they take about twenty times as much memory."""
+"""Limit for the lines of a batch, which take about twenty times as much memory as objects and rows."""
 
 
 class ImportTarget(NamedTuple):
@@ -56,7 +56,7 @@ class ImportTarget(NamedTuple):
 
 
 class ImportTable(NamedTuple):
-    """Records of an archive, the table of their rows, and the rows of one transaction."""
+    """How records of an archive become rows of a table, ``batch_rows`` in one transaction."""
 
     member: str
     """The member that the records come from, or a unique name if several tables come from it."""
@@ -99,13 +99,13 @@ def run_columns(run: RunRecord, target: ImportTarget) -> dict[str, Any]:
     return columns
 
 
-def columns_of_run(record: BaseModel, target: ImportTarget) -> dict[str, Any]:
+def columns_with_run_id(record: BaseModel, target: ImportTarget) -> dict[str, Any]:
     columns = record.model_dump()
     return {"run_id": target.run_id(columns.pop("run")), **columns}
 
 
-def attempt_columns(attempted: tuple[str, AttemptRecord], target: ImportTarget) -> dict[str, Any]:
-    run_id, attempt = attempted
+def attempt_columns(run_attempt: tuple[str, AttemptRecord], target: ImportTarget) -> dict[str, Any]:
+    run_id, attempt = run_attempt
     columns = {"run_id": target.run_id(run_id), **attempt.model_dump()}
     if attempt.ended_at is None:
         columns |= {"ended_at": attempt.started_at, "outcome": AttemptOutcome.CANCELLED}
@@ -116,8 +116,8 @@ def predictions_of(split: Split, archive: Archive) -> Iterator[tuple[str, Predic
     return archive.predictions(archive.experiment().config.task, split)
 
 
-def prediction_columns(split: Split, predicted: tuple[str, Predictions], target: ImportTarget) -> dict[str, Any]:
-    run_id, predictions = predicted
+def prediction_columns(split: Split, run_predictions: tuple[str, Predictions], target: ImportTarget) -> dict[str, Any]:
+    run_id, predictions = run_predictions
     return {"run_id": target.run_id(run_id), "split": split, "n": len(predictions), "data": predictions.pack()}
 
 
@@ -144,13 +144,13 @@ TABLES = (
         lambda row, target: {"run_id": target.run_id(row["run"]), "tag": row["tag"]},
         500,
     ),
-    ImportTable(container.STEPS, Archive.steps, Step, columns_of_run, 5000),
-    ImportTable(container.RUN_FIGURES, Archive.run_figures, RunFigure, columns_of_run, 50),
+    ImportTable(container.STEPS, Archive.steps, Step, columns_with_run_id, 5000),
+    ImportTable(container.RUN_FIGURES, Archive.run_figures, RunFigure, columns_with_run_id, 50),
     *(
         ImportTable(member, partial(predictions_of, split), RunPredictions, partial(prediction_columns, split), 50)
         for member, split in ((container.PREDICTIONS, Split.VALIDATION), (container.SEALED_PREDICTIONS, Split.TEST))
     ),
-    ImportTable(container.SEALED_SCORES, Archive.sealed_scores, SealedScore, columns_of_run, 50),
+    ImportTable(container.SEALED_SCORES, Archive.sealed_scores, SealedScore, columns_with_run_id, 50),
     ImportTable(
         container.OPENINGS,
         lambda archive: zip(repeat(archive.experiment().name), archive.openings(), strict=False),
@@ -167,7 +167,9 @@ def refuse_duplicate(session: Session, checked: CheckedArchive, import_id: str) 
     being_removed = select(Experiment).where(Experiment.id == checked.experiment.id, Experiment.removed_at.is_not(None))
     if removed_experiment := session.scalar(being_removed, execution_options={INCLUDE_HIDDEN: True}):
         raise ConflictError(f"{removed_experiment.name} is being deleted. Import it again when that is done.", "file")
-    same_content = (row for row in _imported(session) if (row.source or {}).get("content") == checked.content_hash)
+    same_content = (
+        row for row in _imported_experiments(session) if (row.source or {}).get("content") == checked.content_hash
+    )
     if existing := session.get(Experiment, checked.experiment.id) or next(same_content, None):
         raise ConflictError(f"It is here already: {existing.name}.", "file", page=f"/experiments/{existing.id}")
     imports = select(Import).where(Import.id != import_id, Import.status.in_(UNFINISHED_IMPORT))
@@ -207,7 +209,7 @@ def write_experiment(session: Session, checked: CheckedArchive) -> tuple[Experim
             "imported_at": utcnow().isoformat(),
             "experiment_id": record.id,
             "origin": record.origin,
-            "dataset": _source(record.dataset),
+            "dataset": _dataset_source(record.dataset),
         },
     )
     session.add(experiment)
@@ -236,15 +238,17 @@ def find_dataset(session: Session, record: DatasetRecord) -> Dataset | None:
         dataset = next((row for row in same_files if [row.quoting_of(split) for split in SPLITS] == quoting), None)
     elif record.hub_name is not None:
         dataset = session.scalar(datasets.where(Dataset.hub_name == record.hub_name.value).limit(1))
-    source = _source(record)
-    imported_datasets = (row.dataset for row in _imported(session) if (row.source or {}).get("dataset") == source)
+    source = _dataset_source(record)
+    imported_datasets = (
+        row.dataset for row in _imported_experiments(session) if (row.source or {}).get("dataset") == source
+    )
     return dataset or next(imported_datasets, None)
 
 
-def _imported(session: Session) -> Iterator[Experiment]:
+def _imported_experiments(session: Session) -> Iterator[Experiment]:
     yield from session.scalars(select(Experiment).where(Experiment.origin == ExperimentOrigin.IMPORTED))
 
 
-def _source(record: DatasetRecord) -> dict[str, Any]:
+def _dataset_source(record: DatasetRecord) -> dict[str, Any]:
     # Without optional fields that are empty, so that exports with and without them match.
     return record.model_dump(mode="json", exclude={"columns"} if record.quoting else {"columns", "quoting"})

@@ -18,7 +18,7 @@ from app.db.types import utcnow
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isotropy.catalog import REGULARIZERS
-from workers.files import keeping
+from workers.files import storing_files
 from workers.training.evaluation import Evaluation, Sealed
 from workers.training.folder import RunFolder
 from workers.training.penalties import note_constant_penalty
@@ -136,8 +136,8 @@ def finish(
             session = stack.enter_context(progress.sessions.begin())
         else:
             ledger = Ledger(progress.sessions, open_storage(settings))
-            keep = stack.enter_context(keeping(ledger))
-            stored_model = keep(lambda: stack.enter_context(model.open("rb")))
+            store_file = stack.enter_context(storing_files(ledger))
+            stored_model = store_file(lambda: stack.enter_context(model.open("rb")))
             session = stack.enter_context(ledger.recording(stored_model))
             values["model_sha256"] = stored_model.sha256
         run = session.get_one(Run, progress.run_id)

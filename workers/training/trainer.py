@@ -12,7 +12,7 @@ from app.db.options.training import Optimizer, Precision, Schedule
 from isoscope.core.errors import InvalidError
 from isoscope.hidden_states import depth
 from workers.failure import NotFiniteError
-from workers.models import ModelSource, fit_together, load_tokenizer, load_weights, require_weights
+from workers.models import ModelSource, load_tokenizer, load_weights, match_tokenizer_to_model, require_weights
 from workers.training.metrics import Tally
 from workers.training.penalties import Penalties
 from workers.training.tasks import Task
@@ -34,7 +34,7 @@ def load_model(source: ModelSource, task: Task) -> tuple[PreTrainedModel, PreTra
     require_weights(
         sorted(key for key in new_weights if key.startswith(body_prefix) and POOLER not in key), config.model
     )
-    fit_together(model, tokenizer)
+    match_tokenizer_to_model(model, tokenizer)
     last_layer = depth(model)
     if isinstance(config.layers, list) and config.layers[-1] > last_layer:
         raise InvalidError(

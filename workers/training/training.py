@@ -16,8 +16,15 @@ from app.core.settings import Settings
 from app.db.models import Run
 from isoscope.core.formatting import blaming
 from isotropy.catalog import Regularizer
-from workers.failure import out_of_memory
-from workers.models import ModelSource, be_quiet, choose_device, describe_environment, find_source, longest_input
+from workers.failure import is_out_of_memory
+from workers.models import (
+    ModelSource,
+    choose_device,
+    describe_environment,
+    find_source,
+    max_input_length,
+    silence_libraries,
+)
 from workers.training.checkpoints import CheckpointCallback, SelectionCallback, divide, restore
 from workers.training.data import describe_rows, load_columns, load_test_columns
 from workers.training.ddp_sync import Agreement, ProcessRank, SharedTally
@@ -66,7 +73,7 @@ def train(
     process_rank: ProcessRank = SINGLE_PROCESS,
 ) -> None:
     """Train a run; the first process evaluates and finishes it. Raises MemoryRanOutError, RunStoppedError."""
-    be_quiet()
+    silence_libraries()
     choose_device(device)
     loaded = _load(spec, settings)
     config, model = spec.config, loaded.model
@@ -134,7 +141,7 @@ def _load(spec: RunSpec, settings: Settings) -> Loaded:
     columns = training_part.columns
     source = find_source(config.model, settings, spec.revision)
     model, tokenizer = load_model(source, task)
-    max_length = longest_input(model, tokenizer, config.max_length)
+    max_length = max_input_length(model, tokenizer, config.max_length)
     selection = None
     if config.selects_during_training:
         columns, selection_columns = divide(columns, validation_part.columns, config)
@@ -181,7 +188,7 @@ def _memory_watched() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         traceback.clear_frames(error.__traceback__)  # the frames hold the tensors that fill the memory
         raise MemoryRanOutError(str(error)) from error

@@ -23,7 +23,7 @@ from tests.rounding import assert_same_images
 from workers import files, postprocess
 from workers.embeddings.measure import inspect_embedding, measure_embedding
 from workers.files import open_embedding
-from workers.postprocess import DRAWN, MEASURED, MOMENTS, post_process
+from workers.postprocess import FIGURE_SLUGS, MEASURED_SLUGS, MOMENT_SLUGS, post_process
 from workers.postprocess import make_embedding as make
 
 SELECTION = {"vectors": "array", "names": None, "labels": None, "transpose": False}
@@ -96,17 +96,17 @@ def test_a_trial_measures_the_rows_held_out_before_and_after(trial_of, rows, set
     expected = held_out(rows[0], lambda x: fit("soft_zca", x, eps=0.5), 0.5, SAMPLE_SEED)
     parts = {"before": expected.held_out.before, "after": expected.held_out.after}
     for part, x in parts.items():
-        found = measure(read_cloud(Rows(x.numpy())), MEASURED)
+        found = measure(read_cloud(Rows(x.numpy())), MEASURED_SLUGS)
         assert values(results[part]) == pytest.approx({slug: one.score.value for slug, one in found.items()})
         assert {one["n"] for one in results[part].values()} == {199, 0}
         assert results[part]["spectrum"]["detail"]["eigenvalues"] == pytest.approx(
             found["spectrum"].detail["eigenvalues"]
         )
     assert results["after"]["isoscore"]["value"] == pytest.approx(isoscore(parts["after"].double()).value, abs=1e-9)
-    own = measure(read_cloud(Rows(expected.in_sample.after.numpy())), MOMENTS)
+    own = measure(read_cloud(Rows(expected.in_sample.after.numpy())), MOMENT_SLUGS)
     assert values(results["in_sample"]) == pytest.approx({slug: one.score.value for slug, one in own.items()})
     assert results["neighbours"] is None
-    assert {slug for slug, score in results["after"].items() if score["detail"]} == set(DRAWN)
+    assert {slug for slug, score in results["after"].items() if score["detail"]} == set(FIGURE_SLUGS)
 
 
 def test_whitening_gives_the_rows_fitted_on_isoscore_1_and_others_less(trial_of):
@@ -258,8 +258,8 @@ def test_an_error_after_the_first_file_leaves_none(trial_of, asked_for, settings
 
 def test_equal_rows_are_held_out_together():
     rows = torch.randn(200, 5, generator=torch.Generator().manual_seed(0))
-    drawn = postprocess.Drawn(rows.repeat(10, 1), None, None)
-    trial = postprocess.try_out("centring", {}, drawn)
+    drawn = postprocess.LabSample(rows.repeat(10, 1), None, None)
+    trial = postprocess.run_trial("centring", {}, drawn)
     fitted, others = (set(map(tuple, x.tolist())) for x in (trial.in_sample.before, trial.held_out.before))
     assert (len(fitted), len(others), fitted & others) == (100, 100, set())
     results = postprocess.results_of(trial, drawn)
@@ -271,7 +271,7 @@ def test_the_oldest_trials_go_where_maps_take_too_much_room(trial_of, asked_for,
     first, second = trial_of("centring"), trial_of("standardisation")
     sizes = [open_storage(settings).local_path(one.state_sha256).stat().st_size for one in (first, second)]
     asked_for(first.id)
-    monkeypatch.setattr(postprocess, "MAPS_BYTES", max(sizes) // 2)
+    monkeypatch.setattr(postprocess, "MAX_MAPS_BYTES", max(sizes) // 2)
     third = trial_of("soft_zca", eps=0.5)
     # The first is what an embedding is being made by.
     assert [get(PostProcessing, one.id) is None for one in (first, second, third)] == [False, True, False]

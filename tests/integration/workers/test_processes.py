@@ -10,7 +10,7 @@ from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.queue import migrate
 from tests.waiting import wait_for
-from workers.process import JobProcesses, _end
+from workers.process import JobProcesses, _terminate
 
 
 def test_a_process_does_a_job_of_every_kind_and_may_be_called_for_again_before_its_end(settings, sessions):
@@ -34,7 +34,7 @@ def test_a_cancelled_job_leaves_no_process_and_no_task(settings, cancels):
     wait_for(process.is_alive)
 
     async def end() -> set[asyncio.Task[None]]:
-        task = asyncio.create_task(_end(process))
+        task = asyncio.create_task(_terminate(process))
         for _ in range(cancels):
             await asyncio.sleep(0.1)
             task.cancel()

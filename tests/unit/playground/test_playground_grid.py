@@ -18,7 +18,7 @@ from app.playground.clouds import (
 )
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import MEASURES as CATALOG
-from workers.playground import measured_at
+from workers.playground import scores_at
 
 ALL = [Position(*values) for values in product(SHAPES, SPREADS, SHIFTS, SIZES)]
 
@@ -40,7 +40,7 @@ def of_equal_eigenvalues(position):
 
 @pytest.mark.parametrize("position", ALL[7::97], ids=str)
 def test_what_is_stored_is_what_the_project_measures(position):
-    stored, measured = measures_at(position), dict(zip(MEASURES, measured_at(position), strict=True))
+    stored, measured = measures_at(position), dict(zip(MEASURES, scores_at(position), strict=True))
     if of_equal_eigenvalues(position):  # what depends on arbitrary eigenvectors is not the same on all processors
         del stored["partition"], measured["partition"]
     # The fifth digit may round the other way where a processor adds in another order.

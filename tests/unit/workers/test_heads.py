@@ -7,7 +7,7 @@ from app.db.config import RunConfig
 from isoscope.core.errors import InvalidError
 from isoscope.hidden_states import depth, hidden_states_of, looking_at, width
 from tests.tiny import make_tokenizer, tiny_configs
-from workers.models import ModelSource, fit_together, longest_input
+from workers.models import ModelSource, match_tokenizer_to_model, max_input_length
 from workers.training.tasks import TASKS
 from workers.training.trainer import load_model
 
@@ -37,7 +37,7 @@ def make_task(kind, model="tiny-bert", seed=0, **changes):
 def test_padding_changes_no_output_and_every_weight_has_a_gradient(models_dir, name, kind):
     task = make_task(kind, name)
     model, tokenizer = load_model(ModelSource(models_dir / name, None), task)
-    rows = task.encode(COLUMNS, tokenizer, longest_input(model, tokenizer, 128))
+    rows = task.encode(COLUMNS, tokenizer, max_input_length(model, tokenizer, 128))
     outputs = ["start_logits", "end_logits"] if kind == "span" else ["logits"]
     with looking_at(model):
         (together,) = (model(**batch, output_hidden_states=True) for batch in rows.batches(range(3), 3, model.device))
@@ -76,7 +76,7 @@ def test_the_second_of_two_texts_is_of_another_type_only_to_models_that_know_two
     model, _ = load_model(ModelSource(models_dir / name, None), make_task("classification", name))
     tokenizer = make_tokenizer()
     tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
-    fit_together(model, tokenizer)
+    match_tokenizer_to_model(model, tokenizer)
     encoded = tokenizer("a film", "a plot", return_tensors="pt")
     assert ("token_type_ids" in encoded) is typed
     assert model(**encoded).logits.shape == (1, 3)

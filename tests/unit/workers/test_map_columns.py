@@ -10,7 +10,7 @@ from isoscope.files.contents import MAX_DISTINCT
 from isoscope.files.matrix import open_matrix
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, Upload
-from workers.embeddings.point_map import MAX_NUMBERED_LABELS, kept_columns
+from workers.embeddings.point_map import MAX_NUMBERED_LABELS, color_columns
 
 N = 40
 KEPT = {
@@ -43,7 +43,7 @@ def jsonl(folder, kept):
 
 def found(upload, rows=None, **chosen):
     matrix = open_matrix(upload, Selection(**{"vectors": ["x0", "x1", "x2"], "names": "word"} | chosen))
-    kept = kept_columns(matrix, np.arange(matrix.n) if rows is None else np.array(rows))
+    kept = color_columns(matrix, np.arange(matrix.n) if rows is None else np.array(rows))
     return {one.name: one for one in kept}
 
 

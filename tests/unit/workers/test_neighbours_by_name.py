@@ -7,7 +7,7 @@ import torch
 from isotropy.cloud import read_cloud
 from isotropy.postprocess.removal import fit_all_but_the_top
 from isotropy.rows import Rows
-from workers.embeddings.neighbours import K, first_named, named_neighbours, neighbours_data
+from workers.embeddings.neighbours import K, first_named_rows, named_neighbours, neighbours_data
 
 
 @pytest.fixture
@@ -61,8 +61,8 @@ def test_large_and_tiny_points_keep_their_cosines_and_each_name_is_taken_once():
     assert found["before"] == [{"name": "word1", "cosine": pytest.approx(0.5**0.5)}]
     x = torch.tensor([[1.0], [0.0], [2.0], [3.0], [4.0]])
     order = torch.tensor([4, 3, 2, 1, 0])
-    assert first_named(["a", "b", "", "d", "d"], x, order, 9).tolist() == [4, 0]
-    assert first_named(["a", "b", "c", "d", "e"], x, order, 2).tolist() == [4, 3]
+    assert first_named_rows(["a", "b", "", "d", "d"], x, order, 9).tolist() == [4, 0]
+    assert first_named_rows(["a", "b", "c", "d", "e"], x, order, 2).tolist() == [4, 3]
 
 
 def of_pairs(cloud):

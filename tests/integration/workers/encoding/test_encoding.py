@@ -170,7 +170,7 @@ def test_cancelled_at_last_nothing_is_left(settings, sessions, make_encoding, ge
 
 
 def test_a_storage_away_for_a_moment_costs_no_encoding(settings, make_encoding, get_encoding, layers_of, monkeypatch):
-    monkeypatch.setattr(files, "WAITS_SECONDS", (0,))
+    monkeypatch.setattr(files, "RETRY_PAUSES_SECONDS", (0,))
     write, written = FolderStorage.write, []
 
     def away_at_the_fourth(self, *arguments):

@@ -12,7 +12,7 @@ from tests.encodings import FULL, TEXTS, assert_vectors, one_at_a_time
 from tests.tiny import make_tokenizer
 from workers.embeddings import encoder
 from workers.embeddings.encoding import encode_texts
-from workers.models import longest_input
+from workers.models import max_input_length
 
 
 @pytest.mark.parametrize("step", ["_forward", "pool"])
@@ -84,7 +84,7 @@ def test_a_text_as_long_as_positions_from_behind_padding(settings, make_encoding
 
 def test_a_model_that_says_no_number_of_positions_takes_texts_as_long_as_asked_for():
     config = transformers.XLNetConfig(vocab_size=18, d_model=16, n_layer=1, n_head=2, d_inner=32)
-    assert longest_input(transformers.XLNetModel(config), make_tokenizer(), 20) == 20
+    assert max_input_length(transformers.XLNetModel(config), make_tokenizer(), 20) == 20
 
 
 def test_a_model_without_a_mask_is_pooled_without_padding(settings, make_encoding, get_encoding, layers_of, saved):
