@@ -130,9 +130,9 @@ def advance_searches(sessions: Sessions) -> None:
             with sessions() as session:
                 study = session.scalar(select(Experiment.study).where(Experiment.id == experiment_id))
             if study is not None and not study.over:
-                from workers.training.search import advance  # noqa: PLC0415 - Optuna, which most workers never need
+                from workers.training.search import advance_search  # noqa: PLC0415 - Optuna, which most workers never need
 
-                advance(sessions, experiment_id)
+                advance_search(sessions, experiment_id)
         except Exception:
             logger.warning("the search %s could not be advanced", experiment_id, exc_info=True)
 

@@ -6,7 +6,7 @@ from app.core.settings import Settings
 from app.db.models import Phase, Run, RunStatus
 from tests.tiny import make_table
 from workers.training import training
-from workers.training.folder import remove_left_behind
+from workers.training.folder import remove_unneeded_folders
 from workers.training.job import fine_tune
 from workers.training.metrics import MetricsCallback
 from workers.training.progress import Progress
@@ -21,7 +21,7 @@ def settings(tmp_path, models_dir, database):
 
 @pytest.fixture
 def often(monkeypatch):
-    monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
+    monkeypatch.setattr("workers.training.checkpoints.PAUSE_PER_SAVING", 0)
 
 
 @pytest.fixture
@@ -124,5 +124,5 @@ def test_a_run_that_failed_here_is_tried_again_at_another_worker(client, context
     with context.sessions() as session:
         assert session.get_one(Run, run_id).worker == "there/cpu"
         assert session.get_one(Run, run_id).status is RunStatus.FINISHED
-    remove_left_behind(here, context.sessions)
+    remove_unneeded_folders(here, context.sessions)
     assert list(here.runs.iterdir()) == []

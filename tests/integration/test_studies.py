@@ -13,7 +13,7 @@ from tests.tabs import every_tab
 from tests.tiny import upload_once
 from workers.reconciler import advance_searches
 from workers.training.job import fine_tune
-from workers.training.search import advance
+from workers.training.search import advance_search
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def end_by_hand(context, experiment_id):
             for run in waiting:
                 row = session.get_one(Run, run.id)
                 row.status, row.performance = RunStatus.FINISHED, 1 / (1 + abs(run.lam))
-        advance(context.sessions, experiment_id)
+        advance_search(context.sessions, experiment_id)
 
 
 def test_with_one_worker_a_search_of_the_same_seed_tries_the_same(context, launch):
@@ -89,14 +89,14 @@ def test_with_one_worker_a_search_of_the_same_seed_tries_the_same(context, launc
 def test_as_many_trials_are_under_way_as_may_be_and_asking_twice_asks_once(context, launch):
     experiment = launch({"at_once": 3})
     for _ in range(2):
-        advance(context.sessions, experiment["id"])
+        advance_search(context.sessions, experiment["id"])
     assert (len(runs_of(context, experiment["id"])), len(waiting_jobs(context.sessions))) == (3, 3)
 
 
 @pytest.mark.both_databases
 def test_what_a_crash_left_unasked_the_reconciler_asks_for(context, launch, monkeypatch):
     experiment = launch()
-    monkeypatch.setattr("workers.training.job.advance", lambda *_: [])
+    monkeypatch.setattr("workers.training.job.advance_search", lambda *_: [])
     fine_tune(experiment["runs"][0]["id"], context.settings, "cpu")
     assert waiting_jobs(context.sessions) == []
     advance_searches(context.sessions)
@@ -108,14 +108,14 @@ def test_a_cancelled_search_asks_for_nothing_and_trials_have_the_turn_of_those_b
     experiment = launch()
     with context.sessions.begin() as session:
         session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.PAUSED
-    assert advance(context.sessions, experiment["id"]) == []
+    assert advance_search(context.sessions, experiment["id"]) == []
     cancelled = client.post(f"/api/experiments/{experiment['id']}/cancel").json()
     assert (cancelled["status"], cancelled["study"]["why"]) == ("cancelled", "It was cancelled.")
-    assert advance(context.sessions, experiment["id"]) == []
+    assert advance_search(context.sessions, experiment["id"]) == []
     assert len(runs_of(context, experiment["id"])) == 1
     experiment = launch({"at_once": 2})
     client.put(f"/api/experiments/{experiment['id']}/priority", json={"priority": 5000})
-    jobs = advance(context.sessions, experiment["id"])
+    jobs = advance_search(context.sessions, experiment["id"])
     assert [(job.row_id, job.priority) for job in jobs] == [(runs_of(context, experiment["id"])[1].id, 5000)]
     experiment = launch()
     path, run_id = f"/api/experiments/{experiment['id']}", experiment["runs"][0]["id"]
@@ -135,16 +135,16 @@ def test_cancelled_trials_are_not_failed_ones_of_which_a_few_end_the_search(cont
     for status in ends:
         with context.sessions.begin() as session:
             session.get_one(Run, runs_of(context, experiment["id"])[-1].id).status = status
-        assert len(advance(context.sessions, experiment["id"])) == 1
+        assert len(advance_search(context.sessions, experiment["id"])) == 1
     with context.sessions.begin() as session:
         session.get_one(Run, runs_of(context, experiment["id"])[-1].id).status = RunStatus.FAILED
-    assert advance(context.sessions, experiment["id"]) == []
+    assert advance_search(context.sessions, experiment["id"]) == []
     experiment = launch({"trials": 9})
     for _ in range(5):
         with context.sessions.begin() as session:
             for run in session.scalars(select(Run)):
                 run.status = RunStatus.FAILED
-        advance(context.sessions, experiment["id"])
+        advance_search(context.sessions, experiment["id"])
     assert len(runs_of(context, experiment["id"])) == 4
     study = client.get(f"/api/experiments/{experiment['id']}").json()["study"]
     expected = (True, "The first 3 trials that were not cancelled failed, so no more were tried.")
@@ -158,7 +158,7 @@ def test_a_search_can_be_paused_between_two_trials(client, context, launch, ever
     with context.sessions.begin() as session:
         session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.FINISHED
     client.post("/api/queue/pause" if everything else f"{path}/pause")
-    assert advance(context.sessions, experiment["id"]) == []
+    assert advance_search(context.sessions, experiment["id"]) == []
     told = client.get(path).json()
     assert (told["status"], told["study"]["paused"]) == ("paused", True)
     assert [one["status"] for one in client.get("/api/experiments").json()] == ["paused"]
@@ -207,7 +207,7 @@ def test_the_best_of_a_search_is_a_trial_that_beats_its_baseline_with_all_that_t
             with context.sessions.begin() as session:
                 last = session.get_one(Experiment, experiment["id"]).runs[-1]
                 last.status, last.performance, last.isoscore_star = RunStatus.FINISHED, score, 0.5
-            advance(context.sessions, experiment["id"])
+            advance_search(context.sessions, experiment["id"])
         names = [f"I-STAR, λ = {short(run.lam)}, ζ = {run.zeta:g}" for run in runs_of(context, experiment["id"])[1:]]
         page = " ".join(every_tab(client, f"/experiments/{experiment['id']}").text.split())
         if expected_best is None:
@@ -247,7 +247,7 @@ def searched(context, launch):
     """A search that prunes, of which a trial waits with two seeds, and four others came to more than there can be."""
     told = {"max_steps": 6, "evaluate_every": 2, "checkpoint": "best"}
     experiment = launch({"prune": True, "trials": 9, "at_once": 6}, seeds=[0, 1], **told)
-    advance(context.sessions, experiment["id"])
+    advance_search(context.sessions, experiment["id"])
     runs = runs_of(context, experiment["id"])
     with context.sessions.begin() as session:
         for run in runs[:-2]:

@@ -18,7 +18,7 @@ from app.training.queue_verbs import pause_all, pause_experiment
 from isoscope.core.errors import ConflictError
 from tests.factories import add_experiment, run_row
 from workers.reconciler import advance_searches
-from workers.training.search import advance
+from workers.training.search import advance_search
 
 WORKERS = 4
 
@@ -70,7 +70,7 @@ def test_workers_that_end_runs_at_the_same_moment_never_ask_for_more_than_may_ru
     experiment_id, most = add(trials=7, at_once=2), 2
     asked = []
     while context.sessions().get(Experiment, experiment_id).searching:
-        jobs = at_once(*(partial(advance, sessions, experiment_id) for sessions in workers))
+        jobs = at_once(*(partial(advance_search, sessions, experiment_id) for sessions in workers))
         asked += [job.row_id for each in jobs for job in each]
         waiting = [run.id for run in runs_of(context, experiment_id) if not run.status.final]
         assert len(waiting) <= most
@@ -83,14 +83,14 @@ def test_workers_that_end_runs_at_the_same_moment_never_ask_for_more_than_may_ru
 
 def test_trials_wait_in_turn_and_a_range_of_zeta_finer_than_what_is_shown_is_searched_to_its_end(context, add):
     experiment_id = add(at_once=3)
-    jobs = advance(context.sessions, experiment_id)
+    jobs = advance_search(context.sessions, experiment_id)
     assert waiting_jobs(context.sessions) == jobs
     assert [job.row_id for job in jobs] == [run.id for run in runs_of(context, experiment_id)[1:]]
     assert len(jobs) == 3
     low, high = 0.123451, 0.123459
     experiment_id = add(zeta_low=low, zeta_high=high, trials=3)
     for _ in range(4):
-        for job in advance(context.sessions, experiment_id):
+        for job in advance_search(context.sessions, experiment_id):
             end(context, job.row_id)
     runs = runs_of(context, experiment_id)
     assert len(runs) == 4
@@ -106,11 +106,11 @@ def test_trials_wait_in_turn_and_a_range_of_zeta_finer_than_what_is_shown_is_sea
 def test_no_trial_slips_in_while_a_search_is_stopped(context, add, workers, stop, state):
     for _ in range(3):
         experiment_id = add(at_once=2)
-        advance(context.sessions, experiment_id)
+        advance_search(context.sessions, experiment_id)
         end(context, runs_of(context, experiment_id)[1].id)
-        asking = [partial(advance, sessions, experiment_id) for sessions in workers]
+        asking = [partial(advance_search, sessions, experiment_id) for sessions in workers]
         at_once(*asking, partial(stop, context, experiment_id))
-        assert advance(context.sessions, experiment_id) == []
+        assert advance_search(context.sessions, experiment_id) == []
         unended = {run.status for run in runs_of(context, experiment_id)} - {RunStatus.FINISHED}
         assert unended == {state}
         assert waiting_jobs(context.sessions) == []
@@ -123,12 +123,12 @@ def test_a_search_is_cancelled_before_it_is_deleted_and_asks_for_nothing_afterwa
     ):
         delete_experiment(context, experiment_id)
     cancel_experiment(context, experiment_id)
-    asking = [partial(advance, sessions, experiment_id) for sessions in workers]
+    asking = [partial(advance_search, sessions, experiment_id) for sessions in workers]
     told = at_once(*asking, partial(delete_experiment, context, experiment_id))
     assert told == [[]] * WORKERS + [None]
     with context.sessions() as session:
         assert session.scalars(select(Run.id)).all() == []
-    assert advance(context.sessions, experiment_id) == []
+    assert advance_search(context.sessions, experiment_id) == []
 
 
 def test_a_search_that_cannot_be_read_holds_up_no_other(context, add):

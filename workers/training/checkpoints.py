@@ -1,4 +1,4 @@
-"""When a run is saved, which weights are kept, and when it is stopped early."""
+"""Save checkpoints, keep the best weights, and stop a run early."""
 
 import json
 import math
@@ -30,10 +30,10 @@ from workers.training.tasks import Task
 
 HISTORY_FILE = "selection.json"
 HELD_OUT_SEED = 0
-"""Of the rows held out: the same in every run of every experiment."""
+"""Draws the held-out rows, the same in every run of every experiment."""
 
 
-def is_due(config: RunConfig, state: TrainerState) -> bool:
+def is_evaluation_due(config: RunConfig, state: TrainerState) -> bool:
     """Return whether to evaluate after this step: the last one, and every N-th or each epoch's last."""
     if not config.selects_during_training:
         return False
@@ -42,7 +42,7 @@ def is_due(config: RunConfig, state: TrainerState) -> bool:
     return is_interval_step or state.global_step == state.max_steps
 
 
-def divide(train: Columns, validation: Columns, config: RunConfig) -> tuple[Columns, Columns]:
+def split_selection_rows(train: Columns, validation: Columns, config: RunConfig) -> tuple[Columns, Columns]:
     """Return training and selection rows. Rows are split, not windows, so that no text is on both sides."""
     if config.selection is SelectionRows.VALIDATION:
         return train, validation
@@ -69,7 +69,7 @@ class History:
         defined = [(step, value) for step, value in self.values if value is not None and math.isfinite(value)]
         return max(defined, key=lambda scored_step: (scored_step[1], -scored_step[0]), default=None)
 
-    def since_best(self) -> int:
+    def evaluations_since_best(self) -> int:
         best = self.best()
         return len([step for step, _ in self.values if best is None or step > best[0]])
 
@@ -87,15 +87,19 @@ class SelectionCallback(TrainerCallback):
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         config, step = self.task.config, state.global_step
-        if not is_due(config, state):
+        if not is_evaluation_due(config, state):
             return
-        self.history.values.append((step, self._metric()))
+        self.history.values.append((step, self._evaluate()))
         if self.best_step == step:
             self.folder.keep_best(step, lambda path: save_weights(self.model, str(path)))
-        if config.patience is not None and self.history.since_best() >= config.patience and step < state.max_steps:
+        if (
+            config.patience is not None
+            and self.history.evaluations_since_best() >= config.patience
+            and step < state.max_steps
+        ):
             self.history.stopped_early = control.should_training_stop = True
         if step < state.max_steps:
-            prune(self.progress, self.history.values, self.selected())
+            prune(self.progress, self.history.values, self.describe_selection())
         self.progress.enter(Phase.TRAINING, total=state.max_steps, done=step)
 
     def restore(self, checkpoint: Path | None) -> None:
@@ -109,14 +113,14 @@ class SelectionCallback(TrainerCallback):
         best = self.history.best()
         return best[0] if best is not None and self.task.config.checkpoint is Checkpoint.BEST else None
 
-    def choose(self) -> Selected:
+    def load_selected_weights(self) -> Selected:
         if self.best_step is not None:
-            if not self.folder.best_is_sound(self.best_step):
+            if not self.folder.is_best_sound(self.best_step):
                 raise DamagedError(f"The weights of step {self.best_step}, the best ones, were damaged on the disk.")
-            load_weights(self.model, str(self.folder.best(self.best_step)))
-        return self.selected()
+            load_weights(self.model, str(self.folder.best_path(self.best_step)))
+        return self.describe_selection()
 
-    def selected(self) -> Selected:
+    def describe_selection(self) -> Selected:
         config, best = self.task.config, self.history.best()
         return Selected(
             split=config.selection.value,
@@ -128,9 +132,9 @@ class SelectionCallback(TrainerCallback):
             stopped_early=self.history.stopped_early,
         )
 
-    def _metric(self) -> float | None:
+    def _evaluate(self) -> float | None:
         order = self.rows.longest_first(np.arange(len(self.rows)))
-        predictions, loss, config = self.task.predictions(self.rows, order), 0.0, self.task.config
+        predictions, loss, config = self.task.make_collector(self.rows, order), 0.0, self.task.config
         with looking_at(self.model):
             for batch_outputs in forward(self.model, self.rows, order, config, self.progress, hidden_states=False):
                 predictions.add(batch_outputs.outputs, batch_outputs.batch)
@@ -142,7 +146,7 @@ class SelectionCallback(TrainerCallback):
 TALLY_FILE = "tally.safetensors"
 PENALTIES_FILE = "penalties.safetensors"
 # At most a tenth of the time goes into saving, even on a slow disk and whatever the setting says.
-SAVINGS_APART = 9
+PAUSE_PER_SAVING = 9
 
 
 @dataclass(eq=False)
@@ -157,15 +161,15 @@ class CheckpointCallback(TrainerCallback):
     progress: Progress
 
     def __post_init__(self) -> None:
-        self._saved_at = self._asked_at = time.monotonic()
-        self._wait = self.seconds
+        self._saved_at = self._requested_at = time.monotonic()
+        self._wait_seconds = self.seconds
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Request a checkpoint if due, but not at the last step or an early stop: the Trainer cannot resume there."""
         now = time.monotonic()
         is_last = control.should_training_stop or state.global_step == state.max_steps
-        if not is_last and now - self._saved_at >= self._wait:
-            self._asked_at = now
+        if not is_last and now - self._saved_at >= self._wait_seconds:
+            self._requested_at = now
             control.should_save = True
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
@@ -178,13 +182,13 @@ class CheckpointCallback(TrainerCallback):
         if self.selection is not None:
             (checkpoint / HISTORY_FILE).write_text(json.dumps(self.selection.history.values))
             best_step = self.selection.best_step
-        self.folder.complete(checkpoint, best_step)
+        self.folder.seal_checkpoint(checkpoint, best_step)
         if self.selection is not None:
             self.folder.forget_best(except_step=best_step)
         with self.progress.sessions.begin() as session:
             self.progress.write(session, attempts=0)
         self._saved_at = time.monotonic()
-        self._wait = max(self.seconds, SAVINGS_APART * (self._saved_at - self._asked_at))
+        self._wait_seconds = max(self.seconds, PAUSE_PER_SAVING * (self._saved_at - self._requested_at))
 
 
 def restore(checkpoint: Path, tally: Tally, penalties: Penalties | None) -> None:

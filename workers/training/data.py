@@ -1,4 +1,4 @@
-"""The columns of a run's rows: read from files or fetched from the Hub, subsets drawn."""
+"""Load the columns of a run's rows from files or the Hub, and draw subsets."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ from isoscope.files.columns import read_columns
 from workers.files import fetch
 
 Columns = Mapping[str, list[Any]]
-"""As long as each other, by name; a missing value is None."""
+"""Columns of equal length by name; a missing value is None."""
 
 
 class SplitPart(NamedTuple):
@@ -38,17 +38,17 @@ def rows_of(columns: Columns, positions: Iterable[int]) -> Columns:
 
 
 SUBSET_SEED = 0
-"""Of the rows drawn by ``train_rows`` and ``validation_rows``: the same in every run of every experiment."""
+"""Draws the subsets of ``train_rows`` and ``validation_rows``, the same in every run of every experiment."""
 
 
-UNLABELLED = (None, -1, -1.0, "-1")
-"""What stands for a label that is kept back; the Hub's names of classes have none for it."""
+WITHHELD_LABELS = (None, -1, -1.0, "-1")
+"""Values that stand for a withheld label; the Hub has no class name for it."""
 
 
 def load_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> tuple[SplitPart, SplitPart]:
     """Return the train and validation columns, with subsets drawn."""
     train, validation = (_read_split(dataset, split, config, settings) for split in ("train", "validation"))
-    return _subset(train, config.train_rows), _subset(validation, config.validation_rows)
+    return _draw_subset(train, config.train_rows), _draw_subset(validation, config.validation_rows)
 
 
 def load_test_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> Columns | None:
@@ -56,7 +56,7 @@ def load_test_columns(dataset: Dataset, config: RunConfig, settings: Settings) -
     if dataset.n_test is None:
         return None
     columns = _read_split(dataset, "test", config, settings)
-    if all(label in UNLABELLED for label in columns[config.label_column]):
+    if all(label in WITHHELD_LABELS for label in columns[config.label_column]):
         raise InvalidError(
             f"The test rows of {dataset.name} have no labels: all are missing or -1, so no run can be scored on them. "
             "Use a data set without this test split.",
@@ -77,10 +77,10 @@ def _read_split(dataset: Dataset, split: str, config: RunConfig, settings: Setti
                     f"Expected columns {names}, but the data set has {rows.column_names}: choose of these.",
                     "text_columns",
                 )
-            return {name: _values(rows[name][:], rows.features[name]) for name in names}
+            return {name: _convert_values(rows[name][:], rows.features[name]) for name in names}
         except OSError as error:
             raise NotFoundError(
-                f"{task.title} could not be had from the Hub ({' '.join(str(error).split())}). "
+                f"{task.title} could not be loaded from the Hub ({' '.join(str(error).split())}). "
                 "Try again when it can be reached, or upload the train and validation files.",
                 "dataset_id",
             ) from error
@@ -103,13 +103,13 @@ def _hub_task(dataset: Dataset) -> HubTask:
     return TASKS[HubName(str(dataset.hub_name))]
 
 
-def _values(values: list[Any], feature: Any) -> list[Any]:
+def _convert_values(values: list[Any], feature: Any) -> list[Any]:
     if isinstance(feature, datasets.ClassLabel):
         return [None if value is None or value < 0 else feature.int2str(value) for value in values]
     return [json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value for value in values]
 
 
-def _subset(columns: Columns, rows: int | None) -> SplitPart:
+def _draw_subset(columns: Columns, rows: int | None) -> SplitPart:
     n = n_rows(columns)
     if n == 0:
         raise InvalidError("Expected at least one row in the train and in the validation file, got none.")

@@ -1,4 +1,4 @@
-"""A run in several processes: started together, watched, and ended together as soon as one of them ends."""
+"""Start the processes of a run, watch them, and end all as soon as one of them fails."""
 
 import logging
 import os
@@ -21,21 +21,21 @@ from app.db.models import FailureCause
 from isoscope.core.errors import InvalidError, IsoscopeError
 from workers.failure import FailedElsewhereError, Failure, failure_of, raise_if_temporary
 from workers.job_rows import job_sessions
-from workers.training.ddp_sync import joined
+from workers.training.ddp_sync import joined_process_group
 from workers.training.folder import DamagedError, RunFolder
-from workers.training.progress import Onlooker, Progress, RunStoppedError
+from workers.training.progress import Progress, RunStoppedError, SilentProgress
 from workers.training.run_spec import MemoryRanOutError, RunSpec
 from workers.training.training import train
 
 logger = logging.getLogger(__name__)
 
 # When one process fails, the others lose their connection and fail too. Wait this long for its reason.
-SECONDS_TO_SPEAK = 3
+SECONDS_FOR_REASON = 3
 NO_FAILURE = Failure("", FailureCause.UNSPECIFIED, None)
 
 
 class End(IntEnum):
-    """How a process may end; the greatest value is the reason of the others."""
+    """How a process may end; the largest value explains why the other processes ended."""
 
     DONE = 0
     FAILED = 1
@@ -43,10 +43,10 @@ class End(IntEnum):
     OUT_OF_MEMORY = 3
     STOPPED = 4
     LOST = 5
-    """Killed, cut off from the database, without room on the disk: the run goes on from its checkpoint."""
+    """Killed, cut off from the database, or out of disk space: the run resumes from its checkpoint."""
 
 
-def train_together(spec: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
+def train_in_processes(spec: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
     """Train in ``spec.config.processes`` processes; raise SystemExit if one is lost and the job must restart."""
     devices = devices_of(spec.config, device)
     context = get_context("forkserver")
@@ -58,13 +58,13 @@ def train_together(spec: RunSpec, progress: Progress, folder: RunFolder, setting
         for rank, rank_device in enumerate(devices):
             receiver, sender = context.Pipe(duplex=False)
             arguments = (rank, spec, progress.run_id, progress.slot, settings, rank_device, rendezvous, sender)
-            process = context.Process(target=_work, args=arguments, name=f"{progress.run_id}, rank {rank}")
+            process = context.Process(target=_run_rank, args=arguments, name=f"{progress.run_id}, rank {rank}")
             process.start()
             sender.close()
             ranks[receiver] = process
-        end, failure = _end_of(ranks)
+        end, failure = _wait_for_ranks(ranks)
     finally:
-        progress.leave_uncounted()
+        progress.skip_elapsed_time()
         # Kill all before joining any: a survivor would log the broken connections as a failure.
         for process in ranks.values():
             process.kill()
@@ -98,7 +98,7 @@ def devices_of(config: RunConfig, device: str) -> list[str]:
     return [f"cuda:{(first_index + rank) % n_devices}" for rank in range(config.processes)]
 
 
-def _end_of(ranks: dict[Connection, ForkServerProcess]) -> tuple[End, Failure]:
+def _wait_for_ranks(ranks: dict[Connection, ForkServerProcess]) -> tuple[End, Failure]:
     """Wait until all processes are done or one fails; return the end that decides."""
     ends: list[tuple[End, Failure]] = []
     open_connections, deadline = list(ranks), None
@@ -114,33 +114,33 @@ def _end_of(ranks: dict[Connection, ForkServerProcess]) -> tuple[End, Failure]:
             if ends[-1][0] is End.STOPPED:
                 return ends[-1]
         if deadline is None and any(end is not End.DONE for end, _ in ends):
-            deadline = monotonic() + SECONDS_TO_SPEAK
+            deadline = monotonic() + SECONDS_FOR_REASON
     return max(ends, key=lambda end: end[0])
 
 
-def _work(
+def _run_rank(
     rank: int,
     spec: RunSpec,
     run_id: str,
     slot: str,
     settings: Settings,
     device: str,
-    meeting: Path,
-    answer: Connection,
+    rendezvous: Path,
+    sender: Connection,
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent()
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
     folder = RunFolder(settings, run_id)
-    progress = (Progress if rank == 0 else Onlooker)(job_sessions(settings), run_id, slot)
-    with folder.log.captured(), folder.locked_by_first() if rank == 0 else nullcontext():
+    progress = (Progress if rank == 0 else SilentProgress)(job_sessions(settings), run_id, slot)
+    with folder.log.capture_output(), folder.locked_by_first() if rank == 0 else nullcontext():
         end, failure = End.DONE, NO_FAILURE
         try:
-            with joined(rank, spec.config.processes, meeting, device) as process_rank:
+            with joined_process_group(rank, spec.config.processes, rendezvous, device) as process_rank:
                 try:
                     train(spec, progress, folder, settings, device, process_rank)
                 except RunStoppedError:
-                    answer.send((End.STOPPED, NO_FAILURE))
+                    sender.send((End.STOPPED, NO_FAILURE))
                     # The parent now kills all processes. Exiting here would break the connections of the others, which
                     # would log that as a failure.
                     Event().wait()
@@ -153,4 +153,4 @@ def _work(
         except Exception as error:  # noqa: BLE001 - sent to the parent, which writes it into the row
             raise_if_temporary(error)
             end, failure = End.REFUSED if isinstance(error, IsoscopeError) else End.FAILED, failure_of(error)
-        answer.send((end, failure))
+        sender.send((end, failure))

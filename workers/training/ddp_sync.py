@@ -1,7 +1,7 @@
-"""What the processes of one run have to agree on while they train: losses, when to save, when to stop.
+"""Keep the processes of one run in step while they train: losses, when to save, when to stop.
 
-Each has a part of every batch and takes the same step. The first keeps the row, looks at the model and says what
-happens; the others wait for it at the end of the step.
+Each process trains on a part of every batch. The first one writes the row, measures the model and decides; the others
+wait for it at the end of each step.
 """
 
 import os
@@ -19,7 +19,7 @@ from torch import Tensor, distributed
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from app.db.config import RunConfig
-from workers.training.checkpoints import is_due
+from workers.training.checkpoints import is_evaluation_due
 from workers.training.metrics import MetricsCallback, Tally
 
 # Long, because the others wait while the first process evaluates. If one ends, all are ended (``ddp_launch``).
@@ -34,10 +34,10 @@ class ProcessRank:
     rank: int = 0
     n_processes: int = 1
     group: distributed.ProcessGroup | None = None
-    """Of all of them, for numbers in the machine's memory."""
+    """The group of all processes, for tensors in CPU memory."""
 
     @property
-    def first(self) -> bool:
+    def is_first(self) -> bool:
         return self.rank == 0
 
     def broadcast(self, *numbers: int) -> list[int]:
@@ -54,14 +54,14 @@ class ProcessRank:
         distributed.all_reduce(total, group=self.group)
         return (total / self.n_processes).to(values.dtype)
 
-    def draw_apart(self, seed: int) -> None:
+    def seed_differently(self, seed: int) -> None:
         """Seed every process but the first differently, so that dropout masks differ."""
-        if not self.first:
+        if not self.is_first:
             torch.manual_seed(int(np.random.SeedSequence((seed, self.rank)).generate_state(1)[0]))
 
 
 @contextmanager
-def joined(rank: int, n_processes: int, meeting: Path, device: str) -> Iterator[ProcessRank]:
+def joined_process_group(rank: int, n_processes: int, rendezvous: Path, device: str) -> Iterator[ProcessRank]:
     """Join the processes of a run through a file, and set the environment variables that the Trainer reads."""
     on_gpu = device.startswith("cuda")
     # Each process sees only its own GPU, as device 0.
@@ -74,7 +74,7 @@ def joined(rank: int, n_processes: int, meeting: Path, device: str) -> Iterator[
     torch.set_num_threads(threads)
     distributed.init_process_group(
         "nccl" if on_gpu else "gloo",
-        init_method=meeting.as_uri(),
+        init_method=rendezvous.as_uri(),
         rank=rank,
         world_size=n_processes,
         timeout=PATIENCE,
@@ -93,16 +93,16 @@ class SharedTally(TrainerCallback):
     tally: Tally
     config: RunConfig
     metrics: MetricsCallback | None
-    """Of the first process."""
+    """None except in the first process."""
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Share the tally at steps that may write a row."""
         row_due = self.metrics is not None and self.metrics.is_due(state.global_step)
-        may_end = state.global_step == state.max_steps or is_due(self.config, state)
+        may_end = state.global_step == state.max_steps or is_evaluation_due(self.config, state)
         writes_row, shares_tally = map(bool, self.process_rank.broadcast(row_due, may_end))
         if writes_row or shares_tally:
             self._share()
-        if writes_row and not self.process_rank.first:
+        if writes_row and not self.process_rank.is_first:
             self.tally.clear()
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:

@@ -30,7 +30,7 @@ from isoscope.hidden_states import (
 from isotropy.score import Score
 from workers.failure import NotFiniteError
 from workers.training.data import Columns
-from workers.training.inference import TokenizedRows, draw, forward
+from workers.training.inference import TokenizedRows, draw_row_indices, forward
 from workers.training.progress import Progress
 from workers.training.sentences import Sentences
 from workers.training.tasks import Collector, Task
@@ -41,7 +41,7 @@ SHRINKAGE_SEED = 0
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The numbers of a run's row, and what its figures show."""
+    """The results of a run, and the data of its figures."""
 
     performance: Score
     isoscore_star: Score
@@ -49,19 +49,19 @@ class Evaluation:
     figures: dict[str, dict[str, Any]]
     """The data of a ``RunFigure`` by its slug."""
     predictions: Predictions | None
-    """On the validation rows; None where these are more than can be stored."""
+    """On the validation rows; None if there are more than can be stored."""
     untrained_loss: float
-    """Of a model that knows nothing yet, on the training rows."""
+    """The training loss of a model that has learned nothing."""
     notes: list[str]
 
 
 @dataclass
 class Observation:
-    """What one pass over rows measures."""
+    """Measurements from one pass over rows."""
 
     layers: LayerMeasures
     vectors: LayerMoments
-    """Of the sentence vectors of every layer."""
+    """Moments of every layer's sentence vectors."""
     sentences: Sentences
     predictions: Collector
     loss: float = 0.0
@@ -94,10 +94,10 @@ def evaluate(
     zeta, tokens = config.evaluation_zeta, observation.layers.tokens
     target_tokens = tokens
     if zeta > 0:
-        row_indices = draw(train.tokens, config.shrinkage_points // len(tokens.layers), (SHRINKAGE_SEED,))
-        target_tokens = _tokens(model, train, row_indices, task, progress)
+        row_indices = draw_row_indices(train.tokens, config.shrinkage_points // len(tokens.layers), (SHRINKAGE_SEED,))
+        target_tokens = _measure_tokens(model, train, row_indices, task, progress)
     union, n = tokens.union(), tokens.layers[0].n
-    pair_measures, pooling = observation.sentences.pairs(), observation.sentences.pooling
+    pair_measures, pooling = observation.sentences.pair_measures(), observation.sentences.pooling
     by_layer = observation.layers.scores(zeta, target_tokens) | pair_measures
     reference_scores = [
         isoscore_star(vectors, REFERENCE_ZETA, layer)
@@ -105,7 +105,7 @@ def evaluate(
     ]
     metrics = observation.predictions.metrics()
     performance = metrics[config.metric]
-    predictions, notes = _by_row(
+    predictions, notes = _predictions_by_row(
         observation.predictions, np.arange(validation.examples) if numbers is None else numbers
     )
     results = RunResults(
@@ -113,7 +113,7 @@ def evaluate(
         metric_reasons={Metric(name): score.reason for name, score in metrics.items() if score.reason is not None},
         trivial=task.trivial(train, validation),
         constant_prediction=None if predictions is None else describe_constant(predictions, config.label_names),
-        **task.details(train, validation),
+        **task.extra_results(train, validation),
         loss=observation.loss / len(validation),
         n_validation=validation.examples,
         tokens=n,
@@ -126,7 +126,7 @@ def evaluate(
             for measure, layer in by_layer.items()
         },
         by_layer_n={measure: layer.n for measure, layer in by_layer.items()},
-        sentences=SentenceVectors(pooling=pooling, last_layer=_last_layer(observation.sentences, pair_measures)),
+        sentences=SentenceVectors(pooling=pooling, last_layer=_last_layer_values(observation.sentences, pair_measures)),
         reference=Reference(
             zeta=REFERENCE_ZETA,
             pooling=pooling,
@@ -148,13 +148,13 @@ def observe(
     order = rows.longest_first(indices)
     labels = "labels" if task.config.task is TaskKind.CLASSIFICATION else None
     sentences = Sentences(model, rows, indices, labels)
-    observation = Observation(LayerMeasures(model), LayerMoments(model), sentences, task.predictions(rows, order))
+    observation = Observation(LayerMeasures(model), LayerMoments(model), sentences, task.make_collector(rows, order))
     with looking_at(model):
         for batch_outputs in forward(model, rows, order, task.config, progress):
             batch, outputs, batch_indices = batch_outputs
             states, mask = hidden_states_of(outputs), batch["attention_mask"]
             observation.layers.update(states, mask)
-            vectors = sentences.pooled(states, mask)
+            vectors = sentences.pool_layers(states, mask)
             observation.vectors.update(vectors)
             observation.sentences.update(vectors, batch_indices)
             observation.predictions.add(outputs, batch)
@@ -167,14 +167,14 @@ def observe(
     return observation
 
 
-def _by_row(collected: Collector, numbers: NDArray[np.int64]) -> tuple[Predictions | None, list[str]]:
+def _predictions_by_row(collected: Collector, numbers: NDArray[np.int64]) -> tuple[Predictions | None, list[str]]:
     try:
         return collected.by_row(numbers), []
     except ValueError as error:
         return None, [f"Predictions are not stored: {error}."]
 
 
-def _tokens(
+def _measure_tokens(
     model: PreTrainedModel, rows: TokenizedRows, indices: NDArray[np.int64], task: Task, progress: Progress
 ) -> LayerMoments:
     tokens, order = LayerMoments(model), rows.longest_first(indices)
@@ -184,8 +184,8 @@ def _tokens(
     return tokens
 
 
-def _last_layer(sentences: Sentences, pairs: Mapping[str, ByLayer]) -> dict[str, LastLayerValue]:
-    last_scores = {measure: (score, sentences.n) for measure, score in sentences.last_layer().items()}
+def _last_layer_values(sentences: Sentences, pairs: Mapping[str, ByLayer]) -> dict[str, LastLayerValue]:
+    last_scores = {measure: (score, sentences.n) for measure, score in sentences.last_layer_scores().items()}
     last_scores |= {measure: (layers.scores[-1], layers.n) for measure, layers in pairs.items()}
     return {
         measure: LastLayerValue(value=score.value, reason=score.reason, n=n)
@@ -202,14 +202,14 @@ class SealedRows:
 
 
 @dataclass(frozen=True)
-class Sealed:
+class SealedEvaluation:
     """A run's test scores. Never logged, and never part of ``Run.results``."""
 
     metrics: dict[str, Score]
     n: int
     rows_sha256: str
     predictions: Predictions | None
-    """By row; None where these are more than can be stored."""
+    """None if there are more than can be stored."""
 
     def write(self, session: Session, run_id: str) -> None:
         session.merge(
@@ -229,16 +229,16 @@ class Sealed:
             write_predictions(session, run_id, Split.TEST, self.predictions)
 
 
-def score_sealed(model: PreTrainedModel, sealed: SealedRows, task: Task, progress: Progress) -> Sealed:
+def score_sealed(model: PreTrainedModel, sealed: SealedRows, task: Task, progress: Progress) -> SealedEvaluation:
     """Return the metrics of the test rows, without measuring layers."""
     rows = sealed.rows
     order = rows.longest_first(np.arange(len(rows)))
-    collector = task.predictions(rows, order)
+    collector = task.make_collector(rows, order)
     with looking_at(model):
         for batch_outputs in forward(model, rows, order, task.config, progress, hidden_states=False):
             collector.add(batch_outputs.outputs, batch_outputs.batch)
-    predictions, _ = _by_row(collector, np.arange(rows.examples))
-    return Sealed(collector.metrics(), rows.examples, sealed.sha256, predictions)
+    predictions, _ = _predictions_by_row(collector, np.arange(rows.examples))
+    return SealedEvaluation(collector.metrics(), rows.examples, sealed.sha256, predictions)
 
 
 def rows_sha256(columns: Columns, text_columns: list[str], label_column: str) -> str:

@@ -1,4 +1,4 @@
-"""The row of a finished run, and its model as one file with a card."""
+"""Write the row of a finished run, and zip its model with a card."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isotropy.catalog import REGULARIZERS
 from workers.files import storing_files
-from workers.training.evaluation import Evaluation, Sealed
+from workers.training.evaluation import Evaluation, SealedEvaluation
 from workers.training.folder import RunFolder
 from workers.training.penalties import note_constant_penalty
 from workers.training.progress import Progress
@@ -27,7 +27,7 @@ from workers.training.run_spec import RunSpec
 from workers.training.tasks import TASKS
 
 # The date of every zipped file, so that the same model gives the same bytes.
-DATE = (1980, 1, 1, 0, 0, 0)
+ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 CARD = """\
 ---
 {header}
@@ -74,7 +74,7 @@ def zip_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, card: 
     path = folder.path / "model.zip"
     with ZipFile(path, "w", ZIP_STORED) as archive:
         for file_path in sorted(path for path in model_folder.rglob("*") if path.is_file()):
-            entry = ZipInfo(file_path.relative_to(model_folder).as_posix(), DATE)
+            entry = ZipInfo(file_path.relative_to(model_folder).as_posix(), ZIP_DATE)
             with file_path.open("rb") as source, archive.open(entry, "w", force_zip64=True) as target:
                 shutil.copyfileobj(source, target)
     shutil.rmtree(model_folder)
@@ -100,11 +100,11 @@ def model_card(spec: RunSpec, environment: dict[str, object], evaluation: Evalua
     if config.checkpoint is not Checkpoint.LAST and selection is not None and selection.best_step is not None:
         split = "validation rows" if selection.split == "validation" else "held-out training rows"
         weights = f"best (step {selection.best_step}, by {selection.metric} on {selection.n} {split})"
-    summary = f"{_plain(config.model)}, fine-tuned for {config.task} on {_plain(spec.dataset.name)}"
+    summary = f"{_escape_markdown(config.model)}, fine-tuned for {config.task} on {_escape_markdown(spec.dataset.name)}"
     header = {"library_name": "transformers", "base_model": config.model, "metrics": [config.metric.value]}
     return CARD.format(
         header="\n".join(f"{name}: {json.dumps(value)}" for name, value in header.items()),
-        experiment=_plain(spec.experiment),
+        experiment=_escape_markdown(spec.experiment),
         made_of=f"{summary}, seed {config.seed}.",
         penalties="Added to the task's loss:" if penalty_lines else "Nothing was added to the task's loss.",
         added="".join(penalty_lines),
@@ -116,18 +116,18 @@ def model_card(spec: RunSpec, environment: dict[str, object], evaluation: Evalua
     )
 
 
-def _plain(name: str) -> str:
+def _escape_markdown(name: str) -> str:
     """Return a user's name on one line, escaped for Markdown."""
     return re.sub(r"([^\w\s])", r"\\\1", " ".join(name.split()))
 
 
-def finish(
+def finish_run(
     evaluation: Evaluation,
     model: Path | None,
     settings: Settings,
     folder: RunFolder,
     progress: Progress,
-    sealed: Sealed | None,
+    sealed: SealedEvaluation | None,
 ) -> None:
     """Finish the run, and store its model, if kept, in the same transaction."""
     with ExitStack() as stack:

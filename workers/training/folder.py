@@ -1,4 +1,4 @@
-"""The folder of a run while it trains: sealed checkpoints and best weights. Removed once the run cannot continue."""
+"""The folder of a run: sealed checkpoints and best weights, removed once the run cannot resume."""
 
 import fcntl
 import hashlib
@@ -108,12 +108,12 @@ class RunFolder:
 
     def locked(self) -> AbstractContextManager[None]:
         """Lock the folder, because a trainer presumed dead may still use it; the lock ends with the process."""
-        return _held(self.path, lambda: self.path.mkdir(parents=True, exist_ok=True))
+        return _locked_path(self.path, lambda: self.path.mkdir(parents=True, exist_ok=True))
 
     def locked_by_first(self) -> AbstractContextManager[None]:
         """Lock the folder for the first of several processes, which may outlive its parent for a moment."""
         lock = self.path / "first"
-        return _held(lock, lock.touch)
+        return _locked_path(lock, lock.touch)
 
     def checkpoint(self, step: int) -> Path:
         return self.path / f"checkpoint-{step}"
@@ -122,7 +122,7 @@ class RunFolder:
         """Return the sealed checkpoints, newest first."""
         return sorted(finished_checkpoints(self.path), key=step_of, reverse=True)
 
-    def sound_checkpoint(self) -> tuple[Path | None, list[tuple[int, str]]]:
+    def find_sound_checkpoint(self) -> tuple[Path | None, list[tuple[int, str]]]:
         """Return the newest undamaged checkpoint, and step and damage of newer ones, which are removed."""
         self.drop_unfinished()
         damages: list[tuple[int, str]] = []
@@ -142,12 +142,12 @@ class RunFolder:
             if path not in sealed:
                 shutil.rmtree(path, ignore_errors=True)
 
-    def complete(self, checkpoint: Path, best: int | None = None) -> None:
+    def seal_checkpoint(self, checkpoint: Path, best_step: int | None = None) -> None:
         """Seal a checkpoint that needs the weights of step ``best``, and remove all but the last two."""
         files = [path for path in checkpoint.iterdir() if path.is_file()]
         seals = {path.name: seal for path, seal in seal_files(files).items()}
-        if best is not None:
-            name = self.best(best).name
+        if best_step is not None:
+            name = self.best_path(best_step).name
             seals[f"../{name}"] = self._best[name]
         unfinished = checkpoint / f"{COMPLETE_MARKER}.unfinished"
         unfinished.write_text(json.dumps({name: seal._asdict() for name, seal in seals.items()}, indent=1))
@@ -158,19 +158,19 @@ class RunFolder:
         for old_checkpoint in self.checkpoints()[KEPT_CHECKPOINTS:]:
             shutil.rmtree(old_checkpoint)
 
-    def best(self, step: int) -> Path:
+    def best_path(self, step: int) -> Path:
         return self.path / f"best-{step}.safetensors"
 
     def keep_best(self, step: int, write: Callable[[Path], None]) -> None:
         """Write weights so that they appear only once complete and flushed."""
         unfinished = self.path / "best.unfinished"
         write(unfinished)
-        (self._best[self.best(step).name],) = seal_files([unfinished]).values()
-        unfinished.rename(self.best(step))
+        (self._best[self.best_path(step).name],) = seal_files([unfinished]).values()
+        unfinished.rename(self.best_path(step))
         flush(self.path)
 
-    def best_is_sound(self, step: int) -> bool:
-        path = self.best(step)
+    def is_best_sound(self, step: int) -> bool:
+        path = self.best_path(step)
         return path.is_file() and read_seal(path) == self._best.get(path.name)
 
     def forget_best(self, except_step: int | None) -> None:
@@ -180,10 +180,10 @@ class RunFolder:
             with suppress(ValueError):  # damage is reported when the checkpoint is needed
                 needed.update(Path(name).name for name in read_seals(checkpoint))
         for path in self.path.glob("best-*.safetensors"):
-            if path.name not in needed and (except_step is None or path != self.best(except_step)):
+            if path.name not in needed and (except_step is None or path != self.best_path(except_step)):
                 path.unlink()
 
-    def clear(self) -> None:
+    def remove_checkpoints(self) -> None:
         for checkpoint in self.path.glob("checkpoint-*"):
             shutil.rmtree(checkpoint)
 
@@ -191,7 +191,7 @@ class RunFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def remove_left_behind(settings: Settings, sessions: Sessions) -> None:
+def remove_unneeded_folders(settings: Settings, sessions: Sessions) -> None:
     """Remove the folders of runs that cannot resume; keep those of recently failed or cancelled runs."""
     # List the folders first: a run that begins before the query is not among them.
     folders = list(settings.runs.iterdir())
@@ -205,7 +205,7 @@ def remove_left_behind(settings: Settings, sessions: Sessions) -> None:
     for folder in folders:
         if folder.name not in in_use:
             # Lock the folder while deleting it; skip it if a trainer that was told to stop still holds it.
-            with _opened(folder) as handle, suppress(BlockingIOError):
+            with _open_path(folder) as handle, suppress(BlockingIOError):
                 if handle is not None:  # None if another worker has removed it
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     shutil.rmtree(folder, ignore_errors=True)
@@ -216,11 +216,11 @@ def step_of(checkpoint: Path) -> int:
 
 
 @contextmanager
-def _held(path: Path, make: Callable[[], None]) -> Iterator[None]:
+def _locked_path(path: Path, create: Callable[[], None]) -> Iterator[None]:
     """Lock a file or folder; create it again if it is removed before the lock is held."""
     while True:
-        make()
-        with _opened(path) as handle:
+        create()
+        with _open_path(path) as handle:
             if handle is None:
                 continue
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -234,7 +234,7 @@ def _held(path: Path, make: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int | None]:
+def _open_path(path: Path) -> Iterator[int | None]:
     try:
         handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

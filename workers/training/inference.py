@@ -1,4 +1,4 @@
-"""Tokenized rows, and batches of them through a model without gradients."""
+"""Tokenize rows, and run batches of them through a model without gradients."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class TokenizedRows:
     """Tokenized rows with their labels, and the function that makes a batch of them."""
 
     dataset: datasets.Dataset
-    """``input_ids`` and the tokenizer's other columns, and the labels that the model's head asks for."""
+    """The tokenizer's columns, such as ``input_ids``, and the labels that the model's head needs."""
     tokens: NDArray[np.int64]
     """[n], tokens of each row, padding not counted."""
     collate: Collate
@@ -50,7 +50,7 @@ class TokenizedRows:
         return indices[np.argsort(-self.tokens[indices], kind="stable")]
 
 
-def draw(
+def draw_row_indices(
     lengths: NDArray[np.int64], tokens: int, seed: Sequence[int], min_rows: int = 1, max_rows: int | None = None
 ) -> NDArray[np.int64]:
     """Draw rows with at most ``tokens`` tokens in total, but at least ``min_rows``; ``lengths`` are tokens per row."""

@@ -15,11 +15,18 @@ from app.db.types import utcnow
 from app.db.work import end_attempts, pause_waiting_runs, slot_name
 from workers.failure import failure_of, raise_if_temporary
 from workers.job_rows import job_sessions
-from workers.training.ddp_launch import train_together
-from workers.training.folder import DamagedError, RunFolder, remove_left_behind, step_of
+from workers.training.ddp_launch import train_in_processes
+from workers.training.folder import DamagedError, RunFolder, remove_unneeded_folders, step_of
 from workers.training.progress import Progress, RunStoppedError
-from workers.training.run_spec import MemoryRanOutError, RunSpec, batches_of, note, run_spec_of, smaller
-from workers.training.search import advance
+from workers.training.run_spec import (
+    MemoryRanOutError,
+    RunSpec,
+    batches_of,
+    describe_smaller_batch,
+    run_spec_of,
+    with_smaller_batch,
+)
+from workers.training.search import advance_search
 from workers.training.training import train
 
 logger = logging.getLogger(__name__)
@@ -28,15 +35,15 @@ logger = logging.getLogger(__name__)
 def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     """Train a run from its last checkpoint, if any. A resumed run gives equal numbers on a CPU, not on a GPU."""
     sessions = job_sessions(settings)
-    remove_left_behind(settings, sessions)
+    remove_unneeded_folders(settings, sessions)
     folder = RunFolder(settings, run_id)
     slot = slot_name(settings, device)
     row = update(Run).where(Run.id == run_id, Run.status.in_(UNFINISHED), Run.worker == slot)
     with folder.locked():
-        with folder.log.captured(), folder.log.tail_sent(lambda tail: _write_log(sessions, row, tail)):
+        with folder.log.capture_output(), folder.log.send_tail_regularly(lambda tail: _write_log(sessions, row, tail)):
             try:
                 if (spec := _begin(sessions, run_id, slot, folder)) is not None:
-                    _work(spec, Progress(sessions, run_id, slot), folder, settings, device)
+                    _train_with_retry(spec, Progress(sessions, run_id, slot), folder, settings, device)
             except RunStoppedError:  # its row was changed, or the run pruned itself
                 stopped_here = or_(Run.worker == slot, Run.worker.is_(None))
                 _write_log(sessions, update(Run).where(Run.id == run_id, stopped_here), folder.log.tail())
@@ -52,7 +59,7 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     with sessions() as session:
         search_query = select(Experiment.id).join(Run).where(Run.id == run_id, Experiment.study.is_not(None))
         experiment_id = session.scalar(search_query)
-    return () if experiment_id is None else advance(sessions, experiment_id)
+    return () if experiment_id is None else advance_search(sessions, experiment_id)
 
 
 def _begin(sessions: Sessions, run_id: str, slot: str, folder: RunFolder) -> RunSpec | None:
@@ -73,8 +80,8 @@ def _begin(sessions: Sessions, run_id: str, slot: str, folder: RunFolder) -> Run
         return run_spec_of(run)
 
 
-def _work(spec: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
-    work = train if spec.config.processes == 1 else train_together
+def _train_with_retry(spec: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
+    work = train if spec.config.processes == 1 else train_in_processes
     try:
         try:
             work(spec, progress, folder, settings, device)
@@ -83,13 +90,13 @@ def _work(spec: RunSpec, progress: Progress, folder: RunFolder, settings: Settin
             work(spec, progress, folder, settings, device)
         return
     except MemoryRanOutError as error:
-        smaller_config = smaller(spec.config)
-        if smaller_config is None or spec.config.batch_size != spec.asked_batch_size:
+        smaller_config = with_smaller_batch(spec.config)
+        if smaller_config is None or spec.config.batch_size != spec.requested_batch_size:
             raise
         logger.warning("Memory ran out. The run continues with a smaller batch.", exc_info=error)
     gc.collect()
     torch.cuda.empty_cache()
-    sentence = note(spec.config, smaller_config, max(map(step_of, folder.checkpoints()), default=0))
+    sentence = describe_smaller_batch(spec.config, smaller_config, max(map(step_of, folder.checkpoints()), default=0))
     with progress.sessions.begin() as session:
         run = session.get_one(Run, progress.run_id)
         environment = (run.environment or {}) | {"batches": batches_of(smaller_config)}

@@ -1,4 +1,4 @@
-"""What the processes of a run write, kept in its folder, so that a kill does not lose it; the row gets its end."""
+"""The log of a run's processes, a file in the run's folder that survives a kill; the row stores its last lines."""
 
 import logging
 import os
@@ -20,10 +20,10 @@ BYTES = 16 * 1024
 EARLIER_LINES = 20
 EARLIER_BYTES = 16 * 1024
 READ_BYTES = 512 * 1024
-BEGUN = "=== Attempt "
+ATTEMPT_HEADER = "=== Attempt "
 SECONDS_BETWEEN_TAILS = 3.0
 # Its progress messages go to the file but not to the terminal.
-OURS = logging.getLogger("workers")
+WORKERS_LOGGER = logging.getLogger("workers")
 
 
 class Log:
@@ -32,15 +32,15 @@ class Log:
     def __init__(self, folder: Path) -> None:
         self._path = folder / LOG_NAME
 
-    def begin(self, attempt: int, slot: str, earlier: str | None) -> None:
-        """Write an attempt's header; ``earlier`` is the log of attempts elsewhere."""
+    def begin(self, attempt: int, slot: str, earlier_log: str | None) -> None:
+        """Write an attempt's header; ``earlier_log`` is the log of attempts elsewhere."""
         with self._path.open("a", encoding="utf-8") as file:
-            if not file.tell() and earlier is not None:
-                file.write(f"{earlier}\n")
-            file.write(f"{BEGUN}{attempt} on {slot}, {utcnow():%Y-%m-%d %H:%M:%S} UTC\n")
+            if not file.tell() and earlier_log is not None:
+                file.write(f"{earlier_log}\n")
+            file.write(f"{ATTEMPT_HEADER}{attempt} on {slot}, {utcnow():%Y-%m-%d %H:%M:%S} UTC\n")
 
     @contextmanager
-    def captured(self) -> Iterator[None]:
+    def capture_output(self) -> Iterator[None]:
         """Append logging and standard error to the file by descriptor, since C libraries write there too."""
         console, file = os.dup(2), os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         handler = logging.FileHandler(self._path, encoding="utf-8", errors="backslashreplace")
@@ -52,13 +52,13 @@ class Log:
             if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr
         ]
         levels = [stderr_handler.level for stderr_handler in stderr_handlers]
-        own_level = OURS.level
+        own_level = WORKERS_LOGGER.level
         with os.fdopen(console, "w", errors="backslashreplace") as stream:
             try:
                 for stderr_handler in stderr_handlers:
                     stderr_handler.setStream(stream)
                     stderr_handler.setLevel(logging.WARNING)
-                OURS.setLevel(logging.INFO)
+                WORKERS_LOGGER.setLevel(logging.INFO)
                 root.addHandler(handler)
                 os.dup2(file, 2)
                 yield
@@ -68,16 +68,18 @@ class Log:
                 os.close(file)
                 root.removeHandler(handler)
                 handler.close()
-                OURS.setLevel(own_level)
+                WORKERS_LOGGER.setLevel(own_level)
                 for stderr_handler, old_level in zip(stderr_handlers, levels, strict=True):
                     stderr_handler.setStream(sys.stderr)
                     stderr_handler.setLevel(old_level)
 
     @contextmanager
-    def tail_sent(self, send: Callable[[str | None], None], interval: float = SECONDS_BETWEEN_TAILS) -> Iterator[None]:
-        """Send the last lines every few seconds if they changed."""
+    def send_tail_regularly(
+        self, send: Callable[[str | None], None], interval: float = SECONDS_BETWEEN_TAILS
+    ) -> Iterator[None]:
+        """Send the last lines every ``interval`` seconds while the context is open, if they changed."""
         stop = Event()
-        thread = Thread(target=self._tell_until_stopped, args=(send, interval, stop), name="log", daemon=True)
+        thread = Thread(target=self._send_until_stopped, args=(send, interval, stop), name="log", daemon=True)
         thread.start()
         try:
             yield
@@ -85,7 +87,7 @@ class Log:
             stop.set()
             thread.join()
 
-    def _tell_until_stopped(self, send: Callable[[str | None], None], interval: float, stop: Event) -> None:
+    def _send_until_stopped(self, send: Callable[[str | None], None], interval: float, stop: Event) -> None:
         sent_tail = None
         while not stop.wait(interval):
             tail = self.tail()
@@ -108,23 +110,23 @@ class Log:
             content = content.partition(b"\n")[2]
         # PostgreSQL cannot store NUL.
         lines = content.decode(errors="replace").replace("\0", "\ufffd").splitlines()
-        header_indices = [index for index, line in enumerate(lines) if line.startswith(BEGUN)]
+        header_indices = [index for index, line in enumerate(lines) if line.startswith(ATTEMPT_HEADER)]
         bounds = [0, *(index for index in header_indices if index), len(lines)]
         *earlier_attempts, last_attempt = [lines[start:end] for start, end in pairwise(bounds)]
-        tails, bytes_left = [_ending(last_attempt, LINES, BYTES)], EARLIER_BYTES
+        tails, bytes_left = [_last_lines(last_attempt, LINES, BYTES)], EARLIER_BYTES
         for lines_of_attempt in reversed(earlier_attempts):
-            tails.append(_ending(lines_of_attempt, EARLIER_LINES, bytes_left))
-            bytes_left -= _bytes(tails[-1])
+            tails.append(_last_lines(lines_of_attempt, EARLIER_LINES, bytes_left))
+            bytes_left -= _count_bytes(tails[-1])
         return "\n".join(line for lines_of_attempt in reversed(tails) for line in lines_of_attempt) or None
 
 
-def _ending(lines: list[str], max_lines: int, most_bytes: int) -> list[str]:
-    head, body = (lines[:1], lines[1:]) if lines and lines[0].startswith(BEGUN) else ([], lines)
+def _last_lines(lines: list[str], max_lines: int, max_bytes: int) -> list[str]:
+    head, body = (lines[:1], lines[1:]) if lines and lines[0].startswith(ATTEMPT_HEADER) else ([], lines)
     last_lines = body[-max_lines:]
-    while last_lines and _bytes(head + last_lines) > most_bytes:
+    while last_lines and _count_bytes(head + last_lines) > max_bytes:
         last_lines = last_lines[1:]
-    return head + last_lines if _bytes(head + last_lines) <= most_bytes else []
+    return head + last_lines if _count_bytes(head + last_lines) <= max_bytes else []
 
 
-def _bytes(lines: list[str]) -> int:
+def _count_bytes(lines: list[str]) -> int:
     return sum(len(line.encode()) + 1 for line in lines)

@@ -19,7 +19,7 @@ from app.db.models import Phase, Step
 from app.db.options.measuring import MEASUREMENTS_PER_RUN
 from isoscope.hidden_states import LayerMeasures, hidden_states_of, looking_at, width
 from workers.failure import NotFiniteError
-from workers.training.inference import TokenizedRows, draw, inference_batch_size
+from workers.training.inference import TokenizedRows, draw_row_indices, inference_batch_size
 from workers.training.progress import Progress
 from workers.training.run_spec import batches_of
 
@@ -37,9 +37,9 @@ class Tally:
 
     def add(self, task_loss: Tensor, penalty: Tensor | None) -> None:
         self.batches += 1
-        self.task_loss = _plus(self.task_loss, task_loss)
+        self.task_loss = _add_in_float64(self.task_loss, task_loss)
         if penalty is not None:
-            self.penalty = _plus(self.penalty, penalty)
+            self.penalty = _add_in_float64(self.penalty, penalty)
 
     def means(self) -> tuple[float, float]:
         return float(self.task_loss) / self.batches, float(self.penalty) / self.batches
@@ -52,7 +52,7 @@ class Tally:
         self.task_loss, self.penalty = state["task_loss"], state["penalty"]
 
 
-def _plus(total: Tensor, added: Tensor) -> Tensor:
+def _add_in_float64(total: Tensor, added: Tensor) -> Tensor:
     # Apple's GPUs have no float64.
     dtype = torch.float32 if added.device.type == "mps" else torch.float64
     return total.to(added.device, dtype) + added.detach().to(dtype)
@@ -72,7 +72,7 @@ MIN_TIMED_STEPS = 3
 MAX_TIMED_STEPS = 1000
 
 
-def rows_apart(max_steps: int) -> int:
+def steps_between_rows(max_steps: int) -> int:
     """Return the steps between rows of a run's curves."""
     return max(1, max_steps // ROWS_PER_RUN)
 
@@ -86,20 +86,22 @@ class Probe:
         self.size = inference_batch_size(config)
         self.interval = config.probe_every
         max_tokens = PROBE_TOKENS_PER_DIMENSION * width(model) + int(rows.tokens.max())
-        self.indices = rows.longest_first(draw(rows.tokens, max_tokens, (PROBE_SEED,), PROBE_TEXTS, PROBE_ROWS))
+        self.indices = rows.longest_first(
+            draw_row_indices(rows.tokens, max_tokens, (PROBE_SEED,), PROBE_TEXTS, PROBE_ROWS)
+        )
         self.n = {"tokens": int(rows.tokens[self.indices].sum()), "texts": len(self.indices)}
         """Points behind the measures of a layer: texts behind the bias-corrected IsoScore, tokens behind the others."""
         self.cost = self.n["tokens"] + MEASURING_TOKENS_PER_DIMENSION * width(model)
         """The cost of one measurement, in tokens of a forward pass."""
 
-    def steps_apart(self, max_steps: int, tokens_per_step: float) -> int:
+    def steps_between_probes(self, max_steps: int, tokens_per_step: float) -> int:
         if self.interval is not None:
             return self.interval
         steps = max(max_steps / MEASUREMENTS_PER_RUN, 2 * self.cost / tokens_per_step)
-        row_every = rows_apart(max_steps)
+        row_every = steps_between_rows(max_steps)
         return row_every * max(1, round(steps / row_every))
 
-    def measures(self) -> dict[str, list[float | None]]:
+    def measure(self) -> dict[str, list[float | None]]:
         layers = LayerMeasures(self.model)
         with looking_at(self.model):
             for batch in self.rows.batches(self.indices, self.size, self.model.device):
@@ -117,18 +119,18 @@ class StepClock(TrainerCallback):
     environment: dict[str, Any]
     progress: Progress
     _seconds: list[float] = field(default_factory=list, init=False)
-    _last: float | None = field(default=None, init=False)
+    _last_step_at: float | None = field(default=None, init=False)
 
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Exclude the time between epochs."""
-        self._last = None
+        self._last_step_at = None
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Record the step time; layer measurements in between do not move the median."""
         now = time.perf_counter()
-        if self._last is not None and len(self._seconds) < MAX_TIMED_STEPS:
-            self._seconds.append(now - self._last)
-        self._last = now
+        if self._last_step_at is not None and len(self._seconds) < MAX_TIMED_STEPS:
+            self._seconds.append(now - self._last_step_at)
+        self._last_step_at = now
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Write the median step time, unless there are too few."""
@@ -155,11 +157,11 @@ class MetricsCallback(TrainerCallback):
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Remove rows logged after the checkpoint, and measure layers before the first step."""
-        self.row_every = rows_apart(state.max_steps)
-        self.probe_every = self.probe.steps_apart(state.max_steps, self.tokens_per_step)
+        self.row_every = steps_between_rows(state.max_steps)
+        self.probe_every = self.probe.steps_between_probes(state.max_steps, self.tokens_per_step)
         self.progress.begin_training(state.global_step)
         if state.global_step == 0:
-            self._write(Step(run_id=self.progress.run_id, step=0, layers=self.probe.measures()))
+            self._write(Step(run_id=self.progress.run_id, step=0, layers=self.probe.measure()))
 
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self.progress.enter(Phase.TRAINING, total=state.max_steps, done=state.global_step)
@@ -182,7 +184,7 @@ class MetricsCallback(TrainerCallback):
             )
         self.tally.clear()
         logger.info("step %s of %s: loss %.4g, penalty %.4g", step, state.max_steps, task_loss, penalty)
-        layers = self.probe.measures() if measures_layers else None
+        layers = self.probe.measure() if measures_layers else None
         self._write(Step(run_id=self.progress.run_id, step=step, task_loss=task_loss, penalty=penalty, layers=layers))
 
     def _write(self, row: Step) -> None:

@@ -1,4 +1,4 @@
-"""Penalties that a run adds to its task's loss, the points that each sees, and the shrinkage covariance."""
+"""Penalties that a run adds to its task's loss, the points that each penalizes, and the shrinkage covariance."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from isotropy.catalog import REGULARIZERS, Layers, Regularizer, TokenPooling
 from isotropy.points import draw_tokens, union_of_layers
 from isotropy.regularizers.istar import IStar
 from workers.models import pool, sentence_pooling
-from workers.training.inference import TokenizedRows, draw, inference_batch_size
+from workers.training.inference import TokenizedRows, draw_row_indices, inference_batch_size
 from workers.training.progress import Progress
 
 
@@ -30,17 +30,17 @@ class PointSelector:
     """Which hidden states a penalty sees: the layers, and every token or one vector of each text."""
 
     layers: Sequence[int]
-    """Numbers from 1; the embedding layer, 0, is never seen."""
+    """Numbers from 1; the embedding layer, 0, is never selected."""
     pooling: Pooling | None
     """None for every token."""
     include_padding: bool = False
     """Whether padding counts as tokens; it never enters a pooled vector."""
 
-    def mask(self, attention_mask: Tensor, draw: Callable[[Tensor], Tensor] = lambda mask: mask) -> Tensor:
-        """Return the mask [batch, tokens] of selected tokens; ``draw`` thins it unless vectors are pooled."""
+    def mask(self, attention_mask: Tensor, thin: Callable[[Tensor], Tensor] = lambda mask: mask) -> Tensor:
+        """Return the mask [batch, tokens] of selected tokens; ``thin`` drops some unless vectors are pooled."""
         if self.pooling is not None:
             return attention_mask
-        return draw(torch.ones_like(attention_mask) if self.include_padding else attention_mask)
+        return thin(torch.ones_like(attention_mask) if self.include_padding else attention_mask)
 
     def points(self, hidden_states: Sequence[Tensor], mask: Tensor) -> Tensor:
         """Return points [layers, n, d] of 1 + L hidden states [batch, tokens, d], differentiably."""
@@ -74,13 +74,13 @@ class Penalties(nn.Module):
         super().__init__()
         self.config = config
         self.regularizers = nn.ModuleDict()
-        self.views: dict[Regularizer, PointSelector] = {}
+        self.selectors: dict[Regularizer, PointSelector] = {}
         for name, lam in config.weights.items():
             penalty = REGULARIZERS[name]
             settings = {argument: getattr(config, option) for option, argument in penalty.options.items() if argument}
             if penalty.sees is not None:
                 layers, points = penalty.sees
-                self.views[name] = make_selector(config.layers or layers, config.points or points, config, model)
+                self.selectors[name] = make_selector(config.layers or layers, config.points or points, config, model)
                 settings["across_processes"] = config.processes > 1
             self.regularizers[name] = resolve_name(penalty.make)(lam, **settings)
         # The method, not the module: a submodule would add the model's weights to this module's state.
@@ -103,7 +103,7 @@ class Penalties(nn.Module):
         """Return the penalty of one batch, 0-d, in float32 even if the model uses lower precision.
 
         Args:
-            outputs: model outputs, with hidden states if there are ``views``.
+            outputs: model outputs, with hidden states if there are ``selectors``.
             batch: model inputs, with ``attention_mask`` [batch, tokens] and ``labels`` [batch].
             step: training step, which with the run's seed determines the drawn tokens.
 
@@ -116,11 +116,11 @@ class Penalties(nn.Module):
 
     def _penalty(self, name: Regularizer, outputs: ModelOutput, batch: Mapping[str, Tensor], step: int) -> Tensor:
         regularizer: Callable[..., Tensor] = self.regularizers[name]
-        if name not in self.views:
+        if name not in self.selectors:
             return regularizer(self._embeddings().weight)
-        view = self.views[name]
-        mask = view.mask(batch["attention_mask"], lambda mask: self._draw_tokens(mask, step))
-        points = view.points(hidden_states_of(outputs), mask)
+        selector = self.selectors[name]
+        mask = selector.mask(batch["attention_mask"], lambda mask: self._draw_tokens(mask, step))
+        points = selector.points(hidden_states_of(outputs), mask)
         penalty = REGULARIZERS[name]
         match penalty.layers:
             case "as one cloud":
@@ -128,7 +128,7 @@ class Penalties(nn.Module):
             case "as a list":
                 return regularizer(points.unbind())
             case "one by one":
-                labels = [view.labels(batch["labels"], mask)] if penalty.classes and self._by_label else []
+                labels = [selector.labels(batch["labels"], mask)] if penalty.classes and self._by_label else []
                 return torch.stack([regularizer(layer, *labels) for layer in points]).mean()
 
     def _draw_tokens(self, mask: Tensor, step: int) -> Tensor:
@@ -143,39 +143,41 @@ def make_penalties(config: RunConfig, model: PreTrainedModel) -> Penalties | Non
     return Penalties(config, model) if config.weights else None
 
 
-def note_constant_penalty(logged: Sequence[float]) -> str | None:
+def note_constant_penalty(logged_penalties: Sequence[float]) -> str | None:
     """Return a warning if there are two or more logged penalties and all are equal."""
-    if len(logged) < 2 or len(set(logged)) > 1:
+    if len(logged_penalties) < 2 or len(set(logged_penalties)) > 1:
         return None
     return (
-        f"The penalty was {logged[0]:g} in all {len(logged)} rows that were logged, so it had no gradient and the run "
-        "was trained as if without it. It sees too few points at once, or too few bars: choose more rows a batch, "
-        "every token instead of one vector of each text, or all bars of the persistent entropy."
+        f"The penalty was {logged_penalties[0]:g} in all {len(logged_penalties)} rows that were logged, so it had no "
+        "gradient and the run was trained as if without it. It sees too few points at once, or too few bars: choose "
+        "more rows a batch, every token instead of one vector of each text, or all bars of the persistent entropy."
     )
 
 
-def draw_rows(lengths: NDArray[np.int64], view: PointSelector, config: RunConfig, number: int) -> NDArray[np.int64]:
+def draw_rows(
+    lengths: NDArray[np.int64], selector: PointSelector, config: RunConfig, pass_number: int
+) -> NDArray[np.int64]:
     """Draw the rows for a covariance pass, at least one."""
-    max_points, seed = config.shrinkage_points // len(view.layers), (config.seed, number)
-    if view.pooling is None:
-        return draw(lengths, max_points, seed)
-    return draw(lengths, int(lengths.sum()), seed, max_rows=max(max_points, 1))
+    max_points, seed = config.shrinkage_points // len(selector.layers), (config.seed, pass_number)
+    if selector.pooling is None:
+        return draw_row_indices(lengths, max_points, seed)
+    return draw_row_indices(lengths, int(lengths.sum()), seed, max_rows=max(max_points, 1))
 
 
 @dataclass(eq=False)
 class ShrinkageCallback(TrainerCallback):
     """Gives the regularizer the covariance of many training points as the model sees them now.
 
-    The points are those that ``view`` shows of rows drawn from the whole training set by the run's seed, anew for each
-    pass, up to ``config.shrinkage_points`` of them; only these rows are run through the model. Padding comes on top
-    where the configuration includes it. The training's random state is not touched.
+    Each pass draws rows of the training set by the run's seed and runs them through the model; ``selector`` selects up
+    to ``config.shrinkage_points`` points from them, plus padding if the configuration includes it. The random state of
+    training does not change.
 
-    For a moving average there is one pass, at the start. Each step then mixes in the covariance of its own points, the
-    mean over its batches where several are accumulated, for the steps that follow.
+    A moving average starts with one pass. Each step then mixes in the covariance of its own points for later steps,
+    averaged over accumulated batches.
     """
 
     regularizer: IStar
-    view: PointSelector
+    selector: PointSelector
     model: PreTrainedModel
     rows: TokenizedRows
     config: RunConfig
@@ -197,25 +199,26 @@ class ShrinkageCallback(TrainerCallback):
             self.progress.enter(Phase.TRAINING, total=state.max_steps, done=state.global_step)
 
     def on_substep_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        self._keep_own()
+        self._accumulate_covariance()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        self._keep_own()
+        self._accumulate_covariance()
         if self._sum is not None:
             S, momentum = self.regularizer.shrinkage_covariance, self.config.shrinkage_momentum
             self.regularizer.set_shrinkage(momentum * S + (1 - momentum) * self._sum / self._batches)
             self._sum, self._batches = None, 0
 
-    def _keep_own(self) -> None:
+    def _accumulate_covariance(self) -> None:
         covariance = self.regularizer.last_covariance
         if self.config.shrinkage_refresh is Refresh.AVERAGE and covariance is not None:
             self._sum = covariance if self._sum is None else self._sum + covariance
             self._batches += 1
 
-    def _estimate(self, number: int) -> None:
-        row_indices, n_layers = draw_rows(self.rows.tokens, self.view, self.config, number), len(self.view.layers)
+    def _estimate(self, pass_number: int) -> None:
+        n_layers = len(self.selector.layers)
+        row_indices = draw_rows(self.rows.tokens, self.selector, self.config, pass_number)
         batch_size = self.config.batch_size
-        if not self.view.include_padding:
+        if not self.selector.include_padding:
             row_indices, batch_size = self.rows.longest_first(row_indices), inference_batch_size(self.config)
 
         self.progress.enter(Phase.SHRINKAGE, total=int(self.rows.tokens[row_indices].sum()) * n_layers)
@@ -225,7 +228,7 @@ class ShrinkageCallback(TrainerCallback):
             for batch in self.rows.batches(row_indices, batch_size, self.model.device):
                 mask = batch["attention_mask"]
                 states = hidden_states_of(self.model(**batch, output_hidden_states=True))
-                moments.update(self.view.points(states, self.view.mask(mask)).flatten(0, 1))
+                moments.update(self.selector.points(states, self.selector.mask(mask)).flatten(0, 1))
                 done += int(mask.sum()) * n_layers
                 self.progress.advance(done)
         self.regularizer.set_shrinkage(moments.covariance())

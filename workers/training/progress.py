@@ -1,4 +1,4 @@
-"""The progress of a run, written into its row; the row tells in turn whether the run is still wanted."""
+"""Write the progress of a run into its row, and stop the run once its row no longer assigns it to this worker."""
 
 import logging
 import time
@@ -29,19 +29,19 @@ class Progress:
         self.slot = slot
         self._written_at = 0.0
         self._counted_at = time.monotonic()
-        self._worked = 0.0
-        self._attempt = update(Attempt).where(Attempt.run_id == run_id, Attempt.ended_at.is_(None))
+        self._worked_seconds = 0.0
+        self._update_attempt = update(Attempt).where(Attempt.run_id == run_id, Attempt.ended_at.is_(None))
 
     def begin_training(self, step: int) -> None:
         """Set the first step and remove later rows of its curves."""
         with self.sessions.begin() as session:
             self.write(session, phase_done=step)
             if step == 0:  # the work of earlier attempts is lost
-                session.execute(update(Run).where(Run.id == self.run_id).values(worked_seconds=self._worked))
-            session.execute(self._attempt.values(first_step=step))
+                session.execute(update(Run).where(Run.id == self.run_id).values(worked_seconds=self._worked_seconds))
+            session.execute(self._update_attempt.values(first_step=step))
             session.execute(delete(Step).where(Step.run_id == self.run_id, Step.step > step))
 
-    def leave_uncounted(self) -> None:
+    def skip_elapsed_time(self) -> None:
         """Exclude the time since the last write: another process has counted it."""
         self._counted_at = time.monotonic()
 
@@ -66,21 +66,21 @@ class Progress:
         """Set columns as the first statement of the caller's transaction, so that a stopped run writes nothing."""
         now = time.monotonic()
         elapsed, self._counted_at = now - self._counted_at, now
-        self._worked += elapsed
+        self._worked_seconds += elapsed
         values = {"worked_seconds": func.coalesce(Run.worked_seconds, 0.0) + elapsed} | values
         update_running = update(Run).where(
             Run.id == self.run_id, Run.status == RunStatus.RUNNING, Run.worker == self.slot
         )
         if session.scalar(update_running.values(**values).returning(Run.id)) is None:
             raise RunStoppedError
-        session.execute(self._attempt.values(seconds=Attempt.seconds + elapsed))
+        session.execute(self._update_attempt.values(seconds=Attempt.seconds + elapsed))
         if (status := values.get("status")) is not None:
             end_attempts(session, Attempt.run_id == self.run_id, AttemptOutcome(status))
         self._written_at = now
 
 
-class Onlooker(Progress):
-    """Progress of all processes of a run but the first: it writes nothing."""
+class SilentProgress(Progress):
+    """Progress of the other processes of a run, which write nothing."""
 
     def enter(self, phase: Phase, total: int, done: int = 0) -> None: ...
 

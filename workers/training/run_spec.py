@@ -1,4 +1,4 @@
-"""What a run's row asks for, and the smaller batch it gets after memory ran out once."""
+"""The specification of a run from its row, and the smaller batch it gets after memory ran out once."""
 
 from typing import NamedTuple
 
@@ -8,11 +8,11 @@ from isotropy.catalog import REGULARIZERS
 
 
 class RunSpec(NamedTuple):
-    """A run that is to be trained."""
+    """A run to train."""
 
     config: RunConfig
-    """The configuration to train with: fewer rows a batch than were asked for if memory ran out before."""
-    asked_batch_size: int
+    """The configuration to train with: with smaller batches than requested if memory ran out before."""
+    requested_batch_size: int
     dataset: Dataset
     experiment: str
     """The experiment's name."""
@@ -43,7 +43,7 @@ class MemoryRanOutError(MemoryError):
     """The memory of the machine or its GPU held the model, but ran out in training or evaluation."""
 
 
-def smaller(config: RunConfig) -> RunConfig | None:
+def with_smaller_batch(config: RunConfig) -> RunConfig | None:
     """Return the config with smaller batches and as many rows per step; None if a batch has one row."""
     rows = config.batch_size
     divisor = next((divisor for divisor in range(2, rows + 1) if rows % divisor == 0), None)
@@ -52,8 +52,8 @@ def smaller(config: RunConfig) -> RunConfig | None:
     return config.model_copy(update={"batch_size": rows // divisor, "accumulation": config.accumulation * divisor})
 
 
-def note(before: RunConfig, after: RunConfig, step: int) -> str:
-    """Return the note about the smaller batch."""
+def describe_smaller_batch(before: RunConfig, after: RunConfig, step: int) -> str:
+    """Describe the smaller batch in a note."""
     rows, fewer = before.batch_size * before.processes, after.batch_size * after.processes
     sentence = (
         f"Memory ran out with {rows} rows a batch. From step {step + 1} on a batch has {fewer}, and "

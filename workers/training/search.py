@@ -23,13 +23,13 @@ from workers.training.progress import Progress, RunStoppedError
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
-MOST_RANDOM = 10
-"""Trials drawn at random before the sampler models anything; at most a quarter of all."""
-MOST_FAILED = 3
-"""The search ends after so many failed trials if none has succeeded."""
+MAX_RANDOM = 10
+"""Maximum number of trials drawn at random before the sampler fits its model; at most a quarter of all."""
+MAX_FAILED = 3
+"""The search ends after this many failed trials if none has succeeded."""
 
 
-def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
+def advance_search(sessions: Sessions, experiment_id: str) -> list[Job]:
     """Add new trials up to the limit of concurrent ones, in one transaction; return their jobs."""
     with sessions.begin() as session:
         acquire_locks(session.connection(), f"study {experiment_id}")
@@ -46,7 +46,7 @@ def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
             reason, is_over, sampled_trials = None, len(trials) > search.trials, trials[1:]
             n_failed = sum(trial.failed for trial in sampled_trials)
             if not (is_over or any(trial.performance is not None or trial.pruned for trial in sampled_trials)):
-                is_over = n_failed >= MOST_FAILED
+                is_over = n_failed >= MAX_FAILED
                 reason = f"The first {n_failed} trials that were not cancelled failed, so no more were tried."
             if is_over:
                 experiment.study = search.model_copy(update={"over": True, "why": reason})
@@ -67,10 +67,10 @@ def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
 def study_of(search: Search, trials: Sequence[Trial]) -> optuna.Study:
     """Return Optuna's study of the trials without the baseline."""
     seed = int(np.random.SeedSequence((search.seed, len(trials))).generate_state(1)[0])
-    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=min(MOST_RANDOM, max(2, search.trials // 4)))
+    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=min(MAX_RANDOM, max(2, search.trials // 4)))
     has_two_objectives = search.objective is Objective.PERFORMANCE_AND_ISOTROPY
     study = optuna.create_study(directions=["maximize"] * (2 if has_two_objectives else 1), sampler=sampler)
-    study.add_trials([frozen for trial in trials[1:] if (frozen := _frozen(search, trial)) is not None])
+    study.add_trials([frozen for trial in trials[1:] if (frozen := _frozen_trial(search, trial)) is not None])
     return study
 
 
@@ -95,7 +95,7 @@ def _next_runs(search: Search, experiment: Experiment, trials: Sequence[Trial]) 
     return runs
 
 
-def _space(search: Search) -> dict[str, BaseDistribution]:
+def _search_space(search: Search) -> dict[str, BaseDistribution]:
     low, high = search.axis
     space: dict[str, BaseDistribution] = {"lam": FloatDistribution(low, high)}
     if search.zeta_low < search.zeta_high and option_applies("zeta", [search.regularizer], None):
@@ -103,8 +103,8 @@ def _space(search: Search) -> dict[str, BaseDistribution]:
     return space
 
 
-def _frozen(search: Search, trial: Trial) -> FrozenTrial | None:
-    space = _space(search)
+def _frozen_trial(search: Search, trial: Trial) -> FrozenTrial | None:
+    space = _search_space(search)
     first_run = trial.runs[0]
     coordinates = {
         "lam": min(max(search.axis_position(first_run.lam), search.axis[0]), search.axis[1]),
@@ -135,8 +135,8 @@ def _frozen(search: Search, trial: Trial) -> FrozenTrial | None:
     return create_trial(state=TrialState.COMPLETE, params=params, distributions=space, values=defined)
 
 
-LEAST_RUNS = 4
-"""The fewest finished runs whose median may stop another."""
+MIN_RUNS = 4
+"""Minimum number of finished runs whose median may stop another."""
 
 History = Sequence[tuple[int, float | None]]
 """The metric on the selection rows, by step."""
@@ -144,7 +144,7 @@ History = Sequence[tuple[int, float | None]]
 
 def median_says_stop(other_histories: Sequence[History], history: History) -> bool:
     """Return whether Optuna's median rule stops a run at its last step."""
-    pruner = optuna.pruners.MedianPruner(n_startup_trials=LEAST_RUNS, n_warmup_steps=0, n_min_trials=LEAST_RUNS)
+    pruner = optuna.pruners.MedianPruner(n_startup_trials=MIN_RUNS, n_warmup_steps=0, n_min_trials=MIN_RUNS)
     study = optuna.create_study(direction="maximize", pruner=pruner)
     for other_history in other_histories:
         values_by_step = {step: value for step, value in other_history if value is not None}

@@ -1,4 +1,4 @@
-"""The vectors that stand for texts: the cloud of the last layer, and what lies beside what in every layer."""
+"""Measures of sentence vectors: moments of the last layer, and pair measures of every layer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ from workers.models import pool, sentence_pooling
 from workers.training.inference import TokenizedRows
 
 PAIR_ROWS = 2000
-"""Rows drawn from more for what looks at pairs, whose time and memory grow with their square at every layer."""
+"""Maximum number of rows for pair measures, whose time and memory grow with its square at every layer."""
 
 PAIR_SEED = 0
 
@@ -30,13 +30,13 @@ PAIR_SEED = 0
 class Sentences:
     """Sentence vectors of rows, as the model's own head pools them.
 
-    Of the last layer the moments of all rows are kept. Of every layer the vectors of some rows are, at most
-    ``PAIR_ROWS``, drawn by a seed that all runs share, so that runs on the same rows are compared by the same.
+    The last layer's moments cover all rows. Pair measures use at most ``PAIR_ROWS`` rows, drawn by a seed that all runs
+    share, so that runs are compared on the same rows.
 
     Args:
-        model: what makes the vectors.
-        rows: among which are those that will be seen.
-        indices: places of the rows that will be seen, each once.
+        model: makes the vectors.
+        rows: contain the rows that will be added.
+        indices: indices of the rows that will be added, each once.
         labels: name of the column of their classes; None if they have none.
 
     """
@@ -45,60 +45,60 @@ class Sentences:
         self, model: PreTrainedModel, rows: TokenizedRows, indices: NDArray[np.int64], labels: str | None
     ) -> None:
         self.pooling = sentence_pooling(model)
-        self._drawn = np.random.default_rng(PAIR_SEED).permutation(np.sort(indices))[:PAIR_ROWS]
-        drawn_rows = rows.dataset[self._drawn.tolist()]
+        self._drawn_indices = np.random.default_rng(PAIR_SEED).permutation(np.sort(indices))[:PAIR_ROWS]
+        drawn_rows = rows.dataset[self._drawn_indices.tolist()]
         self._labels = None if labels is None else torch.tensor(drawn_rows[labels])
         # Ascending positions of each distinct text's first occurrence, int64.
         texts = drawn_rows["input_ids"]
         first_positions: dict[tuple[int, ...], int] = {}
         for position, text in enumerate(texts):
             first_positions.setdefault(tuple(text), position)
-        self._texts = torch.tensor(list(first_positions.values()))
-        self._vectors = torch.zeros(depth(model), len(self._drawn), width(model))
+        self._distinct_positions = torch.tensor(list(first_positions.values()))
+        self._vectors = torch.zeros(depth(model), len(self._drawn_indices), width(model))
         moments = empty_moments(model)
-        self._last = FourthMoments(moments.d, moments.mean.device)
+        self._last_moments = FourthMoments(moments.d, moments.mean.device)
         self._cosines = CosineMoments(moments.d, moments.mean.device)
 
     @property
     def n(self) -> int:
-        return self._last.n
+        return self._last_moments.n
 
-    def pooled(self, hidden_states: Sequence[Tensor], attention_mask: Tensor) -> Tensor:
+    def pool_layers(self, hidden_states: Sequence[Tensor], attention_mask: Tensor) -> Tensor:
         """Return vectors [L, batch, d] of 1 + L tensors [batch, tokens, d]."""
         return torch.stack([pool(states, attention_mask, self.pooling) for states in hidden_states[1:]])
 
     def update(self, vectors: Tensor, indices: NDArray[np.int64]) -> None:
         """Add vectors [L, batch, d] of rows [batch]."""
-        self._last.update(vectors[-1])
+        self._last_moments.update(vectors[-1])
         self._cosines.update(vectors[-1])
         _, drawn_positions, batch_positions = np.intersect1d(
-            self._drawn, indices, assume_unique=True, return_indices=True
+            self._drawn_indices, indices, assume_unique=True, return_indices=True
         )
         self._vectors[:, drawn_positions] = vectors[:, batch_positions].to(self._vectors)
 
-    def last_layer(self) -> dict[str, Score]:
+    def last_layer_scores(self) -> dict[str, Score]:
         """Return the last layer's measures over all rows."""
-        scores = moment_scores(self._last, self._cosines)
-        return scores | {"isoscore_unbiased": isoscore_unbiased_from_moments(self._last)}
+        scores = moment_scores(self._last_moments, self._cosines)
+        return scores | {"isoscore_unbiased": isoscore_unbiased_from_moments(self._last_moments)}
 
-    def pairs(self) -> dict[str, ByLayer]:
+    def pair_measures(self) -> dict[str, ByLayer]:
         """Return every layer's pair measures; TwoNN uses distinct texts, as equal ones differ only by rounding."""
         layers: list[dict[str, Score]] = []
         for x in self._vectors:
-            distinct = x[self._texts]
+            distinct = x[self._distinct_positions]
             nearest = nearest_neighbours(distinct[distinct_rows(distinct)], 2)
             layers.append({"twonn": twonn(nearest).dimension, "persistent_entropy": persistent_entropy(barcode(x))})
             if self._labels is not None:
                 layers[-1]["silhouette"] = silhouette(x, self._labels)
-        n = {"twonn": len(self._texts)}
+        n = {"twonn": len(self._distinct_positions)}
         return {
-            measure: ByLayer([layer[measure] for layer in layers], n.get(measure, len(self._drawn)))
+            measure: ByLayer([layer[measure] for layer in layers], n.get(measure, len(self._drawn_indices)))
             for measure in layers[0]
         }
 
     def activation(self) -> dict[str, Any] | None:
         """Return mean and standard deviation [d] of the last layer's dimensions; None for one row."""
-        profile = activation_profile(self._last)
+        profile = activation_profile(self._last_moments)
         if profile.score.value is None:
             return None
         return {"n": self.n, "mean": profile.mean.tolist(), "std": profile.std.tolist()}

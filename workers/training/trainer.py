@@ -27,7 +27,7 @@ def load_model(source: ModelSource, task: Task) -> tuple[PreTrainedModel, PreTra
     tokenizer = load_tokenizer(source, config.model)
     set_seed(config.seed)
     # A model that was tuned for another task has a head of another shape.
-    options = {**task.head(), "ignore_mismatched_sizes": True}
+    options = {**task.head_options(), "ignore_mismatched_sizes": True}
     model, report = load_weights(task.auto_class, source, config.model, task.purpose, **options)
     new_weights = report["missing_keys"] | {key for key, *_ in report["mismatched_keys"]}
     body_prefix = f"{model.base_model_prefix}."
@@ -60,9 +60,8 @@ SCHEDULES = {
 class IsotropyTrainer(Trainer):
     """A Trainer whose loss is the task's plus the penalties of a run.
 
-    Both are means over a batch, and the Trainer averages them over accumulated batches: a penalty's cloud is that of
-    one batch, however many are accumulated, and the step's penalty the mean of theirs. So of accumulated batches of
-    one size the task's gradient is that of one large batch, but the penalty is another: it sees fewer points at once.
+    Both are means over a batch, which the Trainer averages over accumulated batches. Accumulating equal batches gives
+    the task's gradient of one large batch, but another penalty, because each batch's cloud has fewer points.
     Without penalties it is a plain Trainer that keeps a tally.
     """
 
@@ -82,7 +81,7 @@ class IsotropyTrainer(Trainer):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
         """Return the task's loss plus the penalties, with the outputs if requested."""
-        if self.penalties is not None and self.penalties.views:
+        if self.penalties is not None and self.penalties.selectors:
             inputs = {**inputs, "output_hidden_states": True}
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True)
         penalty = None
@@ -136,7 +135,9 @@ def training_arguments(config: RunConfig, folder: Path, device: str) -> Training
     )
 
 
-def optimizer(config: RunConfig, arguments: TrainingArguments) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
+def choose_optimizer(
+    config: RunConfig, arguments: TrainingArguments
+) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
     """Return optimizer class and keywords; Adam adds weight decay to the gradient, AdamW to the weights."""
     optimizer_class, keywords = Trainer.get_optimizer_cls_and_kwargs(arguments)
     return (torch.optim.Adam if config.optimizer is Optimizer.ADAM else optimizer_class), keywords

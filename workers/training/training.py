@@ -25,28 +25,28 @@ from workers.models import (
     max_input_length,
     silence_libraries,
 )
-from workers.training.checkpoints import CheckpointCallback, SelectionCallback, divide, restore
+from workers.training.checkpoints import CheckpointCallback, SelectionCallback, restore
 from workers.training.data import describe_rows, load_columns, load_test_columns
 from workers.training.ddp_sync import Agreement, ProcessRank, SharedTally
 from workers.training.evaluation import SealedRows, evaluate, rows_sha256, score_sealed
-from workers.training.finish import finish, model_card, zip_model
+from workers.training.finish import finish_run, model_card, zip_model
 from workers.training.folder import RunFolder, step_of
 from workers.training.inference import TokenizedRows
-from workers.training.metrics import MetricsCallback, Probe, StepClock, Tally, rows_apart
+from workers.training.metrics import MetricsCallback, Probe, StepClock, Tally, steps_between_rows
 from workers.training.penalties import ShrinkageCallback, make_penalties
 from workers.training.progress import Progress
 from workers.training.run_spec import MemoryRanOutError, RunSpec, batches_of
 from workers.training.tasks import TASKS, Task
-from workers.training.trainer import IsotropyTrainer, load_model, optimizer, training_arguments
+from workers.training.trainer import IsotropyTrainer, choose_optimizer, load_model, training_arguments
 
 logger = logging.getLogger(__name__)
 
 SINGLE_PROCESS = ProcessRank()
-NONE = -1
+NO_CHECKPOINT = -1
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedRun:
     """A run's model and rows."""
 
     source: ModelSource
@@ -85,20 +85,20 @@ def train(
         args=arguments,
         train_dataset=loaded.train.dataset,
         data_collator=loaded.train.collate,
-        optimizer_cls_and_kwargs=optimizer(config, arguments),
+        optimizer_cls_and_kwargs=choose_optimizer(config, arguments),
         tally=tally,
         penalties=penalties,
     )
     trainer.remove_callback(PrinterCallback)
-    process_rank.draw_apart(config.seed)
+    process_rank.seed_differently(config.seed)
     environment = describe_environment(loaded.source, trainer.args.device, loaded.max_length)
     probe = Probe(model, loaded.validation, config)
     environment |= {"dataset": describe_rows(spec.dataset), "batches": batches_of(config), "probe": probe.n}
     with progress.sessions.begin() as session:
         progress.write(session, environment=environment)
 
-    checkpoint = _checkpoint(folder, progress, process_rank)
-    if process_rank.first:
+    checkpoint = _find_checkpoint(folder, progress, process_rank)
+    if process_rank.is_first:
         start = "starts" if checkpoint is None else f"resumes from step {step_of(checkpoint)}"
         logger.info("%s is loaded on %s; training %s", config.model, trainer.args.device, start)
     if checkpoint is not None:
@@ -106,9 +106,9 @@ def train(
     selection, metrics = None, None
     callbacks: list[TrainerCallback] = []
     if penalties is not None and (istar := penalties.shrinking_istar) is not None:
-        view = penalties.views[Regularizer.ISTAR]
-        callbacks.append(ShrinkageCallback(istar, view, model, loaded.train, config, progress))
-    if process_rank.first:
+        selector = penalties.selectors[Regularizer.ISTAR]
+        callbacks.append(ShrinkageCallback(istar, selector, model, loaded.train, config, progress))
+    if process_rank.is_first:
         if loaded.selection is not None:
             selection = SelectionCallback(folder, model, loaded.selection, loaded.task, progress)
             selection.restore(checkpoint)
@@ -119,11 +119,11 @@ def train(
         callbacks += [StepClock(loaded.train.tokens, config, environment, progress), metrics, checkpointer]
     for callback in (SharedTally(process_rank, tally, config, metrics), *callbacks, Agreement(process_rank)):
         trainer.add_callback(callback)
-    with _memory_watched():
+    with _convert_memory_errors():
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
-        if not process_rank.first:
+        if not process_rank.is_first:
             return
-        selected = None if selection is None else selection.choose()
+        selected = None if selection is None else selection.load_selected_weights()
         evaluation = evaluate(model, loaded.train, loaded.validation, loaded.task, progress, loaded.numbers)
         sealed = None if loaded.test is None else score_sealed(model, loaded.test, loaded.task, progress)
     if selected is not None:
@@ -131,10 +131,10 @@ def train(
     model_zip = None
     if config.export:
         model_zip = zip_model(model, loaded.tokenizer, model_card(spec, environment, evaluation), folder)
-    finish(evaluation, model_zip, settings, folder, progress, sealed)
+    finish_run(evaluation, model_zip, settings, folder, progress, sealed)
 
 
-def _load(spec: RunSpec, settings: Settings) -> Loaded:
+def _load(spec: RunSpec, settings: Settings) -> LoadedRun:
     config = spec.config
     task = TASKS[config.task](config)
     training_part, validation_part = load_columns(spec.dataset, config, settings)
@@ -154,14 +154,14 @@ def _load(spec: RunSpec, settings: Settings) -> Loaded:
         with blaming(spec.dataset.test_filename or "The test split"):
             test_rows = task.encode(test_columns, tokenizer, max_length)
             test = SealedRows(test_rows, rows_sha256(test_columns, config.text_columns, config.label_column))
-    return Loaded(
+    return LoadedRun(
         source, model, tokenizer, max_length, task, rows, validation, validation_part.numbers, selection, test
     )
 
 
-def _checkpoint(folder: RunFolder, progress: Progress, process_rank: ProcessRank) -> Path | None:
+def _find_checkpoint(folder: RunFolder, progress: Progress, process_rank: ProcessRank) -> Path | None:
     """Return the newest sound checkpoint; None without one, or if the run's logged rows end before it."""
-    checkpoint, damages = folder.sound_checkpoint() if process_rank.first else (None, [])
+    checkpoint, damages = folder.find_sound_checkpoint() if process_rank.is_first else (None, [])
     if damages:
         # Report dropped checkpoints in the log and on the run.
         restart = "started again from step 0" if checkpoint is None else f"resumed from step {step_of(checkpoint):,}"
@@ -176,15 +176,15 @@ def _checkpoint(folder: RunFolder, progress: Progress, process_rank: ProcessRank
             progress.write(session, notes=[*run.notes, *notes])
     if checkpoint is not None:
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
-        if not progress.has_rows_up_to(step_of(checkpoint), rows_apart(state.max_steps)):
-            folder.clear()
+        if not progress.has_rows_up_to(step_of(checkpoint), steps_between_rows(state.max_steps)):
+            folder.remove_checkpoints()
             checkpoint = None
-    (step,) = process_rank.broadcast(NONE if checkpoint is None else step_of(checkpoint))
-    return None if step == NONE else folder.checkpoint(step)
+    (step,) = process_rank.broadcast(NO_CHECKPOINT if checkpoint is None else step_of(checkpoint))
+    return None if step == NO_CHECKPOINT else folder.checkpoint(step)
 
 
 @contextmanager
-def _memory_watched() -> Iterator[None]:
+def _convert_memory_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:

@@ -5,7 +5,7 @@ from isoscope.core.errors import InvalidError
 from tests.integration.workers.conftest import outcome
 from tests.unit.workers.test_memory import config
 from workers.training import checkpoints as module
-from workers.training.checkpoints import History, divide
+from workers.training.checkpoints import History, split_selection_rows
 
 # Four steps an epoch of all 60 rows, and of the 54 that are left where six are held out.
 BEST = {"checkpoint": "best", "epochs": 3, "learning_rate": 5e-3}
@@ -22,9 +22,9 @@ def play_metrics(monkeypatch):
             module.SelectionCallback.real_metric(self)
             return left.pop(0)
 
-        monkeypatch.setattr(module.SelectionCallback, "_metric", metric)
+        monkeypatch.setattr(module.SelectionCallback, "_evaluate", metric)
 
-    monkeypatch.setattr(module.SelectionCallback, "real_metric", module.SelectionCallback._metric, raising=False)
+    monkeypatch.setattr(module.SelectionCallback, "real_metric", module.SelectionCallback._evaluate, raising=False)
     return play_metrics
 
 
@@ -81,7 +81,7 @@ def test_a_run_killed_and_resumed_chooses_as_one_that_was_not(kill, resume, unin
 
 def test_the_best_of_a_checkpoint_is_kept_though_a_better_one_came(settings, kill, resume, play_metrics, monkeypatch):
     """Saved at step 1, better at step 2, killed at 3: from step 1 on the run goes other ways, and 1 is the best."""
-    monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 1e9)  # one checkpoint, the first
+    monkeypatch.setattr("workers.training.checkpoints.PAUSE_PER_SAVING", 1e9)  # one checkpoint, the first
     play_metrics(0.8, 0.9, 0.1)
     run_id = kill(2, {"checkpoint": "best", "evaluate_every": 1, "epochs": None, "max_steps": 4})
     best = {path.name for path in (settings.runs / run_id).glob("best-*")}
@@ -94,14 +94,14 @@ def test_the_best_of_a_checkpoint_is_kept_though_a_better_one_came(settings, kil
 
 def test_a_tenth_is_held_out_the_same_in_every_run_and_one_row_cannot_be_divided():
     columns = {"text": [str(number) for number in range(25)], "label": list(range(25))}
-    kept, held = divide(columns, {"text": []}, config(seed=1))
-    assert divide(columns, {"text": []}, config(seed=2)) == (kept, held)
+    kept, held = split_selection_rows(columns, {"text": []}, config(seed=1))
+    assert split_selection_rows(columns, {"text": []}, config(seed=2)) == (kept, held)
     assert (len(held["label"]), len(kept["label"])) == (3, 22)
     assert sorted(kept["label"] + held["label"]) == list(range(25))
     assert held["text"] == [str(number) for number in held["label"]]
     assert held["label"] == sorted(held["label"])
     with pytest.raises(InvalidError, match=r"Expected two training rows or more, to hold a tenth of them out, got 1\."):
-        divide({"text": ["a"]}, {"text": ["b"]}, config())
+        split_selection_rows({"text": ["a"]}, {"text": ["b"]}, config())
 
 
 @pytest.mark.parametrize("options", [{}, {"task": "regression", "metric": "pearson", "label_names": []}])
@@ -126,4 +126,4 @@ def test_a_model_that_diverges_is_never_the_best(train, monkeypatch, options):
 def test_a_history_knows_no_best_that_is_not_a_number():
     assert History([(1, float("nan")), (2, 0.5), (3, float("nan"))]).best() == (2, 0.5)
     history = History([(1, None), (2, None)])
-    assert (history.best(), history.since_best()) == (None, 2)
+    assert (history.best(), history.evaluations_since_best()) == (None, 2)

@@ -89,7 +89,7 @@ def test_a_checkpoint_whose_best_weights_are_damaged_is_dropped(settings, kill, 
 
 
 def test_best_weights_that_are_damaged_meanwhile_are_not_chosen(often, make_run, get_run, uninterrupted, monkeypatch):
-    choose, damaged = SelectionCallback.choose, []
+    choose, damaged = SelectionCallback.load_selected_weights, []
 
     def choose_damaged(self):
         if not damaged:

@@ -23,7 +23,7 @@ from tests.waiting import wait_for
 from workers.failure import Failure
 from workers.training import ddp_launch
 from workers.training.job import fine_tune
-from workers.training.search import LEAST_RUNS
+from workers.training.search import MIN_RUNS
 
 # Of 48 rows each step has 16, in one process or in two: accelerate gives the batches of one order, which the seed
 # draws, to the processes in turn. Texts are of different lengths, so no two processes see equally many tokens.
@@ -141,12 +141,12 @@ def test_a_run_of_a_search_that_is_given_up_ends_in_all_its_processes(settings, 
     history = {"metrics": {}, "selection": {"history": [[step, 2.0] for step in range(4, 41, 4)]}}
     with sessions.begin() as session:
         experiment = session.get_one(Run, run_id).experiment
-        experiment.study = Search(prune=True, trials=LEAST_RUNS + 1).model_dump(mode="json")
-        for position in range(LEAST_RUNS + 1):
+        experiment.study = Search(prune=True, trials=MIN_RUNS + 1).model_dump(mode="json")
+        for position in range(MIN_RUNS + 1):
             regularizer = Regularizer.ISTAR if position else Regularizer.NONE
             row = Run(position=position, config=PLAIN, regularizer=regularizer, results=history, **better)
             experiment.runs.append(row)
-        session.get_one(Run, run_id).position = LEAST_RUNS + 1
+        session.get_one(Run, run_id).position = MIN_RUNS + 1
     assert fine_tune(run_id, settings, "cpu") == []
     run = get_run(run_id)
     assert (run.status, run.error) == (RunStatus.PRUNED, None)
@@ -168,7 +168,7 @@ def test_what_a_process_refuses_is_the_sentence_of_the_run(settings, make_run, g
 
 
 def test_memory_that_runs_out_in_a_process_halves_the_batch_of_all(settings, make_run, get_run, monkeypatch):
-    monkeypatch.setattr(ddp_launch, "_work", out_of_memory)
+    monkeypatch.setattr(ddp_launch, "_run_rank", out_of_memory)
     run_id = make_run(processes=2)
     fine_tune(run_id, settings, "cpu")
     run = get_run(run_id)

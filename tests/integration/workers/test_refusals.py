@@ -153,7 +153,7 @@ def test_glue_is_away_lacks_a_column_or_calls_labels_by_their_names(
         dataset = session.get(Dataset, dataset_id)
         dataset.origin, dataset.hub_name = DatasetOrigin.HUB, "sst2"
     monkeypatch.setattr(datasets, "load_dataset", raising(ConnectionError("away")))
-    assert "GLUE SST-2 could not be had from the Hub (away)" in error_of(make_run(label_names=names))
+    assert "GLUE SST-2 could not be loaded from the Hub (away)" in error_of(make_run(label_names=names))
     rows = datasets.Dataset.from_dict({"sentence": ["a good film", "a bad film"] * 20, "label": [1, 0] * 20})
     split = rows.cast_column("label", datasets.ClassLabel(names=names))
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: {"train": split, "validation": split})

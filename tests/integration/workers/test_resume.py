@@ -10,7 +10,7 @@ from app.core.process import COMPLETE_MARKER
 from app.db.models import Run, RunStatus, Step
 from app.db.types import utcnow
 from tests.integration.workers.conftest import CONFIG, outcome, queue_again, stop_after, watch_steps
-from workers.training.folder import RunFolder, remove_left_behind
+from workers.training.folder import RunFolder, remove_unneeded_folders
 from workers.training.job import fine_tune
 
 
@@ -108,16 +108,16 @@ def test_a_checkpoint_says_that_the_run_got_somewhere(often, make_run, get_run, 
 def test_only_a_checkpoint_with_its_marker_counts_and_replaces_all_but_the_one_before(settings):
     folder = RunFolder(settings, "run")
     with folder.locked():
-        assert folder.sound_checkpoint() == (None, [])
+        assert folder.find_sound_checkpoint() == (None, [])
         for step in (2, 10):
             (folder.path / f"checkpoint-{step}").mkdir()
             (folder.path / f"checkpoint-{step}" / "weights").touch()
-        folder.complete(folder.path / "checkpoint-2")
-        assert folder.sound_checkpoint() == (folder.path / "checkpoint-2", [])
+        folder.seal_checkpoint(folder.path / "checkpoint-2")
+        assert folder.find_sound_checkpoint() == (folder.path / "checkpoint-2", [])
         assert [path.name for path in folder.path.iterdir()] == ["checkpoint-2"]
         for step in (8, 9, 10):
             (folder.path / f"checkpoint-{step}").mkdir()
-            folder.complete(folder.path / f"checkpoint-{step}")
+            folder.seal_checkpoint(folder.path / f"checkpoint-{step}")
         assert {path.name for path in folder.path.iterdir()} == {"checkpoint-9", "checkpoint-10"}
     folder.remove()
     folder.remove()
@@ -132,7 +132,7 @@ def test_folders_that_a_kill_left_behind_are_swept_away(settings, sessions, make
     for name in (wanted, cancelled, held, "of a deleted run"):
         (settings.runs / name).mkdir()
     with RunFolder(settings, held).locked():
-        remove_left_behind(settings, sessions)
+        remove_unneeded_folders(settings, sessions)
     assert {path.name for path in settings.runs.iterdir()} == {wanted, held}
 
 
@@ -156,7 +156,7 @@ def test_workers_that_sweep_at_the_same_moment_do_not_disturb_each_other(setting
     for number in range(200):
         (settings.runs / f"left-{number}").mkdir()
     with ThreadPoolExecutor(4) as workers:
-        sweeps = [workers.submit(remove_left_behind, settings, sessions) for _ in range(4)]
+        sweeps = [workers.submit(remove_unneeded_folders, settings, sessions) for _ in range(4)]
     assert [one.exception() for one in sweeps] == [None] * 4
     assert list(settings.runs.iterdir()) == []
 
@@ -171,7 +171,7 @@ def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
     monkeypatch.undo()
     assert get_run(stopped).status is state
     assert {path.name for path in (settings.runs / stopped).glob("checkpoint-*")} == {"checkpoint-3", "checkpoint-4"}
-    remove_left_behind(settings, sessions)
+    remove_unneeded_folders(settings, sessions)
 
     trained = watch_steps(monkeypatch)
     resume(stopped)
@@ -216,6 +216,6 @@ def test_checkpoints_of_the_last_few_stopped_runs_are_kept_for_a_few_days(settin
     for run_id in ids.values():
         (settings.runs / run_id / "checkpoint-4").mkdir(parents=True)
         (settings.runs / run_id / "checkpoint-4" / COMPLETE_MARKER).touch()
-    remove_left_behind(settings, sessions)
+    remove_unneeded_folders(settings, sessions)
     left = {path.name for path in settings.runs.iterdir()}
     assert {name for name, run_id in ids.items() if run_id in left} == {"newest", "newer", "paused long ago"}

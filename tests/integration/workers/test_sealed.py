@@ -6,7 +6,7 @@ from sqlalchemy import select
 from app.db.models import Dataset, Run, RunStatus, SealedScore, Split
 from app.db.predictions import read_predictions
 from tests.tiny import make_table
-from workers.training.evaluation import Sealed, rows_sha256
+from workers.training.evaluation import SealedEvaluation, rows_sha256
 from workers.training.job import fine_tune
 
 
@@ -59,7 +59,7 @@ def test_a_score_is_written_with_results_or_not_at_all(settings, sessions, add_t
         raise RuntimeError("away")
 
     add_test(make_table(30, 3))
-    monkeypatch.setattr(Sealed, "write", write)
+    monkeypatch.setattr(SealedEvaluation, "write", write)
     run_id = make_run()
     fine_tune(run_id, settings, "cpu")
     assert (get_run(run_id).status, get_run(run_id).results) == (RunStatus.FAILED, None)

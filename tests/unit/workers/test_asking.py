@@ -13,7 +13,7 @@ from app.db.models import RunStatus
 from app.db.run_results import RunResults, Selected
 from app.db.study import Objective, Search, pareto_front, trials_of
 from tests.factories import run_row
-from workers.training.search import LEAST_RUNS, median_says_stop, study_of
+from workers.training.search import MIN_RUNS, median_says_stop, study_of
 
 VALUES = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5])
 
@@ -97,7 +97,7 @@ def test_a_run_is_given_up_below_the_median_of_enough_others_at_its_step(others,
     steps = (2, 4, 6)
     histories = [list(zip(steps, one, strict=True)) for one in others]
     expected = False
-    if len(others) >= LEAST_RUNS:
+    if len(others) >= MIN_RUNS:
         at_step = [one[len(own) - 1] for one in others]
         assert statistics.median(at_step) == pytest.approx(float(np.percentile(at_step, 50)))
         expected = max(own) < statistics.median(at_step)

@@ -58,7 +58,7 @@ def gather(rows, wanted, order, size):
             window = rows.windows[row]
             answer = CONTEXT.index(wanted[window.question])
             starts[place, 1], ends[place, 2] = 50, 50
-            for token, (first, stop) in enumerate(window.offsets, start=window.first):
+            for token, (first, stop) in enumerate(window.offsets, start=window.first_token):
                 starts[place, token] += 5.0 * (first == answer)
                 ends[place, token] += 5.0 * (stop == answer + len(wanted[window.question]))
         predictions.add(QuestionAnsweringModelOutput(start_logits=starts, end_logits=ends), batch)

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from isotropy.score import Score
-from workers.training.tasks.classification import Classes
+from workers.training.tasks.classification import ClassPredictions
 
 
 def metrics(names, right, given):
-    classes = Classes(names, np.arange(len(right)))
+    classes = ClassPredictions(names, np.arange(len(right)))
     classes.add({"logits": torch.eye(len(names))[given]}, {"labels": torch.tensor(right)})
     return classes.metrics()
 

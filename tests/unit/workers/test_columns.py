@@ -2,7 +2,7 @@ import pytest
 
 from app.db.config import RunConfig
 from isoscope.core.errors import InvalidError
-from workers.training.data import _subset
+from workers.training.data import _draw_subset
 from workers.training.tasks.classification import Classification
 
 CONFIG = RunConfig(
@@ -15,16 +15,16 @@ def test_a_row_without_a_text_is_named_and_no_rows_at_all_are_refused():
     with pytest.raises(InvalidError, match="Row 2 has no text in column 't': fill it in or leave the row out"):
         Classification(CONFIG).encode(columns, tokenizer=None, max_length=8)
     with pytest.raises(InvalidError, match="Expected at least one row"):
-        _subset({"t": []}, None)
+        _draw_subset({"t": []}, None)
 
 
 def test_a_subset_is_the_same_rows_of_every_column_in_their_order():
     columns = {"t": [f"text {i}" for i in range(100)], "l": list(range(100))}
-    subset, numbers = _subset(columns, 10)
-    assert subset == _subset(columns, 10).columns
+    subset, numbers = _draw_subset(columns, 10)
+    assert subset == _draw_subset(columns, 10).columns
     assert subset["l"] == sorted(subset["l"]) == numbers.tolist()
     assert subset["t"] == [f"text {i}" for i in subset["l"]]
     assert subset["l"] != list(range(10))
     for wanted in (100, None):
-        whole, numbers = _subset(columns, wanted)
+        whole, numbers = _draw_subset(columns, wanted)
         assert (whole, numbers.tolist()) == (columns, list(range(100)))

@@ -14,14 +14,14 @@ from workers.training.log import BYTES, EARLIER_BYTES, EARLIER_LINES, LINES, Log
 
 def test_what_is_logged_and_what_libraries_write_is_kept_over_all_attempts(tmp_path):
     log = Log(tmp_path)
-    with log.captured():
+    with log.capture_output():
         pass
     assert log.tail() is None
-    with log.captured():
+    with log.capture_output():
         logging.getLogger("workers").warning("memory ran out")
         os.write(2, b"a word of C\n")
     logging.getLogger("workers").warning("not of this run")
-    with log.captured():
+    with log.capture_output():
         os.write(2, b"the second attempt\n")
     first, second, third = log.tail().splitlines()
     assert first.endswith("WARNING workers: memory ran out")
@@ -32,7 +32,7 @@ def test_what_is_logged_is_on_the_console_but_how_far_the_work_is_stands_in_the_
     handler = logging.StreamHandler(sys.stderr)
     logging.getLogger().addHandler(handler)
     try:
-        with Log(tmp_path).captured():
+        with Log(tmp_path).capture_output():
             logging.getLogger("workers").warning("shown")
             os.write(2, b"inside\n")
             logging.getLogger("workers.training").info("step 3")
@@ -67,7 +67,7 @@ def test_the_last_lines_are_told_while_there_are_new_ones_also_after_an_outage(t
         if len(told) == 1:
             raise OperationalError("update", {}, ConnectionError("away"))
 
-    with log.captured(), log.tail_sent(tell, interval=0.01):
+    with log.capture_output(), log.send_tail_regularly(tell, interval=0.01):
         os.write(2, b"one\n")
         wait_for(lambda: told[-1:] == ["one"] and len(told) >= 2)
         os.write(2, b"two\n")
@@ -79,7 +79,7 @@ def test_the_telling_ends_with_the_job_however_that_ends(tmp_path):
     log, told = Log(tmp_path), []
 
     def fail():
-        with log.captured(), log.tail_sent(told.append, interval=0.01):
+        with log.capture_output(), log.send_tail_regularly(told.append, interval=0.01):
             os.write(2, b"one\n")
             wait_for(lambda: told)
             raise ValueError("failed")

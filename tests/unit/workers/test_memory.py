@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.config import RunConfig
-from workers.training.run_spec import note, smaller
+from workers.training.run_spec import describe_smaller_batch, with_smaller_batch
 
 
 def config(**changes):
@@ -16,15 +16,15 @@ def config(**changes):
     ("rows", "accumulation", "expected"), [(16, 1, (8, 2)), (2, 4, (1, 8)), (15, 2, (5, 6)), (7, 1, (1, 7))]
 )
 def test_a_step_has_the_same_rows_in_smaller_batches(rows, accumulation, expected):
-    found = smaller(config(batch_size=rows, accumulation=accumulation))
+    found = with_smaller_batch(config(batch_size=rows, accumulation=accumulation))
     assert (found.batch_size, found.accumulation) == expected
     assert found.batch_size * found.accumulation == rows * accumulation
 
 
 def test_a_single_row_cannot_be_fewer_and_the_note_tells_what_the_penalty_sees():
-    assert smaller(config(batch_size=1)) is None
+    assert with_smaller_batch(config(batch_size=1)) is None
     before = config(batch_size=16, processes=2)
-    assert note(before, smaller(before), 40) == (
+    assert describe_smaller_batch(before, with_smaller_batch(before), 40) == (
         "Memory ran out with 32 rows a batch. From step 41 on a batch has 16, and 2 batches make a step instead of 1: "
         "as many rows a step as before. But the penalty is one of 16 rows instead of 32 since then, of which it has "
         "another value."
@@ -34,4 +34,4 @@ def test_a_single_row_cannot_be_fewer_and_the_note_tells_what_the_penalty_sees()
 @pytest.mark.parametrize("changes", [{"regularizer": "none", "lam": 0}, {"regularizer": "spectrum"}])
 def test_where_no_penalty_is_of_rows_the_note_names_none(changes):
     before = config(**changes)
-    assert note(before, smaller(before), 0).endswith("as many rows a step as before.")
+    assert describe_smaller_batch(before, with_smaller_batch(before), 0).endswith("as many rows a step as before.")

@@ -127,7 +127,7 @@ def test_entropy_sees_the_texts_of_the_last_layer_class_by_class(see, batch, cha
 def test_spectrum_control_sees_the_embedding_matrix_and_asks_for_no_layer(batch):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["albert"]).eval()
     penalties = make_penalties(make_config(regularizer="spectrum"), model)
-    assert penalties.views == {}
+    assert penalties.selectors == {}
     penalty = penalties(model(**batch), batch, 0)
     torch.testing.assert_close(penalty, SpectrumControl(LAM)(model.get_input_embeddings().weight))
     penalty.backward()

@@ -37,7 +37,7 @@ def make_probe(rows, **changes):
 
 def test_every_layer_is_measured_as_isotropy_measures_its_points():
     probe = make_probe(make_rows(40), batch_size=1)
-    found = probe.measures()
+    found = probe.measure()
     probe.model.eval()
     with torch.no_grad():
         texts = [
@@ -63,13 +63,13 @@ def test_every_layer_is_measured_as_isotropy_measures_its_points():
 
 
 def test_what_is_undefined_has_no_value_and_training_goes_on_as_if_nobody_had_looked():
-    found = make_probe(make_rows(3)).measures()
+    found = make_probe(make_rows(3)).measure()
     assert found["isoscore_unbiased"] == [None, None]
     assert all(value is not None for value in found["isoscore_star"])
     probe = make_probe(make_rows(20))
     probe.model.train()
     before = torch.get_rng_state()
-    probe.measures()
+    probe.measure()
     assert torch.equal(torch.get_rng_state(), before)
     assert probe.model.training
     assert torch.is_grad_enabled()
@@ -85,10 +85,10 @@ def test_the_rows_are_few_but_enough_and_the_same_in_every_run():
 
 
 def test_the_layers_are_looked_at_as_often_as_asked_or_for_a_sixth_of_the_time():
-    assert make_probe(make_rows(20), probe_every=7).steps_apart(1000, 1.0) == 7
+    assert make_probe(make_rows(20), probe_every=7).steps_between_probes(1000, 1.0) == 7
     probe = make_probe(make_rows(20))
     assert probe.n == {"tokens": int(probe.rows.tokens.sum()), "texts": 20}
     assert probe.cost == int(probe.rows.tokens.sum()) + 2 * 8
-    assert probe.steps_apart(1200, 1e9) == 96
-    assert probe.steps_apart(12, 1e9) == 1
-    assert probe.steps_apart(1200, 0.5) == pytest.approx(4 * probe.cost, abs=6)
+    assert probe.steps_between_probes(1200, 1e9) == 96
+    assert probe.steps_between_probes(12, 1e9) == 1
+    assert probe.steps_between_probes(1200, 0.5) == pytest.approx(4 * probe.cost, abs=6)

@@ -10,7 +10,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from app.db.config import RunConfig
 from isoscope.core.errors import InvalidError
 from tests.tiny import make_tokenizer
-from workers.training.tasks.regression import Numbers, Regression
+from workers.training.tasks.regression import NumberPredictions, Regression
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def task():
 
 
 def metrics(right, given):
-    numbers = Numbers(np.arange(len(right)))
+    numbers = NumberPredictions(np.arange(len(right)))
     for begin in range(0, len(right), 7):
         outputs = SequenceClassifierOutput(logits=torch.tensor(given[begin : begin + 7])[:, None])
         numbers.add(outputs, {"labels": torch.tensor(right[begin : begin + 7])})

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from workers.training.inference import TokenizedRows, draw
+from workers.training.inference import TokenizedRows, draw_row_indices
 
 
 @pytest.fixture
@@ -11,17 +11,17 @@ def rows():
 
 def test_rows_are_drawn_until_the_tokens_are_used_up_and_a_larger_draw_holds_the_smaller(rows):
     for tokens in range(1, 30):
-        drawn = draw(rows.tokens, tokens, seed=(0,))
+        drawn = draw_row_indices(rows.tokens, tokens, seed=(0,))
         assert len(set(drawn)) == len(drawn)
         assert len(drawn) == 1 or rows.tokens[drawn].sum() <= tokens
-    assert len(draw(rows.tokens, 25, seed=(0,))) == 5
-    small, large = draw(rows.tokens, 9, seed=(3, 1)), draw(rows.tokens, 20, seed=(3, 1))
+    assert len(draw_row_indices(rows.tokens, 25, seed=(0,))) == 5
+    small, large = draw_row_indices(rows.tokens, 9, seed=(3, 1)), draw_row_indices(rows.tokens, 20, seed=(3, 1))
     assert list(large[: len(small)]) == list(small)
-    assert len(draw(rows.tokens, 25, seed=(0,), max_rows=2)) == 2
+    assert len(draw_row_indices(rows.tokens, 25, seed=(0,), max_rows=2)) == 2
 
 
 def test_long_rows_come_first_and_seed_and_epoch_each_change_the_draw(rows):
     assert list(rows.longest_first(np.array([0, 1, 2, 3]))) == [2, 0, 1, 3]
     ones = np.ones(1000, dtype=np.int64)
-    draws = [tuple(draw(ones, 20, seed)) for seed in ((0, 0), (0, 1), (1, 0))]
+    draws = [tuple(draw_row_indices(ones, 20, seed)) for seed in ((0, 0), (0, 1), (1, 0))]
     assert len(set(draws)) == 3

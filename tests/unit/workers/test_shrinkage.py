@@ -49,9 +49,9 @@ def make_callback(model):
             datasets.Dataset.from_dict({"input_ids": TEXTS}), np.array([len(text) for text in TEXTS]), collate
         )
         penalties, progress = make_penalties(config, model), Progress()
-        view = penalties.views[Regularizer.ISTAR]
+        selector = penalties.selectors[Regularizer.ISTAR]
         return (
-            ShrinkageCallback(penalties.shrinking_istar, view, model, rows, config, progress),
+            ShrinkageCallback(penalties.shrinking_istar, selector, model, rows, config, progress),
             penalties.shrinking_istar,
             progress,
         )
@@ -134,7 +134,7 @@ def test_of_pooled_points_no_more_are_taken_than_asked_for_but_one_text_of_each_
 def test_of_a_pooled_text_a_layer_has_one_point_and_else_one_of_each_token(make_callback, points, asked, rows):
     callback, _, _ = make_callback(points=points, shrinkage_points=asked)
     lengths = np.full(100, 6)
-    assert len(draw_rows(lengths, callback.view, callback.config, 0)) == rows
+    assert len(draw_rows(lengths, callback.selector, callback.config, 0)) == rows
 
 
 def test_every_so_many_steps_it_is_estimated_anew(estimate):

@@ -13,7 +13,7 @@ from tests.architectures import ARCHITECTURES
 from tests.unit.workers.batches import make_rows, stack
 from workers.training.metrics import Tally
 from workers.training.penalties import make_penalties
-from workers.training.trainer import IsotropyTrainer, optimizer, training_arguments
+from workers.training.trainer import IsotropyTrainer, choose_optimizer, training_arguments
 
 ISTAR = {"regularizer": "istar", "lam": 1.0, "zeta": 0}
 
@@ -33,7 +33,7 @@ def make_trainer(tmp_path):
         arguments = training_arguments(config, tmp_path, "cpu")
         penalties = make_penalties(config, model)
         arguments_of_kind = {"tally": Tally(), "penalties": penalties} if kind is IsotropyTrainer else {}
-        arguments_of_kind |= {"optimizer_cls_and_kwargs": optimizer(config, arguments)}
+        arguments_of_kind |= {"optimizer_cls_and_kwargs": choose_optimizer(config, arguments)}
         return kind(model=model, args=arguments, train_dataset=make_rows(24), data_collator=stack, **arguments_of_kind)
 
     return make_trainer

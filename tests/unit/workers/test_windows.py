@@ -28,7 +28,7 @@ def words(windows, row):
     ids = windows.dataset[row]
     said = tokenizer.convert_ids_to_tokens(ids["input_ids"])
     window = windows.windows[row]
-    of_text = said[window.first : window.first + len(window.offsets)]
+    of_text = said[window.first_token : window.first_token + len(window.offsets)]
     return said[ids["start_positions"] : ids["end_positions"] + 1], of_text
 
 
@@ -72,10 +72,10 @@ def test_a_window_without_the_whole_answer_predicts_the_token_of_the_sequence():
 def test_long_questions_are_cut_and_counted():
     long = " ".join(["the"] * 90)
     windows = cut([question(text=long), question()], max_length=200, stride=20)
-    assert windows.shortened == 1
-    assert windows.windows[0].first == QUESTION_TOKENS + 2
+    assert windows.n_shortened == 1
+    assert windows.windows[0].first_token == QUESTION_TOKENS + 2
     short = cut([question(text=long)], max_length=40, stride=20)
-    assert short.windows[0].first == 40 - 20 - NEW_TOKENS - 3 + 2
+    assert short.windows[0].first_token == 40 - 20 - NEW_TOKENS - 3 + 2
     assert words(short, len(short) - 1)[1][-1] == "great"
 
 
@@ -87,8 +87,8 @@ def test_places_are_characters_whatever_bytes_tokens_are_of(answer):
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words._tokenizer, pad_token="!")
     windows = cut_windows([question(answer, context=context)], tokenizer, 200, 4)
     row, window = windows.dataset[0], windows.windows[0]
-    begin, _ = window.offsets[row["start_positions"] - window.first]
-    _, end = window.offsets[row["end_positions"] - window.first]
+    begin, _ = window.offsets[row["start_positions"] - window.first_token]
+    _, end = window.offsets[row["end_positions"] - window.first_token]
     assert context[begin:end].strip() == answer
 
 
@@ -98,7 +98,7 @@ def test_windows_too_short_for_their_stride_and_tokenizers_without_characters_ar
     ) as caught:
         cut([question()], max_length=31, stride=20)
     assert caught.value.field == "stride"
-    assert cut([question()], max_length=32, stride=20).windows[0].first == 3
+    assert cut([question()], max_length=32, stride=20).windows[0].first_token == 3
     with pytest.raises(InvalidError, match=r"a CanineTokenizer, does not map tokens to characters") as caught:
         cut_windows([question()], CanineTokenizer(), 40, 4)
     assert caught.value.field == "model"
@@ -128,11 +128,11 @@ class TestSpan:
         task = self.task()
         train = task.encode(self.columns(0, 3, 0, 4), make_tokenizer(), 40, training=True)
         validation = task.encode(self.columns(0, 3, 0), make_tokenizer(), 18)
-        assert task.details(train, validation) == {
+        assert task.extra_results(train, validation) == {
             "n_questions": 3, "n_windows": 6, "n_train_questions": 2, "n_train_windows": 2, "n_train_left_out": 2,
             "n_questions_cut": 0,
         }  # fmt: skip
-        assert validation.left_out == 0
+        assert validation.n_left_out == 0
 
     def test_answers_that_are_nowhere_and_columns_that_are_not_enough_are_refused(self):
         with pytest.raises(InvalidError, match=r"None of the 2 answers in column 'answers' is found in its text"):

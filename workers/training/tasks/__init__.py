@@ -1,4 +1,4 @@
-"""Kinds of tasks: the head each needs, how its rows are read, what is predicted, and how that is scored."""
+"""Kinds of tasks: the head of the model, how rows are encoded, and how predictions are collected and scored."""
 
 from isoscope.core.task import TaskKind
 from workers.training.tasks.classification import Classification

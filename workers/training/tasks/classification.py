@@ -19,16 +19,16 @@ from isoscope.files.columns import label_text
 from isotropy.score import Score
 from workers.training.data import Columns
 from workers.training.inference import TokenizedRows
-from workers.training.tasks.task import Collector, Pairs, Task, text_rows
+from workers.training.tasks.task import Collector, PredictionPairs, Task, text_rows
 
 
 class Classification(Task):
-    """One class a row, of those that the configuration names."""
+    """Predicts one of the configuration's classes for each row."""
 
     purpose = "for classification"
     auto_class = AutoModelForSequenceClassification
 
-    def head(self) -> dict[str, Any]:
+    def head_options(self) -> dict[str, Any]:
         names = self.config.label_names
         return {
             "num_labels": len(names),
@@ -54,8 +54,8 @@ class Classification(Task):
         row_classes = [class_ids[label] for label in labels]
         return text_rows(columns, config.text_columns, row_classes, tokenizer, max_length)
 
-    def predictions(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
-        return Classes(self.config.label_names, order)
+    def make_collector(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
+        return ClassPredictions(self.config.label_names, order)
 
     def trivial(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
         training_labels, validation_labels = (np.array(rows.dataset["labels"][:]) for rows in (train, validation))
@@ -66,7 +66,7 @@ class Classification(Task):
     def untrained_loss(self, train: TokenizedRows) -> float:
         return math.log(len(self.config.label_names))
 
-    def details(self, train: TokenizedRows, validation: TokenizedRows) -> dict[str, Any]:
+    def extra_results(self, train: TokenizedRows, validation: TokenizedRows) -> dict[str, Any]:
         positive = positive_label(self.config.label_names)
         return {"f1_average": "macro"} if positive is None else {"f1_average": "binary", "f1_positive": positive}
 
@@ -76,8 +76,8 @@ def positive_label(names: Sequence[str]) -> str | None:
     return names[1] if len(names) == 2 else None
 
 
-class Classes(Pairs):
-    """Predicted classes beside the right ones."""
+class ClassPredictions(PredictionPairs):
+    """Predicted and reference classes."""
 
     def __init__(self, names: Sequence[str], order: NDArray[np.int64]) -> None:
         super().__init__(order)

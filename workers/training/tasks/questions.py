@@ -1,4 +1,4 @@
-"""Questions, the answers that people gave, and the texts that hold them, cut into windows that a model takes.
+"""Questions with their texts and reference answers, cut into windows that fit a model.
 
 Answers are read, found in the text and compared as SQuAD does: Rajpurkar et al. 2016, "SQuAD: 100,000+ Questions for
 Machine Comprehension of Text", and its published script.
@@ -55,7 +55,7 @@ def read_answers(values: list[Any], column: str) -> list[Span]:
     answers = []
     for row, value in enumerate(values, start=1):
         try:
-            answers.append(_answers(value))
+            answers.append(_parse_answers(value))
         except ValueError as error:
             raise InvalidError(
                 f"Row {row} holds no answers under {quote(column)}: {error}, as in {EXAMPLE}. Mend the file, leave the "
@@ -79,7 +79,7 @@ def find_answer(answers: Span, context: str) -> tuple[int, int] | None:
     return None
 
 
-def _answers(value: object) -> Span:
+def _parse_answers(value: object) -> Span:
     try:
         parsed = json.loads(str(value))
     except (ValueError, RecursionError):
@@ -112,11 +112,11 @@ class Window(NamedTuple):
     """The part of a question's text in a row."""
 
     question: int
-    """Its place among the questions."""
-    first: int
-    """Tokens of the row before those of the text."""
+    """Index in ``Windows.questions``."""
+    first_token: int
+    """Position in the row of the text's first token."""
     offsets: NDArray[np.int32]
-    """[tokens of the text, 2], the characters [begin, end) that each stands for."""
+    """Characters [begin, end) of each token of the text, [tokens, 2]."""
 
 
 @dataclass(frozen=True)
@@ -125,11 +125,11 @@ class Windows(TokenizedRows):
 
     questions: list[Question]
     windows: list[Window]
-    """As long as the rows."""
-    shortened: int
-    """Questions that were cut."""
-    left_out: int = 0
-    """Further questions that have no row."""
+    """One for each row."""
+    n_shortened: int
+    """Number of questions that were cut."""
+    n_left_out: int = 0
+    """Number of questions without a row."""
 
     @property
     def examples(self) -> int:
@@ -155,7 +155,7 @@ def cut_windows(questions: list[Question], tokenizer: PreTrainedTokenizerBase, m
     # Padding on the left would shift the target positions.
     tokenizer.padding_side = "right"
     question_texts = _shorten(
-        [question.text for question in questions], tokenizer, _longest(tokenizer, max_length, stride)
+        [question.text for question in questions], tokenizer, _max_question_tokens(tokenizer, max_length, stride)
     )
     windows: list[Window] = []
     dataset_blocks: list[datasets.Dataset] = []
@@ -190,7 +190,7 @@ def cut_windows(questions: list[Question], tokenizer: PreTrainedTokenizerBase, m
     return Windows(dataset, tokens, collate, questions, windows, n_shortened)
 
 
-def _longest(tokenizer: PreTrainedTokenizerBase, max_length: int, stride: int) -> int:
+def _max_question_tokens(tokenizer: PreTrainedTokenizerBase, max_length: int, stride: int) -> int:
     """Return the maximum question length that lets windows advance."""
     reserved = int(tokenizer.num_special_tokens_to_add(pair=True)) + stride + NEW_TOKENS
     if max_length <= reserved:
@@ -220,4 +220,4 @@ def _tokens_of(question: Question, window: Window) -> tuple[int, int] | None:
         return None
     start = np.searchsorted(offsets[:, 1], span[0], side="right")
     end = np.searchsorted(offsets[:, 0], span[1], side="left") - 1
-    return window.first + int(start), window.first + int(end)
+    return window.first_token + int(start), window.first_token + int(end)

@@ -18,18 +18,18 @@ from isoscope.files.columns import NUMBER
 from isotropy.score import Score, count_clause
 from workers.training.data import Columns
 from workers.training.inference import TokenizedRows
-from workers.training.tasks.task import Collector, Pairs, Task, text_rows
+from workers.training.tasks.task import Collector, PredictionPairs, Task, text_rows
 
-GREATEST = float(np.finfo(np.float32).max)
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 class Regression(Task):
-    """One number a row, learned by its squared error."""
+    """Predicts one number for each row, trained on the squared error."""
 
     purpose = "for regression"
     auto_class = AutoModelForSequenceClassification
 
-    def head(self) -> dict[str, Any]:
+    def head_options(self) -> dict[str, Any]:
         return {"num_labels": 1, "problem_type": "regression"}
 
     def encode(
@@ -39,7 +39,7 @@ class Regression(Task):
         for row, value in enumerate(columns[column], start=1):
             text = "" if value is None else str(value).strip()
             numbers.append(float(text) if NUMBER.fullmatch(text) else np.inf)
-            if abs(numbers[-1]) > GREATEST:
+            if abs(numbers[-1]) > MAX_FLOAT32:
                 cell = repr(text[:80]) if text else "nothing"
                 raise InvalidError(
                     f"Row {row} has {cell} in column {column!r}, where a finite number was expected, such as "
@@ -48,8 +48,8 @@ class Regression(Task):
                 )
         return text_rows(columns, self.config.text_columns, numbers, tokenizer, max_length)
 
-    def predictions(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
-        return Numbers(order)
+    def make_collector(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
+        return NumberPredictions(order)
 
     def trivial(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
         return mean_predictor(np.array(train.dataset["labels"][:], dtype=np.float64), "training")
@@ -58,8 +58,8 @@ class Regression(Task):
         return float(np.mean(np.square(np.array(train.dataset["labels"][:], dtype=np.float64))))
 
 
-class Numbers(Pairs):
-    """Predicted numbers beside the right ones."""
+class NumberPredictions(PredictionPairs):
+    """Predicted and reference numbers."""
 
     def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
         self.references += batch["labels"].tolist()

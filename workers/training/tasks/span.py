@@ -37,12 +37,12 @@ ANSWER_TOKENS = 30
 
 
 class SpanTask(Task):
-    """For each question the part of its text that answers it; a long text is read in windows that overlap."""
+    """Predicts the span of a text that answers a question; long texts are read in overlapping windows."""
 
     purpose = "for question answering"
     auto_class = AutoModelForQuestionAnswering
 
-    def head(self) -> dict[str, Any]:
+    def head_options(self) -> dict[str, Any]:
         return {"num_labels": 2}
 
     def encode(
@@ -69,9 +69,9 @@ class SpanTask(Task):
                 "label_column",
             )
         windows = cut_windows(questions, tokenizer, max_length, config.stride)
-        return replace(windows, left_out=len(answers) - len(questions))
+        return replace(windows, n_left_out=len(answers) - len(questions))
 
-    def predictions(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
+    def make_collector(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
         return BestAnswers(cast("Windows", rows), order)
 
     def trivial(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
@@ -84,15 +84,15 @@ class SpanTask(Task):
     def untrained_loss(self, train: TokenizedRows) -> float:
         return log(float(train.tokens.max()))
 
-    def details(self, train: TokenizedRows, validation: TokenizedRows) -> dict[str, Any]:
+    def extra_results(self, train: TokenizedRows, validation: TokenizedRows) -> dict[str, Any]:
         train_windows, validation_windows = cast("Windows", train), cast("Windows", validation)
         return {
             "n_questions": validation_windows.examples,
             "n_windows": len(validation_windows),
             "n_train_questions": train_windows.examples,
             "n_train_windows": len(train_windows),
-            "n_train_left_out": train_windows.left_out,
-            "n_questions_cut": train_windows.shortened + validation_windows.shortened,
+            "n_train_left_out": train_windows.n_left_out,
+            "n_questions_cut": train_windows.n_shortened + validation_windows.n_shortened,
         }
 
 
@@ -114,26 +114,26 @@ class BestAnswers:
         for row, window in enumerate(windows):
             # A token may cover no characters, such as RoBERTa's token for a space.
             nonempty_tokens = np.flatnonzero(window.offsets[:, 1] > window.offsets[:, 0])
-            inside[row, torch.from_numpy(window.first + nonempty_tokens)] = True
+            inside[row, torch.from_numpy(window.first_token + nonempty_tokens)] = True
         best = best_spans(outputs["start_logits"], outputs["end_logits"], inside)
         for window, score, start, end in zip(windows, *(column.tolist() for column in best), strict=True):
             if score > self._scores.get(window.question, -inf):
-                begin, stop = window.offsets[start - window.first, 0], window.offsets[end - window.first, 1]
+                begin, stop = window.offsets[start - window.first_token, 0], window.offsets[end - window.first_token, 1]
                 self._scores[window.question] = score
                 self._texts[window.question] = self._questions[window.question].context[begin:stop]
 
     def metrics(self) -> dict[str, Score]:
-        _, _, exact, shared = self._scored()
+        _, _, exact, shared = self._score_questions()
         return {
             Metric.WORD_F1.value: Score(sum(shared) / len(shared)),
             Metric.EXACT_MATCH.value: Score(sum(exact) / len(exact)),
         }
 
     def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
-        questions, texts, exact, shared = self._scored()
+        questions, texts, exact, shared = self._score_questions()
         return Predictions(numbers[questions], None, tuple(texts), np.array(exact), np.array(shared))
 
-    def _scored(self) -> tuple[list[int], list[str], list[float], list[float]]:
+    def _score_questions(self) -> tuple[list[int], list[str], list[float], list[float]]:
         """Return questions seen, answers, exact matches and word F1."""
         questions = sorted({window.question for window in self._windows})
         texts = [self._texts.get(number, "") for number in questions]

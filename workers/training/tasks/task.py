@@ -46,17 +46,17 @@ class Task(ABC):
     """The auto class of transformers that loads a model with the head for this task."""
 
     @abstractmethod
-    def head(self) -> dict[str, Any]:
+    def head_options(self) -> dict[str, Any]:
         """Return the head's options for ``from_pretrained``."""
 
     @abstractmethod
     def encode(
         self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
     ) -> TokenizedRows:
-        """Tokenize columns; ``training`` drops rows that nothing can be learned from."""
+        """Tokenize columns; with ``training``, drop rows that the model cannot learn from."""
 
     @abstractmethod
-    def predictions(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector: ...
+    def make_collector(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector: ...
 
     @abstractmethod
     def trivial(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
@@ -65,12 +65,12 @@ class Task(ABC):
     @abstractmethod
     def untrained_loss(self, train: TokenizedRows) -> float: ...
 
-    def details(self, train: TokenizedRows, validation: TokenizedRows) -> dict[str, Any]:
+    def extra_results(self, train: TokenizedRows, validation: TokenizedRows) -> dict[str, Any]:
         return {}
 
 
-class Pairs:
-    """Predictions and references, in the order in which rows are added."""
+class PredictionPairs:
+    """Predictions and references, in the order in which batches are added."""
 
     def __init__(self, order: NDArray[np.int64]) -> None:
         self.references: list[Any] = []
