@@ -16,7 +16,7 @@ from isotropy.report import MeasureResult, measure
 from isotropy.rows import Rows
 from isotropy.score import Jackknife
 from isotropy.unbiased import FourthMoments, corrected_scores_from_moments
-from workers.embeddings.measure import columns_of
+from workers.embeddings.measure import measurement_columns
 
 SIMULATIONS = 1000
 CORRECTED = ("isoscore_unbiased", "participation_ratio_unbiased")
@@ -70,10 +70,10 @@ def found(x: Points, slug: str, groups: list[str] | None = None) -> Measurement:
         blocks = Jackknife(lambda: FourthMoments(x.shape[1]), len(x))
         blocks.update(torch.from_numpy(x))
         return Measurement(
-            **columns_of(slug, MeasureResult(blocks.scores(corrected_scores_from_moments)[slug], len(x)))
+            **measurement_columns(slug, MeasureResult(blocks.scores(corrected_scores_from_moments)[slug], len(x)))
         )
     cloud = read_cloud(Rows(x, row_groups=groups))
-    return Measurement(**columns_of(slug, measure(cloud, [slug])[slug]))
+    return Measurement(**measurement_columns(slug, measure(cloud, [slug])[slug]))
 
 
 def covers(
