@@ -1,4 +1,4 @@
-"""What a person types: the command line, the supervisor behind ``isoscope serve``, and runs of one's own loop."""
+"""The command line, the Python client, readers of files, and logging of runs of your own training loop."""
 
 from typing import TYPE_CHECKING, Any
 

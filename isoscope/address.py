@@ -12,7 +12,7 @@ from isoscope.core.errors import InvalidError
 DEFAULT_URL = "http://127.0.0.1:8000"
 URL, TOKEN = "ISOSCOPE_URL", "ISOSCOPE_ACCESS_TOKEN"
 # Statuses after which the same request may succeed later.
-LATER = {
+RETRYABLE_STATUSES = {
     HTTPStatus.REQUEST_TIMEOUT,
     HTTPStatus.TOO_EARLY,
     HTTPStatus.TOO_MANY_REQUESTS,
@@ -45,7 +45,8 @@ def read_address(url: str | None = None, token: str | None = None) -> Address:
         parsed = httpx2.URL()
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise InvalidError(
-            f"Expected the address of a dashboard such as {DEFAULT_URL}, got {_harmless(requested)!r}.", "url"
+            f"Expected the address of a dashboard such as {DEFAULT_URL}, got {_without_credentials(requested)!r}.",
+            "url",
         )
     if token is not None and not (token.isascii() and token.isprintable()):
         raise InvalidError(f"The token of the dashboard cannot be used: {TOKEN} takes plain ASCII characters.", "token")
@@ -70,33 +71,33 @@ def open_client(address: Address, timeout: float | httpx2.Timeout) -> httpx2.Cli
     )
 
 
-def error_detail(answer: httpx2.Response) -> tuple[str, str | None] | None:
+def error_detail(response: httpx2.Response) -> tuple[str, str | None] | None:
     """Return the error message of a response and the field at fault; None if no dashboard sent it."""
     try:
-        problem = answer.json()
+        problem = response.json()
         return str(problem["detail"]), problem["field"]
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def error_sentence(answer: httpx2.Response) -> str:
+def error_sentence(response: httpx2.Response) -> str:
     """Return the error message of a response, else its status and the target of a redirect."""
-    if detail := error_detail(answer):
+    if detail := error_detail(response):
         return detail[0]
-    status = f"{answer.request.method} {answer.request.url} answered {answer.status_code}"
-    if answer.has_redirect_location:
-        target = _harmless(str(answer.url.join(answer.headers["location"])))
+    status = f"{response.request.method} {response.request.url} answered {response.status_code}"
+    if response.has_redirect_location:
+        target = _without_credentials(str(response.url.join(response.headers["location"])))
         return f"{status} and names {target}. Give the address that the dashboard really has."
     return f"{status}."
 
 
-def is_away(answer: httpx2.Response) -> bool:
+def is_retryable(response: httpx2.Response) -> bool:
     """Return whether the same request may succeed later."""
-    is_unrecognized_404 = answer.status_code == HTTPStatus.NOT_FOUND and error_detail(answer) is None
-    return is_unrecognized_404 or answer.status_code in LATER
+    is_unrecognized_404 = response.status_code == HTTPStatus.NOT_FOUND and error_detail(response) is None
+    return is_unrecognized_404 or response.status_code in RETRYABLE_STATUSES
 
 
-def _harmless(url: str) -> str:
+def _without_credentials(url: str) -> str:
     """Return an address without credentials."""
     scheme, slashes, location = url.rpartition("://")
     return f"{scheme}{slashes}{location.rpartition('@')[2]}"

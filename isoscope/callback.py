@@ -16,12 +16,12 @@ from transformers import (
 
 from isoscope.core.formatting import count
 from isoscope.core.task import Metric
-from isoscope.hidden_states import LayerMeasures, hidden_states_of, looking_at
+from isoscope.hidden_states import LayerMeasures, evaluation_mode, hidden_states_of
 from isoscope.track import SECONDS_TO_FINISH, LoggedRun, log_run
 from isotropy.isoscore import isoscore_from_covariance
 
 # Target number of measurements without ``every``.
-LOOKS = 12
+MEASUREMENTS_PER_RUN = 12
 ZETA = 0.0
 
 
@@ -90,10 +90,10 @@ class IsoscopeCallback(TrainerCallback):
         self._stop_when_cancelled = stop_when_cancelled
         self._batches: list[dict[str, Tensor]] = []
         self._steps_between = 1
-        self._last_look: LayerMeasures | None = None
-        self._looked_at: int | None = None
+        self._last_measures: LayerMeasures | None = None
+        self._measured_step: int | None = None
         self._evaluations: dict[int, dict[str, float]] = {}
-        self._trained_to: int | None = None
+        self._final_step: int | None = None
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
@@ -101,15 +101,17 @@ class IsoscopeCallback(TrainerCallback):
         if not state.is_world_process_zero:
             return
         # Reset the state of an earlier training; end its run if it has not ended.
-        if self.run is not None and self._trained_to is not None:
+        if self.run is not None and self._final_step is not None:
             self.finish()
         elif self.run is not None:
             self.run.fail("Another training began before this one had ended.")
-        self.run, self._last_look, self._looked_at = None, None, None
-        self._evaluations, self._trained_to = {}, None
-        model = _bare(objects["model"])
-        self._batches = list(_batches(self._probe, objects.get("processing_class"), args.per_device_eval_batch_size))
-        self._steps_between = self._interval or max(1, state.max_steps // LOOKS)
+        self.run, self._last_measures, self._measured_step = None, None, None
+        self._evaluations, self._final_step = {}, None
+        model = _unwrap(objects["model"])
+        self._batches = list(
+            _probe_batches(self._probe, objects.get("processing_class"), args.per_device_eval_batch_size)
+        )
+        self._steps_between = self._interval or max(1, state.max_steps // MEASUREMENTS_PER_RUN)
         tokens = sum(int(batch["attention_mask"].sum()) for batch in self._batches)
         texts = sum(len(batch["attention_mask"]) for batch in self._batches)
         length_settings = {"max_steps": args.max_steps} if args.max_steps > 0 else {}
@@ -135,7 +137,7 @@ class IsoscopeCallback(TrainerCallback):
             probe={"tokens": tokens, "texts": texts} if self._batches else None,
         )
         if state.global_step == 0:
-            self._look(model, 0)
+            self._measure_layers(model, 0)
 
     def on_log(
         self,
@@ -154,7 +156,7 @@ class IsoscopeCallback(TrainerCallback):
         if self.run is None:
             return
         if state.global_step % self._steps_between == 0 or state.global_step == state.max_steps:
-            self._look(_bare(objects["model"]), state.global_step)
+            self._measure_layers(_unwrap(objects["model"]), state.global_step)
         if self._stop_when_cancelled and self.run.cancelled:
             control.should_training_stop = True
 
@@ -166,9 +168,9 @@ class IsoscopeCallback(TrainerCallback):
         metrics: Mapping[str, float] | None = None,
         **_: Any,
     ) -> None:
-        step = state.global_step if self._trained_to is None else self._trained_to
+        step = state.global_step if self._final_step is None else self._final_step
         self._evaluations[step] = {name.removeprefix("eval_"): value for name, value in (metrics or {}).items()}
-        if self._trained_to is not None:
+        if self._final_step is not None:
             self.finish()
 
     def on_train_end(
@@ -180,10 +182,10 @@ class IsoscopeCallback(TrainerCallback):
         # The step of the trained model: the best one if the Trainer loads it, else the last.
         has_best = args.load_best_model_at_end and state.best_model_checkpoint is not None
         best = state.best_global_step if has_best else None
-        self._trained_to = state.global_step if best is None else best
-        if self._looked_at != self._trained_to:
-            self._look(_bare(objects["model"]), self._trained_to)
-        if self._trained_to in self._evaluations:
+        self._final_step = state.global_step if best is None else best
+        if self._measured_step != self._final_step:
+            self._measure_layers(_unwrap(objects["model"]), self._final_step)
+        if self._final_step in self._evaluations:
             self.finish()
         else:
             self.run.at_exit(self.finish)
@@ -193,16 +195,18 @@ class IsoscopeCallback(TrainerCallback):
         if self.run is None:
             return
         last_step = next(reversed(self._evaluations), None)
-        step = self._trained_to if self._trained_to in self._evaluations else last_step
+        step = self._final_step if self._final_step in self._evaluations else last_step
         evaluation = {} if step is None else self._evaluations[step]
         metrics = {name: value for name, value in evaluation.items() if name in set(Metric)}
         extra_results = {name: value for name, value in evaluation.items() if name not in metrics and name != "epoch"}
         notes = []
-        if step is not None and self._trained_to not in (None, step):
-            notes = [f"Its metrics are of step {count(step)}, its trained model is of step {count(self._trained_to)}."]
-        scores = {} if self._last_look is None else self._last_look.scores()
+        if step is not None and self._final_step not in (None, step):
+            notes = [f"Its metrics are of step {count(step)}, its trained model is of step {count(self._final_step)}."]
+        scores = {} if self._last_measures is None else self._last_measures.scores()
         union_score = (
-            None if self._last_look is None else isoscore_from_covariance(self._last_look.tokens.union().covariance())
+            None
+            if self._last_measures is None
+            else isoscore_from_covariance(self._last_measures.tokens.union().covariance())
         )
         self.run.finish(
             metrics,
@@ -220,24 +224,24 @@ class IsoscopeCallback(TrainerCallback):
             timeout=timeout,
         )
 
-    def _look(self, model: PreTrainedModel, step: int) -> None:
+    def _measure_layers(self, model: PreTrainedModel, step: int) -> None:
         if self.run is None or not self._batches:
             return
         layers = LayerMeasures(model)
-        with looking_at(model):
+        with evaluation_mode(model):
             for batch in self._batches:
                 inputs = {name: tensor.to(model.device) for name, tensor in batch.items()}
                 layers.update(hidden_states_of(model(**inputs, output_hidden_states=True)), inputs["attention_mask"])
-        self._last_look, self._looked_at = layers, step
+        self._last_measures, self._measured_step = layers, step
         self.run.step(step, layers=layers.values())
 
 
-def _bare(model: Any) -> PreTrainedModel:
+def _unwrap(model: Any) -> PreTrainedModel:
     unwrapped: PreTrainedModel = getattr(model, "module", model)
     return unwrapped
 
 
-def _batches(
+def _probe_batches(
     probe: Sequence[str] | Mapping[str, Tensor] | None, tokenizer: PreTrainedTokenizerBase | None, size: int
 ) -> Iterator[dict[str, Tensor]]:
     if probe is None:

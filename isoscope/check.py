@@ -1,4 +1,4 @@
-"""``isoscope check``: what is wrong with the vectors of a file, without a server."""
+"""``isoscope check``: find what is wrong with the vectors of a file, without a server."""
 
 import json
 from argparse import Namespace
@@ -20,7 +20,7 @@ from isotropy.findings import Finding, Severity, findings_of, sort_findings, to_
 from isotropy.findings.drift import SHARED_ROWS, drift
 
 # Maximum number of rows or dimensions printed per finding.
-LISTED = 10
+MAX_LISTED = 10
 
 
 def open_files(paths: list[Path], arguments: Namespace, annotations: Path | None = None) -> Matrix:
@@ -46,7 +46,7 @@ def open_files(paths: list[Path], arguments: Namespace, annotations: Path | None
     return matrix
 
 
-def names_in(matrix: Matrix) -> str | None:
+def names_column(matrix: Matrix) -> str | None:
     """Return the selected column or array of row names, else the likeliest one."""
     return matrix.selection.names or propose(matrix.contents).names
 
@@ -54,12 +54,12 @@ def names_in(matrix: Matrix) -> str | None:
 def print_check(arguments: Namespace) -> int:
     """Print the findings of a file; return 1 if any is at least as severe as ``--fail-on``, else 0."""
     matrix = open_files(arguments.files, arguments, arguments.annotations)
-    cloud = _read(matrix, arguments.seed, "reading")
-    names_of = partial(values_of, matrix, names_in(matrix))
+    cloud = _read_cloud(matrix, arguments.seed, "reading")
+    names_of = partial(values_of, matrix, names_column(matrix))
     findings = findings_of(cloud, names_of, matrix.dimension_names)
     if arguments.baseline is not None:
         baseline_matrix = open_files([arguments.baseline], arguments)
-        baseline = _read(baseline_matrix, arguments.seed, "reading the baseline")
+        baseline = _read_cloud(baseline_matrix, arguments.seed, "reading the baseline")
         if arguments.same_rows and matrix.n != baseline_matrix.n:
             raise InvalidError(
                 f"--same-rows needs as many rows in both files: there are {matrix.n:,} and {baseline_matrix.n:,}. "
@@ -68,7 +68,7 @@ def print_check(arguments: Namespace) -> int:
         if arguments.same_rows:
             pairs = {row: row for row in range(matrix.n)}
         else:
-            pairs = pairs_by_name(matrix, names_in(matrix), baseline_matrix, names_in(baseline_matrix))
+            pairs = pairs_by_name(matrix, names_column(matrix), baseline_matrix, names_column(baseline_matrix))
         shared = shared_rows(matrix, baseline_matrix, pairs, SHARED_ROWS, arguments.seed)
         if shared is None and cloud.d != baseline.d:
             raise InvalidError(
@@ -87,21 +87,25 @@ def print_check(arguments: Namespace) -> int:
     return exit_code or int(any(finding.severity.rank <= threshold_rank for finding in findings))
 
 
-def _read(matrix: Matrix, seed: int, doing: str) -> Cloud:
-    with tqdm(total=matrix.n, desc=doing, unit=" rows", unit_scale=True, disable=None, leave=False) as rows:
+def _read_cloud(matrix: Matrix, seed: int, description: str) -> Cloud:
+    with tqdm(total=matrix.n, desc=description, unit=" rows", unit_scale=True, disable=None, leave=False) as rows:
         return read_cloud(matrix, seed, progress=rows.update)
 
 
 def lines_of(finding: Finding) -> Iterator[str]:
     """Yield the lines that describe a finding: rows, effect on its measure, evidence and advice."""
-    locations = [location for location in (_listed(finding, "row"), _listed(finding, "dimension")) if location]
+    locations = [
+        location
+        for location in (_describe_locations(finding, "row"), _describe_locations(finding, "dimension"))
+        if location
+    ]
     yield f"{finding.severity.value}: {finding.title}" + (f": {'; '.join(locations)}." if locations else ".")
     effect = finding.effect
     yield f"  {effect_words(finding.slug, effect.measure, effect.before.value, effect.after.value, effect.after.se)}"
     yield f"  {finding.evidence} {finding.advice}"
 
 
-def _listed(finding: Finding, noun: str) -> str:
+def _describe_locations(finding: Finding, noun: str) -> str:
     is_row = noun == "row"
     numbers, names, count = (
         (finding.rows, finding.names, finding.row_count)
@@ -111,6 +115,6 @@ def _listed(finding: Finding, noun: str) -> str:
     if not numbers:
         return ""
     named_numbers = zip(numbers, names or [""] * len(numbers), strict=True)
-    entries = [f"{number} ({name})" if name else f"{number}" for number, name in named_numbers][:LISTED]
+    entries = [f"{number} ({name})" if name else f"{number}" for number, name in named_numbers][:MAX_LISTED]
     n_more = count - len(entries)
     return f"{noun}{'' if count == 1 else 's'} {', '.join(entries)}" + (f" and {n_more:,} more" if n_more else "")

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from isoscope.cli.printing import number, table, write
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import plural, quote
-from isoscope.rank_relation import ScoredEmbedding, relation_of, statement
+from isoscope.rank_relation import ScoredEmbedding, describe_relation, relation_of
 from isoscope.task_files import LoadedTask, TaskFiles, load_task
 from isotropy.catalog import METRICS, Similarity
 from isotropy.tasks.decision import BASELINE, Decision, difference
@@ -48,7 +48,9 @@ def print_decision(arguments: Namespace) -> int:
     note_stream = sys.stderr if arguments.json else sys.stdout
     note_stream.writelines(f"{line}\n" for line in (*loaded.notes, *list_lines(variants, task), ""))
     decision = judge(arguments, task, variants)
-    exit_code = write([json.dumps(decision.document(), allow_nan=False)] if arguments.json else _table(task, decision))
+    exit_code = write(
+        [json.dumps(decision.document(), allow_nan=False)] if arguments.json else _decision_table(task, decision)
+    )
     if arguments.save_map is not None:
         index_by_name = {"chosen": decision.chosen, "smallest": decision.smallest}
         index = int(arguments.variant) if arguments.variant.isdecimal() else index_by_name[arguments.variant]
@@ -104,7 +106,7 @@ def list_lines(variants: Sequence[Variant], task: JudgingTask) -> Iterator[str]:
         yield f"{index:4}  {variant.bytes_of(task.setting.d):6,} bytes  {variant.name}"
 
 
-def _table(task: JudgingTask, decision: Decision) -> Iterator[str]:
+def _decision_table(task: JudgingTask, decision: Decision) -> Iterator[str]:
     if decision.task == "compression":
         yield (
             "There is no ground truth, so only compression is judged: whether the same rows are found, not whether "
@@ -136,7 +138,7 @@ class JudgedVectors(NamedTuple):
     decision: Decision
 
     @property
-    def placed(self) -> ScoredEmbedding:
+    def scored_baseline(self) -> ScoredEmbedding:
         baseline = self.decision.variants[BASELINE]
         return ScoredEmbedding(self.name, baseline.isoscore, baseline.report.value)
 
@@ -171,32 +173,34 @@ def print_decisions(arguments: Namespace) -> int:
         variant_lists.append(list(list_lines(variants_of(arguments, task), task)))
         note_stream.writelines(f"{name}: {note}\n" for note in loaded.notes)
     if arguments.list:
-        return write(_lists(names, variant_lists))
-    note_stream.writelines(f"{line}\n" for line in (*_lists(names, variant_lists), ""))
+        return write(_variant_lists(names, variant_lists))
+    note_stream.writelines(f"{line}\n" for line in (*_variant_lists(names, variant_lists), ""))
     judged_vectors = []
     for name, vectors in zip(names, arguments.vectors, strict=True):
         _, task = read_task(arguments, vectors)
         judged_vectors.append(JudgedVectors(name, judge(arguments, task, variants_of(arguments, task), name)))
     return write(
-        [json.dumps(document(judged_vectors), allow_nan=False)] if arguments.json else _lines(judged_vectors, task)
+        [json.dumps(decisions_document(judged_vectors), allow_nan=False)]
+        if arguments.json
+        else _comparison_lines(judged_vectors, task)
     )
 
 
-def document(judged: Sequence[JudgedVectors]) -> dict[str, Any]:
+def decisions_document(judged_vectors: Sequence[JudgedVectors]) -> dict[str, Any]:
     """Return the decision of each embedding and the rank relation over all of them, as JSON."""
-    baselines, decision = [vectors.placed for vectors in judged], judged[0].decision
+    baselines, decision = [vectors.scored_baseline for vectors in judged_vectors], judged_vectors[0].decision
     relation = relation_of(baselines)
     return {
         "task": decision.task.value,
         "metric": decision.metric,
         "similarity": decision.similarity.value,
-        "embeddings": [{"name": vectors.name, **vectors.decision.document()} for vectors in judged],
+        "embeddings": [{"name": vectors.name, **vectors.decision.document()} for vectors in judged_vectors],
         "relation": None if relation is None else relation._asdict(),
-        "conclusion": statement(baselines, decision.metric),
+        "conclusion": describe_relation(baselines, decision.metric),
     }
 
 
-def _lists(names: Sequence[str], lists: Sequence[Sequence[str]]) -> Iterator[str]:
+def _variant_lists(names: Sequence[str], lists: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield each distinct list of variants below the names of its embeddings."""
     for index, lines in enumerate(lists):
         if lines not in lists[:index]:
@@ -204,8 +208,8 @@ def _lists(names: Sequence[str], lists: Sequence[Sequence[str]]) -> Iterator[str
             yield from lines
 
 
-def _lines(judged: Sequence[JudgedVectors], task: JudgingTask) -> Iterator[str]:
-    metric = METRICS[judged[0].decision.metric]
+def _comparison_lines(judged_vectors: Sequence[JudgedVectors], task: JudgingTask) -> Iterator[str]:
+    metric = METRICS[judged_vectors[0].decision.metric]
     headings = [
         "vectors",
         "IsoScore",
@@ -216,7 +220,7 @@ def _lines(judged: Sequence[JudgedVectors], task: JudgingTask) -> Iterator[str]:
         "reported on",
     ]
     rows = []
-    for vectors in judged:
+    for vectors in judged_vectors:
         decision = vectors.decision
         baseline, chosen = decision.variants[BASELINE], decision.variants[decision.chosen]
         baseline_cells, chosen_cells = (
@@ -225,10 +229,10 @@ def _lines(judged: Sequence[JudgedVectors], task: JudgingTask) -> Iterator[str]:
         )
         rows.append([vectors.name, *baseline_cells, chosen.variant.name, *chosen_cells, f"{decision.report:,}"])
     yield from table(headings, rows)
-    if len({vectors.decision.report for vectors in judged}) > 1:
+    if len({vectors.decision.report for vectors in judged_vectors}) > 1:
         yield f"Vectors with other exact copies are split otherwise: scores are not on all the same {task.truth.units}."
     yield "Scores are reported on rows that chose nothing. IsoScore is bias-corrected, so it can exceed 1."
     yield ""
-    yield statement([vectors.placed for vectors in judged], judged[0].decision.metric)
-    for vectors in judged:
+    yield describe_relation([vectors.scored_baseline for vectors in judged_vectors], judged_vectors[0].decision.metric)
+    for vectors in judged_vectors:
         yield f"{vectors.name}: {vectors.decision.conclusion}"

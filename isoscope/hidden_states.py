@@ -36,8 +36,8 @@ def width(model: PreTrainedModel) -> int:
 
 
 @contextmanager
-def looking_at(model: PreTrainedModel) -> Iterator[None]:
-    """Disable dropout and gradients, and restore them afterward."""
+def evaluation_mode(model: PreTrainedModel) -> Iterator[None]:
+    """Disable dropout and gradients while the context is open."""
     training = model.training
     model.train(False)
     try:

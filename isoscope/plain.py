@@ -1,4 +1,4 @@
-"""Plain numbers and text that rows, files and pages can all hold."""
+"""Convert values to numbers and text that databases, files and pages can hold."""
 
 import math
 import re
@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from isoscope.core.formatting import one_line
 
-GREATEST = 1e100
-SMALLEST = 1e-100
-GREATEST_WHOLE = 2**53
+MAX_NUMBER = 1e100
+MIN_NUMBER = 1e-100
+MAX_INTEGER = 2**53
 LONGEST_NUMBER = 40
 
 V = TypeVar("V")
@@ -19,17 +19,17 @@ LONGEST_LINE = 1000
 
 def bounded(value: V) -> V:
     """Return the value; raise ValueError if its square overflows or a browser would lose its last digit."""
-    if isinstance(value, int) and abs(value) > GREATEST_WHOLE:
+    if isinstance(value, int) and abs(value) > MAX_INTEGER:
         raise ValueError(f"expected a whole number up to 2 to the power of 53, got {str(value)[:LONGEST_NUMBER]}")
-    if isinstance(value, float) and value and not SMALLEST <= abs(value) <= GREATEST:
-        raise ValueError(f"expected a number of a size from {SMALLEST:g} to {GREATEST:g}, or 0, got {value:g}")
+    if isinstance(value, float) and value and not MIN_NUMBER <= abs(value) <= MAX_NUMBER:
+        raise ValueError(f"expected a number of a size from {MIN_NUMBER:g} to {MAX_NUMBER:g}, or 0, got {value:g}")
     return value
 
 
 def plain(value: Any) -> Any:
     """Convert a value to JSON: one-element arrays to numbers, other objects to text without NUL or lone surrogates."""
     if isinstance(value, Mapping):
-        return {_text(name): plain(item) for name, item in value.items()}
+        return {_to_text(name): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     try:
@@ -39,10 +39,10 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return int(value) if abs(value) <= GREATEST_WHOLE else str(int(value))
+        return int(value) if abs(value) <= MAX_INTEGER else str(int(value))
     if isinstance(value, float):
-        return float(value) if not value or SMALLEST <= abs(value) <= GREATEST else str(float(value))
-    return _text(value)
+        return float(value) if not value or MIN_NUMBER <= abs(value) <= MAX_NUMBER else str(float(value))
+    return _to_text(value)
 
 
 def plain_list(values: Any) -> list[Any]:
@@ -52,7 +52,7 @@ def plain_list(values: Any) -> list[Any]:
     return [plain(value) for value in values]
 
 
-def number_of(value: Any, name: str, reasons: list[str]) -> float | None:
+def to_number(value: Any, name: str, reasons: list[str]) -> float | None:
     """Return a number that the dashboard can hold, tiny ones as 0; else append the reason and return None."""
     if value is None:
         return None
@@ -60,31 +60,31 @@ def number_of(value: Any, name: str, reasons: list[str]) -> float | None:
         number = float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         number = math.nan
-    if abs(number) <= GREATEST:
-        return number if abs(number) >= SMALLEST else 0.0
-    problem = "not a number" if math.isnan(number) else "infinite" if math.isinf(number) else f"beyond {GREATEST:g}"
+    if abs(number) <= MAX_NUMBER:
+        return number if abs(number) >= MIN_NUMBER else 0.0
+    problem = "not a number" if math.isnan(number) else "infinite" if math.isinf(number) else f"beyond {MAX_NUMBER:g}"
     reasons.append(f"{name} is {problem}")
     return None
 
 
-def by_layer_of(measure: str, values: Sequence[Any], reasons: list[str]) -> list[float | None]:
+def to_layer_numbers(measure: str, values: Sequence[Any], reasons: list[str]) -> list[float | None]:
     """Return a number for each layer; append a reason for each missing one."""
-    return [number_of(value, f"{measure} of layer {layer}", reasons) for layer, value in enumerate(values, 1)]
+    return [to_number(value, f"{measure} of layer {layer}", reasons) for layer, value in enumerate(values, 1)]
 
 
-def line_of(text: object) -> str:
+def to_line(text: object) -> str:
     """Return text on one line, cut to the dashboard's limit."""
-    return one_line(_text(text))[:LONGEST_LINE]
+    return one_line(_to_text(text))[:LONGEST_LINE]
 
 
-def word_of(name: object) -> str:
+def to_snake_case(name: object) -> str:
     """Convert a name to the dashboard's spelling: rougeL becomes rouge_l."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name))
     word = re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
     return (word if word[:1].isalpha() else f"n_{word}")[:LONGEST_WORD]
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     try:
         text = str(value)
     except Exception as error:  # noqa: BLE001 - a foreign __str__ can raise anything

@@ -14,10 +14,10 @@ from isoscope.core.formatting import number, plural
 from isotropy.catalog import METRICS
 
 # With four embeddings, even a perfect order has p = 1/12.
-FEWEST = 5
-LEVEL = 0.05
-MOST_EXACT = 7
-DRAWN = 9_999
+MIN_EMBEDDINGS = 5
+SIGNIFICANCE_LEVEL = 0.05
+MAX_EXACT = 7
+N_PERMUTATIONS = 9_999
 
 Values = npt.NDArray[np.float64]
 
@@ -37,8 +37,8 @@ class RankRelation(NamedTuple):
     embeddings: int
     rho: float | None
     p: float | None
-    """None too for layers of one model: their values follow each other, so that orders are not equally likely; of 5
-    to 25 layers that drift at random a permutation test finds a relation in 15 to 51%.
+    """Also None for layers of one model. Their values depend on each other, so orders are not equally likely: for 5
+    to 25 layers that drift at random, a permutation test finds a relation in 15 to 51% of cases.
     """
 
 
@@ -60,31 +60,31 @@ def rank_relation(points: tuple[tuple[float, float], ...]) -> RankRelation:
     if norm == 0:
         return RankRelation(n, None, None)
     rho = float(x @ y) / norm
-    is_exact = n <= MOST_EXACT
+    is_exact = n <= MAX_EXACT
     if is_exact:
         orders = np.array(list(permutations(range(n))))
     else:
-        orders = np.random.default_rng(0).permuted(np.tile(np.arange(n), (DRAWN, 1)), axis=1)
+        orders = np.random.default_rng(0).permuted(np.tile(np.arange(n), (N_PERMUTATIONS, 1)), axis=1)
     n_extreme = int((np.abs(y[orders] @ x) >= abs(x @ y) - 1e-9).sum())
-    return RankRelation(n, rho, n_extreme / factorial(n) if is_exact else (n_extreme + 1) / (DRAWN + 1))
+    return RankRelation(n, rho, n_extreme / factorial(n) if is_exact else (n_extreme + 1) / (N_PERMUTATIONS + 1))
 
 
 def relation_of(embeddings: Sequence[ScoredEmbedding]) -> RankRelation | None:
     """Return the relation over embeddings of one task; None for fewer than five."""
     with_isoscore = [(embedding, embedding.isoscore) for embedding in embeddings if embedding.isoscore is not None]
-    if len(with_isoscore) < FEWEST:
+    if len(with_isoscore) < MIN_EMBEDDINGS:
         return None
     relation = rank_relation(tuple((isoscore, embedding.score) for embedding, isoscore in with_isoscore))
     series_sizes = Counter(embedding.series for embedding, _ in with_isoscore if embedding.series is not None)
     return relation._replace(p=None) if max(series_sizes.values(), default=0) > 1 else relation
 
 
-def statement(embeddings: Sequence[ScoredEmbedding], metric: str) -> str:
+def describe_relation(embeddings: Sequence[ScoredEmbedding], metric: str) -> str:
     """Describe the relation, or the two extremes if there are too few embeddings, in a sentence."""
     title = METRICS[metric]
     relation = relation_of(embeddings)
     if relation is None:
-        return f"{_ends(embeddings, title)} A rank correlation needs at least {FEWEST} embeddings."
+        return f"{_describe_extremes(embeddings, title)} A rank correlation needs at least {MIN_EMBEDDINGS} embeddings."
     noun = f"these {relation.embeddings} embeddings as they are"
     if relation.rho is None:
         return f"IsoScore or {title} is the same for {noun}, so there is no rank correlation."
@@ -95,13 +95,13 @@ def statement(embeddings: Sequence[ScoredEmbedding], metric: str) -> str:
         )
     statistics = f"Spearman rho = {number(relation.rho, 2)}, permutation p = {number(relation.p, 2)}"
     scope = "p holds for models made apart, not for checkpoints or layers of one."
-    if relation.p > LEVEL:
+    if relation.p > SIGNIFICANCE_LEVEL:
         return f"No clear relation between isotropy and {title} over {noun}: {statistics}. {scope}"
     direction = "higher" if relation.rho > 0 else "lower"
     return f"Of {noun}, the more isotropic score {direction} on {title}: {statistics}. {scope}"
 
 
-def _ends(embeddings: Sequence[ScoredEmbedding], title: str) -> str:
+def _describe_extremes(embeddings: Sequence[ScoredEmbedding], title: str) -> str:
     """Describe the most isotropic embedding and the best-scoring one in a sentence."""
     with_isoscore = [embedding for embedding in embeddings if embedding.isoscore is not None]
     if len(with_isoscore) < 2:

@@ -53,16 +53,16 @@ def pairs_by_name(matrix: Matrix, names: str | None, baseline: Matrix, baseline_
     return {rows_by_name[name]: baseline_rows[name] for name in rows_by_name.keys() & baseline_rows.keys()}
 
 
-def pairs_by_place(matrix: Matrix, baseline: Matrix) -> dict[int, int]:
+def pairs_by_position(matrix: Matrix, baseline: Matrix) -> dict[int, int]:
     """Map each row to the baseline row at the same position of the file that both were selected from."""
     positions, baseline_positions = (
-        range(source.n) if source.row_places is None else source.row_places.tolist() for source in (matrix, baseline)
+        range(source.n) if source.file_rows is None else source.file_rows.tolist() for source in (matrix, baseline)
     )
     baseline_rows = {position: row for row, position in enumerate(baseline_positions)}
     return {row: baseline_rows[position] for row, position in enumerate(positions) if position in baseline_rows}
 
 
-def sampled(pairs: Mapping[int, int], limit: int, seed: int) -> list[int]:
+def sample_rows(pairs: Mapping[int, int], limit: int, seed: int) -> list[int]:
     order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(seed))[:limit].tolist()
     sorted_rows = sorted(pairs)
     return [sorted_rows[index] for index in order]
@@ -70,7 +70,7 @@ def sampled(pairs: Mapping[int, int], limit: int, seed: int) -> list[int]:
 
 def shared_rows(matrix: Matrix, baseline: Matrix, pairs: Mapping[int, int], limit: int, seed: int) -> SharedRows | None:
     """Return a sample of the paired rows that are finite in both matrices; None if there are none."""
-    rows = sampled(pairs, limit, seed)
+    rows = sample_rows(pairs, limit, seed)
     points, baseline_points = rows_at(matrix, rows), rows_at(baseline, [pairs[row] for row in rows])
     finite = points.isfinite().all(1) & baseline_points.isfinite().all(1)
     return SharedRows(points[finite], baseline_points[finite]) if finite.any() else None
@@ -97,16 +97,16 @@ def _unique_names(matrix: Matrix, names: str | None) -> dict[str, int]:
     return {name: row for name, row in rows_by_name.items() if name and name not in repeated}
 
 
-def with_names(finding: MeasureResult, matrix: Matrix, annotation: str | None) -> MeasureResult:
+def with_hub_names(result: MeasureResult, matrix: Matrix, annotation: str | None) -> MeasureResult:
     """Add names to the hubs of a measure's result, and convert their rows to positions in the file."""
-    hubs = (finding.detail or {}).get("hubs")
+    hubs = (result.detail or {}).get("hubs")
     if not hubs:
-        return finding
+        return result
     rows = [hub["row"] for hub in hubs]
     names: Sequence[str | None] = values_of(matrix, annotation, torch.tensor(rows)) or [None] * len(rows)
-    positions = matrix.in_file(np.array(rows)).tolist()
+    positions = matrix.file_positions(np.array(rows)).tolist()
     named_hubs = [
         {"row": position, "name": name, "occurrences": hub["occurrences"]}
         for position, name, hub in zip(positions, names, hubs, strict=True)
     ]
-    return finding._replace(detail={**(finding.detail or {}), "hubs": named_hubs})
+    return result._replace(detail={**(result.detail or {}), "hubs": named_hubs})

@@ -1,4 +1,4 @@
-"""``isoscope score``: the report of files, without a server."""
+"""``isoscope score``: measure files, without a server."""
 
 import json
 from argparse import Namespace
@@ -8,14 +8,14 @@ from typing import Any
 
 from tqdm import tqdm
 
-from isoscope.check import lines_of, names_in, open_files
-from isoscope.cli.printing import EXPLAINED, NAMES, WIDTH, by_group, cell, independent_rows, write
+from isoscope.check import lines_of, names_column, open_files
+from isoscope.cli.printing import CELL_LEGEND, NAMES, WIDTH, cell, describe_dependence, lines_by_group, write
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import listed
 from isoscope.files.contents import MAX_DISTINCT
 from isoscope.files.matrix import Matrix
-from isoscope.files.selection import doubtful, excluded
-from isoscope.rows import values_of, with_names
+from isoscope.files.selection import excluded_columns, possible_labels
+from isoscope.rows import values_of, with_hub_names
 from isotropy import findings
 from isotropy.catalog import MEASURES, SIMILARITIES, Similarity
 from isotropy.cloud import Cloud, read_cloud
@@ -32,14 +32,14 @@ def print_score(arguments: Namespace) -> int:
     with tqdm(arguments.measures or list(MEASURES), unit=" measures", disable=None, leave=False) as slugs:
         for slug in slugs:
             slugs.set_description(f"{NAMES[slug]:{WIDTH}}")
-            measures |= {slug: with_names(measure(cloud, [slug])[slug], matrix, names_in(matrix))}
-    names_of = partial(values_of, matrix, names_in(matrix))
+            measures |= {slug: with_hub_names(measure(cloud, [slug])[slug], matrix, names_column(matrix))}
+    names_of = partial(values_of, matrix, names_column(matrix))
     detected_findings = findings.findings_of(cloud, names_of, matrix.dimension_names)
-    return write((_json if arguments.json else _table)(matrix, cloud, measures, detected_findings))
+    return write((_json_lines if arguments.json else _table_lines)(matrix, cloud, measures, detected_findings))
 
 
-def _json(
-    _: Matrix, cloud: Cloud, measures: dict[str, MeasureResult], wrong: Sequence[findings.Finding]
+def _json_lines(
+    _: Matrix, cloud: Cloud, measures: dict[str, MeasureResult], detected_findings: Sequence[findings.Finding]
 ) -> Iterator[str]:
     counts = {"n": cloud.n, "d": cloud.d, "n_left_out": cloud.n_left_out}
     document: dict[str, Any] = {name: _entry(count) for name, count in counts.items()}
@@ -47,7 +47,7 @@ def _json(
     for slug, result in measures.items():
         entry = _entry(result.value, result.score.se, result.score.reason)
         document[slug] = {**entry, "n": result.n, "detail": result.detail}
-    document["findings"] = [finding.document() for finding in wrong]
+    document["findings"] = [finding.document() for finding in detected_findings]
     yield json.dumps(document, allow_nan=False)
 
 
@@ -55,19 +55,19 @@ def _entry(value: object, se: float | None = None, reason: str | None = None) ->
     return {"value": value, "se": se, "status": "undefined" if value is None else "ok", "reason": reason}
 
 
-def _table(
-    matrix: Matrix, cloud: Cloud, measures: dict[str, MeasureResult], wrong: Sequence[findings.Finding]
+def _table_lines(
+    matrix: Matrix, cloud: Cloud, measures: dict[str, MeasureResult], detected_findings: Sequence[findings.Finding]
 ) -> Iterator[str]:
     yield f"points n = {cloud.n:,}, dimensions d = {cloud.d:,}"
     if cloud.n_left_out:
         yield f"rows left out for NaN or infinity: {cloud.n_left_out:,}"
-    if left_out := excluded(matrix.contents, matrix.selection):
+    if left_out := excluded_columns(matrix.contents, matrix.selection):
         yield f"columns that are no part of the vector: {listed(left_out)}; --vectors names others"
-    for annotation in doubtful(matrix.contents, matrix.selection):
+    for annotation in possible_labels(matrix.contents, matrix.selection):
         yield f"{annotation.name} is taken as a coordinate; if it is a label: --labels {annotation.name}"
-    if (dependence_note := independent_rows(cloud.dealing.grouping, cloud.dealing.groups)) is not None:
+    if (dependence_note := describe_dependence(cloud.dealing.grouping, cloud.dealing.groups)) is not None:
         yield dependence_note
-    for finding in wrong:
+    for finding in detected_findings:
         yield from lines_of(finding)
     if cloud.similarity is not Similarity.EUCLIDEAN:
         yield f"neighbors, hubness and intrinsic dimension by {SIMILARITIES[cloud.similarity]}"
@@ -76,8 +76,8 @@ def _table(
         f"none; for silhouettes choose a column by --labels: {listed(label_columns)}" if label_columns else "none"
     )
     yield f"labels: {matrix.selection.labels or no_labels}"
-    yield EXPLAINED
-    yield from by_group(
+    yield CELL_LEGEND
+    yield from lines_by_group(
         {
             slug: cell(result.value, result.score.se, result.score.reason, result.n, cloud.n, result.detail)
             for slug, result in measures.items()

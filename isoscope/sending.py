@@ -1,4 +1,4 @@
-"""Sends logged steps to the dashboard from a thread of its own, so that training never waits for the server."""
+"""Send logged steps to the dashboard from a separate thread, so that training never waits for the server."""
 
 import json
 import sys
@@ -10,30 +10,30 @@ from typing import Any
 
 import httpx2
 
-from isoscope.address import error_detail, error_sentence, is_away, open_client, read_address
+from isoscope.address import error_detail, error_sentence, is_retryable, open_client, read_address
 from isoscope.core.errors import InvalidError
 from isoscope.plain import LONGEST_LINE
 
 # Maximum number of steps queued while the server is away; beyond it the oldest are dropped.
-MAX_KEPT = 10_000
+MAX_QUEUED_STEPS = 10_000
 STEPS_AT_ONCE = 200
 PREDICTIONS_AT_ONCE = 2000
 BYTES_AT_ONCE = 400_000
 GATHER_SECONDS = 0.5
-BEAT_SECONDS = 60.0
+HEARTBEAT_SECONDS = 60.0
 LONGEST_WAIT_SECONDS = 30.0
 ANSWER_SECONDS = 20.0
 MAX_NOTES = 50
 # Total seconds that a script waits at the end of its runs for a server that has never answered.
 NEVER_ANSWERED_SECONDS = 5.0
 # Statuses that refuse the content: the server may accept a different body.
-WRONG = (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+CONTENT_REFUSALS = (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 Json = dict[str, Any]
 
 
 class SendingRefusedError(Exception):
-    """The server refused, or nothing can be sent to it at all, which has no status."""
+    """The server refused the request, or nothing can be sent to it, in which case ``status`` is 0."""
 
     def __init__(self, detail: str, status: int = 0, field: str | None = None) -> None:
         super().__init__(detail)
@@ -44,8 +44,8 @@ class SendingRefusedError(Exception):
 class Sender:
     """Announces a run, sends its steps in order, then its end; reports each problem once.
 
-    Retries a server that is away at growing intervals. Splits a refused batch until only wrong steps are dropped; of a
-    full run only excess steps. Stops when the server refuses the run itself (cancelled or invalid).
+    Retries a server that is away at growing intervals. Splits a refused batch until only invalid steps are dropped,
+    or only excess steps if the run is full. Stops when the server refuses the run itself (cancelled or invalid).
 
     ``url`` and ``token`` default to those of the environment; ``announcement`` begins the run and has its id.
     """
@@ -58,13 +58,13 @@ class Sender:
         # Number of steps dropped because the queue was full or the server refused them.
         self.dropped = 0
         # The server accepts no more steps of this run: only heartbeats are sent.
-        self._full = False
-        self._newest = -1
+        self._is_full = False
+        self._newest_step = -1
         self._announcement = announcement
-        self._begun = False
-        self._heard = False
-        self._arrived = False
-        self._patience = NEVER_ANSWERED_SECONDS
+        self._is_announced = False
+        self._has_answered = False
+        self._has_arrived = False
+        self._remaining_wait = NEVER_ANSWERED_SECONDS
         self._steps: dict[int, Json] = {}
         self._predictions: list[Json] = []
         self._refused_predictions = 0
@@ -78,7 +78,7 @@ class Sender:
             self._give_up(SendingRefusedError(str(error)))
             return
         self.url = address.url
-        Thread(target=self._work, args=(client,), name="isoscope", daemon=True).start()
+        Thread(target=self._send_until_over, args=(client,), name="isoscope", daemon=True).start()
 
     def is_ended(self) -> bool:
         return self._ending is not None
@@ -86,10 +86,10 @@ class Sender:
     def put(self, step: int, values: Mapping[str, Any]) -> None:
         """Queue values of a step; further values of the same step are merged."""
         with self._changed:
-            if not self._takes():
+            if not self._accepts_values():
                 return
-            is_repeated, self._newest = step == self._newest, step
-            if self._full:
+            is_repeated, self._newest_step = step == self._newest_step, step
+            if self._is_full:
                 self.dropped += not is_repeated
                 return
             # Merge the values of a repeated step: layers by measure, reasons joined.
@@ -100,7 +100,7 @@ class Sender:
             if reasons := [logged["reason"] for logged in (queued, values) if "reason" in logged]:
                 merged["reason"] = "; ".join(reasons)[:LONGEST_LINE]
             self._steps[step] = merged
-            if len(self._steps) > MAX_KEPT:
+            if len(self._steps) > MAX_QUEUED_STEPS:
                 self._steps.pop(next(iter(self._steps)))
                 self.dropped += 1
             self._changed.notify()
@@ -118,7 +118,7 @@ class Sender:
             for start in range(0, max(lengths, default=0), PREDICTIONS_AT_ONCE)
         ]
         with self._changed:
-            if not self._takes():
+            if not self._accepts_values():
                 return
             self._predictions += chunks
             self._changed.notify()
@@ -132,30 +132,30 @@ class Sender:
             if self._ending is None and self.refusal is None:
                 self._ending, self.refused_end = ending, None
             self._changed.notify_all()
-            short_wait = min(seconds, self._patience)
+            short_wait = min(seconds, self._remaining_wait)
             is_over = self._changed.wait_for(self._is_over, short_wait)
-            if not is_over and self._heard:
+            if not is_over and self._has_answered:
                 is_over = self._changed.wait_for(self._is_over, seconds - short_wait)
-            waited_seconds = seconds if self._heard else short_wait
-            if not self._heard:
-                self._patience -= short_wait
+            waited_seconds = seconds if self._has_answered else short_wait
+            if not self._has_answered:
+                self._remaining_wait -= short_wait
             if waited_seconds and not is_over:
                 loss_warning = f"{len(self._steps)} steps and the end are lost if the script ends before it does"
                 self.warn_once(f"the dashboard has not answered for {waited_seconds:g} s; {loss_warning}")
-            return self._arrived
+            return self._has_arrived
 
     def warn_once(self, sentence: str) -> None:
         if sentence not in self._warnings:
             self._warnings.add(sentence)
             sys.stderr.write(f"isoscope: {sentence}\n")
 
-    def _takes(self) -> bool:
+    def _accepts_values(self) -> bool:
         if self.refusal is None and self.is_ended():
             self.warn_once("what is logged after the end of a run is let go")
         return self.refusal is None and not self.is_ended()
 
     def _is_over(self) -> bool:
-        return self._arrived or self.refusal is not None or self.refused_end is not None
+        return self._has_arrived or self.refusal is not None or self.refused_end is not None
 
     def _give_up(self, error: SendingRefusedError) -> None:
         self.warn_once(f"this run is not logged any more: {error}")
@@ -165,7 +165,7 @@ class Sender:
             self._predictions.clear()
             self._changed.notify_all()
 
-    def _work(self, client: httpx2.Client) -> None:
+    def _send_until_over(self, client: httpx2.Client) -> None:
         try:
             with client:
                 self._client = client
@@ -178,7 +178,7 @@ class Sender:
                         self.warn_once(f"the dashboard at {self.url} does not answer ({error}); steps wait for it")
                         wait = min(max(1.0, 2 * wait), LONGEST_WAIT_SECONDS)
             with self._changed:
-                self._arrived = True
+                self._has_arrived = True
                 self._changed.notify_all()
         except SendingRefusedError as error:
             self._give_up(error)
@@ -189,8 +189,8 @@ class Sender:
         """Wait for something to send, after a failure at least ``wait`` seconds; the end of a run shortens the wait."""
         with self._changed:
             queued = self._steps or self._predictions
-            if not queued and self._ending is None and self._begun:
-                self._changed.wait(BEAT_SECONDS)
+            if not queued and self._ending is None and self._is_announced:
+                self._changed.wait(HEARTBEAT_SECONDS)
             if self._ending is None:
                 self._changed.wait_for(lambda: self._ending is not None, max(GATHER_SECONDS, wait))
         if wait:
@@ -198,11 +198,11 @@ class Sender:
 
     def _send(self) -> bool:
         """Send everything queued; return whether the end of the run was sent."""
-        if not self._begun:
+        if not self._is_announced:
             self._post("/api/runs", self._announcement)
-            self._begun = True
+            self._is_announced = True
         needs_heartbeat = True
-        while batch := self._batch():
+        while batch := self._next_batch():
             needs_heartbeat = False
             self._send_steps(batch)
         while self._predictions:
@@ -212,7 +212,7 @@ class Sender:
             try:
                 self._post(f"/api/runs/{self._announcement['id']}/predictions", chunk)
             except SendingRefusedError as error:
-                if error.status not in WRONG:
+                if error.status not in CONTENT_REFUSALS:
                     raise
                 self.warn_once(f"predictions were refused: {error}")
                 self._refused_predictions += len(chunk["rows"])
@@ -225,7 +225,7 @@ class Sender:
             return False
         return self._send_end(ending)
 
-    def _batch(self) -> list[Json]:
+    def _next_batch(self) -> list[Json]:
         batch: list[Json] = []
         size = 0
         with self._changed:
@@ -238,12 +238,12 @@ class Sender:
 
     def _send_steps(self, batch: list[Json]) -> None:
         """Send steps; split refused batches in half so that only invalid steps are dropped."""
-        if batch and self._full:  # the first half of a split batch filled the run
+        if batch and self._is_full:  # the first half of a split batch filled the run
             return
         try:
             self._post(f"/api/runs/{self._announcement['id']}/steps", {"steps": batch})
         except SendingRefusedError as error:
-            if error.status not in WRONG:
+            if error.status not in CONTENT_REFUSALS:
                 raise
             if len(batch) > 1:
                 self._send_steps(batch[: len(batch) // 2])
@@ -252,7 +252,7 @@ class Sender:
             self.warn_once(f"steps were refused: {error}")
             with self._changed:
                 if (error.status, error.field) == (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "steps"):
-                    self._full = True
+                    self._is_full = True
                     self.dropped += len(self._steps)
                     self._steps.clear()
                 else:
@@ -275,7 +275,7 @@ class Sender:
         try:
             self._post(f"/api/runs/{self._announcement['id']}/finish", body)
         except SendingRefusedError as error:
-            if error.status not in WRONG or "error" in ending:
+            if error.status not in CONTENT_REFUSALS or "error" in ending:
                 raise
             self.warn_once(f"what came out of this run was refused: {error}")
             with self._changed:
@@ -286,9 +286,9 @@ class Sender:
 
     def _post(self, path: str, body: Json) -> None:
         response = self._client.post(path, json=body)
-        if is_away(response) or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        if is_retryable(response) or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise httpx2.TransportError(f"status {response.status_code}")
-        self._heard = True
+        self._has_answered = True
         if not response.is_success:
             _, field = error_detail(response) or ("", None)
             raise SendingRefusedError(error_sentence(response), response.status_code, field)

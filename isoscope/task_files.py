@@ -28,16 +28,16 @@ from isotropy.catalog import Similarity
 from isotropy.tasks.parts import FEWEST_GROUPS
 from isotropy.tasks.truth import DEPTH, LabelTruth, PairTruth, QueryTruth, Truth, exact_neighbors
 
-BY_IDS = "choose their column by --ids"
+IDS_ADVICE = "choose their column by --ids"
 # Maximum number of corpus rows held out as queries if no queries are given; at most a fifth of all rows.
-HELD_OUT = 1000
+MAX_HELD_OUT = 1000
 # Minimum number of rows: a fifth of them gives each split enough queries.
-FEWEST_ROWS = 5 * FEWEST_GROUPS
+MIN_ROWS = 5 * FEWEST_GROUPS
 
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """The files of a task, and the columns that were named of them."""
+    """The files of a task, and the columns to use."""
 
     corpus: Sequence[Path]
     queries: Path | None = None
@@ -62,7 +62,7 @@ class TaskFiles:
             raise InvalidError("--qrels needs the vectors of the queries: name their file by --queries.", "queries")
         if self.queries is not None and named_truths and self.qrels is None:
             raise InvalidError(f"--queries goes with --qrels or alone, not with --{named_truths[0]}.", "queries")
-        if self.split is not None and not self.of_beir:
+        if self.split is not None and not self.is_beir:
             raise InvalidError("--split goes with --qrels of a BEIR folder or zip file.", "split")
         for path in (*self.corpus, self.queries, self.qrels, self.pairs, self.annotations):
             if path is not None and not path.is_file() and not (path is self.qrels and path.is_dir()):
@@ -72,7 +72,7 @@ class TaskFiles:
                 require_readable(path)
 
     @property
-    def of_beir(self) -> bool:
+    def is_beir(self) -> bool:
         return self.qrels is not None and (self.qrels.is_dir() or self.qrels.suffix.lower() == ZIP_SUFFIX)
 
 
@@ -100,29 +100,29 @@ def load_task(files: TaskFiles, similarity: Similarity, seed: int = 0) -> Loaded
         groups=files.groups if groups_in_corpus else None,
     )
     if files.pairs is not None:
-        return with_pairs(corpus, read_pairs(files.pairs, files.pairs.name, files.groups), files.pairs.name)
+        return pairs_task(corpus, read_pairs(files.pairs, files.pairs.name, files.groups), files.pairs.name)
     if files.labels is not None:
-        return with_labels(corpus)
+        return labels_task(corpus)
     if files.queries is None:
-        return without_truth(corpus, similarity, seed)
+        return compression_task(corpus, similarity, seed)
     queries = read_vectors([files.queries], "queries", vectors=files.vectors, ids=files.ids, groups=files.groups)
-    require_alike(corpus, queries)
+    require_same_dimensions(corpus, queries)
     if files.qrels is None:
-        return with_queries(corpus, queries, similarity)
-    if files.of_beir:
+        return queries_task(corpus, queries, similarity)
+    if files.is_beir:
         # Vectors without ids take those of the BEIR data set, in order.
         with open_beir(files.qrels) as beir:
             split = choose_split(beir.qrels, files.split)
             table = beir.qrels[split]
-            corpus, queries = _named_by(corpus, beir.corpus), _named_by(queries, beir.queries)
-            loaded = with_qrels(corpus, queries, read_qrels(table.path, table.filename), table.filename)
+            corpus, queries = _with_text_ids(corpus, beir.corpus), _with_text_ids(queries, beir.queries)
+            loaded = qrels_task(corpus, queries, read_qrels(table.path, table.filename), table.filename)
         other_splits = [name for name in beir.qrels if name != split]
         note = f" Others: {', '.join(other_splits)}; choose one by --split." if other_splits else ""
         return replace(loaded, notes=[f"Judged by the split {split} of {files.qrels.name}.{note}", *loaded.notes])
-    return with_qrels(corpus, queries, read_qrels(files.qrels, files.qrels.name), files.qrels.name)
+    return qrels_task(corpus, queries, read_qrels(files.qrels, files.qrels.name), files.qrels.name)
 
 
-def _named_by(vectors: NamedVectors, texts: NamedFile) -> NamedVectors:
+def _with_text_ids(vectors: NamedVectors, texts: NamedFile) -> NamedVectors:
     """Return vectors with the ids of their source texts, unless they have ids."""
     if vectors.row_ids.column is not None:
         return vectors
@@ -138,7 +138,7 @@ def _named_by(vectors: NamedVectors, texts: NamedFile) -> NamedVectors:
     return replace(vectors, row_ids=row_ids)
 
 
-def require_alike(corpus: NamedVectors, queries: NamedVectors) -> None:
+def require_same_dimensions(corpus: NamedVectors, queries: NamedVectors) -> None:
     if queries.x.shape[1] != corpus.x.shape[1]:
         raise InvalidError(
             f"{queries.filename} has {queries.x.shape[1]:,} dimensions, {corpus.filename} {corpus.x.shape[1]:,}: "
@@ -147,8 +147,8 @@ def require_alike(corpus: NamedVectors, queries: NamedVectors) -> None:
         )
 
 
-def with_qrels(
-    corpus: NamedVectors, queries: NamedVectors, judgments: Sequence[Judgment], name: str, advice: str = BY_IDS
+def qrels_task(
+    corpus: NamedVectors, queries: NamedVectors, judgments: Sequence[Judgment], name: str, advice: str = IDS_ADVICE
 ) -> LoadedTask:
     query_rows, document_rows = corpus_and_query_rows(corpus.row_ids, queries.row_ids, judgments, name, advice)
     relevant: list[dict[int, int]] = [{} for _ in queries.ids]
@@ -162,18 +162,18 @@ def with_qrels(
     answerable = np.array([bool(rows) for rows in relevant])
     if not answerable.any():
         raise InvalidError(f"{name} names no relevant document: a score above 0 says that one is.", "qrels")
-    notes = _unknown(sum(min(pair) < 0 for pair in zip(query_rows, document_rows, strict=True)), name)
-    notes += _left_out(
+    notes = _unknown_notes(sum(min(pair) < 0 for pair in zip(query_rows, document_rows, strict=True)), name)
+    notes += _left_out_notes(
         int((~answerable).sum()),
         "query has no relevant document and is left out",
         "queries have no relevant document and are left out",
     )
-    groups = None if queries.groups is None else _codes(compress(queries.groups, answerable))
+    groups = None if queries.groups is None else _group_codes(compress(queries.groups, answerable))
     truth = QueryTruth(queries.x[answerable], [rows for rows in relevant if rows], corpus.ids, groups)
     return LoadedTask(corpus.x, truth, notes)
 
 
-def with_pairs(corpus: NamedVectors, pairs: Sequence[ScoredPair], name: str, advice: str = BY_IDS) -> LoadedTask:
+def pairs_task(corpus: NamedVectors, pairs: Sequence[ScoredPair], name: str, advice: str = IDS_ADVICE) -> LoadedTask:
     rows = np.array(pair_rows(corpus.row_ids, pairs, name, advice), np.int64)
     matched = np.asarray((rows >= 0).all(axis=1))
     scores = np.array([pair.score for pair in pairs])[matched]
@@ -182,15 +182,15 @@ def with_pairs(corpus: NamedVectors, pairs: Sequence[ScoredPair], name: str, adv
             f"All pairs of {name} have the score {scores[0]:g}: a rank correlation needs several.", "pairs"
         )
     groups = [pair.group for pair in compress(pairs, matched.tolist())]
-    codes = _codes(groups) if any(groups) else None
-    return LoadedTask(corpus.x, PairTruth(rows[matched], scores, codes), _unknown(int((~matched).sum()), name))
+    codes = _group_codes(groups) if any(groups) else None
+    return LoadedTask(corpus.x, PairTruth(rows[matched], scores, codes), _unknown_notes(int((~matched).sum()), name))
 
 
-def with_labels(corpus: NamedVectors) -> LoadedTask:
+def labels_task(corpus: NamedVectors) -> LoadedTask:
     """Return the task of predicting the labels of rows; raise InvalidError for fewer than two classes."""
     labels = corpus.labels or []
     rows = np.array([row for row, label in enumerate(labels) if label], np.int64)
-    classes, codes = _numbered(labels[row] for row in rows)
+    classes, codes = _number_values(labels[row] for row in rows)
     if len(classes) < 2:
         class_summary = f"only {quote(classes[0])}" if classes else "none"
         raise InvalidError(
@@ -201,51 +201,51 @@ def with_labels(corpus: NamedVectors) -> LoadedTask:
             f"Expected labels that several rows share, got {len(rows):,} different ones: choose another column.",
             "labels",
         )
-    groups = None if corpus.groups is None else _codes(corpus.groups[row] for row in rows)
-    notes = _left_out(
+    groups = None if corpus.groups is None else _group_codes(corpus.groups[row] for row in rows)
+    notes = _left_out_notes(
         len(labels) - len(rows), "row has no label and is left out", "rows have no label and are left out"
     )
     return LoadedTask(corpus.x, LabelTruth(rows, codes, corpus.ids, groups), notes)
 
 
-def with_queries(corpus: NamedVectors, queries: NamedVectors, similarity: Similarity) -> LoadedTask:
+def queries_task(corpus: NamedVectors, queries: NamedVectors, similarity: Similarity) -> LoadedTask:
     """Return a compression task: the relevant rows of a query are its exact nearest neighbors."""
-    groups = None if queries.groups is None else _codes(queries.groups)
+    groups = None if queries.groups is None else _group_codes(queries.groups)
     return LoadedTask(corpus.x, exact_neighbors(corpus.x, queries.x, corpus.ids, similarity, groups))
 
 
-def without_truth(corpus: NamedVectors, similarity: Similarity, seed: int) -> LoadedTask:
+def compression_task(corpus: NamedVectors, similarity: Similarity, seed: int) -> LoadedTask:
     """Return a compression task with held-out corpus rows as its queries."""
     n = len(corpus.x)
-    if n < FEWEST_ROWS:
-        raise InvalidError(f"Expected at least {FEWEST_ROWS} rows where none are queries, got {n}.", "corpus")
+    if n < MIN_ROWS:
+        raise InvalidError(f"Expected at least {MIN_ROWS} rows where none are queries, got {n}.", "corpus")
     query_mask = np.zeros(n, bool)
-    query_mask[np.random.default_rng(seed).permutation(n)[: max(min(HELD_OUT, n // 5), DEPTH)]] = True
+    query_mask[np.random.default_rng(seed).permutation(n)[: max(min(MAX_HELD_OUT, n // 5), DEPTH)]] = True
     ids = [name for name, is_query in zip(corpus.ids, query_mask, strict=True) if not is_query]
     corpus_vectors, queries = corpus.x[~query_mask], corpus.x[query_mask]
     notes = [f"There is no ground truth: {plural(len(queries), 'row')} of the corpus are left out of it, as queries."]
-    groups = None if corpus.groups is None else _codes(compress(corpus.groups, query_mask))
+    groups = None if corpus.groups is None else _group_codes(compress(corpus.groups, query_mask))
     return LoadedTask(corpus_vectors, exact_neighbors(corpus_vectors, queries, ids, similarity, groups), notes)
 
 
-def _unknown(count: int, name: str) -> list[str]:
-    return _left_out(
+def _unknown_notes(count: int, name: str) -> list[str]:
+    return _left_out_notes(
         count,
         f"row of {name} has an id that no vector has and is left out",
         f"rows of {name} have ids that no vector has and are left out",
     )
 
 
-def _left_out(count: int, singular: str, plural_words: str) -> list[str]:
+def _left_out_notes(count: int, singular: str, plural_words: str) -> list[str]:
     return [f"{count:,} {singular if count == 1 else plural_words}."] if count else []
 
 
-def _codes(values: Iterable[str]) -> NDArray[np.int64]:
+def _group_codes(values: Iterable[str]) -> NDArray[np.int64]:
     """Return the group number of each value; each empty value is a group of its own."""
-    return _numbered(value or f"\0{row}" for row, value in enumerate(values))[1]
+    return _number_values(value or f"\0{row}" for row, value in enumerate(values))[1]
 
 
-def _numbered(values: Iterable[str]) -> tuple[list[str], NDArray[np.int64]]:
+def _number_values(values: Iterable[str]) -> tuple[list[str], NDArray[np.int64]]:
     """Return the sorted distinct values, and the index of each value among them.
 
     Avoids NumPy string arrays, in which each value takes as much memory as the longest.

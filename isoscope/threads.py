@@ -1,11 +1,11 @@
-"""How the threads of one product wait for each other."""
+"""Limit how long idle threads spin."""
 
 import os
 
 SPINS = 10_000
 
 
-def wait_briefly() -> None:
+def limit_thread_spinning() -> None:
     """Make idle threads spin for microseconds before they sleep; call this before importing torch.
 
     By default libgomp threads spin for milliseconds. When two jobs share cores, the spinning threads of each keep

@@ -1,4 +1,4 @@
-"""Runs of one's own training loop in the dashboard: begun, logged and ended by plain calls.
+"""Log runs of your own training loop to the dashboard.
 
     run = isoscope.log_run("my sweep", dataset="reviews", model="bert", metric="accuracy", lam=-1.0, ...)
     for step, batch in enumerate(batches):
@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-from isoscope.plain import by_layer_of, line_of, number_of, plain, plain_list, word_of
+from isoscope.plain import plain, plain_list, to_layer_numbers, to_line, to_number, to_snake_case
 from isoscope.sending import MAX_NOTES, Sender
 
 ENDED_SILENTLY = "Its script ended before it finished this run."
@@ -77,8 +77,8 @@ def log_run(
         "lam": lam,
         "zeta": zeta,
         "seed": seed,
-        "settings": {word_of(name): value for name, value in (settings or {}).items()},
-        "environment": {word_of(name): str(value) for name, value in (environment or {}).items()},
+        "settings": {to_snake_case(name): value for name, value in (settings or {}).items()},
+        "environment": {to_snake_case(name): str(value) for name, value in (environment or {}).items()},
         "total_steps": total_steps,
         "probe": None if probe is None else dict(probe),
     }
@@ -93,8 +93,8 @@ class LoggedRun:
         self.id = str(announcement["id"])
         self.url = f"{sender.url}/runs/{self.id}"
         self._sender = sender
-        self._last: Callable[[float], object] | None = None
-        atexit.register(self._leave)
+        self._exit_callback: Callable[[float], object] | None = None
+        atexit.register(self._end_at_exit)
 
     @property
     def cancelled(self) -> bool:
@@ -104,7 +104,7 @@ class LoggedRun:
 
     def at_exit(self, end: Callable[[float], object]) -> None:
         """Register a callback for process exit, called with the seconds it may wait, unless the run ended before."""
-        self._last = end
+        self._exit_callback = end
 
     def step(
         self,
@@ -119,10 +119,10 @@ class LoggedRun:
         reasons: list[str] = []
         for name, value in (("task_loss", task_loss), ("penalty", penalty)):
             if value is not None:
-                values[name] = number_of(value, name, reasons)
+                values[name] = to_number(value, name, reasons)
         if layers is not None:
             values["layers"] = {
-                measure: by_layer_of(measure, by_layer, reasons) for measure, by_layer in layers.items()
+                measure: to_layer_numbers(measure, by_layer, reasons) for measure, by_layer in layers.items()
             }
         if reasons:
             values["reason"] = "; ".join(reasons)[:500]
@@ -188,32 +188,34 @@ class LoggedRun:
 
         """
         reasons: list[str] = []
-        metric_values = {word_of(name): number_of(value, name, reasons) for name, value in (metrics or {}).items()}
+        metric_values = {
+            to_snake_case(name): to_number(value, name, reasons) for name, value in (metrics or {}).items()
+        }
         metric_reasons = {
             name: f"{name} is not a finite number" for name, value in metric_values.items() if value is None
         }
         ending = {
             "metrics": metric_values,
             "metric_reasons": metric_reasons,
-            "isoscore_star": number_of(isoscore_star, "IsoScore★", reasons),
-            "isoscore_star_reason": isoscore_star_reason and line_of(isoscore_star_reason),
+            "isoscore_star": to_number(isoscore_star, "IsoScore★", reasons),
+            "isoscore_star_reason": isoscore_star_reason and to_line(isoscore_star_reason),
             "n_validation": n_validation,
             "by_layer": {
                 measure: {
-                    "values": by_layer_of(measure, layer_values, reasons),
+                    "values": to_layer_numbers(measure, layer_values, reasons),
                     "n": (by_layer_n or {}).get(measure),
-                    "reasons": [reason and line_of(reason) for reason in (by_layer_reasons or {}).get(measure, ())]
+                    "reasons": [reason and to_line(reason) for reason in (by_layer_reasons or {}).get(measure, ())]
                     or None,
                 }
                 for measure, layer_values in (by_layer or {}).items()
             },
-            "results": {word_of(name): value for name, value in (results or {}).items()},
-            "notes": [line_of(note) for note in (*notes, *reasons)][:MAX_NOTES],
+            "results": {to_snake_case(name): value for name, value in (results or {}).items()},
+            "notes": [to_line(note) for note in (*notes, *reasons)][:MAX_NOTES],
         }
         return self._end(ending, timeout)
 
     def fail(self, error: str, timeout: float = SECONDS_TO_FINISH) -> bool:
-        return self._end({"error": line_of(error) or ENDED_SILENTLY}, timeout)
+        return self._end({"error": to_line(error) or ENDED_SILENTLY}, timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -225,13 +227,13 @@ class LoggedRun:
     def _end(self, ending: dict[str, Any], seconds: float) -> bool:
         arrived = self._sender.end(plain(ending), seconds)
         if arrived:
-            atexit.unregister(self._leave)
+            atexit.unregister(self._end_at_exit)
         return arrived
 
-    def _leave(self) -> None:
+    def _end_at_exit(self) -> None:
         """End the run at process exit if it has not ended yet, and wait briefly for the end to arrive."""
-        if self._last is not None and not self._sender.is_ended():
-            self._last(SECONDS_AT_EXIT)
+        if self._exit_callback is not None and not self._sender.is_ended():
+            self._exit_callback(SECONDS_AT_EXIT)
             if self._sender.is_ended():
                 return
-        self._end({"error": line_of(self._sender.refused_end or ENDED_SILENTLY)}, SECONDS_AT_EXIT)
+        self._end({"error": to_line(self._sender.refused_end or ENDED_SILENTLY)}, SECONDS_AT_EXIT)

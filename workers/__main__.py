@@ -17,7 +17,7 @@ from app.queue import JobQueue, processing_jobs
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import IsoscopeError
-from isoscope.threads import wait_briefly
+from isoscope.threads import limit_thread_spinning
 from workers.executor import Executor, JobFeeder
 from workers.job_rows import PATIENCE_SECONDS
 from workers.locks import Heartbeat, open_locks
@@ -32,7 +32,7 @@ def main() -> int:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     settings = Settings()
-    wait_briefly()
+    limit_thread_spinning()
     device = arguments.device
     if device == "auto":
         # The first GPU, if any. A subprocess checks, because this process must not load torch.

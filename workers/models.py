@@ -23,7 +23,7 @@ from app.core.process import BUNDLED_MODEL, bundled_folder
 from app.core.settings import Settings
 from app.db.models import Pooling
 from isoscope.core.errors import InvalidError, NotFoundError
-from isoscope.hidden_states import hidden_states_of, looking_at, mean_of_tokens
+from isoscope.hidden_states import evaluation_mode, hidden_states_of, mean_of_tokens
 
 
 def choose_device(device: str) -> None:
@@ -240,7 +240,7 @@ def sentence_pooling(model: PreTrainedModel) -> Pooling:
     # No single setting marks a model as causal, so test whether the first token's state ignores the second.
     first_id, second_id = [token for token in range(3) if token != config.pad_token_id][:2]
     ids = torch.tensor([[first_id, first_id], [first_id, second_id]], device=model.device)
-    with looking_at(model):
+    with evaluation_mode(model):
         states = hidden_states_of(model(input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=True))
     first_states = states[-1][:, 0]
     return Pooling.LAST if torch.allclose(first_states[0], first_states[1]) else Pooling.FIRST

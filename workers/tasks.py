@@ -18,7 +18,7 @@ from app.storage.ledger import Ledger
 from isoscope import task_files
 from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.files.ground_truth import (
-    BY_COLUMN,
+    COLUMN_ADVICE,
     PAIRS,
     NamedVectors,
     RowIds,
@@ -137,20 +137,20 @@ def _load(job: _TaskJob) -> task_files.LoadedTask:
         groups=config.groups if queries is None and config.kind is not TruthKind.PAIRS else None,
     )
     if queries is not None:
-        task_files.require_alike(corpus, queries)
+        task_files.require_same_dimensions(corpus, queries)
     if config.kind is TruthKind.LABELS:
-        return task_files.with_labels(corpus)
+        return task_files.labels_task(corpus)
     if config.kind is TruthKind.PAIRS or (config.kind is TruthKind.QUERIES and queries is not None):
         if job.row.truth_sha256 is None:
             raise NotFoundError("This task has no ground truth. Upload it again.")
         filename = job.row.filename or "the ground truth"
         path = fetch(job.row.truth_sha256, filename, job.settings)
         if config.kind is TruthKind.QUERIES and queries is not None:
-            return task_files.with_qrels(corpus, queries, read_qrels(path, TRUTH_FILE), filename, BY_COLUMN)
-        return task_files.with_pairs(corpus, read_pairs(path, TRUTH_FILE, GROUP), filename, BY_COLUMN)
+            return task_files.qrels_task(corpus, queries, read_qrels(path, TRUTH_FILE), filename, COLUMN_ADVICE)
+        return task_files.pairs_task(corpus, read_pairs(path, TRUTH_FILE, GROUP), filename, COLUMN_ADVICE)
     if queries is not None:
-        return task_files.with_queries(corpus, queries, config.similarity)
-    return task_files.without_truth(corpus, config.similarity, config.seed)
+        return task_files.queries_task(corpus, queries, config.similarity)
+    return task_files.compression_task(corpus, config.similarity, config.seed)
 
 
 def _load_vectors(
@@ -168,7 +168,7 @@ def _load_vectors(
     require_measurable(matrix)
     row_ids = read_ids(matrix, embedding.name, ids, selection.names, role)
     if job.row.truth_sha256 is not None:
-        row_ids.require_unique(role, BY_COLUMN)
+        row_ids.require_unique(role, COLUMN_ADVICE)
     elif len(set(row_ids.values)) < matrix.n:  # without ground truth, ids only break ties
         row_ids = RowIds(embedding.name, [str(row) for row in range(matrix.n)], None)
     return vectors_of(matrix, row_ids, role)

@@ -21,7 +21,7 @@ from pydantic_core import CoreSchema, core_schema, to_jsonable_python
 from sqlalchemy import JSON, DateTime, Dialect, TypeDecorator
 from sqlalchemy.types import TypeEngine
 
-from isoscope.plain import GREATEST, bounded
+from isoscope.plain import MAX_NUMBER, bounded
 
 logger = logging.getLogger(__name__)
 M = TypeVar("M", bound=BaseModel)
@@ -161,5 +161,5 @@ def stored_adapter(model: type[M]) -> TypeAdapter[M]:
     return TypeAdapter(Annotated[model, _ReadByType()])  # type: ignore[arg-type]
 
 
-Number = Annotated[FiniteFloat, Field(ge=-GREATEST, le=GREATEST), AfterValidator(bounded)]
+Number = Annotated[FiniteFloat, Field(ge=-MAX_NUMBER, le=MAX_NUMBER), AfterValidator(bounded)]
 Count = Annotated[int, Field(ge=0, lt=2**31)]

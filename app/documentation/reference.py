@@ -11,7 +11,7 @@ from pydantic_core import PydanticUndefined
 
 from app.core.settings import Settings
 from app.db.config import TRAINING_OPTIONS, TrainingOptions
-from isoscope.cli import COMMANDS, parser_of
+from isoscope.cli import COMMANDS, make_parser
 from isotropy import catalog
 
 
@@ -95,7 +95,7 @@ def describe_settings() -> str:
 def describe_commands() -> str:
     parts = ["# Command line\n\n`isoscope COMMAND --help` prints the same.\n"]
     subparsers = next(
-        action for action in parser_of(list(COMMANDS))._actions if action.dest == "==SUPPRESS==" or action.choices
+        action for action in make_parser(list(COMMANDS))._actions if action.dest == "==SUPPRESS==" or action.choices
     )
     for name, parser in dict(subparsers.choices or {}).items():
         parts.append(f"## isoscope {name}\n\n```\n{parser.format_help().strip()}\n```\n")

@@ -18,7 +18,7 @@ from app.embeddings.readings import similarity_of
 from app.embeddings.service import require_measured
 from app.figures.figure import Cell, FigureTable
 from isoscope.core.errors import InvalidError
-from isoscope.files.selection import unpacked
+from isoscope.files.selection import unpack_rows
 from isotropy.catalog import MEASURES, SIMILARITIES, Measure, Similarity
 
 MIN_COMPARED = 2
@@ -96,7 +96,7 @@ def _origins(embedding: Embedding, by_id: dict[str, Embedding]) -> Iterator[obje
 
 def rows_left_out(embedding: Embedding) -> list[int]:
     """Return the positions in the file of the rows that an embedding's selection leaves out."""
-    rows: list[int] = unpacked((embedding.selection or {}).get("without_rows", []))
+    rows: list[int] = unpack_rows((embedding.selection or {}).get("without_rows", []))
     return rows
 
 

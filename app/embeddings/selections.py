@@ -19,7 +19,7 @@ from app.db.point_map import MAX_MAPPED
 from app.embeddings.service import get_embedding, get_figure_data, require_measured
 from app.storage import Stored
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
-from isoscope.files.selection import MAX_BITS, MAX_LISTED, MAX_WITHOUT, Selection
+from isoscope.files.selection import MAX_BITS, MAX_EXCLUDED_ROWS, MAX_LISTED, Selection
 from isotropy.catalog import FINDINGS
 
 RUN_PATTERN = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
@@ -189,7 +189,7 @@ def _extend_selection(source: Embedding, chosen: Selection, left_out: LeftOut) -
 
 
 def _max_left_out(n: int) -> int:
-    return MAX_WITHOUT if n <= MAX_BITS else MAX_LISTED
+    return MAX_EXCLUDED_ROWS if n <= MAX_BITS else MAX_LISTED
 
 
 def _count_items(count: int, singular: str, plural: str) -> str:

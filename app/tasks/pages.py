@@ -25,7 +25,7 @@ from app.web.templating import confirm_deletion
 from app.web.uploads import chosen_file, in_parser_slot
 from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError, invalid
 from isoscope.files.upload_formats import Role, suffixes
-from isoscope.rank_relation import statement
+from isoscope.rank_relation import describe_relation
 from isotropy.catalog import METRICS, TASKS, Similarity, TruthKind
 
 BEST_SO_FAR = 40
@@ -94,7 +94,7 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
             "members": members,
             "waiting": [member for member in members if member.status in UNFINISHED_TASK],
             "family": family_figure(members, task.results.metric),
-            "statement": statement(scored_embeddings(members), task.results.metric),
+            "statement": describe_relation(scored_embeddings(members), task.results.metric),
             "others": list_others(context, task),
         }
     return render(request, "tasks/task.html", values, problem)

@@ -31,7 +31,7 @@ from app.db.work import is_silent
 from app.figures.labels import heading
 from app.figures.palette import lambda_color
 from isoscope.core import formatting
-from isoscope.files.upload_formats import listed_rows
+from isoscope.files.upload_formats import row_suffixes
 from isotropy.catalog import MEASURES, METHODS, NEAR_COLUMNS, SIMILARITIES
 
 mimetypes.add_type("font/woff2", ".woff2")  # which not every machine knows
@@ -94,7 +94,7 @@ def inlined(path: str) -> str:
 
 UPLOAD_HELP = {
     "train": Help(
-        f"Training rows: {listed_rows()}",
+        f"Training rows: {row_suffixes()}",
         details="A header line, then one row per line: one or two text columns, and one column of classes, scores or "
         "answers.",
     ),

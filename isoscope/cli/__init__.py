@@ -1,6 +1,6 @@
-"""The command line: a dashboard of this machine, a dashboard anywhere, and files without one.
+"""The command line: start a dashboard, send requests to one, or measure files without one.
 
-``isoscope --help`` lists all commands; of each only what is called is imported.
+``isoscope --help`` lists all commands; only the module of the requested command is imported.
 """
 
 import sys
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from isoscope.core.errors import IsoscopeError, UnavailableError
 
 # Entry point group of the server's commands: each adds its arguments and its function to a parser.
-SERVER = "isoscope.commands"
+SERVER_ENTRY_POINTS = "isoscope.commands"
 
 
 class Command(NamedTuple):
@@ -24,7 +24,7 @@ class Command(NamedTuple):
     module: str = ""
     function: str = ""
     # Whether it connects to a dashboard.
-    asks: bool = True
+    needs_dashboard: bool = True
 
 
 COMMANDS = {
@@ -43,9 +43,13 @@ COMMANDS = {
     "open-test": Command("freeze a choice and open an experiment's test scores", "training", "open_test"),
     "export": Command("write an experiment as a zip file", "runs", "export"),
     "import": Command("import an experiment from a zip file", "runs", "import_experiment"),
-    "score": Command("measure the vectors of files, without a server", "local", "score", asks=False),
-    "decide": Command("choose post-processing, dimensions and storage by your task", "local", "decide", asks=False),
-    "check": Command("find what is wrong with the vectors of files, without a server", "local", "check", asks=False),
+    "score": Command("measure the vectors of files, without a server", "local", "score", needs_dashboard=False),
+    "decide": Command(
+        "choose post-processing, dimensions and storage by your task", "local", "decide", needs_dashboard=False
+    ),
+    "check": Command(
+        "find what is wrong with the vectors of files, without a server", "local", "check", needs_dashboard=False
+    ),
 }
 
 
@@ -53,9 +57,9 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     command_line = sys.argv[1:] if words is None else list(words)
     try:
-        arguments = parser_of(command_line[:1]).parse_args(command_line)
+        arguments = make_parser(command_line[:1]).parse_args(command_line)
         run: Callable[..., int] = arguments.run
-        if not getattr(arguments, "asks", False):
+        if not getattr(arguments, "needs_dashboard", False):
             return run(arguments)
         from isoscope.client import Isoscope  # noqa: PLC0415
 
@@ -68,7 +72,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return 130  # the shell's exit code for a command that SIGINT ended
 
 
-def parser_of(called: Sequence[str]) -> ArgumentParser:
+def make_parser(command_names: Sequence[str]) -> ArgumentParser:
     parser = ArgumentParser(
         prog="isoscope",
         description="Measure isotropy, and train for it. score, check and decide read files and need no server. "
@@ -78,10 +82,10 @@ def parser_of(called: Sequence[str]) -> ArgumentParser:
     commands = parser.add_subparsers(required=True)
     for name, command in COMMANDS.items():
         subparser = commands.add_parser(name, help=command.help)
-        if name not in called:
+        if name not in command_names:
             continue
         if not command.module:
-            entry_point = next(iter(entry_points(group=SERVER, name=name)), None)
+            entry_point = next(iter(entry_points(group=SERVER_ENTRY_POINTS, name=name)), None)
             if entry_point is None:
                 raise UnavailableError(
                     f"isoscope {name} needs the server, which is not installed: pip install isoscope-server"
@@ -92,8 +96,8 @@ def parser_of(called: Sequence[str]) -> ArgumentParser:
         function = getattr(module, command.function)
         subparser.description = function.__doc__
         getattr(module, f"{command.function}_arguments")(subparser)
-        if command.asks:
+        if command.needs_dashboard:
             subparser.add_argument("--url", metavar="URL", help="address of the dashboard (default: ISOSCOPE_URL)")
             subparser.add_argument("--json", action="store_true", help="print the response as one JSON document")
-        subparser.set_defaults(run=function, asks=command.asks)
+        subparser.set_defaults(run=function, needs_dashboard=command.needs_dashboard)
     return parser

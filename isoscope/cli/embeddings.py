@@ -1,10 +1,20 @@
-"""Embeddings at the command line: upload vectors, put texts through a model."""
+"""Embeddings at the command line: upload vectors, encode texts with a model."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
-from isoscope.cli.printing import EXPLAINED, by_group, cell, note, number, sending, table, write, write_json
+from isoscope.cli.printing import (
+    CELL_LEGEND,
+    cell,
+    lines_by_group,
+    note,
+    number,
+    table,
+    upload_progress,
+    write,
+    write_json,
+)
 from isoscope.client import Isoscope
 from isoscope.client.encodings import likely_settings
 from isoscope.core.beir_layout import folder_paths
@@ -31,7 +41,7 @@ def upload_arguments(command: ArgumentParser) -> None:
 def upload(isoscope: Isoscope, arguments: Namespace) -> int:
     """Upload vectors to a dashboard and have them measured there; isoscope score measures without one."""
     files = [*arguments.files, *([arguments.annotations] if arguments.annotations else [])]
-    with sending(files) as progress:
+    with upload_progress(files) as progress:
         embedding = isoscope.upload(
             *arguments.files,
             annotations=arguments.annotations,
@@ -58,7 +68,7 @@ def upload(isoscope: Isoscope, arguments: Namespace) -> int:
         )
         for slug, measurement in scores_in_order.items()
     }
-    return write([address_line, EXPLAINED, *by_group(cells)])
+    return write([address_line, CELL_LEGEND, *lines_by_group(cells)])
 
 
 def encode_arguments(command: ArgumentParser) -> None:
@@ -87,9 +97,9 @@ def encode_arguments(command: ArgumentParser) -> None:
         help="how to pool tokens; repeatable",
     )
     command.add_argument(
-        "--layers", type=_numbers, metavar="NUMBERS", help="layers from 0, separated by commas (default: all)"
+        "--layers", type=_parse_layers, metavar="NUMBERS", help="layers from 0, separated by commas (default: all)"
     )
-    command.add_argument("--max-rows", type=_number_or_all, metavar="N", help="at most this many rows, or all")
+    command.add_argument("--max-rows", type=_parse_limit, metavar="N", help="at most this many rows, or all")
     command.add_argument("--max-length", type=int, metavar="TOKENS", help="truncate longer texts")
     command.add_argument("--batch-size", type=int, metavar="TEXTS", help="texts per batch")
     command.add_argument("--seed", type=int, help="seed for drawing rows")
@@ -105,7 +115,7 @@ def encode(isoscope: Isoscope, arguments: Namespace) -> int:
         dataset = isoscope.find_dataset(arguments.dataset)
         texts = isoscope.texts_of_dataset(dataset, arguments.split, name=arguments.name)
     else:
-        with sending(folder_paths(arguments.file) if arguments.file.is_dir() else [arguments.file]) as progress:
+        with upload_progress(folder_paths(arguments.file) if arguments.file.is_dir() else [arguments.file]) as progress:
             texts = isoscope.upload_texts(arguments.file, name=arguments.name, progress=progress)
     settings: dict[str, Any] = {**likely_settings(texts), "model": arguments.model}
     settings |= {"text_columns": arguments.text_columns} if arguments.text_columns else {}
@@ -136,7 +146,7 @@ def encode(isoscope: Isoscope, arguments: Namespace) -> int:
     return write(table(("Layer", "Pooling", "IsoScore", "Mean cosine"), rows))
 
 
-def _number_or_all(text: str) -> int | str:
+def _parse_limit(text: str) -> int | str:
     if text == ALL:
         return text
     if not text.isdecimal():
@@ -144,7 +154,7 @@ def _number_or_all(text: str) -> int | str:
     return int(text)
 
 
-def _numbers(text: str) -> list[int] | str:
+def _parse_layers(text: str) -> list[int] | str:
     if text == ALL:
         return text
     numbers = text.replace(",", " ").split()

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError, UnavailableError
-from isoscope.threads import wait_briefly
+from isoscope.threads import limit_thread_spinning
 from isotropy.catalog import MEASURES, METRICS, Similarity
 
 # Import name -> name to install.
@@ -15,7 +15,9 @@ REQUIRED = {"torch": "torch", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-
 
 def score_arguments(command: ArgumentParser) -> None:
     add_file_arguments(command)
-    command.add_argument("--measures", type=_measures, metavar="SLUGS", help="measure only these, separated by commas")
+    command.add_argument(
+        "--measures", type=_parse_measures, metavar="SLUGS", help="measure only these, separated by commas"
+    )
     command.add_argument(
         "--similarity",
         choices=[similarity.value for similarity in Similarity],
@@ -26,12 +28,12 @@ def score_arguments(command: ArgumentParser) -> None:
 
 def score(arguments: Namespace) -> int:
     """Print the measures of the files that were named."""
-    wait_briefly()
+    limit_thread_spinning()
     # Imported here because it loads torch, which other commands do not need.
     try:
         from isoscope.score import print_score  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise _missing(error) from error
+        raise _missing_package_error(error) from error
     return print_score(arguments)
 
 
@@ -53,12 +55,12 @@ def check_arguments(command: ArgumentParser) -> None:
 
 def check(arguments: Namespace) -> int:
     """Say what is wrong with the vectors of a file: exit 1 on a finding of --fail-on, 2 if they cannot be read."""
-    wait_briefly()
+    limit_thread_spinning()
     try:
         try:
             from isoscope.check import print_check  # noqa: PLC0415
         except ModuleNotFoundError as error:
-            raise _missing(error) from error
+            raise _missing_package_error(error) from error
         return print_check(arguments)
     except IsoscopeError as error:
         sys.stderr.write(f"{error}\n")
@@ -80,7 +82,7 @@ def add_file_arguments(command: ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print one JSON document")
 
 
-def _missing(error: ModuleNotFoundError) -> Exception:
+def _missing_package_error(error: ModuleNotFoundError) -> Exception:
     """Return an error that names the package to install, or the error itself for a module of Isoscope."""
     if str(error.name).partition(".")[0] in ("isoscope", "isotropy"):
         return error
@@ -99,7 +101,7 @@ def parse_names(text: str) -> list[str]:
     return [name for part in text.split(",") if (name := part.strip())]
 
 
-def _measures(text: str) -> list[str]:
+def _parse_measures(text: str) -> list[str]:
     slugs = parse_names(text)
     for slug in slugs:
         if slug not in MEASURES:
@@ -141,14 +143,18 @@ def decide_arguments(command: ArgumentParser) -> None:
     command.add_argument("--metric", choices=METRICS, help="metric to judge by (default: the usual one for the task)")
     command.add_argument("--seed", type=parse_seed, default=0, help="seed of the split and of random methods")
     command.add_argument(
-        "--tolerance", type=_tolerance, default=0.01, help="how much lower the smallest variant may score"
+        "--tolerance", type=_parse_tolerance, default=0.01, help="how much lower the smallest variant may score"
     )
     command.add_argument("--list", action="store_true", help="print the variants and stop")
     command.add_argument("--full", action="store_true", help="try all methods with all dimensions and storage formats")
     command.add_argument("--json", action="store_true", help="print one JSON document")
     command.add_argument("--save-map", type=Path, metavar="FILE", help="write the chosen map as safetensors")
     command.add_argument(
-        "--variant", type=_variant, default="chosen", metavar="WHICH", help="map to write: chosen, smallest or a number"
+        "--variant",
+        type=_parse_variant,
+        default="chosen",
+        metavar="WHICH",
+        help="map to write: chosen, smallest or a number",
     )
 
 
@@ -160,7 +166,7 @@ def decide(arguments: Namespace) -> int:
             f"isoscope decide needs {' and '.join(missing)}, not installed here: "
             "pip install 'isoscope[files,torch,decide]'"
         )
-    wait_briefly()
+    limit_thread_spinning()
     if arguments.vectors is not None and len(arguments.vectors) > 1:
         from isoscope.decide import print_decisions  # noqa: PLC0415 - it loads torch
 
@@ -170,7 +176,7 @@ def decide(arguments: Namespace) -> int:
     return print_decision(arguments)
 
 
-def _tolerance(text: str) -> float:
+def _parse_tolerance(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -180,7 +186,7 @@ def _tolerance(text: str) -> float:
     return value
 
 
-def _variant(text: str) -> str:
+def _parse_variant(text: str) -> str:
     if text not in ("chosen", "smallest") and not text.isdecimal():
         raise ArgumentTypeError(f"expected chosen, smallest or a number of the list, got {text!r}")
     return text

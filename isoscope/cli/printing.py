@@ -1,4 +1,4 @@
-"""Print what commands answer: lines, tables, measures; and say how far something is."""
+"""Print the results of commands: lines, tables, measures, progress."""
 
 import json
 import os
@@ -15,7 +15,7 @@ NAMES = {
     slug: starred(measure.name) + (f" ({measure.value})" if measure.value else "") for slug, measure in MEASURES.items()
 }
 WIDTH = max(map(len, NAMES.values()))
-EXPLAINED = (
+CELL_LEGEND = (
     "± is one standard error; of a biased measure only the spread between samples of this size. IsoScore and "
     "participation ratio describe these rows: read their bias-corrected forms for the population. n stands in brackets "
     "where rows were sampled or left out"
@@ -58,7 +58,7 @@ def number(value: float | None) -> str:
 
 
 @contextmanager
-def sending(files: Sequence[Path]) -> Iterator[Callable[[int], object]]:
+def upload_progress(files: Sequence[Path]) -> Iterator[Callable[[int], object]]:
     """Yield a callback that reports bytes sent."""
     from tqdm import tqdm  # noqa: PLC0415 - commands that send nothing do not need it
 
@@ -67,7 +67,7 @@ def sending(files: Sequence[Path]) -> Iterator[Callable[[int], object]]:
         yield bar.update
 
 
-def by_group(cells: Mapping[str, str]) -> Iterator[str]:
+def lines_by_group(cells: Mapping[str, str]) -> Iterator[str]:
     for group, heading in GROUPS.items():
         group_cells = {slug: cell for slug, cell in cells.items() if MEASURES[slug].group == group}
         if group_cells:
@@ -76,7 +76,7 @@ def by_group(cells: Mapping[str, str]) -> Iterator[str]:
             yield f"  {NAMES[slug]:{WIDTH}}  {cell}"
 
 
-def independent_rows(by: str, groups: int) -> str | None:
+def describe_dependence(by: str, groups: int) -> str | None:
     """Return a sentence about duplicate or grouped rows; None if all rows are independent."""
     if by == "duplicates":
         return f"exact duplicates count as one row in errors and bias corrections: {groups:,} are distinct"

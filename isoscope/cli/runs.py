@@ -1,9 +1,9 @@
-"""Runs and experiments at the command line: search runs, write predictions, take experiments from here to there."""
+"""Runs and experiments at the command line: search runs, write predictions, export and import experiments."""
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from isoscope.cli.printing import note, number, sending, table, write, write_json
+from isoscope.cli.printing import note, number, table, upload_progress, write, write_json
 from isoscope.client import Isoscope
 from isoscope.client.connection import Row
 from isotropy.catalog import REGULARIZERS
@@ -91,7 +91,7 @@ def import_experiment_arguments(command: ArgumentParser) -> None:
 
 def import_experiment(isoscope: Isoscope, arguments: Namespace) -> int:
     """Import an experiment that isoscope export, or its page, wrote on another dashboard."""
-    with sending([arguments.file]) as progress:
+    with upload_progress([arguments.file]) as progress:
         row = isoscope.import_experiment(arguments.file, wait=False, progress=progress)
     page = f"imports/{row['id']}"
     if not arguments.no_wait:

@@ -5,13 +5,13 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from pathlib import Path
 
-from isoscope.cli.printing import note, number, sending, table, write, write_json
+from isoscope.cli.printing import note, number, table, upload_progress, write, write_json
 from isoscope.client import Isoscope
 from isoscope.client.connection import Row
-from isoscope.client.training import MOVING
+from isoscope.client.training import UNFINISHED_STATUSES
 from isoscope.core.formatting import about, plural, size
 
-MEANINGS = {"text": "are part of the text", "quoted": "enclose cells"}
+QUOTING_MEANINGS = {"text": "are part of the text", "quoted": "enclose cells"}
 SPLITS = ("train", "validation", "test")
 STANDARD_INPUT = "-"
 HEADS = ("Setting", "Choice", "Seeds", "Test", "95% ±", "Difference", "95% ±", "Validation")
@@ -38,7 +38,7 @@ def upload_dataset_arguments(command: ArgumentParser) -> None:
         )
     command.add_argument(
         "--quoting",
-        choices=tuple(MEANINGS),
+        choices=tuple(QUOTING_MEANINGS),
         help="how quotes of .tsv files are read (default: they enclose cells where every one does)",
     )
     command.add_argument("--name", help="name on the dashboard (default: the train file's)")
@@ -48,7 +48,7 @@ def upload_dataset(isoscope: Isoscope, arguments: Namespace) -> int:
     """Upload the rows of a data set to a dashboard: train and validation, and test rows whose scores are sealed."""
     files = [file for file in (arguments.train, arguments.validation, arguments.test) if file is not None]
     values = {split: text.split(",") for split in SPLITS if (text := getattr(arguments, f"{split}_values")) is not None}
-    with sending(files) as progress:
+    with upload_progress(files) as progress:
         dataset = isoscope.upload_dataset(
             arguments.train,
             arguments.validation,
@@ -65,7 +65,9 @@ def upload_dataset(isoscope: Isoscope, arguments: Namespace) -> int:
     if arguments.json:
         return write_json(dataset)
     counts = ", ".join(f"{dataset[f'n_{split}']} {split}" for split in SPLITS if dataset[f"n_{split}"] is not None)
-    quotes = [f"quotes of {split} rows {MEANINGS[reading]}" for split, reading in (dataset["quoting"] or {}).items()]
+    quotes = [
+        f"quotes of {split} rows {QUOTING_MEANINGS[reading]}" for split, reading in (dataset["quoting"] or {}).items()
+    ]
     return write([f"{dataset['name']}: {isoscope.url}/datasets/{dataset['id']}", f"rows: {counts}", *quotes])
 
 
@@ -111,7 +113,7 @@ def sweep(isoscope: Isoscope, arguments: Namespace) -> int:
     note(address_line)
 
     def note_progress(row: Row) -> None:
-        n_ended = sum(run["status"] not in MOVING for run in row["runs"])
+        n_ended = sum(run["status"] not in UNFINISHED_STATUSES for run in row["runs"])
         note(f"{n_ended} of {len(row['runs'])} runs have ended")
 
     ended_experiment = isoscope.wait(experiment, note_progress)
@@ -150,16 +152,16 @@ def open_test(isoscope: Isoscope, arguments: Namespace) -> int:
         if arguments.json:
             return write_json(opening)
         if opening["scores"]:
-            return write(_scores(opening))
+            return write(_score_lines(opening))
         if opening["state"] == "none":
             return write(["There are no test scores: the data set has no test split."])
         note("The test scores are sealed. Freeze a choice with --choose. It is recorded permanently.")
         return write([setting["label"] for setting in opening["settings"]])
     opening = isoscope.open_test(experiment, arguments.choose, note=arguments.note, by=arguments.by)
-    return write_json(opening) if arguments.json else write(_scores(opening))
+    return write_json(opening) if arguments.json else write(_score_lines(opening))
 
 
-def _scores(opening: Row) -> list[str]:
+def _score_lines(opening: Row) -> list[str]:
     first_opening, *later_openings = opening["openings"]
     estimate = opening["chosen"]["test"] or {"mean": None, "ci95_half_width": None}
     margin = "" if estimate["ci95_half_width"] is None else f" ± {number(estimate['ci95_half_width'])}"

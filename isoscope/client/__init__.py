@@ -1,4 +1,4 @@
-"""The Python client of a dashboard: all that its pages do, as methods that answer with plain dictionaries.
+"""The Python client of a dashboard: everything its pages do, as methods that return plain dictionaries.
 
 >>> from isoscope.client import Isoscope
 >>> isoscope = Isoscope("http://127.0.0.1:8000")
@@ -19,9 +19,8 @@ __all__ = ["Isoscope", "RefusedError"]
 class Isoscope(Embeddings, Postprocessings, Tasks, Encodings, Imports, Runs, ScriptRuns, QueueStatus, Figures):
     """A dashboard at ``url`` that asks for ``token``, from ``ISOSCOPE_URL`` and ``ISOSCOPE_ACCESS_TOKEN`` by default.
 
-    Methods raise RefusedError with the server's sentence, UnavailableError where no server answers, and InvalidError
-    for what cannot be sent. They refer to things on the server by id, or by the dictionary that another method
-    returned.
+    Methods raise RefusedError with the server's message, UnavailableError if no server answers, and InvalidError for
+    values that cannot be sent. They take the server's records by id, or as the dictionary that another method returned.
 
     >>> isoscope = Isoscope()
     >>> experiment = isoscope.wait(isoscope.sweep("sweep.yaml"))

@@ -1,4 +1,4 @@
-"""Typed requests to a dashboard, whose refusals are exceptions with its sentence."""
+"""Requests to a dashboard, whose refusals are raised with its message."""
 
 import random
 import time
@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from isoscope.address import TOKEN, URL, error_detail, error_sentence, is_away, open_client, read_address
+from isoscope.address import TOKEN, URL, error_detail, error_sentence, is_retryable, open_client, read_address
 from isoscope.core.errors import InvalidError, IsoscopeError, UnavailableError
 
 # Long, because the server reads a data set's files before it answers.
@@ -24,9 +24,9 @@ NOT_SIGNED_IN = 401
 BUSY_SECONDS = 600.0
 LONGEST_PAGE = 500
 
-# An answer of the API: see ``/api/openapi.json`` of the server.
+# A JSON object of the API: see ``/api/openapi.json`` of the server.
 Row = dict[str, Any]
-# Something on the server: its id, or the server's answer about it.
+# A record on the server: its id, or the dictionary that the server returned for it.
 Reference = str | Mapping[str, Any]
 # Form fields with the file of each.
 Files = Iterable[tuple[str, str | Path]]
@@ -36,7 +36,7 @@ Progress = Callable[[int], object]
 
 @dataclass
 class RefusedError(IsoscopeError):
-    """The server refused: its sentence, the field at fault if one is, and the HTTP status."""
+    """The server refused a request: its message, the field at fault, if any, and the HTTP status."""
 
     status: int = 0
 
@@ -61,7 +61,7 @@ class Connection:
         self._client.close()
 
     def ask(self, method: str, path: str, **arguments: Any) -> Any:
-        """Return the JSON of an answer, None for one without a body."""
+        """Return the JSON of a response, None for one without a body."""
         return self._read(self._send(method, path, **arguments))
 
     def get(self, *path: Reference | int, **query: Any) -> Row:
@@ -91,7 +91,7 @@ class Connection:
     def send_files(
         self, path: str, files: Files, fields: Mapping[str, str | None], progress: Progress | None = None
     ) -> Row:
-        """Return the answer to a form with files, which are streamed."""
+        """Return the response to a form with files, which are streamed."""
         form_values = {name: value for name, value in fields.items() if value is not None}
         parts = []
         with ExitStack() as stack:
@@ -118,7 +118,7 @@ class Connection:
                         file.write(chunk)
             unfinished.replace(target)
         except httpx2.TransportError as error:
-            raise self._away(str(error) or type(error).__name__) from error
+            raise self._unavailable_error(str(error) or type(error).__name__) from error
         except OSError as error:
             raise InvalidError(f"{target} cannot be written: {error.strerror}.") from error
         finally:
@@ -139,13 +139,13 @@ class Connection:
             offset += LONGEST_PAGE
 
     def _send(self, method: str, path: str, **arguments: Any) -> httpx2.Response:
-        """Return the answer, retrying while the server is too busy."""
+        """Return the response, retrying while the server is too busy."""
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:
                 response = self._client.request(method, path, **arguments)
             except httpx2.TransportError as error:
-                raise self._away(str(error) or type(error).__name__) from error
+                raise self._unavailable_error(str(error) or type(error).__name__) from error
             if response.status_code != HTTPStatus.TOO_MANY_REQUESTS:
                 return response
             seconds = response.headers.get("Retry-After", "")
@@ -157,26 +157,28 @@ class Connection:
             for _, (_, file) in arguments.get("files", ()):
                 file.seek(0)
 
-    def _read(self, answer: httpx2.Response) -> Any:
-        if not answer.is_success:
-            raise self._refusal(answer)
-        if not answer.content:
+    def _read(self, response: httpx2.Response) -> Any:
+        if not response.is_success:
+            raise self._refusal(response)
+        if not response.content:
             return None
         try:
-            return answer.json()
+            return response.json()
         except ValueError as error:
-            raise RefusedError(f"What answers at {self.url} is no Isoscope.", status=answer.status_code) from error
+            raise RefusedError(f"What answers at {self.url} is no Isoscope.", status=response.status_code) from error
 
-    def _refusal(self, answer: httpx2.Response) -> IsoscopeError:
-        status, detail = answer.status_code, error_detail(answer)
-        if detail is None and is_away(answer):
-            return self._away(f"status {status}")
+    def _refusal(self, response: httpx2.Response) -> IsoscopeError:
+        status, detail = response.status_code, error_detail(response)
+        if detail is None and is_retryable(response):
+            return self._unavailable_error(f"status {status}")
         sentence = (
-            f"{error_sentence(answer)} It is read from {TOKEN}." if status == NOT_SIGNED_IN else error_sentence(answer)
+            f"{error_sentence(response)} It is read from {TOKEN}."
+            if status == NOT_SIGNED_IN
+            else error_sentence(response)
         )
         return RefusedError(sentence, detail[1] if detail else None, status=status)
 
-    def _away(self, why: str) -> UnavailableError:
+    def _unavailable_error(self, why: str) -> UnavailableError:
         return UnavailableError(
             f"No Isoscope answers at {self.url} ({why}). Start it with isoscope serve, or name another by --url or "
             f"{URL}."

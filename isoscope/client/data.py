@@ -9,8 +9,8 @@ from isoscope.client.connection import Connection, Progress, Reference, Row, id_
 from isoscope.core.errors import InvalidError
 
 # States of embeddings and encodings that a worker still changes.
-BUSY = ("making", "inspecting", "measuring", "queued", "running")
-LOOK_EVERY_SECONDS = 1.0
+BUSY_STATUSES = ("making", "inspecting", "measuring", "queued", "running")
+POLL_SECONDS = 1.0
 
 
 class Datasets(Connection):
@@ -117,15 +117,15 @@ class Embeddings(Connection):
         >>> isoscope.score(isoscope.upload("embeddings.npy"))["isoscore"]["value"]
         0.31
         """
-        while (row := self.embedding(embedding))["status"] in BUSY:
-            time.sleep(LOOK_EVERY_SECONDS)
+        while (row := self.embedding(embedding))["status"] in BUSY_STATUSES:
+            time.sleep(POLL_SECONDS)
         if row["status"] != "ready":
             raise InvalidError(f"{row['name']} is not measured: {row['error'] or 'it is a draft, commit it first.'}")
         return {measurement["measure"]: measurement for measurement in row["measurements"]}
 
     def describe_embedding(self, embedding: Reference, **change: Any) -> Row:
         """Change an embedding's ``name``, ``notes`` or ``tags``."""
-        return self.patch("embeddings", embedding, json=change_of(change))
+        return self.patch("embeddings", embedding, json=patch_body(change))
 
     def select(self, embedding: Reference, selection: Mapping[str, Any], *, commit: bool = True) -> Row:
         """Choose the vectors, names and labels in an embedding's files; measured at once unless ``commit`` is off.
@@ -270,7 +270,7 @@ class Postprocessings(Connection):
         return self.post(*trial, "embedding", json={"name": name})
 
 
-def change_of(change: Mapping[str, Any]) -> Row:
+def patch_body(change: Mapping[str, Any]) -> Row:
     """Return changed fields as JSON, with tags as a list."""
     tags = change.get("tags")
     return dict(change) if tags is None else {**change, "tags": list(tags)}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.client.connection import Connection, Progress, Reference, Row, id_of
-from isoscope.client.data import BUSY, LOOK_EVERY_SECONDS
+from isoscope.client.data import BUSY_STATUSES, POLL_SECONDS
 from isoscope.core.beir_layout import folder_paths
 from isoscope.core.errors import InvalidError
 
@@ -59,12 +59,12 @@ class Encodings(Connection):
 
     def wait_for_encoding(self, encoding: Reference) -> Row:
         """Return an encoding once its layers are measured; raise RefusedError where it failed."""
-        while (row := self.encoding(encoding))["status"] in BUSY:
-            time.sleep(LOOK_EVERY_SECONDS)
+        while (row := self.encoding(encoding))["status"] in BUSY_STATUSES:
+            time.sleep(POLL_SECONDS)
         if row["status"] == "failed":
             raise InvalidError(f"{row['name']} could not be encoded: {row['error']}")
-        while any(layer["status"] in BUSY for layer in self.layers(encoding)):
-            time.sleep(LOOK_EVERY_SECONDS)
+        while any(layer["status"] in BUSY_STATUSES for layer in self.layers(encoding)):
+            time.sleep(POLL_SECONDS)
         return row
 
     def cancel_encoding(self, encoding: Reference) -> Row:

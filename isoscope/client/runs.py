@@ -29,10 +29,10 @@ class Runs(Connection):
         self, q: str = "", *, sort: str = "", experiment: Reference | None = None, limit: int = 50, offset: int = 0
     ) -> tuple[list[Row], int]:
         """Return a page of the runs of a search, and their total number."""
-        return self.listed(_path(experiment), q=q, sort=sort, limit=limit, offset=offset)
+        return self.listed(_runs_path(experiment), q=q, sort=sort, limit=limit, offset=offset)
 
     def all_runs(self, q: str = "", *, sort: str = "", experiment: Reference | None = None) -> Iterator[Row]:
-        return self.all_rows(_path(experiment), q=q, sort=sort)
+        return self.all_rows(_runs_path(experiment), q=q, sort=sort)
 
     def run(self, run: Reference) -> Row:
         """Return one run with configuration, results, environment and everything it logged."""
@@ -45,21 +45,21 @@ class Runs(Connection):
         """
         return self.get("runs", run, "request")
 
-    def table_of_runs(self, q: str = "", *, group: Iterable[str] = (), **look: Any) -> Row:
+    def table_of_runs(self, q: str = "", *, group: Iterable[str] = (), **options: Any) -> Row:
         """Return means and standard deviations of groups of the runs of a search.
 
         >>> isoscope.table_of_runs("task:cola", group=["lam"], columns="isotropy")["rows"]
         """
-        return self.get("compare", "runs", "table", q=q, group=list(group), **look)
+        return self.get("compare", "runs", "table", q=q, group=list(group), **options)
 
     def download_table_of_runs(
-        self, target: str | Path, q: str = "", *, group: Iterable[str] = (), **look: Any
+        self, target: str | Path, q: str = "", *, group: Iterable[str] = (), **options: Any
     ) -> Path:
         """Write ``table_of_runs`` as .md, .tex or .csv."""
         suffix = Path(target).suffix
         if suffix not in TEXTS:
             raise InvalidError(f"Expected a target that ends in {', '.join(TEXTS)}, got {str(target)!r}.", "target")
-        query = {"q": q, "group": list(group), "format": TEXTS[suffix], **look}
+        query = {"q": q, "group": list(group), "format": TEXTS[suffix], **options}
         return self.download(path_of("compare", "runs", "table"), target, params=query)
 
     def conclusion_of_runs(self, q: str = "", *, group: Iterable[str] = (), on: str = "") -> Row:
@@ -185,5 +185,5 @@ class Figures(Connection):
         return self.get("playground", "figures", slug, **position)
 
 
-def _path(experiment: Reference | None) -> str:
+def _runs_path(experiment: Reference | None) -> str:
     return path_of("runs") if experiment is None else path_of("experiments", experiment, "runs")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.client.connection import Connection, Progress, Reference, Row, id_of, path_of
-from isoscope.client.data import BUSY, LOOK_EVERY_SECONDS
+from isoscope.client.data import BUSY_STATUSES, POLL_SECONDS
 from isoscope.core.errors import InvalidError
 
 
@@ -53,8 +53,8 @@ class Tasks(Connection):
 
     def wait_for_task(self, task: Reference) -> Row:
         """Return a task once it has ended; raise RefusedError where it failed."""
-        while (row := self.task(task))["status"] in BUSY:
-            time.sleep(LOOK_EVERY_SECONDS)
+        while (row := self.task(task))["status"] in BUSY_STATUSES:
+            time.sleep(POLL_SECONDS)
         if row["status"] == "failed":
             raise InvalidError(f"The task failed: {row['error']}")
         return row

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from isoscope.address import LATER
+from isoscope.address import RETRYABLE_STATUSES
 from isoscope.client.connection import Connection, Progress, Reference, RefusedError, Row, path_of
-from isoscope.client.data import Datasets, change_of
+from isoscope.client.data import Datasets, patch_body
 from isoscope.core.errors import InvalidError, UnavailableError
 from isoscope.core.formatting import quoted
 from isoscope.files.yaml_document import MAX_CHARACTERS, read_yaml
 
 # States of a run that change by themselves, unlike paused.
-MOVING = ("queued", "running", "streaming")
-LOOK_EVERY_SECONDS = 5.0
-IMPORTING = ("queued", "running", "removing")
+UNFINISHED_STATUSES = ("queued", "running", "streaming")
+POLL_SECONDS = 5.0
+IMPORTING_STATUSES = ("queued", "running", "removing")
 IMPORT_SECONDS = 1.0
 # How long ``wait`` tolerates a server that is away, such as while it restarts.
 PATIENCE_SECONDS = 600.0
@@ -47,9 +47,9 @@ class Experiments(Datasets):
         """Return the settings of both papers by stage; data set, columns, task and model are to be added."""
         return self.get_list("presets")
 
-    def experiments(self, q: str = "", *, limit: int = 50, offset: int = 0, **narrowed: str) -> list[Row]:
+    def experiments(self, q: str = "", *, limit: int = 50, offset: int = 0, **filters: str) -> list[Row]:
         """Return experiments with a run that matches the search, newest first; ``tag`` narrows the list."""
-        return self.listed("/api/experiments", q=q, limit=limit, offset=offset, **narrowed)[0]
+        return self.listed("/api/experiments", q=q, limit=limit, offset=offset, **filters)[0]
 
     def all_experiments(self, q: str = "") -> Iterator[Row]:
         return self.all_rows("/api/experiments", q=q)
@@ -106,26 +106,26 @@ class Experiments(Datasets):
             statuses = [run["status"] for run in row["runs"]]
             if on_change is not None and statuses != previous_statuses:
                 on_change(row)
-            if row["status"] not in MOVING and not set(statuses).intersection(MOVING):
+            if row["status"] not in UNFINISHED_STATUSES and not set(statuses).intersection(UNFINISHED_STATUSES):
                 return row
             previous_statuses = statuses
-            time.sleep(LOOK_EVERY_SECONDS)
-            row = self._patiently(self.experiment, experiment)
+            time.sleep(POLL_SECONDS)
+            row = self._retry_while_away(self.experiment, experiment)
 
-    def _patiently(self, ask: Callable[..., Row], *arguments: Any, **options: Any) -> Row:
+    def _retry_while_away(self, ask: Callable[..., Row], *arguments: Any, **options: Any) -> Row:
         """Call ``ask`` and return its answer; retry while the server is away."""
         deadline, warned = time.monotonic() + PATIENCE_SECONDS, False
         while True:
             try:
                 return ask(*arguments, **options)
             except (UnavailableError, RefusedError) as error:
-                is_away = isinstance(error, UnavailableError) or error.status in LATER
+                is_away = isinstance(error, UnavailableError) or error.status in RETRYABLE_STATUSES
                 if not is_away or time.monotonic() > deadline:
                     raise
                 if not warned:
                     sys.stderr.write(f"isoscope: {error} It is waited for.\n")
                 warned = True
-            time.sleep(LOOK_EVERY_SECONDS)
+            time.sleep(POLL_SECONDS)
 
     def results(self, experiment: Reference) -> list[Row]:
         """Return the runs of an experiment with configuration, results, environment and everything they logged."""
@@ -136,7 +136,7 @@ class Experiments(Datasets):
 
     def describe_experiment(self, experiment: Reference, **change: Any) -> Row:
         """Change an experiment's ``name``, ``notes`` or ``tags``."""
-        return self.patch("experiments", experiment, json=change_of(change))
+        return self.patch("experiments", experiment, json=patch_body(change))
 
     def retry_experiment(self, experiment: Reference) -> Row:
         """Queue the failed runs of an experiment again."""
@@ -194,7 +194,7 @@ class Imports(Experiments):
     def wait_for_import(self, sent: Reference, on_change: Callable[[Row], object] | None = None) -> Row:
         """Return the experiment of an import once all of it is there; raise RefusedError where it failed."""
         previous_row: Row | None = None
-        while (row := self._patiently(self.show_import, sent))["status"] in IMPORTING:
+        while (row := self._retry_while_away(self.show_import, sent))["status"] in IMPORTING_STATUSES:
             if on_change is not None and row != previous_row:
                 on_change(row)
             previous_row = row

@@ -1,1 +1,1 @@
-"""What every floor shares: errors in the user's words, numbers and names as people read them, the sizes of numbers."""
+"""Shared by all packages: errors for users, formatted numbers and names, kinds of tasks."""

@@ -1,4 +1,4 @@
-"""How a BEIR data set lies in a folder or a zip file: corpus.jsonl, queries.jsonl and qrels/*.tsv."""
+"""The layout of a BEIR data set in a folder or a zip file: corpus.jsonl, queries.jsonl and qrels/*.tsv."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What mending a finding changes, as a sentence for pages and the command line."""
+"""Describe what fixing a finding changes, for pages and the command line."""
 
 from isoscope.core.formatting import number, starred, with_error
 from isotropy.catalog import MEASURES, NEIGHBORS_KEPT, effect_name

@@ -1,4 +1,4 @@
-"""What can go wrong for a reason the user can mend: what was expected, what came, what to do."""
+"""Errors that users can fix: each says what was expected, what was found, and what to do."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -16,8 +16,8 @@ class FieldError(NamedTuple):
 class IsoscopeError(Exception):
     """Base of all errors whose message is shown to the user.
 
-    ``field`` is the form field or JSON key at fault, ``page`` the path of what the sentence names, ``more`` further
-    fields that are wrong.
+    ``field`` is the form field or JSON key at fault, ``page`` the path of the record that the message names,
+    ``further`` the errors of other fields.
     """
 
     message: str
@@ -37,11 +37,11 @@ class IsoscopeError(Exception):
 
 
 class NotFoundError(IsoscopeError):
-    """The thing does not exist, or no longer."""
+    """The record does not exist, or was deleted."""
 
 
 class ConflictError(IsoscopeError):
-    """The thing is in a state in which this cannot be done."""
+    """The state of the record does not allow this."""
 
 
 class TooLargeError(IsoscopeError):
@@ -49,7 +49,7 @@ class TooLargeError(IsoscopeError):
 
 
 class FullDiskError(IsoscopeError):
-    """A disk has no room for what is asked."""
+    """A disk has no room for the requested files."""
 
 
 class UnsupportedFormatError(IsoscopeError):
@@ -61,18 +61,18 @@ class InvalidError(IsoscopeError):
 
 
 class UnavailableError(IsoscopeError):
-    """Something this server depends on does not answer, or refuses it; the same may work later."""
+    """A service that this server depends on does not answer or refuses; the same request may work later."""
 
 
 @dataclasses.dataclass
 class BusyError(IsoscopeError):
-    """Too many requests at once; the same works after ``retry_seconds``."""
+    """Too many requests at once; retry after ``retry_seconds``."""
 
     retry_seconds: int = dataclasses.field(default=5, kw_only=True)
 
 
 class AbandonedError(IsoscopeError):
-    """Nobody waits for the answer any more."""
+    """The client no longer waits for the response."""
 
 
 def invalid(errors: Iterable[FieldError]) -> InvalidError:

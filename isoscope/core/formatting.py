@@ -1,6 +1,6 @@
-"""Numbers, sizes, times and names as a reader wants them: three digits, a true minus, units, a true star.
+"""Format numbers, sizes, times and names for readers: three digits, a true minus, units, a true star.
 
-Names that came from outside stand between quotes, cut short.
+Names from users are quoted and shortened.
 """
 
 from collections.abc import Collection, Iterator

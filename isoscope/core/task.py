@@ -1,4 +1,4 @@
-"""Kinds of tasks, and what the performance of each is measured by."""
+"""Kinds of tasks, and the metrics of each."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Arrays inside a file, of which headers are read first: which could be the vectors, which name or label rows."""
+"""Arrays in a file, by their headers: which can be vectors, and which can name or label rows."""
 
 import math
 import sys
@@ -34,7 +34,7 @@ class Array(ABC):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     type_name: str
-    """As the container calls it. bfloat16, which numpy lacks, has the ``dtype`` uint16 of its bits."""
+    """The container's name of the type. bfloat16, which numpy lacks, has the ``dtype`` uint16 of its bits."""
 
     @property
     def size_bytes(self) -> int:
@@ -63,7 +63,7 @@ class Array(ABC):
 
 @dataclass(frozen=True)
 class StoredArray(Array):
-    """An array whose values are one run of bytes."""
+    """An array stored as one contiguous run of bytes."""
 
     fortran: bool
     offset: int
@@ -94,7 +94,7 @@ class StoredArray(Array):
         if self.fortran:
             n, columns = columns, n
         if transpose == self.fortran:
-            yield from self._runs(n, columns, rows)
+            yield from self._row_blocks(n, columns, rows)
             return
         step = max(1, min(rows, MAX_COLUMN_BLOCK_BYTES // (n * self.dtype.itemsize)))
         with self.open() as stream:
@@ -102,21 +102,21 @@ class StoredArray(Array):
                 block = np.empty((n, min(step, columns - start)), self.dtype)
                 for i in range(n):
                     self._fill(block[i], stream, i * columns + start)
-                yield self._decoded(block).T
+                yield self._decode_bfloat16(block).T
 
     def values(self) -> Iterator[str]:
-        for block in self._runs(self.shape[0], 1, ANNOTATION_ROWS):
+        for block in self._row_blocks(self.shape[0], 1, ANNOTATION_ROWS):
             # numpy stores 32 bits per character and does not check that they are Unicode.
             if self.dtype.kind == "U" and block.view(f"{self.dtype.byteorder}u4").max() > sys.maxunicode:
                 raise InvalidError(f"The array {self.name!r} holds text that is not Unicode: write the file again.")
             yield from map(value_text, block[:, 0].tolist())
 
-    def _runs(self, n: int, columns: int, step: int) -> Iterator[Block]:
+    def _row_blocks(self, n: int, columns: int, step: int) -> Iterator[Block]:
         with self.open() as stream:
             for start in range(0, n, step):
                 block = np.empty((min(step, n - start), columns), self.dtype)
                 self._fill(block, stream, start * columns)
-                yield self._decoded(block)
+                yield self._decode_bfloat16(block)
 
     def _fill(self, block: Block, stream: IO[bytes], position: int) -> None:
         memory = block.reshape(-1).view(np.uint8).data
@@ -130,7 +130,7 @@ class StoredArray(Array):
                 f"The values of {self.name!r} end early or are damaged: write the file again, or upload it again."
             )
 
-    def _decoded(self, block: Block) -> Block:
+    def _decode_bfloat16(self, block: Block) -> Block:
         """Convert the bits of bfloat16, the upper half of a float32, to float32."""
         if self.type_name != BFLOAT16:
             return block
@@ -170,7 +170,7 @@ class ArrayFile(Contents):
                 "fewer arrays in a file."
             )
         if not (matrices := [*matrices, *layers]):
-            raise InvalidError(_why_no_matrix(arrays))
+            raise InvalidError(_explain_no_matrix(arrays))
         self._arrays = {array.name: array for array in arrays}
         if clashing := [matrix.name for matrix, _, _ in layers if matrix.name in self._arrays]:
             raise InvalidError(
@@ -197,7 +197,7 @@ class ArrayFile(Contents):
         return self._arrays[annotation].values()
 
 
-def _why_no_matrix(arrays: Sequence[Array]) -> str:
+def _explain_no_matrix(arrays: Sequence[Array]) -> str:
     if not arrays:
         return "The file holds no array: expected one with a row for each vector. Write it again."
     array = max(arrays, key=lambda array: (array.is_numeric, len(array.shape) == 2, array.size_bytes))

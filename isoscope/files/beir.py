@@ -1,6 +1,6 @@
-"""BEIR data sets as people have them: corpus.jsonl, queries.jsonl and qrels/*.tsv, in a folder or a zip file.
+"""Read BEIR data sets: corpus.jsonl, queries.jsonl and qrels/*.tsv, in a folder or a zip file.
 
-An uploaded one is read once and written in one form: texts with ids, and judgments by split.
+An uploaded data set is read once and normalized to texts with ids, and judgments by split.
 """
 
 import json
@@ -16,7 +16,7 @@ from isoscope.core.beir_layout import CORPUS, LAYOUT, QRELS_SUFFIX, QUERIES, fol
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import blaming, listed, quote
 from isoscope.files.columns import TextsDescription, describe_texts, open_table
-from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, open_zip, reading_zip, require_honest
+from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, open_zip, reading_zip, require_plausible_size
 from isoscope.files.contents import cell_text
 from isoscope.files.ground_truth import QRELS, read_qrels, write_lines
 from isoscope.files.strict import Frozen
@@ -27,9 +27,9 @@ USUAL_SPLIT = "test"
 MAX_MEMBERS = 10_000
 MAX_SPLITS = 20
 MAX_SPLIT_CHARACTERS = 100
-BROKEN = "The zip file cannot be read: {reason}. Write it again."
+ZIP_ERROR = "The zip file cannot be read: {reason}. Write it again."
 # Files that macOS and editors add begin like this.
-NO_MEMBER = ("__MACOSX", ".")
+IGNORED_PREFIXES = ("__MACOSX", ".")
 ID, TITLE, TEXT = "_id", "title", "text"
 
 
@@ -88,32 +88,32 @@ def open_beir(path: Path) -> Iterator[BeirFiles]:
 
 
 def unpack(path: Path, folder: Path) -> list[NamedFile]:
-    """Write the members of a zip file that belong to a data set into ``folder``, under names of our own.
+    """Write the members of a zip file that belong to a data set into ``folder``, under new names.
 
     Raises InvalidError for a damaged or encrypted file, TooLargeError for one made to exhaust memory or disk.
     """
     with path.open("rb") as stream:
         if not stream.read(4).startswith(ZIP_MAGIC):
             raise InvalidError(f"This is no zip file. {LAYOUT}, in a folder or a zip file.", "file")
-    with open_zip(path, BROKEN) as archive:
-        members = _members(archive.infolist())
+    with open_zip(path, ZIP_ERROR) as archive:
+        members = _select_members(archive.infolist())
         files = []
         for number, member in enumerate(members):
             target = folder / f"{number}{PurePosixPath(member.filename).suffix}"
-            with reading_zip(BROKEN), archive.open(member) as packed, target.open("wb") as unpacked:
+            with reading_zip(ZIP_ERROR), archive.open(member) as packed, target.open("wb") as unpacked:
                 shutil.copyfileobj(packed, unpacked)  # zipfile reads no more than the directory declares
             files.append(NamedFile(target, member.filename))
     return files
 
 
-def _members(directory: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
+def _select_members(directory: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
     if len(directory) > MAX_MEMBERS:
         raise TooLargeError(f"The zip file has {len(directory):,} members, more than {MAX_MEMBERS:,}. {LAYOUT}.")
     members = []
     for member in directory:
         path = PurePosixPath(member.filename)
         belongs = path.name in (CORPUS, QUERIES) or (path.parent.name == "qrels" and path.suffix == QRELS_SUFFIX)
-        if belongs and not any(part.startswith(NO_MEMBER) for part in path.parts):
+        if belongs and not any(part.startswith(IGNORED_PREFIXES) for part in path.parts):
             members.append(member)
     for member in members:
         name = quote(member.filename)
@@ -121,8 +121,8 @@ def _members(directory: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
             raise InvalidError(f"{name} is encrypted. Write the zip file without a password.")
         if member.compress_type not in COMPRESSIONS:
             raise InvalidError(f"{name} is compressed by a method that is not read here. Use ordinary zip compression.")
-        require_honest(name, member.file_size, member.compress_size)
-    require_honest(
+        require_plausible_size(name, member.file_size, member.compress_size)
+    require_plausible_size(
         "The zip file", sum(entry.file_size for entry in members), sum(entry.compress_size for entry in members)
     )
     return members
@@ -137,7 +137,7 @@ class BeirSplit(Frozen):
 
 
 class BeirDescription(Frozen):
-    """Contents of a data set; its files lie in the folder that was given."""
+    """Contents of a data set, whose files ``describe_beir`` has written."""
 
     corpus: TextsDescription
     queries: TextsDescription
@@ -157,7 +157,7 @@ def describe_beir(files: list[NamedFile], folder: Path) -> BeirDescription:
     data_set = find_beir(files)
     for file, name, columns in ((data_set.corpus, CORPUS, [ID, TITLE, TEXT]), (data_set.queries, QUERIES, [ID, TEXT])):
         with (folder / name).open("w", encoding="utf-8") as output:
-            for row_id, *texts in _rows(file, columns):
+            for row_id, *texts in _read_rows(file, columns):
                 text = " ".join(part for part in texts if part.strip())
                 output.write(f"{json.dumps({ID: row_id, TEXT: text})}\n")
     splits = []
@@ -175,10 +175,10 @@ def describe_beir(files: list[NamedFile], folder: Path) -> BeirDescription:
 
 def read_beir_ids(file: NamedFile) -> list[str]:
     """Return the ids of a corpus or of queries, in file order."""
-    return [row[0] for row in _rows(file, [ID])]
+    return [row[0] for row in _read_rows(file, [ID])]
 
 
-def _rows(file: NamedFile, columns: list[str]) -> Iterator[list[str]]:
+def _read_rows(file: NamedFile, columns: list[str]) -> Iterator[list[str]]:
     with blaming(file.filename, "file"):
         table = open_table(file.path, file.filename, Role.TEXTS)
         if missing := [name for name in columns if name not in table.columns and name != TITLE]:

@@ -1,4 +1,4 @@
-"""The columns of data sets and of texts: values, labels, lengths, and rows that leak between files."""
+"""Describe the columns of data sets and texts: values, labels, lengths, and rows that leak between files."""
 
 import re
 import sys
@@ -19,7 +19,7 @@ from isoscope.files.contents import MAX_DISTINCT, examples
 from isoscope.files.span import read_span
 from isoscope.files.strict import Frozen
 from isoscope.files.table import Scalar, Table
-from isoscope.files.text import Quoting, Readings, settle_readings, tsv_quotes
+from isoscope.files.text import Quoting, Readings, detect_quotes, settle_readings
 from isoscope.files.upload_formats import Role, detect
 
 MAX_LABELS = 200
@@ -29,7 +29,7 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.AS
 # Lower bounds of the bins for text lengths; the last bin is open.
 LENGTH_EDGES = sorted({2**k for k in range(21)} | {3 * 2**k for k in range(20)} | {0})
 # More distinct values than this, if they have several words each, are repeated texts rather than classes.
-MOST_CLASSES = 20
+MAX_CLASSES = 20
 # Stands for withheld labels in published test files.
 UNLABELLED = "-1"
 DIGEST_BYTES = 8
@@ -185,7 +185,7 @@ class ColumnStats:
 
     @property
     def holds_texts(self) -> bool:
-        if self.kind is ColumnKind.LABEL and self.n_distinct > MOST_CLASSES and self.not_number is not None:
+        if self.kind is ColumnKind.LABEL and self.n_distinct > MAX_CLASSES and self.not_number is not None:
             return 2 * sum(" " in value for value in self.distinct) > self.n_distinct
         return self.kind is ColumnKind.TEXT
 
@@ -196,24 +196,24 @@ def count_leaks(columns: Sequence[Column], train: Rows, validation: Rows, test: 
     Test texts are also compared with the validation file. Each file is read once more.
     """
     text_indices = [index for index, column in enumerate(columns) if column.kind is ColumnKind.TEXT]
-    train_digests = _digests(text_indices, train) if text_indices else {}
+    train_digests = _text_digests(text_indices, train) if text_indices else {}
     columns_with_unseen = {index: column for index, column in enumerate(columns) if column.unseen}
-    validation_counts = _count(columns, validation, train_digests, columns_with_unseen)
+    validation_counts = _count_rows(columns, validation, train_digests, columns_with_unseen)
     with_validation = [
         column.model_copy(
-            update={"n_also_train": validation_counts.also.get(i, 0), "n_unseen": validation_counts.unseen.get(i, 0)}
+            update={"n_also_train": validation_counts.shared.get(i, 0), "n_unseen": validation_counts.unseen.get(i, 0)}
         )
         for i, column in enumerate(columns)
     ]
     if test is None:
         return with_validation
-    test_counts = _count(columns, test, train_digests, dict(enumerate(columns)))
-    validation_overlap = _count(columns, test, _digests(text_indices, validation) if text_indices else {}, {})
+    test_counts = _count_rows(columns, test, train_digests, dict(enumerate(columns)))
+    validation_overlap = _count_rows(columns, test, _text_digests(text_indices, validation) if text_indices else {}, {})
     return [
         column.model_copy(
             update={
-                "n_test_also_train": test_counts.also.get(i, 0),
-                "n_test_also_validation": validation_overlap.also.get(i, 0),
+                "n_test_also_train": test_counts.shared.get(i, 0),
+                "n_test_also_validation": validation_overlap.shared.get(i, 0),
                 "n_test_unseen": test_counts.unseen.get(i, 0),
             }
         )
@@ -232,31 +232,31 @@ def stats_of(table: Table) -> tuple[int, dict[str, ColumnStats]]:
     return stats[0].n, dict(zip(table.columns, stats, strict=True))
 
 
-class _Counted(NamedTuple):
-    """Rows by the place of a column: with a text that is known, and with a label that train lacks."""
+class _LeakCounts(NamedTuple):
+    """Counts of rows by column index: rows with a known text, and rows with a label that train lacks."""
 
-    also: dict[int, int]
+    shared: dict[int, int]
     unseen: dict[int, int]
 
 
-def _count(
-    columns: Sequence[Column], rows: Rows, digests: Mapping[int, set[bytes]], labelled: Mapping[int, Column]
-) -> _Counted:
+def _count_rows(
+    columns: Sequence[Column], rows: Rows, digests: Mapping[int, set[bytes]], labeled_columns: Mapping[int, Column]
+) -> _LeakCounts:
     labels = {
         index: set(column.values)
-        for index, column in labelled.items()
+        for index, column in labeled_columns.items()
         if column.kind is ColumnKind.LABEL and column.values is not None
     }
-    also, unseen = dict.fromkeys(digests, 0), dict.fromkeys(labels, 0)
+    shared, unseen = dict.fromkeys(digests, 0), dict.fromkeys(labels, 0)
     for row in rows() if digests or labels else ():
         for index, texts in digests.items():
-            also[index] += (value := row[index]) is not None and text_digest(value) in texts
+            shared[index] += (value := row[index]) is not None and text_digest(value) in texts
         for index, names in labels.items():
             unseen[index] += (value := row[index]) is not None and label_text(value) not in names
-    return _Counted(also, unseen)
+    return _LeakCounts(shared, unseen)
 
 
-def _digests(indices: Sequence[int], train: Rows) -> dict[int, set[bytes]]:
+def _text_digests(indices: Sequence[int], train: Rows) -> dict[int, set[bytes]]:
     digests: dict[int, set[bytes]] = {index: set() for index in indices}
     for row in train():
         for index in indices:
@@ -296,7 +296,7 @@ def describe_texts(path: Path, filename: str, quoting: Quoting | None = None) ->
     with blaming(filename, "file"):
         table = open_table(path, filename, Role.TEXTS, quoting)
         n, profiles = stats_of(table)
-    columns = [_column(name, profile, None) for name, profile in profiles.items()]
+    columns = [_make_column(name, profile, None) for name, profile in profiles.items()]
     return TextsDescription(n=n, columns=columns, quoting=table.quoting)
 
 
@@ -343,7 +343,7 @@ def describe_pair(
                     f"No column named {quote(missing[0])}, which the train and validation files have. Columns are: "
                     f"{listed(test)}. A test file needs all columns of the others, labels too."
                 )
-    shared = [_column(name, train[name], validation[name], None if test is None else test[name]) for name in names]
+    shared = [_make_column(name, train[name], validation[name], None if test is None else test[name]) for name in names]
     readers = {split: partial(table.rows, names) for split, table in tables.items()}
     columns = count_leaks(shared, readers["train"], readers["validation"], readers.get("test"))
     return DatasetDescription(
@@ -356,7 +356,7 @@ def find_readings(files: Mapping[str, tuple[Path, str]], chosen: Quoting | None 
     for split, (path, filename) in files.items():
         with blaming(filename, split):
             if detect(path, filename, Role.ROWS).name == "tsv":
-                quotes[split] = tsv_quotes(path)
+                quotes[split] = detect_quotes(path)
     return settle_readings(quotes, chosen)
 
 
@@ -383,7 +383,9 @@ def open_table(path: Path, filename: str, role: Role = Role.ROWS, quoting: Quoti
     return detect(path, filename, role).open_table(path, quoting)
 
 
-def _column(name: str, train: ColumnStats, validation: ColumnStats | None, test: ColumnStats | None = None) -> Column:
+def _make_column(
+    name: str, train: ColumnStats, validation: ColumnStats | None, test: ColumnStats | None = None
+) -> Column:
     values = train.values
     kind = train.kind
     if kind is ColumnKind.SPAN and validation is not None and validation.kind is not ColumnKind.SPAN:

@@ -1,4 +1,4 @@
-"""Compressed files: how far they may unpack, text in gzip, and zip files whose directory is honest."""
+"""Read compressed files safely: limits on unpacked sizes, gzipped text, and zip directories."""
 
 import gzip
 import io
@@ -36,7 +36,7 @@ def is_bomb(declared_bytes: int, held_bytes: int) -> bool:
     return declared_bytes > max(RATIO_MATTERS_BYTES, MAX_RATIO * held_bytes)
 
 
-def require_honest(noun: str, declared_bytes: int, held_bytes: int) -> None:
+def require_plausible_size(noun: str, declared_bytes: int, held_bytes: int) -> None:
     if is_bomb(declared_bytes, held_bytes):
         raise TooLargeError(
             f"{noun} declares {declared_bytes:,} bytes in {held_bytes:,}, more than {MAX_RATIO} to 1, as made to "
@@ -54,7 +54,7 @@ def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
     """Open a file, and decompress it if it is gzipped."""
     with path.open("rb") as stream:
         if stream.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC):
-            with io.BufferedReader(_Unpacked(stream, path.stat().st_size)) as unpacked:
+            with io.BufferedReader(_LimitedGzip(stream, path.stat().st_size)) as unpacked:
                 yield unpacked
         else:
             yield stream
@@ -65,8 +65,8 @@ def is_gzipped(path: Path) -> bool:
         return stream.read(len(GZIP_MAGIC)) == GZIP_MAGIC
 
 
-class _Unpacked(io.RawIOBase):
-    """A gzip stream that counts what comes out: gzip does not declare how much it holds."""
+class _LimitedGzip(io.RawIOBase):
+    """A gzip stream that limits its unpacked size, which gzip does not declare."""
 
     def __init__(self, stream: IO[bytes], held_bytes: int) -> None:
         self._file = gzip.GzipFile(fileobj=stream)
@@ -94,26 +94,26 @@ class _Unpacked(io.RawIOBase):
 
 
 @contextmanager
-def open_zip(path: Path, broken: str) -> Iterator[zipfile.ZipFile]:
-    """Open a zip file by its directory; ``broken`` is that of ``reading_zip``."""
-    with _HonestDirectory(path) as file:
-        with reading_zip(broken):
+def open_zip(path: Path, error_template: str) -> Iterator[zipfile.ZipFile]:
+    """Open a zip file by its directory; see ``reading_zip`` for ``error_template``."""
+    with _LimitedReads(path) as file:
+        with reading_zip(error_template):
             archive = zipfile.ZipFile(cast("IO[bytes]", file))
         with archive:
             yield archive
 
 
 @contextmanager
-def reading_zip(broken: str) -> Iterator[None]:
-    """Raise InvalidError with the sentence ``broken``, its ``{reason}`` filled in, where zipfile fails."""
+def reading_zip(error_template: str) -> Iterator[None]:
+    """Raise InvalidError for errors of zipfile; ``error_template`` contains ``{reason}``."""
     try:
         yield
     except ZIP_ERRORS as error:
-        raise InvalidError(broken.format(reason=str(error)[:120])) from None
+        raise InvalidError(error_template.format(reason=str(error)[:120])) from None
 
 
-class _HonestDirectory(io.FileIO):
-    """A file that refuses long reads: zipfile believes what an archive declares of its directory."""
+class _LimitedReads(io.FileIO):
+    """A file that refuses long reads, because zipfile trusts the directory size that an archive declares."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY_BYTES:

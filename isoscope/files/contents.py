@@ -1,4 +1,4 @@
-"""What an embeddings file offers, whatever its format."""
+"""The contents of an embeddings file, whatever its format."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -22,11 +22,11 @@ from isoscope.files.table import (
     ValueKind,
     VectorColumns,
     VectorTable,
+    assign_roles,
     blocks,
     require_columns,
-    roles,
 )
-from isoscope.files.text import SEPARATORS, Quoting, Record, about_separator, records, tsv_quotes
+from isoscope.files.text import SEPARATORS, Quoting, Record, detect_quotes, records, separator_advice
 
 SAMPLE_LINES = 1000
 MISSING = frozenset({"", "na", "n/a", "null", "none"})
@@ -51,7 +51,7 @@ def open_csv(path: Path, _: Quoting | None = None) -> TableVectors:
 
 
 def open_tsv(path: Path, quoting: Quoting | None = None) -> TableVectors:
-    quoting = quoting or tsv_quotes(path).reading or Quoting.TEXT
+    quoting = quoting or detect_quotes(path).reading or Quoting.TEXT
     return TableVectors(DelimitedTable(partial(records, path, "\t", quoting)))
 
 
@@ -60,7 +60,7 @@ def open_csv_table(path: Path, _: Quoting | None = None) -> Table:
 
 
 def open_tsv_table(path: Path, quoting: Quoting | None = None) -> Table:
-    detected = tsv_quotes(path).reading
+    detected = detect_quotes(path).reading
     quoting = detected and (quoting or detected)
     table = _open_table(partial(records, path, "\t", quoting or Quoting.TEXT))
     table.quoting = quoting
@@ -78,7 +78,7 @@ def _open_table(read: Callable[[], Iterator[Record]]) -> Table:
             f"Line {line} should name the columns, but holds the number {number}: put a line of names, such as "
             "sentence and label, above the rows."
         )
-    if advice := about_separator(names, SEPARATORS):
+    if advice := separator_advice(names, SEPARATORS):
         raise InvalidError(f"Line {line} names a single column, {quote(names[0])}. {advice}")
     columns = [name or f"column {i}" for i, name in enumerate(names, start=1)]
     require_columns(columns)
@@ -129,10 +129,10 @@ class DelimitedTable(VectorTable):
             try:
                 yield list(map(float, pick(cells)))
             except ValueError:
-                yield [_number(cells[i], line, i, self.columns[i]) for i in positions]
+                yield [_parse_number(cells[i], line, i, self.columns[i]) for i in positions]
 
 
-def _number(cell: str, line: int, i: int, column: str) -> float:
+def _parse_number(cell: str, line: int, i: int, column: str) -> float:
     try:
         return float(cell)
     except ValueError:
@@ -181,12 +181,12 @@ def find_layout(sample: list[Record]) -> TableLayout:
         is_numeric = sum(NUMBER.fullmatch(cell) is not None for cell in filled) * 2 > len(filled)
         kinds[column] = number_kind if is_numeric else ValueKind.TEXT
     unnamed = {column for column, name in zip(columns, header, strict=True) if has_header and not name}
-    numeric, annotations = roles(kinds, unnamed)
+    numeric, annotations = assign_roles(kinds, unnamed)
     if not numeric and not lists:
         example = f"The first line that is not a header begins with {rows[0][0][:40]!r}."
         raise InvalidError(
             "No column holds numbers, so there are no vectors: expected a column of numbers for each dimension. "
-            f"{about_separator(rows[0], f'{SEPARATORS}, ') or example}"
+            f"{separator_advice(rows[0], f'{SEPARATORS}, ') or example}"
         )
     return TableLayout(has_header, columns, numeric, annotations, lists)
 

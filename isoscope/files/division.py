@@ -1,4 +1,4 @@
-"""One file of rows divided into the splits of a data set: by a column that names the split, or by drawn fractions."""
+"""Divide a file of rows into the splits of a data set: by a column that names the split, or by random fractions."""
 
 import gzip
 import json
@@ -23,7 +23,7 @@ from isoscope.files.text import Quoting
 SPLITS = ("train", "validation", "test")
 SUFFIX = ".jsonl.gz"
 # Minimum fraction of the requested rows: below it, groups of equal texts are too large to draw from.
-FEWEST_DRAWN = 0.5
+MIN_DRAWN_FRACTION = 0.5
 
 Values = Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=20)]
 
@@ -56,9 +56,9 @@ Fraction = Annotated[float, Field(gt=0, le=0.5)]
 
 
 class FractionDivision(Frozen):
-    """Fractions of the train rows are drawn for testing and for validation.
+    """A division that draws fractions of the train rows for test and validation.
 
-    Rows that share a text stay together, and of every label some are left to train on.
+    Rows that share a text stay together, and every label keeps some train rows.
     """
 
     kind: Literal["fraction"] = "fraction"
@@ -82,8 +82,8 @@ class FractionDivision(Frozen):
 Division = ColumnDivision | FractionDivision
 
 
-class Divided(NamedTuple):
-    """Rows of each split of a divided file, and how .tsv quotes were read."""
+class DividedFile(NamedTuple):
+    """The number of rows of each split of a file, and how .tsv quotes were read."""
 
     counts: dict[str, int]
     quoting: dict[str, Quoting]
@@ -96,7 +96,7 @@ def divide_file(
     validation: tuple[Path, str] | None,
     folder: Path,
     quoting: Quoting | None = None,
-) -> Divided:
+) -> DividedFile:
     """Write the rows of each split as ``<split>.jsonl.gz`` into ``folder``. Run it in the sandbox.
 
     Texts of a given validation file are never drawn. Raises InvalidError with the form field at fault.
@@ -108,8 +108,8 @@ def divide_file(
         if next(iter(table.rows()), None) is None:
             raise InvalidError(NO_ROWS)
         if isinstance(division, ColumnDivision):
-            return Divided(_divide_by_column(division, table, folder), readings)
-        groups = Groups(table)
+            return DividedFile(_divide_by_column(division, table, folder), readings)
+        groups = TextGroups(table)
     validation_digests: set[bytes] = set()
     if validation:
         with blaming(validation[1], "validation"):
@@ -118,7 +118,7 @@ def divide_file(
                 digest for row in table.rows() for digest in _digests(table.columns, row, groups.texts)
             }
     with blaming(filename, "train"):
-        return Divided(_draw_fractions(division, groups, validation_digests, folder), readings)
+        return DividedFile(_draw_fractions(division, groups, validation_digests, folder), readings)
 
 
 def _divide_by_column(division: ColumnDivision, table: Table, folder: Path) -> dict[str, int]:
@@ -130,7 +130,7 @@ def _divide_by_column(division: ColumnDivision, table: Table, folder: Path) -> d
     split_of = {label_text(value): split for split in SPLITS for value in division.values_of(split)}
     splits = [split for split in SPLITS if division.values_of(split)]
     seen_values: dict[str, None] = {}
-    with Writers(folder, splits) as writers:
+    with SplitWriters(folder, splits) as writers:
         for number, row in enumerate(table.rows(), start=1):
             value = row[index]
             name = "" if value is None else label_text(value)
@@ -159,9 +159,11 @@ def _divide_by_column(division: ColumnDivision, table: Table, folder: Path) -> d
 
 
 def _draw_fractions(
-    division: FractionDivision, groups: "Groups", barred: Collection[bytes], folder: Path
+    division: FractionDivision, groups: "TextGroups", excluded_digests: Collection[bytes], folder: Path
 ) -> dict[str, int]:
-    ordered_groups = sorted(groups.sizes(barred).items(), key=lambda group: _turn(division.seed, group[0]))
+    ordered_groups = sorted(
+        groups.sizes(excluded_digests).items(), key=lambda group: _draw_order(division.seed, group[0])
+    )
     targets = {split: max(1, round(fraction * groups.n)) for split, fraction in division.fractions.items()}
     split_of: dict[bytes, str] = {}
     for split, target in targets.items():
@@ -170,14 +172,14 @@ def _draw_fractions(
             if root not in split_of and size <= remaining:
                 split_of[root] = split
                 remaining -= size
-    for root in _last_of_a_label(division.seed, groups, split_of):
+    for root in _groups_needed_in_train(division.seed, groups, split_of):
         del split_of[root]
     sizes = groups.sizes()
     counts = Counter({"train": groups.n})
     for root, split in split_of.items():
         counts.update({split: sizes[root], "train": -sizes[root]})
     for split, target in targets.items():
-        if counts[split] < FEWEST_DRAWN * target or not counts["train"]:
+        if counts[split] < MIN_DRAWN_FRACTION * target or not counts["train"]:
             raise InvalidError(
                 f"No {split} split of {plural(target, 'row')} can be drawn so that no text is on both sides and rows "
                 f"of every label are left to train on: the largest group of rows that share texts has "
@@ -185,24 +187,26 @@ def _draw_fractions(
                 "fraction.",
                 f"{split}_fraction",
             )
-    with Writers(folder, [split for split in SPLITS if split == "train" or split in division.fractions]) as writers:
+    with SplitWriters(
+        folder, [split for split in SPLITS if split == "train" or split in division.fractions]
+    ) as writers:
         for root, row in groups.rows():
             writers.write(split_of.get(root, "train"), dict(zip(groups.table.columns, row, strict=True)))
         return writers.counts
 
 
-def _last_of_a_label(seed: int, groups: "Groups", drawn: Collection[bytes]) -> set[bytes]:
+def _groups_needed_in_train(seed: int, groups: "TextGroups", drawn_groups: Collection[bytes]) -> set[bytes]:
     """Return drawn groups that must stay in train because no other group there has one of their labels."""
     train_labels: set[tuple[str, str]] = set()
     group_by_label: dict[tuple[str, str], bytes] = {}
     for root, row in groups.rows():
         cells = ((name, row[index]) for name, index in groups.labels.items())
         labels = [(name, label_text(value)) for name, value in cells if value is not None]
-        if root not in drawn:
+        if root not in drawn_groups:
             train_labels.update(labels)
         else:
             group_by_label |= {
-                name: min(root, group_by_label.get(name, root), key=partial(_turn, seed)) for name in labels
+                name: min(root, group_by_label.get(name, root), key=partial(_draw_order, seed)) for name in labels
             }
     return {root for label, root in group_by_label.items() if label not in train_labels}
 
@@ -214,12 +218,12 @@ def _digests(columns: Sequence[str], row: Sequence[Scalar | None], texts: Sequen
     return digests or [text_digest(json.dumps([cells[name] for name in sorted(cells)]))]
 
 
-def _turn(seed: int, root: bytes) -> bytes:
+def _draw_order(seed: int, root: bytes) -> bytes:
     """Return a group's sort key, which depends only on the seed and its texts."""
     return blake2b(root, digest_size=16, key=str(seed).encode()).digest()
 
 
-class Writers(ExitStack):
+class SplitWriters(ExitStack):
     """Writers of a file per split; the same rows give the same bytes."""
 
     def __init__(self, folder: Path, splits: Sequence[str]) -> None:
@@ -236,8 +240,8 @@ class Writers(ExitStack):
         self.counts[split] += 1
 
 
-class Groups:
-    """Rows of a file grouped by shared texts, directly or through others.
+class TextGroups:
+    """Rows of a file grouped by shared texts, directly or through other rows.
 
     The smallest digest of its texts names a group.
     """
@@ -262,12 +266,12 @@ class Groups:
         for row in self.table.rows():
             yield self._find(_digests(self.table.columns, row, self.texts)[0]), row
 
-    def sizes(self, barred: Collection[bytes] = ()) -> dict[bytes, int]:
+    def sizes(self, excluded_digests: Collection[bytes] = ()) -> dict[bytes, int]:
         sizes: Counter[bytes] = Counter()
         for digest, n_rows in self._rows.items():
             sizes[self._find(digest)] += n_rows
-        barred_roots = {self._find(digest) for digest in barred if digest in self._parent}
-        return {root: size for root, size in sizes.items() if root not in barred_roots}
+        excluded_roots = {self._find(digest) for digest in excluded_digests if digest in self._parent}
+        return {root: size for root, size in sizes.items() if root not in excluded_roots}
 
     def _find(self, digest: bytes) -> bytes:
         root = self._parent.setdefault(digest, digest)

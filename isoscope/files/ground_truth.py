@@ -1,6 +1,6 @@
-"""Ground truth of tasks: relevant documents of queries and pairs with scores, by the ids of rows.
+"""Ground truth of tasks by row ids: relevant documents of queries, or pairs with scores.
 
-It is read from tables, checked against the rows that it is about, and written in one form.
+It is read from tables, checked against the ids of embeddings, and written as JSON lines.
 """
 
 import json
@@ -29,13 +29,13 @@ QUERY_NAMES = ("query-id", "query_id", "qid", "query")
 DOCUMENT_NAMES = ("corpus-id", "corpus_id", "doc_id", "docid", "document", "corpus")
 SCORE_NAMES = ("score", "relevance", "label", "rel", "similarity")
 # trec_eval allocates memory for every grade up to the largest.
-LARGEST_GRADE = 1000
+MAX_GRADE = 1000
 QRELS = ("query-id", "corpus-id", "score")
 # Columns of the JSON lines that ``read_qrels`` and ``read_pairs`` read back.
 PAIRS = ("one", "other", "score", "group")
 SHOWN_LINES = 5
 SHOWN_IDS = 5
-BY_COLUMN = "choose another column of ids"
+COLUMN_ADVICE = "choose another column of ids"
 
 
 def id_column(columns: Iterable[str]) -> str | None:
@@ -56,7 +56,7 @@ class RowIds:
         return [rows_by_id.get(name, -1) for name in ids]
 
     @property
-    def called(self) -> str:
+    def id_description(self) -> str:
         numbering = f"Rows of {self.filename} are called by their numbers from 0"
         return numbering if self.column is None else f"Ids of {self.filename} are those of {quote(self.column)}"
 
@@ -82,7 +82,7 @@ def read_ids(matrix: Matrix, filename: str, requested: str | None, names: str | 
         columns = f"Columns are: {listed(annotations)}." if annotations else "It has no such columns."
         raise InvalidError(f"{filename} has no column {quote(requested)} of ids. {columns}", field)
     column = requested or id_column(annotations) or names
-    numbers = range(matrix.n) if matrix.row_places is None else matrix.row_places
+    numbers = range(matrix.n) if matrix.file_rows is None else matrix.file_rows
     values = [str(row) for row in numbers] if column is None else list(matrix.contents.values(column))
     return RowIds(filename, values, column)
 
@@ -171,18 +171,20 @@ class ScoredPair(NamedTuple):
 
 def read_qrels(path: Path, filename: str) -> list[Judgment]:
     """Return the judgments in a table of query ids, document ids and relevance, by default 1."""
-    table = _table(path, filename, "qrels")
-    columns = [_column(table, names, index) for index, names in enumerate((QUERY_NAMES, DOCUMENT_NAMES, SCORE_NAMES))]
+    table = _open_table(path, filename, "qrels")
+    columns = [
+        _find_column(table, names, index) for index, names in enumerate((QUERY_NAMES, DOCUMENT_NAMES, SCORE_NAMES))
+    ]
     query, document, score = columns
     if query is None or document is None:
         raise InvalidError(
             f"{filename} needs a column of query ids and one of document ids, got {listed(table.columns)}.", "qrels"
         )
     judgments = []
-    for number, (query_id, document_id, text) in enumerate(_cells(table, columns), 1):
-        grade = 1.0 if score is None else _number(text, filename, number)
-        if grade != int(grade) or grade > LARGEST_GRADE:
-            expected = "a whole number" if grade != int(grade) else f"at most {LARGEST_GRADE:,}"
+    for number, (query_id, document_id, text) in enumerate(_read_cells(table, columns), 1):
+        grade = 1.0 if score is None else _parse_score(text, filename, number)
+        if grade != int(grade) or grade > MAX_GRADE:
+            expected = "a whole number" if grade != int(grade) else f"at most {MAX_GRADE:,}"
             raise InvalidError(
                 f"Row {number:,} of {filename} has the relevance {quote(text)}: expected {expected}.", "qrels"
             )
@@ -192,7 +194,7 @@ def read_qrels(path: Path, filename: str) -> list[Judgment]:
 
 def read_pairs(path: Path, filename: str, groups: str | None = None) -> list[ScoredPair]:
     """Return the pairs of a table of two ids and a score; ``groups`` is a column of dependent pairs."""
-    table = _table(path, filename, "pairs")
+    table = _open_table(path, filename, "pairs")
     score = next((column for column in table.columns if column.lower() in SCORE_NAMES), None)
     id_columns = [column for column in table.columns if column not in (score, groups)]
     if groups is not None and groups not in table.columns:
@@ -204,8 +206,8 @@ def read_pairs(path: Path, filename: str, groups: str | None = None) -> list[Sco
             f"{filename} needs two columns of ids and one of scores, got {listed(table.columns)}.", "pairs"
         )
     return [
-        ScoredPair(line[0], line[1], _number(line[2], filename, number), line[3])
-        for number, line in enumerate(_cells(table, [id_columns[0], id_columns[1], score, groups]), 1)
+        ScoredPair(line[0], line[1], _parse_score(line[2], filename, number), line[3])
+        for number, line in enumerate(_read_cells(table, [id_columns[0], id_columns[1], score, groups]), 1)
     ]
 
 
@@ -220,9 +222,9 @@ def corpus_and_query_rows(
     document_rows = corpus.rows([judgment.document for judgment in judgments])
     example = judgments[0] if judgments else Judgment("", "", 0)
     if max(query_rows, default=-1) < 0:
-        raise _nothing_matches(filename, "query", example.query, queries, "qrels", advice)
+        raise _no_match_error(filename, "query", example.query, queries, "qrels", advice)
     if max(document_rows) < 0:
-        raise _nothing_matches(filename, "document", example.document, corpus, "qrels", advice)
+        raise _no_match_error(filename, "document", example.document, corpus, "qrels", advice)
     return query_rows, document_rows
 
 
@@ -234,16 +236,16 @@ def pair_rows(corpus: RowIds, pairs: Sequence[ScoredPair], filename: str, advice
     firsts, seconds = corpus.rows([pair.first for pair in pairs]), corpus.rows([pair.second for pair in pairs])
     rows = list(zip(firsts, seconds, strict=True))
     if max(map(min, rows), default=-1) < 0:
-        raise _nothing_matches(filename, "row", pairs[0].first if pairs else "", corpus, "pairs", advice)
+        raise _no_match_error(filename, "row", pairs[0].first if pairs else "", corpus, "pairs", advice)
     return rows
 
 
-def _nothing_matches(filename: str, noun: str, example: str, ids: RowIds, field: str, advice: str) -> InvalidError:
+def _no_match_error(filename: str, noun: str, example: str, ids: RowIds, field: str, advice: str) -> InvalidError:
     if ids.column is None and ids.filename.endswith(".npy"):
         advice = "a .npy file holds no ids, so write these numbers"
     return InvalidError(
         f"No {noun} id of {filename}, such as {quote(example)}, is one of {ids.filename}, such as "
-        f"{quote(ids.values[0])}. {ids.called}: {advice}.",
+        f"{quote(ids.values[0])}. {ids.id_description}: {advice}.",
         field,
     )
 
@@ -253,12 +255,12 @@ def write_lines(columns: Sequence[str], rows: Iterable[Sequence[str | float]], p
         file.writelines(f"{json.dumps(dict(zip(columns, row, strict=True)))}\n" for row in rows)
 
 
-def _table(path: Path, filename: str, field: str) -> Table:
+def _open_table(path: Path, filename: str, field: str) -> Table:
     with blaming(filename, field):
         return detect(path, filename, Role.ANNOTATIONS).open_table(path)
 
 
-def _column(table: Table, names: Sequence[str], index: int) -> str | None:
+def _find_column(table: Table, names: Sequence[str], index: int) -> str | None:
     """Return the column with one of these names, else the one at ``index`` unless its name has another role."""
     by_name = next((column for column in table.columns if column.lower() in names), None)
     if by_name is not None or index >= len(table.columns):
@@ -267,14 +269,14 @@ def _column(table: Table, names: Sequence[str], index: int) -> str | None:
     return None if table.columns[index].lower() in reserved else table.columns[index]
 
 
-def _cells(table: Table, columns: Sequence[str | None]) -> Iterator[list[str]]:
+def _read_cells(table: Table, columns: Sequence[str | None]) -> Iterator[list[str]]:
     used_columns = [column for column in columns if column is not None]
     for row in table.rows(used_columns):
         texts = iter(map(cell_text, row))
         yield ["" if column is None else next(texts) for column in columns]
 
 
-def _number(text: str, name: str, row: int) -> float:
+def _parse_score(text: str, name: str, row: int) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -318,7 +320,7 @@ class NamedRows:
     def read(self, field: str) -> RowIds:
         matrix = open_matrix(self.upload, self.selection)
         row_ids = read_ids(matrix, self.name, self.ids, self.selection.names, field)
-        row_ids.require_unique(field, BY_COLUMN)
+        row_ids.require_unique(field, COLUMN_ADVICE)
         return row_ids
 
 
@@ -326,23 +328,23 @@ def check_qrels(path: Path, filename: str, corpus: NamedRows, queries: NamedRows
     """Check relevant documents against corpus and queries, and write them to ``target`` as JSON lines."""
     judgments = read_qrels(path, filename)
     document_ids, query_ids = corpus.read("ids"), queries.read("query_ids")
-    query_rows, document_rows = corpus_and_query_rows(document_ids, query_ids, judgments, filename, BY_COLUMN)
+    query_rows, document_rows = corpus_and_query_rows(document_ids, query_ids, judgments, filename, COLUMN_ADVICE)
     write_lines(QRELS, judgments, target)
     return TruthPreview(
         lines=len(judgments),
         used=sum(min(pair) >= 0 for pair in zip(query_rows, document_rows, strict=True)),
-        head=_head(judgments),
+        head=_first_lines(judgments),
         unknown=[
-            *_unknown(
+            *_unknown_ids(
                 "query", [judgment.query for judgment, row in zip(judgments, query_rows, strict=True) if row < 0]
             ),
-            *_unknown(
+            *_unknown_ids(
                 "document",
                 [judgment.document for judgment, row in zip(judgments, document_rows, strict=True) if row < 0],
             ),
         ],
-        ids=f"{document_ids.called}.",
-        query_ids=f"{query_ids.called}.",
+        ids=f"{document_ids.id_description}.",
+        query_ids=f"{query_ids.id_description}.",
     )
 
 
@@ -350,24 +352,24 @@ def check_pairs(path: Path, filename: str, groups: str | None, corpus: NamedRows
     """Check pairs with scores against the rows, and write them to ``target`` as JSON lines."""
     pairs = read_pairs(path, filename, groups)
     document_ids = corpus.read("ids")
-    rows = pair_rows(document_ids, pairs, filename, BY_COLUMN)
+    rows = pair_rows(document_ids, pairs, filename, COLUMN_ADVICE)
     write_lines(PAIRS, pairs, target)
     ids = [name for pair in pairs for name in (pair.first, pair.second)]
     id_rows = [row for pair in rows for row in pair]
     return TruthPreview(
         lines=len(pairs),
         used=sum(min(pair) >= 0 for pair in rows),
-        head=_head(pairs),
-        unknown=_unknown("row", [name for name, row in zip(ids, id_rows, strict=True) if row < 0]),
-        ids=f"{document_ids.called}.",
+        head=_first_lines(pairs),
+        unknown=_unknown_ids("row", [name for name, row in zip(ids, id_rows, strict=True) if row < 0]),
+        ids=f"{document_ids.id_description}.",
     )
 
 
-def _head(lines: Sequence[Judgment | ScoredPair]) -> list[list[str]]:
+def _first_lines(lines: Sequence[Judgment | ScoredPair]) -> list[list[str]]:
     return [[line[0][:80], line[1][:80], f"{line[2]:g}"] for line in lines[:SHOWN_LINES]]
 
 
-def _unknown(noun: Noun, ids: Iterable[str]) -> list[UnknownIds]:
+def _unknown_ids(noun: Noun, ids: Iterable[str]) -> list[UnknownIds]:
     distinct = list(dict.fromkeys(ids))
     examples = [name[:80] for name in distinct[:SHOWN_IDS]]
     return [UnknownIds(noun=noun, count=len(distinct), examples=examples)] if distinct else []

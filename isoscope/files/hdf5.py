@@ -1,4 +1,4 @@
-"""Arrays in HDF5: a tree of groups and datasets, of which only what lies in the file itself is ever read.
+"""Arrays in HDF5: a tree of groups and datasets, of which only data in the file itself is read.
 
 An HDF5 file may name other files to read from and filters to load as programs. Neither is done here.
 """
@@ -16,7 +16,7 @@ import numpy as np
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import quote
 from isoscope.files.arrays import ANNOTATION_ROWS, Array, ArrayFile, value_text
-from isoscope.files.compressed import require_honest
+from isoscope.files.compressed import require_plausible_size
 from isoscope.files.contents import Block, transposed
 from isoscope.files.text import Quoting
 
@@ -56,12 +56,12 @@ class Hdf5Array(Array):
         for block in self._rows(TEXT_ROWS if self.dtype.kind == "O" else ANNOTATION_ROWS):
             yield from map(value_text, block.tolist())
 
-    def _rows(self, step: int, chosen: slice | None = None) -> Iterator[Block]:
+    def _rows(self, step: int, columns: slice | None = None) -> Iterator[Block]:
         with _open(self.path) as file:
             dataset = file[self.name]
             for start in range(0, self.shape[0], step):
                 rows = slice(start, min(start + step, self.shape[0]))
-                yield dataset[rows] if chosen is None else dataset[rows, chosen]
+                yield dataset[rows] if columns is None else dataset[rows, columns]
 
 
 def open_vectors(path: Path, _: Quoting | None = None) -> ArrayFile:
@@ -74,7 +74,7 @@ def read_hdf5(path: Path) -> list[Hdf5Array]:
         for name, dataset in _datasets(file):
             properties = dataset.id.get_create_plist()
             if properties.get_layout() == h5py.h5d.VIRTUAL or properties.get_external_count():
-                raise _elsewhere(f"the values of {quote(name)} lie in other files")
+                raise _external_data_error(f"the values of {quote(name)} lie in other files")
             filters = {properties.get_filter(i)[0] for i in range(properties.get_nfilters())}
             if not filters <= FILTERS:
                 raise InvalidError(
@@ -91,7 +91,7 @@ def read_hdf5(path: Path) -> list[Hdf5Array]:
                     "fit into memory: write it with smaller chunks."
                 )
             stored_bytes = min(dataset.id.get_storage_size(), path.stat().st_size)
-            require_honest(quote(name), array.size_bytes, stored_bytes)
+            require_plausible_size(quote(name), array.size_bytes, stored_bytes)
             arrays.append(array)
     return arrays
 
@@ -118,7 +118,7 @@ def _datasets(file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
         for name in group:
             link = group.get(name, getlink=True)
             if isinstance(link, h5py.ExternalLink):
-                raise _elsewhere(f"{quote(prefix + name)} is a link to another file")
+                raise _external_data_error(f"{quote(prefix + name)} is a link to another file")
             if not isinstance(link, h5py.HardLink):
                 continue
             node = group[name]
@@ -141,5 +141,5 @@ def _address(node: Any) -> tuple[int, int]:
     return info.fileno, info.addr
 
 
-def _elsewhere(clause: str) -> InvalidError:
+def _external_data_error(clause: str) -> InvalidError:
     return InvalidError(f"In the HDF5 file {clause}, which is never opened here: copy the values into one file.")

@@ -21,9 +21,9 @@ from isoscope.files.table import (
     ValueKind,
     VectorColumns,
     VectorTable,
+    assign_roles,
     blocks,
     require_columns,
-    roles,
 )
 from isoscope.files.text import MAX_COLUMNS as MAX_VECTOR_COLUMNS
 from isoscope.files.text import Quoting, lines
@@ -43,7 +43,7 @@ class JsonlKey:
     n: int = 0
     types: set[type] = field(default_factory=set)
     distinct: dict[str, None] = field(default_factory=dict)
-    trouble: str = ""
+    problem: str = ""
 
     def add(self, value: Any, line: int) -> None:
         if value is None:
@@ -52,11 +52,11 @@ class JsonlKey:
         is_list = isinstance(value, list) and bool(value) and NUMBERS.issuperset(map(type, value))
         if self.n == 1 and is_list:
             self.width = len(value)
-        if self.width is not None and not self.trouble and not (is_list and len(value) == self.width):
+        if self.width is not None and not self.problem and not (is_list and len(value) == self.width):
             content = plural(len(value), "value") if isinstance(value, list) else cell_text(value)[:40]
             if isinstance(value, list) and len(value) == self.width:
                 content += " that are not all numbers"
-            self.trouble = (
+            self.problem = (
                 f"Line {line} holds {content} under {self.name[:80]!r}, where the lines before hold a list of "
                 f"{plural(self.width, 'number')}: give every line as many."
             )
@@ -95,7 +95,7 @@ class JsonlTable(VectorTable):
         self._path = path
         self._n = 0
         keys: dict[str, JsonlKey] = {}
-        for line, row in objects(path):
+        for line, row in read_objects(path):
             self._n += 1
             if not row.keys() <= keys.keys():
                 keys |= {name: JsonlKey(name) for name in row if name not in keys}
@@ -111,16 +111,16 @@ class JsonlTable(VectorTable):
         lists = [key for key in self._keys if key.width is not None]
         for key in lists:
             if key.n < n:
-                key.trouble = key.trouble or (
+                key.problem = key.problem or (
                     f"{n - key.n:,} of {n:,} lines hold nothing under {key.name[:80]!r}: give every line a list of "
                     "numbers."
                 )
         parts = [
-            Part(name=key.name, n=n, d=cast("int", key.width), dtype="float64") for key in lists if not key.trouble
+            Part(name=key.name, n=n, d=cast("int", key.width), dtype="float64") for key in lists if not key.problem
         ]
         if lists and not parts:
-            raise InvalidError(lists[0].trouble)
-        numeric, annotation_names = roles({key.name: key.kind for key in self._keys if key.kind is not None})
+            raise InvalidError(lists[0].problem)
+        numeric, annotation_names = assign_roles({key.name: key.kind for key in self._keys if key.kind is not None})
         if not parts and not numeric:
             raise InvalidError(
                 "No key of the objects holds a list of numbers or a number, so there are no vectors: "
@@ -131,16 +131,16 @@ class JsonlTable(VectorTable):
         return VectorColumns(n, parts, numeric, annotations)
 
     def cells(self, columns: Sequence[str]) -> Cells:
-        return ((line, [row.get(key) for key in columns]) for line, row in objects(self._path))
+        return ((line, [row.get(key) for key in columns]) for line, row in read_objects(self._path))
 
     def lists(self, column: str, step: int) -> Iterator[Block]:
-        return blocks((_numbers(values, line, column) for line, (values,) in self.cells([column])), step)
+        return blocks((_to_array(values, line, column) for line, (values,) in self.cells([column])), step)
 
     def numbers(self, columns: list[str], step: int) -> Iterator[Block]:
-        return blocks((_numbers(values, line, columns[0]) for line, values in self.cells(columns)), step)
+        return blocks((_to_array(values, line, columns[0]) for line, values in self.cells(columns)), step)
 
 
-def _numbers(values: Sequence[float | None], line: int, key: str) -> Block:
+def _to_array(values: Sequence[float | None], line: int, key: str) -> Block:
     try:
         return np.array(values, np.float64)
     except OverflowError:
@@ -149,13 +149,13 @@ def _numbers(values: Sequence[float | None], line: int, key: str) -> Block:
         ) from None
 
 
-def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(lines(path, newline="\n"), start=1):
         if not line.strip():
             continue
         try:
             # NaN and Infinity are not JSON, but Python writes them: read them as missing numbers.
-            row = json.loads(line, parse_constant=lambda _: None, object_pairs_hook=_once)
+            row = json.loads(line, parse_constant=lambda _: None, object_pairs_hook=_reject_duplicate_keys)
         except ValueError as error:
             raise InvalidError(
                 f"Line {number} is not JSON ({str(error)[:120]}): write one whole object a line, "
@@ -173,7 +173,7 @@ def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, row
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     parsed = dict(pairs)
     if len(parsed) < len(pairs):
         (key, _), *_ = Counter(key for key, _ in pairs).most_common(1)

@@ -13,7 +13,7 @@ from isoscope.core.errors import TooLargeError
 from isoscope.core.formatting import listed, quote
 from isoscope.files.arrays import BFLOAT16
 from isoscope.files.contents import MAX_ROWS, Annotation, Block, Contents, Part
-from isoscope.files.selection import Selection, doubtful, excluded, propose
+from isoscope.files.selection import Selection, excluded_columns, possible_labels, propose
 from isoscope.files.strict import Frozen
 from isoscope.files.text import Quoting
 from isoscope.files.upload import Upload, find_upload_quoting, open_upload
@@ -31,14 +31,14 @@ USUAL_DIMENSIONS = frozenset(
 
 @dataclass(frozen=True)
 class Matrix:
-    """The chosen vectors [n, d] with names and labels of rows; places and numbers are None if nothing is left out."""
+    """The selected vectors [n, d]; ``file_rows`` and ``dimension_numbers`` are None if nothing is excluded."""
 
     contents: Contents
     selection: Selection
     n: int
     d: int
     dtype: np.dtype[Any]
-    row_places: NDArray[np.int64] | None = None
+    file_rows: NDArray[np.int64] | None = None
     dimension_numbers: NDArray[np.int64] | None = None
 
     def chunks(self, rows: int = 8192) -> Iterator[Block]:
@@ -49,8 +49,8 @@ class Matrix:
                 chunk: Block = np.ascontiguousarray(block, self.dtype)
             yield chunk
 
-    def in_file(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        return rows if self.row_places is None else self.row_places[rows]
+    def file_positions(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return rows if self.file_rows is None else self.file_rows[rows]
 
     def names(self) -> list[str] | None:
         return None if self.selection.names is None else list(self.contents.values(self.selection.names))
@@ -91,10 +91,10 @@ def select(contents: Contents, selection: Selection) -> Matrix:
     rows, dimensions = selection.remaining(n, d)
     return replace(
         matrix,
-        contents=Remaining(contents, rows, n, dimensions),
+        contents=RemainingContents(contents, rows, n, dimensions),
         n=len(rows),
         d=len(dimensions),
-        row_places=rows if selection.without_rows else None,
+        file_rows=rows if selection.without_rows else None,
         dimension_numbers=dimensions if selection.without_dimensions else None,
     )
 
@@ -123,10 +123,10 @@ class MatrixStats:
         return len(digests) - len(np.unique(digests))
 
 
-class Remaining(Contents):
-    """Contents of which a matrix [n, d] is chosen, read without some of its rows and dimensions.
+class RemainingContents(Contents):
+    """Contents without the excluded rows and dimensions of the selected matrix.
 
-    Columns and arrays are chosen from all that the files hold, annotations among those of the whole matrix's rows.
+    ``n`` is the number of rows before the exclusion. Annotations are those with a value for each of these rows.
     """
 
     def __init__(self, contents: Contents, rows: NDArray[np.int64], n: int, dimensions: NDArray[np.int64]) -> None:
@@ -248,10 +248,10 @@ def _warnings(matrix: Matrix, stats: MatrixStats) -> list[str]:
         "leave them out.": stats.n_duplicate > 0,
     }
     warnings = [sentence for sentence, applies in sentences.items() if applies]
-    if left_out := excluded(matrix.contents, matrix.selection):
+    if left_out := excluded_columns(matrix.contents, matrix.selection):
         warnings.append(f"Not part of the vector: {listed(left_out)}. The {matrix.d:,} chosen columns are measured.")
     return warnings + [
         f"{quote(annotation.name)} holds whole numbers, {annotation.n_distinct:,} different ones, and the other "
         "columns fractions. It looks like metadata: use it as the label, or exclude it."
-        for annotation in doubtful(matrix.contents, matrix.selection)
+        for annotation in possible_labels(matrix.contents, matrix.selection)
     ]

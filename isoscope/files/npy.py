@@ -1,4 +1,4 @@
-"""NumPy's files: one array in an .npy file, several in an .npz archive. Only headers are read here."""
+"""NumPy's files: one array in .npy, several in .npz. Only headers are read here."""
 
 import re
 import zipfile
@@ -13,7 +13,7 @@ from numpy.lib import format as npy_format
 
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.files.arrays import ArrayFile, Opener, StoredArray
-from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, open_zip, reading_zip, require_honest
+from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, open_zip, reading_zip, require_plausible_size
 from isoscope.files.table import ColumnTable, Table
 from isoscope.files.text import Quoting
 
@@ -83,14 +83,14 @@ def _read_header(stream: IO[bytes], name: str, open_: Opener) -> StoredArray:
     try:
         version = npy_format.read_magic(head)
         if version not in VERSIONS:
-            raise _bad(name, "its version is none of 1.0, 2.0 and 3.0")
+            raise _header_error(name, "its version is none of 1.0, 2.0 and 3.0")
         shape, fortran, dtype = VERSIONS[version](head, max_header_size=MAX_HEADER_BYTES)
     except InvalidError:
         raise
     except Exception:  # noqa: BLE001 -- a hostile header can raise any error of numpy's parsers
-        raise _bad(name, "it is not one that NumPy writes") from None
+        raise _header_error(name, "it is not one that NumPy writes") from None
     if len(shape) > MAX_DIMENSIONS or not all(type(length) is int and 0 <= length <= MAX_LENGTH for length in shape):
-        raise _bad(name, f"its shape is not a tuple of at most {MAX_DIMENSIONS} lengths")
+        raise _header_error(name, f"its shape is not a tuple of at most {MAX_DIMENSIONS} lengths")
     if dtype.names is not None:
         raise InvalidError(
             f"The array {name!r} holds records, expected plain numbers: save one array for each field, "
@@ -102,11 +102,11 @@ def _read_header(stream: IO[bytes], name: str, open_: Opener) -> StoredArray:
             "here: save numbers, e.g. numpy.stack(rows).astype('float32'), and names as numpy.array(names, dtype='U')."
         )
     if dtype.subdtype is not None:
-        raise _bad(name, f"its descr {str(dtype)[:80]!r} is no type of single values")
+        raise _header_error(name, f"its descr {str(dtype)[:80]!r} is no type of single values")
     return StoredArray(name, shape, dtype, dtype.name, fortran and len(shape) > 1, head.tell(), open_)
 
 
-def _bad(name: str, problem: str) -> InvalidError:
+def _header_error(name: str, problem: str) -> InvalidError:
     return InvalidError(
         f"The header of the npy array {name!r} cannot be read: {problem}. The file was cut off, altered, or is "
         'something else: write it again with numpy.save("file.npy", array).'
@@ -136,9 +136,9 @@ def _check_directory(members: list[zipfile.ZipInfo]) -> None:
                 f"The member {name!r} is compressed by a method that numpy does not use: "
                 "write the archive with numpy.savez or numpy.savez_compressed."
             )
-        require_honest(f"The member {name!r}", member.file_size, member.compress_size)
+        require_plausible_size(f"The member {name!r}", member.file_size, member.compress_size)
     compressed_bytes = sum(member.compress_size for member in members)
-    require_honest("The archive", sum(member.file_size for member in members), compressed_bytes)
+    require_plausible_size("The archive", sum(member.file_size for member in members), compressed_bytes)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import listed, quote
-from isoscope.files.compressed import require_honest
+from isoscope.files.compressed import require_plausible_size
 from isoscope.files.contents import MAX_ROWS, AnnotationStats, Block, Part
 from isoscope.files.span import STARTS, TEXTS
 from isoscope.files.table import MAX_COLUMNS as MAX_TABLE_COLUMNS
@@ -21,8 +21,8 @@ from isoscope.files.table import (
     ValueKind,
     VectorColumns,
     VectorTable,
+    assign_roles,
     require_columns,
-    roles,
 )
 from isoscope.files.text import MAX_COLUMNS, Quoting
 
@@ -32,9 +32,9 @@ MAX_METADATA_BYTES = 16 * 2**20
 BATCH_ROWS = 4096
 BUFFER_BYTES = 2**20
 MAX_BATCH_BYTES = 32 * 2**20
-WIDEST_BYTES = 8
+MAX_NUMBER_BYTES = 8
 # pandas begins the name of an index column like this.
-INDEX = "__index_level_"
+INDEX_PREFIX = "__index_level_"
 
 
 Batches = Iterator[tuple[int, pa.RecordBatch]]
@@ -76,17 +76,19 @@ class ParquetTable(VectorTable):
     def vector_columns(self) -> VectorColumns:
         if self._n == 0:
             raise InvalidError("The parquet file has columns but no rows, so there is nothing to measure.")
-        troubles: list[str] = []
-        parts = [part for field in self._schema if _is_numbers(field.type) and (part := self._part_of(field, troubles))]
-        if troubles and not parts:
-            raise InvalidError(troubles[0])
+        problems: list[str] = []
+        parts = [
+            part for field in self._schema if _is_numbers(field.type) and (part := self._read_part(field, problems))
+        ]
+        if problems and not parts:
+            raise InvalidError(problems[0])
         kinds = {field.name: ValueKind.TEXT for field in self._schema if _is_scalar(field.type)}
         for name in kinds:
             if pa.types.is_integer(type_ := self._schema.field(name).type):
                 kinds[name] = ValueKind.INTEGER
             elif pa.types.is_floating(type_):
                 kinds[name] = ValueKind.REAL
-        numeric, annotations = roles(kinds, [name for name in kinds if name.startswith(INDEX)])
+        numeric, annotations = assign_roles(kinds, [name for name in kinds if name.startswith(INDEX_PREFIX)])
         if not parts and not numeric:
             column_types = listed([f"{field.name}: {field.type}" for field in self._schema]) or "none"
             raise InvalidError(
@@ -95,7 +97,7 @@ class ParquetTable(VectorTable):
             )
         widest = max((part.d for part in parts), default=len(numeric))
         declared_bytes = self._n * widest * np.dtype(np.float32).itemsize
-        require_honest(
+        require_plausible_size(
             f"The file of {self._n:,} rows with {widest:,} numbers", declared_bytes, self._path.stat().st_size
         )
         self._widths = {part.name: part.d for part in parts}
@@ -106,7 +108,7 @@ class ParquetTable(VectorTable):
 
     def cells(self, columns: Sequence[str]) -> Cells:
         for start, batch in self._batches(columns, BATCH_ROWS) if columns else ():
-            with _reading():
+            with _converting_errors():
                 rows = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
             yield from enumerate(rows, start=start + 1)
 
@@ -136,7 +138,7 @@ class ParquetTable(VectorTable):
                 f"The parquet file declares {self._n:,} rows, but holds {start:,}: it was altered. Write it again."
             )
 
-    def _part_of(self, field: pa.Field, troubles: list[str]) -> Part | None:
+    def _read_part(self, field: pa.Field, problems: list[str]) -> Part | None:
         dtype = np.dtype(field.type.value_type.to_pandas_dtype()).name
         if pa.types.is_fixed_size_list(field.type):
             return Part(name=field.name, n=self._n, d=field.type.list_size, dtype=dtype)
@@ -147,10 +149,10 @@ class ParquetTable(VectorTable):
                 raise InvalidError(
                     f"Row 1 of the column {quote(field.name)} holds no numbers: give every row a list of as many."
                 )
-            for start, batch in self._batches([field.name], max(1, MAX_BATCH_BYTES // (WIDEST_BYTES * d))):
+            for start, batch in self._batches([field.name], max(1, MAX_BATCH_BYTES // (MAX_NUMBER_BYTES * d))):
                 _require_width(batch.column(field.name), start, field.name, d)
         except InvalidError as error:
-            troubles.append(error.message)
+            problems.append(error.message)
             return None
         return Part(name=field.name, n=self._n, d=d, dtype=dtype)
 
@@ -158,7 +160,7 @@ class ParquetTable(VectorTable):
 @contextmanager
 def _open(path: Path) -> Iterator[pq.ParquetFile]:
     with (
-        _reading(),
+        _converting_errors(),
         pq.ParquetFile(
             path,
             buffer_size=BUFFER_BYTES,
@@ -170,7 +172,7 @@ def _open(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 @contextmanager
-def _reading() -> Iterator[None]:
+def _converting_errors() -> Iterator[None]:
     """Raise InvalidError for errors of pyarrow."""
     try:
         yield

@@ -35,16 +35,16 @@ def read_safetensors(path: Path) -> list[StoredArray]:
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(LENGTH_BYTES), "little")
         if size < LENGTH_BYTES or length > size - LENGTH_BYTES:
-            raise _bad(f"it declares a header of {length:,} bytes, but the file has {size:,}")
+            raise _header_error(f"it declares a header of {length:,} bytes, but the file has {size:,}")
         if length > MAX_HEADER_BYTES:
-            raise _bad(f"its header of {length:,} bytes is longer than {MAX_HEADER_BYTES:,}")
+            raise _header_error(f"its header of {length:,} bytes is longer than {MAX_HEADER_BYTES:,}")
         text = stream.read(length)
     try:
-        header = json.loads(text.decode("utf-8"), object_pairs_hook=_once)
+        header = json.loads(text.decode("utf-8"), object_pairs_hook=_reject_duplicate_keys)
     except (ValueError, RecursionError) as error:
-        raise _bad(f"its header is not the JSON it should be ({str(error)[:120]})") from None
+        raise _header_error(f"its header is not the JSON it should be ({str(error)[:120]})") from None
     if not isinstance(header, dict):
-        raise _bad("its header is not a JSON object")
+        raise _header_error("its header is not a JSON object")
     header.pop("__metadata__", None)
     if len(header) > MAX_ARRAYS:
         raise TooLargeError(
@@ -57,16 +57,18 @@ def read_safetensors(path: Path) -> list[StoredArray]:
     arrays = []
     for (start, stop), name, entry in entries:
         if start != end:
-            raise _bad(f"the values of {name[:80]!r} overlap others or leave a gap (from byte {start:,}, not {end:,})")
+            raise _header_error(
+                f"the values of {name[:80]!r} overlap others or leave a gap (from byte {start:,}, not {end:,})"
+            )
         end = stop
         arrays.append(_array(path, name, entry, data_start + start))
         arrays[-1].require_size(stop - start)
     if data_start + end != size:
-        raise _bad(f"its header declares {data_start + end:,} bytes in all, but the file has {size:,}")
+        raise _header_error(f"its header declares {data_start + end:,} bytes in all, but the file has {size:,}")
     return arrays
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     parsed = dict(pairs)
     if len(parsed) < len(pairs):
         raise ValueError("a name occurs twice")
@@ -75,17 +77,17 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _offsets(name: str, entry: object) -> tuple[int, int]:
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise _bad(f"{name[:80]!r} is not described by dtype, shape and data_offsets")
+        raise _header_error(f"{name[:80]!r} is not described by dtype, shape and data_offsets")
     offsets = entry["data_offsets"]
     if not _are_lengths(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise _bad(f"the data_offsets of {name[:80]!r} are {str(offsets)[:80]}, expected [begin, end]")
+        raise _header_error(f"the data_offsets of {name[:80]!r} are {str(offsets)[:80]}, expected [begin, end]")
     return offsets[0], offsets[1]
 
 
 def _array(path: Path, name: str, entry: dict[str, Any], offset: int) -> StoredArray:
     shape, declared = entry["shape"], entry["dtype"]
     if not _are_lengths(shape) or len(shape) > MAX_DIMENSIONS:
-        raise _bad(f"the shape of {name[:80]!r} is {str(shape)[:80]}, expected a list of lengths")
+        raise _header_error(f"the shape of {name[:80]!r} is {str(shape)[:80]}, expected a list of lengths")
     if not isinstance(declared, str) or declared not in TYPES:
         raise InvalidError(
             f"{name[:80]!r} has the type {str(declared)[:20]}, expected one of {', '.join(TYPES)}: "
@@ -100,7 +102,7 @@ def _are_lengths(value: object) -> bool:
     return isinstance(value, list) and all(type(length) is int and 0 <= length < 2**63 for length in value)
 
 
-def _bad(problem: str) -> InvalidError:
+def _header_error(problem: str) -> InvalidError:
     return InvalidError(
         f"The safetensors file cannot be read: {problem}. It was cut off, altered, or is something else: write it "
         "again with safetensors.numpy.save_file."

@@ -1,4 +1,4 @@
-"""The part of a file that is the matrix, the columns that name and label its rows, and the likeliest choice of both."""
+"""The selection of vectors, names and labels in a file, and the likeliest one."""
 
 import re
 from base64 import b64decode, b64encode
@@ -24,12 +24,12 @@ MIN_FAMILY = 3
 # Maximum number of rows or dimensions stored as a list.
 MAX_LISTED = 100_000
 # Maximum number of rows that a selection excludes; more than ``MAX_LISTED`` are stored as bits.
-MAX_WITHOUT = 1_000_000
+MAX_EXCLUDED_ROWS = 1_000_000
 # Maximum number of those bits, one per row of the file: 1.3 MB in base64.
 MAX_BITS = 8_000_000
 
 
-def _packed(numbers: list[int]) -> list[int] | str:
+def _pack_rows(numbers: list[int]) -> list[int] | str:
     """Encode a long list of numbers as a base64 bitmap; 0 is the highest bit of the first byte."""
     if len(numbers) <= MAX_LISTED:
         return numbers
@@ -38,7 +38,7 @@ def _packed(numbers: list[int]) -> list[int] | str:
     return b64encode(np.packbits(bits).tobytes()).decode()
 
 
-def unpacked(stored: object) -> Any:
+def unpack_rows(stored: object) -> Any:
     if not isinstance(stored, str):
         return stored
     if len(stored) > MAX_BITS // 6 + 4:
@@ -52,10 +52,10 @@ InOrder = AfterValidator(lambda numbers: sorted(set(numbers)))
 Dimensions = Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAX_LISTED), InOrder]
 Rows = Annotated[
     list[Annotated[int, Field(ge=0)]],
-    Field(max_length=MAX_WITHOUT),
+    Field(max_length=MAX_EXCLUDED_ROWS),
     InOrder,
-    BeforeValidator(unpacked),
-    PlainSerializer(_packed),
+    BeforeValidator(unpack_rows),
+    PlainSerializer(_pack_rows),
 ]
 
 
@@ -79,7 +79,7 @@ class Selection(Frozen):
     similarity: Similarity | None = None
 
     @property
-    def lists_by(self) -> Similarity:
+    def list_similarity(self) -> Similarity:
         return self.similarity or Similarity.COSINE
 
     @property
@@ -89,7 +89,7 @@ class Selection(Frozen):
         excluded_numbers = set() if self.transpose else set(self.without_dimensions)
         return [column for number, column in enumerate(self.vectors) if number not in excluded_numbers]
 
-    def without_as(self, former: Mapping[str, Any]) -> Self:
+    def with_exclusions_of(self, former: Mapping[str, Any]) -> Self:
         """Return this selection with those exclusions of an earlier one of the same files that still apply.
 
         None apply if only one of them is transposed; excluded dimensions also need the same vectors.
@@ -109,8 +109,8 @@ class Selection(Frozen):
 
         Raises InvalidError if none are left, or an excluded one does not exist.
         """
-        rows = _remaining(self.without_rows, n, "row", "without_rows")
-        return rows, _remaining(self.without_dimensions, d, "dimension", "without_dimensions")
+        rows = _remaining_positions(self.without_rows, n, "row", "without_rows")
+        return rows, _remaining_positions(self.without_dimensions, d, "dimension", "without_dimensions")
 
     @model_validator(mode="before")
     @classmethod
@@ -172,7 +172,7 @@ class Selection(Frozen):
         return len(self.vectors) if self.transpose else None
 
 
-def _remaining(excluded_numbers: list[int], count: int, noun: str, field: str) -> NDArray[np.int64]:
+def _remaining_positions(excluded_numbers: list[int], count: int, noun: str, field: str) -> NDArray[np.int64]:
     if excluded_numbers and excluded_numbers[-1] >= count:
         raise InvalidError(
             f"There is no {noun} {excluded_numbers[-1]:,}: the file has {count:,} {noun}s, which count from 0.", field
@@ -219,7 +219,7 @@ def propose(offer: Offer) -> Selection:
     return Selection(vectors=vectors, names=next(name_candidates, None), labels=label)
 
 
-def excluded(offer: Offer, selection: Selection) -> list[str]:
+def excluded_columns(offer: Offer, selection: Selection) -> list[str]:
     """Return columns of numbers that are neither coordinates nor annotations."""
     if isinstance(selection.vectors, str):
         return []
@@ -227,7 +227,7 @@ def excluded(offer: Offer, selection: Selection) -> list[str]:
     return [column for column in offer.numeric_columns if column not in used]
 
 
-def doubtful(offer: Offer, selection: Selection) -> list[Annotation]:
+def possible_labels(offer: Offer, selection: Selection) -> list[Annotation]:
     """Return one or two columns of integers among fractional coordinates: they may be labels."""
     if isinstance(selection.vectors, str):
         return []

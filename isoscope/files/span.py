@@ -1,6 +1,6 @@
-"""Answers as SQuAD writes them: texts that stand in a context, and where each begins.
+"""Answers in SQuAD's format: texts that occur in a context, and the position of each.
 
-In a file they are an object of two lists, ``text`` and ``answer_start``; from there on JSON text of these two alone.
+Files hold an object of two lists, ``text`` and ``answer_start``. Once read, answers are the JSON text of this object.
 """
 
 import json

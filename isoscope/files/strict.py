@@ -1,4 +1,4 @@
-"""Bases of records: no field but those that are named, and of what is found in files none that changes."""
+"""Base classes of records: they refuse unknown fields, and frozen ones cannot change."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -10,6 +10,6 @@ class Strict(BaseModel):
 
 
 class Frozen(Strict):
-    """One that does not change either."""
+    """A strict record that cannot change."""
 
     model_config = ConfigDict(frozen=True)

@@ -85,14 +85,14 @@ def require_columns(columns: Sequence[str], limit: int = MAX_COLUMNS) -> None:
 
 
 class ValueKind(Enum):
-    """What the values of a column are."""
+    """The type of a column's values."""
 
     TEXT = auto()
     INTEGER = auto()
     REAL = auto()
 
 
-def roles(kinds: Mapping[str, ValueKind], counters: Collection[str] = ()) -> tuple[list[str], list[str]]:
+def assign_roles(kinds: Mapping[str, ValueKind], counters: Collection[str] = ()) -> tuple[list[str], list[str]]:
     """Return the columns that could be coordinates, and those that could be names or labels.
 
     Integers could be both, except ``counters`` of rows and columns with a name such as label.
@@ -105,7 +105,7 @@ def roles(kinds: Mapping[str, ValueKind], counters: Collection[str] = ()) -> tup
 
 
 class VectorColumns(NamedTuple):
-    """What a table offers as vectors, and as names or labels of its rows."""
+    """The columns of a table that can be vectors, names or labels."""
 
     n: int
     parts: list[Part]

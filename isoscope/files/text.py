@@ -134,7 +134,7 @@ def lines(path: Path, newline: str) -> Iterator[str]:
             ) from None
 
 
-def tsv_quotes(path: Path) -> Quotes:
+def detect_quotes(path: Path) -> Quotes:
     with open_unpacked(path) as raw:
         if not any(b'"' in block for block in iter(partial(raw.read, QUOTE_BLOCK_BYTES), b"")):
             return Quotes.NONE
@@ -173,7 +173,7 @@ def records(path: Path, separator: str, quoting: Quoting) -> Iterator[Record]:
                     f"Line {number} has {len(cells):,} columns, more than {MAX_COLUMNS:,}: store the numbers as .npy."
                 )
         elif len(cells) != len(first_record[1]):
-            advice = about_separator(first_record[1], SEPARATORS) or "Look for a stray separator or an unclosed quote."
+            advice = separator_advice(first_record[1], SEPARATORS) or "Look for a stray separator or an unclosed quote."
             raise InvalidError(
                 f"Line {number} has another number of columns ({len(cells):,}) than line {first_record[0]} "
                 f"({len(first_record[1]):,}): every line needs the same. {advice}"
@@ -181,7 +181,7 @@ def records(path: Path, separator: str, quoting: Quoting) -> Iterator[Record]:
         yield number, cells
 
 
-def about_separator(cells: Sequence[str], separators: str) -> str | None:
+def separator_advice(cells: Sequence[str], separators: str) -> str | None:
     """Return advice about a single-cell line that holds another separator, else None."""
     separator = next((candidate for candidate in separators if candidate in cells[0]), None)
     if len(cells) > 1 or separator is None:

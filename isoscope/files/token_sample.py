@@ -1,4 +1,4 @@
-"""Rows of a file as a model's tokenizer reads them."""
+"""Tokenize a sample of the rows of a file, to show tokens and lengths."""
 
 from itertools import islice
 from pathlib import Path
@@ -31,14 +31,14 @@ class TokenizedRow(Frozen):
 
 
 class TokenLengths(NamedTuple):
-    """Tokens of a row."""
+    """Numbers of tokens of a row: of its first text alone, and in total."""
 
     first: int
     total: int
 
 
 class TokenSample(NamedTuple):
-    """Some rows of a data set under a tokenizer, before they are cut."""
+    """Tokenized rows of a data set before truncation, and the lengths of more rows."""
 
     rows: list[TokenizedRow]
     lengths: list[TokenLengths]

@@ -19,7 +19,7 @@ from isoscope.files.contents import (
     transposed,
 )
 from isoscope.files.table import MAX_ANNOTATIONS
-from isoscope.files.text import Quoting, tsv_quotes
+from isoscope.files.text import Quoting, detect_quotes
 from isoscope.files.upload_formats import Format, Role, detect
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class NamedFile:
 
 @dataclass(frozen=True)
 class Upload:
-    """What was uploaded together."""
+    """The files of one upload."""
 
     vectors: tuple[NamedFile, ...]
     annotations: NamedFile | None = None
@@ -57,7 +57,7 @@ def open_upload(upload: Upload, quoting: Quoting | None = None) -> tuple[Format,
             named_contents.append((file.filename, file_format.open_vectors(file.path, quoting)))
     contents = named_contents[0][1] if len(named_contents) == 1 else Shards(named_contents)
     if (annotation_file := upload.annotations) is not None:
-        contents = Annotated(contents, annotation_file.path, annotation_file.filename, quoting)
+        contents = AnnotatedContents(contents, annotation_file.path, annotation_file.filename, quoting)
     return file_format, contents
 
 
@@ -66,7 +66,7 @@ def find_upload_quoting(upload: Upload) -> Quoting | None:
     files = [(file.path, detect(file.path, file.filename)) for file in upload.vectors]
     if (annotations := upload.annotations) is not None:
         files.append((annotations.path, detect(annotations.path, annotations.filename, Role.ANNOTATIONS)))
-    readings = (tsv_quotes(path).reading for path, file_format in files if file_format.name == "tsv")
+    readings = (detect_quotes(path).reading for path, file_format in files if file_format.name == "tsv")
     return next(filter(None, readings), None)
 
 
@@ -102,8 +102,9 @@ class Shards(Contents):
         for name, shard in other_shards:
             if _layout(shard) != _layout(first):
                 raise InvalidError(
-                    f"{name} holds {', '.join(_offered(shard))}, but {first_name} holds {', '.join(_offered(first))}: "
-                    "the files of one embedding need the same arrays or columns. Upload the others apart.",
+                    f"{name} holds {', '.join(_describe_offer(shard))}, but {first_name} holds "
+                    f"{', '.join(_describe_offer(first))}: the files of one embedding need the same arrays or columns. "
+                    "Upload the others apart.",
                     "file",
                 )
         self._files = files
@@ -131,7 +132,7 @@ class Shards(Contents):
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
         if not transpose:
-            return self._chained(lambda contents: contents.blocks(vectors, rows, transpose=False))
+            return self._chain_shards(lambda contents: contents.blocks(vectors, rows, transpose=False))
         return transposed(
             lambda columns: (block[:, columns] for block in self.blocks(vectors, rows, transpose=False)),
             *self.shape(vectors),
@@ -139,12 +140,12 @@ class Shards(Contents):
         )
 
     def values(self, annotation: str) -> Iterator[str]:
-        return self._chained(lambda contents: contents.values(annotation))
+        return self._chain_shards(lambda contents: contents.values(annotation))
 
     def rows_of(self, annotations: Sequence[str]) -> Iterator[tuple[str, ...]]:
-        return self._chained(lambda contents: contents.rows_of(annotations))
+        return self._chain_shards(lambda contents: contents.rows_of(annotations))
 
-    def _chained(self, read: Callable[[Contents], Iterator[T]]) -> Iterator[T]:
+    def _chain_shards(self, read: Callable[[Contents], Iterator[T]]) -> Iterator[T]:
         for name, contents in self._files:
             with blaming(name):
                 yield from read(contents)
@@ -154,14 +155,14 @@ def _layout(contents: Contents) -> list[tuple[str, int, str]] | list[str]:
     return [(part.name, part.d, part.dtype) for part in contents.parts] or contents.numeric_columns
 
 
-def _offered(contents: Contents) -> list[str]:
+def _describe_offer(contents: Contents) -> list[str]:
     if contents.parts:
         return [f"{part.name!r} of {part.d:,} dimensions ({part.dtype})" for part in contents.parts]
     columns = contents.numeric_columns
     return [f"{len(columns):,} columns of numbers, {listed(columns)}"]
 
 
-class Annotated(Contents):
+class AnnotatedContents(Contents):
     """Contents with the columns of a second file offered before their own names and labels."""
 
     def __init__(self, contents: Contents, path: Path, filename: str, quoting: Quoting | None = None) -> None:

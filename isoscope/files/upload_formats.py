@@ -44,7 +44,7 @@ PICKLE_ADVICE = (
     "This is a Python pickle. Loading one can run any program hidden in it, so it is never read here. Load it "
     'where you made it and write the numbers with numpy.save("file.npy", array).'
 )
-OTHER_KINDS = (
+KNOWN_UNSUPPORTED = (
     (b"\x1f\x8b", "compressed with gzip", "unpack it with gunzip"),
     (b"BZh", "compressed with bzip2", "unpack it with bunzip2"),
     (b"\xfd7zXZ\0", "compressed with xz", "unpack it with unxz"),
@@ -67,7 +67,7 @@ OTHER_KINDS = (
 
 
 class Role(StrEnum):
-    """What a file is uploaded as."""
+    """The purpose of an uploaded file."""
 
     VECTORS = "vectors"
     ANNOTATIONS = "annotations"
@@ -125,7 +125,7 @@ def _is_text(head: bytes) -> bool:
     return not CONTROL.search(text)
 
 
-def first_member(head: bytes) -> bytes:
+def first_zip_member(head: bytes) -> bytes:
     return head[30 : 30 + int.from_bytes(head[26:28], "little")]
 
 
@@ -139,7 +139,7 @@ FORMATS = {
         Format(
             "npz", ("NumPy",), (".npz",),
             lambda head, suffix: head.startswith(ZIP_MAGIC)
-            and (suffix == ".npz" or first_member(head).endswith(b".npy")),
+            and (suffix == ".npz" or first_zip_member(head).endswith(b".npy")),
             vectors="isoscope.files.npy:open_npz",
         ),
         Format(
@@ -192,28 +192,28 @@ def suffixes(role: Role) -> list[str]:
     return list(dict.fromkeys(suffix for record in formats_of(role) for suffix in record.suffixes))
 
 
-def listed(role: Role) -> str:
+def usual_suffixes(role: Role) -> str:
     """Return the usual suffix of each format, such as ".npy, .npz or .csv"."""
-    return _joined(record.suffixes[0] for record in formats_of(role))
+    return _join_with_or(record.suffixes[0] for record in formats_of(role))
 
 
 def titles(role: Role) -> str:
-    return _joined(title for record in formats_of(role) for title in record.titles)
+    return _join_with_or(title for record in formats_of(role) for title in record.titles)
 
 
-def listed_rows() -> str:
+def row_suffixes() -> str:
     """Return ".jsonl, .csv or .tsv, gzipped or not, or .parquet"."""
-    texts = _joined(record.suffixes[0] for record in formats_of(Role.ROWS) if record.is_text)
-    binaries = _joined(record.suffixes[0] for record in formats_of(Role.ROWS) if not record.is_text)
+    texts = _join_with_or(record.suffixes[0] for record in formats_of(Role.ROWS) if record.is_text)
+    binaries = _join_with_or(record.suffixes[0] for record in formats_of(Role.ROWS) if not record.is_text)
     return f"{texts}, gzipped or not, or {binaries}"
 
 
-def _joined(names: Iterator[str]) -> str:
+def _join_with_or(names: Iterator[str]) -> str:
     *first_names, last = dict.fromkeys(names)
     return f"{', '.join(first_names)} or {last}" if first_names else last
 
 
-UNPACKED = {Role.ROWS, Role.TEXTS}
+GZIP_ROLES = {Role.ROWS, Role.TEXTS}
 
 
 def detect(path: Path, filename: str, role: Role = Role.VECTORS) -> Format:
@@ -221,17 +221,17 @@ def detect(path: Path, filename: str, role: Role = Role.VECTORS) -> Format:
 
     For gzipped rows or texts, such as x.csv.gz, returns the format of the content. Raises UnsupportedFormatError.
     """
-    unpack = role in UNPACKED and is_gzipped(path)
+    unpack = role in GZIP_ROLES and is_gzipped(path)
     with open_unpacked(path) if unpack else path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
     if not head:
         raise InvalidError("The file is empty: 0 bytes. Choose a file that holds data.")
     name = filename.lower()
     suffix = Path(name.removesuffix(GZIP_SUFFIX) if unpack else name).suffix
-    file_format = _by_content(head, suffix) or _by_name(suffix, role)
+    file_format = _detect_by_content(head, suffix) or _detect_by_name(suffix, role)
     if role not in file_format.roles:
         raise UnsupportedFormatError(
-            f"Expected {listed(role)}, got a {file_format.name} file: convert it to one of these."
+            f"Expected {usual_suffixes(role)}, got a {file_format.name} file: convert it to one of these."
         )
     if unpack and not file_format.is_text:
         raise UnsupportedFormatError(
@@ -240,11 +240,11 @@ def detect(path: Path, filename: str, role: Role = Role.VECTORS) -> Format:
     return file_format
 
 
-def _by_content(head: bytes, suffix: str) -> Format | None:
+def _detect_by_content(head: bytes, suffix: str) -> Format | None:
     if matched := next((record for record in FORMATS.values() if record.magic and record.magic(head, suffix)), None):
         return matched
     if head.startswith(ZIP_MAGIC):
-        member_name = first_member(head)
+        member_name = first_zip_member(head)
         if suffix in TORCH_SUFFIXES or member_name.endswith(b"data.pkl"):
             raise UnsupportedFormatError(TORCH_ADVICE)
         if member_name in {b"[Content_Types].xml", b"mimetype"} or member_name.startswith((b"xl/", b"_rels/")):
@@ -256,13 +256,13 @@ def _by_content(head: bytes, suffix: str) -> Format | None:
         )
     if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05":
         raise UnsupportedFormatError(TORCH_ADVICE if suffix in TORCH_SUFFIXES else PICKLE_ADVICE)
-    for magic, kind, advice in OTHER_KINDS:
+    for magic, kind, advice in KNOWN_UNSUPPORTED:
         if head.startswith(magic):
             raise UnsupportedFormatError(f"The file is {kind}, which is not read here: {advice}.")
     return None
 
 
-def _by_name(suffix: str, role: Role) -> Format:
+def _detect_by_name(suffix: str, role: Role) -> Format:
     if suffix in TORCH_SUFFIXES:
         raise UnsupportedFormatError(BIN_ADVICE if suffix == ".bin" else TORCH_ADVICE)
     if suffix in {".pkl", ".pickle", ".joblib"}:
@@ -271,11 +271,11 @@ def _by_name(suffix: str, role: Role) -> Format:
     file_format = next((record for record in (*accepted, *FORMATS.values()) if suffix in record.suffixes), None)
     if suffix == ".json" or (suffix == ".txt" and file_format not in accepted):
         advice = "write one object a line and name it .jsonl" if suffix == ".json" else "name a table .csv or .tsv"
-        raise UnsupportedFormatError(f"Expected {listed(role)}, got a {suffix} file: {advice}.")
+        raise UnsupportedFormatError(f"Expected {usual_suffixes(role)}, got a {suffix} file: {advice}.")
     if file_format is None:
         raise UnsupportedFormatError(
-            f"Expected {listed(role)}, got a file whose name ends in {suffix[:20]!r} and whose first bytes are of "
-            "none of these: convert it, or name it by what it is."
+            f"Expected {usual_suffixes(role)}, got a file whose name ends in {suffix[:20]!r} and whose first bytes are "
+            "of none of these: convert it, or name it by what it is."
         )
     if not file_format.is_text:
         raise InvalidError(

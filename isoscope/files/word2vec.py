@@ -29,7 +29,7 @@ MAX_WORD_BYTES = 10_000
 FLOAT_BYTES = 4
 VECTORS = "vectors"
 WORDS = "words"
-TEXTS = "If these are texts, encode them under Encodings."
+TEXTS_ADVICE = "If these are texts, encode them under Encodings."
 
 
 class Word2VecText(RowFile):
@@ -39,8 +39,8 @@ class Word2VecText(RowFile):
         self._path = path
         sample = list(islice(_lines(path), SAMPLE_LINES)) or [""]
         header = HEADER.fullmatch(sample[0])
-        self._skipped = header is not None
-        rows = sample[self._skipped :] or [""]
+        self._has_header = header is not None
+        rows = sample[self._has_header :] or [""]
         if not header and OTHER_HEADER.fullmatch(sample[0]) and len(rows[-1].split()) > 2:
             raise InvalidError(
                 f"The first line declares {sample[0][:40]!r}, expected a number of words and from 1 to "
@@ -48,7 +48,7 @@ class Word2VecText(RowFile):
             )
         self._separator = "\t" if "\t" in rows[0] else " "
         self._has_words = bool(header) or not all(DECIMAL.fullmatch(row.split()[0]) for row in rows if row)
-        n_numbers = len(self._fields(rows[0])) - 1
+        n_numbers = len(self._split_line(rows[0])) - 1
         self._d = int(header[2]) if header else n_numbers
         fields = [row.split(self._separator)[1:] for row in rows]
         if n_numbers > self._d and all(len(row) == n_numbers and all(map(NUMBER.fullmatch, row)) for row in fields):
@@ -59,7 +59,7 @@ class Word2VecText(RowFile):
         if not 0 < self._d <= MAX_COLUMNS:
             raise InvalidError(
                 f"This is not a file of word vectors: after {rows[0][:40]!r} its first line has {self._d:,} numbers, "
-                f"not 1 to {MAX_COLUMNS:,}. If it is a table, name it .csv or .tsv. {TEXTS}"
+                f"not 1 to {MAX_COLUMNS:,}. If it is a table, name it .csv or .tsv. {TEXTS_ADVICE}"
             )
         self.n = sum(1 for _ in self._records())
         if header and (int(header[1]) != self.n or self.n == 0):
@@ -73,25 +73,25 @@ class Word2VecText(RowFile):
 
     def rows(self, vectors: str | list[str], step: int) -> Iterator[Block]:
         records = self._records()
-        while block := [_numbers(number, fields[1:]) for number, fields in islice(records, step)]:
+        while block := [_parse_numbers(number, fields[1:]) for number, fields in islice(records, step)]:
             yield np.array(block)
 
     def values(self, annotation: str) -> Iterator[str]:
         return (fields[0] for _, fields in self._records())
 
-    def _fields(self, line: str, numbers: int = -1) -> list[str]:
+    def _split_line(self, line: str, numbers: int = -1) -> list[str]:
         return line.rsplit(self._separator, numbers) if self._has_words else ["", *line.split()]
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         for number, line in enumerate(_lines(self._path), start=1):
-            if number == 1 and self._skipped:
+            if number == 1 and self._has_header:
                 continue
-            fields = self._fields(line, self._d)
+            fields = self._split_line(line, self._d)
             if len(fields) != self._d + 1:
                 suffix = " behind its word" if self._has_words else ""
                 raise InvalidError(
                     f"Line {number} has {plural(len(fields) - 1, 'number')}{suffix}, expected {self._d:,} as in the "
-                    f"first line: the file was cut off, or is something else. Write it again. {TEXTS}"
+                    f"first line: the file was cut off, or is something else. Write it again. {TEXTS_ADVICE}"
                 )
             yield number, fields
 
@@ -107,14 +107,14 @@ def _lines(path: Path) -> Iterator[str]:
             blank += 1
 
 
-def _numbers(line: int, cells: list[str]) -> list[float]:
+def _parse_numbers(line: int, cells: list[str]) -> list[float]:
     try:
         return list(map(float, cells))
     except ValueError:
         invalid_cell = next(cell for cell in cells if not NUMBER.fullmatch(cell))
         raise InvalidError(
             f"Line {line} has {invalid_cell[:40]!r} where a number belongs. A line of word vectors is a word and "
-            f"{plural(len(cells), 'number')} with a decimal point, separated by single spaces. {TEXTS}"
+            f"{plural(len(cells), 'number')} with a decimal point, separated by single spaces. {TEXTS_ADVICE}"
         ) from None
 
 

@@ -13,12 +13,12 @@ MAX_DEPTH = 10
 MAX_VALUES = 2500
 MAX_DIGITS = 20
 # Some JSON parsers round larger integers.
-GREATEST = 2**53
+MAX_INTEGER = 2**53
 FIELD = "yaml"
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
-class _Plain(yaml.SafeLoader):
+class _PlainLoader(yaml.SafeLoader):
     """The safe loader, which leaves dates as text."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML defines scalar types by this attribute
@@ -27,7 +27,7 @@ class _Plain(yaml.SafeLoader):
     }
 
 
-class _InLines(yaml.SafeDumper):
+class _FlowListDumper(yaml.SafeDumper):
     """The safe dumper, which writes each list in a line."""
 
     def represent_sequence(
@@ -57,14 +57,14 @@ def read_yaml(text: str) -> dict[str, Any]:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_DEPTH:
                 raise InvalidError(f"Expected YAML at most {MAX_DEPTH} levels deep, got more in line {line}.", FIELD)
-        loader = _Plain(text)
+        loader = _PlainLoader(text)
         node = loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):
             raise InvalidError("Expected YAML with a setting a line, such as lambdas: [-1, 1].", FIELD)
-        _require_each_once(node)
+        _require_unique_keys(node)
         _require_finite(node)
         document: dict[str, Any] = loader.construct_document(node)
-        _require_kept(document)
+        _require_storable(document)
     except yaml.MarkedYAMLError as error:
         location = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise InvalidError(f"This is not YAML{location}: {error.problem}.", FIELD) from error
@@ -73,10 +73,10 @@ def read_yaml(text: str) -> dict[str, Any]:
     return document
 
 
-def _require_each_once(node: yaml.Node) -> None:
+def _require_unique_keys(node: yaml.Node) -> None:
     if isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            _require_each_once(item)
+            _require_unique_keys(item)
     if isinstance(node, yaml.MappingNode):
         names: set[str] = set()
         for key, value in node.value:
@@ -86,7 +86,7 @@ def _require_each_once(node: yaml.Node) -> None:
             if key.value in names:
                 raise InvalidError(f"Expected each setting once, got {key.value} again in line {line}.", FIELD)
             names.add(key.value)
-            _require_each_once(value)
+            _require_unique_keys(value)
 
 
 def _require_finite(node: yaml.Node) -> None:
@@ -103,19 +103,19 @@ def _require_finite(node: yaml.Node) -> None:
                 _require_finite(child)
 
 
-def _require_kept(value: Any) -> None:
+def _require_storable(value: Any) -> None:
     """Raise InvalidError for values that JSON or a database would not return unchanged."""
     if isinstance(value, dict):
         for name, item in value.items():
-            _require_kept(name)
-            _require_kept(item)
+            _require_storable(name)
+            _require_storable(item)
     elif isinstance(value, list):
         for item in value:
-            _require_kept(item)
+            _require_storable(item)
     elif isinstance(value, float) and not math.isfinite(value):
         raise InvalidError(f"Expected finite numbers, got {value}.", FIELD)
-    elif isinstance(value, int) and abs(value) > GREATEST:
-        raise InvalidError(f"Expected integers of at most {GREATEST:,}, got {value:,}.", FIELD)
+    elif isinstance(value, int) and abs(value) > MAX_INTEGER:
+        raise InvalidError(f"Expected integers of at most {MAX_INTEGER:,}, got {value:,}.", FIELD)
     elif isinstance(value, str) and any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in value):
         raise InvalidError("Expected text in YAML, got NUL or half of a surrogate pair, which is no text.", FIELD)
 
@@ -125,7 +125,12 @@ def write_yaml(document: Mapping[str, Any], comments: Mapping[str, str]) -> str:
     text = ""
     for name, value in document.items():
         line: str = yaml.dump(
-            {name: value}, Dumper=_InLines, allow_unicode=True, default_flow_style=False, sort_keys=False, width=100
+            {name: value},
+            Dumper=_FlowListDumper,
+            allow_unicode=True,
+            default_flow_style=False,
+            sort_keys=False,
+            width=100,
         )
         text += f"# {comments[name]}\n{line}" if comments.get(name) else line
     return text

@@ -43,7 +43,7 @@ from app.figures.labels import heading
 from app.results.labels import WATCHED, is_of_texts, level_of, title_of
 from app.embeddings.api.measures import MeasureOut, MeasureSlug, list_measures
 from app.results.logged_runs import MEASURES as LOGGED
-from isoscope.cli.printing import by_group
+from isoscope.cli.printing import lines_by_group
 from isotropy.cloud import read_cloud
 from isotropy.report import measure
 from isotropy.rows import Rows
@@ -75,7 +75,7 @@ assert heading("radius_mean") == "Radius mean"
 described = {one.slug: MeasureOut.model_validate(one, from_attributes=True) for one in list_measures()}
 assert described["radius"].shown_in == ["report", "layers", "lab", "lab figures", "training"]
 assert "radius" in TypeAdapter(MeasureSlug).json_schema()["anyOf"][0]["enum"]
-assert any("Radius" in line for line in by_group({"radius": "1.5"}))
+assert any("Radius" in line for line in lines_by_group({"radius": "1.5"}))
 """
 
 

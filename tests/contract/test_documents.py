@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image
 
 from app.web.templating import FRONTEND
-from isoscope.cli import parser_of
+from isoscope.cli import make_parser
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -69,7 +69,7 @@ def test_every_page_that_the_tutorial_links_answers_and_its_commands_are_some(cl
     assert len(commands) >= 6
     for command in commands:
         words = shlex.split(command)[1:]
-        parser_of(words[:1]).parse_args(words)
+        make_parser(words[:1]).parse_args(words)
 
 
 def test_every_make_target_that_documents_name_exists():

@@ -14,10 +14,10 @@ from isoscope.files.upload_formats import (
     Role,
     detect,
     formats_of,
-    listed,
-    listed_rows,
+    row_suffixes,
     suffixes,
     titles,
+    usual_suffixes,
 )
 
 README = Path(__file__).parents[2] / "README.md"
@@ -70,7 +70,7 @@ def test_every_record_names_a_reader_for_each_role():
     for each in FORMATS.values():
         assert each.roles
         assert each.vectors or each.table
-    assert listed(Role.ANNOTATIONS) == ".npy, .parquet, .jsonl, .csv, .tsv or .txt"
+    assert usual_suffixes(Role.ANNOTATIONS) == ".npy, .parquet, .jsonl, .csv, .tsv or .txt"
     assert titles(Role.VECTORS) == "NumPy, safetensors, HDF5, Parquet, JSON lines, csv, tsv, word2vec or GloVe"
     assert suffixes(Role.ROWS) == [".parquet", ".jsonl", ".csv", ".tsv"]
-    assert listed_rows() == ".jsonl, .csv or .tsv, gzipped or not, or .parquet"
+    assert row_suffixes() == ".jsonl, .csv or .tsv, gzipped or not, or .parquet"

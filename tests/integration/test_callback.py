@@ -104,7 +104,7 @@ def test_where_the_best_model_is_loaded_its_layers_and_its_metrics_are_reported(
 def test_a_script_that_ends_without_a_last_evaluation_says_of_which_step_its_metrics_are(server, callback, trainer):
     trainer(callback, StopAt(3), max_steps=20, eval_strategy="steps", eval_steps=2).train()
     assert server.bodies("finish") == []
-    callback.run._leave()
+    callback.run._end_at_exit()
     [ended] = server.bodies("finish")
     assert ended["metrics"] == {"accuracy": 0.5}
     assert ended["notes"] == ["Its metrics are of step 2, its trained model is of step 3."]
@@ -115,7 +115,7 @@ def test_at_the_end_of_the_process_a_callback_waits_no_longer_than_a_loop_does(s
     trainer(callback, max_steps=1).train()
     waited = []
     monkeypatch.setattr(callback.run, "finish", lambda *_, timeout, **__: waited.append(timeout))
-    callback.run._leave()
+    callback.run._end_at_exit()
     assert waited == [SECONDS_AT_EXIT]
 
 

@@ -116,7 +116,7 @@ def test_an_end_that_is_refused_may_be_told_again_or_is_why_the_run_failed_when_
     assert capsys.readouterr().err == "isoscope: what came out of this run was refused: No acc.\n"
     left = log_run("e", url=server.url, **TOLD)
     assert not left.finish({"acc": 0.5})
-    left._leave()
+    left._end_at_exit()
     assert server.bodies("finish")[-1] == {"error": "No acc."}
 
 
@@ -144,7 +144,7 @@ def test_a_server_that_was_never_there_costs_five_seconds_in_all(capsys):
     run = log_run("e", url=f"http://127.0.0.1:{free_port()}", **TOLD)
     begun = time.monotonic()
     assert not run.finish({"accuracy": 1})
-    run._leave()
+    run._end_at_exit()
     assert 4 < time.monotonic() - begun < 8
     lost = "the dashboard has not answered for 5 s; 0 steps and the end are lost if the script ends before it does"
     lines = capsys.readouterr().err.splitlines()
@@ -177,7 +177,7 @@ def test_the_end_of_the_process_waits_for_an_end_that_has_not_arrived(away, caps
     wait_for(lambda: away.bodies("runs"))
     assert not run.finish({"accuracy": 1}, timeout=0.1)
     Timer(1, away.come_back).start()
-    run._leave()
+    run._end_at_exit()
     assert [body.get("metrics") for body in away.bodies("finish")][-1] == {"accuracy": 1}
     assert {body.get("error") for body in away.bodies("finish")} == {None}
 
@@ -188,7 +188,7 @@ def test_at_the_end_of_the_process_what_ends_a_run_is_told_how_long_it_may_wait_
     waited = []
     run.at_exit(lambda seconds: (waited.append(seconds), run.finish(timeout=0.1)))
     begun = time.monotonic()
-    run._leave()
+    run._end_at_exit()
     assert waited == [SECONDS_AT_EXIT]
     assert time.monotonic() - begun < 2
     away.come_back()
@@ -240,7 +240,7 @@ def test_more_of_a_step_that_is_added_while_its_batch_travels_is_sent_after_it(s
     with run._sender._changed:
         for step in range(3):
             run.step(step, task_loss=1)
-    wait_for(lambda: run._sender._newest == 1)  # again, since more of it was added
+    wait_for(lambda: run._sender._newest_step == 1)  # again, since more of it was added
     assert run.finish()
     assert [body["steps"] for body in server.bodies("steps")] == [
         [{"step": 0, "task_loss": 1.0}, {"step": 1, "task_loss": 1.0}],
@@ -250,7 +250,7 @@ def test_more_of_a_step_that_is_added_while_its_batch_travels_is_sent_after_it(s
 
 
 def test_of_more_steps_than_may_wait_the_oldest_are_let_go_and_counted(server, monkeypatch):
-    monkeypatch.setattr(sending, "MAX_KEPT", 3)
+    monkeypatch.setattr(sending, "MAX_QUEUED_STEPS", 3)
     run = log_run("e", url=server.url, **TOLD)
     with run._sender._changed:
         for step in range(5):

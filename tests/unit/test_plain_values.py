@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from isoscope.plain import bounded, number_of, plain
+from isoscope.plain import bounded, plain, to_number
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from isoscope.plain import bounded, number_of, plain
 )  # fmt: skip
 def test_a_number_that_cannot_be_kept_is_none_and_says_why(value, told, reason):
     reasons = []
-    assert number_of(value, "loss", reasons) == told
+    assert to_number(value, "loss", reasons) == told
     assert reasons == ([] if reason is None else [reason])
 
 

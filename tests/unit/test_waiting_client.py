@@ -24,7 +24,7 @@ def waiting(answers, monkeypatch):
             raise one
         return one
 
-    monkeypatch.setattr(experiments, "LOOK_EVERY_SECONDS", 0)
+    monkeypatch.setattr(experiments, "POLL_SECONDS", 0)
     monkeypatch.setattr(Experiments, "experiment", answer)
     return Experiments("http://127.0.0.1:1")
 
@@ -55,7 +55,7 @@ def test_an_encoding_is_waited_for_until_its_layers_are_measured(monkeypatch):
         asked.append(path)
         return [{"status": status} for status in next(layers)]
 
-    monkeypatch.setattr(encodings, "LOOK_EVERY_SECONDS", 0)
+    monkeypatch.setattr(encodings, "POLL_SECONDS", 0)
     monkeypatch.setattr(Encodings, "encoding", lambda *_: {"name": "texts", "status": next(states)})
     monkeypatch.setattr(Encodings, "get_list", get_list)
     assert Encodings("http://127.0.0.1:1").wait_for_encoding("x") == {"name": "texts", "status": "finished"}

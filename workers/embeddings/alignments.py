@@ -9,7 +9,7 @@ from torch import Tensor
 from app.db.models import Alignment, Embedding, RowsBy
 from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import Matrix
-from isoscope.rows import pairs_by_name, pairs_by_place, rows_at, sampled, values_of
+from isoscope.rows import pairs_by_name, pairs_by_position, rows_at, sample_rows, values_of
 from isotropy.alignment import ROWS, alignment, row_drift
 from isotropy.findings.nearest import NEAREST
 from isotropy.neighbours import first_equal_rows
@@ -40,13 +40,13 @@ def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> tuple[dict[s
     if rows_by is RowsBy.NAME:
         pairs = pairs_by_name(first, first.selection.names, second, second.selection.names)
     elif rows_by is RowsBy.POSITION:
-        pairs = pairs_by_place(first, second)
+        pairs = pairs_by_position(first, second)
     elif first.n != second.n:
         raise InvalidError(f"Both need the same rows in order: there are {first.n:,} and {second.n:,}.")
     else:
         pairs = {row: row for row in range(first.n)}
     max_rows = max(ROWS, min(MAX_MOVED_ROWS, MAX_NUMBERS // max(first.d, second.d)))
-    first_positions = sampled(pairs, max_rows, SEED)
+    first_positions = sample_rows(pairs, max_rows, SEED)
     second_positions = [pairs[position] for position in first_positions]
     x, y = rows_at(first, first_positions), rows_at(second, second_positions)
     is_finite = x.isfinite().all(1) & y.isfinite().all(1)
@@ -69,8 +69,8 @@ def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> tuple[dict[s
     )
     moves = _measure_moves(x, y) | {"names": names and [name[:NAME_CHARACTERS] for name in names]}
     moves |= {
-        "rows": first.in_file(first_rows.numpy()).tolist(),
-        "other_rows": second.in_file(second_rows.numpy()).tolist(),
+        "rows": first.file_positions(first_rows.numpy()).tolist(),
+        "other_rows": second.file_positions(second_rows.numpy()).tolist(),
     }
     return results, moves
 

@@ -24,7 +24,7 @@ from isoscope.files.columns import label_text, read_columns
 from isoscope.files.contents import cell_text
 from isoscope.files.text import Quoting
 from isoscope.files.upload_formats import Role
-from isoscope.hidden_states import NOT_ONE_SEQUENCE, hidden_states_of, looking_at
+from isoscope.hidden_states import NOT_ONE_SEQUENCE, evaluation_mode, hidden_states_of
 from workers.failure import is_out_of_memory
 from workers.files import ID, LABEL, NAME
 from workers.models import (
@@ -158,7 +158,7 @@ class Encoder:
         order = np.argsort([-sum(map(len, row)) for row in texts.rows], kind="stable")
         encoded: EncodedTexts | None = None
         batch_size, done = self.config.batch_size, 0
-        with looking_at(self.model):
+        with evaluation_mode(self.model):
             while done < len(texts):
                 batch = order[done : done + batch_size]
                 try:

@@ -31,7 +31,7 @@ from app.storage.ledger import Ledger
 from isoscope.files import selection as selections
 from isoscope.files.matrix import Inspection, Matrix, inspect
 from isoscope.files.selection import Selection
-from isoscope.rows import values_of, with_names
+from isoscope.rows import values_of, with_hub_names
 from isotropy.catalog import Similarity
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import finding, findings_of
@@ -113,7 +113,7 @@ def figure_data(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, seed
     """
     names_of = partial(values_of, matrix, matrix.selection.names)
     findings = [
-        finding_report.in_file(matrix.row_places, matrix.dimension_numbers)
+        finding_report.in_file(matrix.file_rows, matrix.dimension_numbers)
         for finding_report in findings_of(cloud, names_of, matrix.dimension_names)
     ]
     data: dict[str, dict[str, Any]] = {
@@ -132,7 +132,9 @@ def figure_data(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, seed
             <= selections.MAX_LISTED
         },
     }
-    neighbors = neighbours_data(cloud, names_of(cloud.rows[: len(cloud.pair_rows)]), seed, matrix.selection.lists_by)
+    neighbors = neighbours_data(
+        cloud, names_of(cloud.rows[: len(cloud.pair_rows)]), seed, matrix.selection.list_similarity
+    )
     return data if neighbors is None else data | {"neighbours": neighbors}
 
 
@@ -153,7 +155,7 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         rows: list[Base] = [
             Measurement(
                 embedding_id=embedding_id,
-                **measurement_columns(slug, with_names(report, matrix, matrix.selection.names)),
+                **measurement_columns(slug, with_hub_names(report, matrix, matrix.selection.names)),
             )
             for slug, report in measure(cloud).items()
         ]

@@ -156,13 +156,13 @@ def _look_up(job: ResultJob[Lookup]) -> None:
             searched += len(rows)
             yield rows.numpy(), positions
 
-    similarity = matrix.selection.lists_by
+    similarity = matrix.selection.list_similarity
     nearest = nearest_rows(blocks(), vector, K, similarity)
     rows = np.array([row.position for row in nearest], np.int64)
     names = values_of(matrix, matrix.selection.names, torch.from_numpy(rows)) or [""] * len(rows)
     neighbors = [
         {"name": name, similarity.value: row.nearness, "row": position}
-        for row, name, position in zip(nearest, names, matrix.in_file(rows).tolist(), strict=True)
+        for row, name, position in zip(nearest, names, matrix.file_positions(rows).tolist(), strict=True)
     ]
     results = {
         "k": K,

@@ -37,7 +37,7 @@ from app.db.point_map import (
 )
 from isoscope.files.contents import MAX_DISTINCT
 from isoscope.files.matrix import Matrix
-from isoscope.files.selection import excluded
+from isoscope.files.selection import excluded_columns
 from isoscope.nearest import directions
 from isotropy.catalog import Similarity
 from isotropy.cloud import NEIGHBOURS, Cloud
@@ -66,7 +66,7 @@ def make_map_files(
     if projection["reason"] is not None:
         return None
     mapped = point_map.mapped_rows(cloud.unit)
-    positions = matrix.in_file(mapped.rows)
+    positions = matrix.file_positions(mapped.rows)
     arrays: dict[SectionName, NDArray[Any]] = {"xy": mapped.xy.ravel(), "norm": mapped.norms}
     if not np.array_equal(positions, np.arange(len(positions))):
         arrays["row"] = positions.astype(np.uint32)
@@ -218,7 +218,7 @@ def color_columns(matrix: Matrix, rows: NDArray[np.int64]) -> list[ColorColumn]:
     used = {*selection.columns, selection.names, selection.labels}
     names = [annotation.name for annotation in contents.annotations if annotation.n == matrix.n]
     if not selection.transpose:
-        names += [*excluded(contents, selection), *contents.real_columns]
+        names += [*excluded_columns(contents, selection), *contents.real_columns]
     names = [name for name in dict.fromkeys(names) if name not in used][:MAX_COLUMNS]
     if not names:
         return []

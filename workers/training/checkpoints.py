@@ -18,7 +18,7 @@ from app.db.models import Phase
 from app.db.options.measuring import HELD_OUT_PART, Checkpoint, SelectionRows
 from app.db.run_results import Selected
 from isoscope.core.errors import InvalidError
-from isoscope.hidden_states import looking_at
+from isoscope.hidden_states import evaluation_mode
 from workers.training.data import Columns, n_rows, rows_of
 from workers.training.folder import DamagedError, RunFolder
 from workers.training.inference import TokenizedRows, forward
@@ -135,7 +135,7 @@ class SelectionCallback(TrainerCallback):
     def _evaluate(self) -> float | None:
         order = self.rows.longest_first(np.arange(len(self.rows)))
         predictions, loss, config = self.task.make_collector(self.rows, order), 0.0, self.task.config
-        with looking_at(self.model):
+        with evaluation_mode(self.model):
             for batch_outputs in forward(self.model, self.rows, order, config, self.progress, hidden_states=False):
                 predictions.add(batch_outputs.outputs, batch_outputs.batch)
                 loss += batch_outputs.loss

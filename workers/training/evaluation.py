@@ -22,9 +22,9 @@ from isoscope.hidden_states import (
     ByLayer,
     LayerMeasures,
     LayerMoments,
+    evaluation_mode,
     hidden_states_of,
     isoscore_star,
-    looking_at,
     tokens_by_layer,
 )
 from isotropy.score import Score
@@ -149,7 +149,7 @@ def observe(
     labels = "labels" if task.config.task is TaskKind.CLASSIFICATION else None
     sentences = Sentences(model, rows, indices, labels)
     observation = Observation(LayerMeasures(model), LayerMoments(model), sentences, task.make_collector(rows, order))
-    with looking_at(model):
+    with evaluation_mode(model):
         for batch_outputs in forward(model, rows, order, task.config, progress):
             batch, outputs, batch_indices = batch_outputs
             states, mask = hidden_states_of(outputs), batch["attention_mask"]
@@ -178,7 +178,7 @@ def _measure_tokens(
     model: PreTrainedModel, rows: TokenizedRows, indices: NDArray[np.int64], task: Task, progress: Progress
 ) -> LayerMoments:
     tokens, order = LayerMoments(model), rows.longest_first(indices)
-    with looking_at(model):
+    with evaluation_mode(model):
         for batch, outputs, _ in forward(model, rows, order, task.config, progress):
             tokens.update(tokens_by_layer(hidden_states_of(outputs), batch["attention_mask"]))
     return tokens
@@ -234,7 +234,7 @@ def score_sealed(model: PreTrainedModel, sealed: SealedRows, task: Task, progres
     rows = sealed.rows
     order = rows.longest_first(np.arange(len(rows)))
     collector = task.make_collector(rows, order)
-    with looking_at(model):
+    with evaluation_mode(model):
         for batch_outputs in forward(model, rows, order, task.config, progress, hidden_states=False):
             collector.add(batch_outputs.outputs, batch_outputs.batch)
     predictions, _ = _predictions_by_row(collector, np.arange(rows.examples))

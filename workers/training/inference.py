@@ -86,7 +86,7 @@ def forward(
     *,
     hidden_states: bool = True,
 ) -> Iterator[BatchOutputs]:
-    """Run rows through the model in ``order``; call it inside ``looking_at``."""
+    """Run rows through the model in ``order``; call it inside ``evaluation_mode``."""
     progress.enter(Phase.EVALUATING, total=len(order))
     done = 0
     for batch in rows.batches(order, inference_batch_size(config), model.device):

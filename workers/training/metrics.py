@@ -17,7 +17,7 @@ from app.core.training_cost import expected_longest
 from app.db.config import RunConfig
 from app.db.models import Phase, Step
 from app.db.options.measuring import MEASUREMENTS_PER_RUN
-from isoscope.hidden_states import LayerMeasures, hidden_states_of, looking_at, width
+from isoscope.hidden_states import LayerMeasures, evaluation_mode, hidden_states_of, width
 from workers.failure import NotFiniteError
 from workers.training.inference import TokenizedRows, draw_row_indices, inference_batch_size
 from workers.training.progress import Progress
@@ -103,7 +103,7 @@ class Probe:
 
     def measure(self) -> dict[str, list[float | None]]:
         layers = LayerMeasures(self.model)
-        with looking_at(self.model):
+        with evaluation_mode(self.model):
             for batch in self.rows.batches(self.indices, self.size, self.model.device):
                 outputs = self.model(**batch, output_hidden_states=True)
                 layers.update(hidden_states_of(outputs), batch["attention_mask"])

@@ -16,7 +16,7 @@ from app.db.config import RunConfig
 from app.db.models import Phase, Pooling
 from app.db.options.regularization import Refresh
 from isoscope.core.task import TaskKind
-from isoscope.hidden_states import depth, empty_moments, hidden_states_of, looking_at
+from isoscope.hidden_states import depth, empty_moments, evaluation_mode, hidden_states_of
 from isotropy.catalog import REGULARIZERS, Layers, Regularizer, TokenPooling
 from isotropy.points import draw_tokens, union_of_layers
 from isotropy.regularizers.istar import IStar
@@ -224,7 +224,7 @@ class ShrinkageCallback(TrainerCallback):
         self.progress.enter(Phase.SHRINKAGE, total=int(self.rows.tokens[row_indices].sum()) * n_layers)
         moments = empty_moments(self.model)
         done = 0
-        with looking_at(self.model):
+        with evaluation_mode(self.model):
             for batch in self.rows.batches(row_indices, batch_size, self.model.device):
                 mask = batch["attention_mask"]
                 states = hidden_states_of(self.model(**batch, output_hidden_states=True))

@@ -23,7 +23,7 @@ from app.web.uploads import to_incoming
 from isoscope.core.errors import InvalidError
 from isoscope.files.selection import MAX_LISTED, Selection
 from isoscope.files.strict import Strict
-from isoscope.files.upload_formats import Role, listed
+from isoscope.files.upload_formats import Role, usual_suffixes
 from isotropy.catalog import Similarity
 
 
@@ -118,10 +118,10 @@ def create_embedding(
     context: ContextDep,
     file: Annotated[
         list[UploadFile],
-        File(description=f"{listed(Role.VECTORS)}. Several are one embedding: shard-2 above shard-10."),
+        File(description=f"{usual_suffixes(Role.VECTORS)}. Several are one embedding: shard-2 above shard-10."),
     ],
     annotations: Annotated[
-        UploadFile | None, File(description=f"Names and labels of the rows: {listed(Role.ANNOTATIONS)}.")
+        UploadFile | None, File(description=f"Names and labels of the rows: {usual_suffixes(Role.ANNOTATIONS)}.")
     ] = None,
     name: Annotated[str | None, Form(max_length=200)] = None,
     commit: Literal["auto"] | None = None,

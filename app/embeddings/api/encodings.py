@@ -18,7 +18,7 @@ from app.web.uploads import in_parser_slot, to_incoming
 from isoscope.core.errors import InvalidError
 from isoscope.files.columns import Column
 from isoscope.files.text import Quoting
-from isoscope.files.upload_formats import Role, listed
+from isoscope.files.upload_formats import Role, usual_suffixes
 
 
 class QrelsOut(Row):
@@ -79,8 +79,8 @@ def create_encoding(
     file: Annotated[
         list[UploadFile] | None,
         File(
-            description=f"Texts: {listed(Role.TEXTS)}; a text a line in .txt. Or a BEIR data set: its zip file, or "
-            "corpus.jsonl, queries.jsonl and the .tsv files of its qrels, which are named by their split."
+            description=f"Texts: {usual_suffixes(Role.TEXTS)}; a text a line in .txt. Or a BEIR data set: its zip "
+            "file, or corpus.jsonl, queries.jsonl and the .tsv files of its qrels, which are named by their split."
         ),
     ] = None,
     dataset_id: Annotated[RowId | None, Form(description="Or an uploaded data set, with `split`.")] = None,

@@ -77,7 +77,7 @@ def read_selection(
         quoting=quoting or None,
         similarity=similarity or None,
     )
-    return selection if embedding.selection is None else selection.without_as(embedding.selection)
+    return selection if embedding.selection is None else selection.with_exclusions_of(embedding.selection)
 
 
 SelectionDep = Annotated[Selection, Depends(read_selection)]

@@ -18,7 +18,7 @@ from app.db.types import utcnow
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import storable
 from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, MAX_RATIO, is_bomb, reading_zip
-from isoscope.plain import GREATEST, GREATEST_WHOLE, LONGEST_NUMBER, SMALLEST
+from isoscope.plain import LONGEST_NUMBER, MAX_INTEGER, MAX_NUMBER, MIN_NUMBER
 
 FORMAT = 1
 """Incremented when an older Isoscope would misread a new archive."""
@@ -179,13 +179,13 @@ def _reject_constant(name: str) -> NoReturn:
 
 def _parse_float(digits: str) -> float:
     value = float(digits)
-    if value and not SMALLEST <= abs(value) <= GREATEST:
-        raise InvalidError(f"it holds the number {digits[:LONGEST_NUMBER]}, beyond {SMALLEST:g} to {GREATEST:g}")
+    if value and not MIN_NUMBER <= abs(value) <= MAX_NUMBER:
+        raise InvalidError(f"it holds the number {digits[:LONGEST_NUMBER]}, beyond {MIN_NUMBER:g} to {MAX_NUMBER:g}")
     return value
 
 
 def _parse_int(digits: str) -> int:
-    if len(digits) > 17 or abs(int(digits)) > GREATEST_WHOLE:
+    if len(digits) > 17 or abs(int(digits)) > MAX_INTEGER:
         raise InvalidError(f"it holds the whole number {digits[:LONGEST_NUMBER]}, beyond 2 to the power of 53")
     return int(digits)
 

@@ -18,7 +18,7 @@ from isoscope.files.columns import Column
 from isoscope.files.division import Division
 from isoscope.files.strict import Strict
 from isoscope.files.text import Quoting
-from isoscope.files.upload_formats import listed_rows
+from isoscope.files.upload_formats import row_suffixes
 
 
 class DatasetOut(Row):
@@ -77,7 +77,7 @@ def list_datasets(context: ContextDep) -> Sequence[Dataset]:
 def create_dataset(
     request: Request,
     context: ContextDep,
-    train: Annotated[UploadFile, File(description=listed_rows())],
+    train: Annotated[UploadFile, File(description=row_suffixes())],
     validation: Annotated[
         UploadFile | None,
         File(description="Same columns as the train file. Optional with `validation_fraction` or `split_column`."),

@@ -9,7 +9,7 @@ from app.db.models import TaskStatus
 from app.db.task import ChoiceScore, JudgedVariant, ReportScore
 from app.tasks.family import FamilyMember, scored_embeddings
 from app.tasks.family_figures import family_figure
-from isoscope.rank_relation import rank_relation, relation_of, statement
+from isoscope.rank_relation import describe_relation, rank_relation, relation_of
 
 
 def variant(isoscore, value, name="as it is"):
@@ -84,7 +84,7 @@ def models(count, value=lambda place: 0.5 + place / 100):
 
 
 def told(members):
-    return statement(scored_embeddings(members), "ndcg@10")
+    return describe_relation(scored_embeddings(members), "ndcg@10")
 
 
 def test_the_sentence_says_no_more_than_there_is_and_counts_embeddings_without_isoscore():
@@ -101,9 +101,9 @@ def test_the_sentence_says_no_more_than_there_is_and_counts_embeddings_without_i
     )
     assert "embedding 0 scores highest: 0.500." in told(layers(3, lambda layer: 0.5 - layer / 10))
     first, second, third = scored_embeddings(models(3))
-    said = statement([first, second, third._replace(isoscore=None)], "ndcg@10")
+    said = describe_relation([first, second, third._replace(isoscore=None)], "ndcg@10")
     assert said.startswith("embedding 1 is the most isotropic as it is and scores 0.510 nDCG@10. embedding 2 scores")
-    alone = statement([first, *(one._replace(isoscore=None) for one in (second, third))], "ndcg@10")
+    alone = describe_relation([first, *(one._replace(isoscore=None) for one in (second, third))], "ndcg@10")
     assert alone.startswith("3 embeddings judged, 1 with an IsoScore. A rank")
 
 

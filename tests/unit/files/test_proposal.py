@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from isoscope.files.contents import Annotation, Part
-from isoscope.files.selection import Selection, doubtful, excluded, propose
+from isoscope.files.selection import Selection, excluded_columns, possible_labels, propose
 
 
 def part(name, n=10, d=4):
@@ -32,8 +32,8 @@ def test_columns_with_a_running_number_are_the_vector_and_others_are_not(names):
     selection = proposed(annotation("category", 3), columns=["price", *family, "year"])
     assert selection == Selection(vectors=family, labels="category")
     offer = SimpleNamespace(parts=[], numeric_columns=["price", *family, "year"], annotations=[])
-    assert excluded(offer, selection) == ["price", "year"]
-    assert excluded(offer, Selection(vectors=family, labels="year")) == ["price"]
+    assert excluded_columns(offer, selection) == ["price", "year"]
+    assert excluded_columns(offer, Selection(vectors=family, labels="year")) == ["price"]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_names_differ_in_every_row_and_labels_come_again():
 def doubted(whole_columns, columns):
     integer_columns = [annotation(name, 3) for name in whole_columns]
     offer = SimpleNamespace(parts=[], numeric_columns=columns, annotations=integer_columns)
-    return [column.name for column in doubtful(offer, Selection(vectors=columns))]
+    return [column.name for column in possible_labels(offer, Selection(vectors=columns))]
 
 
 def test_one_or_two_columns_of_whole_numbers_among_fractions_are_doubtful():

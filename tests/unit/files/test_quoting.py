@@ -7,7 +7,7 @@ import pytest
 
 from isoscope.core.errors import InvalidError
 from isoscope.files.delimited import open_tsv_table
-from isoscope.files.text import Quotes, Quoting, records, settle_readings, tsv_quotes
+from isoscope.files.text import Quotes, Quoting, detect_quotes, records, settle_readings
 
 DATA = os.environ.get("ISOSCOPE_BENCH_DATA")
 
@@ -37,7 +37,7 @@ def write(tmp_path):
     ],
 )
 def test_quotes_enclose_cells_only_where_all_do_and_one_needs_them(write, content, expected):
-    assert tsv_quotes(write(content)).reading is expected
+    assert detect_quotes(write(content)).reading is expected
 
 
 def test_pairs_of_quotes_are_read_like_a_sibling_file_that_needs_its_own():
@@ -76,7 +76,7 @@ def test_every_reference_file_reads_as_text_cell_for_cell():
     files = sorted(Path(str(DATA)).glob("*/*.tsv"))
     assert files
     for path in files:
-        assert tsv_quotes(path).reading in {None, Quoting.TEXT}, path.name
+        assert detect_quotes(path).reading in {None, Quoting.TEXT}, path.name
         lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
         table = open_tsv_table(path)
         for row, line in zip(table.rows(), lines[1:], strict=True):

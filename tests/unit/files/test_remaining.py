@@ -5,7 +5,7 @@ import pytest
 
 from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import inspect, open_matrix
-from isoscope.files.selection import MAX_BITS, MAX_LISTED, MAX_WITHOUT, Selection, unpacked
+from isoscope.files.selection import MAX_BITS, MAX_EXCLUDED_ROWS, MAX_LISTED, Selection, unpack_rows
 from isoscope.files.upload import NamedFile, Upload
 
 X = np.arange(60.0).reshape(12, 5)
@@ -35,7 +35,7 @@ def test_rows_and_dimensions_are_left_out_of_the_vectors_and_the_names(tmp_path)
     assert np.array_equal(x, np.delete(np.delete(X, [0, 9], axis=0), 3, axis=1))
     assert (matrix.n, matrix.d, matrix.dimension_names) == (10, 4, ["e0", "e1", "e2", "e4"])
     assert matrix.names() == [f"r{i}" for i in range(12) if i not in (0, 9)]
-    assert matrix.row_places.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 10, 11]
+    assert matrix.file_rows.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 10, 11]
     assert matrix.dimension_numbers.tolist() == [0, 1, 2, 4]
 
 
@@ -68,7 +68,7 @@ def test_what_cannot_be_left_out_is_refused(tmp_path, without, field, said):
 
 
 @pytest.mark.parametrize(
-    "rows", [[-1], list(range(MAX_WITHOUT + 1)), "not base64", "A" * (MAX_BITS // 6 + 5)],
+    "rows", [[-1], list(range(MAX_EXCLUDED_ROWS + 1)), "not base64", "A" * (MAX_BITS // 6 + 5)],
     ids=["below zero", "too many", "not base64", "too many bits"],
 )  # fmt: skip
 def test_rows_below_zero_too_many_and_unreadable_bits_are_refused(rows):
@@ -78,11 +78,11 @@ def test_rows_below_zero_too_many_and_unreadable_bits_are_refused(rows):
 
 def test_another_choice_keeps_what_was_left_out_while_it_is_there():
     former = {"vectors": ["a", "b"], "without_rows": [3], "without_dimensions": [1]}
-    same = Selection(vectors=["a", "b"], labels="l").without_as(former)
+    same = Selection(vectors=["a", "b"], labels="l").with_exclusions_of(former)
     assert (same.without_rows, same.without_dimensions) == ([3], [1])
-    selection = Selection(vectors=["a", "c"]).without_as(former)
+    selection = Selection(vectors=["a", "c"]).with_exclusions_of(former)
     assert (selection.without_rows, selection.without_dimensions) == ([3], [])
-    swapped = Selection(vectors=["a", "b"], transpose=True).without_as(former)
+    swapped = Selection(vectors=["a", "b"], transpose=True).with_exclusions_of(former)
     assert (swapped.without_rows, swapped.without_dimensions) == ([], [])
 
 
@@ -93,6 +93,6 @@ def test_many_rows_are_stored_as_bits():
     assert listed.model_dump()["without_rows"] == rows[:MAX_LISTED]
     assert isinstance(stored, str)
     assert len(stored) < MAX_LISTED
-    assert unpacked(stored) == rows
+    assert unpack_rows(stored) == rows
     assert Selection.model_validate(packed.model_dump()) == packed
     assert Selection.model_validate_json(packed.model_dump_json()) == packed

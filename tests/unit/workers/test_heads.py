@@ -5,7 +5,7 @@ import torch
 
 from app.db.config import RunConfig
 from isoscope.core.errors import InvalidError
-from isoscope.hidden_states import depth, hidden_states_of, looking_at, width
+from isoscope.hidden_states import depth, evaluation_mode, hidden_states_of, width
 from tests.tiny import make_tokenizer, tiny_configs
 from workers.models import ModelSource, match_tokenizer_to_model, max_input_length
 from workers.training.tasks import TASKS
@@ -39,7 +39,7 @@ def test_padding_changes_no_output_and_every_weight_has_a_gradient(models_dir, n
     model, tokenizer = load_model(ModelSource(models_dir / name, None), task)
     rows = task.encode(COLUMNS, tokenizer, max_input_length(model, tokenizer, 128))
     outputs = ["start_logits", "end_logits"] if kind == "span" else ["logits"]
-    with looking_at(model):
+    with evaluation_mode(model):
         (together,) = (model(**batch, output_hidden_states=True) for batch in rows.batches(range(3), 3, model.device))
         alone = [model(**batch) for batch in rows.batches(range(3), 1, model.device)]
     states = hidden_states_of(together)

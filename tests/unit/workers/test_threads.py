@@ -1,13 +1,13 @@
 import os
 
-from isoscope.threads import wait_briefly
+from isoscope.threads import limit_thread_spinning
 
 
 def test_threads_wait_briefly_unless_the_user_says_how_long(monkeypatch):
     monkeypatch.setenv("GOMP_SPINCOUNT", "1")  # so that what follows is undone
     monkeypatch.delenv("GOMP_SPINCOUNT")
-    wait_briefly()
+    limit_thread_spinning()
     assert os.environ["GOMP_SPINCOUNT"] == "10000"
     monkeypatch.setenv("GOMP_SPINCOUNT", "5")
-    wait_briefly()
+    limit_thread_spinning()
     assert os.environ["GOMP_SPINCOUNT"] == "5"
