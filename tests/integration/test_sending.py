@@ -261,7 +261,7 @@ def test_of_more_steps_than_may_wait_the_oldest_are_let_go_and_counted(server, m
 
 
 def test_a_full_run_takes_what_it_has_room_for_and_then_hears_that_its_script_lives(server, capsys, monkeypatch):
-    monkeypatch.setattr(sending, "BEAT_SECONDS", 0.5)
+    monkeypatch.setattr(sending, "HEARTBEAT_SECONDS", 0.5)
     stored = set()
 
     def answer(path, body):

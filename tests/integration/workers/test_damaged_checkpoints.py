@@ -98,7 +98,7 @@ def test_best_weights_that_are_damaged_meanwhile_are_not_chosen(often, make_run,
                 truncate(path)
         return choose(self)
 
-    monkeypatch.setattr(SelectionCallback, "choose", choose_damaged)
+    monkeypatch.setattr(SelectionCallback, "load_selected_weights", choose_damaged)
     fine_tune(run_id := make_run(**CHOOSING), often, "cpu")
     assert damaged
     assert outcome(get_run(run_id)) == outcome(uninterrupted(CHOOSING))
