@@ -75,7 +75,7 @@ def study_of(search: Search, trials: Sequence[Trial]) -> optuna.Study:
 
 
 def _next_runs(search: Search, experiment: Experiment, trials: Sequence[Trial]) -> list[Run]:
-    suggestion = study_of(search, trials).ask(_space(search))
+    suggestion = study_of(search, trials).ask(_search_space(search))
     lam = search.lambda_at(suggestion.params["lam"])
     zeta = search.round_zeta(suggestion.params.get("zeta", search.zeta_low))
     baseline_runs = trials[0].runs

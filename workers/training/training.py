@@ -144,7 +144,7 @@ def _load(spec: RunSpec, settings: Settings) -> LoadedRun:
     max_length = max_input_length(model, tokenizer, config.max_length)
     selection = None
     if config.selects_during_training:
-        columns, selection_columns = divide(columns, validation_part.columns, config)
+        columns, selection_columns = split_selection_rows(columns, validation_part.columns, config)
         selection = task.encode(selection_columns, tokenizer, max_length)
     rows = task.encode(columns, tokenizer, max_length, training=True)
     validation = task.encode(validation_part.columns, tokenizer, max_length)
