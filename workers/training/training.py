@@ -25,7 +25,7 @@ from workers.models import (
     max_input_length,
     silence_libraries,
 )
-from workers.training.checkpoints import CheckpointCallback, SelectionCallback, restore
+from workers.training.checkpoints import CheckpointCallback, SelectionCallback, restore, split_selection_rows
 from workers.training.data import describe_rows, load_columns, load_test_columns
 from workers.training.ddp_sync import Agreement, ProcessRank, SharedTally
 from workers.training.evaluation import SealedRows, evaluate, rows_sha256, score_sealed
