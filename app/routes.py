@@ -23,7 +23,7 @@ from app.results.conclusion.conclusion import read_conclusion
 from app.results.conclusion.summary import Summary
 from app.results.figures.legend import Colouring
 from app.results.figures.scatter import scatter
-from app.results.figures.scatter_points import USUAL
+from app.results.figures.scatter_points import DEFAULT_STYLE
 from app.results.labels import SCALES
 from app.results.run_page import RUN_FIGURES, MeasureQuery, read_run_figure
 from app.results.run_table import RunTable
@@ -57,7 +57,7 @@ def show_home(request: Request, context: ContextDep) -> Response:
         values = {
             "scatter": scatter(sweep, metric, slug="isotropy"),
             "summary": Summary(read_conclusion(context, sweep), title),
-            "colouring": Colouring(sweep, USUAL.colour),
+            "colouring": Colouring(sweep, DEFAULT_STYLE.colour),
             "metric": title,
         }
     values |= {

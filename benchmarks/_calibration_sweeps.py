@@ -19,9 +19,9 @@ from app.results.statistics.mean_difference import (
     sign_flips,
     smallest_p,
 )
-from app.results.statistics.relation import Measured, relation
+from app.results.statistics.relation import MeasuredRun, relation
 from app.results.statistics.row_values import f1_values, matthews_values, pearson_values, spearman_values
-from app.results.statistics.setting_effect import MOST_DRAWN, MOST_EXACT, Scored, setting_effect
+from app.results.statistics.setting_effect import MOST_DRAWN, MOST_EXACT, ScoredRun, setting_effect
 from app.results.statistics.verdict import Verdict, holm, judge
 from benchmarks._calibration import LEVEL, Case, Simulate, coverage, false_positives
 
@@ -52,7 +52,7 @@ class Sweep(NamedTuple):
     steepness: float = 0.1  # Of isotropy, from one λ to the next; runs differ by 0.02
 
 
-def simulated(sweep: Sweep, random: Random) -> list[Measured]:
+def simulated(sweep: Sweep, random: Random) -> list[MeasuredRun]:
     """Return the runs of a sweep. λ = 0 has no ζ, and all methods of a model share it with the first."""
     found = []
     for model in range(sweep.models):
@@ -71,7 +71,8 @@ def simulated(sweep: Sweep, random: Random) -> list[Measured]:
                         setting = (model, method, lam, zeta)
                         strata = [zeta] if lam else range(sweep.zetas)
                         found += [
-                            Measured((model, method), one, setting, float(lam), seed, isotropy, score) for one in strata
+                            MeasuredRun((model, method), one, setting, float(lam), seed, isotropy, score)
+                            for one in strata
                         ]
     return found
 
@@ -85,7 +86,7 @@ def relation_rejects(sweep: Sweep, random: Random) -> bool:
 def effect_rejects(sweep: Sweep, random: Random) -> bool:
     """Whether settings are said to differ."""
     runs = {(run.block[0], run.setting, run.seed): run.performance for run in simulated(sweep, random)}  # type: ignore[index]
-    p = setting_effect(tuple(Scored(*place, value) for place, value in runs.items())).p
+    p = setting_effect(tuple(ScoredRun(*place, value) for place, value in runs.items())).p
     return p is not None and p <= LEVEL
 
 

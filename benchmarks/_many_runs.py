@@ -22,7 +22,7 @@ from app.db.migration import upgrade
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
 from app.db.types import new_id, utcnow
 from app.queue import migrate
-from app.results.labels import OF_SENTENCES, WATCHED
+from app.results.labels import SENTENCE_MEASURES, TRAINING_MEASURES
 from isotropy.catalog import Regularizer
 
 LAMBDAS = (-5.0, -3.0, -1.0, 0.0, 1.0, 3.0, 5.0, 8.0, 10.0, 20.0)
@@ -112,8 +112,8 @@ def _results(draw: random.Random) -> dict[str, Any]:
         "points": 144_000,
         "zeta": 0.0,
         "reference": {"zeta": 0.75, "pooling": "first", "n": 500, "layers": values, "layer_reasons": [None] * LAYERS},
-        "by_layer": dict.fromkeys((*WATCHED, *OF_SENTENCES), by_layer),
-        "by_layer_n": dict.fromkeys(OF_SENTENCES, 500),
+        "by_layer": dict.fromkeys((*TRAINING_MEASURES, *SENTENCE_MEASURES), by_layer),
+        "by_layer_n": dict.fromkeys(SENTENCE_MEASURES, 500),
     }
 
 
@@ -127,7 +127,7 @@ def _steps(run_id: str, steps: int, draw: random.Random) -> Iterator[dict[str, A
 
 def _look(draw: random.Random) -> dict[str, list[float]]:
     values = [round(draw.random(), 4) for _ in range(LAYERS)]
-    return dict.fromkeys(WATCHED, values)
+    return dict.fromkeys(TRAINING_MEASURES, values)
 
 
 def _activation(run_id: str, draw: random.Random) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, Ru
 from app.db.types import utcnow
 from app.embeddings.service import commit_embedding, create_embedding
 from app.main import create_app
-from app.results.labels import OF_SENTENCES, WATCHED
+from app.results.labels import SENTENCE_MEASURES, TRAINING_MEASURES
 from app.storage import Incoming
 from benchmarks._many_runs import fill, new_context
 from benchmarks._rounds import interleave, machine, ratio, rounds_asked
@@ -249,8 +249,8 @@ def make_run(config: TrainingConfig, lam: float, seed: int, position: int, draw:
             "points": 144_000,
             "zeta": 0.0,
             "reference": {"zeta": 0.75, **reference},
-            "by_layer": dict.fromkeys((*WATCHED, *OF_SENTENCES), by_layer),
-            "by_layer_n": dict.fromkeys(OF_SENTENCES, 500),
+            "by_layer": dict.fromkeys((*TRAINING_MEASURES, *SENTENCE_MEASURES), by_layer),
+            "by_layer_n": dict.fromkeys(SENTENCE_MEASURES, 500),
         },
         environment={"device": "cpu", "packages": {"torch": "2.13.0"}},
         steps=[
@@ -258,7 +258,7 @@ def make_run(config: TrainingConfig, lam: float, seed: int, position: int, draw:
                 step=10 * number,
                 task_loss=float(draw.random()),
                 penalty=-lam * values[0],
-                layers=dict.fromkeys(WATCHED, values),
+                layers=dict.fromkeys(TRAINING_MEASURES, values),
             )
             for number, values in enumerate(layers, start=1)
         ],

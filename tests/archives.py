@@ -10,7 +10,7 @@ from app.db.models import Attempt, RunStatus, Step
 from app.db.types import utcnow
 from app.db.work import waiting_jobs
 from app.results.exchange import export_experiment
-from app.results.labels import OF_SENTENCES, WATCHED
+from app.results.labels import SENTENCE_MEASURES, TRAINING_MEASURES
 from tests.factories import add_with_activations, dataset_row, experiment_row, run_row
 from workers.process import do_job
 
@@ -25,10 +25,11 @@ def make_run(lam, seed, position, status=RunStatus.FINISHED, **options):
         "metrics": {"accuracy": 0.75, "matthews": None}, "metric_reasons": {"matthews": UNDEFINED}, "loss": 0.5,
         "n_validation": 40, "tokens": 400, "points": 800, "zeta": 0.0,
         "reference": {"zeta": 0.75, "pooling": "first", "n": 40, "layers": [0.25, 0.5], "layer_reasons": [None, None]},
-        "by_layer": dict.fromkeys((*WATCHED, *OF_SENTENCES), by_layer), "by_layer_n": dict.fromkeys(OF_SENTENCES, 40),
+        "by_layer": dict.fromkeys((*TRAINING_MEASURES, *SENTENCE_MEASURES), by_layer),
+        "by_layer_n": dict.fromkeys(SENTENCE_MEASURES, 40),
         "kept": {"as": ["it", "is", 1, True]},
     }  # fmt: skip
-    logged = {"penalty": -lam / 3 if lam else 0.0, "layers": {key: [None, 0.1 + 0.2] for key in WATCHED}}
+    logged = {"penalty": -lam / 3 if lam else 0.0, "layers": {key: [None, 0.1 + 0.2] for key in TRAINING_MEASURES}}
     return run_row(
         lam, seed, config=options, position=position, status=status, worker="machine-0", worked_seconds=12.5,
         timeline=[

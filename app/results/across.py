@@ -1,4 +1,4 @@
-"""Runs of any experiments read together: which, in which groups, their tables and figures."""
+"""Compare runs of any experiments: select and group them, then build tables and figures."""
 
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
@@ -15,10 +15,10 @@ from app.results.run_data import list_metrics
 from app.results.run_table import (
     COORDINATES,
     NEVER_AVERAGED,
+    OPTIONS_WITHOUT_EFFECT,
     SEED,
     TASK,
     TASK_FIELDS,
-    WITHOUT_EFFECT,
     DatasetMetric,
     RunTable,
 )
@@ -38,7 +38,7 @@ class RunSelection(NamedTuple):
     table: RunTable
     total: int
     group_by: list[str]
-    """The fields that were requested as groups; none: those that vary."""
+    """The requested grouping fields. Empty: group by the fields that vary."""
 
     @property
     def fields(self) -> list[str]:
@@ -76,22 +76,26 @@ def summarize(context: Context, selection: RunSelection, columns: TableColumns) 
     return means
 
 
-def read_figure_across(context: Context, selection: RunSelection, slug: str, on: str, query: SweepQuery) -> Figure:
+def read_figure_across(
+    context: Context, selection: RunSelection, slug: str, evaluation_key: str, query: SweepQuery
+) -> Figure:
     """Return a figure of the runs on one data set and metric; by default, those with the most finished runs."""
     if slug not in list_figures_across(selection.table):
         raise NotFoundError(f"There is no figure {slug!r} of these runs.")
-    return draw_across(context, table_on(selection, on, fields_of_scatter(selection, slug, query)), slug, query)
+    return draw_across(
+        context, group_evaluated_runs(selection, evaluation_key, fields_of_scatter(selection, slug, query)), slug, query
+    )
 
 
-def table_on(selection: RunSelection, on: str, more_fields: Sequence[str] = ()) -> RunTable:
+def group_evaluated_runs(selection: RunSelection, evaluation_key: str, more_fields: Sequence[str] = ()) -> RunTable:
     """Return the runs that figures draw, grouped by the fields of the selection and by ``more_fields``.
 
-    If these tell data sets apart, the runs of all data sets are included.
+    The runs of all data sets are included if ``more_fields`` has the task.
     """
     table = selection.table
     if not table.runs:
         return table.group(())
-    evaluated_table = table if TASK in more_fields else table.evaluated_on(find_evaluation(table, on))
+    evaluated_table = table if TASK in more_fields else table.evaluated_on(find_evaluation(table, evaluation_key))
     return evaluated_table.group([*selection.fields, *more_fields])
 
 
@@ -106,16 +110,16 @@ def fields_of_scatter(selection: RunSelection, slug: str, query: SweepQuery) -> 
 
 
 def drawable_fields(table: RunTable) -> list[str]:
-    excluded = (SEED, *COORDINATES, *WITHOUT_EFFECT, *TASK_FIELDS)
+    excluded = (SEED, *COORDINATES, *OPTIONS_WITHOUT_EFFECT, *TASK_FIELDS)
     return [name for name in table.differing_fields if name not in excluded]
 
 
-def conclude_across(context: Context, selection: RunSelection, on: str) -> Conclusion:
+def conclude_across(context: Context, selection: RunSelection, evaluation_key: str) -> Conclusion:
     """Summarize the runs on one data set and metric, and the runs on all of them together."""
     table = selection.table
     if not table.runs:
         return read_conclusion(context, table.group(()))
-    chosen_evaluation = find_evaluation(table, on)
+    chosen_evaluation = find_evaluation(table, evaluation_key)
     more_tables = [
         table.evaluated_on(evaluation).group(selection.fields)
         for evaluation in table.evaluations
@@ -138,22 +142,22 @@ def list_figures_across(table: RunTable) -> list[str]:
     return available_figures({"classes": classes, "search": False})
 
 
-def evaluation_words(table: RunTable) -> dict[str, str]:
+def evaluation_titles(table: RunTable) -> dict[str, str]:
     return {pair.key: f"{table.datasets[pair.dataset_id]}, {SCALES[pair.metric].title}" for pair in table.evaluations}
 
 
-def find_evaluation(table: RunTable, on: str) -> DatasetMetric:
+def find_evaluation(table: RunTable, evaluation_key: str) -> DatasetMetric:
     """Find the data set and metric of a key; by default, those with the most finished runs."""
-    matches = (evaluation for evaluation in table.evaluations if evaluation.key == on)
+    matches = (evaluation for evaluation in table.evaluations if evaluation.key == evaluation_key)
     return next(matches, next(iter(table.evaluations)))
 
 
-def list_cautions(selection: RunSelection, on: str) -> list[str]:
+def list_cautions(selection: RunSelection, evaluation_key: str) -> list[str]:
     """Return the cautions to read before comparing the runs."""
     table = selection.table
     if not table.runs:
         return []
-    evaluation = find_evaluation(table, on)
+    evaluation = find_evaluation(table, evaluation_key)
     evaluated_table = table.evaluated_on(evaluation)
     cautions = []
     if len(table.evaluations) > 1:
@@ -162,7 +166,7 @@ def list_cautions(selection: RunSelection, on: str) -> list[str]:
         differences = " and ".join(plural(n, noun) for noun, n in numbers if n > 1)
         cautions.append(
             f"These runs are of {differences}, between which performance cannot be compared. Figures show "
-            f"{evaluation_words(table)[evaluation.key]}: {count(len(evaluated_table.runs))} of "
+            f"{evaluation_titles(table)[evaluation.key]}: {count(len(evaluated_table.runs))} of "
             f"{plural(len(table.runs), 'run')}. The table of means has a column for each."
         )
     if "evaluation_zeta" in evaluated_table.differing_fields:
@@ -203,16 +207,18 @@ class TableQuery(NamedTuple):
         return urlencode({name: value for name, value in parameters.items() if value})
 
 
-def _table(columns: TableColumns = TableColumns.PERFORMANCE, decimals: str = "", bold: bool = True) -> TableQuery:
+def _parse_table_query(
+    columns: TableColumns = TableColumns.PERFORMANCE, decimals: str = "", bold: bool = True
+) -> TableQuery:
     valid = decimals.isdecimal() and decimals.isascii() and int(decimals[:3]) <= MAX_DECIMALS
     return TableQuery(columns, PrintStyle(int(decimals) if valid else None, bold))
 
 
-TableDep = Annotated[TableQuery, Depends(_table)]
+TableDep = Annotated[TableQuery, Depends(_parse_table_query)]
 
 
-def _across(q: str = "", group: Annotated[list[str] | None, Query()] = None, on: str = "") -> AcrossQuery:
+def _parse_across_query(q: str = "", group: Annotated[list[str] | None, Query()] = None, on: str = "") -> AcrossQuery:
     return AcrossQuery(q.strip(), tuple(group or ()), on)
 
 
-AcrossDep = Annotated[AcrossQuery, Depends(_across)]
+AcrossDep = Annotated[AcrossQuery, Depends(_parse_across_query)]

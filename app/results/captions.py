@@ -18,7 +18,7 @@ def list_first(labels: Sequence[str], limit: int = MAX_LISTED, separator: str = 
 
 def describe_unscored(table: RunTable) -> str:
     """Report how many finished runs have no performance, and why the first has none; empty if all have one."""
-    unscored = [run for run in table.finished if run.performance is None]
+    unscored = [run for run in table.finished_runs if run.performance is None]
     if not unscored:
         return ""
     reason = f" {unscored[0].performance_reason}" if unscored[0].performance_reason else ""

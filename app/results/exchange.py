@@ -41,13 +41,13 @@ from app.training.experiments import get_experiment
 from isoscope.core.errors import ConflictError, IsoscopeError, NotFoundError
 
 SCORE_FIELDS = [name for name in SealedScoreRecord.model_fields if name != "run"]
-HISTORY = timedelta(days=30)
-"""Ended imports are listed for this long."""
+IMPORT_RETENTION = timedelta(days=30)
+"""How long ended imports are listed."""
 FINAL_IMPORT = (ImportStatus.FINISHED, ImportStatus.FAILED, ImportStatus.CANCELLED)
 LATEST_IMPORTS = 20
 ROWS_AT_ONCE = 1000
 OPTIONAL_DATASET_FIELDS = ("test_sha256", "test_filename", "n_test", "division", "quoting")
-"""Left out where they are empty."""
+"""Fields that are left out if empty."""
 RUNS_AT_ONCE = 20
 
 FigureMaker = Callable[[Experiment], Iterable[Figure]]
@@ -55,7 +55,7 @@ FigureMaker = Callable[[Experiment], Iterable[Figure]]
 
 @dataclass(frozen=True)
 class Export:
-    """An exported experiment in an unnamed file, which is gone once closed."""
+    """An exported experiment in an unnamed temporary file, deleted when closed."""
 
     file: BinaryIO
     size_bytes: int
@@ -68,7 +68,7 @@ class Export:
                 yield block
 
 
-def export_experiment(context: Context, experiment_id: str, figures_of: FigureMaker) -> Export:
+def export_experiment(context: Context, experiment_id: str, draw_figures: FigureMaker) -> Export:
     """Write an experiment with its runs, all their steps and these figures, without trained models.
 
     Memory holds at most a few rows and one figure. Data that running runs log meanwhile may be in some members only.
@@ -76,7 +76,7 @@ def export_experiment(context: Context, experiment_id: str, figures_of: FigureMa
     experiment = get_experiment(context, experiment_id)
     file = tempfile.TemporaryFile(dir=context.settings.root)  # noqa: SIM115 - closed when it has been sent
     try:
-        _write(context, experiment, figures_of(experiment), file)
+        _write_members(context, experiment, draw_figures(experiment), file)
         name = f"isoscope-{to_file_name(experiment.name) or 'experiment'}.zip"
         return Export(file, file.seek(0, os.SEEK_END), name)
     except BaseException:
@@ -84,33 +84,33 @@ def export_experiment(context: Context, experiment_id: str, figures_of: FigureMa
         raise
 
 
-def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], file: BinaryIO) -> None:
+def _write_members(context: Context, experiment: Experiment, figures: Iterable[Figure], file: BinaryIO) -> None:
     archive = ArchiveWriter(file)
     readme = README_TEXT.format(version=VERSION, format=FORMAT, exported_at=archive.exported_at)
     archive.add(container.README, [readme.encode()])
-    fields = _columns(experiment, [name for name in ExperimentRecord.model_fields if name != "dataset"])
-    dataset = _columns(experiment.dataset, DatasetRecord.model_fields)
+    fields = _column_values(experiment, [name for name in ExperimentRecord.model_fields if name != "dataset"])
+    dataset = _column_values(experiment.dataset, DatasetRecord.model_fields)
     dataset = {name: value for name, value in dataset.items() if value or name not in OPTIONAL_DATASET_FIELDS}
     archive.add(container.EXPERIMENT, [write_json(fields | {"dataset": dataset})])
     ids = [run.id for run in experiment.runs]
-    archive.add(container.RUNS, map(write_json, _runs(context, ids)))
+    archive.add(container.RUNS, map(write_json, _run_records(context, ids)))
     steps = (Step.step, Step.task_loss, Step.penalty, Step.layers)
-    archive.add(container.STEPS, map(write_json, _rows(context, ids, Step.run_id, steps)))
+    archive.add(container.STEPS, map(write_json, _rows_by_run(context, ids, Step.run_id, steps)))
     figure_columns = (RunFigure.slug, RunFigure.data)
-    archive.add(container.RUN_FIGURES, map(write_json, _rows(context, ids, RunFigure.run_id, figure_columns)))
-    archive.add(container.PREDICTIONS, map(write_json, _predictions(context, ids, Split.VALIDATION)))
+    archive.add(container.RUN_FIGURES, map(write_json, _rows_by_run(context, ids, RunFigure.run_id, figure_columns)))
+    archive.add(container.PREDICTIONS, map(write_json, _prediction_records(context, ids, Split.VALIDATION)))
     with context.sessions() as session:
         in_experiment = Run.experiment_id == experiment.id
         scores = session.scalars(select(SealedScore).join(Run).where(in_experiment).order_by(Run.position)).all()
         opening_query = select(Opening).where(Opening.experiment_id == experiment.id)
         openings = session.scalars(opening_query.order_by(Opening.number)).all()
     if scores:
-        records = ({"run": row.run_id} | _columns(row, SCORE_FIELDS) for row in scores)
+        records = ({"run": row.run_id} | _column_values(row, SCORE_FIELDS) for row in scores)
         archive.add(container.SEALED_SCORES, map(write_json, records))
-        predictions = _predictions(context, [score.run_id for score in scores], Split.TEST)
+        predictions = _prediction_records(context, [score.run_id for score in scores], Split.TEST)
         archive.add(container.SEALED_PREDICTIONS, map(write_json, predictions))
     if openings:
-        records = (_columns(row, OpeningRecord.model_fields) for row in openings)
+        records = (_column_values(row, OpeningRecord.model_fields) for row in openings)
         archive.add(container.OPENINGS, map(write_json, records))
     for figure in figures:
         if not figure.empty:
@@ -119,7 +119,7 @@ def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], 
     archive.close()
 
 
-def _runs(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _run_records(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
     # Runs added after the grid was read may have values that it lacks.
     with context.sessions() as session:
         for start in range(0, len(run_ids), RUNS_AT_ONCE):
@@ -127,12 +127,12 @@ def _runs(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
             run_query = select(Run).where(batch).order_by(Run.position)
             run_query = run_query.options(selectinload(Run.timeline), selectinload(Run.tags))
             for run in session.scalars(run_query):
-                attempts = [_columns(attempt, AttemptRecord.model_fields) for attempt in run.timeline]
-                columns = _columns(run, [name for name in RunRecord.model_fields if name != "tags"])
+                attempts = [_column_values(attempt, AttemptRecord.model_fields) for attempt in run.timeline]
+                columns = _column_values(run, [name for name in RunRecord.model_fields if name != "tags"])
                 yield columns | {"timeline": attempts} | ({"tags": list(run.words)} if run.tags else {})
 
 
-def _rows(
+def _rows_by_run(
     context: Context, run_ids: Iterable[str], run_column: Any, columns: Sequence[Any]
 ) -> Iterator[dict[str, Any]]:
     # Run by run: sorting the steps of all runs would copy the table.
@@ -143,14 +143,14 @@ def _rows(
                 yield {"run": run_id} | row._asdict()
 
 
-def _predictions(context: Context, run_ids: Sequence[str], split: Split) -> Iterator[dict[str, Any]]:
+def _prediction_records(context: Context, run_ids: Sequence[str], split: Split) -> Iterator[dict[str, Any]]:
     with context.sessions() as session:
         for run_id in run_ids:
             for predictions in read_predictions(session, [run_id], split).values():
                 yield from split_predictions(run_id, predictions, split)
 
 
-def _columns(row: Any, names: Iterable[str]) -> dict[str, Any]:
+def _column_values(row: Any, names: Iterable[str]) -> dict[str, Any]:
     return {name: _to_json(getattr(row, name)) for name in names}
 
 
@@ -169,7 +169,7 @@ def create_import(context: Context, file: Incoming) -> Import:
         error.field = error.field or "file"
         raise
     with context.ledger.recording(stored) as session:
-        has_ended = Import.status.in_(FINAL_IMPORT) & (Import.finished_at < utcnow() - HISTORY)
+        has_ended = Import.status.in_(FINAL_IMPORT) & (Import.finished_at < utcnow() - IMPORT_RETENTION)
         # The row of an unfinished import hides its experiment.
         hides_nothing = (Import.status == ImportStatus.FINISHED) | Import.experiment_id.is_(None)
         session.execute(delete(Import).where(has_ended, hides_nothing))

@@ -22,23 +22,23 @@ class MetricRange(NamedTuple):
         return f"{short(self.low)} to {short(self.high)}"
 
 
-BELOW_ZERO = frozenset({Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN})
+SIGNED_METRICS = frozenset({Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN})
 SCALES: Mapping[str, MetricRange] = {
-    metric: MetricRange(title, -1 if metric in BELOW_ZERO else 0) for metric, title in METRIC_TITLES.items()
+    metric: MetricRange(title, -1 if metric in SIGNED_METRICS else 0) for metric, title in METRIC_TITLES.items()
 }
 # The measure that is compared with performance.
 ISOTROPY = "isoscore_star"
 # Measures of the catalog by the names that layers of runs use.
 LAYER_MEASURES = {name: measure for measure in MEASURES.values() for name in measure.value_names}
-SHARES = (*MEASURES["anisotropy_raw"].value_names, *MEASURES["anisotropy_centred"].value_names)
+ANISOTROPY_MEASURES = (*MEASURES["anisotropy_raw"].value_names, *MEASURES["anisotropy_centred"].value_names)
 # Measured on a few validation rows while a run trains; the first is drawn unless another is chosen.
-WATCHED = tuple(
+TRAINING_MEASURES = tuple(
     sorted(
         (name for measure in measures_in("training") for name in measure.value_names), key=lambda name: name != ISOTROPY
     )
 )
 # Measured at the end on the vectors of whole texts; all others on tokens.
-OF_SENTENCES = tuple(measure.slug for measure in measures_in("results"))
+SENTENCE_MEASURES = tuple(measure.slug for measure in measures_in("results"))
 
 
 def slug_of(measure: str) -> str:
@@ -53,25 +53,25 @@ def title_of(measure: str) -> str:
     return f"{name}, k = {measure.rpartition('_')[2]}" if record and record.leading_values else name
 
 
-def level_of(measure: str) -> str:
+def caution_of(measure: str) -> str:
     """Return a comma and a caution about reading a measure while a run trains; empty for most measures."""
     caution = LAYER_MEASURES[measure].training_caution if measure in LAYER_MEASURES else ""
     return f", {caution}" if caution else ""
 
 
-def is_of_texts(measure: str) -> bool:
+def uses_text_vectors(measure: str) -> bool:
     """Return whether a measure uses one vector per text instead of tokens."""
     return measure in LAYER_MEASURES and LAYER_MEASURES[measure].per_text
 
 
-def weights(config: AnyRunConfig) -> list[tuple[Regularizer, float]]:
+def list_weights(config: AnyRunConfig) -> list[tuple[Regularizer, float]]:
     return sorted(config.weights.items(), key=lambda weight: weight[0] is not config.regularizer)
 
 
 def penalty_words(config: AnyRunConfig) -> str:
     """Describe the penalties that a run adds to its task loss, each with its λ and relevant settings."""
     penalties = []
-    for name, lam in weights(config):
+    for name, lam in list_weights(config):
         penalty = REGULARIZERS[name]
         description = f"{penalty.term} {penalty.computed_on} at λ = {short(lam)}"
         if "zeta" in penalty.options and config.zeta is not None:

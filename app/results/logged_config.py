@@ -36,9 +36,9 @@ from isoscope.plain import bounded
 from isotropy.catalog import REGULARIZERS, Regularizer
 
 MAX_FIELDS = MAX_SETTINGS + 1
-"""Fields of a grid: the settings and the model."""
+"""Maximum number of fields in a grid: the settings and the model."""
 MAX_GRID_BYTES = 2 * 2**20
-"""Size of a logged experiment's grid, whose page shows every value."""
+"""Maximum size of a logged experiment's grid. Its page shows every value."""
 
 
 def _require_visible(name: str) -> str:
@@ -56,14 +56,14 @@ VisibleName = Annotated[
 
 
 class LoggedProbe(Strict):
-    """Number of tokens and texts behind measurements of layers."""
+    """Number of tokens and texts on which layers are measured."""
 
     tokens: int = Field(ge=1, lt=2**53)
     texts: int = Field(ge=1, lt=2**53)
 
 
 class ScriptRun(Frozen):
-    """A run of a user's own training loop, as its script begins it."""
+    """The request with which a script begins a run of its own training loop."""
 
     id: str | None = Field(
         None,
@@ -114,12 +114,14 @@ class ScriptRun(Frozen):
             raise InvalidError(f"Expected zeta, which {name} shrinks the covariance by; give the script's own.", "zeta")
 
 
-def extend_grid(first: AnyConfig, grid: Mapping[str, list[Any]], added: AnyConfig) -> dict[str, list[Any]]:
-    """Extend the grid of an experiment by one more run: all values of each setting that differs.
+def extend_grid(
+    first_config: AnyConfig, grid: Mapping[str, list[Any]], added_config: AnyConfig
+) -> dict[str, list[Any]]:
+    """Add a run to the grid of an experiment, which lists all values of each setting that differs.
 
-    ``first`` is the configuration of the first run. Coordinates except the model are not part of the grid.
+    ``first_config`` is the configuration of the first run. Coordinates except the model are not part of the grid.
     """
-    first_values, added_values = first.dump(), added.dump()
+    first_values, added_values = first_config.dump(), added_config.dump()
     names = ({*first_values, *grid, *added_values} - RESERVED_NAMES) | {"model"}
     new_grid = {name: list(values) for name, values in grid.items()}
     for name in sorted(names):
@@ -167,13 +169,13 @@ def compute_results(session: Session, run: Run) -> dict[str, Any]:
     divergence = find_divergence(losses, untrained_loss)
     results: dict[str, Any] = {} if divergence is None else {"divergence": divergence}
     if predictions is not None:
-        trivial = _trivial(predictions, run.config.metric)
+        trivial = _find_trivial_predictor(predictions, run.config.metric)
         results |= {"constant_prediction": describe_constant(predictions, []), "n_validation": len(predictions)}
         results |= {} if trivial is None else {"trivial": trivial}
     return results
 
 
-def _trivial(predictions: Predictions, metric: Metric) -> Trivial | None:
+def _find_trivial_predictor(predictions: Predictions, metric: Metric) -> Trivial | None:
     # On the validation rows, as training rows are not logged.
     if predictions.reference is None or isinstance(predictions.predicted, tuple):
         return None

@@ -11,7 +11,7 @@ from app.context import Context
 from app.db.models import Run, Split
 from app.db.predictions import Predictions, read_predictions, write_predictions
 from app.db.types import Count, Number
-from app.results.logged_runs import hold_streaming
+from app.results.logged_runs import lock_streaming_run
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import capitalized, count
 from isoscope.core.task import TaskKind
@@ -38,7 +38,7 @@ class LoggedPredictions(Strict):
     f1: list[Number] | None = Field(None, description="For answers: F1 of the words, from 0 to 1.")
 
     @model_validator(mode="after")
-    def _of_one_length(self) -> Self:
+    def _check_lengths(self) -> Self:
         n = len(self.rows)
         if len(set(self.rows)) < n:
             raise ValueError("expected every row once, got one twice; in rows")
@@ -51,9 +51,9 @@ class LoggedPredictions(Strict):
 
 def log_predictions(context: Context, run_id: str, request: LoggedPredictions) -> Run:
     with context.sessions.begin() as session:
-        run = hold_streaming(session, run_id)
+        run = lock_streaming_run(session, run_id)
         stored = read_predictions(session, [run_id], Split.VALIDATION).get(run_id)
-        predictions = _merged(stored, _read(request, run.config.task))
+        predictions = _merge(stored, _predictions_from_request(request, run.config.task))
         if len(predictions) > MAX_ROWS:
             raise TooLargeError(
                 f"Expected predictions for at most {count(MAX_ROWS)} rows, got {count(len(predictions))}. Log a fixed "
@@ -64,15 +64,15 @@ def log_predictions(context: Context, run_id: str, request: LoggedPredictions) -
     return run
 
 
-def _read(request: LoggedPredictions, task: TaskKind) -> Predictions:
+def _predictions_from_request(request: LoggedPredictions, task: TaskKind) -> Predictions:
     order = np.argsort(request.rows)
     rows = np.array(request.rows, dtype=np.int64)[order]
     try:
         if task is not TaskKind.SPAN:
             if request.exact_match is not None or request.f1 is not None:
                 raise ValueError("expected exact_match and f1 beside answers only")
-            reference = None if request.reference is None else _values(request.reference, task, order)
-            return Predictions(rows, reference, _values(request.predicted, task, order))
+            reference = None if request.reference is None else _to_array(request.reference, task, order)
+            return Predictions(rows, reference, _to_array(request.predicted, task, order))
         if request.reference is not None:
             raise ValueError("expected answers without a reference column")
         texts = [text for text in request.predicted if isinstance(text, str)]
@@ -81,13 +81,13 @@ def _read(request: LoggedPredictions, task: TaskKind) -> Predictions:
         if max(map(len, texts)) > MAX_ANSWER_CHARACTERS:
             raise ValueError(f"expected answers of at most {count(MAX_ANSWER_CHARACTERS)} characters, got a longer one")
         columns = (request.exact_match, request.f1)
-        scores = (None if column is None else _values(column, TaskKind.REGRESSION, order) for column in columns)
+        scores = (None if column is None else _to_array(column, TaskKind.REGRESSION, order) for column in columns)
         return Predictions(rows, None, tuple(texts[index] for index in order.tolist()), *scores)
     except ValueError as error:
         raise InvalidError(f"{capitalized(str(error))}, for a run of {task}.", "predicted") from None
 
 
-def _values(values: Sequence[Any], task: TaskKind, order: NDArray[np.int64]) -> NDArray[Any]:
+def _to_array(values: Sequence[Any], task: TaskKind, order: NDArray[np.int64]) -> NDArray[Any]:
     if any(isinstance(value, str) for value in values):
         raise ValueError("expected numbers, got text")
     if task is TaskKind.CLASSIFICATION:
@@ -97,14 +97,18 @@ def _values(values: Sequence[Any], task: TaskKind, order: NDArray[np.int64]) -> 
     return np.array(values, dtype=np.float64)[order]
 
 
-def _merged(stored: Predictions | None, new: Predictions) -> Predictions:
+def _merge(stored: Predictions | None, new: Predictions) -> Predictions:
     if stored is None:
         return new
     # np.unique keeps the first of equal rows, which is the new one.
     rows, first_indices = np.unique(np.concatenate([new.rows, stored.rows]), return_index=True)
 
-    def merge(mine: NDArray[Any] | None, theirs: NDArray[Any] | None) -> NDArray[Any] | None:
-        return None if mine is None or theirs is None else np.concatenate([mine, theirs])[first_indices]
+    def merge(new_column: NDArray[Any] | None, stored_column: NDArray[Any] | None) -> NDArray[Any] | None:
+        return (
+            None
+            if new_column is None or stored_column is None
+            else np.concatenate([new_column, stored_column])[first_indices]
+        )
 
     if isinstance(new.predicted, tuple) and isinstance(stored.predicted, tuple):
         texts = (*new.predicted, *stored.predicted)

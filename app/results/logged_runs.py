@@ -14,7 +14,7 @@ from app.db.reported_config import ReportedConfig, Scalar, SettingName, TextLine
 from app.db.run_results import LayerValues, RunResults
 from app.db.session import acquire_locks
 from app.db.types import Count, Number, new_id, utcnow
-from app.results.labels import OF_SENTENCES, SCALES, WATCHED, MetricRange
+from app.results.labels import SCALES, SENTENCE_MEASURES, TRAINING_MEASURES, MetricRange
 from app.results.logged_config import ScriptRun, compute_results, extend_grid
 from app.training.experiments import run_not_found
 from isoscope.core.errors import ConflictError, InvalidError, TooLargeError
@@ -29,25 +29,25 @@ MAX_LAYERS = 1000
 MAX_NOTES = 50
 ROUNDING = 1e-5
 """Tolerance for sums in single precision that leave the range of a metric."""
-MEASURES = (*WATCHED, *OF_SENTENCES)
+MEASURES = (*TRAINING_MEASURES, *SENTENCE_MEASURES)
 ISOSCORE_STAR = MetricRange("IsoScore★", 0)
 
 LayerLists = dict[str, Annotated[list[Number | None], Field(min_length=1, max_length=MAX_LAYERS)]]
 
 
-def _require_known(measures: Sequence[str]) -> None:
+def _require_known_measures(measures: Sequence[str]) -> None:
     if unknown := sorted(set(measures) - set(MEASURES)):
         raise ValueError(f"expected measures among {', '.join(MEASURES)}; got {unknown[0]!r}")
 
 
-def _in_range(name: str, value: float, scale: MetricRange) -> float:
+def _clip_to_range(name: str, value: float, scale: MetricRange) -> float:
     if not scale.low - ROUNDING <= value <= 1 + ROUNDING:
         raise ValueError(f"expected {name} from {scale.range}, got {value:g}; a percentage has to be divided by 100")
     return min(max(value, scale.low), 1.0)
 
 
 class LoggedStep(Strict):
-    """Losses and measures of one optimizer step. Logged again, new values replace old ones, layers by measure."""
+    """Losses and measures of one optimizer step. Values that are logged again replace old ones, layers by measure."""
 
     step: int = Field(ge=0, lt=2**31)
     task_loss: Number | None = None
@@ -60,7 +60,7 @@ class LoggedStep(Strict):
     @field_validator("layers")
     @classmethod
     def _check_layers(cls, layers: LayerLists | None) -> LayerLists | None:
-        _require_known(list(layers or ()))
+        _require_known_measures(list(layers or ()))
         return layers or None
 
 
@@ -103,17 +103,17 @@ class LoggedEnding(Strict):
     @classmethod
     def _check_metrics(cls, metrics: dict[Metric, float | None]) -> dict[Metric, float | None]:
         numbers = {metric: value for metric, value in metrics.items() if value is not None}
-        return metrics | {metric: _in_range(metric, value, SCALES[metric]) for metric, value in numbers.items()}
+        return metrics | {metric: _clip_to_range(metric, value, SCALES[metric]) for metric, value in numbers.items()}
 
     @field_validator("isoscore_star")
     @classmethod
     def _check_score(cls, value: float | None) -> float | None:
-        return value if value is None else _in_range("isoscore_star", value, ISOSCORE_STAR)
+        return value if value is None else _clip_to_range("isoscore_star", value, ISOSCORE_STAR)
 
     @field_validator("by_layer")
     @classmethod
     def _check_by_layer(cls, by_layer: dict[str, LoggedLayers]) -> dict[str, LoggedLayers]:
-        _require_known(list(by_layer))
+        _require_known_measures(list(by_layer))
         return by_layer
 
 
@@ -123,7 +123,7 @@ def begin_run(context: Context, request: ScriptRun) -> Run:
         acquire_locks(session.connection(), "script runs")
         run = session.get(Run, request.id) if request.id else None
         if run is not None:
-            return _require_script(run)
+            return _require_script_run(run)
         experiment = _find_or_create_experiment(session, request)
         position = session.scalars(select(func.count()).where(Run.experiment_id == experiment.id)).one()
         if position >= MAX_RUNS:
@@ -156,7 +156,7 @@ def begin_run(context: Context, request: ScriptRun) -> Run:
     return run
 
 
-def hold_streaming(session: Session, run_id: str) -> Run:
+def lock_streaming_run(session: Session, run_id: str) -> Run:
     """Return a run that its script is still logging, locked until the transaction ends."""
     acquire_locks(session.connection(), run_id)
     run = find_script_run(session, run_id)
@@ -167,7 +167,7 @@ def hold_streaming(session: Session, run_id: str) -> Run:
 
 def log_steps(context: Context, run_id: str, request: LoggedSteps) -> Run:
     with context.sessions.begin() as session:
-        run = hold_streaming(session, run_id)
+        run = lock_streaming_run(session, run_id)
         if layers := [step.layers for step in request.steps if step.layers]:
             previous_layers = session.scalar(
                 select(Step.layers).where(Step.run_id == run_id, Step.layers.is_not(None)).limit(1)
@@ -223,7 +223,7 @@ def finish_run(context: Context, run_id: str, ending: LoggedEnding) -> Run:
         if run.isoscore_star is None:
             run.isoscore_star_reason = ending.isoscore_star_reason or "Its script gave no IsoScore★."
         run.status = RunStatus.FAILED if ending.error else RunStatus.FINISHED
-        run.error, run.results = ending.error, RunResults(**compute_results(session, run) | _results(ending))
+        run.error, run.results = ending.error, RunResults(**compute_results(session, run) | _collect_results(ending))
         run.learning = run.results.learning
         # Notes of steps come last, as there may be any number of them.
         notes = dict.fromkeys([*filter(None, [divergence_note(run)]), *ending.notes, *run.notes])
@@ -232,7 +232,7 @@ def finish_run(context: Context, run_id: str, ending: LoggedEnding) -> Run:
     return run
 
 
-def _results(ending: LoggedEnding) -> dict[str, Any]:
+def _collect_results(ending: LoggedEnding) -> dict[str, Any]:
     by_layer = {}
     for measure, layers in ending.by_layer.items():
         reasons = layers.reasons or [None] * len(layers.values)
@@ -297,10 +297,10 @@ def find_script_run(session: Session, run_id: str) -> Run:
     run = session.get(Run, run_id, with_for_update=True)
     if run is None:
         raise run_not_found(run_id)
-    return _require_script(run)
+    return _require_script_run(run)
 
 
-def _require_script(run: Run) -> Run:
+def _require_script_run(run: Run) -> Run:
     if not run.config.logged:
         raise ConflictError("This run is a worker's: only what a script has begun itself can be written by one.")
     return run

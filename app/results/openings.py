@@ -1,4 +1,4 @@
-"""Sealed test scores: frozen choices, and what may be shown once one is recorded."""
+"""Sealed test scores: record frozen choices, and read scores once a choice is recorded."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,7 +12,7 @@ from app.core.settings import Settings
 from app.db.models import Experiment, Opening, Run, SealedScore, Split
 from app.db.session import acquire_locks
 from app.db.types import utcnow
-from app.results.conclusion.choices import Choice, OpenedScores, find_choice, read_opened, runs_of, settings_of
+from app.results.conclusion.choices import Choice, OpenedScores, find_choice, read_opened, run_choices, setting_choices
 from app.results.run_table import RunTable
 from app.training.experiments import get_experiment
 from isoscope.core.errors import ConflictError
@@ -37,49 +37,49 @@ class OpeningRequest(Strict):
 
 @dataclass(frozen=True)
 class TestSplit:
-    """The test split of an experiment. It has scores only once it was opened."""
+    """The test split of an experiment. Scores are present only after it was opened."""
 
     __test__ = False
 
     experiment: Experiment
-    scored: int
+    n_scored_runs: int
     n: int | None
-    """Test rows, where a run has scored them."""
+    """Number of test rows; None until a run has scored them."""
     rows_sha256: str | None
     openings: list[Opening]
-    """The first counts, whatever was chosen afterward."""
+    """Frozen choices in order. The first counts."""
     opened_on_rows: int
-    """Choices that were opened on the same rows so far, in any experiment."""
+    """Number of choices opened on the same rows so far, in any experiment."""
     scores: OpenedScores | None
-    unfinished: str
-    """A sentence on what must end before a choice is frozen, or an empty text."""
+    unfinished_reason: str
+    """Why no choice can be frozen yet, as a sentence; empty if one can."""
 
     @property
     def exists(self) -> bool:
         """Return whether there are test rows to open, now or once runs have finished."""
-        return bool(self.scored or self.openings or self.experiment.dataset.n_test)
+        return bool(self.n_scored_runs or self.openings or self.experiment.dataset.n_test)
 
     @property
     def settings(self) -> list[Choice]:
-        return settings_of(RunTable.from_experiment(self.experiment))
+        return setting_choices(RunTable.from_experiment(self.experiment))
 
     @property
     def runs(self) -> list[Choice]:
-        return runs_of(RunTable.from_experiment(self.experiment))
+        return run_choices(RunTable.from_experiment(self.experiment))
 
 
 def read_test_split(context: Context, experiment: Experiment) -> TestSplit:
     with context.sessions() as session:
-        openings = _openings(session, experiment.id)
-        n_scored, n, rows_sha256 = session.execute(_extent(experiment.id)).one()
-        before = _opened_on(session, rows_sha256) if rows_sha256 else 0
+        openings = _list_openings(session, experiment.id)
+        n_scored, n, rows_sha256 = session.execute(_select_score_summary(experiment.id)).one()
+        before = _count_openings(session, rows_sha256) if rows_sha256 else 0
         scores = None
         if openings:
             scores_of_experiment = select(SealedScore).join(Run).where(Run.experiment_id == experiment.id)
             by_run = {score.run_id: score for score in session.scalars(scores_of_experiment)}
             metric = experiment.config.metric
             scores = read_opened(RunTable.from_experiment(experiment), by_run, openings, metric)
-    return TestSplit(experiment, n_scored, n, rows_sha256, openings, before, scores, unfinished(experiment))
+    return TestSplit(experiment, n_scored, n, rows_sha256, openings, before, scores, describe_unfinished(experiment))
 
 
 def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> TestSplit:
@@ -93,9 +93,9 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
     experiment = get_experiment(context, experiment_id)
     with context.sessions.begin() as session:
         acquire_locks(session.connection(), LOCK)
-        if unfinished_reason := unfinished(experiment):
+        if unfinished_reason := describe_unfinished(experiment):
             raise ConflictError(f"{unfinished_reason} Wait, or cancel the rest, before you freeze a choice.")
-        n_scored, _, _ = session.execute(_extent(experiment.id)).one()
+        n_scored, _, _ = session.execute(_select_score_summary(experiment.id)).one()
         if not n_scored and experiment.dataset.n_test is None:
             raise ConflictError(
                 "This experiment has no test scores, because its data set has no test split. Upload the data set with "
@@ -108,7 +108,7 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
         rows_sha256 = session.scalar(select(func.min(SealedScore.rows_sha256)).where(SealedScore.run_id.in_(ids)))
         if rows_sha256 is None:
             raise ConflictError(f"No run of {choice.label} has a test score. Choose another.", "choose")
-        before = _openings(session, experiment_id)
+        before = _list_openings(session, experiment_id)
         if before and (before[-1].kind, before[-1].position) == (choice.kind, choice.position):
             raise ConflictError(f"{choice.label} is the choice already.", "choose")
         session.add(
@@ -123,7 +123,7 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
                 by=one_line(request.by) or name_of_user(context.settings),
                 at=utcnow(),
                 rows_sha256=rows_sha256,
-                opened_before=_opened_on(session, rows_sha256),
+                opened_before=_count_openings(session, rows_sha256),
             )
         )
     return read_test_split(context, experiment)
@@ -135,7 +135,7 @@ def name_of_user(settings: Settings) -> str:
 
 
 def require_opened(session: Session, run: Run, split: Split) -> None:
-    if split is Split.TEST and not _openings(session, run.experiment_id):
+    if split is Split.TEST and not _list_openings(session, run.experiment_id):
         raise ConflictError(
             "Test scores and predictions are sealed. Freeze a choice and open them on the experiment's page, or by "
             f"POST /api/experiments/{run.experiment_id}/opening.",
@@ -144,23 +144,23 @@ def require_opened(session: Session, run: Run, split: Split) -> None:
         )
 
 
-def unfinished(experiment: Experiment) -> str:
+def describe_unfinished(experiment: Experiment) -> str:
     if experiment.searching:
         return "The search goes on."
     n_unfinished = sum(not run.status.final for run in experiment.runs)
     return f"{plural(n_unfinished, 'run has', 'runs have')} not ended." if n_unfinished else ""
 
 
-def _extent(experiment_id: str) -> Select[int, int | None, str | None]:
+def _select_score_summary(experiment_id: str) -> Select[int, int | None, str | None]:
     run_query = select(func.count(), func.max(SealedScore.n), func.min(SealedScore.rows_sha256))
     return run_query.select_from(SealedScore).join(Run).where(Run.experiment_id == experiment_id)
 
 
-def _openings(session: Session, experiment_id: str) -> list[Opening]:
+def _list_openings(session: Session, experiment_id: str) -> list[Opening]:
     openings = select(Opening).where(Opening.experiment_id == experiment_id)
     return list(session.scalars(openings.order_by(Opening.number)))
 
 
-def _opened_on(session: Session, rows_sha256: str) -> int:
+def _count_openings(session: Session, rows_sha256: str) -> int:
     distinct = select(func.count(Opening.record_id.distinct())).where(Opening.rows_sha256 == rows_sha256)
     return session.scalars(distinct).one()

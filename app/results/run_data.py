@@ -22,10 +22,10 @@ from isoscope.core.formatting import count, plural
 from isoscope.core.task import TaskKind
 
 ACTIVATION = "activation"
-# Logged values that a figure reads. Beyond that, each run is sampled at equal steps, with a minimum per run.
+# Maximum number of logged values in a figure. With more, each run is sampled at equal steps, with a minimum per run.
 MAX_VALUES = 20_000
 MIN_VALUES_PER_RUN = 10
-# Steps that a query can list. If it needs more, because scripts logged at arbitrary steps, all are read.
+# Maximum number of steps in a query. With more, because scripts logged at arbitrary steps, all are read.
 MAX_NAMED_STEPS = 5000
 ROWS_PER_CHUNK = 5000
 
@@ -40,7 +40,7 @@ RunSource = str | Sequence[str]
 
 @dataclass(frozen=True)
 class LoggedValues(Generic[Value]):
-    """Values by run, each with its step, in the order of the steps: all of ``total``, or the last of each stretch."""
+    """Steps and values by run, in order of steps: all ``total`` values, or the last in every ``stride`` steps."""
 
     by_run: dict[str, list[tuple[int, Value]]]
     total: int
@@ -59,8 +59,8 @@ def list_logged(context: Context, source: RunSource, quantity: Literal["task_los
     return _group_by_run(rows, total, stride)
 
 
-def list_looks(context: Context, source: RunSource, measures: Sequence[str]) -> LoggedValues[Layers]:
-    """Return measures by layer, from the first, at every step at which the layers of a run were measured."""
+def list_layer_measurements(context: Context, source: RunSource, measures: Sequence[str]) -> LoggedValues[Layers]:
+    """Return measures by layer, first layer first, at every step where the layers of a run were measured."""
     column = _STEPS.c.layers
     texts = [cast(column[measure], Text) for measure in measures]
     rows, total, stride = _read_steps(context, source, column, texts)
@@ -91,8 +91,7 @@ def _read_steps(
             stride = -(-max(ends) // max(MAX_VALUES // len(ends), MIN_VALUES_PER_RUN))
             steps = steps_to_read(counts, ends, stride)
             if len(steps) <= MAX_NAMED_STEPS:
-                # The sum keeps PostgreSQL from one lookup in the index for every run and step: it scans those of a run
-                # at once.
+                # Adding 0 keeps PostgreSQL from an index lookup per run and step. It scans the steps of a run at once.
                 step_key = step + 0 if session.get_bind().dialect.name == "postgresql" else step
                 query = query.where(step_key.in_(steps))
         return session.execute(query).all(), total, stride

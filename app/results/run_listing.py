@@ -1,4 +1,4 @@
-"""Lists of runs and of experiments: what the URL asks for, a page of it, and its links."""
+"""Lists of runs and experiments: queries from the URL, pages of results, and links."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -43,16 +43,16 @@ class RunListing:
     """A page of runs, or why the search for them failed."""
 
     base: str
-    """Path of the page whose query has the search."""
+    """Path of the page whose URL has the search."""
     back: str
     """Name of the page for buttons that lead back to it."""
     query: RunQuery
     page: RunPage
     columns: RunColumns
-    lost: Collection[str]
+    lost_run_ids: Collection[str]
     problem: InvalidError | None = None
     experiment_id: str = ""
-    """The experiment of all of them, if only its runs were searched."""
+    """The experiment to which the search is restricted; empty for a search of all runs."""
 
     @property
     def bulk_query(self) -> str:
@@ -88,7 +88,7 @@ class RunListing:
         return float(self.runs[0].config.evaluation_zeta or 0) if uniform else None
 
     @property
-    def shared(self) -> list[str]:
+    def shared_settings(self) -> list[str]:
         empty_cells = (None, REGULARIZER_NAMES[Regularizer.NONE])
         sentences = []
         for name in self.columns.shared:
@@ -96,7 +96,7 @@ class RunListing:
             value = next((cell for cell in cells if cell not in empty_cells), None)
             if name == LINK_COLUMN or value is None:
                 continue
-            if name == "regularizer" and self.columns.plain:
+            if name == "regularizer" and self.columns.has_baselines:
                 value = f"{value} and its baselines"
             sentences.append(_named_value(name, value))
         return sentences
@@ -131,14 +131,14 @@ class RunListing:
         """Return the URL of the list with changed parameters. Defaults are omitted."""
         return f"{self.base}{encode_query(self.query._replace(page=page), **changed)}"
 
-    def sorted_by(self, column: str) -> str:
+    def aria_sort(self, column: str) -> str:
         is_sort_column = find_field(column) is find_field(self.query.sort)  # an alias names the same field
         return aria_sort(self.query.sort_key, self.query.sort if is_sort_column else column)
 
     def sort_url(self, column: str) -> str:
         if column not in FIELDS:
             return ""
-        return self.url(sort=next_sort(column, self.sorted_by(column), descending_first=column in LARGEST_FIRST))
+        return self.url(sort=next_sort(column, self.aria_sort(column), descending_first=column in LARGEST_FIRST))
 
 
 def encode_query(query: RunQuery, **changed: str) -> str:
@@ -159,7 +159,9 @@ def read_run_listing(
             page = find_runs(context, query, experiment_id=experiment_id)
         columns = read_columns(context, query.q, experiment_id=experiment_id)
     except InvalidError as problem:
-        return RunListing(base, back, query, RunPage([], 0), RunColumns([], [], live=False, plain=False), (), problem)
+        return RunListing(
+            base, back, query, RunPage([], 0), RunColumns([], [], is_live=False, has_baselines=False), (), problem
+        )
     workers = list_workers(context)
     lost_ids = {run.id for run in page.runs if has_lost_worker(run, workers)}
     return RunListing(base, back, query, page, columns, lost_ids, experiment_id=experiment_id or "")
@@ -187,7 +189,7 @@ class ExperimentListing(NamedTuple):
     q: str
     summaries: ExperimentPage
     page: int
-    narrowed: ExperimentFilter
+    criteria: ExperimentFilter
     problem: InvalidError | None = None
 
     @property
@@ -198,11 +200,11 @@ class ExperimentListing(NamedTuple):
     def first(self) -> int:
         return offset_of(self.page) + 1
 
-    def sorted_by(self, column: str) -> str:
-        return aria_sort(self.narrowed.order, column)
+    def aria_sort(self, column: str) -> str:
+        return aria_sort(self.criteria.order, column)
 
     def sort_url(self, column: str) -> str:
-        return self.url(1, next_sort(column, self.sorted_by(column), descending_first=column in LARGEST_FIRST))
+        return self.url(1, next_sort(column, self.aria_sort(column), descending_first=column in LARGEST_FIRST))
 
     @property
     def query(self) -> str:
@@ -211,12 +213,12 @@ class ExperimentListing(NamedTuple):
     @property
     def sort(self) -> str:
         """Return the order for a URL: empty if the newest come first."""
-        return "" if self.narrowed.order == NEWEST else self.narrowed.order
+        return "" if self.criteria.order == NEWEST else self.criteria.order
 
     def url(self, page: int, order: str = "") -> str:
         """Return the URL of another page of the list, or of the list in another order."""
         query = RunQuery.parse(self.q, "" if order == NEWEST else order or self.sort, page)
-        return f"/experiments{encode_query(query, tag=self.narrowed.tag)}"
+        return f"/experiments{encode_query(query, tag=self.criteria.tag)}"
 
 
 def read_experiment_listing(
@@ -241,8 +243,8 @@ def read_experiment_listing(
 ListingDep = Annotated[ExperimentListing, Depends(read_experiment_listing)]
 
 
-def _runs(q: str = "", sort: str = "", page: Annotated[int, Query(ge=1)] = 1) -> RunQuery:
+def _parse_run_query(q: str = "", sort: str = "", page: Annotated[int, Query(ge=1)] = 1) -> RunQuery:
     return RunQuery.parse(q, sort, page)
 
 
-RunQueryDep = Annotated[RunQuery, Depends(_runs)]
+RunQueryDep = Annotated[RunQuery, Depends(_parse_run_query)]

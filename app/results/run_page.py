@@ -17,7 +17,7 @@ from app.results.captions import list_first
 from app.results.figures.layer_curves import run_heat_map
 from app.results.figures.profiles import activation_profiles, measure_by_layer
 from app.results.figures.sweep_curves import loss_curve, penalty_curve
-from app.results.labels import WATCHED, slug_of, title_of
+from app.results.labels import TRAINING_MEASURES, slug_of, title_of
 from app.results.run_data import ACTIVATION, find_run_figure
 from app.results.run_table import RunTable
 from app.training.option_form import text_of
@@ -25,7 +25,7 @@ from isoscope.core.errors import NotFoundError
 from isoscope.core.formatting import count, plural, short
 
 SCRIPT_SECTION = "Of its script"
-SHOWN_CLASSES = 12
+MAX_LISTED_CLASSES = 12
 
 
 class RunOption(NamedTuple):
@@ -67,15 +67,15 @@ def value_in_words(name: str, value: Any) -> str:
     """Format an option's value with its unit, or with its name in the launch form."""
     option = OPTIONS.get(name)
     if value is None or option is None:
-        return (option.none_means if option else "") or "not used" if value is None else _plain(value)
+        return (option.none_means if option else "") or "not used" if value is None else _format_value(value)
     if name in CUSTOM_WORDS:
         return CUSTOM_WORDS[name](value)
     if option_words := option.words.get(text_of(value)):
         return option_words
-    return plural(value, *option.unit.split("|")) if option.unit else _plain(value)
+    return plural(value, *option.unit.split("|")) if option.unit else _format_value(value)
 
 
-def _plain(value: Any) -> str:
+def _format_value(value: Any) -> str:
     match value:
         case bool():
             return "yes" if value else "no"
@@ -90,7 +90,7 @@ def _plain(value: Any) -> str:
 
 CUSTOM_WORDS: dict[str, Callable[[Any], str]] = {
     "fixed_regularizers": describe_weights,
-    "label_names": lambda names: list_first(names, SHOWN_CLASSES, ", ") or "none",
+    "label_names": lambda names: list_first(names, MAX_LISTED_CLASSES, ", ") or "none",
     "seed": str,
 }
 """Options that need more than a word or a unit."""
@@ -135,14 +135,14 @@ class RunFigureKind(NamedTuple):
     title: str
     section: Literal["training", "watched", "layers"]
     draw: Callable[[Context, Run, str], Figure]
-    """Draw it for a run and the measure that is watched."""
-    reads: bool = False
-    late: bool = False
+    """Draw the figure for a run and the selected measure."""
+    uses_measure: bool = False
+    loads_later: bool = False
     """Whether the page loads it from the figure's own page."""
     applies_to: Callable[[Run], bool] = lambda run: True
 
     def query(self, measure: str) -> str:
-        return urlencode({"measure": measure}) if self.reads else ""
+        return urlencode({"measure": measure}) if self.uses_measure else ""
 
 
 _FIGURES = (
@@ -150,11 +150,13 @@ _FIGURES = (
     RunFigureKind("penalty", "Penalty", "training", lambda context, run, _: penalty_curve(run),
               applies_to=lambda run: bool(run.config.weights)),
     RunFigureKind("layers", "Layers over steps", "watched",
-              lambda context, run, measure: run_heat_map(run, measure if measure in WATCHED else WATCHED[0]),
-              reads=True),
-    RunFigureKind("twonn", "Intrinsic dimension, TwoNN by layer", "layers", lambda context, run, _: _twonn(run)),
-    RunFigureKind("activation", "Activation by dimension", "layers", lambda context, run, _: _activation(context, run),
-              late=True, applies_to=lambda run: not run.config.logged),
+              lambda context, run, measure: run_heat_map(
+                  run, measure if measure in TRAINING_MEASURES else TRAINING_MEASURES[0]
+              ), uses_measure=True),
+    RunFigureKind("twonn", "Intrinsic dimension, TwoNN by layer", "layers", lambda context, run, _: _draw_twonn(run)),
+    RunFigureKind("activation", "Activation by dimension", "layers",
+              lambda context, run, _: _draw_activation(context, run),
+              loads_later=True, applies_to=lambda run: not run.config.logged),
 )  # fmt: skip
 RUN_FIGURES = {kind.slug: kind for kind in _FIGURES}
 """In the order of the page. The page, its files and the API loop over them."""
@@ -168,14 +170,14 @@ def read_run_figure(context: Context, run: Run, slug: str, measure: str) -> Figu
     return RUN_FIGURES[slug].draw(context, run, measure)
 
 
-def run_figures(
+def draw_tab_figures(
     context: Context, run: Run, measure: str, tab: str
 ) -> dict[str, list[tuple[RunFigureKind, Figure | None]]]:
     """Return the figures of a tab by section; None for figures that load later."""
     figures: dict[str, list[tuple[RunFigureKind, Figure | None]]] = {}
     for kind in RUN_FIGURES.values():
         if TAB_OF_SECTION.get(kind.section, kind.section) == tab and kind.applies_to(run):
-            figure = None if kind.late else kind.draw(context, run, measure)
+            figure = None if kind.loads_later else kind.draw(context, run, measure)
             figures.setdefault(kind.section, []).append((kind, figure))
     return figures
 
@@ -186,18 +188,18 @@ def full_name(run: Run) -> str:
     return f"{run.experiment.name}, {table.label(setting)}, seed {run.seed}"
 
 
-def _twonn(run: Run) -> Figure:
+def _draw_twonn(run: Run) -> Figure:
     values = run.results.by_layer.get("twonn") if run.results else None
     n = run.results.by_layer_n.get("twonn") if run.results else None
     return measure_by_layer(RunTable([run], {}), {run.id: {**values.dump(), "n": n}} if values else {}, "twonn")
 
 
-def _activation(context: Context, run: Run) -> Figure:
+def _draw_activation(context: Context, run: Run) -> Figure:
     activation = find_run_figure(context, run.id, ACTIVATION)
     return activation_profiles(RunTable([run], {}), {run.id: activation} if activation else {})
 
 
-def layer_table(results: RunResults | None) -> list[MeasureByLayer]:
+def list_measures_by_layer(results: RunResults | None) -> list[MeasureByLayer]:
     if results is None:
         return []
     return [
@@ -206,7 +208,7 @@ def layer_table(results: RunResults | None) -> list[MeasureByLayer]:
             title_of(measure),
             values.values,
             results.by_layer_n.get(measure, results.tokens),
-            _by_reason(values.reasons),
+            _layers_by_reason(values.reasons),
         )
         for measure, values in results.by_layer.items()
     ]
@@ -218,13 +220,13 @@ def list_protocols(results: RunResults | None) -> list[IsoScoreProtocol]:
     tokens = results.by_layer.get("isoscore_star")
     values, reasons = (tokens.values, tokens.reasons) if tokens else ([], [])
     return [
-        IsoScoreProtocol("all tokens", results.zeta or 0.0, results.tokens, values, _by_reason(reasons)),
+        IsoScoreProtocol("all tokens", results.zeta or 0.0, results.tokens, values, _layers_by_reason(reasons)),
         IsoScoreProtocol(
             POINTS[reference.pooling],
             reference.zeta,
             reference.n,
             reference.layers,
-            _by_reason(reference.layer_reasons),
+            _layers_by_reason(reference.layer_reasons),
         ),
     ]
 
@@ -241,7 +243,7 @@ def list_details(results: RunResults | None) -> list[tuple[str, str | int]]:
     return details + [(words, getattr(results, name)) for name, words in COUNTS.items() if name in fields_set]
 
 
-def _by_reason(reasons: Sequence[str | None]) -> dict[str, list[int]]:
+def _layers_by_reason(reasons: Sequence[str | None]) -> dict[str, list[int]]:
     layers: dict[str, list[int]] = {}
     for layer, reason in enumerate(reasons, 1):
         if reason:

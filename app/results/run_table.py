@@ -26,12 +26,12 @@ TASK, EXPERIMENT = "task", "experiment"
 PERFORMANCE, SECONDS = "performance", "seconds"
 COORDINATES = (REGULARIZER, LAM, ZETA)
 OPTIONS = tuple(name for name in TrainingOptions.model_fields if name not in (TASK, MODEL))
-# A task is the name of a data set, as in a search.
+# TASK is the name of a data set, as in a search.
 FIELDS = (TASK, EXPERIMENT, MODEL, *COORDINATES, *OPTIONS, SEED)
 TASK_FIELDS = frozenset({"text_columns", "label_column", "metric"})
-WITHOUT_EFFECT = frozenset({"export", "probe_every"})
+OPTIONS_WITHOUT_EFFECT = frozenset({"export", "probe_every"})
 # Group by these only on request: seeds are averaged over, and tasks are columns.
-NOT_GROUPED_BY_DEFAULT = frozenset({TASK, EXPERIMENT, SEED}) | TASK_FIELDS | WITHOUT_EFFECT
+NOT_GROUPED_BY_DEFAULT = frozenset({TASK, EXPERIMENT, SEED}) | TASK_FIELDS | OPTIONS_WITHOUT_EFFECT
 # No mean in a figure mixes values of these, because they define IsoScore*. Each task has its own figures.
 NEVER_AVERAGED = ("evaluation_zeta",)
 METHOD_NAMES = list(REGULARIZER_NAMES.values())
@@ -40,7 +40,7 @@ MAX_LISTED_VALUES = 8
 
 
 class DatasetMetric(NamedTuple):
-    """Data set and metric of a performance; across these performance cannot be compared."""
+    """The data set and metric of a performance. Performance cannot be compared across these."""
 
     dataset_id: str
     metric: str
@@ -58,7 +58,7 @@ class MeasuredValue(NamedTuple):
 
 
 class RunTable:
-    """Runs of one or several experiments, their columns, and their groups: all runs alike but for the seed."""
+    """Runs of one or several experiments, their columns, and their settings. Runs of a setting differ only in seed."""
 
     def __init__(
         self,
@@ -70,8 +70,8 @@ class RunTable:
 
         Args:
             runs: the rows.
-            grid: what settings are made of besides regularizer, λ and ζ: values by field, in the order of a legend.
-            parent: a table with all of these runs, whose columns are used.
+            grid: values of the fields that distinguish settings besides regularizer, λ and ζ, in legend order.
+            parent: a table with all of these runs, from which columns are copied.
 
         """
         self.runs, self.grid, self.parent = runs, grid, parent
@@ -137,7 +137,7 @@ class RunTable:
         """Return a measured quantity of every finished run, read from the rows or from ``add_readings``."""
         if name not in self._readings:
             readings = self._readings[name] = {}
-            for run in self.finished:
+            for run in self.finished_runs:
                 if name == PERFORMANCE:
                     readings[run] = MeasuredValue(run.performance, run.performance_reason)
                 elif name == ISOTROPY:
@@ -147,7 +147,7 @@ class RunTable:
         return self._readings[name]
 
     def add_readings(self, name: str, by_run: Mapping[str, MeasuredValue]) -> None:
-        self._readings[name] = {run: by_run.get(run.id, MeasuredValue(None)) for run in self.finished}
+        self._readings[name] = {run: by_run.get(run.id, MeasuredValue(None)) for run in self.finished_runs}
 
     @cached_property
     def _parent_indices(self) -> Sequence[int]:
@@ -183,6 +183,7 @@ class RunTable:
 
     @cached_property
     def evaluations(self) -> dict[DatasetMetric, int]:
+        """Return the number of finished runs by data set and metric, largest first."""
         counts = Counter(dict.fromkeys(self._run_evaluations, 0))
         rows = zip(self.runs, self._run_evaluations, strict=True)
         counts.update(evaluation for run, evaluation in rows if run.status is RunStatus.FINISHED)
@@ -260,7 +261,7 @@ class RunTable:
 
     @cached_property
     def fields(self) -> list[str]:
-        """Return the grid fields with several values among the runs that they affect."""
+        """Return the grid fields that take several values in the runs where they have an effect."""
         return [name for name, values in self.grid.items() if len(values) > 1 and len(self.distinct(name)) > 1]
 
     @cached_property
@@ -296,7 +297,7 @@ class RunTable:
     @cached_property
     def methods(self) -> list[Regularizer]:
         """Return the regularizers that are compared, without none."""
-        regularizers = {setting.regularizer for setting in self.settings if not setting.baseline}
+        regularizers = {setting.regularizer for setting in self.settings if not setting.is_baseline}
         return [regularizer for regularizer in Regularizer if regularizer in regularizers]
 
     @cached_property
@@ -304,8 +305,8 @@ class RunTable:
         return sorted({setting.zeta for setting in self.settings if setting.zeta is not None})
 
     @property
-    def searched(self) -> bool:
-        """Return whether a search chose λ and ζ, which makes their values continuous."""
+    def is_searched(self) -> bool:
+        """Return whether a search chose λ and ζ, so that their values are continuous."""
         return any(run.experiment.study for run in self.runs)
 
     @cached_property
@@ -314,16 +315,16 @@ class RunTable:
         return frozenset(self.setting(run) for run in self.runs if run.status is RunStatus.PRUNED)
 
     @cached_property
-    def finished(self) -> list[AnyRun]:
+    def finished_runs(self) -> list[AnyRun]:
         return [run for run in self.runs if run.status is RunStatus.FINISHED]
 
     @property
-    def scored(self) -> list[AnyRun]:
-        return [run for run in self.finished if run.performance is not None]
+    def scored_runs(self) -> list[AnyRun]:
+        return [run for run in self.finished_runs if run.performance is not None]
 
     @cached_property
     def finished_by_setting(self) -> Mapping[Setting, list[AnyRun]]:
-        return self.by_setting(self.finished)
+        return self.by_setting(self.finished_runs)
 
     def by_setting(self, runs: Iterable[AnyRun]) -> dict[Setting, list[AnyRun]]:
         groups: dict[Setting, list[AnyRun]] = {}
@@ -333,7 +334,7 @@ class RunTable:
 
     def belongs(self, setting: Setting, family: Family) -> bool:
         """Return whether a family's line contains a setting: one of its own, or the baseline that it starts from."""
-        if not setting.baseline:
+        if not setting.is_baseline:
             return setting.family == family
         pairs = zip((setting.zeta, *setting.values), (family.zeta, *family.values), strict=True)
         return all(value in (None, family_value) for value, family_value in pairs)
@@ -343,7 +344,7 @@ class RunTable:
     def label(self, setting: Setting, fields: Collection[str] | None = None) -> str:
         """Describe a setting by what varies, such as "CosReg, λ = 1, batch size 16"; by all fields or only these."""
         details = self._details(setting.zeta, setting.values, fields)
-        if len(self.methods) > 1 and setting.baseline:
+        if len(self.methods) > 1 and setting.is_baseline:
             return ", ".join(["none", *details])
         method = [REGULARIZER_NAMES[setting.regularizer]] if len(self.methods) > 1 else []
         return ", ".join([*method, f"λ = {short(setting.lam)}", *details])
@@ -397,13 +398,13 @@ class ComparedColumn(NamedTuple):
 class SettingComparison:
     """Settings side by side, in the order of ``RunTable.groupable_fields``."""
 
-    sides: list[ComparedColumn]
+    columns: list[ComparedColumn]
     differing: dict[str, list[list[str]]]
     """By field, the values in each column as words."""
     equal: dict[str, str]
-    of_experiments: bool
-    """Whether columns are experiments, because there are too many runs for a column each."""
-    left_out: int
+    columns_are_experiments: bool
+    """Whether each column is an experiment, because there are too many runs for a column each."""
+    n_left_out: int
     """Experiments without a column."""
 
 

@@ -1,4 +1,4 @@
-"""Settings: all that runs differ in but their seeds. Families: settings that differ in λ alone."""
+"""Settings, the values in which runs differ except for seeds; and families, settings that differ in λ alone."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -23,16 +23,16 @@ class Family(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """All that runs differ in but the seed; None where an option has no effect."""
+    """The values in which runs differ, except for the seed. None where an option has no effect."""
 
     regularizer: Regularizer
     lam: float
     zeta: float | None
     values: tuple[Cell, ...]
-    """Of the fields of a table's groups, in their order."""
+    """Values of the fields by which a table groups runs, in their order."""
 
     @property
-    def baseline(self) -> bool:
+    def is_baseline(self) -> bool:
         """Return whether this is plain training, apart from penalties added to every run."""
         return self.regularizer is Regularizer.NONE
 

@@ -10,21 +10,21 @@ from app.context import Context
 from app.db.models import Experiment
 from app.figures.figure import Figure, undefined_figure
 from app.results.conclusion.conclusion import read_conclusion
-from app.results.figures.baseline import differences, method_bars
-from app.results.figures.layer_curves import late_anisotropy, setting_heat_map, while_training
-from app.results.figures.parallel import parallel
+from app.results.figures.baseline import baseline_differences, method_bars
+from app.results.figures.layer_curves import late_anisotropy, measure_during_training, setting_heat_map
+from app.results.figures.parallel import parallel_coordinates
 from app.results.figures.profiles import activation_profiles, measure_by_layer
 from app.results.figures.scatter import scatter
-from app.results.figures.scatter_points import ROW_QUANTITIES, USUAL, Scale, Scatter, ScatterStyle
-from app.results.figures.study import history, pareto, plane
+from app.results.figures.scatter_points import DEFAULT_STYLE, ROW_QUANTITIES, Scale, Scatter, ScatterStyle
+from app.results.figures.study import pareto_figure, search_history, search_plane
 from app.results.figures.sweep_curves import PENALTY, TASK_LOSS, WINDOWS, CurveStyle, LoggedQuantity, logged_curves
-from app.results.labels import ISOTROPY, SHARES, WATCHED, title_of
+from app.results.labels import ANISOTROPY_MEASURES, ISOTROPY, TRAINING_MEASURES, title_of
 from app.results.run_data import (
     ACTIVATION,
     RunSource,
     list_by_layer,
+    list_layer_measurements,
     list_logged,
-    list_looks,
     list_metric,
     list_run_figures,
 )
@@ -45,13 +45,13 @@ CURVE_PARAMETERS = ("seeds", "log", "smooth")
 class SweepQuery(NamedTuple):
     """The parameters of the figures of a sweep, from the URL."""
 
-    style: ScatterStyle = USUAL
-    measure: str = WATCHED[0]
+    style: ScatterStyle = DEFAULT_STYLE
+    measure: str = TRAINING_MEASURES[0]
     setting: int = 0
     """Index of the setting whose layers are drawn over steps."""
     log: bool = False
     smooth: int = 1
-    """How many logged values each drawn value averages."""
+    """Number of logged values in each moving average."""
     tab: str = ""
     """Tab of an experiment's page; empty: the first, or none on pages without tabs."""
 
@@ -74,7 +74,7 @@ class SweepQuery(NamedTuple):
             "seeds": "1" if self.style.seeds else "",
             "error": "" if self.style.error is Error.CI95 else self.style.error.value,
             "colour": self.style.colour,
-            "measure": "" if self.measure == WATCHED[0] else self.measure,
+            "measure": "" if self.measure == TRAINING_MEASURES[0] else self.measure,
             "setting": str(self.setting or ""),
             "log": "1" if self.log else "",
             "smooth": str(self.smooth) if self.smooth > 1 else "",
@@ -95,7 +95,7 @@ class FigureRequest(NamedTuple):
     runs: RunTable
     query: SweepQuery
     source: RunSource
-    """Where steps and layers are read: the experiment by its id, or runs of several by theirs."""
+    """Runs whose steps and layers are read: an experiment by its id, or runs by theirs."""
 
     def scatter(self, slug: str, **style: Any) -> Figure:
         plan = Scatter(self.runs, self.experiment.config.metric, self.query.style._replace(**style))
@@ -116,8 +116,10 @@ class FigureRequest(NamedTuple):
 
 
 def _draw_watched(request: FigureRequest) -> Figure:
-    measurements = list_looks(request.context, request.source, [request.query.measure])
-    return while_training(request.runs, measurements.by_run, request.query.measure, measurements.sample("looks"))
+    measurements = list_layer_measurements(request.context, request.source, [request.query.measure])
+    return measure_during_training(
+        request.runs, measurements.by_run, request.query.measure, measurements.sample("looks")
+    )
 
 
 def _draw_layers(request: FigureRequest) -> Figure:
@@ -126,7 +128,7 @@ def _draw_layers(request: FigureRequest) -> Figure:
         return undefined_figure(
             "layers", "Layers over steps", "There is no run yet. Its layers appear here during training."
         )
-    measurements = list_looks(request.context, request.source, [request.query.measure])
+    measurements = list_layer_measurements(request.context, request.source, [request.query.measure])
     setting = settings[min(request.query.setting, len(settings) - 1)]
     return setting_heat_map(
         request.runs, setting, measurements.by_run, request.query.measure, measurements.sample("looks")
@@ -134,12 +136,12 @@ def _draw_layers(request: FigureRequest) -> Figure:
 
 
 def _draw_late_anisotropy(request: FigureRequest) -> Figure:
-    measurements = list_looks(request.context, request.source, SHARES)
+    measurements = list_layer_measurements(request.context, request.source, ANISOTROPY_MEASURES)
     return late_anisotropy(request.runs, measurements.by_run, measurements.sample("looks"))
 
 
 class SweepFigure(NamedTuple):
-    """A figure of a sweep: its name, where pages show it, the parameters that it reads, how to draw it."""
+    """A figure of a sweep: its name, its section of pages, its URL parameters, and how to draw it."""
 
     slug: str
     title: str
@@ -147,19 +149,19 @@ class SweepFigure(NamedTuple):
     section: str
     """A section of the page: one of ``SECTIONS``, or a name of its own."""
     draw: Callable[[FigureRequest], Figure]
-    reads: tuple[str, ...] = ()
+    query_parameters: tuple[str, ...] = ()
     wide: bool = True
-    """Whether it takes the width of the page, or stands beside others."""
+    """Whether it takes the full width of the page."""
     needs: Literal["", "classes", "search"] = ""
 
     def heading(self, query: SweepQuery) -> str:
         return self.title.replace("{measure}", title_of(query.measure))
 
-    def parameters(self, query: SweepQuery) -> str:
-        return urlencode({name: value for name, value in query.parameters.items() if name in self.reads})
+    def encode_parameters(self, query: SweepQuery) -> str:
+        return urlencode({name: value for name, value in query.parameters.items() if name in self.query_parameters})
 
 
-_ALL = (
+_SWEEP_FIGURES = (
     SweepFigure(
         "isotropy", "Performance by isotropy", "scatters",
         lambda request: request.scatter("isotropy", x=ISOTROPY), SCATTER_PARAMETERS,
@@ -173,14 +175,14 @@ _ALL = (
     ),
     SweepFigure(
         "differences", "Difference from λ = 0", "conclusion",
-        lambda request: differences(
+        lambda request: baseline_differences(
             request.runs, read_conclusion(request.context, request.runs).evidence.comparisons,
             request.experiment.config.metric,
         ),
     ),
     SweepFigure(
         "parallel", "Runs by all that varies", "runs",
-        lambda request: parallel(request.runs, request.experiment.config.metric),
+        lambda request: parallel_coordinates(request.runs, request.experiment.config.metric),
     ),
     SweepFigure(
         "learning", "Learning curves", "training", lambda request: request.curves(TASK_LOSS), CURVE_PARAMETERS
@@ -216,20 +218,20 @@ _ALL = (
     ),
     SweepFigure(
         "pareto", "Front of isotropy and performance", "search",
-        lambda request: pareto(request.experiment), needs="search",
+        lambda request: pareto_figure(request.experiment), needs="search",
     ),
     SweepFigure(
         "search-history", "History of the search", "search",
-        lambda request: history(request.experiment), wide=False, needs="search",
+        lambda request: search_history(request.experiment), wide=False, needs="search",
     ),
     SweepFigure(
         "search-plane", "λ and ζ by performance", "search",
-        lambda request: plane(request.experiment), wide=False, needs="search",
+        lambda request: search_plane(request.experiment), wide=False, needs="search",
     ),
 )  # fmt: skip
-SCATTERS = frozenset(figure.slug for figure in _ALL if figure.section == "scatters")
+SCATTERS = frozenset(figure.slug for figure in _SWEEP_FIGURES if figure.section == "scatters")
 # Every figure of a sweep by its slug. To add one, add a record: pages, API and exports loop over them.
-FIGURES = {figure.slug: figure for figure in _ALL}
+FIGURES = {figure.slug: figure for figure in _SWEEP_FIGURES}
 
 
 def read_figure(
@@ -261,7 +263,7 @@ def available_figures(conditions: Mapping[str, bool]) -> list[str]:
     return [slug for slug, figure in FIGURES.items() if conditions.get(figure.needs, True)]
 
 
-def by_section(slugs: Iterable[str]) -> dict[str, list[SweepFigure]]:
+def group_by_section(slugs: Iterable[str]) -> dict[str, list[SweepFigure]]:
     """Group figures by section of the page, with an empty list for every other section."""
     sections: dict[str, list[SweepFigure]] = {figure.section: [] for figure in FIGURES.values()}
     for slug in slugs:
@@ -273,7 +275,7 @@ Integer = Annotated[int, Query(ge=0, le=100_000)]
 Name = Annotated[str, Query(max_length=200)]
 
 
-def _sweep(
+def _parse_sweep_query(
     x: Name = "",
     y: Name = "",
     facet: Name = "",
@@ -289,8 +291,8 @@ def _sweep(
     tab: str = "",
 ) -> SweepQuery:
     style = ScatterStyle(seeds, error, colour, x, y or PERFORMANCE, facet, x_scale, y_scale)
-    watched = measure if measure in WATCHED else WATCHED[0]
+    watched = measure if measure in TRAINING_MEASURES else TRAINING_MEASURES[0]
     return SweepQuery(style, watched, setting, log, smooth if smooth in WINDOWS else 1, tab)
 
 
-SweepDep = Annotated[SweepQuery, Depends(_sweep)]
+SweepDep = Annotated[SweepQuery, Depends(_parse_sweep_query)]

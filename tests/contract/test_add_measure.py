@@ -40,7 +40,7 @@ from app.embeddings.readings import headlines_of, table_of
 from app.embeddings.encoding_layers import DEFAULT_MEASURES
 from app.postprocess.trial import comparisons_of
 from app.figures.labels import heading
-from app.results.labels import WATCHED, is_of_texts, level_of, title_of
+from app.results.labels import TRAINING_MEASURES, caution_of, title_of, uses_text_vectors
 from app.embeddings.api.measures import MeasureOut, MeasureSlug, list_measures
 from app.results.logged_runs import MEASURES as LOGGED
 from isoscope.cli.printing import lines_by_group
@@ -68,8 +68,8 @@ told = {"radius": {"measure": "radius", "value": 1.5, "n": 4}}
 (compared,) = comparisons_of(SimpleNamespace(results={"before": told, "after": told, "in_sample": told}))
 assert compared.measure.name == "Radius" and compared.in_sample.value == 1.5
 
-assert "radius" in WATCHED and "radius" in LOGGED and WATCHED[0] == "isoscore_star"
-assert (title_of("radius"), level_of("radius"), is_of_texts("radius")) == ("Radius", ", read it twice", True)
+assert "radius" in TRAINING_MEASURES and "radius" in LOGGED and TRAINING_MEASURES[0] == "isoscore_star"
+assert (title_of("radius"), caution_of("radius"), uses_text_vectors("radius")) == ("Radius", ", read it twice", True)
 assert heading("radius_mean") == "Radius mean"
 
 described = {one.slug: MeasureOut.model_validate(one, from_attributes=True) for one in list_measures()}

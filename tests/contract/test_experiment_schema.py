@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from app.results.archive.container import MANIFEST, OPTIONAL_ROWS, ROWS
+from app.results.archive.container import MANIFEST, OPTIONAL_MEMBERS, REQUIRED_MEMBERS
 from docs.experiment_schema import schema
 
 PUBLISHED = Path(__file__).parents[2] / "docs/experiment.schema.json"
@@ -10,4 +10,4 @@ PUBLISHED = Path(__file__).parents[2] / "docs/experiment.schema.json"
 def test_the_published_schema_is_what_the_records_say_and_has_every_file_that_an_import_reads():
     made = json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
     assert PUBLISHED.read_text() == made, "run: python -m docs.experiment_schema > docs/experiment.schema.json"
-    assert schema()["properties"].keys() == {MANIFEST, *ROWS, *OPTIONAL_ROWS}
+    assert schema()["properties"].keys() == {MANIFEST, *REQUIRED_MEMBERS, *OPTIONAL_MEMBERS}

@@ -20,7 +20,7 @@ LAMBDAS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 @pytest.fixture(autouse=True)
 def nothing_kept():
-    for cache in (conclusion._rows, conclusion._computed):
+    for cache in (conclusion._row_cache, conclusion._test_cache):
         cache._entries.clear()
         cache._size = 0
 

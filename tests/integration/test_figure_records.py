@@ -5,7 +5,7 @@ from app.embeddings.figures import report
 from app.figures.figure import undefined_figure
 from app.results.pages.experiments import TAB_OF_SECTION
 from app.results.run_page import RUN_FIGURES, RunFigureKind
-from app.results.sweep_figures import FIGURES, SECTIONS, SweepFigure, by_section
+from app.results.sweep_figures import FIGURES, SECTIONS, SweepFigure, group_by_section
 from tests.factories import add_embedding, add_experiment, run_row
 
 
@@ -27,7 +27,7 @@ def test_figure_is_added_by_its_record(client, context, monkeypatch):
 
 
 def test_every_figure_has_a_section():
-    assert by_section(FIGURES).keys() == {*SECTIONS, "scatters", "conclusion", "search", "runs"}
+    assert group_by_section(FIGURES).keys() == {*SECTIONS, "scatters", "conclusion", "search", "runs"}
 
 
 def test_figure_of_a_run_is_added_by_its_record(client, context, monkeypatch):

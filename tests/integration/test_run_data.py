@@ -4,7 +4,7 @@ import pytest
 
 from app.db.models import Step
 from app.results import run_data
-from app.results.run_data import list_logged, list_looks
+from app.results.run_data import list_layer_measurements, list_logged
 from tests.factories import add_experiment, run_row
 
 
@@ -26,7 +26,10 @@ def test_few_values_are_read_completely_and_unequal_steps_alike(context, written
     assert (logged.by_run, logged.total) == ({run: [(10, 0.5), (20, 0.25)]}, 2)
     assert list_logged(context, experiment, "penalty").by_run == {run: [(10, -0.25)]}
     experiment, _ = written()
-    assert (list_logged(context, experiment, "task_loss").by_run, list_looks(context, experiment, []).total) == ({}, 0)
+    assert (
+        list_logged(context, experiment, "task_loss").by_run,
+        list_layer_measurements(context, experiment, []).total,
+    ) == ({}, 0)
     monkeypatch.setattr(run_data, "MAX_VALUES", 20)
     steps_by_stride = {
         seed: {step: {"task_loss": float(step)} for step in range(seed, 101, seed)} for seed in (2, 3, 7)
@@ -54,11 +57,11 @@ def test_many_values_are_read_at_equal_distances(context, written, monkeypatch):
 def test_layers_are_sampled_like_values(context, written, monkeypatch):
     steps = {step: {"layers": {"mean_cosine": [0.5, step / 100]}} if step % 4 == 0 else {} for step in range(101)}
     experiment, (run,) = written(steps)
-    all_looks = list_looks(context, experiment, ["mean_cosine"])
+    all_looks = list_layer_measurements(context, experiment, ["mean_cosine"])
     assert (all_looks.total, all_looks.stride) == (26, 1)
     assert all_looks.by_run[run][1] == (4, {"mean_cosine": [0.5, 0.04]})
     monkeypatch.setattr(run_data, "MAX_VALUES", 10)
-    sampled = list_looks(context, experiment, ["mean_cosine", "unheard_of"])
+    sampled = list_layer_measurements(context, experiment, ["mean_cosine", "unheard_of"])
     assert (sampled.total, sum(map(len, sampled.by_run.values()))) == (26, 11)
     assert [step for step, _ in sampled.by_run[run]] == [0, 8, 20, 28, 40, 48, 60, 68, 80, 88, 100]
     assert sampled.by_run[run][-1] == (100, {"mean_cosine": [0.5, 1.0], "unheard_of": None})

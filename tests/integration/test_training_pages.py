@@ -7,7 +7,7 @@ import pytest
 
 from app.db.models import RunStatus, Step
 from app.db.types import utcnow
-from app.results.labels import OF_SENTENCES, WATCHED
+from app.results.labels import SENTENCE_MEASURES, TRAINING_MEASURES
 from app.results.pages.experiments import TABS
 from app.results.sweep_figures import available_figures
 from isotropy.catalog import Regularizer
@@ -25,17 +25,20 @@ PAGE_QUERIES = FIGURE_QUERIES + 10
 
 
 def make_run(lam, seed, *, regularizer=Regularizer.ISTAR, status=RunStatus.FINISHED, position=0, **options):
-    by_layer = {measure: {"values": [0.25, 0.5], "reasons": [None] * LAYERS} for measure in (*WATCHED, *OF_SENTENCES)}
+    by_layer = {
+        measure: {"values": [0.25, 0.5], "reasons": [None] * LAYERS}
+        for measure in (*TRAINING_MEASURES, *SENTENCE_MEASURES)
+    }
     by_layer["silhouette"] = {"values": [None, 0.125], "reasons": ["All rows of the layer are one.", None]}
     results = {
         "metrics": {"accuracy": 0.75}, "loss": 0.5, "n_validation": 40, "tokens": 400, "points": 800, "zeta": 0.0,
         "layers": [0.25, 0.5], "reference": {"zeta": 0.75, "layers": [0.25, 0.5]}, "by_layer": by_layer,
-        "by_layer_n": dict.fromkeys(OF_SENTENCES, 40),
+        "by_layer_n": dict.fromkeys(SENTENCE_MEASURES, 40),
     }  # fmt: skip
     ended = {"performance": 0.75, "isoscore_star": 0.375, "results": results, "environment": {"device": "cpu"}}
     columns = ended if status is RunStatus.FINISHED else dict.fromkeys(ended)
     steps = [
-        Step(step=number, task_loss=0.5, penalty=0.1, layers={key: [0.25, number / 100] for key in WATCHED})
+        Step(step=number, task_loss=0.5, penalty=0.1, layers={key: [0.25, number / 100] for key in TRAINING_MEASURES})
         for number in (10, 20)
     ]
     plain = {"regularizer": regularizer, "config": options, "position": position, "status": status}

@@ -7,7 +7,7 @@ from sqlalchemy import and_, true
 from sqlalchemy.dialects import postgresql, sqlite
 
 from app.db.config import TrainingOptions
-from app.results.search.conditions import FIELDS, SearchTerm, SearchValue, conditions, parse_search, sort_column
+from app.results.search.conditions import FIELDS, SearchTerm, SearchValue, parse_conditions, parse_search, sort_column
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import quoted
 
@@ -23,7 +23,7 @@ def terms(q):
 
 def refusal(q):
     with pytest.raises(InvalidError) as caught:
-        conditions(q)
+        parse_conditions(q)
     assert caught.value.field == "q"
     return caught.value.message
 
@@ -31,7 +31,7 @@ def refusal(q):
 def outcome(q):
     """What the search means, or why it means nothing."""
     try:
-        return and_(true(), *conditions(q)), None
+        return and_(true(), *parse_conditions(q)), None
     except InvalidError as error:
         return None, error
 

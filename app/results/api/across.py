@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from app.results import across
 from app.results.across import (
     conclude_across,
-    evaluation_words,
+    evaluation_titles,
     find_evaluation,
     list_figures_across,
     read_figure_across,
@@ -131,11 +131,11 @@ On = Annotated[
         "alone; without it, those on which the most runs have finished."
     ),
 ]
-TEXTS: dict[str, TextFormat] = {"markdown": "md", "latex": "tex", "csv": "csv"}
-AS_TEXT: dict[str, Any] = {"content": {media: {"schema": {"type": "string"}} for media in MEDIA_TYPES.values()}}
+TEXT_FORMATS: dict[str, TextFormat] = {"markdown": "md", "latex": "tex", "csv": "csv"}
+TEXT_RESPONSE: dict[str, Any] = {"content": {media: {"schema": {"type": "string"}} for media in MEDIA_TYPES.values()}}
 
 
-@runs_router.get("/table", response_model=RunTableOut, responses={200: AS_TEXT})
+@runs_router.get("/table", response_model=RunTableOut, responses={200: TEXT_RESPONSE})
 def show_table(
     context: ContextDep,
     q: Search = "",
@@ -164,7 +164,7 @@ def show_table(
             rows=[GroupOut.model_validate(row) for row in summary.rows],
             notes=summary.notes,
         )
-    kind = TEXTS[format]
+    kind = TEXT_FORMATS[format]
     return Response(format_summary(summary, kind, PrintStyle(decimals, bold)), media_type=MEDIA_TYPES[kind])
 
 
@@ -176,8 +176,8 @@ def show_settings(context: ContextDep, q: Search = "") -> SettingsOut:
     return SettingsOut(
         runs=len(selection.table.runs),
         total=selection.total,
-        sides=[SideOut.model_validate(side) for side in comparison.sides],
-        left_out=comparison.left_out,
+        sides=[SideOut.model_validate(side) for side in comparison.columns],
+        left_out=comparison.n_left_out,
         differing=[DifferingOut(field=field, values=values) for field, values in comparison.differing.items()],
         equal=[EqualOut(field=field, value=value) for field, value in comparison.equal.items()],
     )
@@ -193,7 +193,7 @@ def show_conclusion(context: ContextDep, q: Search = "", group: Group = None, on
         total=selection.total,
         groups=selection.fields,
         on=find_evaluation(run_table, on).key if run_table.runs else "",
-        measured=evaluation_words(run_table),
+        measured=evaluation_titles(run_table),
         cautions=across.list_cautions(selection, on),
         conclusion=ConclusionOut.from_conclusion(conclude_across(context, selection, on)),
     )
@@ -207,10 +207,12 @@ def list_figures(context: ContextDep, q: Search = "") -> list[str]:
 
 @runs_router.get("/figures/{slug}")
 def show_figure(
-    context: ContextDep, slug: str, look: SweepDep, q: Search = "", group: Group = None, on: On = ""
+    context: ContextDep, slug: str, sweep_query: SweepDep, q: Search = "", group: Group = None, on: On = ""
 ) -> FigureOut:
     """A figure of the runs of a search, as on the page of an experiment."""
-    return FigureOut.from_figure(read_figure_across(context, select_runs(context, q, group or ()), slug, on, look))
+    return FigureOut.from_figure(
+        read_figure_across(context, select_runs(context, q, group or ()), slug, on, sweep_query)
+    )
 
 
 TableFile = TextFormat | Literal["json"]

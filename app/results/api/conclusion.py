@@ -96,7 +96,7 @@ class SettingDifferenceOut(BaseModel):
 
     @classmethod
     def from_result(cls, comparison: Comparison) -> "SettingDifferenceOut":
-        judged, rows_only = comparison.judged, comparison.rows_only
+        judged, rows_only = comparison.judgment, comparison.rows_only
         return cls(
             label=comparison.label,
             regularizer=comparison.setting.regularizer,
@@ -125,7 +125,7 @@ class SettingDifferenceOut(BaseModel):
                 p=comparison.flips.p,
                 p_holm=comparison.p_holm,
                 smallest_p=comparison.flips.smallest_p,
-                seeds_needed=comparison.flips_need,
+                seeds_needed=comparison.flip_seeds_needed,
             ),
             quote=quote(comparison),
         )
@@ -161,7 +161,7 @@ class TestsOut(BaseModel):
     smallest_p_holm: float | None = Field(description="Smallest corrected p that the exact test can reach.")
 
     @classmethod
-    def tests(cls, evidence: Evidence) -> "TestsOut":
+    def from_evidence(cls, evidence: Evidence) -> "TestsOut":
         return cls(
             relation=RelationOut.model_validate(evidence.relation),
             direction=evidence.direction,
@@ -200,12 +200,12 @@ class ConclusionOut(TestsOut):
     @classmethod
     def from_conclusion(cls, conclusion: Conclusion) -> "ConclusionOut":
         evidence, pooled = conclusion.evidence, conclusion.pooled
-        sentences = [*conclusion.findings, *conclusion.verdict_scope, conclusion.to_quote]
+        sentences = [*conclusion.findings, *conclusion.verdict_scope, conclusion.quote_advice]
         return cls(
-            **dict(TestsOut.tests(evidence)),
+            **dict(TestsOut.from_evidence(evidence)),
             learned_nothing=[FlaggedOut.model_validate(run) for run in evidence.learned_nothing],
             diverged=[FlaggedOut.model_validate(run) for run in evidence.diverged],
-            without=TestsOut.tests(evidence.without) if evidence.without else None,
+            without=TestsOut.from_evidence(evidence.without_flagged) if evidence.without_flagged else None,
             pooled=pooled
             and PooledOut(
                 measured=pooled.measured,

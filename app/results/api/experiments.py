@@ -102,7 +102,7 @@ def list_experiments(
             words=row.experiment.words,
             status=row.status,
             dataset=row.experiment.dataset.name,
-            total=row.total,
+            total=row.n_runs,
             counts=row.counts,
             performance=row.performance,
         )

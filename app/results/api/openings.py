@@ -78,7 +78,7 @@ class TestSplitOut(BaseModel):
             metric=split.experiment.config.metric,
             n=split.n,
             rows_sha256=split.rows_sha256,
-            scored_runs=split.scored,
+            scored_runs=split.n_scored_runs,
             opened_on_rows=split.opened_on_rows,
             settings=[
                 ChoiceOut(kind=choice.kind, label=choice.label, run_ids=[run.id for run in choice.runs])

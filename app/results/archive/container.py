@@ -38,10 +38,10 @@ OPENINGS = f"{SEALED}openings.jsonl"
 PREDICTIONS = "predictions.jsonl"
 FIGURE = re.compile(r"figures/[a-z0-9_-]{1,60}\.(json|csv)")
 
-ROWS = (EXPERIMENT, RUNS, STEPS, RUN_FIGURES)
+REQUIRED_MEMBERS = (EXPERIMENT, RUNS, STEPS, RUN_FIGURES)
 """Members that every export has and an import reads."""
 
-OPTIONAL_ROWS = (PREDICTIONS, SEALED_SCORES, SEALED_PREDICTIONS, OPENINGS)
+OPTIONAL_MEMBERS = (PREDICTIONS, SEALED_SCORES, SEALED_PREDICTIONS, OPENINGS)
 """Members that an import reads if the export has them. The others are for people."""
 
 MAX_BYTES = {
@@ -87,9 +87,9 @@ Trained models are not inside; each run's own page has them. In Python:
 
 BLOCK_BYTES = 2**16
 MAX_DEPTH = 100
-"""Nested lists and objects. Deeper ones would exhaust the stack of whatever walks through them."""
+"""Maximum depth of nested lists and objects. Deeper ones would exhaust the stack of recursive functions."""
 ADVICE = "Export the experiment again where it was made."
-BROKEN = (
+BROKEN_MESSAGE = (
     "The file cannot be read as a zip archive ({reason}): it was cut off, altered, or is something else. Choose a file "
     "that an experiment's Export wrote."
 )
@@ -98,10 +98,10 @@ BROKEN = (
 class Container:
     """The members of a zip file whose directory was checked."""
 
-    def __init__(self, opened: zipfile.ZipFile) -> None:
-        self._zip = opened
-        self.names = frozenset(opened.namelist())
-        members = opened.infolist()
+    def __init__(self, zip_file: zipfile.ZipFile) -> None:
+        self._zip = zip_file
+        self.names = frozenset(zip_file.namelist())
+        members = zip_file.infolist()
         if len(members) > MAX_MEMBERS:
             raise TooLargeError(f"The archive has {len(members):,} files, more than {MAX_MEMBERS}: it is no export.")
         if len(self.names) < len(members):
@@ -129,11 +129,11 @@ class Container:
         member = copy(self._zip.getinfo(name))
         member.file_size += 1  # so that the checksum covers bytes beyond the declared size
         # Only reads are guarded: an error of the caller between blocks is not the file's fault.
-        with reading_zip(BROKEN):
+        with reading_zip(BROKEN_MESSAGE):
             stream = self._zip.open(member)
         with stream:
             while True:
-                with reading_zip(BROKEN):
+                with reading_zip(BROKEN_MESSAGE):
                     block = stream.read(BLOCK_BYTES)
                 if not block:
                     return
@@ -201,7 +201,7 @@ class ArchiveWriter:
     def add(self, name: str, pieces: Iterable[bytes]) -> None:
         digest, size = hashlib.sha256(), 0
         with self._zip.open(name, "w", force_zip64=True) as member:
-            for block in _blocks(pieces):
+            for block in _join_blocks(pieces):
                 digest.update(block)
                 size += len(block)
                 member.write(block)
@@ -215,7 +215,7 @@ class ArchiveWriter:
         self._zip.close()
 
 
-def _blocks(pieces: Iterable[bytes]) -> Iterable[bytes]:
+def _join_blocks(pieces: Iterable[bytes]) -> Iterable[bytes]:
     """Join pieces into blocks, because compressing each row separately is slow."""
     block = bytearray()
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""Read an archive from outside, which is hostile until every hash and line are checked."""
+"""Read an untrusted archive, and check every hash and line of it."""
 
 import hashlib
 from collections.abc import Hashable, Iterable, Iterator
@@ -16,13 +16,13 @@ from app.db.predictions import Predictions
 from app.results.archive import container
 from app.results.archive.container import (
     ADVICE,
-    BROKEN,
+    BROKEN_MESSAGE,
     FORMAT,
     MANIFEST,
     MAX_LINE_BYTES,
     MAX_RUNS,
     MAX_STEPS,
-    ROWS,
+    REQUIRED_MEMBERS,
     Container,
     read_json,
 )
@@ -51,17 +51,17 @@ class CheckedArchive(NamedTuple):
     manifest: Manifest
     experiment: ExperimentRecord
     content_hash: str
-    """Of all rows: two exports of an experiment share it, unless the experiment changed between them."""
+    """Hash of all rows. Two exports of an experiment share it, unless the experiment changed between them."""
     n_rows: int
 
 
 class Archive:
-    """Iterates over the rows of an archive. At the end of each member its hash is compared."""
+    """Iterates over the rows of an archive, and checks the hash of each member at its end."""
 
     def __init__(self, container: Container) -> None:
         self._container = container
         self.bytes_read = 0
-        """Of the lines that were yielded so far."""
+        """Total size of the lines yielded so far."""
         if MANIFEST not in container.names:
             raise InvalidError(
                 f"Expected an exported experiment, got a zip archive without {MANIFEST}. "
@@ -76,7 +76,9 @@ class Archive:
             )
         self.manifest = _validate(Manifest, document, MANIFEST)
         listed_names, member_names = set(self.manifest.members), container.names - {MANIFEST}
-        if missing := [name for name in ROWS if name not in member_names] or sorted(listed_names - member_names):
+        if missing := [name for name in REQUIRED_MEMBERS if name not in member_names] or sorted(
+            listed_names - member_names
+        ):
             raise InvalidError(f"The file lacks {missing[0][:80]!r}: it is not whole. {ADVICE}")
         if unlisted := sorted(member_names - listed_names):
             raise InvalidError(f"{unlisted[0]!r} is not in the manifest: the file was altered. {ADVICE}")
@@ -107,8 +109,8 @@ class Archive:
         total += sum(len(run.timeline) + len(run.tags) for run in self.runs()) + len(list(self.openings()))
         members = self.manifest.members
         # An empty member counts as a missing one.
-        optional = [name for name in container.OPTIONAL_ROWS if name in members and members[name].bytes]
-        hashes = "".join(members[name].sha256 for name in (*container.ROWS, *optional))
+        optional = [name for name in container.OPTIONAL_MEMBERS if name in members and members[name].bytes]
+        hashes = "".join(members[name].sha256 for name in (*container.REQUIRED_MEMBERS, *optional))
         return CheckedArchive(self.manifest, experiment, hashlib.sha256(hashes.encode()).hexdigest(), total)
 
     def experiment(self) -> ExperimentRecord:
@@ -120,7 +122,7 @@ class Archive:
             yield _validate_by_origin(RunRecord, LoggedRunRecord, line, f"{container.RUNS}, line {number}")
 
     def steps(self) -> Iterator[StepRecord]:
-        """Yield steps. There may be millions, so pydantic's faster parser reads them."""
+        """Yield steps, read by pydantic's faster parser because there may be millions."""
         for number, line in enumerate(self._lines(container.STEPS), start=1):
             with _locating_errors(f"{container.STEPS}, line {number}"):
                 step = StepRecord.model_validate_json(line)
@@ -210,7 +212,7 @@ class Archive:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    with open_zip(path, BROKEN) as opened:
+    with open_zip(path, BROKEN_MESSAGE) as opened:
         yield Archive(Container(opened))
 
 
@@ -241,12 +243,14 @@ def _validate(record_class: type[RecordT], document: object, location: str) -> R
         return record_class.model_validate(document)
 
 
-def _validate_by_origin(launched: type[RecordT], logged: type[RecordT], text: bytes, location: str) -> RecordT:
+def _validate_by_origin(
+    launched_class: type[RecordT], logged_class: type[RecordT], text: bytes, location: str
+) -> RecordT:
     """Validate a record as launched or as logged by a script, according to its configuration."""
     document = _parse(text, location)
     config = document.get("config") if isinstance(document, dict) else None
     is_logged = isinstance(config, dict) and config.get("logged") is True
-    return _validate(logged if is_logged else launched, document, location)
+    return _validate(logged_class if is_logged else launched_class, document, location)
 
 
 @contextmanager

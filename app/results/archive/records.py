@@ -41,23 +41,23 @@ from isoscope.files.text import Quoting
 from isotropy.catalog import Regularizer
 
 PREDICTIONS_AT_ONCE = 5000
-"""Rows in a line of an archive."""
+"""Maximum number of rows in a line of an archive."""
 FIRST_YEAR, LAST_YEAR = 2000, 2200
 
 
-def _of_our_time(moment: datetime) -> datetime:
+def _require_plausible_time(moment: datetime) -> datetime:
     if not FIRST_YEAR <= moment.year < LAST_YEAR:
         raise ValueError(f"expected a time from {FIRST_YEAR} to {LAST_YEAR}, got one of the year {moment.year}")
     return moment
 
 
-def _in_one_line(tag: str) -> str:
+def _require_one_line(tag: str) -> str:
     if tag != one_line(tag):
         raise ValueError("expected a tag in one line, without blanks around it")
     return tag
 
 
-def _in_its_order(grid: Any, check: ValidatorFunctionWrapHandler) -> Any:
+def _validate_in_order(grid: Any, check: ValidatorFunctionWrapHandler) -> Any:
     valid_grid = check(grid)
     return {name: valid_grid[name] for name in grid}
 
@@ -68,13 +68,13 @@ SplitName = Annotated[str, Field(pattern="^(train|validation|test)$")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Filename = Annotated[str, Field(min_length=1, max_length=255)]
 Tag = Annotated[
-    str, Field(min_length=1, max_length=MAX_TAG_CHARACTERS, pattern=r"^[^,]*$"), AfterValidator(_in_one_line)
+    str, Field(min_length=1, max_length=MAX_TAG_CHARACTERS, pattern=r"^[^,]*$"), AfterValidator(_require_one_line)
 ]
 Text = Annotated[str, Field(max_length=1_000_000)]
 Answer = Annotated[str, Field(max_length=1_000_000)]
-Moment = Annotated[AwareDatetime, AfterValidator(_of_our_time)]
-EachLayer = Annotated[list[Number | None], Field(min_length=1, max_length=MAX_LAYERS)]
-GridInOrder = Annotated[Grid, WrapValidator(_in_its_order)]
+Moment = Annotated[AwareDatetime, AfterValidator(_require_plausible_time)]
+LayerNumbers = Annotated[list[Number | None], Field(min_length=1, max_length=MAX_LAYERS)]
+GridInOrder = Annotated[Grid, WrapValidator(_validate_in_order)]
 
 
 class Record(BaseModel):
@@ -182,20 +182,20 @@ class RunRecord(Record):
 
     @field_validator("tags")
     @classmethod
-    def _each_tag_once(cls, tags: list[str]) -> list[str]:
+    def _check_distinct_tags(cls, tags: list[str]) -> list[str]:
         if len({tag.lower() for tag in tags}) < len(tags):
             raise ValueError("expected each tag of a run once, whatever its case")
         return tags
 
     @field_validator("timeline")
     @classmethod
-    def _each_number_once(cls, attempts: list[AttemptRecord]) -> list[AttemptRecord]:
+    def _check_distinct_attempts(cls, attempts: list[AttemptRecord]) -> list[AttemptRecord]:
         if len({attempt.number for attempt in attempts}) < len(attempts):
             raise ValueError("expected each attempt of a run once")
         return attempts
 
     @model_validator(mode="after")
-    def _complete(self) -> Self:
+    def _check_complete(self) -> Self:
         if self.results is not None and self.status is RunStatus.FINISHED:
             for field in self.REQUIRED_RESULTS:
                 if field not in self.results.model_fields_set:
@@ -219,7 +219,7 @@ class StepRecord(Record):
     step: Count
     task_loss: Number | None
     penalty: Number | None
-    layers: Annotated[dict[Measure, EachLayer], Field(max_length=100)] | None
+    layers: Annotated[dict[Measure, LayerNumbers], Field(max_length=100)] | None
 
 
 class Activation(Record):
@@ -230,14 +230,14 @@ class Activation(Record):
     std: list[Number] = Field(min_length=1, max_length=100_000)
 
     @model_validator(mode="after")
-    def _of_each_dimension(self) -> "Activation":
+    def _check_lengths(self) -> "Activation":
         if len(self.mean) != len(self.std):
             raise ValueError(f"expected as many deviations as the {len(self.mean)} means, got {len(self.std)}")
         return self
 
 
 class RunFigureRecord(Record):
-    """Data of a run's figure that its row does not hold."""
+    """Data of a run's figure that the row of the run does not hold."""
 
     run: Id
     slug: Annotated[str, Field(pattern=r"^activation$")]
@@ -256,7 +256,7 @@ class PredictionsRecord(Record):
     f1: list[Number] | None = None
 
     @model_validator(mode="after")
-    def _of_one_length(self) -> Self:
+    def _check_lengths(self) -> Self:
         columns = (self.rows, self.reference, self.predicted, self.exact_match, self.f1)
         lengths = sorted({len(column) for column in columns if column is not None})
         if len(lengths) > 1:
@@ -288,7 +288,7 @@ class LoggedResults(RunResults):
     further: dict[SettingName, Scalar] = Field(max_length=MAX_SETTINGS)
 
     @model_validator(mode="after")
-    def _of_a_script(self) -> Self:
+    def _check_script_fields(self) -> Self:
         if unknown := self.model_fields_set - SCRIPT_FIELDS:
             raise ValueError(f"expected what a script says of its run, got {', '.join(sorted(unknown))}")
         return self

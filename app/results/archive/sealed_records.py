@@ -50,10 +50,10 @@ def split_predictions(run_id: str, predictions: Predictions, split: Split) -> It
             "run": run_id,
             "split": split.value,
             "rows": predictions.rows[selected].tolist(),
-            "reference": _listed(predictions.reference, selected),
+            "reference": _slice_to_list(predictions.reference, selected),
             "predicted": list(predicted) if isinstance(predicted, tuple) else predicted.tolist(),
-            "exact_match": _listed(predictions.exact_match, selected),
-            "f1": _listed(predictions.f1, selected),
+            "exact_match": _slice_to_list(predictions.exact_match, selected),
+            "f1": _slice_to_list(predictions.f1, selected),
         }
 
 
@@ -82,7 +82,7 @@ def join_predictions(records: Iterable[PredictionsRecord], task: TaskKind, split
             texts.extend(map(str, record.predicted))
         for name, column in columns.items():
             if (values := getattr(record, name)) is not None and (name != "predicted" or task is not TaskKind.SPAN):
-                column.append(_numbers(values, integers=task is TaskKind.CLASSIFICATION))
+                column.append(_to_array(values, integers=task is TaskKind.CLASSIFICATION))
     reference, predicted, exact_match, f1 = (np.concatenate(arrays) if arrays else None for arrays in columns.values())
     predictions = tuple(texts) if task is TaskKind.SPAN else predicted
     if predictions is None:
@@ -90,7 +90,7 @@ def join_predictions(records: Iterable[PredictionsRecord], task: TaskKind, split
     return Predictions(np.concatenate(rows), reference, predictions, exact_match, f1)
 
 
-def _numbers(values: Sequence[Any], *, integers: bool) -> NDArray[Any]:
+def _to_array(values: Sequence[Any], *, integers: bool) -> NDArray[Any]:
     if any(isinstance(value, str) for value in values):
         raise ValueError("expected numbers, got text")
     if integers and any(value % 1 for value in values):
@@ -98,5 +98,5 @@ def _numbers(values: Sequence[Any], *, integers: bool) -> NDArray[Any]:
     return np.array(values, dtype=np.int64 if integers else np.float64)
 
 
-def _listed(column: NDArray[Any] | None, selected: slice) -> list[Any] | None:
+def _slice_to_list(column: NDArray[Any] | None, selected: slice) -> list[Any] | None:
     return None if column is None else column[selected].tolist()

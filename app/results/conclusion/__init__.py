@@ -1,1 +1,1 @@
-"""What a sweep allows to be concluded: the numbers, what they rest on, and the same in words."""
+"""Conclusions from a sweep: tests, their inputs, and sentences."""

@@ -1,4 +1,4 @@
-"""What can be chosen before test scores are opened, a setting or one run, and what they say of it afterward."""
+"""Settings and runs that can be chosen before test scores are opened, and their test scores afterward."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ SPELLINGS = ((r"\s", ""), (r"−", "-"), (r"λ|\blam(?=[=≤≥<>])", "lambda"),
 
 @dataclass(frozen=True)
 class Choice:
-    """A setting or a run, and what it is called."""
+    """A setting or a run that can be chosen, with its label."""
 
     kind: ChoiceKind
     label: str
@@ -39,7 +39,7 @@ class Choice:
         return fmean(scored.values()) if scored else None
 
 
-def settings_of(sweep: RunTable) -> list[Choice]:
+def setting_choices(sweep: RunTable) -> list[Choice]:
     """Return every setting with a finished run, ordered by lambda."""
     return [
         Choice(ChoiceKind.SETTING, sweep.label(setting), runs)
@@ -48,7 +48,7 @@ def settings_of(sweep: RunTable) -> list[Choice]:
     ]
 
 
-def runs_of(sweep: RunTable) -> list[Choice]:
+def run_choices(sweep: RunTable) -> list[Choice]:
     """Return every finished run, by lambda and seed."""
     return [
         Choice(ChoiceKind.RUN, f"{sweep.label(setting)}, seed {run.seed}", [run])
@@ -65,12 +65,14 @@ def find_choice(sweep: RunTable, text: str) -> Choice:
         InvalidError: nothing matches; the message lists the choices.
 
     """
-    if run_choice := next((choice for choice in runs_of(sweep) if choice.runs[0].id == text.strip()), None):
+    if run_choice := next((choice for choice in run_choices(sweep) if choice.runs[0].id == text.strip()), None):
         return run_choice
-    spelling = _spelled(text)
-    if labeled_choice := next((choice for choice in _all(sweep) if _spelled(choice.label) == spelling), None):
+    spelling = _normalize_spelling(text)
+    if labeled_choice := next(
+        (choice for choice in _all_choices(sweep) if _normalize_spelling(choice.label) == spelling), None
+    ):
         return labeled_choice
-    labels = [choice.label for choice in settings_of(sweep)]
+    labels = [choice.label for choice in setting_choices(sweep)]
     omitted_note = f"; and {len(labels) - MOST_LISTED} more" if len(labels) > MOST_LISTED else ""
     raise InvalidError(
         f"No setting or run {text.strip()[:80]!r}. Settings are: {'; '.join(labels[:MOST_LISTED])}{omitted_note}. "
@@ -89,12 +91,12 @@ def choice_at(sweep: RunTable, kind: ChoiceKind, position: int) -> Choice:
     return Choice(kind, label, [seed_run for seed_run in sweep.runs if sweep.setting(seed_run) == setting])
 
 
-def _all(sweep: RunTable) -> Iterator[Choice]:
-    yield from settings_of(sweep)
-    yield from runs_of(sweep)
+def _all_choices(sweep: RunTable) -> Iterator[Choice]:
+    yield from setting_choices(sweep)
+    yield from run_choices(sweep)
 
 
-def _spelled(text: str) -> str:
+def _normalize_spelling(text: str) -> str:
     normalized = text.casefold()
     for pattern, replacement in SPELLINGS:
         normalized = re.sub(pattern, replacement, normalized)
@@ -102,8 +104,8 @@ def _spelled(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A setting or a run on the test rows: means over seeds, with 95% intervals by Student's t from two seeds on."""
+class OpenedResult:
+    """Test scores of a setting or a run: means over seeds, with 95% intervals by Student's t from two seeds."""
 
     label: str
     test: Estimate | None
@@ -111,22 +113,22 @@ class Opened:
     """Why there is no score."""
     validation: Estimate | None
     difference: Estimate | None
-    """To the baseline on the test rows, paired by seed; None of the baseline itself, and without one."""
+    """Difference from the baseline on the test rows, paired by seed; None for the baseline, or without one."""
     baseline: str | None
-    """What the baseline is called; None of the baseline itself, and without one."""
+    """Label of the baseline; None for the baseline, or without one."""
     chosen: int | None
     """The number of the choice, from 1; None for a setting that was not chosen."""
 
 
 @dataclass(frozen=True)
 class OpenedScores:
-    """All of an experiment: the choices in their order, of which the first counts, and every setting by lambda."""
+    """Test scores of an experiment: frozen choices in order, of which the first counts, and all settings by lambda."""
 
-    choices: list[Opened]
-    settings: list[Opened]
+    choices: list[OpenedResult]
+    settings: list[OpenedResult]
 
     @property
-    def first(self) -> Opened:
+    def first(self) -> OpenedResult:
         """Return the choice that was made before anyone saw a test score."""
         return self.choices[0]
 
@@ -139,14 +141,14 @@ class _Reader:
     scores: Mapping[str, SealedScore]
     metric: str
 
-    def read(self, setting: Setting, runs: Sequence[AnyRun], label: str, chosen: int | None) -> Opened:
+    def read(self, setting: Setting, runs: Sequence[AnyRun], label: str, chosen: int | None) -> OpenedResult:
         """Return the test scores of a setting, compared with the baseline on the same seeds."""
         values = self._by_seed(runs)
-        baseline = None if setting.baseline else self._baseline(setting)
+        baseline = None if setting.is_baseline else self._baseline(setting)
         baseline_values = self._by_seed(self.sweep.by_setting(self.sweep.runs)[baseline]) if baseline else {}
         differences = [values[seed] - baseline_values[seed] for seed in values if seed in baseline_values]
         validation_scores = by_seed((run.seed, run.performance) for run in runs if run.performance is not None)
-        return Opened(
+        return OpenedResult(
             label=label,
             test=estimate([*values.values()]) if values else None,
             reason=None if values else self._reason(runs),
@@ -168,7 +170,7 @@ class _Reader:
             (
                 candidate
                 for candidate in self.sweep.settings
-                if candidate.baseline and self.sweep.belongs(candidate, family)
+                if candidate.is_baseline and self.sweep.belongs(candidate, family)
             ),
             None,
         )
@@ -198,5 +200,5 @@ def read_opened(
     return OpenedScores(opened_choices, settings)
 
 
-def _read(reader: _Reader, choice: Choice, number: int) -> Opened:
+def _read(reader: _Reader, choice: Choice, number: int) -> OpenedResult:
     return reader.read(reader.sweep.setting(choice.runs[0]), choice.runs, choice.label, number)

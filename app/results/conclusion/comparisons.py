@@ -31,18 +31,18 @@ from app.results.statistics.row_values import (
     pearson_values,
     spearman_values,
 )
-from app.results.statistics.verdict import Judged, holm, judge
+from app.results.statistics.verdict import JudgedDifference, holm, judge
 from isoscope.core.task import Metric, TaskKind
 
 CLOSE = 1e-3
-"""How far a logged performance may lie from that of the predictions: scripts round to three digits."""
+"""Tolerance between logged performance and that of the predictions, because scripts round to three digits."""
 
 Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class RowValues:
-    """What each validation row contributes to the performance of a run."""
+    """Contribution of each validation row to the performance of a run."""
 
     rows: bytes
     """A digest of the scored rows and their labels; runs with equal digests can be paired by row."""
@@ -52,17 +52,17 @@ class RowValues:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """Facts of a finished run, which no poll of a page need read again."""
+    """Cached facts of a finished run, which pages poll."""
 
     rows: RowValues | None = None
-    without_rows: str = "no predictions are stored"
+    no_rows_reason: str = "no predictions are stored"
     """Why there are no row values, as a clause."""
     learned_nothing: str | None = None
-    """Why it is taken to have learned nothing, as a sentence."""
+    """Why the run is considered to have learned nothing, as a sentence."""
     diverged: str | None = None
     """How its training diverged, as a sentence."""
-    judged: bool = False
-    """Whether the trivial predictor's score is known, so that no note means that the run learned something."""
+    has_trivial_score: bool = False
+    """Whether the trivial predictor's score is known. Otherwise no note means that the run learned something."""
 
 
 NOTHING_KNOWN = RunFacts()
@@ -72,7 +72,7 @@ def row_values(run: AnyRun, predictions: Predictions, rows: bytes) -> RowValues 
     """Return the metric of a run row by row, or the reason why that is impossible."""
     if len(predictions) < 2:
         return "there is only one row"
-    values = _of_metric(run, predictions)
+    values = _metric_values(run, predictions)
     if values is None:
         return "the metric has no value by row"
     if run.performance is None or abs(float(values.mean()) - run.performance) > CLOSE:
@@ -80,7 +80,7 @@ def row_values(run: AnyRun, predictions: Predictions, rows: bytes) -> RowValues 
     return RowValues(rows, values.astype(np.float32))
 
 
-def _of_metric(run: AnyRun, predictions: Predictions) -> Values | None:
+def _metric_values(run: AnyRun, predictions: Predictions) -> Values | None:
     metric, predicted = run.config.metric, predictions.predicted
     if isinstance(predicted, tuple):
         return predictions.exact_match if metric == Metric.EXACT_MATCH else predictions.f1
@@ -96,7 +96,7 @@ def _of_metric(run: AnyRun, predictions: Predictions) -> Values | None:
 
 
 class Method(StrEnum):
-    """What the error of a difference is made of."""
+    """Sources of the error of a difference."""
 
     SEEDS_AND_ROWS = "seeds and rows"
     SEEDS = "seeds"
@@ -121,29 +121,29 @@ class Comparison:
     label: str
     seeds: list[int]
     method: Method
-    judged: Judged
+    judgment: JudgedDifference
     rows_only: RowsOnly | None
-    """Of fewer than three seeds, where predictions are stored."""
+    """For fewer than three seeds, if predictions are stored."""
     flips: SignFlips
     """The exact sign-flip test, reported next to the verdict; it never decides the verdict."""
     p_holm: float
-    flips_need: int | None
+    flip_seeds_needed: int | None
     """The number of seeds with which the exact test could reach p = 0.05 after correction; None if none suffices."""
-    without_rows: str
+    no_rows_reason: str
     """Why rows are not part of the error, as a clause; empty where they are."""
 
     @property
     def estimate(self) -> float:
         """Return the mean difference in performance."""
-        return self.judged.difference.estimate
+        return self.judgment.difference.estimate
 
     @property
     def rows(self) -> int | None:
         """Return the number of validation rows compared; None if only seeds are compared."""
-        return self.judged.difference.rows
+        return self.judgment.difference.rows
 
 
-def comparisons(
+def compare_with_baselines(
     sweep: RunTable, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]
 ) -> tuple[list[Comparison], list[str]]:
     """Compare every setting that has a baseline, in order of λ. Also return sentences about the other settings."""
@@ -151,11 +151,11 @@ def comparisons(
     paired: list[tuple[Setting, Setting, list[int]]] = []
     without_baseline, other_seeds = [], []
     for setting, runs_by_seed in by_setting.items():
-        if setting.baseline:
+        if setting.is_baseline:
             continue
         family = setting.family
         baseline = next(
-            (candidate for candidate in by_setting if candidate.baseline and sweep.belongs(candidate, family)), None
+            (candidate for candidate in by_setting if candidate.is_baseline and sweep.belongs(candidate, family)), None
         )
         if baseline is None:
             without_baseline.append(sweep.label(setting))
@@ -165,13 +165,13 @@ def comparisons(
             other_seeds.append(sweep.label(setting))
     sentences = []
     if without_baseline:
-        qualifier = " that counts" if any(setting.baseline for setting in sweep.pruned_settings) else ""
+        qualifier = " that counts" if any(setting.is_baseline for setting in sweep.pruned_settings) else ""
         reason = f"no run at λ = 0 that is alike in all else has a performance{qualifier}"
         sentences.append(f"Not compared, because {reason}: {list_first(without_baseline)}.")
     if other_seeds:
         sentences.append(f"Not compared, because λ = 0 was run with other seeds: {list_first(other_seeds)}.")
     pairs = [_Pair(by_setting[setting], by_setting[baseline], seeds, facts) for setting, baseline, seeds in paired]
-    return _compared(sweep, [setting for setting, _, _ in paired], pairs), sentences
+    return _compare_pairs(sweep, [setting for setting, _, _ in paired], pairs), sentences
 
 
 class _Pair:
@@ -179,21 +179,21 @@ class _Pair:
 
     def __init__(
         self,
-        mine: Mapping[int, list[AnyRun]],
-        plain: Mapping[int, list[AnyRun]],
+        setting_runs: Mapping[int, list[AnyRun]],
+        baseline_runs: Mapping[int, list[AnyRun]],
         seeds: list[int],
         facts: Mapping[str, RunFacts],
     ) -> None:
         self.seeds = seeds
-        self.scores = np.array([_performance(mine[seed]) - _performance(plain[seed]) for seed in seeds])
-        self._sides = [[by_seed[seed] for seed in seeds] for by_seed in (mine, plain)]
+        self.scores = np.array([_performance(setting_runs[seed]) - _performance(baseline_runs[seed]) for seed in seeds])
+        self._sides = [[by_seed[seed] for seed in seeds] for by_seed in (setting_runs, baseline_runs)]
         self._facts = facts
-        self.without_rows = self._why_without_rows()
+        self.no_rows_reason = self._explain_missing_rows()
 
-    def _why_without_rows(self) -> str:
+    def _explain_missing_rows(self) -> str:
         runs = [run for side in self._sides for seed_runs in side for run in seed_runs]
         run_facts = [self._facts.get(run.id, NOTHING_KNOWN) for run in runs]
-        if why := next((fact.without_rows for fact in run_facts if fact.rows is None), ""):
+        if why := next((fact.no_rows_reason for fact in run_facts if fact.rows is None), ""):
             return why
         rows_differ = len({fact.rows.rows for fact in run_facts if fact.rows is not None}) > 1
         return "the runs were scored on different rows" if rows_differ else ""
@@ -201,7 +201,7 @@ class _Pair:
     @property
     def rows(self) -> Values | None:
         """Return the differences by row and seed, [rows, seeds]; None if rows cannot be compared."""
-        if self.without_rows:
+        if self.no_rows_reason:
             return None
         setting_values, baseline_values = (
             np.stack([self._values(seed_runs) for seed_runs in side], axis=1) for side in self._sides
@@ -213,11 +213,11 @@ class _Pair:
         return np.asarray(np.mean(run_values, axis=0), float)
 
 
-def _compared(sweep: RunTable, settings: Sequence[Setting], pairs: Sequence[_Pair]) -> list[Comparison]:
+def _compare_pairs(sweep: RunTable, settings: Sequence[Setting], pairs: Sequence[_Pair]) -> list[Comparison]:
     means, row_intervals = [], []
     for pair in pairs:
         rows = pair.rows
-        mean, rows_only = _mean(pair, rows)
+        mean, rows_only = _mean_difference(pair, rows)
         means.append(mean)
         row_intervals.append(rows_only)
     flips = [sign_flips(pair.scores.tolist()) for pair in pairs]
@@ -228,13 +228,13 @@ def _compared(sweep: RunTable, settings: Sequence[Setting], pairs: Sequence[_Pai
             setting,
             sweep.label(setting),
             pair.seeds,
-            Method.SEEDS if pair.without_rows else Method.SEEDS_AND_ROWS,
+            Method.SEEDS if pair.no_rows_reason else Method.SEEDS_AND_ROWS,
             judged,
             rows_only,
             flipped,
             p_holm,
             seeds_needed,
-            pair.without_rows,
+            pair.no_rows_reason,
         )
         for setting, pair, judged, rows_only, flipped, p_holm in zip(
             settings, pairs, judge(means), row_intervals, flips, corrected_p, strict=True
@@ -242,7 +242,7 @@ def _compared(sweep: RunTable, settings: Sequence[Setting], pairs: Sequence[_Pai
     ]
 
 
-def _mean(pair: _Pair, rows: Values | None) -> tuple[MeanDifference, RowsOnly | None]:
+def _mean_difference(pair: _Pair, rows: Values | None) -> tuple[MeanDifference, RowsOnly | None]:
     """Return the mean difference of the logged scores, and an interval over rows if there are too few seeds."""
     if rows is None:
         return over_seeds(pair.scores), None

@@ -17,38 +17,38 @@ from app.db.run_rows import AnyRun
 from app.results.captions import describe_pruned, describe_unscored, list_first
 from app.results.conclusion import verdict_words, words
 from app.results.conclusion.comparisons import RowValues, RunFacts, row_values
-from app.results.conclusion.evidence import Evidence, Pooled, evidence, pooled
+from app.results.conclusion.evidence import Evidence, PooledTests, collect_evidence, pool_sweeps
 from app.results.run_table import RunTable
 from isoscope.core.formatting import count, plural
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What a sweep shows, as pages and the API report it."""
+    """The conclusion from a sweep, as pages and the API report it."""
 
     sweep: RunTable
     evidence: Evidence
-    pooled: Pooled | None = None
-    """The tests of the sweep together with those on other data sets, where there are some."""
+    pooled: PooledTests | None = None
+    """Tests pooled over the sweep and those on other data sets; None without other data sets."""
 
     @property
-    def early(self) -> bool:
+    def is_early(self) -> bool:
         """Return whether no run has a result yet."""
-        return words.waiting(self.sweep.runs)
+        return words.is_too_early(self.sweep.runs)
 
     @cached_property
     def findings(self) -> list[str]:
         """Return the findings, starting with the relation."""
         evidence = self.evidence
         pooled_sentences = [words.pooled_relation(self.pooled)] if self.pooled else []
-        effect_sentence = "" if words.untested(evidence) else words.effect(evidence.effect)
-        sentences = [words.headline(evidence), words.peaked(evidence), effect_sentence, *pooled_sentences]
-        return [*filter(None, sentences), *words.without(evidence)]
+        effect_sentence = "" if words.is_untested(evidence) else words.describe_effect(evidence.effect)
+        sentences = [words.headline(evidence), words.name_peaks(evidence), effect_sentence, *pooled_sentences]
+        return [*filter(None, sentences), *words.describe_without_flagged(evidence)]
 
     @cached_property
-    def lines(self) -> list[verdict_words.Line]:
+    def verdict_rows(self) -> list[verdict_words.VerdictRow]:
         """Return the comparison of each setting with λ = 0."""
-        return [verdict_words.line(comparison) for comparison in self.evidence.comparisons]
+        return [verdict_words.verdict_row(comparison) for comparison in self.evidence.comparisons]
 
     @property
     def verdict_scope(self) -> list[str]:
@@ -56,31 +56,31 @@ class Conclusion:
         return verdict_words.verdict_scope(self.evidence)
 
     @property
-    def to_quote(self) -> str:
+    def quote_advice(self) -> str:
         """Return which number to quote."""
-        return verdict_words.to_quote(self.evidence)
+        return verdict_words.recommend_quote(self.evidence)
 
     @cached_property
     def methods(self) -> list[str]:
         """Describe how everything was computed, and its assumptions."""
         evidence = self.evidence
         tests = [words.relation_method(evidence.relation, self.sweep), words.effect_method(evidence.effect)]
-        return [*filter(None, tests), *verdict_words.methods(evidence, self.sweep)]
+        return [*filter(None, tests), *verdict_words.describe_methods(evidence, self.sweep)]
 
     @property
     def notes(self) -> list[str]:
         """Return what was left out or could not be compared."""
-        return [*left_out(self.sweep, self.evidence), *self.evidence.unpaired]
+        return [*describe_left_out(self.sweep, self.evidence), *self.evidence.unpaired]
 
     @property
     def cautions(self) -> list[str]:
         """Return the limits of the conclusion."""
-        return cautions(self.evidence, self.sweep)
+        return describe_cautions(self.evidence, self.sweep)
 
 
-def cautions(evidence: Evidence, sweep: RunTable) -> list[str]:
+def describe_cautions(evidence: Evidence, sweep: RunTable) -> list[str]:
     """List failed trainings, and choices made on the rows shown."""
-    runs = sweep.finished
+    runs = sweep.finished_runs
     sentences = []
     for flagged, failure in ((evidence.learned_nothing, "learned nothing"), (evidence.diverged, "diverged")):
         if flagged:
@@ -100,14 +100,14 @@ def cautions(evidence: Evidence, sweep: RunTable) -> list[str]:
     return sentences
 
 
-def left_out(sweep: RunTable, evidence: Evidence) -> list[str]:
+def describe_left_out(sweep: RunTable, evidence: Evidence) -> list[str]:
     """List the runs that the numbers leave out, and the repeated runs that count as one."""
     sentences = (
         [unscored_sentence]
         if (unscored_sentence := describe_unscored(sweep).replace("Not drawn", "Left out").strip())
         else []
     )
-    if n_unmeasured := sum(run.performance is not None and run.isoscore_star is None for run in sweep.finished):
+    if n_unmeasured := sum(run.performance is not None and run.isoscore_star is None for run in sweep.finished_runs):
         sentences.append(f"Not in the relation, because IsoScore★ is undefined: {plural(n_unmeasured, 'run')}.")
     if failed := [run for run in sweep.runs if run.status is RunStatus.FAILED]:
         labels = list_first([sweep.label(setting) for setting in sweep.by_setting(failed)])
@@ -128,55 +128,59 @@ def _chose_on_validation(run: AnyRun) -> bool:
     return run.config.selects_during_training and run.config.selection is SelectionRows.VALIDATION
 
 
-MOST_BYTES = 128 * 2**20
-"""Of values by row that are kept: 500 runs of 60,000 rows each, or 3,000 of 10,000."""
-MOST_COMPUTED = 64
-AT_ONCE = 50
+MAX_CACHED_BYTES = 128 * 2**20
+"""Maximum size of cached row values: 500 runs of 60,000 rows each, or 3,000 of 10,000."""
+MAX_CACHED_CONCLUSIONS = 64
+RUNS_PER_BATCH = 50
 """Runs whose predictions are unpacked at a time."""
-ABOUT_A_RUN = 2_000
+BYTES_PER_RUN = 2_000
 
 Value = TypeVar("Value")
 
 
 def read_conclusion(context: Context, sweep: RunTable, other_sweeps: Sequence[RunTable] = ()) -> Conclusion:
     """Return the conclusion of a sweep; with other sweeps, also the relation pooled over their data sets."""
-    key = _key([sweep, *other_sweeps])
-    computed = _computed.get(key)
+    key = _cache_key([sweep, *other_sweeps])
+    computed = _test_cache.get(key)
     if computed is None:
-        computed = _Computed(evidence(sweep, _facts_of(context, sweep.runs)), pooled([sweep, *other_sweeps]))
-        _computed.put(key, computed, 1)
+        computed = _CachedTests(
+            collect_evidence(sweep, _read_facts(context, sweep.runs)), pool_sweeps([sweep, *other_sweeps])
+        )
+        _test_cache.put(key, computed, 1)
     return Conclusion(sweep, computed.evidence, computed.pooled)
 
 
-class _Computed(NamedTuple):
-    """No rows of the database are in it, so that keeping it keeps nothing else."""
+class _CachedTests(NamedTuple):
+    """Cached tests, without references to database rows, which would stay in memory."""
 
     evidence: Evidence
-    pooled: Pooled | None
+    pooled: PooledTests | None
 
 
-def _facts_of(context: Context, runs: Iterable[AnyRun]) -> dict[str, RunFacts]:
+def _read_facts(context: Context, runs: Iterable[AnyRun]) -> dict[str, RunFacts]:
     finished = [run for run in runs if run.status is RunStatus.FINISHED]
-    values_by_run = {run.id: cached for run in finished if (cached := _rows.get(_version(run))) is not None}
+    values_by_run = {run.id: cached for run in finished if (cached := _row_cache.get(_run_version(run))) is not None}
     missing_runs = [run for run in finished if run.id not in values_by_run]
-    for start in range(0, len(missing_runs), AT_ONCE):
-        batch = missing_runs[start : start + AT_ONCE]
+    for start in range(0, len(missing_runs), RUNS_PER_BATCH):
+        batch = missing_runs[start : start + RUNS_PER_BATCH]
         with context.sessions() as session:
             stored_predictions = read_predictions(session, [run.id for run in batch], Split.VALIDATION)
         for run in batch:
             values = _row_values(run, stored_predictions.get(run.id))
-            _rows.put(_version(run), values, ABOUT_A_RUN + (0 if isinstance(values, str) else values.values.nbytes))
+            _row_cache.put(
+                _run_version(run), values, BYTES_PER_RUN + (0 if isinstance(values, str) else values.values.nbytes)
+            )
             values_by_run[run.id] = values
-    return {run.id: _facts(run, values_by_run[run.id]) for run in finished}
+    return {run.id: _facts_from_rows(run, values_by_run[run.id]) for run in finished}
 
 
-def _facts(run: AnyRun, rows: RowValues | str) -> RunFacts:
+def _facts_from_rows(run: AnyRun, rows: RowValues | str) -> RunFacts:
     return RunFacts(
         rows=None if isinstance(rows, str) else rows,
-        without_rows=rows if isinstance(rows, str) else "",
+        no_rows_reason=rows if isinstance(rows, str) else "",
         learned_nothing=no_learning_note(run),
         diverged=divergence_note(run),
-        judged=trivial_score(run) is not None,
+        has_trivial_score=trivial_score(run) is not None,
     )
 
 
@@ -193,17 +197,17 @@ def _digest(predictions: Predictions) -> bytes:
     return digest.digest()
 
 
-def _version(run: AnyRun) -> Hashable:
+def _run_version(run: AnyRun) -> Hashable:
     """Return a key that changes when a run is retried or logs more."""
     return run.id, run.finished_at, run.performance, run.heard_at
 
 
-def _key(sweeps: Sequence[RunTable]) -> Hashable:
+def _cache_key(sweeps: Sequence[RunTable]) -> Hashable:
     return tuple(
         (
             (*sweep.fields, repr([sweep.grid[field] for field in sweep.fields])),
             tuple(
-                (_version(run), run.status, run.isoscore_star, repr(run.learning), sweep.setting(run))
+                (_run_version(run), run.status, run.isoscore_star, repr(run.learning), sweep.setting(run))
                 for run in sweep.runs
             ),
         )
@@ -212,7 +216,7 @@ def _key(sweeps: Sequence[RunTable]) -> Hashable:
 
 
 class _Cache(Generic[Value]):
-    """The values that were asked for last, as long as their sizes allow."""
+    """A cache that evicts the least recently used values."""
 
     def __init__(self, max_size: int) -> None:
         self._max_size, self._size = max_size, 0
@@ -238,5 +242,5 @@ class _Cache(Generic[Value]):
                 self._size -= self._entries.popitem(last=False)[1][1]
 
 
-_rows: _Cache[RowValues | str] = _Cache(MOST_BYTES)
-_computed: _Cache[_Computed] = _Cache(MOST_COMPUTED)
+_row_cache: _Cache[RowValues | str] = _Cache(MAX_CACHED_BYTES)
+_test_cache: _Cache[_CachedTests] = _Cache(MAX_CACHED_CONCLUSIONS)

@@ -1,4 +1,4 @@
-"""The numbers of a conclusion: a relation across settings, whether settings differ, and each against its baseline."""
+"""The tests of a conclusion: the relation across settings, the effect of settings, and each against its baseline."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from app.core.evidence import SIGNIFICANCE_LEVEL
 from app.db.models import RunStatus
 from app.db.run_rows import AnyRun
-from app.results.conclusion.comparisons import NOTHING_KNOWN, Comparison, RunFacts, comparisons
+from app.results.conclusion.comparisons import NOTHING_KNOWN, Comparison, RunFacts, compare_with_baselines
 from app.results.conclusion.relations import (
     ComparableGroup,
     Curve,
-    counted,
+    counted_runs,
     curves,
     group_of,
     measured_runs,
@@ -27,13 +27,13 @@ from app.results.statistics.setting_effect import SettingEffect, setting_effect
 from app.results.statistics.verdict import Verdict
 
 BEST = 1.0
-"""What every metric is at best: there seeds score alike because the task is solved."""
+"""Best value of every metric. At it, equal scores mean that the task is solved."""
 FEWEST_ALIKE = 3
-"""Runs of one score from which they are taken for models that give every row the same answer."""
+"""Minimum number of equal scores to conclude that models give every row the same answer."""
 
 
-class Flagged(NamedTuple):
-    """A run that learned nothing or whose training diverged, and how that is known."""
+class FlaggedRun(NamedTuple):
+    """A run that learned nothing or diverged, and the reason."""
 
     run_id: str
     label: str
@@ -42,25 +42,25 @@ class Flagged(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """All of a sweep."""
+    """All tests of a sweep."""
 
     relation: Relation
     effect: SettingEffect
     curves: list[Curve]
     comparisons: list[Comparison]
     unpaired: list[str]
-    """Sentences: what has no baseline, or no seed in common with it."""
+    """Sentences about settings without a baseline, or without a seed in common with it."""
     repeated: list[str]
     """Settings and seeds that were run more than once, and count once."""
-    learned_nothing: list[Flagged]
-    diverged: list[Flagged]
-    without: "Evidence | None"
-    """The same without the runs that learned nothing or diverged; None where there are none, or nothing is left."""
+    learned_nothing: list[FlaggedRun]
+    diverged: list[FlaggedRun]
+    without_flagged: "Evidence | None"
+    """Tests without the runs that learned nothing or diverged; None without such runs, or if no run is left."""
 
     @property
     def peaks(self) -> list[Curve]:
         """Return the curves that fall on both sides of λ = 0, each time by more than chance."""
-        return [curve for curve in self.curves if all(map(or_, curve.lower, self._worse(curve)))]
+        return [curve for curve in self.curves if all(map(or_, curve.lower, self._worse_by_side(curve)))]
 
     @property
     def peaks_at_zero(self) -> bool:
@@ -82,29 +82,29 @@ class Evidence:
         reachable = [comparison.flips.smallest_p for comparison in self.comparisons]
         return min(1.0, len(reachable) * min(reachable)) if reachable else None
 
-    def _worse(self, curve: Curve) -> tuple[bool, bool]:
+    def _worse_by_side(self, curve: Curve) -> tuple[bool, bool]:
         """Return whether settings below λ = 0 do worse, and whether settings above do.
 
         A side does worse if some verdict says so and none says better.
         """
         curve_comparisons = [comparison for comparison in self.comparisons if comparison.setting in curve.settings]
         verdicts_by_side = (
-            {comparison.judged.verdict for comparison in curve_comparisons if sign * comparison.setting.lam > 0}
+            {comparison.judgment.verdict for comparison in curve_comparisons if sign * comparison.setting.lam > 0}
             for sign in (-1, 1)
         )
         below, above = (Verdict.WORSE in side and Verdict.BETTER not in side for side in verdicts_by_side)
         return below, above
 
 
-def evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = None) -> Evidence:
+def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = None) -> Evidence:
     """Summarize what the finished runs show.
 
     Settings with a run that a study pruned are left out, because only their better runs finished.
     """
     known_facts = facts or {}
-    runs = counted(sweep)
-    untrained = _learned_nothing(sweep, runs, known_facts)
-    diverged = _diverged(sweep, known_facts)
+    runs = counted_runs(sweep)
+    untrained = _flag_untrained(sweep, runs, known_facts)
+    diverged = _flag_diverged(sweep, known_facts)
     left_out_ids = {run_flag.run_id for run_flag in (*untrained, *diverged)}
     has_other_runs = any(run.id not in left_out_ids for run in runs)
     reduced_evidence = (
@@ -114,13 +114,13 @@ def evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = None) -> Ev
     )
     complete = _evidence(sweep, known_facts)
     return Evidence(
-        **vars(complete) | {"learned_nothing": untrained, "diverged": diverged, "without": reduced_evidence}
+        **vars(complete) | {"learned_nothing": untrained, "diverged": diverged, "without_flagged": reduced_evidence}
     )
 
 
 def _evidence(sweep: RunTable, facts: Mapping[str, RunFacts], left_out: Collection[str] = ()) -> Evidence:
-    runs = counted(sweep, left_out)
-    compared, unpaired = comparisons(sweep, runs, facts)
+    runs = counted_runs(sweep, left_out)
+    compared, unpaired = compare_with_baselines(sweep, runs, facts)
     by_setting = sweep.by_setting(runs)
     return Evidence(
         relation(measured_runs(sweep, runs)),
@@ -131,7 +131,7 @@ def _evidence(sweep: RunTable, facts: Mapping[str, RunFacts], left_out: Collecti
         [
             _label(sweep, setting, seed)
             for setting, setting_runs in by_setting.items()
-            for seed in _repeated(setting_runs)
+            for seed in _repeated_seeds(setting_runs)
         ],
         [],
         [],
@@ -139,22 +139,22 @@ def _evidence(sweep: RunTable, facts: Mapping[str, RunFacts], left_out: Collecti
     )
 
 
-def _learned_nothing(sweep: RunTable, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]) -> list[Flagged]:
+def _flag_untrained(sweep: RunTable, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]) -> list[FlaggedRun]:
     by_setting = sweep.by_setting(runs)
-    constant_settings = _alike(by_setting)
+    constant_settings = _constant_settings(by_setting)
     flagged = []
     for setting, setting_runs in by_setting.items():
         for run in setting_runs:
             run_facts = facts.get(run.id, NOTHING_KNOWN)
             reason = run_facts.learned_nothing
-            if reason is None and setting in constant_settings and not run_facts.judged:
+            if reason is None and setting in constant_settings and not run_facts.has_trivial_score:
                 reason = "All seeds of its setting score alike, as models do that give every row the same answer."
             if reason is not None:
-                flagged.append(Flagged(run.id, _label(sweep, setting, run.seed), reason))
+                flagged.append(FlaggedRun(run.id, _label(sweep, setting, run.seed), reason))
     return flagged
 
 
-def _alike(by_setting: Mapping[Setting, Sequence[AnyRun]]) -> set[Setting]:
+def _constant_settings(by_setting: Mapping[Setting, Sequence[AnyRun]]) -> set[Setting]:
     """Return the settings whose seeds all share one score that no other run falls below.
 
     A model that answers every row the same scores like this. With few rows or rounded scores, seeds of a model that
@@ -189,16 +189,16 @@ def _alike(by_setting: Mapping[Setting, Sequence[AnyRun]]) -> set[Setting]:
     return constant_settings
 
 
-def _diverged(sweep: RunTable, facts: Mapping[str, RunFacts]) -> list[Flagged]:
+def _flag_diverged(sweep: RunTable, facts: Mapping[str, RunFacts]) -> list[FlaggedRun]:
     return [
-        Flagged(run.id, _label(sweep, setting, run.seed), reason)
+        FlaggedRun(run.id, _label(sweep, setting, run.seed), reason)
         for setting, setting_runs in sweep.by_setting(sweep.runs).items()
         for run in setting_runs
         if run.status is RunStatus.FINISHED and (reason := facts.get(run.id, NOTHING_KNOWN).diverged)
     ]
 
 
-def _repeated(runs: Sequence[AnyRun]) -> list[int]:
+def _repeated_seeds(runs: Sequence[AnyRun]) -> list[int]:
     return [seed for seed, n_runs in sorted(Counter(run.seed for run in runs).items()) if n_runs > 1]
 
 
@@ -206,8 +206,8 @@ def _label(sweep: RunTable, setting: Setting, seed: int) -> str:
     return f"{sweep.label(setting)}, seed {seed}"
 
 
-class Pooled(NamedTuple):
-    """The relation across settings and the difference between them, of all data sets and metrics together."""
+class PooledTests(NamedTuple):
+    """The relation and the effect of settings, over all data sets and metrics together."""
 
     measured: int
     """Data sets and metrics."""
@@ -215,11 +215,11 @@ class Pooled(NamedTuple):
     effect: SettingEffect
 
 
-def pooled(sweeps: Sequence[RunTable]) -> Pooled | None:
+def pool_sweeps(sweeps: Sequence[RunTable]) -> PooledTests | None:
     """Test several sweeps together, each on one data set and metric; return None for fewer than two."""
-    with_runs = [(sweep, runs) for sweep in sweeps if (runs := counted(sweep))]
+    with_runs = [(sweep, runs) for sweep in sweeps if (runs := counted_runs(sweep))]
     if len(with_runs) < 2:
         return None
     measured = tuple(run for sweep, runs in with_runs for run in measured_runs(sweep, runs))
     scored = tuple(run for sweep, runs in with_runs for run in scored_runs(sweep, runs))
-    return Pooled(len(with_runs), relation(measured), setting_effect(scored))
+    return PooledTests(len(with_runs), relation(measured), setting_effect(scored))

@@ -1,4 +1,4 @@
-"""What a sweep says of isotropy, performance and settings as a whole: inputs of the tests, and peaks at λ = 0."""
+"""Inputs of the tests of a sweep, and curves of performance over λ with their peaks."""
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from math import isfinite
@@ -9,32 +9,32 @@ from app.core.evidence import SIGNIFICANCE_LEVEL
 from app.db.run_rows import AnyRun
 from app.results.run_table import RunTable
 from app.results.setting import Family, Setting
-from app.results.statistics.relation import Measured, adjusted
-from app.results.statistics.setting_effect import Scored, setting_effect
+from app.results.statistics.relation import MeasuredRun, adjusted_means
+from app.results.statistics.setting_effect import ScoredRun, setting_effect
 from isotropy.catalog import Regularizer
 
 
 class ComparableGroup(NamedTuple):
-    """What performance and isotropy are never compared across."""
+    """Runs whose performance and isotropy can be compared with each other."""
 
     dataset: str | None
     metric: str
     model: str
     evaluation_zeta: float | None
-    """That of IsoScore*."""
+    """ζ of IsoScore*."""
 
 
 class Curve(NamedTuple):
-    """Mean performance of a method over λ, less that at λ = 0, averaged over all that λ is crossed with."""
+    """Mean performance of a method by λ minus that at λ = 0, averaged over the settings crossed with λ."""
 
     group: ComparableGroup
     regularizer: Regularizer
     gains: dict[float, float]
-    """By λ, without 0."""
+    """Differences from λ = 0, by λ."""
     settings: frozenset[Setting]
-    """Those that it was averaged over, without the baselines."""
+    """The settings in the average, without the baselines."""
     lower: tuple[bool, bool]
-    """Below λ = 0 and above: whether every λ there does worse than λ = 0, and settings differ by more than chance."""
+    """Whether every λ below 0 does worse than λ = 0 by more than chance; and the same above 0."""
 
     @property
     def sides(self) -> tuple[list[float], list[float]]:
@@ -43,11 +43,11 @@ class Curve(NamedTuple):
         return below, [gain for lam, gain in self.gains.items() if lam > 0]
 
 
-def counted(sweep: RunTable, left_out: Collection[str] = ()) -> list[AnyRun]:
+def counted_runs(sweep: RunTable, left_out: Collection[str] = ()) -> list[AnyRun]:
     """Return the finished runs that have a performance, except those in ``left_out`` and those of pruned settings."""
     return [
         run
-        for run in sweep.scored
+        for run in sweep.scored_runs
         if run.performance is not None
         and isfinite(run.performance)
         and sweep.setting(run) not in sweep.pruned_settings
@@ -65,16 +65,16 @@ def group_of(run: AnyRun) -> ComparableGroup:
     )
 
 
-def scored_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[Scored, ...]:
+def scored_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[ScoredRun, ...]:
     """Return performance by setting and seed, averaged over repeated runs."""
     cells = _cells(sweep, runs)
     return tuple(
-        Scored(group, setting, seed, fmean(_performance(run) for run in cell_runs))
+        ScoredRun(group, setting, seed, fmean(_performance(run) for run in cell_runs))
         for (group, setting, seed), cell_runs in cells.items()
     )
 
 
-def measured_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[Measured, ...]:
+def measured_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[MeasuredRun, ...]:
     """Return isotropy and performance by method, setting and seed.
 
     A baseline belongs to every line that starts from it, but only for the method with the most values of λ. Otherwise
@@ -84,11 +84,11 @@ def measured_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[Measured, ..
     lines = _lines(sweep, cells)
     measured = []
     for (group, setting, seed), cell_runs in cells.items():
-        families = _baseline_families(lines[group]) if setting.baseline else [setting.family]
+        families = _baseline_families(lines[group]) if setting.is_baseline else [setting.family]
         isotropy = fmean(run.isoscore_star for run in cell_runs if run.isoscore_star is not None)
         performance = fmean(map(_performance, cell_runs))
         measured += [
-            Measured((group, family.regularizer), family, setting, setting.lam, seed, isotropy, performance)
+            MeasuredRun((group, family.regularizer), family, setting, setting.lam, seed, isotropy, performance)
             for family in families
             if sweep.belongs(setting, family)
         ]
@@ -106,7 +106,7 @@ def curves(sweep: RunTable, runs: Iterable[AnyRun]) -> list[Curve]:
             if cell_group == group
         }
         values = [fmean(map(_performance, cell_runs)) for cell_runs in group_cells.values()]
-        means = adjusted([setting for setting, _ in group_cells], [seed for _, seed in group_cells], values)
+        means = adjusted_means([setting for setting, _ in group_cells], [seed for _, seed in group_cells], values)
         for regularizer, families in by_method.items():
             baselines = _baselines(sweep, means, families)
             if baselines:
@@ -140,11 +140,11 @@ def _baselines(sweep: RunTable, means: Mapping[Hashable, float], families: Seque
     baseline_of: dict[Setting, Setting] = {}
     for family in families:
         baseline = next(
-            (candidate for candidate in settings if candidate.baseline and sweep.belongs(candidate, family)), None
+            (candidate for candidate in settings if candidate.is_baseline and sweep.belongs(candidate, family)), None
         )
         if baseline is not None:
             family_settings = (
-                candidate for candidate in settings if not candidate.baseline and candidate.family == family
+                candidate for candidate in settings if not candidate.is_baseline and candidate.family == family
             )
             baseline_of |= dict.fromkeys(family_settings, baseline)
     return baseline_of
@@ -173,7 +173,7 @@ def _lines(sweep: RunTable, cells: _Cells) -> _Lines:
     lines: _Lines = {}
     for group, setting, _ in cells:
         methods = lines.setdefault(group, {})
-        if not setting.baseline:
+        if not setting.is_baseline:
             families = methods.setdefault(setting.regularizer, [])
             if (family := setting.family) not in families:
                 families.append(family)

@@ -1,4 +1,4 @@
-"""The first screen of an experiment: its answers in a few cards, and its settings in a table."""
+"""Summary of an experiment: cards with answers, and a table of settings."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from app.results.captions import list_first
 from app.results.conclusion import words
 from app.results.conclusion.comparisons import Comparison
 from app.results.conclusion.conclusion import Conclusion
-from app.results.conclusion.relations import counted
-from app.results.conclusion.verdict_words import signed
+from app.results.conclusion.relations import counted_runs
+from app.results.conclusion.verdict_words import format_signed
 from app.results.run_table import RunTable
 from app.results.setting import Setting
 from app.results.statistics.estimate import by_seed, estimate
@@ -39,7 +39,7 @@ class SettingRow(NamedTuple):
     isotropy: str
     seeds: int
     difference: str
-    """With the half-width of its interval, where it has one."""
+    """Includes the half-width of its interval if it has one."""
     verdict: str
     decided: bool
     best: bool
@@ -47,11 +47,11 @@ class SettingRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """What a conclusion says at a glance."""
+    """A conclusion at a glance."""
 
     conclusion: Conclusion
     metric: str
-    """The title of what is read as performance."""
+    """Title of the performance metric."""
 
     @property
     def cards(self) -> list[Card]:
@@ -61,46 +61,52 @@ class Summary:
     @property
     def rows(self) -> list[SettingRow]:
         """Return every setting that has a result, in order of λ."""
-        return [self._row(setting, runs) for setting, runs in self._runs.items()]
+        return [self._row(setting, runs) for setting, runs in self._runs_by_setting.items()]
 
     @property
-    def simultaneous(self) -> bool:
+    def has_simultaneous_intervals(self) -> bool:
         """Return whether intervals are adjusted for comparing several settings."""
-        return any(comparison.judged.comparisons > 1 for comparison in self._compared.values()) and self._has_intervals
+        return (
+            any(comparison.judgment.comparisons > 1 for comparison in self._comparisons.values())
+            and self._has_intervals
+        )
 
     @property
     def _has_intervals(self) -> bool:
-        return any(comparison.judged.low is not None for comparison in self._compared.values())
+        return any(comparison.judgment.low is not None for comparison in self._comparisons.values())
 
     @cached_property
-    def _runs(self) -> dict[Setting, list[AnyRun]]:
-        return self._sweep.by_setting(counted(self._sweep))
+    def _runs_by_setting(self) -> dict[Setting, list[AnyRun]]:
+        return self._sweep.by_setting(counted_runs(self._sweep))
 
     @cached_property
     def _means(self) -> dict[Setting, float]:
-        return {setting: _mean(runs, "performance") or 0.0 for setting, runs in self._runs.items()}
+        return {
+            setting: _mean_over_seeds(runs, "performance") or 0.0 for setting, runs in self._runs_by_setting.items()
+        }
 
     @cached_property
-    def _common(self) -> set[int]:
+    def _common_seeds(self) -> set[int]:
         """Return the seeds that every setting has. Ranking by these keeps a setting from winning by a lucky seed."""
-        return set.intersection(*({run.seed for run in runs} for runs in self._runs.values()))
+        return set.intersection(*({run.seed for run in runs} for runs in self._runs_by_setting.values()))
 
     @cached_property
-    def _ranked(self) -> dict[Setting, float]:
+    def _ranking_means(self) -> dict[Setting, float]:
         """Return means by setting over the common seeds, or over all seeds if none is common."""
-        if not self._common:
+        if not self._common_seeds:
             return self._means
         common_runs = {
-            setting: [run for run in runs if run.seed in self._common] for setting, runs in self._runs.items()
+            setting: [run for run in runs if run.seed in self._common_seeds]
+            for setting, runs in self._runs_by_setting.items()
         }
-        return {setting: _mean(runs, "performance") or 0.0 for setting, runs in common_runs.items()}
+        return {setting: _mean_over_seeds(runs, "performance") or 0.0 for setting, runs in common_runs.items()}
 
     @cached_property
-    def _isotropy(self) -> dict[Setting, float | None]:
-        return {setting: _mean(runs, "isoscore_star") for setting, runs in self._runs.items()}
+    def _isotropy_means(self) -> dict[Setting, float | None]:
+        return {setting: _mean_over_seeds(runs, "isoscore_star") for setting, runs in self._runs_by_setting.items()}
 
     @cached_property
-    def _compared(self) -> dict[Setting, Comparison]:
+    def _comparisons(self) -> dict[Setting, Comparison]:
         return {comparison.setting: comparison for comparison in self.conclusion.evidence.comparisons}
 
     @property
@@ -108,52 +114,56 @@ class Summary:
         return self.conclusion.sweep
 
     @cached_property
-    def _best(self) -> list[Setting]:
+    def _best_settings(self) -> list[Setting]:
         """Return the settings with the highest mean; several if they tie."""
-        highest = max(self._ranked.values())
-        return [setting for setting, value in self._ranked.items() if value == highest]
+        highest = max(self._ranking_means.values())
+        return [setting for setting, value in self._ranking_means.items() if value == highest]
 
     def _label(self, setting: Setting) -> str:
         """Return the label of a setting as the page shows it; baselines are labeled as such."""
         label = self._sweep.label(setting)
-        if not setting.baseline:
+        if not setting.is_baseline:
             return label
         return "Baseline (λ = 0)" + (label[label.find(", ") :] if ", " in label else "")
 
     def _best_card(self) -> Card:
-        (best, *ties), ranked = self._best, self._ranked
+        (best, *ties), ranked = self._best_settings, self._ranking_means
         sentence = f"{self.metric} {number(ranked[best])}"
-        runners_up = [setting for setting in ranked if setting not in self._best]
-        if not ties and (candidate := self._compared.get(best)) is not None:
-            sentence += f", {_difference(candidate)} from the baseline"
+        runners_up = [setting for setting in ranked if setting not in self._best_settings]
+        if not ties and (candidate := self._comparisons.get(best)) is not None:
+            sentence += f", {_format_difference(candidate)} from the baseline"
         elif runners_up:
             runner_up = max(runners_up, key=lambda candidate: ranked[candidate])
             sentence += f"; next {self._label(runner_up)}, {number(ranked[runner_up])}"
-        seeds = {run.seed for runs in self._runs.values() for run in runs}
-        if self._common and len(self._common) < len(seeds):
-            sentence += f", over the {plural(len(self._common), 'seed')} that all settings have"
+        seeds = {run.seed for runs in self._runs_by_setting.values() for run in runs}
+        if self._common_seeds and len(self._common_seeds) < len(seeds):
+            sentence += f", over the {plural(len(self._common_seeds), 'seed')} that all settings have"
         answer = (
-            list_first([self._label(candidate) for candidate in self._best])
+            list_first([self._label(candidate) for candidate in self._best_settings])
             if runners_up or not ties
             else "All settings tie"
         )
         return Card("Best on validation", answer, f"{sentence}.")
 
     def _effect_card(self) -> Card:
-        comparisons = list(self._compared.values())
+        comparisons = list(self._comparisons.values())
         question = "Does λ matter?"
         if not comparisons:
-            return Card(question, "Cannot be tested yet", words.effect(self.conclusion.evidence.effect))
+            return Card(question, "Cannot be tested yet", words.describe_effect(self.conclusion.evidence.effect))
         better, worse = (
-            [comparison.label for comparison in comparisons if comparison.judged.verdict is verdict]
+            [comparison.label for comparison in comparisons if comparison.judgment.verdict is verdict]
             for verdict in (Verdict.BETTER, Verdict.WORSE)
         )
         if better or worse:
             clauses = [
                 f"{list_first(labels)} {word}" for labels, word in ((better, "better"), (worse, "worse")) if labels
             ]
-            return Card(question, f"Yes: {', '.join(clauses)}", f"{_surest(comparisons)} Compared with the baseline.")
-        if all(comparison.judged.verdict is Verdict.TOO_FEW for comparison in comparisons):
+            return Card(
+                question,
+                f"Yes: {', '.join(clauses)}",
+                f"{_describe_smallest_p(comparisons)} Compared with the baseline.",
+            )
+        if all(comparison.judgment.verdict is Verdict.TOO_FEW for comparison in comparisons):
             fewest = min(len(comparison.seeds) for comparison in comparisons)
             requirement = f"It takes {MIN_SEEDS} or more."
             if fewest >= MIN_SEEDS:
@@ -161,7 +171,7 @@ class Summary:
             return Card(question, "Too few seeds to tell", f"{plural(fewest, 'seed')} so far. {requirement}")
         sentence = "Runs answer every row as their baselines do."
         if self._has_intervals:
-            sentence = f"{_surest(comparisons)} All intervals include 0."
+            sentence = f"{_describe_smallest_p(comparisons)} All intervals include 0."
         return Card(question, "No difference seen", sentence)
 
     def _relation_card(self) -> Card:
@@ -173,18 +183,20 @@ class Summary:
         return Card("Is isotropy related to performance?", _relation_answer(self.conclusion), sentence)
 
     def _row(self, setting: Setting, runs: Sequence[AnyRun]) -> SettingRow:
-        comparison = self._compared.get(setting)
-        verdict = BASELINE if setting.baseline else MISSING if comparison is None else comparison.judged.verdict.value
+        comparison = self._comparisons.get(setting)
+        verdict = (
+            BASELINE if setting.is_baseline else MISSING if comparison is None else comparison.judgment.verdict.value
+        )
         return SettingRow(
             setting,
             self._label(setting),
-            _fixed(self._means[setting], self._means.values()),
-            _fixed(self._isotropy[setting], self._isotropy.values()),
+            _format_in_column(self._means[setting], self._means.values()),
+            _format_in_column(self._isotropy_means[setting], self._isotropy_means.values()),
             len({run.seed for run in runs}),
-            "" if comparison is None else _difference(comparison),
+            "" if comparison is None else _format_difference(comparison),
             verdict,
-            comparison is not None and comparison.judged.verdict in (Verdict.BETTER, Verdict.WORSE),
-            setting in self._best and len(self._best) < len(self._means),
+            comparison is not None and comparison.judgment.verdict in (Verdict.BETTER, Verdict.WORSE),
+            setting in self._best_settings and len(self._best_settings) < len(self._means),
         )
 
 
@@ -203,18 +215,20 @@ def _relation_answer(conclusion: Conclusion) -> str:
     return "No clear relation"
 
 
-def _difference(comparison: Comparison) -> str:
+def _format_difference(comparison: Comparison) -> str:
     """Format a difference with the half-width of its interval, such as −0.077 ± 0.062."""
-    if comparison.judged.low is None or comparison.judged.high is None:
-        return signed(comparison.estimate)
+    if comparison.judgment.low is None or comparison.judgment.high is None:
+        return format_signed(comparison.estimate)
     return ("+" if comparison.estimate > 0 else "") + with_error(
-        comparison.estimate, (comparison.judged.high - comparison.judged.low) / 2
+        comparison.estimate, (comparison.judgment.high - comparison.judgment.low) / 2
     )
 
 
-def _surest(comparisons: Sequence[Comparison]) -> str:
+def _describe_smallest_p(comparisons: Sequence[Comparison]) -> str:
     """Report the smallest p of all differences, adjusted if there are several."""
-    p_values = [comparison.judged.p_adjusted for comparison in comparisons if comparison.judged.p_adjusted is not None]
+    p_values = [
+        comparison.judgment.p_adjusted for comparison in comparisons if comparison.judgment.p_adjusted is not None
+    ]
     if not p_values:
         return ""
     return (
@@ -224,13 +238,13 @@ def _surest(comparisons: Sequence[Comparison]) -> str:
     )
 
 
-def _mean(runs: Sequence[AnyRun], quantity: str) -> float | None:
+def _mean_over_seeds(runs: Sequence[AnyRun], quantity: str) -> float | None:
     """Return the mean of a quantity over seeds, counting each seed once."""
     values = by_seed((run.seed, getattr(run, quantity)) for run in runs if getattr(run, quantity) is not None)
     return estimate(list(values.values())).mean if values else None
 
 
-def _fixed(value: float | None, column: Iterable[float | None]) -> str:
+def _format_in_column(value: float | None, column: Iterable[float | None]) -> str:
     """Format a value with the decimals of its column, so that the largest shows at least three digits."""
     largest = max((abs(cell) for cell in column if cell is not None), default=0.0)
     if value is None or "×" in number(largest):

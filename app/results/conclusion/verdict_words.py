@@ -8,14 +8,14 @@ from app.results.conclusion.evidence import Evidence
 from app.results.conclusion.words import p_value
 from app.results.run_table import RunTable
 from app.results.setting import Setting
-from app.results.statistics.verdict import Needed, Verdict
+from app.results.statistics.verdict import NeededSize, Verdict
 from isoscope.core.formatting import MISSING, count, number, plural
 
 MOST_DECIMALS = 8
 DECIDED = (Verdict.BETTER, Verdict.WORSE)
 
 
-class Line(NamedTuple):
+class VerdictRow(NamedTuple):
     """A row of the table of verdicts, in words."""
 
     setting: Setting
@@ -32,32 +32,32 @@ class Line(NamedTuple):
     """p of the exact test, corrected by Holm."""
 
 
-def line(comparison: Comparison) -> Line:
+def verdict_row(comparison: Comparison) -> VerdictRow:
     """Return the table's row for a setting compared with λ = 0."""
-    judged = comparison.judged
+    judged = comparison.judgment
     interval_text = (
-        interval(judged.low, judged.high)
+        format_interval(judged.low, judged.high)
         if judged.low is not None and judged.high is not None
-        else rows_only(comparison)
+        else format_rows_only(comparison)
     )
-    return Line(
+    return VerdictRow(
         comparison.setting,
         comparison.label,
         judged.verdict.value,
         judged.verdict in DECIDED,
-        signed(comparison.estimate),
+        format_signed(comparison.estimate),
         interval_text or MISSING,
         p_value(judged.p_adjusted),
         count(len(comparison.seeds)),
         count(comparison.rows),
-        needed(comparison) or MISSING,
+        describe_needed(comparison) or MISSING,
         p_value(comparison.p_holm),
     )
 
 
 def verdict_scope(evidence: Evidence) -> list[str]:
     """Describe which seeds and rows the verdicts hold for."""
-    judged = [comparison for comparison in evidence.comparisons if comparison.judged.p is not None]
+    judged = [comparison for comparison in evidence.comparisons if comparison.judgment.p is not None]
     if not judged:
         return []
     sentences = []
@@ -75,7 +75,7 @@ def verdict_scope(evidence: Evidence) -> list[str]:
     return sentences
 
 
-def methods(evidence: Evidence, sweep: RunTable) -> list[str]:
+def describe_methods(evidence: Evidence, sweep: RunTable) -> list[str]:
     """Describe how settings are compared, and with which certainty."""
     if not evidence.comparisons:
         if sweep.methods or evidence.unpaired:
@@ -91,9 +91,11 @@ def methods(evidence: Evidence, sweep: RunTable) -> list[str]:
             "jackknife values of the rows."
         )
     if Method.SEEDS in used_methods:
-        reasons = sorted({comparison.without_rows for comparison in evidence.comparisons if comparison.without_rows})
+        reasons = sorted(
+            {comparison.no_rows_reason for comparison in evidence.comparisons if comparison.no_rows_reason}
+        )
         sentences.append(f"Otherwise by the paired t-test over seeds, because {'; '.join(reasons)}.")
-    family = max(comparison.judged.comparisons for comparison in evidence.comparisons)
+    family = max(comparison.judgment.comparisons for comparison in evidence.comparisons)
     if family > 1:
         sentences.append(
             f"p and intervals are adjusted for {count(family)} comparisons in a single step (Bonferroni), so that all "
@@ -103,13 +105,13 @@ def methods(evidence: Evidence, sweep: RunTable) -> list[str]:
         "Intervals are conservative where comparisons are many, or where neither seeds nor rows vary much: there they "
         "cover more than 95%."
     )
-    return [*sentences, _exact(evidence)]
+    return [*sentences, _describe_exact_test(evidence)]
 
 
-def _exact(evidence: Evidence) -> str:
+def _describe_exact_test(evidence: Evidence) -> str:
     correction = ", corrected by Holm," if len(evidence.comparisons) > 1 else ""
     sentence = f"The exact sign-flip test{correction} assumes less and needs more seeds; it never decides the verdict."
-    smallest_p, seeds_needed = evidence.smallest_p_holm, evidence.comparisons[0].flips_need
+    smallest_p, seeds_needed = evidence.smallest_p_holm, evidence.comparisons[0].flip_seeds_needed
     if smallest_p is None or smallest_p <= SIGNIFICANCE_LEVEL:
         return sentence
     requirement = (
@@ -120,61 +122,64 @@ def _exact(evidence: Evidence) -> str:
 
 def quote(comparison: Comparison) -> str:
     """Format the number to quote of a comparison, with its setting, interval, seeds and rows."""
-    judged, size = comparison.judged, plural(len(comparison.seeds), "seed")
+    judged, size = comparison.judgment, plural(len(comparison.seeds), "seed")
     if comparison.rows is not None:
         size += f" × {plural(comparison.rows, 'validation row')}"
     if judged.low is None or judged.high is None:
-        return f"{comparison.label}: {signed(comparison.estimate)}, {size}, no interval"
+        return f"{comparison.label}: {format_signed(comparison.estimate)}, {size}, no interval"
     scope = f", simultaneous over {count(judged.comparisons)} comparisons" if judged.comparisons > 1 else ""
-    return f"{comparison.label}: {signed(comparison.estimate)} {interval(judged.low, judged.high)}, 95%{scope}, {size}"
+    bounds = format_interval(judged.low, judged.high)
+    return f"{comparison.label}: {format_signed(comparison.estimate)} {bounds}, 95%{scope}, {size}"
 
 
-def to_quote(evidence: Evidence) -> str:
-    """Describe which number of the table to quote, with the clearest one as an example; empty without comparisons."""
+def recommend_quote(evidence: Evidence) -> str:
+    """Describe which number to quote, with the clearest one as an example; empty without comparisons."""
     if not evidence.comparisons:
         return ""
-    judged = [comparison for comparison in evidence.comparisons if comparison.judged.p is not None]
+    judged = [comparison for comparison in evidence.comparisons if comparison.judgment.p is not None]
     if not judged:
         return f"Do not quote a difference yet: no verdict stands on fewer than {MIN_SEEDS} seeds."
     # Prefer settings that have not failed: how far a failed one falls behind is not worth quoting.
     remaining_settings = (
-        {comparison.setting for comparison in evidence.without.comparisons} if evidence.without else set()
+        {comparison.setting for comparison in evidence.without_flagged.comparisons}
+        if evidence.without_flagged
+        else set()
     )
     judged = [comparison for comparison in judged if comparison.setting in remaining_settings] or judged
-    surest = min(judged, key=lambda comparison: (comparison.judged.p or 0.0, -abs(comparison.estimate)))
+    surest = min(judged, key=lambda comparison: (comparison.judgment.p or 0.0, -abs(comparison.estimate)))
     return f"Quote the difference with its interval: {quote(surest)}. Not p of the exact test."
 
 
-def needed(comparison: Comparison) -> str:
+def describe_needed(comparison: Comparison) -> str:
     """Describe how many seeds or rows would decide a comparison; empty if it is decided."""
-    if comparison.judged.verdict in DECIDED:
+    if comparison.judgment.verdict in DECIDED:
         return ""
-    if comparison.judged.verdict is Verdict.TOO_FEW:
+    if comparison.judgment.verdict is Verdict.TOO_FEW:
         if len(comparison.seeds) < MIN_SEEDS:
             return f"{MIN_SEEDS} seeds or more"
         restriction = "that do not all differ by the same amount"
         return f"rows {restriction}" if comparison.rows is not None else f"seeds {restriction}, or stored predictions"
-    needed_sizes = comparison.judged.needed
+    needed_sizes = comparison.judgment.needed
     return _needed_words(needed_sizes) if needed_sizes else ""
 
 
-def _needed_words(sizes: Needed) -> str:
+def _needed_words(sizes: NeededSize) -> str:
     if sizes.seeds:
         return f"about {plural(sizes.seeds, 'seed')}"
     return f"about {plural(sizes.rows, 'row')}; more seeds are not enough" if sizes.rows else "more seeds and more rows"
 
 
-def rows_only(comparison: Comparison) -> str:
+def format_rows_only(comparison: Comparison) -> str:
     """Format an interval for these runs alone if seeds are too few; empty with a verdict or without scores by row."""
     bounds = comparison.rows_only
     if bounds is None:
         return ""
     test = "McNemar" if bounds.mcnemar else "t over rows"
     runs_phrase = "these two runs" if len(comparison.seeds) == 1 else "these very runs"
-    return f"{interval(bounds.low, bounds.high)} for {runs_phrase} on new rows (p = {p_value(bounds.p)}, {test})"
+    return f"{format_interval(bounds.low, bounds.high)} for {runs_phrase} on new rows (p = {p_value(bounds.p)}, {test})"
 
 
-def interval(low: float, high: float) -> str:
+def format_interval(low: float, high: float) -> str:
     """Format an interval with the digits that its width allows: [0.003, 0.021]. Only an end that is 0 reads 0."""
     decimals = len(number(high - low, 2).partition(".")[2]) if high > low else 3
     while decimals < MOST_DECIMALS and any(end and not round(end, decimals) for end in (low, high)):
@@ -182,7 +187,7 @@ def interval(low: float, high: float) -> str:
     return f"[{_rounded(low, decimals)}, {_rounded(high, decimals)}]"
 
 
-def signed(value: float) -> str:
+def format_signed(value: float) -> str:
     """Format a difference with its sign: +0.012, −0.190."""
     return ("+" if value > 0 else "") + number(value)
 

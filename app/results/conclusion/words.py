@@ -1,18 +1,18 @@
-"""A conclusion in words: the finding first, then what stands behind it."""
+"""Sentences of a conclusion: findings, methods and assumptions."""
 
 from collections.abc import Sequence
 
 from app.core.evidence import SIGNIFICANCE_LEVEL, min_lambdas
 from app.db.options.regularization import REGULARIZER_NAMES
 from app.db.run_rows import AnyRun
-from app.results.conclusion.evidence import Evidence, Pooled
+from app.results.conclusion.evidence import Evidence, PooledTests
 from app.results.run_table import RunTable
 from app.results.statistics.relation import Relation
 from app.results.statistics.setting_effect import SettingEffect
 from isoscope.core.formatting import MISSING, count, number, plural, two_decimals
 
 
-def untested(evidence: Evidence) -> bool:
+def is_untested(evidence: Evidence) -> bool:
     """Return whether neither the relation nor the settings can be tested, so that one sentence covers both."""
     return evidence.relation.value is None and evidence.effect.p is None
 
@@ -21,10 +21,8 @@ def headline(evidence: Evidence) -> str:
     """Summarize whether performance goes with isotropy across settings."""
     relation = evidence.relation
     if relation.value is None:
-        reason = f"{relation.reason} {evidence.effect.reason}" if untested(evidence) else relation.reason
-        return (
-            f"{'Nothing' if untested(evidence) else 'No relation'} can be tested{' yet' * untested(evidence)}. {reason}"
-        )
+        reason = f"{relation.reason} {evidence.effect.reason}" if is_untested(evidence) else relation.reason
+        return f"{'Nothing can be tested yet' if is_untested(evidence) else 'No relation can be tested'}. {reason}"
     if evidence.peaks_at_zero:
         return (
             "Performance peaks at λ = 0 and is lower on both sides, so neither more nor less isotropy goes with better "
@@ -46,7 +44,7 @@ def headline(evidence: Evidence) -> str:
     return f"No clear relation between isotropy and performance: {relation_numbers(relation)}."
 
 
-def peaked(evidence: Evidence) -> str:
+def name_peaks(evidence: Evidence) -> str:
     """Name the methods that peak at λ = 0; empty if none does, or if the headline already says so."""
     if not evidence.peaks or evidence.peaks_at_zero:
         return ""
@@ -58,7 +56,7 @@ def peaked(evidence: Evidence) -> str:
     return f"Performance peaks at λ = 0 and is lower on both sides for {', '.join(method_names)}."
 
 
-def effect(setting_effect: SettingEffect) -> str:
+def describe_effect(setting_effect: SettingEffect) -> str:
     """Summarize whether settings differ in performance."""
     if setting_effect.p is None:
         return f"Whether settings differ cannot be tested. {setting_effect.reason}"
@@ -114,20 +112,20 @@ def effect_method(setting_effect: SettingEffect) -> str:
     )
 
 
-def without(evidence: Evidence) -> list[str]:
+def describe_without_flagged(evidence: Evidence) -> list[str]:
     """Describe what changes without the runs that learned nothing or diverged; empty without such runs."""
-    remaining = evidence.without
+    remaining = evidence.without_flagged
     if remaining is None:
         return []
     left_out = len({comparison.run_id for comparison in (*evidence.learned_nothing, *evidence.diverged)})
     sentences = [
         f"Without {plural(left_out, 'run')} that learned nothing or diverged: {headline(remaining)} "
-        f"{effect(remaining.effect)}"
+        f"{describe_effect(remaining.effect)}"
     ]
     verdicts_before = {
-        comparison.setting: (comparison.label, comparison.judged.verdict.value) for comparison in evidence.comparisons
+        comparison.setting: (comparison.label, comparison.judgment.verdict.value) for comparison in evidence.comparisons
     }
-    verdicts_after = {comparison.setting: comparison.judged.verdict.value for comparison in remaining.comparisons}
+    verdicts_after = {comparison.setting: comparison.judgment.verdict.value for comparison in remaining.comparisons}
     changed = [
         f"{label}: {verdict} becomes {verdicts_after.get(setting, 'no runs left to compare')}"
         for setting, (label, verdict) in verdicts_before.items()
@@ -155,7 +153,7 @@ def p_value(p: float | None) -> str:
     return MISSING if p is None else number(p, 2)
 
 
-def waiting(runs: Sequence[AnyRun]) -> bool:
+def is_too_early(runs: Sequence[AnyRun]) -> bool:
     """Return whether it is too early for any conclusion."""
     return not any(run.performance is not None for run in runs)
 
@@ -166,7 +164,7 @@ def _values_of_lambda(relation: Relation) -> str:
     return f"{' + '.join(map(count, relation.lambdas))} values of λ"
 
 
-def pooled_relation(pooled: Pooled) -> str:
+def pooled_relation(pooled: PooledTests) -> str:
     """Describe the relation pooled over data sets. Runs are compared only within a data set."""
     relation = pooled.relation
     scope = f"Over all {count(pooled.measured)} data sets and metrics, each within itself"

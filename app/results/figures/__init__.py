@@ -1,1 +1,1 @@
-"""Figures of runs: rows in, figure out. Nothing here reads a database or a request."""
+"""Figures of runs. No function here reads a database or a request."""

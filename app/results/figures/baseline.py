@@ -12,7 +12,7 @@ from app.figures import palette
 from app.figures.figure import Figure, FigureTable, plain, plot
 from app.results.captions import describe_means, describe_pruned, describe_unscored, estimate_cells, explain_empty
 from app.results.conclusion.comparisons import Comparison
-from app.results.conclusion.verdict_words import interval, signed
+from app.results.conclusion.verdict_words import format_interval, format_signed
 from app.results.figures import legend
 from app.results.figures.scatter import QUIET_LINE, error_bar
 from app.results.figures.trivial import TrivialPredictor
@@ -46,7 +46,7 @@ class MethodBar(NamedTuple):
 
 
 def method_bars(table: RunTable, metric: str) -> Figure:
-    bars = list(_bars(table))
+    bars = list(_best_bars(table))
     pruned = describe_pruned(table, "Left out")
     trivial = TrivialPredictor.from_runs(table, [run for bar in bars for run in bar.runs])
     caption = ""
@@ -90,10 +90,10 @@ def method_bars(table: RunTable, metric: str) -> Figure:
     )
 
 
-def _bars(table: RunTable) -> Iterator[MethodBar]:
+def _best_bars(table: RunTable) -> Iterator[MethodBar]:
     runs_by_setting = {
         setting: runs
-        for setting, runs in table.by_setting(table.scored).items()
+        for setting, runs in table.by_setting(table.scored_runs).items()
         if setting not in table.pruned_settings
     }
     means = {
@@ -132,7 +132,7 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
         if bar.n_settings > 1:
             ticks.append(f"{bar.method}<br>{plain(setting_label, MAX_NAME_LENGTH)}")
         else:
-            ticks.append(name if bar.setting.baseline else plain(f"{name}, {setting_label}", MAX_NAME_LENGTH))
+            ticks.append(name if bar.setting.is_baseline else plain(f"{name}, {setting_label}", MAX_NAME_LENGTH))
     return plot(
         [
             *(go.Bar(
@@ -165,14 +165,14 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
     )  # fmt: skip
 
 
-def differences(table: RunTable, comparisons: Sequence[Comparison], metric: str) -> Figure:
+def baseline_differences(table: RunTable, comparisons: Sequence[Comparison], metric: str) -> Figure:
     """Return mean differences in performance with simultaneous 95% intervals, one row per setting."""
     caption, empty = "", None
     if comparisons:
-        n_comparisons = max(comparison.judged.comparisons for comparison in comparisons)
+        n_comparisons = max(comparison.judgment.comparisons for comparison in comparisons)
         simultaneous = f", simultaneous over {count(n_comparisons)} comparisons" if n_comparisons > 1 else ""
         caption = f"Bars are 95% intervals{simultaneous}: a bar that excludes 0 is a verdict."
-        if n_without_bar := sum(comparison.judged.low is None for comparison in comparisons):
+        if n_without_bar := sum(comparison.judgment.low is None for comparison in comparisons):
             caption += f" {plural(n_without_bar, 'setting')} without a bar: too few seeds, or no row differs."
         if (n := len(comparisons)) > MAX_SETTINGS:
             caption += f" The first {MAX_SETTINGS} of {count(n)} settings are drawn."
@@ -191,7 +191,7 @@ def differences(table: RunTable, comparisons: Sequence[Comparison], metric: str)
                  judged.p, judged.p_adjusted, judged.comparisons, comparison.method.value, len(comparison.seeds),
                  comparison.rows, comparison.flips.p, comparison.p_holm]
                 for comparison in comparisons
-                for judged in [comparison.judged]
+                for judged in [comparison.judgment]
             ],
         ),
         draw=partial(_draw_differences, table, comparisons[:MAX_SETTINGS], metric),
@@ -202,9 +202,11 @@ def differences(table: RunTable, comparisons: Sequence[Comparison], metric: str)
 def _draw_differences(table: RunTable, comparisons: Sequence[Comparison], metric: str) -> go.Figure:
     traces = []
     for index, comparison in enumerate(comparisons):
-        judged = comparison.judged
+        judged = comparison.judgment
         label = plain(comparison.label, MAX_NAME_LENGTH)
-        bounds = "no interval" if judged.low is None or judged.high is None else interval(judged.low, judged.high)
+        bounds = (
+            "no interval" if judged.low is None or judged.high is None else format_interval(judged.low, judged.high)
+        )
         rows = f" × {plural(comparison.rows, 'row')}" if comparison.rows is not None else ""
         bar: dict[str, object] = {"visible": False}
         if judged.high is not None:
@@ -222,7 +224,7 @@ def _draw_differences(table: RunTable, comparisons: Sequence[Comparison], metric
                     "line": {"width": 2},
                 },
                 error_x=bar,
-                hovertext=f"{label}: {judged.verdict.value}<br>{signed(comparison.estimate)} {bounds}"
+                hovertext=f"{label}: {judged.verdict.value}<br>{format_signed(comparison.estimate)} {bounds}"
                 f"<br>{plural(len(comparison.seeds), 'seed')}{rows}",
                 hoverinfo="text",
             )

@@ -13,24 +13,26 @@ from app.figures import palette
 from app.figures.figure import STEP_AXIS, Figure, FigureTable, plot
 from app.results.captions import describe_means, describe_source, describe_texts, explain_absence, format_sizes
 from app.results.figures import legend, sweep_curves
-from app.results.labels import SHARES, is_of_texts, level_of, slug_of, title_of
+from app.results.labels import ANISOTROPY_MEASURES, caution_of, slug_of, title_of, uses_text_vectors
 from app.results.run_table import RunTable
 from app.results.setting import Setting
 from app.results.statistics.estimate import LAST_PART, Estimate, Row, by_position, by_seed, estimate, tail_mean
 from isoscope.core.formatting import number
 from isotropy.catalog import MEASURES
 
-SHARE_NAMES = tuple(share.removeprefix("anisotropy_") for share in SHARES)
+SHARE_NAMES = tuple(share.removeprefix("anisotropy_") for share in ANISOTROPY_MEASURES)
 # A step, and the values of all layers at it.
 LayerMeasurement = tuple[int, Sequence[float | None]]
 
 
-def while_training(table: RunTable, looks: Mapping[str, LayerMeasurements], measure: str, sample: str = "") -> Figure:
+def measure_during_training(
+    table: RunTable, measurements_by_run: Mapping[str, LayerMeasurements], measure: str, sample: str = ""
+) -> Figure:
     """Return a measure of the last layer over steps, as the mean over seeds of each setting.
 
     Args:
         table: the runs.
-        looks: measurements by run.
+        measurements_by_run: layer measurements by run.
         measure: the measure.
         sample: a sentence about the part of the measurements that is drawn, if not all.
 
@@ -38,10 +40,14 @@ def while_training(table: RunTable, looks: Mapping[str, LayerMeasurements], meas
     means = {
         setting: points
         for setting, runs in table.by_setting(table.runs).items()
-        if (points := sweep_curves.mean_curve((run.seed, _last_layer(looks.get(run.id, ()), measure)) for run in runs))
+        if (
+            points := sweep_curves.mean_curve(
+                (run.seed, _last_layer(measurements_by_run.get(run.id, ()), measure)) for run in runs
+            )
+        )
     }
-    vectors = "mean vectors, one of each text," if is_of_texts(measure) else "tokens"
-    launched = f"of the {vectors} of a few {describe_texts(table.runs)}, the same at every step{level_of(measure)}"
+    vectors = "mean vectors, one of each text," if uses_text_vectors(measure) else "tokens"
+    launched = f"of the {vectors} of a few {describe_texts(table.runs)}, the same at every step{caution_of(measure)}"
     return Figure(
         slug="watched",
         title=f"{title_of(measure)} during training",
@@ -51,7 +57,7 @@ def while_training(table: RunTable, looks: Mapping[str, LayerMeasurements], meas
         else "",
         table=sweep_curves.mean_table(table, measure, means),
         draw=lambda: plot(
-            sweep_curves.mean_traces(table, means, bands=sweep_curves.fit_as_bands(means)),
+            sweep_curves.mean_traces(table, means, bands=sweep_curves.can_draw_bands(means)),
             showlegend=True,
             xaxis=STEP_AXIS,
             yaxis={"title": {"text": title_of(measure)}},
@@ -65,7 +71,7 @@ def while_training(table: RunTable, looks: Mapping[str, LayerMeasurements], meas
     )
 
 
-def late_anisotropy(table: RunTable, looks: Mapping[str, LayerMeasurements], sample: str = "") -> Figure:
+def late_anisotropy(table: RunTable, measurements_by_run: Mapping[str, LayerMeasurements], sample: str = "") -> Figure:
     """Return k-th anisotropy of the last layer, raw and centered, averaged over the last part of training.
 
     ``sample`` is a sentence about the part of the measurements that is drawn, if not all.
@@ -76,10 +82,10 @@ def late_anisotropy(table: RunTable, looks: Mapping[str, LayerMeasurements], sam
             [
                 (run.seed, late_mean)
                 for run in runs
-                if (run_measurements := looks.get(run.id))
+                if (run_measurements := measurements_by_run.get(run.id))
                 and (late_mean := tail_mean(_last_layer(run_measurements, share), run_measurements[-1][0])) is not None
             ]
-            for share in SHARES
+            for share in ANISOTROPY_MEASURES
         ]
         if any(seeds_by_share):
             means[setting] = [estimate([*by_seed(seeds).values()]) if seeds else None for seeds in seeds_by_share]
@@ -113,9 +119,11 @@ def late_anisotropy(table: RunTable, looks: Mapping[str, LayerMeasurements], sam
     )  # fmt: skip
 
 
-def _last_layer(looks: LayerMeasurements, measure: str) -> list[tuple[int, float]]:
+def _last_layer(measurements: LayerMeasurements, measure: str) -> list[tuple[int, float]]:
     return [
-        (step, value) for step, layers in looks if (values := layers.get(measure)) and (value := values[-1]) is not None
+        (step, value)
+        for step, layers in measurements
+        if (values := layers.get(measure)) and (value := values[-1]) is not None
     ]
 
 
@@ -155,7 +163,7 @@ def run_heat_map(run: Run, measure: str) -> Figure:
 
 
 def setting_heat_map(
-    table: RunTable, setting: Setting, by_run: Mapping[str, LayerMeasurements], measure: str, sample: str
+    table: RunTable, setting: Setting, measurements_by_run: Mapping[str, LayerMeasurements], measure: str, sample: str
 ) -> Figure:
     """Return a measure by layer and step, as the mean over the seeds of a setting.
 
@@ -164,7 +172,7 @@ def setting_heat_map(
     runs = [run for run in table.runs if table.setting(run) == setting]
     rows_by_step: dict[int, list[Row]] = {}
     for run in runs:
-        for step, layers in by_run.get(run.id, ()):
+        for step, layers in measurements_by_run.get(run.id, ()):
             if values := layers.get(measure):
                 rows_by_step.setdefault(step, []).append((run.seed, values))
     seeds_by_layer = [(step, by_position(rows)) for step, rows in sorted(rows_by_step.items())]
@@ -176,26 +184,26 @@ def setting_heat_map(
 
 
 def _heat_map(
-    runs: Sequence[AnyRun], looks: Sequence[LayerMeasurement], measure: str, title: str, more_words: str
+    runs: Sequence[AnyRun], measurements: Sequence[LayerMeasurement], measure: str, title: str, more_words: str
 ) -> Figure:
-    depth = max((len(values) for _, values in looks), default=0)
-    numbers = [value for _, values in looks for value in values if value is not None]
+    depth = max((len(values) for _, values in measurements), default=0)
+    numbers = [value for _, values in measurements for value in values if value is not None]
     shade_note = f"Light is {number(min(numbers))}, dark {number(max(numbers))}; range" if numbers else "Range"
-    vectors = "one mean vector for each" if is_of_texts(measure) else "the tokens"
-    launched = f"of {vectors} of the same few {describe_texts(runs)} each time{level_of(measure)}"
+    vectors = "one mean vector for each" if uses_text_vectors(measure) else "the tokens"
+    launched = f"of {vectors} of the same few {describe_texts(runs)} each time{caution_of(measure)}"
     gap_note = " Empty: the measure was undefined at that step, because points were all equal or not finite."
     return Figure(
         slug="layers",
         title=title,
         caption=f"By layer, {describe_source(runs, launched)}. {shade_note}: {MEASURES[slug_of(measure)].range}."
-        f"{gap_note if any(None in values for _, values in looks) else ''}{more_words}",
+        f"{gap_note if any(None in values for _, values in measurements) else ''}{more_words}",
         table=FigureTable(
             ["step", *(f"layer_{layer + 1}" for layer in range(depth))],
-            [[step, *values, *[None] * (depth - len(values))] for step, values in looks],
+            [[step, *values, *[None] * (depth - len(values))] for step, values in measurements],
         ),
-        draw=partial(_draw_heat_map, looks, depth),
+        draw=partial(_draw_heat_map, measurements, depth),
         empty=explain_absence(
-            looks,
+            measurements,
             runs,
             "A column appears after each measurement. The first is taken before training.",
             "This measure was not taken during training.",
@@ -203,11 +211,11 @@ def _heat_map(
     )
 
 
-def _draw_heat_map(looks: Sequence[LayerMeasurement], depth: int) -> go.Figure:
+def _draw_heat_map(measurements: Sequence[LayerMeasurement], depth: int) -> go.Figure:
     heat_map = go.Heatmap(
-        x=[step for step, _ in looks],
+        x=[step for step, _ in measurements],
         y=list(range(1, depth + 1)),
-        z=[[values[layer] if layer < len(values) else None for _, values in looks] for layer in range(depth)],
+        z=[[values[layer] if layer < len(values) else None for _, values in measurements] for layer in range(depth)],
         xgap=1,
         ygap=1,
         colorscale=palette.COLORSCALE,
@@ -216,7 +224,7 @@ def _draw_heat_map(looks: Sequence[LayerMeasurement], depth: int) -> go.Figure:
     )
     bare_axis = {"showline": False, "showgrid": False}
     # A cell reaches halfway to its neighbors, but no run has steps before 0 or after its last.
-    x_range = {"range": [looks[0][0], looks[-1][0]]} if len(looks) > 1 else {}
+    x_range = {"range": [measurements[0][0], measurements[-1][0]]} if len(measurements) > 1 else {}
     return plot(
         [heat_map],
         xaxis={"title": {"text": "Optimizer step"}, **bare_axis, **x_range},

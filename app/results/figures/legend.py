@@ -27,7 +27,7 @@ TITLES = {LAMBDA: "λ", REGULARIZER: "regularizer", ZETA: "ζ"}
 
 
 def colour(table: RunTable, setting: Setting) -> str:
-    """Return the usual color of a setting: by λ if there is one regularizer, else by the regularizer."""
+    """Return the default color of a setting: by λ if there is one regularizer, else by the regularizer."""
     return Colouring(table).colour(setting)
 
 
@@ -92,7 +92,7 @@ def colour_choices(table: RunTable) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class Colouring:
-    """Colors of settings. ``by`` is one of ``colour_choices``; anything else means the usual one."""
+    """Colors of settings. ``by`` is one of ``colour_choices``; anything else selects the default."""
 
     table: RunTable
     by: str = ""
@@ -117,7 +117,7 @@ class Colouring:
         value = self.value(setting)
         if self.key == LAMBDA:
             return palette.lambda_color(setting.lam)
-        if value is None or (self.key == REGULARIZER and setting.baseline):
+        if value is None or (self.key == REGULARIZER and setting.is_baseline):
             return palette.lambda_color(0)
         if self.key == REGULARIZER:
             return palette.METHODS[setting.regularizer]

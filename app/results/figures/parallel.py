@@ -1,4 +1,4 @@
-"""Parallel coordinates: an axis for all that runs differ in, and for what came out; a line for each run."""
+"""Parallel coordinates: an axis for each setting that varies and for the results, a line for each run."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -61,8 +61,8 @@ class ParallelAxis(NamedTuple):
         }
 
 
-def parallel(table: RunTable, metric: str) -> Figure:
-    runs = [run for run in table.scored if run.isoscore_star is not None]
+def parallel_coordinates(table: RunTable, metric: str) -> Figure:
+    runs = [run for run in table.scored_runs if run.isoscore_star is not None]
     settings = [table.setting(run) for run in runs]
     methods: list[Cell] = [setting.regularizer.value for setting in settings]
     # A search knows neither a script's own settings, which may share the names of other fields, nor adapted names.
@@ -74,8 +74,8 @@ def parallel(table: RunTable, metric: str) -> Figure:
     # Fields have their names in the search of runs.
     candidates = [
         *([ParallelAxis("regularizer", "regularizer", methods)] if table.methods[1:] else []),
-        ParallelAxis("lam", "λ", [setting.lam for setting in settings], continuous=table.searched),
-        ParallelAxis("zeta", "ζ", [setting.zeta for setting in settings], continuous=table.searched),
+        ParallelAxis("lam", "λ", [setting.lam for setting in settings], continuous=table.is_searched),
+        ParallelAxis("zeta", "ζ", [setting.zeta for setting in settings], continuous=table.is_searched),
         *(
             ParallelAxis(
                 name if name in searchable else "",
@@ -91,7 +91,7 @@ def parallel(table: RunTable, metric: str) -> Figure:
         ParallelAxis("isoscore_star", "IsoScore★", [run.isoscore_star for run in runs], continuous=True),
         ParallelAxis("performance", SCALES[metric].title, [run.performance for run in runs], continuous=True),
     ]
-    left_out = len(table.finished) - len(runs)
+    left_out = len(table.finished_runs) - len(runs)
     gaps = f" Not drawn, because a value is undefined: {plural(left_out, 'run')}." if left_out else ""
     return Figure(
         slug="parallel",

@@ -18,8 +18,8 @@ from app.results.captions import explain_empty
 from app.results.figures import legend
 from app.results.figures.legend import LAMBDA, MAX_ENTRIES, Colouring
 from app.results.figures.scatter_points import (
+    DEFAULT_STYLE,
     MAX_PANELS,
-    USUAL,
     Quantity,
     Scatter,
     ScatterPoint,
@@ -40,22 +40,22 @@ MAX_TITLE_LENGTH = 44
 MAX_COLUMNS = 4
 # Maximum number of named points. With more, only plain training is named.
 MAX_NAMED = 24
-SIZE, RING, RUN = 11, 19, 6
+MEAN_SIZE, RING_SIZE, RUN_SIZE = 11, 19, 6
 # Colors in the scale of a measured quantity, which plotly interpolates, and steps of the bar beside it.
 SHADES, BAR_STEPS = 11, 33
-BAR = (1.02, 1.035)
+BAR_EDGES = (1.02, 1.035)
 # Width of the bar with its numbers, in pixels.
 BAR_MARGIN = 92
-# Room on an axis beyond the bounds of its quantity, for marks that lie on the bounds.
-EDGE = 0.03
-RING_MARKER = {"symbol": "circle-open", "size": RING, "color": palette.QUIET, "line": {"width": 1.5}}
+# Margin beyond the bounds of a quantity, so that marks on a bound are not cut off.
+BOUND_MARGIN = 0.03
+RING_MARKER = {"symbol": "circle-open", "size": RING_SIZE, "color": palette.QUIET, "line": {"width": 1.5}}
 QUIET_LINE = {"width": 1, "dash": "dot", "color": palette.QUIET}
 NO_LEGEND = {"showlegend": False, "hoverinfo": "skip"}
 
 RunMark = tuple[float | None, float | None, str]
 
 
-def scatter(runs: RunTable, metric: str, style: ScatterStyle = USUAL, *, slug: str = "scatter") -> Figure:
+def scatter(runs: RunTable, metric: str, style: ScatterStyle = DEFAULT_STYLE, *, slug: str = "scatter") -> Figure:
     """Return the scatter of a style. ``metric`` names one of ``SCALES``.
 
     Raises InvalidError of ``x``, ``y``, ``colour`` or ``facet``.
@@ -102,7 +102,7 @@ class ScatterAxis:
         Text values are placed at equal steps, and so is λ unless a search chose it or a scale is given.
         """
         values = set() if quantity.measured else {point.values[quantity.key] for point in points}
-        lambda_steps = quantity.key == LAM and not scale and not plan.runs.searched
+        lambda_steps = quantity.key == LAM and not scale and not plan.runs.is_searched
         if lambda_steps or any(isinstance(value, str) for value in values):
             ordered = sorted(values, key=partial(sort_key, quantity.key))
             return cls(quantity, steps={value: float(step) for step, value in enumerate(ordered)})
@@ -127,8 +127,8 @@ class ScatterAxis:
         high = max(*means, *(min(estimate.ends[1], self.quantity.bounds[1]) for estimate in estimates))
         margin = 0.12 * (high - low) or 0.05
         return [
-            min(low, max(low - margin, self.quantity.bounds[0] - EDGE)),
-            max(high, min(high + margin, self.quantity.bounds[1] + EDGE)),
+            min(low, max(low - margin, self.quantity.bounds[0] - BOUND_MARGIN)),
+            max(high, min(high + margin, self.quantity.bounds[1] + BOUND_MARGIN)),
         ]
 
     def layout(self, limits: list[float]) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class ScatterAxis:
 
 
 class Panel(NamedTuple):
-    """What is drawn on one pair of axes."""
+    """The marks and the trivial predictor on one pair of axes."""
 
     title: str
     marks: list[Mark]
@@ -156,7 +156,7 @@ class Panel(NamedTuple):
 
 
 class ScatterPlot(NamedTuple):
-    """What the panels of a scatter share."""
+    """The axes, limits and color range that all panels of a scatter share."""
 
     plan: Scatter
     x: ScatterAxis
@@ -181,13 +181,13 @@ def _draw(plan: Scatter) -> go.Figure:
         trivial = plan.trivial
         if plan.facet is not None and PERFORMANCE in (plan.x.key, plan.y.key):
             settings = {point.setting for point in group}
-            runs = [run for run in plan.runs.finished if plan.runs.setting(run) in settings]
+            runs = [run for run in plan.runs.finished_runs if plan.runs.setting(run) in settings]
             trivial = TrivialPredictor.from_runs(plan.runs, runs)
         by_step: dict[float, list[ScatterPoint]] = {}
         for point in group:
             by_step.setdefault(x.position(point).mean if x.steps else 0.0, []).append(point)
         panel_marks = [
-            _mark(
+            _make_mark(
                 plan,
                 x,
                 y,
@@ -206,7 +206,7 @@ def _draw(plan: Scatter) -> go.Figure:
             y_limits = panel.trivial.widen(y_limits)
     x_limits = x.limits([mark.x for mark in marks], (run[0] for run in run_marks))
     shades = [mark.shade for mark in marks if mark.shade is not None] or [0.0]
-    return _plot(
+    return _draw_panels(
         ScatterPlot(plan, x, y, x_limits, y_limits, (min(shades), max(shades)) if plan.shade else None), panels
     )
 
@@ -216,7 +216,7 @@ def _group_by_panel(plan: Scatter, points: Sequence[ScatterPoint]) -> dict[str, 
     if plan.facet is None:
         return {"": list(points)}
     key = plan.facet.key
-    values = [None if key == REGULARIZER and point.setting.baseline else point.values[key] for point in points]
+    values = [None if key == REGULARIZER and point.setting.is_baseline else point.values[key] for point in points]
     panels = sorted({*values} - {None}, key=partial(sort_key, key))[:MAX_PANELS]
     return {
         plain(panel_title(key, panel), MAX_TITLE_LENGTH): [
@@ -226,7 +226,7 @@ def _group_by_panel(plan: Scatter, points: Sequence[ScatterPoint]) -> dict[str, 
     } or {"": list(points)}
 
 
-def _mark(plan: Scatter, x: ScatterAxis, y: ScatterAxis, point: ScatterPoint, offset: float) -> Mark:
+def _make_mark(plan: Scatter, x: ScatterAxis, y: ScatterAxis, point: ScatterPoint, offset: float) -> Mark:
     x_mean, y_mean = x.position(point), y.position(point)
     if offset:
         x_mean = Estimate(x_mean.mean + offset, x_mean.half_width, x_mean.n)
@@ -250,7 +250,7 @@ def _mark(plan: Scatter, x: ScatterAxis, y: ScatterAxis, point: ScatterPoint, of
     return Mark(point.setting, x_mean, y_mean, hover_text, runs, shade.mean if shade else None)
 
 
-def _plot(drawing: ScatterPlot, panels: Sequence[Panel]) -> go.Figure:
+def _draw_panels(drawing: ScatterPlot, panels: Sequence[Panel]) -> go.Figure:
     columns = min(len(panels), MAX_COLUMNS)
     rows = -(-len(panels) // columns)
     traces: list[go.Scatter] = []
@@ -271,8 +271,8 @@ def _plot(drawing: ScatterPlot, panels: Sequence[Panel]) -> go.Figure:
             continue
         title = {"text": panel.title, "xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1,
                  "yanchor": "bottom", "showarrow": False, "font": {"size": 12}}  # fmt: skip
-        shapes += [_in_panel(x, y, line) for line in lines]
-        annotations += [_in_panel(x, y, text) for text in [*([] if index else labels), title]]
+        shapes += [_move_to_panel(x, y, line) for line in lines]
+        annotations += [_move_to_panel(x, y, text) for text in [*([] if index else labels), title]]
     if drawing.shades and drawing.plan.shade:
         steps, labels = _colour_bar(drawing.plan.shade.axis, drawing.shades)
         shapes, annotations = [*shapes, *steps], [*annotations, *labels]
@@ -294,14 +294,14 @@ def _plot(drawing: ScatterPlot, panels: Sequence[Panel]) -> go.Figure:
     )
 
 
-def _in_panel(x: str, y: str, item: dict[str, Any]) -> dict[str, Any]:
+def _move_to_panel(x: str, y: str, item: dict[str, Any]) -> dict[str, Any]:
     references = (("xref", x), ("yref", y))
     return item | {key: f"{axis} domain" if item.get(key) == "paper" else axis for key, axis in references}
 
 
 def _panel_lines(drawing: ScatterPlot, panel: Panel) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     lines: list[dict[str, Any]] = []
-    baselines = [mark for mark in panel.marks if mark.setting.baseline]
+    baselines = [mark for mark in panel.marks if mark.setting.is_baseline]
     if len(baselines) == 1 and len(panel.marks) > 1:
         y = baselines[0].y.mean
         lines.append({"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": QUIET_LINE,
@@ -327,13 +327,15 @@ def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.
     plan, marks, colouring = drawing.plan, panel.marks, drawing.plan.colouring
     has_names = wide and LAM not in (plan.x.key, plan.y.key)
     names = _name_traces(drawing, marks) if has_names else []
-    explained = drawing.shades is not None or not has_names or sum(len(trace.x) for trace in names) == len(marks)
+    lambda_is_visible = (
+        drawing.shades is not None or not has_names or sum(len(trace.x) for trace in names) == len(marks)
+    )
     by_colour: dict[str, list[Mark]] = {}
     for mark in marks:
         by_colour.setdefault(palette.QUIET if drawing.shades else colouring.colour(mark.setting), []).append(mark)
     shaded = [mark for mark in marks if mark.shade is not None]
     unshaded = {palette.QUIET: [mark for mark in marks if mark.shade is None]} if shaded else by_colour
-    baselines = [mark for mark in marks if mark.setting.baseline]
+    baselines = [mark for mark in marks if mark.setting.is_baseline]
     runs_by_colour = {colour: [run for mark in group for run in mark.runs] for colour, group in by_colour.items()}
     return [
         *_family_lines(colouring, marks),
@@ -342,7 +344,7 @@ def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.
                 x=[x for x, _, _ in runs],
                 y=[y for _, y, _ in runs],
                 mode="markers",
-                marker={"color": colour, "size": RUN, "symbol": "circle-open"},
+                marker={"color": colour, "size": RUN_SIZE, "symbol": "circle-open"},
                 showlegend=False,
                 hovertext=[text for _, _, text in runs],
                 hoverinfo="text",
@@ -354,7 +356,7 @@ def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.
         *(_mean_trace(group, colour, plan.runs) for colour, group in unshaded.items() if group),
         *([_shaded_trace(shaded, drawing.shades, plan.runs)] if drawing.shades and shaded else []),
         *names,
-        *_legend(colouring, marks, explained=explained),
+        *_legend_traces(colouring, marks, lambda_is_visible=lambda_is_visible),
         *panel.trivial.crosses([(mark.setting, mark.x.mean, mark.y.mean) for mark in marks]),
     ]
 
@@ -370,7 +372,7 @@ def _marker_trace(marks: Sequence[Mark], marker: dict[str, Any], **properties: A
 
 def _family_lines(colouring: Colouring, marks: Sequence[Mark]) -> list[go.Scatter]:
     runs = colouring.table
-    baselines = [mark for mark in marks if mark.setting.baseline]
+    baselines = [mark for mark in marks if mark.setting.is_baseline]
     by_family: dict[Family, list[Mark]] = {}
     for mark in marks:
         by_family.setdefault(mark.setting.family, []).append(mark)
@@ -397,7 +399,7 @@ def _family_lines(colouring: Colouring, marks: Sequence[Mark]) -> list[go.Scatte
 def _mean_trace(marks: Sequence[Mark], colour: str, runs: RunTable) -> go.Scatter:
     return _marker_trace(
         marks,
-        {"color": colour, "size": SIZE, "symbol": [legend.symbol(runs, mark.setting.family) for mark in marks]},
+        {"color": colour, "size": MEAN_SIZE, "symbol": [legend.symbol(runs, mark.setting.family) for mark in marks]},
         error_x=error_bar(*(mark.x for mark in marks)),
         error_y=error_bar(*(mark.y for mark in marks)),
         hovertext=[mark.hover_text for mark in marks],
@@ -420,9 +422,9 @@ def _shaded_trace(marks: Sequence[Mark], shades: tuple[float, float], runs: RunT
 
 
 def _name_traces(drawing: ScatterPlot, marks: Sequence[Mark]) -> list[go.Scatter]:
-    ordered = sorted(marks, key=lambda mark: not mark.setting.baseline)
+    ordered = sorted(marks, key=lambda mark: not mark.setting.is_baseline)
     if len(marks) > MAX_NAMED:
-        ordered = [mark for mark in ordered if mark.setting.baseline][:1]
+        ordered = [mark for mark in ordered if mark.setting.is_baseline][:1]
     points = []
     for mark in ordered:
         (x, x_reach), (y, y_reach) = drawing.x.drawn_extent(mark.x), drawing.y.drawn_extent(mark.y)
@@ -436,7 +438,7 @@ def _name_traces(drawing: ScatterPlot, marks: Sequence[Mark]) -> list[go.Scatter
     return [
         _marker_trace(
             [mark for mark, _, _ in placed],
-            {"color": "rgba(0, 0, 0, 0)", "size": SIZE},
+            {"color": "rgba(0, 0, 0, 0)", "size": MEAN_SIZE},
             mode="markers+text",
             text=[name for _, name, _ in placed],
             textposition=[corner for _, _, corner in placed],
@@ -444,7 +446,7 @@ def _name_traces(drawing: ScatterPlot, marks: Sequence[Mark]) -> list[go.Scatter
     ]
 
 
-def _legend(colouring: Colouring, marks: Sequence[Mark], *, explained: bool) -> list[go.Scatter]:
+def _legend_traces(colouring: Colouring, marks: Sequence[Mark], *, lambda_is_visible: bool) -> list[go.Scatter]:
     runs = colouring.table
     if 1 < len(runs.families) <= MAX_ENTRIES:
         names = legend.legend_names(runs, runs.families, runs.family_label)
@@ -452,7 +454,7 @@ def _legend(colouring: Colouring, marks: Sequence[Mark], *, explained: bool) -> 
             (name, colouring.family_colour(family), legend.symbol(runs, family))
             for name, family in zip(names, runs.families, strict=True)
         ]
-    elif explained and colouring.key == LAMBDA:
+    elif lambda_is_visible and colouring.key == LAMBDA:
         return []
     else:
         colours = [*{colouring.label(mark.setting): colouring.colour(mark.setting) for mark in marks}.items()]
@@ -471,18 +473,18 @@ def _colour_bar(title: str, shades: tuple[float, float]) -> tuple[list[dict[str,
     Plotly's own bar sets style attributes, which the pages' policy forbids.
     """
     steps = [
-        {"type": "rect", "xref": "paper", "yref": "paper", "x0": BAR[0], "x1": BAR[1], "y0": step / BAR_STEPS,
-         "y1": min((step + 1.5) / BAR_STEPS, 1), "line": {"width": 0},
+        {"type": "rect", "xref": "paper", "yref": "paper", "x0": BAR_EDGES[0], "x1": BAR_EDGES[1],
+         "y0": step / BAR_STEPS, "y1": min((step + 1.5) / BAR_STEPS, 1), "line": {"width": 0},
          "fillcolor": palette.ordered_color(step / (BAR_STEPS - 1))}
         for step in range(BAR_STEPS)
     ]  # fmt: skip
     low, high = shades
     text = {"xref": "paper", "yref": "paper", "showarrow": False, "xanchor": "left", "font": {"size": 12}}
     numbers = [
-        text | {"x": BAR[1], "y": y, "yanchor": anchor, "text": number(low + y * (high - low), 2)}
+        text | {"x": BAR_EDGES[1], "y": y, "yanchor": anchor, "text": number(low + y * (high - low), 2)}
         for y, anchor in ((0, "bottom"), (0.5, "middle"), (1, "top"))
     ]
-    rotated = text | {"x": BAR[1], "xshift": 44, "y": 0.5, "yanchor": "middle", "textangle": 90, "text": title}
+    rotated = text | {"x": BAR_EDGES[1], "xshift": 44, "y": 0.5, "yanchor": "middle", "textangle": 90, "text": title}
     return steps, [*numbers, rotated]
 
 

@@ -1,6 +1,6 @@
-"""What a scatter of settings shows: means over seeds of any two quantities, as points, table and caption.
+"""Data of a scatter of settings: means over seeds of any two quantities, as points, table and caption.
 
-Quantities of axes, colors and panels are what came out of runs, and the settings that they differ in.
+Axes, colors and panels show measured quantities, or settings in which runs differ.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,15 @@ from app.results.captions import (
 )
 from app.results.figures.legend import TITLES, Colouring, colour_choices
 from app.results.figures.trivial import TrivialPredictor
-from app.results.labels import ISOTROPY, OF_SENTENCES, SCALES, WATCHED, is_of_texts, slug_of, title_of
+from app.results.labels import (
+    ISOTROPY,
+    SCALES,
+    SENTENCE_MEASURES,
+    TRAINING_MEASURES,
+    slug_of,
+    title_of,
+    uses_text_vectors,
+)
 from app.results.run_table import EXPERIMENT, LAM, MODEL, PERFORMANCE, REGULARIZER, SECONDS, TASK, ZETA, RunTable
 from app.results.search.conditions import ALIASES
 from app.results.setting import Setting, setting_of
@@ -45,17 +53,17 @@ ROW_QUANTITIES = (PERFORMANCE, ISOTROPY, SECONDS)
 
 
 class Quantity(NamedTuple):
-    """Something that can be drawn of runs; ``key`` is its name in addresses, tables and the search of runs."""
+    """A quantity of runs that can be drawn. ``key`` is its name in URLs, tables and the search of runs."""
 
     key: str
     name: str
     axis: str
     measured: bool = True
-    """Whether it came out of runs; otherwise it was set."""
+    """Whether it is a result of runs; otherwise it is a setting."""
     bounds: tuple[float, float] = (-inf, inf)
-    """Smallest and largest possible value; axes end a little beyond them."""
+    """Smallest and largest possible value. Axes end slightly beyond them."""
     explanation: str = ""
-    """What it is measured on, as a sentence of a caption."""
+    """A caption sentence that says what it is measured on."""
 
 
 def measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:
@@ -74,10 +82,10 @@ def measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:
             if name != metric
         ),
     ]
-    for measure in dict.fromkeys((*WATCHED, *OF_SENTENCES)):
+    for measure in dict.fromkeys((*TRAINING_MEASURES, *SENTENCE_MEASURES)):
         if measure != ISOTROPY:
             name = title_of(measure)
-            vectors = "sentence vectors" if measure in OF_SENTENCES or is_of_texts(measure) else "tokens"
+            vectors = "sentence vectors" if measure in SENTENCE_MEASURES or uses_text_vectors(measure) else "tokens"
             layer_source = describe_source(table.runs, f"of the last layer’s {vectors}")
             explanation = f"{name} is {layer_source}. Range: {MEASURES[slug_of(measure)].range}."
             quantities.append(Quantity(measure, name, f"{name}, last layer", explanation=explanation))
@@ -135,9 +143,9 @@ class ScatterStyle(NamedTuple):
     seeds: bool = False
     error: Error = Error.CI95
     colour: str = ""
-    """What colors stand for: one of ``colour_choices``, or a measured quantity; empty: the usual."""
+    """The quantity that colors show: one of ``colour_choices`` or a measured quantity. Empty: the default."""
     x: str = ""
-    """One of ``quantities``; empty: isotropy and λ side by side."""
+    """The quantity on the x axis. Empty: isotropy and λ side by side."""
     y: str = PERFORMANCE
     facet: str = ""
     """A setting that gets a panel for each of its values."""
@@ -145,11 +153,11 @@ class ScatterStyle(NamedTuple):
     y_scale: Scale = ""
 
 
-USUAL = ScatterStyle()
+DEFAULT_STYLE = ScatterStyle()
 
 
 class ScatterPoint(NamedTuple):
-    """The finished runs of a setting that have both coordinates, with their means over seeds by quantity."""
+    """Finished runs of a setting that have values on both axes, with means over seeds by quantity."""
 
     setting: Setting
     runs: list[AnyRun]
@@ -171,7 +179,7 @@ class Scatter:
     ``runs`` must have the readings of ``measured`` before points are made.
     """
 
-    def __init__(self, runs: RunTable, metric: str, style: ScatterStyle = USUAL) -> None:
+    def __init__(self, runs: RunTable, metric: str, style: ScatterStyle = DEFAULT_STYLE) -> None:
         """Find the quantities of a style. Raises InvalidError of ``x``, ``y``, ``colour`` or ``facet``."""
         self.runs, self.metric, self.style = runs, metric, style
         quantities = measured_quantities(runs, metric)
@@ -192,14 +200,14 @@ class Scatter:
         self.measured = list({quantity.key: quantity for quantity in measured}.values())
         """The measured quantities in the table: axes and color, and isotropy if fewer than two are."""
 
-    def _without_value(self, quantity: Quantity) -> list[AnyRun]:
+    def _runs_without_value(self, quantity: Quantity) -> list[AnyRun]:
         return [run for run, reading in self.runs.readings(quantity.key).items() if reading.value is None]
 
     @cached_property
     def points(self) -> list[ScatterPoint]:
         """Return a point for each setting with a run that has both coordinates."""
         points = []
-        excluded_runs = {run for quantity in self.measured_axes for run in self._without_value(quantity)}
+        excluded_runs = {run for quantity in self.measured_axes for run in self._runs_without_value(quantity)}
         setting_axes = [quantity for quantity in (self.x, self.y, self.facet) if quantity and not quantity.measured]
         for setting, runs in self.runs.finished_by_setting.items():
             placed_runs = [run for run in runs if run not in excluded_runs]
@@ -223,7 +231,7 @@ class Scatter:
         """Return the trivial predictor if performance is drawn. Several data sets have none in common."""
         if PERFORMANCE not in (self.x.key, self.y.key):
             return TrivialPredictor(None, "", {})
-        trivial = TrivialPredictor.from_runs(self.runs, self.runs.finished)
+        trivial = TrivialPredictor.from_runs(self.runs, self.runs.finished_runs)
         return trivial._replace(score=None) if self.facet and self.facet.key == TASK else trivial
 
     def caption(self) -> str:
@@ -233,7 +241,7 @@ class Scatter:
         sentences = [
             quantity.explanation for quantity in (self.x, self.y, self.shade) if quantity and quantity.explanation
         ]
-        if not self.runs.searched and any(quantity.key == LAM and not scale for quantity, scale in self.scales):
+        if not self.runs.is_searched and any(quantity.key == LAM and not scale for quantity, scale in self.scales):
             sentences.append("λ values are equally spaced.")
         sizes = [max((mean.n for mean in point.means.values() if mean), default=1) for point in self.points]
         if max(sizes) == 1:
@@ -249,7 +257,7 @@ class Scatter:
             sentences += [f"The first {MAX_PANELS} of {count(n_values)} are drawn."] if n_values > MAX_PANELS else []
         if len(self.runs.families) > 1:
             sentences.append("Lines connect settings that differ only in λ.")
-        if any(point.setting.baseline for point in self.points):
+        if any(point.setting.is_baseline for point in self.points):
             sentences.append("Ring and dotted line: λ = 0.")
         return " ".join(sentences) + self.trivial.caption(self.runs) + describe_pruned(self.runs, "Read with care")
 
@@ -257,7 +265,7 @@ class Scatter:
         text = describe_unscored(self.runs) if PERFORMANCE in (self.x.key, self.y.key) else ""
         described_runs: set[AnyRun] = set()
         for quantity in self.measured_axes:
-            undefined = [run for run in self._without_value(quantity) if run not in described_runs]
+            undefined = [run for run in self._runs_without_value(quantity) if run not in described_runs]
             described_runs.update(undefined)
             if undefined and quantity.key != PERFORMANCE:
                 runs = [run for setting_runs in self.runs.by_setting(undefined).values() for run in setting_runs]
@@ -322,7 +330,7 @@ class Scatter:
 
 
 class ScatterForm(NamedTuple):
-    """Choices of the form of a scatter, by their names in the address."""
+    """Choices in the form of a scatter, by their names in the URL."""
 
     measured: dict[str, str]
     settings: dict[str, str]
@@ -330,7 +338,7 @@ class ScatterForm(NamedTuple):
     """Settings that colors can stand for, besides measured quantities."""
     colour: str
     folded: bool
-    """Whether rare choices are as they are by default."""
+    """Whether the rarely used fields have their defaults, so that the form folds them."""
 
 
 def scatter_form(runs: RunTable, metric: str, style: ScatterStyle, more_fields: Iterable[str] = ()) -> ScatterForm:

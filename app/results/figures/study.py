@@ -1,4 +1,4 @@
-"""A search for lambda and zeta: its front, its history, the plane that it searched, and its outcome."""
+"""Figures of a search for lambda and zeta: Pareto front, history and search plane; and its outcome."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -51,7 +51,7 @@ class EndedTrial(NamedTuple):
         return f"{title}<br>performance {number(self.performance, 4)}{isotropy_line}"
 
 
-def pareto(experiment: Experiment) -> Figure:
+def pareto_figure(experiment: Experiment) -> Figure:
     """Return trials by isotropy and performance, and mark those that are Pareto-optimal."""
     ended = [trial for trial in _ended_trials(experiment) if trial.isotropy is not None]
     front = set(pareto_front([(trial.isotropy or 0.0, trial.performance) for trial in ended]))
@@ -70,7 +70,7 @@ def pareto(experiment: Experiment) -> Figure:
     )
 
 
-def history(experiment: Experiment) -> Figure:
+def search_history(experiment: Experiment) -> Figure:
     scale = SCALES[experiment.config.metric]
     ended = _ended_trials(experiment)
     best = [max(trial.performance for trial in ended[: index + 1]) for index in range(len(ended))]
@@ -90,7 +90,7 @@ def history(experiment: Experiment) -> Figure:
     )
 
 
-def plane(experiment: Experiment) -> Figure:
+def search_plane(experiment: Experiment) -> Figure:
     scale = SCALES[experiment.config.metric]
     ended = [trial for trial in _ended_trials(experiment) if trial.trial.number]
     scores = [trial.performance for trial in ended]
@@ -102,7 +102,7 @@ def plane(experiment: Experiment) -> Figure:
         table=FigureTable([*HEADS, "performance"], [[*trial.cells, trial.performance] for trial in ended]),
         draw=lambda: plot(
             [
-                _points(
+                _trial_markers(
                     ended,
                     [trial.lam for trial in ended],
                     [trial.trial.runs[0].zeta for trial in ended],
@@ -128,7 +128,9 @@ def _ended_trials(experiment: Experiment) -> list[EndedTrial]:
     ]
 
 
-def _points(ended: Sequence[EndedTrial], x: Sequence[float | None], y: Sequence[float], **marker: Any) -> go.Scatter:
+def _trial_markers(
+    ended: Sequence[EndedTrial], x: Sequence[float | None], y: Sequence[float], **marker: Any
+) -> go.Scatter:
     return go.Scatter(
         x=list(x),
         y=list(y),
@@ -149,7 +151,7 @@ def _draw_front(ended: Sequence[EndedTrial], front: set[int], scale: MetricRange
         line={"color": palette.MAIN, "width": 1.4, "shape": "vh"},
         hoverinfo="skip",
     )
-    points = _points(
+    points = _trial_markers(
         ended,
         [trial.isotropy for trial in ended],
         scores,
@@ -176,7 +178,7 @@ def _draw_history(ended: Sequence[EndedTrial], best: Sequence[float], scale: Met
         hovertemplate="best so far %{y:.4g}<extra></extra>",
     )
     colours = [palette.lambda_color(trial.lam) for trial in ended]
-    points = _points(ended, numbers, scores, size=9, color=colours, symbol=[trial.symbol for trial in ended])
+    points = _trial_markers(ended, numbers, scores, size=9, color=colours, symbol=[trial.symbol for trial in ended])
     return plot(
         [steps, points],
         xaxis={"title": {"text": "Trial"}, "dtick": -(-max(numbers, default=1) // MAX_TICKS) or 1},
@@ -195,15 +197,15 @@ class SearchOutcome(NamedTuple):
     """The progress of a search, and its best trials."""
 
     settings: Search
-    begun: int
-    scored: int
+    n_begun: int
+    n_scored: int
     """Trials with a performance, without the baseline."""
-    pruned: int
+    n_pruned: int
     baseline: float | None
     best: BestTrials | None
-    better: bool
-    """Whether the best did better than the baseline, as far as both are known."""
-    of_zeta: bool
+    beats_baseline: bool
+    """Whether the best trial beats the baseline, or the baseline has no performance."""
+    searches_zeta: bool
 
 
 def read_outcome(experiment: Experiment) -> SearchOutcome | None:

@@ -1,4 +1,4 @@
-"""Task loss and penalty that runs log as they train: means over seeds, run by run, or of one run."""
+"""Curves of logged task loss and penalty: means over seeds, single runs, or one run."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -27,7 +27,7 @@ Means = Mapping[Setting, Sequence[tuple[int, Estimate]]]
 
 # With more settings, only the table has the intervals, because bands would overlap.
 MAX_BANDS = legend.MAX_ENTRIES
-# Numbers of logged values that a drawn value can average.
+# Numbers of logged values in a moving average.
 WINDOWS = (1, 5, 21)
 
 
@@ -117,7 +117,7 @@ def group_sizes(means: Means) -> list[int]:
     return [mean.n for points in means.values() for _, mean in points]
 
 
-def fit_as_bands(means: Means) -> bool:
+def can_draw_bands(means: Means) -> bool:
     """Return whether to draw intervals as bands: some exist, and few enough to be distinguishable."""
     return len(means) <= MAX_BANDS and max(group_sizes(means), default=0) > 1
 
@@ -175,7 +175,7 @@ def _caption(
     runs: Sequence[AnyRun], quantity: LoggedQuantity, means: Means, style: CurveStyle, log: bool, sample: str
 ) -> str:
     sizes = group_sizes(means)
-    crowded = max(sizes) > 1 and not (style.seeds or fit_as_bands(means))
+    crowded = max(sizes) > 1 and not (style.seeds or can_draw_bands(means))
     sentences = (
         f"{quantity.axis} {describe_source(runs, quantity.words)}.",
         describe_means(sizes),
@@ -221,7 +221,7 @@ def _draw(
         for (colour, mode), trace in points.items()
     ]
     return plot(
-        [*run_traces, *mean_traces(table, means, bands=fit_as_bands(means) and not curves)],
+        [*run_traces, *mean_traces(table, means, bands=can_draw_bands(means) and not curves)],
         showlegend=True,
         xaxis=STEP_AXIS,
         yaxis=axis,
@@ -238,15 +238,15 @@ LOSSES = {
 def loss_curve(run: Run) -> Figure:
     launched = f"{LOSSES[run.config.task]} of the batches as logged, without the penalty"
     caption = f"{'As its script logged it' if run.config.logged else launched}: no smoothing."
-    return _curve(run, [(step.step, step.task_loss) for step in run.steps], "loss", "Task loss", caption)
+    return _run_curve(run, [(step.step, step.task_loss) for step in run.steps], "loss", "Task loss", caption)
 
 
 def penalty_curve(run: Run) -> Figure:
     caption = f"{penalty_words(run.config)}, as added to the task loss."
-    return _curve(run, [(step.step, step.penalty) for step in run.steps], "penalty", "Penalty", caption)
+    return _run_curve(run, [(step.step, step.penalty) for step in run.steps], "penalty", "Penalty", caption)
 
 
-def _curve(run: Run, points: list[tuple[int, float | None]], slug: str, title: str, caption: str) -> Figure:
+def _run_curve(run: Run, points: list[tuple[int, float | None]], slug: str, title: str, caption: str) -> Figure:
     logged = [(step, value) for step, value in points if value is not None]
     return Figure(
         slug=slug,

@@ -1,4 +1,4 @@
-"""The trivial predictor that runs have to beat: its line, and crosses over settings of which runs learned nothing."""
+"""The trivial predictor that runs have to beat: its line, and crosses on settings with runs that learned nothing."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,14 +19,14 @@ CROSS_SIZE = 15
 # In multiples of the points' range. The text of a line farther away stands at the edge to leave room for points.
 MAX_DISTANCE = 2.0
 # Fractions of a plot that the text takes at one end of the line.
-WORDS_WIDTH, WORDS_HEIGHT = 0.4, 0.1
+TEXT_WIDTH, TEXT_HEIGHT = 0.4, 0.1
 
 
 class TrivialPredictor(NamedTuple):
     """The trivial predictor of the runs of a figure, and which of them learned nothing."""
 
     score: float | None
-    """None if no run knows it: those of an earlier version, and of scripts without predictions."""
+    """None if no run stores it, as runs of earlier versions and of scripts without predictions."""
     predictor: str
     failed_runs: Mapping[Setting, Sequence[tuple[AnyRun, str]]]
     """Runs that learned nothing, with their reasons, by setting."""
@@ -101,8 +101,8 @@ class TrivialPredictor(NamedTuple):
         edge = min(max(self.score, low), high)
         arrow_below, arrow_above = ("↓ ", "↑ ") if axis == "y" else ("← ", "→ ")
         arrow = "" if is_inside else arrow_below if self.score < low else arrow_above
-        xs = [x for x, y in points if abs(y - edge) <= WORDS_HEIGHT * (high - low)]
-        width = WORDS_WIDTH * (x_limits[1] - x_limits[0])
+        xs = [x for x, y in points if abs(y - edge) <= TEXT_HEIGHT * (high - low)]
+        width = TEXT_WIDTH * (x_limits[1] - x_limits[0])
         n_left, n_right = sum(x < x_limits[0] + width for x in xs), sum(x > x_limits[1] - width for x in xs)
         side = "left" if n_right > n_left else "right"
         position: dict[str, Any] = (

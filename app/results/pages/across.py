@@ -19,26 +19,26 @@ from app.results.across import (
     describe_selection,
     draw_across,
     drawable_fields,
-    evaluation_words,
+    evaluation_titles,
     fields_of_scatter,
     find_evaluation,
+    group_evaluated_runs,
     list_cautions,
     list_figures_across,
     read_figure_across,
     select_runs,
     summarize,
-    table_on,
 )
 from app.results.api.across import TableFile, table_file
 from app.results.figures.legend import Colouring
 from app.results.figures.scatter_points import scatter_form
 from app.results.figures.sweep_curves import WINDOWS
-from app.results.labels import SCALES, WATCHED, title_of
+from app.results.labels import SCALES, TRAINING_MEASURES, title_of
 from app.results.run_listing import RunQueryDep, encode_query, read_run_listing
 from app.results.run_table import EXPERIMENT, REGULARIZER, SEED, TASK, compare_settings
 from app.results.search.listing import RunQuery
 from app.results.statistics.estimate import Error
-from app.results.sweep_figures import SECTIONS, SweepDep, SweepQuery, by_section
+from app.results.sweep_figures import SECTIONS, SweepDep, SweepQuery, group_by_section
 from app.results.tables.printed import MAX_DECIMALS, print_summary
 from app.results.tables.summary import TableColumns
 from app.results.tables.texts import latex, markdown
@@ -96,7 +96,7 @@ def show_table_page(request: Request, context: ContextDep, query: AcrossDep, tab
     """Show the table of means on a page of its own, from which an experiment's page loads it."""
     selection = select_runs(context, query.q, query.group)
     values = {"query": query, "at": "/compare/runs/table.html", "kept": parse_qsl(query.encoded())}
-    return render(request, "results/compare_table.html", values | _means(context, selection, query, table))
+    return render(request, "results/compare_table.html", values | _table_values(context, selection, query, table))
 
 
 @router.get("/table.{kind}")
@@ -137,11 +137,11 @@ def _page_values(
         # Figures in the browser's cache are valid only for the same runs.
         "key": blake2b(query.encoded().encode(), digest_size=6).hexdigest(),
         "cautions": list_cautions(selection, query.on),
-        "measured": evaluation_words(run_table),
+        "measured": evaluation_titles(run_table),
         "on": find_evaluation(run_table, query.on).key if figure_slugs else "",
-        "figures": by_section(figure_slugs),
+        "figures": group_by_section(figure_slugs),
         "figure_sections": SECTIONS,
-        **(_figures(context, selection, query.on, sweep_query) if figure_slugs else {}),
+        **(_figure_values(context, selection, query.on, sweep_query) if figure_slugs else {}),
         "groupable": {field: field_heading(field) for field in run_table.groupable_fields if field in groupable},
         "settings": compare_settings(run_table),
         "head": field_heading,
@@ -149,14 +149,14 @@ def _page_values(
         "kept": parse_qsl(_join_queries(query.encoded(), sweep_query.encoded())),
         "kept_by_search": parse_qsl(_join_queries(sweep_query.encoded(), table.encoded())),
         "kept_by_figures": parse_qsl(_join_queries(query.encoded(), table.encoded())),
-        **_means(context, selection, query, table),
+        **_table_values(context, selection, query, table),
     }
 
 
-def _figures(context: Context, selection: RunSelection, on: str, sweep_query: SweepQuery) -> dict[str, Any]:
-    sweep = table_on(selection, on)
+def _figure_values(context: Context, selection: RunSelection, on: str, sweep_query: SweepQuery) -> dict[str, Any]:
+    sweep = group_evaluated_runs(selection, on)
     fields = fields_of_scatter(selection, sweep_query.scatters[0], sweep_query)
-    scatter_table = table_on(selection, on, fields) if fields else sweep
+    scatter_table = group_evaluated_runs(selection, on, fields) if fields else sweep
     metric = sweep.runs[0].config.metric
     return {
         "sweep": sweep,
@@ -166,12 +166,12 @@ def _figures(context: Context, selection: RunSelection, on: str, sweep_query: Sw
         "colouring": Colouring(sweep, sweep_query.style.colour),
         "conclusion": conclude_across(context, selection, on),
         "scale": SCALES[metric],
-        "watched": {measure: title_of(measure) for measure in WATCHED},
+        "watched": {measure: title_of(measure) for measure in TRAINING_MEASURES},
         "windows": WINDOWS,
     }
 
 
-def _means(context: Context, selection: RunSelection, query: AcrossQuery, table: TableQuery) -> dict[str, Any]:
+def _table_values(context: Context, selection: RunSelection, query: AcrossQuery, table: TableQuery) -> dict[str, Any]:
     text = print_summary(summarize(context, selection, table.columns), table.style)
     return {
         "table": table,

@@ -19,7 +19,7 @@ from app.results.figures.legend import Colouring
 from app.results.figures.scatter_points import scatter_form
 from app.results.figures.study import read_outcome
 from app.results.figures.sweep_curves import WINDOWS
-from app.results.labels import SCALES, WATCHED, title_of
+from app.results.labels import SCALES, TRAINING_MEASURES, title_of
 from app.results.openings import OpeningRequest, name_of_user, open_test, read_test_split
 from app.results.run_listing import (
     ExperimentListing,
@@ -36,7 +36,7 @@ from app.results.statistics.estimate import Error
 from app.results.sweep_figures import (
     SECTIONS,
     SweepDep,
-    by_section,
+    group_by_section,
     list_figure_slugs,
     read_all_figures,
     read_figure,
@@ -136,7 +136,7 @@ def _list_page(
         "nothing_ticked": nothing_ticked,
         "there": listing.summaries.total
         or listing.q
-        or listing.narrowed.tag
+        or listing.criteria.tag
         or list_experiments(context, limit=0).total,
         "row_list": EXPERIMENTS,
         "known_tags": known_tags(context, Experiment),
@@ -159,13 +159,13 @@ def list_runs(request: Request, context: ContextDep, experiment_id: str, run_que
     """List the runs of a search on their own page, from which the experiment's page loads the table."""
     path = f"/experiments/{experiment_id}"
     experiment = get_experiment_without_runs(context, experiment_id)
-    table = _table(context, experiment_id, run_query)
+    table = _read_runs(context, experiment_id, run_query)
     values = {"experiment": experiment, "table": table, "runs": RUNS}
     headers = address_header(request, path, table.query)
     return render(request, "results/experiment_runs.html", values, table.problem, headers=headers)
 
 
-def _table(context: Context, experiment_id: str, run_query: RunQuery) -> RunListing:
+def _read_runs(context: Context, experiment_id: str, run_query: RunQuery) -> RunListing:
     base = f"/experiments/{experiment_id}/runs"
     return read_run_listing(context, run_query, base, back="runs", experiment_id=experiment_id)
 
@@ -191,7 +191,7 @@ def show_experiment(
             for field, values in experiment.grid.items()
             if len(values) > 1
         },
-        "table": _table(context, experiment_id, run_query) if tab == "runs" else None,
+        "table": _read_runs(context, experiment_id, run_query) if tab == "runs" else None,
         "runs": RUNS,
         "scale": SCALES[config.metric],
         "query": query,
@@ -207,13 +207,13 @@ def show_experiment(
         "search": read_outcome(experiment),
         "methods": {REGULARIZER_NAMES[name]: name in regularizers_with("zeta") for name in sweep.methods},
         "fixed": {REGULARIZER_NAMES[name]: lam for name, lam in config.fixed_regularizers.items()},
-        "figures": by_section(list_figure_slugs(experiment)),
+        "figures": group_by_section(list_figure_slugs(experiment)),
         "figure_sections": {section: title for section, title in SECTIONS.items() if TAB_OF_SECTION[section] == tab},
         "tabs": TABS,
         "tab": tab,
         "settings": compare_settings(RunTable(experiment.runs)) if tab == "settings" else None,
         "head": field_heading,
-        "watched": {measure: title_of(measure) for measure in WATCHED},
+        "watched": {measure: title_of(measure) for measure in TRAINING_MEASURES},
         "windows": WINDOWS,
         "counts": Counter(run.status for run in experiment.runs),
         "ended": experiment.ended,

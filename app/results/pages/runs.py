@@ -13,7 +13,7 @@ from app.descriptions.service import known_tags
 from app.results import run_page
 from app.results.api.experiments import EXPERIMENT_COMMANDS
 from app.results.api.runs import RUN_COMMANDS, csv_response
-from app.results.labels import SCALES, WATCHED, is_of_texts, title_of, weights
+from app.results.labels import SCALES, TRAINING_MEASURES, list_weights, title_of, uses_text_vectors
 from app.results.run_data import count_predictions, get_model, get_predictions
 from app.results.run_listing import encode_query
 from app.results.search.listing import RunQuery
@@ -37,7 +37,11 @@ LOG, SETTINGS = Tab("log", "Log"), Tab("settings", "Settings")
 
 @router.get("")
 def show_run(
-    request: Request, context: ContextDep, run_id: str, tab: str = "", measure: run_page.MeasureQuery = WATCHED[0]
+    request: Request,
+    context: ContextDep,
+    run_id: str,
+    tab: str = "",
+    measure: run_page.MeasureQuery = TRAINING_MEASURES[0],
 ) -> Response:
     """Show a tab of the run; the log if it failed. The page refreshes until the run has ended."""
     return _run_page(request, context, run_id, tab, measure)
@@ -54,8 +58,8 @@ def _run_page(
 ) -> Response:
     run = get_run(context, run_id)
     config = run.config
-    measure = measure if measure in WATCHED else WATCHED[0]
-    n_predicted, by_layer = count_predictions(context, run_id), run_page.layer_table(run.results)
+    measure = measure if measure in TRAINING_MEASURES else TRAINING_MEASURES[0]
+    n_predicted, by_layer = count_predictions(context, run_id), run_page.list_measures_by_layer(run.results)
     has_content = {
         TRAINING: True,
         LAYERS: bool(by_layer or run_page.list_protocols(run.results)),
@@ -70,13 +74,13 @@ def _run_page(
         "name": run_page.full_name(run),
         "scale": SCALES[config.metric],
         "scales": SCALES,
-        "methods": {REGULARIZERS[name]: lam for name, lam in weights(config)},
+        "methods": {REGULARIZERS[name]: lam for name, lam in list_weights(config)},
         "tabs": tabs,
         "tab": tab,
-        "figures": run_page.run_figures(context, run, measure, tab),
+        "figures": run_page.draw_tab_figures(context, run, measure, tab),
         "measure": measure,
-        "of_texts": is_of_texts(measure),
-        "watched": {slug: title_of(slug) for slug in WATCHED},
+        "of_texts": uses_text_vectors(measure),
+        "watched": {slug: title_of(slug) for slug in TRAINING_MEASURES},
         "by_layer": by_layer,
         "trivial": trivial_score(run),
         "predicted": n_predicted,
@@ -105,7 +109,7 @@ def download_predictions(context: ContextDep, run_id: str) -> StreamingResponse:
 
 @router.get("/figures/{slug}.html")
 def show_figure_page(
-    request: Request, context: ContextDep, run_id: str, slug: str, measure: run_page.MeasureQuery = WATCHED[0]
+    request: Request, context: ContextDep, run_id: str, slug: str, measure: run_page.MeasureQuery = TRAINING_MEASURES[0]
 ) -> Response:
     run = get_run(context, run_id)
     values = {
@@ -120,7 +124,7 @@ def show_figure_page(
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(
-    context: ContextDep, run_id: str, slug: str, kind: FileKind, measure: run_page.MeasureQuery = WATCHED[0]
+    context: ContextDep, run_id: str, slug: str, kind: FileKind, measure: run_page.MeasureQuery = TRAINING_MEASURES[0]
 ) -> Response:
     return figure_file([run_page.read_run_figure(context, get_run(context, run_id), slug, measure)], slug, kind)
 
@@ -172,7 +176,7 @@ def _run_button(change: Callable[[Context, str], Run]) -> Callable[..., Response
 
 def _experiment_button(change: Callable[[Context, str], Experiment]) -> Callable[..., Response]:
     def press(context: ContextDep, experiment_id: str, back: Back = "") -> Response:
-        return _to_page_of_experiment(change(context, experiment_id).id, back)
+        return _redirect_to_experiment(change(context, experiment_id).id, back)
 
     return press
 
@@ -195,7 +199,7 @@ def move_experiment(
     context: ContextDep, experiment_id: str, position: Literal["first", "last"], back: Back = ""
 ) -> Response:
     queue_verbs.move_experiment(context, experiment_id, queue_verbs.QueueMove(position))
-    return _to_page_of_experiment(experiment_id, back)
+    return _redirect_to_experiment(experiment_id, back)
 
 
 @buttons_router.post("/queue/pause")
@@ -210,5 +214,5 @@ def resume_everything(context: ContextDep) -> Response:
     return redirect_to("/queue")
 
 
-def _to_page_of_experiment(experiment_id: str, back: str) -> Response:
+def _redirect_to_experiment(experiment_id: str, back: str) -> Response:
     return redirect_to("/queue" if back == "queue" else f"/experiments/{experiment_id}")

@@ -29,13 +29,13 @@ from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric
 
 MAX_CHARACTERS = 4000
-"""Room for the ids of 100 experiments."""
+"""Enough for the ids of 100 experiments."""
 MAX_VALUES = 100
-"""SQLite refuses statements with more."""
+"""SQLite rejects statements with more values."""
 
 GRAMMAR = r"""
 start: term*
-?term: _MINUS bare -> without
+?term: _MINUS bare -> negation
      | bare
 ?bare: FIELD OPERATOR _value ("," _value)* -> condition
      | _word ("," _word)* -> words
@@ -77,7 +77,7 @@ def parse_search(q: str) -> list[SearchTerm]:
     if "\0" in q or any("\ud800" <= character <= "\udfff" for character in q):
         raise InvalidError("Expected a search in text, got a character that no text has.", "q")
     try:
-        terms: list[SearchTerm] = _Terms().transform(_parser().parse(q))
+        terms: list[SearchTerm] = _TermTransformer().transform(_parser().parse(q))
     except UnexpectedInput as error:
         at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
         position = len(q) if at_end else error.pos_in_stream or 0
@@ -99,24 +99,24 @@ def _parser() -> Lark:
     return Lark(GRAMMAR, parser="lalr")
 
 
-class _Terms(Transformer[Token, list[SearchTerm]]):
+class _TermTransformer(Transformer[Token, list[SearchTerm]]):
     """Turns the syntax tree into terms."""
 
     def start(self, terms: list[SearchTerm]) -> list[SearchTerm]:
         return terms
 
-    def without(self, terms: list[SearchTerm]) -> SearchTerm:
+    def negation(self, terms: list[SearchTerm]) -> SearchTerm:
         return terms[0]._replace(negated=True)
 
     def condition(self, tokens: list[Token]) -> SearchTerm:
         field, operator, *values = tokens
-        return SearchTerm(str(field), str(operator), [_value(token) for token in values], _position(field))
+        return SearchTerm(str(field), str(operator), [_search_value(token) for token in values], _position(field))
 
     def words(self, tokens: list[Token]) -> SearchTerm:
-        return SearchTerm("", ":", [_value(token) for token in tokens], _position(tokens[0]))
+        return SearchTerm("", ":", [_search_value(token) for token in tokens], _position(tokens[0]))
 
 
-def _value(token: Token) -> SearchValue:
+def _search_value(token: Token) -> SearchValue:
     text = str(token)
     if token.type == "QUOTED":
         characters = iter(text[1:-1])
@@ -129,10 +129,10 @@ def _position(token: Token) -> int:
 
 
 OPTION_NAMES = {"task": "kind"}
-"""Options under another name here: ``task`` searches the name of the data set."""
+"""Search names of options whose own name means something else: ``task`` searches the name of the data set."""
 
 
-def _settings() -> Iterator[tuple[str, FieldKind]]:
+def _option_fields() -> Iterator[tuple[str, FieldKind]]:
     for option, field in TrainingOptions.model_fields.items():
         value_type = single_type(field.annotation)
         name, stored = OPTION_NAMES.get(option, option), Run.config[option]
@@ -150,7 +150,7 @@ def _settings() -> Iterator[tuple[str, FieldKind]]:
 
 
 FIELDS: Mapping[str, FieldKind] = {
-    **dict(_settings()),
+    **dict(_option_fields()),
     "task": TextField(Dataset.name.expression),
     "experiment": TextField(Experiment.name.expression, Experiment.id.expression),
     "model": TextField(Run.model.expression),
@@ -168,7 +168,7 @@ FIELDS: Mapping[str, FieldKind] = {
     "tag": TagsField(Run.id.expression, RunTag.run_id.expression, RunTag.tag.expression),
     "launched": DayField(Experiment.created_at.expression),
 }
-"""For runs joined with experiment and data set. A metric is the performance of runs that use it."""
+"""Search fields of runs joined with experiment and data set. A metric is the performance of runs that use it."""
 
 ALIASES: Mapping[str, str] = {
     "data": "task",
@@ -192,9 +192,9 @@ def find_field(name: str) -> FieldKind | None:
     return FIELDS.get(ALIASES.get(lowered, lowered))
 
 
-def conditions(q: str) -> list[Condition]:
+def parse_conditions(q: str) -> list[Condition]:
     """Return the conditions on runs joined with experiment and data set. Raise InvalidError for ``q``."""
-    return [_condition(term) for term in parse_search(q)]
+    return [_term_condition(term) for term in parse_search(q)]
 
 
 def sort_column(name: str) -> ColumnElement[Any]:
@@ -214,7 +214,7 @@ OTHER_LANGUAGES = {
 INEQUALITIES = ("<", "<=", ">", ">=")
 
 
-def _condition(term: SearchTerm) -> Condition:
+def _term_condition(term: SearchTerm) -> Condition:
     if not term.field:
         for value in term.values:
             if not value.quoted and (replacement := OTHER_LANGUAGES.get(value.text)):

@@ -1,4 +1,4 @@
-"""Kinds of search fields, which compare typed values with columns."""
+"""Kinds of search fields. Each compares typed values with a column."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,16 +11,16 @@ from sqlalchemy import ColumnElement, and_, func, select
 
 Condition = ColumnElement[bool]
 
-ORDERED: Mapping[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, ":": eq}
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, ":": eq}
 NO_VALUE = ("none", "default", "unknown")
 """Words for a missing value."""
 MINUS = str.maketrans("−", "-")
-"""Pages print a minus sign in place of a hyphen."""
-LATEST = date(9998, 12, 31)
+"""Users paste numbers from pages, which print a minus sign instead of a hyphen."""
+LATEST_DAY = date(9998, 12, 31)
 
 
 class UnreadableError(ValueError):
-    """A value that the field cannot have; the message says what was expected."""
+    """A value that a field cannot have. The message names valid values."""
 
 
 class FieldKind(Protocol):
@@ -35,7 +35,7 @@ class FieldKind(Protocol):
         """Sort key."""
 
     def condition(self, operator: str, value: str) -> Condition:
-        """Return the condition of rows. Raise UnreadableError."""
+        """Return the SQL condition for a typed value. Raise UnreadableError if the value is invalid."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class TextField:
     """Text that contains the value or, with ``=``, equals it, ignoring case."""
 
     text: ColumnElement[Any]
-    exactly: ColumnElement[Any] | None = None
-    """An id that is accepted as well."""
+    id_column: ColumnElement[Any] | None = None
+    """A column of ids that the value may equal instead."""
     operators: Sequence[str] = (":", "=")
 
     @property
@@ -56,28 +56,28 @@ class TextField:
             matches: Condition = self.text.icontains(value, autoescape=True)
         else:
             matches = func.lower(self.text) == func.lower(value)
-        return matches if self.exactly is None else matches | (self.exactly == value)
+        return matches if self.id_column is None else matches | (self.id_column == value)
 
 
 @dataclass(frozen=True)
 class TagsField:
-    """Tags in a table of their own, one of which must match as in TextField."""
+    """Tags in a table of their own. At least one must match, as in TextField."""
 
-    row: ColumnElement[Any]
-    of_row: ColumnElement[Any]
-    word: ColumnElement[Any]
+    row_id: ColumnElement[Any]
+    tagged_row_id: ColumnElement[Any]
+    tag: ColumnElement[Any]
     operators: Sequence[str] = (":", "=")
 
     @property
     def column(self) -> ColumnElement[Any]:
-        return select(func.min(func.lower(self.word))).where(self.of_row == self.row).scalar_subquery()
+        return select(func.min(func.lower(self.tag))).where(self.tagged_row_id == self.row_id).scalar_subquery()
 
     def condition(self, operator: str, value: str) -> Condition:
-        tags = select(self.word).where(self.of_row == self.row)
+        tags = select(self.tag).where(self.tagged_row_id == self.row_id)
         if value.lower() in NO_VALUE and operator == ":":
             return ~tags.exists()
-        part = self.word.icontains(value, autoescape=True)
-        return tags.where(part if operator == ":" else func.lower(self.word) == func.lower(value)).exists()
+        part = self.tag.icontains(value, autoescape=True)
+        return tags.where(part if operator == ":" else func.lower(self.tag) == func.lower(value)).exists()
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class NumberField:
     """An optional number."""
 
     column: ColumnElement[Any]
-    operators: Sequence[str] = tuple(ORDERED)
+    operators: Sequence[str] = tuple(COMPARISONS)
 
     def condition(self, operator: str, value: str) -> Condition:
         if value.lower() in NO_VALUE and operator in "=:":
@@ -98,7 +98,7 @@ class NumberField:
             raise UnreadableError("a number") from error
         if not math.isfinite(number):
             raise UnreadableError("a finite number")
-        condition: Condition = ORDERED[operator](self.column, number)
+        condition: Condition = COMPARISONS[operator](self.column, number)
         return condition
 
 
@@ -144,14 +144,14 @@ class DayField:
     """A time, compared by its day in UTC."""
 
     column: ColumnElement[Any]
-    operators: Sequence[str] = tuple(ORDERED)
+    operators: Sequence[str] = tuple(COMPARISONS)
 
     def condition(self, operator: str, value: str) -> Condition:
         try:
             day = date.fromisoformat(value.translate(MINUS))
         except ValueError as error:
             raise UnreadableError("a day such as 2026-01-31") from error
-        begin = datetime.combine(min(day, LATEST), time(), UTC)
+        begin = datetime.combine(min(day, LATEST_DAY), time(), UTC)
         end = begin + timedelta(days=1)
         if operator in "=:":
             return and_(self.column >= begin, self.column < end)

@@ -14,7 +14,7 @@ from app.db.models import Dataset, Experiment, Run, RunStatus
 from app.db.reported_config import AnyRunConfig, ReportedRunConfig
 from app.db.run_rows import RunRow, read_run_rows
 from app.descriptions.service import has_tag
-from app.results.search.conditions import conditions, sort_column
+from app.results.search.conditions import parse_conditions, sort_column
 from app.results.search.kinds import Condition
 from app.results.setting import setting_of
 from app.training.experiments import NEWEST_FIRST, WITH_DATASET_AND_TAGS, WITHOUT_LARGE_COLUMNS
@@ -24,7 +24,7 @@ RUNS_NEWEST_FIRST = (
     Experiment.created_at.desc(), Experiment.id.expression, Run.position.expression, Run.id.expression
 )  # fmt: skip
 MAX_MATCHING_RUNS = 1000
-"""Most runs in a figure or a table of means."""
+"""Maximum number of runs in a figure or a table of means."""
 
 
 class RunQuery(NamedTuple):
@@ -89,37 +89,37 @@ def list_runs(
         .order_by(*order)
     )
     with context.sessions() as session:
-        return RunPage(list(session.scalars(rows.limit(limit).offset(offset))), _count(session, conditions))
+        return RunPage(list(session.scalars(rows.limit(limit).offset(offset))), _count_runs(session, conditions))
 
 
 def find_matching_runs(context: Context, q: str, *, limit: int = MAX_MATCHING_RUNS) -> MatchingRuns:
     """Return the newest ``limit`` runs of a search, for a figure or a table."""
     conditions = run_conditions(q)
-    # The database sorts ids, not the rows, which are wide.
+    # Sort ids instead of rows, because rows are wide.
     newest = select(Run.id).join(Run.experiment).join(Experiment.dataset).where(*conditions)
     ids = newest.order_by(*RUNS_NEWEST_FIRST).limit(limit)
     with context.sessions() as session:
         runs = read_run_rows(session, Run.id.in_(ids))
-        total = _count(session, conditions)
+        total = _count_runs(session, conditions)
     runs.sort(key=lambda run: (run.experiment_id, run.position, run.id))
     runs.sort(key=lambda run: run.experiment.created_at, reverse=True)
     return MatchingRuns(runs, total)
 
 
-def _count(session: Session, conditions: Collection[Condition]) -> int:
-    # count(*), as counting ids would read the rows, which are wide.
+def _count_runs(session: Session, conditions: Collection[Condition]) -> int:
+    # Use count(*): counting ids would read the rows, which are wide.
     count_query = select(func.count()).select_from(Run).join(Run.experiment).join(Experiment.dataset).where(*conditions)
     return session.scalar(count_query) or 0
 
 
 def run_conditions(q: str, experiment_id: str | None = None) -> list[Condition]:
-    return [*conditions(q), *([] if experiment_id is None else [Run.experiment_id == experiment_id])]
+    return [*parse_conditions(q), *([] if experiment_id is None else [Run.experiment_id == experiment_id])]
 
 
 NOT_COMPARED = ("model", "task", "text_columns", "label_column")
-"""Options with a column of their own, or that belong to the data set."""
-MOVING = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.STREAMING)
-"""States of runs that may change at any moment."""
+"""Options that have a column of their own or belong to the data set."""
+LIVE_STATUSES = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.STREAMING)
+"""Statuses of runs that may still change."""
 COUNTED_COLUMNS: Mapping[str, ColumnElement[Any]] = {
     "experiment": Run.experiment_id.expression,
     "task": Dataset.name.expression,
@@ -138,8 +138,8 @@ class RunColumns(NamedTuple):
     """In table order: experiment, task, model, regularizer, λ, ζ, options, seed."""
     shared: list[str]
     """The same for all runs, in the same order."""
-    live: bool
-    plain: bool
+    is_live: bool
+    has_baselines: bool
 
 
 def read_columns(context: Context, q: str, *, experiment_id: str | None = None) -> RunColumns:
@@ -160,7 +160,7 @@ def read_columns(context: Context, q: str, *, experiment_id: str | None = None) 
         ]
         distinct_runs = _distinct_settings(session, fields, conditions)
         counts = [func.count(column.distinct()) for column in COUNTED_COLUMNS.values()]
-        moving = func.count(case((Run.status.in_(MOVING), 1)))
+        moving = func.count(case((Run.status.in_(LIVE_STATUSES), 1)))
         count_query = select(moving, *counts).select_from(Run).join(Run.experiment).join(Experiment.dataset)
         n_live, *n_distinct = session.execute(count_query.where(*conditions)).one()
     distinct_counts = dict(zip(COUNTED_COLUMNS, n_distinct, strict=True))
@@ -172,8 +172,8 @@ def read_columns(context: Context, q: str, *, experiment_id: str | None = None) 
     return RunColumns(
         varying=[name for name in columns if distinct_counts[name] > 1],
         shared=[name for name in candidates if distinct_counts[name] == 1],
-        live=n_live > 0,
-        plain=any(setting_of(run, []).baseline for run in distinct_runs),
+        is_live=n_live > 0,
+        has_baselines=any(setting_of(run, []).is_baseline for run in distinct_runs),
     )
 
 
@@ -183,12 +183,17 @@ def _distinct_settings(session: Session, fields: Collection[str], conditions: Co
     rows = select(Run.regularizer, Run.lam != 0, Run.zeta, *values).distinct()
     setting_rows = session.execute(rows.join(Run.experiment).join(Experiment.dataset).where(*conditions))
     return [
-        Run(regularizer=regularizer, lam=float(swept), zeta=zeta, config=_config(dict(zip(names, texts, strict=True))))
+        Run(
+            regularizer=regularizer,
+            lam=float(swept),
+            zeta=zeta,
+            config=_parse_config(dict(zip(names, texts, strict=True))),
+        )
         for regularizer, swept, zeta, *texts in setting_rows
     ]
 
 
-def _config(texts: Mapping[str, str | None]) -> AnyRunConfig:
+def _parse_config(texts: Mapping[str, str | None]) -> AnyRunConfig:
     # SQLite returns null for what a script did not log.
     values: dict[str, Any] = {name: None if text is None else json.loads(text) for name, text in texts.items()}
     fixed = values["fixed_regularizers"] or {}
@@ -228,11 +233,11 @@ class ListedExperiment(NamedTuple):
     marks: list[StripMark]
 
     @property
-    def total(self) -> int:
+    def n_runs(self) -> int:
         return self.counts.total()
 
     @property
-    def ended(self) -> int:
+    def n_ended(self) -> int:
         return sum(number for status, number in self.counts.items() if status.final)
 
     @property

@@ -1,4 +1,4 @@
-"""Means of seeds with their errors; what repeats a run with its seed says nothing new."""
+"""Means over seeds with error bars. Repeated runs of a seed count once."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from app.core.evidence import t_quantile
 
 
 class Error(StrEnum):
-    """What an error bar is, in each direction: of the mean, or of the values themselves."""
+    """The half-length of an error bar: an error of the mean, or the deviation of single values."""
 
     CI95 = "ci95"
     SE = "se"
@@ -106,7 +106,7 @@ def by_position(rows: Iterable[Row]) -> list[list[float]]:
 
 
 LAST_PART = 0.3
-"""Of the steps, as in Kudriashov, Karpik & Klyshinsky (2025), "Shrink the longest"."""
+"""Fraction of steps, as in Kudriashov, Karpik & Klyshinsky (2025), "Shrink the longest"."""
 
 
 def tail_mean(values: Iterable[tuple[int, float | None]], last_step: int) -> float | None:

@@ -11,7 +11,7 @@ Values = npt.NDArray[np.float64]
 
 
 class Spread(NamedTuple):
-    """Mean squares of differences in a layout of rows and seeds, and how many there are of each."""
+    """Mean squares of differences in a layout of rows and seeds, and the numbers of seeds and rows."""
 
     of_seeds: float
     of_rows: float
@@ -29,7 +29,7 @@ class Spread(NamedTuple):
         """Return the variance between rows beyond that of seeds; 0 if there is none."""
         return max(0.0, (self.of_rows - self.of_rest) / self.seeds)
 
-    def of_others(self, seeds: int, rows: int) -> "Spread":
+    def expected_with(self, seeds: int, rows: int) -> "Spread":
         """Return the mean squares expected with other numbers of seeds and rows."""
         return Spread(
             self.of_rest + rows * self.between_seeds,
@@ -56,7 +56,7 @@ class Spread(NamedTuple):
 
 
 class MeanDifference(NamedTuple):
-    """A mean difference; without ``error`` there is no telling how sure it is."""
+    """A mean difference and its standard error; None if the error is unknown."""
 
     estimate: float
     error: float | None
@@ -65,9 +65,9 @@ class MeanDifference(NamedTuple):
     """Of freedom, of Student's t."""
     seeds: int
     rows: int | None
-    """Rows that are part of the error; None where seeds alone are."""
+    """Number of rows in the error; None if the error is over seeds only."""
     spread: Spread | None
-    """What the error is made of, where rows and seeds both are."""
+    """Components of the error if it is over both rows and seeds."""
 
 
 def over_rows_and_seeds(differences: Values) -> MeanDifference:
@@ -123,7 +123,7 @@ class SignFlips(NamedTuple):
 
     p: float
     smallest_p: float
-    """What so few pairs cannot fall below, however great the difference."""
+    """Smallest p that this many pairs can reach."""
     flips: int
     exact: bool
 
@@ -133,7 +133,7 @@ def sign_flips(differences: Sequence[float]) -> SignFlips:
     scaled = np.asarray(differences, float)
     scaled = scaled / (np.abs(scaled).max() or 1.0)
     exact = len(scaled) <= MOST_EXACT_PAIRS
-    signs = _all(len(scaled)) if exact else _drawn(len(scaled))
+    signs = _all_signs(len(scaled)) if exact else _random_signs(len(scaled))
     is_extreme = np.abs(signs @ scaled) >= abs(scaled.sum()) - ROUNDING * np.abs(scaled).sum()
     n_extreme, n_flips = int(is_extreme.sum()), len(is_extreme)
     return SignFlips(
@@ -154,10 +154,10 @@ def pairs_needed(level: float, comparisons: int) -> int | None:
     return next((n for n in range(1, MOST_EXACT_PAIRS + 2) if comparisons * smallest_p(n) <= level), None)
 
 
-def _all(n: int) -> npt.NDArray[np.float64]:
+def _all_signs(n: int) -> npt.NDArray[np.float64]:
     return np.asarray(2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1) - 1, float)
 
 
 @lru_cache(maxsize=8)
-def _drawn(n: int) -> npt.NDArray[np.float64]:
+def _random_signs(n: int) -> npt.NDArray[np.float64]:
     return np.asarray(2.0 * np.random.default_rng(0).integers(0, 2, (DRAWN, n)) - 1, float)

@@ -1,4 +1,4 @@
-"""Whether performance goes with isotropy across settings: values of λ change places, all their runs with them."""
+"""Test whether performance goes with isotropy across settings, by permuting the values of λ with all their runs."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
@@ -12,22 +12,22 @@ import numpy.typing as npt
 FEWEST = 3
 MOST_EXACT_LAMBDAS = 7
 MOST_EXACT = 100_000
-"""Arrangements of several blocks together of which all are looked at."""
+"""Maximum number of arrangements of all blocks that are enumerated."""
 DRAWN = 9_999
 ROUNDING = 1e-9
 
 Values = npt.NDArray[np.float64]
 
 
-class Measured(NamedTuple):
+class MeasuredRun(NamedTuple):
     """Isotropy and performance of one setting with one seed."""
 
     block: Hashable
-    """Method, model and data set: λ changes places within it and never across."""
+    """Method, model and data set. Values of λ are permuted within a block."""
     stratum: Hashable
-    """What λ is crossed with, such as ζ or the learning rate. Baselines that several share stand in each of them."""
+    """Settings crossed with λ, such as ζ or the learning rate. A shared baseline is in every stratum."""
     setting: Hashable
-    """Its own name, by which a baseline in several strata counts once."""
+    """Identifies the setting, so that a baseline in several strata counts once."""
     lam: float
     seed: int
     isotropy: float
@@ -41,17 +41,17 @@ class Relation(NamedTuple):
     p: float | None
     positive: bool
     lambdas: tuple[int, ...]
-    """How many values of λ can change places with each other, of each block that has some."""
+    """Number of values of λ that can be exchanged, for each group of exchangeable ones."""
     settings: int
     permutations: int
     exact: bool
     smallest_p: float | None
-    """What no p of so few values of λ can fall below."""
+    """Smallest p that this many values of λ can reach."""
     reason: str | None = None
 
 
 @lru_cache(maxsize=64)
-def relation(runs: tuple[Measured, ...]) -> Relation:
+def relation(runs: tuple[MeasuredRun, ...]) -> Relation:
     """Return Spearman's correlation of isotropy and performance over settings, and p by permuting the values of λ.
 
     Both are adjusted for seeds and averaged over them. Ranks are taken among the settings of a block that differ only
@@ -89,7 +89,9 @@ def relation(runs: tuple[Measured, ...]) -> Relation:
     return Relation(value, p, above < below, lambdas, n_settings, total if exact else DRAWN, exact, smallest)
 
 
-def adjusted(settings: Sequence[Hashable], seeds: Sequence[int], values: Sequence[float]) -> dict[Hashable, float]:
+def adjusted_means(
+    settings: Sequence[Hashable], seeds: Sequence[int], values: Sequence[float]
+) -> dict[Hashable, float]:
     """Return the means of settings as if each had been run with every seed, by least squares of setting plus seed.
 
     Settings that share no seeds, not even through other settings, are assumed to have typical seeds.
@@ -110,18 +112,19 @@ def adjusted(settings: Sequence[Hashable], seeds: Sequence[int], values: Sequenc
 class _Block(NamedTuple):
     lambdas: list[float]
     scores: Values
-    """[place, came from]: what the statistic gains if performance at one λ stands at the place of another."""
+    """[λ, λ]: the term of the statistic for isotropy at the first λ paired with performance at the second."""
     sizes: tuple[float, float]
     """Sums of squares of the ranks of isotropy and of performance."""
     classes: list[list[int]]
-    """Places of λ that were run in the same strata: only these can change places."""
+    """Groups of indices of λ that were run in the same strata. Only these are exchangeable."""
 
 
-def _block(runs: Sequence[Measured]) -> _Block:
+def _block(runs: Sequence[MeasuredRun]) -> _Block:
     distinct_runs = {(run.setting, run.seed): run for run in runs}.values()
     keys = [run.setting for run in distinct_runs], [run.seed for run in distinct_runs]
     x, y = (
-        adjusted(*keys, [getattr(run, quantity) for run in distinct_runs]) for quantity in ("isotropy", "performance")
+        adjusted_means(*keys, [getattr(run, quantity) for run in distinct_runs])
+        for quantity in ("isotropy", "performance")
     )
     lambdas = sorted({run.lam for run in runs})
     n_strata = {setting: len({run.stratum for run in runs if run.setting == setting}) for setting in x}

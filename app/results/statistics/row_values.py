@@ -12,30 +12,30 @@ import numpy.typing as npt
 Values = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.float64]
-"""How often each label is given for each: [right, given]."""
+"""Confusion matrix [reference, predicted]."""
 
 
-def accuracy_values(right: Labels, predicted: Labels) -> Values:
+def accuracy_values(reference: Labels, predicted: Labels) -> Values:
     """Return 1 for each row that is predicted correctly, else 0."""
-    return np.asarray(right == predicted, float)
+    return np.asarray(reference == predicted, float)
 
 
-def f1_values(right: Labels, predicted: Labels, positive: int | None) -> Values:
+def f1_values(reference: Labels, predicted: Labels, positive: int | None) -> Values:
     """Return jackknife values of F1: of the positive label, or if that is None, the mean over all labels that occur."""
-    return _of_counts(right, predicted, lambda counts, labels: _f1(counts, labels, positive))
+    return _jackknife_counts(reference, predicted, lambda counts, labels: _f1(counts, labels, positive))
 
 
-def matthews_values(right: Labels, predicted: Labels) -> Values:
+def matthews_values(reference: Labels, predicted: Labels) -> Values:
     """Return jackknife values of the Matthews correlation, for any number of labels."""
-    return _of_counts(right, predicted, _matthews)
+    return _jackknife_counts(reference, predicted, _matthews)
 
 
-def pearson_values(right: Values, predicted: Values) -> Values | None:
+def pearson_values(reference: Values, predicted: Values) -> Values | None:
     """Return jackknife values of Pearson's correlation; None if a side is constant, or would be without one row."""
-    n = len(right)
+    n = len(reference)
     if n < 3:
         return None
-    x, y = _standard(right), _standard(predicted)
+    x, y = _standardize(reference), _standardize(predicted)
     if x is None or y is None:
         return None
     # Without row r, sums of squares about the new mean lose n / (n - 1) times the row's own square.
@@ -48,16 +48,16 @@ def pearson_values(right: Values, predicted: Values) -> Values | None:
     return _jackknife(correlation, left_out_values)
 
 
-def spearman_values(right: Values, predicted: Values) -> Values | None:
+def spearman_values(reference: Values, predicted: Values) -> Values | None:
     """Return values of Spearman's correlation by row; None if either side is constant.
 
     Uses the infinitesimal jackknife. Leaving out each row in turn takes n² steps, because all other ranks move. Its
     derivative takes n log n steps and differs by a relative 1 / n.
     """
-    if len(right) < 3 or np.ptp(right) == 0 or np.ptp(predicted) == 0:
+    if len(reference) < 3 or np.ptp(reference) == 0 or np.ptp(predicted) == 0:
         return None
-    n = len(right)
-    (a, over_a), (b, over_b) = _shares(right), _shares(predicted)
+    n = len(reference)
+    (a, over_a), (b, over_b) = _rank_shares(reference), _rank_shares(predicted)
     covariance, a_variance, b_variance = (
         float(ranks @ other_ranks) / n for ranks, other_ranks in ((a, b), (a, a), (b, b))
     )
@@ -73,23 +73,23 @@ def _jackknife(metric: float, left_out: Values) -> Values:
     return np.asarray(metric + (len(left_out) - 1) * (left_out.mean() - left_out), float)
 
 
-def _of_counts(right: Labels, predicted: Labels, metric: Callable[[Counts, Labels], float]) -> Values:
+def _jackknife_counts(reference: Labels, predicted: Labels, metric: Callable[[Counts, Labels], float]) -> Values:
     """Return jackknife values of a metric computed from label counts.
 
     Rows with the same pair of labels change the metric alike, so it is computed once per pair.
     """
-    labels, label_indices = np.unique(np.concatenate([right, predicted]), return_inverse=True)
-    k, n = len(labels), len(right)
+    labels, label_indices = np.unique(np.concatenate([reference, predicted]), return_inverse=True)
+    k, n = len(labels), len(reference)
     kinds = label_indices[:n] * k + label_indices[n:]
     occurring_kinds, kind_index, kind_counts = np.unique(kinds, return_inverse=True, return_counts=True)
     counts = np.zeros(k * k)
     counts[occurring_kinds] = kind_counts
     table = counts.reshape(k, k)
-    left_out_values = np.array([metric(_less(table, kind), labels) for kind in occurring_kinds.tolist()])
+    left_out_values = np.array([metric(_without_one(table, kind), labels) for kind in occurring_kinds.tolist()])
     return _jackknife(metric(table, labels), left_out_values[kind_index])
 
 
-def _less(counts: Counts, kind: int) -> Counts:
+def _without_one(counts: Counts, kind: int) -> Counts:
     reduced_counts = counts.copy()
     reduced_counts.flat[kind] -= 1
     return reduced_counts
@@ -116,14 +116,14 @@ def _matthews(counts: Counts, _: Labels) -> float:
     )
 
 
-def _standard(values: Values) -> Values | None:
+def _standardize(values: Values) -> Values | None:
     centred = values - values[0]
     centred = centred - centred.mean()
     deviation = float(np.sqrt((centred @ centred) / len(values)))
     return centred / deviation if deviation > 0 and np.isfinite(deviation) else None
 
 
-def _shares(values: Values) -> tuple[Values, Callable[[Values], Values]]:
+def _rank_shares(values: Values) -> tuple[Values, Callable[[Values], Values]]:
     """Return centered ranks as fractions of n, and a function that sums values over the rows ranked above each row."""
     distinct, rank_index, value_counts = np.unique(values, return_inverse=True, return_counts=True)
     n = len(values)

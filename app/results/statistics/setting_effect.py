@@ -1,4 +1,4 @@
-"""Whether runs of different settings differ at all: F by rearrangements within blocks."""
+"""Test whether settings differ at all, by an F statistic with permutations within blocks."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache, reduce
@@ -13,21 +13,21 @@ MOST_EXACT = 10_000
 MOST_DRAWN = 9_999
 FEWEST_DRAWN = 999
 MOST_PLACES = 2_000_000
-"""Values that all draws move together: of many runs fewer rearrangements are drawn, so that a page need not wait."""
+"""Maximum number of values moved in all draws. With many runs, fewer rearrangements are drawn, to keep pages fast."""
 AT_ONCE = 500_000
-"""Values that are in memory at a time."""
+"""Number of values in memory at a time."""
 
 Indices = npt.NDArray[np.intp]
 
 
 class Rearrangements(NamedTuple):
-    """What moves values within their blocks; what is alone in its block stays where it is."""
+    """Permutations of values within their blocks. A value alone in its block does not move."""
 
     blocks: list[Indices]
-    """The places of each block that has several."""
+    """Indices of the values in each block that has several."""
     total: int
     exact: bool
-    """All there are, the one that was observed among them; else draws."""
+    """Whether all permutations are enumerated, including the observed one; otherwise they are random."""
 
     @property
     def indices(self) -> Indices:
@@ -40,10 +40,14 @@ class Rearrangements(NamedTuple):
         random = np.random.default_rng(0)
         for start in range(0, self.total, batch_size):
             rows = min(batch_size, self.total - start)
-            parts = self._all(start, rows) if self.exact else [_drawn(block, rows, random) for block in self.blocks]
+            parts = (
+                self._enumerate_orders(start, rows)
+                if self.exact
+                else [_random_orders(block, rows, random) for block in self.blocks]
+            )
             yield np.concatenate(parts, axis=1) if parts else np.empty((rows, 0), np.intp)
 
-    def share(self, extreme: int) -> float:
+    def p_value(self, extreme: int) -> float:
         """Return the p-value for a number of rearrangements that are at least as extreme as the observed values.
 
         If rearrangements are random, the observed order counts as one more.
@@ -55,7 +59,7 @@ class Rearrangements(NamedTuple):
         """Return the smallest two-sided p-value that can be reached."""
         return min(1.0, 2 / (self.total + (not self.exact)))
 
-    def _all(self, start: int, rows: int) -> list[Indices]:
+    def _enumerate_orders(self, start: int, rows: int) -> list[Indices]:
         numbers = np.arange(start, start + rows)
         parts = []
         for block in self.blocks:
@@ -81,7 +85,7 @@ def _count_rearrangements(members: Sequence[Indices]) -> int:
     return reduce(lambda total, block: min(total * factorial(min(len(block), 8)), MOST_EXACT + 1), members, 1)
 
 
-def _drawn(block: Indices, rows: int, random: np.random.Generator) -> Indices:
+def _random_orders(block: Indices, rows: int, random: np.random.Generator) -> Indices:
     return random.permuted(np.tile(block, (rows, 1)), axis=1)
 
 
@@ -90,11 +94,11 @@ ROUNDING = 1e-9
 Values = npt.NDArray[np.float64]
 
 
-class Scored(NamedTuple):
+class ScoredRun(NamedTuple):
     """The performance of one setting with one seed."""
 
     block: Hashable
-    """Data set, model and metric: never compared with another."""
+    """Data set, model and metric. Runs of different blocks are never compared."""
     setting: Hashable
     seed: int
     value: float
@@ -110,14 +114,14 @@ class SettingEffect(NamedTuple):
     permutations: int
     exact: bool
     smallest_p: float | None
-    """What no p of such a layout can fall below."""
+    """Smallest p that this layout can reach."""
     settings: int
     seeds: int
     reason: str | None = None
 
 
 @lru_cache(maxsize=64)
-def setting_effect(runs: tuple[Scored, ...]) -> SettingEffect:
+def setting_effect(runs: tuple[ScoredRun, ...]) -> SettingEffect:
     """Test whether the settings differ, by permuting performance within each seed of each block.
 
     If settings do not differ, it does not matter which run of a seed had which setting. There is at most one run per
@@ -137,7 +141,7 @@ def setting_effect(runs: tuple[Scored, ...]) -> SettingEffect:
         reason = "All runs of a seed have the same performance, whatever their setting."
         return SettingEffect(None, degrees, None, 0, True, None, n_settings, n_seeds, reason)
     moved = rearrangements([key for block in valid_blocks for key in block.keys])
-    basis = _joined([block.basis for block in valid_blocks])
+    basis = _join_diagonally([block.basis for block in valid_blocks])
     explained = float(((values @ basis) ** 2).sum())
     n_extreme, fixed_values = 0, values.copy()
     fixed_values[moved.indices] = 0
@@ -146,29 +150,29 @@ def setting_effect(runs: tuple[Scored, ...]) -> SettingEffect:
         n_extreme += int(((null**2).sum(axis=1) >= explained - ROUNDING * total).sum())
     residual = total - explained
     f = None if residual <= ROUNDING * total else (explained / degrees[0]) / (residual / degrees[1])
-    alike = float(np.prod([block.alike for block in valid_blocks]))
+    alike = float(np.prod([block.n_equivalent for block in valid_blocks]))
     smallest = min(1.0, alike / moved.total) if moved.exact else 1 / (moved.total + 1)
-    return SettingEffect(f, degrees, moved.share(n_extreme), moved.total, moved.exact, smallest, n_settings, n_seeds)
+    return SettingEffect(f, degrees, moved.p_value(n_extreme), moved.total, moved.exact, smallest, n_settings, n_seeds)
 
 
 class _Block(NamedTuple):
     values: Values
-    """Less the mean of their seed, scaled so that blocks of other metrics count alike."""
+    """Centered by seed, and scaled so that blocks with different metrics count equally."""
     basis: Values
-    """Orthonormal: what settings can explain beyond seeds."""
+    """Orthonormal basis of what settings can explain beyond seeds."""
     residual_degrees: int
     keys: list[tuple[Hashable, int]]
-    alike: float
-    """Rearrangements that leave F as it is: those that move whole settings."""
+    n_equivalent: float
+    """Number of permutations that leave F unchanged, because they exchange complete settings."""
 
 
-def _block(runs: Sequence[Scored]) -> _Block | None:
+def _block(runs: Sequence[ScoredRun]) -> _Block | None:
     settings = {setting: index for index, setting in enumerate(dict.fromkeys(run.setting for run in runs))}
     seeds = {seed: index for index, seed in enumerate(dict.fromkeys(run.seed for run in runs))}
     setting_indices = np.array([settings[run.setting] for run in runs])
     seed_indices = np.array([seeds[run.seed] for run in runs])
-    values = _within(np.array([run.value for run in runs], float)[:, None], seed_indices)[:, 0]
-    columns = _within(np.eye(len(settings))[setting_indices], seed_indices)
+    values = _center_by_seed(np.array([run.value for run in runs], float)[:, None], seed_indices)[:, 0]
+    columns = _center_by_seed(np.eye(len(settings))[setting_indices], seed_indices)
     left_vectors, sizes, _ = np.linalg.svd(columns, full_matrices=False)
     basis = left_vectors[:, sizes > ROUNDING * max(1.0, float(sizes.max(initial=0.0)))]
     residual_degrees = len(runs) - len(seeds) - basis.shape[1]
@@ -184,7 +188,7 @@ def _block(runs: Sequence[Scored]) -> _Block | None:
     return _Block(values / (size or 1.0), basis, residual_degrees, [(run.block, run.seed) for run in runs], alike)
 
 
-def _within(values: Values, seeds: npt.NDArray[np.intp]) -> Values:
+def _center_by_seed(values: Values, seeds: npt.NDArray[np.intp]) -> Values:
     """Subtract the mean of each seed.
 
     A value of the seed is subtracted first, so that equal values give exactly 0.
@@ -197,7 +201,7 @@ def _within(values: Values, seeds: npt.NDArray[np.intp]) -> Values:
     return centred
 
 
-def _joined(parts: Sequence[Values]) -> Values:
+def _join_diagonally(parts: Sequence[Values]) -> Values:
     matrix = np.zeros((sum(len(part) for part in parts), sum(part.shape[1] for part in parts)))
     row = column = 0
     for part in parts:

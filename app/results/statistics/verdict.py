@@ -74,7 +74,7 @@ MOST_SEEDS, MOST_ROWS = 1_000, 1_000_000
 
 
 class Verdict(StrEnum):
-    """What can be said of a setting against its baseline."""
+    """The outcome of comparing a setting with its baseline."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -82,8 +82,8 @@ class Verdict(StrEnum):
     TOO_FEW = "too few seeds"
 
 
-class Needed(NamedTuple):
-    """What would show a difference of the size seen with power 0.8; None if no number suffices.
+class NeededSize(NamedTuple):
+    """Seeds or rows that would show a difference of the observed size with power 0.8; None if no number suffices.
 
     Rows are given if no number of seeds suffices.
     """
@@ -92,7 +92,7 @@ class Needed(NamedTuple):
     rows: int | None
 
 
-class Judged(NamedTuple):
+class JudgedDifference(NamedTuple):
     """A mean difference with its verdict, and the interval that agrees with it."""
 
     difference: MeanDifference
@@ -108,28 +108,28 @@ class Judged(NamedTuple):
     p_adjusted: float | None
     """At most 0.05 exactly where the interval leaves out 0."""
     comparisons: int
-    needed: Needed | None
-    """None where the difference was seen, or nothing is known of its error."""
+    needed: NeededSize | None
+    """None if the verdict is decided, or the error is unknown."""
 
 
-def judge(differences: Sequence[MeanDifference]) -> list[Judged]:
+def judge(differences: Sequence[MeanDifference]) -> list[JudgedDifference]:
     """Judge a family of differences, with Bonferroni's correction for those that can be judged."""
-    comparisons = sum(_judgeable(difference) for difference in differences)
-    return [_judged(difference, comparisons) for difference in differences]
+    comparisons = sum(_can_judge(difference) for difference in differences)
+    return [_judge_difference(difference, comparisons) for difference in differences]
 
 
-def _judgeable(difference: MeanDifference) -> bool:
+def _can_judge(difference: MeanDifference) -> bool:
     return difference.seeds >= MIN_SEEDS and difference.error is not None
 
 
-def _judged(difference: MeanDifference, comparisons: int) -> Judged:
-    if not _judgeable(difference) or difference.error is None:
-        return Judged(difference, Verdict.TOO_FEW, None, None, None, None, comparisons, None)
+def _judge_difference(difference: MeanDifference, comparisons: int) -> JudgedDifference:
+    if not _can_judge(difference) or difference.error is None:
+        return JudgedDifference(difference, Verdict.TOO_FEW, None, None, None, None, comparisons, None)
     # Equal answers in every row and seed show no difference, but not how small it is elsewhere.
     if difference.error == 0:
-        return Judged(difference, Verdict.NONE_SEEN, None, None, 1.0, 1.0, comparisons, None)
+        return JudgedDifference(difference, Verdict.NONE_SEEN, None, None, 1.0, 1.0, comparisons, None)
     half, p = (
-        _half(difference.error, difference.degrees, difference.spread, comparisons),
+        _interval_half_width(difference.error, difference.degrees, difference.spread, comparisons),
         two_sided_p(difference.estimate / difference.error, difference.degrees),
     )
     p_adjusted = comparisons * p
@@ -138,10 +138,10 @@ def _judged(difference: MeanDifference, comparisons: int) -> Judged:
     low, high = difference.estimate - half, difference.estimate + half
     verdict = Verdict.BETTER if low > 0 else Verdict.WORSE if high < 0 else Verdict.NONE_SEEN
     needed = _needed(difference, comparisons) if verdict is Verdict.NONE_SEEN else None
-    return Judged(difference, verdict, low, high, p, min(1.0, p_adjusted), comparisons, needed)
+    return JudgedDifference(difference, verdict, low, high, p, min(1.0, p_adjusted), comparisons, needed)
 
 
-def _half(error: float, degrees: float, spread: Spread | None, comparisons: int) -> float:
+def _interval_half_width(error: float, degrees: float, spread: Spread | None, comparisons: int) -> float:
     """Return half the width of an interval that is simultaneous over this number of comparisons."""
     half = t_quantile(SIGNIFICANCE_LEVEL / comparisons, degrees) * error
     if comparisons > 1 and spread is not None:
@@ -149,12 +149,12 @@ def _half(error: float, degrees: float, spread: Spread | None, comparisons: int)
     return half
 
 
-def _needed(difference: MeanDifference, comparisons: int) -> Needed | None:
+def _needed(difference: MeanDifference, comparisons: int) -> NeededSize | None:
     if difference.estimate == 0 or difference.error is None:
         return None
 
     def enough(error: float, degrees: float, spread: Spread | None = None) -> bool:
-        reach = _half(error, degrees, spread, comparisons) + t_quantile(2 * (1 - POWER), degrees) * error
+        reach = _interval_half_width(error, degrees, spread, comparisons) + t_quantile(2 * (1 - POWER), degrees) * error
         return abs(difference.estimate) >= reach
 
     def shows(spread: Spread) -> bool:
@@ -162,17 +162,20 @@ def _needed(difference: MeanDifference, comparisons: int) -> Needed | None:
 
     spread, error = difference.spread, difference.error
     if spread is None or difference.rows is None:
-        return Needed(
-            _fewest(lambda n: enough(error * sqrt(difference.seeds / n), n - 1), difference.seeds + 1, MOST_SEEDS), None
+        return NeededSize(
+            _find_smallest(
+                lambda n: enough(error * sqrt(difference.seeds / n), n - 1), difference.seeds + 1, MOST_SEEDS
+            ),
+            None,
         )
     rows = difference.rows
-    seeds = _fewest(lambda n: shows(spread.of_others(n, rows)), difference.seeds + 1, MOST_SEEDS)
+    seeds = _find_smallest(lambda n: shows(spread.expected_with(n, rows)), difference.seeds + 1, MOST_SEEDS)
     if seeds is not None:
-        return Needed(seeds, None)
-    return Needed(None, _fewest(lambda n: shows(spread.of_others(difference.seeds, n)), rows, MOST_ROWS))
+        return NeededSize(seeds, None)
+    return NeededSize(None, _find_smallest(lambda n: shows(spread.expected_with(difference.seeds, n)), rows, MOST_ROWS))
 
 
-def _fewest(enough: Callable[[int], bool], low: int, maximum: int) -> int | None:
+def _find_smallest(enough: Callable[[int], bool], low: int, maximum: int) -> int | None:
     """Return the smallest number from ``low`` that is enough, by bisection; None if ``maximum`` is not enough."""
     if not enough(maximum):
         return None

@@ -32,7 +32,7 @@ class TableColumns(StrEnum):
 
 
 class SummaryColumn(NamedTuple):
-    """A measure on a data set. No value of isotropy is the best."""
+    """A measure on a data set. Isotropy has no best value."""
 
     dataset: str
     measure: str
@@ -45,7 +45,7 @@ class SummaryRow(NamedTuple):
     labels: list[str]
     cells: list[Estimate | None]
     pruned_on: frozenset[str] = frozenset()
-    """Data sets on which a search pruned runs of the group, which makes the rest look better."""
+    """Data sets on which a search pruned runs of the group, so that its mean is too good."""
 
 
 @dataclass(frozen=True)

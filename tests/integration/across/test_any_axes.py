@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from app.results.labels import OF_SENTENCES, WATCHED
+from app.results.labels import SENTENCE_MEASURES, TRAINING_MEASURES
 from tests.across import made, words
 from tests.factories import add_experiment
 
@@ -14,7 +14,7 @@ RESULTS = {
     "metrics": {"accuracy": 0.6, "f1": 0.5},
     "metric_reasons": {},
     "n_validation": 40,
-    "by_layer": dict.fromkeys((*WATCHED, *OF_SENTENCES), LAYERS),
+    "by_layer": dict.fromkeys((*TRAINING_MEASURES, *SENTENCE_MEASURES), LAYERS),
 }
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from app.results.conclusion.comparisons import RowValues, RunFacts
 from app.results.conclusion.conclusion import Conclusion
-from app.results.conclusion.evidence import evidence
+from app.results.conclusion.evidence import collect_evidence
 from tests.unit.figures.rows import run, sweep
 
 LAMBDAS = (-1.0, -0.5, 0.0, 0.5, 1.0)
@@ -12,7 +12,7 @@ LAMBDAS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 def concluded(*runs, facts=None, **grid):
     of = sweep(*runs, **grid)
-    return Conclusion(of, evidence(of, facts or {}))
+    return Conclusion(of, collect_evidence(of, facts or {}))
 
 
 def trend(lams=LAMBDAS, seeds=3, slope=0.05, noise=0.002, **options):
@@ -34,7 +34,7 @@ def answered(gains, seeds=3, rows=300, seed=0, right=0.7):
             values = (hard + 0.05 * random.normal(size=rows) < right + gain).astype(np.float32)
             one = run(lam, number, float(values.mean()), 0.3 + 0.1 * lam + 0.001 * number)
             runs.append(one)
-            facts[one.id] = RunFacts(rows=RowValues(b"validation", values), without_rows="", judged=True)
+            facts[one.id] = RunFacts(rows=RowValues(b"validation", values), no_rows_reason="", has_trivial_score=True)
     return runs, facts
 
 

@@ -190,8 +190,8 @@ def test_a_study_and_what_was_chosen_on_the_rows_shown_are_cautions():
 
 
 def test_before_the_first_run_has_finished_it_is_too_early_and_there_is_no_verdict():
-    assert concluded(run(performance=None, status=RunStatus.QUEUED)).early
-    assert not concluded(run()).early
+    assert concluded(run(performance=None, status=RunStatus.QUEUED)).is_early
+    assert not concluded(run()).is_early
     found = concluded(run(1.0, performance=None, status=RunStatus.RUNNING), run(status=RunStatus.FAILED))
     assert "3 values of λ" in found.findings[0]
     assert found.evidence.comparisons == []

@@ -76,7 +76,7 @@ def test_no_difference_is_seen_where_intervals_include_0_or_runs_answer_alike():
     found = summary(*runs, facts=dict.fromkeys(facts, same))
     assert found.cards[1][1:] == ("No difference seen", "Runs answer every row as their baselines do.")
     assert "±" not in found.rows[1].difference
-    assert not found.simultaneous
+    assert not found.has_simultaneous_intervals
     runs, facts = answered({0.0: 0.0, 1.0: 0.001})
     found = summary(*runs, facts=facts)
     assert answers(found)["Does λ matter?"] == "No difference seen"

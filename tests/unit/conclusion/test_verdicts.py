@@ -4,7 +4,7 @@ import pytest
 from app.db.models import RunStatus
 from app.db.predictions import Predictions
 from app.results.conclusion.comparisons import RowValues, RunFacts, row_values
-from app.results.conclusion.verdict_words import interval
+from app.results.conclusion.verdict_words import format_interval
 from app.results.statistics.row_values import matthews_values
 from isotropy.catalog import Regularizer
 from tests.unit.conclusion.concluding import answered, concluded, trend
@@ -44,7 +44,7 @@ def test_the_papers_design_can_be_decided_where_the_exact_test_cannot():
                         for lam, gain in drops.items() for seed in range(5)))  # fmt: skip
     assert verdicts(found)["λ = −5"] == "worse"
     one = found.evidence.comparisons[0]
-    assert (one.p_holm > 0.05, one.flips_need) == (True, 8)
+    assert (one.p_holm > 0.05, one.flip_seeds_needed) == (True, 8)
     assert any("needs 8 seeds" in said and "never decides" in said for said in found.methods)
 
 
@@ -53,7 +53,7 @@ def test_below_three_seeds_it_is_always_too_few_seeds(seeds):
     found = concluded(*trend(seeds=seeds, slope=0.5))
     assert {*verdicts(found).values()} == {"too few seeds"}
     assert {line.to_decide for line in found.lines} == {"3 seeds or more"}
-    assert "Do not quote" in found.to_quote
+    assert "Do not quote" in found.quote_advice
 
 
 def test_one_seed_tells_of_these_two_runs_on_new_rows():
@@ -77,7 +77,7 @@ def test_no_difference_seen_has_its_interval_and_the_number_to_quote_its_seeds_a
     assert line.interval.startswith("[−")
     assert line.to_decide.startswith("about ")
     runs, facts = answered({0.0: 0.0, 1.0: 0.2, 2.0: 0.0})
-    quotable = concluded(*runs, facts=facts).to_quote
+    quotable = concluded(*runs, facts=facts).quote_advice
     for part in ("Quote the difference", "λ = 1: +0.2", "[0.", "95%, simultaneous over 2 comparisons", "3 seeds",
                  "300 validation rows", "Not p of the exact test"):  # fmt: skip
         assert part in quotable
@@ -87,11 +87,11 @@ def test_seeds_that_all_differ_alike_have_the_error_of_rows_and_never_p_0():
     runs, facts = answered({0.0: 0.0, 1.0: 0.02}, seeds=1)
     values = {one.lam: facts[one.id].rows.values for one in runs}
     alike = [run(lam, seed, float(values[lam].mean()), 0.3 + lam) for lam in values for seed in range(3)]
-    known = {one.id: RunFacts(RowValues(b"", values[one.lam]), "", judged=True) for one in alike}
+    known = {one.id: RunFacts(RowValues(b"", values[one.lam]), "", has_trivial_score=True) for one in alike}
     one = concluded(*alike, facts=known).evidence.comparisons[0].judged
     d = (values[1.0] - values[0.0]).astype(float)
     assert one.difference.error == pytest.approx(d.std(ddof=1) / np.sqrt(len(d)))
-    without = concluded(*alike, facts={one.id: RunFacts(judged=True) for one in alike})
+    without = concluded(*alike, facts={one.id: RunFacts(has_trivial_score=True) for one in alike})
     assert without.lines[0].verdict == "too few seeds"
     assert "stored predictions" in without.lines[0].to_decide
 
@@ -99,7 +99,7 @@ def test_seeds_that_all_differ_alike_have_the_error_of_rows_and_never_p_0():
 def test_runs_scored_on_other_rows_are_paired_by_seed_alone_and_it_is_told():
     runs, facts = answered({0.0: 0.0, 1.0: 0.2})
     moved = facts[runs[-1].id]
-    facts[runs[-1].id] = RunFacts(RowValues(b"others", moved.rows.values), "", judged=True)
+    facts[runs[-1].id] = RunFacts(RowValues(b"others", moved.rows.values), "", has_trivial_score=True)
     found = concluded(*runs, facts=facts)
     assert found.evidence.comparisons[0].method == "seeds"
     assert any("scored on different rows" in one for one in found.methods)
@@ -130,7 +130,7 @@ def test_what_cannot_be_compared_is_told_and_two_runs_of_a_seed_count_by_their_m
 
 def failed(lam, **known):
     runs = [run(lam, seed, 0.5, 0.01) for seed in range(3)]
-    return runs, {one.id: RunFacts(judged=True, **known) for one in runs}
+    return runs, {one.id: RunFacts(has_trivial_score=True, **known) for one in runs}
 
 
 def test_runs_that_learned_nothing_are_named_and_all_is_told_without_them():
@@ -139,7 +139,7 @@ def test_runs_that_learned_nothing_are_named_and_all_is_told_without_them():
     caution = next(one for one in found.cautions if "learned nothing" in one)
     assert "3 runs learned nothing: λ = 2, seed 0; λ = 2, seed 1; λ = 2, seed 2." in caution
     assert "predicted as “1”" in caution
-    with_them, without = found.evidence, found.evidence.without
+    with_them, without = found.evidence, found.evidence.without_flagged
     assert (with_them.relation.lambdas, without.relation.lambdas) == ((6,), (5,))
     said = " ".join(found.findings)
     assert "Without 3 runs that learned nothing or diverged: The more isotropic" in said
@@ -153,21 +153,21 @@ def test_the_number_to_quote_is_not_of_a_setting_that_learned_nothing():
     gains = {0.0: (0.80, 0.81, 0.82), 1.0: (0.83, 0.87, 0.85)}
     learned = [run(lam, seed, score) for lam, scores in gains.items() for seed, score in enumerate(scores)]
     flat = [run(2.0, seed, 0.5) for seed in range(3)]
-    facts = {one.id: RunFacts(learned_nothing="All predicted as “1”.", judged=True) for one in flat}
-    assert "λ = 1: " in concluded(*learned, *flat, facts=facts).to_quote
-    known = {one.id: RunFacts(judged=True) for one in flat}
-    assert "λ = 2: " in concluded(*learned, *flat, facts=known).to_quote
+    facts = {one.id: RunFacts(learned_nothing="All predicted as “1”.", has_trivial_score=True) for one in flat}
+    assert "λ = 1: " in concluded(*learned, *flat, facts=facts).quote_advice
+    known = {one.id: RunFacts(has_trivial_score=True) for one in flat}
+    assert "λ = 2: " in concluded(*learned, *flat, facts=known).quote_advice
 
 
 def test_constants_of_different_classes_and_runs_that_diverged_are_found():
     runs = [run(2.0, seed, score, 0.01) for seed, score in enumerate((0.47, 0.53, 0.47))]
-    facts = {one.id: RunFacts(learned_nothing="All predicted as one class.", judged=True) for one in runs}
+    facts = {one.id: RunFacts(learned_nothing="All predicted as one class.", has_trivial_score=True) for one in runs}
     found = concluded(*trend(), *runs, facts=facts).evidence
     assert len(found.learned_nothing) == 3
     flat, facts = failed(2.0, diverged="Training diverged: its task loss ended at 186, after starting at 0.693.")
     found = concluded(*trend(), *flat, facts=facts)
     assert any("3 runs diverged" in one and "186" in one for one in found.cautions)
-    assert found.evidence.without is not None
+    assert found.evidence.without_flagged is not None
 
 
 def test_where_nothing_else_is_known_equal_scores_of_all_seeds_are_taken_for_failed():
@@ -185,7 +185,7 @@ def test_where_nothing_else_is_known_equal_scores_of_all_seeds_are_taken_for_fai
     worst = concluded(*trend(seeds=2), *pair, run(3.0, 0, 0.5), run(3.0, 1, 0.56)).evidence.learned_nothing
     assert [one.label for one in worst] == ["λ = 2, seed 0", "λ = 2, seed 1"]
     conclusion = concluded(*(run(lam, seed, 0.5) for lam in (0.0, 1.0) for seed in (0, 1)))
-    assert (len(conclusion.evidence.learned_nothing), conclusion.evidence.without) == (4, None)
+    assert (len(conclusion.evidence.learned_nothing), conclusion.evidence.without_flagged) == (4, None)
     assert run(status=RunStatus.FAILED).status is RunStatus.FAILED
 
 
@@ -197,7 +197,7 @@ def always_right_or_constant(seeds):
         values = matthews_values(right, given).astype(np.float32)
         for seed in range(seeds):
             runs.append(run(lam, seed, float(values.mean()), 0.3 + lam))
-            facts[runs[-1].id] = RunFacts(RowValues(b"validation", values), "", judged=True)
+            facts[runs[-1].id] = RunFacts(RowValues(b"validation", values), "", has_trivial_score=True)
     return runs, facts
 
 
@@ -217,7 +217,7 @@ def test_rows_that_no_run_answers_differently_have_no_interval():
         for seed in range(3):
             values = (np.arange(8) % (seed + 2) > 0).astype(np.float32)
             runs.append(run(lam, seed, float(values.mean()), 0.3 + lam))
-            facts[runs[-1].id] = RunFacts(RowValues(b"validation", values), "", judged=True)
+            facts[runs[-1].id] = RunFacts(RowValues(b"validation", values), "", has_trivial_score=True)
     found = concluded(*runs, facts=facts)
     line = found.lines[0]
     assert (line.difference, line.verdict, line.interval, line.rows) == ("0", "no difference seen", "–", "8")
@@ -228,6 +228,6 @@ def test_a_single_question_is_not_compared_by_row_and_no_end_beside_zero_shown_a
     score = np.array([0.5])
     answers = Predictions(np.array([0]), None, ("Paris",), exact_match=score, f1=score)
     assert row_values(run(performance=0.5), answers, b"") == "there is only one row"
-    assert interval(0.0004, 0.22) == "[0.0004, 0.2200]"
-    assert interval(-0.27, -0.11) == "[−0.27, −0.11]"
-    assert interval(0.0, 0.0) == "[0.000, 0.000]"
+    assert format_interval(0.0004, 0.22) == "[0.0004, 0.2200]"
+    assert format_interval(-0.27, -0.11) == "[−0.27, −0.11]"
+    assert format_interval(0.0, 0.0) == "[0.000, 0.000]"

@@ -1,8 +1,8 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.results.figures.layer_curves import late_anisotropy, run_heat_map, setting_heat_map, while_training
-from app.results.labels import SHARES, WATCHED, slug_of, title_of
+from app.results.figures.layer_curves import late_anisotropy, measure_during_training, run_heat_map, setting_heat_map
+from app.results.labels import ANISOTROPY_MEASURES, TRAINING_MEASURES, slug_of, title_of
 from isotropy.catalog import MEASURES
 from tests.factories import reported
 from tests.unit.figures.rows import T95, run, step, sweep
@@ -22,7 +22,7 @@ def looks(*values, measure=COSINE):
 
 
 def test_line_is_the_last_layer_averaged_over_seeds():
-    figure = while_training(SWEEP, {row.id: looks(0.5, 0.4 + 0.1 * row.seed) for row in SWEEP.runs}, COSINE)
+    figure = measure_during_training(SWEEP, {row.id: looks(0.5, 0.4 + 0.1 * row.seed) for row in SWEEP.runs}, COSINE)
     assert figure.table.columns == ["lambda", "step", "seeds", "mean_cosine_mean", "ci95_half_width"]
     half_width = pytest.approx(T95 * 0.05, rel=1e-4)
     assert figure.table.rows[:2] == [[0, 0, 2, 0.5, 0.0], [0, 10, 2, pytest.approx(0.45), half_width]]
@@ -33,17 +33,17 @@ def test_line_is_the_last_layer_averaged_over_seeds():
 
 def test_unfinished_runs_and_missing_values_leave_gaps():
     first, second = SWEEP.runs[:2]
-    figure = while_training(SWEEP, {first.id: looks(0.5, 0.4), second.id: looks(0.7)}, COSINE)
+    figure = measure_during_training(SWEEP, {first.id: looks(0.5, 0.4), second.id: looks(0.7)}, COSINE)
     assert [row[1:4] for row in figure.table.rows] == [[0, 2, pytest.approx(0.6)], [10, 1, 0.4]]
     assert "(n = 1 to 2)" in figure.caption
     gaps = [(0, {COSINE: None}), (10, {COSINE: [0.5, None]}), (20, {COSINE: [0.5, 0.6]})]
-    assert [row[1:4] for row in while_training(SWEEP, {first.id: gaps}, COSINE).table.rows] == [[20, 1, 0.6]]
+    assert [row[1:4] for row in measure_during_training(SWEEP, {first.id: gaps}, COSINE).table.rows] == [[20, 1, 0.6]]
 
 
 @pytest.mark.parametrize(
     ("figure_of", "coming"),
     [
-        (lambda table: while_training(table, {}, COSINE), "at the first measurement"),
+        (lambda table: measure_during_training(table, {}, COSINE), "at the first measurement"),
         (lambda table: late_anisotropy(table, {}), "when the first run has ended"),
     ],
 )
@@ -55,7 +55,7 @@ def test_measurements_are_promised_while_a_run_goes_on(figure_of, coming):
 def test_caption_claims_nothing_about_logged_measures():
     row = run(1.0)
     row.config = reported(row)
-    caption = while_training(sweep(row), {row.id: looks(0.5)}, COSINE).caption
+    caption = measure_during_training(sweep(row), {row.id: looks(0.5)}, COSINE).caption
     assert caption.startswith("The last layer, as a script logged it.")
     assert "validation" not in caption
 
@@ -79,7 +79,7 @@ def test_caption_claims_nothing_about_logged_measures():
 )
 def test_caption_names_the_measured_points(measure, options, words):
     row = run(1.0, **options)
-    figure = while_training(sweep(row), {row.id: looks(0.5, measure=measure)}, measure, " 1 of 9 looks.")
+    figure = measure_during_training(sweep(row), {row.id: looks(0.5, measure=measure)}, measure, " 1 of 9 looks.")
     assert words in figure.caption
     assert figure.caption.endswith(" 1 of 9 looks.")
 
@@ -87,7 +87,7 @@ def test_caption_names_the_measured_points(measure, options, words):
 def test_late_anisotropy_is_the_mean_of_the_last_three_tenths_over_seeds():
     def late_looks(seed):
         return [
-            (i, {share: [0.9, (i >= 70) * (0.1 * k + 0.01 * seed)] for k, share in enumerate(SHARES, 1)})
+            (i, {share: [0.9, (i >= 70) * (0.1 * k + 0.01 * seed)] for k, share in enumerate(ANISOTROPY_MEASURES, 1)})
             for i in range(0, 101, 10)
         ]
 
@@ -106,14 +106,18 @@ def test_late_anisotropy_is_the_mean_of_the_last_three_tenths_over_seeds():
 def test_late_anisotropy_needs_a_finished_run_but_no_performance_and_several_seeds_for_an_interval():
     running, undefined = run(1.0, status=RunStatus.RUNNING, performance=None), run(0.0, performance=None)
     table = sweep(undefined, running)
-    values = looks(0.4, 0.5, measure=SHARES[0])
+    values = looks(0.4, 0.5, measure=ANISOTROPY_MEASURES[0])
     assert late_anisotropy(table, dict.fromkeys((undefined.id, running.id), values)).table.rows == [
         [0, 0.5, *[None] * 5, 1, *[0] * 5]
     ]
     assert "first run has ended" in late_anisotropy(sweep(running), {running.id: values}).empty
-    assert late_anisotropy(table, {undefined.id: [*values, (20, {SHARES[0]: [0.9, None]})]}).table.rows == []
+    assert (
+        late_anisotropy(table, {undefined.id: [*values, (20, {ANISOTROPY_MEASURES[0]: [0.9, None]})]}).table.rows == []
+    )
     rows = run(0.0), run(1.0)
-    columns = late_anisotropy(sweep(*rows), {row.id: looks(0.4, measure=SHARES[0]) for row in rows}).table.columns
+    columns = late_anisotropy(
+        sweep(*rows), {row.id: looks(0.4, measure=ANISOTROPY_MEASURES[0]) for row in rows}
+    ).table.columns
     assert columns[6:8] == ["centred_3", "raw_1_seeds"]
 
 
@@ -136,8 +140,8 @@ def test_heat_map_of_a_run_has_gaps_where_undefined_and_skips_steps_without_the_
 
 
 def test_watched_measures_are_in_the_catalog():
-    assert [slug_of(measure) for measure in WATCHED if slug_of(measure) not in MEASURES] == []
-    assert title_of(SHARES[-1]) == "k-th anisotropy, centered, k = 3"
+    assert [slug_of(measure) for measure in TRAINING_MEASURES if slug_of(measure) not in MEASURES] == []
+    assert title_of(ANISOTROPY_MEASURES[-1]) == "k-th anisotropy, centered, k = 3"
     assert title_of("of another version") == "of another version"
 
 

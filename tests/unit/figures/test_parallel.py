@@ -3,7 +3,7 @@ import pytest
 from app.db.models import RunStatus
 from app.figures.labels import field_in_sentence
 from app.figures.palette import lambda_color
-from app.results.figures.parallel import parallel
+from app.results.figures.parallel import parallel_coordinates
 from isotropy.catalog import Regularizer
 from tests.factories import reported
 from tests.unit.figures.rows import run, sweep
@@ -18,7 +18,7 @@ SWEEP = sweep(*RUNS, batch_size=[16, 32])
 
 
 def draw(table):
-    (trace,) = parallel(table, "accuracy").draw().data
+    (trace,) = parallel_coordinates(table, "accuracy").draw().data
     return trace, {axis.name: axis for axis in trace.dimensions}
 
 
@@ -28,7 +28,7 @@ def axis_labeled(table, field):
 
 
 def test_axes_are_what_varies_at_equal_steps_and_then_what_came_out():
-    figure = parallel(SWEEP, "accuracy")
+    figure = parallel_coordinates(SWEEP, "accuracy")
     assert figure.table.columns == ["lam", "batch_size", "seed", "isoscore_star", "performance"]
     assert (figure.table.rows[0], len(figure.table.rows)) == ([-1.0, 16, 0, 0.24, 0.5], 12)
     trace, axes = draw(SWEEP)
@@ -80,7 +80,7 @@ def test_unreported_values_are_unknown_and_options_without_effect_are_empty():
     runs = [run(0.0), run(1.0, zeta=0.2, batch_size=16), run(1.0, 1, zeta=0.5, batch_size=8)]
     runs[0].config = reported(runs[0])
     table = sweep(*runs, batch_size=["unknown", 16, 8])
-    rows = [row[:3] for row in parallel(table, "accuracy").table.rows]
+    rows = [row[:3] for row in parallel_coordinates(table, "accuracy").table.rows]
     assert rows == [[0.0, None, "unknown"], [1.0, 0.2, 16], [1.0, 0.5, 8]]
     trace, axes = draw(table)
     assert trace.meta["steps"][1:3] == [[None, 0.2, 0.5], [8, 16, "unknown"]]
@@ -90,7 +90,7 @@ def test_unreported_values_are_unknown_and_options_without_effect_are_empty():
 
 def test_runs_without_both_values_are_counted():
     waiting = run(1.0, status=RunStatus.QUEUED, performance=None)
-    caption = parallel(sweep(run(0.0), run(1.0, performance=None), waiting), "accuracy").caption
+    caption = parallel_coordinates(sweep(run(0.0), run(1.0, performance=None), waiting), "accuracy").caption
     assert caption.startswith("1 finished run, one line per run, colored by λ. Not drawn, because a value is "
                               "undefined: 1 run.")  # fmt: skip
-    assert "first run has finished" in parallel(sweep(waiting), "accuracy").empty
+    assert "first run has finished" in parallel_coordinates(sweep(waiting), "accuracy").empty

@@ -85,7 +85,7 @@ def test_lambda_zero_is_the_baseline_and_zeta_matters_to_it_with_i_star():
     row.regularizer = COSREG
     (setting,) = sweep(row).settings
     assert setting == Setting(Regularizer.NONE, 0.0, None, ())
-    assert setting.baseline
+    assert setting.is_baseline
 
 
 def test_values_keep_the_order_of_the_grid_and_extra_penalties_are_labeled():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from app.db.models import RunStatus
 from app.figures.palette import METHODS, QUIET, SERIES, lambda_color, ordered_color
-from app.results.figures.scatter import RING, RUN, scatter
+from app.results.figures.scatter import RING_SIZE, RUN_SIZE, scatter
 from app.results.figures.scatter_points import MAX_PANELS, ScatterStyle, measured_quantities
 from app.results.run_table import MeasuredValue
 from app.results.statistics.estimate import Error
@@ -179,7 +179,7 @@ def test_many_points_have_a_legend_instead_of_names_and_as_many_traces_as_colors
     plot = plot_of(sweep(*runs, model=models), seeds=True, colour="model")
     assert len(means(plot)) == 4
     assert sum(len(trace.x) for trace in means(plot)) == 400
-    assert sum(len(trace.x) for trace in plot.data if trace.marker.size == RUN) == 400
+    assert sum(len(trace.x) for trace in plot.data if trace.marker.size == RUN_SIZE) == 400
     assert len(plot.data) <= 20
 
 
@@ -226,7 +226,7 @@ def test_axis_ends_near_the_bounds_of_a_metric_and_plain_training_has_a_ring():
     assert -0.05 < low < 0
     assert 1 < high < 1.05
     plot = plot_of(SWEEP)
-    (ring,) = (trace for trace in plot.data if trace.marker.size == RING)
+    (ring,) = (trace for trace in plot.data if trace.marker.size == RING_SIZE)
     assert (ring.x, ring.y) == ((pytest.approx(0.305),), (pytest.approx(0.805),))
     assert [shape.y0 for shape in plot.layout.shapes] == [pytest.approx(0.805)]
 

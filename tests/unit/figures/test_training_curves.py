@@ -42,8 +42,8 @@ def test_band_is_the_interval_and_stops_where_one_run_is_left():
 
 def test_bands_need_seeds_and_few_settings():
     means = means_of([[(0, 0.5)], [(0, 0.7)]], [[(0, 0.1)]])
-    assert sweep_curves.fit_as_bands(means)
-    assert not sweep_curves.fit_as_bands(means_of([[(0, 0.5)]], [[(0, 0.1)]]))
+    assert sweep_curves.can_draw_bands(means)
+    assert not sweep_curves.can_draw_bands(means_of([[(0, 0.5)]], [[(0, 0.1)]]))
     assert [trace.fill for trace in sweep_curves.mean_traces(SWEEP, means, bands=False)] == [None, None]
     table = sweep(*(run(float(lam), seed) for lam in range(9) for seed in (0, 1)))
     figure = logged_curves(table, TASK_LOSS, {row.id: [(10, 0.1 * row.seed)] for row in table.runs})

@@ -5,13 +5,13 @@ import pytest
 from scipy import stats
 
 from app.core.evidence import min_lambdas
-from app.results.statistics.relation import Measured, adjusted, relation
+from app.results.statistics.relation import MeasuredRun, adjusted_means, relation
 
 
 def runs(x, y, seeds=1, block="a", stratum=0):
     """Settings at λ = 0, 1, ...; seeds shift both values, and change no rank."""
     return [
-        Measured(block, stratum, (block, stratum, lam), float(lam), seed, one + seed, other - 2 * seed)
+        MeasuredRun(block, stratum, (block, stratum, lam), float(lam), seed, one + seed, other - 2 * seed)
         for lam, (one, other) in enumerate(zip(x, y, strict=True))
         for seed in range(seeds)
     ]
@@ -74,13 +74,13 @@ def test_lambdas_never_change_places_across_methods_models_and_strata():
 
 
 def test_means_of_settings_are_adjusted_for_seeds_that_are_missing():
-    found = adjusted(["a", "a", "b"], [0, 1, 1], [1.0, 11.0, 12.0])
+    found = adjusted_means(["a", "a", "b"], [0, 1, 1], [1.0, 11.0, 12.0])
     assert found["b"] - found["a"] == pytest.approx(1.0)
-    whole = adjusted(["a", "b", "a", "b"], [0, 0, 1, 1], [1.0, 2.0, 5.0, 8.0])
+    whole = adjusted_means(["a", "b", "a", "b"], [0, 0, 1, 1], [1.0, 2.0, 5.0, 8.0])
     assert whole == pytest.approx({"a": 3.0, "b": 5.0})
     settings, values = ["a"] * 2 + ["b"] * 5 + ["c"], [0.80] * 2 + [0.90] * 5 + [0.92]
-    assert adjusted(settings, range(8), values) == pytest.approx({"a": 0.80, "b": 0.90, "c": 0.92})
-    backward = adjusted(settings[::-1], range(8), values[::-1])
+    assert adjusted_means(settings, range(8), values) == pytest.approx({"a": 0.80, "b": 0.90, "c": 0.92})
+    backward = adjusted_means(settings[::-1], range(8), values[::-1])
     assert backward == pytest.approx({"a": 0.80, "b": 0.90, "c": 0.92})
 
 

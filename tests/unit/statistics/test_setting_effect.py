@@ -6,12 +6,12 @@ import pytest
 import statsmodels.formula.api as smf
 from statsmodels.stats.anova import anova_lm
 
-from app.results.statistics.setting_effect import Scored, setting_effect
+from app.results.statistics.setting_effect import ScoredRun, setting_effect
 
 
 def layout(values, missing=(), block="a"):
     return tuple(
-        Scored(block, setting, seed, float(value))
+        ScoredRun(block, setting, seed, float(value))
         for (setting, seed), value in np.ndenumerate(values)
         if (setting, seed) not in missing
     )
