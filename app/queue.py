@@ -271,8 +271,8 @@ def processing_jobs(url: str, slot: str, execute: Execute, measure_concurrency: 
     """Take jobs of all queues and run them with ``execute`` for as long as the context is open.
 
     ``slot`` names this worker for the engine: stable, so that it gets its interrupted jobs back at the next
-    start, and held by a lock, because two workers of one name would run the same job twice. ``execute`` is
-    cancelled when its job is.
+    start, and held by a lock, because two workers of one name would run the same job twice. ``execute``,
+    that of ``workers/executor.py``, is cancelled when its job is.
     """
 
     @DBOS.step(name="execute", preemptible=True)
