@@ -27,7 +27,7 @@ from app.db.reported_config import (
     TextLine,
 )
 from app.db.run_results import Trivial
-from app.results.setting import as_cell
+from app.results.run_table import as_cell
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import count, one_line
 from isoscope.core.task import METRICS, Metric, TaskKind

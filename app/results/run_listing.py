@@ -13,6 +13,7 @@ from app.db.options.regularization import REGULARIZER_NAMES
 from app.figures import palette
 from app.figures.labels import field_heading, field_in_sentence
 from app.results.labels import SCALES, MetricRange
+from app.results.run_table import cell_text, setting_of
 from app.results.search.conditions import FIELDS, find_field
 from app.results.search.listing import (
     NEWEST,
@@ -26,7 +27,6 @@ from app.results.search.listing import (
     list_experiments,
     read_columns,
 )
-from app.results.setting import cell_text, setting_of
 from app.training.queue_status import has_lost_worker, list_workers
 from app.web.dependencies import ContextDep
 from isoscope.core.errors import InvalidError

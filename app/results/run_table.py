@@ -1,23 +1,25 @@
-"""The table of runs: columns by name, read once, with runs grouped by setting and by family."""
+"""The table of runs: columns by name, read once, with runs grouped by setting and by family.
+
+Settings are the values in which runs differ except for seeds; families are settings that differ in λ alone.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from enum import StrEnum
+from functools import cached_property, lru_cache, partial
 from itertools import compress
 from operator import ne
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from app.db.config import TrainingOptions
+from app.db.config import TrainingOptions, option_applies
 from app.db.models import Experiment, RunStatus
-from app.db.options.regularization import REGULARIZER_NAMES, describe_regularizer
+from app.db.options.regularization import REGULARIZER_NAMES, describe_weights
 from app.db.reported_config import UNKNOWN, AnyRunConfig, ReportedRunConfig
 from app.db.run_rows import AnyRun
 from app.figures.figure import Cell
 from app.figures.labels import field_in_sentence
 from app.results.labels import ISOTROPY
-from app.results.setting import Family, Setting, as_cell, cell_text, option_value, setting_of
 from isoscope.core.formatting import short
 from isotropy.catalog import Regularizer
 
@@ -35,8 +37,6 @@ NOT_GROUPED_BY_DEFAULT = frozenset({TASK, EXPERIMENT, SEED}) | TASK_FIELDS | OPT
 # No mean in a figure mixes values of these, because they define IsoScore*. Each task has its own figures.
 NEVER_AVERAGED = ("evaluation_zeta",)
 METHOD_NAMES = list(REGULARIZER_NAMES.values())
-MAX_COMPARED_COLUMNS = 8
-MAX_LISTED_VALUES = 8
 
 
 class DatasetMetric(NamedTuple):
@@ -55,6 +55,76 @@ class MeasuredValue(NamedTuple):
 
     value: float | None
     reason: str | None = None
+
+
+class Family(NamedTuple):
+    """Settings that differ in λ alone, joined by a line in figures."""
+
+    regularizer: Regularizer
+    zeta: float | None
+    values: tuple[Cell, ...]
+
+
+class Setting(NamedTuple):
+    """The values in which runs differ, except for the seed. None where an option has no effect."""
+
+    regularizer: Regularizer
+    lam: float
+    zeta: float | None
+    values: tuple[Cell, ...]
+    """Values of the fields by which a table groups runs, in their order."""
+
+    @property
+    def is_baseline(self) -> bool:
+        """Return whether this is plain training, apart from penalties added to every run."""
+        return self.regularizer is Regularizer.NONE
+
+    @property
+    def family(self) -> Family:
+        return Family(self.regularizer, self.zeta, self.values)
+
+
+_applies = lru_cache(maxsize=1024)(option_applies)
+
+
+def option_value(config: AnyRunConfig, swept: Regularizer, field: str) -> Cell:
+    """Return the value of a configuration field; None if it has no effect.
+
+    ``swept`` is the regularizer that λ multiplies: none for plain training.
+    """
+    regularizers = (() if swept is Regularizer.NONE else (swept,)) + (*config.fixed_regularizers,)
+    return as_cell(config.value(field, UNKNOWN)) if _applies(field, regularizers, config.points) else None
+
+
+def setting_of(run: AnyRun, fields: Sequence[str]) -> Setting:
+    """Return the setting of a run by these configuration fields. It is the same for all seeds."""
+    regularizer = run.regularizer if run.lam else Regularizer.NONE
+    regularizers = (() if regularizer is Regularizer.NONE else (regularizer,)) + (*run.config.fixed_regularizers,)
+    return Setting(
+        regularizer,
+        0.0 if regularizer is Regularizer.NONE else run.lam,
+        run.zeta if _applies("zeta", regularizers, run.config.points) else None,
+        tuple(option_value(run.config, regularizer, field) for field in fields),
+    )
+
+
+def as_cell(value: Any) -> Cell:
+    """Convert a configuration value for tables."""
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, Mapping):
+        return describe_weights(value)
+    if value is None:
+        return "default"
+    return float(value) if isinstance(value, float) else value
+
+
+def cell_text(value: Cell) -> str:
+    return value if isinstance(value, str) else short(value)
 
 
 class RunTable:
@@ -384,68 +454,3 @@ def sort_key(name: str, cell: Cell) -> tuple[int, float, str]:
 def _distinct_names(names: Mapping[str, str]) -> dict[str, str]:
     counts = Counter(names.values())
     return {row_id: name if counts[name] == 1 else f"{name} ({row_id[:6]})" for row_id, name in names.items()}
-
-
-class ComparedColumn(NamedTuple):
-    """A run, or an experiment with its runs, whose settings are compared."""
-
-    name: str
-    href: str
-    runs: int
-
-
-@dataclass(frozen=True)
-class SettingComparison:
-    """Settings side by side, in the order of ``RunTable.groupable_fields``."""
-
-    columns: list[ComparedColumn]
-    differing: dict[str, list[list[str]]]
-    """By field, the values in each column as words."""
-    equal: dict[str, str]
-    columns_are_experiments: bool
-    """Whether each column is an experiment, because there are too many runs for a column each."""
-    n_left_out: int
-    """Experiments without a column."""
-
-
-def compare_settings(table: RunTable) -> SettingComparison:
-    """Return all settings of the runs, except for the experiment."""
-    by_experiment = len(table.runs) > MAX_COMPARED_COLUMNS
-    if by_experiment:
-        groups: dict[str, list[AnyRun]] = {row_id: [] for row_id in table.experiments}
-        for run in table.runs:
-            groups[run.experiment_id].append(run)
-        columns = [
-            (ComparedColumn(table.experiments[row_id], f"/experiments/{row_id}", len(runs)), table.subset(runs))
-            for row_id, runs in groups.items()
-        ]
-    else:
-        columns = []
-        for run in table.runs:
-            name = f"{describe_regularizer(run.regularizer, run.lam)}, seed {run.seed}"
-            name = f"{table.experiments[run.experiment_id]}: {name}" if len(table.experiments) > 1 else name
-            columns.append((ComparedColumn(name, f"/runs/{run.id}", 1), table.subset([run])))
-    visible_columns = columns[:MAX_COMPARED_COLUMNS]
-    fields = [name for name in table.groupable_fields if name != EXPERIMENT]
-    return SettingComparison(
-        [column for column, _ in visible_columns],
-        {
-            name: [_value_texts(subset, name) for _, subset in visible_columns]
-            for name in fields
-            if name in table.differing_fields
-        },
-        {
-            name: cell_text(next((value for value in table.iterate(name) if value is not None), None))
-            for name in fields
-            if table.runs and name not in table.differing_fields
-        },
-        by_experiment,
-        len(columns) - len(visible_columns),
-    )
-
-
-def _value_texts(subset: RunTable, name: str) -> list[str]:
-    values = [cell_text(cell) for cell in sorted(subset.distinct(name), key=partial(sort_key, name))]
-    if len(values) > MAX_LISTED_VALUES:
-        values = [*values[: MAX_LISTED_VALUES - 1], f"and {len(values) - MAX_LISTED_VALUES + 1} more"]
-    return values or [cell_text(None)]

@@ -17,7 +17,7 @@ from app.results.across import (
     summarize,
 )
 from app.results.api.conclusion import ConclusionOut
-from app.results.run_table import compare_settings
+from app.results.setting_comparison import compare_settings
 from app.results.sweep_figures import SweepDep
 from app.results.tables.printed import MAX_DECIMALS, PrintStyle
 from app.results.tables.summary import SummaryTable, TableColumns

@@ -37,7 +37,7 @@ from app.results.archive.records import (
     StepRecord,
 )
 from app.results.archive.sealed_records import MAX_OPENINGS, OpeningRecord, SealedScoreRecord, join_predictions
-from app.results.setting import as_cell, setting_of
+from app.results.run_table import as_cell, setting_of
 from isoscope.core.errors import InvalidError, TooLargeError, UnsupportedFormatError
 from isoscope.core.task import TaskKind
 from isoscope.files.compressed import open_zip

@@ -8,8 +8,7 @@ from statistics import fmean
 
 from app.db.models import ChoiceKind, Opening, RunStatus, SealedScore
 from app.db.run_rows import AnyRun
-from app.results.run_table import RunTable
-from app.results.setting import Setting
+from app.results.run_table import RunTable, Setting
 from app.results.statistics.estimate import Estimate, by_seed, estimate
 from isoscope.core.errors import InvalidError
 

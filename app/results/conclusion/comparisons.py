@@ -13,8 +13,7 @@ from app.core.evidence import MIN_SEEDS, SIGNIFICANCE_LEVEL, t_quantile, two_sid
 from app.db.predictions import Predictions
 from app.db.run_rows import AnyRun
 from app.results.captions import list_first
-from app.results.run_table import RunTable
-from app.results.setting import Setting
+from app.results.run_table import RunTable, Setting
 from app.results.statistics.mean_difference import (
     MeanDifference,
     SignFlips,

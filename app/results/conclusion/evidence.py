@@ -20,8 +20,7 @@ from app.results.conclusion.relations import (
     measured_runs,
     scored_runs,
 )
-from app.results.run_table import RunTable
-from app.results.setting import Setting
+from app.results.run_table import RunTable, Setting
 from app.results.statistics.relation import Relation, relation
 from app.results.statistics.setting_effect import SettingEffect, setting_effect
 from app.results.statistics.verdict import Verdict

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from app.core.evidence import SIGNIFICANCE_LEVEL
 from app.db.run_rows import AnyRun
-from app.results.run_table import RunTable
-from app.results.setting import Family, Setting
+from app.results.run_table import Family, RunTable, Setting
 from app.results.statistics.relation import MeasuredRun, adjusted_means
 from app.results.statistics.setting_effect import ScoredRun, setting_effect
 from isotropy.catalog import Regularizer

@@ -13,8 +13,7 @@ from app.results.conclusion.comparisons import Comparison
 from app.results.conclusion.conclusion import Conclusion
 from app.results.conclusion.relations import counted_runs
 from app.results.conclusion.verdict_words import format_signed
-from app.results.run_table import RunTable
-from app.results.setting import Setting
+from app.results.run_table import RunTable, Setting
 from app.results.statistics.estimate import by_seed, estimate
 from app.results.statistics.verdict import Verdict
 from isoscope.core.formatting import MISSING, capitalized, number, plural, with_error

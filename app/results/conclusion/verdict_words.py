@@ -6,8 +6,7 @@ from app.core.evidence import MIN_SEEDS, SIGNIFICANCE_LEVEL
 from app.results.conclusion.comparisons import Comparison, Method
 from app.results.conclusion.evidence import Evidence
 from app.results.conclusion.words import p_value
-from app.results.run_table import RunTable
-from app.results.setting import Setting
+from app.results.run_table import RunTable, Setting
 from app.results.statistics.verdict import NeededSize, Verdict
 from isoscope.core.formatting import MISSING, count, number, plural
 

@@ -17,8 +17,7 @@ from app.results.figures import legend
 from app.results.figures.scatter import QUIET_LINE, error_bar
 from app.results.figures.trivial import TrivialPredictor
 from app.results.labels import SCALES
-from app.results.run_table import RunTable
-from app.results.setting import Setting
+from app.results.run_table import RunTable, Setting
 from app.results.statistics.estimate import Estimate, by_seed, estimate
 from app.results.statistics.verdict import Verdict
 from isoscope.core.formatting import count, number, plural

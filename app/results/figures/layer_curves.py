@@ -14,8 +14,7 @@ from app.figures.figure import STEP_AXIS, Figure, FigureTable, plot
 from app.results.captions import describe_means, describe_source, describe_texts, explain_absence, format_sizes
 from app.results.figures import legend, sweep_curves
 from app.results.labels import ANISOTROPY_MEASURES, caution_of, slug_of, title_of, uses_text_vectors
-from app.results.run_table import RunTable
-from app.results.setting import Setting
+from app.results.run_table import RunTable, Setting
 from app.results.statistics.estimate import LAST_PART, Estimate, Row, by_position, by_seed, estimate, tail_mean
 from isoscope.core.formatting import number
 from isotropy.catalog import MEASURES

@@ -10,8 +10,7 @@ from app.db.options.regularization import REGULARIZER_NAMES
 from app.figures import palette
 from app.figures.figure import Cell, plain
 from app.figures.labels import field_in_sentence, short_names
-from app.results.run_table import RunTable
-from app.results.setting import Family, Setting, cell_text
+from app.results.run_table import Family, RunTable, Setting, cell_text
 from isoscope.core.formatting import short
 
 Entry = TypeVar("Entry", Setting, Family)

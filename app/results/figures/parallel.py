@@ -13,9 +13,8 @@ from app.figures.figure import Cell, ColumnarRows, Figure, FigureTable, plain, p
 from app.figures.labels import field_in_sentence
 from app.results.captions import explain_empty
 from app.results.labels import SCALES
-from app.results.run_table import TASK, RunTable
+from app.results.run_table import TASK, RunTable, cell_text
 from app.results.search.conditions import FIELDS
-from app.results.setting import cell_text
 from isoscope.core.formatting import plural
 
 MAX_NAME_LENGTH = 24

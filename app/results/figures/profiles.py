@@ -21,8 +21,7 @@ from app.results.captions import (
 )
 from app.results.figures import legend
 from app.results.labels import slug_of, title_of
-from app.results.run_table import RunTable
-from app.results.setting import Setting
+from app.results.run_table import RunTable, Setting
 from app.results.statistics.estimate import Estimate, by_position, estimate
 from isoscope.core.formatting import count
 from isotropy.catalog import MEASURES

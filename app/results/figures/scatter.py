@@ -27,8 +27,7 @@ from app.results.figures.scatter_points import (
     panel_title,
 )
 from app.results.figures.trivial import TrivialPredictor
-from app.results.run_table import LAM, PERFORMANCE, REGULARIZER, RunTable, sort_key
-from app.results.setting import Family, Setting, cell_text
+from app.results.run_table import LAM, PERFORMANCE, REGULARIZER, Family, RunTable, Setting, cell_text, sort_key
 from app.results.statistics.estimate import Estimate
 from isoscope.core.formatting import number, plural, short, with_error
 

@@ -33,9 +33,20 @@ from app.results.labels import (
     title_of,
     uses_text_vectors,
 )
-from app.results.run_table import EXPERIMENT, LAM, MODEL, PERFORMANCE, REGULARIZER, SECONDS, TASK, ZETA, RunTable
+from app.results.run_table import (
+    EXPERIMENT,
+    LAM,
+    MODEL,
+    PERFORMANCE,
+    REGULARIZER,
+    SECONDS,
+    TASK,
+    ZETA,
+    RunTable,
+    Setting,
+    setting_of,
+)
 from app.results.search.conditions import ALIASES
-from app.results.setting import Setting, setting_of
 from app.results.statistics.estimate import Error, Estimate, by_seed, estimate
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import count, plural, short

@@ -14,7 +14,7 @@ from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plot
 from app.results.captions import list_first
 from app.results.figures.scatter_points import LAMBDA_AXIS
 from app.results.labels import SCALES, MetricRange
-from app.results.setting import setting_of
+from app.results.run_table import setting_of
 from isoscope.core.formatting import number, plural, short
 
 MAX_TICKS = 12

@@ -15,8 +15,7 @@ from app.figures.figure import STEP_AXIS, Figure, FigureTable, linear_axis, log_
 from app.results.captions import describe_means, describe_source, estimate_cells, explain_absence
 from app.results.figures import legend
 from app.results.labels import penalty_words
-from app.results.run_table import RunTable
-from app.results.setting import Setting
+from app.results.run_table import RunTable, Setting
 from app.results.statistics.estimate import Estimate, by_seed, estimate
 from isoscope.core.task import TaskKind
 

@@ -10,8 +10,7 @@ from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.figure import Cell, plain
 from app.results.captions import list_first
-from app.results.run_table import RunTable
-from app.results.setting import Setting
+from app.results.run_table import RunTable, Setting
 from isoscope.core.formatting import number, plural
 
 MAX_REASON_LENGTH = 80

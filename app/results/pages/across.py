@@ -35,8 +35,9 @@ from app.results.figures.scatter_points import scatter_form
 from app.results.figures.sweep_curves import WINDOWS
 from app.results.labels import SCALES, TRAINING_MEASURES, title_of
 from app.results.run_listing import RunQueryDep, encode_query, read_run_listing
-from app.results.run_table import EXPERIMENT, REGULARIZER, SEED, TASK, compare_settings
+from app.results.run_table import EXPERIMENT, REGULARIZER, SEED, TASK
 from app.results.search.listing import RunQuery
+from app.results.setting_comparison import compare_settings
 from app.results.statistics.estimate import Error
 from app.results.sweep_figures import SECTIONS, SweepDep, SweepQuery, group_by_section
 from app.results.tables.printed import MAX_DECIMALS, print_summary

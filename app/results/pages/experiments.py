@@ -29,9 +29,9 @@ from app.results.run_listing import (
     address_header,
     read_run_listing,
 )
-from app.results.run_table import RunTable, compare_settings
+from app.results.run_table import RunTable, as_cell, cell_text
 from app.results.search.listing import RunQuery, list_experiments
-from app.results.setting import as_cell, cell_text
+from app.results.setting_comparison import compare_settings
 from app.results.statistics.estimate import Error
 from app.results.sweep_figures import (
     SECTIONS,

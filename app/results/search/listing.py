@@ -14,9 +14,9 @@ from app.db.models import Dataset, Experiment, Run, RunStatus
 from app.db.reported_config import AnyRunConfig, ReportedRunConfig
 from app.db.run_rows import RunRow, read_run_rows
 from app.descriptions.service import has_tag
+from app.results.run_table import setting_of
 from app.results.search.conditions import parse_conditions, sort_column
 from app.results.search.kinds import Condition
-from app.results.setting import setting_of
 from app.training.experiments import NEWEST_FIRST, WITH_DATASET_AND_TAGS, WITHOUT_LARGE_COLUMNS
 from isotropy.catalog import Regularizer, TokenPooling
 

@@ -12,8 +12,7 @@ from app.figures.figure import Cell, FigureTable
 from app.figures.labels import field_heading, field_in_sentence
 from app.results.captions import describe_overstated, estimate_cells, list_first
 from app.results.labels import SCALES
-from app.results.run_table import RunTable, sort_key
-from app.results.setting import cell_text
+from app.results.run_table import RunTable, cell_text, sort_key
 from app.results.statistics.estimate import Error, Estimate, by_seed, estimate
 from isoscope.core.formatting import plural, short
 

@@ -1,7 +1,7 @@
 from app.db.options.regularization import REGULARIZER_NAMES
 from app.results.captions import describe_texts
 from app.results.labels import SCALES
-from app.results.setting import Setting
+from app.results.run_table import Setting
 from isoscope.core.task import METRICS, Metric
 from isotropy.catalog import REGULARIZERS, Regularizer
 from tests.unit.figures.rows import run, sweep

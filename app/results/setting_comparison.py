@@ -1,0 +1,77 @@
+"""Settings of runs, or of experiments with their runs, side by side."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from app.db.options.regularization import describe_regularizer
+from app.db.run_rows import AnyRun
+from app.results.run_table import EXPERIMENT, RunTable, cell_text, sort_key
+
+MAX_COMPARED_COLUMNS = 8
+MAX_LISTED_VALUES = 8
+
+
+class ComparedColumn(NamedTuple):
+    """A run, or an experiment with its runs, whose settings are compared."""
+
+    name: str
+    href: str
+    runs: int
+
+
+@dataclass(frozen=True)
+class SettingComparison:
+    """Settings side by side, in the order of ``RunTable.groupable_fields``."""
+
+    columns: list[ComparedColumn]
+    differing: dict[str, list[list[str]]]
+    """By field, the values in each column as words."""
+    equal: dict[str, str]
+    columns_are_experiments: bool
+    """Whether each column is an experiment, because there are too many runs for a column each."""
+    n_left_out: int
+    """Experiments without a column."""
+
+
+def compare_settings(table: RunTable) -> SettingComparison:
+    """Return all settings of the runs, except for the experiment."""
+    by_experiment = len(table.runs) > MAX_COMPARED_COLUMNS
+    if by_experiment:
+        groups: dict[str, list[AnyRun]] = {row_id: [] for row_id in table.experiments}
+        for run in table.runs:
+            groups[run.experiment_id].append(run)
+        columns = [
+            (ComparedColumn(table.experiments[row_id], f"/experiments/{row_id}", len(runs)), table.subset(runs))
+            for row_id, runs in groups.items()
+        ]
+    else:
+        columns = []
+        for run in table.runs:
+            name = f"{describe_regularizer(run.regularizer, run.lam)}, seed {run.seed}"
+            name = f"{table.experiments[run.experiment_id]}: {name}" if len(table.experiments) > 1 else name
+            columns.append((ComparedColumn(name, f"/runs/{run.id}", 1), table.subset([run])))
+    visible_columns = columns[:MAX_COMPARED_COLUMNS]
+    fields = [name for name in table.groupable_fields if name != EXPERIMENT]
+    return SettingComparison(
+        [column for column, _ in visible_columns],
+        {
+            name: [_value_texts(subset, name) for _, subset in visible_columns]
+            for name in fields
+            if name in table.differing_fields
+        },
+        {
+            name: cell_text(next((value for value in table.iterate(name) if value is not None), None))
+            for name in fields
+            if table.runs and name not in table.differing_fields
+        },
+        by_experiment,
+        len(columns) - len(visible_columns),
+    )
+
+
+def _value_texts(subset: RunTable, name: str) -> list[str]:
+    values = [cell_text(cell) for cell in sorted(subset.distinct(name), key=partial(sort_key, name))]
+    if len(values) > MAX_LISTED_VALUES:
+        values = [*values[: MAX_LISTED_VALUES - 1], f"and {len(values) - MAX_LISTED_VALUES + 1} more"]
+    return values or [cell_text(None)]
