@@ -22,24 +22,24 @@ from app.figures.labels import field_heading
 from isoscope.files.yaml_document import read_yaml, write_yaml
 from app.web.error_responses import to_invalid_error
 from app.results.run_page import list_options
-from app.training.sweep_form import defaults, parse, read_values, sweep_controls
+from app.training.sweep_form import default_values, parse_sweep, read_values, sweep_controls
 from app.results.search.conditions import find_field
 from app.training.grid_expansion import product_of
-from app.training.relaunch import plain
+from app.training.relaunch import to_document
 from app.training.sweeps import SweepRequest
 from app.web.templating import templates
 
 needed = {"model": "m", "dataset_id": "d", "text_columns": ["a"], "label_column": "b"}
-values = defaults(None, "m") | needed | {"lambdas": "1"}
+values = default_values(None, "m") | needed | {"lambdas": "1"}
 
 controls, shown = sweep_controls(values, gpu=True)
 field = templates.env.get_template("web/_field.html").module.control(shown["clipping"])
 assert '<label for="clipping">Gradient clipping</label>' in field and 'value="0"' in field
 assert controls["clipping"].option.group.title == "Optimizer and schedule"
-assert parse(values | read_values(ImmutableMultiDict([("clipping", "0.5")]))).clipping == 0.5
+assert parse_sweep(values | read_values(ImmutableMultiDict([("clipping", "0.5")]))).clipping == 0.5
 
 try:
-    parse(values | {"clipping": "200"})
+    parse_sweep(values | {"clipping": "200"})
 except InvalidError as error:
     assert (error.field, error.message) == ("clipping", "Enter a number below 100, not 200.")
 try:
@@ -53,7 +53,7 @@ assert (schema["title"], schema["exclusiveMaximum"]) == ("Gradient clipping", 10
 assert schema["description"] == "Largest norm of a gradient. 0: no clipping."
 
 asked = SweepRequest(**needed, clipping=0.5, grid={"clipping": [0.5, 0.7]})
-assert read_yaml(write_yaml(plain(asked), {}))["clipping"] == 0.5
+assert read_yaml(write_yaml(to_document(asked), {}))["clipping"] == 0.5
 assert "2 clippings" in product_of(asked.grid, [], frozenset(), [0], [0]).describe()
 
 assert field_heading("clipping") == "Gradient clipping"

@@ -46,17 +46,17 @@ from pydantic import ValidationError
 from transformers import AutoModelForSequenceClassification, BertConfig
 
 from app.core.settings import Settings
-from app.db.config import RunConfig, applies
+from app.db.config import RunConfig, option_applies
 from app.db.models import Dataset, DatasetOrigin
 from app.figures import palette
 from app.web.error_responses import to_invalid_error
-from app.db.options.regularization import coordinates
+from app.db.options.regularization import describe_regularizer
 from app.results.labels import penalty_words
 from app.main import create_app
-from app.training.sweep_form import LABELS, defaults, parse, sweep_controls
+from app.training.sweep_form import LABELS, default_values, parse_sweep, sweep_controls
 from app.results.search.conditions import find_field
 from app.training.grid_expansion import product_of
-from app.training.relaunch import plain
+from app.training.relaunch import to_document
 from app.training.sweeps import SweepRequest
 from isoscope.files.yaml_document import read_yaml, write_yaml
 from isotropy.catalog import Regularizer
@@ -65,9 +65,9 @@ from workers.training.penalties import make_penalties
 
 NORM = Regularizer.NORM
 needed = {"model": "m", "dataset_id": "d", "text_columns": ["a"], "label_column": "b"}
-values = defaults(None, "m") | needed | {"lambdas": "1", "regularizers": ["norm"], "layers": "1", "zetas": "0.5"}
+values = default_values(None, "m") | needed | {"lambdas": "1", "regularizers": ["norm"], "layers": "1", "zetas": "0.5"}
 
-asked = parse(values)
+asked = parse_sweep(values)
 assert (asked.regularizers, asked.zetas) == ([NORM], [0.5])
 _, shown = sweep_controls(values, gpu=True)
 assert "zetas" in shown and "entropy_bars" not in shown
@@ -85,16 +85,16 @@ try:
     SweepRequest(**needed, regularizers=["normal"])
 except ValidationError as error:
     assert "norm" in to_invalid_error(error.errors()).message.split("got")[0]
-assert read_yaml(write_yaml(plain(asked), {}))["regularizers"] == ["norm"]
+assert read_yaml(write_yaml(to_document(asked), {}))["regularizers"] == ["norm"]
 assert "norm penalty × 1 λ × 2 ζ" in product_of({"zeta": [0.1, 0.2]}, [NORM], frozenset(), [1.0], [0]).describe()
 
-assert coordinates(NORM, 1.0) == "norm penalty, λ = 1"
+assert describe_regularizer(NORM, 1.0) == "norm penalty, λ = 1"
 assert "norm" in str(find_field("regularizer"))
 assert palette.METHODS[NORM] == "#123456"
 
 training = {"model": "m", "text_columns": ["a"], "label_column": "b", "label_names": ["x", "y"], "seed": 0}
 config = RunConfig(**training, regularizer="norm", lam=2.0, zeta=0.5, layers=[1], fixed_regularizers={"cosreg": 1})
-assert applies("zeta", config.weights, None) and not applies("token_fraction", [NORM], None)
+assert option_applies("zeta", config.weights, None) and not option_applies("token_fraction", [NORM], None)
 assert penalty_words(config).startswith(
     "λ · mean square of the batches at λ = 2 and ζ = 0.5, and "
 )
