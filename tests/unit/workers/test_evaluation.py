@@ -250,7 +250,7 @@ def test_what_has_no_value_at_a_layer_says_why():
 
 def test_a_metric_that_is_undefined_says_why():
     class Silent(Classification):
-        def predictions(self, rows, order):
+        def make_collector(self, rows, order):
             return Nothing()
 
     class Nothing:
