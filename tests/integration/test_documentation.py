@@ -47,20 +47,21 @@ def documents(client):
 def test_documents_have_no_inline_code_and_link_to_pages_and_headings_that_exist(client, documents):
     parsed = {address: DocumentParser(html) for address, html in documents.items()}
     assert {address: parser.inline for address, parser in parsed.items() if parser.inline} == {}
+    links = {
+        (target or address, anchor): f"{address}: {link}"
+        for address, parser in parsed.items()
+        for link in parser.links
+        for target, _, anchor in [link.partition("#")]
+        if not re.match(r"\w+:", link) and not target.startswith("/static/")
+    }
     dead = []
-    for address, link in ((address, link) for address, parser in parsed.items() for link in parser.links):
-        target, _, anchor = link.partition("#")
-        if re.match(r"\w+:", link) or target.startswith("/static/"):
-            continue
-        anchors = parsed[target or address].anchors if (target or address) in parsed else None
-        if anchors is None:
-            response = client.get(target)
-            is_html = response.headers.get("content-type", "").startswith("text/html")
-            anchors = DocumentParser(response.text if is_html else "").anchors
-            if response.status_code != 200:
-                dead.append(f"{address}: {link}")
-        if anchor and anchor not in anchors:
-            dead.append(f"{address}: {link}")
+    for target in sorted({target for target, _ in links} - set(parsed)):
+        response = client.get(target)
+        is_html = response.headers.get("content-type", "").startswith("text/html")
+        parsed[target] = DocumentParser(response.text if is_html else "")
+        if response.status_code != 200:
+            dead.append(target)
+    dead += [link for (target, anchor), link in links.items() if anchor and anchor not in parsed[target].anchors]
     assert dead == []
 
 
