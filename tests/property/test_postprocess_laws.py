@@ -103,7 +103,8 @@ def test_whitened_points_have_covariance_one_in_the_directions_they_have(x):
 def test_whitening_is_isotropic_by_construction_where_it_was_fitted_and_not_where_it_was_not(x, seed):
     split = held_out(x, fit_zca_whitening, seed=seed)
     assert isoscore(split.in_sample.after).value == pytest.approx(1, abs=1e-6)
-    assert isoscore(split.held_out.after).value < 0.999
+    # Two directions of ten points may come close by chance.
+    assert isoscore(split.held_out.after).value < 1 - 1e-6
 
 
 @given(clouds(), st.floats(0.1, 10), st.floats(0, 10))
