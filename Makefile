@@ -62,7 +62,7 @@ services: $(VENV)/.test ## Build the images, start docker-compose.yml's services
 
 faults: processors ## Run the numeric tests with other kernels, and the long tests: fuzzers, lost machines, images
 	@echo "== Running the long tests, half an hour or more"
-	@$(BIN)/python -m pytest tests/long
+	@ISOSCOPE_API_EXAMPLES=20 $(BIN)/python -m pytest tests/long tests/integration/test_openapi.py
 
 lint: $(VENV)/.test ## Check style, types and import rules
 	@echo "== Checking style"

@@ -2,7 +2,7 @@ import pytest
 
 from tests.texts import FILM_FILES
 
-STEPS = 300
+STEPS = 120
 EXPERIMENT = {
     "model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "lambdas": [-1, 1], "zetas": [0.2],
     "seeds": [0], "epochs": None, "max_steps": STEPS,
