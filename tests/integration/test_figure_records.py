@@ -15,7 +15,7 @@ def test_figure_is_added_by_its_record(client, context, monkeypatch):
 
     path = f"/experiments/{add_experiment(context, run_row(0.0), run_row(1.0))}"
     for section in SECTIONS:
-        luck = SweepFigure("luck", "Luck by {measure}", section, draw, reads=("measure",))
+        luck = SweepFigure("luck", "Luck by {measure}", section, draw, query_parameters=("measure",))
         monkeypatch.setitem(FIGURES, "luck", luck)
         assert "luck" in client.get(f"/api{path}/figures").json()
         assert "There is no luck in 2 runs." in client.get(f"/api{path}/figures/luck").json()["empty"]

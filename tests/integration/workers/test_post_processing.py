@@ -86,7 +86,7 @@ def values(found):
 def test_a_trial_measures_the_rows_held_out_before_and_after(trial_of, rows, settings, get, source):
     points, places = rows
     cloud = read_cloud(open_embedding(get(Embedding, source), settings), SAMPLE_SEED)
-    assert torch.equal(points, cloud.pairs), "the rows are those whose pairs the report looks at"
+    assert torch.equal(points, cloud.pair_rows), "the rows are those whose pairs the report looks at"
     assert torch.equal(places, cloud.rows)
     assert len(points) == 398
     trial = trial_of("soft_zca", eps=0.5)

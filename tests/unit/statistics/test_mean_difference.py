@@ -36,7 +36,7 @@ def test_the_variance_is_never_below_its_greatest_part_and_others_go_by_the_part
     spread = Spread(10.0, 4.0, 1.0, 3, 30)
     assert spread.between_seeds == pytest.approx(0.3)
     assert spread.between_rows == pytest.approx(1.0)
-    assert spread.of_others(6, 30) == pytest.approx(Spread(10.0, 7.0, 1.0, 6, 30))
+    assert spread.expected_with(6, 30) == pytest.approx(Spread(10.0, 7.0, 1.0, 6, 30))
 
 
 def test_seeds_that_answer_alike_have_the_error_of_rows():

@@ -37,7 +37,7 @@ def test_below_three_seeds_it_is_always_too_few_and_equal_differences_never_have
 @pytest.mark.slow
 def test_verdict_and_interval_never_disagree():
     random = np.random.default_rng(0)
-    for _ in range(300):
+    for _ in range(60):
         family = [over_rows_and_seeds(random.normal(size=(20, 4)) + random.normal() * 0.4) for _ in range(3)]
         for one in judge(family):
             outside = one.low > 0 or one.high < 0
@@ -65,7 +65,7 @@ def test_of_several_comparisons_the_seeds_needed_are_those_of_the_interval_that_
         one = judge([over_rows_and_seeds(d)] * 4)[0]
         if one.needed is None or one.needed.seeds is None:
             continue
-        spread = one.difference.spread.of_others(one.needed.seeds, 300)
+        spread = one.difference.spread.expected_with(one.needed.seeds, 300)
         power = t_quantile(0.4, spread.degrees) * np.sqrt(spread.variance)
         assert abs(one.difference.estimate) >= half_width(0.05 / 4, spread) + power - 1e-9
         found += abs(one.difference.estimate) < half_width(0.05 / 4, spread) * 1.1 + power
@@ -92,7 +92,7 @@ def test_the_smallest_is_multiplied_by_their_number_and_expected_squares_are_tho
     assert holm([0.04, 0.01, 0.5]) == pytest.approx([0.08, 0.03, 0.5])
     assert holm([]) == []
     spread = Spread(10.0, 4.0, 1.0, 3, 30)
-    assert spread.of_others(3, 30) == pytest.approx(spread)
+    assert spread.expected_with(3, 30) == pytest.approx(spread)
 
 
 @pytest.mark.parametrize("seeds", [3, 4, 5, 20])
