@@ -20,7 +20,7 @@ run: $(VENV)/.run ## Serve the dashboard with a worker; Ctrl-C ends both
 # What can be wrong without a process, a database server or training, one case of each test: to run before each commit.
 check: lint ## Lint, check types and import rules, run the quick tests: a minute
 	@echo "== Running the quick tests"
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" tests/unit tests/contract
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not long" tests/unit tests/contract
 
 # Many tests wait for processes that they started: two testers would leave two cores idle at times.
 test: lint ## Lint, check types and import rules, run every test
@@ -62,7 +62,8 @@ services: $(VENV)/.test ## Build the images, start docker-compose.yml's services
 
 faults: processors ## Run the numeric tests with other kernels, and the long tests: fuzzers, lost machines, images
 	@echo "== Running the long tests, half an hour or more"
-	@ISOSCOPE_API_EXAMPLES=20 $(BIN)/python -m pytest tests/long tests/integration/test_openapi.py
+	@$(BIN)/python -m pytest tests/long
+	@$(BIN)/python -m pytest -m long
 
 lint: $(VENV)/.test ## Check style, types and import rules
 	@echo "== Checking style"

@@ -1,6 +1,5 @@
 """The API as its own description has it, under requests that a generator makes of that description."""
 
-import os
 import subprocess
 import sys
 
@@ -27,8 +26,7 @@ enabled = false
 # A file of random bytes is rightly refused, and no schema can say which bytes are a good one. Where a path has several
 # routes, Starlette's Allow names the methods of the first.
 LEFT_OUT = "positive_data_acceptance,allow_header_conformance"
-EXAMPLES = int(os.environ.get("ISOSCOPE_API_EXAMPLES", "0"))
-"""For each operation; at 0 it has six, and not each limit of the schema in turn: 7,000 requests take minutes."""
+EXAMPLES = 6
 
 
 @pytest.fixture
@@ -81,15 +79,17 @@ def test_no_two_records_of_the_api_share_a_name(settings):
 
 # The stricter of the two: it refuses characters, numbers and casts that SQLite takes.
 @pytest.mark.parametrize("database", ["postgresql" if is_here() else "sqlite"], indirect=True)
-def test_whatever_is_asked_is_answered_as_documented_and_never_by_a_failure(settings, ids, tmp_path):
+# Coverage tries each limit of the schema in turn: 7,000 requests.
+@pytest.mark.parametrize("phases", ["fuzzing,stateful", pytest.param("coverage", marks=pytest.mark.long)])
+def test_whatever_is_asked_is_answered_as_documented_and_never_by_a_failure(settings, ids, tmp_path, phases):
     config = tmp_path / "schemathesis.toml"
     config.write_text("".join(dictionaries(ids)) + ANY_FILE, encoding="utf-8")
     with served(settings) as address:
         command = [
             *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)),
             *("run", f"{address}/api/openapi.json", "--exclude-checks", LEFT_OUT),
-            *("--phases", "coverage,fuzzing,stateful" if EXAMPLES else "fuzzing,stateful"),
-            *("--max-examples", str(EXAMPLES or 6), "--seed", "1", "--generation-database", "none"),
+            *("--phases", phases, "--max-examples", str(EXAMPLES)),
+            *("--seed", "1", "--generation-database", "none"),
         ]
         found = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True)
     assert found.returncode == 0, found.stdout[-8000:] + found.stderr[-2000:]
