@@ -27,49 +27,51 @@ class TrivialPredictor(NamedTuple):
     score: float | None
     """None if no run stores it, as runs of earlier versions and of scripts without predictions."""
     predictor: str
-    failed_runs: Mapping[Setting, Sequence[tuple[AnyRun, str]]]
-    """Runs that learned nothing, with their reasons, by setting."""
+    runs_that_learned_nothing: Mapping[Setting, Sequence[tuple[AnyRun, str]]]
+    """By setting, each with the reason."""
 
     @classmethod
     def from_runs(cls, table: RunTable, runs: Sequence[AnyRun]) -> "TrivialPredictor":
         """Find the trivial predictor of runs. If runs have different ones, the best is the level to beat."""
         scored_runs = [(score, run) for run in runs if (score := trivial_score(run)) is not None]
         score, best_run = max(scored_runs, key=lambda scored: scored[0], default=(None, None))
-        failed_runs: dict[Setting, list[tuple[AnyRun, str]]] = {}
+        runs_by_setting: dict[Setting, list[tuple[AnyRun, str]]] = {}
         for run in runs:
             if (reason := no_learning_note(run)) is not None:
-                failed_runs.setdefault(table.setting(run), []).append((run, reason))
-        return cls(score, "" if best_run is None else trivial_predictor(best_run), failed_runs)
+                runs_by_setting.setdefault(table.setting(run), []).append((run, reason))
+        return cls(score, "" if best_run is None else trivial_predictor(best_run), runs_by_setting)
 
     @property
     def heads(self) -> list[str]:
-        has_content = self.score is not None or self.failed_runs
+        has_content = self.score is not None or self.runs_that_learned_nothing
         return ["trivial_performance", "runs_that_learned_nothing"] if has_content else []
 
     def cells(self, setting: Setting) -> list[Cell]:
-        return [self.score, len(self.failed_runs.get(setting, ()))] if self.heads else []
+        return [self.score, len(self.runs_that_learned_nothing.get(setting, ()))] if self.heads else []
 
     def caption(self, table: RunTable) -> str:
         level = ""
         if self.score is not None:
             level = f" The trivial predictor (dashed line or arrow) scores {number(self.score)}: {self.predictor}."
-        failed_runs = [failure for failures in self.failed_runs.values() for failure in failures]
-        if not failed_runs:
+        learned_nothing = [pair for group in self.runs_that_learned_nothing.values() for pair in group]
+        if not learned_nothing:
             return level
         labels = list_first(
-            [f"{table.label(table.setting(run))} seed {run.seed}" for run, _ in failed_runs], separator=", "
+            [f"{table.label(table.setting(run))} seed {run.seed}" for run, _ in learned_nothing], separator=", "
         )
-        marks = "a cross marks its setting" if len(self.failed_runs) == 1 else "crosses mark their settings"
-        return f"{level} {plural(len(failed_runs), 'run')} learned nothing ({marks}): {labels}. {failed_runs[0][1]}"
+        marks = (
+            "a cross marks its setting" if len(self.runs_that_learned_nothing) == 1 else "crosses mark their settings"
+        )
+        reason = learned_nothing[0][1]
+        return f"{level} {plural(len(learned_nothing), 'run')} learned nothing ({marks}): {labels}. {reason}"
 
     def describe(self, setting: Setting) -> str:
         """Return lines for a hover text on a setting's runs that learned nothing; empty if all learned."""
-        failed_runs = self.failed_runs.get(setting, ())
-        if not failed_runs:
+        learned_nothing = self.runs_that_learned_nothing.get(setting, ())
+        if not learned_nothing:
             return ""
-        return (
-            f"<br>learned nothing: {plural(len(failed_runs), 'seed')}<br>{plain(failed_runs[0][1], MAX_REASON_LENGTH)}"
-        )
+        reason = plain(learned_nothing[0][1], MAX_REASON_LENGTH)
+        return f"<br>learned nothing: {plural(len(learned_nothing), 'seed')}<br>{reason}"
 
     def widen(self, limits: list[float]) -> list[float]:
         """Widen the limits of a performance axis to include the line if it is near."""
@@ -127,13 +129,13 @@ class TrivialPredictor(NamedTuple):
         return {"shapes": [shape] if is_inside else [], "annotations": [annotation]}
 
     def crosses(self, positions: Sequence[tuple[Setting, float, float]]) -> list[go.Scatter]:
-        failed = [(x, y) for setting, x, y in positions if setting in self.failed_runs]
-        if not failed:
+        crossed = [(x, y) for setting, x, y in positions if setting in self.runs_that_learned_nothing]
+        if not crossed:
             return []
         return [
             go.Scatter(
-                x=[x for x, _ in failed],
-                y=[y for _, y in failed],
+                x=[x for x, _ in crossed],
+                y=[y for _, y in crossed],
                 mode="markers",
                 marker={"symbol": "x-thin", "size": CROSS_SIZE, "line": {"width": 2.5, "color": palette.MARKED}},
                 showlegend=False,

@@ -86,7 +86,7 @@ def test_reasons_are_in_the_table_and_a_distant_line_is_an_arrow_at_the_edge():
     matthews = [judged(0.0, metric="matthews"), judged(0.0, 1, metric="matthews")]
     assert TrivialPredictor.from_runs(SWEEP, matthews).score == 0
     waiting = judged(5.0, performance=0.5, status=RunStatus.RUNNING)
-    assert TrivialPredictor.from_runs(sweep(*LEARNED, waiting), [waiting]).failed_runs == {}
+    assert TrivialPredictor.from_runs(sweep(*LEARNED, waiting), [waiting]).runs_that_learned_nothing == {}
 
 
 @pytest.mark.parametrize(("performance", "constant", "n_crosses"), [(0.7, "“1”", 1), (None, "2.35", 0)])
