@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from app.db.run_rows import AnyRun
 from app.results.run_table import RunTable
-from app.results.statistics.estimate import Error, Estimate
+from app.results.statistics.estimate import ErrorBar, Estimate
 from isoscope.core.formatting import count, plural
 from isoscope.core.task import TaskKind
 
@@ -63,7 +63,7 @@ def format_sizes(sizes: Sequence[int]) -> str:
 def describe_means(sizes: Sequence[int]) -> str:
     if max(sizes) == 1:
         return "Each is one run (n = 1 seed); an interval needs two seeds or more."
-    return f"Means over seeds ({format_sizes(sizes)}) with {Error.CI95.name_in_full}s."
+    return f"Means over seeds ({format_sizes(sizes)}) with {ErrorBar.CI95.name_in_full}s."
 
 
 def describe_texts(runs: Sequence[AnyRun], n: int | None = None) -> str:

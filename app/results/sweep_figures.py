@@ -30,7 +30,7 @@ from app.results.run_data import (
 )
 from app.results.run_table import LAM, PERFORMANCE, MeasuredValue, RunTable
 from app.results.search.conditions import ALIASES
-from app.results.statistics.estimate import Error
+from app.results.statistics.estimate import ErrorBar
 from isoscope.core.errors import NotFoundError
 from isoscope.core.task import METRIC_TITLES, TaskKind
 
@@ -72,7 +72,7 @@ class SweepQuery(NamedTuple):
             "x_scale": self.style.x_scale,
             "y_scale": self.style.y_scale,
             "seeds": "1" if self.style.seeds else "",
-            "error": "" if self.style.error is Error.CI95 else self.style.error.value,
+            "error": "" if self.style.error is ErrorBar.CI95 else self.style.error.value,
             "colour": self.style.colour,
             "measure": "" if self.measure == TRAINING_MEASURES[0] else self.measure,
             "setting": str(self.setting or ""),
@@ -282,7 +282,7 @@ def _parse_sweep_query(
     x_scale: Scale = "",
     y_scale: Scale = "",
     seeds: bool = False,
-    error: Error = Error.CI95,
+    error: ErrorBar = ErrorBar.CI95,
     colour: str = "",
     measure: str = "",
     setting: Integer = 0,
@@ -291,8 +291,8 @@ def _parse_sweep_query(
     tab: str = "",
 ) -> SweepQuery:
     style = ScatterStyle(seeds, error, colour, x, y or PERFORMANCE, facet, x_scale, y_scale)
-    watched = measure if measure in TRAINING_MEASURES else TRAINING_MEASURES[0]
-    return SweepQuery(style, watched, setting, log, smooth if smooth in WINDOWS else 1, tab)
+    shown_measure = measure if measure in TRAINING_MEASURES else TRAINING_MEASURES[0]
+    return SweepQuery(style, shown_measure, setting, log, smooth if smooth in WINDOWS else 1, tab)
 
 
 SweepDep = Annotated[SweepQuery, Depends(_parse_sweep_query)]

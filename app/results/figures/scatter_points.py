@@ -47,7 +47,7 @@ from app.results.run_table import (
     setting_of,
 )
 from app.results.search.conditions import ALIASES
-from app.results.statistics.estimate import Error, Estimate, by_seed, estimate
+from app.results.statistics.estimate import ErrorBar, Estimate, by_seed, estimate
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import count, plural, short
 from isoscope.core.task import METRICS
@@ -80,26 +80,28 @@ class Quantity(NamedTuple):
 def measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:
     """Return the measured quantities of runs: performance, isotropy, other metrics, last-layer measures and time."""
     metrics = {run.config.metric for run in table.runs} if TASK in table.fields else {metric}
-    title = SCALES[metric].title if len(metrics) == 1 else "Performance, by the metric of each data set"
+    axis_title = SCALES[metric].title if len(metrics) == 1 else "Performance, by the metric of each data set"
     bounds = (min(SCALES[name].low for name in (metric, *metrics)), SCALES[metric].high)
     source = describe_source(table.runs, "of the validation tokens")
     task = table.runs[0].config.task if table.runs else next(iter(METRICS))
     quantities = [
-        Quantity(PERFORMANCE, "Performance", title, bounds=bounds),
+        Quantity(PERFORMANCE, "Performance", axis_title, bounds=bounds),
         Quantity(ISOTROPY, "isotropy", "IsoScore★ (1 is isotropic)", explanation=f"IsoScore★ is {source}."),
         *(
-            Quantity(name.value, SCALES[name].title, SCALES[name].title, bounds=(SCALES[name].low, SCALES[name].high))
-            for name in METRICS[task]
-            if name != metric
+            Quantity(
+                other.value, SCALES[other].title, SCALES[other].title, bounds=(SCALES[other].low, SCALES[other].high)
+            )
+            for other in METRICS[task]
+            if other != metric
         ),
     ]
     for measure in dict.fromkeys((*TRAINING_MEASURES, *SENTENCE_MEASURES)):
         if measure != ISOTROPY:
-            name = title_of(measure)
+            measure_title = title_of(measure)
             vectors = "sentence vectors" if measure in SENTENCE_MEASURES or uses_text_vectors(measure) else "tokens"
             layer_source = describe_source(table.runs, f"of the last layer’s {vectors}")
-            explanation = f"{name} is {layer_source}. Range: {MEASURES[slug_of(measure)].range}."
-            quantities.append(Quantity(measure, name, f"{name}, last layer", explanation=explanation))
+            explanation = f"{measure_title} is {layer_source}. Range: {MEASURES[slug_of(measure)].range}."
+            quantities.append(Quantity(measure, measure_title, f"{measure_title}, last layer", explanation=explanation))
     quantities.append(Quantity(SECONDS, "training time", "Time from start to end (s)"))
     return {quantity.key: quantity for quantity in quantities}
 
@@ -152,7 +154,7 @@ class ScatterStyle(NamedTuple):
     """The quantities of a scatter, and how they are drawn."""
 
     seeds: bool = False
-    error: Error = Error.CI95
+    error: ErrorBar = ErrorBar.CI95
     colour: str = ""
     """The quantity that colors show: one of ``colour_choices`` or a measured quantity. Empty: the default."""
     x: str = ""

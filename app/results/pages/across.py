@@ -38,7 +38,7 @@ from app.results.run_listing import RunQueryDep, encode_query, read_run_listing
 from app.results.run_table import EXPERIMENT, REGULARIZER, SEED, TASK
 from app.results.search.listing import RunQuery
 from app.results.setting_comparison import compare_settings
-from app.results.statistics.estimate import Error
+from app.results.statistics.estimate import ErrorBar
 from app.results.sweep_figures import SECTIONS, SweepDep, SweepQuery, group_by_section
 from app.results.tables.printed import MAX_DECIMALS, print_summary
 from app.results.tables.summary import TableColumns
@@ -67,7 +67,7 @@ def show_runs(
     context: ContextDep,
     query: AcrossDep,
     sweep_query: SweepDep,
-    table: TableDep,
+    table_query: TableDep,
     experiment: Annotated[list[str] | None, Query()] = None,
 ) -> Response:
     """Show the runs of a search; selected experiments become a search for them."""
@@ -79,7 +79,7 @@ def show_runs(
     values: dict[str, Any] = {"query": query, "look": sweep_query, "at": "/compare/runs"}
     problem = None
     try:
-        values |= _page_values(context, select_runs(context, query.q, query.group), query, sweep_query, table)
+        values |= _page_values(context, select_runs(context, query.q, query.group), query, sweep_query, table_query)
     except InvalidError as error:
         values["complaint"] = problem = error
     return render(request, "results/compare_runs.html", values, problem)
@@ -93,16 +93,18 @@ def list_runs(request: Request, context: ContextDep, query: RunQueryDep) -> Resp
 
 
 @router.get("/table.html")
-def show_table_page(request: Request, context: ContextDep, query: AcrossDep, table: TableDep) -> Response:
+def show_table_page(request: Request, context: ContextDep, query: AcrossDep, table_query: TableDep) -> Response:
     """Show the table of means on a page of its own, from which an experiment's page loads it."""
     selection = select_runs(context, query.q, query.group)
     values = {"query": query, "at": "/compare/runs/table.html", "kept": parse_qsl(query.encoded())}
-    return render(request, "results/compare_table.html", values | _table_values(context, selection, query, table))
+    return render(request, "results/compare_table.html", values | _table_values(context, selection, query, table_query))
 
 
 @router.get("/table.{kind}")
-def show_table(context: ContextDep, kind: TableFile, query: AcrossDep, table: TableDep) -> Response:
-    return table_file(summarize(context, select_runs(context, query.q, query.group), table.columns), kind, table.style)
+def show_table(context: ContextDep, kind: TableFile, query: AcrossDep, table_query: TableDep) -> Response:
+    return table_file(
+        summarize(context, select_runs(context, query.q, query.group), table_query.columns), kind, table_query.style
+    )
 
 
 @router.get("/figures/{slug}.html")
@@ -122,7 +124,7 @@ def show_figure(context: ContextDep, slug: str, kind: FileKind, query: AcrossDep
 
 
 def _page_values(
-    context: Context, selection: RunSelection, query: AcrossQuery, sweep_query: SweepQuery, table: TableQuery
+    context: Context, selection: RunSelection, query: AcrossQuery, sweep_query: SweepQuery, table_query: TableQuery
 ) -> dict[str, Any]:
     run_table = selection.table
     figure_slugs = list_figures_across(run_table)
@@ -148,9 +150,9 @@ def _page_values(
         "head": field_heading,
         "others": {row_id: name for row_id, name in names.items() if row_id not in run_table.experiments},
         "kept": parse_qsl(_join_queries(query.encoded(), sweep_query.encoded())),
-        "kept_by_search": parse_qsl(_join_queries(sweep_query.encoded(), table.encoded())),
-        "kept_by_figures": parse_qsl(_join_queries(query.encoded(), table.encoded())),
-        **_table_values(context, selection, query, table),
+        "kept_by_search": parse_qsl(_join_queries(sweep_query.encoded(), table_query.encoded())),
+        "kept_by_figures": parse_qsl(_join_queries(query.encoded(), table_query.encoded())),
+        **_table_values(context, selection, query, table_query),
     }
 
 
@@ -162,7 +164,7 @@ def _figure_values(context: Context, selection: RunSelection, on: str, sweep_que
     return {
         "sweep": sweep,
         "scatters": [draw_across(context, scatter_table, slug, sweep_query) for slug in sweep_query.scatters],
-        "errors": Error,
+        "errors": ErrorBar,
         "form": scatter_form(sweep, metric, sweep_query.style, drawable_fields(selection.table)),
         "colouring": Colouring(sweep, sweep_query.style.colour),
         "conclusion": conclude_across(context, selection, on),
@@ -172,13 +174,15 @@ def _figure_values(context: Context, selection: RunSelection, on: str, sweep_que
     }
 
 
-def _table_values(context: Context, selection: RunSelection, query: AcrossQuery, table: TableQuery) -> dict[str, Any]:
-    text = print_summary(summarize(context, selection, table.columns), table.style)
+def _table_values(
+    context: Context, selection: RunSelection, query: AcrossQuery, table_query: TableQuery
+) -> dict[str, Any]:
+    text = print_summary(summarize(context, selection, table_query.columns), table_query.style)
     return {
-        "table": table,
+        "table": table_query,
         "printed": text,
         "texts": {"LaTeX": ("tex", latex(text)), "Markdown": ("md", markdown(text))},
-        "files": _join_queries(query.encoded(on=""), table.encoded()),
+        "files": _join_queries(query.encoded(on=""), table_query.encoded()),
         "columns": COLUMNS,
         "most_decimals": MAX_DECIMALS,
     }

@@ -32,7 +32,7 @@ from app.results.run_listing import (
 from app.results.run_table import RunTable, as_cell, cell_text
 from app.results.search.listing import RunQuery, list_experiments
 from app.results.setting_comparison import compare_settings
-from app.results.statistics.estimate import Error
+from app.results.statistics.estimate import ErrorBar
 from app.results.sweep_figures import (
     SECTIONS,
     SweepDep,
@@ -198,7 +198,7 @@ def show_experiment(
         "scatters": [
             read_figure(context, experiment, slug, query, sweep) for slug in query.scatters if tab == "scatter"
         ],
-        "errors": Error,
+        "errors": ErrorBar,
         "form": scatter_form(sweep, config.metric, query.style),
         "colouring": colouring,
         "split": read_test_split(context, experiment),

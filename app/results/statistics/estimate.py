@@ -11,7 +11,7 @@ from statistics import fmean
 from app.core.evidence import t_quantile
 
 
-class Error(StrEnum):
+class ErrorBar(StrEnum):
     """The half-length of an error bar: an error of the mean, or the deviation of single values."""
 
     CI95 = "ci95"
@@ -52,17 +52,17 @@ class Estimate:
         return self.mean - (self.half_width or 0), self.mean + (self.half_width or 0)
 
 
-def estimate(values: Sequence[float], error: Error = Error.CI95) -> Estimate:
+def estimate(values: Sequence[float], error: ErrorBar = ErrorBar.CI95) -> Estimate:
     """Return the mean of at least one value with the requested error bar."""
     n = len(values)
     return Estimate(fmean(values), _half_width(values, error) if n > 1 else None, n)
 
 
-def _half_width(values: Sequence[float], error: Error) -> float:
+def _half_width(values: Sequence[float], error: ErrorBar) -> float:
     n, deviation = len(values), _deviation(values)
-    if error is Error.STD:
+    if error is ErrorBar.STD:
         return deviation
-    return deviation / sqrt(n) * (t_quantile(0.05, n - 1) if error is Error.CI95 else 1)
+    return deviation / sqrt(n) * (t_quantile(0.05, n - 1) if error is ErrorBar.CI95 else 1)
 
 
 def _deviation(values: Sequence[float]) -> float:

@@ -13,7 +13,7 @@ from app.figures.labels import field_heading, field_in_sentence
 from app.results.captions import describe_overstated, estimate_cells, list_first
 from app.results.labels import SCALES
 from app.results.run_table import RunTable, cell_text, sort_key
-from app.results.statistics.estimate import Error, Estimate, by_seed, estimate
+from app.results.statistics.estimate import ErrorBar, Estimate, by_seed, estimate
 from isoscope.core.formatting import plural, short
 
 ISOTROPY = "IsoScore★"
@@ -89,7 +89,7 @@ def summarize_groups(
     rows = []
     for labels in ordered:
         seeds = [by_seed(values[labels].get(column, [])).values() for column in columns]
-        means = [estimate([*column_seeds], Error.STD) if column_seeds else None for column_seeds in seeds]
+        means = [estimate([*column_seeds], ErrorBar.STD) if column_seeds else None for column_seeds in seeds]
         rows.append(SummaryRow([cell_text(cell) for cell in labels], means, frozenset(pruned[labels])))
     repeated = dict.fromkeys(
         ", ".join([*map(cell_text, labels), f"seed {seed}"])

@@ -9,7 +9,7 @@ from app.figures.palette import METHODS, QUIET, SERIES, lambda_color, ordered_co
 from app.results.figures.scatter import RING_SIZE, RUN_SIZE, scatter
 from app.results.figures.scatter_points import MAX_PANELS, ScatterStyle, measured_quantities
 from app.results.run_table import MeasuredValue
-from app.results.statistics.estimate import Error
+from app.results.statistics.estimate import ErrorBar
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import Regularizer
 from tests.unit.figures.rows import T95, measured, run, sweep
@@ -183,7 +183,7 @@ def test_many_points_have_a_legend_instead_of_names_and_as_many_traces_as_colors
     assert len(plot.data) <= 20
 
 
-@pytest.mark.parametrize(("error", "factor"), [(Error.CI95, T95), (Error.SE, 1), (Error.STD, 2**0.5)])
+@pytest.mark.parametrize(("error", "factor"), [(ErrorBar.CI95, T95), (ErrorBar.SE, 1), (ErrorBar.STD, 2**0.5)])
 def test_error_bars_are_as_chosen(error, factor):
     figure = figure_of(SWEEP, error=error)
     assert figure.table.columns[3] == f"performance_{error.column}"
@@ -200,7 +200,7 @@ def test_error_bars_are_as_chosen(error, factor):
         max_size=20,
         unique_by=lambda row: row[2:],
     ),
-    st.sampled_from(Error),
+    st.sampled_from(ErrorBar),
 )
 def test_axes_contain_points_runs_and_possible_error_bars(rows, error):
     table = sweep(*(run(lam, seed, performance=y, isoscore_star=x) for y, x, lam, seed in rows))

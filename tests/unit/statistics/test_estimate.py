@@ -2,7 +2,7 @@ import pytest
 from scipy import stats
 
 from app.core.evidence import BLOCK_KURTOSIS, block_degrees
-from app.results.statistics.estimate import Error, by_seed, estimate, tail_mean
+from app.results.statistics.estimate import ErrorBar, by_seed, estimate, tail_mean
 
 
 def test_degrees_of_an_error_from_blocks_are_those_of_its_variance():
@@ -26,7 +26,7 @@ def test_the_interval_is_students_and_one_value_has_none():
 def test_values_of_any_size_have_an_interval(factor):
     values = [0.81, 0.84, 0.79]
     assert estimate([factor * one for one in values]).half_width == pytest.approx(factor * estimate(values).half_width)
-    assert estimate([factor, 2 * factor], Error.STD).half_width == pytest.approx(factor / 2**0.5)
+    assert estimate([factor, 2 * factor], ErrorBar.STD).half_width == pytest.approx(factor / 2**0.5)
 
 
 def test_a_seed_counts_once_by_the_mean_of_its_runs_and_late_means_are_of_known_values():
