@@ -32,7 +32,7 @@ class Choice:
         return min(run.position for run in self.runs)
 
     @property
-    def validation(self) -> float | None:
+    def validation_score(self) -> float | None:
         """Return the mean performance on validation rows, counting each seed once."""
         scored = by_seed((run.seed, run.performance) for run in self.runs if run.performance is not None)
         return fmean(scored.values()) if scored else None

@@ -231,9 +231,9 @@ def _describe_smallest_p(comparisons: Sequence[Comparison]) -> str:
     if not p_values:
         return ""
     return (
-        f"Smallest adjusted p: {words.p_value(min(p_values))}."
+        f"Smallest adjusted p: {words.format_p_value(min(p_values))}."
         if len(p_values) > 1
-        else f"p = {words.p_value(p_values[0])}."
+        else f"p = {words.format_p_value(p_values[0])}."
     )
 
 
@@ -244,7 +244,7 @@ def _mean_over_seeds(runs: Sequence[AnyRun], quantity: str) -> float | None:
 
 
 def _format_in_column(value: float | None, column: Iterable[float | None]) -> str:
-    """Format a value with the decimals of its column, so that the largest shows at least three digits."""
+    """Format a value with the decimals of its column: at least three, and more to show three digits of the largest."""
     largest = max((abs(cell) for cell in column if cell is not None), default=0.0)
     if value is None or "×" in number(largest):
         return number(value)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from app.core.evidence import MIN_SEEDS, SIGNIFICANCE_LEVEL
 from app.results.conclusion.comparisons import Comparison, Method
 from app.results.conclusion.evidence import Evidence
-from app.results.conclusion.words import p_value
+from app.results.conclusion.words import format_p_value
 from app.results.run_table import RunTable, Setting
 from app.results.statistics.verdict import NeededSize, Verdict
 from isoscope.core.formatting import MISSING, count, number, plural
@@ -46,11 +46,11 @@ def verdict_row(comparison: Comparison) -> VerdictRow:
         judged.verdict in DECIDED,
         format_signed(comparison.estimate),
         interval_text or MISSING,
-        p_value(judged.p_adjusted),
+        format_p_value(judged.p_adjusted),
         count(len(comparison.seeds)),
         count(comparison.rows),
         describe_needed(comparison) or MISSING,
-        p_value(comparison.p_holm),
+        format_p_value(comparison.p_holm),
     )
 
 
@@ -116,7 +116,7 @@ def _describe_exact_test(evidence: Evidence) -> str:
     requirement = (
         f"it needs {seeds_needed} seeds" if seeds_needed else "no number of seeds suffices for this many settings"
     )
-    return f"{sentence} With these seeds it cannot fall below {p_value(smallest_p)}: {requirement}."
+    return f"{sentence} With these seeds it cannot fall below {format_p_value(smallest_p)}: {requirement}."
 
 
 def quote(comparison: Comparison) -> str:
@@ -175,7 +175,8 @@ def format_rows_only(comparison: Comparison) -> str:
         return ""
     test = "McNemar" if bounds.mcnemar else "t over rows"
     runs_phrase = "these two runs" if len(comparison.seeds) == 1 else "these very runs"
-    return f"{format_interval(bounds.low, bounds.high)} for {runs_phrase} on new rows (p = {p_value(bounds.p)}, {test})"
+    interval, p = format_interval(bounds.low, bounds.high), format_p_value(bounds.p)
+    return f"{interval} for {runs_phrase} on new rows (p = {p}, {test})"
 
 
 def format_interval(low: float, high: float) -> str:

@@ -38,7 +38,7 @@ def headline(evidence: Evidence) -> str:
     if relation.smallest_p is not None and relation.smallest_p > SIGNIFICANCE_LEVEL:
         return (
             f"{_values_of_lambda(relation)} are too few to show a relation between isotropy and performance: p cannot "
-            f"fall below {p_value(relation.smallest_p)}; it takes {min_lambdas()} values. "
+            f"fall below {format_p_value(relation.smallest_p)}; it takes {min_lambdas()} values. "
             f"Here: {relation_numbers(relation)}."
         )
     return f"No clear relation between isotropy and performance: {relation_numbers(relation)}."
@@ -61,7 +61,7 @@ def describe_effect(setting_effect: SettingEffect) -> str:
     if setting_effect.p is None:
         return f"Whether settings differ cannot be tested. {setting_effect.reason}"
     settings, seeds = plural(setting_effect.settings, "setting"), plural(setting_effect.seeds, "seed")
-    statistics = f"p = {p_value(setting_effect.p)}, {settings}, {seeds}"
+    statistics = f"p = {format_p_value(setting_effect.p)}, {settings}, {seeds}"
     if setting_effect.f is not None:
         statistics = (
             f"F({setting_effect.degrees[0]}, {setting_effect.degrees[1]}) = {number(setting_effect.f)}, {statistics}"
@@ -69,7 +69,7 @@ def describe_effect(setting_effect: SettingEffect) -> str:
     if setting_effect.p <= SIGNIFICANCE_LEVEL:
         return f"Settings differ in performance: {statistics}."
     if setting_effect.smallest_p is not None and setting_effect.smallest_p > SIGNIFICANCE_LEVEL:
-        bound = f"p cannot fall below {p_value(setting_effect.smallest_p)}, so it takes more seeds or settings"
+        bound = f"p cannot fall below {format_p_value(setting_effect.smallest_p)}, so it takes more seeds or settings"
         return f"These runs are too few to show that settings differ: {statistics}; {bound}."
     return f"No clear difference between settings: {statistics}."
 
@@ -90,7 +90,8 @@ def relation_method(relation: Relation, sweep: RunTable) -> str:
         "together with all its seeds and all that it is crossed with (ζ, learning rate, batch size), within each "
         "method, model and data set and never across them. The baseline counts once, with the method that "
         "has most values of λ. "
-        f"The smallest p that {_values_of_lambda(relation)} can reach is {p_value(relation.smallest_p)}. {assumption} "
+        f"The smallest p that {_values_of_lambda(relation)} can reach is {format_p_value(relation.smallest_p)}. "
+        f"{assumption} "
         "Assumption: if there is no relation, every order of the values of λ is equally likely. Two smooth trends over "
         "λ can agree by chance, so few values of λ show that isotropy and performance go together, not that one causes "
         "the other."
@@ -138,7 +139,7 @@ def describe_without_flagged(evidence: Evidence) -> list[str]:
 def relation_numbers(relation: Relation) -> str:
     """Format the coefficient of a relation, its p and its sample."""
     value = MISSING if relation.value is None else two_decimals(relation.value)
-    p = "" if relation.p is None else f" (p = {p_value(relation.p)})"
+    p = "" if relation.p is None else f" (p = {format_p_value(relation.p)})"
     sample = _values_of_lambda(relation) if relation.lambdas else plural(relation.settings, "setting")
     crossed = (
         f", {plural(relation.settings, 'setting')}"
@@ -148,7 +149,7 @@ def relation_numbers(relation: Relation) -> str:
     return f"rank correlation {value}{p} across {sample}{crossed}"
 
 
-def p_value(p: float | None) -> str:
+def format_p_value(p: float | None) -> str:
     """Format a p-value with two digits, never rounded to 0: 0.031, 0.0002, 0.25."""
     return MISSING if p is None else number(p, 2)
 
