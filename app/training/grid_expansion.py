@@ -82,16 +82,16 @@ def product_of(
     lambdas: Sequence[float],
     seeds: Sequence[int],
 ) -> Product:
-    """Return the product of ranges; options of a regularizer on every run also multiply the baseline."""
-    own_fields = {
+    """Return the product of ranges. Where every run has a regularizer, its options also multiply the baseline."""
+    readers_by_field = {
         name: readers
         for name in ranges
         if (readers := regularizers_reading(name)) and not fixed_regularizers.intersection(readers)
     }
     return Product(
-        settings={name: values for name, values in ranges.items() if name not in own_fields},
+        settings={name: values for name, values in ranges.items() if name not in readers_by_field},
         methods={
-            regularizer: {name: ranges[name] for name, readers in own_fields.items() if regularizer in readers}
+            regularizer: {name: ranges[name] for name, readers in readers_by_field.items() if regularizer in readers}
             for regularizer in REGULARIZERS
             if regularizer in regularizers
         },

@@ -176,19 +176,21 @@ def parse_sweep(values: FormValues) -> SweepRequest:
 
 
 def _parse_grid(rows: Sequence[tuple[str, str]]) -> tuple[dict[str, list[Any]], list[FieldError]]:
-    """Return the values of each row, and errors of rows without an option."""
+    """Return the values of each option, and errors of rows without an option or values, or with one given before."""
     grid: dict[str, list[Any]] = {}
     errors = []
-    for number, (name, texts) in enumerate(rows, start=1):
+    for number, (name, values_text) in enumerate(rows, start=1):
         if name not in _FORM_GRID_FIELDS:
-            errors.append((number, f"Choose an option for the values {texts}."))
+            errors.append((number, f"Choose an option for the values {values_text}."))
         elif name in grid:
             errors.append((number, f"`{name}` is in the grid twice. Join its values in one row."))
-        elif not texts:
+        elif not values_text:
             errors.append((number, f"Enter the values of `{name}`."))
         else:
             parts = (
-                texts.split(",") if list_type(TrainingOptions.model_fields[name].annotation) else split_values(texts)
+                values_text.split(",")
+                if list_type(TrainingOptions.model_fields[name].annotation)
+                else split_values(values_text)
             )
             grid[name] = [
                 None if text == NULL_TEXT else to_json_value(TrainingOptions.model_fields[name], text)
