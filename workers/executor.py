@@ -175,7 +175,7 @@ class Executor:
         while attempt := await self._begin_patiently(job, last_end, attempt):
             self._started_jobs.add(job)
             try:
-                exit_code = -signal.SIGTERM if self._stopping else await self._run(job)
+                exit_code = -signal.SIGTERM if self._stopping else await self._run_process(job)
                 if self._stopping:
                     await asyncio.Event().wait()  # forever: returning would tell the engine that the job is done
             finally:
@@ -193,7 +193,7 @@ class Executor:
                 await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2**temporary_failures, LONGEST_PAUSE_SECONDS))
                 temporary_failures += 1
 
-    async def _run(self, job: Job) -> int:
+    async def _run_process(self, job: Job) -> int:
         try:
             return await self.processes.run(job)
         except OSError as error:

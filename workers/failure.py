@@ -47,7 +47,7 @@ def record(error: Exception, sessions: Sessions, row: Update, **values: Any) -> 
     """
     raise_if_temporary(error)
     with sessions.begin() as session:
-        session.execute(row.values(error=describe(error), **values))
+        session.execute(row.values(error=log_and_describe(error), **values))
 
 
 def raise_if_temporary(error: Exception) -> None:
@@ -83,10 +83,10 @@ def failure_of(error: Exception) -> Failure:
     else:
         cause = FailureCause.MODEL if error.field == "model" else FailureCause.SETTING
     field = "batch_size" if cause is FailureCause.MEMORY else getattr(error, "field", None)
-    return Failure(describe(error), cause, field)
+    return Failure(log_and_describe(error), cause, field)
 
 
-def describe(error: Exception) -> str:
+def log_and_describe(error: Exception) -> str:
     """Return the sentence to show for an error; an unforeseen one is logged with its traceback.
 
     Characters of a hostile file that no database can store, NUL and lone surrogates, are replaced.

@@ -17,7 +17,7 @@ from app.db.session import Sessions, create_sessions
 from app.db.types import utcnow
 from app.storage import Stored
 from isoscope.core.errors import ConflictError
-from workers.failure import describe, raise_if_temporary, record
+from workers.failure import log_and_describe, raise_if_temporary, record
 
 # Longer than a worker survives without its locks (workers.locks), so a job outlasts any outage that its worker does.
 PATIENCE_SECONDS = 30
@@ -43,7 +43,7 @@ def record_failure(error: Exception, sessions: Sessions, job_embedding: models.E
     raise_if_temporary(error)
     with sessions.begin() as session:
         if (row := lock_waiting_row(session, job_embedding)) is not None:
-            row.status, row.error = models.EmbeddingStatus.FAILED, describe(error)
+            row.status, row.error = models.EmbeddingStatus.FAILED, log_and_describe(error)
 
 
 def files_of(vectors: tuple[str, Stored], *annotations: tuple[str, Stored]) -> list[models.EmbeddingFile]:

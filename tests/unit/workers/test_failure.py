@@ -6,12 +6,12 @@ from sqlalchemy.exc import OperationalError
 from app.db.models import FailureCause, Run
 from app.db.session import create_sessions
 from isoscope.core.errors import InvalidError, NotFoundError
-from workers.failure import FailedElsewhereError, Failure, NotFiniteError, describe, failure_of, record
+from workers.failure import FailedElsewhereError, Failure, NotFiniteError, failure_of, log_and_describe, record
 from workers.training.run_spec import MemoryRanOutError
 
 
 def test_what_no_database_can_keep_of_a_text_is_replaced_and_failures_elsewhere_keep_their_kind():
-    assert describe(InvalidError("got a\0b and \ud800, ζ")) == "got a\ufffdb and ?, ζ"
+    assert log_and_describe(InvalidError("got a\0b and \ud800, ζ")) == "got a\ufffdb and ?, ζ"
     failure = Failure("The loss is not a number.", FailureCause.NOT_A_NUMBER, "learning_rate")
     assert failure_of(FailedElsewhereError(failure)) == failure
 
