@@ -24,7 +24,7 @@ class SplitPart(NamedTuple):
     """Some rows of a split of a data set."""
 
     columns: Columns
-    numbers: NDArray[np.int64]
+    positions: NDArray[np.int64]
     """[n], their positions in the split, from 0, ascending."""
 
 

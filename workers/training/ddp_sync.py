@@ -117,7 +117,7 @@ class SharedTally(TrainerCallback):
 
 
 @dataclass(eq=False)
-class Agreement(TrainerCallback):
+class SharedDecisions(TrainerCallback):
     """Makes all processes save and stop when the first does. Must be the last callback."""
 
     process_rank: ProcessRank

@@ -74,11 +74,11 @@ def evaluate(
     validation: TokenizedRows,
     task: Task,
     progress: Progress,
-    numbers: NDArray[np.int64] | None = None,
+    positions: NDArray[np.int64] | None = None,
 ) -> Evaluation:
     """Return the metrics on all validation rows and IsoScore* of their tokens, at settings that all runs share.
 
-    ``numbers`` are the positions of the validation examples in their split; by default they are all of it.
+    ``positions`` are those of the validation examples in their split; by default they are all of it.
 
     The cloud is the union of all layers without the embedding layer and padding, whatever the run was trained on.
     With ``config.evaluation_zeta`` = 0, no other points are needed. Above 0, IsoScore* needs the covariance of more
@@ -94,7 +94,9 @@ def evaluate(
     zeta, tokens = config.evaluation_zeta, observation.layers.tokens
     target_tokens = tokens
     if zeta > 0:
-        row_indices = draw_row_indices(train.tokens, config.shrinkage_points // len(tokens.layers), (SHRINKAGE_SEED,))
+        row_indices = draw_row_indices(
+            train.token_counts, config.shrinkage_points // len(tokens.layers), (SHRINKAGE_SEED,)
+        )
         target_tokens = _measure_tokens(model, train, row_indices, task, progress)
     union, n = tokens.union(), tokens.layers[0].n
     pair_measures, pooling = observation.sentences.pair_measures(), observation.sentences.pooling
@@ -106,7 +108,7 @@ def evaluate(
     metrics = observation.predictions.metrics()
     performance = metrics[config.metric]
     predictions, notes = _predictions_by_row(
-        observation.predictions, np.arange(validation.examples) if numbers is None else numbers
+        observation.predictions, np.arange(validation.examples) if positions is None else positions
     )
     results = RunResults(
         metrics={Metric(name): score.value for name, score in metrics.items()},
@@ -167,9 +169,9 @@ def observe(
     return observation
 
 
-def _predictions_by_row(collected: Collector, numbers: NDArray[np.int64]) -> tuple[Predictions | None, list[str]]:
+def _predictions_by_row(collected: Collector, positions: NDArray[np.int64]) -> tuple[Predictions | None, list[str]]:
     try:
-        return collected.by_row(numbers), []
+        return collected.by_row(positions), []
     except ValueError as error:
         return None, [f"Predictions are not stored: {error}."]
 

@@ -25,12 +25,12 @@ class TokenizedRows:
 
     dataset: datasets.Dataset
     """The tokenizer's columns, such as ``input_ids``, and the labels that the model's head needs."""
-    tokens: NDArray[np.int64]
-    """[n], tokens of each row, padding not counted."""
+    token_counts: NDArray[np.int64]
+    """[n], number of tokens of each row without padding."""
     collate: Collate
 
     def __len__(self) -> int:
-        return len(self.tokens)
+        return len(self.token_counts)
 
     @property
     def examples(self) -> int:
@@ -47,15 +47,15 @@ class TokenizedRows:
 
     def longest_first(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Sort from long to short: batches need less padding, and one too large for the memory fails at once."""
-        return indices[np.argsort(-self.tokens[indices], kind="stable")]
+        return indices[np.argsort(-self.token_counts[indices], kind="stable")]
 
 
 def draw_row_indices(
-    lengths: NDArray[np.int64], tokens: int, seed: Sequence[int], min_rows: int = 1, max_rows: int | None = None
+    lengths: NDArray[np.int64], max_tokens: int, seed: Sequence[int], min_rows: int = 1, max_rows: int | None = None
 ) -> NDArray[np.int64]:
-    """Draw rows with at most ``tokens`` tokens in total, but at least ``min_rows``; ``lengths`` are tokens per row."""
+    """Draw rows of at most ``max_tokens`` in total, but at least ``min_rows``; ``lengths`` are tokens per row."""
     order = np.random.default_rng(seed).permutation(len(lengths))[:max_rows]
-    n_fitting = np.searchsorted(np.cumsum(lengths[order]), tokens, side="right")
+    n_fitting = np.searchsorted(np.cumsum(lengths[order]), max_tokens, side="right")
     return order[: max(int(n_fitting), min_rows)]
 
 

@@ -85,11 +85,11 @@ class Probe:
         self.rows = rows
         self.size = inference_batch_size(config)
         self.interval = config.probe_every
-        max_tokens = PROBE_TOKENS_PER_DIMENSION * width(model) + int(rows.tokens.max())
+        max_tokens = PROBE_TOKENS_PER_DIMENSION * width(model) + int(rows.token_counts.max())
         self.indices = rows.longest_first(
-            draw_row_indices(rows.tokens, max_tokens, (PROBE_SEED,), PROBE_TEXTS, PROBE_ROWS)
+            draw_row_indices(rows.token_counts, max_tokens, (PROBE_SEED,), PROBE_TEXTS, PROBE_ROWS)
         )
-        self.n = {"tokens": int(rows.tokens[self.indices].sum()), "texts": len(self.indices)}
+        self.n = {"tokens": int(rows.token_counts[self.indices].sum()), "texts": len(self.indices)}
         """Points behind the measures of a layer: texts behind the bias-corrected IsoScore, tokens behind the others."""
         self.cost = self.n["tokens"] + MEASURING_TOKENS_PER_DIMENSION * width(model)
         """The cost of one measurement, in tokens of a forward pass."""

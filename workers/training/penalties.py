@@ -76,13 +76,13 @@ class Penalties(nn.Module):
         self.regularizers = nn.ModuleDict()
         self.selectors: dict[Regularizer, PointSelector] = {}
         for name, lam in config.weights.items():
-            penalty = REGULARIZERS[name]
-            settings = {argument: getattr(config, option) for option, argument in penalty.options.items() if argument}
-            if penalty.sees is not None:
-                layers, points = penalty.sees
+            entry = REGULARIZERS[name]
+            settings = {argument: getattr(config, option) for option, argument in entry.options.items() if argument}
+            if entry.sees is not None:
+                layers, points = entry.sees
                 self.selectors[name] = make_selector(config.layers or layers, config.points or points, config, model)
                 settings["across_processes"] = config.processes > 1
-            self.regularizers[name] = resolve_name(penalty.make)(lam, **settings)
+            self.regularizers[name] = resolve_name(entry.make)(lam, **settings)
         # The method, not the module: a submodule would add the model's weights to this module's state.
         self._embeddings = model.get_input_embeddings
         self._by_label = config.entropy_by_label and config.task is TaskKind.CLASSIFICATION
@@ -119,16 +119,16 @@ class Penalties(nn.Module):
         if name not in self.selectors:
             return regularizer(self._embeddings().weight)
         selector = self.selectors[name]
-        mask = selector.mask(batch["attention_mask"], lambda mask: self._draw_tokens(mask, step))
+        mask = selector.mask(batch["attention_mask"], lambda candidates: self._draw_tokens(candidates, step))
         points = selector.points(hidden_states_of(outputs), mask)
-        penalty = REGULARIZERS[name]
-        match penalty.layers:
+        entry = REGULARIZERS[name]
+        match entry.layers:
             case "as one cloud":
                 return regularizer(points.flatten(0, 1))
             case "as a list":
                 return regularizer(points.unbind())
             case "one by one":
-                labels = [selector.labels(batch["labels"], mask)] if penalty.classes and self._by_label else []
+                labels = [selector.labels(batch["labels"], mask)] if entry.classes and self._by_label else []
                 return torch.stack([regularizer(layer, *labels) for layer in points]).mean()
 
     def _draw_tokens(self, mask: Tensor, step: int) -> Tensor:
@@ -216,12 +216,12 @@ class ShrinkageCallback(TrainerCallback):
 
     def _estimate(self, pass_number: int) -> None:
         n_layers = len(self.selector.layers)
-        row_indices = draw_rows(self.rows.tokens, self.selector, self.config, pass_number)
+        row_indices = draw_rows(self.rows.token_counts, self.selector, self.config, pass_number)
         batch_size = self.config.batch_size
         if not self.selector.include_padding:
             row_indices, batch_size = self.rows.longest_first(row_indices), inference_batch_size(self.config)
 
-        self.progress.enter(Phase.SHRINKAGE, total=int(self.rows.tokens[row_indices].sum()) * n_layers)
+        self.progress.enter(Phase.SHRINKAGE, total=int(self.rows.token_counts[row_indices].sum()) * n_layers)
         moments = empty_moments(self.model)
         done = 0
         with evaluation_mode(self.model):

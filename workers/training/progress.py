@@ -21,7 +21,7 @@ class RunStoppedError(Exception):
 
 
 class Progress:
-    """Writes the row of a run at ``slot``; raises RunStoppedError once the run is another worker's or cancelled."""
+    """Writes the row of a run that the worker ``slot`` trains; raises RunStoppedError once it no longer does."""
 
     def __init__(self, sessions: Sessions, run_id: str, slot: str) -> None:
         self.sessions = sessions

@@ -70,7 +70,7 @@ def study_of(search: Search, trials: Sequence[Trial]) -> optuna.Study:
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=min(MAX_RANDOM, max(2, search.trials // 4)))
     has_two_objectives = search.objective is Objective.PERFORMANCE_AND_ISOTROPY
     study = optuna.create_study(directions=["maximize"] * (2 if has_two_objectives else 1), sampler=sampler)
-    study.add_trials([frozen for trial in trials[1:] if (frozen := _frozen_trial(search, trial)) is not None])
+    study.add_trials([_to_frozen_trial(search, trial) for trial in trials[1:]])
     return study
 
 
@@ -103,7 +103,7 @@ def _search_space(search: Search) -> dict[str, BaseDistribution]:
     return space
 
 
-def _frozen_trial(search: Search, trial: Trial) -> FrozenTrial | None:
+def _to_frozen_trial(search: Search, trial: Trial) -> FrozenTrial:
     space = _search_space(search)
     first_run = trial.runs[0]
     coordinates = {

@@ -27,7 +27,7 @@ from workers.models import (
 )
 from workers.training.checkpoints import CheckpointCallback, SelectionCallback, restore, split_selection_rows
 from workers.training.data import describe_rows, load_columns, load_test_columns
-from workers.training.ddp_sync import Agreement, ProcessRank, SharedTally
+from workers.training.ddp_sync import ProcessRank, SharedDecisions, SharedTally
 from workers.training.evaluation import SealedRows, evaluate, rows_sha256, score_sealed
 from workers.training.finish import finish_run, model_card, zip_model
 from workers.training.folder import RunFolder, step_of
@@ -56,7 +56,7 @@ class LoadedRun:
     task: Task
     train: TokenizedRows
     validation: TokenizedRows
-    numbers: NDArray[np.int64]
+    validation_positions: NDArray[np.int64]
     """Positions of the validation examples in their split."""
     selection: TokenizedRows | None
     """The rows that choose the best weights; None if the last weights are kept."""
@@ -99,32 +99,44 @@ def train(
 
     checkpoint = _find_checkpoint(folder, progress, process_rank)
     if process_rank.is_first:
-        start = "starts" if checkpoint is None else f"resumes from step {step_of(checkpoint)}"
-        logger.info("%s is loaded on %s; training %s", config.model, trainer.args.device, start)
+        how_it_starts = "starts" if checkpoint is None else f"resumes from step {step_of(checkpoint)}"
+        logger.info("%s is loaded on %s; training %s", config.model, trainer.args.device, how_it_starts)
     if checkpoint is not None:
         restore(checkpoint, tally, penalties)
-    selection, metrics = None, None
+    selection_callback, metrics_callback = None, None
     callbacks: list[TrainerCallback] = []
     if penalties is not None and (istar := penalties.shrinking_istar) is not None:
         selector = penalties.selectors[Regularizer.ISTAR]
         callbacks.append(ShrinkageCallback(istar, selector, model, loaded.train, config, progress))
     if process_rank.is_first:
         if loaded.selection is not None:
-            selection = SelectionCallback(folder, model, loaded.selection, loaded.task, progress)
-            selection.restore(checkpoint)
-            callbacks.append(selection)
-        tokens_per_step = batches_of(config)["rows_per_step"] * float(loaded.train.tokens.mean())
-        metrics = MetricsCallback(tally, probe, tokens_per_step, progress)
-        checkpointer = CheckpointCallback(folder, settings.checkpoint_seconds, tally, penalties, selection, progress)
-        callbacks += [StepClock(loaded.train.tokens, config, environment, progress), metrics, checkpointer]
-    for callback in (SharedTally(process_rank, tally, config, metrics), *callbacks, Agreement(process_rank)):
+            selection_callback = SelectionCallback(folder, model, loaded.selection, loaded.task, progress)
+            selection_callback.restore(checkpoint)
+            callbacks.append(selection_callback)
+        tokens_per_step = batches_of(config)["rows_per_step"] * float(loaded.train.token_counts.mean())
+        metrics_callback = MetricsCallback(tally, probe, tokens_per_step, progress)
+        checkpointer = CheckpointCallback(
+            folder, settings.checkpoint_seconds, tally, penalties, selection_callback, progress
+        )
+        callbacks += [
+            StepClock(loaded.train.token_counts, config, environment, progress),
+            metrics_callback,
+            checkpointer,
+        ]
+    for callback in (
+        SharedTally(process_rank, tally, config, metrics_callback),
+        *callbacks,
+        SharedDecisions(process_rank),
+    ):
         trainer.add_callback(callback)
     with _convert_memory_errors():
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
         if not process_rank.is_first:
             return
-        selected = None if selection is None else selection.load_selected_weights()
-        evaluation = evaluate(model, loaded.train, loaded.validation, loaded.task, progress, loaded.numbers)
+        selected = None if selection_callback is None else selection_callback.load_selected_weights()
+        evaluation = evaluate(
+            model, loaded.train, loaded.validation, loaded.task, progress, loaded.validation_positions
+        )
         sealed = None if loaded.test is None else score_sealed(model, loaded.test, loaded.task, progress)
     if selected is not None:
         evaluation.results.selection = selected
@@ -155,7 +167,7 @@ def _load(spec: RunSpec, settings: Settings) -> LoadedRun:
             test_rows = task.encode(test_columns, tokenizer, max_length)
             test = SealedRows(test_rows, rows_sha256(test_columns, config.text_columns, config.label_column))
     return LoadedRun(
-        source, model, tokenizer, max_length, task, rows, validation, validation_part.numbers, selection, test
+        source, model, tokenizer, max_length, task, rows, validation, validation_part.positions, selection, test
     )
 
 

@@ -117,7 +117,7 @@ def test_all_validation_rows_are_scored_without_their_padding():
     assert stars["reasons"] == [None, None]
     shrunk = {"layers": pytest.approx(reference, rel=1e-4), "layer_reasons": [None, None]}
     assert found.results.dump()["reference"] == {"zeta": 0.75, "pooling": "first", "n": 60, **shrunk}
-    assert (found.results.tokens, found.results.points) == (rows.tokens.sum(), 2 * rows.tokens.sum())
+    assert (found.results.tokens, found.results.points) == (rows.token_counts.sum(), 2 * rows.token_counts.sum())
     assert found.results.loss == pytest.approx(float(torch.nn.functional.cross_entropy(logits, labels)), rel=1e-5)
     assert found.performance.value == float((logits.argmax(1) == labels).double().mean())
 
@@ -170,7 +170,7 @@ def test_every_layer_is_measured_as_isotropy_measures_its_points():
         assert found["values"] == pytest.approx([layer[measure] for layer in expected], rel=1e-3), measure
         assert found["reasons"] == [None, None]
     of_texts = ("isoscore_unbiased", "twonn", "persistent_entropy", "silhouette")
-    tokens = {measure: int(rows.tokens.sum()) for measure in expected[0]}
+    tokens = {measure: int(rows.token_counts.sum()) for measure in expected[0]}
     assert results["by_layer_n"] == tokens | dict.fromkeys(of_texts, 60)
 
 
@@ -229,7 +229,9 @@ def test_pairs_of_many_rows_are_those_of_some_that_every_run_draws(monkeypatch):
 
 def test_a_text_that_occurs_again_does_not_count_for_twonn():
     model, rows = make_model(), make_rows(40)
-    twice = TokenizedRows(datasets.concatenate_datasets([rows.dataset] * 2), np.tile(rows.tokens, 2), rows.collate)
+    twice = TokenizedRows(
+        datasets.concatenate_datasets([rows.dataset] * 2), np.tile(rows.token_counts, 2), rows.collate
+    )
     once, both = (evaluate(model, rows, r, make_task(), Progress()).results.dump() for r in (rows, twice))
     assert both["by_layer"]["twonn"]["values"] == pytest.approx(once["by_layer"]["twonn"]["values"], rel=1e-3)
     assert (both["by_layer_n"]["twonn"], both["by_layer_n"]["persistent_entropy"]) == (40, 80)
@@ -260,7 +262,7 @@ def test_a_metric_that_is_undefined_says_why():
         def metrics(self):
             return {"accuracy": Score.undefined("There is no answer."), "f1": Score(0.5)}
 
-        def by_row(self, numbers):
+        def by_row(self, positions):
             raise ValueError("expected 1 to 1,000,000 rows, got 2,000,000")
 
     found = evaluate(make_model(), make_rows(5), make_rows(5), Silent(make_task().config), Progress())

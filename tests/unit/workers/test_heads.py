@@ -46,7 +46,7 @@ def test_padding_changes_no_output_and_every_weight_has_a_gradient(models_dir, n
     assert (len(states), states[-1].shape[-1]) == (1 + depth(model), width(model)) == (3, 16)
     for output in outputs:
         for row, one in enumerate(alone):
-            real = slice(0, rows.tokens[row]) if kind == "span" else slice(None)
+            real = slice(0, rows.token_counts[row]) if kind == "span" else slice(None)
             torch.testing.assert_close(together[output][row, real], one[output][0, real])
     losses = torch.stack([one.loss for one in alone])
     torch.testing.assert_close(together.loss, losses.mean())

@@ -81,14 +81,14 @@ def test_the_rows_are_few_but_enough_and_the_same_in_every_run():
     assert len(make_probe(make_rows(20)).indices) == 20
     again = make_probe(make_rows(1000, 60), seed=2)
     assert again.indices.tolist() == long.indices.tolist()
-    assert sorted(long.rows.tokens[long.indices], reverse=True) == long.rows.tokens[long.indices].tolist()
+    assert sorted(long.rows.token_counts[long.indices], reverse=True) == long.rows.token_counts[long.indices].tolist()
 
 
 def test_the_layers_are_looked_at_as_often_as_asked_or_for_a_sixth_of_the_time():
     assert make_probe(make_rows(20), probe_every=7).steps_between_probes(1000, 1.0) == 7
     probe = make_probe(make_rows(20))
-    assert probe.n == {"tokens": int(probe.rows.tokens.sum()), "texts": 20}
-    assert probe.cost == int(probe.rows.tokens.sum()) + 2 * 8
+    assert probe.n == {"tokens": int(probe.rows.token_counts.sum()), "texts": 20}
+    assert probe.cost == int(probe.rows.token_counts.sum()) + 2 * 8
     assert probe.steps_between_probes(1200, 1e9) == 96
     assert probe.steps_between_probes(12, 1e9) == 1
     assert probe.steps_between_probes(1200, 0.5) == pytest.approx(4 * probe.cost, abs=6)

@@ -6,18 +6,21 @@ from workers.training.inference import TokenizedRows, draw_row_indices
 
 @pytest.fixture
 def rows():
-    return TokenizedRows(dataset=None, tokens=np.array([5, 3, 9, 1, 7]), collate=None)
+    return TokenizedRows(dataset=None, token_counts=np.array([5, 3, 9, 1, 7]), collate=None)
 
 
 def test_rows_are_drawn_until_the_tokens_are_used_up_and_a_larger_draw_holds_the_smaller(rows):
     for tokens in range(1, 30):
-        drawn = draw_row_indices(rows.tokens, tokens, seed=(0,))
+        drawn = draw_row_indices(rows.token_counts, tokens, seed=(0,))
         assert len(set(drawn)) == len(drawn)
-        assert len(drawn) == 1 or rows.tokens[drawn].sum() <= tokens
-    assert len(draw_row_indices(rows.tokens, 25, seed=(0,))) == 5
-    small, large = draw_row_indices(rows.tokens, 9, seed=(3, 1)), draw_row_indices(rows.tokens, 20, seed=(3, 1))
+        assert len(drawn) == 1 or rows.token_counts[drawn].sum() <= tokens
+    assert len(draw_row_indices(rows.token_counts, 25, seed=(0,))) == 5
+    small, large = (
+        draw_row_indices(rows.token_counts, 9, seed=(3, 1)),
+        draw_row_indices(rows.token_counts, 20, seed=(3, 1)),
+    )
     assert list(large[: len(small)]) == list(small)
-    assert len(draw_row_indices(rows.tokens, 25, seed=(0,), max_rows=2)) == 2
+    assert len(draw_row_indices(rows.token_counts, 25, seed=(0,), max_rows=2)) == 2
 
 
 def test_long_rows_come_first_and_seed_and_epoch_each_change_the_draw(rows):

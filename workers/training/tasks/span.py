@@ -82,7 +82,7 @@ class SpanTask(Task):
         )
 
     def untrained_loss(self, train: TokenizedRows) -> float:
-        return log(float(train.tokens.max()))
+        return log(float(train.token_counts.max()))
 
     def extra_results(self, train: TokenizedRows, validation: TokenizedRows) -> dict[str, Any]:
         train_windows, validation_windows = cast("Windows", train), cast("Windows", validation)
@@ -129,9 +129,9 @@ class BestAnswers:
             Metric.EXACT_MATCH.value: Score(sum(exact) / len(exact)),
         }
 
-    def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
+    def by_row(self, positions: NDArray[np.int64]) -> Predictions:
         questions, texts, exact, shared = self._score_questions()
-        return Predictions(numbers[questions], None, tuple(texts), np.array(exact), np.array(shared))
+        return Predictions(positions[questions], None, tuple(texts), np.array(exact), np.array(shared))
 
     def _score_questions(self) -> tuple[list[int], list[str], list[float], list[float]]:
         """Return questions seen, answers, exact matches and word F1."""

@@ -30,8 +30,8 @@ class Collector(Protocol):
         """Return every metric of the task over all added rows, or why it is undefined."""
         ...
 
-    def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
-        """Return predictions by row, ``numbers`` ascending; raise ValueError for more than can be stored."""
+    def by_row(self, positions: NDArray[np.int64]) -> Predictions:
+        """Return predictions by row, whose ``positions`` ascend; raise ValueError for more than can be stored."""
         ...
 
 
@@ -77,11 +77,11 @@ class PredictionPairs:
         self.predicted: list[Any] = []
         self._order = order
 
-    def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
+    def by_row(self, positions: NDArray[np.int64]) -> Predictions:
         row_order = self._order[: len(self.predicted)]
         ascending = np.argsort(row_order)
         return Predictions(
-            numbers[row_order[ascending]], np.array(self.references)[ascending], np.array(self.predicted)[ascending]
+            positions[row_order[ascending]], np.array(self.references)[ascending], np.array(self.predicted)[ascending]
         )
 
 
@@ -105,7 +105,7 @@ def text_rows(
 ) -> TokenizedRows:
     """Return tokenized texts or pairs, truncated to ``max_length`` tokens, with their labels."""
     encoded = dict(tokenizer(*(texts_of(columns, name) for name in names), truncation=True, max_length=max_length))
-    tokens = np.array([sum(mask) for mask in encoded["attention_mask"]], dtype=np.int64)
+    token_counts = np.array([sum(mask) for mask in encoded["attention_mask"]], dtype=np.int64)
     return TokenizedRows(
-        datasets.Dataset.from_dict(encoded | {"labels": labels}), tokens, DataCollatorWithPadding(tokenizer)
+        datasets.Dataset.from_dict(encoded | {"labels": labels}), token_counts, DataCollatorWithPadding(tokenizer)
     )
