@@ -68,7 +68,7 @@ def covers(random: np.random.Generator, documents: int, size: int, *, smallest: 
 def _score(task: JudgingTask, truth: QueryTruth, variant: Variant, fresh: Points, relevant: NDArray[np.int64]) -> float:
     image = map_of(task, variant)
     space = StoredSpace(image.apply(task.corpus), variant.storage, task.similarity, task.seed)
-    found = space.nearest(image.apply(fresh), DEPTH, truth.precedence)
+    found = space.nearest(image.apply(fresh), DEPTH, truth.tie_ranks)
     # nDCG of one relevant document, in closed form.
     return float(((found == relevant[:, None]) / np.log2(np.arange(2, DEPTH + 2))).sum(1).mean())
 

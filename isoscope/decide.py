@@ -49,7 +49,7 @@ def print_decision(arguments: Namespace) -> int:
     note_stream.writelines(f"{line}\n" for line in (*loaded.notes, *list_lines(variants, task), ""))
     decision = judge(arguments, task, variants)
     exit_code = write(
-        [json.dumps(decision.document(), allow_nan=False)] if arguments.json else _decision_table(task, decision)
+        [json.dumps(decision.to_dict(), allow_nan=False)] if arguments.json else _decision_table(task, decision)
     )
     if arguments.save_map is not None:
         index_by_name = {"chosen": decision.chosen, "smallest": decision.smallest}
@@ -114,12 +114,13 @@ def _decision_table(task: JudgingTask, decision: Decision) -> Iterator[str]:
         )
     yield (
         f"corpus {decision.n:,} x {decision.d:,}; "
-        f"{task.truth.units}: {decision.fit:,} fit, {decision.choose:,} choose, {decision.report:,} report"
+        f"{task.truth.units}: {decision.fit_units:,} fit, {decision.choose_units:,} choose, "
+        f"{decision.report_units:,} report"
     )
     yield f"{'':6}{'bytes':>7}{'IsoScore':>10}{'choose':>9}{'report':>9}  {'difference [95%]':26}  variant"
     for index, result in enumerate(decision.variants):
         mark = ("*" if index == decision.chosen else " ") + ("+" if index == decision.smallest else " ")
-        scores = f"{result.choose:9.3f}{result.report.value:9.3f}  {difference(result.report):26}"
+        scores = f"{result.choose_score:9.3f}{result.report.value:9.3f}  {difference(result.report):26}"
         yield f"{mark}{index:3} {result.bytes:7,}{number(result.isoscore):>10}{scores}  {result.variant.name}"
     yield "* chosen, + smallest: reported on rows that chose nothing. The others are not corrected for choosing."
     yield "bytes per vector; IsoScore is bias-corrected, so it can exceed 1."
@@ -194,7 +195,7 @@ def decisions_document(judged_vectors: Sequence[JudgedVectors]) -> dict[str, Any
         "task": decision.task.value,
         "metric": decision.metric,
         "similarity": decision.similarity.value,
-        "embeddings": [{"name": vectors.name, **vectors.decision.document()} for vectors in judged_vectors],
+        "embeddings": [{"name": vectors.name, **vectors.decision.to_dict()} for vectors in judged_vectors],
         "relation": None if relation is None else relation._asdict(),
         "conclusion": describe_relation(baselines, decision.metric),
     }

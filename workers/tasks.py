@@ -83,7 +83,9 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
 
     def advance(scored: ScoredVariant) -> None:
         scores.append(
-            ScoreSoFar(name=scored.variant.name, bytes=scored.bytes, isoscore=scored.isoscore, choose=scored.choose)
+            ScoreSoFar(
+                name=scored.variant.name, bytes=scored.bytes, isoscore=scored.isoscore, choose=scored.choose_score
+            )
         )
         progress.advance(len(scores), judged=scores)
 
@@ -96,7 +98,7 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
     except ValueError as error:
         raise InvalidError(str(error)) from error
     # Store results and maps, unless the row no longer waits for them.
-    hubness = {side: QueryHubness.model_validate(values.document()) for side, values in decision.hubness.items()}
+    hubness = {side: QueryHubness.model_validate(values.to_dict()) for side, values in decision.hubness.items()}
     ledger = Ledger(progress.sessions, open_storage(job.settings))
     with storing_files(ledger) as store_file:
         stored_maps = [
@@ -110,7 +112,7 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
                 done=len(decision.variants),
                 judged=None,
                 error=None,
-                results=TaskResults.model_validate(decision.document() | {"hubness": hubness}),
+                results=TaskResults.model_validate(decision.to_dict() | {"hubness": hubness}),
                 maps=TaskMaps(chosen=chosen.numpy_code(MAP_FILE), smallest=smallest.numpy_code(MAP_FILE)),
                 chosen_sha256=stored_maps[0].sha256,
                 smallest_sha256=stored_maps[1].sha256,

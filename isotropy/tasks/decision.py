@@ -22,14 +22,14 @@ class VariantScores:
     bytes: int  # Bytes per vector that a search keeps in memory
     # Bias-corrected, of the corpus after post-processing and in these dimensions; None where it is undefined.
     isoscore: float | None
-    choose: float  # The score on the part that chooses
+    choose_score: float  # On the part that chooses
     report: Interval
     # Share of the ten nearest in float32 that a search of the stored vectors finds; None if nothing is searched.
     recall_of_exact: float | None
     # How often choose and report queries retrieve each row; None without queries.
     retrieved: RetrievalCounts | None = None
 
-    def document(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "name": self.variant.name,
             "method": self.variant.method,
@@ -38,7 +38,7 @@ class VariantScores:
             "storage": self.variant.storage.value,
             "bytes": self.bytes,
             "isoscore": self.isoscore,
-            "choose": {"value": self.choose},
+            "choose": {"value": self.choose_score},
             "report": self.report._asdict(),
             "recall_of_exact": self.recall_of_exact,
         }
@@ -53,24 +53,27 @@ class Decision:
     similarity: Similarity
     n: int
     d: int
-    fit: int  # Units of the fit part; likewise for the next two
-    choose: int
-    report: int
+    fit_units: int  # Units of the fit part; likewise for the next two
+    choose_units: int
+    report_units: int
     variants: tuple[VariantScores, ...]
     chosen: int  # Best on the part that chooses; ties go to the fewest bytes
     smallest: int  # The variant with the fewest bytes within the tolerance of the best
     tolerance: float
-    trivial: float = 0.0  # Score of a constant answer on the choose part
+    trivial_score: float = 0.0  # Score of a constant answer on the choose part
 
     @property
     def conclusion(self) -> str:
         """The recommendation in sentences, with its scores on the report part."""
         metric_name = METRICS[self.metric]
         chosen, smallest = self.variants[self.chosen], self.variants[self.smallest]
-        if chosen.choose <= max(self.trivial, 0):
+        if chosen.choose_score <= max(self.trivial_score, 0):
             floor, explanation = "0", ""
-            if self.trivial > 0:
-                floor, explanation = f"{self.trivial:.3f}", ", which always telling the most frequent label scores"
+            if self.trivial_score > 0:
+                floor, explanation = (
+                    f"{self.trivial_score:.3f}",
+                    ", which always telling the most frequent label scores",
+                )
             check = "Check that the ground truth belongs to these vectors."
             return f"No variant scores above {floor} by {metric_name}{explanation}. {check}"
         if self.chosen == BASELINE:
@@ -93,15 +96,15 @@ class Decision:
         sides = {"baseline": self.variants[BASELINE].retrieved, "chosen": self.variants[self.chosen].retrieved}
         return {side: retrieval for side, retrieval in sides.items() if retrieval is not None}
 
-    def document(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "task": self.task.value,
             "metric": self.metric,
             "similarity": self.similarity.value,
             "n": self.n,
             "d": self.d,
-            "parts": {"fit": self.fit, "choose": self.choose, "report": self.report},
-            "variants": [variant.document() for variant in self.variants],
+            "parts": {"fit": self.fit_units, "choose": self.choose_units, "report": self.report_units},
+            "variants": [variant.to_dict() for variant in self.variants],
             "baseline": BASELINE,
             "chosen": self.chosen,
             "smallest": self.smallest,
@@ -129,18 +132,18 @@ def choose_variant(
     metric: str,
     similarity: Similarity,
     shape: tuple[int, int],
-    parts: tuple[int, int, int],
+    part_sizes: tuple[int, int, int],
     variants: Sequence[VariantScores],
     tolerance: float,
-    trivial: float = 0.0,
+    trivial_score: float = 0.0,
 ) -> Decision:
     """Choose a variant by its score on the choose part alone."""
     indices = range(len(variants))
-    chosen = min(indices, key=lambda i: (-variants[i].choose, variants[i].bytes, i))
-    minimum_score = variants[chosen].choose - tolerance
+    chosen = min(indices, key=lambda i: (-variants[i].choose_score, variants[i].bytes, i))
+    minimum_score = variants[chosen].choose_score - tolerance
     smallest = min(
-        (i for i in indices if variants[i].choose >= minimum_score),
-        key=lambda i: (variants[i].bytes, -variants[i].choose, i),
+        (i for i in indices if variants[i].choose_score >= minimum_score),
+        key=lambda i: (variants[i].bytes, -variants[i].choose_score, i),
     )
     return Decision(
         task=truth.kind,
@@ -148,12 +151,12 @@ def choose_variant(
         similarity=similarity,
         n=shape[0],
         d=shape[1],
-        fit=parts[0],
-        choose=parts[1],
-        report=parts[2],
+        fit_units=part_sizes[0],
+        choose_units=part_sizes[1],
+        report_units=part_sizes[2],
         variants=tuple(variants),
         chosen=chosen,
         smallest=smallest,
         tolerance=tolerance,
-        trivial=trivial,
+        trivial_score=trivial_score,
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from isotropy.catalog import Similarity
 from isotropy.postprocess.components import principal_components
-from isotropy.postprocess.fitted import Fitted
+from isotropy.postprocess.fitted import FittedMap
 from isotropy.tasks.bootstrap import Numbers, intervals
 from isotropy.tasks.decision import Decision, VariantScores, choose_variant
 from isotropy.tasks.maps import Map, apply_fitted, dimension_matrix, fit_variant, reduce_dimensions
@@ -32,7 +32,7 @@ class ScoredVariant(NamedTuple):
     variant: Variant
     bytes: int
     isoscore: float | None
-    choose: float  # The score on the choose part
+    choose_score: float  # On the choose part
 
 
 Progress = Callable[[ScoredVariant], object]
@@ -109,8 +109,8 @@ def decide(
     )
     measured: dict[Variant, tuple[ScoredVariant, _VariantMeasurement]] = {}
     for variant, measurement in zip(order, _measure_variants(task, order), strict=True):
-        choose = float(statistic(measurement.values[None, judged_parts == TaskPart.CHOOSE], equal_weights)[0, 0])
-        scored = ScoredVariant(variant, variant.bytes_of(d), measurement.isoscore, choose)
+        choose_score = float(statistic(measurement.values[None, judged_parts == TaskPart.CHOOSE], equal_weights)[0, 0])
+        scored = ScoredVariant(variant, variant.bytes_of(d), measurement.isoscore, choose_score)
         measured[variant] = scored, measurement
         if progress is not None:
             progress(scored)
@@ -126,10 +126,10 @@ def decide(
             (measured[variant] for variant in variants), report_intervals, strict=True
         )
     ]
-    trivial = task.truth.trivial_score(parts)
-    counts = fit_count, choose_count, report_count
+    trivial_score = task.truth.trivial_score(parts)
+    part_sizes = fit_count, choose_count, report_count
     return choose_variant(
-        task.truth, task.judged_by, task.similarity, (n, d), counts, variant_scores, tolerance, trivial
+        task.truth, task.judged_by, task.similarity, (n, d), part_sizes, variant_scores, tolerance, trivial_score
     )
 
 
@@ -152,7 +152,7 @@ def _measure_variants(task: JudgingTask, variants: Sequence[Variant]) -> Iterato
     points = _points_to_fit(task)
     components = cache(lambda: principal_components(torch.from_numpy(points)))
     method: tuple[object, ...] | None = None
-    fitted: Fitted | None = None
+    fitted: FittedMap | None = None
     images = points
     cloud: _TransformedCloud | None = None
     for variant in variants:

@@ -13,7 +13,7 @@ from torch import Tensor
 from isotropy.anisotropy import second_moment
 from isotropy.catalog import Similarity
 from isotropy.postprocess.components import Components, moments_of
-from isotropy.postprocess.fitted import Fitted
+from isotropy.postprocess.fitted import FittedMap
 from isotropy.postprocess.flow import Flow
 from isotropy.postprocess.methods import fit, restore
 from isotropy.postprocess.removal import ClusterRemoval, Removal
@@ -64,7 +64,7 @@ class Map:
 
     variant: Variant
     similarity: Similarity
-    fitted: Fitted | None  # None for vectors as they are
+    fitted: FittedMap | None  # None for vectors as they are
     matrix: Tensor  # [d, k] float64: projects fitted images onto the variant's dimensions
 
     def apply(self, x: NDArray[Any]) -> Floats:
@@ -94,7 +94,7 @@ class Map:
             raise ValueError(f"Expected a tensor named matrix, got {sorted(tensors)}: give the tensors of a map.")
         state = {name: tensor for name, tensor in tensors.items() if name != "matrix"}
         if state.keys() == {"mean"}:
-            fitted: Fitted = Scaling(state["mean"], torch.ones_like(state["mean"]))
+            fitted: FittedMap = Scaling(state["mean"], torch.ones_like(state["mean"]))
         else:
             fitted = restore(variant.method, state)
         return cls(variant, similarity, fitted, tensors["matrix"])
@@ -118,7 +118,7 @@ class Map:
 
 def fit_variant(
     points: NDArray[Any], variant: Variant, seed: int, components: Callable[[], Components] | None = None
-) -> Fitted | None:
+) -> FittedMap | None:
     """Return the post-processing of a variant, fitted on points [n, d]; None for vectors as they are.
 
     Raises ValueError if the method cannot be fitted on them.
@@ -131,7 +131,7 @@ def fit_variant(
     return fit(variant.method, torch.from_numpy(points), components, **parameters)
 
 
-def apply_fitted(fitted: Fitted | None, x: NDArray[Any]) -> NDArray[Any]:
+def apply_fitted(fitted: FittedMap | None, x: NDArray[Any]) -> NDArray[Any]:
     images: NDArray[Any] = x if fitted is None else fitted.apply(torch.from_numpy(x)).numpy()
     return images
 

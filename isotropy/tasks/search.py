@@ -36,19 +36,19 @@ def prepare(x: NDArray[Any], similarity: Similarity) -> Floats:
     return directions
 
 
-def precedence_of(ids: Sequence[str]) -> Indices:
-    """Return the tie-breaking rank of each row: as in trec_eval, the last id in byte order comes first."""
+def rank_ties(ids: Sequence[str]) -> Indices:
+    """Return the rank of each row [n] that breaks ties: as in trec_eval, the last id in byte order comes first."""
     order = sorted(range(len(ids)), key=lambda row: ids[row], reverse=True)
-    precedence = np.empty(len(ids), np.int64)
-    precedence[order] = np.arange(len(ids))
-    return precedence
+    tie_ranks = np.empty(len(ids), np.int64)
+    tie_ranks[order] = np.arange(len(ids))
+    return tie_ranks
 
 
-def nearest(queries: Floats, rows: Floats, k: int, similarity: Similarity, precedence: Indices) -> Indices:
+def nearest(queries: Floats, rows: Floats, k: int, similarity: Similarity, tie_ranks: Indices) -> Indices:
     """Return the rows nearest to each of prepared queries [m, d] among rows [n, d], best first, int64 [m, min(k, n)].
 
     faiss searches by float32 products; candidates are compared in float64, rounded to float32 as in trec_eval, with
-    ties by ``precedence`` [n]. Queries whose ties may reach beyond the candidates are searched wider.
+    ties by ``tie_ranks`` [n]. Queries whose ties may reach beyond the candidates are searched wider.
     """
     import faiss  # noqa: PLC0415 - of the extra "decide"
 
@@ -65,12 +65,12 @@ def nearest(queries: Floats, rows: Floats, k: int, similarity: Similarity, prece
 
     best = np.empty((len(queries), min(k, len(rows))), np.int64)
     for query_indices, indices in _search_settled(search, len(queries), len(rows), best.shape[1], slack):
-        best[query_indices] = best_of(indices, queries[query_indices], rows, k, similarity, precedence)
+        best[query_indices] = best_of(indices, queries[query_indices], rows, k, similarity, tie_ranks)
     return best
 
 
 def best_of(
-    candidates: Indices, queries: Floats, rows: Floats, k: int, similarity: Similarity, precedence: Indices
+    candidates: Indices, queries: Floats, rows: Floats, k: int, similarity: Similarity, tie_ranks: Indices
 ) -> Indices:
     """Return the k best of each query's candidates [m, w], best first, int64 [m, min(k, w)]."""
     best = np.empty((len(queries), min(k, candidates.shape[1])), np.int64)
@@ -85,12 +85,12 @@ def best_of(
             x = rows[candidates[block, first : first + max_candidates]].astype(np.float64)
             distances = np.square(x - q[:, None]).sum(2) if squared else -np.einsum("md,mwd->mw", q, x)
             distance_parts.append(distances.astype(np.float32))
-        best[block] = _rank_candidates(np.concatenate(distance_parts, 1), candidates[block], precedence, best.shape[1])
+        best[block] = _rank_candidates(np.concatenate(distance_parts, 1), candidates[block], tie_ranks, best.shape[1])
     return best
 
 
-def nearest_codes(queries: NDArray[np.uint8], codes: NDArray[np.uint8], k: int, precedence: Indices) -> Indices:
-    """Return the nearest codes of each query by Hamming distance, int64 [m, min(k, n)]; ties go by ``precedence``."""
+def nearest_codes(queries: NDArray[np.uint8], codes: NDArray[np.uint8], k: int, tie_ranks: Indices) -> Indices:
+    """Return the nearest codes of each query by Hamming distance, int64 [m, min(k, n)], ties by ``tie_ranks`` [n]."""
     import faiss  # noqa: PLC0415
 
     index = faiss.IndexBinaryFlat(8 * codes.shape[1])
@@ -111,7 +111,7 @@ def nearest_codes(queries: NDArray[np.uint8], codes: NDArray[np.uint8], k: int, 
             block = slice(start, start + step)
             differing = np.bitwise_count(queries[query_indices[block]][:, None] ^ codes[candidates[block]])
             bit_distances = differing.sum(2, dtype=np.int64)
-            best[query_indices[block]] = _rank_candidates(bit_distances, candidates[block], precedence, best.shape[1])
+            best[query_indices[block]] = _rank_candidates(bit_distances, candidates[block], tie_ranks, best.shape[1])
     return best
 
 
@@ -132,8 +132,8 @@ def _search_settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]
         open_queries, width = np.concatenate(unsettled), min(width * WIDER, n)
 
 
-def _rank_candidates(distances: NDArray[Any], candidates: Indices, precedence: Indices, k: int) -> Indices:
-    order = np.lexsort((precedence[candidates], distances), axis=-1)[:, :k]
+def _rank_candidates(distances: NDArray[Any], candidates: Indices, tie_ranks: Indices, k: int) -> Indices:
+    order = np.lexsort((tie_ranks[candidates], distances), axis=-1)[:, :k]
     return np.take_along_axis(candidates, order, axis=1)
 
 
@@ -154,7 +154,7 @@ class RetrievalCounts(NamedTuple):
     never: float  # Share of rows that no query finds; with few queries, most rows of any corpus
     hubs: tuple[RetrievedRow, ...]  # The most retrieved rows, in descending order
 
-    def document(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {**self._asdict(), "hubs": [hub._asdict() for hub in self.hubs]}
 
 

@@ -81,10 +81,10 @@ class StoredSpace:
         decoded: Floats = codec.decode(codec.compute_codes(self.rows))
         return decoded
 
-    def nearest(self, queries: Floats, k: int, precedence: Indices, allowed_rows: Indices | None = None) -> Indices:
+    def nearest(self, queries: Floats, k: int, tie_ranks: Indices, allowed_rows: Indices | None = None) -> Indices:
         """Return the rows nearest to queries [m, d], best first, int64 [m, k], among ``allowed_rows`` if given."""
         rows = slice(None) if allowed_rows is None else allowed_rows  # a slice copies nothing
-        order = precedence[rows]
+        order = tie_ranks[rows]
         if self.storage.is_binary:
             candidates = max(k, RESCORED) if self.storage is VectorStorage.RESCORED else k
             query_bits, bits = (np.packbits(x > 0, axis=1) for x in (queries, self.rows[rows]))
@@ -95,7 +95,7 @@ class StoredSpace:
             neighbors = allowed_rows[neighbors]
         if self.storage is not VectorStorage.RESCORED:
             return neighbors
-        return best_of(neighbors, queries, self.rows, k, self.similarity, precedence)
+        return best_of(neighbors, queries, self.rows, k, self.similarity, tie_ranks)
 
     def similarities(self, pairs: Indices) -> NDArray[np.float64]:
         """Return the similarity of each pair [m, 2] of stored rows, float64 [m]."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from isotropy.catalog import TASKS, Similarity, TruthKind
 from isotropy.tasks.bootstrap import Numbers, Statistic, mean, spearman_with
 from isotropy.tasks.parts import Codes, TaskPart, groups_of
-from isotropy.tasks.search import Floats, Indices, RetrievalCounts, count_retrievals, nearest, precedence_of, prepare
+from isotropy.tasks.search import Floats, Indices, RetrievalCounts, count_retrievals, nearest, prepare, rank_ties
 from isotropy.tasks.storage import StoredSpace
 
 DEPTH = 10  # Neighbors used by ranking metrics, label votes and compression
@@ -101,11 +101,11 @@ class QueryTruth(Truth):
         return self.vectors
 
     @cached_property
-    def precedence(self) -> Indices:
-        return precedence_of(self.ids)
+    def tie_ranks(self) -> Indices:
+        return rank_ties(self.ids)
 
     def neighbors(self, space: StoredSpace, queries: Floats | None, parts: Codes) -> Indices | None:
-        return None if queries is None else space.nearest(queries[parts != TaskPart.FIT], DEPTH, self.precedence)
+        return None if queries is None else space.nearest(queries[parts != TaskPart.FIT], DEPTH, self.tie_ranks)
 
     def retrieval_counts(self, neighbors: Indices | None) -> RetrievalCounts | None:
         """Return how often queries retrieve each row, or None for compression, where rows are their own queries."""
@@ -141,9 +141,7 @@ def exact_neighbors(
     groups: Codes | None = None,
 ) -> QueryTruth:
     """Return the truth for compression: the ten exact neighbors of each query; equal queries share a group."""
-    neighbors = nearest(
-        prepare(queries, similarity), prepare(corpus, similarity), DEPTH, similarity, precedence_of(ids)
-    )
+    neighbors = nearest(prepare(queries, similarity), prepare(corpus, similarity), DEPTH, similarity, rank_ties(ids))
     relevant = [dict.fromkeys(rows.tolist(), 1) for rows in neighbors]
     codes = equal_vectors(queries) if groups is None else groups
     return QueryTruth(queries, relevant, ids, codes, compression=True)
@@ -191,12 +189,12 @@ class LabelTruth(Truth):
         return equal_vectors(corpus[self.rows]) if self.groups is None else self.groups
 
     @cached_property
-    def precedence(self) -> Indices:
-        return precedence_of(self.ids)
+    def tie_ranks(self) -> Indices:
+        return rank_ties(self.ids)
 
     def neighbors(self, space: StoredSpace, queries: Floats | None, parts: Codes) -> Indices | None:
         judged_rows = space.rows[self.rows[parts != TaskPart.FIT]]
-        return space.nearest(judged_rows, DEPTH, self.precedence, self.rows[parts == TaskPart.FIT])
+        return space.nearest(judged_rows, DEPTH, self.tie_ranks, self.rows[parts == TaskPart.FIT])
 
     def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
         """Return 1 for each correctly classified row, else 0."""

@@ -12,7 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from isotropy.catalog import Similarity
 from isotropy.tasks.bootstrap import intervals, mean, spearman_with
 from isotropy.tasks.parts import groups_of
-from isotropy.tasks.search import count_retrievals, nearest, precedence_of, prepare
+from isotropy.tasks.search import count_retrievals, nearest, prepare, rank_ties
 from isotropy.tasks.storage import PQ_ITERATIONS, StoredSpace, VectorStorage, bytes_of, pq_bytes
 from isotropy.tasks.truth import DEPTH, LabelTruth, PairTruth, ranking_metric
 
@@ -43,7 +43,7 @@ def test_exact_search_is_that_of_a_flat_index(similarity, x, queries):
     index = faiss.IndexFlatL2(D) if similarity is Similarity.EUCLIDEAN else faiss.IndexFlatIP(D)
     index.add(rows)
     _, expected = index.search(q, DEPTH)
-    np.testing.assert_array_equal(nearest(q, rows, DEPTH, similarity, precedence_of(IDS)), expected)
+    np.testing.assert_array_equal(nearest(q, rows, DEPTH, similarity, rank_ties(IDS)), expected)
 
 
 @pytest.mark.parametrize("metric", ["ndcg@10", "recall@10", "mrr@10"])
@@ -56,7 +56,7 @@ def test_ranking_metrics_are_those_of_trec_eval_on_the_whole_ranking(metric, tie
         {int(row): int(grade) for row, grade in zip(random.permutation(N)[:20], random.integers(1, 4, 20), strict=True)}
         for _ in range(M)
     ]
-    neighbors = nearest(queries, x, DEPTH, similarity, precedence_of(IDS))
+    neighbors = nearest(queries, x, DEPTH, similarity, rank_ties(IDS))
     judged = {str(query): {IDS[row]: grade for row, grade in rows.items()} for query, rows in enumerate(relevant)}
     scores = (queries.astype(np.float64) @ x.astype(np.float64).T).astype(np.float32)
     run = {str(query): dict(zip(IDS, row, strict=True)) for query, row in enumerate(scores.tolist())}
@@ -74,7 +74,7 @@ def test_ties_beyond_what_a_first_search_finds_are_ranked_too(x):
     rows[::7] *= 2  # the same direction
     for storage in (VectorStorage.FLOAT32, VectorStorage.BINARY):
         space = StoredSpace(prepare(rows, Similarity.COSINE), storage, Similarity.COSINE)
-        neighbors = space.nearest(prepare(x[:1], Similarity.COSINE), 3, precedence_of(IDS[:500]))
+        neighbors = space.nearest(prepare(x[:1], Similarity.COSINE), 3, rank_ties(IDS[:500]))
         assert [IDS[row] for row in neighbors[0]] == ["doc-99", "doc-98", "doc-97"]
 
 
@@ -91,7 +91,7 @@ def test_int8_and_pq_find_what_faiss_finds(similarity, x, queries):
         index.add(x)
         distances, _ = index.search(queries, DEPTH)
         space = StoredSpace(x, storage, similarity)
-        neighbors = space.stored[space.nearest(queries, DEPTH, precedence_of(IDS))].astype(np.float64)
+        neighbors = space.stored[space.nearest(queries, DEPTH, rank_ties(IDS))].astype(np.float64)
         q = queries.astype(np.float64)[:, None]
         neighbor_distances = (
             ((neighbors - q) ** 2).sum(2) if similarity is Similarity.EUCLIDEAN else (neighbors * q).sum(2)
@@ -104,7 +104,7 @@ def test_binary_search_has_the_distances_of_faiss(x, queries):
     index = faiss.IndexBinaryFlat(D)
     index.add(np.packbits(x > 0, axis=1))
     distances, _ = index.search(np.packbits(queries > 0, axis=1), DEPTH)
-    neighbors = StoredSpace(x, VectorStorage.BINARY, Similarity.DOT).nearest(queries, DEPTH, precedence_of(IDS))
+    neighbors = StoredSpace(x, VectorStorage.BINARY, Similarity.DOT).nearest(queries, DEPTH, rank_ties(IDS))
     np.testing.assert_array_equal(((x[neighbors] > 0) != (queries > 0)[:, None]).sum(2), distances)
     assert bytes_of(VectorStorage.BINARY, D) == index.code_size
     assert bytes_of(VectorStorage.BINARY, 12) == 2
@@ -112,7 +112,7 @@ def test_binary_search_has_the_distances_of_faiss(x, queries):
 
 def test_rescoring_ranks_the_nearest_40_codes_by_float32(x, queries):
     bit_distances = ((x > 0)[None] != (queries > 0)[:, None]).sum(2)
-    neighbors = StoredSpace(x, VectorStorage.RESCORED, Similarity.DOT).nearest(queries, DEPTH, precedence_of(IDS))
+    neighbors = StoredSpace(x, VectorStorage.RESCORED, Similarity.DOT).nearest(queries, DEPTH, rank_ties(IDS))
     for query, rows in enumerate(neighbors):
         fortieth = np.sort(bit_distances[query])[39]
         assert (bit_distances[query, rows] <= fortieth).all()
@@ -181,7 +181,7 @@ def test_hubness_of_queries_is_the_skewness_of_how_often_rows_are_found(random):
     rows, queries = random.normal(size=(80, 6)).astype(np.float32), random.normal(size=(50, 6)).astype(np.float32)
     rows[7] = queries.mean(0) * 0.1
     ids = [f"d{row}" for row in range(80)]
-    neighbors = nearest(queries, rows, DEPTH, Similarity.EUCLIDEAN, precedence_of(ids))
+    neighbors = nearest(queries, rows, DEPTH, Similarity.EUCLIDEAN, rank_ties(ids))
     counts = NearestNeighbors(n_neighbors=DEPTH).fit(rows).kneighbors_graph(queries).sum(0).A1
     hubness = count_retrievals(neighbors, ids)
     assert (hubness.k, hubness.queries) == (DEPTH, 50)

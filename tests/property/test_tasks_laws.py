@@ -13,7 +13,7 @@ from isotropy.tasks.decision import VariantScores, choose_variant
 from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
 from isotropy.tasks.maps import Map
 from isotropy.tasks.parts import FEWEST_GROUPS, TaskPart, split
-from isotropy.tasks.search import precedence_of
+from isotropy.tasks.search import rank_ties
 from isotropy.tasks.storage import StoredSpace, VectorStorage
 from isotropy.tasks.truth import LabelTruth, PairTruth, QueryTruth
 from isotropy.tasks.variants import MAX_VARIANTS, Dimensions, Variant, VariantSetting, all_variants, default_variants
@@ -48,10 +48,10 @@ def test_the_best_is_chosen_and_the_smallest_is_within_the_tolerance(scores, tol
     judged = [VariantScores(Variant(), size, None, value, NO_DIFFERENCE, None) for value, size in scores]
     decision = choose_variant(LABELS, "knn_accuracy", Similarity.COSINE, (10, 4), (2, 4, 4), judged, tolerance)
     chosen, smallest = judged[decision.chosen], judged[decision.smallest]
-    assert all(one.choose <= chosen.choose for one in judged)
-    assert all(one.bytes >= chosen.bytes for one in judged if one.choose == chosen.choose)
-    assert smallest.choose >= chosen.choose - tolerance
-    assert all(one.bytes >= smallest.bytes for one in judged if one.choose >= chosen.choose - tolerance)
+    assert all(one.choose_score <= chosen.choose_score for one in judged)
+    assert all(one.bytes >= chosen.bytes for one in judged if one.choose_score == chosen.choose_score)
+    assert smallest.choose_score >= chosen.choose_score - tolerance
+    assert all(one.bytes >= smallest.bytes for one in judged if one.choose_score >= chosen.choose_score - tolerance)
     assert smallest.bytes <= chosen.bytes
 
 
@@ -122,12 +122,12 @@ def test_relevance_and_queries_that_choose_and_report_fit_nothing(task):
 def test_the_same_seed_decides_the_same_and_says_what_it_judges(task):
     variants = [Variant(), Variant(storage=VectorStorage.INT8), Variant("flow", (("steps", 20),))]
     progress: list[ScoredVariant] = []
-    first = decide(task, variants, progress=progress.append).document()
+    first = decide(task, variants, progress=progress.append).to_dict()
     assert [scored.variant for scored in progress] == variants
-    assert [scored.choose for scored in progress] == [variant["choose"]["value"] for variant in first["variants"]]
+    assert [scored.choose_score for scored in progress] == [variant["choose"]["value"] for variant in first["variants"]]
     judged = [(variant["bytes"], variant["isoscore"]) for variant in first["variants"]]
     assert [(scored.bytes, scored.isoscore) for scored in progress] == judged
-    assert first == decide(task, variants).document()
+    assert first == decide(task, variants).to_dict()
     assert first["parts"]["choose"] + first["parts"]["report"] + first["parts"]["fit"] == 150
     assert first["variants"][0]["recall_of_exact"] == 1
     assert 0.9 < first["variants"][1]["recall_of_exact"] <= 1
@@ -187,10 +187,10 @@ def test_exact_copies_are_in_one_part_unless_groups_say_otherwise():
 def test_queries_that_tie_with_every_row_are_searched_in_little_memory():
     n, d = 20_000, 64
     rows = np.repeat(np.eye(1, d, dtype=np.float32), n, axis=0)
-    precedence = precedence_of([f"{row:06}" for row in range(n)])
+    tie_ranks = rank_ties([f"{row:06}" for row in range(n)])
     tracemalloc.start()
     for storage in (VectorStorage.FLOAT32, VectorStorage.BINARY):
-        decision = StoredSpace(rows, storage, Similarity.COSINE).nearest(rows[:300], 10, precedence)
+        decision = StoredSpace(rows, storage, Similarity.COSINE).nearest(rows[:300], 10, tie_ranks)
         assert (decision == n - 1 - np.arange(10)).all()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
