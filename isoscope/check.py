@@ -78,7 +78,7 @@ def print_check(arguments: Namespace) -> int:
         if (drift_finding := drift(cloud, baseline, shared)) is not None:
             findings = sort_findings([*findings, to_finding(drift_finding, names_of, matrix.dimension_names)])
     if arguments.json:
-        lines = [json.dumps({"findings": [finding.document() for finding in findings]}, allow_nan=False)]
+        lines = [json.dumps({"findings": [finding.to_dict() for finding in findings]}, allow_nan=False)]
     else:
         finding_lines = [line for finding in findings for line in lines_of(finding)] or ["Nothing found."]
         lines = [f"points n = {cloud.n:,}, dimensions d = {matrix.d:,}", *finding_lines]

@@ -47,7 +47,7 @@ def _json_lines(
     for slug, result in measures.items():
         entry = _entry(result.value, result.score.se, result.score.reason)
         document[slug] = {**entry, "n": result.n, "detail": result.detail}
-    document["findings"] = [finding.document() for finding in detected_findings]
+    document["findings"] = [finding.to_dict() for finding in detected_findings]
     yield json.dumps(document, allow_nan=False)
 
 

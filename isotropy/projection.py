@@ -98,7 +98,7 @@ def projection(
         "shares": axes.shares,
         "names": names and [name[:NAME_CHARACTERS] for name in names],
         "labels": labels and {"names": labels.names, "codes": labels.codes.tolist()},
-        "density": density and density.document(cloud.unit),
+        "density": density and density.to_dict(cloud.unit),
         "reason": None,
     }
 
@@ -150,7 +150,7 @@ class _Density:
         self._counts += counts.astype(np.int64)
         self._n += len(xy)
 
-    def document(self, unit: float) -> dict[str, Any]:
+    def to_dict(self, unit: float) -> dict[str, Any]:
         """Return edges in the file's units, counts, and the number of points outside."""
         y_edges, x_edges = ((edges * unit).tolist() for edges in self._edges)
         outside = self._n - int(self._counts.sum())

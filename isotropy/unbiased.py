@@ -212,8 +212,8 @@ def trace_estimates(moments: FourthMoments) -> tuple[float, float]:
     """Return unbiased estimates of tr(S)^2 and tr(S S), in units of tr(S)^2, from at least four points."""
     n, scatter = moments.n, moments.scatter
     total, norm = float(scatter.trace()), float(torch.linalg.matrix_norm(scatter))
-    ordinary = 1 / SAFE_NORM < norm < SAFE_NORM  # or squares may have left the range of float64
-    squares = (norm / total) ** 2 if ordinary else float((scatter / total).square().sum())
+    is_in_range = 1 / SAFE_NORM < norm < SAFE_NORM  # otherwise squares in the norm may have left that of float64
+    squares = (norm / total) ** 2 if is_in_range else float((scatter / total).square().sum())
     trace = total / (n - 1)
     return trace_estimates_from_squares(n, squares, moments.fourth / (n - 1) / trace / trace)
 

@@ -11,7 +11,7 @@ import torch
 from isotropy.catalog.findings import FINDINGS
 from isotropy.cloud import Cloud
 from isotropy.findings.dimensions import constant_dimensions, rogue_dimensions
-from isotropy.findings.finding import MAX_LISTED, Defect, Effect, Examined, Finding, Severity
+from isotropy.findings.finding import MAX_LISTED, Defect, Effect, ExaminedCloud, Finding, Severity
 from isotropy.findings.hubs import hubs
 from isotropy.findings.metadata import metadata_as_coordinates
 from isotropy.findings.mixed_clouds import mixed_clouds
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["CHECKS", "Effect", "Finding", "Severity", "findings_of", "sort_findings", "to_finding"]
 
 # Causes come before effects: a check examines the cloud without rows and dimensions that earlier checks blamed.
-CHECKS: tuple[Callable[[Examined], Defect | None], ...] = (
+CHECKS: tuple[Callable[[ExaminedCloud], Defect | None], ...] = (
     not_finite,
     constant_dimensions,
     metadata_as_coordinates,
@@ -49,7 +49,7 @@ def findings_of(
     ``names_of`` returns the names of rows by their positions int64 [m], or None.
     """
     findings = []
-    examined = Examined.from_cloud(cloud)
+    examined = ExaminedCloud.from_cloud(cloud)
     for check in CHECKS:
         try:
             defect = check(examined)

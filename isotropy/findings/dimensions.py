@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from isotropy.findings.finding import Defect, Effect, Examined, Severity, judge, percent, score_effects
+from isotropy.findings.finding import Defect, Effect, ExaminedCloud, Severity, judge, percent, score_effects
 from isotropy.findings.limits import greatest_gap, limit
 
 # Variance over the square of the mean, or over the median variance, up to which a dimension is constant.
@@ -20,7 +20,7 @@ def max_rogue_dimensions(d: int) -> int:
     return max(3, d // 10)
 
 
-def constant_dimensions(examined: Examined) -> Defect | None:
+def constant_dimensions(examined: ExaminedCloud) -> Defect | None:
     cloud = examined.cloud
     if not examined.has_spread or cloud.d < 2:
         return None
@@ -44,7 +44,7 @@ def constant_dimensions(examined: Examined) -> Defect | None:
     )
 
 
-def rogue_dimensions(examined: Examined) -> Defect | None:
+def rogue_dimensions(examined: ExaminedCloud) -> Defect | None:
     """Find dimensions with far more variance or energy than the decay of the others allows."""
     cloud = examined.cloud
     if not examined.has_spread or cloud.d < 4:
@@ -56,7 +56,7 @@ def rogue_dimensions(examined: Examined) -> Defect | None:
     for statistic, values in (("variance_gap", variances), ("energy_gap", energies)):
         gap = greatest_gap(values, max_rogue_dimensions(cloud.d))
         if gap.excess > limit(statistic, examined.independent_rows, cloud.d) and gap.ratio >= SMALLEST_RATIO:
-            is_rogue[values.argsort(descending=True)[: gap.size]] = True
+            is_rogue[values.argsort(descending=True)[: gap.n_above]] = True
     count = int(is_rogue.sum())
     if count == 0:
         return None
@@ -80,7 +80,7 @@ def rogue_dimensions(examined: Examined) -> Defect | None:
     )
 
 
-def examine_without(examined: Examined, removed: Tensor) -> tuple[Examined, Effect, Severity] | None:
+def examine_without(examined: ExaminedCloud, removed: Tensor) -> tuple[ExaminedCloud, Effect, Severity] | None:
     """Return the cloud without some dimensions, the effect and its severity; None if no spread is left."""
     remaining = examined.without_dimensions(removed.nonzero().squeeze(1).tolist())
     if not remaining.has_spread:

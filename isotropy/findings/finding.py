@@ -26,7 +26,7 @@ from isotropy.score import Score
 
 MAX_LISTED = 100  # Maximum rows, and dimensions, that a finding lists; counts include all
 MATERIAL = 0.05  # Change of a score, or share of the top-10 neighbors that change, that is worth a warning
-LEAST_DIMENSIONS = 0.5  # Standard error of the participation ratio below which a score of about 0 is still determined
+NEGLIGIBLE_ERROR = 0.5  # Standard error of the participation ratio below which even a score of about 0 means something
 # Scores whose change counts; the first that changes is reported. One huge row moves only the second.
 SCORES = ("isoscore_unbiased", "isoscore")
 SAMPLE_ROWS = 3000  # Maximum rows for statistics that need no more
@@ -63,18 +63,18 @@ class Effect(NamedTuple):
         return 1.0 if self.before.value is None else abs(self.after.value - self.before.value)
 
     def is_material(self, d: int) -> bool:
-        """Return whether the change exceeds ``MATERIAL`` and its error, or makes the measure determined."""
+        """Return whether the change exceeds ``MATERIAL`` and its error, or makes a meaningless score meaningful."""
         if self.after.value is None:
             return False
-        # A score is undetermined if its error exceeds both its value and rounding.
-        rounding = LEAST_DIMENSIONS / max(d - 1, 1)
-        undetermined_before, undetermined_after = (
-            (score.se or 0.0) > max(abs(score.value or 0.0), rounding) for score in (self.before, self.after)
+        # A score means nothing if its error exceeds both its value and what is negligible.
+        negligible_error = NEGLIGIBLE_ERROR / max(d - 1, 1)
+        meaningless_before, meaningless_after = (
+            (score.se or 0.0) > max(abs(score.value or 0.0), negligible_error) for score in (self.before, self.after)
         )
         changed = self.change > max(MATERIAL, self.after.se or 0.0)
-        return changed or (undetermined_before and not undetermined_after)
+        return changed or (meaningless_before and not meaningless_after)
 
-    def document(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "measure": self.measure,
             "before": self.before.value,
@@ -102,9 +102,9 @@ class Finding(NamedTuple):
     all_rows: NDArray[np.int64] = NO_ROWS  # All rows, including unlisted ones
     all_dimensions: NDArray[np.int64] = NO_ROWS
 
-    def document(self) -> dict[str, Any]:
-        document = {**self._asdict(), "severity": self.severity.value, "effect": self.effect.document()}
-        return {key: value for key, value in document.items() if not key.startswith("all_")}
+    def to_dict(self) -> dict[str, Any]:
+        values = {**self._asdict(), "severity": self.severity.value, "effect": self.effect.to_dict()}
+        return {key: value for key, value in values.items() if not key.startswith("all_")}
 
     def in_file(self, rows: NDArray[np.int64] | None, dimensions: NDArray[np.int64] | None) -> Finding:
         """Translate rows and dimensions of a part of a file to those of the whole file."""
@@ -149,7 +149,7 @@ def sample_participation(x: Tensor) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Examined:
+class ExaminedCloud:
     """A cloud without the rows and dimensions that earlier checks blamed."""
 
     cloud: Cloud
@@ -159,10 +159,10 @@ class Examined:
     blamed: frozenset[str] = frozenset()  # Slugs of the warnings and errors found so far
 
     @classmethod
-    def from_cloud(cls, cloud: Cloud) -> Examined:
+    def from_cloud(cls, cloud: Cloud) -> ExaminedCloud:
         return cls(cloud, np.arange(cloud.d))
 
-    def without_rows(self, rows: NDArray[np.int64], remaining: Cloud | None = None) -> Examined:
+    def without_rows(self, rows: NDArray[np.int64], remaining: Cloud | None = None) -> ExaminedCloud:
         """Leave out rows; ``remaining`` is the cloud without them, if already computed."""
         excluded_rows = np.union1d(self.excluded_rows, rows)
         return replace(
@@ -171,7 +171,7 @@ class Examined:
             excluded_rows=excluded_rows,
         )
 
-    def without_dimensions(self, dimensions: Iterable[int]) -> Examined:
+    def without_dimensions(self, dimensions: Iterable[int]) -> ExaminedCloud:
         dropped = sorted(dimensions)
         cloud = self.cloud.without_dimensions(dropped)
         if len(self.excluded_rows):
@@ -241,5 +241,5 @@ class Defect(NamedTuple):
     effect: Effect
     rows: NDArray[np.int64] = NO_ROWS  # All positions in the file, in order
     dimensions: NDArray[np.int64] = NO_ROWS  # Numbers in the file
-    remaining: Examined | None = None  # The cloud that later checks examine instead
+    remaining: ExaminedCloud | None = None  # The cloud that later checks examine instead
     advice: str | None = None  # Advice that replaces the catalog's

@@ -18,7 +18,7 @@ from isotropy.findings.finding import (
     FEWEST_DIMENSIONS,
     NO_ROWS,
     Defect,
-    Examined,
+    ExaminedCloud,
     judge,
     neighbors_kept_effect,
     percent,
@@ -31,7 +31,7 @@ ANGLE_LIMIT_FACTOR = 1.5  # Multiple of the limit for hubs by angle; spectra of 
 MAX_SHARE = 0.05  # Maximum share of rows that count as hubs; more are part of the cloud
 
 
-def hubs(examined: Examined) -> Defect | None:
+def hubs(examined: ExaminedCloud) -> Defect | None:
     """Find rows that are neighbors of more rows than in any healthy cloud."""
     if not examined.has_spread or examined.effective_dimensions < FEWEST_DIMENSIONS:
         return None
@@ -69,7 +69,7 @@ class _Hubs(NamedTuple):
     similarity: str
 
 
-def _hubs_by_distance(examined: Examined) -> _Hubs:
+def _hubs_by_distance(examined: ExaminedCloud) -> _Hubs:
     # Find the positions of rows much closer to the mean than most.
     mean = examined.cloud.moments.mean
     logs = torch.linalg.vector_norm(examined.sample - mean, dim=1).clamp(min=1e-300).log()

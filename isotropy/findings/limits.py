@@ -47,21 +47,21 @@ class Gap(NamedTuple):
     """The gap that stands out most from the decay after it."""
 
     excess: float  # Excess in natural logarithms; minus infinity if there are too few values
-    size: int  # Values above the gap
+    n_above: int  # Values above the gap
     ratio: float  # The smallest value above the gap over the greatest below it
 
 
 NO_GAP = Gap(float("-inf"), 0, 1.0)
 
 
-def greatest_gap(values: Tensor, max_size: int) -> Gap:
-    """Return the gap after the k largest of values [d] >= 0, 1 <= k <= ``max_size``, that most exceeds later decay.
+def greatest_gap(values: Tensor, max_above: int) -> Gap:
+    """Return the gap of values [d] >= 0 that most exceeds the decay after it, with at most ``max_above`` values above.
 
-    The excess at k is log(v_k / v_(k+1)) - log(v_(k+1) / v_(2k+2)), v descending: at most 0 for decay by a power of the
-    rank or exponential decay.
+    Below the k largest values v the excess is log(v_k / v_(k+1)) - log(v_(k+1) / v_(2k+2)): at most 0 for decay by a
+    power of the rank or exponential decay.
     """
     v = values.double().sort(descending=True).values
-    k = torch.arange(1, min(max_size, len(v) // 2 - 1) + 1)
+    k = torch.arange(1, min(max_above, len(v) // 2 - 1) + 1)
     if len(k) == 0 or not v.isfinite().all() or float(v[0]) <= 0:
         return NO_GAP
     logs = v.clamp(min=float(v[0]) * SMALLEST).log()

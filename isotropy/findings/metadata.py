@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from isotropy.findings.dimensions import count_dimensions, examine_without
-from isotropy.findings.finding import Defect, Examined
+from isotropy.findings.finding import Defect, ExaminedCloud
 from isotropy.rows import finite_chunks
 
 MAX_SHARE = 0.25  # Maximum share of metadata dimensions; with more, all values were written that way
@@ -28,7 +28,7 @@ PRECISIONS = (torch.bfloat16, torch.float16, torch.float32)
 LINEAR = 0.995  # Minimum correlation with the row number in a dimension that counts rows
 
 
-def metadata_as_coordinates(examined: Examined) -> Defect | None:
+def metadata_as_coordinates(examined: ExaminedCloud) -> Defect | None:
     """Find dimensions with rounded or few values among continuous ones, and dimensions that count rows."""
     cloud = examined.cloud
     if not examined.has_spread or cloud.d < 3 or cloud.unit != 1:
@@ -80,7 +80,7 @@ def _rounding_by_dimension(x: Tensor, dtype: torch.dtype) -> Tensor:
     return eps
 
 
-def _rounded_mask(examined: Examined) -> Tensor:
+def _rounded_mask(examined: ExaminedCloud) -> Tensor:
     """Return a mask of dimensions with fewer decimals in all rows than three quarters of all dimensions."""
     cloud = examined.cloud
     rows = examined.sample[:INSPECTED_ROWS]
@@ -119,7 +119,7 @@ def _decimals(x: Tensor, eps: Tensor, digits: float = CHANCE_LIMIT) -> Tensor:
     return needed
 
 
-def _few_values_mask(examined: Examined) -> Tensor:
+def _few_values_mask(examined: ExaminedCloud) -> Tensor:
     """Return a mask of dimensions whose values mostly repeat where those of others seldom do."""
     x = examined.sample[:INSPECTED_ROWS]
     ordered = x.sort(dim=0).values

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isotropy.catalog import FINDINGS
 from isotropy.cosine import unit_rows
-from isotropy.findings.finding import Defect, Examined, Severity, judge, percent, score_effects
+from isotropy.findings.finding import Defect, ExaminedCloud, Severity, judge, percent, score_effects
 from isotropy.findings.limits import limit
 from isotropy.findings.spread import has_unequal_norms
 
@@ -38,7 +38,7 @@ class _CloudPart(NamedTuple):
         return is_inside
 
 
-def mixed_clouds(examined: Examined) -> Defect | None:
+def mixed_clouds(examined: ExaminedCloud) -> Defect | None:
     """Find the rows outside the largest part, if a cloud falls into two to four parts."""
     if not examined.has_spread or examined.cloud.d < 2:
         return None
@@ -81,7 +81,7 @@ def mixed_clouds(examined: Examined) -> Defect | None:
     )
 
 
-def _share_in_part_of_label(examined: Examined, parts: list[_CloudPart]) -> float | None:
+def _share_in_part_of_label(examined: ExaminedCloud, parts: list[_CloudPart]) -> float | None:
     """Return the share of rows in the part where most rows of their label lie; None if labels are uninformative.
 
     Labels are informative if most rows share theirs with others and each part is the main part of some label.

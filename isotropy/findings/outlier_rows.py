@@ -18,7 +18,7 @@ from scipy.special import fdtrc, fdtri
 from torch import Tensor
 
 from isotropy.cloud import Cloud
-from isotropy.findings.finding import Defect, Examined, judge, percent, sample_participation, score_effects
+from isotropy.findings.finding import Defect, ExaminedCloud, judge, percent, sample_participation, score_effects
 from isotropy.rows import finite_chunks
 from isotropy.score import FEWEST_FOR_SE
 
@@ -50,7 +50,7 @@ class _Scan(NamedTuple):
     tail: int  # Degrees of freedom of that cloud
 
 
-def outlier_rows(examined: Examined) -> Defect | None:
+def outlier_rows(examined: ExaminedCloud) -> Defect | None:
     """Find rows too far out for a heavy-tailed cloud; None if there are none.
 
     It is a warning if IsoScore (bias-corrected or plain) changes materially or is determined only without them.

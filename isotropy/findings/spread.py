@@ -7,7 +7,16 @@ import torch
 from scipy.special import chdtri
 from torch import Tensor
 
-from isotropy.findings.finding import FEWEST_DIMENSIONS, MATERIAL, Defect, Effect, Examined, Severity, judge, percent
+from isotropy.findings.finding import (
+    FEWEST_DIMENSIONS,
+    MATERIAL,
+    Defect,
+    Effect,
+    ExaminedCloud,
+    Severity,
+    judge,
+    percent,
+)
 from isotropy.findings.limits import greatest_gap, limit
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.score import Score
@@ -29,7 +38,7 @@ def max_collapsed_directions(n: int, d: int) -> int:
     return max(1, min(n // 4, d // 2))
 
 
-def collapsed(examined: Examined) -> Defect | None:
+def collapsed(examined: ExaminedCloud) -> Defect | None:
     """Detect rows that are all equal (an error), nearly equal, or confined to a few directions."""
     cloud = examined.cloud
     moments = cloud.moments
@@ -55,12 +64,12 @@ def collapsed(examined: Examined) -> Defect | None:
     )
 
 
-def _few_directions(examined: Examined) -> Defect | None:
+def _few_directions(examined: ExaminedCloud) -> Defect | None:
     cloud = examined.cloud
     S = cloud.moments.covariance()
     values = eigenvalues(S, cloud.n - 1)
     gap = greatest_gap(values, max_collapsed_directions(examined.independent_rows, cloud.d))
-    k = gap.size
+    k = gap.n_above
     share = float(values[:k].sum() / values.sum())
     gap_limit = limit("direction_gap", examined.independent_rows, cloud.d)
     if gap.excess <= gap_limit or gap.ratio < CLIFF or share < COLLAPSED_SHARE:
@@ -85,7 +94,7 @@ def _few_directions(examined: Examined) -> Defect | None:
     )
 
 
-def common_mean(examined: Examined) -> Defect | None:
+def common_mean(examined: ExaminedCloud) -> Defect | None:
     """Find a mean, shared by all rows, that decides which rows are near.
 
     By chance, its share of the energy is a chi-squared variable with as many degrees of freedom as effective
@@ -118,7 +127,7 @@ def common_mean(examined: Examined) -> Defect | None:
     )
 
 
-def too_few_rows(examined: Examined) -> Defect | None:
+def too_few_rows(examined: ExaminedCloud) -> Defect | None:
     """Find plain IsoScore biased low by more than 0.05 because of few rows; a warning below d rows.
 
     Fewer than four independent rows are always reported, a single row as an error. Skipped for parts of mixed clouds.
@@ -161,7 +170,7 @@ def too_few_rows(examined: Examined) -> Defect | None:
 DECILES = torch.tensor([0.1, 0.9], dtype=torch.float64)
 
 
-def unequal_norms(examined: Examined) -> Defect | None:
+def unequal_norms(examined: ExaminedCloud) -> Defect | None:
     """Find rows with unusual norms, if norms vary more than in a heavy-tailed cloud."""
     if not examined.has_spread or not has_unequal_norms(examined):
         return None
@@ -185,7 +194,7 @@ def unequal_norms(examined: Examined) -> Defect | None:
     )
 
 
-def has_unequal_norms(examined: Examined) -> bool:
+def has_unequal_norms(examined: ExaminedCloud) -> bool:
     dimensions = max(examined.effective_dimensions, examined.effective_directions)
     return dimensions >= FEWEST_DIMENSIONS and norm_spread(examined.sample) > _norm_limit(examined)
 
@@ -204,7 +213,7 @@ def _nonzero_norms(x: Tensor) -> Tensor:
     return norms[norms > 0]
 
 
-def _norm_limit(examined: Examined) -> float:
+def _norm_limit(examined: ExaminedCloud) -> float:
     return limit(
         "norm_spread_t5", len(examined.sample), max(examined.effective_dimensions, examined.effective_directions)
     )

@@ -15,7 +15,7 @@ from isotropy.findings.finding import (
     REFERENCE_ROWS,
     Defect,
     Effect,
-    Examined,
+    ExaminedCloud,
     Severity,
     judge,
     neighbors_kept_effect,
@@ -36,7 +36,7 @@ LINKED = 10  # Copies of a row that are checked to link its group
 SEED = 0
 
 
-def near_copies(examined: Examined, distinct: NDArray[np.int64]) -> NDArray[np.int64]:
+def near_copies(examined: ExaminedCloud, distinct: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the copy group of each row at ``distinct`` positions, int64 [m], below 0 without a copy.
 
     Clouds of more than ``REFERENCE_ROWS`` rows are not searched.
@@ -85,7 +85,7 @@ FEW_COPIES = 0.01
 MAX_NAMED_DIMENSIONS = 0.1  # Share of the dimensions up to which those with missing values are named
 
 
-def not_finite(examined: Examined) -> Defect | None:
+def not_finite(examined: ExaminedCloud) -> Defect | None:
     """Find rows with NaN or infinity; an error if no other row is left."""
     cloud = examined.cloud
     if cloud.n_left_out == 0:
@@ -117,7 +117,7 @@ def not_finite(examined: Examined) -> Defect | None:
     )
 
 
-def duplicate_rows(examined: Examined) -> Defect | None:
+def duplicate_rows(examined: ExaminedCloud) -> Defect | None:
     """Find rows that repeat an earlier one, exactly or up to rounding.
 
     It is a warning if copies take more than 5% of the neighbor places or the score changes without them.
@@ -159,7 +159,7 @@ def duplicate_rows(examined: Examined) -> Defect | None:
     )
 
 
-def _find_copy_groups(examined: Examined) -> tuple[NDArray[np.int64], int]:
+def _find_copy_groups(examined: ExaminedCloud) -> tuple[NDArray[np.int64], int]:
     """Return the copy group of each row, negative for rows left out, and the number of exact copies."""
     cloud = examined.cloud
     groups = cloud.dealing.ranks

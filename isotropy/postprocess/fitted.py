@@ -13,7 +13,7 @@ from isotropy.spectrum import CHUNK_ROWS
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted(ABC):
+class FittedMap(ABC):
     """A fitted map of points, on the device of its tensors. Subclasses hold only tensors: see ``state``."""
 
     # The sizes of each tensor, as `"mean": "d"`; one letter is one size throughout, and "mean" comes first.

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from isotropy.postprocess.components import principal_components
-from isotropy.postprocess.fitted import Fitted, require_finite, require_fit_points
+from isotropy.postprocess.fitted import FittedMap, require_finite, require_fit_points
 from isotropy.spectrum import CHUNK_ROWS
 
 
 @dataclass(frozen=True, eq=False)
-class Flow(Fitted):
+class Flow(FittedMap):
     """An invertible map of d dimensions in K steps; c = d // 2 of the dimensions move the other d - c."""
 
     SHAPES: ClassVar = {

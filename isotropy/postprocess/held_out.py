@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from isotropy.points import require_points
-from isotropy.postprocess.fitted import Fitted
+from isotropy.postprocess.fitted import FittedMap
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Pair:
 class HeldOut:
     """A method fitted on one part of the rows, and its effect on both parts."""
 
-    fitted: Fitted
+    fitted: FittedMap
     fit_rows: Tensor  # [k] int64, ascending: rows that it was fitted on
     held_out_rows: Tensor  # [n - k] int64, ascending: all others
     held_out: Pair  # The rows held out: what to report
@@ -31,7 +31,7 @@ class HeldOut:
 
 def held_out(
     points: Tensor,
-    fit: Callable[[Tensor], Fitted],
+    fit: Callable[[Tensor], FittedMap],
     fraction: float = 0.5,
     seed: int = 0,
     *,

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from isotropy.catalog import METHODS
 from isotropy.postprocess.components import Components
-from isotropy.postprocess.fitted import Fitted
+from isotropy.postprocess.fitted import FittedMap
 from isotropy.postprocess.flow import Flow, fit_flow
 from isotropy.postprocess.removal import (
     ClusterRemoval,
@@ -28,7 +28,7 @@ from isotropy.postprocess.whitening import (
 )
 
 # The function that fits each method, and the type of map that it returns.
-FITS: dict[str, tuple[Callable[..., Fitted], type[Fitted]]] = {
+FITS: dict[str, tuple[Callable[..., FittedMap], type[FittedMap]]] = {
     "centring": (fit_centring, Scaling),
     "standardisation": (fit_standardisation, Scaling),
     "all_but_the_top": (fit_all_but_the_top, Removal),
@@ -41,7 +41,9 @@ FITS: dict[str, tuple[Callable[..., Fitted], type[Fitted]]] = {
 }
 
 
-def fit(method: str, points: Tensor, components: Callable[[], Components] | None = None, **parameters: Any) -> Fitted:
+def fit(
+    method: str, points: Tensor, components: Callable[[], Components] | None = None, **parameters: Any
+) -> FittedMap:
     """Fit a method of the catalog, by slug, on points [n, d].
 
     ``components`` returns those of the points, if already computed. ``parameters`` are those of the catalog; ``flow``
@@ -71,13 +73,13 @@ def fit(method: str, points: Tensor, components: Callable[[], Components] | None
     return function(points, **parameters)
 
 
-def restore(method: str, state: dict[str, Tensor]) -> Fitted:
+def restore(method: str, state: dict[str, Tensor]) -> FittedMap:
     """Restore a map from its ``state()``; raise ValueError for an unknown method or another state."""
     _, kind = _fit_and_kind(method)
     return kind.from_state(state)
 
 
-def _fit_and_kind(method: str) -> tuple[Callable[..., Fitted], type[Fitted]]:
+def _fit_and_kind(method: str) -> tuple[Callable[..., FittedMap], type[FittedMap]]:
     if method not in FITS:
         raise ValueError(f"Expected a method among {list(FITS)}, got {method!r}: see isotropy.catalog.METHODS.")
     return FITS[method]

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from isotropy.postprocess.components import Components, principal_components, require_finite_variances
-from isotropy.postprocess.fitted import Fitted, require_fit_points
+from isotropy.postprocess.fitted import FittedMap, require_fit_points
 
 
 @dataclass(frozen=True, eq=False)
-class Removal(Fitted):
+class Removal(FittedMap):
     """y - sum_i weight_i (u_i . y) u_i of y = x - mean, u the directions."""
 
     SHAPES: ClassVar = {"mean": "d", "directions": "D d", "weights": "D"}
@@ -64,7 +64,7 @@ CLUSTERED_ROWS = 20_000  # Maximum rows from which k-means learns its centroids
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterRemoval(Fitted):
+class ClusterRemoval(FittedMap):
     """Subtract the mean and top components of the nearest centroid's cluster; ties go to the first."""
 
     SHAPES: ClassVar = {"mean": "clusters d", "centroids": "clusters d", "directions": "clusters D d"}

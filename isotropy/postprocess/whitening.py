@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from isotropy.postprocess.components import Components, moments_of, principal_components, require_finite_variances
-from isotropy.postprocess.fitted import Fitted, require_fit_points
+from isotropy.postprocess.fitted import FittedMap, require_fit_points
 
 
 @dataclass(frozen=True, eq=False)
-class Scaling(Fitted):
+class Scaling(FittedMap):
     """(x - mean) * scale."""
 
     SHAPES: ClassVar = {"mean": "d", "scale": "d"}
@@ -47,7 +47,7 @@ def fit_standardisation(points: Tensor) -> Scaling:
 
 
 @dataclass(frozen=True, eq=False)
-class Whitening(Fitted):
+class Whitening(FittedMap):
     """(x - mean) W."""
 
     SHAPES: ClassVar = {"mean": "d", "matrix": "d d"}

@@ -19,7 +19,7 @@ def embedding_of(x: np.ndarray) -> Embedding:
         Measurement(measure=slug, value=score.value, se=score.se, reason=score.reason, n=result.n, detail=result.detail)
         for slug, result in measure(cloud).items() for score in [result.score]
     ]  # fmt: skip
-    findings = FigureData(slug="findings", data={"findings": [finding.document() for finding in findings_of(cloud)]})
+    findings = FigureData(slug="findings", data={"findings": [finding.to_dict() for finding in findings_of(cloud)]})
     return Embedding(n=len(x), d=x.shape[1], n_left_out=None, measurements=rows, findings_data=findings)
 
 

@@ -119,7 +119,7 @@ def figure_data(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, seed
     data: dict[str, dict[str, Any]] = {
         "sample_size": sample_size(cloud),
         "projection": projection(cloud, seed, names_of, point_map),
-        "findings": {"findings": [finding_report.document() for finding_report in findings]},
+        "findings": {"findings": [finding_report.to_dict() for finding_report in findings]},
         # All rows and dimensions of a finding that lists only the first, if a selection can exclude that many.
         BLAMED: {
             finding_report.slug: {

@@ -296,7 +296,7 @@ def test_findings_are_json_and_of_the_catalogue_in_its_order():
     x[:, 3] *= 30
     x[5] = np.nan
     for finding in findings_of(read_cloud(Rows(x))):
-        document = json.loads(json.dumps(finding.document(), allow_nan=False))
+        document = json.loads(json.dumps(finding.to_dict(), allow_nan=False))
         assert document["advice"] == FINDINGS[finding.slug].advice
     assert len(CHECKS) == 12
 

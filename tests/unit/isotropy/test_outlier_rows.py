@@ -80,7 +80,7 @@ def test_rows_keep_their_places_and_names_and_are_listed_up_to_a_hundred():
     (finding,) = outliers_in(cloud, lambda rows: [f"word {row}" for row in rows.tolist()])
     assert finding.rows == FIVE
     assert finding.names == [f"word {row}" for row in FIVE]
-    document = json.loads(json.dumps(finding.document(), allow_nan=False))
+    document = json.loads(json.dumps(finding.to_dict(), allow_nan=False))
     assert (document["severity"], document["effect"]["measure"]) == ("warning", finding.effect.measure)
     x = gaussian(4000, 16)
     x[:300] *= 60

@@ -69,7 +69,7 @@ def test_figures_and_findings_are_the_same_at_every_scale(power):
     x = points()
     plain, extreme = (read_cloud(Rows(result)) for result in (x, np.ldexp(x, power)))
     assert sample_size(extreme) == sample_size(plain)
-    documents, expected = ([result.document() for result in findings_of(cloud)] for cloud in (extreme, plain))
+    documents, expected = ([result.to_dict() for result in findings_of(cloud)] for cloud in (extreme, plain))
     assert documents == expected
     assert zeta_lines(extreme, [lambda S: S.diagonal().diag()]) == zeta_lines(plain, [lambda S: S.diagonal().diag()])
     drawn, expected = projection(extreme), projection(plain)
