@@ -70,7 +70,7 @@ class EmbeddingSummary(Row):
     trashed_at: Annotated[datetime | None, Field(description="When it was put into the trash; null where it was not.")]
 
     @property
-    def words(self) -> list[str]:
+    def tag_names(self) -> list[str]:
         return self.tags
 
 

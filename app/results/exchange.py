@@ -120,7 +120,7 @@ def _write_members(context: Context, experiment: Experiment, figures: Iterable[F
 
 
 def _run_records(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
-    # Runs added after the grid was read may have values that it lacks.
+    # Only these: a run added since the experiment was read may have values that its grid lacks.
     with context.sessions() as session:
         for start in range(0, len(run_ids), RUNS_AT_ONCE):
             batch = Run.id.in_(run_ids[start : start + RUNS_AT_ONCE])
@@ -129,7 +129,7 @@ def _run_records(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str,
             for run in session.scalars(run_query):
                 attempts = [_column_values(attempt, AttemptRecord.model_fields) for attempt in run.timeline]
                 columns = _column_values(run, [name for name in RunRecord.model_fields if name != "tags"])
-                yield columns | {"timeline": attempts} | ({"tags": list(run.words)} if run.tags else {})
+                yield columns | {"timeline": attempts} | ({"tags": list(run.tag_names)} if run.tags else {})
 
 
 def _rows_by_run(

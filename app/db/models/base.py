@@ -78,7 +78,7 @@ class Tagged:
     tags: Any
 
     @property
-    def words(self) -> Collection[str]:
+    def tag_names(self) -> Collection[str]:
         return [row.tag for row in self.tags]
 
 

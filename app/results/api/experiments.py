@@ -53,7 +53,7 @@ class ExperimentHead(Row):
     id: str
     name: str
     notes: str
-    tags: Annotated[list[str], Field(validation_alias="words")]
+    tags: Annotated[list[str], Field(validation_alias="tag_names")]
     dataset_id: str
     config: AnyConfig
     grid: dict[str, list[Any]]
@@ -99,7 +99,7 @@ def list_experiments(
     return [
         ExperimentSummary(
             **{name: getattr(row.experiment, name) for name in COLUMNS},
-            words=row.experiment.words,
+            tag_names=row.experiment.tag_names,
             status=row.status,
             dataset=row.experiment.dataset.name,
             total=row.n_runs,

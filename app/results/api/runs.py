@@ -85,7 +85,7 @@ class RunOut(RunSummary):
     """A run with its configuration, results, environment and logged steps."""
 
     experiment_id: str
-    tags: Annotated[list[str], Field(validation_alias="words")]
+    tags: Annotated[list[str], Field(validation_alias="tag_names")]
     config: AnyRunConfig
     results: RunResults | None
     notes: list[str]
@@ -136,7 +136,7 @@ class FoundRunOut(RunSummary):
     )
     model: str
     metric: str = Field(validation_alias=AliasPath("config", "metric"), description="Metric of its performance.")
-    tags: Annotated[list[str], Field(validation_alias="words")]
+    tags: Annotated[list[str], Field(validation_alias="tag_names")]
 
 
 class PerformanceRangeOut(Row):
