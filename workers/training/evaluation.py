@@ -113,7 +113,7 @@ def evaluate(
     results = RunResults(
         metrics={Metric(name): score.value for name, score in metrics.items()},
         metric_reasons={Metric(name): score.reason for name, score in metrics.items() if score.reason is not None},
-        trivial=task.trivial(train, validation),
+        trivial=task.score_trivial_predictor(train, validation),
         constant_prediction=None if predictions is None else describe_constant(predictions, config.label_names),
         **task.extra_results(train, validation),
         loss=observation.loss / len(validation),

@@ -151,7 +151,7 @@ class Panel(NamedTuple):
 
     title: str
     marks: list[Mark]
-    trivial: TrivialPredictor
+    trivial_predictor: TrivialPredictor
 
 
 class ScatterPlot(NamedTuple):
@@ -177,11 +177,11 @@ def _draw(plan: Scatter) -> go.Figure:
     x, y = (ScatterAxis.build(plan, quantity, scale, points) for quantity, scale in plan.scales)
     panels = []
     for title, group in _group_by_panel(plan, points).items():
-        trivial = plan.trivial
+        trivial_predictor = plan.trivial_predictor
         if plan.facet is not None and PERFORMANCE in (plan.x.key, plan.y.key):
             settings = {point.setting for point in group}
             runs = [run for run in plan.runs.finished_runs if plan.runs.setting(run) in settings]
-            trivial = TrivialPredictor.from_runs(plan.runs, runs)
+            trivial_predictor = TrivialPredictor.from_runs(plan.runs, runs)
         by_step: dict[float, list[ScatterPoint]] = {}
         for point in group:
             by_step.setdefault(x.position(point).mean if x.steps else 0.0, []).append(point)
@@ -196,13 +196,13 @@ def _draw(plan: Scatter) -> go.Figure:
             for step_points in by_step.values()
             for index, point in enumerate(step_points)
         ]
-        panels.append(Panel(title, panel_marks, trivial))
+        panels.append(Panel(title, panel_marks, trivial_predictor))
     marks = [mark for panel in panels for mark in panel.marks]
     run_marks = [run for mark in marks for run in mark.runs]
     y_limits = y.limits([mark.y for mark in marks], (run[1] for run in run_marks))
     if not y.log:
         for panel in panels:
-            y_limits = panel.trivial.widen(y_limits)
+            y_limits = panel.trivial_predictor.widen(y_limits)
     x_limits = x.limits([mark.x for mark in marks], (run[0] for run in run_marks))
     shades = [mark.shade for mark in marks if mark.shade is not None] or [0.0]
     return _draw_panels(
@@ -244,7 +244,7 @@ def _make_mark(plan: Scatter, x: ScatterAxis, y: ScatterAxis, point: ScatterPoin
         plural(means[0][1].n if means else len(point.runs), "seed"),
         *(f"{heading(key)} {with_error(mean.mean, mean.half_width)}" for key, mean in means),
     ]
-    hover_text = "<br>".join(lines) + plan.trivial.describe(point.setting)
+    hover_text = "<br>".join(lines) + plan.trivial_predictor.describe(point.setting)
     shade = point.means[plan.shade.key] if plan.shade else None
     return Mark(point.setting, x_mean, y_mean, hover_text, runs, shade.mean if shade else None)
 
@@ -313,7 +313,7 @@ def _panel_lines(drawing: ScatterPlot, panel: Panel) -> tuple[list[dict[str, Any
     if drawing.plan.y.key != PERFORMANCE or drawing.y.log:
         return [*lines, *zero_lines], []
     means = [(log10(mark.x.mean) if drawing.x.log else mark.x.mean, mark.y.mean) for mark in panel.marks]
-    trivial_line = panel.trivial.line(drawing.y_limits, x_limits=drawing.x_limits, points=means)
+    trivial_line = panel.trivial_predictor.line(drawing.y_limits, x_limits=drawing.x_limits, points=means)
     return [*lines, *trivial_line["shapes"], *zero_lines], trivial_line["annotations"]
 
 
@@ -356,7 +356,7 @@ def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.
         *([_shaded_trace(shaded, drawing.shades, plan.runs)] if drawing.shades and shaded else []),
         *names,
         *_legend_traces(colouring, marks, lambda_is_visible=lambda_is_visible),
-        *panel.trivial.crosses([(mark.setting, mark.x.mean, mark.y.mean) for mark in marks]),
+        *panel.trivial_predictor.crosses([(mark.setting, mark.x.mean, mark.y.mean) for mark in marks]),
     ]
 
 

@@ -240,7 +240,7 @@ class Scatter:
         return means
 
     @cached_property
-    def trivial(self) -> TrivialPredictor:
+    def trivial_predictor(self) -> TrivialPredictor:
         """Return the trivial predictor if performance is drawn. Several data sets have none in common."""
         if PERFORMANCE not in (self.x.key, self.y.key):
             return TrivialPredictor(None, "", {})
@@ -272,7 +272,11 @@ class Scatter:
             sentences.append("Lines connect settings that differ only in λ.")
         if any(point.setting.is_baseline for point in self.points):
             sentences.append("Ring and dotted line: λ = 0.")
-        return " ".join(sentences) + self.trivial.caption(self.runs) + describe_pruned(self.runs, "Read with care")
+        return (
+            " ".join(sentences)
+            + self.trivial_predictor.caption(self.runs)
+            + describe_pruned(self.runs, "Read with care")
+        )
 
     def describe_left_out(self) -> str:
         text = describe_unscored(self.runs) if PERFORMANCE in (self.x.key, self.y.key) else ""
@@ -307,7 +311,7 @@ class Scatter:
         ]
         keys = [quantity.key for quantity in self.measured]
         if self.style.seeds:
-            trivial_heads = ["trivial_performance", "learned_nothing"] if self.trivial.heads else []
+            trivial_heads = ["trivial_performance", "learned_nothing"] if self.trivial_predictor.heads else []
             heads = ["seed", *(f"{key}{suffix}" for key in keys for suffix in ("", "_reason")), *trivial_heads]
             return FigureTable(
                 [*self.runs.heads, *extra_keys, *heads],
@@ -317,7 +321,7 @@ class Scatter:
                         *(setting_value(self.runs, setting, key, run) for key in extra_keys),
                         run.seed,
                         *(cell for key in keys for cell in self.runs.readings(key)[run]),
-                        *([self.trivial.score, no_learning_note(run)] if trivial_heads else []),
+                        *([self.trivial_predictor.score, no_learning_note(run)] if trivial_heads else []),
                     ]
                     for setting, runs in self.runs.finished_by_setting.items()
                     for run in runs
@@ -325,7 +329,7 @@ class Scatter:
             )
         heads = [f"{key}_{suffix}" for key in keys for suffix in ("seeds", "mean", self.style.error.column)]
         return FigureTable(
-            [*self.runs.heads, *extra_keys, *heads, *self.trivial.heads],
+            [*self.runs.heads, *extra_keys, *heads, *self.trivial_predictor.heads],
             [
                 [
                     *self.runs.cells(point.setting),
@@ -335,7 +339,7 @@ class Scatter:
                         for mean in map(point.means.get, keys)
                         for cell in (mean.n if mean else 0, *estimate_cells(mean))
                     ),
-                    *self.trivial.cells(point.setting),
+                    *self.trivial_predictor.cells(point.setting),
                 ]
                 for point in self.points
             ],

@@ -57,7 +57,7 @@ class Classification(Task):
     def make_collector(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
         return ClassPredictions(self.config.label_names, order)
 
-    def trivial(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
+    def score_trivial_predictor(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
         training_labels, validation_labels = (np.array(rows.dataset["labels"][:]) for rows in (train, validation))
         return best_constant_class(
             training_labels, validation_labels, self.config.label_names, self.config.metric, "training"

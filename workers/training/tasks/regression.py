@@ -51,7 +51,7 @@ class Regression(Task):
     def make_collector(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
         return NumberPredictions(order)
 
-    def trivial(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
+    def score_trivial_predictor(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
         return mean_predictor(np.array(train.dataset["labels"][:], dtype=np.float64), "training")
 
     def untrained_loss(self, train: TokenizedRows) -> float:

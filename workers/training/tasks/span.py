@@ -74,7 +74,7 @@ class SpanTask(Task):
     def make_collector(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
         return BestAnswers(cast("Windows", rows), order)
 
-    def trivial(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
+    def score_trivial_predictor(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
         """Return the predictor that never answers: no answer fits questions about different texts."""
         answers = [question.answers.texts for question in cast("Windows", validation).questions]
         return empty_answer_predictor(

@@ -59,7 +59,7 @@ class Task(ABC):
     def make_collector(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector: ...
 
     @abstractmethod
-    def trivial(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
+    def score_trivial_predictor(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
         """Return the best constant predictor on ``train``, scored on ``validation``."""
 
     @abstractmethod
