@@ -18,7 +18,7 @@ from isoscope.core.formatting import plural, quote
 from isoscope.rank_relation import ScoredEmbedding, describe_relation, relation_of
 from isoscope.task_files import LoadedTask, TaskFiles, load_task
 from isotropy.catalog import METRICS, Similarity
-from isotropy.tasks.decision import BASELINE, Decision, difference
+from isotropy.tasks.decision import BASELINE, Decision, format_difference
 from isotropy.tasks.judge import JudgingTask, decide, map_of
 from isotropy.tasks.variants import Variant, all_variants, default_variants
 
@@ -120,7 +120,7 @@ def _decision_table(task: JudgingTask, decision: Decision) -> Iterator[str]:
     yield f"{'':6}{'bytes':>7}{'IsoScore':>10}{'choose':>9}{'report':>9}  {'difference [95%]':26}  variant"
     for index, result in enumerate(decision.variants):
         mark = ("*" if index == decision.chosen else " ") + ("+" if index == decision.smallest else " ")
-        scores = f"{result.choose_score:9.3f}{result.report.value:9.3f}  {difference(result.report):26}"
+        scores = f"{result.choose_score:9.3f}{result.report.value:9.3f}  {format_difference(result.report):26}"
         yield f"{mark}{index:3} {result.bytes:7,}{number(result.isoscore):>10}{scores}  {result.variant.name}"
     yield "* chosen, + smallest: reported on rows that chose nothing. The others are not corrected for choosing."
     yield "bytes per vector; IsoScore is bias-corrected, so it can exceed 1."

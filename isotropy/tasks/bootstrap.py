@@ -62,29 +62,27 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
     """Return the interval of each row of values [V, m] of m units in groups [m]; the first row is the baseline.
 
     Bootstrap percentiles corrected for bias and skewness (BCa, Efron 1987), because scores near 1 have a long tail, and
-    expanded to the width of Student's t (Hesterberg 2015) for few groups. Those of differences reach at least as far as
-    Student's t.
+    expanded to the width of Student's t (Hesterberg 2015) for few groups. Intervals of differences are at least as wide
+    as Student's t.
     """
     _, codes = np.unique(groups, return_inverse=True)
-    count = int(codes.max()) + 1
+    n_groups = int(codes.max()) + 1
     generator = np.random.default_rng(seed)
-    at_once = max(1, RESAMPLED_AT_ONCE // max(count, len(codes)))
+    at_once = max(1, RESAMPLED_AT_ONCE // max(n_groups, len(codes)))
     resampled = []
     for start in range(0, RESAMPLES, at_once):
-        drawn_groups = generator.integers(0, count, (min(at_once, RESAMPLES - start), count))
-        weights = np.stack([np.bincount(groups_drawn, minlength=count) for groups_drawn in drawn_groups]).astype(
-            np.float64
-        )
+        drawn_groups = generator.integers(0, n_groups, (min(at_once, RESAMPLES - start), n_groups))
+        weights = np.stack([np.bincount(resample, minlength=n_groups) for resample in drawn_groups]).astype(np.float64)
         resampled.append(statistic(values, weights[:, codes]))
     scores = np.concatenate(resampled)
     observed = statistic(values, np.ones((1, len(codes))))[0]
     left_out = observed[None]
-    if count <= SKEWED_GROUPS:
-        parts = np.array_split(np.arange(count), -(-count // at_once))
+    if n_groups <= SKEWED_GROUPS:
+        parts = np.array_split(np.arange(n_groups), -(-n_groups // at_once))
         left_out = np.concatenate([statistic(values, (part[:, None] != codes).astype(np.float64)) for part in parts])
-    value_bounds = _bounds(scores, observed, left_out, count)
+    value_bounds = _bounds(scores, observed, left_out, n_groups)
     difference, differences_left_out = observed - observed[0], left_out - left_out[:, :1]
-    difference_bounds = _bounds(scores - scores[:, :1], difference, differences_left_out, count)
+    difference_bounds = _bounds(scores - scores[:, :1], difference, differences_left_out, n_groups)
     if len(differences_left_out) > 1:
         # Widen to at least Student's t with the jackknife's standard error: where 10% of 40 queries change at random,
         # 15% of BCa intervals exclude 0, and 2% of widened ones.
@@ -95,22 +93,22 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
         low, high = difference_bounds
         difference_bounds = np.stack([np.minimum(low, difference + t_offset), np.maximum(high, difference - t_offset)])
     if statistic is mean:
-        value_bounds = _widen(value_bounds, values, count, lowest=0)
-        difference_bounds[:, 1:] = _widen(difference_bounds, values - values[0], count, lowest=-1)[:, 1:]
+        value_bounds = _widen(value_bounds, values, n_groups, lowest=0)
+        difference_bounds[:, 1:] = _widen(difference_bounds, values - values[0], n_groups, lowest=-1)[:, 1:]
     return [
         Interval(*map(float, (observed[i], *value_bounds[:, i], observed[i] - observed[0], *difference_bounds[:, i])))
         for i in range(len(values))
     ]
 
 
-def _bounds(scores: Numbers, observed: Numbers, left_out: Numbers, count: int) -> Numbers:
+def _bounds(scores: Numbers, observed: Numbers, left_out: Numbers, n_groups: int) -> Numbers:
     """Return both ends [2, V] of the intervals of resampled scores [r, V]; skewness is that of ``left_out`` [g, V]."""
     influence = left_out.mean(0) - left_out
     size = np.square(influence).sum(0) ** 1.5
     skewness = np.divide((influence**3).sum(0), 6 * size, out=np.zeros_like(size), where=size > 0)
     share_below = ((scores < observed).mean(0) + (scores <= observed).mean(0)) / 2
     shift = ndtri(share_below.clip(1 / len(scores), 1 - 1 / len(scores)))
-    t_quantile = stdtrit(count - 1, (1 - LEVEL) / 2) * (count / (count - 1)) ** 0.5
+    t_quantile = stdtrit(n_groups - 1, (1 - LEVEL) / 2) * (n_groups / (n_groups - 1)) ** 0.5
     ends = []
     for z in (t_quantile, -t_quantile):
         levels = ndtr(shift + (shift + z) / (1 - skewness * (shift + z)))
@@ -118,12 +116,12 @@ def _bounds(scores: Numbers, observed: Numbers, left_out: Numbers, count: int) -
     return np.array(ends)
 
 
-def _widen(ends: Numbers, values: Numbers, count: int, lowest: float) -> Numbers:
+def _widen(ends: Numbers, values: Numbers, n_groups: int, lowest: float) -> Numbers:
     """Widen the ends [2, V] of means of values [V, m] in [lowest, 1] where all are equal, so that no resample differs.
 
     If none of g groups differs, at most a share of 1 - 0.025^(1/g) of all groups does (Clopper and Pearson 1934).
     """
-    max_unseen_share = 1 - ((1 - LEVEL) / 2) ** (1 / count)
+    max_unseen_share = 1 - ((1 - LEVEL) / 2) ** (1 / n_groups)
     widened = (ends + np.array([[-max_unseen_share], [max_unseen_share]])).clip(lowest, 1)
     return np.where(np.ptp(values, axis=1) == 0, widened, ends)
 

@@ -115,10 +115,10 @@ class Decision:
         """Describe a variant, as in "PCA-192 int8: 8x smaller, −0.008 [−0.015, −0.002]"."""
         ratio = self.variants[BASELINE].bytes / variant.bytes
         size = f"{ratio:.3g}x smaller, " if ratio > 1 else ""
-        return f"{variant.variant.name}: {size}{difference(variant.report)}"
+        return f"{variant.variant.name}: {size}{format_difference(variant.report)}"
 
 
-def difference(report: Interval) -> str:
+def format_difference(report: Interval) -> str:
     """Return the difference to the baseline with its interval: "−0.008 [−0.015, −0.002]"."""
     value, low, high = (
         f"{number:+z.3f}".replace("-", "−") if round(number, 3) else "0.000"
