@@ -61,6 +61,6 @@ def describe_smaller_batch(before: RunConfig, after: RunConfig, step: int) -> st
     )
     if any(REGULARIZERS[regularizer].sees for regularizer in after.weights):
         sentence += (
-            f" But the penalty is one of {fewer} rows instead of {rows} since then, of which it has another value."
+            f" From then on each penalty is computed on {fewer} rows instead of {rows}, which changes its value."
         )
     return sentence

@@ -34,8 +34,8 @@ def test_it_goes_on_with_half_the_rows_a_batch_and_says_so(train, narrow, error)
     run = train(epochs=1)
     assert run.notes == [
         "Memory ran out with 16 rows a batch. From step 1 on a batch has 8, and 2 batches make a step instead of 1: as "
-        "many rows a step as before. But the penalty is one of 8 rows instead of 16 since then, of which it has "
-        "another value."
+        "many rows a step as before. From then on each penalty is computed on 8 rows instead of "
+        "16, which changes its value."
     ]
     assert run.environment["batches"] == {"batch_size": 8, "accumulation": 2, "processes": 1, "rows_per_step": 16}
     assert run.config.batch_size == 16

@@ -26,8 +26,8 @@ def test_a_single_row_cannot_be_fewer_and_the_note_tells_what_the_penalty_sees()
     before = config(batch_size=16, processes=2)
     assert describe_smaller_batch(before, with_smaller_batch(before), 40) == (
         "Memory ran out with 32 rows a batch. From step 41 on a batch has 16, and 2 batches make a step instead of 1: "
-        "as many rows a step as before. But the penalty is one of 16 rows instead of 32 since then, of which it has "
-        "another value."
+        "as many rows a step as before. From then on each penalty is computed on 16 rows instead of "
+        "32, which changes its value."
     )
 
 
