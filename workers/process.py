@@ -118,7 +118,7 @@ async def _wait_for_end(process: ForkServerProcess, seconds: float | None = None
 
 
 async def _terminate(process: ForkServerProcess) -> None:
-    """Send SIGTERM to the process group, then SIGKILL."""
+    """Send SIGTERM to the process group, and SIGKILL if it does not end in time."""
     if process.exitcode is not None:
         return
     _signal_group(process, signal.SIGTERM)

@@ -129,14 +129,14 @@ def _load(job: _TaskJob) -> task_files.LoadedTask:
     """
     config, queries = job.row.config, None
     if job.queries is not None:
-        queries = _load_vectors(job.queries, job, "queries", config.query_ids, groups=config.groups)
+        queries = _load_vectors(job.queries, job, "queries", config.query_ids, groups_column=config.groups)
     corpus = _load_vectors(
         job.corpus,
         job,
         "corpus",
         config.ids,
-        labels=config.labels,
-        groups=config.groups if queries is None and config.kind is not TruthKind.PAIRS else None,
+        labels_column=config.labels,
+        groups_column=config.groups if queries is None and config.kind is not TruthKind.PAIRS else None,
     )
     if queries is not None:
         task_files.require_same_dimensions(corpus, queries)
@@ -159,16 +159,16 @@ def _load_vectors(
     embedding: Embedding,
     job: _TaskJob,
     role: str,
-    ids: str | None,
+    ids_column: str | None,
     *,
-    labels: str | None = None,
-    groups: str | None = None,
+    labels_column: str | None = None,
+    groups_column: str | None = None,
 ) -> NamedVectors:
     stored_selection = Selection.model_validate(embedding.selection)
-    selection = stored_selection.model_copy(update={"labels": labels, "groups": groups})
+    selection = stored_selection.model_copy(update={"labels": labels_column, "groups": groups_column})
     matrix = open_matrix(fetch_upload(embedding, job.settings), selection)
     require_measurable(matrix)
-    row_ids = read_ids(matrix, embedding.name, ids, selection.names, role)
+    row_ids = read_ids(matrix, embedding.name, ids_column, selection.names, role)
     if job.row.truth_sha256 is not None:
         row_ids.require_unique(role, COLUMN_ADVICE)
     elif len(set(row_ids.values)) < matrix.n:  # without ground truth, ids only break ties

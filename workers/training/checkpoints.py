@@ -114,6 +114,7 @@ class SelectionCallback(TrainerCallback):
         return best[0] if best is not None and self.task.config.checkpoint is Checkpoint.BEST else None
 
     def load_selected_weights(self) -> Selected:
+        """Load the best weights into the model, and return which were selected."""
         if self.best_step is not None:
             if not self.folder.is_best_sound(self.best_step):
                 raise DamagedError(f"The weights of step {self.best_step}, the best ones, were damaged on the disk.")

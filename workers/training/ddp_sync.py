@@ -101,15 +101,15 @@ class SharedTally(TrainerCallback):
         may_end = state.global_step == state.max_steps or is_evaluation_due(self.config, state)
         writes_row, shares_tally = map(bool, self.process_rank.broadcast(row_due, may_end))
         if writes_row or shares_tally:
-            self._share()
+            self._average_tallies()
         if writes_row and not self.process_rank.is_first:
             self.tally.clear()
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Share the tally for the checkpoint, which is complete once all processes saved their random state."""
-        self._share()
+        self._average_tallies()
 
-    def _share(self) -> None:
+    def _average_tallies(self) -> None:
         if self.process_rank.n_processes == 1:
             return
         sums = self.process_rank.mean(torch.stack([self.tally.task_loss.cpu(), self.tally.penalty.cpu()]))

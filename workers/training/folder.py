@@ -124,7 +124,7 @@ class RunFolder:
 
     def find_sound_checkpoint(self) -> tuple[Path | None, list[tuple[int, str]]]:
         """Return the newest undamaged checkpoint, and step and damage of newer ones, which are removed."""
-        self.drop_unfinished()
+        self.drop_unfinished_checkpoints()
         damages: list[tuple[int, str]] = []
         for checkpoint in self.checkpoints():
             if (damage := find_damage(checkpoint)) is None:
@@ -136,14 +136,14 @@ class RunFolder:
             shutil.rmtree(checkpoint)
         return None, damages
 
-    def drop_unfinished(self) -> None:
+    def drop_unfinished_checkpoints(self) -> None:
         sealed = self.checkpoints()
         for path in self.path.glob("checkpoint-*"):
             if path not in sealed:
                 shutil.rmtree(path, ignore_errors=True)
 
     def seal_checkpoint(self, checkpoint: Path, best_step: int | None = None) -> None:
-        """Seal a checkpoint that needs the weights of step ``best``, and remove all but the last two."""
+        """Seal a checkpoint that needs the weights of step ``best_step``, and remove all but the last two."""
         files = [path for path in checkpoint.iterdir() if path.is_file()]
         seals = {path.name: seal for path, seal in seal_files(files).items()}
         if best_step is not None:

@@ -48,9 +48,9 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
                 stopped_here = or_(Run.worker == slot, Run.worker.is_(None))
                 _write_log(sessions, update(Run).where(Run.id == run_id, stopped_here), folder.log.tail())
             except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-                folder.drop_unfinished()  # they may be what fills the disk
+                folder.drop_unfinished_checkpoints()  # they may be what fills the disk
                 _fail(error, sessions, row, folder)
-        folder.drop_unfinished()
+        folder.drop_unfinished_checkpoints()
         with sessions() as session:
             run = session.get(Run, run_id)
         can_resume = run is not None and (not run.status.final or run.status in RETRIABLE)

@@ -55,14 +55,14 @@ class PointSelector:
 
 
 def make_selector(
-    layers: Sequence[int] | Layers, points: TokenPooling, config: RunConfig, model: PreTrainedModel
+    layers: Sequence[int] | Layers, token_pooling: TokenPooling, config: RunConfig, model: PreTrainedModel
 ) -> PointSelector:
     last_layer = depth(model)
     layer_numbers = (
         range(1, last_layer + 1) if layers is Layers.ALL else [last_layer] if layers is Layers.LAST else layers
     )
-    pooling = Pooling.MEAN if points is TokenPooling.MEAN else None
-    if points is TokenPooling.SENTENCE:
+    pooling = Pooling.MEAN if token_pooling is TokenPooling.MEAN else None
+    if token_pooling is TokenPooling.SENTENCE:
         pooling = sentence_pooling(model)
     return PointSelector(layer_numbers, pooling, config.include_padding)
 

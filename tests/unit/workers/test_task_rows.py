@@ -36,7 +36,7 @@ def read(upload, monkeypatch):
     def read(ids=None, truth=None, **selection):
         chosen = Selection(vectors="embedding", **{"names": "_id"} | selection).model_dump()
         asked = SimpleNamespace(settings=None, row=SimpleNamespace(truth_sha256=truth))
-        return tasks._load_vectors(Embedding(name="a", selection=chosen), asked, "corpus", ids, labels="side")
+        return tasks._load_vectors(Embedding(name="a", selection=chosen), asked, "corpus", ids, labels_column="side")
 
     return read
 
