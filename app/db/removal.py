@@ -27,10 +27,10 @@ def remove_experiment(sessions: Sessions, experiment_id: str) -> None:
         ).all()
     for run_id in run_ids:
         batch = select(Step.step).where(Step.run_id == run_id).limit(STEPS_AT_ONCE)
-        steps = delete(Step).where(Step.run_id == run_id, Step.step.in_(batch))
+        delete_steps = delete(Step).where(Step.run_id == run_id, Step.step.in_(batch))
         while True:
             with sessions.begin() as session:
-                result = session.execute(steps.execution_options(synchronize_session=False))
+                result = session.execute(delete_steps.execution_options(synchronize_session=False))
             if result.rowcount != STEPS_AT_ONCE:  # type: ignore[attr-defined]
                 break
             let_others_write(sessions)

@@ -67,10 +67,10 @@ def get_safetensors(context: Context, embedding_id: str) -> SafetensorsFile:
             f"{array.dtype.str}{' column after column' if array.fortran else ''}. Download the .npy instead."
         )
     tensor = {"dtype": types[array.type_name], "shape": array.shape, "data_offsets": [0, array.size_bytes]}
-    text = json.dumps({TENSOR: tensor}).encode()
-    text += b" " * (-len(text) % ALIGNMENT)
+    header = json.dumps({TENSOR: tensor}).encode()
+    header += b" " * (-len(header) % ALIGNMENT)
     name = file.filename.removesuffix(".npy")
-    return SafetensorsFile(len(text).to_bytes(8, "little") + text, array, f"{name}.safetensors")
+    return SafetensorsFile(len(header).to_bytes(8, "little") + header, array, f"{name}.safetensors")
 
 
 def get_trial_map(context: Context, postprocessing: PostProcessing) -> Download:

@@ -106,13 +106,13 @@ def prefill_form(context: Context, run_id: str | None, experiment_id: str | None
             return PrefilledForm(launched, _launch_problem(run.experiment.dataset))
         launched |= {"name": run.experiment.name}  # it has no results to tell apart, so the name is kept
         edited = launched
-        rows, accumulation = (
+        batch_size, accumulation = (
             int(text) if text.isdecimal() else 0
             for text in (str(launched["batch_size"]), str(launched["accumulation"]))
         )
-        if run.cause is FailureCause.MEMORY and rows >= 2 and rows % 2 == 0:
+        if run.cause is FailureCause.MEMORY and batch_size >= 2 and batch_size % 2 == 0:
             edited = launched | {
-                "batch_size": str(rows // 2),
+                "batch_size": str(batch_size // 2),
                 "accumulation": str(2 * max(accumulation, 1)),
             }
         # The advice as an error at the field to change.

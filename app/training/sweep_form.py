@@ -91,7 +91,7 @@ def to_form_values(settings: Mapping[str, Any]) -> FormValues:
         values["regularizers"] = settings["regularizers"] or [Regularizer.NONE.value]
     grid = []
     for name, grid_values in settings.get("grid", {}).items():
-        if name in _FORM_GRID_FIELDS:  # as typed: layer numbers by blanks, since commas part values
+        if name in _FORM_GRID_FIELDS:  # as typed: blanks between layer numbers, since commas separate values
             grid.append((name, ", ".join(text_of(value).replace(",", "") or NULL_TEXT for value in grid_values)))
     return values | {"grid": grid}
 

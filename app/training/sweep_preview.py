@@ -233,14 +233,17 @@ def _estimate_cost(
         for run, cost in zip(plan.runs, costs, strict=True):
             # The median rate of earlier runs, preferably with the same regularizers.
             earlier = rates.get((run.model, str(run.precision), speed.device_name), ())
-            same_regularizers = [rate for regularizers, rate in earlier if regularizers == frozenset(run.weights)]
-            known_rates = same_regularizers or [rate for _, rate in earlier]
+            rates_of_same_kind = [rate for regularizers, rate in earlier if regularizers == frozenset(run.weights)]
+            known_rates = rates_of_same_kind or [rate for _, rate in earlier]
             rate = median(known_rates) if known_rates else None
             size = sizes[run.model]
-            step = step_seconds(size, speed, run.precision, cost.step_tokens, cost.padded_length) if size else None
-            step = cost.step_tokens / rate if rate else step
-            if step is not None:
-                seconds.append(cost.seconds(step))
+            seconds_per_step = None
+            if rate:
+                seconds_per_step = cost.step_tokens / rate
+            elif size:
+                seconds_per_step = step_seconds(size, speed, run.precision, cost.step_tokens, cost.padded_length)
+            if seconds_per_step is not None:
+                seconds.append(cost.seconds(seconds_per_step))
                 uses_earlier_runs.append(rate is not None)
         if len(seconds) == len(plan.runs):
             machine = worker.slot.removesuffix(f"/{worker.device}")

@@ -71,10 +71,10 @@ def summarize_groups(
     """Group finished runs by these fields. No mean mixes data sets or metrics."""
     finished = table.subset([run for run in table.runs if run.status is RunStatus.FINISHED])
     values: dict[tuple[Cell, ...], dict[SummaryColumn, list[tuple[int, float]]]] = {}
-    pruned: defaultdict[tuple[Cell, ...], set[str]] = defaultdict(set)
+    pruned_on: defaultdict[tuple[Cell, ...], set[str]] = defaultdict(set)
     for run, labels in zip(table.runs, table.rows(fields), strict=True):
         if run.status is RunStatus.PRUNED:
-            pruned[labels].add(table.datasets[run.experiment.dataset_id])
+            pruned_on[labels].add(table.datasets[run.experiment.dataset_id])
         if run.status is not RunStatus.FINISHED:
             continue
         row = values.setdefault(labels, {})
@@ -85,18 +85,18 @@ def summarize_groups(
         {column for row in values.values() for column in row},
         key=lambda column: (column.dataset.casefold(), not column.greater_is_better, column.measure),
     )
-    ordered = sorted(values, key=lambda labels: [*map(sort_key, fields, labels)])
+    ordered_groups = sorted(values, key=lambda labels: [*map(sort_key, fields, labels)])
     rows = []
-    for labels in ordered:
-        seeds = [by_seed(values[labels].get(column, [])).values() for column in columns]
-        means = [estimate([*column_seeds], ErrorBar.STD) if column_seeds else None for column_seeds in seeds]
-        rows.append(SummaryRow([cell_text(cell) for cell in labels], means, frozenset(pruned[labels])))
+    for labels in ordered_groups:
+        seed_means_by_column = [by_seed(values[labels].get(column, [])).values() for column in columns]
+        means = [estimate([*seed_means], ErrorBar.STD) if seed_means else None for seed_means in seed_means_by_column]
+        rows.append(SummaryRow([cell_text(cell) for cell in labels], means, frozenset(pruned_on[labels])))
     repeated = dict.fromkeys(
         ", ".join([*map(cell_text, labels), f"seed {seed}"])
-        for labels in ordered
+        for labels in ordered_groups
         for seed_values in values[labels].values()
-        for seed, runs in sorted(Counter(seed for seed, _ in seed_values).items())
-        if runs > 1
+        for seed, n_runs in sorted(Counter(seed for seed, _ in seed_values).items())
+        if n_runs > 1
     )
     notes = _collect_notes(table, finished, fields, column_choice)
     notes += [f"A seed of several runs counts once, by their mean: {list_first([*repeated])}."] if repeated else []
