@@ -47,10 +47,10 @@ def hubness(neighbours: NearestNeighbours, k: int = 10) -> Hubness:
     if n < k + 2:
         undefined = Score.undefined(f"Hubness with k = {k} needs at least {k + 2} points; {count_clause(n)}.")
     else:
-        nearest, farthest = neighbours.take_nearest(k), neighbours.take_nearest(k + 1)
-        kth_distances, next_distances = farthest.distances[:, -2:].unbind(1)
+        nearest, one_more = neighbours.take_nearest(k), neighbours.take_nearest(k + 1)
+        kth_distances, next_distances = one_more.distances[:, -2:].unbind(1)
         # Treat half precision as exact: its rounding swaps a few neighbors but makes no hubs.
-        error = farthest.distance_error(min(farthest.roundoff, unit_roundoff(torch.float32)))[:, -2]
+        error = one_more.distance_error(min(one_more.roundoff, unit_roundoff(torch.float32)))[:, -2]
         if (share := float((next_distances - kth_distances <= error).double().mean())) > TIED:
             undefined = Score.undefined(
                 f"Hubness is undefined: {share:.0%} of the points have a tie for their {k}-th nearest neighbor, "

@@ -46,10 +46,10 @@ def find_nearest(
     largest = float(q.abs().amax()) if q.numel() else 0.0
     # The median, because one huge row would move the mean.
     center = q.median(0).values if len(q) else q.new_zeros(q.shape[1])
-    centered = q if similarity == "dot" else q - center
-    size = float(centered.abs().amax(1).median()) if centered.numel() else 0.0
+    q = q if similarity == "dot" else q - center
+    size = float(q.abs().amax(1).median()) if q.numel() else 0.0
     scale = size or largest or 1.0
-    prepared = (centered / scale).clamp(-LARGEST, LARGEST).float()
+    prepared = (q / scale).clamp(-LARGEST, LARGEST).float()
     center = center / scale
     best, best_positions = torch.empty(len(queries), 0), query_positions.new_empty(len(queries), 0)
     for rows, positions in chunks:
