@@ -228,9 +228,9 @@ def _comparison_lines(judged_vectors: Sequence[JudgedVectors], task: JudgingTask
             (number(scores.isoscore), f"{scores.report.value:.3f} [{scores.report.low:.3f}, {scores.report.high:.3f}]")
             for scores in (baseline, chosen)
         )
-        rows.append([vectors.name, *baseline_cells, chosen.variant.name, *chosen_cells, f"{decision.report:,}"])
+        rows.append([vectors.name, *baseline_cells, chosen.variant.name, *chosen_cells, f"{decision.report_units:,}"])
     yield from table(headings, rows)
-    if len({vectors.decision.report for vectors in judged_vectors}) > 1:
+    if len({vectors.decision.report_units for vectors in judged_vectors}) > 1:
         yield f"Vectors with other exact copies are split otherwise: scores are not on all the same {task.truth.units}."
     yield "Scores are reported on rows that chose nothing. IsoScore is bias-corrected, so it can exceed 1."
     yield ""
