@@ -89,10 +89,13 @@ def measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:
         Quantity(ISOTROPY, "isotropy", "IsoScore★ (1 is isotropic)", explanation=f"IsoScore★ is {source}."),
         *(
             Quantity(
-                other.value, SCALES[other].title, SCALES[other].title, bounds=(SCALES[other].low, SCALES[other].high)
+                another_metric.value,
+                SCALES[another_metric].title,
+                SCALES[another_metric].title,
+                bounds=(SCALES[another_metric].low, SCALES[another_metric].high),
             )
-            for other in METRICS[task]
-            if other != metric
+            for another_metric in METRICS[task]
+            if another_metric != metric
         ),
     ]
     for measure in dict.fromkeys((*TRAINING_MEASURES, *SENTENCE_MEASURES)):
