@@ -206,7 +206,7 @@ def test_the_engine_runs_a_job_once_and_never_twice_when_it_is_cancelled_and_ask
     with processing_jobs(context.settings.queue, "here/cpu", sleeper.execute):
         for _ in range(3):
             context.queue.enqueue(job)
-        for count, again in enumerate((context.queue.ensure, context.queue.restart), 2):
+        for count, again in enumerate((context.queue.ensure_enqueued, context.queue.restart), 2):
             wait_for(lambda: len(sleeper.began) == count - 1)  # noqa: B023
             context.queue.cancel(job)
             again(job)

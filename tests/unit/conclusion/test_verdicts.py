@@ -12,7 +12,7 @@ from tests.unit.figures.rows import run
 
 
 def verdicts(found):
-    return {line.label: line.verdict for line in found.lines}
+    return {line.label: line.verdict for line in found.verdict_rows}
 
 
 def test_with_predictions_rows_are_part_of_the_error_and_the_population_says_so():
@@ -20,7 +20,7 @@ def test_with_predictions_rows_are_part_of_the_error_and_the_population_says_so(
     found = concluded(*runs, facts=facts)
     assert verdicts(found) == {"λ = −1": "worse", "λ = 1": "better", "λ = 2": "no difference seen"}
     compared = {
-        (difference.method, difference.rows, difference.judged.comparisons) for difference in found.evidence.comparisons
+        (difference.method, difference.rows, difference.judgment.comparisons) for difference in found.evidence.comparisons
     }
     assert compared == {("seeds and rows", 300, 3)}
     sentence = (
@@ -52,7 +52,7 @@ def test_the_papers_design_can_be_decided_where_the_exact_test_cannot():
 def test_below_three_seeds_it_is_always_too_few_seeds(seeds):
     found = concluded(*trend(seeds=seeds, slope=0.5))
     assert {*verdicts(found).values()} == {"too few seeds"}
-    assert {line.to_decide for line in found.lines} == {"3 seeds or more"}
+    assert {line.to_decide for line in found.verdict_rows} == {"3 seeds or more"}
     assert "Do not quote" in found.quote_advice
 
 
@@ -66,13 +66,13 @@ def test_one_seed_tells_of_these_two_runs_on_new_rows():
 
     assert only.p == pytest.approx(binomtest(won, won + lost).pvalue)
     assert only.mcnemar
-    assert "these two runs on new rows" in found.lines[0].interval
-    assert found.lines[0].verdict == "too few seeds"
+    assert "these two runs on new rows" in found.verdict_rows[0].interval
+    assert found.verdict_rows[0].verdict == "too few seeds"
 
 
 def test_no_difference_seen_has_its_interval_and_the_number_to_quote_its_seeds_and_rows():
     runs, facts = answered({0.0: 0.0, 1.0: 0.01})
-    line = concluded(*runs, facts=facts).lines[0]
+    line = concluded(*runs, facts=facts).verdict_rows[0]
     assert line.verdict == "no difference seen"
     assert line.interval.startswith("[−")
     assert line.to_decide.startswith("about ")
@@ -88,12 +88,12 @@ def test_seeds_that_all_differ_alike_have_the_error_of_rows_and_never_p_0():
     values = {one.lam: facts[one.id].rows.values for one in runs}
     alike = [run(lam, seed, float(values[lam].mean()), 0.3 + lam) for lam in values for seed in range(3)]
     known = {one.id: RunFacts(RowValues(b"", values[one.lam]), "", has_trivial_score=True) for one in alike}
-    one = concluded(*alike, facts=known).evidence.comparisons[0].judged
+    one = concluded(*alike, facts=known).evidence.comparisons[0].judgment
     d = (values[1.0] - values[0.0]).astype(float)
     assert one.difference.error == pytest.approx(d.std(ddof=1) / np.sqrt(len(d)))
     without = concluded(*alike, facts={one.id: RunFacts(has_trivial_score=True) for one in alike})
-    assert without.lines[0].verdict == "too few seeds"
-    assert "stored predictions" in without.lines[0].to_decide
+    assert without.verdict_rows[0].verdict == "too few seeds"
+    assert "stored predictions" in without.verdict_rows[0].to_decide
 
 
 def test_runs_scored_on_other_rows_are_paired_by_seed_alone_and_it_is_told():
@@ -203,7 +203,7 @@ def always_right_or_constant(seeds):
 
 def test_differences_that_are_1_in_every_row_and_seed_are_not_no_difference():
     runs, facts = always_right_or_constant(seeds=3)
-    line = concluded(*runs, facts=facts).lines[0]
+    line = concluded(*runs, facts=facts).verdict_rows[0]
     assert (line.difference, line.verdict, line.interval) == ("−1.00", "too few seeds", "–")
     assert line.to_decide == "rows that do not all differ by the same amount"
     runs, facts = always_right_or_constant(seeds=1)
@@ -219,7 +219,7 @@ def test_rows_that_no_run_answers_differently_have_no_interval():
             runs.append(run(lam, seed, float(values.mean()), 0.3 + lam))
             facts[runs[-1].id] = RunFacts(RowValues(b"validation", values), "", has_trivial_score=True)
     found = concluded(*runs, facts=facts)
-    line = found.lines[0]
+    line = found.verdict_rows[0]
     assert (line.difference, line.verdict, line.interval, line.rows) == ("0", "no difference seen", "–", "8")
     assert "new seeds and new rows like these 8 validation rows." in found.verdict_scope[0]
 
