@@ -19,9 +19,8 @@ def test_with_predictions_rows_are_part_of_the_error_and_the_population_says_so(
     runs, facts = answered({0.0: 0.0, 1.0: 0.2, 2.0: 0.001, -1.0: -0.25})
     found = concluded(*runs, facts=facts)
     assert verdicts(found) == {"λ = −1": "worse", "λ = 1": "better", "λ = 2": "no difference seen"}
-    compared = {
-        (difference.method, difference.rows, difference.judgment.comparisons) for difference in found.evidence.comparisons
-    }
+    differences = found.evidence.comparisons
+    compared = {(one.method, one.rows, one.judgment.comparisons) for one in differences}
     assert compared == {("seeds and rows", 300, 3)}
     sentence = (
         "Intervals over rows and seeds: a verdict holds for new seeds and new rows like these 300 validation rows."
