@@ -3,10 +3,11 @@
 import argparse
 import gc
 import logging
+import os
 import sys
 from asyncio import CancelledError
 
-from app.core.process import PARENT_FLAG, configure_logs, reduce_garbage_collection, watch_parent
+from app.core.process import PARENT_FLAG, PRIVATE_UMASK, configure_logs, reduce_garbage_collection, watch_parent
 from app.core.settings import Settings
 
 SHUTDOWN_SECONDS = 5
@@ -32,6 +33,7 @@ def main() -> int:
     parser.add_argument(PARENT_FLAG, action="store_true", help="stop when standard input closes")
     if parser.parse_args().lifeline:
         watch_parent()
+    os.umask(PRIVATE_UMASK)
     configure_logs("web")
     # Skip the tracebacks of requests cancelled at shutdown: one line before them says so.
     logging.getLogger("uvicorn.error").addFilter(
@@ -54,7 +56,6 @@ def main() -> int:
         log_config=None,
         log_level="warning",
         server_header=False,
-        forwarded_allow_ips=["127.0.0.1", "::1", *settings.trusted_proxies],
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         **CONNECTION_SETTINGS,
     )

@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 from fastapi import FastAPI
-from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from starlette.types import ASGIApp
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app import VERSION, routes
 from app.context import create_context
@@ -15,9 +16,10 @@ from app.documentation.library import IMAGES
 from app.operations.health import Vitals
 from app.storage.storage import sweep_folders
 from app.web import error_responses
+from app.web.activity import AccessLog
 from app.web.headers import HeadAsGet, SafeHeaders
 from app.web.responses import BINARY
-from app.web.security import BodyLimit, Gate, SignedSessions
+from app.web.security import BodyLimit, Gate
 from app.web.templating import STATIC, InMemoryFiles
 from app.web.uploads import Parsers, parser_slots
 
@@ -28,16 +30,16 @@ DESCRIPTION = (
 
 
 class Application(FastAPI):
-    """A FastAPI whose responses all carry the safe headers."""
+    """A FastAPI whose requests are all logged, and whose responses all carry the safe headers."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        return SafeHeaders(HeadAsGet(super().build_middleware_stack()))
+        inner: Any = SafeHeaders(HeadAsGet(super().build_middleware_stack()))
+        return AccessLog(cast("ASGIApp", ProxyHeadersMiddleware(inner, self.state.trusted_proxies)))
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or Settings()
     settings.create_folders()
-    gate = Gate(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -47,7 +49,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             context.storage.sweep_temporary()
             sweep_folders(settings.root)
         app.state.context = context
-        app.state.gate = gate
         app.state.parsers = Parsers(parser_slots(settings))
         app.state.vitals = Vitals(context)
         yield
@@ -57,14 +58,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         title="Isoscope", version=VERSION, description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None,
         openapi_url="/api/openapi.json", routes=[*routes.router.routes],
     )  # fmt: skip
+    app.state.trusted_proxies = ["127.0.0.1", "::1", *settings.trusted_proxies]
     error_responses.install_error_handlers(app, settings)
     app.mount("/static", InMemoryFiles(directory=STATIC), name="static")
     app.mount("/docs/images", InMemoryFiles(directory=IMAGES), name="docs-images")
     # The last one added is the first to see a request.
-    app.add_middleware(BaseHTTPMiddleware, dispatch=gate)
-    if settings.access_token is not None:
-        token = settings.access_token.get_secret_value()
-        app.add_middleware(SignedSessions, settings=settings, token=token)
+    app.add_middleware(Gate, settings=settings)
     # Vectors hardly compress, and a gigabyte of them would occupy a core for a minute.
     app.add_middleware(GZipMiddleware, exclude_content_types=(*DEFAULT_EXCLUDED_CONTENT_TYPES, BINARY))
     app.add_middleware(BodyLimit, settings=settings)

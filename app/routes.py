@@ -87,7 +87,7 @@ def show_space(request: Request, context: ContextDep) -> Response:
 PROBLEMS = {
     400: "The request cannot be read.",
     401: "The access token is missing or wrong.",
-    403: "A page of another site asked for this change.",
+    403: "This token or user may not do this, or a page of another site asked for it.",
     404: "There is no such thing, or no longer.",
     409: "The thing is in a state in which this cannot be done.",
     413: "The body is larger than the limit.",

@@ -2,13 +2,14 @@
 
 import argparse
 import logging
+import os
 import signal
 import subprocess
 import sys
 from multiprocessing import forkserver
 from threading import Event, Thread
 
-from app.core.process import LOG_FORMAT, PARENT_FLAG, watch_parent
+from app.core.process import LOG_FORMAT, PARENT_FLAG, PRIVATE_UMASK, watch_parent
 from app.core.settings import Settings
 from app.db.migration import require_schema
 from app.db.session import create_sessions, require_database
@@ -31,6 +32,7 @@ def main() -> int:
     parser.add_argument(PARENT_FLAG, action="store_true", help="stop when standard input closes")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    os.umask(PRIVATE_UMASK)
     settings = Settings()
     limit_thread_spinning()
     device = arguments.device

@@ -26,6 +26,10 @@ LOG_NAME = "log.txt"
 COMPLETE_MARKER = "complete"
 
 
+PRIVATE_UMASK = 0o077
+"""Of every process that writes into the data folder: other users of the machine read nothing there."""
+
+
 def watch_parent() -> None:
     """Stop this process when standard input, a pipe from the parent, closes.
 

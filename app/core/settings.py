@@ -1,7 +1,9 @@
 """Settings, read once from environment variables that start with ``ISOSCOPE_`` and passed down."""
 
 import errno
+import os
 import re
+import stat
 from functools import cached_property
 from importlib.util import find_spec
 from ipaddress import ip_address
@@ -131,7 +133,7 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="Address to listen on; off loopback an access token is required.")
     port: int = Field(8000, ge=1, le=65535, description="Port to listen on.")
     access_token: SecretStr | None = Field(
-        None, description="Secret that every request must carry; at least 16 characters; required off loopback."
+        None, description="The owner's access token; at least 16 characters; required off loopback."
     )
     allowed_hosts: list[str] = Field(
         [], description='Further names this server answers to, as a JSON list, e.g. `["lab.example.org"]`.'
@@ -275,6 +277,10 @@ class Settings(BaseSettings):
         try:
             for folder in (self.root, self.models, self.runs, files, self.root / "locks"):
                 folder.mkdir(parents=True, exist_ok=True)
+            owner = self.root.stat()
+            # Not a folder such as /tmp, whose sticky bit says that it is everybody's.
+            if owner.st_uid == os.geteuid() and not owner.st_mode & stat.S_ISVTX:
+                self.root.chmod(stat.S_IRWXU)
             # Write a file, because permission bits do not reveal a read-only file system.
             folder = self.root
             with TemporaryFile(dir=folder):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.context import Context
+from app.web.activity import note_change
 from isoscope.core.errors import InvalidError, IsoscopeError
 
 MAX_ROWS = 1000
@@ -55,10 +56,13 @@ class RowList:
             raise InvalidError(f"Select at most {MAX_ROWS:,} rows at a time. You selected {len(ids):,}.", self.field)
         refused_rows = []
         for row_id in ids:
+            name = self.name_or_id(context, row_id)  # before, as it may be deleted
             try:
                 action.apply(context, row_id)
             except IsoscopeError as error:
-                refused_rows.append(RefusedRow(row_id, self.name_or_id(context, row_id), error.message))
+                refused_rows.append(RefusedRow(row_id, name, error.message))
+            else:
+                note_change(slug, f"{self.path}/{row_id}", name)
         return refused_rows
 
     def name_or_id(self, context: Context, row_id: str) -> str:

@@ -1,14 +1,19 @@
-"""Health, disk space and the samples over the API."""
+"""Health, disk space, the samples, access tokens and activity over the API."""
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
+from app.context import PAGE_ROWS
+from app.db.models import AccessScope
 from app.operations import health
 from app.operations.health import Vitals
 from app.operations.samples import launch_sample_encoding, launch_sample_sweep
-from app.web.dependencies import ContextDep, Row
+from app.web import activity, tokens
+from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
+from app.web.tokens import TokenRequest
 
 router = APIRouter(tags=["space"])
 
@@ -88,3 +93,64 @@ async def show_health(request: Request) -> Health:
     """The health, or 503 if the database does not answer within two seconds."""
     vitals: Vitals = request.app.state.vitals
     return Health(status="ok", workers_alive=await vitals.count_alive_workers())
+
+
+access_router = APIRouter(tags=["access"])
+
+
+class TokenOut(Row):
+    """A named access token."""
+
+    id: str
+    name: str
+    scope: AccessScope
+    state: Literal["valid", "revoked", "expired"]
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: Annotated[datetime | None, Field(description="To the minute.")]
+    revoked_at: datetime | None
+
+
+class NewTokenOut(TokenOut):
+    """A token that was just made."""
+
+    token: Annotated[str, Field(description="The secret itself, which is never shown again.")]
+
+
+class ActivityOut(Row):
+    """A change that a request made."""
+
+    at: datetime
+    by: Annotated[str, Field(description="Name of the token, or `local user`.")]
+    action: str
+    subject: Annotated[str, Field(description="Path of the page of what was changed.")]
+    name: Annotated[str, Field(description="What it was called at that time.")]
+
+
+@access_router.get("/tokens")
+def list_tokens(context: ContextDep) -> list[TokenOut]:
+    """List all named tokens, newest first, revoked and expired ones too."""
+    return [TokenOut.model_validate(token) for token in tokens.list_tokens(context)]
+
+
+@access_router.post("/tokens", status_code=201)
+def create_token(context: ContextDep, request: TokenRequest) -> NewTokenOut:
+    """Make a token. Its secret is in this answer alone."""
+    token, secret = tokens.create_token(context, request)
+    return NewTokenOut(**TokenOut.model_validate(token).model_dump(), token=secret)
+
+
+@access_router.delete("/tokens/{token_id}")
+def revoke_token(context: ContextDep, token_id: str) -> TokenOut:
+    """Revoke a token, by its id or name. Its sessions end at once."""
+    return TokenOut.model_validate(tokens.revoke_token(context, token_id))
+
+
+@access_router.get("/activity", responses=TOTAL)
+def list_activity(
+    context: ContextDep, response: Response, limit: Limit = PAGE_ROWS, offset: Offset = 0
+) -> list[ActivityOut]:
+    """Who changed what, newest first; how many is in the header `X-Total-Count`."""
+    rows, total = activity.list_activity(context, limit, offset)
+    response.headers["X-Total-Count"] = str(total)
+    return [ActivityOut.model_validate(row) for row in rows]

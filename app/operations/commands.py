@@ -1,8 +1,10 @@
 """The commands of the server, each imported when it is called: entry points of ``isoscope.commands``."""
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
+from contextlib import closing
 from functools import wraps
 from pathlib import Path
 
@@ -10,9 +12,10 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.core.process import PRIVATE_UMASK
 from app.core.settings import Settings, setting_errors
 from app.db.session import driver_message
-from isoscope.cli.printing import write
+from isoscope.cli.printing import table, write
 from isoscope.core.formatting import plural, size
 
 CommandFunction = Callable[[Namespace], int]
@@ -44,11 +47,20 @@ def add_restore(command: ArgumentParser) -> None:
     command.set_defaults(run=_restore)
 
 
+def add_tokens(command: ArgumentParser) -> None:
+    command.add_argument("action", nargs="?", choices=["list", "create", "revoke"], default="list")
+    command.add_argument("name", nargs="?", metavar="NAME", help="of the token to create or revoke: whose it is")
+    command.add_argument("--scope", choices=["read", "write", "admin"], default="write", help="(default: %(default)s)")
+    command.add_argument("--days", metavar="DAYS", help="days until it expires (default: never)")
+    command.set_defaults(run=_tokens)
+
+
 def _reporting_errors(run: CommandFunction) -> CommandFunction:
-    """Print sentences about wrong settings and unusable databases instead of tracebacks."""
+    """Write private files; print sentences about wrong settings and unusable databases instead of tracebacks."""
 
     @wraps(run)
     def run_reporting(arguments: Namespace) -> int:
+        os.umask(PRIVATE_UMASK)
         try:
             return run(arguments)
         except (ValidationError, SettingsError) as error:
@@ -113,3 +125,25 @@ def _restore(arguments: Namespace) -> int:
 
     backup, problem = restore_backup(Settings(), arguments.folder)
     return write([f"{backup} is restored", *([str(problem)] if problem else [])])
+
+
+@_reporting_errors
+def _tokens(arguments: Namespace) -> int:
+    from app.context import create_context  # noqa: PLC0415
+    from app.db.migration import require_schema  # noqa: PLC0415
+    from app.web.tokens import create_token, list_tokens, parse_token_request, revoke_token  # noqa: PLC0415
+
+    settings = Settings()
+    require_schema(settings.database)
+    with closing(create_context(settings)) as context:
+        if arguments.action == "create":
+            request = parse_token_request({name: getattr(arguments, name) for name in ("name", "scope", "days")})
+            return write([create_token(context, request)[1]])
+        if arguments.action == "revoke":
+            return write([f"{revoke_token(context, arguments.name or '').name} is revoked"])
+        tokens = list_tokens(context)
+    rows = []
+    for token in tokens:
+        dates = [f"{time:%Y-%m-%d}" if time else "never" for time in (token.expires_at, token.last_used_at)]
+        rows.append((token.name, token.scope, token.state, *dates))
+    return write(table(("name", "scope", "state", "expires", "last used"), rows))

@@ -20,6 +20,7 @@ from pydantic_settings import SettingsError
 from sqlalchemy import make_url, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.core.peer import peer_uid
 from app.core.process import BUNDLED_MODEL, BUNDLED_PACKAGE, bundled_folder
 from app.core.settings import SETTINGS_PREFIX, Settings, add_driver, is_loopback, setting_errors
 from app.db.migration import MIGRATE_ADVICE, known_revisions, require_schema, try_insert
@@ -228,6 +229,11 @@ def check_access(settings: Settings) -> Results:
     audience = "this machine alone" if is_loopback(settings.host) else "other machines"
     token_words = "without an" if token is None else "with the"
     yield OK, f"{address} is reached from {audience}, {token_words} access token."
+    if token is None:
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+            if peer_uid(client.getsockname(), server.getsockname()) is None:
+                sentence = "Every user of this machine goes in, because the kernel does not tell whose a connection is."
+                yield WARNING, sentence, "Set ISOSCOPE_ACCESS_TOKEN, for example to what openssl rand -hex 16 prints."
     for name in settings.allowed_hosts:
         if "/" in name or name.count(":") == 1:
             sentence = f"ISOSCOPE_ALLOWED_HOSTS has {name!r}, which no request's name can equal."

@@ -3,6 +3,6 @@
 from app.feature import Feature
 
 FEATURE = Feature(
-    api=("app.operations.api:router", "app.operations.api:samples_router", "app.operations.api:health_router"),
-    pages=("app.operations.pages:router",),
+    api=tuple(f"app.operations.api:{name}" for name in ("router", "samples_router", "health_router", "access_router")),
+    pages=("app.operations.pages:router", "app.operations.pages:access_router"),
 )

@@ -1,10 +1,17 @@
-"""Routes of the buttons that launch a sample again."""
+"""The page of access tokens and activity, and the buttons that launch a sample again."""
 
-from fastapi import APIRouter, Response
+from typing import Annotated, Any
 
+from fastapi import APIRouter, Query, Request, Response
+
+from app.context import MAX_PAGE, PAGE_ROWS, Context, count_pages, offset_of
+from app.db.models import AccessScope
 from app.operations.samples import launch_sample_encoding, launch_sample_sweep
-from app.web.dependencies import ContextDep
-from app.web.responses import redirect_to
+from app.web.activity import list_activity
+from app.web.dependencies import ContextDep, FormDep
+from app.web.responses import redirect_to, render
+from app.web.tokens import create_token, list_tokens, parse_token_request, revoke_token
+from isoscope.core.errors import InvalidError
 
 router = APIRouter(prefix="/samples")
 
@@ -17,3 +24,37 @@ def launch_sweep(context: ContextDep) -> Response:
 @router.post("/embedding")
 def launch_encoding(context: ContextDep) -> Response:
     return redirect_to(f"/encodings/{launch_sample_encoding(context).id}")
+
+
+access_router = APIRouter()
+
+
+@access_router.get("/access")
+def show_access(request: Request, context: ContextDep, page: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 1) -> Response:
+    return _render_access(request, context, page)
+
+
+@access_router.post("/tokens")
+def create_access_token(request: Request, context: ContextDep, form: FormDep) -> Response:
+    """Show the page with the secret of the new token, which is shown only once."""
+    fields = {name: str(text) for name, text in form.items() if text}
+    try:
+        token, secret = create_token(context, parse_token_request(fields))
+    except InvalidError as error:
+        return _render_access(request, context, problem=error, fields=fields)
+    return _render_access(request, context, new_token=token, secret=secret)
+
+
+@access_router.post("/tokens/{token_id}/delete")
+def revoke_access_token(context: ContextDep, token_id: str) -> Response:
+    revoke_token(context, token_id)
+    return redirect_to("/access")
+
+
+def _render_access(
+    request: Request, context: Context, page: int = 1, problem: InvalidError | None = None, **values: Any
+) -> Response:
+    activity, total = list_activity(context, PAGE_ROWS, offset_of(page))
+    values = {"fields": {}, "new_token": None, "scopes": list(AccessScope)} | values
+    values |= {"tokens": list_tokens(context), "activity": activity, "page": page, "pages": count_pages(total)}
+    return render(request, "operations/access.html", values, problem, headers={"Cache-Control": "no-store"})

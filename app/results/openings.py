@@ -8,19 +8,18 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from app.context import Context
-from app.core.settings import Settings
 from app.db.models import Experiment, Opening, Run, SealedScore, Split
 from app.db.session import acquire_locks
 from app.db.types import utcnow
 from app.results.conclusion.choices import Choice, OpenedScores, find_choice, read_opened, run_choices, setting_choices
 from app.results.run_table import RunTable
 from app.training.experiments import get_experiment
+from app.web.activity import name_of_user
 from isoscope.core.errors import ConflictError
 from isoscope.core.formatting import one_line, plural
 from isoscope.files.strict import Strict
 
 LOCK = "openings"
-LOCAL_USER, ADMINISTRATOR = "local user", "administrator"
 
 
 class OpeningRequest(Strict):
@@ -31,7 +30,7 @@ class OpeningRequest(Strict):
     )
     note: Annotated[str, Field(max_length=2000)] = Field("", description="Why, in your words.")
     by: Annotated[str, Field(max_length=200)] = Field(
-        "", description="Who chooses; if empty, the local user, or the administrator where a token is asked for."
+        "", description="Who chooses; if empty, the name of the token, or the local user where none is needed."
     )
 
 
@@ -120,18 +119,13 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
                 position=choice.position,
                 label=choice.label,
                 note=request.note.strip() or None,
-                by=one_line(request.by) or name_of_user(context.settings),
+                by=one_line(request.by) or name_of_user(),
                 at=utcnow(),
                 rows_sha256=rows_sha256,
                 opened_before=_count_openings(session, rows_sha256),
             )
         )
     return read_test_split(context, experiment)
-
-
-def name_of_user(settings: Settings) -> str:
-    """Return the name for anonymous choices: the administrator if an access token is set."""
-    return LOCAL_USER if settings.access_token is None else ADMINISTRATOR
 
 
 def require_opened(session: Session, run: Run, split: Split) -> None:

@@ -113,4 +113,5 @@ CONNECTION_SETTINGS: dict[str, Any] = {
     "http": TimedProtocol,
     "h11_max_incomplete_event_size": MAX_HEAD_BYTES,
     "limit_concurrency": MAX_CONNECTIONS,
+    "proxy_headers": False,  # the application reads them, after it has seen the real peer
 }

@@ -1,81 +1,58 @@
-"""Checks of every request before its route, the session cookie, and the login page.
+"""Checks of every request before its route, limits of bodies, and the login page.
 
 A dashboard on loopback can be reached by any page open in the same browser: through DNS rebinding (so the Host
-is checked) and through forms and scripts that post to it (so the origin of every change is checked). Off
-loopback a secret is needed too.
+is checked), through forms and scripts that post to it (so the origin of every change is checked), and by other users
+of the machine (so they need a token). Off loopback everybody needs one.
 """
 
 import asyncio
-import hashlib
 import hmac
 import os
 import re
-import secrets
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from contextlib import suppress
 from http import HTTPStatus
-from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote, urlsplit
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import RedirectResponse
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.datastructures import Headers
-from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.context import Context
+from app.core.peer import peer_uid
 from app.core.settings import Settings, is_loopback
 from app.core.space import require_room
+from app.db.models import AccessScope, Activity
+from app.db.session import error_line
+from app.web import activity, tokens
+from app.web.activity import Visit, access_logger
+from app.web.dependencies import ContextDep
 from app.web.error_responses import Problem, problem_response
 from app.web.templating import templates
+from app.web.tokens import Visitor
 from isoscope.core.errors import FullDiskError, InvalidError
-
-SESSION_SECONDS = 14 * 24 * 3600
-SECRET_BYTES = 32
-KEY_FILE = "session.key"
-
-
-class SignedSessions:
-    """ASGI middleware for the session cookie."""
-
-    def __init__(self, app: ASGIApp, settings: Settings, token: str) -> None:
-        # Derived from the token, so that a new token ends every session.
-        secret = hmac.new(session_secret(settings.root), token.encode(), hashlib.sha256).hexdigest()
-        self._plain, self._secure = (
-            SessionMiddleware(app, secret, max_age=SESSION_SECONDS, same_site="strict", https_only=https_only)
-            for https_only in (False, True)
-        )
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Behind a trusted proxy, uvicorn has put the browser's scheme there.
-        sessions = self._secure if scope.get("scheme") == "https" else self._plain
-        await sessions(scope, receive, send)
-
-
-def session_secret(folder: Path) -> bytes:
-    """Return the data folder's random secret; the first call creates it with mode 0600."""
-    path = folder / KEY_FILE
-    if not path.exists():
-        temporary_path = folder / f"{KEY_FILE}.{secrets.token_hex(8)}"
-        descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(secrets.token_bytes(SECRET_BYTES))
-            os.link(temporary_path, path)  # fails if another process was first
-        except FileExistsError:
-            pass
-        finally:
-            temporary_path.unlink()
-    return path.read_bytes()
-
 
 FORBIDDEN_IN_HOST = re.compile(r"[/\\?#@\s]")
 """Characters that no host name and port have, and that would turn them into another URL."""
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 OPEN_PATHS = ("/static/", "/login", "/api/health")
-SESSION_KEY = "signed_in"
-# Delay after a wrong access token, so that guessing takes years, and how many requests may wait at once.
+ADMIN_PATHS = ("/access", "/tokens", "/api/tokens", "/api/activity")
+SESSION_COOKIE = "session"
+# Delay between the answers to wrong tokens of one address, so that guessing takes years, and how many may wait.
 DELAY_SECONDS = 0.5
-MAX_DELAYED = 20
+MAX_DELAYED = 5
+MAX_LOOKUPS = 4
+MISSING_CREDENTIALS = "Expected the header 'Authorization: Bearer <access token>'."
+UNKNOWN_CREDENTIALS = "This access token is unknown, revoked or expired. Ask for a new one."
+OTHER_USER = (
+    "This dashboard runs without an access token, for the user who started it, and another user of this machine sent "
+    "this request. Sign in at /login with a token that its user made on its Access page, or ask them to set "
+    "ISOSCOPE_ACCESS_TOKEN."
+)
 # The form around the file: boundaries, headers, the other fields.
 FORM_OVERHEAD_BYTES = 1_000_000
 TOO_LARGE = (
@@ -83,37 +60,122 @@ TOO_LARGE = (
     "ISOSCOPE_MAX_UPLOAD_BYTES or ISOSCOPE_MAX_DATASET_BYTES raised by whoever runs this server."
 )
 
-CallNext = Callable[[Request], Awaitable[Response]]
-
 
 class Gate:
-    """HTTP middleware that refuses forbidden requests."""
+    """ASGI middleware that refuses forbidden requests, names the visitor, and records what requests change."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._token = settings.access_token.get_secret_value() if settings.access_token else None
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self.owner_token = settings.access_token.get_secret_value() if settings.access_token else None
         self._hosts = {host.lower() for host in settings.allowed_hosts}
-        self._n_delayed = 0
         if not is_loopback(settings.host):
             self._hosts.add(settings.host)
+        self._n_delayed_by_address: Counter[str] = Counter()
+        # Threads of their own, because all others may wait for a locked database.
+        self.limiter = CapacityLimiter(MAX_LOOKUPS)
 
-    async def __call__(self, request: Request, call_next: CallNext) -> Response:
-        if (refusal := self._refuse(request)) is None:
-            return await call_next(request)
-        if refusal.status_code == HTTPStatus.UNAUTHORIZED and "authorization" in request.headers:
-            return await self.delay_refusal(request, refusal)
-        return refusal
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request, visit = Request(scope), scope["visit"]
+        scope["gate"] = self
+        refusal = self._refuse(request) or await self._admit(request, visit)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        activity.current_visit.set(visit)
+        await self._run_noting_change(scope, receive, send)
+        if visit.changes or visit.visitor.use_is_due:
+            try:
+                await to_thread.run_sync(activity.record_visit, request.app.state.context, visit, limiter=self.limiter)
+            except SQLAlchemyError as error:
+                access_logger.error("what %s did could not be recorded: %s", visit.visitor.name, error_line(error))
+
+    async def _run_noting_change(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run a request. Read the name of the row that it may change before, because it may be deleted."""
+        if scope["method"] in SAFE_METHODS:
+            await self._app(scope, receive, send)
+            return
+        visit, subject, name, body = scope["visit"], activity.subject_of(scope["path"]), "", b""
+        with suppress(SQLAlchemyError):  # the route says so
+            name = await to_thread.run_sync(
+                activity.find_name, scope["app"].state.context, subject, limiter=self.limiter
+            )
+
+        async def send_noting(message: Message) -> None:
+            nonlocal body
+            body = body or message.get("body", b"")[: activity.HEAD_BYTES]
+            await send(message)
+
+        await self._app(scope, receive, send_noting)
+        route = scope.get("route")
+        if route is not None and visit.status < HTTPStatus.BAD_REQUEST and route.name not in activity.UNRECORDED_ROUTES:
+            subject = subject or activity.created_subject(scope["path"], visit.location, body)
+            visit.changes.append(Activity(action=route.name.replace("_", " "), subject=subject, name=name))
+
+    async def _admit(self, request: Request, visit: Visit) -> Response | None:
+        """Name the visitor; return a refusal unless they may send this request."""
+        # Not request.url, whose path may come from a forged Host.
+        path = request.scope["path"]
+        if path.startswith(OPEN_PATHS):
+            return None
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        has_secret = scheme.lower() == "bearer"
+        context, cookie, visitor = request.app.state.context, request.cookies.get(SESSION_COOKIE), None
+        try:
+            if has_secret:
+                visitor = await self.find_visitor(context, secret.strip())
+            elif cookie:
+                visitor = await to_thread.run_sync(
+                    tokens.find_by_cookie, context, self.owner_token, cookie, limiter=self.limiter
+                )
+        except SQLAlchemyError as error:
+            access_logger.error("an access token could not be looked up: %s", error_line(error))
+            return _problem_response(request, 503, "The database does not respond. Try again in a moment.")
+        if visitor is None and self.owner_token is None and _is_own_connection(request.scope):
+            visitor = Visitor(tokens.LOCAL_USER)
+        if visitor is None:
+            refusal = self._refuse_stranger(request, has_secret=has_secret)
+            return await self.delay_refusal(request, refusal) if has_secret else refusal
+        visit.visitor = visitor
+        if path.startswith(ADMIN_PATHS) and not visitor.is_admin:
+            return _problem_response(request, 403, f"This is for tokens of scope admin, which {visitor.name} has not.")
+        if visitor.scope is AccessScope.READ and request.method not in SAFE_METHODS and path != "/logout":
+            return _problem_response(
+                request, 403, f"The token {visitor.name} may only read. Ask for one of scope write."
+            )
+        return None
+
+    def _refuse_stranger(self, request: Request, *, has_secret: bool) -> Response:
+        path = request.scope["path"]
+        if self.owner_token is None:
+            return _problem_response(request, 403, OTHER_USER)
+        if path.startswith("/api/"):
+            return _problem_response(request, 401, UNKNOWN_CREDENTIALS if has_secret else MISSING_CREDENTIALS)
+        target = f"{path}?{request.url.query}" if request.method == "GET" else "/"
+        return RedirectResponse(f"/login?next={quote(target.removesuffix('?'))}", 303)
+
+    async def find_visitor(self, context: Context, secret: str) -> Visitor | None:
+        if self.owner_token is not None and hmac.compare_digest(secret.encode(), self.owner_token.encode()):
+            return Visitor(tokens.OWNER)
+        return await to_thread.run_sync(tokens.find_by_secret, context, secret, limiter=self.limiter)
 
     async def delay_refusal(self, request: Request, refusal: Response) -> Response:
-        """Delay the answer to a wrong token; refuse at once when too many wait."""
-        if self._n_delayed >= MAX_DELAYED:
+        """Log a wrong token; answer those of one address one after another, and some at once with 429."""
+        address = activity.address_of(request.scope)
+        network = ":".join(address.split(":")[:4])  # the half of an IPv6 address that names its network
+        position = self._n_delayed_by_address[network]
+        if position >= MAX_DELAYED:
             response = _problem_response(request, 429, "Too many wrong access tokens. Try again in a second.")
             response.headers["Retry-After"] = "1"
             return response
-        self._n_delayed += 1
+        access_logger.warning("a wrong access token came from %s", address)
+        self._n_delayed_by_address[network] += 1
         try:
-            await asyncio.sleep(DELAY_SECONDS)
+            await asyncio.sleep(DELAY_SECONDS * (position + 1))
         finally:
-            self._n_delayed -= 1
+            self._n_delayed_by_address -= Counter([network])  # which forgets counts of 0
         return refusal
 
     def _refuse(self, request: Request) -> Response | None:
@@ -135,18 +197,6 @@ class Gate:
         )
         if request.method not in SAFE_METHODS and not is_same_origin:
             return _problem_response(request, 403, "This change came from a page of another site and was refused.")
-        # Not request.url, whose path may come from a forged Host.
-        path = request.scope["path"]
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if self._token is not None and not (
-            path.startswith(OPEN_PATHS)
-            or request.session.get(SESSION_KEY)
-            or (scheme.lower() == "bearer" and self.accepts_token(token))
-        ):
-            if path.startswith("/api/"):
-                return _problem_response(request, 401, "Expected the header 'Authorization: Bearer <access token>'.")
-            target = f"{path}?{request.url.query}" if request.method == "GET" else "/"
-            return RedirectResponse(f"/login?next={quote(target.removesuffix('?'))}", 303)
         return None
 
     def _accepts_host(self, host: str) -> bool:
@@ -157,10 +207,13 @@ class Gate:
         except ValueError:
             return False
         # With a token, a rebound name gains nothing: its page has no cookie of ours.
-        return is_loopback(name) or name in self._hosts or self._token is not None
+        return is_loopback(name) or name in self._hosts or self.owner_token is not None
 
-    def accepts_token(self, token: str) -> bool:
-        return self._token is not None and hmac.compare_digest(token.encode(), self._token.encode())
+
+def _is_own_connection(scope: Scope) -> bool:
+    """Return whether a request comes from our own user or root, or no one can tell."""
+    peer, server = scope["visit"].peer, scope.get("server")
+    return not peer or not server or peer_uid(peer, server) in (None, 0, os.geteuid())
 
 
 def _problem_response(request: Request, status: int, detail: str) -> Response:
@@ -243,23 +296,37 @@ def show_login(request: Request, next: str = "/") -> Response:  # noqa: A002 - t
 @router.post("/login")
 async def create_login(
     request: Request,
+    context: ContextDep,
     token: Annotated[str, Form()] = "",
     next: Annotated[str, Form()] = "/",  # noqa: A002
 ) -> Response:
-    gate: Gate = request.app.state.gate
-    if not gate.accepts_token(token):
+    gate: Gate = request.scope["gate"]
+    visitor = await gate.find_visitor(context, token.strip())
+    if visitor is None:
         problem = InvalidError(
-            "That is not the access token. It is the value of ISOSCOPE_ACCESS_TOKEN on the server.", "token"
+            "That is not a valid access token. Enter the value of ISOSCOPE_ACCESS_TOKEN on the server, or a token of "
+            "its Access page that is neither revoked nor expired.",
+            "token",
         )
         values = {"next": next, "problem": problem}
         response = templates.TemplateResponse(request, "web/login.html", values, status_code=401)
         return await gate.delay_refusal(request, response)
-    request.session[SESSION_KEY] = True
-    return RedirectResponse(next if (next.startswith("/") and not next.startswith(("//", "/\\"))) else "/", 303)
+    request.scope["visit"].visitor = visitor
+    cookie = await to_thread.run_sync(
+        tokens.open_session, context, gate.owner_token, visitor.token_id, limiter=gate.limiter
+    )
+    target = next if (next.startswith("/") and not next.startswith(("//", "/\\"))) else "/"
+    redirect = RedirectResponse(target, 303)
+    # Behind a trusted proxy, the scheme is the browser's.
+    is_secure, max_age = request.scope["scheme"] == "https", int(tokens.SESSION_LIFETIME.total_seconds())
+    redirect.set_cookie(SESSION_COOKIE, cookie, max_age, httponly=True, samesite="strict", secure=is_secure)
+    return redirect
 
 
 @router.post("/logout")
-def delete_login(request: Request) -> Response:
-    if "session" in request.scope:  # there is no session without an access token
-        request.session.clear()
-    return RedirectResponse("/login", 303)
+def delete_login(request: Request, context: ContextDep) -> Response:
+    if cookie_hash := request.scope["visit"].visitor.cookie_hash:
+        tokens.close_session(context, cookie_hash)
+    response = RedirectResponse("/login", 303)
+    response.delete_cookie(SESSION_COOKIE)
+    return response

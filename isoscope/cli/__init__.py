@@ -33,6 +33,7 @@ COMMANDS = {
     "doctor": Command("check the installation; exit 1 on a problem"),
     "backup": Command("copy databases, files and checkpoints into a folder, while it runs"),
     "restore": Command("verify a backup and restore it"),
+    "tokens": Command("list, create and revoke the access tokens of the dashboard on this machine"),
     "upload": Command("upload embeddings to a dashboard and measure them there", "embeddings", "upload"),
     "upload-dataset": Command("upload train, validation and test rows to a dashboard", "training", "upload_dataset"),
     "encode": Command("encode texts with a model and measure every layer", "embeddings", "encode"),

@@ -6,7 +6,7 @@
 0.31
 """
 
-from isoscope.client.connection import RefusedError, Row
+from isoscope.client.connection import Reference, RefusedError, Row
 from isoscope.client.data import Embeddings, Postprocessings
 from isoscope.client.encodings import Encodings
 from isoscope.client.runs import Figures, Runs, ScriptRuns
@@ -42,6 +42,22 @@ class Isoscope(Embeddings, Postprocessings, Tasks, Encodings, Imports, Runs, Scr
     def space(self) -> Row:
         """Return the free space of the server's disks, and what takes up room there."""
         return self.get("space")
+
+    def tokens(self) -> list[Row]:
+        """Return the named access tokens, without their secrets."""
+        return self.get_list("tokens")
+
+    def create_token(self, name: str, *, scope: str = "write", days: int | None = None) -> Row:
+        """Return a new access token; its secret, ``token``, is never shown again."""
+        return self.post("tokens", json={"name": name, "scope": scope, "days": days})
+
+    def revoke_token(self, token: Reference) -> Row:
+        """Revoke a token, by its id or name, and end its sessions."""
+        return self.delete("tokens", token)
+
+    def activity(self, *, limit: int = 50, offset: int = 0) -> list[Row]:
+        """Return who changed what, newest first."""
+        return self.listed("/api/activity", limit=limit, offset=offset)[0]
 
     def health(self) -> Row:
         return self.get("health")

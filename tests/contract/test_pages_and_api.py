@@ -7,6 +7,7 @@ from app.routes import api_router, pages_router
 # Pages whose record is at another address of the API. All others share the path.
 RECORDS = {
     "/": ["/embeddings", "/experiments", "/health"],
+    "/access": ["/tokens", "/activity"],
     "/compare": ["/embeddings/{embedding_id}", "/compare/alignments"],
     "/compare/measurements.csv": ["/embeddings/{embedding_id}"],
     "/compare/rows.csv": ["/compare/rows"],

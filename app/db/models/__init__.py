@@ -1,5 +1,6 @@
 """Rows and their states. The job engine's own tables live elsewhere and are never read here."""
 
+from app.db.models.access import AccessScope, AccessToken, Activity, LoginSession
 from app.db.models.base import MAX_TAG_CHARACTERS, MAX_TAGS, Base, Described, Tagged
 from app.db.models.embeddings import (
     BLAMED,

@@ -20,7 +20,7 @@ from app.results.figures.scatter_points import scatter_form
 from app.results.figures.study import read_outcome
 from app.results.figures.sweep_curves import WINDOWS
 from app.results.labels import SCALES, TRAINING_MEASURES, title_of
-from app.results.openings import OpeningRequest, name_of_user, open_test, read_test_split
+from app.results.openings import OpeningRequest, open_test, read_test_split
 from app.results.run_listing import (
     ExperimentListing,
     ListingDep,
@@ -44,6 +44,7 @@ from app.results.sweep_figures import (
 from app.training.experiments import delete_experiment, describe_experiment, get_experiment, get_experiment_without_runs
 from app.training.queue_status import list_workers, seconds_left
 from app.training.run_actions import EXPERIMENTS, RUNS
+from app.web.activity import find_launcher, name_of_user
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, Tab, chosen_tab, figure_file, redirect_to, render, stream_download
 from app.web.templating import confirm_deletion
@@ -185,6 +186,7 @@ def show_experiment(
     conclusion = read_conclusion(context, sweep)
     page_values = {
         "experiment": experiment,
+        "launcher": find_launcher(context, f"/experiments/{experiment_id}"),
         "sweep": sweep,
         "varied": {
             field: ", ".join(cell_text(as_cell(value)) for value in values)
@@ -306,7 +308,7 @@ def _opening_page(
         "experiment": split.experiment,
         "split": split,
         "scale": SCALES[split.experiment.config.metric],
-        "user": name_of_user(context.settings),
+        "user": name_of_user(),
         "typed": typed or {"choose": "", "run": "", "note": "", "by": ""},
     }
     return render(request, "results/experiment_opening.html", values, problem)

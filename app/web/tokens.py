@@ -1,0 +1,154 @@
+"""Access tokens and sessions of browsers: made, found by their secrets, ended. Only hashes are stored."""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator, Field, ValidationError
+from sqlalchemy import delete, func, or_, select
+from sqlalchemy.orm import Session
+
+from app.context import Context, not_found
+from app.db.models import AccessScope, AccessToken, LoginSession
+from app.db.session import acquire_locks
+from app.db.types import utcnow
+from app.web.error_responses import to_invalid_error
+from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import one_line
+from isoscope.files.strict import Strict
+
+OWNER, LOCAL_USER = "owner", "local user"
+SESSION_LIFETIME = timedelta(days=14)
+MIN_TIME_BETWEEN_USES = timedelta(minutes=1)
+SECRET_BYTES = 32
+MAX_DAYS = 3650
+
+
+class Visitor(NamedTuple):
+    """Whoever sends a request: the holder of a token, or the user who runs the server."""
+
+    name: str
+    scope: AccessScope | None = AccessScope.ADMIN
+    token_id: str | None = None
+    cookie_hash: str | None = None
+    """Of the session, where a browser signed in."""
+    use_is_due: bool = False
+    """Whether the time of this use is to be written."""
+
+    @property
+    def is_admin(self) -> bool:
+        return self.scope is AccessScope.ADMIN
+
+
+ANONYMOUS = Visitor("-", None)
+
+
+class TokenRequest(Strict):
+    """A new access token."""
+
+    name: Annotated[str, Field(min_length=1, max_length=60, description="Whose it is."), AfterValidator(one_line)]
+    scope: Annotated[
+        AccessScope,
+        Field(description="`read` looks, `write` changes everything but tokens, `admin` manages tokens too."),
+    ] = AccessScope.WRITE
+    days: Annotated[int | None, Field(ge=1, le=MAX_DAYS, description="Until it expires; null: never.")] = None
+
+
+def parse_token_request(fields: Mapping[str, str | None]) -> TokenRequest:
+    try:
+        return TokenRequest.model_validate(fields)
+    except ValidationError as error:
+        raise to_invalid_error(error.errors()) from error
+
+
+def create_token(context: Context, request: TokenRequest) -> tuple[AccessToken, str]:
+    """Return a new token and its secret. Raise InvalidError if a valid token has this name."""
+    secret, now = f"isoscope_{secrets.token_urlsafe(SECRET_BYTES)}", utcnow()
+    token = AccessToken(
+        name=request.name,
+        scope=request.scope,
+        secret_hash=_hash(secret),
+        created_at=now,
+        expires_at=now + timedelta(days=request.days) if request.days else None,
+    )
+    with context.sessions.begin() as session:
+        acquire_locks(session.connection(), AccessToken.__tablename__)
+        if not request.name:
+            raise InvalidError("A token needs a name. Type one.", "name")
+        if request.name.lower() in (OWNER, LOCAL_USER, ANONYMOUS.name) or _find_valid(session, request.name):
+            raise InvalidError(
+                f"The name {request.name!r} is taken. Choose another one, or revoke that token first.", "name"
+            )
+        session.add(token)
+    return token, secret
+
+
+def list_tokens(context: Context) -> Sequence[AccessToken]:
+    """Return all tokens, newest first, revoked and expired ones too."""
+    return context.scalars(select(AccessToken).order_by(AccessToken.created_at.desc(), AccessToken.id))
+
+
+def revoke_token(context: Context, key: str) -> AccessToken:
+    """Revoke a token, by id or by the name of a valid one, and end its sessions."""
+    with context.sessions.begin() as session:
+        token = session.get(AccessToken, key) or _find_valid(session, key)
+        if token is None:
+            raise not_found("token", key)
+        token.revoked_at = token.revoked_at or utcnow()
+        session.execute(delete(LoginSession).where(LoginSession.token_id == token.id))
+    return token
+
+
+def find_by_secret(context: Context, secret: str) -> Visitor | None:
+    token = context.scalar(select(AccessToken).where(AccessToken.secret_hash == _hash(secret)))
+    return _visitor_of(token) if token is not None else None
+
+
+def find_by_cookie(context: Context, owner_token: str | None, cookie: str) -> Visitor | None:
+    cookie_hash = _hash_cookie(cookie, owner_token)
+    login = context.get(LoginSession, cookie_hash)
+    if login is None or login.created_at < utcnow() - SESSION_LIFETIME:
+        return None
+    token = context.get(AccessToken, login.token_id) if login.token_id else None
+    return _visitor_of(token, cookie_hash) if token is not None else Visitor(OWNER, cookie_hash=cookie_hash)
+
+
+def open_session(context: Context, owner_token: str | None, token_id: str | None) -> str:
+    """Return the cookie of a new session, and forget those that have ended."""
+    cookie = secrets.token_urlsafe(SECRET_BYTES)
+    with context.sessions.begin() as session:
+        session.execute(delete(LoginSession).where(LoginSession.created_at < utcnow() - SESSION_LIFETIME))
+        session.add(LoginSession(cookie_hash=_hash_cookie(cookie, owner_token), token_id=token_id))
+    return cookie
+
+
+def close_session(context: Context, cookie_hash: str) -> None:
+    with context.sessions.begin() as session:
+        session.execute(delete(LoginSession).where(LoginSession.cookie_hash == cookie_hash))
+
+
+def _find_valid(session: Session, name: str) -> AccessToken | None:
+    query = select(AccessToken).where(
+        func.lower(AccessToken.name) == name.lower(),
+        AccessToken.revoked_at.is_(None),
+        or_(AccessToken.expires_at.is_(None), AccessToken.expires_at > utcnow()),
+    )
+    return session.scalar(query)
+
+
+def _visitor_of(token: AccessToken, cookie_hash: str | None = None) -> Visitor | None:
+    use_is_due = token.last_used_at is None or token.last_used_at < utcnow() - MIN_TIME_BETWEEN_USES
+    return Visitor(token.name, token.scope, token.id, cookie_hash, use_is_due) if token.state == "valid" else None
+
+
+def _hash(secret: str) -> str:
+    """Return the SHA-256 of a secret, which at 256 random bits needs neither salt nor slowness."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _hash_cookie(cookie: str, owner_token: str | None) -> str:
+    """Return a hash that another ISOSCOPE_ACCESS_TOKEN changes, so that a new one ends every session."""
+    return hmac.new((owner_token or "").encode(), cookie.encode(), hashlib.sha256).hexdigest()
