@@ -71,8 +71,8 @@ class Gate:
         if not is_loopback(settings.host):
             self._hosts.add(settings.host)
         self._n_delayed_by_address: Counter[str] = Counter()
-        # Threads of their own, because all others may wait for a locked database.
-        self.limiter = CapacityLimiter(MAX_LOOKUPS)
+        # Threads of their own, because all others may wait for a locked database, as the one that writes may.
+        self._readers, self.writer = CapacityLimiter(MAX_LOOKUPS), CapacityLimiter(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -86,9 +86,9 @@ class Gate:
             return
         activity.current_visit.set(visit)
         await self._run_noting_change(scope, receive, send)
-        if visit.changes or visit.visitor.use_is_due:
+        if visit.changes or (visit.visitor.use_is_due and self.writer.available_tokens):
             try:
-                await to_thread.run_sync(activity.record_visit, request.app.state.context, visit, limiter=self.limiter)
+                await to_thread.run_sync(activity.record_visit, request.app.state.context, visit, limiter=self.writer)
             except SQLAlchemyError as error:
                 access_logger.error("what %s did could not be recorded: %s", visit.visitor.name, error_line(error))
 
@@ -100,7 +100,7 @@ class Gate:
         visit, subject, name, body = scope["visit"], activity.subject_of(scope["path"]), "", b""
         with suppress(SQLAlchemyError):  # the route says so
             name = await to_thread.run_sync(
-                activity.find_name, scope["app"].state.context, subject, limiter=self.limiter
+                activity.find_name, scope["app"].state.context, subject, limiter=self._readers
             )
 
         async def send_noting(message: Message) -> None:
@@ -128,7 +128,7 @@ class Gate:
                 visitor = await self.find_visitor(context, secret.strip())
             elif cookie:
                 visitor = await to_thread.run_sync(
-                    tokens.find_by_cookie, context, self.owner_token, cookie, limiter=self.limiter
+                    tokens.find_by_cookie, context, self.owner_token, cookie, limiter=self._readers
                 )
         except SQLAlchemyError as error:
             access_logger.error("an access token could not be looked up: %s", error_line(error))
@@ -159,7 +159,7 @@ class Gate:
     async def find_visitor(self, context: Context, secret: str) -> Visitor | None:
         if self.owner_token is not None and hmac.compare_digest(secret.encode(), self.owner_token.encode()):
             return Visitor(tokens.OWNER)
-        return await to_thread.run_sync(tokens.find_by_secret, context, secret, limiter=self.limiter)
+        return await to_thread.run_sync(tokens.find_by_secret, context, secret, limiter=self._readers)
 
     async def delay_refusal(self, request: Request, refusal: Response) -> Response:
         """Log a wrong token; answer those of one address one after another, and some at once with 429."""
@@ -313,7 +313,7 @@ async def create_login(
         return await gate.delay_refusal(request, response)
     request.scope["visit"].visitor = visitor
     cookie = await to_thread.run_sync(
-        tokens.open_session, context, gate.owner_token, visitor.token_id, limiter=gate.limiter
+        tokens.open_session, context, gate.owner_token, visitor.token_id, limiter=gate.writer
     )
     target = next if (next.startswith("/") and not next.startswith(("//", "/\\"))) else "/"
     redirect = RedirectResponse(target, 303)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from urllib.parse import quote
@@ -16,13 +17,15 @@ from starlette.routing import Mount, Route
 
 from app.core.settings import Settings
 from app.db.models import AccessScope, AccessToken, LoginSession
+from app.db.session import acquire_locks
 from app.db.types import utcnow
 from app.main import create_app
 from app.routes import router
 from app.web.activity import UNRECORDED_ROUTES
-from app.web.security import MAX_DELAYED
+from app.web.security import MAX_DELAYED, MAX_LOOKUPS
 from app.web.tokens import SESSION_LIFETIME, TokenRequest, create_token, revoke_token
 from tests.sealed import add_sealed
+from tests.serving import answering
 
 OWNER_TOKEN = "a-secret-of-some-length"
 HOST = "http://lab.example.org"
@@ -31,8 +34,8 @@ METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 @pytest.fixture
-def settings(tmp_path):
-    return Settings(data_dir=tmp_path / "data", sample=False, access_token=OWNER_TOKEN, host="0.0.0.0")
+def settings(tmp_path, database):
+    return Settings(data_dir=tmp_path / "data", sample=False, access_token=OWNER_TOKEN, host="0.0.0.0", **database)
 
 
 @pytest.fixture
@@ -149,6 +152,7 @@ def test_token_is_shown_once_and_only_its_hash_is_stored(guarded, context):
     assert secret.encode() not in stored
 
 
+@pytest.mark.both_databases
 def test_two_valid_tokens_never_share_a_name(guarded):
     def create(name):
         return guarded.post("/api/tokens", json={"name": name}, headers=bearer(OWNER_TOKEN))
@@ -173,6 +177,17 @@ def test_last_use_is_written_at_most_once_a_minute(guarded, context):
 
 def sign_in(client, secret):
     return client.post("/login", data={"token": secret}).cookies["session"]
+
+
+def test_locked_database_stops_nobody_who_reads_with_a_token(app, context):
+    secrets = [make_token(context, f"reader {i}", "read") for i in range(MAX_LOOKUPS + 2)]
+    with answering(app) as address, context.sessions() as session:
+        acquire_locks(session.connection(), "all")
+        began = time.monotonic()
+        for secret in secrets * 2:
+            assert httpx2.get(f"{address}/api/tags", headers=bearer(secret)).status_code == 200
+        assert time.monotonic() - began < 5, "a writer waits 30 seconds"
+        session.rollback()
 
 
 @pytest.mark.parametrize("end", ["revoke", "expire", "age"])
@@ -234,6 +249,7 @@ def activity_of(client):
 TEXTS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(8))
 
 
+@pytest.mark.both_databases
 def test_launches_and_deletions_are_recorded_with_the_name_of_the_token(guarded, context):
     ada, bob = bearer(make_token(context)), bearer(make_token(context, "Bob"))
     files = {"train": ("t.tsv", TEXTS), "validation": ("v.tsv", TEXTS)}
