@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 from app.context import MAX_PAGE, PAGE_ROWS, Context, count_pages, offset_of
 from app.db.models import AccessScope
 from app.operations.samples import launch_sample_encoding, launch_sample_sweep
-from app.web.activity import list_activity
+from app.web.activity import list_activity, note_change
 from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import redirect_to, render
 from app.web.tokens import create_token, list_tokens, parse_token_request, revoke_token
@@ -42,6 +42,7 @@ def create_access_token(request: Request, context: ContextDep, form: FormDep) ->
         token, secret = create_token(context, parse_token_request(fields))
     except InvalidError as error:
         return _render_access(request, context, problem=error, fields=fields)
+    note_change("create access token", f"/tokens/{token.id}", token.name)
     return _render_access(request, context, new_token=token, secret=secret)
 
 

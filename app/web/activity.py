@@ -24,7 +24,7 @@ UNLOGGED_PATHS = ("/static/", "/api/health")
 # Routes that change nothing, that a script calls every second, or that note each change themselves.
 UNRECORDED_ROUTES = {
     "plan_experiment", "plan_encoding", "fill_in_from_yaml", "log_steps", "act_on_rows", "act_on_selected",
-    "create_login", "delete_login",
+    "create_login", "delete_login", "create_access_token",
 }  # fmt: skip
 SUBJECT = re.compile(r"(?:/api)?/(\w+)/([0-9a-f]{32})(?![^/?])")
 ID_IN_JSON = re.compile(rb'"id":"([0-9a-f]{32})"')
@@ -35,6 +35,7 @@ NOUNS = {
     "/samples/embedding": "encodings",
 }  # fmt: skip
 NAMES = {table.__tablename__: table.name for table in (Dataset, Embedding, Encoding, Experiment)}
+NAMES["tokens"] = AccessToken.name
 
 
 @dataclass
