@@ -53,7 +53,7 @@ def test_a_storage_that_is_away_when_the_sample_is_queued_is_said_in_a_sentence(
     assert "Traceback" not in ended.stderr
 
 
-LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (WARNING|ERROR  ) web  ")
+LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (INFO   |WARNING|ERROR  ) web  ")
 
 
 def test_a_data_folder_that_cannot_be_written_to_is_said_in_a_sentence(tmp_path):
