@@ -3,13 +3,20 @@
 import argparse
 import logging
 import os
-import signal
 import subprocess
 import sys
 from multiprocessing import forkserver
-from threading import Event, Thread
+from threading import Thread
 
-from app.core.process import LOG_FORMAT, PARENT_FLAG, PRIVATE_UMASK, watch_parent
+from app.core.process import (
+    LOG_FORMAT,
+    PARENT_FLAG,
+    PRIVATE_UMASK,
+    StopSignals,
+    exit_within,
+    raise_file_limit,
+    watch_parent,
+)
 from app.core.settings import Settings
 from app.db.migration import require_schema
 from app.db.session import create_sessions, require_database
@@ -24,6 +31,9 @@ from workers.job_rows import PATIENCE_SECONDS
 from workers.locks import Heartbeat, open_locks
 from workers.process import JobProcesses
 from workers.reconciler import Janitor, Reconciler
+
+# Less than ``serve`` waits. Whatever hangs by then, a database or a thread, is ended as by a kill.
+EXIT_SECONDS = 15
 
 
 def main() -> int:
@@ -55,9 +65,8 @@ def main() -> int:
 
 def work(settings: Settings, device: str, *, lifeline: bool) -> None:
     """Hold the device's slot and take jobs until SIGTERM or SIGINT."""
-    stop = Event()
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signal_number, lambda *_: stop.set())
+    stop = StopSignals()
+    raise_file_limit()
     if lifeline:
         watch_parent()
     settings.create_folders()
@@ -83,6 +92,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
         ):
             Thread(target=processes.time_device, args=(slot,), name="speed", daemon=True).start()
             stop.wait()
+            exit_within(EXIT_SECONDS)
             executor.stop()
     queue.close()
 

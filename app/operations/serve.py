@@ -1,14 +1,12 @@
 """``isoscope serve``: migrate, queue the samples, then keep a web process and a worker alive until Ctrl-C."""
 
-import signal
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from threading import Event
 
 from app.context import create_context
-from app.core.process import PARENT_FLAG
+from app.core.process import PARENT_FLAG, StopSignals, raise_file_limit
 from app.core.settings import Settings
 from app.core.space import SpareFile
 from app.db.failures import check_after_crash
@@ -55,9 +53,8 @@ class Child:
 
 
 def serve(settings: Settings) -> int:
-    stop = Event()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signal_number, lambda *_: stop.set())
+    stop = StopSignals()
+    raise_file_limit()
     try:
         try_listening(settings)
     except OSError:
@@ -73,7 +70,7 @@ def serve(settings: Settings) -> int:
     return 0
 
 
-def keep_alive(settings: Settings, stop: Event) -> None:
+def keep_alive(settings: Settings, stop: StopSignals) -> None:
     """Supervise a web process and a worker until asked to stop."""
     python = [sys.executable, "-P"]  # or a folder named app in the working directory would be imported instead of ours
     children = [
@@ -93,9 +90,10 @@ def keep_alive(settings: Settings, stop: Event) -> None:
     processes = [child.process for child in children if child.process is not None]
     for process in processes:
         process.terminate()
+    deadline = time.monotonic() + EXIT_SECONDS
     for process in processes:
         try:
-            process.wait(EXIT_SECONDS)
+            process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

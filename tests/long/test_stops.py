@@ -1,0 +1,57 @@
+"""Stops at random moments: of the bare waiting, and of a dashboard under load."""
+
+import random
+import signal
+import threading
+import time
+from contextlib import suppress
+
+import httpx2
+
+from app.operations.serve import EXIT_SECONDS
+from tests.crowd import patience
+from tests.stops import stop_bare_processes
+from tests.texts import FILM_FILES
+
+STOPS = 300
+
+
+def test_three_thousand_stops_of_the_bare_waiting_end(figures):
+    figures.append(f"3,000 stops of a waiting process: slowest {stop_bare_processes(3000):.2f} s")
+
+
+def test_three_hundred_stops_of_a_dashboard_under_load_end_within_their_time(serving, models_dir, figures):
+    server = serving(ISOSCOPE_MODELS_DIR=str(models_dir), ISOSCOPE_CHECKPOINT_SECONDS="0.5")
+    dataset = server.post("/api/datasets", files=FILM_FILES)["id"]
+    server.post("/api/experiments", json={
+        "model": "tiny-bert", "dataset_id": dataset, "text_columns": ["sentence"], "label_column": "label",
+        "regularizers": [], "seeds": list(range(50)), "epochs": None, "max_steps": 100_000,
+    })  # fmt: skip
+    done = threading.Event()
+
+    def ask() -> None:
+        with httpx2.Client(base_url=server.url, timeout=30) as client:
+            while not done.is_set():
+                with suppress(httpx2.HTTPError):
+                    client.get("/experiments")
+
+    askers = [threading.Thread(target=ask) for _ in range(4)]
+    for asker in askers:
+        asker.start()
+    generator, seconds, codes = random.Random(0), [], set()
+    try:
+        for number in range(STOPS):
+            if number:
+                server.start()
+            time.sleep(generator.uniform(0, 3))
+            begun = time.monotonic()
+            codes.add(server.stop(generator.choice((signal.SIGINT, signal.SIGTERM))))
+            seconds.append(time.monotonic() - begun)
+            assert seconds[-1] < EXIT_SECONDS * patience(), number
+    finally:
+        done.set()
+        for asker in askers:
+            asker.join()
+    assert codes == {0}
+    slowest, median = max(seconds), sorted(seconds)[STOPS // 2]
+    figures.append(f"{STOPS} stops of a dashboard under load: median {median:.1f} s, slowest {slowest:.1f} s")
