@@ -11,7 +11,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Event
@@ -26,6 +26,8 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 GIB = 2**30
+SMALL_BYTES, SMALL_SECONDS = 10 * 2**20, 30
+"""Files of fewer bytes get at most so much processor time: one that takes longer never ends."""
 GRACE_SECONDS = 5
 """CPU seconds from SIGXCPU, which tells the parent the reason, to SIGKILL."""
 
@@ -81,20 +83,35 @@ class _Failure:
 
 def read_in_sandbox(settings: "Settings", function: Callable[[*Ts], T], *args: *Ts) -> T:
     """Call ``run_in_sandbox`` with the limits that the settings have for parsing an upload."""
-    return run_in_sandbox(function, *args, memory_bytes=settings.parse_memory_bytes, seconds=settings.parse_seconds)
+    seconds = settings.parse_seconds
+    cpu_seconds = min(seconds, SMALL_SECONDS) if _size_of(args) < SMALL_BYTES else seconds
+    memory_bytes = settings.parse_memory_bytes
+    return run_in_sandbox(function, *args, memory_bytes=memory_bytes, seconds=seconds, cpu_seconds=cpu_seconds)
 
 
-def run_in_sandbox(function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, seconds: float) -> T:
+def _size_of(argument: object) -> int:
+    """Return the bytes of all files that an argument names."""
+    if isinstance(argument, Path):
+        return argument.stat().st_size if argument.is_file() else 0
+    if is_dataclass(argument):
+        argument = [getattr(argument, field.name) for field in fields(argument)]
+    return sum(map(_size_of, argument)) if isinstance(argument, (list, tuple)) else 0
+
+
+def run_in_sandbox(
+    function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, seconds: float, cpu_seconds: float | None = None
+) -> T:
     """Return ``function(*args)``, called in a fresh process. The function must be importable by its name.
 
     Raises the function's IsoscopeError, InvalidError if it needed too much memory or time or its process died, and
     AbandonedError if nobody waits for it any more.
     """
+    cpu_seconds = cpu_seconds or seconds
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(
         target=_run_in_child,
-        args=(sender, memory_bytes, seconds, function, args),
+        args=(sender, memory_bytes, cpu_seconds, function, args),
         name="isoscope-sandbox",
         daemon=True,
     )
@@ -107,7 +124,7 @@ def run_in_sandbox(function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, 
     except EOFError:
         child.join()
         if child.exitcode == -signal.SIGXCPU:
-            raise InvalidError(TOO_SLOW.format(seconds)) from None
+            raise InvalidError(TOO_SLOW.format(cpu_seconds)) from None
         raise InvalidError(STOPPED.format(f"its process ended with code {child.exitcode}")) from None
     finally:
         receiver.close()
@@ -141,12 +158,12 @@ def _wait_for_result(receiver: Connection, seconds: float) -> bool:
 
 
 def _run_in_child(
-    sender: Connection, memory_bytes: int, seconds: float, function: Callable[..., Any], args: tuple[Any, ...]
+    sender: Connection, memory_bytes: int, cpu_seconds: float, function: Callable[..., Any], args: tuple[Any, ...]
 ) -> None:
     outcome: Any
     try:
         os.nice(NICENESS)
-        limit_resources(memory_bytes, seconds)
+        limit_resources(memory_bytes, cpu_seconds)
         outcome = function(*args)
     except IsoscopeError as error:
         outcome = _Failure(type(error), error.message, error.field)

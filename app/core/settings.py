@@ -158,7 +158,12 @@ class Settings(BaseSettings):
     parse_memory_bytes: int = Field(
         4 * GIB, gt=0, description="Memory the process that parses an upload may use, in bytes."
     )
-    parse_seconds: int = Field(300, gt=0, description="Seconds the process that parses an upload may take.")
+    parse_seconds: int = Field(
+        300,
+        gt=0,
+        description="Seconds the process that parses an upload may take; "
+        "of processor time at most 30 where its files have less than 10 MiB.",
+    )
     parse_at_once: int | None = Field(
         None,
         ge=1,

@@ -16,7 +16,7 @@ def modules():
     return sorted(sys.modules)
 
 
-def limits():
+def limits(*_):
     return {name: resource.getrlimit(getattr(resource, name))[0] for name in ("RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_CORE")}
 
 

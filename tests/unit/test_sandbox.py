@@ -6,8 +6,10 @@ import psutil
 import pytest
 import sandboxed
 
-from app.sandbox import run_in_sandbox
+from app.core.settings import Settings
+from app.sandbox import read_in_sandbox, run_in_sandbox
 from isoscope.core.errors import InvalidError, TooLargeError
+from isoscope.files.upload import NamedFile, Upload
 
 pytestmark = pytest.mark.slow
 
@@ -58,3 +60,12 @@ def test_too_much_time_is_told_and_the_process_is_gone_even_if_it_never_yields()
     assert not [p for p in psutil.Process().children() if "spawn_main" in " ".join(p.cmdline())]
     with pytest.raises(InvalidError, match="took longer than 2 s"):
         run(sandboxed.spin, seconds=2)
+
+
+def test_small_files_get_thirty_seconds_of_processor_time_wherever_they_are_named(tmp_path):
+    path = tmp_path / "a.h5"
+    for size_bytes, least, most in ((10 * 2**20 - 1, 30, 60), (10 * 2**20, 300, 330)):
+        with path.open("wb") as file:
+            file.truncate(size_bytes)
+        limits = read_in_sandbox(Settings(data_dir=tmp_path), sandboxed.limits, Upload((NamedFile(path, path.name),)))
+        assert least <= limits["RLIMIT_CPU"] <= most
