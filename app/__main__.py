@@ -6,11 +6,20 @@ import logging
 import os
 import sys
 from asyncio import CancelledError
+from contextlib import suppress
 
-from app.core.process import PARENT_FLAG, PRIVATE_UMASK, configure_logs, reduce_garbage_collection, watch_parent
+from app.core.process import (
+    PARENT_FLAG,
+    PRIVATE_UMASK,
+    configure_logs,
+    raise_file_limit,
+    reduce_garbage_collection,
+    watch_parent,
+)
 from app.core.settings import Settings
 
 SHUTDOWN_SECONDS = 5
+STARTUP_FAILURE = 3
 
 logger = logging.getLogger("app")
 
@@ -26,7 +35,7 @@ def main() -> int:
     from app.db.migration import require_schema  # noqa: PLC0415
     from app.db.session import driver_message  # noqa: PLC0415
     from app.main import create_app  # noqa: PLC0415
-    from app.web.headers import CONNECTION_SETTINGS  # noqa: PLC0415
+    from app.web.connections import CONNECTION_SETTINGS, DashboardServer  # noqa: PLC0415
     from isoscope.core.errors import IsoscopeError  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="python -m app", description=__doc__)
@@ -35,6 +44,7 @@ def main() -> int:
         watch_parent()
     os.umask(PRIVATE_UMASK)
     configure_logs("web")
+    raise_file_limit()
     # Skip the tracebacks of requests cancelled at shutdown: one line before them says so.
     logging.getLogger("uvicorn.error").addFilter(
         lambda record: not (record.exc_info and isinstance(record.exc_info[1], CancelledError))
@@ -49,7 +59,7 @@ def main() -> int:
         logger.error("%s", error)
         return 1
     reduce_garbage_collection()
-    uvicorn.run(
+    config = uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
@@ -59,7 +69,10 @@ def main() -> int:
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         **CONNECTION_SETTINGS,
     )
-    return 0
+    server = DashboardServer(config)
+    with suppress(KeyboardInterrupt):
+        server.run()
+    return 0 if server.started else STARTUP_FAILURE
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The web application: routes, middleware, startup and shutdown."""
 
+from asyncio import Semaphore
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -17,7 +18,9 @@ from app.operations.health import Vitals
 from app.storage.storage import sweep_folders
 from app.web import error_responses
 from app.web.activity import AccessLog
+from app.web.dependencies import MAX_WRITERS
 from app.web.headers import HeadAsGet, SafeHeaders
+from app.web.polls import SharedPolls
 from app.web.responses import BINARY
 from app.web.security import BodyLimit, Gate
 from app.web.templating import STATIC, InMemoryFiles
@@ -51,6 +54,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.state.context = context
         app.state.parsers = Parsers(parser_slots(settings))
         app.state.vitals = Vitals(context)
+        app.state.writers = Semaphore(MAX_WRITERS)
         yield
         context.close()
 
@@ -63,6 +67,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.mount("/static", InMemoryFiles(directory=STATIC), name="static")
     app.mount("/docs/images", InMemoryFiles(directory=IMAGES), name="docs-images")
     # The last one added is the first to see a request.
+    app.add_middleware(SharedPolls)
     app.add_middleware(Gate, settings=settings)
     # Vectors hardly compress, and a gigabyte of them would occupy a core for a minute.
     app.add_middleware(GZipMiddleware, exclude_content_types=(*DEFAULT_EXCLUDED_CONTENT_TYPES, BINARY))

@@ -3,7 +3,7 @@
 from pkgutil import resolve_name
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 
 from app.descriptions import api as descriptions_api
 from app.descriptions import pages as descriptions_pages
@@ -33,7 +33,7 @@ from app.training.experiments import get_experiment, get_run, newest_experiment
 from app.training.queue_status import list_unfinished_encodings, list_workers
 from app.training.run_actions import RUNS
 from app.web import security
-from app.web.dependencies import ContextDep
+from app.web.dependencies import ContextDep, limit_writers
 from app.web.error_responses import Problem
 from app.web.responses import FigureOut, find_figure, render
 from isoscope.files.upload_formats import Role, suffixes, titles
@@ -184,8 +184,9 @@ FEATURES: list[Feature] = [
         "embeddings", "postprocess", "tasks", "training", "results", "playground", "documentation", "operations",
     )
 ]  # fmt: skip
-api_router = APIRouter(prefix="/api", responses=RESPONSES)
-pages_router = APIRouter(include_in_schema=False)
+_turns = [Depends(limit_writers)]
+api_router = APIRouter(prefix="/api", responses=RESPONSES, dependencies=_turns)
+pages_router = APIRouter(include_in_schema=False, dependencies=_turns)
 pages_router.include_router(home_router)
 for _feature in FEATURES:
     for _name in _feature.api:

@@ -2,15 +2,19 @@
 
 import os
 import signal
+import sqlite3
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import httpx2
 
 from app.context import create_context
 from app.core.process import machine_cores
 from tests.archives import add_experiment, large_archive
+from tests.script_runs import TOLD
+from tests.serving import served
 
 WRITERS = 15
 ANSWERED_SECONDS = 2.0
@@ -30,6 +34,31 @@ def slowest_health(url, until):
                 assert client.get(path).status_code == 200
                 longest = max(longest, time.monotonic() - begun)
     return longest
+
+
+def read_while_writers_wait(settings, *, seconds):
+    """Lock SQLite for so long while sixty write; return the seconds of the slowest reader, and the writers' answers."""
+
+    def write(number):
+        return httpx2.post(f"{url}/api/runs", json=TOLD | {"experiment": f"writer {number}"}, timeout=120).status_code
+
+    with served(settings) as url, ThreadPoolExecutor(60) as writers, closing(
+        sqlite3.connect(settings.root / "isoscope.sqlite", isolation_level=None)
+    ) as connection, httpx2.Client(base_url=url, timeout=60) as reader:  # fmt: skip
+        connection.execute("BEGIN IMMEDIATE")
+        begun, slowest = time.monotonic(), 0.0
+        answers = [writers.submit(write, number) for number in range(60)]
+        time.sleep(0.5)
+        while time.monotonic() - begun < seconds:
+            for path in ("/api/health", "/experiments"):
+                asked_at = time.monotonic()
+                assert reader.get(path).status_code == 200
+                slowest = max(slowest, time.monotonic() - asked_at)
+        assert not any(answer.done() for answer in answers)
+        connection.execute("ROLLBACK")
+        assert slowest < ANSWERED_SECONDS * patience()
+        assert {answer.result() for answer in answers} == {201}
+    return slowest
 
 
 def import_among_writers(server, elsewhere, tmp_path, *, steps, kill, figures=None):

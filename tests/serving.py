@@ -19,7 +19,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from app.core.settings import Settings
-from app.web.headers import CONNECTION_SETTINGS
+from app.web.connections import CONNECTION_SETTINGS
 from tests.ports import free_port
 from tests.waiting import wait_for
 

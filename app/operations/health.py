@@ -1,8 +1,10 @@
 """Whether the database answers, and what takes up room on the disks."""
 
 import asyncio
+import math
 import os
 import socket
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +23,8 @@ from app.training.queue_status import count_live_workers
 from isoscope.core.errors import UnavailableError
 
 ANSWER_SECONDS = 1.5
+# How long an answer of the database counts while the next one is late, because under load it may be.
+RECENT_SECONDS = 10.0
 CONNECT_SECONDS = 0.2
 
 
@@ -31,17 +35,23 @@ class Vitals:
         self._sessions = create_sessions(context.settings.database, poolclass=NullPool)
         self._limiter = CapacityLimiter(1)
         self._query_task: asyncio.Task[int] | None = None
+        self._n_workers, self._answered_at = 0, -math.inf
 
     async def count_alive_workers(self) -> int:
-        """Return how many workers are alive. Raise UnavailableError if the database does not answer in time."""
+        """Return how many workers are alive. Raise UnavailableError if the database has not answered lately."""
         if self._query_task is None or self._query_task.done():
-            self._query_task = asyncio.create_task(
-                to_thread.run_sync(count_live_workers, self._sessions, limiter=self._limiter)
-            )
-        try:
-            return await asyncio.wait_for(asyncio.shield(self._query_task), ANSWER_SECONDS)
-        except TimeoutError:
-            raise UnavailableError(f"The database does not answer within {ANSWER_SECONDS} seconds.") from None
+            self._query_task = asyncio.create_task(self._query())
+        finished, _ = await asyncio.wait({self._query_task}, timeout=ANSWER_SECONDS)
+        if finished:
+            return self._query_task.result()
+        if time.monotonic() - self._answered_at > RECENT_SECONDS:
+            raise UnavailableError(f"The database does not answer within {ANSWER_SECONDS} seconds.")
+        return self._n_workers
+
+    async def _query(self) -> int:
+        self._n_workers = await to_thread.run_sync(count_live_workers, self._sessions, limiter=self._limiter)
+        self._answered_at = time.monotonic()
+        return self._n_workers
 
 
 def try_listening(settings: Settings) -> None:

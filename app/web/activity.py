@@ -88,9 +88,12 @@ class AccessLog:
         finally:
             if not scope["path"].startswith(UNLOGGED_PATHS):
                 path, milliseconds = quote(scope["path"]), 1000 * (time.perf_counter() - started)
+                address = address_of(scope)
+                repeat_key = f"{address} {visit.status}" if visit.visitor is ANONYMOUS else None
                 access_logger.info(
                     '%s "%s" %s %s %d %.0f ms',
-                    address_of(scope), visit.visitor.name, scope["method"], path, visit.status, milliseconds,
+                    address, visit.visitor.name, scope["method"], path, visit.status, milliseconds,
+                    extra={"repeat_key": repeat_key},
                 )  # fmt: skip
 
 

@@ -1,12 +1,21 @@
 """FastAPI dependencies and shared API response parts."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from inspect import iscoroutinefunction
 from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.datastructures import FormData
 
 from app.context import Context
+from app.core.settings import BUSY_SECONDS
+from app.web.headers import SAFE_METHODS
+
+MAX_WRITERS = 20
+"""Requests that may write at once: half of the threads, because readers need the others."""
 
 
 async def get_context(request: Request) -> Context:
@@ -23,6 +32,26 @@ async def read_form(request: Request) -> FormData:
 
 
 FormDep = Annotated[FormData, Depends(read_form)]
+
+
+async def limit_writers(request: Request) -> AsyncIterator[None]:
+    """Let a request that may write wait for its turn, without a thread, which it would hold while SQLite is locked."""
+    # A coroutine finds its own thread.
+    if request.method in SAFE_METHODS or iscoroutinefunction(request.scope["endpoint"]):
+        yield
+        return
+    if "form" in request.headers.get("content-type", ""):
+        await request.form()  # before its turn, which a slow upload would hold
+    writers: asyncio.Semaphore = request.app.state.writers
+    try:
+        async with asyncio.timeout(BUSY_SECONDS):
+            await writers.acquire()
+    except TimeoutError:
+        raise PoolTimeoutError(f"{MAX_WRITERS} others wrote for {BUSY_SECONDS} s") from None
+    try:
+        yield
+    finally:
+        writers.release()
 
 
 class Row(BaseModel):

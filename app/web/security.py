@@ -32,13 +32,13 @@ from app.web import activity, tokens
 from app.web.activity import Visit, access_logger
 from app.web.dependencies import ContextDep
 from app.web.error_responses import Problem, problem_response
+from app.web.headers import SAFE_METHODS
 from app.web.templating import templates
 from app.web.tokens import Visitor
 from isoscope.core.errors import FullDiskError, InvalidError
 
 FORBIDDEN_IN_HOST = re.compile(r"[/\\?#@\s]")
 """Characters that no host name and port have, and that would turn them into another URL."""
-SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 OPEN_PATHS = ("/static/", "/login", "/api/health")
 ADMIN_PATHS = ("/access", "/tokens", "/api/tokens", "/api/activity")
 SESSION_COOKIE = "session"
@@ -55,6 +55,8 @@ OTHER_USER = (
 )
 # The form around the file: boundaries, headers, the other fields.
 FORM_OVERHEAD_BYTES = 1_000_000
+# The body of a login, which needs no token.
+LOGIN_BYTES = 4096
 TOO_LARGE = (
     "Expected at most {:,} bytes in this request, got more. Upload a part of the rows, or have "
     "ISOSCOPE_MAX_UPLOAD_BYTES or ISOSCOPE_MAX_DATASET_BYTES raised by whoever runs this server."
@@ -241,7 +243,7 @@ class BodyLimit:
             return
         path = scope["path"].removeprefix("/api").strip("/")
         max_bytes = next((max_bytes for route, max_bytes in self._caps.items() if route.fullmatch(path)), 0)
-        cap = max_bytes + FORM_OVERHEAD_BYTES
+        cap = LOGIN_BYTES if path == "login" else max_bytes + FORM_OVERHEAD_BYTES
         length = Headers(scope=scope).get("content-length", "")
         declared = int(length) if length.isdigit() else 0
         if declared > cap:
@@ -279,10 +281,8 @@ class BodyLimit:
 
 
 async def _send_refusal(problem: Problem, status: int, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer without reading the body, and close the connection."""
-    response = problem_response(Request(scope), status, problem)
-    response.headers["Connection"] = "close"
-    await response(scope, receive, send)
+    """Answer without reading the body."""
+    await problem_response(Request(scope), status, problem)(scope, receive, send)
 
 
 router = APIRouter(include_in_schema=False)

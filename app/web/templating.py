@@ -53,6 +53,7 @@ class InMemoryFiles(StaticFiles):
         if status is None or not S_ISREG(status.st_mode):
             raise HTTPException(404)
         headers, request_headers = FileResponse(file_path, stat_result=status).headers, Headers(scope=scope)
+        headers["cache-control"] = "public"
         if self.is_not_modified(headers, request_headers):
             return NotModifiedResponse(headers)
         compressed = "gzip" in request_headers.get("accept-encoding", "") and file_path.endswith(COMPRESSIBLE)

@@ -11,6 +11,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from app.web.uploads import Parsers
 from isoscope.client import Isoscope, connection
 from isoscope.core.errors import BusyError
+from tests.crowd import read_while_writers_wait
 
 LOCKED = OperationalError("update", {}, sqlite3.OperationalError("database is locked"))
 CROWDED = PoolTimeoutError("QueuePool limit of size 5 overflow 10 reached")
@@ -27,6 +28,16 @@ def test_a_database_that_is_busy_is_told_as_such_with_the_time_to_come_back(clie
     monkeypatch.setattr("app.operations.health.count_live_workers", lambda _: time.sleep(2))
     answer = client.get("/api/health")
     assert (answer.status_code, answer.json()["detail"]) == (503, "The database does not answer within 0.2 seconds.")
+
+
+def test_health_takes_a_recent_answer_of_the_database_while_the_next_one_is_late(client, monkeypatch):
+    monkeypatch.setattr("app.operations.health.ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("app.operations.health.RECENT_SECONDS", 1.0)
+    assert client.get("/api/health").status_code == 200
+    monkeypatch.setattr("app.operations.health.count_live_workers", lambda _: time.sleep(4))
+    assert client.get("/api/health").json() == {"status": "ok", "workers_alive": 0}
+    time.sleep(1)
+    assert client.get("/api/health").status_code == 503
 
 
 @pytest.mark.both_databases
@@ -87,3 +98,8 @@ def test_the_client_sends_an_upload_again_when_it_is_told_to(tmp_path, monkeypat
         monkeypatch.setattr(connection, "BUSY_SECONDS", -1.0)
         with pytest.raises(connection.RefusedError, match="Too many uploads at once"):
             isoscope.upload_texts(tmp_path / "texts.txt")
+
+
+@pytest.mark.slow
+def test_readers_are_answered_while_sixty_writers_wait_for_a_locked_database(empty_dashboard):
+    read_while_writers_wait(empty_dashboard, seconds=4)

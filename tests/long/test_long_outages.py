@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.crowd import read_while_writers_wait
 from tests.outages import fill_disk, freeze, lock_sqlite, small_disk, write_at_once
 
 
@@ -32,3 +33,8 @@ def test_runs_outlast_forty_seconds_of_a_frozen_database(train_on, postgresql, p
     sweep = train_on(ISOSCOPE_DATABASE_URL=postgresql_url)
     freeze(postgresql, seconds=40)
     tell(figures, "PostgreSQL frozen for 40 s", sweep.check())
+
+
+def test_readers_are_answered_while_sixty_writers_wait_for_twenty_seconds(empty_dashboard, figures):
+    slowest = read_while_writers_wait(empty_dashboard, seconds=20)
+    figures.append(f"SQLite locked for 20 s, 60 writers: slowest reader {slowest:.2f} s")

@@ -3,17 +3,20 @@
 import socket
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 import uvicorn
 
-from app.web import headers
-from app.web.headers import CONNECTION_SETTINGS
+from app.web import connections
+from app.web.connections import CONNECTION_SETTINGS
 from tests.ports import free_port
 from tests.waiting import wait_for
 
 
 async def hello(scope, receive, send):
+    while scope["path"] in ("/slow", "/login") and (await receive()).get("more_body"):
+        pass
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
     await send({"type": "http.response.body", "body": b"hello"})
 
@@ -21,7 +24,7 @@ async def hello(scope, receive, send):
 @pytest.fixture
 def port(monkeypatch):
     """The port of a server that gives a request's head one second."""
-    monkeypatch.setattr(headers, "HEAD_SECONDS", 1.0)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 1.0)
     port = free_port()
     config = uvicorn.Config(hello, host="127.0.0.1", port=port, lifespan="off", log_level="error",
                             **CONNECTION_SETTINGS)  # fmt: skip
@@ -84,8 +87,51 @@ def test_a_connection_that_says_nothing_is_closed(connection):
     assert answer.startswith(b"HTTP/1.1 408")
 
 
+def test_login_whose_body_drips_is_closed_and_an_upload_that_takes_its_time_is_not(port):
+    body = b"Content-Length: 300\r\n\r\n"
+    with (
+        socket.create_connection(("127.0.0.1", port)) as upload,
+        socket.create_connection(("127.0.0.1", port)) as login,
+    ):
+        upload.sendall(b"POST /slow HTTP/1.1\r\nHost: localhost\r\n" + body)
+        login.sendall(b"POST /login HTTP/1.1\r\nHost: localhost\r\n" + body)
+        answer, seconds = drip(login, b"a" * 250, every=0.1)
+        assert answer.startswith(b"HTTP/1.1 408") or not answer
+        assert 0.8 < seconds < 8
+        upload.sendall(b"a" * 300)
+        assert received(upload, b"hello")
+
+
+def test_oldest_of_the_silent_makes_room_and_one_that_is_answered_stays(port, monkeypatch):
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 60.0)
+    monkeypatch.setattr(connections, "MAX_WAITING", 3)
+    with ExitStack() as stack:
+        busy = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        busy.sendall(b"POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n")
+        time.sleep(0.5)
+        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(5)]
+        time.sleep(0.5)
+        for connection in silent:
+            connection.settimeout(0.3)
+        assert [is_closed(connection) for connection in silent] == [True, True, False, False, False]
+        newcomer = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+        newcomer.sendall(HEAD + b"\r\n")
+        assert received(newcomer, b"hello")
+        busy.sendall(b"a")
+        assert received(busy, b"hello")
+
+
+def is_closed(connection):
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False
+
+
 def test_headers_that_are_too_long_are_refused(connection):
-    connection.sendall(HEAD + b"X: " + b"a" * (headers.MAX_HEAD_BYTES + 1000))
+    connection.sendall(HEAD + b"X: " + b"a" * (connections.MAX_HEAD_BYTES + 1000))
     assert connection.recv(1000).startswith(b"HTTP/1.1 400")
 
 

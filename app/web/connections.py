@@ -1,0 +1,103 @@
+"""Time limits for slow clients, and room for new connections however many others say nothing."""
+
+import asyncio
+import resource
+import socket
+from typing import Any, ClassVar
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_SECONDS = 10.0
+"""Time limit for the headers of a request, from its first byte or the opening of the connection."""
+MAX_HEAD_BYTES = 64 * 1024
+MAX_CONNECTIONS = 500
+"""With more connections, a request gets 503 at once."""
+MAX_WAITING = 200
+"""Connections without a complete request, and at most half of the files that this process may open."""
+ACCEPTED_AT_ONCE = 32
+"""Connections accepted per turn of the event loop. Requests are read a few turns later, before they are the oldest."""
+BACKLOG = 2048
+"""Connections that the kernel holds until they are accepted."""
+LOGIN_PATH = "/login"
+TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+class TimedProtocol(H11Protocol):
+    """HTTP/1.1 that closes connections which keep others waiting.
+
+    A connection waits until it has sent the headers of a request, or all of a login, which needs no token. It has ten
+    seconds, however steadily it drips, and the oldest makes room for a new one. Between two requests uvicorn's own
+    timeout holds, which ends with the first byte of the next one.
+    """
+
+    _waiting: ClassVar[dict["TimedProtocol", None]] = {}
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._timer = self.loop.call_later(HEAD_SECONDS, self._time_out)
+        self._wait_in_line()
+
+    def data_received(self, data: bytes) -> None:
+        """Stop the timer when a request is to be answered; start it with the next request's first byte."""
+        super().data_received(data)
+        if self._is_answering():
+            self._stop_waiting()
+        elif self._timer is None and self.conn.their_state is not h11.DONE:
+            self._timer = self.loop.call_later(HEAD_SECONDS, self._time_out)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self._is_answering():
+            self._wait_in_line()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _is_answering(self) -> bool:
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete:
+            return False
+        return not cycle.more_body or self.scope["path"] != LOGIN_PATH
+
+    def _wait_in_line(self) -> None:
+        self._waiting[self] = None
+        if len(self._waiting) > min(MAX_WAITING, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2):
+            oldest = next(iter(self._waiting))
+            oldest._stop_waiting()
+            oldest.transport.abort()  # close() would wait for a client that does not read
+
+    def _stop_waiting(self) -> None:
+        self._waiting.pop(self, None)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _time_out(self) -> None:
+        self._timer = None
+        if not self.transport.is_closing():
+            self.transport.write(TIMED_OUT)
+            self.transport.close()
+
+
+class DashboardServer(uvicorn.Server):
+    """A server that accepts a few connections at a time from a long queue of the kernel."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in [listener for server in self.servers for listener in server.sockets]:
+            with listener.dup() as duplicate:
+                duplicate.listen(BACKLOG)
+
+
+CONNECTION_SETTINGS: dict[str, Any] = {
+    "http": TimedProtocol,
+    "ws": "none",
+    "backlog": ACCEPTED_AT_ONCE,
+    "h11_max_incomplete_event_size": MAX_HEAD_BYTES,
+    "limit_concurrency": MAX_CONNECTIONS,
+    "proxy_headers": False,  # the application reads them, after it has seen the real peer
+}

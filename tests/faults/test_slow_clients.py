@@ -1,0 +1,5 @@
+from tests.slow_clients import withstand_slow_clients
+
+
+def test_health_and_pages_are_answered_while_hundreds_of_clients_hold_connections_without_a_token(empty_dashboard):
+    withstand_slow_clients(empty_dashboard, seconds=2)

@@ -1,0 +1,58 @@
+import time
+
+import pytest
+
+from tests.archives import add_experiment
+
+HTMX = {"HX-Request": "true", "Sec-Fetch-Site": "same-origin"}
+
+
+@pytest.fixture
+def path(context):
+    return f"/experiments/{add_experiment(context)}"
+
+
+def rename(client, path, name, *, by_script=False):
+    if by_script:
+        assert client.patch(f"/api{path}", json={"name": name}).status_code == 200
+    else:
+        assert client.post(f"{path}/description", data={"name": name}, headers=HTMX).status_code == 303
+
+
+def test_polls_within_their_time_get_one_answer_and_the_next_one_is_new(client, path, monkeypatch):
+    monkeypatch.setattr("app.web.polls.SHARED_SECONDS", 60.0)
+    first = client.get(path, headers=HTMX)
+    rename(client, path, "by a script", by_script=True)
+    assert client.get(path, headers=HTMX).content == first.content
+    assert "by a script" in client.get(path).text, "whoever opens the page gets a new one"
+    monkeypatch.setattr("app.web.polls.SHARED_SECONDS", 0.1)
+    client.get(f"{path}?tab=runs", headers=HTMX)
+    rename(client, path, "again", by_script=True)
+    time.sleep(0.2)
+    assert "again" in client.get(f"{path}?tab=runs", headers=HTMX).text
+
+
+def test_change_on_a_page_is_in_the_next_poll(client, path, monkeypatch):
+    monkeypatch.setattr("app.web.polls.SHARED_SECONDS", 60.0)
+    client.get(path, headers=HTMX)
+    rename(client, path, "on the page")
+    assert "on the page" in client.get(path, headers=HTMX).text
+
+
+def test_polls_of_other_addresses_and_by_other_clients_are_not_mixed(client, path, monkeypatch):
+    monkeypatch.setattr("app.web.polls.SHARED_SECONDS", 60.0)
+    page, plain, runs = (
+        client.get(path, headers=HTMX),
+        client.get(path, headers=HTMX | {"Accept-Encoding": "identity"}),
+        client.get(path, params={"tab": "runs"}, headers=HTMX),
+    )
+    assert (page.headers["content-encoding"], plain.headers.get("content-encoding")) == ("gzip", None)
+    assert len({page.text, runs.text}) == 2
+    again = client.get(path, headers=HTMX)
+    assert (again.content, dict(again.headers)) == (page.content, dict(page.headers))
+
+
+def test_pages_and_answers_are_for_nobody_else_and_static_files_for_all(client, path):
+    for address in (path, f"/api{path}", "/nowhere"):
+        assert client.get(address).headers["cache-control"] == "private, no-cache"
+    assert client.get("/static/app.css").headers["cache-control"] == "public"
