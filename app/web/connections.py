@@ -1,6 +1,7 @@
 """Time limits for slow clients, and room for new connections however many others say nothing."""
 
 import asyncio
+import re
 import resource
 import socket
 from typing import Any, ClassVar
@@ -20,20 +21,24 @@ ACCEPTED_AT_ONCE = 32
 """Connections accepted per turn of the event loop. Requests are read a few turns later, before they are the oldest."""
 BACKLOG = 2048
 """Connections that the kernel holds until they are accepted."""
-LOGIN_PATH = "/login"
+MAX_LOGIN_BYTES = 4096
+LOGIN = b"POST /login"
+CONTENT_LENGTH = re.compile(rb"\ncontent-length:[ \t]*(\d+)", re.IGNORECASE)
 TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
 class TimedProtocol(H11Protocol):
     """HTTP/1.1 that closes connections which keep others waiting.
 
-    A connection waits until it has sent the headers of a request, or all of a login, which needs no token. It has ten
-    seconds, however steadily it drips, and the oldest makes room for a new one. Between two requests uvicorn's own
-    timeout holds, which ends with the first byte of the next one.
+    A connection waits until it has sent the headers of a request, or all of a login, which needs no token and costs
+    nothing until then. It has ten seconds, however steadily it drips, and the oldest makes room for a new one. Between
+    two requests uvicorn's own timeout holds, which ends with the first byte of the next one.
     """
 
     _waiting: ClassVar[dict["TimedProtocol", None]] = {}
     _timer: asyncio.TimerHandle | None = None
+    _unread = b""
+    """A login that has not arrived in full."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -42,7 +47,10 @@ class TimedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Stop the timer when a request is to be answered; start it with the next request's first byte."""
-        super().data_received(data)
+        self._unread += data
+        if not _is_partial_login(self._unread):
+            received, self._unread = self._unread, b""
+            super().data_received(received)
         if self._is_answering():
             self._stop_waiting()
         elif self._timer is None and self.conn.their_state is not h11.DONE:
@@ -58,10 +66,7 @@ class TimedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _is_answering(self) -> bool:
-        cycle = self.cycle
-        if cycle is None or cycle.response_complete:
-            return False
-        return not cycle.more_body or self.scope["path"] != LOGIN_PATH
+        return self.cycle is not None and not self.cycle.response_complete
 
     def _wait_in_line(self) -> None:
         self._waiting[self] = None
@@ -81,6 +86,15 @@ class TimedProtocol(H11Protocol):
         if not self.transport.is_closing():
             self.transport.write(TIMED_OUT)
             self.transport.close()
+
+
+def _is_partial_login(received: bytes) -> bool:
+    """Return whether this is the beginning of a login whose headers or body, if small, are still to come."""
+    if not received.startswith(LOGIN) or len(received) > MAX_HEAD_BYTES:
+        return False
+    head, end, body = received.partition(b"\r\n\r\n")
+    length = CONTENT_LENGTH.search(head)
+    return not end or (length is not None and len(body) < int(length[1][:9]) <= MAX_LOGIN_BYTES)
 
 
 class DashboardServer(uvicorn.Server):
