@@ -16,7 +16,7 @@ MEASURED_REPORT = tuple(
 MEASURED = (
     *MEASURED_REPORT, "/embeddings?sort=-isoscore", "/embeddings/{embedding}/description",
     "/embeddings/{embedding}/lab?method=zca_whitening", "/embeddings/{embedding}/tasks?kind=queries", "/tasks/{task}",
-    "/compare?id={first_layer}&id={layer}",
+    "/compare?id={embedding}&id={layer}", "/compare?id={first_layer}&id={layer}",
     "/compare/rows?id={first_layer}&id={layer}", "/encodings", "/encodings/{encoding}", "/playground", "/trash",
 )  # fmt: skip
 EXPERIMENT = tuple(
@@ -52,7 +52,7 @@ THEMED = """() => [...document.querySelectorAll("[data-figure]:has(.js-plotly-pl
 PHONE_PIXELS = 390
 STACKED = ".table:has(.stacked, .compared)"
 UNSCROLLED = (
-    "/", "/embeddings?sort=-isoscore", "/embeddings/{embedding}/description", "/compare?id={first_layer}&id={layer}",
+    "/", "/embeddings?sort=-isoscore", "/embeddings/{embedding}/description", "/compare?id={embedding}&id={layer}",
 )  # fmt: skip
 
 
