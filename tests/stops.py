@@ -25,7 +25,7 @@ LIMIT_SECONDS = 20.0
 
 
 def stop_bare_processes(n_stops: int) -> float:
-    """Stop so many processes, one after another; return the seconds of the slowest."""
+    """Stop ``n_stops`` processes in turn; return the seconds of the slowest stop."""
     generator, slowest = random.Random(0), 0.0
     command = [sys.executable, "-c", WAITING, str(n_stops)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process:

@@ -47,7 +47,7 @@ COMPARED_MEASURES = measures_in("lab")
 MOMENT_SLUGS = tuple(measure.slug for measure in COMPARED_MEASURES if measure.group in ("spread", "directions"))
 """Measures from one pass over the rows, taken on the fitted rows too."""
 FIGURE_SLUGS = tuple(measure.slug for measure in measures_in("lab figures"))
-"""Measures of which figures show more than the value."""
+"""Measures whose figures show more than the value."""
 MEASURED_SLUGS = tuple(dict.fromkeys((*(measure.slug for measure in COMPARED_MEASURES), *FIGURE_SLUGS)))
 MAX_MAPS_BYTES = 256 * 2**20
 """Limit for the fitted maps of an embedding, d^2 numbers each; beyond it, the oldest trials are deleted."""

@@ -37,7 +37,7 @@ EXPECTED = {
     "literal_error": "as {expected}",
     "enum": "as {expected}",
 }
-# Expected values in forms, where the field's label stands beside the sentence.
+# What forms expect. Their sentences leave out the field, whose label is next to them.
 FORM_EXPECTED = {
     "less_than": "a number below {lt}",
     "less_than_equal": "a number up to {le}",

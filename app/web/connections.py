@@ -10,6 +10,8 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from app.web.security import LOGIN_BYTES
+
 HEAD_SECONDS = 10.0
 """Time limit for the headers of a request, from its first byte or the opening of the connection."""
 MAX_HEAD_BYTES = 64 * 1024
@@ -21,7 +23,6 @@ ACCEPTED_AT_ONCE = 32
 """Connections accepted per turn of the event loop. Requests are read a few turns later, before they are the oldest."""
 BACKLOG = 2048
 """Connections that the kernel holds until they are accepted."""
-MAX_LOGIN_BYTES = 4096
 LOGIN = b"POST /login"
 CONTENT_LENGTH = re.compile(rb"\ncontent-length:[ \t]*(\d+)", re.IGNORECASE)
 TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
@@ -94,7 +95,7 @@ def _is_partial_login(received: bytes) -> bool:
         return False
     head, end, body = received.partition(b"\r\n\r\n")
     length = CONTENT_LENGTH.search(head)
-    return not end or (length is not None and len(body) < int(length[1][:9]) <= MAX_LOGIN_BYTES)
+    return not end or (length is not None and len(body) < int(length[1][:9]) <= LOGIN_BYTES)
 
 
 class DashboardServer(uvicorn.Server):

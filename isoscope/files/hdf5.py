@@ -1,4 +1,4 @@
-"""Arrays in HDF5: a tree of groups and datasets, of which only data in the file itself is read.
+"""Arrays in HDF5: a tree of groups and datasets. Only data in the file itself is read.
 
 An HDF5 file may name other files to read from and filters to load as programs. Neither is done here.
 """

@@ -20,7 +20,7 @@ class AccessScope(StrEnum):
 
 
 class AccessToken(Base):
-    """A named token, of which only a hash is stored."""
+    """A named token. Only its hash is stored."""
 
     __tablename__ = "access_tokens"
 

@@ -121,7 +121,7 @@ class OpenedResult:
 
 @dataclass(frozen=True)
 class OpenedScores:
-    """Test scores of an experiment: frozen choices in order, of which the first counts, and all settings by lambda."""
+    """Test scores of an experiment: frozen choices in order (the first counts) and all settings by lambda."""
 
     choices: list[OpenedResult]
     settings: list[OpenedResult]
