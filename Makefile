@@ -63,7 +63,7 @@ services: $(VENV)/.test ## Build the images, start docker-compose.yml's services
 faults: processors ## Run the numeric tests with other kernels, and the long tests: fuzzers, lost machines, images
 	@echo "== Running the long tests, half an hour or more"
 	@$(BIN)/python -m pytest tests/long
-	@$(BIN)/python -m pytest -m long
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m long
 
 lint: $(VENV)/.test ## Check style, types and import rules
 	@echo "== Checking style"

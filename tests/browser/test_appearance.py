@@ -1,7 +1,8 @@
 """Each page in one visit: its height, what axe and contrast say in both themes, its width on a phone, its console."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -41,10 +42,19 @@ DRAWN = (
     "/experiments/{finished}?x=lam&facet=lam&colour=isoscore_star&seeds=1", "/experiments/{finished}?tab=runs",
     "/runs/{finished_run}?tab=training",
 )  # fmt: skip
+KEY_PAGES = {
+    "/", "/embeddings/{embedding}", "/embeddings/{embedding}?tab=map", "/tasks/{task}", "/experiments/{finished}",
+    "/experiments/{troubled}", "/experiments/new?dataset_id={dataset}", "/runs/{finished_run}?tab=training",
+    "/datasets/{dataset}", "/embeddings?sort=-isoscore", "/queue", "/nowhere",
+}  # fmt: skip
 GRAVE = ("serious", "critical")
 OUTLINE = "heading-order"  # of moderate impact by axe
 ALL_RULES = {"resultTypes": ["violations"]}
 """Only violations in full: describing what passes takes longer than finding it."""
+OUTSIDE_FIGURES = {"exclude": [[".js-plotly-plot"]]}
+"""A figure is one image to readers, and ``find_faint`` reads the colors of its thousands of marks."""
+SHORTEN_TABLES = "document.querySelectorAll('tbody tr:nth-child(n + 9)').forEach((row) => row.remove())"
+"""Rows of a table are alike, and axe would look at each cell of hundreds."""
 CONTRAST = ALL_RULES | {"runOnly": ["color-contrast"]}
 FAINT = Path(__file__).with_name("contrast.js").read_text()
 THEMED = """() => [...document.querySelectorAll("[data-figure]:has(.js-plotly-plot)")].every((box) =>
@@ -56,18 +66,23 @@ UNSCROLLED = (
 )  # fmt: skip
 
 
+def mark_long(paths: Sequence[str]) -> list[Any]:
+    """Leave all but the key pages to the long tests: a page costs 2 to 20 seconds of processor time."""
+    return [path if path in KEY_PAGES else pytest.param(path, marks=pytest.mark.long) for path in paths]
+
+
 @pytest.fixture
 def page(open_page: Callable[..., Page]) -> Page:
     # axe styles what it measures, which the policy of pages forbids; tests that click hold pages to it.
     return open_page(viewport={"width": 1400, "height": 900}, reduced_motion="reduce", bypass_csp=True)
 
 
-@pytest.mark.parametrize("path", MEASURED)
+@pytest.mark.parametrize("path", mark_long(MEASURED))
 def test_measured_page_is_short_legible_and_accessible(dashboard, measured, page, path):
     assert find_faults(page, dashboard.url, path, measured) == []
 
 
-@pytest.mark.parametrize("path", FILLED)
+@pytest.mark.parametrize("path", mark_long(FILLED))
 def test_page_of_runs_is_short_legible_and_accessible(filled, ids, page, path):
     assert find_faults(page, filled.url, path, ids) == []
 
@@ -95,6 +110,7 @@ def find_faults(page: Page, url: str, path: str, ids: dict[str, str]) -> list[st
     draw_all(page)
     if path in DRAWN and not page.locator("[data-figure]").count():
         faults.append("no figure to look at")
+    page.evaluate(SHORTEN_TABLES)
     faults += find_faint(page, "light") + find_violations(page, CONTRAST) + find_faint(page, "dark")
     page.set_viewport_size({"width": PHONE_PIXELS, "height": 900})
     faults += find_violations(page)
@@ -127,7 +143,7 @@ def find_faint(page: Page, scheme: str) -> list[str]:
 def find_violations(page: Page, options: dict[str, list[str]] = ALL_RULES) -> list[str]:
     return [
         f"{violation['id']} ({violation['impact']}): {node['target']} {node['failureSummary']}"
-        for violation in Axe().run(page, options=options).response["violations"]
+        for violation in Axe().run(page, OUTSIDE_FIGURES, options).response["violations"]
         if violation["impact"] in GRAVE or violation["id"] == OUTLINE
         for node in violation["nodes"]
     ]

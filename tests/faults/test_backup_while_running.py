@@ -14,7 +14,8 @@ SECONDS = 300
 COMPARED = ("performance", "isoscore_star", "metrics", "validation_loss", "results")
 
 
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_restored_runs_end_with_the_same_numbers(serving, models_dir, postgresql, tmp_path, monkeypatch, kind):
     databases = ["", ""]
     if kind == "postgresql":

@@ -16,6 +16,7 @@ def encoding(serving, models_dir):
     return server, path
 
 
+@pytest.mark.long
 def test_it_begins_afresh_after_a_kill_and_stops_within_seconds_when_it_is_cancelled(encoding):
     server, path = encoding
     begun = server.get(path)["started_at"]

@@ -16,6 +16,7 @@ UPLOADS, UPLOAD_BYTES = 44, 233_000
 STEPS = 40_000
 
 
+@pytest.mark.long
 def test_a_crowd_of_uploads_is_taken_in_turn_while_health_is_answered(tmp_path, empty_dashboard):
     rows = "sentence\tlabel\n" + "the keys to the cabinet are here\t1\n" * (UPLOAD_BYTES // 35)
     files = {name: (f"{name}.tsv", rows) for name in ("train", "validation")}

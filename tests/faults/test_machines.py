@@ -8,6 +8,7 @@ from tests.lab import PATIENCE_SECONDS, STEPS, check_finished, launch, runs_of, 
 from tests.waiting import wait_for
 
 
+@pytest.mark.long
 def test_the_run_of_a_machine_that_is_lost_for_good_ends_on_another(context, machine):
     victim, survivor = start_two(context, machine)
     victim.lose()
@@ -16,6 +17,7 @@ def test_the_run_of_a_machine_that_is_lost_for_good_ends_on_another(context, mac
     assert not list((context.settings.root.parent / survivor.slot.split("/")[0] / "runs").iterdir())
 
 
+@pytest.mark.long
 def test_while_the_database_restarts_runs_go_on(context, machine, postgresql):
     if not postgresql.own:
         pytest.skip("the PostgreSQL server that is named is not the tests' own, so it is not restarted")
@@ -35,6 +37,7 @@ def losses(run):
     return [(step.step, step.task_loss, step.penalty, step.layers) for step in run.steps]
 
 
+@pytest.mark.long
 def test_a_run_that_is_paused_and_resumed_ends_as_one_that_was_not(context, machine):
     both = start_two(context, machine)
     run_id = runs_of(context)[0].id

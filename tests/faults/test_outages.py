@@ -15,6 +15,7 @@ def test_runs_outlast_a_full_disk(train_on, tmp_path):
         assert sweep.server.stop() == 0
 
 
+@pytest.mark.long
 def test_runs_and_forty_writers_outlast_a_database_that_is_locked_for_longer_than_they_wait(train_on):
     sweep = train_on(ISOSCOPE_BUSY_TIMEOUT="2")
     answers = write_at_once(sweep.server, 40, during=lambda: lock_sqlite(sweep.server.data_dir, seconds=3))
@@ -24,6 +25,7 @@ def test_runs_and_forty_writers_outlast_a_database_that_is_locked_for_longer_tha
     assert struck
 
 
+@pytest.mark.long
 def test_runs_outlast_a_frozen_database(train_on, postgresql, postgresql_url):
     if not postgresql.own:
         pytest.skip("the PostgreSQL server that is named is not the tests' own, so it is not frozen")
@@ -32,6 +34,7 @@ def test_runs_outlast_a_frozen_database(train_on, postgresql, postgresql_url):
     sweep.check()
 
 
+@pytest.mark.long
 def test_a_paused_run_whose_checkpoint_rots_resumes_from_the_one_before(train_on):
     sweep = train_on()
     run = sweep.runs()[0]

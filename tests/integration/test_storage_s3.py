@@ -101,6 +101,7 @@ def test_an_upload_is_stored_and_measured_through_the_cache(client, work, cloud,
     assert cached() == sorted(kept)
 
 
+@pytest.mark.long
 def test_all_is_served_from_postgresql_and_a_bucket(serving, settings, empty_postgresql_url, cloud, bucket):
     server = serving(ISOSCOPE_STORAGE_URL=settings.storage_url, ISOSCOPE_DATABASE_URL=empty_postgresql_url)
     created = server.post("/api/embeddings?commit=auto", files={"file": ("cloud.npy", npy(cloud))})
