@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.job_kinds import Job
 from app.db.models import Experiment
-from app.db.removal import resume_removals
+from app.db.removal import prune_activity, resume_removals
 from app.db.session import Sessions, error_line
 from app.db.work import waiting_jobs
 from app.queue import JobQueue
@@ -159,6 +159,7 @@ class Janitor(Background):
                 with self.locks.held("janitor"):
                     _run_chore("%s removals that were cut off are done", resume_removals, self.ledger.sessions)
                     _run_chore("%s stored files that no row names were removed", self.ledger.sweep)
+                    _run_chore("%s old rows of the activity were removed", prune_activity, self.ledger.sessions)
                     _run_chore(
                         "%s records of jobs that ended long ago were removed", self.queue.delete_ended, JOB_RECORD_DAYS
                     )

@@ -4,11 +4,14 @@ An experiment stays hidden until it is removed. A worker's janitor resumes inter
 """
 
 import time
+from datetime import timedelta
 
 from sqlalchemy import delete, exists, or_, select, update
 
-from app.db.models import Dataset, Experiment, Import, ImportStatus, Opening, Run, Step
+from app.db.models import Activity, Dataset, Experiment, Import, ImportStatus, Opening, Run, Step
+from app.db.models.access import IS_LAUNCH
 from app.db.session import INCLUDE_HIDDEN, Sessions
+from app.db.types import utcnow
 
 STEPS_AT_ONCE = 20_000
 RUNS_AT_ONCE = 50
@@ -17,6 +20,7 @@ PAUSE_SECONDS = 0.1
 INCLUDING_HIDDEN = {INCLUDE_HIDDEN: True}
 # States of an ended import whose rows must all be removed.
 UNSUCCESSFUL = (ImportStatus.FAILED, ImportStatus.CANCELLED)
+ACTIVITY_RETENTION = timedelta(days=365)
 
 
 def remove_experiment(sessions: Sessions, experiment_id: str) -> None:
@@ -71,6 +75,14 @@ def resume_removals(sessions: Sessions) -> int:
         with sessions.begin() as session:
             session.execute(update(Import).where(Import.id == row.id).values(file_sha256=None, written={}))
     return len(experiment_ids) + len(imports)
+
+
+def prune_activity(sessions: Sessions) -> int:
+    """Delete activity older than a year, except launches of experiments, whose pages name them; return its rows."""
+    is_launch = IS_LAUNCH & Activity.subject.startswith("/experiments/")
+    old = delete(Activity).where(Activity.at < utcnow() - ACTIVITY_RETENTION, ~is_launch)
+    with sessions.begin() as session:
+        return int(session.execute(old).rowcount)  # type: ignore[attr-defined]
 
 
 def let_others_write(sessions: Sessions) -> None:

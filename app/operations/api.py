@@ -3,16 +3,15 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, Field
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, BeforeValidator, Field
 
-from app.context import PAGE_ROWS
 from app.db.models import AccessScope
 from app.operations import health
 from app.operations.health import Vitals
 from app.operations.samples import launch_sample_encoding, launch_sample_sweep
 from app.web import activity, tokens
-from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
+from app.web.dependencies import TOTAL, ContextDep, PagingDep, Row
 from app.web.tokens import TokenRequest
 
 router = APIRouter(tags=["space"])
@@ -21,7 +20,9 @@ router = APIRouter(tags=["space"])
 class DiskOut(Row):
     """A disk that this server writes to."""
 
-    folder: Annotated[str, Field(description="The first of the folders on it that are written to.")]
+    folder: Annotated[
+        str, BeforeValidator(str), Field(description="The first of the folders on it that are written to.")
+    ]
     free_bytes: int
     total_bytes: int
     holds_data: Annotated[bool, Field(description="Whether data stay there, not temporary files alone.")]
@@ -46,12 +47,7 @@ class SpaceOut(Row):
 @router.get("/space")
 def show_space(context: ContextDep) -> SpaceOut:
     """Free space of the server's disks, and what takes up room by kind."""
-    space = health.measure_space(context)
-    return SpaceOut(
-        disks=[DiskOut(**disk._asdict() | {"folder": str(disk.folder)}) for disk in space.disks],
-        uses=[UseOut.model_validate(use) for use in space.uses],
-        reserve_bytes=space.reserve_bytes,
-    )
+    return SpaceOut.model_validate(health.measure_space(context))
 
 
 samples_router = APIRouter(prefix="/samples", tags=["samples"])
@@ -147,10 +143,8 @@ def revoke_token(context: ContextDep, token_id: str) -> TokenOut:
 
 
 @access_router.get("/activity", responses=TOTAL)
-def list_activity(
-    context: ContextDep, response: Response, limit: Limit = PAGE_ROWS, offset: Offset = 0
-) -> list[ActivityOut]:
+def list_activity(context: ContextDep, paging: PagingDep) -> list[ActivityOut]:
     """Who changed what, newest first; how many is in the header `X-Total-Count`."""
-    rows, total = activity.list_activity(context, limit, offset)
-    response.headers["X-Total-Count"] = str(total)
+    rows, total = activity.list_activity(context, paging.limit, paging.offset)
+    paging.set_total(total)
     return [ActivityOut.model_validate(row) for row in rows]

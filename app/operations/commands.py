@@ -5,7 +5,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from contextlib import closing
-from functools import wraps
+from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -18,33 +18,31 @@ from app.db.session import driver_message
 from isoscope.cli.printing import table, write
 from isoscope.core.formatting import plural, size
 
-CommandFunction = Callable[[Namespace], int]
-
 
 def add_serve(command: ArgumentParser) -> None:
-    command.set_defaults(run=_serve)
+    command.set_defaults(run=partial(_run, _serve))
 
 
 def add_migrate(command: ArgumentParser) -> None:
-    command.set_defaults(run=_migrate)
+    command.set_defaults(run=partial(_run, _migrate))
 
 
 def add_doctor(command: ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print one JSON document")
     command.add_argument("--worker", action="store_true", help="only check that this machine's worker is alive")
-    command.set_defaults(run=_doctor)
+    command.set_defaults(run=partial(_run, _doctor))
 
 
 def add_backup(command: ArgumentParser) -> None:
     command.add_argument("folder", type=Path, metavar="FOLDER", help="folder for backups; each is a new subfolder")
-    command.set_defaults(run=_backup)
+    command.set_defaults(run=partial(_run, _backup))
 
 
 def add_restore(command: ArgumentParser) -> None:
     command.add_argument(
         "folder", type=Path, metavar="FOLDER", help="a backup, or a folder of backups to take the newest from"
     )
-    command.set_defaults(run=_restore)
+    command.set_defaults(run=partial(_run, _restore))
 
 
 def add_tokens(command: ArgumentParser) -> None:
@@ -52,37 +50,28 @@ def add_tokens(command: ArgumentParser) -> None:
     command.add_argument("name", nargs="?", metavar="NAME", help="of the token to create or revoke: whose it is")
     command.add_argument("--scope", choices=["read", "write", "admin"], default="write", help="(default: %(default)s)")
     command.add_argument("--days", metavar="DAYS", help="days until it expires (default: never)")
-    command.set_defaults(run=_tokens)
+    command.set_defaults(run=partial(_run, _tokens))
 
 
-def _reporting_errors(run: CommandFunction) -> CommandFunction:
-    """Write private files; print sentences about wrong settings and unusable databases instead of tracebacks."""
-
-    @wraps(run)
-    def run_reporting(arguments: Namespace) -> int:
-        os.umask(PRIVATE_UMASK)
-        try:
-            return run(arguments)
-        except (ValidationError, SettingsError) as error:
-            sys.stderr.writelines(f"{sentence}\n" for sentence in setting_errors(error))
-            return 2
-        except SQLAlchemyError as error:
-            sys.stderr.write(
-                f"The databases cannot be used: {driver_message(error)}. To find out why: isoscope doctor\n"
-            )
-            return 1
-
-    return run_reporting
+def _run(run: Callable[[Namespace], int], arguments: Namespace) -> int:
+    """Run a command that writes private files; print sentences about wrong settings and unusable databases."""
+    os.umask(PRIVATE_UMASK)
+    try:
+        return run(arguments)
+    except (ValidationError, SettingsError) as error:
+        sys.stderr.writelines(f"{sentence}\n" for sentence in setting_errors(error))
+        return 2
+    except SQLAlchemyError as error:
+        sys.stderr.write(f"The databases cannot be used: {driver_message(error)}. To find out why: isoscope doctor\n")
+        return 1
 
 
-@_reporting_errors
 def _serve(_: Namespace) -> int:
     from app.operations.serve import serve  # noqa: PLC0415 - it imports the whole web application
 
     return serve(Settings())
 
 
-@_reporting_errors
 def _migrate(_: Namespace) -> int:
     from app.operations.migrate import migrate  # noqa: PLC0415
 
@@ -90,14 +79,12 @@ def _migrate(_: Namespace) -> int:
     return write(["both databases are up to date"])
 
 
-@_reporting_errors
 def _doctor(arguments: Namespace) -> int:
     from app.operations.doctor import doctor  # noqa: PLC0415
 
     return doctor(as_json=arguments.json, worker_only=arguments.worker)
 
 
-@_reporting_errors
 def _backup(arguments: Namespace) -> int:
     from app.operations.backup import make_backup  # noqa: PLC0415
 
@@ -119,7 +106,6 @@ def _backup(arguments: Namespace) -> int:
     return int(bool(backup.damaged))
 
 
-@_reporting_errors
 def _restore(arguments: Namespace) -> int:
     from app.operations.backup import restore_backup  # noqa: PLC0415
 
@@ -127,7 +113,6 @@ def _restore(arguments: Namespace) -> int:
     return write([f"{backup} is restored", *([str(problem)] if problem else [])])
 
 
-@_reporting_errors
 def _tokens(arguments: Namespace) -> int:
     from app.context import create_context  # noqa: PLC0415
     from app.db.migration import require_schema  # noqa: PLC0415

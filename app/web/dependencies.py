@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from inspect import iscoroutinefunction
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.datastructures import FormData
 
-from app.context import Context
+from app.context import PAGE_ROWS, Context
 from app.core.settings import BUSY_SECONDS
 from app.web.headers import SAFE_METHODS
 
@@ -63,6 +63,23 @@ class Row(BaseModel):
 Limit = Annotated[int, Query(ge=1, le=500)]
 Offset = Annotated[int, Query(ge=0, le=2**31 - 1)]
 
+
+class Paging(NamedTuple):
+    """Which rows of a list to send. The response has the number of all rows in a header."""
+
+    limit: int
+    offset: int
+    response: Response
+
+    def set_total(self, total: int) -> None:
+        self.response.headers["X-Total-Count"] = str(total)
+
+
+async def _read_paging(response: Response, limit: Limit = PAGE_ROWS, offset: Offset = 0) -> Paging:
+    return Paging(limit, offset, response)
+
+
+PagingDep = Annotated[Paging, Depends(_read_paging)]
 TOTAL: dict[int | str, dict[str, Any]] = {
     200: {"headers": {"X-Total-Count": {"description": "Rows on all pages.", "schema": {"type": "integer"}}}}
 }

@@ -100,17 +100,25 @@ def to_invalid_error(errors: Sequence[Any]) -> InvalidError:
     )
 
 
-def problem_response(request: Request, status: int, problem: Problem, request_id: str | None = None) -> Response:
+def problem_response(
+    request: Request,
+    status: int,
+    detail: str,
+    field: str | None = None,
+    errors: Sequence[FieldError] = (),
+    request_id: str | None = None,
+) -> Response:
     if request.scope["path"].startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
-        return JSONResponse(problem.model_dump(), status)
-    url_without_field, field = None, problem.field
+        fields = [FieldProblem(field=error.field, detail=error.detail) for error in errors if error.field is not None]
+        return JSONResponse(Problem(detail=detail, field=field, errors=fields).model_dump(), status)
+    url_without_field = None
     if request.method == "GET" and field is not None and field in request.query_params:
         query = request.url.remove_query_params(field).query
         url_without_field = request.scope["path"] + (f"?{query}" if query else "")
     values = {
         "status": status,
         "title": TITLES.get(status, "That did not work"),
-        "message": problem.detail,
+        "message": detail,
         "request_id": request_id,
         # The page's path without the parameter at fault.
         "without": url_without_field,
@@ -139,7 +147,7 @@ def install_error_handlers(app: FastAPI, settings: Settings) -> None:
                 HTTPStatus.NOT_FOUND: f"There is no page {path}.",
                 HTTPStatus.METHOD_NOT_ALLOWED: f"{path} does not take {request.method}.",
             }[HTTPStatus(error.status_code)]
-        response = problem_response(request, error.status_code, Problem(detail=detail))
+        response = problem_response(request, error.status_code, detail)
         response.headers.update(error.headers or {})
         return response
 
@@ -150,7 +158,7 @@ def install_error_handlers(app: FastAPI, settings: Settings) -> None:
         request_id = uuid4().hex[:12]
         logger.error("request %s failed", request_id, exc_info=error)
         message = f"Isoscope failed on this request. Find the cause in the server log under {request_id}."
-        return problem_response(request, 500, Problem(detail=message), request_id)
+        return problem_response(request, 500, message, request_id=request_id)
 
 
 def _install_database_and_disk_handlers(app: FastAPI, settings: Settings) -> None:
@@ -158,7 +166,7 @@ def _install_database_and_disk_handlers(app: FastAPI, settings: Settings) -> Non
     async def handle_integrity_error(request: Request, error: IntegrityError) -> Response:
         logger.warning("a request was overtaken: %s", error.orig)
         detail = "Something on this page was just changed or deleted. Reload the page."
-        return problem_response(request, 409, Problem(detail=detail))
+        return problem_response(request, 409, detail)
 
     @app.exception_handler(OSError)
     async def handle_os_error(request: Request, error: OSError) -> Response:
@@ -182,19 +190,13 @@ def _install_database_and_disk_handlers(app: FastAPI, settings: Settings) -> Non
                 raise error
             logger.error("the database does not answer: %s", error.orig, exc_info=error)
             sentence = "The database does not respond. Try again in a moment."
-        response = problem_response(request, HTTPStatus.SERVICE_UNAVAILABLE, Problem(detail=sentence))
+        response = problem_response(request, HTTPStatus.SERVICE_UNAVAILABLE, sentence)
         response.headers["Retry-After"] = str(RETRY_SECONDS)
         return response
 
 
 def _error_response(request: Request, error: IsoscopeError) -> Response:
-    fields = [
-        FieldProblem(detail=field_error.detail, field=field_error.field)
-        for field_error in error.errors
-        if field_error.field is not None
-    ]
-    problem = Problem(detail=error.message, field=error.field, errors=fields)
-    response = problem_response(request, STATUS[type(error)], problem)
+    response = problem_response(request, STATUS[type(error)], error.message, error.field, error.errors)
     if isinstance(error, BusyError):
         response.headers["Retry-After"] = str(error.retry_seconds)
     return response

@@ -1,5 +1,7 @@
 """Headers of every response, and HEAD wherever there is GET."""
 
+from abc import ABC, abstractmethod
+
 from anyio import CancelScope
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,19 +21,32 @@ HEADERS = {
 }
 
 
-class SafeHeaders:
-    """ASGI wrapper that adds the safe headers. It must be the outermost.
+def is_poll(scope: Scope) -> bool:
+    """Return whether htmx requests a part of a page, as it does again and again."""
+    return scope["method"] == "GET" and "hx-request" in Headers(scope=scope)
 
-    A response that does not wait for the end of the request's body closes the connection, so that the rest is not read.
-    """
+
+class HttpMiddleware(ABC):
+    """ASGI middleware that handles requests; messages about the start and end of the application pass it by."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+        await (self.handle if scope["type"] == "http" else self._app)(scope, receive, send)
+
+    @abstractmethod
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        pass
+
+
+class SafeHeaders(HttpMiddleware):
+    """Adds the safe headers. It must be the outermost.
+
+    A response that does not wait for the end of the request's body closes the connection, so that the rest is not read.
+    """
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_headers = Headers(scope=scope)
         body_is_coming = "transfer-encoding" in request_headers or request_headers.get("content-length", "0") != "0"
 
@@ -53,14 +68,11 @@ class SafeHeaders:
         await self._app(scope, receive_body, send_with_headers)
 
 
-class HeadAsGet:
-    """ASGI wrapper that answers HEAD like GET, without the body."""
+class HeadAsGet(HttpMiddleware):
+    """Answers HEAD like GET, without the body."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "HEAD":
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return
         body_sent = False

@@ -6,31 +6,31 @@ from starlette.datastructures import Headers
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.web.headers import SAFE_METHODS
+from app.web.headers import SAFE_METHODS, HttpMiddleware, is_poll
 
 SHARED_SECONDS = 1.0
 
 
-class SharedPolls:
-    """ASGI middleware that gives one answer to all requests of htmx for one address with one scope within a second.
+class SharedPolls(HttpMiddleware):
+    """Gives one answer to all requests of htmx for one address with one scope within a second.
 
     It belongs inside the gate, which decides who gets an answer. Compression is shared too. A change made on any page
     ends all sharing, so that the next request shows it.
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app, self._compressed = app, GZipMiddleware(app)
+        super().__init__(app)
+        self._compressed = GZipMiddleware(app)
         self._answers: dict[tuple[object, ...], asyncio.Task[list[Message]]] = {}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_after_change(message: Message) -> None:
             self._answers.clear()  # what was read before this moment may lack the change
             await send(message)
 
-        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
-        if scope.get("method") == "GET" and "hx-request" in headers:
+        if is_poll(scope):
+            headers, visitor = Headers(scope=scope), scope["visit"].visitor
             vary = [headers.get(name) for name in ("accept", "accept-encoding", "host", "hx-current-url")]
-            visitor = scope["visit"].visitor
             rights = (visitor.scope, visitor.cookie_hash is not None)  # what base.html shows besides
             key = (scope["path"], scope["query_string"], *rights, *vary)
             if key not in self._answers:
@@ -39,7 +39,7 @@ class SharedPolls:
             for message in await asyncio.shield(self._answers[key]):  # one of those who wait may be canceled
                 await send({**message, "headers": [*message["headers"]]} if "headers" in message else message)
         # Scripts post to the API many times a second, and nobody waits for the next page because of it.
-        elif scope.get("method", "GET") in SAFE_METHODS or scope["path"].startswith("/api/"):
+        elif scope["method"] in SAFE_METHODS or scope["path"].startswith("/api/"):
             await self._app(scope, receive, send)
         else:
             await self._app(scope, receive, send_after_change)

@@ -31,8 +31,8 @@ from app.db.session import error_line
 from app.web import activity, tokens
 from app.web.activity import Visit, access_logger
 from app.web.dependencies import ContextDep
-from app.web.error_responses import Problem, problem_response
-from app.web.headers import SAFE_METHODS
+from app.web.error_responses import problem_response
+from app.web.headers import SAFE_METHODS, HttpMiddleware
 from app.web.templating import templates
 from app.web.tokens import Visitor
 from isoscope.core.errors import FullDiskError, InvalidError
@@ -63,11 +63,11 @@ TOO_LARGE = (
 )
 
 
-class Gate:
-    """ASGI middleware that refuses forbidden requests, names the visitor, and records what requests change."""
+class Gate(HttpMiddleware):
+    """Refuses forbidden requests, names the visitor, and records what requests change."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self._app = app
+        super().__init__(app)
         self.owner_token = settings.access_token.get_secret_value() if settings.access_token else None
         self._hosts = {host.lower() for host in settings.allowed_hosts}
         if not is_loopback(settings.host):
@@ -76,10 +76,7 @@ class Gate:
         # Threads of their own, because all others may wait for a locked database, as the one that writes may.
         self._readers, self.writer = CapacityLimiter(MAX_LOOKUPS), CapacityLimiter(1)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, visit = Request(scope), scope["visit"]
         scope["gate"] = self
         refusal = self._refuse(request) or await self._admit(request, visit)
@@ -87,7 +84,7 @@ class Gate:
             await refusal(scope, receive, send)
             return
         activity.current_visit.set(visit)
-        await self._run_noting_change(scope, receive, send)
+        await (self._app if scope["method"] in SAFE_METHODS else self._run_noting_change)(scope, receive, send)
         if visit.changes or (visit.visitor.use_is_due and self.writer.available_tokens):
             try:
                 await to_thread.run_sync(activity.record_visit, request.app.state.context, visit, limiter=self.writer)
@@ -96,14 +93,11 @@ class Gate:
 
     async def _run_noting_change(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run a request. Read the name of the row that it may change before, because it may be deleted."""
-        if scope["method"] in SAFE_METHODS:
-            await self._app(scope, receive, send)
-            return
         visit, subject, name, body = scope["visit"], activity.subject_of(scope["path"]), "", b""
-        with suppress(SQLAlchemyError):  # the route says so
-            name = await to_thread.run_sync(
-                activity.find_name, scope["app"].state.context, subject, limiter=self._readers
-            )
+        if (query := activity.name_query(subject)) is not None:
+            with suppress(SQLAlchemyError):  # the route says so
+                context: Context = scope["app"].state.context
+                name = await to_thread.run_sync(context.scalar, query, limiter=self._readers) or ""
 
         async def send_noting(message: Message) -> None:
             nonlocal body
@@ -134,7 +128,7 @@ class Gate:
                 )
         except SQLAlchemyError as error:
             access_logger.error("an access token could not be looked up: %s", error_line(error))
-            return _problem_response(request, 503, "The database does not respond. Try again in a moment.")
+            return problem_response(request, 503, "The database does not respond. Try again in a moment.")
         if visitor is None and self.owner_token is None and _is_own_connection(request.scope):
             visitor = Visitor(tokens.LOCAL_USER)
         if visitor is None:
@@ -142,9 +136,9 @@ class Gate:
             return await self.delay_refusal(request, refusal) if has_secret else refusal
         visit.visitor = visitor
         if path.startswith(ADMIN_PATHS) and not visitor.is_admin:
-            return _problem_response(request, 403, f"This is for tokens of scope admin, which {visitor.name} has not.")
+            return problem_response(request, 403, f"This is for tokens of scope admin, which {visitor.name} has not.")
         if visitor.scope is AccessScope.READ and request.method not in SAFE_METHODS and path != "/logout":
-            return _problem_response(
+            return problem_response(
                 request, 403, f"The token {visitor.name} may only read. Ask for one of scope write."
             )
         return None
@@ -152,9 +146,9 @@ class Gate:
     def _refuse_stranger(self, request: Request, *, has_secret: bool) -> Response:
         path = request.scope["path"]
         if self.owner_token is None:
-            return _problem_response(request, 403, OTHER_USER)
+            return problem_response(request, 403, OTHER_USER)
         if path.startswith("/api/"):
-            return _problem_response(request, 401, UNKNOWN_CREDENTIALS if has_secret else MISSING_CREDENTIALS)
+            return problem_response(request, 401, UNKNOWN_CREDENTIALS if has_secret else MISSING_CREDENTIALS)
         target = f"{path}?{request.url.query}" if request.method == "GET" else "/"
         return RedirectResponse(f"/login?next={quote(target.removesuffix('?'))}", 303)
 
@@ -169,7 +163,7 @@ class Gate:
         network = ":".join(address.split(":")[:4])  # the half of an IPv6 address that names its network
         position = self._n_delayed_by_address[network]
         if position >= MAX_DELAYED:
-            response = _problem_response(request, 429, "Too many wrong access tokens. Try again in a second.")
+            response = problem_response(request, 429, "Too many wrong access tokens. Try again in a second.")
             response.headers["Retry-After"] = "1"
             return response
         access_logger.warning("a wrong access token came from %s", address)
@@ -183,12 +177,12 @@ class Gate:
     def _refuse(self, request: Request) -> Response | None:
         # PostgreSQL keeps no NUL in a text, so it must not get as far as a query.
         if "\0" in request.scope["path"] or b"%00" in request.scope["query_string"]:
-            return _problem_response(
+            return problem_response(
                 request, 422, "This address contains a NUL character (%00), which no name or id has."
             )
         host = request.headers.get("host", "")
         if not self._accepts_host(host):
-            return _problem_response(
+            return problem_response(
                 request, 421, f"This server does not answer to the name {host!r}. Open it by the address it "
                 "printed at start, or add the name to ISOSCOPE_ALLOWED_HOSTS.",
             )  # fmt: skip
@@ -198,7 +192,7 @@ class Gate:
             origin is None or origin.partition("://")[2] == host if site is None else site in ("same-origin", "none")
         )
         if request.method not in SAFE_METHODS and not is_same_origin:
-            return _problem_response(request, 403, "This change came from a page of another site and was refused.")
+            return problem_response(request, 403, "This change came from a page of another site and was refused.")
         return None
 
     def _accepts_host(self, host: str) -> bool:
@@ -218,15 +212,11 @@ def _is_own_connection(scope: Scope) -> bool:
     return not peer or not server or peer_uid(peer, server) in (None, 0, os.geteuid())
 
 
-def _problem_response(request: Request, status: int, detail: str) -> Response:
-    return problem_response(request, status, Problem(detail=detail))
-
-
-class BodyLimit:
-    """ASGI middleware that limits body sizes by route."""
+class BodyLimit(HttpMiddleware):
+    """Limits body sizes by route."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self._app = app
+        super().__init__(app)
         self._settings = settings
         # By pattern of the path. All files of a data set come in one body.
         self._caps = {
@@ -237,25 +227,19 @@ class BodyLimit:
             re.compile("experiments/import"): settings.max_upload_bytes,
         }
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix("/api").strip("/")
         max_bytes = next((max_bytes for route, max_bytes in self._caps.items() if route.fullmatch(path)), 0)
         cap = LOGIN_BYTES if path == "login" else max_bytes + FORM_OVERHEAD_BYTES
         length = Headers(scope=scope).get("content-length", "")
         declared = int(length) if length.isdigit() else 0
-        if declared > cap:
-            await _send_refusal(Problem(detail=TOO_LARGE.format(cap), field="file"), 413, scope, receive, send)
-            return
-        if max_bytes and scope["method"] == "POST":
+        received_bytes, response_started, exceeded = 0, False, declared > cap
+        if max_bytes and scope["method"] == "POST" and not exceeded:
             try:
                 require_room(self._settings, upload_bytes=declared)
             except FullDiskError as error:
-                await _send_refusal(Problem(detail=error.message, field="file"), 507, scope, receive, send)
+                await problem_response(Request(scope), 507, error.message, "file")(scope, receive, send)
                 return
-        received_bytes, response_started, exceeded = 0, False, False
 
         async def receive_counted() -> Message:
             nonlocal received_bytes, exceeded
@@ -274,15 +258,11 @@ class BodyLimit:
             await send(message)
 
         try:
-            await self._app(scope, receive_counted, send_unless_exceeded)
+            if not exceeded:
+                await self._app(scope, receive_counted, send_unless_exceeded)
         finally:
             if exceeded and not response_started:
-                await _send_refusal(Problem(detail=TOO_LARGE.format(cap), field="file"), 413, scope, receive, send)
-
-
-async def _send_refusal(problem: Problem, status: int, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer without reading the body."""
-    await problem_response(Request(scope), status, problem)(scope, receive, send)
+                await problem_response(Request(scope), 413, TOO_LARGE.format(cap), "file")(scope, receive, send)
 
 
 router = APIRouter(include_in_schema=False)

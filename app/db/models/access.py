@@ -62,3 +62,6 @@ class Activity(Base):
     # Path of the page of the row, and the row's name at that time.
     subject: Mapped[str] = mapped_column(String(200), index=True)
     name: Mapped[str] = mapped_column(String(200))
+
+
+IS_LAUNCH = Activity.action.startswith("create") | Activity.action.startswith("launch")

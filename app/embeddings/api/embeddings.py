@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, File, Form, Query, Response, UploadFile
+from fastapi import APIRouter, Depends, File, Form, Query, UploadFile
 from fastapi.responses import FileResponse, StreamingResponse
 from pydantic import Field, StrictInt
 
@@ -17,7 +17,7 @@ from app.embeddings.report import EmbeddingFinding
 from app.embeddings.selections import LeftOut, create_selection, leave_out_finding
 from app.embeddings.service import EmbeddingSummary
 from app.embeddings.trash import Purged, Trash
-from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
+from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, PagingDep, Row
 from app.web.responses import FILE_RESPONSE, download_response, stream_download
 from app.web.uploads import to_incoming
 from isoscope.core.errors import InvalidError
@@ -100,16 +100,10 @@ SearchDep = Annotated[EmbeddingSearch, Depends(_read_search)]
 
 
 @router.get("", responses=TOTAL)
-def list_embeddings(
-    context: ContextDep,
-    response: Response,
-    search: SearchDep,
-    limit: Limit = PAGE_ROWS,
-    offset: Offset = 0,
-) -> list[EmbeddingListed]:
+def list_embeddings(context: ContextDep, search: SearchDep, paging: PagingDep) -> list[EmbeddingListed]:
     """Embeddings, newest first unless sorted otherwise. The header `X-Total-Count` has their number."""
-    embeddings = find_embeddings(context, search, limit, offset)
-    response.headers["X-Total-Count"] = str(embeddings.total)
+    embeddings = find_embeddings(context, search, paging.limit, paging.offset)
+    paging.set_total(embeddings.total)
     return embeddings.rows
 
 

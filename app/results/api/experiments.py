@@ -8,7 +8,7 @@ from fastapi import APIRouter, File, Response, UploadFile
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
-from app.context import PAGE_ROWS, Context
+from app.context import Context
 from app.db.models import Experiment, ExperimentOrigin, Import, ImportStatus, Run, RunStatus
 from app.db.reported_config import AnyConfig
 from app.db.study import Search
@@ -30,7 +30,7 @@ from app.training.queue_verbs import QueueMove
 from app.training.relaunch import request_of
 from app.training.sweep_preview import SweepPreview, preview_sweep
 from app.training.sweeps import SweepRequest, plan_sweep
-from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
+from app.web.dependencies import TOTAL, ContextDep, PagingDep, Row
 from app.web.responses import FILE_RESPONSE, stream_download
 from app.web.uploads import to_incoming
 
@@ -85,17 +85,11 @@ COLUMNS = ExperimentHead.model_fields.keys() - {"status", "tags"}
 
 
 @router.get("", responses=TOTAL)
-def list_experiments(
-    context: ContextDep,
-    response: Response,
-    q: RunsQ = "",
-    tag: str = "",
-    limit: Limit = PAGE_ROWS,
-    offset: Offset = 0,
-) -> list[ExperimentSummary]:
+def list_experiments(context: ContextDep, paging: PagingDep, q: RunsQ = "", tag: str = "") -> list[ExperimentSummary]:
     """Experiments with a run that matches the search, newest first; how many is in the header `X-Total-Count`."""
-    page = listing.list_experiments(context, q.strip(), ExperimentFilter(tag.strip()), limit=limit, offset=offset)
-    response.headers["X-Total-Count"] = str(page.total)
+    condition = ExperimentFilter(tag.strip())
+    page = listing.list_experiments(context, q.strip(), condition, limit=paging.limit, offset=paging.offset)
+    paging.set_total(page.total)
     return [
         ExperimentSummary(
             **{name: getattr(row.experiment, name) for name in COLUMNS},
@@ -145,19 +139,13 @@ def show_request(context: ContextDep, experiment_id: str) -> SweepRequest | Stud
 
 @router.get("/{experiment_id}/runs", response_model=list[FoundRunOut], responses=TOTAL)
 def list_runs(
-    context: ContextDep,
-    response: Response,
-    experiment_id: str,
-    q: RunsQ = "",
-    sort: RunsSort = "",
-    limit: Limit = PAGE_ROWS,
-    offset: Offset = 0,
+    context: ContextDep, paging: PagingDep, experiment_id: str, q: RunsQ = "", sort: RunsSort = ""
 ) -> list[Run]:
     """Runs of an experiment that match the search, as they were planned unless sorted otherwise."""
     experiments.get_experiment_without_runs(context, experiment_id)
     query = RunQuery.parse(q, sort)
-    page = listing.list_runs(context, query, limit=limit, offset=offset, experiment_id=experiment_id)
-    response.headers["X-Total-Count"] = str(page.total)
+    page = listing.list_runs(context, query, limit=paging.limit, offset=paging.offset, experiment_id=experiment_id)
+    paging.set_total(page.total)
     return page.runs
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse, StreamingResponse
 from pydantic import AliasPath, BaseModel, Field, ModelWrapValidatorHandler, model_validator
 
-from app.context import PAGE_ROWS, Context
+from app.context import Context
 from app.db.learning import divergence_note, no_learning_note
 from app.db.models import AttemptOutcome, FailureCause, Run, RunStatus, Split
 from app.db.reported_config import AnyRunConfig
@@ -25,7 +25,7 @@ from app.training.api.queue import Move, PriorityIn, RunState
 from app.training.relaunch import request_of_run
 from app.training.run_actions import tag_run
 from app.training.sweeps import SweepRequest
-from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
+from app.web.dependencies import TOTAL, ContextDep, PagingDep, Row
 from app.web.responses import FILE_RESPONSE, attachment_headers, download_response
 from isoscope.files.strict import Strict
 
@@ -166,17 +166,10 @@ RunsSort = Annotated[str, Query(description="Field to sort by. A leading minus s
 
 
 @router.get("", response_model=list[FoundRunOut], responses=TOTAL)
-def list_runs(
-    context: ContextDep,
-    response: Response,
-    q: RunsQ = "",
-    sort: RunsSort = "",
-    limit: Limit = PAGE_ROWS,
-    offset: Offset = 0,
-) -> list[Run]:
+def list_runs(context: ContextDep, paging: PagingDep, q: RunsQ = "", sort: RunsSort = "") -> list[Run]:
     """Runs of all experiments, of the newest first unless sorted otherwise; how many is in `X-Total-Count`."""
-    page = listing.list_runs(context, RunQuery.parse(q, sort), limit=limit, offset=offset)
-    response.headers["X-Total-Count"] = str(page.total)
+    page = listing.list_runs(context, RunQuery.parse(q, sort), limit=paging.limit, offset=paging.offset)
+    paging.set_total(page.total)
     return page.runs
 
 
@@ -254,7 +247,7 @@ def show_activation(context: ContextDep, run_id: str) -> dict[str, Any]:
 @router.get("/{run_id}/predictions", response_model=list[PredictionOut], responses=TOTAL_OR_CSV)
 def list_predictions(
     context: ContextDep,
-    response: Response,
+    paging: PagingDep,
     run_id: str,
     format: Annotated[  # noqa: A002 - the name in the URL
         Literal["json", "csv"], Query(description="JSON is one page of rows; CSV is a file of all of them.")
@@ -262,15 +255,13 @@ def list_predictions(
     split: Annotated[Split, Query(description="`test`: 409 until the experiment's test scores are opened.")] = (
         Split.VALIDATION
     ),
-    limit: Limit = PAGE_ROWS,
-    offset: Offset = 0,
 ) -> Response | list[dict[str, Any]]:
     """Predictions of a finished run for a split, with the references; how many is in `X-Total-Count`."""
     predictions = get_predictions(context, run_id, split)
     if format == "csv":
         return csv_response(predictions)
-    response.headers["X-Total-Count"] = str(len(predictions.predictions))
-    return [row._asdict() for row in predictions.rows(offset, offset + limit)]
+    paging.set_total(len(predictions.predictions))
+    return [row._asdict() for row in predictions.rows(paging.offset, paging.offset + paging.limit)]
 
 
 def _command_endpoint(command: Callable[[Context, str], Run]) -> Callable[..., Run]:
