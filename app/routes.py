@@ -163,11 +163,7 @@ def show_figure_of_encoding(context: ContextDep, encoding_id: str, slug: str, qu
 
 
 @figures_router.get("/compare/figures/{slug}")
-def show_figure_of_comparison(
-    context: ContextDep,
-    slug: str,
-    choice: ChoiceDep,
-) -> FigureOut:
+def show_figure_of_comparison(context: ContextDep, slug: str, choice: ChoiceDep) -> FigureOut:
     """A figure with several embeddings in it, or of a series, such as `over-steps`, `changes` or `cka`."""
     return FigureOut.from_figure(find_figure(comparison_figures(context, choice, slug), slug))
 

@@ -36,10 +36,7 @@ def open_files(paths: list[Path], arguments: Namespace, annotations: Path | None
     if isinstance(vectors, list) and contents.parts:
         vectors = ",".join(vectors)
     selection = Selection(
-        vectors=vectors,
-        labels=arguments.labels,
-        groups=arguments.groups,
-        transpose=arguments.transpose,
+        vectors=vectors, labels=arguments.labels, groups=arguments.groups, transpose=arguments.transpose
     )
     matrix = select(contents, selection)
     require_measurable(matrix)

@@ -107,12 +107,7 @@ class LoggedRun:
         self._exit_callback = end
 
     def step(
-        self,
-        step: int,
-        *,
-        task_loss: float | None = None,
-        penalty: float | None = None,
-        layers: Layers | None = None,
+        self, step: int, *, task_loss: float | None = None, penalty: float | None = None, layers: Layers | None = None
     ) -> None:
         """Log an optimizer step, or more of one. NaN and infinity are logged as missing, with that as the reason."""
         values: dict[str, Any] = {}

@@ -224,10 +224,7 @@ def trace_estimates_from_squares(n: int, squares: N, fourth: N) -> tuple[N, N]:
     ``squares`` is ||S||^2 / tr(S)^2 and ``fourth`` is Q / tr(S)^2. Up to rounding, 0 <= tr(S S) <= tr(S)^2 holds.
     """
     k = (n - 1) / (n * (n - 2) * (n - 3))
-    return (
-        k * (2 * squares + (n * n - 3 * n + 1) - n * fourth),
-        k * ((n - 1) * (n - 2) * squares + 1 - n * fourth),
-    )
+    return (k * (2 * squares + (n * n - 3 * n + 1) - n * fourth), k * ((n - 1) * (n - 2) * squares + 1 - n * fourth))
 
 
 def _trace_estimates_by_groups(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple[float, float]:

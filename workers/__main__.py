@@ -77,10 +77,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
     queue = JobQueue(settings.queue)
     processes = JobProcesses(settings, device)
     executor = Executor(sessions, processes, slot, settings.runs)
-    with (
-        open_locks(settings.queue, settings.root / "locks", fence=processes.kill_all) as locks,
-        locks.held(slot),
-    ):
+    with open_locks(settings.queue, settings.root / "locks", fence=processes.kill_all) as locks, locks.held(slot):
         forkserver.ensure_running()  # so that the first job does not wait for imports
         logging.info("ready on %s", device)
         with (

@@ -149,9 +149,7 @@ class Settings(BaseSettings):
         10 * GIB, gt=0, description="Cache of files on S3 per machine, in bytes; the most recently used stay."
     )
     reserve_bytes: int = Field(
-        512 * MIB,
-        ge=0,
-        description="Free bytes that uploads and launches must leave on the disk; 0: no reserve.",
+        512 * MIB, ge=0, description="Free bytes that uploads and launches must leave on the disk; 0: no reserve."
     )
     max_upload_bytes: int = Field(2 * GIB, gt=0, description="Largest upload accepted, in bytes.")
     max_dataset_bytes: int = Field(200 * MIB, gt=0, description="Largest train or validation file, in bytes.")
@@ -179,10 +177,7 @@ class Settings(BaseSettings):
     )
     checkpoint_seconds: float = Field(30, gt=0, description="Seconds of training between two checkpoints.")
     busy_timeout: float = Field(
-        BUSY_SECONDS,
-        gt=0,
-        le=3600,
-        description="Seconds that a writer of SQLite waits for another.",
+        BUSY_SECONDS, gt=0, le=3600, description="Seconds that a writer of SQLite waits for another."
     )
     sample: bool = Field(True, description="Launch the sample embedding and sweep when the database is empty.")
 

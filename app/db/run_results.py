@@ -22,8 +22,7 @@ MAX_LAYERS = 1000
 
 # Null where undefined. Rows of early versions may hold NaN instead.
 Value = Annotated[
-    Number | None,
-    BeforeValidator(lambda value: None if isinstance(value, float) and not isfinite(value) else value),
+    Number | None, BeforeValidator(lambda value: None if isinstance(value, float) and not isfinite(value) else value)
 ]
 Measure = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,60}$")]
 Reason = Annotated[str, Field(max_length=10_000)]

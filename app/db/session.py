@@ -114,14 +114,10 @@ _REMOVED = select(_removed.c.id).where(_removed.c.removed_at.is_not(None))
 # Relationship loads pass here too, so rows need not carry the filter, which cannot be pickled.
 _HIDDEN_ROW_FILTERS = (
     with_loader_criteria(
-        Experiment,
-        Experiment.id.not_in(_EXPERIMENTS) & Experiment.removed_at.is_(None),
-        propagate_to_loaders=False,
+        Experiment, Experiment.id.not_in(_EXPERIMENTS) & Experiment.removed_at.is_(None), propagate_to_loaders=False
     ),
     with_loader_criteria(
-        Run,
-        Run.experiment_id.not_in(_EXPERIMENTS) & Run.experiment_id.not_in(_REMOVED),
-        propagate_to_loaders=False,
+        Run, Run.experiment_id.not_in(_EXPERIMENTS) & Run.experiment_id.not_in(_REMOVED), propagate_to_loaders=False
     ),
     with_loader_criteria(Dataset, Dataset.id.not_in(_DATASETS), propagate_to_loaders=False),
 )

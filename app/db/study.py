@@ -62,8 +62,7 @@ class Search(Options):
         Zeta, Option("Minimum ζ", "From 0 to 1. Applies to I-STAR only.", SEARCH_SPACE, **vars(ABOUT_ZETA))
     ] = 0.2
     zeta_high: Annotated[
-        Zeta,
-        Option("Maximum ζ", "If it equals the minimum, ζ is not searched.", SEARCH_SPACE, **vars(ABOUT_ZETA)),
+        Zeta, Option("Maximum ζ", "If it equals the minimum, ζ is not searched.", SEARCH_SPACE, **vars(ABOUT_ZETA))
     ] = 0.2
     objective: Annotated[
         Objective,

@@ -8,15 +8,7 @@ from functools import cache, partial
 from typing import Annotated, Any, Generic, Literal, TypeVar
 from uuid import uuid4
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    Field,
-    FiniteFloat,
-    GetCoreSchemaHandler,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import AfterValidator, BaseModel, Field, FiniteFloat, GetCoreSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, core_schema, to_jsonable_python
 from sqlalchemy import JSON, DateTime, Dialect, TypeDecorator
 from sqlalchemy.types import TypeEngine

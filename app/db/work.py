@@ -14,17 +14,7 @@ from sqlalchemy.orm import Session
 
 from app.core.settings import Settings
 from app.db.job_kinds import KINDS, Job, JobKind, Queue
-from app.db.models import (
-    FINAL,
-    Attempt,
-    AttemptOutcome,
-    Experiment,
-    FailureCause,
-    Run,
-    RunStatus,
-    Step,
-    Worker,
-)
+from app.db.models import FINAL, Attempt, AttemptOutcome, Experiment, FailureCause, Run, RunStatus, Step, Worker
 from app.db.session import Sessions
 from app.db.types import utcnow
 from isoscope.core.errors import ConflictError, InvalidError

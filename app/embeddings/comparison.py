@@ -307,12 +307,7 @@ class EmbeddingComparison:
         rows: list[list[Cell]] = []
         for compared in self.measures:
             for embedding, name, measurement, *contrasts in zip(
-                self.embeddings,
-                self.names,
-                compared.measurements,
-                compared.differences,
-                compared.changes,
-                strict=True,
+                self.embeddings, self.names, compared.measurements, compared.differences, compared.changes, strict=True
             ):
                 m = measurement
                 values: list[Cell] = [m.value, m.se, m.n, m.reason] if m else [None] * 4

@@ -18,10 +18,7 @@ from app.embeddings.service import find_embedding, require_measured, retry_faile
 from app.figures.figure import Figure
 from isoscope.core.errors import InvalidError, NotFoundError
 
-DEFAULT_SOURCES = {
-    "identity": "the identity, scaled to the data",
-    "sample": "all rows of this file",
-}
+DEFAULT_SOURCES = {"identity": "the identity, scaled to the data", "sample": "all rows of this file"}
 
 
 def list_curve_sources(context: Context, embedding: Embedding) -> list[tuple[str, str, int | None]]:

@@ -2,7 +2,4 @@
 
 from app.feature import Feature
 
-FEATURE = Feature(
-    api=("app.playground.api:playground_router",),
-    pages=("app.playground.pages:router",),
-)
+FEATURE = Feature(api=("app.playground.api:playground_router",), pages=("app.playground.pages:router",))

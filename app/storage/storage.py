@@ -117,10 +117,7 @@ def write_temporary(blocks: Iterable[bytes], folder: Path) -> Iterator[tuple[Pat
     digest = hashlib.sha256()
     size_bytes = 0
     # In the folder they stay in, because a rename is atomic only within one file system.
-    with (
-        explain_full_disk(folder),
-        NamedTemporaryFile(dir=folder, prefix=TEMPORARY_PREFIX, delete=False) as temporary,
-    ):
+    with explain_full_disk(folder), NamedTemporaryFile(dir=folder, prefix=TEMPORARY_PREFIX, delete=False) as temporary:
         path = Path(temporary.name)
         try:
             for block in blocks:

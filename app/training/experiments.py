@@ -224,8 +224,7 @@ def plan_study(context: Context, request: StudyRequest, *, ask_hub: bool = True)
         )
     if search.prune and request.checkpoint is Checkpoint.LAST and request.patience is None:
         raise InvalidError(
-            "Pruning needs evaluations on the selection rows. Choose the best checkpoint or a patience.",
-            "prune",
+            "Pruning needs evaluations on the selection rows. Choose the best checkpoint or a patience.", "prune"
         )
     if search.zeta_low < search.zeta_high and not option_applies("zeta", [search.regularizer], None):
         raise InvalidError(

@@ -35,9 +35,7 @@ ADVICE = {
         "model",
     ),
     FailureCause.COLUMN: Advice(
-        "The data do not fit",
-        "Choose other columns, or mend the file and upload it again.",
-        "label_column",
+        "The data do not fit", "Choose other columns, or mend the file and upload it again.", "label_column"
     ),
     FailureCause.NOT_A_NUMBER: Advice(
         "The loss is not a number",
@@ -51,8 +49,7 @@ ADVICE = {
         "batch_size",
     ),
     FailureCause.DATABASE: Advice(
-        "The database was unavailable",
-        "The run itself is fine. Try it again when the database responds.",
+        "The database was unavailable", "The run itself is fine. Try it again when the database responds."
     ),
     FailureCause.DISK: Advice(
         "The disk of its worker is full",
@@ -60,8 +57,7 @@ ADVICE = {
     ),
     FailureCause.SETTING: Advice("A setting cannot be used", "Change the setting named above."),
     FailureCause.UNSPECIFIED: Advice(
-        "An unforeseen failure",
-        "The last lines of its log, below, show where. Try again, or change the settings.",
+        "An unforeseen failure", "The last lines of its log, below, show where. Try again, or change the settings."
     ),
 }
 
@@ -111,10 +107,7 @@ def prefill_form(context: Context, run_id: str | None, experiment_id: str | None
             for text in (str(launched["batch_size"]), str(launched["accumulation"]))
         )
         if run.cause is FailureCause.MEMORY and batch_size >= 2 and batch_size % 2 == 0:
-            edited = launched | {
-                "batch_size": str(batch_size // 2),
-                "accumulation": str(2 * max(accumulation, 1)),
-            }
+            edited = launched | {"batch_size": str(batch_size // 2), "accumulation": str(2 * max(accumulation, 1))}
         # The advice as an error at the field to change.
         sentence = f"The run failed: {run.error}"
         if launched != edited:

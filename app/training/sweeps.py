@@ -177,10 +177,7 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
         lambda: check_precision(runs, list_workers(context), grid),
     )
     distinct_runs = _distinct_runs(runs)
-    notes = [
-        *notes_of(request, factors, factors.total - len(distinct_runs)),
-        *notes_of_rows(dataset, runs),
-    ]
+    notes = [*notes_of(request, factors, factors.total - len(distinct_runs)), *notes_of_rows(dataset, runs)]
     return SweepPlan(dataset, config, grid, factors, distinct_runs, notes)
 
 

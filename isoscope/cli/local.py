@@ -40,11 +40,7 @@ def score(arguments: Namespace) -> int:
 def check_arguments(command: ArgumentParser) -> None:
     add_file_arguments(command)
     command.add_argument("--baseline", type=Path, metavar="FILE", help="earlier embedding to check for drift")
-    command.add_argument(
-        "--same-rows",
-        action="store_true",
-        help="match rows by position (default: by name)",
-    )
+    command.add_argument("--same-rows", action="store_true", help="match rows by position (default: by name)")
     command.add_argument(
         "--fail-on",
         choices=("note", "warning", "error"),

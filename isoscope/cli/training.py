@@ -32,9 +32,7 @@ def upload_dataset_arguments(command: ArgumentParser) -> None:
     command.add_argument("--split-column", metavar="COL", help="column that names the split of each row")
     for split in SPLITS:
         command.add_argument(
-            f"--{split}-values",
-            metavar="VALUES",
-            help=f"values of {split} rows, with commas (default: {split})",
+            f"--{split}-values", metavar="VALUES", help=f"values of {split} rows, with commas (default: {split})"
         )
     command.add_argument(
         "--quoting",

@@ -361,11 +361,7 @@ def find_readings(files: Mapping[str, tuple[Path, str]], chosen: Quoting | None 
 
 
 def read_columns(
-    path: Path,
-    filename: str,
-    columns: list[str],
-    role: Role = Role.ROWS,
-    quoting: Quoting | None = None,
+    path: Path, filename: str, columns: list[str], role: Role = Role.ROWS, quoting: Quoting | None = None
 ) -> dict[str, list[Scalar | None]]:
     """Return the values of columns; missing values are None."""
     table = open_table(path, filename, role, quoting)

@@ -22,11 +22,7 @@ class Similarity(StrEnum):
 
 
 # Name of each similarity in sentences.
-SIMILARITIES = {
-    Similarity.EUCLIDEAN: "Euclidean distance",
-    Similarity.COSINE: "cosine",
-    Similarity.DOT: "dot product",
-}
+SIMILARITIES = {Similarity.EUCLIDEAN: "Euclidean distance", Similarity.COSINE: "cosine", Similarity.DOT: "dot product"}
 
 # Column headings for the distance or similarity of a neighbor.
 NEAR_COLUMNS = {Similarity.EUCLIDEAN: "Distance", Similarity.COSINE: "Cosine", Similarity.DOT: "Dot product"}

@@ -32,12 +32,7 @@ class PersistentEntropy(torch.nn.Module):
     """
 
     def __init__(
-        self,
-        lam: float,
-        *,
-        bars: str = "prominent",
-        cluster_weight: float = 0.0,
-        across_processes: bool = False,
+        self, lam: float, *, bars: str = "prominent", cluster_weight: float = 0.0, across_processes: bool = False
     ) -> None:
         super().__init__()
         if bars not in BARS:

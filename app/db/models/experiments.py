@@ -86,10 +86,7 @@ class Experiment(Described, Base):
         cascade="all, delete-orphan", passive_deletes=True, order_by="func.lower(ExperimentTag.tag)"
     )
     runs: Mapped[list["Run"]] = relationship(
-        cascade="all, delete-orphan",
-        passive_deletes=True,
-        order_by="Run.position",
-        back_populates="experiment",
+        cascade="all, delete-orphan", passive_deletes=True, order_by="Run.position", back_populates="experiment"
     )
 
     @property

@@ -219,11 +219,7 @@ class LearningOptions(RegularizerOptions):
             "Number format of the model’s computation. Weights and penalties stay in float32.",
             MACHINE,
             several="precisions",
-            words={
-                Precision.FP32: "float32",
-                Precision.FP16: "float16, on a GPU",
-                Precision.BF16: "bfloat16",
-            },
+            words={Precision.FP32: "float32", Precision.FP16: "float16, on a GPU", Precision.BF16: "bfloat16"},
             details="Half precision is faster and takes less memory on a GPU. float16 requires one. bfloat16 has the "
             "range of float32 with fewer digits.",
             source=MIXED,

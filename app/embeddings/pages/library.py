@@ -93,12 +93,7 @@ def _read_search(
     sort: Sort = "-created",
 ) -> EmbeddingSearch:
     return EmbeddingSearch(
-        q=q.strip(),
-        tag=tag.strip(),
-        origin=origin or None,
-        status=status or None,
-        layers=layers,
-        sort=sort,
+        q=q.strip(), tag=tag.strip(), origin=origin or None, status=status or None, layers=layers, sort=sort
     )
 
 
@@ -107,11 +102,7 @@ SearchDep = Annotated[EmbeddingSearch, Depends(_read_search)]
 
 @router.get("")
 def list_all(
-    request: Request,
-    context: ContextDep,
-    search: SearchDep,
-    page: Annotated[int, Query(ge=1)] = 1,
-    moved: str = "",
+    request: Request, context: ContextDep, search: SearchDep, page: Annotated[int, Query(ge=1)] = 1, moved: str = ""
 ) -> Response:
     """Show the search and the upload form. ``moved`` is the id of an embedding just moved to the trash."""
     trashed = None

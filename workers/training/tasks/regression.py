@@ -66,10 +66,7 @@ class NumberPredictions(PredictionPairs):
         self.predicted += outputs["logits"].flatten().tolist()
 
     def metrics(self) -> dict[str, Score]:
-        return {
-            Metric.PEARSON.value: self._correlation(pearsonr),
-            Metric.SPEARMAN.value: self._correlation(spearmanr),
-        }
+        return {Metric.PEARSON.value: self._correlation(pearsonr), Metric.SPEARMAN.value: self._correlation(spearmanr)}
 
     def _correlation(self, correlate: Any) -> Score:
         if len(self.references) < 2:
