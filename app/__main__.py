@@ -8,14 +8,7 @@ import sys
 from asyncio import CancelledError
 from contextlib import suppress
 
-from app.core.process import (
-    PARENT_FLAG,
-    PRIVATE_UMASK,
-    configure_logs,
-    raise_file_limit,
-    reduce_garbage_collection,
-    watch_parent,
-)
+from app.core import process
 from app.core.settings import Settings
 
 SHUTDOWN_SECONDS = 5
@@ -39,12 +32,12 @@ def main() -> int:
     from isoscope.core.errors import IsoscopeError  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="python -m app", description=__doc__)
-    parser.add_argument(PARENT_FLAG, action="store_true", help="stop when standard input closes")
+    parser.add_argument(process.PARENT_FLAG, action="store_true", help="stop when standard input closes")
     if parser.parse_args().lifeline:
-        watch_parent()
-    os.umask(PRIVATE_UMASK)
-    configure_logs("web")
-    raise_file_limit()
+        process.watch_parent()
+    os.umask(process.PRIVATE_UMASK)
+    process.configure_logs("web")
+    process.raise_file_limit()
     # Skip the tracebacks of requests cancelled at shutdown: one line before them says so.
     logging.getLogger("uvicorn.error").addFilter(
         lambda record: not (record.exc_info and isinstance(record.exc_info[1], CancelledError))
@@ -58,7 +51,7 @@ def main() -> int:
     except IsoscopeError as error:
         logger.error("%s", error)
         return 1
-    reduce_garbage_collection()
+    process.reduce_garbage_collection()
     config = uvicorn.Config(
         app,
         host=settings.host,

@@ -8,15 +8,7 @@ import sys
 from multiprocessing import forkserver
 from threading import Thread
 
-from app.core.process import (
-    LOG_FORMAT,
-    PARENT_FLAG,
-    PRIVATE_UMASK,
-    StopSignals,
-    exit_within,
-    raise_file_limit,
-    watch_parent,
-)
+from app.core import process
 from app.core.settings import Settings
 from app.db.migration import require_schema
 from app.db.session import create_sessions, require_database
@@ -39,10 +31,10 @@ EXIT_SECONDS = 15
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m workers", description=__doc__)
     parser.add_argument("--device", default="auto", help="auto, cpu, mps, cuda:0, ... (default: %(default)s)")
-    parser.add_argument(PARENT_FLAG, action="store_true", help="stop when standard input closes")
+    parser.add_argument(process.PARENT_FLAG, action="store_true", help="stop when standard input closes")
     arguments = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
-    os.umask(PRIVATE_UMASK)
+    logging.basicConfig(level=logging.INFO, format=process.LOG_FORMAT)
+    os.umask(process.PRIVATE_UMASK)
     settings = Settings()
     limit_thread_spinning()
     device = arguments.device
@@ -65,10 +57,10 @@ def main() -> int:
 
 def work(settings: Settings, device: str, *, lifeline: bool) -> None:
     """Hold the device's slot and take jobs until SIGTERM or SIGINT."""
-    stop = StopSignals()
-    raise_file_limit()
+    stop = process.StopSignals()
+    process.raise_file_limit()
     if lifeline:
-        watch_parent()
+        process.watch_parent()
     settings.create_folders()
     require_database(settings.database, "ISOSCOPE_DATABASE_URL")
     require_schema(settings.database)
@@ -89,7 +81,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
         ):
             Thread(target=processes.time_device, args=(slot,), name="speed", daemon=True).start()
             stop.wait()
-            exit_within(EXIT_SECONDS)
+            process.exit_within(EXIT_SECONDS)
             executor.stop()
     queue.close()
 

@@ -11,13 +11,7 @@ from app.context import PAGE_ROWS, Context
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, EmbeddingTag, Encoding, Measurement
 from app.descriptions.row_list import RowAction, RowList
 from app.descriptions.service import DescriptionChange, apply_description, has_tag
-from app.embeddings.service import (
-    EmbeddingSummary,
-    commit_embedding,
-    find_embedding,
-    get_embedding,
-    require_not_trashed,
-)
+from app.embeddings import service
 from app.embeddings.trash import trash_embedding
 
 MAX_QUERY_CHARACTERS = 200
@@ -56,7 +50,7 @@ class EmbeddingSearch:
     sort: Sort = "-created"
 
 
-class EmbeddingListed(EmbeddingSummary):
+class EmbeddingListed(service.EmbeddingSummary):
     """An embedding in the library, with the numbers that it can be sorted by."""
 
     isoscore_unbiased: Annotated[float | None, Field(description="Bias-corrected: of the population.")]
@@ -107,7 +101,7 @@ def find_embeddings(
         layers_left_out = 0 if with_layers else layers
         results = [
             EmbeddingListed(
-                **EmbeddingSummary.model_validate(embedding).model_dump(),
+                **service.EmbeddingSummary.model_validate(embedding).model_dump(),
                 isoscore_unbiased=corrected,
                 isoscore=isoscore,
                 mean_cosine=mean_cosine,
@@ -134,10 +128,10 @@ def _order_columns(sort: Sort) -> tuple[ColumnElement[Any], ...]:
 
 def describe_embedding(context: Context, embedding_id: str, change: DescriptionChange) -> Embedding:
     with context.sessions.begin() as session:
-        embedding = find_embedding(session, embedding_id)
-        require_not_trashed(embedding)
+        embedding = service.find_embedding(session, embedding_id)
+        service.require_not_trashed(embedding)
         apply_description(embedding, change)
-    return get_embedding(context, embedding_id)
+    return service.get_embedding(context, embedding_id)
 
 
 class AdjacentLayers(NamedTuple):
@@ -170,8 +164,8 @@ EMBEDDINGS = RowList(
     section="data",
     field="id",
     actions={
-        "measure": RowAction("Measure drafts", commit_embedding),
+        "measure": RowAction("Measure drafts", service.commit_embedding),
         "trash": RowAction("Move to the trash", trash_embedding),
     },
-    get_name=lambda context, embedding_id: get_embedding(context, embedding_id).name,
+    get_name=lambda context, embedding_id: service.get_embedding(context, embedding_id).name,
 )

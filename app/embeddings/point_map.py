@@ -11,18 +11,8 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from app.context import Context
+from app.db import point_map
 from app.db.models import Embedding, FigureFile
-from app.db.point_map import (
-    MAP,
-    MAP_COLUMN,
-    MAP_NAMES,
-    MAP_NEIGHBORS,
-    MAP_VECTORS,
-    NO_POINT,
-    MapHeader,
-    MapSection,
-    vector_points,
-)
 from app.embeddings.service import get_stored_figure
 from app.storage import Storage
 from isoscope.core.errors import NotFoundError
@@ -75,7 +65,7 @@ class RowSearch(NamedTuple):
 class StoredMap:
     """A map whose numbers and names are read from its files as they are needed."""
 
-    def __init__(self, storage: Storage, header: MapHeader, files: dict[str, str]) -> None:
+    def __init__(self, storage: Storage, header: point_map.MapHeader, files: dict[str, str]) -> None:
         self.header = header
         self._storage = storage
         self._files = files
@@ -93,7 +83,7 @@ class StoredMap:
 
     @property
     def version(self) -> str:
-        return self._files[MAP]
+        return self._files[point_map.MAP]
 
     @property
     def draws_all(self) -> bool:
@@ -109,24 +99,24 @@ class StoredMap:
     def positions(self) -> NDArray[np.uint32]:
         """Return the positions of all points in the file, ascending."""
         if "row" in self.header.sections:
-            return self.read(MAP, self.header.sections["row"])
+            return self.read(point_map.MAP, self.header.sections["row"])
         return np.arange(self.header.points, dtype=np.uint32)
 
     @cached_property
     def xy(self) -> NDArray[np.float64]:
         """Return the coordinates of all points, [points, 2]."""
-        return self.read(MAP, self.header.sections["xy"]).astype(np.float64).reshape(-1, 2) * self.header.unit
+        return self.read(point_map.MAP, self.header.sections["xy"]).astype(np.float64).reshape(-1, 2) * self.header.unit
 
     @cached_property
     def norms(self) -> NDArray[np.float64]:
-        return self.read(MAP, self.header.sections["norm"]).astype(np.float64) * self.header.unit
+        return self.read(point_map.MAP, self.header.sections["norm"]).astype(np.float64) * self.header.unit
 
     @cached_property
     def names(self) -> list[str]:
         return self._names.all_lines() if self._names is not None else []
 
     def read_column(self, number: int) -> NDArray[Any]:
-        return self.read(MAP_COLUMN.format(number), self.header.columns[number].values)
+        return self.read(point_map.MAP_COLUMN.format(number), self.header.columns[number].values)
 
     def read_neighbors(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64]]:
         """Return the points with stored neighbors [m], these neighbors [m, k] and their distances [m, k]."""
@@ -134,7 +124,7 @@ class StoredMap:
         if stored is None:
             return np.empty(0, np.uint32), np.empty((0, 0), np.uint32), np.empty((0, 0))
         points, neighbors, distances = (
-            self.read(MAP_NEIGHBORS, stored.sections[name]) for name in ("point", "neighbor", "distance")
+            self.read(point_map.MAP_NEIGHBORS, stored.sections[name]) for name in ("point", "neighbor", "distance")
         )
         scaled_distances = distances.reshape(-1, stored.k).astype(np.float64) * stored.distance_unit(self.header.unit)
         return points, neighbors.reshape(-1, stored.k), scaled_distances
@@ -151,7 +141,7 @@ class StoredMap:
         header, named_point = self.header, self.find_named(query)
         point = named_point
         if query.isdecimal():
-            index = int(np.searchsorted(self.positions, min(int(query), NO_POINT)))
+            index = int(np.searchsorted(self.positions, min(int(query), point_map.NO_POINT)))
             if index < header.points and self.positions[index] == int(query):
                 point = index
         if point is None:
@@ -185,9 +175,9 @@ class StoredMap:
             near = [
                 NearRow(self.get_row(neighbor), stored.displayed_value(distance))
                 for neighbor, distance in pairs
-                if neighbor != NO_POINT
+                if neighbor != point_map.NO_POINT
             ]
-        elif MAP_VECTORS in self._files:
+        elif point_map.MAP_VECTORS in self._files:
             n_searched = self.header.vectors
             near = self._search_vectors(point, stored.similarity)
             if not near and n_searched < self.header.points:
@@ -203,8 +193,8 @@ class StoredMap:
                          n_searched, stored.similarity)  # fmt: skip
 
     def _search_vectors(self, point: int, similarity: Similarity) -> list[NearRow]:
-        vectors = np.load(self._storage.local_path(self._files[MAP_VECTORS]), mmap_mode="r")
-        points = vector_points(self.header.points, len(vectors))
+        vectors = np.load(self._storage.local_path(self._files[point_map.MAP_VECTORS]), mmap_mode="r")
+        points = point_map.vector_points(self.header.points, len(vectors))
         index = int(np.searchsorted(points, point))
         if index == len(points) or points[index] != point:
             return []
@@ -222,7 +212,7 @@ class StoredMap:
         nearest = nearest_rows(blocks(), query, NEIGHBORS, similarity, point)
         return [NearRow(self.get_row(neighbor.position), neighbor.nearness) for neighbor in nearest]
 
-    def read(self, slug: str, section: MapSection) -> NDArray[Any]:
+    def read(self, slug: str, section: point_map.MapSection) -> NDArray[Any]:
         """Return the numbers in a section of a map file, as stored on disk."""
         dtype = np.dtype(section.type).newbyteorder("<")
         if not section.count:
@@ -231,9 +221,9 @@ class StoredMap:
 
     @cached_property
     def _names(self) -> "_MappedLines | None":
-        if MAP_NAMES not in self._files:
+        if point_map.MAP_NAMES not in self._files:
             return None
-        with self._storage.local_path(self._files[MAP_NAMES]).open("rb") as file:
+        with self._storage.local_path(self._files[point_map.MAP_NAMES]).open("rb") as file:
             # An empty file cannot be mapped: it is the name of one nameless row.
             size = file.seek(0, 2)
             return _MappedLines(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
@@ -248,7 +238,7 @@ def find_map(context: Context, embedding: Embedding, header: dict[str, Any] | No
 
 
 def get_map(context: Context, embedding_id: str) -> StoredMap:
-    return _open_map(context, embedding_id, get_stored_figure(context, embedding_id, MAP))
+    return _open_map(context, embedding_id, get_stored_figure(context, embedding_id, point_map.MAP))
 
 
 def _open_map(context: Context, embedding_id: str, header: dict[str, Any]) -> StoredMap:
@@ -257,9 +247,9 @@ def _open_map(context: Context, embedding_id: str, header: dict[str, Any]) -> St
     statement = select(FigureFile.slug, FigureFile.file_sha256).where(FigureFile.embedding_id == embedding_id)
     with context.sessions() as session:
         files = {row.slug: row.file_sha256 for row in session.execute(statement)}
-    if MAP not in files:
+    if point_map.MAP not in files:
         raise NotFoundError("The points of this map are gone. Choose again to measure the embedding again.")
-    return StoredMap(context.storage, MapHeader.model_validate(header), files)
+    return StoredMap(context.storage, point_map.MapHeader.model_validate(header), files)
 
 
 class _MappedLines:

@@ -7,36 +7,21 @@ from typing import Any
 from torch import Tensor
 
 from isotropy.catalog import METHODS
+from isotropy.postprocess import removal, whitening
 from isotropy.postprocess.components import Components
 from isotropy.postprocess.fitted import FittedMap
 from isotropy.postprocess.flow import Flow, fit_flow
-from isotropy.postprocess.removal import (
-    ClusterRemoval,
-    Removal,
-    fit_all_but_the_top,
-    fit_cluster_based,
-    fit_weighted_removal,
-)
-from isotropy.postprocess.whitening import (
-    Scaling,
-    Whitening,
-    fit_centring,
-    fit_pca_whitening,
-    fit_soft_zca,
-    fit_standardisation,
-    fit_zca_whitening,
-)
 
 # The function that fits each method, and the type of map that it returns.
 FITS: dict[str, tuple[Callable[..., FittedMap], type[FittedMap]]] = {
-    "centring": (fit_centring, Scaling),
-    "standardisation": (fit_standardisation, Scaling),
-    "all_but_the_top": (fit_all_but_the_top, Removal),
-    "weighted_removal": (fit_weighted_removal, Removal),
-    "pca_whitening": (fit_pca_whitening, Whitening),
-    "zca_whitening": (fit_zca_whitening, Whitening),
-    "soft_zca": (fit_soft_zca, Whitening),
-    "cluster_based": (fit_cluster_based, ClusterRemoval),
+    "centring": (whitening.fit_centring, whitening.Scaling),
+    "standardisation": (whitening.fit_standardisation, whitening.Scaling),
+    "all_but_the_top": (removal.fit_all_but_the_top, removal.Removal),
+    "weighted_removal": (removal.fit_weighted_removal, removal.Removal),
+    "pca_whitening": (whitening.fit_pca_whitening, whitening.Whitening),
+    "zca_whitening": (whitening.fit_zca_whitening, whitening.Whitening),
+    "soft_zca": (whitening.fit_soft_zca, whitening.Whitening),
+    "cluster_based": (removal.fit_cluster_based, removal.ClusterRemoval),
     "flow": (fit_flow, Flow),
 }
 

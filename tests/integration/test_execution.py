@@ -6,19 +6,8 @@ from types import SimpleNamespace
 import pytest
 from dbos._sys_db import SystemDatabase
 
-from app.db import job_kinds
+from app.db import job_kinds, models
 from app.db.job_kinds import Job
-from app.db.models import (
-    Embedding,
-    EmbeddingStatus,
-    Encoding,
-    EncodingStatus,
-    FailureCause,
-    Run,
-    RunStatus,
-    TaskRun,
-    TaskStatus,
-)
 from app.db.task import TaskConfig
 from app.queue import CANCEL_SECONDS, POLLING_SECONDS, processing_jobs
 from isotropy.catalog import TruthKind
@@ -34,12 +23,12 @@ KILLED = -signal.SIGKILL
 
 @pytest.fixture
 def job(context):
-    return Job(job_kinds.INSPECT, add_embedding(context, status=EmbeddingStatus.INSPECTING))
+    return Job(job_kinds.INSPECT, add_embedding(context, status=models.EmbeddingStatus.INSPECTING))
 
 
 @pytest.fixture
 def run_job(context):
-    add_experiment(context, run := run_row(0.0, status=RunStatus.QUEUED))
+    add_experiment(context, run := run_row(0.0, status=models.RunStatus.QUEUED))
     return Job(job_kinds.FINETUNE, run.id)
 
 
@@ -47,7 +36,7 @@ def run_job(context):
 def encode_job(context):
     job = Job(job_kinds.ENCODE, add_encoding(context))
     with context.sessions.begin() as session:
-        session.get(Encoding, job.row_id).status = EncodingStatus.QUEUED
+        session.get(models.Encoding, job.row_id).status = models.EncodingStatus.QUEUED
     return job
 
 
@@ -89,10 +78,10 @@ def test_a_process_that_crashes_is_started_again(context, job):
 def test_a_job_that_only_crashes_is_given_up_with_the_cause_and_a_final_one_starts_nothing(context, job):
     processes = Processes(then=KILLED)
     embedding = execute(context, processes, job)
-    assert (len(processes.started), embedding.status) == (MAX_ATTEMPTS, EmbeddingStatus.FAILED)
+    assert (len(processes.started), embedding.status) == (MAX_ATTEMPTS, models.EmbeddingStatus.FAILED)
     assert "ended 5 times without getting further (last by signal SIGKILL)" in embedding.error
     with context.sessions.begin() as session:
-        session.get(Embedding, job.row_id).status = EmbeddingStatus.READY
+        session.get(models.Embedding, job.row_id).status = models.EmbeddingStatus.READY
     for nothing in (job, Job(job_kinds.CURVE, "no such row")):
         execute(context, processes := Processes(0), nothing)
         assert processes.started == []
@@ -101,7 +90,7 @@ def test_a_job_that_only_crashes_is_given_up_with_the_cause_and_a_final_one_star
 def test_a_job_that_only_goes_down_with_its_workers_is_given_up_much_later(context, job):
     for attempts, started in ((MAX_ATTEMPTS, [job]), (MAX_LOST_ATTEMPTS, [])):
         with context.sessions.begin() as session:
-            session.get(Embedding, job.row_id).attempts = attempts
+            session.get(models.Embedding, job.row_id).attempts = attempts
         embedding = execute(context, processes := Processes(0), job)
         assert processes.started == started
     assert "ended 25 times without getting further (last by the end of its whole worker)" in embedding.error
@@ -112,8 +101,8 @@ def test_a_run_of_a_lost_worker_is_taken_over_and_one_that_another_was_given_mea
     context, run_job
 ):
     with context.sessions.begin() as session:
-        run = session.get(Run, run_job.row_id)
-        run.status, run.worker, run.attempts = RunStatus.RUNNING, "lost/cpu", 1
+        run = session.get(models.Run, run_job.row_id)
+        run.status, run.worker, run.attempts = models.RunStatus.RUNNING, "lost/cpu", 1
     run = execute(context, Processes(0), run_job)
     assert (run.worker, run.attempts) == ("here/cpu", 2)
     run = execute(context, processes := Changing(context, worker="there/cpu"), run_job)
@@ -124,8 +113,12 @@ def test_a_run_of_a_lost_worker_is_taken_over_and_one_that_another_was_given_mea
 @pytest.mark.parametrize(
     ("exit_code", "cause", "sentence"),
     [
-        (KILLED, FailureCause.KILLED, "ended 5 times without getting further (last by signal SIGKILL)"),
-        (DATABASE_AWAY, FailureCause.DATABASE, "the last time because the database did not answer. See that it runs"),
+        (KILLED, models.FailureCause.KILLED, "ended 5 times without getting further (last by signal SIGKILL)"),
+        (
+            DATABASE_AWAY,
+            models.FailureCause.DATABASE,
+            "the last time because the database did not answer. See that it runs",
+        ),
     ],
 )
 def test_a_run_that_is_given_up_tells_the_kind_of_its_failure_and_what_its_processes_wrote(
@@ -135,16 +128,16 @@ def test_a_run_that_is_given_up_tells_the_kind_of_its_failure_and_what_its_proce
     folder.mkdir()
     (folder / "log.txt").write_text("the kernel ended it\n")
     run = execute(context, Processes(*[exit_code] * MAX_ATTEMPTS), run_job)
-    assert (run.status, run.cause, run.log) == (RunStatus.FAILED, cause, "the kernel ended it")
+    assert (run.status, run.cause, run.log) == (models.RunStatus.FAILED, cause, "the kernel ended it")
     assert sentence in run.error
 
 
 def test_an_encoding_and_a_task_that_are_given_up_have_an_end(context, encode_job):
     config, judged = TaskConfig(kind=TruthKind.COMPRESSION), add_embedding(context)
-    task = TaskRun(embedding_id=judged, config=config, status=TaskStatus.QUEUED)
+    task = models.TaskRun(embedding_id=judged, config=config, status=models.TaskStatus.QUEUED)
     with context.sessions.begin() as session:
         session.add(task)
-    jobs = {encode_job: EncodingStatus.FAILED, Job(job_kinds.JUDGE, task.id): TaskStatus.FAILED}
+    jobs = {encode_job: models.EncodingStatus.FAILED, Job(job_kinds.JUDGE, task.id): models.TaskStatus.FAILED}
     for job, failed in jobs.items():
         row = execute(context, Processes(then=KILLED), job)
         assert (row.status, row.finished_at is None) == (failed, False)
@@ -153,7 +146,7 @@ def test_an_encoding_and_a_task_that_are_given_up_have_an_end(context, encode_jo
 def test_the_end_of_an_old_process_is_none_of_an_encoding_that_was_launched_anew(context, encode_job):
     encoding = execute(context, processes := Changing(context, attempts=0), encode_job)  # as launching does
     assert processes.started == [encode_job]
-    assert (encoding.status, encoding.attempts, encoding.error) == (EncodingStatus.QUEUED, 0, None)
+    assert (encoding.status, encoding.attempts, encoding.error) == (models.EncodingStatus.QUEUED, 0, None)
 
 
 def test_an_orderly_end_is_no_attempt_but_of_a_run_that_is_another_worker_s(context, job, run_job):
@@ -167,7 +160,7 @@ def test_an_orderly_end_is_no_attempt_but_of_a_run_that_is_another_worker_s(cont
         ending = executor(context, Ending(context, **columns))
         with pytest.raises(TimeoutError):
             asyncio.run(asyncio.wait_for(ending.execute(ended), 1))
-    assert (read(context, job).status, read(context, job).attempts) == (EmbeddingStatus.INSPECTING, 0)
+    assert (read(context, job).status, read(context, job).attempts) == (models.EmbeddingStatus.INSPECTING, 0)
     run = read(context, run_job)
     assert (run.worker, run.attempts) == ("there/cpu", 2)
 

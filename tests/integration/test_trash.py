@@ -6,22 +6,8 @@ from hashlib import sha256
 import pytest
 from sqlalchemy import event, func, select
 
-from app.db import job_kinds
+from app.db import job_kinds, models
 from app.db.job_kinds import Job
-from app.db.models import (
-    Dataset,
-    DatasetOrigin,
-    Embedding,
-    EmbeddingFile,
-    EmbeddingStatus,
-    EmbeddingTag,
-    Measurement,
-    Pooling,
-    PostProcessing,
-    ResultStatus,
-    StoredFile,
-    ZetaCurve,
-)
 from app.db.types import utcnow
 from app.embeddings import trash
 from app.embeddings.encoding_layers import list_defined_measures
@@ -56,10 +42,12 @@ def three(context):
     store(context, STATE)
     hashes = [sha256(content).hexdigest() for content in (STATE, USED)]
     with context.sessions.begin() as session:
-        session.add(StoredFile(sha256=hashes[0], size_bytes=len(STATE)))
+        session.add(models.StoredFile(sha256=hashes[0], size_bytes=len(STATE)))
         session.flush()
-        session.add(PostProcessing(embedding_id=first, key="k", method="centre", parameters={}, state_sha256=hashes[0]))
-        session.add(Dataset(name="d", origin=DatasetOrigin.UPLOAD, train_sha256=hashes[1], columns=[]))
+        session.add(
+            models.PostProcessing(embedding_id=first, key="k", method="centre", parameters={}, state_sha256=hashes[0])
+        )
+        session.add(models.Dataset(name="d", origin=models.DatasetOrigin.UPLOAD, train_sha256=hashes[1], columns=[]))
     return [first, second, third]
 
 
@@ -72,7 +60,7 @@ def test_what_is_in_the_trash_is_nowhere_else_and_moving_or_restoring_again_chan
     page_text = client.get("/api/trash").json()
     assert [row["embedding"]["name"] for row in page_text["rows"]] == ["first"]
     assert page_text["rows"][0]["embedding"]["trashed_at"] is not None
-    assert rows(context, Measurement) == 1
+    assert rows(context, models.Measurement) == 1
     when = client.get(f"/api/embeddings/{three[0]}").json()["trashed_at"]
     throw_away(client, three[0])
     assert client.get(f"/api/embeddings/{three[0]}").json()["trashed_at"] == when
@@ -89,8 +77,8 @@ def test_each_frees_what_nobody_else_needs_and_all_together_more(client, context
     assert trash["frees_bytes"] == 1000 + 300 + 70
     assert client.delete("/api/trash").json() == {"embeddings": 3, "freed_bytes": 1370}
     assert stored(context, SHARED, UNSHARED, STATE, USED) == [False, False, False, True]
-    assert rows(context, Embedding) == rows(context, PostProcessing) == 0
-    assert rows(context, StoredFile) == 1
+    assert rows(context, models.Embedding) == rows(context, models.PostProcessing) == 0
+    assert rows(context, models.StoredFile) == 1
     assert client.get("/api/trash").json() == {"rows": [], "total": 0, "frees_bytes": 0}
 
 
@@ -100,7 +88,7 @@ def test_only_what_is_in_the_trash_is_purged_and_says_what_it_really_freed(clien
         sentence = f"There is no embedding '{embedding_id}' in the trash. Only embeddings in the trash can be purged."
         assert (answer.status_code, answer.json()["detail"]) == (404, sentence)
     assert client.delete("/api/trash").json() == {"embeddings": 0, "freed_bytes": 0}
-    assert rows(context, Embedding) == 3
+    assert rows(context, models.Embedding) == 3
     throw_away(client, three[1], three[0])
     assert client.delete(f"/api/trash/{three[0]}").json() == {"embeddings": 1, "freed_bytes": 370}
     assert stored(context, SHARED, UNSHARED, STATE) == [True, False, False]
@@ -110,12 +98,12 @@ def test_only_what_is_in_the_trash_is_purged_and_says_what_it_really_freed(clien
 
 @pytest.mark.both_databases
 def test_purging_takes_its_jobs_back(client, context):
-    kinds = {EmbeddingStatus.INSPECTING: job_kinds.INSPECT, EmbeddingStatus.MAKING: job_kinds.MAKE}
+    kinds = {models.EmbeddingStatus.INSPECTING: job_kinds.INSPECT, models.EmbeddingStatus.MAKING: job_kinds.MAKE}
     jobs = [Job(kind, add_embedding(context, status=status)) for status, kind in kinds.items()]
-    measuring, other_id = add_embedding(context, status=EmbeddingStatus.MEASURING), add_embedding(context)
+    measuring, other_id = add_embedding(context, status=models.EmbeddingStatus.MEASURING), add_embedding(context)
     jobs.append(Job(job_kinds.MEASURE, measuring))
-    curve = ZetaCurve(embedding_id=other_id, source="embedding", source_id=measuring)
-    method = PostProcessing(embedding_id=measuring, key="k", method="centre", parameters={})
+    curve = models.ZetaCurve(embedding_id=other_id, source="embedding", source_id=measuring)
+    method = models.PostProcessing(embedding_id=measuring, key="k", method="centre", parameters={})
     with context.sessions.begin() as session:
         session.add_all([curve, method])
     jobs += [Job(job_kinds.CURVE, curve.id), Job(job_kinds.POSTPROCESS, method.id)]
@@ -129,9 +117,11 @@ def test_purging_takes_its_jobs_back(client, context):
 
 
 def test_what_needs_an_embedding_in_use_is_refused_in_the_trash(client, context):
-    draft = add_embedding(context, "draft", status=EmbeddingStatus.DRAFT, inspection={"parts": []})
+    draft = add_embedding(context, "draft", status=models.EmbeddingStatus.DRAFT, inspection={"parts": []})
     ready, other_id = add_embedding(context, "ready"), add_embedding(context, "other")
-    trial = PostProcessing(embedding_id=ready, key="k", method="centre", parameters={}, status=ResultStatus.READY)
+    trial = models.PostProcessing(
+        embedding_id=ready, key="k", method="centre", parameters={}, status=models.ResultStatus.READY
+    )
     with context.sessions.begin() as session:
         session.add(trial)
     throw_away(client, draft, ready)
@@ -178,14 +168,15 @@ def test_purging_sixty_takes_as_many_statements_as_purging_three(context):
         for number in range(count):
             row_id = add_embedding(context, f"cloud {number}", {"isoscore": 0.5}, ["t"], [SHARED], trashed_at=utcnow())
             with context.sessions.begin() as session:
-                session.add(ZetaCurve(embedding_id=row_id, source="identity", status=ResultStatus.READY))
+                session.add(models.ZetaCurve(embedding_id=row_id, source="identity", status=models.ResultStatus.READY))
         counted.clear()
         assert empty_trash(context) == Purged(embeddings=count, freed_bytes=1000)
         took.append(len(counted))
     assert took[0] == took[1]
-    assert [rows(context, table) for table in (Embedding, EmbeddingFile, EmbeddingTag, Measurement, ZetaCurve)] == [
-        0
-    ] * 5
+    assert [
+        rows(context, table)
+        for table in (models.Embedding, models.EmbeddingFile, models.EmbeddingTag, models.Measurement, models.ZetaCurve)
+    ] == [0] * 5
 
 
 @pytest.mark.both_databases
@@ -197,7 +188,7 @@ def test_a_file_shared_by_what_goes_in_several_batches_is_freed_once(context, mo
     assert empty_trash(context) == Purged(embeddings=5, freed_bytes=1300)
     assert stored(context, SHARED, UNSHARED, USED) == [False, False, True]
     with context.sessions() as session:
-        assert session.scalars(select(Embedding.id)).all() == [kept_job]
+        assert session.scalars(select(models.Embedding.id)).all() == [kept_job]
 
 
 def test_the_jobs_of_what_is_in_the_trash_go_on(client, context, work):
@@ -241,12 +232,12 @@ def test_on_the_pages_it_is_moved_undone_restored_and_purged(client, context, th
 
 def test_layers_in_the_trash_are_not_offered_and_what_is_deleted_between_two_looks_has_no_place(context):
     encoding = add_encoding(context)
-    layers = {"encoding_id": encoding, "pooling": Pooling.MEAN}
+    layers = {"encoding_id": encoding, "pooling": models.Pooling.MEAN}
     add_embedding(context, "kept", {"isoscore": 0.5, "rankme": None}, layer=0, **layers)
     add_embedding(context, "gone", {"mean_cosine": 0.5}, layer=1, trashed_at=utcnow(), **layers)
     assert list_defined_measures(context, encoding) == {"isoscore"}
     encoding = add_encoding(context)
-    layer = get_embedding(context, add_embedding(context, encoding_id=encoding, layer=0, pooling=Pooling.MEAN))
+    layer = get_embedding(context, add_embedding(context, encoding_id=encoding, layer=0, pooling=models.Pooling.MEAN))
     assert find_adjacent_layers(context, layer) is not None
     trash.trash_embedding(context, layer.id)
     assert find_adjacent_layers(context, layer) is not None

@@ -7,18 +7,8 @@ import pytest
 from sqlalchemy import select
 
 from app.context import create_context
-from app.db import job_kinds
+from app.db import job_kinds, models
 from app.db.job_kinds import Job, Queue
-from app.db.models import (
-    Embedding,
-    EmbeddingFile,
-    EmbeddingStatus,
-    Encoding,
-    EncodingStatus,
-    Run,
-    RunStatus,
-    StoredFile,
-)
 from app.db.work import FileLocks, next_waiting_job, waiting_jobs
 from app.queue import processing_jobs
 from app.training.queue_verbs import FIRST_PRIORITY, QueueMove, Turn, move_experiment, move_run, renumber
@@ -32,7 +22,7 @@ from workers.reconciler import reconcile, requeue_jobs_of_dead_workers
 @pytest.fixture
 def add(context):
     def add(n=3, **columns):
-        columns = {"status": RunStatus.QUEUED, "performance": None, "isoscore_star": None} | columns
+        columns = {"status": models.RunStatus.QUEUED, "performance": None, "isoscore_star": None} | columns
         runs = [run_row(seed=seed, **columns) for seed in range(n)]
         return add_experiment(context, *runs, name="e"), [run.id for run in runs]
 
@@ -57,7 +47,7 @@ def taken(context, n):
     async def execute(job):
         order.append(job.row_id)
         with context.sessions.begin() as session:
-            session.get_one(Run, job.row_id).status = RunStatus.FINISHED
+            session.get_one(models.Run, job.row_id).status = models.RunStatus.FINISHED
 
     with taking(context, "here/cpu", execute):
         wait_for(lambda: len(order) == n, 60)
@@ -89,9 +79,9 @@ def test_a_number_puts_runs_where_it_says_and_what_is_at_work_or_has_ended_is_no
     assert [run["priority"] for run in answer["runs"]] == [70, 70, 70]
     refused = client.put(f"/api/runs/{ids[1]}/priority", json={"priority": 3})
     assert (refused.status_code, refused.json()["field"]) == (422, "priority")
-    _, ids = add(status=RunStatus.RUNNING)
+    _, ids = add(status=models.RunStatus.RUNNING)
     with context.sessions.begin() as session:
-        session.get_one(Run, ids[1]).status = RunStatus.FINISHED
+        session.get_one(models.Run, ids[1]).status = models.RunStatus.FINISHED
     refused = client.post(f"/api/runs/{ids[0]}/move", json={"to": "first"})
     assert refused.status_code == 409
     assert refused.json()["detail"] == "Only a queued run can be moved in the queue; this one is running."
@@ -105,7 +95,7 @@ def test_what_the_engine_has_out_of_turn_is_taken_in_turn(context, add):
     for run_id in ids[:3]:
         context.queue.enqueue(Job(job_kinds.FINETUNE, run_id))
     with context.sessions.begin() as session:
-        session.get_one(Run, ids[2]).priority = session.get_one(Run, ids[3]).priority = 20
+        session.get_one(models.Run, ids[2]).priority = session.get_one(models.Run, ids[3]).priority = 20
     hand_in(context)
     assert context.queue.list_active() == jobs(ids[2])
     assert taken(context, 4) == [ids[2], ids[3], ids[0], ids[1]]
@@ -167,10 +157,10 @@ def test_a_run_whose_turn_the_engine_believes_over_is_handed_in_again(context, a
 def test_runs_and_encodings_of_equal_priority_go_oldest_first(context, add):
     _, ids = add(1)
     with context.sessions.begin() as session:
-        session.add(StoredFile(sha256="0" * 64, size_bytes=1))
+        session.add(models.StoredFile(sha256="0" * 64, size_bytes=1))
         session.flush()
         texts = {"filename": "a.txt", "file_sha256": "0" * 64, "n_texts": 1, "columns": []}
-        session.add(encoding := Encoding(name="e", status=EncodingStatus.QUEUED, **texts))
+        session.add(encoding := models.Encoding(name="e", status=models.EncodingStatus.QUEUED, **texts))
     order = [f"finetune-{ids[0]}", f"encode-{encoding.id}"]
     for i, workflow_id in enumerate(order):
         assert next_waiting_job(context.sessions, Queue.GPU, order[:i]).workflow_id == workflow_id
@@ -201,7 +191,7 @@ def test_a_moved_run_keeps_the_order_of_all_others(context, client, add):
         assert client.post(f"/api/runs/{run_id}/move", json={"to": place}).json()["status"] == "queued"
         assert in_turn(context) == order
     with context.sessions() as session:
-        assert min(session.scalars(select(Run.priority))) >= FIRST_PRIORITY
+        assert min(session.scalars(select(models.Run.priority))) >= FIRST_PRIORITY
 
 
 @pytest.mark.both_databases
@@ -227,10 +217,10 @@ def row_ids(context):
     ids = []
     for i in range(3):
         with context.sessions.begin() as session:
-            session.merge(StoredFile(sha256="0" * 64, size_bytes=1))
+            session.merge(models.StoredFile(sha256="0" * 64, size_bytes=1))
             session.flush()
-            files = [EmbeddingFile(position=0, filename="e.npy", file_sha256="0" * 64)]
-            session.add(row := Embedding(name=f"e{i}", filename="e.npy", files=files, format="npy"))
+            files = [models.EmbeddingFile(position=0, filename="e.npy", file_sha256="0" * 64)]
+            session.add(row := models.Embedding(name=f"e{i}", filename="e.npy", files=files, format="npy"))
         ids.append(row.id)
     return ids
 
@@ -252,7 +242,7 @@ def test_a_job_that_waits_is_not_started_anew_and_one_whose_row_is_final_cancell
     assert context.queue.list_active() == {job.workflow_id}
     reconcile(context.sessions, context.queue, set())
     with context.sessions.begin() as session:
-        session.get(Embedding, row_ids[0]).status = EmbeddingStatus.FAILED
+        session.get(models.Embedding, row_ids[0]).status = models.EmbeddingStatus.FAILED
     unwanted = reconcile(context.sessions, context.queue, set())
     assert unwanted == {f"inspect-{row_ids[0]}"}
     assert unwanted < context.queue.list_active()

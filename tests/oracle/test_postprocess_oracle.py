@@ -12,14 +12,8 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
+from isotropy.postprocess import whitening
 from isotropy.postprocess.removal import fit_all_but_the_top, fit_cluster_based, fit_weighted_removal
-from isotropy.postprocess.whitening import (
-    fit_centring,
-    fit_pca_whitening,
-    fit_soft_zca,
-    fit_standardisation,
-    fit_zca_whitening,
-)
 
 DTYPES = {torch.float64: 1e-7, torch.float32: 1e-4}
 
@@ -57,23 +51,23 @@ def pca(clouds):
 
 def test_centring_and_standardisation_are_those_of_standard_scaler(clouds):
     points, new, x, x_new, agree = clouds
-    agree(fit_centring(points).apply(new), StandardScaler(with_std=False).fit(x).transform(x_new))
-    agree(fit_standardisation(points).apply(new), StandardScaler().fit(x).transform(x_new))
+    agree(whitening.fit_centring(points).apply(new), StandardScaler(with_std=False).fit(x).transform(x_new))
+    agree(whitening.fit_standardisation(points).apply(new), StandardScaler().fit(x).transform(x_new))
 
 
 def test_pca_and_zca_whitening_are_those_of_scikit_learn(clouds, pca):
     points, new, _, x_new, agree = clouds
     rank = pca.n_components_
-    fitted = fit_pca_whitening(points)
+    fitted = whitening.fit_pca_whitening(points)
     images = fitted.apply(new)
     agree(images[:, :rank], pca.transform(x_new))
     assert not images[:, rank:].any()
-    agree(fit_zca_whitening(points).apply(new), pca.transform(x_new) @ pca.components_)
+    agree(whitening.fit_zca_whitening(points).apply(new), pca.transform(x_new) @ pca.components_)
 
 
 def test_zca_whitening_has_covariance_one_and_is_the_whitening_nearest_to_the_points(cloud):
     points, _ = cloud
-    fitted = fit_zca_whitening(points)
+    fitted = whitening.fit_zca_whitening(points)
     S = np.cov(points.numpy(), rowvar=False)
     W = fitted.matrix.numpy()
     np.testing.assert_allclose(W, W.T, atol=1e-12 * abs(W).max())
@@ -84,7 +78,7 @@ def test_zca_whitening_has_covariance_one_and_is_the_whitening_nearest_to_the_po
         return float((whitened - (points - points.mean(0))).square().sum())
 
     images = fitted.apply(points)
-    assert moved(images) <= moved(fit_pca_whitening(points).apply(points))
+    assert moved(images) <= moved(whitening.fit_pca_whitening(points).apply(points))
     generator = torch.Generator().manual_seed(0)
     for _ in range(5):
         variances, _ = torch.linalg.qr(torch.randn(*W.shape, dtype=torch.float64, generator=generator))
@@ -95,7 +89,7 @@ def test_soft_zca_is_the_formula_of_the_paper_in_numpy(clouds):
     points, new, x, x_new, agree = clouds
     values, vectors = np.linalg.eigh(np.cov(x, rowvar=False))
     W = vectors @ np.diag((values.clip(0) + 0.1) ** -0.5) @ vectors.T
-    agree(fit_soft_zca(points, eps=0.1).apply(new), (x_new - x.mean(0)) @ W)
+    agree(whitening.fit_soft_zca(points, eps=0.1).apply(new), (x_new - x.mean(0)) @ W)
 
 
 @pytest.mark.parametrize("D", [1, 3, 10])

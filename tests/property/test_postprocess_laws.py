@@ -5,17 +5,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from isotropy.isoscore import isoscore
+from isotropy.postprocess import whitening
 from isotropy.postprocess.components import principal_components
 from isotropy.postprocess.held_out import held_out
 from isotropy.postprocess.methods import FITS, fit
 from isotropy.postprocess.removal import Removal, fit_all_but_the_top, fit_weighted_removal
-from isotropy.postprocess.whitening import (
-    fit_centring,
-    fit_pca_whitening,
-    fit_soft_zca,
-    fit_standardisation,
-    fit_zca_whitening,
-)
 from isotropy.spectrum import covariance, eigenvalues
 
 QUICK = {"cluster_based": {"clusters": 2}, "flow": {"steps": 3, "layers": 2, "hidden": 3}}
@@ -46,11 +40,11 @@ def test_centring_removal_and_zca_turn_with_the_points(x, seed, D):
     assume(well_separated(x, D))
     turn = rotation(x.shape[1], seed)
     for method in (
-        fit_centring,
+        whitening.fit_centring,
         lambda points: fit_all_but_the_top(points, D),
         lambda points: fit_weighted_removal(points, D),
-        fit_zca_whitening,
-        fit_soft_zca,
+        whitening.fit_zca_whitening,
+        whitening.fit_soft_zca,
     ):
         expected = method(x).apply(x) @ turn
         images = method(x @ turn).apply(x @ turn)
@@ -60,8 +54,8 @@ def test_centring_removal_and_zca_turn_with_the_points(x, seed, D):
 @given(clouds(), st.integers(0, 12))
 def test_centring_and_removal_of_the_same_components_change_nothing_twice(x, D):
     D = min(D, x.shape[1])
-    once = fit_centring(x).apply(x)
-    near(fit_centring(once).apply(once), once, x.abs().max())
+    once = whitening.fit_centring(x).apply(x)
+    near(whitening.fit_centring(once).apply(once), once, x.abs().max())
     fitted = fit_all_but_the_top(x, D)
     once = fitted.apply(x)
     again = Removal(torch.zeros_like(fitted.mean), fitted.directions, fitted.weights)
@@ -84,7 +78,7 @@ def test_no_weights_give_a_greater_isoscore_than_those_of_weighted_removal(x, D,
 
 @given(clouds(min_n=3))
 def test_standardised_dimensions_have_mean_zero_and_variance_one(x):
-    images = fit_standardisation(x).apply(x)
+    images = whitening.fit_standardisation(x).apply(x)
     torch.testing.assert_close(images.mean(0), torch.zeros(x.shape[1], dtype=x.dtype), atol=1e-6, rtol=0)
     torch.testing.assert_close(images.var(0, correction=0), torch.ones(x.shape[1], dtype=x.dtype))
 
@@ -93,7 +87,7 @@ def test_standardised_dimensions_have_mean_zero_and_variance_one(x):
 def test_whitened_points_have_covariance_one_in_the_directions_they_have(x):
     rank = principal_components(x).rank
     assume(rank > 0 and well_separated(x, rank))
-    for method in (fit_pca_whitening, fit_zca_whitening):
+    for method in (whitening.fit_pca_whitening, whitening.fit_zca_whitening):
         spectrum = eigenvalues(covariance(method(x).apply(x)))
         expected = (torch.arange(x.shape[1]) < rank).double()
         torch.testing.assert_close(spectrum, expected, rtol=1e-6, atol=1e-6)
@@ -101,7 +95,7 @@ def test_whitened_points_have_covariance_one_in_the_directions_they_have(x):
 
 @given(clouds(min_n=20, max_n=30, max_d=8), seeds)
 def test_whitening_is_isotropic_by_construction_where_it_was_fitted_and_not_where_it_was_not(x, seed):
-    split = held_out(x, fit_zca_whitening, seed=seed)
+    split = held_out(x, whitening.fit_zca_whitening, seed=seed)
     assert isoscore(split.in_sample.after).value == pytest.approx(1, abs=1e-6)
     # Two directions of ten points may come close by chance.
     assert isoscore(split.held_out.after).value < 1 - 1e-6
@@ -110,7 +104,7 @@ def test_whitening_is_isotropic_by_construction_where_it_was_fitted_and_not_wher
 @given(clouds(), st.floats(0.1, 10), st.floats(0, 10))
 def test_soft_zca_leaves_each_variance_as_variance_over_variance_plus_eps(x, scale, eps):
     values = eigenvalues(covariance(x * scale))
-    variances = eigenvalues(covariance(fit_soft_zca(x * scale, eps + 1e-3).apply(x * scale)))
+    variances = eigenvalues(covariance(whitening.fit_soft_zca(x * scale, eps + 1e-3).apply(x * scale)))
     torch.testing.assert_close(variances, values / (values + eps + 1e-3), rtol=1e-6, atol=1e-6)
 
 

@@ -3,24 +3,7 @@ from datetime import timedelta
 import pytest
 
 from app.db.types import utcnow
-from isoscope.core.formatting import (
-    ago,
-    as_sure,
-    count,
-    duration,
-    limit,
-    listed,
-    number,
-    percent,
-    plural,
-    quote,
-    short,
-    size,
-    storable,
-    tick,
-    two_decimals,
-    with_error,
-)
+from isoscope.core import formatting
 
 
 @pytest.mark.parametrize(
@@ -30,7 +13,7 @@ from isoscope.core.formatting import (
      (-5e9, "−5.00 × 10⁹")],
 )  # fmt: skip
 def test_a_number_has_three_significant_digits(value, text):
-    assert number(value) == text
+    assert formatting.number(value) == text
 
 
 @pytest.mark.parametrize(
@@ -39,17 +22,17 @@ def test_a_number_has_three_significant_digits(value, text):
      (1234.5, 22.6, "1,234 ± 23"), (0.5, 1e-6, "0.500 ± 1.0 × 10⁻⁶"), (0.5, 0, "0.500 ± 0"), (0.5, None, "0.500")],
 )  # fmt: skip
 def test_a_number_is_as_sure_as_its_error(value, error, text):
-    assert with_error(value, error) == text
+    assert formatting.with_error(value, error) == text
 
 
 @pytest.mark.parametrize(
     ("write", "values"),
     [
-        (two_decimals, {0.4: "0.40", -0.125: "−0.12", -0.0: "0.00", -0.001: "0.00", 1: "1.00"}),
-        (short, {None: "–", -1.0: "−1", 0.2: "0.2", 3e-5: "3e−5", 0.5: "0.5"}),
-        (tick, {0: "0", -1.0: "−1", 30_000.0: "30,000", 9.90338: "9.90"}),
-        (size, {999: "999 bytes", 9_612_000: "9.61 MB", 2**31: "2.15 GB"}),
-        (limit, {2**31: "2 GiB", 200 * 2**20: "200 MiB", 2**10: "1 KiB", 5_000: "5.00 kB"}),
+        (formatting.two_decimals, {0.4: "0.40", -0.125: "−0.12", -0.0: "0.00", -0.001: "0.00", 1: "1.00"}),
+        (formatting.short, {None: "–", -1.0: "−1", 0.2: "0.2", 3e-5: "3e−5", 0.5: "0.5"}),
+        (formatting.tick, {0: "0", -1.0: "−1", 30_000.0: "30,000", 9.90338: "9.90"}),
+        (formatting.size, {999: "999 bytes", 9_612_000: "9.61 MB", 2**31: "2.15 GB"}),
+        (formatting.limit, {2**31: "2 GiB", 200 * 2**20: "200 MiB", 2**10: "1 KiB", 5_000: "5.00 kB"}),
     ],
     ids=["cosine", "setting as it is typed", "end of a scale", "decimal size", "limit as it was set"],
 )
@@ -58,15 +41,15 @@ def test_a_number_is_written_by_its_kind(write, values):
 
 
 def test_counts_mark_their_thousands_and_long_names_and_lists_are_cut():
-    assert count(250_000) == "250,000"
-    assert count(None) == "–"
-    assert plural(1, "run") == "1 run"
-    assert plural(2, "index", "indices") == "2 indices"
-    assert quote("x" * 80) == repr("x" * 80)
-    assert quote("x" * 81) == repr("x" * 80) + "..."
-    assert listed(["a", "b"]) == "'a', 'b'"
-    assert listed([str(i) for i in range(1012)]).endswith("'9' and 1,002 more")
-    assert storable("é\ud800\0") == "é?\ufffd"
+    assert formatting.count(250_000) == "250,000"
+    assert formatting.count(None) == "–"
+    assert formatting.plural(1, "run") == "1 run"
+    assert formatting.plural(2, "index", "indices") == "2 indices"
+    assert formatting.quote("x" * 80) == repr("x" * 80)
+    assert formatting.quote("x" * 81) == repr("x" * 80) + "..."
+    assert formatting.listed(["a", "b"]) == "'a', 'b'"
+    assert formatting.listed([str(i) for i in range(1012)]).endswith("'9' and 1,002 more")
+    assert formatting.storable("é\ud800\0") == "é?\ufffd"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +58,7 @@ def test_counts_mark_their_thousands_and_long_names_and_lists_are_cut():
      (90061, "1 d 1 h")],
 )  # fmt: skip
 def test_durations_have_their_two_greatest_units(seconds, text):
-    assert duration(seconds) == text
+    assert formatting.duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -84,7 +67,7 @@ def test_durations_have_their_two_greatest_units(seconds, text):
 )
 def test_moments_are_told_by_one_unit(seconds, text):
     now = utcnow()
-    assert ago(now - timedelta(seconds=seconds), now) == text
+    assert formatting.ago(now - timedelta(seconds=seconds), now) == text
 
 
 @pytest.mark.parametrize(
@@ -93,7 +76,7 @@ def test_moments_are_told_by_one_unit(seconds, text):
      (0.9895, "99"), (0.9934, "99.3"), (0.99996, "more than 99.9"), (1, "100"), (1 + 1e-12, "100")],
 )  # fmt: skip
 def test_a_share_is_rounded_neither_to_nothing_nor_to_all(share, text):
-    assert percent(share) == f"{text}%"
+    assert formatting.percent(share) == f"{text}%"
 
 
 @pytest.mark.parametrize(
@@ -102,4 +85,4 @@ def test_a_share_is_rounded_neither_to_nothing_nor_to_all(share, text):
      (0.5, None, "0.500"), (0.5, 0, "0.500"), (1e-9, 1e-10, "1.00 × 10⁻⁹")],
 )  # fmt: skip
 def test_a_number_has_no_more_digits_than_its_error_allows(value, error, text):
-    assert as_sure(value, error) == text
+    assert formatting.as_sure(value, error) == text

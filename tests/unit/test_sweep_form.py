@@ -6,19 +6,10 @@ from starlette.datastructures import ImmutableMultiDict
 
 from app.db.config import TrainingOptions
 from app.db.options.option import options_of
+from app.training import sweep_form
 from app.training.grid_expansion import GRID_FIELDS
 from app.training.option_form import label_fields
 from app.training.presets import PRESETS
-from app.training.sweep_form import (
-    FLAG_FIELDS,
-    GRID_GROUPS,
-    LABELS,
-    default_values,
-    parse_sweep,
-    preset_values,
-    read_values,
-    with_fitting_metric,
-)
 from app.training.sweeps import SweepRequest
 from isoscope.core.errors import InvalidError
 
@@ -27,7 +18,7 @@ OPTIONS = [name for name in TrainingOptions.model_fields if name != "layers"]
 
 
 def filled(**changes):
-    return default_values(None, "m") | NEEDED | changes
+    return sweep_form.default_values(None, "m") | NEEDED | changes
 
 
 def options_of_schema(name):
@@ -46,18 +37,20 @@ def test_what_can_be_chosen_is_offered(name):
 
 
 def test_the_grid_is_offered_over_all_that_may_differ_and_the_form_starts_with_the_defaults():
-    assert {*GRID_GROUPS["Training"], *GRID_GROUPS["Regularizers"]} == set(GRID_FIELDS) - {"fixed_regularizers"}
-    asked = parse_sweep(filled())
+    assert {*sweep_form.GRID_GROUPS["Training"], *sweep_form.GRID_GROUPS["Regularizers"]} == set(GRID_FIELDS) - {
+        "fixed_regularizers"
+    }
+    asked = sweep_form.parse_sweep(filled())
     assert asked == SweepRequest(model="m", **NEEDED)
     preset = PRESETS["istar-2-tuning"]
     assert preset.settings["precision"] == "fp16"
-    assert preset_values(preset, gpu=False)["precision"] == "fp32"
+    assert sweep_form.preset_values(preset, gpu=False)["precision"] == "fp32"
 
 
 @pytest.mark.parametrize("stage", PRESETS)
 def test_a_preset_in_the_form_means_what_it_means_over_the_api(stage):
     preset = PRESETS[stage]
-    assert parse_sweep(filled(**preset_values(preset, gpu=True))) == SweepRequest(
+    assert sweep_form.parse_sweep(filled(**sweep_form.preset_values(preset, gpu=True))) == SweepRequest(
         model="m", **NEEDED, **preset.settings
     )
 
@@ -66,9 +59,12 @@ def test_rows_of_the_grid_are_read_in_their_order_and_mean_values():
     fields = [("grid_field", name) for name in ("layers", "batch_size", "")]
     texts = [("grid_values", text) for text in ("last, 1 2, default, all", " 8 16 ", "")]
     data = ImmutableMultiDict([*fields, *texts])
-    values = read_values(data)
+    values = sweep_form.read_values(data)
     assert values["grid"] == [("layers", "last, 1 2, default, all"), ("batch_size", "8 16")]
-    assert parse_sweep(filled(**values)).grid == {"layers": ["last", [1, 2], None, "all"], "batch_size": [8, 16]}
+    assert sweep_form.parse_sweep(filled(**values)).grid == {
+        "layers": ["last", [1, 2], None, "all"],
+        "batch_size": [8, 16],
+    }
 
 
 @pytest.mark.parametrize(
@@ -103,36 +99,36 @@ def test_rows_of_the_grid_are_read_in_their_order_and_mean_values():
 )
 def test_what_means_nothing_is_told_at_its_field(changes, field, sentence):
     with pytest.raises(InvalidError) as refused:
-        parse_sweep(filled(**changes))
+        sweep_form.parse_sweep(filled(**changes))
     assert refused.value.field == field
-    assert sentence in label_fields(refused.value, LABELS).message
+    assert sentence in label_fields(refused.value, sweep_form.LABELS).message
 
 
 def test_every_field_that_means_nothing_is_told_the_first_wrong_value_of_each():
     with pytest.raises(InvalidError) as refused:
-        parse_sweep(filled(batch_size="0", warmup="x", seeds="-1, x", grid=[("", "1"), ("stride", "1, y")]))
+        sweep_form.parse_sweep(filled(batch_size="0", warmup="x", seeds="-1, x", grid=[("", "1"), ("stride", "1, y")]))
     assert {one.field for one in refused.value.errors} == {"grid-1", "warmup", "batch_size", "seeds", "grid-2"}
 
 
 def test_steps_stand_in_for_epochs_and_boxes_and_fixed_lambdas_are_read():
-    assert parse_sweep(filled(fixed_entropy="−0.5")).fixed_regularizers == {"entropy": -0.5}
-    asked = parse_sweep(filled(epochs="3", max_steps="20"))
+    assert sweep_form.parse_sweep(filled(fixed_entropy="−0.5")).fixed_regularizers == {"entropy": -0.5}
+    asked = sweep_form.parse_sweep(filled(epochs="3", max_steps="20"))
     assert (asked.epochs, asked.max_steps) == (None, 20)
     said = SweepRequest(model="m", **NEEDED, max_steps=20)
     assert (said.epochs, said.max_steps) == (None, 20)
     assert SweepRequest(model="m", **NEEDED, max_steps=None).epochs == 3
     with pytest.raises(ValidationError, match="expected either `epochs` or `max_steps`; give one of them"):
         SweepRequest(model="m", **NEEDED, epochs=3, max_steps=20)
-    ticked = parse_sweep(filled(**dict.fromkeys(FLAG_FIELDS, "true")))
+    ticked = sweep_form.parse_sweep(filled(**dict.fromkeys(sweep_form.FLAG_FIELDS, "true")))
     assert (ticked.include_padding, ticked.gradient_checkpointing, ticked.export) == (True, True, True)
-    assert parse_sweep(filled()).export is False
+    assert sweep_form.parse_sweep(filled()).export is False
 
 
 def test_a_metric_that_does_not_fit_another_task_is_changed_and_entropy_by_label_comes_back():
-    assert with_fitting_metric(filled(task="regression"))["metric"] == "pearson"
-    assert with_fitting_metric(filled(metric="matthews"))["metric"] == "matthews"
-    assert with_fitting_metric(filled(task="poetry"))["metric"] == "accuracy"
-    among = with_fitting_metric(filled(task="regression"))
-    assert (among["entropy_by_label"], parse_sweep(among).entropy_by_label) == ("true", False)
-    back = with_fitting_metric(among | {"task": "classification"})
-    assert parse_sweep(back).entropy_by_label is True
+    assert sweep_form.with_fitting_metric(filled(task="regression"))["metric"] == "pearson"
+    assert sweep_form.with_fitting_metric(filled(metric="matthews"))["metric"] == "matthews"
+    assert sweep_form.with_fitting_metric(filled(task="poetry"))["metric"] == "accuracy"
+    among = sweep_form.with_fitting_metric(filled(task="regression"))
+    assert (among["entropy_by_label"], sweep_form.parse_sweep(among).entropy_by_label) == ("true", False)
+    back = sweep_form.with_fitting_metric(among | {"task": "classification"})
+    assert sweep_form.parse_sweep(back).entropy_by_label is True

@@ -8,14 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.db.models import ResultStatus, RowsBy
 from app.db.types import RowId
-from app.embeddings.alignments import (
-    AlignedPair,
-    MovedBy,
-    find_alignments,
-    find_moved_rows,
-    pairs_of,
-    request_alignments,
-)
+from app.embeddings import alignments
 from app.embeddings.api.measures import MeasurementValue, MeasureSlug
 from app.embeddings.comparison import MAX_COMPARED, MIN_COMPARED, Against, EmbeddingComparison, get_compared
 from app.embeddings.service import EmbeddingSummary
@@ -131,13 +124,15 @@ def show_alignments(
     to: AgainstQuery = Against.FIRST,
 ) -> list[AlignmentOut]:
     """The similarity of embeddings of the same rows, as far as requested. Pairs without common rows are left out."""
-    return _serialize(find_alignments(context, pairs_of(get_compared(context, id), to)))
+    return _serialize(alignments.find_alignments(context, alignments.pairs_of(get_compared(context, id), to)))
 
 
 @router.post("/alignments", status_code=202)
 def post_alignments(context: ContextDep, request: AlignmentRequest) -> list[AlignmentOut]:
     """Have embeddings compared row by row: CKA, shared neighbors, Procrustes residual, and which rows moved."""
-    return _serialize(request_alignments(context, pairs_of(get_compared(context, request.id), request.to)))
+    return _serialize(
+        alignments.request_alignments(context, alignments.pairs_of(get_compared(context, request.id), request.to))
+    )
 
 
 class MovedRowOut(Row):
@@ -170,15 +165,15 @@ class MovedRowsOut(BaseModel):
 def show_moved_rows(
     context: ContextDep,
     id: Annotated[list[str], Query(description="Two measured embeddings of the same rows.")],  # noqa: A002
-    by: Annotated[MovedBy, Query(description="Fewest `neighbors` kept, or largest `residual`, first.")] = (
-        MovedBy.NEIGHBORS
+    by: Annotated[alignments.MovedBy, Query(description="Fewest `neighbors` kept, or largest `residual`, first.")] = (
+        alignments.MovedBy.NEIGHBORS
     ),
     limit: Limit = 100,
     offset: Offset = 0,
 ) -> MovedRowsOut:
     """The rows that moved most between two embeddings, once their alignment was requested."""
     first, counterpart = get_compared(context, id, MIN_COMPARED)
-    moved = find_moved_rows(context, first, counterpart)
+    moved = alignments.find_moved_rows(context, first, counterpart)
     return MovedRowsOut(
         status=moved.pair.status,
         error=moved.pair.error,
@@ -191,7 +186,7 @@ def show_moved_rows(
     )
 
 
-def _serialize(pairs: Sequence[AlignedPair]) -> list[AlignmentOut]:
+def _serialize(pairs: Sequence[alignments.AlignedPair]) -> list[AlignmentOut]:
     return [
         AlignmentOut(
             base_id=pair.base.id,

@@ -10,14 +10,7 @@ from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, Up
 from app.context import Context, aria_sort, count_pages, next_sort, offset_of
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus
 from app.descriptions.service import known_tags
-from app.embeddings.library import (
-    EMBEDDINGS,
-    MAX_QUERY_CHARACTERS,
-    EmbeddingList,
-    EmbeddingSearch,
-    Sort,
-    find_embeddings,
-)
+from app.embeddings import library
 from app.embeddings.service import create_embedding, describe_lost_tasks, get_embedding
 from app.embeddings.trash import (
     TRASHED,
@@ -52,8 +45,8 @@ COLUMNS = {"name": False, "isoscore_unbiased": True, "mean_cosine": True, "n": T
 class LibraryPage(NamedTuple):
     """A page of a search of the library."""
 
-    search: EmbeddingSearch
-    embeddings: EmbeddingList
+    search: library.EmbeddingSearch
+    embeddings: library.EmbeddingList
     page: int
     pages: int
 
@@ -67,7 +60,7 @@ class LibraryPage(NamedTuple):
 
     def url(self, page: int = 1, **changed: Any) -> str:
         """Return the URL of a changed search. Default values are omitted."""
-        search, default = asdict(replace(self.search, **changed)), asdict(EmbeddingSearch())
+        search, default = asdict(replace(self.search, **changed)), asdict(library.EmbeddingSearch())
         parameters = {name: value for name, value in search.items() if value != default[name]}
         parameters |= {"page": page} if page > 1 else {}
         parameters |= {"layers": "true"} if "layers" in parameters else {}
@@ -85,19 +78,19 @@ class LibraryPage(NamedTuple):
 
 
 def _read_search(
-    q: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
-    tag: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
+    q: Annotated[str, Query(max_length=library.MAX_QUERY_CHARACTERS)] = "",
+    tag: Annotated[str, Query(max_length=library.MAX_QUERY_CHARACTERS)] = "",
     origin: EmbeddingOrigin | Literal[""] = "",
     status: EmbeddingStatus | Literal[""] = "",
     layers: bool = False,
-    sort: Sort = "-created",
-) -> EmbeddingSearch:
-    return EmbeddingSearch(
+    sort: library.Sort = "-created",
+) -> library.EmbeddingSearch:
+    return library.EmbeddingSearch(
         q=q.strip(), tag=tag.strip(), origin=origin or None, status=status or None, layers=layers, sort=sort
     )
 
 
-SearchDep = Annotated[EmbeddingSearch, Depends(_read_search)]
+SearchDep = Annotated[library.EmbeddingSearch, Depends(_read_search)]
 
 
 @router.get("")
@@ -127,13 +120,13 @@ def upload_embedding(
         embedding = create_embedding(context, vectors, chosen_file(annotations), name or None)
     except IsoscopeError as error:
         error.field = error.field or "file"
-        return _list_page(request, context, _read_page(context, EmbeddingSearch(), 1), error, name=name)
+        return _list_page(request, context, _read_page(context, library.EmbeddingSearch(), 1), error, name=name)
     return redirect_to(f"/embeddings/{embedding.id}")
 
 
-def _read_page(context: Context, search: EmbeddingSearch, page: int) -> LibraryPage:
+def _read_page(context: Context, search: library.EmbeddingSearch, page: int) -> LibraryPage:
     """Return a page of the list, or the last one."""
-    embeddings = find_embeddings(context, search, offset=offset_of(page))
+    embeddings = library.find_embeddings(context, search, offset=offset_of(page))
     pages = count_pages(embeddings.total)
     return LibraryPage(search, embeddings, page, pages) if page <= pages else _read_page(context, search, pages)
 
@@ -150,7 +143,7 @@ def _list_page(
         "listing": listing,
         "origins": ORIGINS,
         "statuses": list(EmbeddingStatus),
-        "row_list": EMBEDDINGS,
+        "row_list": library.EMBEDDINGS,
         "known_tags": known_tags(context, Embedding),
         "moved": moved,
         "max_bytes": context.settings.max_upload_bytes,

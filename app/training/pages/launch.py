@@ -13,6 +13,7 @@ from app.context import Context
 from app.core.names import to_file_name
 from app.db.models import Dataset
 from app.db.study import Search
+from app.training import sweep_form
 from app.training.columns import propose_task
 from app.training.datasets import list_trainable_datasets
 from app.training.experiments import StudyRequest, create_experiment, create_study, get_experiment, plan_study
@@ -22,32 +23,6 @@ from app.training.option_form import CHECKED, MAX_ADDRESS, controls_of, folds_by
 from app.training.presets import PRESETS, misfit_warning
 from app.training.queue_status import has_gpu, list_workers
 from app.training.relaunch import form_snippets, read_document, request_of, valid_settings, yaml_of
-from app.training.sweep_form import (
-    EXTRA_PENALTY_FIELDS,
-    GRID_GROUPS,
-    LABELS,
-    NEW_FORM_VALUES,
-    SEARCH_LABELS,
-    SEARCH_OPTIONS,
-    SEARCH_PREFIX,
-    FormValues,
-    active_methods,
-    default_values,
-    form_pairs,
-    parse_search,
-    parse_sweep,
-    preset_of,
-    preset_values,
-    read_search,
-    read_values,
-    search_pairs,
-    search_texts,
-    sweep_controls,
-    task_values,
-    to_form_values,
-    unsupported_grid_error,
-    with_fitting_metric,
-)
 from app.training.sweep_preview import preview_sweep
 from app.training.sweeps import SweepRequest, plan_sweep
 from app.web.dependencies import ContextDep, FormDep
@@ -69,40 +44,55 @@ EPOCHS_IGNORED = "Max steps is set, so epochs are ignored."
 def new_experiment(request: Request, context: ContextDep) -> Response:
     query = request.query_params
     if CHECKED in query:
-        return sweep_page(request, context, default_values(None, "") | read_values(query), checked=True, status=200)
+        return sweep_page(
+            request,
+            context,
+            sweep_form.default_values(None, "") | sweep_form.read_values(query),
+            checked=True,
+            status=200,
+        )
     prefilled = prefill_form(context, query.get("run"), query.get("experiment"))
     return sweep_page(
         request, context, _starting_values(request, context, prefilled.values), prefilled.problem, status=200
     )
 
 
-def _starting_values(request: Request, context: Context, prefilled: FormValues) -> FormValues:
-    requested = prefilled | read_values(request.query_params)
+def _starting_values(request: Request, context: Context, prefilled: sweep_form.FormValues) -> sweep_form.FormValues:
+    requested = prefilled | sweep_form.read_values(request.query_params)
     datasets = list_trainable_datasets(context)
     dataset = _find_dataset(datasets, requested) or next(iter(datasets), None)
-    preset = preset_of(requested)
-    preset_texts = preset_values(preset, gpu=has_gpu(list_workers(context))) if preset else {}
-    values = default_values(dataset, list_models(context.settings)[0].name) | NEW_FORM_VALUES | preset_texts | requested
+    preset = sweep_form.preset_of(requested)
+    preset_texts = sweep_form.preset_values(preset, gpu=has_gpu(list_workers(context))) if preset else {}
+    values = (
+        sweep_form.default_values(dataset, list_models(context.settings)[0].name)
+        | sweep_form.NEW_FORM_VALUES
+        | preset_texts
+        | requested
+    )
     columns = {column.name for column in dataset.columns} if dataset else set()
     if not {values["label_column"], *values["text_columns"]} <= columns:
-        values |= task_values(dataset)
-    return with_fitting_metric(values)
+        values |= sweep_form.task_values(dataset)
+    return sweep_form.with_fitting_metric(values)
 
 
-def _find_dataset(datasets: list[Dataset], values: FormValues) -> Dataset | None:
+def _find_dataset(datasets: list[Dataset], values: sweep_form.FormValues) -> Dataset | None:
     return next((dataset for dataset in datasets if dataset.id == values.get("dataset_id")), None)
 
 
 @router.post("")
 def launch_experiment(request: Request, context: ContextDep, form: FormDep) -> Response:
-    values = read_values(form)
+    values = sweep_form.read_values(form)
     try:
-        experiment = create_experiment(context, parse_sweep(values))
+        experiment = create_experiment(context, sweep_form.parse_sweep(values))
     except IsoscopeError as error:
         # Invalid input redirects to an address that can be reloaded; other errors are shown in place.
-        address = form_address(SWEEP_ADDRESS, form_pairs(values)) if isinstance(error, InvalidError) else None
+        address = (
+            form_address(SWEEP_ADDRESS, sweep_form.form_pairs(values)) if isinstance(error, InvalidError) else None
+        )
         return (
-            redirect_to(address) if address else sweep_page(request, context, default_values(None, "") | values, error)
+            redirect_to(address)
+            if address
+            else sweep_page(request, context, sweep_form.default_values(None, "") | values, error)
         )
     return redirect_to(f"/experiments/{experiment.id}")
 
@@ -110,7 +100,7 @@ def launch_experiment(request: Request, context: ContextDep, form: FormDep) -> R
 def sweep_page(
     request: Request,
     context: Context,
-    values: FormValues,
+    values: sweep_form.FormValues,
     problem: IsoscopeError | None = None,
     *,
     checked: bool = False,
@@ -123,15 +113,15 @@ def sweep_page(
     preview, plan_error = None, None
     if dataset or checked:
         try:
-            preview = preview_sweep(context, plan_sweep(context, parse_sweep(values), ask_hub=checked))
+            preview = preview_sweep(context, plan_sweep(context, sweep_form.parse_sweep(values), ask_hub=checked))
         except IsoscopeError as error:
-            plan_error = label_fields(error, LABELS)
+            plan_error = label_fields(error, sweep_form.LABELS)
     if checked:
         problem = plan_error
     elif problem:
-        problem = label_fields(problem, LABELS)
-    preset = preset_of(values)
-    controls, visible_controls = sweep_controls(values, gpu=has_gpu(workers))
+        problem = label_fields(problem, sweep_form.LABELS)
+    preset = sweep_form.preset_of(values)
+    controls, visible_controls = sweep_form.sweep_controls(values, gpu=has_gpu(workers))
     # A choice that this task does not offer is kept for when the task changes back.
     hidden = [
         control
@@ -144,15 +134,15 @@ def sweep_page(
         "proposal": propose_task(dataset.hub_name, dataset.columns) if dataset else None,
         "models": list_models(context.settings),
         "values": values,
-        "labels": LABELS,
-        "extra_fields": list(EXTRA_PENALTY_FIELDS),
+        "labels": sweep_form.LABELS,
+        "extra_fields": list(sweep_form.EXTRA_PENALTY_FIELDS),
         "grid_fields": ["grid", *(f"grid-{number}" for number, _ in enumerate(values["grid"], start=1))],
         "controls": controls,
         "hidden": hidden,
         "groups": folds_by_section(visible_controls.values()),
         "regularizers": REGULARIZERS,
-        "active": active_methods(values),
-        "grid_groups": GRID_GROUPS,
+        "active": sweep_form.active_methods(values),
+        "grid_groups": sweep_form.GRID_GROUPS,
         "presets": PRESETS,
         "preset": preset,
         "misfit_warning": misfit_warning(preset, values["task"]) if preset else None,
@@ -162,7 +152,7 @@ def sweep_page(
         "epochs_ignored": EPOCHS_IGNORED if values["epochs"] and values["max_steps"] else "",
         "told": problem or plan_error,
         "yaml": yaml,
-        "ways": form_snippets(request, context, dataset, partial(parse_sweep, values)),
+        "ways": form_snippets(request, context, dataset, partial(sweep_form.parse_sweep, values)),
     }
     return render(request, "training/experiment_new.html", template_values, problem, status=status)
 
@@ -171,29 +161,29 @@ def sweep_page(
 def new_study(request: Request, context: ContextDep) -> Response:
     query = request.query_params
     if CHECKED in query:
-        values = default_values(None, "") | read_values(query)
-        return search_page(request, context, values, read_search(query), checked=True, status=200)
+        values = sweep_form.default_values(None, "") | sweep_form.read_values(query)
+        return search_page(request, context, values, sweep_form.read_search(query), checked=True, status=200)
     prefilled = prefill_form(context, None, query.get("experiment"))
     values = _starting_values(request, context, prefilled.values)
     swept = [regularizer for regularizer in values["regularizers"] if regularizer in REGULARIZERS]
-    search = search_texts(Search().model_dump(mode="json"))
+    search = sweep_form.search_texts(Search().model_dump(mode="json"))
     search["regularizer"] = swept[0] if swept else Regularizer.ISTAR.value
-    search |= search_texts(prefilled.search) | read_search(query)
+    search |= sweep_form.search_texts(prefilled.search) | sweep_form.read_search(query)
     return search_page(request, context, values, search, prefilled.problem, status=200)
 
 
 @router.post("/search")
 def launch_study(request: Request, context: ContextDep, form: FormDep) -> Response:
-    values, search = read_values(form), read_search(form)
+    values, search = sweep_form.read_values(form), sweep_form.read_search(form)
     try:
-        experiment = create_study(context, parse_search(values, search))
+        experiment = create_study(context, sweep_form.parse_search(values, search))
     except IsoscopeError as error:
-        pairs = search_pairs(values, search)
+        pairs = sweep_form.search_pairs(values, search)
         address = form_address(SEARCH_ADDRESS, pairs) if isinstance(error, InvalidError) else None
         return (
             redirect_to(address)
             if address
-            else search_page(request, context, default_values(None, "") | values, search, error)
+            else search_page(request, context, sweep_form.default_values(None, "") | values, search, error)
         )
     return redirect_to(f"/experiments/{experiment.id}")
 
@@ -201,7 +191,7 @@ def launch_study(request: Request, context: ContextDep, form: FormDep) -> Respon
 def search_page(
     request: Request,
     context: Context,
-    values: FormValues,
+    values: sweep_form.FormValues,
     search: Mapping[str, str],
     problem: IsoscopeError | None = None,
     *,
@@ -214,26 +204,29 @@ def search_page(
     if checked:
         problem = None
         try:
-            plan_study(context, parse_search(values, search))
+            plan_study(context, sweep_form.parse_search(values, search))
         except IsoscopeError as error:
             problem = error
     if problem:
-        problem = label_fields(problem, SEARCH_LABELS)
+        problem = label_fields(problem, sweep_form.SEARCH_LABELS)
         first, *further = (
-            FieldError(f"{SEARCH_PREFIX}{field}" if field in SEARCH_OPTIONS else field, detail)
+            FieldError(f"{sweep_form.SEARCH_PREFIX}{field}" if field in sweep_form.SEARCH_OPTIONS else field, detail)
             for field, detail in problem.errors
         )
         problem = replace(problem, message=first.detail, field=first.field, further=tuple(further))
-    controls = [*controls_of(Search, search, SEARCH_PREFIX).values(), controls_of(StudyRequest, values)["seeds"]]
+    controls = [
+        *controls_of(Search, search, sweep_form.SEARCH_PREFIX).values(),
+        controls_of(StudyRequest, values)["seeds"],
+    ]
     template_values = {
         "values": values,
-        "hidden": [(name, text) for name, text in form_pairs(values) if name != "seeds"],
-        "back": f"{SWEEP_ADDRESS}?{urlencode(form_pairs(values))}",
+        "hidden": [(name, text) for name, text in sweep_form.form_pairs(values) if name != "seeds"],
+        "back": f"{SWEEP_ADDRESS}?{urlencode(sweep_form.form_pairs(values))}",
         "dataset": dataset,
         "groups": folds_by_section(controls),
         "labels": {control.name: control.option.label for control in controls},
         "yaml": yaml,
-        "ways": form_snippets(request, context, dataset, partial(parse_search, values, search)),
+        "ways": form_snippets(request, context, dataset, partial(sweep_form.parse_search, values, search)),
     }
     return render(request, "training/experiment_search.html", template_values, problem, status=status)
 
@@ -252,7 +245,7 @@ def fill_in_from_yaml(
             text = upload.stream.read(4 * MAX_CHARACTERS + 1).decode() or yaml
         except UnicodeDecodeError:
             error = InvalidError(f"Expected a file of text in UTF-8, got other bytes in {upload.filename}.", FIELD)
-            return sweep_page(request, context, default_values(None, ""), error, yaml=yaml)
+            return sweep_page(request, context, sweep_form.default_values(None, ""), error, yaml=yaml)
     response = _page_from_yaml(request, context, text)
     address = f"{SWEEP_ADDRESS}/yaml?{urlencode({'yaml': text})}"
     return (
@@ -270,7 +263,7 @@ def _page_from_yaml(request: Request, context: Context, yaml: str) -> Response:
     try:
         document = read_yaml(yaml)
     except InvalidError as error:
-        return sweep_page(request, context, default_values(None, ""), error, yaml=yaml)
+        return sweep_page(request, context, sweep_form.default_values(None, ""), error, yaml=yaml)
     datasets, dataset_id = list_trainable_datasets(context), document.get("dataset_id")
     replacement_errors = []
     if datasets and all(dataset.id != dataset_id for dataset in datasets):
@@ -280,20 +273,20 @@ def _page_from_yaml(request: Request, context: Context, yaml: str) -> Response:
         sentence = f"The file names {name}; {datasets[0].name} is chosen instead."
         document, replacement_errors = {**document, "dataset_id": datasets[0].id}, [FieldError("dataset_id", sentence)]
     settings = valid_settings(document)
-    values = default_values(None, "") | to_form_values(settings)
+    values = sweep_form.default_values(None, "") | sweep_form.to_form_values(settings)
     page = partial(sweep_page, request, context, values, yaml=yaml)
-    address = f"{SWEEP_ADDRESS}?{urlencode(form_pairs(values))}"
+    address = f"{SWEEP_ADDRESS}?{urlencode(sweep_form.form_pairs(values))}"
     if "search" in document:
-        search = search_texts(settings.get("search") or Search().model_dump(mode="json"))
+        search = sweep_form.search_texts(settings.get("search") or Search().model_dump(mode="json"))
         page = partial(search_page, request, context, values, search, yaml=yaml)
-        address = f"{SEARCH_ADDRESS}?{urlencode(search_pairs(values, search))}"
+        address = f"{SEARCH_ADDRESS}?{urlencode(sweep_form.search_pairs(values, search))}"
     try:
         if "search" in document:
             plan_study(context, read_document(StudyRequest, document), ask_hub=False)
         else:
             sweep = read_document(SweepRequest, document)
             if "fixed_regularizers" in sweep.grid:
-                raise unsupported_grid_error()
+                raise sweep_form.unsupported_grid_error()
             plan_sweep(context, sweep, ask_hub=False)
     except IsoscopeError as error:
         return page(replace(error, further=(*error.further, *replacement_errors)))

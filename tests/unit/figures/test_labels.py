@@ -6,17 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.figures.labels import (
-    HEIGHT,
-    POINT,
-    WIDTH,
-    LabelBox,
-    LabeledPoint,
-    _corner_box,
-    heading,
-    place_labels,
-    short_names,
-)
+from app.figures import labels
 
 
 @pytest.mark.parametrize(
@@ -33,7 +23,7 @@ from app.figures.labels import (
     ],
 )
 def test_a_column_is_called_on_a_page_as_a_reader_would(column, words):
-    assert heading(column) == words
+    assert labels.heading(column) == words
 
 
 LAYER = "sst2 · all-MiniLM-L6-v2 · layer {}, mean"
@@ -59,7 +49,7 @@ LAYER = "sst2 · all-MiniLM-L6-v2 · layer {}, mean"
     ids=["short", "beginning", "end", "both", "a beginning of all others", "alone", "alike once cut"],
 )  # fmt: skip
 def test_names_lose_what_they_share_where_there_is_no_room_for_it(names, room, short):
-    assert short_names(names, room) == short
+    assert labels.short_names(names, room) == short
 
 
 UNIT = [0.0, 1.0]
@@ -78,15 +68,20 @@ coordinates = st.tuples(st.floats(0, 1), st.floats(0, 1))
     ids=["alone", "two on one point", "no room", "at the edge", "error bar of another point"],
 )
 def test_a_name_avoids_other_names_error_bars_and_the_edge(points, corners):
-    assert place_labels([LabeledPoint(*point, "λ = 1") for point in points], UNIT, UNIT)[: len(corners)] == corners
+    assert (
+        labels.place_labels([labels.LabeledPoint(*point, "λ = 1") for point in points], UNIT, UNIT)[: len(corners)]
+        == corners
+    )
 
 
 @given(st.lists(coordinates, min_size=1, max_size=15))
 def test_no_name_lies_on_another_or_on_a_point(places):
-    points = [LabeledPoint(x, y, 0, 0, "λ = −1") for x, y in places]
-    corners = place_labels(points, UNIT, UNIT)
-    pixels = [LabeledPoint(x * WIDTH, y * HEIGHT, 0, 0, "λ = −1") for x, y in places]
-    boxes = [_corner_box(point, *where.split()) for point, where in zip(pixels, corners, strict=True) if where]
+    points = [labels.LabeledPoint(x, y, 0, 0, "λ = −1") for x, y in places]
+    corners = labels.place_labels(points, UNIT, UNIT)
+    pixels = [labels.LabeledPoint(x * labels.WIDTH, y * labels.HEIGHT, 0, 0, "λ = −1") for x, y in places]
+    boxes = [labels._corner_box(point, *where.split()) for point, where in zip(pixels, corners, strict=True) if where]
     assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
-    marks = [LabelBox(p.x - POINT, p.y - POINT, p.x + POINT, p.y + POINT) for p in pixels]
+    marks = [
+        labels.LabelBox(p.x - labels.POINT, p.y - labels.POINT, p.x + labels.POINT, p.y + labels.POINT) for p in pixels
+    ]
     assert not any(box.overlaps(mark) for box in boxes for mark in marks)

@@ -1,26 +1,16 @@
 import pytest
 import torch
 
-from isotropy.spectrum import (
-    CHUNK_ROWS,
-    Moments,
-    centre,
-    covariance,
-    eigenvalues,
-    gram,
-    scaled_identity,
-    shift_near_mean,
-    shrink,
-)
+from isotropy import spectrum
 from tests.rounding import apart, likely
 
 SQUARE = torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, 4.0], [2.0, 4.0]])
-BY_CHUNKS = likely(CHUNK_ROWS, torch.float32)  # Part by which float32 sums of a chunk may be off: 3e-5
+BY_CHUNKS = likely(spectrum.CHUNK_ROWS, torch.float32)  # Part by which float32 sums of a chunk may be off: 3e-5
 SQUARE_COVARIANCE = torch.tensor([[4 / 3, 0.0], [0.0, 16 / 3]], dtype=torch.float64)
 
 
 def moments_of(x):
-    moments = Moments(x.shape[1])
+    moments = spectrum.Moments(x.shape[1])
     moments.update(x)
     return moments
 
@@ -36,16 +26,19 @@ def test_moments_of_a_rectangle_are_known_by_hand_take_any_float_and_are_float64
 
 
 def test_a_far_or_drifting_mean_sorted_rows_and_a_far_first_row_cost_no_digits():
-    noise = torch.randn(3 * CHUNK_ROWS, 3, generator=torch.Generator().manual_seed(0))
+    noise = torch.randn(3 * spectrum.CHUNK_ROWS, 3, generator=torch.Generator().manual_seed(0))
     x = 10_000 + noise
     exact = torch.cov((x.double() - 10_000).T)
     torch.testing.assert_close(moments_of(x).covariance(), exact, rtol=BY_CHUNKS, atol=BY_CHUNKS)
-    noise = torch.randn(4 * CHUNK_ROWS, 2, generator=torch.Generator().manual_seed(0))
-    x = noise + torch.arange(4.0).repeat_interleave(CHUNK_ROWS)[:, None] * 1000
+    noise = torch.randn(4 * spectrum.CHUNK_ROWS, 2, generator=torch.Generator().manual_seed(0))
+    x = noise + torch.arange(4.0).repeat_interleave(spectrum.CHUNK_ROWS)[:, None] * 1000
     torch.testing.assert_close(moments_of(x).covariance(), torch.cov(x.double().T), rtol=BY_CHUNKS, atol=0)
-    x = 1000 + torch.randn(2 * CHUNK_ROWS + 5, 3, generator=torch.Generator().manual_seed(0)).sort(dim=0).values
+    x = (
+        1000
+        + torch.randn(2 * spectrum.CHUNK_ROWS + 5, 3, generator=torch.Generator().manual_seed(0)).sort(dim=0).values
+    )
     torch.testing.assert_close(moments_of(x).covariance(), torch.cov(x.double().T), rtol=BY_CHUNKS, atol=0)
-    x = torch.randn(CHUNK_ROWS, 3, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(spectrum.CHUNK_ROWS, 3, generator=torch.Generator().manual_seed(0))
     x[0] = 1e4
     exact = torch.cov(x.double().T)
     torch.testing.assert_close(moments_of(x).covariance(), exact, rtol=BY_CHUNKS, atol=0)
@@ -55,22 +48,22 @@ def test_a_far_or_drifting_mean_sorted_rows_and_a_far_first_row_cost_no_digits()
 def test_a_gram_matrix_by_blocks_is_the_product(d):
     x = torch.randn(40, d, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     atol = apart(len(x), torch.float64, float((x.abs().T @ x.abs()).max()))
-    torch.testing.assert_close(gram(x), x.T @ x, rtol=0, atol=atol)
+    torch.testing.assert_close(spectrum.gram(x), x.T @ x, rtol=0, atol=atol)
 
 
 def test_equal_points_and_fewer_than_two_have_exactly_zero_covariance():
-    moments = moments_of(torch.full((CHUNK_ROWS + 7, 3), 0.1))
+    moments = moments_of(torch.full((spectrum.CHUNK_ROWS + 7, 3), 0.1))
     assert not moments.covariance().any()
     assert moments.mean.tolist() == pytest.approx([0.1] * 3)
     for n in (0, 1):
         moments = moments_of(torch.ones(n, 3))
         assert (moments.n, bool(moments.covariance().any())) == (n, False)
-    assert covariance(torch.ones(1, 3)).tolist() == [[0] * 3] * 3
+    assert spectrum.covariance(torch.ones(1, 3)).tolist() == [[0] * 3] * 3
 
 
 def test_moments_saved_and_loaded_go_on_as_if_never_saved():
     saved = moments_of(SQUARE[:3]).state()
-    loaded = Moments.from_state(saved)
+    loaded = spectrum.Moments.from_state(saved)
     loaded.update(SQUARE[3:])
     assert loaded.n == 4
     torch.testing.assert_close(loaded.covariance(), SQUARE_COVARIANCE)
@@ -79,8 +72,8 @@ def test_moments_saved_and_loaded_go_on_as_if_never_saved():
     moments.update(SQUARE[2:])
     assert saved["mean"].tolist() == [1, 0]
     assert int(saved["n"]) == 2
-    moments = Moments.from_state(Moments(2).state())
-    moments.merge(Moments(2))
+    moments = spectrum.Moments.from_state(spectrum.Moments(2).state())
+    moments.merge(spectrum.Moments(2))
     moments.merge(moments_of(SQUARE))
     torch.testing.assert_close(moments.covariance(), SQUARE_COVARIANCE)
 
@@ -95,77 +88,77 @@ def test_moments_saved_and_loaded_go_on_as_if_never_saved():
 )
 def test_update_refuses_what_is_not_a_cloud_of_its_dimensions(x, got):
     with pytest.raises(ValueError, match=rf"Expected points as a floating tensor \[n, 2\], got {got}: give one"):
-        Moments(2).update(x)
+        spectrum.Moments(2).update(x)
 
 
 def test_merge_refuses_moments_of_another_space_and_not_a_number_stays():
     with pytest.raises(ValueError, match="Expected moments of 2 dimensions, got 3: merge only clouds of one"):
-        Moments(2).merge(Moments(3))
+        spectrum.Moments(2).merge(spectrum.Moments(3))
     moments = moments_of(torch.tensor([[0.0, 1.0], [float("nan"), 1.0]]))
     assert moments.covariance()[0, 0].isnan()
 
 
 def test_centre_and_covariance_of_points_are_in_their_precision():
-    mean, centred = centre(SQUARE)
+    mean, centred = spectrum.centre(SQUARE)
     assert mean.tolist() == [1, 2]
     assert centred.tolist() == [[-1, -2], [1, -2], [-1, 2], [1, 2]]
-    torch.testing.assert_close(covariance(SQUARE), SQUARE_COVARIANCE.float())
-    torch.testing.assert_close(covariance(SQUARE.double()), SQUARE_COVARIANCE)
-    torch.testing.assert_close(covariance(SQUARE.half()), SQUARE_COVARIANCE.float())
+    torch.testing.assert_close(spectrum.covariance(SQUARE), SQUARE_COVARIANCE.float())
+    torch.testing.assert_close(spectrum.covariance(SQUARE.double()), SQUARE_COVARIANCE)
+    torch.testing.assert_close(spectrum.covariance(SQUARE.half()), SQUARE_COVARIANCE.float())
 
 
 @pytest.mark.parametrize("d", [2, 300])
 def test_moments_and_covariances_are_not_lowered_by_autocast(d):
     x = SQUARE.repeat(1, d // 2) / 3
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        S, of_square = moments_of(x).covariance(), covariance(SQUARE / 3)
+        S, of_square = moments_of(x).covariance(), spectrum.covariance(SQUARE / 3)
     torch.testing.assert_close(S, SQUARE_COVARIANCE.repeat(d // 2, d // 2) / 9, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(of_square, SQUARE_COVARIANCE.float() / 9)
 
 
-@pytest.mark.parametrize("n", [CHUNK_ROWS, 2 * CHUNK_ROWS])
+@pytest.mark.parametrize("n", [spectrum.CHUNK_ROWS, 2 * spectrum.CHUNK_ROWS])
 def test_the_shift_is_near_the_mean_where_one_token_of_each_sequence_stands_apart(n):
     x = torch.zeros(n, 1)
     x[::128] = 1000
-    shift, _, offset = shift_near_mean(x)
+    shift, _, offset = spectrum.shift_near_mean(x)
     assert abs(shift - x.mean()) < x.std() / 4
     assert float(shift + offset) == pytest.approx(float(x.mean()))
 
 
 def test_covariance_and_shrink_refuse_what_does_not_fit():
     with pytest.raises(ValueError, match="Expected at least 1 point, got 0: skip batches"):
-        covariance(torch.ones(0, 3))
+        spectrum.covariance(torch.ones(0, 3))
     with pytest.raises(ValueError, match=r"floating tensor \[n, d\], got \[2, 5, 3\] of torch.float32"):
-        covariance(torch.ones(2, 5, 3))
+        spectrum.covariance(torch.ones(2, 5, 3))
     with pytest.raises(ValueError, match=r"shrinkage covariance \[2, 2\] like that of the points, got \[3, 3\]"):
-        shrink(torch.eye(2), torch.eye(3), 0.5)
+        spectrum.shrink(torch.eye(2), torch.eye(3), 0.5)
 
 
 def test_shrink_weighs_the_points_by_one_minus_zeta_and_a_scaled_identity_keeps_the_variance():
     S_X, S_S = torch.eye(2), 5 * torch.eye(2)
-    assert torch.equal(shrink(S_X, S_S, 0), S_X)
-    assert torch.equal(shrink(S_X, S_S, 1), S_S)
-    assert torch.equal(shrink(S_X, S_S, 0.25), 2 * torch.eye(2))
-    assert torch.equal(scaled_identity(torch.tensor([[3.0, 1.0], [1.0, 5.0]])), 4 * torch.eye(2))
+    assert torch.equal(spectrum.shrink(S_X, S_S, 0), S_X)
+    assert torch.equal(spectrum.shrink(S_X, S_S, 1), S_S)
+    assert torch.equal(spectrum.shrink(S_X, S_S, 0.25), 2 * torch.eye(2))
+    assert torch.equal(spectrum.scaled_identity(torch.tensor([[3.0, 1.0], [1.0, 5.0]])), 4 * torch.eye(2))
 
 
 @pytest.mark.parametrize("zeta", [-0.1, 1.1, float("nan")])
 def test_shrink_refuses_zeta_outside_its_range(zeta):
     with pytest.raises(ValueError, match=rf"Expected zeta in \[0, 1\], got {zeta}: 0 is no shrinkage"):
-        shrink(torch.eye(2), torch.eye(2), zeta)
+        spectrum.shrink(torch.eye(2), torch.eye(2), zeta)
 
 
 def test_eigenvalues_come_greatest_first_and_are_exactly_zero_below_rounding():
     S = torch.diag(torch.tensor([1.0, 3.0, -1e-9, 2.0]))
-    assert eigenvalues(S).tolist() == [3, 2, 1, 0]
-    assert eigenvalues(S).dtype == torch.float64
+    assert spectrum.eigenvalues(S).tolist() == [3, 2, 1, 0]
+    assert spectrum.eigenvalues(S).dtype == torch.float64
     S = torch.diag(torch.tensor([1.0, 1e-13, 5e-15, 1e-16], dtype=torch.float64))
-    assert eigenvalues(S).tolist() == pytest.approx([1, 1e-13, 0, 0], rel=1e-12, abs=0)
-    assert eigenvalues(S * 1e-200).tolist() == pytest.approx([1e-200, 1e-213, 0, 0], rel=1e-12, abs=0)
-    assert eigenvalues(torch.tensor([[1.0, 0.0], [0.0, float("inf")]])).isnan().tolist() == [True, True]
-    assert eigenvalues(torch.zeros(0, 0)).tolist() == []
+    assert spectrum.eigenvalues(S).tolist() == pytest.approx([1, 1e-13, 0, 0], rel=1e-12, abs=0)
+    assert spectrum.eigenvalues(S * 1e-200).tolist() == pytest.approx([1e-200, 1e-213, 0, 0], rel=1e-12, abs=0)
+    assert spectrum.eigenvalues(torch.tensor([[1.0, 0.0], [0.0, float("inf")]])).isnan().tolist() == [True, True]
+    assert spectrum.eigenvalues(torch.zeros(0, 0)).tolist() == []
 
 
 @pytest.mark.parametrize(("rank", "expected"), [(-1, [0, 0, 0]), (0, [0, 0, 0]), (2, [3, 2, 0]), (7, [3, 2, 1])])
 def test_eigenvalues_beyond_a_known_rank_are_exactly_zero(rank, expected):
-    assert eigenvalues(torch.diag(torch.tensor([1.0, 3.0, 2.0])), rank).tolist() == expected
+    assert spectrum.eigenvalues(torch.diag(torch.tensor([1.0, 3.0, 2.0])), rank).tolist() == expected
