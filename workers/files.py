@@ -44,10 +44,7 @@ def fetch(sha256: str, filename: str, settings: Settings) -> Path:
 def fetch_upload(embedding: Embedding, settings: Settings) -> Upload:
     """Return the files of an embedding in the order of their rows.
 
-    Raises:
-        NotFoundError: one is gone from the storage.
-        UnavailableError: the storage cannot be reached, or refuses this worker.
-
+    Raises NotFoundError if one is gone from the storage, UnavailableError if the storage cannot be reached.
     """
     return embedding.upload(lambda file: fetch(file.file_sha256, f"{file.filename} of {embedding.name!r}", settings))
 

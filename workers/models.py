@@ -205,16 +205,8 @@ def describe_environment(source: ModelSource, device: torch.device, max_length: 
 def pool(states: Tensor, attention_mask: Tensor, pooling: Pooling) -> Tensor:
     """Return one vector per text: its first token's state, the mean of all tokens, or its last token's state.
 
-    Padding is ignored on either side; special tokens count as tokens.
-
-    Args:
-        states: [batch, tokens, d].
-        attention_mask: [batch, tokens], zero where a token is padding; no text is all padding.
-        pooling: first, mean or last.
-
-    Returns:
-        [batch, d].
-
+    ``states`` are [batch, tokens, d]; ``attention_mask`` is [batch, tokens], zero where a token is padding, which is
+    ignored on either side. Special tokens count as tokens, and no text is all padding. Returns [batch, d].
     """
     if pooling is Pooling.MEAN:
         return mean_of_tokens(states, attention_mask)

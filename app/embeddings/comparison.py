@@ -55,16 +55,10 @@ NOT_PAIRED = {
 
 
 def pairing(embedding: Embedding, counterpart: Embedding, source_candidates: Sequence[Embedding]) -> Pairing:
-    """Return how the rows of two embeddings correspond.
+    """Return how the rows of two embeddings correspond; ``source_candidates`` may be the source of either.
 
     They correspond if one embedding was made from the other, or both from a third; if both are layers of one encoding
     or read from the same files; and if they have the same names in the same order.
-
-    Args:
-        embedding: an embedding.
-        counterpart: the embedding to pair it with.
-        source_candidates: embeddings that may be the source of either.
-
     """
     by_id = {row.id: row for row in source_candidates}
     first, second = (row.independent or {} for row in (embedding, counterpart))
@@ -127,13 +121,9 @@ class _Estimate(NamedTuple):
 def difference(
     measurement: Measurement | None, baseline: Measurement | None, *, same_rows: bool = False
 ) -> Difference | None:
-    """Subtract the value of a baseline; return None if either value is missing.
+    """Subtract the value of a baseline, the same measure of another embedding; return None if either value is missing.
 
-    Args:
-        measurement: of an embedding.
-        baseline: the same measure of another embedding.
-        same_rows: whether both have the same rows in the same order, split into the same blocks.
-
+    ``same_rows``: whether both have the same rows in the same order, split into the same blocks.
     """
     if measurement is None or baseline is None or measurement.value is None or baseline.value is None:
         return None

@@ -213,11 +213,7 @@ def report_findings(
 ) -> list[ReportFinding]:
     """Return the findings in their stored order, the most severe first.
 
-    Args:
-        embedding: the measured embedding.
-        selections: by finding, the id of the selection without its rows or dimensions.
-        anchors: anchors of the report's figures.
-
+    ``selections``: by finding, the id of the selection without its rows or dimensions; ``anchors``: those of figures.
     """
     findings = []
     for finding in map(EmbeddingFinding.model_validate, embedding.findings):

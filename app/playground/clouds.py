@@ -53,15 +53,9 @@ class Shape:
 def generate_cloud(shape: str, spread: float, shift: float, n: int) -> Array:
     """Return points [n, 3] of a shape, float64, with their mean at ``shift`` on the first axis.
 
-    Their root mean square distance from the mean is 1, which is thus the unit of the shift.
-
-    Args:
-        shape: a key of ``SHAPES``.
-        spread: from 0 to 1; ``SHAPES`` says what it sets.
-        shift: distance of the mean from the origin.
-        n: from 2 to ``MAX_POINTS``. The points behave as independent draws; those of a low-discrepancy sequence
-            would be more even than any sample.
-
+    Their root mean square distance from the mean is 1, which is thus the unit of the shift. ``spread`` is from 0 to 1;
+    ``SHAPES`` says what it sets. The points behave as independent draws; those of a low-discrepancy sequence would be
+    more even than any sample.
     """
     uniform, normal = _random_numbers()
     points = SHAPES[shape].points(uniform[:n], normal[:n], spread)

@@ -31,11 +31,8 @@ TOO_FEW_ROWS = f"It takes more than {NEAREST} rows that both have."
 def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return alignment scores and row moves, as stored in ``Alignment``.
 
-    The scores use the first of the sampled rows that both embeddings have.
-
-    Raises:
-        InvalidError: rows are matched by order, and the embeddings have different numbers of rows.
-
+    The scores use the first of the sampled rows that both embeddings have. Raises InvalidError if rows are matched by
+    order, and the embeddings have different numbers of rows.
     """
     if rows_by is RowsBy.NAME:
         pairs = pairs_by_name(first, first.selection.names, second, second.selection.names)

@@ -83,11 +83,8 @@ def load_texts(
 ) -> Texts:
     """Return the nonempty texts of a file, or a seeded sample of ``config.max_rows``.
 
-    ``ids`` names the column of row ids.
-
-    Raises:
-        InvalidError: the file cannot be read, lacks a column, or has no text in the chosen columns.
-
+    ``ids`` names the column of row ids. Raises InvalidError if the file cannot be read, lacks a column, or has no text
+    in the chosen columns.
     """
     annotations = [column for column in (config.label_column, ids) if column]
     names = list(dict.fromkeys([*config.text_columns, *annotations]))
@@ -148,11 +145,7 @@ class Encoder:
         """Return the vectors of ``texts``, stored in ``folder``; call ``advance`` with the number encoded so far.
 
         The longest texts come first: padding is small, and a batch that is too large fails at once. If memory runs out,
-        the batch size is halved once.
-
-        Raises:
-            InvalidError: a text has no token, or the model gives NaN or infinity, or lacks a layer.
-
+        the batch size is halved once. Raises InvalidError if a text has no token, or the model gives NaN or infinity.
         """
         # By characters: tokenizing all texts at once would take many times their memory.
         order = np.argsort([-sum(map(len, row)) for row in texts.rows], kind="stable")
@@ -222,11 +215,8 @@ class Encoder:
     def _allocate(self, depth: int, pooled: Mapping[LayerPooling, Tensor], n: int, folder: Path) -> EncodedTexts:
         """Map an array for all vectors to an unnamed file in ``folder``.
 
-        The disk space is freed when the array or the process ends, even by a kill.
-
-        Raises:
-            InvalidError: layers differ in width, or the vectors exceed the limit of an encoding or the free disk space.
-
+        The disk space is freed when the array or the process ends, even by a kill. Raises InvalidError if layers differ
+        in width, or the vectors exceed the limit of an encoding or the free disk space.
         """
         widths = sorted({vectors.shape[-1] for vectors in pooled.values()})
         if len(widths) > 1:
@@ -254,9 +244,7 @@ class Encoder:
 def load_model(source: ModelSource, name: str, device: torch.device) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Return the pretrained model on ``device`` and its tokenizer.
 
-    Raises:
-        InvalidError: it cannot be loaded, has an encoder and a decoder, or its files lack some of its weights.
-
+    Raises InvalidError if it cannot be loaded, has an encoder and a decoder, or its files lack some of its weights.
     """
     tokenizer = load_tokenizer(source, name)
     # In models that count positions from the left of the batch, padding there would shift the text.
@@ -272,9 +260,7 @@ def load_model(source: ModelSource, name: str, device: torch.device) -> tuple[Pr
 def encode_with_provenance(text: str, provenance: Mapping[str, Any], settings: Settings) -> Tensor:
     """Encode a text on the CPU as the embedding with this ``provenance`` was; return its vector [d].
 
-    Raises:
-        InvalidError: the model is gone or has other weights now, or the text has no token.
-
+    Raises InvalidError if the model is gone or has other weights now, or the text has no token.
     """
     silence_libraries()
     name = provenance["model"]

@@ -84,9 +84,7 @@ def publish(
 ) -> list[Job]:
     """Add an embedding of each layer and pooling and finish the encoding in one transaction; return inspection jobs.
 
-    Raises:
-        StoppedError: the encoding was cancelled or deleted; no file stays.
-
+    Raises StoppedError if the encoding was cancelled or deleted; no file stays.
     """
     _, n, d = encoded.vectors.shape
     with storing_files(ledger) as store_file:

@@ -40,19 +40,9 @@ def named_neighbours(
 ) -> list[dict[str, Any]]:
     """Return the k nearest rows of each query, before and after a mapping.
 
-    Args:
-        names: row names, n of them.
-        before: [n, d] floating.
-        after: the same rows mapped, [n, any].
-        queries: rows to look up, int64 [m].
-        k: neighbors of each; fewer where there are fewer rows.
-        similarity: ranks the neighbors.
-
-    Returns:
-        One ``{"name", "before": [{"name", "cosine"}], "after": [...]}`` per query, nearest first; the key "cosine" is
-        the similarity's name. A row is not its own neighbor. With cosine, rows of zeros neither have nor are
-        neighbors.
-
+    ``before`` [n, d] and ``after`` [n, any] are the same n named rows; ``queries`` are int64 [m]. Returns one
+    ``{"name", "before": [{"name", "cosine"}], "after": [...]}`` per query, nearest first; the key "cosine" is the name
+    of the similarity. A row is not its own neighbor. With cosine, rows of zeros neither have nor are neighbors.
     """
     before_and_after = [_find_nearest(names, x, queries, k, similarity) for x in (before, after)]
     return [
@@ -66,16 +56,9 @@ def neighbours_data(
 ) -> dict[str, Any] | None:
     """Return a report's neighbors of some named rows, before and after removing mean and top components.
 
-    Args:
-        cloud: the points; neighbors are among ``cloud.pair_rows``, which All-but-the-Top is also fitted on.
-        names: names of the rows of ``cloud.pair_rows``, if any.
-        seed: draws the rows that are looked up.
-        similarity: ranks the neighbors.
-
-    Returns:
-        The "neighbours" document of ``FigureData``; None without names, with fewer than two rows that have a
-        direction, or if the components cannot be computed because squares of the points leave float64.
-
+    Neighbors are among ``cloud.pair_rows``, which have these ``names`` and which All-but-the-Top is also fitted on.
+    ``seed`` draws the rows that are looked up. Returns the "neighbours" document of ``FigureData``; None without names,
+    with fewer than two rows that have a direction, or if squares of the points leave float64.
     """
     x = cloud.pair_rows
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))

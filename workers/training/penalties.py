@@ -102,14 +102,9 @@ class Penalties(nn.Module):
     def forward(self, outputs: ModelOutput, batch: Mapping[str, Tensor], step: int) -> Tensor:
         """Return the penalty of one batch, 0-d, in float32 even if the model uses lower precision.
 
-        Args:
-            outputs: model outputs, with hidden states if there are ``selectors``.
-            batch: model inputs, with ``attention_mask`` [batch, tokens] and ``labels`` [batch].
-            step: training step, which with the run's seed determines the drawn tokens.
-
-        Raises:
-            ValueError: a regularizer has no value on these points.
-
+        ``outputs`` have hidden states if there are ``selectors``; ``batch`` has ``attention_mask`` [batch, tokens] and
+        ``labels`` [batch]; ``step``, with the run's seed, determines the drawn tokens. Raises ValueError if a
+        regularizer has no value on these points.
         """
         penalties = [self._penalty(Regularizer(name), outputs, batch, step) for name in self.regularizers]
         return torch.stack(penalties).sum()

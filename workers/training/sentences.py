@@ -31,14 +31,8 @@ class Sentences:
     """Sentence vectors of rows, as the model's own head pools them.
 
     The last layer's moments cover all rows. Pair measures use at most ``PAIR_ROWS`` rows, drawn by a seed that all runs
-    share, so that runs are compared on the same rows.
-
-    Args:
-        model: makes the vectors.
-        rows: contain the rows that will be added.
-        indices: indices of the rows that will be added, each once.
-        labels: name of the column of their classes; None if they have none.
-
+    share, so that runs are compared on the same rows. ``indices`` are those of the rows that will be added, each once;
+    ``labels`` names the column of their classes, if they have any.
     """
 
     def __init__(

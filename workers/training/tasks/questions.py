@@ -140,11 +140,8 @@ def cut_windows(questions: list[Question], tokenizer: PreTrainedTokenizerBase, m
     """Cut texts into windows of at most ``max_length`` tokens; consecutive windows share ``stride`` tokens.
 
     The targets are the answer's first and last token. In a window that does not hold the complete answer, both are the
-    token that stands for the sequence, as in BERT's own training.
-
-    Raises:
-        InvalidError: the tokenizer does not map tokens to characters, or the windows are too short.
-
+    token that stands for the sequence, as in BERT's own training. Raises InvalidError if the tokenizer does not map
+    tokens to characters, or the windows are too short.
     """
     if not tokenizer.is_fast:
         raise InvalidError(
