@@ -93,10 +93,7 @@ class JobQueue:
             self._client.enqueue(options, job.kind.name, job.row_id)
 
     def try_insert(self) -> None:
-        """Enqueue a job and roll back, in one transaction.
-
-        Raises SQLAlchemyError if no job can be written.
-        """
+        """Enqueue a job and roll back, in one transaction. Raises SQLAlchemyError if no job can be written."""
         job = Job(FINETUNE, "rehearsal")
         with self._engine.connect() as connection:
             acquire_locks(connection)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from itertools import starmap
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Select, case, func, select
@@ -28,6 +27,7 @@ from app.db.models import (
 from app.db.models.runs import QUEUE_ORDER
 from app.db.session import Sessions
 from app.db.types import utcnow
+from app.web.dependencies import Row
 
 LOST_AFTER = timedelta(seconds=60)
 
@@ -124,8 +124,8 @@ class WaitingRuns(NamedTuple):
     total: int
 
 
-class UnfinishedRuns(NamedTuple):
-    """Counts of an experiment's unfinished runs."""
+class ExperimentQueued(Row):
+    """Numbers of an experiment's running, queued and paused runs."""
 
     id: str
     name: str
@@ -146,11 +146,11 @@ def list_waiting_runs(context: Context, limit: int, offset: int = 0) -> WaitingR
         return WaitingRuns(session.scalars(query).all(), total)
 
 
-def list_unfinished_experiments(context: Context) -> list[UnfinishedRuns]:
+def list_unfinished_experiments(context: Context) -> list[ExperimentQueued]:
     """Return every experiment with unfinished runs, next first."""
     unfinished = Run.status.in_((*UNFINISHED, RunStatus.PAUSED))
     states = (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.PAUSED)
-    counts = [func.count(case((Run.status == status, 1))) for status in states]
+    counts = [func.count(case((Run.status == status, 1))).label(status.value) for status in states]
     query = (
         select(Experiment.id, Experiment.name, *counts)
         .join(Run)
@@ -159,7 +159,7 @@ def list_unfinished_experiments(context: Context) -> list[UnfinishedRuns]:
         .order_by(func.min(Run.priority), func.min(Run.queued_at), Experiment.id)
     )
     with context.sessions() as session:
-        return list(starmap(UnfinishedRuns, session.execute(query)))
+        return [ExperimentQueued.model_validate(row) for row in session.execute(query)]
 
 
 def list_unfinished_encodings(context: Context) -> Sequence[Encoding]:

@@ -1,10 +1,9 @@
 """Comparisons and alignments of embeddings over the API."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasPath, BaseModel, ConfigDict, Field
 
 from app.db.models import ResultStatus, RowsBy
 from app.db.types import RowId
@@ -67,27 +66,25 @@ def show_comparison(
 ) -> ComparisonOut:
     """Every measure of several embeddings, and differences to another, paired where both hold the same rows."""
     comparison = EmbeddingComparison(get_compared(context, id))
-    return ComparisonOut(
-        embeddings=[EmbeddingSummary.model_validate(embedding) for embedding in comparison.embeddings],
-        cautions=comparison.cautions,
-        measures=[
-            ComparedOut(
-                measure=compared.measure.slug,
-                found=[row and MeasurementValue.model_validate(row) for row in compared.measurements],
-                differences=[
-                    row and DifferenceOut.model_validate(row)
-                    for row in (compared.differences if to is Against.FIRST else compared.changes)
-                ],
-            )
-            for compared in comparison.measures
-        ],
+    measures = [
+        {
+            "measure": compared.measure.slug,
+            "found": compared.measurements,
+            "differences": compared.differences if to is Against.FIRST else compared.changes,
+        }
+        for compared in comparison.measures
+    ]
+    return ComparisonOut.model_validate(
+        {"embeddings": comparison.embeddings, "cautions": comparison.cautions, "measures": measures}
     )
 
 
-class AlignmentValueOut(BaseModel):
+class AlignmentValueOut(Row):
     """One measure of two embeddings."""
 
-    measure: Annotated[str, Field(description=f"One of {', '.join(ALIGNMENTS)}.")]
+    measure: Annotated[
+        str, Field(validation_alias=AliasPath("measure", "slug"), description=f"One of {', '.join(ALIGNMENTS)}.")
+    ]
     value: float | None
     se: Annotated[float | None, Field(description="Standard error, by leaving out blocks of rows.")]
     low: Annotated[float | None, Field(description="Lower end of the 95% interval, by Student's t over the blocks.")]
@@ -95,11 +92,13 @@ class AlignmentValueOut(BaseModel):
     reason: Annotated[str | None, Field(description="Why there is no value, or a value without an interval.")]
 
 
-class AlignmentOut(BaseModel):
+class AlignmentOut(Row):
     """The alignment of an embedding with another of the same rows."""
 
-    base_id: Annotated[str, Field(description="The embedding that it is compared with.")]
-    embedding_id: str
+    base_id: Annotated[
+        str, Field(validation_alias=AliasPath("base", "id"), description="The embedding that it is compared with.")
+    ]
+    embedding_id: Annotated[str, Field(validation_alias=AliasPath("embedding", "id"))]
     rows_by: Annotated[RowsBy, Field(description="How rows were matched.")]
     status: Annotated[ResultStatus | None, Field(description="Null if nobody has asked for it yet.")]
     error: str | None
@@ -117,22 +116,21 @@ class AlignmentRequest(BaseModel):
     to: Annotated[Against, Field(description="`first` or `previous`.")] = Against.FIRST
 
 
-@router.get("/alignments")
+@router.get("/alignments", response_model=list[AlignmentOut])
 def show_alignments(
     context: ContextDep,
     id: Annotated[list[str], Query(description="Measured embeddings, in order.")],  # noqa: A002
     to: AgainstQuery = Against.FIRST,
-) -> list[AlignmentOut]:
+) -> list[alignments.AlignedPair]:
     """The similarity of embeddings of the same rows, as far as requested. Pairs without common rows are left out."""
-    return _serialize(alignments.find_alignments(context, alignments.pairs_of(get_compared(context, id), to)))
+    return alignments.find_alignments(context, alignments.pairs_of(get_compared(context, id), to))
 
 
-@router.post("/alignments", status_code=202)
-def post_alignments(context: ContextDep, request: AlignmentRequest) -> list[AlignmentOut]:
+@router.post("/alignments", status_code=202, response_model=list[AlignmentOut])
+def post_alignments(context: ContextDep, request: AlignmentRequest) -> list[alignments.AlignedPair]:
     """Have embeddings compared row by row: CKA, shared neighbors, Procrustes residual, and which rows moved."""
-    return _serialize(
-        alignments.request_alignments(context, alignments.pairs_of(get_compared(context, request.id), request.to))
-    )
+    pairs = alignments.pairs_of(get_compared(context, request.id), request.to)
+    return alignments.request_alignments(context, pairs)
 
 
 class MovedRowOut(Row):
@@ -174,29 +172,7 @@ def show_moved_rows(
     """The rows that moved most between two embeddings, once their alignment was requested."""
     first, counterpart = get_compared(context, id, MIN_COMPARED)
     moved = alignments.find_moved_rows(context, first, counterpart)
-    return MovedRowsOut(
-        status=moved.pair.status,
-        error=moved.pair.error,
-        rows_by=moved.pair.rows_by,
-        shared=moved.pair.shared,
-        compared=len(moved.rows),
-        references=moved.references,
-        reason=moved.reason,
-        rows=[MovedRowOut.model_validate(row) for row in moved.rows_by_movement(by)[offset : offset + limit]],
+    rows = moved.rows_by_movement(by)[offset : offset + limit]
+    return MovedRowsOut.model_validate(
+        {**moved.pair._asdict(), **moved._asdict(), "compared": len(moved.rows), "rows": rows}
     )
-
-
-def _serialize(pairs: Sequence[alignments.AlignedPair]) -> list[AlignmentOut]:
-    return [
-        AlignmentOut(
-            base_id=pair.base.id,
-            embedding_id=pair.embedding.id,
-            rows_by=pair.rows_by,
-            status=pair.status,
-            error=pair.error,
-            shared=pair.shared,
-            rows=pair.rows,
-            values=[AlignmentValueOut(**value._asdict() | {"measure": value.measure.slug}) for value in pair.values],
-        )
-        for pair in pairs
-    ]

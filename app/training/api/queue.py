@@ -8,7 +8,7 @@ from pydantic import AliasPath, BaseModel, Field
 
 from app.db.models import EmbeddingStatus, EncodingStatus, ImportStatus, Phase, RunStatus
 from app.training import queue_status, queue_verbs
-from app.training.queue_status import list_workers
+from app.training.queue_status import ExperimentQueued, list_workers
 from app.training.queue_verbs import FIRST_PRIORITY, LAST_PRIORITY, QueueMove
 from app.web.dependencies import ContextDep, Limit, Offset, Row
 from isotropy.catalog import Regularizer
@@ -80,16 +80,6 @@ class QueuedRun(RunState):
     model: str
 
 
-class ExperimentQueued(Row):
-    """Numbers of an experiment's running, queued and paused runs."""
-
-    id: str
-    name: str
-    running: int
-    queued: int
-    paused: int
-
-
 class ImportQueued(Row):
     """An import that is queued, written or removed, with its number of written rows."""
 
@@ -153,7 +143,7 @@ def show_queue(context: ContextDep, limit: Limit = 50, offset: Offset = 0) -> Qu
         running=[QueuedRun.model_validate(row) for row in queue_status.list_running_runs(context)],
         waiting=[QueuedRun.model_validate(row) for row in waiting.runs],
         waiting_total=waiting.total,
-        experiments=[ExperimentQueued.model_validate(row) for row in queue_status.list_unfinished_experiments(context)],
+        experiments=queue_status.list_unfinished_experiments(context),
         imports=[ImportQueued.model_validate(row) for row in imports],
         encodings=[EncodingQueued.model_validate(row) for row in queue_status.list_unfinished_encodings(context)],
         embeddings=[EmbeddingQueued.model_validate(row) for row in embeddings],
