@@ -55,11 +55,9 @@ class LayersReport(NamedTuple):
     embeddings: list[Embedding]
     """All layers under that pooling."""
     offered: list[Measure]
-    """Measures that have a value at some layer."""
     groups: dict[str, list[Measure]]
     """Offered measures by the heading of their group."""
     measures: list[Measure]
-    """Measures of the heat map."""
     by: Measure | None
     waiting: int
     """Embeddings of all poolings that are not measured yet."""

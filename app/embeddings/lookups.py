@@ -92,7 +92,6 @@ class TextSearch(NamedTuple):
     lookup: Lookup | None = None
     similarity: Similarity = Similarity.COSINE
     rows: int = 0
-    """Number of rows that were searched."""
     near: Sequence[NearRow] = ()
 
 

@@ -55,10 +55,8 @@ class RowSearch(NamedTuple):
     row: NamedRow | None
     near: list[NearRow]
     alternatives: list[NamedRow]
-    """Other rows that match the query."""
     reason: str = ""
     n_searched: int = 0
-    """Number of rows among which neighbors were searched."""
     similarity: Similarity = Similarity.EUCLIDEAN
 
 

@@ -52,7 +52,6 @@ class ReportQuery(NamedTuple):
     name: str | None
     tab: str = TABS[0].slug
     finding: str = ""
-    """Slug of the finding whose rows or dimensions are marked."""
     row: str = ""
     text: str = ""
     select: str = ""

@@ -28,7 +28,6 @@ SPREADS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 SHIFTS = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)
 SIZES = (8, 32, 128, 512, 2000)
 MEASURES = ("mean_cosine", "isoscore", "isoscore_unbiased", "isoscore_star", "partition")
-"""Slugs of the catalog, in the order of the page."""
 FILE = Path(__file__).with_name("grid.json")
 """Values by shape, then nested lists by spread, shift, n and measure."""
 # Difference of two scores that is worth a sentence.

@@ -33,9 +33,7 @@ class _GridSchema:
 
 
 Grid = Annotated[dict[str, list[Any]], _GridSchema()]
-"""Values by the name of a training option."""
 Ranges = Mapping[str, Sequence[Any]]
-"""Values by field."""
 
 
 class Product(NamedTuple):

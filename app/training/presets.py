@@ -161,4 +161,3 @@ PRESETS = {
     Stage.SHRINK_MRPC: _shrink_preset("MRPC", 8e-5, 8e-6),
     Stage.SHRINK_COLA: _shrink_preset("CoLA", 5e-5, 5e-6),
 }
-"""All presets, by paper and stage."""

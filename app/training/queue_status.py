@@ -114,7 +114,6 @@ QUEUE_COLUMNS = load_only(
     Run.started_at,
     raiseload=True,
 )
-"""Columns of a run that the queue shows. Large columns are not loaded."""
 
 
 class WaitingRuns(NamedTuple):

@@ -27,7 +27,6 @@ from isotropy.catalog import Regularizer
 LaunchRequest = SweepRequest | StudyRequest
 RequestT = TypeVar("RequestT", bound=TrainingOptions)
 SEARCH_STATE_FIELDS = {"paused", "over", "why"}
-"""Fields of a search that are set after its launch."""
 
 _FIRST_FIELDS = (
     "name",
@@ -141,7 +140,6 @@ ENCODE_OPTIONS = {
     "batch_size": "--batch-size",
     "seed": "--seed",
 }
-"""Options of `isoscope encode` by setting."""
 
 
 class Server(NamedTuple):

@@ -68,13 +68,10 @@ class SweepPreview(BaseModel):
     words: str
     notes: list[str]
     steps: int
-    """Total of all runs."""
     estimate: CostEstimate | None
     no_estimate: str | None
-    """Why there is no estimate."""
     tokens: TokenPreview | None
     no_tokens: str | None
-    """Why no rows can be shown."""
     passing_bytes: int | None
     """Size of a running run's checkpoints, which are deleted when it ends."""
     kept_bytes: int | None

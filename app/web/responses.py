@@ -110,7 +110,6 @@ class Tab(NamedTuple):
     """A tab of a page; only the requested one is built."""
 
     slug: str
-    """Its name in the URL."""
     title: str
     path: str = ""
     """Appended to the URL of the page if the tab is a page of its own."""

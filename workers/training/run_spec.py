@@ -15,7 +15,6 @@ class RunSpec(NamedTuple):
     requested_batch_size: int
     dataset: Dataset
     experiment: str
-    """The experiment's name."""
     revision: str | None
     """The model's revision on the Hub, if an interrupted run has looked it up before."""
 

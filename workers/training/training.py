@@ -57,7 +57,6 @@ class LoadedRun:
     train: TokenizedRows
     validation: TokenizedRows
     validation_positions: NDArray[np.int64]
-    """Positions of the validation examples in their split."""
     selection: TokenizedRows | None
     """The rows that choose the best weights; None if the last weights are kept."""
     test: SealedRows | None

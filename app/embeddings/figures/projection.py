@@ -19,7 +19,6 @@ MAX_DRAWN_POINTS = 50_000
 MAX_WITHOUT_WEBGL = 1000
 """Up to this many points, SVG is as fast as WebGL, which needs three times as much script."""
 LARGE_POINT_COUNT = 5000
-"""Number of points above which each is drawn smaller."""
 LONGEST_LABEL = 18
 LONGEST_NAME = 40
 LEGEND = {"itemsizing": "constant", "orientation": "v", "tracegroupgap": 0, "x": 1.02, "y": 1, "yanchor": "top"}
@@ -31,7 +30,6 @@ SPACE_TITLE = "First three principal components"
 MAX_POINTS_IN_SPACE = 10_000
 """Maximum number of points: a browser without a graphics card still turns them smoothly."""
 LARGE_SPACE_COUNT = 2000
-"""Number of points above which each is drawn smaller."""
 CAMERA = {"projection": {"type": "orthographic"}}
 """No perspective: distant points are as large as near ones, as in the 2-D figure."""
 LONGEST_AXIS = 1.45

@@ -30,7 +30,6 @@ class ReportFigure(NamedTuple):
     heavy: bool = False
     """Whether its data are so large that a report loads it from the figure's own page."""
     tab: str = "directions"
-    """Slug of the report's tab that shows it."""
     single: bool = False
     """Whether it cannot draw several subjects."""
 

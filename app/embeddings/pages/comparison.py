@@ -50,7 +50,6 @@ router = APIRouter(prefix="/compare")
 MAX_MOVED_ROWS = 100
 """Listed rows on the page of moved rows. The CSV file has all."""
 FEW_MOVED_ROWS = 10
-"""Listed rows on the comparison page."""
 
 
 @router.get("")

@@ -125,7 +125,6 @@ class Windows(TokenizedRows):
 
     questions: list[Question]
     windows: list[Window]
-    """One for each row."""
     n_shortened: int
     """Number of questions that were cut."""
     n_left_out: int = 0
