@@ -13,13 +13,9 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 URL, TOKEN = "ISOSCOPE_URL", "ISOSCOPE_ACCESS_TOKEN"
 # Statuses after which the same request may succeed later.
 RETRYABLE_STATUSES = {
-    HTTPStatus.REQUEST_TIMEOUT,
-    HTTPStatus.TOO_EARLY,
-    HTTPStatus.TOO_MANY_REQUESTS,
-    HTTPStatus.BAD_GATEWAY,
-    HTTPStatus.SERVICE_UNAVAILABLE,
-    HTTPStatus.GATEWAY_TIMEOUT,
-}
+    HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY,
+    HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT,
+}  # fmt: skip
 
 
 class Address(NamedTuple):

@@ -73,16 +73,9 @@ class IsoscopeCallback(TrainerCallback):
         token: str | None = None,
     ) -> None:
         self._announcement: dict[str, Any] = {
-            "experiment": experiment,
-            "dataset": dataset,
-            "metric": metric,
-            "task": task,
-            "regularizer": regularizer,
-            "lam": lam,
-            "zeta": zeta,
-            "url": url,
-            "token": token,
-        }
+            "experiment": experiment, "dataset": dataset, "metric": metric, "task": task, "regularizer": regularizer,
+            "lam": lam, "zeta": zeta, "url": url, "token": token,
+        }  # fmt: skip
         self._probe = probe
         self._interval = every
         self._name = model
@@ -139,15 +132,9 @@ class IsoscopeCallback(TrainerCallback):
         if state.global_step == 0:
             self._measure_layers(model, 0)
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: Mapping[str, float] | None = None,
-        **_: Any,
-    ) -> None:
-        if self.run is not None and logs and "loss" in logs:
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any) -> None:
+        logs: Mapping[str, float] = objects.get("logs") or {}
+        if self.run is not None and "loss" in logs:
             self.run.step(state.global_step, task_loss=logs["loss"], penalty=logs.get("penalty"))
 
     def on_step_end(
@@ -161,15 +148,11 @@ class IsoscopeCallback(TrainerCallback):
             control.should_training_stop = True
 
     def on_evaluate(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        metrics: Mapping[str, float] | None = None,
-        **_: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
     ) -> None:
         step = state.global_step if self._final_step is None else self._final_step
-        self._evaluations[step] = {name.removeprefix("eval_"): value for name, value in (metrics or {}).items()}
+        metrics: Mapping[str, float] = objects.get("metrics") or {}
+        self._evaluations[step] = {name.removeprefix("eval_"): value for name, value in metrics.items()}
         if self._final_step is not None:
             self.finish()
 

@@ -69,17 +69,9 @@ def read_task(arguments: Namespace, vectors: str | list[str] | None) -> tuple[Lo
     """Load the task of the given files with these vectors; None selects the likeliest."""
     similarity = Similarity(arguments.similarity)
     files = TaskFiles(
-        arguments.corpus,
-        arguments.queries,
-        arguments.qrels,
-        arguments.pairs,
-        arguments.labels,
-        arguments.annotations,
-        vectors,
-        arguments.ids,
-        arguments.groups,
-        arguments.split,
-    )
+        arguments.corpus, arguments.queries, arguments.qrels, arguments.pairs, arguments.labels, arguments.annotations,
+        vectors, arguments.ids, arguments.groups, arguments.split,
+    )  # fmt: skip
     loaded = load_task(files, similarity, arguments.seed)
     try:
         return loaded, JudgingTask(loaded.corpus, loaded.truth, similarity, arguments.seed, arguments.metric)
@@ -211,15 +203,8 @@ def _variant_lists(names: Sequence[str], lists: Sequence[Sequence[str]]) -> Iter
 
 def _comparison_lines(judged_vectors: Sequence[JudgedVectors], task: JudgingTask) -> Iterator[str]:
     metric = METRICS[judged_vectors[0].decision.metric]
-    headings = [
-        "vectors",
-        "IsoScore",
-        f"{metric} [95%]",
-        "chosen variant",
-        "IsoScore",
-        f"{metric} [95%]",
-        "reported on",
-    ]
+    scores = ("IsoScore", f"{metric} [95%]")
+    headings = ["vectors", *scores, "chosen variant", *scores, "reported on"]
     rows = []
     for vectors in judged_vectors:
         decision = vectors.decision

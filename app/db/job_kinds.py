@@ -66,128 +66,57 @@ class JobKind:
 
 
 INSPECT = JobKind(
-    "inspect",
-    Queue.MEASURE,
-    models.Embedding,
-    (models.EmbeddingStatus.INSPECTING,),
-    models.EmbeddingStatus.FAILED,
-    work="workers.embeddings.measure:inspect_embedding",
-    activity="reads an upload",
-    pages="embeddings",
-)
+    "inspect", Queue.MEASURE, models.Embedding, (models.EmbeddingStatus.INSPECTING,), models.EmbeddingStatus.FAILED,
+    work="workers.embeddings.measure:inspect_embedding", activity="reads an upload", pages="embeddings",
+)  # fmt: skip
 MEASURE = JobKind(
-    "measure",
-    Queue.MEASURE,
-    models.Embedding,
-    (models.EmbeddingStatus.MEASURING,),
-    models.EmbeddingStatus.FAILED,
-    work="workers.embeddings.measure:measure_embedding",
-    activity="measures an embedding",
-    pages="embeddings",
-)
+    "measure", Queue.MEASURE, models.Embedding, (models.EmbeddingStatus.MEASURING,), models.EmbeddingStatus.FAILED,
+    work="workers.embeddings.measure:measure_embedding", activity="measures an embedding", pages="embeddings",
+)  # fmt: skip
 CURVE = JobKind(
-    "curve",
-    Queue.MEASURE,
-    models.ZetaCurve,
-    (models.ResultStatus.QUEUED,),
-    models.ResultStatus.FAILED,
-    work="workers.embeddings.zeta_curves:compute_curve",
-    activity="computes a shrinkage curve",
-)
+    "curve", Queue.MEASURE, models.ZetaCurve, (models.ResultStatus.QUEUED,), models.ResultStatus.FAILED,
+    work="workers.embeddings.zeta_curves:compute_curve", activity="computes a shrinkage curve",
+)  # fmt: skip
 POSTPROCESS = JobKind(
-    "postprocess",
-    Queue.LAB,
-    models.PostProcessing,
-    (models.ResultStatus.QUEUED,),
-    models.ResultStatus.FAILED,
-    work="workers.postprocess:post_process",
-    activity="tries a post-processing",
-    is_interactive=True,
-)
+    "postprocess", Queue.LAB, models.PostProcessing, (models.ResultStatus.QUEUED,), models.ResultStatus.FAILED,
+    work="workers.postprocess:post_process", activity="tries a post-processing", is_interactive=True,
+)  # fmt: skip
 LOOKUP = JobKind(
-    "lookup",
-    Queue.LAB,
-    models.Lookup,
-    (models.ResultStatus.QUEUED,),
-    models.ResultStatus.FAILED,
-    work="workers.embeddings.neighbours:look_up",
-    activity="looks up a row",
-    is_interactive=True,
-)
+    "lookup", Queue.LAB, models.Lookup, (models.ResultStatus.QUEUED,), models.ResultStatus.FAILED,
+    work="workers.embeddings.neighbours:look_up", activity="looks up a row", is_interactive=True,
+)  # fmt: skip
 ALIGN = JobKind(
-    "align",
-    Queue.LAB,
-    models.Alignment,
-    (models.ResultStatus.QUEUED,),
-    models.ResultStatus.FAILED,
-    work="workers.embeddings.alignments:align",
-    activity="compares two embeddings of the same rows",
     # Not ``is_interactive``: a series enqueues dozens of these at once, which must not delay the lab.
-)
+    "align", Queue.LAB, models.Alignment, (models.ResultStatus.QUEUED,), models.ResultStatus.FAILED,
+    work="workers.embeddings.alignments:align", activity="compares two embeddings of the same rows",
+)  # fmt: skip
 MAKE = JobKind(
-    "make",
-    Queue.MEASURE,
-    models.Embedding,
-    (models.EmbeddingStatus.MAKING,),
-    models.EmbeddingStatus.FAILED,
-    work="workers.postprocess:make_embedding",
-    activity="makes an embedding",
-    pages="embeddings",
-)
+    "make", Queue.MEASURE, models.Embedding, (models.EmbeddingStatus.MAKING,), models.EmbeddingStatus.FAILED,
+    work="workers.postprocess:make_embedding", activity="makes an embedding", pages="embeddings",
+)  # fmt: skip
 JUDGE = JobKind(
-    "judge",
-    Queue.MEASURE,
-    models.TaskRun,
-    models.UNFINISHED_TASK,
-    models.TaskStatus.FAILED,
-    work="workers.tasks:judge_task",
-    activity="judges vectors by a task",
-    pages="tasks",
-    sets_finished_at=True,
-)
+    "judge", Queue.MEASURE, models.TaskRun, models.UNFINISHED_TASK, models.TaskStatus.FAILED,
+    work="workers.tasks:judge_task", activity="judges vectors by a task", pages="tasks", sets_finished_at=True,
+)  # fmt: skip
 ENCODE = JobKind(
-    "encode",
-    Queue.GPU,
-    models.Encoding,
-    models.UNFINISHED_ENCODING,
-    models.EncodingStatus.FAILED,
-    work="workers.embeddings.encoding:encode_texts",
-    activity="encodes texts",
-    pages="encodings",
-    sets_finished_at=True,
-    queued_at=models.Encoding.queued_at,
-)
+    "encode", Queue.GPU, models.Encoding, models.UNFINISHED_ENCODING, models.EncodingStatus.FAILED,
+    work="workers.embeddings.encoding:encode_texts", activity="encodes texts", pages="encodings",
+    sets_finished_at=True, queued_at=models.Encoding.queued_at,
+)  # fmt: skip
 IMPORT = JobKind(
-    "import",
-    Queue.IMPORTS,
-    models.Import,
-    models.UNFINISHED_IMPORT,
-    models.ImportStatus.REMOVING,  # its rows are removed before it counts as failed
-    work="workers.imports.job:import_experiment",
-    activity="imports an experiment",
-    pages="imports",
-)
-DISCARD = JobKind(  # the rows of an import that failed or was cancelled
-    "discard",
-    Queue.IMPORTS,
-    models.Import,
-    (models.ImportStatus.REMOVING,),
-    models.ImportStatus.FAILED,
-    work="workers.imports.job:discard_import",
-    activity="removes an import",
-    pages="imports",
-)
+    # Its rows are removed before it counts as failed.
+    "import", Queue.IMPORTS, models.Import, models.UNFINISHED_IMPORT, models.ImportStatus.REMOVING,
+    work="workers.imports.job:import_experiment", activity="imports an experiment", pages="imports",
+)  # fmt: skip
+# Of the rows of an import that failed or was cancelled.
+DISCARD = JobKind(
+    "discard", Queue.IMPORTS, models.Import, (models.ImportStatus.REMOVING,), models.ImportStatus.FAILED,
+    work="workers.imports.job:discard_import", activity="removes an import", pages="imports",
+)  # fmt: skip
 FINETUNE = JobKind(
-    "finetune",
-    Queue.GPU,
-    models.Run,
-    models.UNFINISHED,
-    models.RunStatus.FAILED,
-    work="workers.training.job:fine_tune",
-    activity="ends a run",
-    sets_finished_at=True,
-    order=QUEUE_ORDER,
-)
+    "finetune", Queue.GPU, models.Run, models.UNFINISHED, models.RunStatus.FAILED,
+    work="workers.training.job:fine_tune", activity="ends a run", sets_finished_at=True, order=QUEUE_ORDER,
+)  # fmt: skip
 
 KINDS: dict[str, JobKind] = {
     kind.name: kind

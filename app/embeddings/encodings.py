@@ -247,17 +247,9 @@ def _queue_encoding(session: Session, encoding_id: str, config: EncodingConfig) 
     """Queue an encoding, and return whether it could be launched."""
     launchable = update(Encoding).where(Encoding.id == encoding_id, Encoding.status.in_(LAUNCHABLE))
     queued = launchable.values(
-        config=config,
-        status=EncodingStatus.QUEUED,
-        done=0,
-        total=None,
-        attempts=0,
-        error=None,
-        environment=None,
-        queued_at=utcnow(),
-        started_at=None,
-        finished_at=None,
-    )
+        config=config, status=EncodingStatus.QUEUED, queued_at=utcnow(), done=0, total=None, attempts=0,
+        error=None, environment=None, started_at=None, finished_at=None,
+    )  # fmt: skip
     return session.scalar(queued.returning(Encoding.id)) is not None
 
 

@@ -39,13 +39,9 @@ class Preset(NamedTuple):
 
 
 _ISTAR = {
-    "accumulation": 2,
-    "precision": "fp16",
-    "optimizer": "adamw",
-    "weight_decay": 0.0,
-    "schedule": "constant",
+    "accumulation": 2, "precision": "fp16", "optimizer": "adamw", "weight_decay": 0.0, "schedule": "constant",
     "warmup": 0.0,
-}
+}  # fmt: skip
 _ISTAR_BEST = {"batch_size": 32, "epochs": 3, "learning_rate": 3e-5}
 _ZETA = (
     "ζ weighs the shrinkage covariance, as in Algorithm 1, the poster and the code; the text’s section 3 exchanges the "
@@ -59,20 +55,11 @@ _TRAINING = [
 _ISTAR_ASSUMED = "Batch size, epochs and rate stand for what the first stage finds best; the paper does not say which."
 
 _SHRINK = {
-    "regularizers": ["entropy"],
-    "lambdas": [1.0],
-    "seeds": [0, 1, 2, 3, 4],
-    "batch_size": 64,
-    "epochs": 10,
-    "optimizer": "adam",
-    "warmup": 0.1,
-    "schedule": "constant",
-    "layers": "last",
-    "points": "sentence",
-    "entropy_by_label": True,
-    "entropy_cluster_weight": 0.0,
+    "regularizers": ["entropy"], "lambdas": [1.0], "seeds": [0, 1, 2, 3, 4],
+    "batch_size": 64, "epochs": 10, "optimizer": "adam", "warmup": 0.1, "schedule": "constant",
+    "layers": "last", "points": "sentence", "entropy_by_label": True, "entropy_cluster_weight": 0.0,
     "grid": {"entropy_bars": ["prominent", "all"]},
-}
+}  # fmt: skip
 _SHRINK_DIFFERS = [
     "Adam with a linear warm-up, as in the text, over 10% of the steps, as in the code; then a constant rate, since "
     "the text names no decay. The code has AdamW and a cosine.",

@@ -97,23 +97,9 @@ def has_lost_worker(run: Run, workers: list[WorkerState]) -> bool:
 
 BUSY_EMBEDDING = (EmbeddingStatus.MAKING, EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
 QUEUE_COLUMNS = load_only(
-    Run.experiment_id,
-    Run.position,
-    Run.model,
-    Run.regularizer,
-    Run.lam,
-    Run.zeta,
-    Run.seed,
-    Run.status,
-    Run.phase,
-    Run.phase_done,
-    Run.phase_total,
-    Run.worker,
-    Run.priority,
-    Run.queued_at,
-    Run.started_at,
-    raiseload=True,
-)
+    Run.experiment_id, Run.position, Run.model, Run.regularizer, Run.lam, Run.zeta, Run.seed, Run.status, Run.phase,
+    Run.phase_done, Run.phase_total, Run.worker, Run.priority, Run.queued_at, Run.started_at, raiseload=True,
+)  # fmt: skip
 
 
 class WaitingRuns(NamedTuple):

@@ -29,18 +29,9 @@ RequestT = TypeVar("RequestT", bound=TrainingOptions)
 SEARCH_STATE_FIELDS = {"paused", "over", "why"}
 
 _FIRST_FIELDS = (
-    "name",
-    "dataset_id",
-    "task",
-    "text_columns",
-    "label_column",
-    "metric",
-    "model",
-    "regularizers",
-    "lambdas",
-    "zetas",
+    "name", "dataset_id", "task", "text_columns", "label_column", "metric", "model", "regularizers", "lambdas", "zetas",
     "seeds",
-)
+)  # fmt: skip
 FIELD_ORDER = (
     *_FIRST_FIELDS,
     *(name for name in SweepRequest.model_fields if name not in (*_FIRST_FIELDS, "grid")),
@@ -131,15 +122,9 @@ AUTHORIZATION_HEADER = '-H "Authorization: Bearer $ISOSCOPE_ACCESS_TOKEN"'
 JSON_HEADER = "-H 'Content-Type: application/json'"
 LINE_CONTINUATION = " \\\n  "
 ENCODE_OPTIONS = {
-    "text_columns": "--texts",
-    "label_column": "--labels",
-    "poolings": "--pooling",
-    "layers": "--layers",
-    "max_rows": "--max-rows",
-    "max_length": "--max-length",
-    "batch_size": "--batch-size",
-    "seed": "--seed",
-}
+    "text_columns": "--texts", "label_column": "--labels", "poolings": "--pooling", "layers": "--layers",
+    "max_rows": "--max-rows", "max_length": "--max-length", "batch_size": "--batch-size", "seed": "--seed",
+}  # fmt: skip
 
 
 class Server(NamedTuple):

@@ -51,15 +51,9 @@ STATUS: dict[type[IsoscopeError], HTTPStatus] = {
     AbandonedError: HTTPStatus.REQUEST_TIMEOUT,
 }
 TITLES = {
-    404: "Not found",
-    405: "Not possible here",
-    409: "Not now",
-    413: "Too large",
-    415: "Not read here",
-    507: "No room on the disk",
-    429: "Busy",
-    503: "Not now",
-}
+    404: "Not found", 405: "Not possible here", 409: "Not now", 413: "Too large", 415: "Not read here", 429: "Busy",
+    503: "Not now", 507: "No room on the disk",
+}  # fmt: skip
 # Default messages of FastAPI and Starlette, which are replaced.
 DEFAULT_MESSAGES = {
     HTTPStatus.BAD_REQUEST: "There was an error parsing the body",

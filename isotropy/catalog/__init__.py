@@ -20,42 +20,12 @@ from isotropy.catalog.regularizers import REGULARIZERS, Layers, Regularizer, Reg
 from isotropy.catalog.tasks import METRICS, NEAR_COLUMNS, SIMILARITIES, TASKS, Similarity, TaskEntry, TruthKind
 
 __all__ = [
-    "ALIGNMENTS",
-    "FINDINGS",
-    "GROUPS",
-    "MEASURES",
-    "MEASURE_PAGES",
-    "METHODS",
-    "METRICS",
-    "NEAR_COLUMNS",
-    "NEIGHBORS_KEPT",
-    "OUTLIER_RULES",
-    "REGULARIZERS",
-    "SIMILARITIES",
-    "TASKS",
-    "AlignmentEntry",
-    "Comparability",
-    "ErrorKind",
-    "FindingEntry",
-    "Layers",
-    "Measure",
-    "MeasureGroup",
-    "MeasurePage",
-    "MethodEntry",
-    "MethodParameter",
-    "ReferenceCloud",
-    "ReferenceScore",
-    "Regularizer",
-    "RegularizerEntry",
-    "Similarity",
-    "TaskEntry",
-    "TokenPooling",
-    "TruthKind",
-    "effect_name",
-    "measures_in",
-    "measures_of",
-    "references",
-]
+    "ALIGNMENTS", "FINDINGS", "GROUPS", "MEASURES", "MEASURE_PAGES", "METHODS", "METRICS", "NEAR_COLUMNS",
+    "NEIGHBORS_KEPT", "OUTLIER_RULES", "REGULARIZERS", "SIMILARITIES", "TASKS", "AlignmentEntry", "Comparability",
+    "ErrorKind", "FindingEntry", "Layers", "Measure", "MeasureGroup", "MeasurePage", "MethodEntry", "MethodParameter",
+    "ReferenceCloud", "ReferenceScore", "Regularizer", "RegularizerEntry", "Similarity", "TaskEntry", "TokenPooling",
+    "TruthKind", "effect_name", "measures_in", "measures_of", "references",
+]  # fmt: skip
 
 # Group headings, in display order.
 GROUPS: dict[MeasureGroup, str] = {
