@@ -1,5 +1,7 @@
 """Measures of the mean, of directions, and of dimensions that stand out."""
 
+from functools import partial
+
 from isotropy.catalog import sources
 from isotropy.catalog.measure import Measure, between
 
@@ -19,10 +21,10 @@ def cosine_bounds(n: int, d: int) -> tuple[float, float]:
     return -1 / max(n - 1, 1), 1
 
 
+_measure = partial(Measure, group="directions")
 MEASURES = (
-    Measure(
+    _measure(
         slug="mean_cosine",
-        group="directions",
         name="Mean cosine similarity",
         symbol="E[cos]",
         range="[−1/(n − 1), 1]",
@@ -36,10 +38,9 @@ MEASURES = (
         compared="at any n",
         shown_in=("report", "layers", "lab", "training"),
     ),
-    Measure(
+    _measure(
         slug="mean_share",
         variant_of="mean_cosine",
-        group="directions",
         name="Share of the mean",
         symbol="‖μ‖²/E‖x‖²",
         range="[0, 1]",
@@ -54,9 +55,8 @@ MEASURES = (
         compared="at equal n",
         shown_in=("layers", "lab"),
     ),
-    Measure(
+    _measure(
         slug="anisotropy_raw",
-        group="directions",
         name="k-th anisotropy, raw",
         symbol="A_k raw",
         value="k = 1",
@@ -73,10 +73,9 @@ MEASURES = (
         shown_in=("lab figures", "training"),
         leading_values=3,
     ),
-    Measure(
+    _measure(
         slug="anisotropy_centred",
         variant_of="anisotropy_raw",
-        group="directions",
         name="k-th anisotropy, centered",
         symbol="A_k",
         value="k = 1",
@@ -93,9 +92,8 @@ MEASURES = (
         shown_in=("layers", "lab figures", "training"),
         leading_values=3,
     ),
-    Measure(
+    _measure(
         slug="activation_profile",
-        group="directions",
         name="Activation profile",
         symbol="μ_i, s_i",
         value="number of outlier dimensions",
@@ -112,10 +110,9 @@ MEASURES = (
         higher_means="neither",
         shown_in=("lab figures",),
     ),
-    Measure(
+    _measure(
         slug="cosine_histogram",
         variant_of="mean_cosine",
-        group="directions",
         name="Histogram of cosines",
         symbol="cos(x_i, x_j)",
         value="mean of the pairs counted",
@@ -131,10 +128,9 @@ MEASURES = (
         higher_means="neither",
         shown_in=("lab figures",),
     ),
-    Measure(
+    _measure(
         slug="rogue_dimensions",
         variant_of="activation_profile",
-        group="directions",
         name="Rogue dimensions",
         symbol="max CC_i",
         value="greatest contribution",
@@ -147,9 +143,8 @@ MEASURES = (
         higher_means="less isotropic",
         shown_in=("lab figures",),
     ),
-    Measure(
+    _measure(
         slug="partition",
-        group="directions",
         name="Partition function",
         symbol="I(X)",
         range="(0, 1]",
@@ -160,10 +155,9 @@ MEASURES = (
         citation=sources.MU_2018,
         higher_means="more isotropic",
     ),
-    Measure(
+    _measure(
         slug="partition_log",
         variant_of="partition",
-        group="directions",
         name="Partition function, logarithm",
         symbol="log I(X)",
         range="(−∞, 0]",
@@ -174,9 +168,8 @@ MEASURES = (
         higher_means="more isotropic",
         shown_in=("layers", "lab"),
     ),
-    Measure(
+    _measure(
         slug="uniformity",
-        group="directions",
         name="Uniformity",
         symbol="ℓ_uniform",
         range="[−8, 0]",

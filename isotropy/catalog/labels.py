@@ -1,12 +1,14 @@
 """Measures of labeled classes."""
 
+from functools import partial
+
 from isotropy.catalog.measure import Measure, between
 from isotropy.catalog.sources import HRUSCHKA_2006, MICKUS_2024, ROUSSEEUW_1987, RUDMAN_2022
 
+_measure = partial(Measure, group="labels")
 MEASURES = (
-    Measure(
+    _measure(
         slug="silhouette",
-        group="labels",
         name="Silhouette",
         symbol="s",
         range="[−1, 1]",
@@ -19,10 +21,9 @@ MEASURES = (
         higher_means="neither",
         shown_in=("layers", "lab", "results"),
     ),
-    Measure(
+    _measure(
         slug="simplified_silhouette",
         variant_of="silhouette",
-        group="labels",
         name="Simplified silhouette",
         symbol="s̃",
         range="[−1, 1]",
@@ -33,9 +34,8 @@ MEASURES = (
         citation=f"{HRUSCHKA_2006} After {ROUSSEEUW_1987}",
         higher_means="neither",
     ),
-    Measure(
+    _measure(
         slug="isoscore_by_label",
-        group="labels",
         name="IsoScore by label",
         symbol="mean IsoScore(X_c)",
         value="mean over labels",

@@ -1,12 +1,14 @@
 """Measures of nearest neighbors."""
 
+from functools import partial
+
 from isotropy.catalog import sources
 from isotropy.catalog.measure import Measure
 
+_measure = partial(Measure, group="neighbours")
 MEASURES = (
-    Measure(
+    _measure(
         slug="twonn",
-        group="neighbours",
         name="Intrinsic dimension, TwoNN",
         symbol="ID",
         range="(0, ∞)",
@@ -21,10 +23,9 @@ MEASURES = (
         compared="at equal n",
         shown_in=("report", "layers", "lab", "results"),
     ),
-    Measure(
+    _measure(
         slug="twonn_mle",
         variant_of="twonn",
-        group="neighbours",
         name="Intrinsic dimension, TwoNN by likelihood",
         symbol="ID (ML)",
         range="(0, ∞)",
@@ -38,10 +39,9 @@ MEASURES = (
         compared="at equal n",
         listed_with="twonn",
     ),
-    Measure(
+    _measure(
         slug="levina_bickel",
         variant_of="twonn",
-        group="neighbours",
         name="Intrinsic dimension, Levina–Bickel",
         symbol="ID (LB)",
         range="(0, ∞)",
@@ -55,9 +55,8 @@ MEASURES = (
         compared="at equal n",
         listed_with="twonn",
     ),
-    Measure(
+    _measure(
         slug="hubness",
-        group="neighbours",
         name="Hubness",
         symbol="skew N_k",
         value="skewness",

@@ -1,12 +1,14 @@
 """Measures of how the variance is spread over directions."""
 
+from functools import partial
+
 from isotropy.catalog import sources
 from isotropy.catalog.measure import Measure, between, up_to_rank
 
+_measure = partial(Measure, group="spread")
 MEASURES = (
-    Measure(
+    _measure(
         slug="isoscore_unbiased",
-        group="spread",
         name="IsoScore, bias-corrected",
         symbol="IsoScore unbiased",
         range="(−∞, ∞), about [0, 1]",
@@ -23,10 +25,9 @@ MEASURES = (
         shown_in=("report", "layers", "lab", "training"),
         per_text=True,
     ),
-    Measure(
+    _measure(
         slug="isoscore",
         variant_of="isoscore_unbiased",
-        group="spread",
         name="IsoScore",
         symbol="IsoScore",
         range="[0, 1]",
@@ -40,10 +41,9 @@ MEASURES = (
         corrected="isoscore_unbiased",
         shown_in=("layers", "lab"),
     ),
-    Measure(
+    _measure(
         slug="isoscore_star",
         variant_of="isoscore_unbiased",
-        group="spread",
         name="IsoScore*",
         symbol="IsoScore★",
         value="ζ = 0.2, toward the identity",
@@ -62,9 +62,8 @@ MEASURES = (
         shown_in=("training",),
         training_caution="at ζ = 0: low for few tokens, so read the trend, not the level",
     ),
-    Measure(
+    _measure(
         slug="participation_ratio_unbiased",
-        group="spread",
         name="Participation ratio, bias-corrected",
         symbol="PR unbiased",
         range="(−∞, ∞), about [1, d]",
@@ -78,10 +77,9 @@ MEASURES = (
         compared="at any n",
         shown_in=("report", "layers", "lab"),
     ),
-    Measure(
+    _measure(
         slug="participation_ratio",
         variant_of="participation_ratio_unbiased",
-        group="spread",
         name="Participation ratio",
         symbol="PR",
         range="[1, min(n − 1, d)]",
@@ -95,10 +93,9 @@ MEASURES = (
         corrected="participation_ratio_unbiased",
         shown_in=("lab",),
     ),
-    Measure(
+    _measure(
         slug="effective_rank",
         variant_of="participation_ratio_unbiased",
-        group="spread",
         name="Effective rank",
         symbol="erank σ",
         range="[1, min(n − 1, d)]",
@@ -113,10 +110,9 @@ MEASURES = (
         compared="at equal n",
         shown_in=("layers", "lab"),
     ),
-    Measure(
+    _measure(
         slug="effective_rank_lambda",
         variant_of="participation_ratio_unbiased",
-        group="spread",
         name="Effective rank, by variance",
         symbol="erank λ",
         range="[1, min(n − 1, d)]",
@@ -130,10 +126,9 @@ MEASURES = (
         bias="Low unless n is many times d.",
         compared="at equal n",
     ),
-    Measure(
+    _measure(
         slug="rankme",
         variant_of="participation_ratio_unbiased",
-        group="spread",
         name="RankMe",
         symbol="RankMe",
         range="about [1, min(n, d)]",
@@ -147,10 +142,9 @@ MEASURES = (
         bias="Low unless n is many times d.",
         compared="at equal n",
     ),
-    Measure(
+    _measure(
         slug="stable_rank",
         variant_of="participation_ratio_unbiased",
-        group="spread",
         name="Stable rank",
         symbol="srank",
         range="[1, min(n − 1, d)]",
@@ -164,10 +158,9 @@ MEASURES = (
         bias="Low unless n is many times d.",
         compared="at equal n",
     ),
-    Measure(
+    _measure(
         slug="alpha_req",
         variant_of="spectrum",
-        group="spread",
         name="α-ReQ",
         symbol="α",
         range="[0, ∞)",
@@ -180,10 +173,9 @@ MEASURES = (
         bias="High unless n is many times d.",
         compared="at equal n",
     ),
-    Measure(
+    _measure(
         slug="explained_variance",
         variant_of="spectrum",
-        group="spread",
         name="Explained variance",
         symbol="EV_k",
         value="k = 1",
@@ -198,9 +190,8 @@ MEASURES = (
         bias="High unless n is many times d.",
         compared="at equal n",
     ),
-    Measure(
+    _measure(
         slug="spectrum",
-        group="spread",
         name="Spectrum",
         symbol="λ",
         value="greatest eigenvalue",

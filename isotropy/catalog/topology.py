@@ -1,14 +1,15 @@
 """Measures of persistent homology in dimension 0: at which distances points connect."""
 
+from functools import partial
 from math import log
 
 from isotropy.catalog.measure import Measure, between
 from isotropy.catalog.sources import ATIENZA_2019, EDELSBRUNNER_2002, KUDRIASHOV_2025
 
+_measure = partial(Measure, group="topology")
 MEASURES = (
-    Measure(
+    _measure(
         slug="barcode",
-        group="topology",
         name="Barcode",
         symbol="ℓ",
         value="longest bar",
@@ -19,10 +20,9 @@ MEASURES = (
         citation=EDELSBRUNNER_2002,
         higher_means="neither",
     ),
-    Measure(
+    _measure(
         slug="persistent_entropy",
         variant_of="barcode",
-        group="topology",
         name="Persistent entropy",
         symbol="H",
         range="[0, log(n − 1)], in nats",
@@ -34,10 +34,9 @@ MEASURES = (
         higher_means="neither",
         shown_in=("results",),
     ),
-    Measure(
+    _measure(
         slug="persistent_entropy_normalised",
         variant_of="barcode",
-        group="topology",
         name="Persistent entropy, normalized",
         symbol="H / log m",
         range="[0, 1]",
@@ -48,10 +47,9 @@ MEASURES = (
         citation=f"{ATIENZA_2019} As a penalty: {KUDRIASHOV_2025}",
         higher_means="neither",
     ),
-    Measure(
+    _measure(
         slug="prominent_bars",
         variant_of="barcode",
-        group="topology",
         name="Prominent bars",
         symbol="#ℓ",
         is_count=True,
