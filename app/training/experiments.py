@@ -1,7 +1,7 @@
 """Launch, read, cancel and delete experiments and runs."""
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 from sqlalchemy import Select, func, select, update
@@ -11,7 +11,7 @@ from sqlalchemy.orm.attributes import set_committed_value
 from app.context import Context, frees_space, not_found
 from app.core.names import clean_name
 from app.db import job_kinds
-from app.db.config import Seed, TrainingOptions, option_applies
+from app.db.config import RunConfig, Seed, TrainingOptions, option_applies
 from app.db.job_kinds import Job
 from app.db.models import FINAL, Attempt, AttemptOutcome, Experiment, Run, RunStatus
 from app.db.options.measuring import Checkpoint
@@ -91,17 +91,19 @@ WITHOUT_LARGE_COLUMNS = tuple(
 
 def create_experiment(context: Context, request: SweepRequest) -> Experiment:
     plan = plan_sweep(context, request)
-    context.require_room()
     models = plan.grid.get("model", [plan.config.model])
     model_words = models[0] if len(models) == 1 else plural(len(models), "model")
+    name = clean_name(request.name, f"{model_words} on {plan.dataset.name}")
+    return _add_experiment(context, name, plan, plan.runs, grid=plan.grid)
+
+
+def _add_experiment(
+    context: Context, name: str, plan: SweepPlan, configs: Iterable[RunConfig], **values: Any
+) -> Experiment:
+    context.require_room()
+    runs = [Run.from_config(position, config) for position, config in enumerate(configs)]
     with context.sessions.begin() as session:
-        experiment = Experiment(
-            name=clean_name(request.name, f"{model_words} on {plan.dataset.name}"),
-            dataset_id=plan.dataset.id,
-            config=plan.config,
-            grid=plan.grid,
-            runs=[Run.from_config(position, config) for position, config in enumerate(plan.runs)],
-        )
+        experiment = Experiment(name=name, dataset_id=plan.dataset.id, config=plan.config, runs=runs, **values)
         session.add(experiment)
     return get_experiment(context, experiment.id)
 
@@ -248,16 +250,7 @@ def plan_study(context: Context, request: StudyRequest, *, ask_hub: bool = True)
 def create_study(context: Context, request: StudyRequest) -> Experiment:
     """Write a search with its baseline run; workers choose the other trials."""
     plan = plan_study(context, request)
-    context.require_room()
+    name = clean_name(request.name, f"Search with {plan.config.model} on {plan.dataset.name}")
     baseline = [run for run in plan.runs if run.regularizer is Regularizer.NONE]
-    with context.sessions.begin() as session:
-        experiment = Experiment(
-            name=clean_name(request.name, f"Search with {plan.config.model} on {plan.dataset.name}"),
-            dataset_id=plan.dataset.id,
-            config=plan.config,
-            grid={},
-            study=request.search.model_copy(update={"paused": False, "over": False, "why": None}),
-            runs=[Run.from_config(position, config) for position, config in enumerate(baseline)],
-        )
-        session.add(experiment)
-    return get_experiment(context, experiment.id)
+    search = request.search.model_copy(update={"paused": False, "over": False, "why": None})
+    return _add_experiment(context, name, plan, baseline, grid={}, study=search)
