@@ -161,10 +161,7 @@ class JobQueue:
         return workflows[0] if workflows else None
 
     def _reenqueue(self, job: Job, status: WorkflowStatus | None) -> None:
-        """Enqueue a job again. If it was just cancelled, first wait until its worker has stopped it.
-
-        Do nothing if another process enqueued it meanwhile, because a worker may be running it.
-        """
+        """Enqueue a job again, once its worker has stopped it if it was just cancelled, unless another did so."""
         if status and status.status == "CANCELLED" and status.executor_id is not None and status.updated_at is not None:
             seconds_since_cancel = abs(datetime.now(UTC).timestamp() - status.updated_at / 1000)
             if seconds_since_cancel < MAX_CLOCK_DIFFERENCE.total_seconds():  # its worker may still run it

@@ -143,10 +143,7 @@ class LayerMeasures:
 def moment_scores(
     moments: Moments, cosines: CosineMoments, zeta: float = 0.0, towards: Moments | None = None
 ) -> dict[str, Score]:
-    """Return IsoScore*, the mean cosine, and the k-th anisotropies of the raw and the centered points.
-
-    If zeta > 0, IsoScore* is shrunk toward the covariance of ``towards``.
-    """
+    """Return IsoScore*, shrunk toward ``towards`` if zeta > 0, the mean cosine, and the k-th anisotropies."""
     S = moments.covariance()
     shrunk = S if towards is None or zeta == 0 else shrink(S, towards.covariance(), zeta)
     raw = anisotropy(eigenvalues(second_moment(moments), rank=moments.n), RAW.leading_values)

@@ -26,10 +26,7 @@ def require_measurable(matrix: Matrix) -> None:
 
 
 def draw_rows(matrix: Matrix, seed: int) -> tuple[Tensor, Tensor]:
-    """Return the rows [at most ``PAIR_ROWS``, d] that a report with this seed samples for pairs, and their positions.
-
-    They equal the ``pairs`` of ``isotropy.cloud.read_cloud``, without computing its sums.
-    """
+    """Return the rows and positions that ``isotropy.cloud.read_cloud`` samples for pairs, without its sums."""
     points, rows = draw_finite_rows(matrix, SAMPLE_ROWS, seed)
     # Copied, because a view would keep the whole sample in memory.
     return points[:PAIR_ROWS].clone(), rows[:PAIR_ROWS].clone()

@@ -111,10 +111,7 @@ class StoppedError(Exception):
 
 @dataclass(eq=False)
 class JobProgress:
-    """Writes the progress of a row that this job began at ``started_at``.
-
-    Every write raises StoppedError if the row was stopped, or was begun again by another worker.
-    """
+    """Writes progress of a row that this job began; raises StoppedError once it was stopped or begun again."""
 
     sessions: Sessions
     table: Any

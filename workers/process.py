@@ -102,10 +102,7 @@ class JobProcesses:
 
 
 async def _wait_for_end(process: ForkServerProcess, seconds: float | None = None) -> None:
-    """Wait for the end of a process; raise TimeoutError after ``seconds``.
-
-    It creates no task: if the caller were cancelled twice, nothing would await that task.
-    """
+    """Wait for the end of a process, without a task; raise TimeoutError after ``seconds``."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     loop.add_reader(process.sentinel, ended.set)

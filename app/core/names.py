@@ -45,10 +45,7 @@ def clean_name(name: str | None, default: str) -> str:
 
 
 def file_stem(name: str) -> str:
-    """Return an ASCII file name without suffix: word2vec-zca-whitening, soft-zca-eps-0.5.
-
-    Suffixes of upload formats are removed wherever they occur.
-    """
+    """Return an ASCII file name without suffixes of upload formats: word2vec-zca-whitening, soft-zca-eps-0.5."""
     suffix_pattern = rf"(?:{'|'.join(map(re.escape, suffixes(Role.VECTORS)))})\b"
     without_suffix = re.sub(suffix_pattern, "", name, flags=re.IGNORECASE)
     return re.sub(r"[^\w.]+", "-", without_suffix).strip("-.").lower() or "embedding"

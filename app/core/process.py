@@ -68,10 +68,7 @@ PRIVATE_UMASK = 0o077
 
 
 def watch_parent() -> None:
-    """Stop this process when standard input, a pipe from the parent, closes.
-
-    A killed parent closes its pipes too, so nothing is left behind that would hold ports and locks.
-    """
+    """Stop this process when standard input, a pipe from the parent, closes: also if the parent is killed."""
 
     def watch() -> None:
         while os.read(sys.stdin.fileno(), 1):
@@ -124,10 +121,7 @@ def configure_logs(process_name: str) -> None:
 
 
 def reduce_garbage_collection() -> None:
-    """Collect garbage less often, and never scan imported modules.
-
-    At Python's default, one request in eight to twenty waits for a scan of all old objects.
-    """
+    """Collect garbage less often, and never scan imported modules, for which one request in ten would wait."""
     gc.freeze()
     gc.set_threshold(COLLECTION_THRESHOLD, *gc.get_threshold()[1:])
     gc.enable()

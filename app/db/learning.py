@@ -136,10 +136,7 @@ def trivial_predictor(run: AnyRun) -> str:
 
 
 def no_learning_note(run: AnyRun) -> str | None:
-    """Return a sentence on why a finished run learned nothing: constant predictions or a trivial score.
-
-    None if it learned something or this is unknown. Reads only the run's row, not its results.
-    """
+    """Return why a finished run learned nothing, by its row alone; None if it learned something or is unknown."""
     if run.status is not RunStatus.FINISHED:
         return None
     if run.learning is not None and run.learning.constant_prediction is not None:

@@ -164,10 +164,7 @@ def error_line(error: Exception) -> str:
 
 
 def acquire_locks(connection: Connection, *names: str) -> None:
-    """Hold the locks of these names, across processes, until the transaction ends; this must be its first statement.
-
-    SQLite has one lock for all: that of its only writer.
-    """
+    """Hold these locks (SQLite has one for all) until the transaction ends. Must be its first statement."""
     if connection.dialect.name == "sqlite":
         connection.execute(text("BEGIN IMMEDIATE"))
         return

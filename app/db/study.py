@@ -148,10 +148,7 @@ class Search(Options):
 
     @property
     def axis(self) -> tuple[float, float]:
-        """Return the bounds of the searched axis: lambda itself, or its signed logarithm over ``least_size``.
-
-        The logarithm continues through 0 from negative to positive lambdas.
-        """
+        """Return the bounds of the searched axis: lambda, or its signed logarithm, which goes through 0."""
         return self.axis_position(self.lam_low), self.axis_position(self.lam_high)
 
     def axis_position(self, lam: float) -> float:

@@ -136,10 +136,7 @@ def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> Lay
 
 
 def list_layers(context: Context, encoding_id: str, measures: Sequence[str] | None = None) -> list[Embedding]:
-    """Return the embeddings of an encoding by layer and pooling, with these measurements or all, without details.
-
-    This takes two database queries. Embeddings in the trash are left out.
-    """
+    """Return the layers of an encoding outside the trash by layer and pooling, with these measurements or all."""
     measurements = Embedding.measurements
     loaded = measurements if measures is None else measurements.and_(Measurement.measure.in_(measures))
     layers = (

@@ -216,10 +216,7 @@ def _check_columns(columns: Sequence[Column], config: EncodingConfig) -> None:
 
 
 def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) -> Encoding:
-    """Queue a draft with ``config``, or requeue an encoding that failed or was cancelled.
-
-    Queries that came with the corpus are queued too, unless they have already been launched.
-    """
+    """Queue a draft, or requeue one that failed or was cancelled, with the queries of a corpus unless launched."""
     encoding = get_encoding(context, encoding_id)
     _require_launchable(encoding)
     plan = plan_encoding(context, encoding, config)

@@ -131,10 +131,7 @@ class StoredMap:
         return NamedRow(int(self.positions[point]), "" if self._names is None else self._names.read_line(point))
 
     def search(self, text: str) -> RowSearch:
-        """Find a row by its number or its name, with the rows nearest to it.
-
-        If a number is also the name of another row, that row is offered as an alternative.
-        """
+        """Find a row by its number, else by its name, with its neighbors; offer a row that is named like the number."""
         query = text.strip().replace("\n", " ")[:MAX_QUERY_CHARACTERS]
         header, named_point = self.header, self.find_named(query)
         point = named_point

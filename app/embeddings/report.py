@@ -246,10 +246,7 @@ class MarkedFinding(NamedTuple):
 
 
 def find_marked_finding(embedding: Embedding, full_findings: Mapping[str, Any], slug: str) -> MarkedFinding | None:
-    """Return the finding of a slug with its rows or dimensions, or None.
-
-    ``full_findings`` has all rows and dimensions by slug, because a finding lists only the first ones.
-    """
+    """Return the finding of a slug, with all the rows or dimensions that ``full_findings`` has; None without it."""
     for finding in embedding.findings:
         if finding["slug"] == slug:
             full_finding = full_findings.get(slug, finding)

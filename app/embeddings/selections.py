@@ -47,10 +47,7 @@ class LeftOut(NamedTuple):
 
 
 def create_selection(context: Context, embedding_id: str, left_out: LeftOut, name: str | None = None) -> Embedding:
-    """Measure an embedding's files without some rows or dimensions. No file content is copied.
-
-    An existing identical selection is returned unchanged.
-    """
+    """Measure an embedding's files without some rows or dimensions, unless there is such a selection already."""
     source = get_embedding(context, embedding_id)
     require_measured(source, "a selection")
     if not left_out.rows and not left_out.dimensions:

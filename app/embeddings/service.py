@@ -84,10 +84,7 @@ def retry_failed(context: Context, table: type[Result], job: Job) -> None:
 
 
 def drop_embeddings(session: Session, ids: Collection[str]) -> tuple[list[Job], list[str | None]]:
-    """Delete embeddings in any state. Return jobs to cancel and hashes of files to release.
-
-    The number of statements does not depend on the number of embeddings.
-    """
+    """Delete embeddings in any state by a few statements. Return jobs to cancel, hashes of files to release."""
     jobs, hashes = drop_results(session, ids)
     hashes += session.scalars(select(EmbeddingFile.file_sha256).where(EmbeddingFile.embedding_id.in_(ids)))
     deleted = delete(Embedding).where(Embedding.id.in_(ids)).returning(Embedding.id, Embedding.status)
@@ -214,11 +211,7 @@ def add_mapped_embedding(
 
 
 def select_embedding(context: Context, embedding_id: str, selection: Selection, *, commit: bool = False) -> Embedding:
-    """Select other vectors, names or labels, and queue their inspection. With ``commit``, measure them afterward.
-
-    Deletes everything based on the previous selection: measurements, curves, post-processings, and tasks with these
-    vectors.
-    """
+    """Select other vectors, names or labels, delete all based on the earlier ones, and queue the inspection."""
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)
         require_not_trashed(embedding)

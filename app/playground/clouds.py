@@ -66,10 +66,7 @@ def generate_cloud(shape: str, spread: float, shift: float, n: int) -> Array:
 
 @cache
 def _random_numbers() -> tuple[Array, Array]:
-    """Return uniform numbers on (0, 1) and normal numbers, both [MAX_POINTS, 3], by the mixing of SplitMix64.
-
-    Steele, Lea and Flood: Fast Splittable Pseudorandom Number Generators (OOPSLA 2014).
-    """
+    """Return uniform and normal numbers, both [MAX_POINTS, 3], by SplitMix64 (Steele, Lea and Flood, 2014)."""
     end = SEQUENCE_START + MAX_POINTS * NUMBERS_PER_POINT
     z = np.arange(SEQUENCE_START, end, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

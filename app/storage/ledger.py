@@ -84,10 +84,7 @@ class Ledger:
             yield session
 
     def release(self, *hashes: str | None) -> int:
-        """Delete the bytes that no row needs any more, and return how many.
-
-        If the storage cannot be reached, the bytes stay and a warning is logged.
-        """
+        """Delete the bytes that no row needs any more, unless the storage is away, and return how many."""
         freed = 0
         for sha256 in set(filter(None, hashes)):
             try:

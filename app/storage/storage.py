@@ -63,10 +63,7 @@ class Storage(ABC):
 
     @abstractmethod
     def local_path(self, sha256: str) -> Path:
-        """Return the file's path on this machine. Open it soon: a cached copy may go after an hour.
-
-        Raises NotFoundError for a missing file, InvalidError for changed bytes, UnavailableError.
-        """
+        """Return the path on this machine; a cached copy may go after an hour. Raises NotFoundError, InvalidError."""
 
     @abstractmethod
     def delete(self, sha256: str) -> None:

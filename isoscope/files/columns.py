@@ -289,10 +289,7 @@ class TextsDescription(Frozen):
 
 
 def describe_texts(path: Path, filename: str, quoting: Quoting | None = None) -> TextsDescription:
-    """Read a file of texts, one per line or a table, and describe its columns. Run it in the sandbox.
-
-    Errors have the field ``file``.
-    """
+    """Describe the columns of texts, one a line or a table, in the sandbox. Errors have the field ``file``."""
     with blaming(filename, "file"):
         table = open_table(path, filename, Role.TEXTS, quoting)
         n, profiles = stats_of(table)
@@ -309,10 +306,7 @@ def describe_pair(
     test_filename: str = "",
     quoting: Quoting | Readings | None = None,
 ) -> DatasetDescription:
-    """Describe the columns that train and validation files share. Run it in the sandbox.
-
-    Raises IsoscopeError with the field ``train``, ``validation`` or ``test`` at fault.
-    """
+    """Describe the columns that the files share, in the sandbox. Errors have the field of the file at fault."""
     files = {"train": (train_path, train_filename), "validation": (validation_path, validation_filename)}
     files |= {} if test_path is None else {"test": (test_path, test_filename)}
     readings = dict(quoting) if isinstance(quoting, Mapping) else find_readings(files, quoting)

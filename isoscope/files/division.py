@@ -241,10 +241,7 @@ class SplitWriters(ExitStack):
 
 
 class TextGroups:
-    """Rows of a file grouped by shared texts, directly or through other rows.
-
-    The smallest digest of its texts names a group.
-    """
+    """Rows of a file grouped by shared texts, also through other rows; named by their smallest digest."""
 
     def __init__(self, table: Table) -> None:
         self.table = table

@@ -214,10 +214,7 @@ def read_pairs(path: Path, filename: str, groups: str | None = None) -> list[Sco
 def corpus_and_query_rows(
     corpus: RowIds, queries: RowIds, judgments: Sequence[Judgment], filename: str, advice: str
 ) -> tuple[list[int], list[int]]:
-    """Return the query row and the corpus row of each judgment, -1 for an unknown id.
-
-    Raises InvalidError with ``advice`` if all are unknown.
-    """
+    """Return the query and corpus rows of judgments, -1 for an unknown id. Raises InvalidError if all are unknown."""
     query_rows = queries.rows([judgment.query for judgment in judgments])
     document_rows = corpus.rows([judgment.document for judgment in judgments])
     example = judgments[0] if judgments else Judgment("", "", 0)
@@ -229,10 +226,7 @@ def corpus_and_query_rows(
 
 
 def pair_rows(corpus: RowIds, pairs: Sequence[ScoredPair], filename: str, advice: str) -> list[tuple[int, int]]:
-    """Return the two rows of each pair, -1 for an unknown id.
-
-    Raises InvalidError with ``advice`` if no pair has two known ids.
-    """
+    """Return the two rows of each pair, -1 for an unknown id. Raises InvalidError if no pair has two known ids."""
     firsts, seconds = corpus.rows([pair.first for pair in pairs]), corpus.rows([pair.second for pair in pairs])
     rows = list(zip(firsts, seconds, strict=True))
     if max(map(min, rows), default=-1) < 0:

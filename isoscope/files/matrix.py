@@ -124,10 +124,7 @@ class MatrixStats:
 
 
 class RemainingContents(Contents):
-    """Contents without the excluded rows and dimensions of the selected matrix.
-
-    ``n`` is the number of rows before the exclusion. Annotations are those with a value for each of these rows.
-    """
+    """Contents without the excluded rows and dimensions of a matrix; ``n`` counts the rows before the exclusion."""
 
     def __init__(self, contents: Contents, rows: NDArray[np.int64], n: int, dimensions: NDArray[np.int64]) -> None:
         self._contents = contents

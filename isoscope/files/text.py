@@ -153,10 +153,7 @@ def detect_quotes(path: Path) -> Quotes:
 
 
 def records(path: Path, separator: str, quoting: Quoting) -> Iterator[Record]:
-    """Yield the non-blank lines of a table, all with as many cells as the first.
-
-    Commas follow RFC 4180; ``quoting`` applies to tabs.
-    """
+    """Yield the non-blank lines of a table with as many cells as the first; ``quoting`` applies to tabs alone."""
     if separator == ",":
         lines_of_cells = _csv_records(path)
     elif quoting is Quoting.QUOTED:

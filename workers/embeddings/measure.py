@@ -107,10 +107,7 @@ def measurement_columns(slug: str, report: MeasureResult) -> dict[str, Any]:
 
 
 def figure_data(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, seed: int) -> dict[str, dict[str, Any]]:
-    """Return the data of each available figure by slug, as stored in ``FigureData``.
-
-    ``point_map`` collects the rows of the map; ``seed`` drives all random draws.
-    """
+    """Return the data of each available figure by slug, as stored in ``FigureData``; ``seed`` drives all draws."""
     names_of = partial(values_of, matrix, matrix.selection.names)
     findings = [
         finding_report.in_file(matrix.file_rows, matrix.dimension_numbers)

@@ -26,10 +26,7 @@ Target = Callable[[Tensor], Tensor]
 
 
 def zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[str, Any]]]:
-    """Return the lines of a curve for each target: for 32, 64, 128, ... rows and for all, at most ``MAX_LINES``.
-
-    Each line uses a prefix of the cloud's sample, so its rows are also in the next line.
-    """
+    """Return the curve's lines for each target: of nested samples of 32, 64, 128, ... rows, and of all rows."""
     curves: list[list[dict[str, Any]]] = [[] for _ in targets]
     moments = Moments(cloud.moments.d)
     sizes = [FIRST_ROWS * 2**power for power in range(MAX_LINES - 1)]

@@ -23,10 +23,7 @@ from workers.job_rows import JobProgress, StoppedError, job_sessions
 
 
 def import_experiment(import_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Check an archive, write its rows, and show the experiment once all are written.
-
-    After a kill it resumes after the last batch. If it fails, its rows are removed.
-    """
+    """Check an archive, write its rows, resuming after a kill, and show the experiment; on failure remove all."""
     sessions = job_sessions(settings)
     begun = JobProgress.begin(sessions, Import, UNFINISHED_IMPORT, ImportStatus.RUNNING, import_id)
     if begun is None or (archive_sha256 := begun[0].file_sha256) is None:

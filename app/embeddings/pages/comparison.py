@@ -59,10 +59,7 @@ def show_comparison(
     choice: ChoiceDep,
     chosen_in: Annotated[Literal["library", ""], Query(alias="from")] = "",
 ) -> Response:
-    """Show the comparison, or what to do with a single embedding.
-
-    A choice made in the library has no order of its own, so one is suggested.
-    """
+    """Show the comparison, or what to do with one embedding; suggest an order for a choice of the library."""
     embeddings = get_measured(context, choice.ids)
     if chosen_in:
         return redirect_to(choice.url(ids=[embedding.id for embedding in suggest_order(embeddings)]))
