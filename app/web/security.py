@@ -97,7 +97,8 @@ class Gate(HttpMiddleware):
         if (query := activity.name_query(subject)) is not None:
             with suppress(SQLAlchemyError):  # the route says so
                 context: Context = scope["app"].state.context
-                name = await to_thread.run_sync(context.scalar, query, limiter=self._readers) or ""
+                stored_name = await to_thread.run_sync(context.scalar, query, limiter=self._readers)
+                name = stored_name or ""
 
         async def send_noting(message: Message) -> None:
             nonlocal body

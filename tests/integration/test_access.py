@@ -16,12 +16,13 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from app.core.settings import Settings
-from app.db.models import AccessScope, AccessToken, LoginSession
+from app.db.models import AccessScope, AccessToken, Activity, LoginSession
+from app.db.removal import ACTIVITY_RETENTION, prune_activity
 from app.db.session import acquire_locks
 from app.db.types import utcnow
 from app.main import create_app
 from app.routes import router
-from app.web.activity import UNRECORDED_ROUTES
+from app.web.activity import UNRECORDED_ROUTES, find_launcher, list_activity
 from app.web.security import MAX_DELAYED, MAX_LOOKUPS
 from app.web.tokens import SESSION_LIFETIME, TokenRequest, create_token, revoke_token
 from tests.sealed import add_sealed
@@ -298,6 +299,21 @@ def test_each_row_of_an_action_on_several_is_recorded(guarded, context):
     )
 
 
+def test_activity_of_over_a_year_ago_is_deleted_but_launches_of_experiments(context):
+    now, experiment = utcnow(), f"/experiments/{GONE}"
+    year_ago = now - ACTIVITY_RETENTION - timedelta(seconds=1)
+    changes = [("launch experiment", experiment, year_ago), ("cancel experiment", experiment, year_ago),
+               ("create dataset", f"/datasets/{GONE}", year_ago), ("cancel experiment", experiment, now)]  # fmt: skip
+    with context.sessions.begin() as session:
+        session.add_all(
+            Activity(action=action, subject=subject, at=at, by="Ada", name="") for action, subject, at in changes
+        )
+    assert prune_activity(context.sessions) == 2
+    rows, total = list_activity(context, 10, 0)
+    assert ([row.action for row in rows], total) == (["cancel experiment", "launch experiment"], 2)
+    assert find_launcher(context, experiment) == "Ada"
+
+
 def test_routes_that_are_not_recorded_exist():
     assert {route.name for route in walk(router)} >= UNRECORDED_ROUTES
 
@@ -314,11 +330,16 @@ def test_each_request_is_logged_without_its_query_or_line_breaks(guarded, contex
         guarded.head("/measures", headers=headers)
         guarded.get(f"/embeddings/{quote('x' + chr(10) + 'y', safe='')}", headers=headers)
         guarded.get("/static/app.css")
+        for _ in range(3):
+            guarded.get("/queue", headers=headers | {"HX-Request": "true"})
+        guarded.get("/queue", headers=headers)
     lines = [record.getMessage() for record in caplog.records if record.name == "app.access"]
     assert [re.sub(r"\d+ ms$", "ms", line) for line in lines] == [
         'testclient "Ada" GET /api/experiments 200 ms',
         'testclient "Ada" HEAD /measures 200 ms',
         'testclient "Ada" GET /embeddings/x%0Ay 404 ms',
+        'testclient "Ada" GET /queue 200 ms',  # the first of three polls
+        'testclient "Ada" GET /queue 200 ms',
     ]
 
 
