@@ -1,5 +1,7 @@
 """All tables of version 0.1 (1909e121), whose databases are at this revision."""
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from alembic import op
@@ -10,6 +12,21 @@ branch_labels = None
 depends_on = None
 
 TIME = sa.DateTime(timezone=True)
+
+
+def owner_id(name: str, table: str) -> sa.Column[str]:
+    """Return the column of the row with which a row is deleted."""
+    return sa.Column(name, sa.String(32), sa.ForeignKey(f"{table}.id", ondelete="CASCADE"), nullable=False, index=True)
+
+
+def result_columns() -> list[sa.Column[Any]]:
+    return [
+        sa.Column("id", sa.String(32), primary_key=True),
+        sa.Column("status", sa.String(16), nullable=False, index=True),
+        sa.Column("error", sa.Text),
+        sa.Column("attempts", sa.Integer, nullable=False),
+        sa.Column("created_at", TIME, nullable=False),
+    ]
 
 
 def upgrade() -> None:
@@ -80,18 +97,12 @@ def upgrade() -> None:
     )
     op.create_table(
         "dry_runs",
-        sa.Column(
-            "dataset_id", sa.String(32), sa.ForeignKey("datasets.id", ondelete="CASCADE"), nullable=False, index=True
-        ),
+        owner_id("dataset_id", "datasets"),
         sa.Column("key", sa.String(64), nullable=False),
         sa.Column("configs", sa.JSON, nullable=False),
         sa.Column("results", sa.JSON),
         sa.Column("queued_at", TIME, nullable=False),
-        sa.Column("id", sa.String(32), primary_key=True),
-        sa.Column("status", sa.String(16), nullable=False, index=True),
-        sa.Column("error", sa.Text),
-        sa.Column("attempts", sa.Integer, nullable=False),
-        sa.Column("created_at", TIME, nullable=False),
+        *result_columns(),
         sa.UniqueConstraint("key"),
     )
     op.create_table(
@@ -144,12 +155,8 @@ def upgrade() -> None:
     op.create_table(
         "qrels",
         sa.Column("id", sa.String(32), primary_key=True),
-        sa.Column(
-            "corpus_id", sa.String(32), sa.ForeignKey("encodings.id", ondelete="CASCADE"), nullable=False, index=True
-        ),
-        sa.Column(
-            "queries_id", sa.String(32), sa.ForeignKey("encodings.id", ondelete="CASCADE"), nullable=False, index=True
-        ),
+        owner_id("corpus_id", "encodings"),
+        owner_id("queries_id", "encodings"),
         sa.Column("split", sa.String(100), nullable=False),
         sa.Column("place", sa.Integer, nullable=False),
         sa.Column("judgments", sa.Integer, nullable=False),
@@ -158,24 +165,12 @@ def upgrade() -> None:
     )
     op.create_table(
         "alignments",
-        sa.Column(
-            "embedding_id",
-            sa.String(32),
-            sa.ForeignKey("embeddings.id", ondelete="CASCADE"),
-            nullable=False,
-            index=True,
-        ),
-        sa.Column(
-            "other_id", sa.String(32), sa.ForeignKey("embeddings.id", ondelete="CASCADE"), nullable=False, index=True
-        ),
+        owner_id("embedding_id", "embeddings"),
+        owner_id("other_id", "embeddings"),
         sa.Column("rows_by", sa.String(16), nullable=False),
         sa.Column("results", sa.JSON),
         sa.Column("moved", sa.JSON),
-        sa.Column("id", sa.String(32), primary_key=True),
-        sa.Column("status", sa.String(16), nullable=False, index=True),
-        sa.Column("error", sa.Text),
-        sa.Column("attempts", sa.Integer, nullable=False),
-        sa.Column("created_at", TIME, nullable=False),
+        *result_columns(),
         sa.UniqueConstraint("embedding_id", "other_id"),
     )
     op.create_table(
@@ -230,21 +225,11 @@ def upgrade() -> None:
     )
     op.create_table(
         "lookups",
-        sa.Column(
-            "embedding_id",
-            sa.String(32),
-            sa.ForeignKey("embeddings.id", ondelete="CASCADE"),
-            nullable=False,
-            index=True,
-        ),
+        owner_id("embedding_id", "embeddings"),
         sa.Column("key", sa.String(64), nullable=False),
         sa.Column("name", sa.Text, nullable=False),
         sa.Column("results", sa.JSON),
-        sa.Column("id", sa.String(32), primary_key=True),
-        sa.Column("status", sa.String(16), nullable=False, index=True),
-        sa.Column("error", sa.Text),
-        sa.Column("attempts", sa.Integer, nullable=False),
-        sa.Column("created_at", TIME, nullable=False),
+        *result_columns(),
         sa.UniqueConstraint("embedding_id", "key"),
     )
     op.create_table(
@@ -278,23 +263,13 @@ def upgrade() -> None:
     )
     op.create_table(
         "postprocessings",
-        sa.Column(
-            "embedding_id",
-            sa.String(32),
-            sa.ForeignKey("embeddings.id", ondelete="CASCADE"),
-            nullable=False,
-            index=True,
-        ),
+        owner_id("embedding_id", "embeddings"),
         sa.Column("key", sa.String(64), nullable=False),
         sa.Column("method", sa.String(40), nullable=False),
         sa.Column("parameters", sa.JSON, nullable=False),
         sa.Column("results", sa.JSON),
         sa.Column("state_sha256", sa.String(64), sa.ForeignKey("files.sha256"), index=True),
-        sa.Column("id", sa.String(32), primary_key=True),
-        sa.Column("status", sa.String(16), nullable=False, index=True),
-        sa.Column("error", sa.Text),
-        sa.Column("attempts", sa.Integer, nullable=False),
-        sa.Column("created_at", TIME, nullable=False),
+        *result_columns(),
         sa.UniqueConstraint("embedding_id", "key"),
     )
     op.create_table(
@@ -342,13 +317,7 @@ def upgrade() -> None:
     op.create_table(
         "task_runs",
         sa.Column("id", sa.String(32), primary_key=True),
-        sa.Column(
-            "embedding_id",
-            sa.String(32),
-            sa.ForeignKey("embeddings.id", ondelete="CASCADE"),
-            nullable=False,
-            index=True,
-        ),
+        owner_id("embedding_id", "embeddings"),
         sa.Column("queries_id", sa.String(32), sa.ForeignKey("embeddings.id", ondelete="CASCADE"), index=True),
         sa.Column("family_id", sa.String(32), index=True),
         sa.Column("config", sa.JSON, nullable=False),
@@ -372,22 +341,12 @@ def upgrade() -> None:
     )
     op.create_table(
         "zeta_curves",
-        sa.Column(
-            "embedding_id",
-            sa.String(32),
-            sa.ForeignKey("embeddings.id", ondelete="CASCADE"),
-            nullable=False,
-            index=True,
-        ),
+        owner_id("embedding_id", "embeddings"),
         sa.Column("source", sa.String(16), nullable=False),
         sa.Column("source_id", sa.String(32), sa.ForeignKey("embeddings.id", ondelete="CASCADE"), index=True),
         sa.Column("seed", sa.Integer, nullable=False),
         sa.Column("lines", sa.JSON),
-        sa.Column("id", sa.String(32), primary_key=True),
-        sa.Column("status", sa.String(16), nullable=False, index=True),
-        sa.Column("error", sa.Text),
-        sa.Column("attempts", sa.Integer, nullable=False),
-        sa.Column("created_at", TIME, nullable=False),
+        *result_columns(),
         sa.UniqueConstraint("embedding_id", "source", "source_id"),
     )
     op.create_table(
