@@ -206,11 +206,7 @@ def _quiet_engine_logs() -> None:
     """Silence the engine's warning about SQLite (see docs/architecture.md) and errors of cancelled jobs."""
     engine = logging.getLogger("dbos")
     engine.setLevel(logging.ERROR)
-    engine.addFilter(_is_no_cancellation)
-
-
-def _is_no_cancellation(record: logging.LogRecord) -> bool:
-    return not (record.exc_info and isinstance(record.exc_info[1], CANCELLED))
+    engine.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], CANCELLED)))
 
 
 class QueueWatch:

@@ -94,6 +94,5 @@ def is_retryable(response: httpx2.Response) -> bool:
 
 
 def _without_credentials(url: str) -> str:
-    """Return an address without credentials."""
     scheme, slashes, location = url.rpartition("://")
     return f"{scheme}{slashes}{location.rpartition('@')[2]}"

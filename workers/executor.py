@@ -258,7 +258,6 @@ class Executor:
         return attempt
 
     def _give_up(self, session: Session, kind: JobKind, row: Any) -> None:
-        """Write into a failed row why it failed."""
         if kind.sets_finished_at:
             row.finished_at = utcnow()
         if isinstance(row, Run):

@@ -80,14 +80,13 @@ def watch_parent() -> None:
 
 def die_with_parent() -> None:
     """End this process when its parent ends for any reason."""
-    Thread(target=_wait_for_parent, name="lifeline", daemon=True).start()
 
+    def watch() -> None:
+        if (parent := parent_process()) is not None:
+            parent.join()
+            os._exit(1)
 
-def _wait_for_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    Thread(target=watch, name="lifeline", daemon=True).start()
 
 
 class RepeatFilter(logging.Filter):

@@ -98,14 +98,10 @@ def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], lis
     hashes: list[str | None] = []
     tasks = (TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids))
     task_files = (TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256)
+    states = (PostProcessing.state_sha256,)
     for kind, table, conditions, files in (
         (job_kinds.CURVE, ZetaCurve, (ZetaCurve.embedding_id.in_(ids), ZetaCurve.source_id.in_(ids)), ()),
-        (
-            job_kinds.POSTPROCESS,
-            PostProcessing,
-            (PostProcessing.embedding_id.in_(ids),),
-            (PostProcessing.state_sha256,),
-        ),
+        (job_kinds.POSTPROCESS, PostProcessing, (PostProcessing.embedding_id.in_(ids),), states),
         (job_kinds.LOOKUP, Lookup, (Lookup.embedding_id.in_(ids),), ()),
         (job_kinds.JUDGE, TaskRun, tasks, task_files),
         (job_kinds.ALIGN, Alignment, (Alignment.embedding_id.in_(ids), Alignment.other_id.in_(ids)), ()),

@@ -102,7 +102,6 @@ def empty_trash(context: Context) -> Purged:
 
 
 def _purge(context: Context, *conditions: ColumnElement[bool]) -> Purged:
-    """Permanently delete at most one batch of the trash."""
     with context.sessions.begin() as session:
         acquire_locks(session.connection(), TRASH_LOCK)
         ids = session.scalars(select(Embedding.id).where(TRASHED, *conditions).limit(BATCH)).all()
@@ -113,7 +112,6 @@ def _purge(context: Context, *conditions: ColumnElement[bool]) -> Purged:
 
 
 def _with_freed_bytes(session: Session, embeddings: Sequence[Embedding]) -> list[TrashedEmbedding]:
-    """Return embeddings with the size of the files that only they need."""
     files = _freed_files().subquery()
     unshared = (
         select(files.c.holder, func.sum(files.c.size_bytes))

@@ -101,7 +101,6 @@ def _gaussian(uniform: Array, normal: Array, spread: float) -> Array:
 
 
 def _cone(uniform: Array, normal: Array, spread: float) -> Array:
-    """Fill a cone evenly, along the first axis from its tip."""
     height = np.cbrt(uniform[:, 0])
     radius = CONE_OPENING * spread * height * np.sqrt(uniform[:, 1])
     x, y = _unit_circle(uniform[:, 2])

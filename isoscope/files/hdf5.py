@@ -98,7 +98,6 @@ def read_hdf5(path: Path) -> list[Hdf5Array]:
 
 @contextmanager
 def _open(path: Path) -> Iterator[h5py.File]:
-    """Open a file; raise InvalidError for errors of h5py."""
     try:
         with h5py.File(path, "r", locking=False, rdcc_nbytes=CACHE_BYTES) as file:
             yield file

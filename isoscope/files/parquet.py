@@ -173,7 +173,6 @@ def _open(path: Path) -> Iterator[pq.ParquetFile]:
 
 @contextmanager
 def _converting_errors() -> Iterator[None]:
-    """Raise InvalidError for errors of pyarrow."""
     try:
         yield
     except MemoryError:  # pyarrow's is a pa.ArrowException too, but the sandbox reports its memory limit

@@ -1,5 +1,3 @@
-"""Experiments that leave as one file and come in again elsewhere, whole and unchanged or not at all."""
-
 import csv
 import hashlib
 import html

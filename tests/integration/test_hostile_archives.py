@@ -1,5 +1,3 @@
-"""Files that say they are exported experiments: each is refused with a sentence, and leaves nothing behind."""
-
 import json
 import struct
 import tracemalloc

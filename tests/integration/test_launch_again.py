@@ -1,5 +1,3 @@
-"""The sweep form filled in with what was launched before, so that it can be launched again as it was or changed."""
-
 import re
 
 import pytest

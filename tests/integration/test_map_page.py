@@ -1,5 +1,3 @@
-"""The map of an embedding: what plotly draws, rows by number or name and their neighbors, selections, Parquet."""
-
 import io
 from base64 import b64decode
 from urllib.parse import urlencode

@@ -1,5 +1,3 @@
-"""The webhook: one message for each end of a launched experiment, and nothing that it does harms the worker."""
-
 import logging
 
 import pytest

@@ -1,5 +1,3 @@
-"""Pages of embeddings and measures as a browser without JavaScript uses them."""
-
 import csv
 import html
 import io

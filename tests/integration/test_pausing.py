@@ -1,5 +1,3 @@
-"""Runs that are put aside, resumed and tried again, as rows and as the engine's jobs."""
-
 import asyncio
 from datetime import timedelta
 

@@ -1,5 +1,3 @@
-"""Defects that were planted in clouds are named first; healthy clouds get no warning."""
-
 import os
 from functools import cache
 from pathlib import Path

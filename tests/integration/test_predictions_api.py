@@ -1,5 +1,3 @@
-"""Predictions over the API, by the client and the command, logged by scripts, and in archives."""
-
 import csv
 import io
 import json

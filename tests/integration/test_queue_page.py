@@ -1,5 +1,3 @@
-"""The queue's page: what works where, what waits, and the buttons that change it."""
-
 import re
 from datetime import timedelta
 

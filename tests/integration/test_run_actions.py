@@ -1,5 +1,3 @@
-"""Actions on selected runs (cancel, retry, delete) and tags of one run: on the page, over the API, by the client."""
-
 import re
 
 import pytest

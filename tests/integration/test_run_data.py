@@ -1,5 +1,3 @@
-"""Steps that figures read: all, or some at equal distances if there are many."""
-
 import pytest
 
 from app.db.models import Step

@@ -1,5 +1,3 @@
-"""What the page of a run and of its experiment say of logs, notes, choices and kept models."""
-
 import re
 
 import pytest

@@ -1,5 +1,3 @@
-"""Runs and experiments: what is found by which search, in which order, in how many queries; and their tables."""
-
 import html
 import re
 from datetime import UTC, datetime, timedelta

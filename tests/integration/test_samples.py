@@ -1,5 +1,3 @@
-"""The sample sweep and the sample embedding: launched at first start, and again by one click."""
-
 import re
 
 import pytest

@@ -1,5 +1,3 @@
-"""``isoscope score``: the measures of a file on the command line."""
-
 import json
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""Selections: the same files measured without some rows or dimensions, as an embedding of its own."""
-
 import io
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""What a script's thread does with values of any kind, and with servers that are not a dashboard, or not now."""
-
 import time
 from threading import Timer
 

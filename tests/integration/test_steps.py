@@ -1,5 +1,3 @@
-"""Embeddings of the same rows in order: changes from step to step, how alike steps are, which rows moved."""
-
 import csv
 import io
 import re

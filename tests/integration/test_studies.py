@@ -1,5 +1,3 @@
-"""Searches for lambda and zeta over the API, with tiny models through the real jobs."""
-
 import pytest
 from sqlalchemy import select
 

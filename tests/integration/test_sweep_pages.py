@@ -1,5 +1,3 @@
-"""Pages of data sets and the form of a sweep, as a browser without JavaScript uses them."""
-
 import re
 from html import unescape
 

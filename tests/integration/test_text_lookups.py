@@ -1,5 +1,3 @@
-"""Rows are found by a new text, encoded as they were: through the worker, the API and the pages."""
-
 import io
 import json
 

@@ -1,5 +1,3 @@
-"""Pages of experiments and runs, from rows as the workers write them."""
-
 import html
 import re
 

@@ -1,5 +1,3 @@
-"""The trash: what is in it is nowhere else, and what is purged frees what it says."""
-
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 

@@ -1,5 +1,3 @@
-"""The order in which waiting runs are taken: its numbers, its moves, and that workers keep to them."""
-
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,5 +1,3 @@
-"""Two embeddings of the same rows, and each row of them, against closed forms, definitions and SciPy."""
-
 import numpy as np
 import pytest
 import torch

@@ -1,5 +1,3 @@
-"""Silhouettes and scores by label against scikit-learn, scipy and the authors' package."""
-
 import IsoScore.IsoScore
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Rogue dimensions, partition function, uniformity and outlier rules against scipy, scikit-learn and torch."""
-
 import numpy as np
 import pytest
 import scipy.linalg

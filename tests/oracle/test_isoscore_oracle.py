@@ -1,5 +1,3 @@
-"""IsoScore against its authors' package and against the published recipe in numpy."""
-
 import IsoScore.IsoScore
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Streamed moments, cosines and anisotropy against numpy and scipy."""
-
 import numpy as np
 import pytest
 import torch

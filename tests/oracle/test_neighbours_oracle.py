@@ -1,5 +1,3 @@
-"""Neighbors, intrinsic dimension and hubness against scikit-learn, scikit-dimension 0.5 and scipy."""
-
 import numpy as np
 import pytest
 import torch

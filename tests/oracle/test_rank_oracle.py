@@ -1,5 +1,3 @@
-"""Ranks against numpy's singular values and scipy's entropy."""
-
 import numpy as np
 import pytest
 import torch

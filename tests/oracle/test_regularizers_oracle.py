@@ -1,5 +1,3 @@
-"""Penalties for training against other implementations, definitions term by term, and finite differences."""
-
 import itertools
 
 import gudhi

@@ -1,5 +1,3 @@
-"""Neighbors by cosine and by dot product against scikit-learn and brute force in float64."""
-
 import numpy as np
 import pytest
 import torch

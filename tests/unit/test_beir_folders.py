@@ -1,5 +1,3 @@
-"""A BEIR folder as the client sends it."""
-
 from pathlib import Path
 
 import pytest

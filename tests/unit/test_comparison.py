@@ -1,5 +1,3 @@
-"""Differences of measures between embeddings, against those worked out by hand."""
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,5 +1,3 @@
-"""Configurations as columns hold them: launched and reported, written and read, of this version and of earlier ones."""
-
 import json
 
 import pytest

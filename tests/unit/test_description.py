@@ -1,5 +1,3 @@
-"""Tags as a user types them."""
-
 import pytest
 
 from app.descriptions.service import clean_tags

@@ -1,5 +1,3 @@
-"""Differences of measurements: which have an interval, of what, and which are only rounding."""
-
 from math import hypot
 
 import pytest

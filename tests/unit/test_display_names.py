@@ -1,5 +1,3 @@
-"""Names that are made fit for files."""
-
 import pytest
 
 from app.core.names import file_stem

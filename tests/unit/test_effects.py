@@ -1,5 +1,3 @@
-"""What mending a finding changes, in a sentence."""
-
 import pytest
 
 from isoscope.core.effects import effect_words

@@ -1,5 +1,3 @@
-"""The words that head a report, of clouds whose shape is known."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""Static files as data URLs."""
-
 import re
 from base64 import b64decode
 

@@ -1,5 +1,3 @@
-"""The neighbors of the row that a URL names."""
-
 from app.embeddings.lookups import NamedNeighbor, read_neighbors
 
 

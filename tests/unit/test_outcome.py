@@ -1,5 +1,3 @@
-"""What a trial did, in words: each number of them stands in its table."""
-
 import pytest
 
 from app.postprocess.trial import TrialComparison, outcome_of

@@ -1,5 +1,3 @@
-"""What a script tells is put into numbers that the dashboard takes, whatever it is."""
-
 import math
 
 import pytest

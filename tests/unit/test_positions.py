@@ -1,5 +1,3 @@
-"""Positions of the lab: parameters checked against the embedding, and the dials that set them."""
-
 import pytest
 import torch
 

@@ -1,5 +1,3 @@
-"""The papers' settings are requests as they stand, and mean as many runs as the papers had."""
-
 import pytest
 
 from app.training.grid_expansion import product_of

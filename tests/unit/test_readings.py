@@ -1,5 +1,3 @@
-"""The numbers of a report, from rows as workers write them."""
-
 import pytest
 
 from app.db.models import Embedding, Measurement

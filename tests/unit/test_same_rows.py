@@ -1,5 +1,3 @@
-"""Which embeddings hold the same rows."""
-
 import pytest
 
 from app.db.models import EmbeddingFile

@@ -1,5 +1,3 @@
-"""The language of searches: what is read, and the sentence for what cannot be."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

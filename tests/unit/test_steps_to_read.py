@@ -1,5 +1,3 @@
-"""Which steps a query has to name, so that of every run the last in each stretch is among them."""
-
 from collections import Counter
 
 from hypothesis import given

@@ -1,5 +1,3 @@
-"""Runs that could not do what they say are refused before they are queued, at the field or at the grid."""
-
 import pytest
 
 from app.db.config import RunConfig

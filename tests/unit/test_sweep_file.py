@@ -1,5 +1,3 @@
-"""Sweeps as YAML: numbers beyond their bounds, and true where a number belongs, are refused at their field."""
-
 import pytest
 
 from app.training.experiments import StudyRequest

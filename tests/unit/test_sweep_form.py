@@ -1,5 +1,3 @@
-"""The sweep form offers every value of each option, and means by its texts what the API means."""
-
 import pytest
 from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict

@@ -1,5 +1,3 @@
-"""What is said beside the number of runs: values given twice, rows that are not there, runs that repeat another."""
-
 import pytest
 
 from app.db.config import RunConfig

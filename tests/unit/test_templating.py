@@ -1,5 +1,3 @@
-"""Formulas in plain text as pages set them."""
-
 import pytest
 
 from app.web.templating import subscripted

@@ -1,5 +1,3 @@
-"""How long an experiment still takes."""
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,5 +1,3 @@
-"""Waiting for an experiment goes by its own state, and outlives a server that is started anew."""
-
 import pytest
 
 from isoscope.client import encodings

@@ -178,7 +178,6 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
 
 
 def _describe_rows(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
-    """Return the document for ``Embedding.independent``."""
     dealing = cloud.dealing
     description: dict[str, Any] = {"by": dealing.grouping, "groups": dealing.groups, "blocks": dealing.key()}
     if matrix.selection.names is None:

@@ -117,7 +117,6 @@ def model_card(spec: RunSpec, environment: dict[str, object], evaluation: Evalua
 
 
 def _escape_markdown(name: str) -> str:
-    """Return a user's name on one line, escaped for Markdown."""
     return re.sub(r"([^\w\s])", r"\\\1", " ".join(name.split()))
 
 

@@ -105,7 +105,6 @@ def _train_with_retry(spec: RunSpec, progress: Progress, folder: RunFolder, sett
 
 
 def _fail(error: Exception, sessions: Sessions, row: Update, folder: RunFolder) -> None:
-    """Write the error and the end of the log, with its traceback, into the row."""
     raise_if_temporary(error)
     failure = failure_of(error)  # logs unforeseen errors
     with sessions.begin() as session:

@@ -47,7 +47,6 @@ class Base(DeclarativeBase):
 
 @event.listens_for(Base, "attribute_instrument")
 def _validate_typed_columns(_: type[Base], name: str, attribute: QueryableAttribute[Any]) -> None:
-    """Validate values assigned to a ``Typed`` column."""
     columns = getattr(attribute.property, "columns", ())
     if columns and isinstance(kind := columns[0].type, Typed):
         event.listen(attribute, "set", lambda row, value, *_: None if value is None else kind.check(value), retval=True)

@@ -1,5 +1,3 @@
-"""Experiments whose runs are read together."""
-
 import pytest
 
 from tests.across import made

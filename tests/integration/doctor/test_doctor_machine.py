@@ -1,5 +1,3 @@
-"""Folders, storage, devices, access and port."""
-
 import os
 import socket
 import sys

@@ -1,5 +1,3 @@
-"""A measured embedding and a trial of it."""
-
 import io
 
 import numpy as np

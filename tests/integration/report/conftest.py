@@ -1,5 +1,3 @@
-"""Measured embeddings."""
-
 import pytest
 
 from tests.once import make_once

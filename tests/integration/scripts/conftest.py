@@ -1,5 +1,3 @@
-"""Runs that scripts begin."""
-
 import pytest
 
 from tests.script_runs import TOLD

@@ -1,5 +1,3 @@
-"""A data set to sweep on."""
-
 import pytest
 
 from tests.once import make_once

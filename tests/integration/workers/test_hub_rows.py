@@ -1,5 +1,3 @@
-"""Rows of the Hub, for which a folder of parquet files stands, of the columns and types that the Hub has."""
-
 import re
 
 import datasets

@@ -1,5 +1,3 @@
-"""The stored predictions of a run are those behind its metrics; a run that learned nothing or diverged is told."""
-
 import json
 import random
 import re

@@ -1,5 +1,3 @@
-"""The first screen of an experiment: its cards, and its settings in a table."""
-
 import pytest
 
 from app.results.conclusion.summary import Summary

@@ -1,5 +1,3 @@
-"""Isotropy against performance over embeddings: the figure of a family, the rank correlation and its sentence."""
-
 from itertools import permutations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Heads of columns, short names in a legend, and where the names of points stand."""
-
 from itertools import combinations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Figures of layers, from rows as workers write them."""
-
 import json
 
 from app.db.models import Measurement, Pooling

@@ -1,5 +1,3 @@
-"""Each figure's numbers against ``isotropy``, of one cloud and of several."""
-
 import json
 from functools import cache
 from math import log

@@ -1,5 +1,3 @@
-"""What figures say and draw of particular measurements: gaps, ties, samples and cancelling signs."""
-
 import pytest
 
 from app.embeddings.figures.overlay import Subject

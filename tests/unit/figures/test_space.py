@@ -1,5 +1,3 @@
-"""The playground's two figures."""
-
 import pytest
 
 from app.figures.palette import MAIN, MARKED, QUIET

@@ -1,5 +1,3 @@
-"""BEIR data sets in folders and zip files, honest and hostile."""
-
 import json
 import zipfile
 import zlib

@@ -1,5 +1,3 @@
-"""Arrays [layers, n, d]: a part for each layer, which is chosen as an array is."""
-
 import io
 
 import numpy as np

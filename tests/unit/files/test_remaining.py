@@ -1,5 +1,3 @@
-"""A matrix without some of its rows and dimensions, read from the same files."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""YAML is read as plain values alone, and written so that it reads the same."""
-
 import pytest
 
 from isoscope.core.errors import InvalidError

@@ -1,5 +1,3 @@
-"""Scores without each block, and the bias correction over four distinct blocks, against all choices of four rows."""
-
 import pytest
 import torch
 

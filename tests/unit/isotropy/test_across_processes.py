@@ -1,5 +1,3 @@
-"""Two processes with unequal numbers of rows take the step of one process with all rows."""
-
 import pytest
 import torch
 from torch.nn.parallel import DistributedDataParallel

@@ -1,5 +1,3 @@
-"""Which rows count as one, and that they fall into one block."""
-
 import numpy as np
 import pytest
 import torch

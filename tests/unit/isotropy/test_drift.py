@@ -1,5 +1,3 @@
-"""Drift from a baseline: by the distance of two clouds, and by the neighbors of the rows that both have."""
-
 import numpy as np
 import pytest
 import torch

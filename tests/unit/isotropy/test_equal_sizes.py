@@ -1,5 +1,3 @@
-"""Intrinsic dimensions of equal numbers of rows, with errors from blocks searched alone."""
-
 from math import hypot, log
 
 import numpy as np

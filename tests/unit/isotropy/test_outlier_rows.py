@@ -1,5 +1,3 @@
-"""Outlier rows: found where they are, and never in a healthy cloud."""
-
 import json
 from importlib import import_module
 

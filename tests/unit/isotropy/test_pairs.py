@@ -1,5 +1,3 @@
-"""One look at the pairs, beside the same two looked for alone."""
-
 import pytest
 import torch
 

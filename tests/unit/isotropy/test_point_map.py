@@ -1,5 +1,3 @@
-"""Rows of a map: all of them or a sample, in the order of the file, in what float32 holds."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""Errors of the measures of the spectrum, against leaving each block out by brute force."""
-
 from math import hypot
 
 import numpy as np

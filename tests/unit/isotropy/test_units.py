@@ -1,5 +1,3 @@
-"""Points of extreme size: what does not depend on scale keeps every digit, what has units is scaled back."""
-
 import math
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Blocks of rows that two embeddings are compared by: what depends on each other in either is in one."""
-
 import numpy as np
 import pytest
 

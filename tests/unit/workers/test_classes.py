@@ -1,5 +1,3 @@
-"""Metrics of predicted classes, and where they say nothing."""
-
 import numpy as np
 import pytest
 import torch

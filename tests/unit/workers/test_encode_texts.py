@@ -1,5 +1,3 @@
-"""The texts of an encoding, as they are read from a file."""
-
 import json
 
 import pytest

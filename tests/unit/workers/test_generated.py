@@ -1,5 +1,3 @@
-"""Files that are made while they are read."""
-
 import io
 import json
 

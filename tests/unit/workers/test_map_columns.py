@@ -1,5 +1,3 @@
-"""Columns that files keep beside the vectors, as a map is colored by them."""
-
 import json
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Neighbors by name, against cosines computed pair by pair."""
-
 import numpy as np
 import pytest
 import torch

@@ -200,7 +200,6 @@ def _max_question_tokens(tokenizer: PreTrainedTokenizerBase, max_length: int, st
 
 
 def _shorten(texts: list[str], tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> list[str]:
-    """Truncate texts to ``max_tokens`` tokens."""
     offsets = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
     return [
         text if len(token_offsets) <= max_tokens else text[: token_offsets[max_tokens - 1][1]]

@@ -1,5 +1,3 @@
-"""Encodings that were launched, and models to encode with."""
-
 import pytest
 from sqlalchemy import select
 

@@ -1,5 +1,3 @@
-"""Texts and models that are hard to encode, and what cannot be encoded as a sentence in its row."""
-
 import shutil
 
 import pytest
