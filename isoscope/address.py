@@ -29,10 +29,7 @@ class Address(NamedTuple):
 
 
 def read_address(url: str | None = None, token: str | None = None) -> Address:
-    """Return the address of the given dashboard, else that of the environment, else port 8000 of this machine.
-
-    Raises InvalidError if the URL or the token cannot be used.
-    """
+    """Return the address of the given dashboard, else that of the environment, else port 8000 of this machine."""
     requested = (url or os.environ.get(URL) or DEFAULT_URL).strip().rstrip("/")
     token = token or os.environ.get(TOKEN) or None
     try:

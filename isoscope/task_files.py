@@ -246,10 +246,7 @@ def _group_codes(values: Iterable[str]) -> NDArray[np.int64]:
 
 
 def _number_values(values: Iterable[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the sorted distinct values, and the index of each value among them.
-
-    Avoids NumPy string arrays, in which each value takes as much memory as the longest.
-    """
+    """Return the sorted distinct values and each value's index; NumPy would pad every value to the longest."""
     all_values = list(values)
     distinct = sorted(set(all_values))
     codes = {value: code for code, value in enumerate(distinct)}

@@ -53,10 +53,7 @@ def create_dataset(
         if division is not None:
             split_files, readings = divide_upload(context, division, files, store, quoting)
             files |= split_files
-        locations = {
-            split: (context.storage.local_path(split_file.stored.sha256), split_file.filename)
-            for split, split_file in files.items()
-        }
+        locations = {split: split_file.location(context) for split, split_file in files.items()}
         description = _describe_files(context, locations, readings)
         if "test" in files:
             require_test_labels(description)
@@ -222,6 +219,9 @@ class SplitFile(NamedTuple):
     stored: Stored
     filename: str
 
+    def location(self, context: Context) -> tuple[Path, str]:
+        return context.storage.local_path(self.stored.sha256), self.filename
+
 
 def read_division(
     split_column: str = "",
@@ -242,11 +242,8 @@ def read_division(
             if text.strip():
                 settings[split] = [value for part in text.split(",") if (value := part.strip())]
     elif drawn_fractions:
-        seed = {} if split_seed == "" else {"seed": split_seed}
-        settings = {
-            "fraction": drawn_fractions.get("test"),
-            "validation_fraction": drawn_fractions.get("validation"),
-        } | seed
+        settings = {"fraction": drawn_fractions.get("test"), "validation_fraction": drawn_fractions.get("validation")}
+        settings |= {} if split_seed == "" else {"seed": split_seed}
     else:
         return None
     try:
@@ -283,19 +280,10 @@ def divide_upload(
     """Divide the train file in the sandbox; return the new file of every split and how quotes were read."""
     settings = context.settings
     train, validation = files["train"], files.get("validation")
-    validation_file = (
-        None if validation is None else (context.storage.local_path(validation.stored.sha256), validation.filename)
-    )
+    validation_file = None if validation is None else validation.location(context)
     with tempfile.TemporaryDirectory(dir=settings.root, prefix=DIVIDING_PREFIX) as folder:
         counts, readings = read_in_sandbox(
-            settings,
-            divide_file,
-            division,
-            context.storage.local_path(train.stored.sha256),
-            train.filename,
-            validation_file,
-            Path(folder),
-            quoting,
+            settings, divide_file, division, *train.location(context), validation_file, Path(folder), quoting
         )
         stem, split_files = FILE_SUFFIX.sub("", train.filename)[:200], {}
         for split in counts:

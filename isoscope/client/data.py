@@ -266,8 +266,7 @@ class Postprocessings(Connection):
 
     def make_embedding(self, embedding: Reference, postprocessing: Reference, name: str | None = None) -> Row:
         """Create an embedding of all rows mapped by a trial."""
-        trial = ("embeddings", embedding, "postprocessings", postprocessing)
-        return self.post(*trial, "embedding", json={"name": name})
+        return self.post("embeddings", embedding, "postprocessings", postprocessing, "embedding", json={"name": name})
 
 
 def patch_body(change: Mapping[str, Any]) -> Row:

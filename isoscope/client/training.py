@@ -92,8 +92,7 @@ class Experiments(Datasets):
         >>> isoscope.open_test(experiment, "lambda = -1", note="best on validation")["chosen"]["test"]["mean"]
         0.86
         """
-        body = {"choose": choose, "note": note, "by": by}
-        return self.post("experiments", experiment, "opening", json=body)
+        return self.post("experiments", experiment, "opening", json={"choose": choose, "note": note, "by": by})
 
     def wait(self, experiment: Reference, on_change: Callable[[Row], object] | None = None) -> Row:
         """Return an experiment once its runs have ended or are paused; call ``on_change`` when one has changed.

@@ -105,10 +105,7 @@ class Selection(Frozen):
         return self.model_copy(update=exclusions)
 
     def remaining(self, n: int, d: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the positions of the rows and dimensions that are not excluded.
-
-        Raises InvalidError if none are left, or an excluded one does not exist.
-        """
+        """Return the positions of the rows and dimensions that are left. InvalidError if none are."""
         rows = _remaining_positions(self.without_rows, n, "row", "without_rows")
         return rows, _remaining_positions(self.without_dimensions, d, "dimension", "without_dimensions")
 

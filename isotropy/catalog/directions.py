@@ -35,7 +35,6 @@ MEASURES = (
         citation=f"{sources.ETHAYARAJH_2019} On rogue dimensions: {sources.TIMKEY_2021}",
         higher_means="less isotropic",
         error="population",
-        compared="at any n",
         shown_in=("report", "layers", "lab", "training"),
     ),
     _measure(
@@ -52,7 +51,6 @@ MEASURES = (
         higher_means="less isotropic",
         error="sample",
         bias="High by about (1 − value)/n.",
-        compared="at equal n",
         shown_in=("layers", "lab"),
     ),
     _measure(
@@ -69,7 +67,6 @@ MEASURES = (
         higher_means="less isotropic",
         error="sample",
         bias="High unless n is many times d.",
-        compared="at equal n",
         shown_in=("lab figures", "training"),
         leading_values=3,
     ),
@@ -88,7 +85,6 @@ MEASURES = (
         higher_means="less isotropic",
         error="sample",
         bias="High unless n is many times d.",
-        compared="at equal n",
         shown_in=("layers", "lab figures", "training"),
         leading_values=3,
     ),

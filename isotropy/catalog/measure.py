@@ -57,7 +57,6 @@ class Measure:
     error: ErrorKind = "none"
     bias: str = ""  # How the number of rows shifts the value; empty if it does not, or if unknown
     corrected: str = ""  # Slug of the bias-corrected form, to use where rows are a sample
-    compared: Comparability = "never"  # Which embeddings can be compared with an interval
     # Pages and figures that show it unless others are chosen, each in the catalog's order.
     shown_in: tuple[MeasurePage, ...] = ()
     listed_with: str = ""  # Slug of the related measure beside which reports list it
@@ -67,6 +66,11 @@ class Measure:
     # Whether runs measure one vector per text, for independent rows, in place of tokens.
     per_text: bool = False
     training_caution: str = ""  # Caveat for the few points measured while runs train
+
+    @property
+    def compared(self) -> Comparability:
+        """Return which embeddings can be compared with an interval."""
+        return COMPARED[self.error]
 
     @property
     def error_sentence(self) -> str:
@@ -91,6 +95,7 @@ class Measure:
         return (low, high) if low < high else None
 
 
+COMPARED: dict[ErrorKind, Comparability] = {"none": "never", "population": "at any n", "sample": "at equal n"}
 ERROR_SENTENCES: dict[ErrorKind, str] = {
     "none": "The value has no ±.",
     "population": "± is the standard error of an estimate of the population's value.",

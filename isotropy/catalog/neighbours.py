@@ -20,7 +20,6 @@ MEASURES = (
         higher_means="neither",
         error="sample",
         bias="Low for few rows, especially in high dimensions.",
-        compared="at equal n",
         shown_in=("report", "layers", "lab", "results"),
     ),
     _measure(
@@ -36,7 +35,6 @@ MEASURES = (
         higher_means="neither",
         error="sample",
         bias="Low for few rows, especially in high dimensions.",
-        compared="at equal n",
         listed_with="twonn",
     ),
     _measure(
@@ -52,7 +50,6 @@ MEASURES = (
         higher_means="neither",
         error="sample",
         bias="Low for few rows, especially in high dimensions.",
-        compared="at equal n",
         listed_with="twonn",
     ),
     _measure(

@@ -21,7 +21,6 @@ MEASURES = (
         citation=f"{sources.CHEN_2010} {sources.HIMENO_2014} {sources.CHUN_2026} IsoScore: {sources.RUDMAN_2022}",
         higher_means="more isotropic",
         error="population",
-        compared="at any n",
         shown_in=("report", "layers", "lab", "training"),
         per_text=True,
     ),
@@ -74,7 +73,6 @@ MEASURES = (
         f"Participation ratio: {sources.GAO_2017}",
         higher_means="more isotropic",
         error="population",
-        compared="at any n",
         shown_in=("report", "layers", "lab"),
     ),
     _measure(
@@ -107,7 +105,6 @@ MEASURES = (
         higher_means="more isotropic",
         error="sample",
         bias="Low unless n is many times d.",
-        compared="at equal n",
         shown_in=("layers", "lab"),
     ),
     _measure(
@@ -124,7 +121,6 @@ MEASURES = (
         higher_means="more isotropic",
         error="sample",
         bias="Low unless n is many times d.",
-        compared="at equal n",
     ),
     _measure(
         slug="rankme",
@@ -140,7 +136,6 @@ MEASURES = (
         higher_means="more isotropic",
         error="sample",
         bias="Low unless n is many times d.",
-        compared="at equal n",
     ),
     _measure(
         slug="stable_rank",
@@ -156,7 +151,6 @@ MEASURES = (
         higher_means="more isotropic",
         error="sample",
         bias="Low unless n is many times d.",
-        compared="at equal n",
     ),
     _measure(
         slug="alpha_req",
@@ -171,7 +165,6 @@ MEASURES = (
         higher_means="less isotropic",
         error="sample",
         bias="High unless n is many times d.",
-        compared="at equal n",
     ),
     _measure(
         slug="explained_variance",
@@ -188,7 +181,6 @@ MEASURES = (
         higher_means="less isotropic",
         error="sample",
         bias="High unless n is many times d.",
-        compared="at equal n",
     ),
     _measure(
         slug="spectrum",
@@ -203,7 +195,6 @@ MEASURES = (
         higher_means="neither",
         error="sample",
         bias="High unless n is many times d.",
-        compared="at equal n",
         shown_in=("lab figures",),
     ),
 )

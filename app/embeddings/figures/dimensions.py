@@ -110,12 +110,12 @@ def _draw_activation(overlay: Overlay) -> go.Figure:
             # Room above the highest mark, whose name plotly does not count.
             low = min(mean - std for mean, std in zip(profile["mean"], profile["std"], strict=True))
             y_axis["autorangeoptions"] = {"include": max(tops) + HEADROOM * (max(tops) - low)}
-    return plot(
-        traces,
-        showlegend=overlay.several,
-        xaxis={"title": {"text": "Dimension"}, "range": [-0.5, dimensions - 0.5]},
-        yaxis=y_axis,
-    )
+    return _plot_by_dimension(traces, overlay, dimensions, y_axis)
+
+
+def _plot_by_dimension(traces: list[go.Scatter], overlay: Overlay, d: int, y_axis: dict[str, Any]) -> go.Figure:
+    x_axis = {"title": {"text": "Dimension"}, "range": [-0.5, d - 0.5]}
+    return plot(traces, showlegend=overlay.several, xaxis=x_axis, yaxis=y_axis)
 
 
 def _bands(overlay: Overlay, series: Series) -> list[go.Scatter]:
@@ -230,9 +230,5 @@ def _draw_rogue(overlay: Overlay) -> go.Figure:
                 cliponaxis=False,
             )
         )
-    return plot(
-        traces,
-        showlegend=overlay.several,
-        xaxis={"title": {"text": "Dimension"}, "range": [-0.5, dimensions - 0.5]},
-        yaxis={"title": {"text": "Contribution to the mean cosine"}},
-    )
+    y_axis = {"title": {"text": "Contribution to the mean cosine"}}
+    return _plot_by_dimension(traces, overlay, dimensions, y_axis)
