@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks._calibration import SEED
 from benchmarks._rounds import machine
-from isotropy.findings.outlier_rows import LIMIT, SCANNED, centre_and_bulk, expected_beyond, surprise, tail_degrees
+from isotropy.findings.outlier_rows import LIMIT, SCANNED_PART, centre_and_bulk, expected_beyond, surprise, tail_degrees
 
 ROWS = (20, 200, 2000)
 DIMENSIONS = (2, 8, 32)
@@ -76,7 +76,7 @@ def statistic(x: NDArray[np.float64]) -> float:
     centre, bulk = centre_and_bulk(points)
     squares = (points - centre).square().sum(1).numpy()
     ratios = squares / np.median(squares)
-    farthest = np.sort(ratios)[::-1][: len(x) // SCANNED]
+    farthest = np.sort(ratios)[::-1][: len(x) // SCANNED_PART]
     return float(surprise(expected_beyond(len(x), bulk, farthest, tail_degrees(ratios, bulk))).max())
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from isoscope.cli.printing import write
-from isoscope.core.effects import effect_words
+from isoscope.core.effects import effect_sentence
 from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import Matrix, select
 from isoscope.files.selection import Selection, propose
@@ -98,7 +98,7 @@ def lines_of(finding: Finding) -> Iterator[str]:
     ]
     yield f"{finding.severity.value}: {finding.title}" + (f": {'; '.join(locations)}." if locations else ".")
     effect = finding.effect
-    yield f"  {effect_words(finding.slug, effect.measure, effect.before.value, effect.after.value, effect.after.se)}"
+    yield f"  {effect_sentence(finding.slug, effect.measure, effect.before.value, effect.after.value, effect.after.se)}"
     yield f"  {finding.evidence} {finding.advice}"
 
 

@@ -23,8 +23,8 @@ MOST_DIMENSIONS = 2048
 # Minimum rows per dimension of the smaller embedding for an interval of the residual. With fewer, its bias exceeds its
 # error: for unrelated embeddings in 64 dimensions, 95% intervals cover 1 in no case with 64 rows and in 18% of cases
 # with 128.
-ROWS_A_DIMENSION = 4
-FEW_ROWS = f"No interval: it takes {ROWS_A_DIMENSION} rows a dimension."
+ROWS_PER_DIMENSION = 4
+FEW_ROWS = f"No interval: it takes {ROWS_PER_DIMENSION} rows a dimension."
 ROUNDING = 1e-9  # Maximum distance from 0 or 1 that counts as rounding
 
 
@@ -65,7 +65,7 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
         values = [score.value for score in left_out["procrustes"] if score.value is not None]
         bias = sum((1 - share) * (value - residual.value) for share, value in zip(shares, values, strict=False))
         corrected = Score.within(residual.value - bias, 0, 1)
-        has_enough_rows = len(x) >= ROWS_A_DIMENSION * min(x.shape[1], y.shape[1])
+        has_enough_rows = len(x) >= ROWS_PER_DIMENSION * min(x.shape[1], y.shape[1])
         scores["procrustes"] = (
             corrected.with_error(residual.parts) if has_enough_rows else replace(corrected, reason=FEW_ROWS)
         )

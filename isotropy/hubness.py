@@ -10,8 +10,8 @@ from isotropy.neighbours import NearestNeighbours
 from isotropy.products import unit_roundoff
 from isotropy.score import Score, count_clause
 
-TIED = 0.01  # Maximum share of points with a tie; in simulations this share moved the skewness by 5%
-LISTED = 10  # Maximum number of listed hubs
+MAX_TIED_SHARE = 0.01  # Maximum share of points with a tie; in simulations this share moved the skewness by 5%
+MAX_LISTED_HUBS = 10  # Maximum number of listed hubs
 
 
 class HubPoint(NamedTuple):
@@ -31,16 +31,16 @@ class Hubness:
     robin_hood: Score
     antihubs: Score  # Share of the points that are nobody's neighbor, in [0, 1)
     greatest: Score  # Neighbor slots of the largest hub, from k to n - 1
-    # Largest first, at most `LISTED`, ties by row; empty if the counts are undefined.
+    # Largest first, at most `MAX_LISTED_HUBS`, ties by row; empty if the counts are undefined.
     hubs: tuple[HubPoint, ...] = ()
 
 
 def hubness(neighbours: NearestNeighbours, k: int = 10) -> Hubness:
     """Return the hubness of n points from at least k + 1 nearest neighbors of each.
 
-    Undefined for fewer than k + 2 points, and where more than ``TIED`` of the points have a tie for the k-th neighbor,
-    which row order would decide; the skewness also if all counts are equal. Raises ValueError if too few neighbors were
-    searched.
+    Undefined for fewer than k + 2 points, and where more than ``MAX_TIED_SHARE`` of the points have a tie for the k-th
+    neighbor, which row order would decide; the skewness also if all counts are equal. Raises ValueError if too few
+    neighbors were searched.
     """
     n = len(neighbours.indices)
     undefined = None
@@ -51,7 +51,7 @@ def hubness(neighbours: NearestNeighbours, k: int = 10) -> Hubness:
         kth_distances, next_distances = one_more.distances[:, -2:].unbind(1)
         # Treat half precision as exact: its rounding swaps a few neighbors but makes no hubs.
         error = one_more.distance_error(min(one_more.roundoff, unit_roundoff(torch.float32)))[:, -2]
-        if (share := float((next_distances - kth_distances <= error).double().mean())) > TIED:
+        if (share := float((next_distances - kth_distances <= error).double().mean())) > MAX_TIED_SHARE:
             undefined = Score.undefined(
                 f"Hubness is undefined: {share:.0%} of the points have a tie for their {k}-th nearest neighbor, "
                 "which the order of the rows or rounding would decide."
@@ -72,7 +72,7 @@ def hubness(neighbours: NearestNeighbours, k: int = 10) -> Hubness:
     )
 
 
-def greatest_hubs(occurrences: Tensor, max_hubs: int = LISTED) -> tuple[HubPoint, ...]:
+def greatest_hubs(occurrences: Tensor, max_hubs: int = MAX_LISTED_HUBS) -> tuple[HubPoint, ...]:
     """Return the points with the largest counts, int64 [n], excluding zeros."""
     counts, points = occurrences.sort(descending=True, stable=True)
     pairs = zip(points[:max_hubs].tolist(), counts[:max_hubs].tolist(), strict=True)

@@ -32,11 +32,11 @@ def in_float64(x: Tensor) -> Tensor:
     return (x.cpu() if x.device.type == "mps" else x).double()
 
 
-def scaled(x: Tensor, ordinary: float = 1.0) -> tuple[Tensor, float]:
+def scaled(x: Tensor, max_unscaled: float = 1.0) -> tuple[Tensor, float]:
     """Return points [n, d] divided exactly by a power of two, so that squares stay in range, and that power.
 
-    Points whose largest coordinate lies between 1 / ``ordinary`` and ``ordinary`` are returned without a copy. Raises
-    ValueError for NaN or infinity.
+    Points whose largest coordinate lies between 1 / ``max_unscaled`` and ``max_unscaled`` are returned without a copy.
+    Raises ValueError for NaN or infinity.
     """
     values = x.detach()
     largest = max(-float(values.min()), float(values.max())) if x.numel() else 0.0
@@ -45,7 +45,7 @@ def scaled(x: Tensor, ordinary: float = 1.0) -> tuple[Tensor, float]:
             "Expected finite points, got NaN or infinity: leave those rows out, or, in training, lower the learning "
             "rate."
         )
-    if 1 / ordinary <= largest <= ordinary:
+    if 1 / max_unscaled <= largest <= max_unscaled:
         return x, 1.0
     scale = max(math.ldexp(0.5, math.frexp(largest)[1]), torch.finfo(x.dtype).tiny)
     return x / scale, scale

@@ -15,7 +15,7 @@ from isotropy.tiles import GROUP, TILE_ROWS, smallest_in_rows
 BLOCK = 10_000_000  # Bounds held at once, those of 500 rows to all of 20,000: 40 MB in float32
 EXACT_ROWS = 64  # Points checked for exactness at once
 PAIR_NUMBERS = 100_000  # Numbers in the differences computed at once; more would leave the cache
-GREATEST_POWER = 60  # Units tried for exactness are no finer than 2^-60, whose squares are normal numbers of float32
+MAX_POWER = 60  # Units tried for exactness are no finer than 2^-60, whose squares are normal numbers of float32
 
 
 BoundLimit = Callable[[Tensor, Tensor], Tensor]
@@ -195,7 +195,7 @@ def has_exact_products(points: Tensor, largest: float, precision: torch.dtype) -
     ``largest`` is their largest squared norm; no squared distance or partial sum exceeds 4 times it.
     """
     bits = -math.log2(unit_roundoff(precision)) - 3
-    power = min(int((bits - math.log2(largest)) // 2), GREATEST_POWER) if largest else GREATEST_POWER
+    power = min(int((bits - math.log2(largest)) // 2), MAX_POWER) if largest else MAX_POWER
     # Check few rows at a time: most clouds fail at the first ones.
     chunks = (x * 2.0**power for x in torch.split(points, EXACT_ROWS))
     return all(bool((chunk == chunk.round()).all()) for chunk in chunks)

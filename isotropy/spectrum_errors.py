@@ -20,7 +20,7 @@ from isotropy.spectrum import BLOCK_COLUMNS, Moments, clean_eigenvalues
 
 TOP = 10  # Number of directions with a k-th anisotropy and explained variance
 # Eigenvalues tracked one by one; only measures of the full spectrum depend on others.
-LEADING = max(TOP, rank.ALPHA_WINDOW[1])
+N_LEADING = max(TOP, rank.ALPHA_WINDOW[1])
 
 
 class Decomposition(NamedTuple):
@@ -56,16 +56,16 @@ class SpectraWithoutBlocks:
         # The median, so that a block of huge rows costs no digits when it is left out.
         self._centre = means.median(0).values
         self._values, self._vectors, self._about_zero = *decomposition, about_zero
-        self._leading = decomposition.vectors.flip(1)[:, :LEADING].contiguous()
+        self._leading = decomposition.vectors.flip(1)[:, :N_LEADING].contiguous()
         # The derivative of each measure by each eigenvalue; 0 for leading eigenvalues and zeros.
         self._slopes = torch.zeros(len(measures), len(self._values), dtype=self._values.dtype)
         positive = self._values > 0
-        if len(self._values) > LEADING and positive.any():
+        if len(self._values) > N_LEADING and positive.any():
             for slopes, measure in zip(self._slopes, measures, strict=True):
                 with torch.enable_grad():
                     x = self._values[positive].requires_grad_()
                     (slopes[positive],) = torch.autograd.grad(measure(x), x)
-            self._slopes[:, :LEADING] = 0
+            self._slopes[:, :N_LEADING] = 0
         self._n = torch.tensor([float(block.n) for block in blocks], dtype=torch.float64)
         self._means = means - self._centre
         self._sums = self._scatter_terms([block.scatter for block in blocks])

@@ -66,7 +66,7 @@ def persistent_entropy(lengths: Tensor, *, normalised: bool = False) -> Score:
     require_bars(lengths)
     m = len(lengths)
     if m < 2:
-        return Score.undefined(f"Persistent entropy needs at least 2 bars, those of 3 points; {count_clause(m)}.")
+        return Score.undefined(f"Persistent entropy needs at least 2 bars, so at least 3 points; {count_clause(m)}.")
     reason = why_undefined(lengths)
     if reason is not None:
         return Score.undefined(reason)

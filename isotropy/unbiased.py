@@ -212,7 +212,7 @@ def trace_estimates(moments: FourthMoments) -> tuple[float, float]:
     """Return unbiased estimates of tr(S)^2 and tr(S S), in units of tr(S)^2, from at least four points."""
     n, scatter = moments.n, moments.scatter
     total, norm = float(scatter.trace()), float(torch.linalg.matrix_norm(scatter))
-    is_in_range = 1 / SAFE_NORM < norm < SAFE_NORM  # otherwise squares in the norm may have left that of float64
+    is_in_range = 1 / SAFE_NORM < norm < SAFE_NORM  # outside, squares in the norm may overflow or underflow
     squares = (norm / total) ** 2 if is_in_range else float((scatter / total).square().sum())
     trace = total / (n - 1)
     return trace_estimates_from_squares(n, squares, moments.fourth / (n - 1) / trace / trace)
@@ -282,7 +282,7 @@ def _isoscore_from_traces(trace_squared: float, squares: float, d: int) -> Score
     if min(trace_squared, squares) < ROUNDING:
         return Score.undefined(
             "The estimate of tr(S)^2 or tr(S S) is not above zero: there are too few points, "
-            "or nearly all of the spread is that of one."
+            "or one point has nearly all of the spread."
         )
     return Score((trace_squared / squares - 1) / (d - 1))
 

@@ -11,7 +11,7 @@ from isotropy.score import Score, count_clause
 from isotropy.tiles import TILE_ROWS, tiles
 
 T = 2  # Sharpness of the Gaussian kernel, as in the paper and its code
-NARROW = -1  # Mean exponent above which the directions count as a narrow cone
+NARROW_CONE_EXPONENT = -1  # Mean exponent above which the directions count as a narrow cone
 CENTRE_ROWS = 1000  # About how many directions are averaged for the center
 DIRECTION_ROWS = 64  # Directions made in float64 at once: more leave the cache
 
@@ -54,7 +54,7 @@ class Directions:
             centred = unit_rows(x[rows].double()).sub_(centre).mul_(math.sqrt(2 * T))
             self._a[rows], self.negative_half_squares[rows] = centred, torch.linalg.vecdot(centred, centred) / -2
         # In a narrow cone exp - 1 keeps the digits that distinguish it from one direction; otherwise exp is faster.
-        self._is_narrow = float(self.negative_half_squares.mean(dtype=torch.float64)) > NARROW / 2
+        self._is_narrow = float(self.negative_half_squares.mean(dtype=torch.float64)) > NARROW_CONE_EXPONENT / 2
         self._n = int(copy_counts.sum())
         self._copy_counts = None if bool((copy_counts == 1).all()) else copy_counts.to(self._a)
         self._total = torch.zeros((), dtype=torch.float64, device=x.device)

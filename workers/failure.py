@@ -32,7 +32,7 @@ class NotFiniteError(InvalidError):
     """A loss or a penalty is NaN or infinite."""
 
 
-class FailedElsewhereError(InvalidError):
+class OtherProcessError(InvalidError):
     """Another process of the job failed."""
 
     def __init__(self, failure: Failure) -> None:
@@ -40,14 +40,14 @@ class FailedElsewhereError(InvalidError):
         self.cause = failure.cause
 
 
-def record(error: Exception, sessions: Sessions, row: Update, **values: Any) -> None:
-    """Write the error's sentence and further values into ``row``, if it still waits for the job.
+def record(error: Exception, sessions: Sessions, update: Update, **values: Any) -> None:
+    """Write the error's sentence and further values into a row by ``update``, if it still waits for the job.
 
     Raise the error again if the database was unreachable or the disk full: the job did not fail, and is retried.
     """
     raise_if_temporary(error)
     with sessions.begin() as session:
-        session.execute(row.values(error=log_and_describe(error), **values))
+        session.execute(update.values(error=log_and_describe(error), **values))
 
 
 def raise_if_temporary(error: Exception) -> None:
@@ -70,7 +70,7 @@ def is_disk_full(error: BaseException) -> bool:
 
 def failure_of(error: Exception) -> Failure:
     """Classify an error. Unforeseen ones are logged with their traceback."""
-    if isinstance(error, FailedElsewhereError):
+    if isinstance(error, OtherProcessError):
         cause = error.cause
     elif isinstance(error, NotFiniteError):
         cause = FailureCause.NOT_A_NUMBER

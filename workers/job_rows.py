@@ -77,7 +77,7 @@ class ResultJob(Generic[ResultRow]):
     def check_vectors(self, *, current: bool) -> None:
         """Raise ConflictError unless the embedding's vectors are those of the request."""
         if not current:
-            raise ConflictError("Other vectors were chosen of this embedding meanwhile. Ask again.")
+            raise ConflictError("Other vectors of this embedding were selected meanwhile. Try again.")
 
 
 def run_result_job(

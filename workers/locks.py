@@ -20,7 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.core.process import machine_memory
 from app.db.models import Attempt, Worker
-from app.db.models.runs import JobAtWork
+from app.db.models.runs import RunningJob
 from app.db.session import Sessions, error_line
 from app.db.types import utcnow
 from app.db.work import FileLocks, end_lost_attempts, slot_taken_error
@@ -192,7 +192,7 @@ class Heartbeat(Background):
     sessions: Sessions
     slot: str
     device: str
-    running_jobs: Callable[[], list[JobAtWork]]
+    running_jobs: Callable[[], list[RunningJob]]
     """Returns the running jobs, in the form that the row stores."""
 
     def __enter__(self) -> None:
@@ -211,7 +211,7 @@ class Heartbeat(Background):
                 if (row := session.get(Worker, self.slot)) is not None:
                     session.delete(row)
         except SQLAlchemyError as error:
-            logger.warning("the end of this worker could not be written: %s", error_line(error))
+            logger.warning("this worker's row could not be deleted: %s", error_line(error))
 
     def work(self) -> None:
         while not self.stop.wait(BEAT_SECONDS):

@@ -20,7 +20,7 @@ from pkgutil import resolve_name
 from app.core.process import LOG_FORMAT, PROC, die_with_parent, read_memory_field
 from app.core.settings import Settings
 from app.db.job_kinds import Job
-from app.db.models.runs import JobAtWork
+from app.db.models.runs import RunningJob
 from app.db.session import error_line
 from app.db.types import utcnow
 from app.queue import JobQueue
@@ -89,11 +89,11 @@ class JobProcesses:
             del self._running[process]
         return process.exitcode or 0
 
-    def running_jobs(self) -> list[JobAtWork]:
+    def running_jobs(self) -> list[RunningJob]:
         jobs = []
         for process, (job, since) in list(self._running.items()):
             current, peak = group_memory(process.pid or 0)
-            jobs.append(JobAtWork(id=job.workflow_id, since=since, memory_bytes=current, peak_bytes=peak))
+            jobs.append(RunningJob(id=job.workflow_id, since=since, memory_bytes=current, peak_bytes=peak))
         return jobs
 
     def kill_all(self) -> None:

@@ -63,12 +63,12 @@ class Reconciler(Background):
                 return
 
 
-def requeue_jobs_of_dead_workers(queue: JobQueue, slot: str, locks: Locks, free_before: set[str]) -> set[str]:
+def requeue_jobs_of_dead_workers(queue: JobQueue, slot: str, locks: Locks, previously_free: set[str]) -> set[str]:
     """Put back the jobs of dead workers: the engine would give them only to a worker with the same slot name.
 
     Jobs are stranded when a machine is lost, or when its name or device has changed at the next start. A live worker
     may free its slot for a second when its session is lost, so a slot must be free at two checks in a row. Return the
-    slots that are free now, for ``free_before`` of the next check.
+    slots that are free now, for ``previously_free`` of the next check.
     """
     if not locks.is_settled:
         return set()
@@ -77,22 +77,22 @@ def requeue_jobs_of_dead_workers(queue: JobQueue, slot: str, locks: Locks, free_
         with suppress(ConflictError), locks.held(other_slot):
             if locks.is_settled:  # check again: this worker's session may be new by now
                 free_slots.add(other_slot)
-                if other_slot in free_before:
+                if other_slot in previously_free:
                     queue.requeue(queue.list_unfinished(other_slot))
     return free_slots
 
 
 def requeue_missing_jobs(
-    queue: JobQueue, slot: str, active_ids: Callable[[], set[str]], missing_before: set[str]
+    queue: JobQueue, slot: str, active_ids: Callable[[], set[str]], previously_missing: set[str]
 ) -> set[str]:
     """Put back jobs that the engine assigns to this worker but that do not run here.
 
     The engine could not store their end, for example on a full disk. A job's end reaches the engine a moment later, so
-    a job must be missing at two checks in a row. Return the jobs that are missing now, for ``missing_before`` of the
-    next check.
+    a job must be missing at two checks in a row. Return the jobs that are missing now, for
+    ``previously_missing`` of the next check.
     """
     missing = queue.list_unfinished(slot) - active_ids()
-    if lost := missing & missing_before:
+    if lost := missing & previously_missing:
         logger.warning("put back, as nothing here works on them: %s", ", ".join(sorted(lost)))
         queue.requeue(lost)
     return missing

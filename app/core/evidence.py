@@ -74,21 +74,21 @@ def incomplete_beta(x: float, complement: float, a: float, b: float) -> float:
 
 
 def _beta_fraction(x: float, a: float, b: float) -> float:
-    c, d = 1.0, 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
+    c, d = 1.0, 1 / _avoid_zero(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, MAX_FRACTION_TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for term in (even, odd):
-            d = 1 / _away_from_zero(1 + term * d)
-            c = _away_from_zero(1 + term / c)
+            d = 1 / _avoid_zero(1 + term * d)
+            c = _avoid_zero(1 + term / c)
             value *= c * d
         if abs(c * d - 1) < FRACTION_TOLERANCE:
             break
     return value
 
 
-def _away_from_zero(value: float) -> float:
+def _avoid_zero(value: float) -> float:
     return value if abs(value) > TINY else TINY
 
 

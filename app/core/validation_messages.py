@@ -94,7 +94,7 @@ def messages_of(
 
 
 def field_errors(error: ValidationError) -> list[FieldError]:
-    """Return an error for each wrong field of a form."""
+    """Return an error for each invalid field of a form."""
     return [FieldError(str(path[0]), sentence) for sentence, path in messages_of(error.errors(), form=True)]
 
 

@@ -15,7 +15,7 @@ from isotropy.catalog import REGULARIZERS, Regularizer, TokenPooling
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
-def words_for_booleans(document: Any, fields: Mapping[str, FieldInfo]) -> Any:
+def replace_booleans(document: Any, fields: Mapping[str, FieldInfo]) -> Any:
     """Replace booleans in numeric fields by words, because pydantic would read them as 1 and 0."""
     if not isinstance(document, Mapping):
         return document
@@ -41,7 +41,7 @@ class TrainingOptions(MeasuringOptions):
     @model_validator(mode="before")
     @classmethod
     def _reject_booleans_as_numbers(cls, values: Any) -> Any:
-        return words_for_booleans(values, cls.model_fields)
+        return replace_booleans(values, cls.model_fields)
 
 
 class TrainingConfig(TrainingOptions):

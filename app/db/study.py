@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from app.db.config import Seed, words_for_booleans
+from app.db.config import Seed, replace_booleans
 from app.db.options.option import Group, Option, Options
 from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta
 from app.db.states import RunStatus
@@ -126,7 +126,7 @@ class Search(Options):
     @model_validator(mode="before")
     @classmethod
     def _reject_booleans_as_numbers(cls, document: Any) -> Any:
-        return words_for_booleans(document, cls.model_fields)
+        return replace_booleans(document, cls.model_fields)
 
     @model_validator(mode="after")
     def _check_ranges(self) -> Self:

@@ -141,7 +141,7 @@ class StoredMap:
                 point = index
         if point is None:
             similar = self._names.find_containing(query) if self._names is not None and query else []
-            reason = "These rows have no names. Give the number of one."
+            reason = "These rows have no names. Enter a row number."
             if query.isdecimal():
                 extent = f"{count(int(self.positions[0]))} to {count(int(self.positions[-1]))}"
                 rows = f"{count(header.points)} rows, numbered from {extent}"

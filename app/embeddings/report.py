@@ -8,7 +8,7 @@ from fastapi import Depends, Query, Request
 from pydantic import BaseModel, Field
 
 from app.context import Context
-from app.db.models import BLAMED, Embedding, PostProcessing
+from app.db.models import FULL_FINDINGS, Embedding, PostProcessing
 from app.db.point_map import MAP
 from app.embeddings.figures.dimensions import ACTIVATION, mark_dimensions
 from app.embeddings.figures.overlay import Subject
@@ -23,7 +23,7 @@ from app.embeddings.service import get_figure_data, list_stored_figures
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
 from app.figures.figure import Figure
 from app.web.responses import Tab, chosen_tab
-from isoscope.core.effects import effect_words
+from isoscope.core.effects import effect_sentence
 from isotropy.catalog import FINDINGS, METHODS, MethodEntry
 
 LARGE_FIGURES = frozenset(record.slug for record in FIGURES if record.large)
@@ -64,9 +64,9 @@ def build_report(
 ) -> dict[str, Any]:
     """Return the values of the report's template. Only ``standalone`` reads all tabs and their figures' data."""
     slugs = {*DATA_OF_FIGURE.values(), "neighbours"} if standalone else set(TAB_DATA.get(query.tab, ()))
-    stored = list_stored_figures(context, embedding.id, slugs | ({BLAMED} if query.finding else set()))
+    stored = list_stored_figures(context, embedding.id, slugs | ({FULL_FINDINGS} if query.finding else set()))
     data = {slug: figure_data for slug, figure_data in stored.items() if figure_data is not None}
-    marked = find_marked_finding(embedding, data.pop(BLAMED, {}), query.finding)
+    marked = find_marked_finding(embedding, data.pop(FULL_FINDINGS, {}), query.finding)
     point_map = find_map(context, embedding, data.pop(MAP, None))
     neighbors = read_neighbors(data.get("neighbours"), query.name)
     figures = figures_of([Subject.from_embedding(embedding, data)])
@@ -117,8 +117,8 @@ def report_figures(
     if slug == "zeta":
         curve = read_shrinkage(context, embedding, query).figure
         return [curve] if curve else []
-    data = get_figure_data(context, embedding.id, DATA_OF_FIGURE.get(slug, slug), *([BLAMED] if finding else []))
-    marked = find_marked_finding(embedding, data.pop(BLAMED, {}), finding)
+    data = get_figure_data(context, embedding.id, DATA_OF_FIGURE.get(slug, slug), *([FULL_FINDINGS] if finding else []))
+    marked = find_marked_finding(embedding, data.pop(FULL_FINDINGS, {}), finding)
     return [_mark_figure(figure, marked) for figure in figures_of([Subject.from_embedding(embedding, data)], slug)]
 
 
@@ -225,7 +225,7 @@ def report_findings(
         findings.append(
             ReportFinding(
                 finding,
-                effect_words(finding.slug, effect.measure, effect.before, effect.after, effect.after_se),
+                effect_sentence(finding.slug, effect.measure, effect.before, effect.after, effect.after_se),
                 is_removable=entry is not None and entry.removed_nouns is not None,
                 measured_without=selections.get(finding.slug),
                 method=METHODS.get(entry.method) if entry is not None else None,

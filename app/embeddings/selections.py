@@ -14,7 +14,7 @@ from app.context import Context
 from app.core.names import clean_name
 from app.db import job_kinds
 from app.db.job_kinds import Job
-from app.db.models import BLAMED, Embedding, EmbeddingFile, EmbeddingOrigin, EmbeddingStatus
+from app.db.models import FULL_FINDINGS, Embedding, EmbeddingFile, EmbeddingOrigin, EmbeddingStatus
 from app.db.point_map import MAX_MAPPED
 from app.embeddings.service import get_embedding, get_figure_data, require_measured
 from app.storage import Stored
@@ -124,8 +124,8 @@ def leave_out_finding(context: Context, embedding_id: str, finding: str) -> Left
         raise NotFoundError(f"{embedding.name} has no finding `{finding[:40]}`. Findings are: {slugs}.", "finding")
     if finding not in FINDINGS or FINDINGS[finding].removed_nouns is None:
         raise InvalidError(f"`{finding}` names nothing to leave out. Read its advice instead.", "finding")
-    blamed = get_figure_data(context, embedding_id, BLAMED).get(BLAMED, {}).get(finding, entry)
-    left_out = LeftOut(blamed["rows"], blamed.get("dimensions", []), finding)
+    full_finding = get_figure_data(context, embedding_id, FULL_FINDINGS).get(FULL_FINDINGS, {}).get(finding, entry)
+    left_out = LeftOut(full_finding["rows"], full_finding.get("dimensions", []), finding)
     counts = entry["row_count"], entry.get("dimension_count", 0)
     if max(counts) > MAX_LISTED:
         raise InvalidError(

@@ -141,9 +141,9 @@ def plot(traces: list[Any], **layout: Any) -> go.Figure:
     return go.Figure(traces, go.Layout(template=TEMPLATE, **layout))
 
 
-def plain(text: str, longest: int) -> str:
+def plain(text: str, max_length: int) -> str:
     """Escape and truncate a user's text for plotly, so that it contains no markup and no template."""
-    shortened = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    shortened = text if len(text) <= max_length else f"{text[: max_length - 1]}…"
     return escape(shortened).replace("%{", "%&#123;")
 
 

@@ -121,7 +121,7 @@ BETWEEN_PARTS = re.compile(r"( · |, )")
 """Separators of the parts of a name: sst2 · all-MiniLM-L6-v2 · layer 0, mean."""
 
 
-def short_names(names: Sequence[str], longest: int) -> list[str]:
+def short_names(names: Sequence[str], max_length: int) -> list[str]:
     """Shorten names to a length: first drop the parts that all share, then cut.
 
     Shared leading parts are dropped first, then shared trailing parts. Each name keeps at least one part. Names that
@@ -129,20 +129,20 @@ def short_names(names: Sequence[str], longest: int) -> list[str]:
     """
     parts = [BETWEEN_PARTS.split(name) for name in names]
     for direction in (1, -1):
-        if len(parts) > 1 and any(sum(map(len, pieces)) > longest for pieces in parts):
+        if len(parts) > 1 and any(sum(map(len, pieces)) > max_length for pieces in parts):
             aligned = [pieces[::direction] for pieces in parts]
             end = min(map(len, parts)) - 1
             shared = next((i for i in range(0, end, 2) if len({pieces[i] for pieces in aligned}) > 1), end)
             parts = [pieces[shared:][::direction] for pieces in aligned]
     full_names = ["".join(pieces) for pieces in parts]
-    shortened = [_cut_middle(name, longest) for name in full_names]
+    shortened = [_cut_middle(name, max_length) for name in full_names]
     if len(set(shortened)) == len(shortened):
         return shortened
-    return [f"{i}. {_cut_middle(name, longest - len(f'{i}. '))}" for i, name in enumerate(full_names, 1)]
+    return [f"{i}. {_cut_middle(name, max_length - len(f'{i}. '))}" for i, name in enumerate(full_names, 1)]
 
 
-def _cut_middle(name: str, longest: int) -> str:
-    if len(name) <= longest:
+def _cut_middle(name: str, max_length: int) -> str:
+    if len(name) <= max_length:
         return name
-    tail = (longest - 1) // 2
-    return f"{name[: longest - 1 - tail]}…{name[len(name) - tail :]}"
+    tail = (max_length - 1) // 2
+    return f"{name[: max_length - 1 - tail]}…{name[len(name) - tail :]}"

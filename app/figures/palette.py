@@ -63,7 +63,7 @@ def ordered_color(share: float) -> str:
     return _oklab_to_hex((0.64 - 0.12 * share, 0.12 * cos(hue), 0.12 * sin(hue)))
 
 
-def faded(colour: str, opacity: float) -> str:
+def with_opacity(colour: str, opacity: float) -> str:
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red}, {green}, {blue}, {opacity:g})"
 

@@ -167,7 +167,7 @@ def check_storage(settings: Settings) -> Results:
         yield PROBLEM, f"A file could not be kept and read back: {error}.", advice
 
 
-def check_heartbeats(settings: Settings, *, only_own: bool = True) -> Results:
+def check_heartbeats(settings: Settings, *, this_machine_only: bool = True) -> Results:
     """Check that this machine's worker is alive; or check all workers, and whether jobs wait."""
     _require_answer(settings.database, "ISOSCOPE_DATABASE_URL")
     require_schema(settings.database)
@@ -175,17 +175,17 @@ def check_heartbeats(settings: Settings, *, only_own: bool = True) -> Results:
         with Sessions(engine)() as session:
             workers = session.scalars(select(Worker).order_by(Worker.slot)).all()
         jobs = len(waiting_jobs(Sessions(engine)))
-    if only_own:
+    if this_machine_only:
         workers = [worker for worker in workers if worker.slot == slot_name(settings, worker.device)]
     alive = [worker for worker in workers if utcnow() - worker.heartbeat_at < LOST_AFTER]
     for worker in workers:
         sentence = f"{worker.slot} gave its last sign of life {ago(worker.heartbeat_at, utcnow())}"
         # One live worker is enough: the lost one may have used an earlier device of this machine.
-        level = WARNING if alive or not only_own else PROBLEM
+        level = WARNING if alive or not this_machine_only else PROBLEM
         yield (OK, f"{sentence}.") if worker in alive else (level, f"{sentence}: lost.", RESTART_ADVICE)
-    if only_own and not workers:
+    if this_machine_only and not workers:
         yield PROBLEM, f"None has announced itself from {socket.gethostname()}.", START_ADVICE
-    elif not only_own:
+    elif not this_machine_only:
         job_count = f"Waiting or running: {plural(jobs, 'job')}"
         no_worker = (PROBLEM if jobs else WARNING, f"{job_count}, and no worker is alive.", START_ADVICE)
         yield (OK, f"{job_count}.") if alive else no_worker
@@ -193,7 +193,7 @@ def check_heartbeats(settings: Settings, *, only_own: bool = True) -> Results:
 
 def check_workers(settings: Settings) -> Results:
     with suppress(IsoscopeError):  # check_metrics_database reports it
-        yield from check_heartbeats(settings, only_own=False)
+        yield from check_heartbeats(settings, this_machine_only=False)
 
 
 def check_devices(settings: Settings) -> Results:

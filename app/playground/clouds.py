@@ -172,8 +172,8 @@ def _read_grid() -> dict[str, Any]:
     return grid
 
 
-def _closest(offered: Sequence[Number], value: float) -> Number:
-    return min(offered, key=lambda step: abs(step - value))
+def _closest(values: Sequence[Number], value: float) -> Number:
+    return min(values, key=lambda step: abs(step - value))
 
 
 def explain_measures(position: Position) -> str:

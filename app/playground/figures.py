@@ -40,7 +40,7 @@ FIRST_AXIS_LENGTH = 1.8
 CAMERA = {"eye": {"x": 0.75, "y": -1.75, "z": 0.6}, "center": {"x": 0, "y": 0, "z": -0.12}}
 # While this stays the same, plotly leaves the camera where the reader turned it.
 UI_REVISION = "by the reader"
-ZERO_LINE = palette.faded(palette.QUIET, 0.6)
+ZERO_LINE = palette.with_opacity(palette.QUIET, 0.6)
 
 PlaygroundView = Literal["space", "flat"]
 

@@ -48,11 +48,11 @@ def explain_empty(table: RunTable) -> str:
     return "The first point appears here when the first run has finished."
 
 
-def explain_absence(content: Collection[object], runs: Sequence[AnyRun], coming: str, never: str) -> str | None:
-    """Return why a figure is empty: ``coming`` while a run is unfinished, ``never`` afterward; None if not empty."""
+def explain_absence(content: Collection[object], runs: Sequence[AnyRun], pending: str, final: str) -> str | None:
+    """Return ``pending`` while a run is unfinished, else ``final``; None if the figure is not empty."""
     if content:
         return None
-    return never if all(run.status.final for run in runs) else coming
+    return final if all(run.status.final for run in runs) else pending
 
 
 def format_sizes(sizes: Sequence[int]) -> str:

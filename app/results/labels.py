@@ -68,7 +68,7 @@ def list_weights(config: AnyRunConfig) -> list[tuple[Regularizer, float]]:
     return sorted(config.weights.items(), key=lambda weight: weight[0] is not config.regularizer)
 
 
-def penalty_words(config: AnyRunConfig) -> str:
+def describe_penalty(config: AnyRunConfig) -> str:
     """Describe the penalties that a run adds to its task loss, each with its λ and relevant settings."""
     penalties = []
     for name, lam in list_weights(config):

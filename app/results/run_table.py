@@ -281,11 +281,11 @@ class RunTable:
         """Return the fields in which runs differ, in the order of ``groupable_fields``."""
         candidates = self.parent.differing_fields if self.parent else self.groupable_fields
         n_names = {TASK: len(self.datasets), EXPERIMENT: len(self.experiments)}
-        stated = {SEED, *COORDINATES, *self._differing_options}
+        comparable = {SEED, *COORDINATES, *self._differing_options}
         return [
             name
             for name in candidates
-            if n_names.get(name, 0) > 1 or (name not in n_names and name in stated and len(self.distinct(name)) > 1)
+            if n_names.get(name, 0) > 1 or (name not in n_names and name in comparable and len(self.distinct(name)) > 1)
         ]
 
     @cached_property

@@ -115,10 +115,10 @@ class FigureRequest(NamedTuple):
         return logged_curves(self.runs, quantity, values.by_run, values.sample("logged values"), style)
 
 
-def _draw_watched(request: FigureRequest) -> Figure:
+def _draw_during_training(request: FigureRequest) -> Figure:
     measurements = list_layer_measurements(request.context, request.source, [request.query.measure])
     return measure_during_training(
-        request.runs, measurements.by_run, request.query.measure, measurements.sample("looks")
+        request.runs, measurements.by_run, request.query.measure, measurements.sample("measurements")
     )
 
 
@@ -131,13 +131,13 @@ def _draw_layers(request: FigureRequest) -> Figure:
     measurements = list_layer_measurements(request.context, request.source, [request.query.measure])
     setting = settings[min(request.query.setting, len(settings) - 1)]
     return setting_heat_map(
-        request.runs, setting, measurements.by_run, request.query.measure, measurements.sample("looks")
+        request.runs, setting, measurements.by_run, request.query.measure, measurements.sample("measurements")
     )
 
 
 def _draw_late_anisotropy(request: FigureRequest) -> Figure:
     measurements = list_layer_measurements(request.context, request.source, ANISOTROPY_MEASURES)
-    return late_anisotropy(request.runs, measurements.by_run, measurements.sample("looks"))
+    return late_anisotropy(request.runs, measurements.by_run, measurements.sample("measurements"))
 
 
 class SweepFigure(NamedTuple):
@@ -199,7 +199,7 @@ _SWEEP_FIGURES = (
         lambda request: request.scatter(SILHOUETTE, x=ISOTROPY, y=SILHOUETTE, facet="", x_scale="", y_scale=""),
         ("seeds", "error", "colour"), wide=False, needs="classes",
     ),
-    SweepFigure("watched", "{measure} during training", "training", _draw_watched, ("measure",)),
+    SweepFigure("watched", "{measure} during training", "training", _draw_during_training, ("measure",)),
     SweepFigure("layers", "{measure} by layer and step", "layers", _draw_layers, ("measure", "setting")),
     SweepFigure(
         "activation", "Activation by dimension", "directions",

@@ -23,7 +23,7 @@ from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import FileKind, download_response, figure_file, redirect_to, render
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen_file, in_parser_slot
-from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError, invalid
+from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError, combine_errors
 from isoscope.files.upload_formats import Role, suffixes
 from isoscope.rank_relation import describe_relation
 from isotropy.catalog import METRICS, TASKS, Similarity, TruthKind
@@ -170,7 +170,7 @@ def _parse(values: Mapping[str, str]) -> TaskConfig:
     try:
         return TaskConfig.model_validate({name: text.strip() for name, text in values.items() if text.strip()})
     except ValidationError as error:
-        raise invalid(field_errors(error)) from error
+        raise combine_errors(field_errors(error)) from error
 
 
 def _list_page(

@@ -166,10 +166,10 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
         experiment = _find_experiment(session, experiment_id)
         if experiment.searching:
             raise ConflictError("Its search is still running. Cancel the search before deleting the experiment.")
-        if n_unended := sum(not run.status.final for run in experiment.runs):
-            verb, pronoun = ("has", "it") if n_unended == 1 else ("have", "them")
+        if n_unfinished := sum(not run.status.final for run in experiment.runs):
+            verb, pronoun = ("has", "it") if n_unfinished == 1 else ("have", "them")
             raise ConflictError(
-                f"{n_unended} of its runs {verb} not ended; cancel {pronoun} before deleting the experiment."
+                f"{n_unfinished} of its runs {verb} not ended. Cancel {pronoun} before deleting the experiment."
             )
         experiment.removed_at = utcnow()
     remove_experiment(context.sessions, experiment_id)

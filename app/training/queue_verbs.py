@@ -46,7 +46,7 @@ class QueueMove(StrEnum):
     LAST = "last"
 
 
-class Turn(NamedTuple):
+class RunPriority(NamedTuple):
     """A waiting run and its priority."""
 
     run_id: str
@@ -56,18 +56,18 @@ class Turn(NamedTuple):
 def move_run(context: Context, run_id: str, to: QueueMove) -> Run:
     with context.sessions.begin() as session:
         acquire_locks(session.connection(), "turns")
-        waiting = _list_turns(session)
-        old_index = next((i for i, turn in enumerate(waiting) if turn.run_id == run_id), None)
+        waiting = _list_priorities(session)
+        old_index = next((i for i, run in enumerate(waiting) if run.run_id == run_id), None)
         if old_index is not None:
-            other_turns = waiting[:old_index] + waiting[old_index + 1 :]
+            others = waiting[:old_index] + waiting[old_index + 1 :]
             new_index = {
                 QueueMove.FIRST: 0,
                 QueueMove.UP: max(old_index - 1, 0),
                 QueueMove.DOWN: old_index + 1,
-                QueueMove.LAST: len(other_turns),
+                QueueMove.LAST: len(others),
             }[to]
             if new_index != old_index:
-                _write_priorities(session, renumber([run_id], other_turns, min(new_index, len(other_turns))))
+                _write_priorities(session, renumber([run_id], others, min(new_index, len(others))))
     return require_changed(context, run_id, old_index is not None, "a queued run can be moved in the queue")
 
 
@@ -77,11 +77,11 @@ def move_experiment(context: Context, experiment_id: str, to: QueueMove) -> Expe
     own_run_ids = {run.id for run in experiment.runs}
     with context.sessions.begin() as session:
         acquire_locks(session.connection(), "turns")
-        waiting = _list_turns(session)
-        other_turns = [turn for turn in waiting if turn.run_id not in own_run_ids]
-        moved_ids = [turn.run_id for turn in waiting if turn.run_id in own_run_ids]
-        index = 0 if to in (QueueMove.FIRST, QueueMove.UP) else len(other_turns)
-        _write_priorities(session, renumber(moved_ids, other_turns, index))
+        waiting = _list_priorities(session)
+        others = [run for run in waiting if run.run_id not in own_run_ids]
+        moved_ids = [run.run_id for run in waiting if run.run_id in own_run_ids]
+        index = 0 if to in (QueueMove.FIRST, QueueMove.UP) else len(others)
+        _write_priorities(session, renumber(moved_ids, others, index))
     return get_experiment(context, experiment_id)
 
 
@@ -96,27 +96,27 @@ def set_experiment_priority(context: Context, experiment_id: str, priority: int)
     return get_experiment(context, experiment_id)
 
 
-def renumber(moved_ids: Sequence[str], other_turns: Sequence[Turn], index: int) -> list[Turn]:
-    """Return new priorities that put ``moved`` before ``index``; later turns move back if no number is free."""
-    if index == len(other_turns):
-        number = min(other_turns[-1].priority + 1, LAST_PRIORITY) if other_turns else DEFAULT_PRIORITY
-        return [Turn(run_id, number) for run_id in moved_ids]
-    number = other_turns[index - 1].priority + 1 if index else max(FIRST_PRIORITY, other_turns[0].priority - 1)
-    shift = max(number + 1 - other_turns[index].priority, 0)
-    later_turns = other_turns[index:] if shift else []
-    return [Turn(run_id, number) for run_id in moved_ids] + [
-        Turn(turn.run_id, turn.priority + shift) for turn in later_turns
+def renumber(moved_ids: Sequence[str], others: Sequence[RunPriority], index: int) -> list[RunPriority]:
+    """Return priorities that put runs before ``index`` of the others; later runs move back if no number is free."""
+    if index == len(others):
+        priority = min(others[-1].priority + 1, LAST_PRIORITY) if others else DEFAULT_PRIORITY
+        return [RunPriority(run_id, priority) for run_id in moved_ids]
+    priority = others[index - 1].priority + 1 if index else max(FIRST_PRIORITY, others[0].priority - 1)
+    shift = max(priority + 1 - others[index].priority, 0)
+    later = others[index:] if shift else []
+    return [RunPriority(run_id, priority) for run_id in moved_ids] + [
+        RunPriority(run.run_id, run.priority + shift) for run in later
     ]
 
 
-def _list_turns(session: Session) -> list[Turn]:
+def _list_priorities(session: Session) -> list[RunPriority]:
     rows = session.execute(select(Run.id, Run.priority).where(Run.status == RunStatus.QUEUED).order_by(*QUEUE_ORDER))
-    return [Turn(run_id, priority) for run_id, priority in rows]
+    return [RunPriority(run_id, priority) for run_id, priority in rows]
 
 
-def _write_priorities(session: Session, turns: Sequence[Turn]) -> None:
-    if turns:
-        session.execute(update(Run), [{"id": turn.run_id, "priority": turn.priority} for turn in turns])
+def _write_priorities(session: Session, priorities: Sequence[RunPriority]) -> None:
+    if priorities:
+        session.execute(update(Run), [{"id": run.run_id, "priority": run.priority} for run in priorities])
 
 
 def _set_priorities(context: Context, priority: int, condition: ColumnElement[bool]) -> Sequence[str]:

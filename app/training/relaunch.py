@@ -19,7 +19,7 @@ from app.db.reported_config import AnyConfig
 from app.db.study import Search
 from app.training.experiments import StudyRequest
 from app.training.sweeps import SweepRequest
-from isoscope.core.errors import ConflictError, FieldError, InvalidError, invalid
+from isoscope.core.errors import ConflictError, FieldError, InvalidError, combine_errors
 from isoscope.core.formatting import one_line
 from isoscope.files.yaml_document import write_yaml
 from isotropy.catalog import Regularizer
@@ -80,26 +80,26 @@ def yaml_of(request: LaunchRequest, dataset: Dataset) -> str:
 
 
 def read_document(request_type: type[RequestT], document: Mapping[str, Any]) -> RequestT:
-    """Return a document's sweep or search or raise InvalidError with every wrong field."""
+    """Return a document's sweep or search; raise InvalidError with every invalid field."""
     fields = (*request_type.model_fields, *Search.model_fields)
     try:
         return request_type.model_validate(document)
     except ValidationError as error:
         messages = [(sentence, [str(part) for part in path]) for sentence, path in messages_of(error.errors(), fields)]
-        raise invalid(
+        raise combine_errors(
             FieldError((path[-1] if path[0] == "search" else path[0]) if path else None, sentence)
             for sentence, path in messages
         ) from error
 
 
 def valid_settings(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a document with its defaults, without its wrong fields."""
-    kind = StudyRequest if "search" in document else SweepRequest
+    """Return a document with defaults and without its invalid fields."""
+    model = StudyRequest if "search" in document else SweepRequest
     try:
-        return kind.model_validate(document).model_dump(mode="json")
+        return model.model_validate(document).model_dump(mode="json")
     except ValidationError as error:
-        wrong_names = {problem["loc"][0] for problem in error.errors() if problem["loc"]}
-        return {name: value for name, value in document.items() if name not in wrong_names}
+        invalid_names = {problem["loc"][0] for problem in error.errors() if problem["loc"]}
+        return {name: value for name, value in document.items() if name not in invalid_names}
 
 
 def _settings_of(experiment: Experiment, config: AnyConfig, runs: Sequence[Run]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from app.training.option_form import (
 )
 from app.training.presets import PRESETS, Preset, Stage
 from app.training.sweeps import SweepRequest
-from isoscope.core.errors import FieldError, InvalidError, invalid
+from isoscope.core.errors import FieldError, InvalidError, combine_errors
 from isoscope.core.task import METRIC_TITLES, METRICS, TaskKind
 from isotropy.catalog import REGULARIZERS, Regularizer
 
@@ -171,7 +171,7 @@ def parse_sweep(values: FormValues) -> SweepRequest:
                     pass
             errors.append(FieldError(field, sentence))
     if errors:
-        raise invalid(errors)
+        raise combine_errors(errors)
     return request
 
 
@@ -248,6 +248,6 @@ def parse_search(values: FormValues, search: Mapping[str, str]) -> StudyRequest:
             for sentence, location in messages_of(error.errors(), form=True)
         ]
     if sweep is None or errors:
-        raise invalid(errors)
+        raise combine_errors(errors)
     options: dict[str, Any] = sweep.model_dump(include=set(TrainingOptions.model_fields))
     return StudyRequest(**options, name=sweep.name, dataset_id=sweep.dataset_id, seeds=sweep.seeds, search=ranges)

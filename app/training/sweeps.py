@@ -17,7 +17,7 @@ from app.db.config import (
     TrainingOptions,
     option_applies,
     regularizers_reading,
-    words_for_booleans,
+    replace_booleans,
 )
 from app.db.models import Dataset, DatasetOrigin
 from app.db.options.option import DATA, NAME, SHRINKAGE, SWEPT, Group, Option
@@ -29,7 +29,7 @@ from app.training.datasets import find_dataset
 from app.training.grid_expansion import GRID_FIELDS, ZETA, Grid, Product, product_of
 from app.training.models import ModelChoice, require_model
 from app.training.queue_status import WorkerState, has_gpu, list_workers
-from isoscope.core.errors import FieldError, InvalidError, check_all, invalid
+from isoscope.core.errors import FieldError, InvalidError, check_all, combine_errors
 from isoscope.core.formatting import capitalized, count, plural, quote
 from isoscope.core.task import TaskKind
 from isotropy.catalog import REGULARIZERS, Regularizer, TokenPooling
@@ -129,7 +129,7 @@ class SweepRequest(TrainingOptions):
                 f"expected a grid over options that the runs of an experiment may differ in; `{shared[0]}` is the same "
                 "for all of them, so that they can be compared"
             )
-        return words_for_booleans(grid, TrainingOptions.model_fields)
+        return replace_booleans(grid, TrainingOptions.model_fields)
 
 
 class SweepPlan(NamedTuple):
@@ -253,7 +253,7 @@ def check_settings(
         )
         faults.append(FieldError(chosen_fields[0], sentence))
     if faults:
-        raise invalid(faults)
+        raise combine_errors(faults)
 
 
 def check_precision(runs: Collection[RunConfig], workers: Collection[WorkerState], grid: Collection[str]) -> None:

@@ -82,13 +82,13 @@ class AccessLog(HttpMiddleware):
         visit = scope["visit"] = Visit(peer=scope.get("client"))
         started = time.perf_counter()
 
-        async def send_noting_status(message: Message) -> None:
+        async def send_and_record(message: Message) -> None:
             if message["type"] == "http.response.start":
                 visit.status, visit.location = message["status"], Headers(scope=message).get("location", "")
             await send(message)
 
         try:
-            await self._app(scope, receive, send_noting_status)
+            await self._app(scope, receive, send_and_record)
         finally:
             path, milliseconds = quote(scope["path"]), 1000 * (time.perf_counter() - started)
             address = address_of(scope)
@@ -117,7 +117,7 @@ def subject_of(path: str) -> str:
 
 
 def created_subject(path: str, location: str, body: bytes) -> str:
-    """Return the path of the page of the row that a request to ``path`` made, by what was answered."""
+    """Return the page's path of the row that a request to ``path`` created, from the response."""
     path = path.removeprefix("/api")
     noun, row_id = path.split("/")[1], ID_IN_JSON.search(body)
     created_path = f"/{NOUNS.get(path) or NOUNS.get(noun, noun)}/{row_id[1].decode()}" if row_id else path

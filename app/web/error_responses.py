@@ -34,7 +34,7 @@ from isoscope.core.errors import (
     TooLargeError,
     UnavailableError,
     UnsupportedFormatError,
-    invalid,
+    combine_errors,
 )
 
 logger = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ SQLITE_LOCKED = "database is locked"
 def to_invalid_error(errors: Sequence[Any]) -> InvalidError:
     """Convert pydantic's errors of a request to one InvalidError with a sentence per field."""
     located_errors = [error | {"loc": [part for part in error["loc"] if part not in REQUEST_PARTS]} for error in errors]
-    return invalid(
+    return combine_errors(
         FieldError(next((part for part in message.path if isinstance(part, str)), None), message.sentence)
         for message in messages_of(located_errors)
     )

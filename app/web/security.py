@@ -137,10 +137,10 @@ class Gate(HttpMiddleware):
             return await self.delay_refusal(request, refusal) if has_secret else refusal
         visit.visitor = visitor
         if path.startswith(ADMIN_PATHS) and not visitor.is_admin:
-            return problem_response(request, 403, f"This is for tokens of scope admin, which {visitor.name} has not.")
+            return problem_response(request, 403, f"Only tokens of scope admin may do this, not {visitor.name}.")
         if visitor.scope is AccessScope.READ and request.method not in SAFE_METHODS and path != "/logout":
             return problem_response(
-                request, 403, f"The token {visitor.name} may only read. Ask for one of scope write."
+                request, 403, f"The token {visitor.name} can only read. Ask for a token of scope write."
             )
         return None
 

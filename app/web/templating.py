@@ -173,7 +173,7 @@ def create_environment() -> Environment:
     environment.filters |= {
         "heading": heading,
         "number": formatting.number,
-        "as_sure": formatting.as_sure,
+        "significant": formatting.significant,
         "short": formatting.short,
         "with_error": formatting.with_error,
         "tick": formatting.tick,
@@ -217,9 +217,9 @@ def confirm_deletion(
     loss: str,
     back: str,
     *,
-    lost_too: str = "",
+    more_losses: str = "",
     used_by: Sequence[Experiment] = (),
 ) -> Response:
-    warning = " ".join(filter(None, (loss, lost_too)))
+    warning = " ".join(filter(None, (loss, more_losses)))
     values = {"section": section, "name": name, "loss": warning, "back": back, "used_by": used_by}
     return templates.TemplateResponse(request, "web/confirm_delete.html", values)

@@ -4,7 +4,7 @@ from isoscope.core.formatting import number, starred, with_error
 from isotropy.catalog import MEASURES, NEIGHBORS_KEPT, effect_name
 
 
-def effect_words(slug: str, measure: str, before: float | None, after: float | None, se: float | None) -> str:
+def effect_sentence(slug: str, measure: str, before: float | None, after: float | None, se: float | None) -> str:
     """Describe the effect of fixing a finding: "Fixing it changes 19% of the 10 nearest neighbors."."""
     has_drifted = slug == "drift"
     if measure == NEIGHBORS_KEPT and after is not None:

@@ -75,7 +75,7 @@ class AbandonedError(IsoscopeError):
     """The client no longer waits for the response."""
 
 
-def invalid(errors: Iterable[FieldError]) -> InvalidError:
+def combine_errors(errors: Iterable[FieldError]) -> InvalidError:
     """Combine errors into one InvalidError without duplicates."""
     first_error, *further = dict.fromkeys(errors)
     return InvalidError(first_error.detail, first_error.field, further=tuple(further))
@@ -90,4 +90,4 @@ def check_all(*checks: Callable[[], object]) -> None:
         except InvalidError as error:
             faults += error.errors
     if faults:
-        raise invalid(faults)
+        raise combine_errors(faults)

@@ -14,7 +14,7 @@ from isoscope.core.errors import IsoscopeError
 MISSING = "–"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 BYTE_UNITS = ("bytes", "kB", "MB", "GB", "TB")
-SECONDS_OF = (("day", 86_400), ("hour", 3_600), ("minute", 60))
+UNIT_SECONDS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 MAX_SHOWN_CHARACTERS = 80
 MAX_LISTED = 10
 
@@ -43,7 +43,7 @@ def with_error(value: float, error: float | None) -> str:
     return _signed(f"{value:z,.{decimals}f} ± {spread}")
 
 
-def as_sure(value: float, error: float | None) -> str:
+def significant(value: float, error: float | None) -> str:
     """Format to three digits, or fewer if the error is large: 0.0908 ± 0.030 becomes 0.091."""
     spread = number(error, 2) if error else ""
     decimals = len(spread.partition(".")[2])
@@ -126,14 +126,14 @@ def durations(low: float, high: float) -> str:
 
 def about(seconds: float) -> str:
     """Format a rough time in the largest unit that it holds at least twice: 24 hours, 90 seconds."""
-    noun, length = next(((noun, length) for noun, length in SECONDS_OF if seconds >= 2 * length), ("second", 1))
+    noun, length = next(((noun, length) for noun, length in UNIT_SECONDS if seconds >= 2 * length), ("second", 1))
     return plural(max(1, round(seconds / length)), noun)
 
 
 def ago(moment: datetime, now: datetime) -> str:
     """Format the time since a moment in one unit: 3 minutes ago."""
     seconds = (now - moment).total_seconds()
-    for noun, length in SECONDS_OF:
+    for noun, length in UNIT_SECONDS:
         if seconds >= length:
             return f"{plural(int(seconds // length), noun)} ago"
     return "just now"

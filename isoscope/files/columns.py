@@ -19,7 +19,7 @@ from isoscope.files.contents import MAX_DISTINCT, examples
 from isoscope.files.span import read_span
 from isoscope.files.strict import Frozen
 from isoscope.files.table import Scalar, Table
-from isoscope.files.text import Quoting, Readings, detect_quotes, settle_readings
+from isoscope.files.text import Quoting, Readings, detect_quotes, settle_quoting
 from isoscope.files.upload_formats import Role, detect
 
 MAX_LABELS = 200
@@ -351,7 +351,7 @@ def find_readings(files: Mapping[str, tuple[Path, str]], chosen: Quoting | None 
         with blaming(filename, split):
             if detect(path, filename, Role.ROWS).name == "tsv":
                 quotes[split] = detect_quotes(path)
-    return settle_readings(quotes, chosen)
+    return settle_quoting(quotes, chosen)
 
 
 def read_columns(

@@ -89,12 +89,12 @@ class Selection(Frozen):
         excluded_numbers = set() if self.transpose else set(self.without_dimensions)
         return [column for number, column in enumerate(self.vectors) if number not in excluded_numbers]
 
-    def with_exclusions_of(self, former: Mapping[str, Any]) -> Self:
+    def with_exclusions_of(self, previous: Mapping[str, Any]) -> Self:
         """Return this selection with those exclusions of an earlier one of the same files that still apply.
 
         None apply if only one of them is transposed; excluded dimensions also need the same vectors.
         """
-        earlier = Selection.model_validate(former)
+        earlier = Selection.model_validate(previous)
         if earlier.transpose != self.transpose:
             return self
         same_vectors = earlier.vectors == self.vectors

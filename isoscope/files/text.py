@@ -58,16 +58,16 @@ class Quotes(Enum):
         return Quoting.QUOTED if self is Quotes.QUOTED else Quoting.TEXT
 
 
-def settle_readings(quotes_by_file: Mapping[str, Quotes], chosen: Quoting | None = None) -> dict[str, Quoting]:
+def settle_quoting(quotes_by_file: Mapping[str, Quotes], chosen: Quoting | None = None) -> dict[str, Quoting]:
     """Return the quoting of each file of a data set: as chosen, else as detected.
 
     Ambiguous files are read like a file of the same data set whose quotes enclose cells, if there is one.
     """
-    pairs_reading = Quoting.QUOTED if Quotes.QUOTED in quotes_by_file.values() else Quoting.TEXT
+    pairs_quoting = Quoting.QUOTED if Quotes.QUOTED in quotes_by_file.values() else Quoting.TEXT
     detected = {
-        name: pairs_reading if quotes is Quotes.PAIRS else quotes.reading for name, quotes in quotes_by_file.items()
+        name: pairs_quoting if quotes is Quotes.PAIRS else quotes.reading for name, quotes in quotes_by_file.items()
     }
-    return {name: chosen or reading for name, reading in detected.items() if reading is not None}
+    return {name: chosen or quoting for name, quoting in detected.items() if quoting is not None}
 
 
 def quoted_records(lines: Iterable[str]) -> Iterator[Line]:

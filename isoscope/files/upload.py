@@ -79,7 +79,7 @@ def common_format(files: Sequence[NamedFile]) -> Format:
         if file_format is not formats[0]:
             raise InvalidError(
                 f"{file.filename} is a {file_format.name} file, but {files[0].filename} is {formats[0].name}: the "
-                "files of one embedding need the same format. Upload them apart.",
+                "files of one embedding need the same format. Upload them separately.",
                 "file",
             )
     return formats[0]
@@ -102,9 +102,9 @@ class Shards(Contents):
         for name, shard in other_shards:
             if _layout(shard) != _layout(first):
                 raise InvalidError(
-                    f"{name} holds {', '.join(_describe_offer(shard))}, but {first_name} holds "
-                    f"{', '.join(_describe_offer(first))}: the files of one embedding need the same arrays or columns. "
-                    "Upload the others apart.",
+                    f"{name} holds {', '.join(_describe_choices(shard))}, but {first_name} holds "
+                    f"{', '.join(_describe_choices(first))}: the files of one embedding need the same arrays or "
+                    "columns. Upload the others separately.",
                     "file",
                 )
         self._files = files
@@ -155,7 +155,7 @@ def _layout(contents: Contents) -> list[tuple[str, int, str]] | list[str]:
     return [(part.name, part.d, part.dtype) for part in contents.parts] or contents.numeric_columns
 
 
-def _describe_offer(contents: Contents) -> list[str]:
+def _describe_choices(contents: Contents) -> list[str]:
     if contents.parts:
         return [f"{part.name!r} of {part.d:,} dimensions ({part.dtype})" for part in contents.parts]
     columns = contents.numeric_columns

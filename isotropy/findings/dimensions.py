@@ -26,7 +26,7 @@ def constant_dimensions(examined: ExaminedCloud) -> Defect | None:
         return None
     variances = cloud.moments.covariance().diagonal()
     median = variances[variances > 0].median()
-    rounding = torch.where(examined.needs_float64, ROUNDING_OF_FLOAT64, ROUNDING)
+    rounding = torch.where(examined.float64_mask, ROUNDING_OF_FLOAT64, ROUNDING)
     is_constant = variances <= torch.maximum(rounding * cloud.moments.mean.square(), ROUNDING * median)
     count = int(is_constant.sum())
     if not 0 < count < cloud.d - 1:

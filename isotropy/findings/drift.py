@@ -26,7 +26,7 @@ SEED = 0
 SHARED_ROWS = 4000  # Rows that both clouds have, among which neighbors are compared
 QUERIES = 1000
 # Fraction of the median norm below which a row counts as zero, because its direction is mere rounding error.
-SHORT = 1e-5
+MIN_NORM = 1e-5
 # Measures that the evidence names if they moved by more than twice the error of their difference.
 REPORTED_MEASURES = ("isoscore_unbiased", "mean_share")
 
@@ -124,17 +124,17 @@ def energy_distance(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> EnergyDi
     return EnergyDistance(max(float(energies[0]), 0.0) / (2 * cross), (reached_count + 1) / (PERMUTATIONS + 1))
 
 
-def _neighbors_kept(now: Tensor, before: Tensor) -> Effect | None:
+def _neighbors_kept(current: Tensor, previous: Tensor) -> Effect | None:
     """Return the share of the 10 nearest neighbors by cosine that stay; None if too few rows have a direction in both.
 
     Rows tied with the tenth neighbor count too, because rounding reorders ties.
     """
-    lengths = [torch.linalg.vector_norm(x, dim=1) for x in (now, before)]
-    has_direction = (lengths[0] > SHORT * lengths[0].median()) & (lengths[1] > SHORT * lengths[1].median())
+    lengths = [torch.linalg.vector_norm(x, dim=1) for x in (current, previous)]
+    has_direction = (lengths[0] > MIN_NORM * lengths[0].median()) & (lengths[1] > MIN_NORM * lengths[1].median())
     if int(has_direction.sum()) < FEWEST_FOR_SE:
         return None
     neighbor_masks = []
-    for x in (now, before):
+    for x in (current, previous):
         units = unit_rows(x[has_direction])
         centered = units - units.mean(0)
         distances = torch.cdist(centered[:QUERIES], centered).fill_diagonal_(torch.inf)

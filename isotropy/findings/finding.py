@@ -183,7 +183,7 @@ class ExaminedCloud:
         return self.cloud.sample[:SAMPLE_ROWS].double()
 
     @cached_property
-    def needs_float64(self) -> Tensor:
+    def float64_mask(self) -> Tensor:
         """Mask [d] of dimensions whose values need more digits than float32 has."""
         return (self.sample.float().double() != self.sample).any(0)
 

@@ -19,8 +19,8 @@ MAX_DECIMALS = 6  # Maximum decimals of a number that counts as rounded
 FRACTIONS = MAX_DECIMALS + 1  # Stands for numbers with any fraction
 CHANCE_LIMIT = 10  # Minimum surplus of zero digits, over all rows, that rules out chance
 # Minimum share of repeats, ignoring the most frequent value, in a dimension of few values.
-REPEATED = 0.8
-SELDOM = 0.2  # Maximum of the same share in other dimensions; more indicates coarse numbers or copied rows
+MIN_REPEATED_SHARE = 0.8
+MAX_SHARE_ELSEWHERE = 0.2  # Maximum of the same share in other dimensions; more indicates coarse numbers or copied rows
 # Minimum representable numbers per standard deviation; with fewer, repeats may come from rounding.
 STEPS = 1e4
 # Precisions that values may have had before they were written, coarsest first.
@@ -131,9 +131,9 @@ def _few_values_mask(examined: ExaminedCloud) -> Tensor:
     repeat_share = (repeat_counts - mode_counts).clamp(min=0) / other_counts.clamp(min=1)
     usual_share = float(repeat_share.sort(descending=True).values[_max_dimensions(x.shape[1])])
     resolution = _rounding_by_dimension(x, examined.cloud.sample.dtype) * x.abs().amax(0)
-    if usual_share > SELDOM:
+    if usual_share > MAX_SHARE_ELSEWHERE:
         return torch.zeros(x.shape[1], dtype=torch.bool)
     has_few_values: Tensor = (
-        (repeat_share >= REPEATED) & (other_counts >= CHANCE_LIMIT) & (x.std(0) > STEPS * resolution)
+        (repeat_share >= MIN_REPEATED_SHARE) & (other_counts >= CHANCE_LIMIT) & (x.std(0) > STEPS * resolution)
     )
     return has_few_values

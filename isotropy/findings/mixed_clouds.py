@@ -22,7 +22,7 @@ FEWEST_ROWS = 40  # Minimum rows of a part to split it again
 # Minimum share of rows in the part of their label for parts to match the labels.
 SAME_AS_LABELS = 0.95
 # Minimum sample rows of a label; a label of one row always lies in one part.
-ROWS_A_LABEL = 5
+MIN_ROWS_PER_LABEL = 5
 
 
 class _CloudPart(NamedTuple):
@@ -93,7 +93,7 @@ def _share_in_part_of_label(examined: ExaminedCloud, parts: list[_CloudPart]) ->
     label_codes, codes = torch.unique(labels.codes[:n], return_inverse=True)
     counts = torch.stack([torch.bincount(codes[part.rows], minlength=len(label_codes)) for part in parts])
     has_name = torch.tensor([bool(labels.names[code]) for code in label_codes.tolist()])
-    counts = counts[:, has_name & (counts.sum(0) >= ROWS_A_LABEL)]
+    counts = counts[:, has_name & (counts.sum(0) >= MIN_ROWS_PER_LABEL)]
     labeled_count = int(counts.sum())
     if labeled_count < n / 2 or len(set(counts.argmax(0).tolist())) < len(parts):
         return None
@@ -125,7 +125,7 @@ def _separation_limit(n: int, d: int) -> float:
 MIN_SHARE = 0.05  # Minimum share of rows in a part; smaller groups are outliers
 # Minimum rows in a part: with fewer, the tail of a skewed dimension splits off, in 12% of clouds of 60 rows.
 FEWEST_IN_A_PART = 10
-STARTS = 5  # Leading directions from which the search for a split starts
+N_STARTS = 5  # Leading directions from which the search for a split starts
 ROUNDS = 6  # Number of times the direction is refined
 # Maximum leading directions searched for a split; fewer for few rows, which noise alone would split
 MAX_COMPONENTS = 20
@@ -162,7 +162,7 @@ def best_split(y: Tensor) -> CloudSplit | None:
     Each leading direction is cut where the variance between the parts is greatest (Otsu 1979), then Fisher's
     discriminant of the parts is cut again.
     """
-    splits = [split for start in range(min(STARTS, y.shape[1])) if (split := _best_split_from(y, start)) is not None]
+    splits = [split for start in range(min(N_STARTS, y.shape[1])) if (split := _best_split_from(y, start)) is not None]
     return max(splits, key=lambda split: split.separation, default=None)
 
 

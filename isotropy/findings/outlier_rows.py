@@ -26,9 +26,9 @@ LIMIT = 9.0  # Maximum excess that t5 clouds exceed less than once in a thousand
 TAIL = 5  # Degrees of freedom of the t distribution whose tails pass as healthy in every cloud
 LIGHTEST = 10  # Maximum degrees of freedom, assumed if the distances of inner rows vary that little
 INNER = 0.9  # Quantile of the distances compared with the median; beyond it there may be outliers
-SURE = 3.0  # Standard errors added to the rank of that quantile, so that no tail looks light by chance
-CROWDED = 10  # Minimum ratio of outliers to those of a t cloud; norms that merely vary more do not reach it
-SCANNED = 4  # The farthest 1 / SCANNED of the rows are examined
+RANK_MARGIN = 3.0  # Standard errors added to the rank of that quantile, so that no tail looks light by chance
+MIN_EXCESS_RATIO = 10  # Minimum ratio of outliers to those of a t cloud; norms that merely vary more do not reach it
+SCANNED_PART = 4  # The farthest 1 / SCANNED_PART of the rows are examined
 MAX_FRACTION = 10  # At most 1 / MAX_FRACTION of the rows are outliers; more count as part of the cloud
 BULK_ROWS = 4096  # Rows of the sample from which center and spread of the bulk are first estimated
 ROUNDS = 4  # Maximum number of scans, each with the spread of the rows left by the previous one
@@ -113,7 +113,7 @@ def _scan_outliers(cloud: Cloud, distances: _Distances, participation: float) ->
         units = np.zeros(int(ranks.max()) + 1)
         np.maximum.at(units, ranks, distances.squares)
     scale = float(np.median(units))
-    count = len(units) // SCANNED
+    count = len(units) // SCANNED_PART
     if scale == 0 or count == 0:
         return None
     farthest = np.sort(units)[::-1][:count] / scale
@@ -138,7 +138,7 @@ def _scan_outliers(cloud: Cloud, distances: _Distances, participation: float) ->
 def tail_degrees(ratios: NDArray[np.float64], participation: float) -> int:
     """Return the degrees of freedom, ``TAIL`` to ``LIGHTEST``, that fit distances over their median [n]."""
     n = len(ratios)
-    rank = int(np.ceil(INNER * n + SURE * (INNER * (1 - INNER) * n) ** 0.5))
+    rank = int(np.ceil(INNER * n + RANK_MARGIN * (INNER * (1 - INNER) * n) ** 0.5))
     if rank >= n:
         return TAIL
     inner = np.partition(ratios, rank)[rank]
@@ -150,10 +150,10 @@ def tail_degrees(ratios: NDArray[np.float64], participation: float) -> int:
 def surprise(expected: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the surprise of the k farthest rows for each k, given the number expected at least as far out."""
     k = np.arange(1, len(expected) + 1)
-    return np.where(k >= CROWDED * expected, k * np.log(k / expected) - (k - expected), 0)
+    return np.where(k >= MIN_EXCESS_RATIO * expected, k * np.log(k / expected) - (k - expected), 0)
 
 
-def expected_beyond(chances: int, participation: float, ratios: NDArray[np.float64], tail: int) -> NDArray[np.float64]:
+def expected_beyond(n_rows: int, participation: float, ratios: NDArray[np.float64], tail: int) -> NDArray[np.float64]:
     """Return how many rows of a t cloud are expected beyond multiples of its median distance; above 0."""
-    expected: NDArray[np.float64] = chances * fdtrc(participation, tail, ratios * fdtri(participation, tail, 0.5))
+    expected: NDArray[np.float64] = n_rows * fdtrc(participation, tail, ratios * fdtri(participation, tail, 0.5))
     return np.maximum(expected, 1e-300)

@@ -47,7 +47,7 @@ def collapsed(examined: ExaminedCloud) -> Defect | None:
     spread = float((moments.covariance().trace()).sqrt() / moments.mean.norm()) if moments.mean.any() else 1.0
     if moments.scatter.any() and not spread < NEARLY_EQUAL:
         return _few_directions(examined) if examined.has_spread else None
-    equality_limit = EQUAL_IN_FLOAT64 if examined.needs_float64.any() else EQUAL
+    equality_limit = EQUAL_IN_FLOAT64 if examined.float64_mask.any() else EQUAL
     all_equal = not cloud.moments.scatter.any() or spread < equality_limit
     centering_effect = examined.neighbors_kept(examined.sample - cloud.moments.mean)
     undefined_effect = Effect("isoscore", cloud.moment_scores["isoscore"], Score.undefined("All rows are equal."))

@@ -29,10 +29,10 @@ from isotropy.score import Score
 # Maximum distance of copies, relative to the row's length and to the usual distance of rows; bfloat16 rounds less.
 ROUNDING = 5e-3
 SEPARATION_FACTOR = 4.0  # Within this multiple of the copy distance hardly any other row has a neighbor
-CLEAR = 0.8  # Minimum share of copies among rows with a neighbor that near
+MIN_COPY_SHARE = 0.8  # Minimum share of copies among rows with a neighbor that near
 MAX_REPEATED = 0.9  # Maximum share of repeated rows; with more, the cloud has collapsed to a few points
 DIRECTIONS = 16
-LINKED = 10  # Copies of a row that are checked to link its group
+MAX_LINKED_COPIES = 10  # Copies of a row that are checked to link its group
 SEED = 0
 
 
@@ -66,11 +66,11 @@ def near_copies(examined: ExaminedCloud, distinct: NDArray[np.int64]) -> NDArray
         points, k=2, distance_upper_bound=SEPARATION_FACTOR * ROUNDING * usual_distance
     )[0][:, 1]
     is_copy = neighbor_distances <= ROUNDING * np.minimum(lengths, usual_distance)
-    if not is_copy.any() or is_copy.sum() < CLEAR * np.isfinite(neighbor_distances).sum():
+    if not is_copy.any() or is_copy.sum() < MIN_COPY_SHARE * np.isfinite(neighbor_distances).sum():
         return groups
     copies = points[is_copy]
     link_distances, link_targets = KDTree(copies).query(
-        copies, k=min(LINKED + 1, len(copies)), distance_upper_bound=ROUNDING * usual_distance
+        copies, k=min(MAX_LINKED_COPIES + 1, len(copies)), distance_upper_bound=ROUNDING * usual_distance
     )
     first, second = np.isfinite(link_distances).nonzero()[0], link_targets[np.isfinite(link_distances)]
     links = coo_array((np.ones(len(first)), (first, second)), shape=(len(copies), len(copies)))
@@ -140,17 +140,17 @@ def duplicate_rows(examined: ExaminedCloud) -> Defect | None:
         remaining = examined.without_rows(repeats)
         effects += score_effects(cloud, remaining.cloud)
     effect, severity = judge(effects, cloud.d)
-    kinds = "exact duplicates"
+    description = "exact duplicates"
     if len(repeats) != exact:
-        partly = f", {exact:,} of them exactly" if exact else ""
-        kinds = f"duplicates up to rounding ({100 * ROUNDING:g}% of their length){partly}"
+        exact_clause = f", {exact:,} of them exactly" if exact else ""
+        description = f"duplicates up to rounding ({100 * ROUNDING:g}% of their length){exact_clause}"
     return Defect(
         slug="duplicate_rows",
         severity=severity,
         title=f"{len(repeats):,} duplicate {'row' if len(repeats) == 1 else 'rows'}",
         evidence=(
             f"{len(repeats):,} of {len(copied_rows):,} rows ({percent(len(repeats) / len(copied_rows))}) are "
-            f"{kinds}; one row occurs {int(counts.max()):,} times. They take "
+            f"{description}; one row occurs {int(counts.max()):,} times. They take "
             f"{percent(float(neighbor_shares.mean()))} of the places among the {NEAREST} nearest neighbors."
         ),
         effect=effect,

@@ -49,7 +49,7 @@ class FittedMap(ABC):
         """Restore a map from its ``state()``; raise ValueError for other tensors or shapes."""
         if set(state) != set(cls.SHAPES):
             raise ValueError(
-                f"Expected the tensors {sorted(cls.SHAPES)}, got {sorted(state)}: give the state of a {cls.__name__}."
+                f"Expected the tensors {sorted(cls.SHAPES)}, got {sorted(state)}: pass the state of a {cls.__name__}."
             )
         sizes = cls._sizes(state["mean"].shape[-1] if state["mean"].ndim > 0 else 1)
         for name, letters in cls.SHAPES.items():
@@ -59,8 +59,7 @@ class FittedMap(ABC):
             if shape != [sizes.get(letter) for letter in expected]:
                 sizes_text = ", ".join(str(sizes.get(letter, letter)) for letter in expected)
                 raise ValueError(
-                    f"Expected {name} as [{sizes_text}] beside the other tensors, got {shape}: "
-                    "give the state as it was."
+                    f"Expected {name} as [{sizes_text}] to match the other tensors, got {shape}: pass it unchanged."
                 )
         return cls(**state)
 

@@ -94,9 +94,9 @@ class Flow(FittedMap):
             z = (z[:, self.permutations[step].argsort()] - self.shift[step]) * (-self.log_scale[step]).exp()
         return z
 
-    def _coupling(self, step: int, half: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log-scales in [-1, 1] and shifts [m, d - c] computed from half [m, c] of the dimensions."""
-        hidden = torch.relu(half @ self.inner[step].T + self.inner_bias[step])
+    def _coupling(self, step: int, first_half: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log-scales in [-1, 1] and shifts [m, d - c] computed from the first half [m, c] of the dimensions."""
+        hidden = torch.relu(first_half @ self.inner[step].T + self.inner_bias[step])
         log_scale, shift = (hidden @ self.outer[step].T + self.outer_bias[step]).chunk(2, dim=1)
         return log_scale.tanh(), shift
 
@@ -107,7 +107,7 @@ def gaussian_log_density(z: Tensor) -> Tensor:
 
 
 BATCH_ROWS = 256
-CHECK_STEPS = 20  # Steps between checks of the watched points
+CHECK_STEPS = 20  # Steps between checks of the validation loss
 PATIENT_CHECKS = 5  # Checks without improvement after which training stops
 TRAINED_PARAMETERS = ("log_scale", "shift", "inner", "inner_bias", "outer", "outer_bias")
 
@@ -138,11 +138,11 @@ def fit_flow(
         )
     generator = torch.Generator().manual_seed(seed)
     shuffled = torch.randperm(n, generator=generator).to(points.device)
-    watched, trained = points[shuffled[: max(n // 10, 1)]], points[shuffled[max(n // 10, 1) :]]
-    flow = _initial_flow(trained, layers, hidden, generator)
+    validation, training = points[shuffled[: max(n // 10, 1)]], points[shuffled[max(n // 10, 1) :]]
+    flow = _initial_flow(training, layers, hidden, generator)
     with torch.no_grad():
-        z_trained, z_watched = (flow.whiten(part.double()).float() for part in (trained, watched))
-    return _train(flow, z_trained, z_watched, steps, rate, generator, progress)
+        z_training, z_validation = (flow.whiten(part.double()).float() for part in (training, validation))
+    return _train(flow, z_training, z_validation, steps, rate, generator, progress)
 
 
 def _initial_flow(points: Tensor, layers: int, hidden: int, generator: torch.Generator) -> Flow:
@@ -174,16 +174,16 @@ def _initial_flow(points: Tensor, layers: int, hidden: int, generator: torch.Gen
 def _train(
     flow: Flow,
     points: Tensor,
-    watched: Tensor,
+    validation: Tensor,
     steps: int,
     rate: float,
     generator: torch.Generator,
     progress: Callable[[int, int], None] | None,
 ) -> Flow:
-    """Train on whitened float32 points and return the flow at its best step on the watched points."""
+    """Train on whitened float32 points and return the flow at its best step on the validation points."""
     parameters = {name: getattr(flow, name).requires_grad_() for name in TRAINED_PARAMETERS}
     optimizer = torch.optim.Adam(parameters.values(), lr=rate)
-    best, best_loss, checks = _copy_parameters(parameters), _loss(flow, watched).item(), 0
+    best, best_loss, checks = _copy_parameters(parameters), _loss(flow, validation).item(), 0
     for step in range(1, steps + 1):
         rows = torch.randint(len(points), (BATCH_ROWS,), generator=generator).to(points.device)
         with torch.enable_grad():
@@ -193,7 +193,7 @@ def _train(
         if progress is not None:
             progress(step, steps)
         if step % CHECK_STEPS == 0 or step == steps:
-            loss, checks = _loss(flow, watched).item(), checks + 1
+            loss, checks = _loss(flow, validation).item(), checks + 1
             if loss < best_loss:
                 best, best_loss, checks = _copy_parameters(parameters), loss, 0
             elif checks >= PATIENT_CHECKS:

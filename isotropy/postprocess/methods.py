@@ -13,7 +13,7 @@ from isotropy.postprocess.fitted import FittedMap
 from isotropy.postprocess.flow import Flow, fit_flow
 
 # The function that fits each method, and the type of map that it returns.
-FITS: dict[str, tuple[Callable[..., FittedMap], type[FittedMap]]] = {
+FITTERS: dict[str, tuple[Callable[..., FittedMap], type[FittedMap]]] = {
     "centring": (whitening.fit_centring, whitening.Scaling),
     "standardisation": (whitening.fit_standardisation, whitening.Scaling),
     "all_but_the_top": (removal.fit_all_but_the_top, removal.Removal),
@@ -65,6 +65,6 @@ def restore(method: str, state: dict[str, Tensor]) -> FittedMap:
 
 
 def _fit_and_kind(method: str) -> tuple[Callable[..., FittedMap], type[FittedMap]]:
-    if method not in FITS:
-        raise ValueError(f"Expected a method among {list(FITS)}, got {method!r}: see isotropy.catalog.METHODS.")
-    return FITS[method]
+    if method not in FITTERS:
+        raise ValueError(f"Expected a method among {list(FITTERS)}, got {method!r}: see isotropy.catalog.METHODS.")
+    return FITTERS[method]

@@ -69,7 +69,7 @@ class StoredSpace:
             return self.rows.clip(-largest, largest).astype(np.float16).astype(np.float32)
         if self.storage.is_binary:
             return np.where(self.rows > 0, np.float32(1), np.float32(-1))
-        import faiss  # noqa: PLC0415 - of the extra "decide"
+        import faiss  # noqa: PLC0415 - only in the extra "decide"
 
         d = self.rows.shape[1]
         if self.storage is VectorStorage.INT8:

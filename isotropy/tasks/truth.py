@@ -118,7 +118,7 @@ class QueryTruth(Truth):
 
 def ranking_metric(relevant: Sequence[Mapping[int, int]], ranked: Indices | None, metric: str) -> Numbers:
     """Return trec_eval's metric for each query, float64 [m], of ranked rows [m, k], best first."""
-    import pytrec_eval  # noqa: PLC0415 - of the extra "decide"
+    import pytrec_eval  # noqa: PLC0415 - only in the extra "decide"
 
     if ranked is None:
         raise ValueError(f"Expected the rows that were found for {metric}, got none.")
@@ -203,7 +203,7 @@ class LabelTruth(Truth):
             x = space.stored[self.rows[is_fit]]
             codes = self.codes[is_fit]
             query_rows = space.stored[self.rows[~is_fit]]
-            from sklearn.linear_model import RidgeClassifierCV  # noqa: PLC0415 - of the extra "decide"
+            from sklearn.linear_model import RidgeClassifierCV  # noqa: PLC0415 - only in the extra "decide"
 
             centre = x.mean(0, dtype=np.float64)
             # Scale all dimensions by one factor, so that penalties mean the same at any scale and the shape stays.

@@ -10,7 +10,7 @@ from isotropy.tasks.storage import PQ_CENTROIDS, VectorStorage, bytes_of, pq_byt
 AS_IT_IS = "none"
 MAX_VARIANTS = 40
 CLUSTERS = 27
-ROWS_EACH_CLUSTER = 50
+ROWS_PER_CLUSTER = 50
 FEWEST_DIMENSIONS = 4
 # Methods that leave no strong directions for principal components to select.
 WHITENINGS = ("pca_whitening", "zca_whitening", "flow")
@@ -121,7 +121,7 @@ def all_variants(setting: VariantSetting) -> list[Variant]:
 
 def default_methods(setting: VariantSetting) -> list[tuple[str, Parameters]]:
     removed = sorted({count for count in (1, setting.d // 100, setting.d // 32) if 1 <= count < setting.d})
-    clusters = min(CLUSTERS, setting.n // ROWS_EACH_CLUSTER)
+    clusters = min(CLUSTERS, setting.n // ROWS_PER_CLUSTER)
     return [
         ("centring", ()),
         ("standardisation", ()),

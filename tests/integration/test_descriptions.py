@@ -89,7 +89,7 @@ def test_deletion_asks_first_and_names_refused_rows(client, context):
     response = act(client, kind, "delete", done, busy, confirmed="yes")
     assert response.status_code == 409
     assert "1 done, 1 refused." in response.text
-    assert "busy: 1 of its runs has not ended; cancel it before" in response.text
+    assert "busy: 1 of its runs has not ended. Cancel it before" in response.text
     assert client.get(f"/api/experiments/{done}").status_code == 404
 
 

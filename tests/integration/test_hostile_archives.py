@@ -74,7 +74,7 @@ def test_what_is_no_whole_export_is_refused(refusal, files, tmp_path):
         assert refusal(packed(altered, manifest=False)) == sentence
     for missing, manifest in (("steps.jsonl", True), ("figures/isotropy.csv", False)):
         without = {name: data for name, data in files.items() if name != missing}
-        sentence = f"The file lacks '{missing}': it is not whole. {ADVICE}"
+        sentence = f"The file lacks '{missing}': it is incomplete. {ADVICE}"
         assert refusal(packed(without, manifest=manifest)) == sentence
     more = packed(files | {"figures/new.csv": b"x"}, manifest=False)
     assert refusal(more) == f"'figures/new.csv' is not in the manifest: the file was altered. {ADVICE}"
@@ -172,9 +172,9 @@ def test_rows_must_fit_together(refusal, files):
     assert unknown.startswith("runs.jsonl, line 1: There is no field more; leave it out.")
     for name, line, change, sentence in (
         ("steps.jsonl", 0, lambda step: step.update(run="0" * 32), " has a run that is not in runs.jsonl."),
-        ("steps.jsonl", 1, lambda step: step.update(step=10), " has the steps of a run out of order, or one twice."),
+        ("steps.jsonl", 1, lambda step: step.update(step=10), " repeats a step of a run, or steps are out of order."),
         ("steps.jsonl", 1, lambda step: step["layers"].update(isoscore_star=[0.5]),
-         " has measures of more layers of a run than others."),
+         " has steps of a run with unequal layer counts."),
         ("run_figures.jsonl", 1, lambda row: row.update(figure), " has a figure of a run twice."),
         ("run_figures.jsonl", 0, lambda row: row["data"].update(std=[0.5]),
          ", line 1: Expected as many deviations as the 2 means, got 1."),

@@ -195,7 +195,7 @@ def test_rows_without_names_are_found_by_number_which_is_that_of_the_file_where_
     client.post(f"/api/embeddings/{embedding_id}/commit?similarity=cosine")
     work()
     assert "Nearest by cosine" in find_row(client, embedding_id, 3)
-    assert "These rows have no names. Give the number of one." in find_row(client, embedding_id, "word")
+    assert "These rows have no names. Enter a row number." in find_row(client, embedding_id, "word")
     zeros = "This row is all zeros. It has no direction, so no row is near to it by cosine."
     assert zeros in find_row(client, embedding_id, 1)
     embedding_id = measure(client, work, without_rows=list(range(30)))

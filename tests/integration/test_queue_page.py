@@ -5,7 +5,7 @@ import pytest
 from sqlalchemy import event
 
 from app.db.models import Phase, RunStatus, Worker
-from app.db.models.runs import JobAtWork
+from app.db.models.runs import RunningJob
 from app.db.types import utcnow
 from tests.factories import add_experiment, run_row
 from workers.locks import Heartbeat
@@ -138,7 +138,7 @@ def test_the_page_asks_as_many_queries_of_many_runs_as_of_few(client, context, a
 
 
 def test_a_beat_tells_the_machine_s_memory_and_the_jobs(context):
-    job = JobAtWork(id="measure-x", since=utcnow(), memory_bytes=1, peak_bytes=2)
+    job = RunningJob(id="measure-x", since=utcnow(), memory_bytes=1, peak_bytes=2)
     with Heartbeat(context.sessions, "here/cpu", "cpu", lambda: [job]), context.sessions() as session:
         row = session.get_one(Worker, "here/cpu")
         assert row.jobs == [job]

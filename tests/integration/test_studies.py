@@ -263,10 +263,10 @@ def test_a_run_below_the_median_is_given_up_with_its_seeds_that_wait_but_never_a
     assert [rows[one.id].status for one in (own, sibling)] == [RunStatus.PRUNED, RunStatus.PRUNED]
     told = client.get(f"/api/runs/{own.id}").json()
     assert [step for step, _ in told["results"]["selection"]["history"]] == [2]
-    assert told["notes"][0].startswith("Given up at step 2: accuracy on the selection rows was")
+    assert told["notes"][0].startswith("Pruned at step 2: accuracy on the selection rows was")
     assert told["notes"][0].endswith("below 2, the median of 10 finished runs of this search at that step.")
     assert "workers.training" in told["log"], "its last lines are kept"
-    assert "Given up with seed 0 of the same λ and ζ." in client.get(f"/runs/{sibling.id}").text
+    assert "Pruned with seed 0 of the same λ and ζ." in client.get(f"/runs/{sibling.id}").text
     assert client.get(f"/runs/{own.id}").status_code == 200
     assert "1 pruned (median rule)" in every_tab(client, f"/experiments/{experiment['id']}").text
     assert not (context.settings.runs / own.id).exists()

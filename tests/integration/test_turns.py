@@ -9,7 +9,7 @@ from app.db import job_kinds, models
 from app.db.job_kinds import Job, Queue
 from app.db.work import FileLocks, next_waiting_job, waiting_jobs
 from app.queue import processing_jobs
-from app.training.queue_verbs import FIRST_PRIORITY, QueueMove, Turn, move_experiment, move_run, renumber
+from app.training.queue_verbs import FIRST_PRIORITY, QueueMove, RunPriority, move_experiment, move_run, renumber
 from tests.factories import add_experiment, run_row
 from tests.taking import taking
 from tests.waiting import wait_for
@@ -172,7 +172,7 @@ def test_runs_and_encodings_of_equal_priority_go_oldest_first(context, add):
     ([100, 100, 100], 1, [("x", 101), ("1", 102), ("2", 102)]),
 ])  # fmt: skip
 def test_as_few_numbers_change_as_keep_the_order(others, index, changed):
-    turns = [Turn(str(i), priority) for i, priority in enumerate(others)]
+    turns = [RunPriority(str(i), priority) for i, priority in enumerate(others)]
     assert renumber(["x"], turns, index) == changed
 
 

@@ -8,7 +8,7 @@ from isotropy.isoscore import isoscore
 from isotropy.postprocess import whitening
 from isotropy.postprocess.components import principal_components
 from isotropy.postprocess.held_out import held_out
-from isotropy.postprocess.methods import FITS, fit
+from isotropy.postprocess.methods import FITTERS, fit
 from isotropy.postprocess.removal import Removal, fit_all_but_the_top, fit_weighted_removal
 from isotropy.spectrum import covariance, eigenvalues
 
@@ -26,7 +26,7 @@ def well_separated(points, D):
     return gap and rank > 0 and values[rank - 1] > 1e-6 * values[0]
 
 
-@given(clouds(min_n=3), st.sampled_from(sorted(FITS)))
+@given(clouds(min_n=3), st.sampled_from(sorted(FITTERS)))
 def test_rows_one_by_one_have_the_images_of_the_whole(x, method):
     fitted = fit(method, x, **QUICK.get(method, {}))
     images = fitted.apply(x)

@@ -1,6 +1,6 @@
 import pytest
 
-from isoscope.core.effects import effect_words
+from isoscope.core.effects import effect_sentence
 
 
 @pytest.mark.parametrize(
@@ -15,4 +15,4 @@ from isoscope.core.effects import effect_words
     ],
 )
 def test_an_effect_is_a_sentence(slug, measure, values, sentence):
-    assert effect_words(slug, measure, *values) == sentence
+    assert effect_sentence(slug, measure, *values) == sentence

@@ -85,4 +85,4 @@ def test_a_share_is_rounded_neither_to_nothing_nor_to_all(share, text):
      (0.5, None, "0.500"), (0.5, 0, "0.500"), (1e-9, 1e-10, "1.00 × 10⁻⁹")],
 )  # fmt: skip
 def test_a_number_has_no_more_digits_than_its_error_allows(value, error, text):
-    assert formatting.as_sure(value, error) == text
+    assert formatting.significant(value, error) == text

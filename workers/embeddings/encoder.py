@@ -222,7 +222,7 @@ class Encoder:
         if len(widths) > 1:
             raise InvalidError(
                 f"Expected layers of one width, got layers of {widths[0]:,} and of {widths[-1]:,} dimensions. Encode "
-                "them apart.",
+                "them separately.",
                 "layers",
             )
         shape = len(pooled), n, widths[0]

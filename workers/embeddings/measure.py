@@ -12,7 +12,7 @@ from app.core.settings import Settings
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import (
-    BLAMED,
+    FULL_FINDINGS,
     Base,
     Embedding,
     EmbeddingStatus,
@@ -118,7 +118,7 @@ def figure_data(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, seed
         "projection": projection(cloud, seed, names_of, point_map),
         "findings": {"findings": [finding_report.to_dict() for finding_report in findings]},
         # All rows and dimensions of a finding that lists only the first, if a selection can exclude that many.
-        BLAMED: {
+        FULL_FINDINGS: {
             finding_report.slug: {
                 "rows": finding_report.all_rows.tolist(),
                 "dimensions": finding_report.all_dimensions.tolist(),

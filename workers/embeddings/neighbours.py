@@ -130,7 +130,7 @@ def _look_up(job: ResultJob[Lookup]) -> None:
     if len(vector) != matrix.d:
         raise InvalidError(f"The rows have {matrix.d:,} dimensions, the text {len(vector):,}. Encode the texts again.")
     if not vector.any():
-        raise InvalidError("The text is encoded as zeros alone, so it has no direction.")
+        raise InvalidError("The text is encoded as all zeros, so it has no direction.")
     searched = 0
 
     def blocks() -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:

@@ -237,7 +237,7 @@ class _ColumnCollector:
     _numbers: array[float] | None = field(default_factory=lambda: array("f"))
     _codes: array[int] | None = field(default_factory=lambda: array("H"))
     _code_by_value: dict[str, int] = field(default_factory=dict)
-    _are_whole: bool = True
+    _are_integers: bool = True
 
     def add(self, value: str) -> None:
         """Add the value of the next row; an empty string means no value."""
@@ -251,14 +251,14 @@ class _ColumnCollector:
             except ValueError:
                 self._numbers = None
                 return
-            self._are_whole &= not isfinite(number) or number.is_integer()
+            self._are_integers &= not isfinite(number) or number.is_integer()
             self._numbers.append(number if abs(number) < MAX_FLOAT32 else nan)
 
     def finish(self) -> ColorColumn | None:
         """Return the column; None if it cannot color the map."""
         if len(self._code_by_value) < 2:
             return None
-        if self._numbers is not None and not (self._are_whole and len(self._code_by_value) <= MAX_NUMBERED_LABELS):
+        if self._numbers is not None and not (self._are_integers and len(self._code_by_value) <= MAX_NUMBERED_LABELS):
             return ColorColumn(self.name, np.array(self._numbers, np.float32), None)
         if self._codes is None:
             return None

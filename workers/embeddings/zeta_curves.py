@@ -33,7 +33,7 @@ def zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[str, Any]]
     for rows in [*(size for size in sizes if size < cloud.n and size <= len(cloud.sample)), cloud.n]:
         if rows < cloud.n:
             for chunk in torch.split(cloud.sample[moments.n : rows], CHUNK_ROWS):
-                moments.update(chunk.double())  # squares of float32 may leave float32
+                moments.update(chunk.double())  # squares may overflow float32
         S = (moments if rows < cloud.n else cloud.moments).covariance()
         reason = isoscore_from_covariance(S).reason
         for lines, target in zip(curves, targets, strict=True):

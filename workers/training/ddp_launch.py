@@ -19,12 +19,12 @@ from app.core.settings import Settings
 from app.db.config import RunConfig
 from app.db.models import FailureCause
 from isoscope.core.errors import InvalidError, IsoscopeError
-from workers.failure import FailedElsewhereError, Failure, failure_of, raise_if_temporary
+from workers.failure import Failure, OtherProcessError, failure_of, raise_if_temporary
 from workers.job_rows import job_sessions
 from workers.training.ddp_sync import joined_process_group
 from workers.training.folder import DamagedError, RunFolder
 from workers.training.progress import Progress, RunStoppedError, SilentProgress
-from workers.training.run_spec import MemoryRanOutError, RunSpec
+from workers.training.run_spec import OutOfMemoryError, RunSpec
 from workers.training.training import train
 
 logger = logging.getLogger(__name__)
@@ -78,9 +78,9 @@ def train_in_processes(spec: RunSpec, progress: Progress, folder: RunFolder, set
         case End.STOPPED:
             raise RunStoppedError
         case End.OUT_OF_MEMORY:
-            raise MemoryRanOutError(failure.sentence)
+            raise OutOfMemoryError(failure.sentence)
         case End.REFUSED | End.FAILED:
-            raise FailedElsewhereError(failure)
+            raise OtherProcessError(failure)
 
 
 def devices_of(config: RunConfig, device: str) -> list[str]:
@@ -133,7 +133,7 @@ def _run_rank(
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
     folder = RunFolder(settings, run_id)
     progress = (Progress if rank == 0 else SilentProgress)(job_sessions(settings), run_id, slot)
-    with folder.log.capture_output(), folder.locked_by_first() if rank == 0 else nullcontext():
+    with folder.log.capture_output(), folder.lock_for_first_process() if rank == 0 else nullcontext():
         end, failure = End.DONE, NO_FAILURE
         try:
             with joined_process_group(rank, spec.config.processes, rendezvous, device) as process_rank:
@@ -144,7 +144,7 @@ def _run_rank(
                     # The parent now kills all processes. Exiting here would break the connections of the others, which
                     # would log that as a failure.
                     Event().wait()
-        except MemoryRanOutError as error:
+        except OutOfMemoryError as error:
             logger.warning("Memory ran out in process %s.", rank, exc_info=error)
             end, failure = End.OUT_OF_MEMORY, Failure(str(error), FailureCause.MEMORY, None)
         except DamagedError as error:

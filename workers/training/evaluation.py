@@ -78,7 +78,7 @@ def evaluate(
 ) -> Evaluation:
     """Return the metrics on all validation rows and IsoScore* of their tokens, at settings that all runs share.
 
-    ``positions`` are those of the validation examples in their split; by default they are all of it.
+    ``positions`` are the validation examples' positions in their split; by default, all of them.
 
     The cloud is the union of all layers without the embedding layer and padding, whatever the run was trained on.
     With ``config.evaluation_zeta`` = 0, no other points are needed. Above 0, IsoScore* needs the covariance of more

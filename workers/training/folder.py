@@ -89,7 +89,7 @@ def flush(path: Path) -> None:
 KEPT_CHECKPOINTS = 2
 # A failed or cancelled run can be tried again from its checkpoint. Checkpoints take gigabytes, so only the last few
 # such runs keep theirs, and only for a few days.
-KEPT_FOR = timedelta(days=3)
+KEEP_UNUSED = timedelta(days=3)
 KEPT_FOLDERS = 10
 
 
@@ -110,7 +110,7 @@ class RunFolder:
         """Lock the folder, because a trainer presumed dead may still use it; the lock ends with the process."""
         return _locked_path(self.path, lambda: self.path.mkdir(parents=True, exist_ok=True))
 
-    def locked_by_first(self) -> AbstractContextManager[None]:
+    def lock_for_first_process(self) -> AbstractContextManager[None]:
         """Lock the folder for the first of several processes, which may outlive its parent for a moment."""
         lock = self.path / "first"
         return _locked_path(lock, lock.touch)
@@ -198,7 +198,7 @@ def remove_unneeded_folders(settings: Settings, sessions: Sessions) -> None:
     with sessions() as session:
         has_folder = Run.id.in_([folder.name for folder in folders])
         in_use = set(session.scalars(select(Run.id).where(has_folder, Run.status.not_in(FINAL))))
-        is_recent = Run.status.in_(RETRIABLE) & (Run.finished_at > utcnow() - KEPT_FOR)
+        is_recent = Run.status.in_(RETRIABLE) & (Run.finished_at > utcnow() - KEEP_UNUSED)
         recent_ids = session.scalars(select(Run.id).where(has_folder, is_recent).order_by(Run.finished_at.desc()))
         resumable_ids = [run_id for run_id in recent_ids if finished_checkpoints(settings.runs / run_id)]
     in_use.update(resumable_ids[:KEPT_FOLDERS])

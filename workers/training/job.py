@@ -19,7 +19,7 @@ from workers.training.ddp_launch import train_in_processes
 from workers.training.folder import DamagedError, RunFolder, remove_unneeded_folders, step_of
 from workers.training.progress import Progress, RunStoppedError
 from workers.training.run_spec import (
-    MemoryRanOutError,
+    OutOfMemoryError,
     RunSpec,
     batches_of,
     describe_smaller_batch,
@@ -89,7 +89,7 @@ def _train_with_retry(spec: RunSpec, progress: Progress, folder: RunFolder, sett
             logger.warning("%s The run goes on from before.", error)
             work(spec, progress, folder, settings, device)
         return
-    except MemoryRanOutError as error:
+    except OutOfMemoryError as error:
         smaller_config = with_smaller_batch(spec.config)
         if smaller_config is None or spec.config.batch_size != spec.requested_batch_size:
             raise

@@ -184,13 +184,13 @@ class ShrinkageCallback(TrainerCallback):
         """Estimate the covariance if a pass is due before this step."""
         match self.config.shrinkage_refresh:
             case Refresh.EPOCH:
-                number, since_pass = divmod(float(state.epoch), 1)
+                pass_number, since_pass = divmod(float(state.epoch), 1)
             case Refresh.STEPS:
-                number, since_pass = divmod(state.global_step, self.config.shrinkage_every)
+                pass_number, since_pass = divmod(state.global_step, self.config.shrinkage_every)
             case Refresh.AVERAGE:
-                number, since_pass = 0, state.global_step
+                pass_number, since_pass = 0, state.global_step
         if since_pass == 0:
-            self._estimate(int(number))
+            self._estimate(int(pass_number))
             self.progress.enter(Phase.TRAINING, total=state.max_steps, done=state.global_step)
 
     def on_substep_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:

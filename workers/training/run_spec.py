@@ -38,7 +38,7 @@ def batches_of(config: RunConfig) -> dict[str, int]:
     }
 
 
-class MemoryRanOutError(MemoryError):
+class OutOfMemoryError(MemoryError):
     """The memory of the machine or its GPU held the model, but ran out in training or evaluation."""
 
 

@@ -180,7 +180,7 @@ def prune(progress: Progress, history: History, selection: Selected) -> None:
     step, last_value = [(step, value) for step, value in history if value is not None][-1]
     other_values = [value for other_history in other_histories if (value := dict(other_history).get(step)) is not None]
     note = (
-        f"Given up at step {step:,}: {selection.metric} on the selection rows was {last_value:.4g}, and its best "
+        f"Pruned at step {step:,}: {selection.metric} on the selection rows was {last_value:.4g}, and its best "
         f"so far was below {median(other_values):.4g}, the median of {len(other_values)} finished runs of "
         "this search at that step."
     )
@@ -198,5 +198,5 @@ def prune(progress: Progress, history: History, selection: Selected) -> None:
         waiting_runs = select(Run).where(same_trial, Run.regularizer == run.regularizer, Run.status == RunStatus.QUEUED)
         for sibling in session.scalars(waiting_runs.with_for_update()):
             sibling.status, sibling.finished_at = RunStatus.PRUNED, sibling.finished_at or utcnow()
-            sibling.notes = [*sibling.notes, f"Given up with seed {run.seed} of the same λ and ζ. {note}"]
+            sibling.notes = [*sibling.notes, f"Pruned with seed {run.seed} of the same λ and ζ. {note}"]
     raise RunStoppedError

@@ -35,7 +35,7 @@ from workers.training.inference import TokenizedRows
 from workers.training.metrics import MetricsCallback, Probe, StepClock, Tally, steps_between_rows
 from workers.training.penalties import ShrinkageCallback, make_penalties
 from workers.training.progress import Progress
-from workers.training.run_spec import MemoryRanOutError, RunSpec, batches_of
+from workers.training.run_spec import OutOfMemoryError, RunSpec, batches_of
 from workers.training.tasks import TASKS, Task
 from workers.training.trainer import IsotropyTrainer, choose_optimizer, load_model, training_arguments
 
@@ -71,7 +71,7 @@ def train(
     device: str,
     process_rank: ProcessRank = SINGLE_PROCESS,
 ) -> None:
-    """Train a run; the first process evaluates and finishes it. Raises MemoryRanOutError, RunStoppedError."""
+    """Train a run; the first process evaluates and finishes it. Raises OutOfMemoryError, RunStoppedError."""
     silence_libraries()
     choose_device(device)
     loaded = _load(spec, settings)
@@ -98,8 +98,8 @@ def train(
 
     checkpoint = _find_checkpoint(folder, progress, process_rank)
     if process_rank.is_first:
-        how_it_starts = "starts" if checkpoint is None else f"resumes from step {step_of(checkpoint)}"
-        logger.info("%s is loaded on %s; training %s", config.model, trainer.args.device, how_it_starts)
+        start_text = "starts" if checkpoint is None else f"resumes from step {step_of(checkpoint)}"
+        logger.info("%s is loaded on %s; training %s", config.model, trainer.args.device, start_text)
     if checkpoint is not None:
         restore(checkpoint, tally, penalties)
     selection_callback, metrics_callback = None, None
@@ -202,4 +202,4 @@ def _convert_memory_errors() -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         traceback.clear_frames(error.__traceback__)  # the frames hold the tensors that fill the memory
-        raise MemoryRanOutError(str(error)) from error
+        raise OutOfMemoryError(str(error)) from error

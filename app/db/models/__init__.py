@@ -3,7 +3,7 @@
 from app.db.models.access import AccessScope, AccessToken, Activity, LoginSession
 from app.db.models.base import MAX_TAG_CHARACTERS, MAX_TAGS, Base, Described, Tagged
 from app.db.models.embeddings import (
-    BLAMED,
+    FULL_FINDINGS,
     Alignment,
     Embedding,
     EmbeddingFile,

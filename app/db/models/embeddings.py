@@ -185,7 +185,7 @@ class Measurement(Base):
     detail: Mapped[dict[str, Any] | None]
 
 
-BLAMED = "blamed"
+FULL_FINDINGS = "blamed"
 
 
 class FigureData(Base):

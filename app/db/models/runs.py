@@ -232,7 +232,7 @@ class RunPredictions(Base):
     data: Mapped[bytes] = mapped_column(LargeBinary)
 
 
-class JobAtWork(BaseModel):
+class RunningJob(BaseModel):
     """A job of a worker, with the memory of all its processes, null where the system does not tell."""
 
     # The engine's name of the job.
@@ -254,6 +254,6 @@ class Worker(Base):
     heartbeat_at: Mapped[datetime] = mapped_column(default=utcnow)
     # Memory of its machine or container; null if unknown.
     memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
-    jobs: Mapped[list[JobAtWork] | None] = mapped_column(Typed(list[JobAtWork]))
+    jobs: Mapped[list[RunningJob] | None] = mapped_column(Typed(list[RunningJob]))
     # Null until its device was timed.
     speed: Mapped[MachineSpeed | None] = mapped_column(Typed(MachineSpeed))

@@ -121,7 +121,7 @@ def _outline_trace(histogram: CosineHistogram) -> go.Scatter:
         mode="lines",
         line={"color": histogram.colour, "width": 1.5, "shape": "hv"},
         fill="tozeroy",
-        fillcolor=palette.faded(histogram.colour, 0.22),
+        fillcolor=palette.with_opacity(histogram.colour, 0.22),
         name=histogram.legend,
         customdata=[(low, high, pairs) for (low, high), pairs in bars],
         hovertemplate=f"{histogram.name}<br>cosine %{{customdata[0]:.2f}} to %{{customdata[1]:.2f}}: %{{y:.2%}}, "

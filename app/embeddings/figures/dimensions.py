@@ -130,7 +130,7 @@ def _bands(overlay: Overlay, series: Series) -> list[go.Scatter]:
             x=dimensions,
             y=[m + s for m, s in zip(mean, std, strict=True)],
             fill="tonexty",
-            fillcolor=palette.faded(series.colour, 0.1 if overlay.several else 0.22),
+            fillcolor=palette.with_opacity(series.colour, 0.1 if overlay.several else 0.22),
             **edge,
         ),
         go.Scatter(

@@ -78,7 +78,7 @@ def _draw_outlines(overlay: Overlay) -> go.Figure:
     traces = []
     for series in overlay.series:
         lengths, prominent = bar_lengths(series), _prominent_count(series)
-        fill = {} if overlay.several else {"fill": "tozerox", "fillcolor": palette.faded(series.colour, 0.22)}
+        fill = {} if overlay.several else {"fill": "tozerox", "fillcolor": palette.with_opacity(series.colour, 0.22)}
         ranks = list(range(1, len(lengths) + 1))
         hover = overlay.hover(series, "bar %{y:,}: length %{x:.3g}")
         line = {"color": series.colour, "width": 1.6, "shape": "hv"}

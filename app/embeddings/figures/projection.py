@@ -133,7 +133,7 @@ def _draw_single(overlay: Overlay, max_points: int, trace_type: TraceType) -> go
                 x=density["x_edges"],
                 y=density["y_edges"],
                 z=[[log1p(rows) for rows in row] for row in density["counts"]],
-                colorscale=[[0, palette.faded(palette.QUIET, 0)], [1, palette.faded(palette.QUIET, 0.6)]],
+                colorscale=[[0, palette.with_opacity(palette.QUIET, 0)], [1, palette.with_opacity(palette.QUIET, 0.6)]],
                 showscale=False,
                 # Otherwise plotly would give the image a style, which the Content-Security-Policy forbids.
                 zsmooth="best",

@@ -133,7 +133,7 @@ def _band(overlay: Overlay, series: Series, line: SampleSizeLine) -> list[go.Sca
     return [
         go.Scatter(y=[low for _, low, _ in spread], **edge),
         go.Scatter(
-            y=[high for _, _, high in spread], fill="tonexty", fillcolor=palette.faded(line.colour, 0.14), **edge
+            y=[high for _, _, high in spread], fill="tonexty", fillcolor=palette.with_opacity(line.colour, 0.14), **edge
         ),
         go.Scatter(
             x=[rows for rows, *_ in points],

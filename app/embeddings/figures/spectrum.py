@@ -30,7 +30,7 @@ def cumulative(overlay: Overlay) -> Figure:
         slug="cumulative",
         title="Cumulative variance",
         caption=f"Share of the variance in the leading components, {overlay.describe_rows('spectrum')}. Dotted: an "
-        f"isotropic cloud. Half of the variance lies in {overlay.describe(_describe_half)}.",
+        f"isotropic cloud. Half of the variance lies in {overlay.describe(_describe_half_variance)}.",
         table=overlay.table("components", {"share_of_variance": _shares}),
         draw=partial(_draw_cumulative, overlay),
     )
@@ -47,7 +47,7 @@ def _shares(series: Series) -> list[float]:
     return [partial_sum / total for partial_sum in accumulate(eigenvalues)]
 
 
-def _describe_half(series: Series) -> str:
+def _describe_half_variance(series: Series) -> str:
     shares = _shares(series)
     half = next(i for i, share in enumerate(shares, 1) if share >= 0.5)
     return f"{plural(half, 'component')} of {count(len(shares))}"

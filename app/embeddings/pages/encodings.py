@@ -35,7 +35,7 @@ from app.web.responses import FileKind, figure_file, redirect_to, render
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen_file, in_parser_slot
 from isoscope.core.beir_layout import ZIP_SUFFIX
-from isoscope.core.errors import InvalidError, IsoscopeError, invalid
+from isoscope.core.errors import InvalidError, IsoscopeError, combine_errors
 from isoscope.core.formatting import count
 from isoscope.files.ground_truth import id_column
 from isoscope.files.upload_formats import Role, suffixes
@@ -81,7 +81,7 @@ def parse_config(values: Values) -> EncodingConfig:
     try:
         return EncodingConfig.model_validate(settings)
     except ValidationError as error:
-        raise invalid(field_errors(error)) from error
+        raise combine_errors(field_errors(error)) from error
 
 
 router = APIRouter(prefix="/encodings")
@@ -150,7 +150,7 @@ def confirm_delete(request: Request, context: ContextDep, encoding_id: str) -> R
     encoding = encodings.get_encoding(context, encoding_id)
     loss = "This deletes its texts and the embeddings and measures of all its layers."
     tasks = describe_lost_tasks(context, Embedding.encoding_id == encoding_id)
-    return confirm_deletion(request, "data", encoding.name, loss, f"/encodings/{encoding_id}", lost_too=tasks)
+    return confirm_deletion(request, "data", encoding.name, loss, f"/encodings/{encoding_id}", more_losses=tasks)
 
 
 @router.post("/{encoding_id}/delete")
@@ -183,11 +183,11 @@ def _encoding_page(
         values = default_values(encoding, models[0].name) | values
         controls = controls_of(EncodingConfig, values)
         controls["max_rows"] = replace(controls["max_rows"], note=f" The file has {count(encoding.n_texts)}.")
-        page |= {"models": models, "values": values, "controls": controls, "labels": LABELS, "ways": []}
+        page |= {"models": models, "values": values, "controls": controls, "labels": LABELS, "snippets": []}
         is_checked = CHECKED in request.query_params
         try:
             config = parse_config(values)
-            page["ways"] = encoding_snippets(Server.from_request(request, context.settings), encoding.id, config)
+            page["snippets"] = encoding_snippets(Server.from_request(request, context.settings), encoding.id, config)
             page["plan"] = encodings.plan_encoding(context, encoding, config, ask_hub=is_checked)
         except IsoscopeError as error:
             page["plan"] = label_fields(error, LABELS)
@@ -208,6 +208,8 @@ def _list_page(request: Request, context: Context, problem: IsoscopeError | None
         "tables": suffixes(Role.ROWS),
         "max_bytes": context.settings.max_dataset_bytes,
         "name": name,
-        "ways": text_snippets(Server.from_request(request, context.settings), list_models(context.settings)[0].name),
+        "snippets": text_snippets(
+            Server.from_request(request, context.settings), list_models(context.settings)[0].name
+        ),
     }
     return render(request, "embeddings/encodings.html", page, problem)

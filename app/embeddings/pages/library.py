@@ -150,7 +150,7 @@ def _list_page(
         "suffixes": {"file": suffixes(Role.VECTORS), "annotations": suffixes(Role.ANNOTATIONS)},
         "titles": {"file": titles(Role.VECTORS), "tables": titles(Role.ROWS)},
         "name": name,
-        "ways": upload_snippets(Server.from_request(request, context.settings)),
+        "snippets": upload_snippets(Server.from_request(request, context.settings)),
     }
     return render(request, "embeddings/embeddings.html", page, problem)
 
@@ -212,4 +212,4 @@ def _confirmation_page(request: Request, name: str, frees_bytes: int, tasks: str
     if frees_bytes:
         freed_note = f"{size(frees_bytes)} of the storage are freed"
     loss = f"Measurements, curves, figures, tags and notes are deleted, and {freed_note}."
-    return confirm_deletion(request, "data", name, loss, "/trash", lost_too=tasks)
+    return confirm_deletion(request, "data", name, loss, "/trash", more_losses=tasks)

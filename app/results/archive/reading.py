@@ -79,7 +79,7 @@ class Archive:
         if missing := [name for name in REQUIRED_MEMBERS if name not in member_names] or sorted(
             listed_names - member_names
         ):
-            raise InvalidError(f"The file lacks {missing[0][:80]!r}: it is not whole. {ADVICE}")
+            raise InvalidError(f"The file lacks {missing[0][:80]!r}: it is incomplete. {ADVICE}")
         if unlisted := sorted(member_names - listed_names):
             raise InvalidError(f"{unlisted[0]!r} is not in the manifest: the file was altered. {ADVICE}")
 
@@ -94,11 +94,11 @@ class Archive:
             if n > MAX_STEPS:
                 raise TooLargeError(f"{container.STEPS} has more than {MAX_STEPS:,} steps, the limit here.")
             if step.step <= runs.get(_require_run(step.run, runs, container.STEPS), -1):
-                raise InvalidError(f"{container.STEPS} has the steps of a run out of order, or one twice. {ADVICE}")
+                raise InvalidError(f"{container.STEPS} repeats a step of a run, or steps are out of order. {ADVICE}")
             runs[step.run] = step.step
             for values in (step.layers or {}).values():
                 if depths.setdefault(step.run, len(values)) != len(values):
-                    raise InvalidError(f"{container.STEPS} has measures of more layers of a run than others. {ADVICE}")
+                    raise InvalidError(f"{container.STEPS} has steps of a run with unequal layer counts. {ADVICE}")
         keys = ((_require_run(figure.run, runs, container.RUN_FIGURES), figure.slug) for figure in self.run_figures())
         total = len(runs) + n + _count_distinct(keys, f"{container.RUN_FIGURES} has a figure of a run")
         for split in Split:

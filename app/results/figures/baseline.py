@@ -146,7 +146,7 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
                 hoverinfo="text",
             )
             for index, bar in enumerate(bars)),
-            *trivial.crosses([(bar.setting, bar.performance.mean, index) for index, bar in enumerate(bars)]),
+            *trivial.cross_traces([(bar.setting, bar.performance.mean, index) for index, bar in enumerate(bars)]),
         ],
         shapes=line["shapes"],
         annotations=[

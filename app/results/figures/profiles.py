@@ -122,7 +122,7 @@ def _draw_profiles(table: RunTable, profiles: Mapping[Setting, Profile]) -> go.F
                 [mean + sign * std for mean, std in zip(profile.mean, profile.std, strict=True)] for sign in (-1, 1)
             )
             traces.append(go.Scatter(x=x, y=low, **edge))
-            traces.append(go.Scatter(x=x, y=high, fill="tonexty", fillcolor=palette.faded(colour, 0.22), **edge))
+            traces.append(go.Scatter(x=x, y=high, fill="tonexty", fillcolor=palette.with_opacity(colour, 0.22), **edge))
         traces.append(
             go.Scatter(
                 x=x,

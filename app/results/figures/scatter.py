@@ -356,7 +356,7 @@ def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.
         *([_shaded_trace(shaded, drawing.shades, plan.runs)] if drawing.shades and shaded else []),
         *names,
         *_legend_traces(colouring, marks, lambda_is_visible=lambda_is_visible),
-        *panel.trivial_predictor.crosses([(mark.setting, mark.x.mean, mark.y.mean) for mark in marks]),
+        *panel.trivial_predictor.cross_traces([(mark.setting, mark.x.mean, mark.y.mean) for mark in marks]),
     ]
 
 
@@ -406,13 +406,13 @@ def _mean_trace(marks: Sequence[Mark], colour: str, runs: RunTable) -> go.Scatte
     )
 
 
-def _shaded_trace(marks: Sequence[Mark], shades: tuple[float, float], runs: RunTable) -> go.Scatter:
+def _shaded_trace(marks: Sequence[Mark], value_range: tuple[float, float], runs: RunTable) -> go.Scatter:
     steps = [step / (SHADES - 1) for step in range(SHADES)]
     trace = _mean_trace(marks, palette.QUIET, runs)
     trace.marker.update(
         color=[mark.shade for mark in marks],
-        cmin=shades[0],
-        cmax=shades[1],
+        cmin=value_range[0],
+        cmax=value_range[1],
         colorscale=[[step, palette.ordered_color(step)] for step in steps],
     )
     for bars in (trace.error_x, trace.error_y):
@@ -466,7 +466,7 @@ def _legend_traces(colouring: Colouring, marks: Sequence[Mark], *, lambda_is_vis
     ]  # fmt: skip
 
 
-def _colour_bar(title: str, shades: tuple[float, float]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _colour_bar(title: str, value_range: tuple[float, float]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the bar that explains the colors of a measured quantity, as shapes and annotations beside the plot.
 
     Plotly's own bar sets style attributes, which the pages' policy forbids.
@@ -477,7 +477,7 @@ def _colour_bar(title: str, shades: tuple[float, float]) -> tuple[list[dict[str,
          "fillcolor": palette.ordered_color(step / (BAR_STEPS - 1))}
         for step in range(BAR_STEPS)
     ]  # fmt: skip
-    low, high = shades
+    low, high = value_range
     text = {"xref": "paper", "yref": "paper", "showarrow": False, "xanchor": "left", "font": {"size": 12}}
     numbers = [
         text | {"x": BAR_EDGES[1], "y": y, "yanchor": anchor, "text": number(low + y * (high - low), 2)}

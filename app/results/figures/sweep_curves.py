@@ -14,7 +14,7 @@ from app.figures import palette
 from app.figures.figure import STEP_AXIS, Figure, FigureTable, linear_axis, log_axis, plot
 from app.results.captions import describe_means, describe_source, estimate_cells, explain_absence
 from app.results.figures import legend
-from app.results.labels import penalty_words
+from app.results.labels import describe_penalty
 from app.results.run_table import RunTable, Setting
 from app.results.statistics.estimate import Estimate, by_seed, estimate
 from isoscope.core.task import TaskKind
@@ -138,7 +138,7 @@ def mean_traces(table: RunTable, means: Means, *, bands: bool) -> list[go.Scatte
                         mode="lines",
                         line={"width": 0},
                         fill="toself",
-                        fillcolor=palette.faded(legend.colour(table, setting), 0.16),
+                        fillcolor=palette.with_opacity(legend.colour(table, setting), 0.16),
                         hoverinfo="skip",
                         **legend.entry(table, setting, drawn_settings) | {"showlegend": False},
                     )
@@ -241,7 +241,7 @@ def loss_curve(run: Run) -> Figure:
 
 
 def penalty_curve(run: Run) -> Figure:
-    caption = f"{penalty_words(run.config)}, as added to the task loss."
+    caption = f"{describe_penalty(run.config)}, as added to the task loss."
     return _run_curve(run, [(step.step, step.penalty) for step in run.steps], "penalty", "Penalty", caption)
 
 

@@ -128,7 +128,7 @@ class TrivialPredictor(NamedTuple):
         }
         return {"shapes": [shape] if is_inside else [], "annotations": [annotation]}
 
-    def crosses(self, positions: Sequence[tuple[Setting, float, float]]) -> list[go.Scatter]:
+    def cross_traces(self, positions: Sequence[tuple[Setting, float, float]]) -> list[go.Scatter]:
         crossed = [(x, y) for setting, x, y in positions if setting in self.runs_that_learned_nothing]
         if not crossed:
             return []

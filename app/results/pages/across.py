@@ -76,7 +76,7 @@ def show_runs(
         ids = dict.fromkeys([*in_search, *filter(None, experiment)])
         joined = ",".join(row_id if row_id.isalnum() else quoted(row_id) for row_id in ids)
         return redirect_to(f"/compare/runs?{query.encoded(q=f'experiment={joined}')}")
-    values: dict[str, Any] = {"query": query, "look": sweep_query, "at": "/compare/runs"}
+    values: dict[str, Any] = {"query": query, "sweep_query": sweep_query, "at": "/compare/runs"}
     problem = None
     try:
         values |= _page_values(context, select_runs(context, query.q, query.group), query, sweep_query, table_query)
@@ -112,8 +112,7 @@ def show_figure_page(
     request: Request, context: ContextDep, slug: str, query: AcrossDep, sweep_query: SweepDep
 ) -> Response:
     figure = read_figure_across(context, select_runs(context, query.q, query.group), slug, query.on, sweep_query)
-    # The query string of a figure.
-    values = {"figure": figure, "asked": _join_queries(query.encoded(), sweep_query.encoded())}
+    values = {"figure": figure, "figure_query": _join_queries(query.encoded(), sweep_query.encoded())}
     return render(request, "results/compare_runs_figure.html", values)
 
 
@@ -136,7 +135,7 @@ def _page_values(
         "chosen": selection,
         "counted": describe_selection(selection),
         "listed": f"/compare/runs/list{encode_query(RunQuery(query.q))}",
-        "asked": query.encoded(),
+        "runs_query": query.encoded(),
         # Figures in the browser's cache are valid only for the same runs.
         "key": blake2b(query.encoded().encode(), digest_size=6).hexdigest(),
         "cautions": list_cautions(selection, query.on),

@@ -28,7 +28,7 @@ from app.training.sweeps import SweepRequest, plan_sweep
 from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import attachment_headers, redirect_to, render
 from app.web.uploads import chosen_file
-from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
+from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, combine_errors
 from isoscope.core.formatting import MAX_SHOWN_CHARACTERS
 from isoscope.files.yaml_document import FIELD, MAX_CHARACTERS, read_yaml
 from isotropy.catalog import REGULARIZERS, Regularizer
@@ -150,9 +150,9 @@ def sweep_page(
         "preview": preview,
         "plan_error": plan_error,
         "epochs_ignored": EPOCHS_IGNORED if values["epochs"] and values["max_steps"] else "",
-        "told": problem or plan_error,
+        "field_problem": problem or plan_error,
         "yaml": yaml,
-        "ways": form_snippets(request, context, dataset, partial(sweep_form.parse_sweep, values)),
+        "snippets": form_snippets(request, context, dataset, partial(sweep_form.parse_sweep, values)),
     }
     return render(request, "training/experiment_new.html", template_values, problem, status=status)
 
@@ -226,7 +226,7 @@ def search_page(
         "groups": folds_by_section(controls),
         "labels": {control.name: control.option.label for control in controls},
         "yaml": yaml,
-        "ways": form_snippets(request, context, dataset, partial(sweep_form.parse_search, values, search)),
+        "snippets": form_snippets(request, context, dataset, partial(sweep_form.parse_search, values, search)),
     }
     return render(request, "training/experiment_search.html", template_values, problem, status=status)
 
@@ -290,7 +290,7 @@ def _page_from_yaml(request: Request, context: Context, yaml: str) -> Response:
             plan_sweep(context, sweep, ask_hub=False)
     except IsoscopeError as error:
         return page(replace(error, further=(*error.further, *replacement_errors)))
-    return page(invalid(replacement_errors), status=200) if replacement_errors else redirect_to(address)
+    return page(combine_errors(replacement_errors), status=200) if replacement_errors else redirect_to(address)
 
 
 @router.get("/{experiment_id}/request.yaml")

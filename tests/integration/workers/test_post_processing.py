@@ -146,7 +146,7 @@ def test_unsuitable_parameters_or_other_vectors_fail_with_a_sentence(ask, trial_
     with sessions.begin() as session:
         session.get(Embedding, source).selection = {**SELECTION, "transpose": True}
     post_process(trial_id, settings, "cpu")
-    assert get(PostProcessing, trial_id).error == "Other vectors were chosen of this embedding meanwhile. Ask again."
+    assert get(PostProcessing, trial_id).error == "Other vectors of this embedding were selected meanwhile. Try again."
 
 
 def test_a_trial_that_nobody_waits_for_leaves_no_map_behind(ask, settings, sessions, monkeypatch, caplog):

@@ -151,7 +151,7 @@ def test_a_run_of_a_search_that_is_given_up_ends_in_all_its_processes(settings, 
     run = get_run(run_id)
     assert (run.status, run.error) == (RunStatus.PRUNED, None)
     assert [step for step, _ in run.results.selection.history] == [4]
-    assert run.notes[0].startswith("Given up at step 4: accuracy on the selection rows was")
+    assert run.notes[0].startswith("Pruned at step 4: accuracy on the selection rows was")
     assert max(step.step for step in run.steps) <= 4
     assert "step 3 of 40" in run.log
     assert "Traceback" not in run.log

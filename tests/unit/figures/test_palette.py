@@ -52,7 +52,7 @@ def test_any_two_lambdas_of_a_usual_grid_are_told_apart(grid):
 
 
 def test_a_faded_colour_keeps_its_channels_and_a_greater_zeta_is_darker():
-    assert palette.faded("#14938d", 0.25) == "rgba(20, 147, 141, 0.25)"
+    assert palette.with_opacity("#14938d", 0.25) == "rgba(20, 147, 141, 0.25)"
     for colours in ([palette.zeta_color(step / 5) for step in range(6)], palette.SCALE):
         brightness = [luminance(colour) for colour in colours]
         assert brightness == sorted(brightness, reverse=True)

@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.figures.palette import faded, lambda_color
+from app.figures.palette import lambda_color, with_opacity
 from app.results.figures import sweep_curves
 from app.results.figures.sweep_curves import PENALTY, TASK_LOSS, CurveStyle, logged_curves, smooth
 from app.results.run_data import LoggedValues
@@ -32,7 +32,7 @@ def test_band_is_the_interval_and_stops_where_one_run_is_left():
     reach = T95 * 0.1
     assert list(band.x) == [10, 20, 20, 10]
     assert list(band.y) == pytest.approx([0.6 - reach, 0.8 - reach, 0.8 + reach, 0.6 + reach], rel=1e-4)
-    assert (band.fill, band.fillcolor, band.showlegend) == ("toself", faded(lambda_color(-1), 0.16), False)
+    assert (band.fill, band.fillcolor, band.showlegend) == ("toself", with_opacity(lambda_color(-1), 0.16), False)
     assert [trace.legendgroup for trace in (band, *lines)] == ["λ = −1", "λ = −1", "λ = 0"]
     assert [list(trace.y) for trace in lines] == [pytest.approx([0.6, 0.8]), [0.1, 0.1]]
     pair = [[(i, 0.5) for i in range(5)], [(i, 0.7) for i in (0, 1, 3, 4)]]
@@ -102,7 +102,7 @@ def test_axis_is_logarithmic_above_zero_and_losses_end_at_zero():
 
 
 def test_sample_of_values_is_disclosed_and_steps_without_a_value_are_left_out():
-    assert LoggedValues({"a": [(0, 0.5)] * 20}, 20).sample("looks") == ""
+    assert LoggedValues({"a": [(0, 0.5)] * 20}, 20).sample("measurements") == ""
     sentence = " 1,980 of 198,000 logged values are shown: of every 500 steps the last."
     assert LoggedValues({"a": [(0, 0.5)] * 1980}, 198_000, 500).sample("logged values") == sentence
     assert logged_curves(SWEEP, TASK_LOSS, BY_RUN, sentence).caption.endswith(sentence)

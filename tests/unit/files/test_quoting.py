@@ -7,7 +7,7 @@ import pytest
 
 from isoscope.core.errors import InvalidError
 from isoscope.files.delimited import open_tsv_table
-from isoscope.files.text import Quotes, Quoting, detect_quotes, records, settle_readings
+from isoscope.files.text import Quotes, Quoting, detect_quotes, records, settle_quoting
 
 DATA = os.environ.get("ISOSCOPE_BENCH_DATA")
 
@@ -42,11 +42,11 @@ def test_quotes_enclose_cells_only_where_all_do_and_one_needs_them(write, conten
 
 def test_pairs_of_quotes_are_read_like_a_sibling_file_that_needs_its_own():
     quotes = {"train": Quotes.QUOTED, "validation": Quotes.PAIRS, "test": Quotes.NONE}
-    assert settle_readings(quotes) == {"train": Quoting.QUOTED, "validation": Quoting.QUOTED}
+    assert settle_quoting(quotes) == {"train": Quoting.QUOTED, "validation": Quoting.QUOTED}
     quotes = {"train": Quotes.TEXT, "validation": Quotes.QUOTED}
-    assert settle_readings(quotes) == {"train": Quoting.TEXT, "validation": Quoting.QUOTED}
-    assert settle_readings({"train": Quotes.PAIRS}) == {"train": Quoting.TEXT}
-    assert settle_readings(quotes, Quoting.TEXT) == {"train": Quoting.TEXT, "validation": Quoting.TEXT}
+    assert settle_quoting(quotes) == {"train": Quoting.TEXT, "validation": Quoting.QUOTED}
+    assert settle_quoting({"train": Quotes.PAIRS}) == {"train": Quoting.TEXT}
+    assert settle_quoting(quotes, Quoting.TEXT) == {"train": Quoting.TEXT, "validation": Quoting.TEXT}
 
 
 def test_what_a_csv_writer_makes_of_texts_comes_back(write):

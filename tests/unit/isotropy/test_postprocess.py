@@ -12,7 +12,7 @@ from safetensors.torch import load, save
 
 from isotropy.catalog import METHODS
 from isotropy.postprocess.components import principal_components
-from isotropy.postprocess.methods import FITS, fit, restore
+from isotropy.postprocess.methods import FITTERS, fit, restore
 from tests.rounding import apart
 
 # Parameters with which a method can be fitted quickly on a few points.
@@ -36,7 +36,7 @@ every_method = pytest.mark.parametrize("method", METHODS)
 
 
 def test_the_catalogue_and_the_code_know_the_same_methods_and_whole_numbers():
-    assert list(FITS) == list(METHODS)
+    assert list(FITTERS) == list(METHODS)
     assert [method.slug for method in METHODS.values()] == list(METHODS)
     parameters = [parameter for method in METHODS.values() for parameter in method.parameters]
     assert {parameter.name for parameter in parameters if not parameter.is_integer} == {"eps", "rate"}
@@ -44,7 +44,7 @@ def test_the_catalogue_and_the_code_know_the_same_methods_and_whole_numbers():
 
 @every_method
 def test_the_catalogue_names_the_parameters_of_the_code_and_describes_a_method_in_full(method):
-    function, _ = FITS[method]
+    function, _ = FITTERS[method]
     general_parameters = {"points", "components", "progress"}
     signature = inspect.signature(function).parameters.items()
     parameters = {name: parameter.default for name, parameter in signature if name not in general_parameters}
@@ -220,7 +220,7 @@ def test_tensors_of_shapes_that_do_not_fit_together_are_refused(method, name, sh
     sizes_text = f"[{', '.join(map(str, expected))}]"
     with pytest.raises(ValueError, match=r"^Expected") as refused:
         restore(method, state)
-    sentence = f"Expected {name} as {sizes_text} beside the other tensors, got {list(shape)}: give the state as it was."
+    sentence = f"Expected {name} as {sizes_text} to match the other tensors, got {list(shape)}: pass it unchanged."
     assert str(refused.value) == sentence
 
 
@@ -234,5 +234,5 @@ def test_components_that_are_known_are_not_found_anew(method):
 
     settings = SMALL.get(method, {})
     separate, shared = fit(method, points, **settings), fit(method, points, known, **settings)
-    assert len(calls) == ("components" in inspect.signature(FITS[method][0]).parameters)
+    assert len(calls) == ("components" in inspect.signature(FITTERS[method][0]).parameters)
     assert all(torch.equal(tensor, shared.state()[name]) for name, tensor in separate.state().items())

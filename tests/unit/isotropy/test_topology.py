@@ -106,7 +106,7 @@ def test_anything_but_lengths_is_refused(function, lengths):
 @pytest.mark.parametrize(("n", "expected"), [(1, "are 0"), (2, "is 1")])
 def test_persistent_entropy_is_undefined_below_three_points(n, expected):
     lengths = barcode(torch.eye(n))
-    reason = f"Persistent entropy needs at least 2 bars, those of 3 points; there {expected}."
+    reason = f"Persistent entropy needs at least 2 bars, so at least 3 points; there {expected}."
     assert persistent_entropy(lengths) == Score.undefined(reason)
 
 

@@ -10,7 +10,7 @@ from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiase
 NOT_FINITE = "The covariance is not finite: some points are NaN, infinite or too large."
 CANCELLED = (
     "The estimate of tr(S)^2 or tr(S S) is not above zero: there are too few points, "
-    "or nearly all of the spread is that of one."
+    "or one point has nearly all of the spread."
 )
 
 

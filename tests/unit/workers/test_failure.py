@@ -6,14 +6,14 @@ from sqlalchemy.exc import OperationalError
 from app.db.models import FailureCause, Run
 from app.db.session import create_sessions
 from isoscope.core.errors import InvalidError, NotFoundError
-from workers.failure import FailedElsewhereError, Failure, NotFiniteError, failure_of, log_and_describe, record
-from workers.training.run_spec import MemoryRanOutError
+from workers.failure import Failure, NotFiniteError, OtherProcessError, failure_of, log_and_describe, record
+from workers.training.run_spec import OutOfMemoryError
 
 
 def test_what_no_database_can_keep_of_a_text_is_replaced_and_failures_elsewhere_keep_their_kind():
     assert log_and_describe(InvalidError("got a\0b and \ud800, ζ")) == "got a\ufffdb and ?, ζ"
     failure = Failure("The loss is not a number.", FailureCause.NOT_A_NUMBER, "learning_rate")
-    assert failure_of(FailedElsewhereError(failure)) == failure
+    assert failure_of(OtherProcessError(failure)) == failure
 
 
 def test_a_database_that_is_away_is_no_failure_of_the_job(tmp_path):
@@ -25,7 +25,7 @@ def test_a_database_that_is_away_is_no_failure_of_the_job(tmp_path):
 @pytest.mark.parametrize(
     ("error", "cause", "field"),
     [
-        (MemoryRanOutError("much"), FailureCause.MEMORY, "batch_size"),
+        (OutOfMemoryError("much"), FailureCause.MEMORY, "batch_size"),
         (torch.OutOfMemoryError("much"), FailureCause.MEMORY, "batch_size"),
         (RuntimeError("[enforce fail] can't allocate memory: 8 bytes"), FailureCause.MEMORY, "batch_size"),
         (NotFoundError("There is no model.", "model"), FailureCause.MODEL, "model"),
