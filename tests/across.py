@@ -5,7 +5,7 @@ from tests.factories import run_row
 
 
 def made(lam, seed, performance, isoscore_star=0.25, status=RunStatus.FINISHED, **options):
-    by_layer = {one: {"values": [0.25, 0.5], "reasons": [None, None]} for one in ("silhouette", "twonn")}
+    by_layer = {measure: {"values": [0.25, 0.5], "reasons": [None, None]} for measure in ("silhouette", "twonn")}
     return run_row(
         lam, seed, config=options, status=status, performance=performance, isoscore_star=isoscore_star,
         results={"metrics": {"accuracy": performance, "f1": 0.5}, "by_layer": by_layer,

@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[1]
 
 def copy_package(folder: Path, package: str) -> None:
     shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
-    for other in {"app", "docs", "frontend", "isoscope", "isotropy", "workers"} - {package}:
-        (folder / other).symlink_to(ROOT / other)
+    for sibling in {"app", "docs", "frontend", "isoscope", "isotropy", "workers"} - {package}:
+        (folder / sibling).symlink_to(ROOT / sibling)
 
 
 def look(folder: Path, script: str) -> None:

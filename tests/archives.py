@@ -47,7 +47,7 @@ def make_run(lam, seed, position, status=RunStatus.FINISHED, **options):
 
 def add_experiment(context):
     settings = [{"warmup": warmup, "batch_size": rows} for warmup in GRID["warmup"] for rows in GRID["batch_size"]]
-    runs = [make_run(lam, seed, 0, **one) for one in settings for lam in (0.0, 1.0) for seed in (0, 1)]
+    runs = [make_run(lam, seed, 0, **setting) for setting in settings for lam in (0.0, 1.0) for seed in (0, 1)]
     undefined, failed, running = (make_run(-1.0, seed, 0, status, **settings[0]) for seed, status in enumerate(
         (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.RUNNING)
     ))  # fmt: skip
@@ -86,11 +86,11 @@ def packed(files, *, manifest=True, compression=zipfile.ZIP_DEFLATED):
     """A zip file of these, with a manifest that fits them unless it is to be kept as it is."""
     files = dict(files)
     if manifest:
-        told = json.loads(files.pop("manifest.json"))
-        told["members"] = {
+        listing = json.loads(files.pop("manifest.json"))
+        listing["members"] = {
             name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)} for name, data in files.items()
         }
-        files["manifest.json"] = json.dumps(told).encode()
+        files["manifest.json"] = json.dumps(listing).encode()
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as archive:
         for name, data in files.items():
@@ -103,12 +103,12 @@ def sent(client, content, path="/api/experiments/import"):
     answer = client.post(path, files={"file": ("sweep.zip", content)})
     if answer.status_code not in {202, 303}:
         return answer
-    place = answer.headers["location"]
+    location = answer.headers["location"]
     finish_imports(client.app.state.context)
-    row = client.get(f"/api/imports/{place.rpartition('/')[2]}").json()
+    row = client.get(f"/api/imports/{location.rpartition('/')[2]}").json()
     if path.startswith("/api/"):
         return Ended(row, client.get(f"/api/experiments/{row['experiment_id']}").json())
-    return client.get(place)
+    return client.get(location)
 
 
 def finish_imports(context):

@@ -33,29 +33,29 @@ def make_environment(folder: Path, wheels: list[Path], *wanted: str) -> Path:
     options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-index", "--no-compile"]
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", *options]
     subprocess.run([*pip, *map(str, wheels)], check=True)
-    there = Path(get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
-    here = Path(get_path("purelib"))
+    target_site = Path(get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
+    site_packages = Path(get_path("purelib"))
     for name in sorted(_names_behind(wanted)):
-        if not (there / name).exists():
-            (there / name).symlink_to(here / name)
+        if not (target_site / name).exists():
+            (target_site / name).symlink_to(site_packages / name)
     return folder / "bin"
 
 
 def _names_behind(wanted: tuple[str, ...]) -> set[str]:
-    waiting = [Requirement(one) for one in wanted]
-    seen: set[tuple[str, str]] = set()
+    waiting = [Requirement(text) for text in wanted]
+    visited: set[tuple[str, str]] = set()
     names: set[str] = set()
     while waiting:
         requirement = waiting.pop()
         for extra in ("", *requirement.extras):
             key = (canonicalize_name(requirement.name), extra)
-            if key in seen:
+            if key in visited:
                 continue
-            seen.add(key)
+            visited.add(key)
             with suppress(PackageNotFoundError):  # for another platform, or bound to another library that is not here
-                found = distribution(requirement.name)
+                dist = distribution(requirement.name)
                 if key[0] not in OURS:
-                    names |= {file.parts[0] for file in found.files or [] if file.parts[0] not in ("..", "__pycache__")}
-                required = [Requirement(one) for one in found.requires or []]
-                waiting += [one for one in required if one.marker is None or one.marker.evaluate({"extra": extra})]
+                    names |= {file.parts[0] for file in dist.files or [] if file.parts[0] not in ("..", "__pycache__")}
+                required = [Requirement(text) for text in dist.requires or []]
+                waiting += [item for item in required if item.marker is None or item.marker.evaluate({"extra": extra})]
     return names

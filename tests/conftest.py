@@ -119,8 +119,8 @@ def serving(tmp_path: Path) -> Iterator[Callable[..., Serving]]:
         return started[-1]
 
     yield start
-    for one in started:
-        one.stop()
+    for server in started:
+        server.stop()
 
 
 @pytest.fixture

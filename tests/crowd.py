@@ -68,28 +68,28 @@ def import_among_writers(server, elsewhere, tmp_path, *, steps, kill, figures=No
     run = {"experiment": "mine", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy"}
     runs = [server.post("/api/runs", json=run | {"seed": seed})["id"] for seed in range(WRITERS)]
     done = threading.Event()
-    with ThreadPoolExecutor(WRITERS + 1) as others:
-        health = others.submit(slowest_health, server.url, done)
-        writers = [others.submit(_write_until, server.url, run, done) for run in runs]
+    with ThreadPoolExecutor(WRITERS + 1) as threads:
+        health = threads.submit(slowest_health, server.url, done)
+        writers = [threads.submit(_write_until, server.url, run, done) for run in runs]
         try:
             with path.open("rb") as file:
                 sent = server.post("/api/experiments/import", files={"file": file})
-            place = f"/api/imports/{sent['id']}"
-            server.wait_for(lambda: server.get(place)["done"] > steps / 10, "the first rows", 120 * patience())
+            import_url = f"/api/imports/{sent['id']}"
+            server.wait_for(lambda: server.get(import_url)["done"] > steps / 10, "the first rows", 120 * patience())
             if kill:
                 server.child("multiprocessing.forkserver").send_signal(signal.SIGKILL)
-            while (told := server.get(place))["status"] == "running":
-                visible = [one["name"] for one in server.get("/api/experiments")]
-                assert visible == ["mine"] or server.get(place)["status"] == "finished"
+            while (state := server.get(import_url))["status"] == "running":
+                visible = [row["name"] for row in server.get("/api/experiments")]
+                assert visible == ["mine"] or server.get(import_url)["status"] == "finished"
                 time.sleep(0.3)
         finally:
             done.set()
-        written, longest = zip(*(one.result() for one in writers), strict=True)
-    assert (told["status"], told["done"]) == ("finished", told["total"])
+        written, longest = zip(*(writer.result() for writer in writers), strict=True)
+    assert (state["status"], state["done"]) == ("finished", state["total"])
     assert min(written) > 0
     assert max(longest) < 3 * patience()
     assert health.result() < ANSWERED_SECONDS * patience()
-    experiment = server.get(f"/api/experiments/{told['experiment_id']}")
+    experiment = server.get(f"/api/experiments/{state['experiment_id']}")
     logged = [len(server.get(f"/api/runs/{run['id']}")["steps"]) for run in experiment["runs"][:2]]
     assert sum(logged) == 2 * (steps // len(experiment["runs"]))
     assert "heartbeat could not be written" not in server.log()

@@ -61,11 +61,11 @@ class Services:
         assert not unknown, f"{name} has settings that this does not know: {unknown}"
         container = self.container(called or name)
         # The engine refuses a host name of its own to who shares another's network.
-        named = {"ISOSCOPE_WORKER_NAME": called or service["hostname"]} if "hostname" in service else {}
+        extra = {"ISOSCOPE_WORKER_NAME": called or service["hostname"]} if "hostname" in service else {}
         network = f"container:{self._started[0]}" if self._started else "none"
         words = [*self._options(service), "--network", network, "--volume", f"{self._hosts}:/etc/hosts:ro"]
         words += ["--detach", "--name", container]
-        for key, value in (service.get("environment", {}) | named | environment).items():
+        for key, value in (service.get("environment", {}) | extra | environment).items():
             words += ["--env", f"{key}={images.interpolated(str(value), self._given)}"]
         image = self._images.get(service["image"], service["image"])
         self._started.append(container)
@@ -82,8 +82,8 @@ class Services:
         self._engine("stop", "--time", self._file["services"][name]["stop_grace_period"].removesuffix("s"), container)
 
     def is_healthy(self, name: str) -> bool:
-        own = self._file["services"][name].get("healthcheck", {}).get("test")
-        words = own[1:] if own else images.command(images.last(images.dockerfile()[name], "HEALTHCHECK"))
+        check = self._file["services"][name].get("healthcheck", {}).get("test")
+        words = check[1:] if check else images.command(images.last(images.dockerfile()[name], "HEALTHCHECK"))
         return self._engine.does("exec", self.container(name), *words, seconds=60)
 
     def python(self, name: str, code: str) -> str:

@@ -28,9 +28,9 @@ class Filled(NamedTuple):
     dataset: str
 
     def run(self, experiment: str, status: RunStatus) -> str:
-        wanted = select(Run.id).where(Run.experiment_id == experiment, Run.status == status).order_by(Run.position)
+        statement = select(Run.id).where(Run.experiment_id == experiment, Run.status == status).order_by(Run.position)
         with self.context.sessions() as session:
-            return session.scalars(wanted).first() or ""
+            return session.scalars(statement).first() or ""
 
 
 @contextmanager

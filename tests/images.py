@@ -48,11 +48,11 @@ def bases() -> set[str]:
 
 
 def last(stage: list[Instruction], name: str) -> str:
-    return next(one.argument for one in reversed(stage) if one.name == name)
+    return next(step.argument for step in reversed(stage) if step.name == name)
 
 
 def copied_from(stage: list[Instruction]) -> list[str]:
-    return [match[1] for one in stage if one.name == "COPY" and (match := re.match(r"--from=(\S+) ", one.argument))]
+    return [match[1] for step in stage if step.name == "COPY" and (match := re.match(r"--from=(\S+) ", step.argument))]
 
 
 def command(argument: str) -> list[str]:
@@ -62,7 +62,7 @@ def command(argument: str) -> list[str]:
 
 
 def environment(stage: list[Instruction]) -> dict[str, str]:
-    pairs = [pair for one in stage if one.name == "ENV" for pair in shlex.split(one.argument)]
+    pairs = [pair for step in stage if step.name == "ENV" for pair in shlex.split(step.argument)]
     return dict(pair.split("=", 1) for pair in pairs)
 
 

@@ -24,16 +24,16 @@ def hidden_side(n: int, d: int, m: int) -> tuple[np.ndarray, np.ndarray, np.ndar
 def add_rows(context: Context, folder: Path, prefix: str, x: np.ndarray, name: str = "", **columns: Any) -> str:
     """Write a measured embedding of rows [n, d] called d0, d1 ... by the prefix, each of a class and a home."""
     rows = (
-        {"_id": f"{prefix}{row}", "side": "ab"[int(one[1] > 0)], "home": f"h{row // 3}", "embedding": one.tolist()}
-        for row, one in enumerate(x)
+        {"_id": f"{prefix}{row}", "side": "ab"[int(vec[1] > 0)], "home": f"h{row // 3}", "embedding": vec.tolist()}
+        for row, vec in enumerate(x)
     )
     content = "\n".join(map(json.dumps, rows)).encode()
     path = folder / f"{prefix}.jsonl"
     path.write_bytes(content)
-    found = inspect(Upload((NamedFile(path, path.name),)), Selection(vectors="embedding", names="_id"))
-    told = {"inspection": found.model_dump(mode="json"), "selection": found.selection.model_dump(mode="json")}
+    check = inspect(Upload((NamedFile(path, path.name),)), Selection(vectors="embedding", names="_id"))
+    data = {"inspection": check.model_dump(mode="json"), "selection": check.selection.model_dump(mode="json")}
     shape = {"n": len(x), "d": x.shape[1]}
-    row = embedding(name or prefix, filename=path.name, format="jsonl", **told | shape | columns)
+    row = embedding(name or prefix, filename=path.name, format="jsonl", **data | shape | columns)
     digest = store(context, content)
     row.files = [EmbeddingFile(position=0, filename=path.name, file_sha256=digest)]
     with context.sessions.begin() as session:

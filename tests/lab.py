@@ -102,23 +102,23 @@ def runs_of(context: Context) -> list[Run]:
 
 
 def wait_until_training(context: Context, seconds: float = PATIENCE_SECONDS) -> Run:
-    found: list[Run] = []
+    training_runs: list[Run] = []
 
     def look() -> bool:
-        found.extend(run for run in runs_of(context) if run.phase == "training" and run.phase_done > 0)
-        return bool(found)
+        training_runs.extend(run for run in runs_of(context) if run.phase == "training" and run.phase_done > 0)
+        return bool(training_runs)
 
     wait_for(look, seconds)
-    return found[0]
+    return training_runs[0]
 
 
 def start_two(context: Context, machine: Callable[[str], Machine]) -> list[Machine]:
-    both = [machine("alpha"), machine("beta")]
-    for one in both:
-        wait_for(one.ready, PATIENCE_SECONDS)
+    machines = [machine("alpha"), machine("beta")]
+    for worker in machines:
+        wait_for(worker.ready, PATIENCE_SECONDS)
     launch(context, steps=STEPS, lambdas=[0.0], seeds=[0])
     slot = wait_until_training(context).worker
-    return sorted(both, key=lambda one: one.slot != slot)
+    return sorted(machines, key=lambda worker: worker.slot != slot)
 
 
 def check_finished(context: Context, slot: str) -> Run:

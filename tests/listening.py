@@ -15,12 +15,12 @@ class Server:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 path = self.path.rsplit("/", 1)[-1]
                 owner.asked.append((path, body, self.headers["authorization"]))
-                status, said = owner.answer(path, body)
+                status, document = owner.answer(path, body)
                 self.send_response(status)
                 for name, value in owner.headers.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(json.dumps(said).encode())
+                self.wfile.write(json.dumps(document).encode())
 
             def log_message(self, *_):
                 pass
@@ -30,4 +30,4 @@ class Server:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def bodies(self, path):
-        return [body for asked, body, _ in self.asked if asked == path]
+        return [body for requested_path, body, _ in self.asked if requested_path == path]

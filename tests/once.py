@@ -24,9 +24,9 @@ def make_once(context: Context, known: dict[str, Any], key: str, make: Callable[
         return name
     name, copied_rows, files = known[key]
     for path, content in files.items():
-        place = context.settings.files / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content)
+        target = context.settings.files / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
     with context.sessions.begin() as session:
         for table, rows in copied_rows:
             session.execute(insert(table), rows)
@@ -40,8 +40,8 @@ def make_once(context: Context, known: dict[str, Any], key: str, make: Callable[
 
 def _rows(context: Context) -> Rows:
     with context.sessions() as session:
-        found = [
+        stored_rows = [
             (table, [dict(row) for row in session.execute(select(table)).mappings()])
             for table in Base.metadata.sorted_tables
         ]
-    return [(table, rows) for table, rows in found if rows]
+    return [(table, rows) for table, rows in stored_rows if rows]

@@ -57,11 +57,11 @@ class Sweep:
             [self.server.get(f"/api/runs/{run['id']}") for run in self.runs(experiment_id)]
             for experiment_id in (self.id, again)
         )
-        for struck_run, other in zip(struck, uninterrupted, strict=True):
+        for struck_run, reference_run in zip(struck, uninterrupted, strict=True):
             assert struck_run["status"] == "finished", (struck_run["error"], struck_run["log"])
             assert [step["step"] for step in struck_run["steps"]] == list(range(0, STEPS + 1, STEPS // 100))
             for name in ("performance", "isoscore_star", "results", "steps"):
-                assert struck_run[name] == other[name], name
+                assert struck_run[name] == reference_run[name], name
             assert [attempt["outcome"] for attempt in struck_run["attempts"]].count("finished") == 1
             assert all(attempt["ended_at"] for attempt in struck_run["attempts"])
         return struck

@@ -67,28 +67,28 @@ def planted(bases: Bases) -> Iterator[Planted]:
     low = random.standard_normal((2000, 6)) @ random.standard_normal((6, 100))
     yield Planted("six directions", "collapsed", (low + 0.02 * random.standard_normal(low.shape)).astype(np.float32))
     yield Planted("one point", "collapsed", (0.005 * real(600) + random.standard_normal(300)).astype(np.float32))
-    x, own = real(1000), some(random, 300, 9)
-    x[:, own] = 0.25
-    yield Planted("constant, words", "constant_dimensions", x, dimensions=own.tolist())
+    x, planted_rows = real(1000), some(random, 300, 9)
+    x[:, planted_rows] = 0.25
+    yield Planted("constant, words", "constant_dimensions", x, dimensions=planted_rows.tolist())
     x = generated(random, 2000, 48) * np.exp(1.3 * random.standard_normal((2000, 1)))
     yield Planted("norms, 48", "unequal_norms", x.astype(np.float32))
     x = real(2000)
-    x[(own := some(random, 2000, 500))] *= 12
-    yield Planted("norms, words", "unequal_norms", x, rows=own.tolist())
+    x[(planted_rows := some(random, 2000, 500))] *= 12
+    yield Planted("norms, words", "unequal_norms", x, rows=planted_rows.tolist())
     x = generated(random, 3000, 64)
-    x[(own := some(random, 3000, 900))] += 2.5 * random.standard_normal(64)
-    yield Planted("shifted part, 64", "mixed_clouds", x.astype(np.float32), rows=own.tolist())
+    x[(planted_rows := some(random, 3000, 900))] += 2.5 * random.standard_normal(64)
+    yield Planted("shifted part, 64", "mixed_clouds", x.astype(np.float32), rows=planted_rows.tolist())
     x = real(4000)
     turn, _ = np.linalg.qr(random.standard_normal((x.shape[1], x.shape[1])))
-    own = some(random, len(x), 1200)
-    x[own] = 2 * x[own] @ turn + 0.1
-    yield Planted("another model, words", "mixed_clouds", x.astype(np.float32), rows=own.tolist())
+    planted_rows = some(random, len(x), 1200)
+    x[planted_rows] = 2 * x[planted_rows] @ turn + 0.1
+    yield Planted("another model, words", "mixed_clouds", x.astype(np.float32), rows=planted_rows.tolist())
     x = generated(random, 1500, 32)
     x[:, 9] = random.permutation(1500)
     yield Planted("ids, 32", "metadata_as_coordinates", x, dimensions=[9])
     x = real(700)
-    x[(own := some(random, 700, 11)), random.integers(0, 300, 11)] = np.nan
-    yield Planted("not finite, words", "not_finite", x, rows=own.tolist())
+    x[(planted_rows := some(random, 700, 11)), random.integers(0, 300, 11)] = np.nan
+    yield Planted("not finite, words", "not_finite", x, rows=planted_rows.tolist())
 
 
 def mean_of(name: str, x: Points, size: float, random: Random) -> Planted:
@@ -136,5 +136,5 @@ def healthy(bases: Bases) -> Iterator[tuple[str, Points]]:
 
 @cache
 def word_vectors(folder: str) -> Points:
-    found: Points = np.load(Path(folder) / "embeddings/word2vec_googlenews_300d_8k.npz")["vectors"]
-    return found
+    vectors: Points = np.load(Path(folder) / "embeddings/word2vec_googlenews_300d_8k.npz")["vectors"]
+    return vectors

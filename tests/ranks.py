@@ -21,17 +21,17 @@ def results_of_ranks(work: Callable[[int], Any], folder: Path, world_size: int =
     for process in processes:
         process.start()
     try:
-        found = {}
+        by_rank = {}
         for _ in processes:
             rank, value = results.get(timeout=300)
             if isinstance(value, Exception):
                 raise value  # the others may wait for this rank for ever
-            found[rank] = value
+            by_rank[rank] = value
     finally:
         for process in processes:
             process.kill()
             process.join()
-    return [found[rank] for rank in range(world_size)]
+    return [by_rank[rank] for rank in range(world_size)]
 
 
 def _rank(

@@ -16,5 +16,5 @@ def csv_of(cloud, n_bad=0):
 
 def store(context, embedding_id, **data):
     with context.sessions.begin() as session:
-        for slug, one in data.items():
-            session.merge(FigureData(embedding_id=embedding_id, slug=slug, data=one))
+        for slug, document in data.items():
+            session.merge(FigureData(embedding_id=embedding_id, slug=slug, data=document))

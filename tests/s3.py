@@ -51,7 +51,7 @@ class Bucket:
 
     def keys(self) -> list[str]:
         listed = self._client.list_objects_v2(Bucket=self.name)
-        return [found["Key"] for found in listed.get("Contents", [])]
+        return [entry["Key"] for entry in listed.get("Contents", [])]
 
     def read(self, key: str) -> bytes:
         content: bytes = self._client.get_object(Bucket=self.name, Key=key)["Body"].read()

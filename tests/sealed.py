@@ -32,10 +32,10 @@ def add_sealed(context, *runs, n=500, rows=ROWS, scores=None, **columns):
 
 def add_predictions(context, experiment_id, n=4):
     right = np.arange(n) % 2
-    given = np.append(right[:-1], 1 - right[-1])
+    answers = np.append(right[:-1], 1 - right[-1])
     with context.sessions.begin() as session:
         for run in session.get(Experiment, experiment_id).runs:
-            write_predictions(session, run.id, Split.TEST, Predictions(np.arange(n), right, given))
+            write_predictions(session, run.id, Split.TEST, Predictions(np.arange(n), right, answers))
 
 
 def run_ids(context, experiment_id):

@@ -77,12 +77,12 @@ class Serving:
         return answer.json()
 
     def child(self, *words: str) -> psutil.Process:
-        found = []
+        children = []
         for process in psutil.Process(self.process.pid).children(recursive=True):
             with suppress(psutil.NoSuchProcess):  # one of many that live for a moment
                 if all(word in " ".join(process.cmdline()) for word in words):
-                    found.append(process)
-        return max(found, key=lambda process: process.create_time())
+                    children.append(process)
+        return max(children, key=lambda process: process.create_time())
 
     def measure(self, name: str, content: bytes, **options: Any) -> str:
         """The id of an embedding of these bytes, once it is measured."""
@@ -94,8 +94,8 @@ class Serving:
     def wait_for(self, look: Callable[[], T | None], what: str, seconds: float = 120) -> T:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if found := look():
-                return found
+            if result := look():
+                return result
             assert self.process.poll() is None, f"the server ended:\n{self.log()}"
             time.sleep(0.2)
         raise AssertionError(f"waited {seconds} s in vain for {what}:\n{self.log()}")

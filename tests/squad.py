@@ -16,25 +16,25 @@ DATA = os.environ.get("ISOSCOPE_BENCH_DATA")
 
 
 def texts(folder: Path) -> tuple[list[str], list[str], list[int]]:
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
     questions = []
     with gzip.open(folder / "squad" / "validation.jsonl.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
-            if row["context"] in places or len(places) < PARAGRAPHS:
-                questions.append((row["question"], places.setdefault(row["context"], len(places))))
+            if row["context"] in positions or len(positions) < PARAGRAPHS:
+                questions.append((row["question"], positions.setdefault(row["context"], len(positions))))
     drawn = np.sort(np.random.default_rng(0).permutation(len(questions))[:QUESTIONS])
-    return list(places), [questions[row][0] for row in drawn], [questions[row][1] for row in drawn]
+    return list(positions), [questions[row][0] for row in drawn], [questions[row][1] for row in drawn]
 
 
 def vectors(folder: Path, kept: Path) -> dict[str, np.ndarray]:
     """Return ``paragraphs_4``, ``questions_4`` and those of the last layer, [n, 384], and ``relevant`` [questions]."""
     if not kept.is_file():
         paragraphs, questions, relevant = texts(folder)
-        made = {f"paragraphs_{layer}": x for layer, x in _encoded(paragraphs).items()}
-        made |= {f"questions_{layer}": x for layer, x in _encoded(questions).items()}
+        arrays = {f"paragraphs_{layer}": x for layer, x in _encoded(paragraphs).items()}
+        arrays |= {f"questions_{layer}": x for layer, x in _encoded(questions).items()}
         partial = kept.with_suffix(".partial.npz")
-        np.savez(partial, relevant=np.array(relevant), **made)
+        np.savez(partial, relevant=np.array(relevant), **arrays)
         partial.replace(kept)
     with np.load(kept) as stored:
         return dict(stored)
@@ -49,7 +49,7 @@ def _encoded(of: list[str]) -> dict[int, np.ndarray]:
 
     tokenizer, model = AutoTokenizer.from_pretrained(bundled_folder()), AutoModel.from_pretrained(bundled_folder())
     order = sorted(range(len(of)), key=lambda row: len(of[row]))
-    found = {layer: np.empty((len(of), model.config.hidden_size), np.float32) for layer in LAYERS}
+    arrays = {layer: np.empty((len(of), model.config.hidden_size), np.float32) for layer in LAYERS}
     with torch.inference_mode():
         for start in range(0, len(of), BATCH):
             rows = order[start : start + BATCH]
@@ -58,5 +58,5 @@ def _encoded(of: list[str]) -> dict[int, np.ndarray]:
             )
             states = model.eval()(**batch, output_hidden_states=True).hidden_states
             for layer in LAYERS:
-                found[layer][rows] = mean_of_tokens(states[layer], batch["attention_mask"]).numpy()
-    return found
+                arrays[layer][rows] = mean_of_tokens(states[layer], batch["attention_mask"]).numpy()
+    return arrays

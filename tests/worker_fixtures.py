@@ -74,5 +74,5 @@ def machine(context: Context, tmp_path: Path) -> Iterator[Callable[..., Machine]
         return started[-1]
 
     yield start
-    for one in started:
-        one.lose()
+    for process in started:
+        process.lose()

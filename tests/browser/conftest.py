@@ -136,7 +136,7 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
     def open_page(**options: Any) -> Page:
         contexts.append(browser.new_context(**SCREEN | options))
         page = contexts[-1].new_page()
-        page.on("console", lambda said: complaints.append(said.text) if is_complaint(said) else None)
+        page.on("console", lambda message: complaints.append(message.text) if is_complaint(message) else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.set_default_timeout(PATIENCE_MILLISECONDS)
         return page

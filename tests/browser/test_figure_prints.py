@@ -55,7 +55,7 @@ def test_pictures_of_a_figure_are_in_the_face_of_the_page(filled, page, tmp_path
     assert svg.count('src: url("data:font/woff2;base64,') == 2, "Latin and Greek letters, for programs without Inter"
 
     title = page.locator("#figure-lambda h3").text_content()
-    inter, other = (page.evaluate(TITLE_WIDTH, [title, family]) for family in (face, OTHER))
-    assert abs(inter - other) > 5
+    inter, fallback = (page.evaluate(TITLE_WIDTH, [title, family]) for family in (face, OTHER))
+    assert abs(inter - fallback) > 5
     ink = np.asarray(Image.open(tmp_path / "picture.png").convert("L"))[: TITLE["height"] * TITLE["scale"]] < 200
     assert np.flatnonzero(ink.any(axis=0)).max() / TITLE["scale"] == pytest.approx(TITLE["x"] + inter, abs=2)

@@ -184,7 +184,7 @@ def test_the_reference_word2vec_matrix_is_uploaded_and_read(dashboard, page):
     expect(page.get_by_role("navigation", name="Parts of this page")).to_be_visible()
     expect(page.get_by_text("8,000").first).to_be_visible()
     report = dashboard.get(f"/api{urlsplit(page.url).path}")
-    measured = {one["measure"]: one["value"] for one in report["measurements"]}
+    measured = {measurement["measure"]: measurement["value"] for measurement in report["measurements"]}
     assert measured["isoscore"] == pytest.approx(0.609295545, abs=1e-6)
     assert measured["mean_cosine"] == pytest.approx(0.0640, abs=1e-4)
 

@@ -73,14 +73,14 @@ def test_a_button_of_the_queue_keeps_the_focus_when_its_run_moves(filled, page):
     page.goto(f"{filled.url}/queue")
     run = filled.run(filled.waiting, RunStatus.QUEUED)
     row = page.locator(f"#run-{run}")
-    place = row.get_by_role("cell").first
-    before = int(place.inner_text())
+    first_cell = row.get_by_role("cell").first
+    before = int(first_cell.inner_text())
     down = row.get_by_role("button", name="Down")
     press(page, down)
-    expect(place).to_have_text(str(before + 1))
+    expect(first_cell).to_have_text(str(before + 1))
     expect(down).to_be_focused()
     page.keyboard.press("Enter")
-    expect(place).to_have_text(str(before + 2))
+    expect(first_cell).to_have_text(str(before + 2))
     expect(down).to_be_focused()
     press(page, row.get_by_role("button", name="Last"))
     expect(down).to_have_count(0)
@@ -108,11 +108,11 @@ def test_keys_go_to_pages_tell_themselves_and_can_be_switched_off(filled, page):
 
 
 def test_a_link_to_a_variant_opens_the_folds_it_stands_in(filled, page):
-    variant = next(one for one in MEASURES.values() if one.variant_of)
+    variant = next(measure for measure in MEASURES.values() if measure.variant_of)
     page.goto(f"{filled.url}/measures")
-    place = page.locator(f"#{variant.slug}")
-    expect(place).to_be_hidden()
+    variant_item = page.locator(f"#{variant.slug}")
+    expect(variant_item).to_be_hidden()
     page.goto(f"{filled.url}/measures#{variant.slug}")
-    expect(place).to_be_visible()
-    expect(place).to_be_in_viewport()
+    expect(variant_item).to_be_visible()
+    expect(variant_item).to_be_in_viewport()
     assert page.locator("details.fold[open]").count() == 2

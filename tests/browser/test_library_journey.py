@@ -79,5 +79,5 @@ def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(dashboard
     page.get_by_role("button", name="Delete permanently").click()
     expect(page).to_have_url(re.compile("/trash$"))
     expect(row(page, "round")).to_have_count(0)
-    listed = [one["id"] for one in dashboard.get("/api/embeddings")]
+    listed = [embedding["id"] for embedding in dashboard.get("/api/embeddings")]
     assert round_id not in listed

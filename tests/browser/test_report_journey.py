@@ -61,32 +61,32 @@ def test_the_file_opens_from_disk_without_a_network_and_asks_for_nothing(report,
         page.get_by_text("More", exact=True).click()
         page.get_by_role("link", name="Report as a file").click()
     assert download.value.suggested_filename == "isoscope-script-script-alert-1-script.html"
-    kept = tmp_path / "report.html"
-    download.value.save_as(kept)
+    report_path = tmp_path / "report.html"
+    download.value.save_as(report_path)
     context = browser.new_context(offline=True, color_scheme="dark")
-    alone = context.new_page()
-    asked, complaints = [], []
-    alone.on("request", lambda request: asked.append(request.url))
-    alone.on("console", lambda said: complaints.append(said.text) if is_complaint(said) else None)
-    alone.on("pageerror", lambda error: complaints.append(str(error)))
-    alone.on("dialog", lambda dialog: complaints.append(dialog.message))
-    alone.goto(kept.as_uri())
-    plots = alone.locator("[data-figure]")
-    expect(alone.locator(".js-plotly-plot .main-svg:first-child")).to_have_count(plots.count())
+    file_page = context.new_page()
+    requested_urls, complaints = [], []
+    file_page.on("request", lambda request: requested_urls.append(request.url))
+    file_page.on("console", lambda message: complaints.append(message.text) if is_complaint(message) else None)
+    file_page.on("pageerror", lambda error: complaints.append(str(error)))
+    file_page.on("dialog", lambda dialog: complaints.append(dialog.message))
+    file_page.goto(report_path.as_uri())
+    plots = file_page.locator("[data-figure]")
+    expect(file_page.locator(".js-plotly-plot .main-svg:first-child")).to_have_count(plots.count())
     assert plots.count() >= 6
-    expect(alone.get_by_role("heading", level=1)).to_have_text(HOSTILE)
-    assert [one for one in asked if not one.startswith(("data:", "blob:", kept.as_uri()))] == []
+    expect(file_page.get_by_role("heading", level=1)).to_have_text(HOSTILE)
+    assert [url for url in requested_urls if not url.startswith(("data:", "blob:", report_path.as_uri()))] == []
     assert complaints == []
 
-    with alone.expect_download() as numbers:
-        alone.locator("#figure-spectrum").get_by_role("link", name="Numbers of").click()
+    with file_page.expect_download() as numbers:
+        file_page.locator("#figure-spectrum").get_by_role("link", name="Numbers of").click()
     assert Path(numbers.value.path()).read_text().startswith("component,eigenvalue\n1,")
 
-    pitfall = alone.get_by_text("Biased low unless n is many times d").first
+    pitfall = file_page.get_by_text("Biased low unless n is many times d").first
     expect(pitfall).to_be_hidden()
-    alone.emulate_media(media="print")
+    file_page.emulate_media(media="print")
     expect(pitfall).to_be_visible()
-    assert alone.evaluate("getComputedStyle(document.body).color") == "rgb(28, 32, 36)"
-    expect(alone.locator("#figure-spectrum .tools")).to_be_hidden()
-    assert alone.pdf(prefer_css_page_size=True).startswith(b"%PDF")
+    assert file_page.evaluate("getComputedStyle(document.body).color") == "rgb(28, 32, 36)"
+    expect(file_page.locator("#figure-spectrum .tools")).to_be_hidden()
+    assert file_page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
     context.close()

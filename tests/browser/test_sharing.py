@@ -28,14 +28,14 @@ def test_a_form_leaves_as_yaml_and_comes_back_from_the_text_and_from_a_file(fill
     page.get_by_label("Learning rate").fill("0.0001")
     expect(page.locator("#plan strong")).to_have_text("10 runs")
     page.get_by_text("Command line, API, Python").click()
-    shown = page.get_by_role("region", name="YAML")
-    expect(shown).to_contain_text("learning_rate: 0.0001")
-    yaml = shown.inner_text()
+    yaml_region = page.get_by_role("region", name="YAML")
+    expect(yaml_region).to_contain_text("learning_rate: 0.0001")
+    yaml = yaml_region.inner_text()
 
-    (kept := tmp_path / "sweep.yaml").write_text(yaml)
+    (yaml_path := tmp_path / "sweep.yaml").write_text(yaml)
     for fill_in in (
         lambda: page.get_by_label("Or its text").fill(yaml),
-        lambda: page.get_by_label("A file of YAML").set_input_files(kept),
+        lambda: page.get_by_label("A file of YAML").set_input_files(yaml_path),
     ):
         page.goto(form)
         expect(page.get_by_label("Seeds", exact=True)).to_have_value("0, 1, 2")
@@ -46,7 +46,7 @@ def test_a_form_leaves_as_yaml_and_comes_back_from_the_text_and_from_a_file(fill
         expect(page.get_by_role("checkbox", name="CosReg")).to_be_checked()
         expect(page.locator("#plan strong")).to_have_text("10 runs")
         page.get_by_text("Command line, API, Python").click()
-        expect(shown).to_have_text(yaml)
+        expect(yaml_region).to_have_text(yaml)
 
 
 def test_address_shows_another_browser_the_same_page(filled, open_page):
@@ -64,32 +64,32 @@ def test_address_shows_another_browser_the_same_page(filled, open_page):
     expect(page.get_by_role("columnheader", name="IsoScore★")).to_have_attribute("aria-sort", "descending")
     expect(page).to_have_url(re.compile("sort="))
 
-    other = open_page()
-    other.goto(page.url)
-    expect(other.get_by_label("Search runs")).to_have_value("lam>0 seed:0,1")
-    assert cells(other, "Runs") == cells(page, "Runs")
-    isotropy = [float(row) for row in other.locator("#found-runs td.n:nth-last-child(3)").all_inner_texts()]
+    second_page = open_page()
+    second_page.goto(page.url)
+    expect(second_page.get_by_label("Search runs")).to_have_value("lam>0 seed:0,1")
+    assert cells(second_page, "Runs") == cells(page, "Runs")
+    isotropy = [float(row) for row in second_page.locator("#found-runs td.n:nth-last-child(3)").all_inner_texts()]
     assert len(isotropy) == 12
     assert isotropy == sorted(isotropy, reverse=True)
-    for one in (page, other):
-        follow(one.get_by_role("link", name="Scatter", exact=True))
-        expect(one.get_by_label("Error bars")).to_have_value("se")
-    assert figures(other) == figures(page)
-    assert figures(other).keys() == drawn.keys()
+    for viewer in (page, second_page):
+        follow(viewer.get_by_role("link", name="Scatter", exact=True))
+        expect(viewer.get_by_label("Error bars")).to_have_value("se")
+    assert figures(second_page) == figures(page)
+    assert figures(second_page).keys() == drawn.keys()
 
 
 def seen(page: Page, address: str) -> tuple[dict[str, str], str, list[str]]:
     drawn: dict[str, str] = {}
-    said = ""
+    conclusion = ""
     for tab in ("scatter", "conclusion", "runs"):
         page.goto(f"{address}?tab={tab}")
         drawn |= figures(page)
-        said = page.locator(".conclusion").inner_text() if tab == "conclusion" else said
-    return drawn, said, cells(page, "Runs")
+        conclusion = page.locator(".conclusion").inner_text() if tab == "conclusion" else conclusion
+    return drawn, conclusion, cells(page, "Runs")
 
 
 def test_an_experiment_that_is_exported_shows_the_same_on_an_empty_isoscope(filled, elsewhere, page, tmp_path):
-    drawn, said, runs = seen(page, f"{filled.url}/experiments/{filled.finished}")
+    drawn, conclusion, runs = seen(page, f"{filled.url}/experiments/{filled.finished}")
     assert {"figure-isotropy", "figure-parallel"} < drawn.keys()
     page.get_by_text("More", exact=True).click()
     with page.expect_download() as download:
@@ -102,4 +102,4 @@ def test_an_experiment_that_is_exported_shows_the_same_on_an_empty_isoscope(fill
     page.get_by_label("Zip file of an experiment").set_input_files(tmp_path / download.value.suggested_filename)
     page.get_by_role("button", name="Import").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("All finished")
-    assert seen(page, page.url) == (drawn, said, runs)
+    assert seen(page, page.url) == (drawn, conclusion, runs)

@@ -81,25 +81,25 @@ def test_the_keyboard_alone_moves_every_slider(filled, page):
 
 
 def test_the_flat_view_needs_no_webgl_and_the_whole_of_plotly_comes_where_a_figure_needs_it(filled, page):
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requested_urls: list[str] = []
+    page.on("request", lambda request: requested_urls.append(request.url))
     page.goto(f"{filled.url}/playground?view=flat")
     expect(page.locator("#figure-cloud .subplot")).to_have_count(3)
     page.get_by_role("slider", name="Shift").press("ArrowLeft")
     expect(page).to_have_url(re.compile("shift=6.*view=flat"))
     expect(page.locator("#figure-cloud .subplot")).to_have_count(3)
     expect(page.locator("#figure-cloud canvas")).to_have_count(0)
-    assert [url for url in asked if "plotly-strict" in url] == []
+    assert [url for url in requested_urls if "plotly-strict" in url] == []
     page.get_by_role("link", name="in space").click()
     expect(page.locator("#figure-cloud canvas").first).to_be_visible()
-    assert len([url for url in asked if "plotly-strict" in url]) == 1
+    assert len([url for url in requested_urls if "plotly-strict" in url]) == 1
 
 
 def test_where_the_whole_of_plotly_cannot_be_had_the_figure_says_so_and_others_are_drawn(filled, page):
     page.route("**/plotly-strict*", lambda route: route.abort("connectionreset"))
     page.goto(f"{filled.url}/playground")
-    said = "This figure could not be drawn. What draws it could not be fetched. Reload the page to try again."
-    expect(page.locator("#figure-cloud .plot")).to_have_text(said)
+    message = "This figure could not be drawn. What draws it could not be fetched. Reload the page to try again."
+    expect(page.locator("#figure-cloud .plot")).to_have_text(message)
     expect(page.locator("#figure-sample_size .js-plotly-plot, #figure-shift .js-plotly-plot").first).to_be_visible()
 
 
@@ -119,8 +119,8 @@ def test_the_controls_show_where_the_cloud_is_after_every_change_by_hand_and_eve
         examples.nth(turn % 5).click()
         expect(examples.nth(turn % 5)).to_have_attribute("aria-current", "true")
         expect(title).to_have_text(re.compile(rf"^{shape.locator('option:checked').inner_text()}, "))
-        asked = dict(re.findall(r"(shape|shift|spread|n)=([\w.]+)", page.url))
-        shown = {name: page.locator(f"[name={name}]").input_value() for name in ("shape", "shift", "spread", "n")}
-        assert shown == asked
+        url_values = dict(re.findall(r"(shape|shift|spread|n)=([\w.]+)", page.url))
+        boxes = {name: page.locator(f"[name={name}]").input_value() for name in ("shape", "shift", "spread", "n")}
+        assert boxes == url_values
     page.reload()
     expect(title).to_contain_text(shape.locator("option:checked").inner_text())

@@ -150,10 +150,10 @@ ROWS = "\n".join(",".join(str((7 * i + 3 * j) % 11 / 3) for j in range(4)) for i
 
 
 def test_dropped_file_is_uploaded_and_one_click_measures_it(dashboard, page):
-    for path, place in (("/", "main"), ("/embeddings", "footer")):
+    for path, drop_target in (("/", "main"), ("/embeddings", "footer")):
         page.goto(dashboard.url + path)
         expect(page.locator("[data-drop-hint]")).to_be_visible()
-        page.evaluate(DROP, ["dropped.csv", ROWS, place])
+        page.evaluate(DROP, ["dropped.csv", ROWS, drop_target])
         expect(page).to_have_url(re.compile(r"/embeddings/[0-9a-f]{32}$"))
     page.get_by_role("button", name="Measure these embeddings").click()
     expect(page.get_by_role("heading", name="dropped")).to_be_visible()

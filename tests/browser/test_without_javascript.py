@@ -65,9 +65,9 @@ def test_runs_are_searched_sorted_and_paged_and_the_page_is_kept(filled, plain):
     plain.get_by_role("button", name="Search").click()
     expect(rows).to_have_count(3)
     follow(plain.get_by_role("columnheader", name="λ").get_by_role("link"))
-    assert [float(one) for one in rows.locator("th").all_inner_texts()] == [8, 10, 20]
+    assert [float(text) for text in rows.locator("th").all_inner_texts()] == [8, 10, 20]
     follow(plain.get_by_role("columnheader", name="λ").get_by_role("link"))
-    assert [float(one) for one in rows.locator("th").all_inner_texts()] == [20, 10, 8]
+    assert [float(text) for text in rows.locator("th").all_inner_texts()] == [20, 10, 8]
 
 
 def test_what_an_experiment_says_is_read_in_numbers_and_its_figures_on_pages_of_their_own(filled, plain):
@@ -110,14 +110,14 @@ def test_an_experiment_leaves_and_comes_in(filled, elsewhere, plain, tmp_path):
 
 def test_runs_change_their_turn_are_put_aside_and_resumed(filled, plain):
     plain.goto(f"{filled.url}/queue")
-    first, second, *others = queued(plain)
+    first, second, *remaining = queued(plain)
     row = plain.locator(f"#{first}")
     follow(row.get_by_role("button", name="Down"))
-    assert queued(plain) == [second, first, *others]
+    assert queued(plain) == [second, first, *remaining]
     follow(row.get_by_role("button", name="Last"))
-    assert queued(plain) == [second, *others, first]
+    assert queued(plain) == [second, *remaining, first]
     follow(row.get_by_role("button", name="Pause"))
-    assert queued(plain) == [second, *others]
+    assert queued(plain) == [second, *remaining]
 
     plain.goto(f"{filled.url}/runs/{first.removeprefix('run-')}")
     plain.get_by_role("button", name="Resume").click()

@@ -80,9 +80,9 @@ assert any("Radius" in line for line in lines_by_group({"radius": "1.5"}))
 
 
 def put_before(file, mark, text):
-    before, found, after = file.read_text().rpartition(mark)
-    assert found
-    file.write_text(f"{before}{text}{found}{after}")
+    before, separator, after = file.read_text().rpartition(mark)
+    assert separator
+    file.write_text(f"{before}{text}{separator}{after}")
 
 
 @pytest.mark.slow

@@ -122,8 +122,8 @@ def test_a_regularizer_is_added_through_its_record(tmp_path, migrated):
     copy_package(tmp_path, "isotropy")
     (tmp_path / "isotropy/regularizers/norm.py").write_text(MODULE)
     file = tmp_path / "isotropy/catalog/regularizers.py"
-    members, mark, rest = file.read_text().partition("\n\nclass TokenPooling(")
-    records, end, last = rest.rpartition("    )\n}\n")
+    members, mark, tail = file.read_text().partition("\n\nclass TokenPooling(")
+    records, end, last = tail.rpartition("    )\n}\n")
     file.write_text(f"{members}{MEMBER}{mark}{records}{RECORD}{end}{last}")
     look(tmp_path, LOOK)
 
@@ -132,8 +132,8 @@ def test_every_record_names_a_class_and_arguments_and_options_that_there_are():
     assert set(REGULARIZERS) == set(Regularizer) - {Regularizer.NONE}
     for slug, penalty in REGULARIZERS.items():
         assert penalty.slug is slug
-        taken = inspect.signature(resolve_name(penalty.make)).parameters
-        assert {"lam", *filter(None, penalty.options.values())} <= set(taken)
-        assert ("across_processes" in taken) == (penalty.sees is not None)
+        parameters = inspect.signature(resolve_name(penalty.make)).parameters
+        assert {"lam", *filter(None, penalty.options.values())} <= set(parameters)
+        assert ("across_processes" in parameters) == (penalty.sees is not None)
         assert set(penalty.options) <= set(OPTIONS)
         assert set(penalty.measures) <= set(MEASURES)

@@ -49,13 +49,13 @@ def test_every_example_runs_and_does_what_it_says(context, tmp_path, cloud):
                 assert ran.stdout.endswith(
                     "There is no run 'of another server'; it may have been deleted with its experiment. 404\n"
                 )
-        assert [one["total"] for one in isoscope.experiments()] == [12, 12, 12]
+        assert [experiment["total"] for experiment in isoscope.experiments()] == [12, 12, 12]
         assert (tmp_path / "films.zip").stat().st_size > 0
 
 
 def test_every_command_over_a_server_is_in_the_table():
-    told = re.findall(r"^\| `isoscope ([\w-]+)", DOCUMENT, re.MULTILINE)
+    commands = re.findall(r"^\| `isoscope ([\w-]+)", DOCUMENT, re.MULTILINE)
     local, remote = (
-        [name for name, one in COMMANDS.items() if one.module and one.needs_dashboard is asks] for asks in (False, True)
+        [name for name, cmd in COMMANDS.items() if cmd.module and cmd.needs_dashboard is asks] for asks in (False, True)
     )
-    assert told == [*local, *remote]
+    assert commands == [*local, *remote]

@@ -28,13 +28,13 @@ def anchors(path: Path) -> set[str]:
     """The headings of a document as GitHub names them, and what it names itself."""
     text = path.read_text(encoding="utf-8")
     titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    named = set(re.findall(r"<a id=\"(\w+)\"", text))
-    return named | {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    anchor_ids = set(re.findall(r"<a id=\"(\w+)\"", text))
+    return anchor_ids | {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def links(path: Path) -> list[str]:
-    found = re.findall(r"\]\(([^)\s]+)\)", prose(path))
-    return [link for link in found if not re.match(r"\w+:", link)]
+    targets = re.findall(r"\]\(([^)\s]+)\)", prose(path))
+    return [link for link in targets if not re.match(r"\w+:", link)]
 
 
 def test_links_of_the_readme_lead_to_files_and_headings():
@@ -49,14 +49,14 @@ def test_links_of_the_readme_lead_to_files_and_headings():
 
 
 def test_pictures_are_small_few_all_shown_and_have_words_for_those_who_do_not_see_them():
-    shown = {(document.parent / link).resolve() for document in DOCUMENTS for link in links(document)}
+    linked_images = {(document.parent / link).resolve() for document in DOCUMENTS for link in links(document)}
     for picture in (ROOT / "docs/images").iterdir():
-        assert picture in shown
+        assert picture in linked_images
         assert picture.stat().st_size < MOST_BYTES
         with Image.open(picture) as image:
             assert image.mode == "P"
     described = [re.findall(r"!\[([^\]]*)\]", prose(document)) for document in DOCUMENTS]
-    assert all(len(words) > 20 for found in described for words in found)
+    assert all(len(words) > 20 for texts in described for words in texts)
 
 
 def test_every_page_that_the_tutorial_links_answers_and_its_commands_are_some(client):
@@ -74,8 +74,8 @@ def test_every_page_that_the_tutorial_links_answers_and_its_commands_are_some(cl
 
 def test_every_make_target_that_documents_name_exists():
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    named = {name for path in DOCUMENTS for name in re.findall(r"`make (\w+)", path.read_text(encoding="utf-8"))}
-    assert {"run", "test", "screenshots"} <= named <= targets
+    make_targets = {name for path in DOCUMENTS for name in re.findall(r"`make (\w+)", path.read_text(encoding="utf-8"))}
+    assert {"run", "test", "screenshots"} <= make_targets <= targets
 
 
 def test_what_the_tutorial_prints_bold_stands_on_a_page():

@@ -59,9 +59,9 @@ def test_no_secret_has_a_default_and_what_is_missing_is_said_in_a_sentence():
 
 
 def test_others_images_are_pinned_postgres_is_no_root_and_settings_that_are_named_exist():
-    known = {f"ISOSCOPE_{name.upper()}" for name in Settings.model_fields}
+    setting_names = {f"ISOSCOPE_{name.upper()}" for name in Settings.model_fields}
     for name in ("Dockerfile", ".env.example", *FILES):
-        assert set(re.findall(r"ISOSCOPE_\w+", (images.ROOT / name).read_text())) <= known
+        assert set(re.findall(r"ISOSCOPE_\w+", (images.ROOT / name).read_text())) <= setting_names
     assert images.bases() == {"python:3.11-slim-trixie"}
     assert (SERVICES["postgres"]["image"], SERVICES["postgres"]["user"]) == ("postgres:17", "postgres")
     assert SERVICES["postgres"]["healthcheck"]["test"][0] == "CMD"
@@ -88,8 +88,8 @@ def test_every_service_runs_with_as_few_rights_and_as_little_of_the_machine_as_i
 def test_our_images_run_as_a_user_with_a_fixed_number_and_need_no_shell(stage):
     copied = images.copied_from(STAGES[stage])
     assert copied[-1] == "code", "the environment lies below the code and holds none of it"
-    assert [one.argument for one in STAGES[stage] if one.name == "COPY"][-1].endswith("/srv/isoscope /srv/isoscope")
-    sources = {word for one in STAGES[copied[0]] if one.name == "COPY" for word in one.argument.split()[:-1]}
+    assert [step.argument for step in STAGES[stage] if step.name == "COPY"][-1].endswith("/srv/isoscope /srv/isoscope")
+    sources = {word for step in STAGES[copied[0]] if step.name == "COPY" for word in step.argument.split()[:-1]}
     described = {"pyproject.toml", "requirements.lock", "README.md", "LICENSE"}
     assert sources == described | {"isoscope/pyproject.toml", "isoscope/build.py"}
     assert images.last(STAGES[stage], "USER") == "10001:10001"
@@ -111,10 +111,10 @@ def test_services_start_in_order_and_lasting_ones_are_given_time_to_stop():
 
 
 def test_a_gpu_is_reserved_and_taken_away_and_the_web_image_alone_has_what_a_backup_takes():
-    made = {stage: " ".join(one.argument for one in STAGES[stage] if one.name == "RUN") for stage in ("web", "worker")}
-    assert [stage for stage in made if "postgresql-client" in made[stage]] == ["web"]
-    assert "--owner=10001 --group=10001 /backups" in made["web"]
-    mounted = {name: [one for one in SERVICES[name]["volumes"] if "/backups" in one] for name in OURS}
+    text = {stage: " ".join(run.argument for run in STAGES[stage] if run.name == "RUN") for stage in ("web", "worker")}
+    assert [stage for stage in text if "postgresql-client" in text[stage]] == ["web"]
+    assert "--owner=10001 --group=10001 /backups" in text["web"]
+    mounted = {name: [path for path in SERVICES[name]["volumes"] if "/backups" in path] for name in OURS}
     assert mounted == {"migrate": [], "web": ["${BACKUPS:-backups}:/backups"], "worker": []}
     assert SERVICES["web"]["volumes"][:2] == SERVICES["worker"]["volumes"]
     [device] = SERVICES["worker"]["deploy"]["resources"]["reservations"]["devices"]

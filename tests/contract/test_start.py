@@ -20,16 +20,16 @@ def test_doctor_finds_no_problem_and_the_web_process_takes_an_upload_and_its_job
     monkeypatch.setenv("ISOSCOPE_DATA_DIR", str(context.settings.data_dir))
     assert [result for result in run_checks(CHECKS) if result[1] == PROBLEM] == []
     with served(context.settings) as address, Client(base_url=address, timeout=30) as client:
-        made = client.post("/api/embeddings?commit=auto", files=cloud_file)
-        assert made.status_code == 201
-    assert context.queue.list_active() == {f"inspect-{made.json()['id']}"}
+        response = client.post("/api/embeddings?commit=auto", files=cloud_file)
+        assert response.status_code == 201
+    assert context.queue.list_active() == {f"inspect-{response.json()['id']}"}
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("torch") is None, reason="There is no torch here, so no worker.")
 def test_the_dashboard_measures_an_upload_and_ctrl_c_ends_it(serving, cloud_file):
     dashboard = serving()
-    made = dashboard.post("/api/embeddings?commit=auto", files=cloud_file)
-    path = f"/api/embeddings/{made['id']}"
+    embedding = dashboard.post("/api/embeddings?commit=auto", files=cloud_file)
+    path = f"/api/embeddings/{embedding['id']}"
     dashboard.wait_for(lambda: dashboard.get(path)["status"] == "ready", "measurements")
     assert dashboard.stop() == 0

@@ -39,22 +39,22 @@ def test_every_template_compiles():
 
 
 def test_templates_that_are_named_exist_and_every_one_is_used():
-    everything = [*SOURCES.values(), *(path.read_text(encoding="utf-8") for path in (ROOT / "app").rglob("*.py"))]
-    used = {name for source in everything for name in re.findall(r'"(\w[\w/]*\.html)"', source)}
+    texts = [*SOURCES.values(), *(path.read_text(encoding="utf-8") for path in (ROOT / "app").rglob("*.py"))]
+    used = {name for source in texts for name in re.findall(r'"(\w[\w/]*\.html)"', source)}
     assert used == set(TEMPLATES)
 
 
 def test_every_static_file_that_a_template_names_exists_and_none_needs_inline_code_or_another_server():
-    found = {
+    violations = {
         f"{name}: {forbidden}": match.group()
         for name, source in SOURCES.items()
         for forbidden in FORBIDDEN
         if (match := re.search(forbidden, source))
     }
-    assert found == {}
-    named = {path for source in SOURCES.values() for path in re.findall(r"(?:static|at|inlined)\('([^']+)'\)", source)}
-    assert named
-    assert [path for path in named if not (FRONTEND / "static" / path).is_file()] == []
+    assert violations == {}
+    paths = {path for source in SOURCES.values() for path in re.findall(r"(?:static|at|inlined)\('([^']+)'\)", source)}
+    assert paths
+    assert [path for path in paths if not (FRONTEND / "static" / path).is_file()] == []
 
 
 def test_both_bundles_of_plotly_look_for_the_ids_that_keep_them_from_adding_styles_and_are_of_one_version():

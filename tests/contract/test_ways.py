@@ -126,13 +126,13 @@ def test_a_sweep_is_the_same_by_page_api_command_line_python_and_yaml(context, i
     filled = page.post("/experiments/new/yaml", data={"yaml": ways["YAML"]})
     link = filled.headers["location"]
     assert page.post("/experiments", content=link.partition("?")[2], headers=FORM).status_code == 303
-    first, *others = made(context)
+    first, *later_launches = made(context)
     name, config, grid, runs = first
     assert (name, grid) == (NAME, {"learning_rate": [1e-5, 3e-5], "layers": [[1, 2], "last", None]})
     assert (config.fixed_regularizers, config.max_steps, config.epochs) == ({"spectrum": 0.5}, 7, None)
     # For each of 2 rates and 2 seeds: the baseline; I-STAR at 2 λ × 2 ζ × 3 layers, CosReg at 2 λ × 3 layers.
     assert len(runs) == 2 * 2 * (1 + 12 + 6)
-    assert others == [first] * 7
+    assert later_launches == [first] * 7
 
 
 def test_a_search_is_the_same_by_page_and_by_each_command(context, page, form, shell, tmp_path):
@@ -148,14 +148,14 @@ def test_a_search_is_the_same_by_page_and_by_each_command(context, page, form, s
     (tmp_path / "search.py").write_text(ways["Python"].replace("isoscope.wait(experiment)", ""))
     shell(f"'{sys.executable}' search.py")
     with context.sessions() as session:
-        studies = [one.study for one in session.scalars(select(Experiment))]
+        studies = [experiment.study for experiment in session.scalars(select(Experiment))]
     assert [getattr(studies[0], name) for name in ("lam_low", "least_size", "zeta_high", "trials")] == [-2, 0.1, 0.4, 5]
     assert studies == [studies[0]] * 4
-    assert [one.prune for one in studies] == [True] * 4
+    assert [study.prune for study in studies] == [True] * 4
     del form["search_prune"]
     assert "prune" not in ways_of(page, "/experiments/search", **form)["YAML"], "an unticked box sends nothing"
-    first, *others = made(context)
-    assert others == [first] * 3
+    first, *later_launches = made(context)
+    assert later_launches == [first] * 3
 
 
 def test_an_encoding_is_the_same_by_page_and_by_each_command(isoscope, page, shell, tmp_path):
@@ -193,7 +193,7 @@ def test_an_upload_is_the_same_by_each_command_and_a_form_that_means_nothing_has
     shell(ways["Command line"])
     (tmp_path / "upload.py").write_text(ways["Python"])
     shell(f"'{sys.executable}' upload.py")
-    found = [isoscope.embedding(one) for one in isoscope.embeddings()]
-    assert [(one["filename"], one["status"]) for one in found] == [("embeddings.npy", "inspecting")] * 3
-    assert len({one["files"][0]["file_sha256"] for one in found}) == 1
+    rows = [isoscope.embedding(row) for row in isoscope.embeddings()]
+    assert [(row["filename"], row["status"]) for row in rows] == [("embeddings.npy", "inspecting")] * 3
+    assert len({row["files"][0]["file_sha256"] for row in rows}) == 1
     assert ways_of(page, "/experiments/new", **form | {"lambdas": "much"}) == {}

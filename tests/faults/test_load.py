@@ -35,10 +35,10 @@ def test_a_crowd_of_uploads_is_taken_in_turn_while_health_is_answered(tmp_path, 
         answers = list(crowd.map(upload, range(UPLOADS)))
         done.set()
         assert health.result() < ANSWERED_SECONDS * patience()
-        taken, refused = ([one for one in answers if one.status_code == status] for status in (201, 429))
-        assert (len(taken) + len(refused), len(taken) > 0, len(refused) > 0) == (UPLOADS, True, True)
-        assert {one.headers["retry-after"] for one in refused} == {"5"}
-        assert len(httpx2.get(f"{url}/api/datasets").json()) == len(taken)
+        accepted, refused = ([answer for answer in answers if answer.status_code == status] for status in (201, 429))
+        assert (len(accepted) + len(refused), len(accepted) > 0, len(refused) > 0) == (UPLOADS, True, True)
+        assert {answer.headers["retry-after"] for answer in refused} == {"5"}
+        assert len(httpx2.get(f"{url}/api/datasets").json()) == len(accepted)
 
 
 def test_an_upload_whose_client_leaves_is_parsed_no_further(tmp_path, empty_dashboard, monkeypatch):
@@ -48,7 +48,7 @@ def test_an_upload_whose_client_leaves_is_parsed_no_further(tmp_path, empty_dash
 
         def parsing():
             children = psutil.Process().children(recursive=True)
-            return [one for one in children if "spawn_main" in " ".join(one.cmdline())]
+            return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
 
         with pytest.raises(httpx2.ReadTimeout):
             httpx2.post(f"{url}/api/encodings", files={"file": ("t.jsonl", rows)}, timeout=httpx2.Timeout(30, read=0.5))
@@ -57,8 +57,8 @@ def test_an_upload_whose_client_leaves_is_parsed_no_further(tmp_path, empty_dash
             time.sleep(0.1)
         assert not parsing()
         assert httpx2.get(f"{url}/api/encodings").json() == []
-        taken = httpx2.post(f"{url}/api/encodings", files={"file": ("t.txt", "a\nb\n")}, timeout=60)
-        assert (taken.status_code, len(httpx2.get(f"{url}/api/encodings").json())) == (201, 1)
+        response = httpx2.post(f"{url}/api/encodings", files={"file": ("t.txt", "a\nb\n")}, timeout=60)
+        assert (response.status_code, len(httpx2.get(f"{url}/api/encodings").json())) == (201, 1)
 
 
 def test_others_write_during_an_import_whose_kill_leaves_nothing_half_visible(serving, tmp_path, empty_dashboard):

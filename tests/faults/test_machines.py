@@ -39,14 +39,14 @@ def losses(run):
 
 @pytest.mark.long
 def test_a_run_that_is_paused_and_resumed_ends_as_one_that_was_not(context, machine):
-    both = start_two(context, machine)
+    machines = start_two(context, machine)
     run_id = runs_of(context)[0].id
-    wait_for(lambda: any(worker_machine.checkpoints(run_id) for worker_machine in both), PATIENCE_SECONDS)
+    wait_for(lambda: any(worker_machine.checkpoints(run_id) for worker_machine in machines), PATIENCE_SECONDS)
     pause_run(context, run_id)
     wait_for(lambda: context.queue.list_active() == set(), PATIENCE_SECONDS)
     (paused,) = runs_of(context)
     assert (paused.status, paused.worker) == (RunStatus.PAUSED, None)
-    assert any(worker_machine.checkpoints(run_id) for worker_machine in both)
+    assert any(worker_machine.checkpoints(run_id) for worker_machine in machines)
 
     resume_run(context, run_id)
     wait_for(lambda: runs_of(context)[0].status is RunStatus.FINISHED, PATIENCE_SECONDS)

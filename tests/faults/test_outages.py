@@ -43,11 +43,11 @@ def test_a_paused_run_whose_checkpoint_rots_resumes_from_the_one_before(train_on
     sweep.server.wait_for(lambda: len(list(folder.glob("*/complete"))) == 2, "two checkpoints")
     sweep.server.post(f"{path}/pause")
     time.sleep(2)  # until its process has seen that, and ended
-    newest = max(folder.glob("checkpoint-*"), key=lambda one: int(one.name.rpartition("-")[2]))
+    newest = max(folder.glob("checkpoint-*"), key=lambda checkpoint: int(checkpoint.name.rpartition("-")[2]))
     weights = newest / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"!")
     sweep.server.post(f"{path}/resume")
     (struck,) = sweep.check()
     (note,) = struck["notes"]
     assert f"The checkpoint of step {newest.name.rpartition('-')[2]} was damaged on the disk" in note
-    assert [one["outcome"] for one in struck["attempts"]] == ["paused", "finished"]
+    assert [attempt["outcome"] for attempt in struck["attempts"]] == ["paused", "finished"]

@@ -272,8 +272,8 @@ def test_launches_and_deletions_are_recorded_with_the_name_of_the_token(guarded,
         ("Ada", "create experiment", experiment, "mine"),
         ("Ada", "create dataset", f"/datasets/{dataset['id']}", "t"),
     ]
-    shown = guarded.get("/access", headers=bearer(OWNER_TOKEN)).text
-    assert (f'href="{experiment}"' in shown, "delete experiment" in shown) == (True, True)
+    access_page = guarded.get("/access", headers=bearer(OWNER_TOKEN)).text
+    assert (f'href="{experiment}"' in access_page, "delete experiment" in access_page) == (True, True)
 
 
 def test_opening_of_test_scores_is_signed_by_the_token(guarded, context):

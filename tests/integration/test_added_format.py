@@ -62,14 +62,14 @@ def test_pages_and_readme_list_it(toy, client):
     assert page.count(".toy") == 2  # as a file of vectors and as one of names and labels
     assert ".toy" in client.get("/datasets").text
     assert ".toy" in client.get("/encodings").text
-    endings = [each.suffixes[0] for each in formats_of(Role.VECTORS)]
+    endings = [file_format.suffixes[0] for file_format in formats_of(Role.VECTORS)]
     assert [ending for ending in endings if f"`{ending}`" not in README.read_text()] == [".toy"], "it alone lacks"
 
 
 def test_every_record_names_a_reader_for_each_role():
-    for each in FORMATS.values():
-        assert each.roles
-        assert each.vectors or each.table
+    for file_format in FORMATS.values():
+        assert file_format.roles
+        assert file_format.vectors or file_format.table
     assert usual_suffixes(Role.ANNOTATIONS) == ".npy, .parquet, .jsonl, .csv, .tsv or .txt"
     assert titles(Role.VECTORS) == "NumPy, safetensors, HDF5, Parquet, JSON lines, csv, tsv, word2vec or GloVe"
     assert suffixes(Role.ROWS) == [".parquet", ".jsonl", ".csv", ".tsv"]

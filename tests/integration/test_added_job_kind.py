@@ -58,7 +58,7 @@ def test_workers_do_it_and_bring_it_back_and_give_it_up(context, add):
 def test_the_page_of_the_queue_says_what_a_worker_does(client, context, add):
     job = add()
     assert (job.priority, Job.parse("proofread-x")) == (10, Job(job.kind, "x"))  # somebody waits for it
-    told = {"id": job.workflow_id, "since": utcnow().isoformat(), "memory_bytes": 1, "peak_bytes": 2}
+    running_job = {"id": job.workflow_id, "since": utcnow().isoformat(), "memory_bytes": 1, "peak_bytes": 2}
     with context.sessions.begin() as session:
-        session.add(Worker(slot="here/cpu", pid=1, device="cpu", heartbeat_at=utcnow(), jobs=[told]))
+        session.add(Worker(slot="here/cpu", pid=1, device="cpu", heartbeat_at=utcnow(), jobs=[running_job]))
     assert f'<a href="/encodings/{job.row_id}">reads proofs</a>' in client.get("/queue").text

@@ -28,11 +28,11 @@ def upload(client, *files):
 
 
 def aligned(client, work, ids):
-    asked = client.post("/api/compare/alignments", json={"id": ids})
-    assert (asked.status_code, asked.json()[0]["status"]) == (202, "queued")
+    response = client.post("/api/compare/alignments", json={"id": ids})
+    assert (response.status_code, response.json()[0]["status"]) == (202, "queued")
     work()
-    (found,) = client.get("/api/compare/alignments", params={"id": ids}).json()
-    return found, {one["measure"]: one for one in found["values"]}
+    (alignment,) = client.get("/api/compare/alignments", params={"id": ids}).json()
+    return alignment, {value["measure"]: value for value in alignment["values"]}
 
 
 @pytest.mark.both_databases
@@ -42,18 +42,18 @@ def test_rows_in_order_have_numbers_with_intervals(client, context, work):
     address = f"/compare?id={ids[0]}&id={ids[1]}"
     assert "Compare row by row" in client.get(address).text
     before = client.get("/api/compare/alignments", params={"id": ids}).json()
-    assert [(one["rows_by"], one["status"]) for one in before] == [("order", None)]
+    assert [(row["rows_by"], row["status"]) for row in before] == [("order", None)]
     answer = client.post(f"/compare/alignments?id={ids[0]}&id={ids[1]}")
     assert answer.headers["location"] == f"{address}#alignments"
     assert "0 of 1 pair compared" in client.get(address).text.replace("\u00a0", " ")
-    found, values = aligned(client, work, ids)
-    assert (found["shared"], found["rows"], found["status"]) == (300, 300, "ready")
+    alignment, values = aligned(client, work, ids)
+    assert (alignment["shared"], alignment["rows"], alignment["status"]) == (300, 300, "ready")
     truth = 1 / (1 + NOISE**2)
     assert values["cka"]["low"] < truth < values["cka"]["high"]
     assert values["procrustes"]["low"] < 1 - truth < values["procrustes"]["high"]
     assert 0.05 < values["neighbor_overlap"]["value"] < 1
     # The other way round it is the same row, and the same numbers.
-    assert client.get("/api/compare/alignments", params={"id": ids[::-1]}).json()[0]["values"] == found["values"]
+    assert client.get("/api/compare/alignments", params={"id": ids[::-1]}).json()[0]["values"] == alignment["values"]
     page = client.get(address).text
     assert "Linear CKA, debiased" in page
     assert "300 rows, paired in order" in page.replace("\u00a0", " ")
@@ -68,23 +68,23 @@ def test_rows_are_paired_by_name_or_place_where_they_have_one(client, work):
     order = np.random.default_rng(2).permutation(300)
     ids = upload(client, named(x, range(300)), named(x, order[:200]))
     work()
-    found, values = aligned(client, work, ids)
-    assert (found["rows_by"], found["shared"]) == ("name", 200)
+    alignment, values = aligned(client, work, ids)
+    assert (alignment["rows_by"], alignment["shared"]) == ("name", 200)
     assert values["cka"]["value"] == pytest.approx(1, abs=1e-6)
     assert values["neighbor_overlap"]["value"] == pytest.approx(1, abs=1e-3)
     (source,) = upload(client, ("x.npy", npy(points())))
     work()
-    made = client.post(f"/api/embeddings/{source}/selections", json={"rows": [0, 7], "dimensions": [5]}).json()["id"]
+    subset = client.post(f"/api/embeddings/{source}/selections", json={"rows": [0, 7], "dimensions": [5]}).json()["id"]
     work()
-    found, values = aligned(client, work, [source, made])
-    assert (found["rows_by"], found["shared"]) == ("place", 298)
+    alignment, values = aligned(client, work, [source, subset])
+    assert (alignment["rows_by"], alignment["shared"]) == ("place", 298)
     assert 0.8 < values["cka"]["value"] < 1
 
 
 def chosen(context, n, content=b"x", **selection):
     with context.sessions() as session:
-        told = {"vectors": "x", "names": None, "labels": None, "transpose": False} | selection
-        return session.get(Embedding, add_embedding(context, n=n, contents=[content], selection=told))
+        full_selection = {"vectors": "x", "names": None, "labels": None, "transpose": False} | selection
+        return session.get(Embedding, add_embedding(context, n=n, contents=[content], selection=full_selection))
 
 
 def test_rows_are_paired_where_the_files_have_as_many(client, context):

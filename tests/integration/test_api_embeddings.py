@@ -92,8 +92,8 @@ def test_committed_at_once_it_is_measured_without_another_request(client, ready,
 
 
 def test_a_curve_towards_another_upload_is_computed_on_request(client, work, ready):
-    others = (np.random.default_rng(1).normal(size=(300, 8)), np.ones((30, 5)) * np.arange(30)[:, None])
-    source, narrow = (upload(client, npy(x), query="?commit=auto").json()["id"] for x in others)
+    clouds = (np.random.default_rng(1).normal(size=(300, 8)), np.ones((30, 5)) * np.arange(30)[:, None])
+    source, narrow = (upload(client, npy(x), query="?commit=auto").json()["id"] for x in clouds)
     work()
     path = f"/api/embeddings/{ready['id']}/curves/zeta"
     assert client.get(f"{path}?source=embedding&source_id={source}").status_code == 404

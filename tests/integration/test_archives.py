@@ -41,14 +41,14 @@ def experiment(context):
 def test_an_experiment_comes_in_elsewhere_with_identical_figures_and_rows(client, experiment, elsewhere):
     imported = sent(elsewhere, exported(client, experiment))
     assert imported.is_success, imported.detail
-    there = imported.json()
-    assert (there["id"] != experiment, there["name"], list(there["grid"])) == (True, "A sweep, ζ = 0.2", list(GRID))
+    twin = imported.json()
+    assert (twin["id"] != experiment, twin["name"], list(twin["grid"])) == (True, "A sweep, ζ = 0.2", list(GRID))
     for name in (f"{slug}.{kind}" for slug in OF_SWEEPS for kind in ("json", "csv")):
         ours = client.get(f"/experiments/{experiment}/figures/{name}?seeds=1")
-        theirs = elsewhere.get(f"/experiments/{there['id']}/figures/{name}?seeds=1")
+        theirs = elsewhere.get(f"/experiments/{twin['id']}/figures/{name}?seeds=1")
         assert (ours.status_code, ours.text) == (200, theirs.text), name
     runs = client.get(f"/api/experiments/{experiment}").json()["runs"]
-    for run, copied in zip(runs, there["runs"], strict=True):
+    for run, copied in zip(runs, twin["runs"], strict=True):
         ours, theirs = client.get(f"/api/runs/{run['id']}").json(), elsewhere.get(f"/api/runs/{copied['id']}").json()
         unfinished = ("status", "notes", "seconds") if run["status"] == "running" else ()
         compared = ours.keys() - {"id", "experiment_id", "phase", "phase_total", *unfinished}
@@ -57,23 +57,23 @@ def test_an_experiment_comes_in_elsewhere_with_identical_figures_and_rows(client
             figure = client.get(f"/runs/{run['id']}/figures/{slug}.csv").text
             assert figure == elsewhere.get(f"/runs/{copied['id']}/figures/{slug}.csv").text
         assert elsewhere.get(f"/runs/{copied['id']}", headers={"Accept": "text/html"}).status_code == 200
-    cancelled = next(run for run in there["runs"] if run["status"] == "cancelled")
-    assert [run["status"] for run in there["runs"]].count("cancelled") == 1
+    cancelled = next(run for run in twin["runs"] if run["status"] == "cancelled")
+    assert [run["status"] for run in twin["runs"]].count("cancelled") == 1
     assert elsewhere.get(f"/api/runs/{cancelled['id']}").json()["notes"] == [
         "A batch of 32 was halved.",
         "It was running when it was exported, and does not go on here.",
     ]
     assert elsewhere.post(f"/api/runs/{cancelled['id']}/cancel").status_code == 409
-    page = html.unescape(elsewhere.get(f"/experiments/{there['id']}").text)
+    page = html.unescape(elsewhere.get(f"/experiments/{twin['id']}").text)
     assert f"elsewhere and imported, as exported by Isoscope {VERSION} at " in page
 
 
 @pytest.mark.both_databases
 def test_a_run_that_its_script_begins_while_its_experiment_is_exported_is_left_out_whole(context, elsewhere):
-    told = {"experiment": "e", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy"}
+    request = {"experiment": "e", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy"}
 
     def begin(seed):
-        return begin_run(context, ScriptRun(**told, seed=seed, settings={"lr": 0.1 * (seed + 1)}))
+        return begin_run(context, ScriptRun(**request, seed=seed, settings={"lr": 0.1 * (seed + 1)}))
 
     def figures_of(experiment):
         begin(1)
@@ -95,10 +95,10 @@ def test_what_is_undefined_travels_as_null_with_its_reason_and_never_as_nan(clie
     for name in [name for name in files if name.endswith((".json", ".jsonl"))]:
         for line in files[name].splitlines():
             json.loads(line, parse_constant=lambda word, name=name: pytest.fail(f"{name} holds {word}"))
-    told = next(one for one in map(json.loads, files["runs.jsonl"].splitlines()) if one["id"] == run.id)
-    assert (told["performance"], told["performance_reason"]) == (None, UNDEFINED)
-    there = sent(elsewhere, packed(files)).json()
-    copied = next(one for one in there["runs"] if one["performance_reason"] is not None)
+    record = next(parsed for parsed in map(json.loads, files["runs.jsonl"].splitlines()) if parsed["id"] == run.id)
+    assert (record["performance"], record["performance_reason"]) == (None, UNDEFINED)
+    copied_experiment = sent(elsewhere, packed(files)).json()
+    copied = next(entry for entry in copied_experiment["runs"] if entry["performance_reason"] is not None)
     assert (copied["performance"], copied["performance_reason"]) == (None, UNDEFINED)
     detail = elsewhere.get(f"/api/runs/{copied['id']}").json()
     assert detail["results"]["metric_reasons"] == {"matthews": UNDEFINED}
@@ -141,8 +141,8 @@ def test_an_experiment_is_imported_once_unless_it_is_deleted_or_has_changed(clie
     assert (again.status, again.detail) == ("failed", "It is here already: A sweep, ζ = 0.2.")
     assert again.page == f"/experiments/{first['id']}"
     page = sent(elsewhere, content, "/experiments/import")
-    there = f'ζ = 0.2. <a href="/experiments/{first["id"]}">Open it</a></p>'
-    assert f"It is here already: A sweep, {there}" in page.text
+    message = f'ζ = 0.2. <a href="/experiments/{first["id"]}">Open it</a></p>'
+    assert f"It is here already: A sweep, {message}" in page.text
     assert elsewhere.delete(f"/api/experiments/{first['id']}").status_code == 204
     with elsewhere.rows() as session:
         assert session.scalar(select(func.count()).select_from(Step)) == 0
@@ -167,23 +167,23 @@ def test_tags_of_runs_travel_and_a_run_without_any_is_written_as_before(client, 
     client.patch(f"/api/runs/{first}", json={"tags": ["keep", "for the paper"]})
     client.patch(f"/api/runs/{second}", json={"tags": ["keep"]})
     content = exported(client, experiment)
-    told = [json.loads(line).get("tags") for line in members(content)["runs.jsonl"].splitlines()]
-    assert [tags for tags in told if tags is not None] == [["for the paper", "keep"], ["keep"]]
-    there = sent(elsewhere, content).json()["runs"]
-    tags = [elsewhere.get(f"/api/runs/{run['id']}").json()["tags"] for run in there[:3]]
+    tag_lists = [json.loads(line).get("tags") for line in members(content)["runs.jsonl"].splitlines()]
+    assert [tags for tags in tag_lists if tags is not None] == [["for the paper", "keep"], ["keep"]]
+    copies = sent(elsewhere, content).json()["runs"]
+    tags = [elsewhere.get(f"/api/runs/{run['id']}").json()["tags"] for run in copies[:3]]
     assert tags == [["for the paper", "keep"], ["keep"], []]
     assert len(elsewhere.get("/api/runs", params={"q": "tag:keep"}).json()) == 2
 
 
 def test_a_data_set_of_the_same_files_is_taken_for_the_data_set(client, context, elsewhere):
     files = {"train": ("train.tsv", ROWS), "validation": ("validation.tsv", ROWS)}
-    ours, theirs = (one.post("/api/datasets", files=files, data={"name": name}).json() for one, name in
+    ours, theirs = (dashboard.post("/api/datasets", files=files, data={"name": name}).json() for dashboard, name in
                     ((client, "ours"), (elsewhere, "theirs")))  # fmt: skip
     config = TrainingConfig(**OPTIONS).model_dump(mode="json")
     with context.sessions.begin() as session:
         session.add(Experiment(name="x", dataset_id=ours["id"], config=config, runs=[make_run(0.0, 0, 0)]))
-    there = sent(elsewhere, exported(client, client.get("/api/experiments").json()[0]["id"])).json()
-    assert there["dataset_id"] == theirs["id"]
+    copied = sent(elsewhere, exported(client, client.get("/api/experiments").json()[0]["id"])).json()
+    assert copied["dataset_id"] == theirs["id"]
     assert len(elsewhere.get("/api/datasets").json()) == 1
 
 
@@ -209,12 +209,12 @@ def test_every_figure_of_the_pages_is_answered_over_the_api_too(client, context,
 
 
 def test_what_a_script_logged_travels_as_it_was_said_and_nothing_is_added(client, elsewhere):
-    told = {"experiment": "My loop", "dataset": "words", "model": "mine", "task": "classification",
+    request = {"experiment": "My loop", "dataset": "words", "model": "mine", "task": "classification",
             "metric": "accuracy", "seed": 0}  # fmt: skip
     settings = {"learning_rate": 1e-4, "tricks": ["a", 1]}
     istar = {"regularizer": "istar", "lam": -1.0, "zeta": 0.25, "settings": settings, "environment": {"at": "mine"}}
     ended, failed, streaming = (
-        client.post("/api/runs", json=told | one).json()["id"] for one in (istar, {}, {"seed": 1})
+        client.post("/api/runs", json=request | options).json()["id"] for options in (istar, {}, {"seed": 1})
     )
     client.post(f"/api/runs/{ended}/steps", json={"steps": [{"step": 1, "layers": {"twonn": [None, 2.5]}}]})
     ending = {
@@ -229,19 +229,19 @@ def test_what_a_script_logged_travels_as_it_was_said_and_nothing_is_added(client
     experiment = client.get("/api/experiments").json()[0]
     imported = sent(elsewhere, exported(client, experiment["id"]))
     assert imported.is_success, imported.detail
-    there = imported.json()
-    assert there["origin"] == "imported"
-    assert there["grid"] == client.get(f"/api/experiments/{experiment['id']}").json()["grid"]
-    kept = ("config", "results", "zeta", "lam", "performance", "error", "environment", "steps", "isoscore_star_reason")
-    for ours, theirs in zip((ended, failed, streaming), there["runs"], strict=True):
-        here, copy = client.get(f"/api/runs/{ours}").json(), elsewhere.get(f"/api/runs/{theirs['id']}").json()
-        assert {name: here[name] for name in kept} == {name: copy[name] for name in kept}
-    assert [run["status"] for run in there["runs"]] == ["finished", "failed", "cancelled"]
-    page = elsewhere.get(f"/experiments/{there['id']}", headers={"accept": "text/html"})
+    arrived = imported.json()
+    assert arrived["origin"] == "imported"
+    assert arrived["grid"] == client.get(f"/api/experiments/{experiment['id']}").json()["grid"]
+    names = ("config", "results", "zeta", "lam", "performance", "error", "environment", "steps", "isoscore_star_reason")
+    for ours, theirs in zip((ended, failed, streaming), arrived["runs"], strict=True):
+        mine, copy = client.get(f"/api/runs/{ours}").json(), elsewhere.get(f"/api/runs/{theirs['id']}").json()
+        assert {name: mine[name] for name in names} == {name: copy[name] for name in names}
+    assert [run["status"] for run in arrived["runs"]] == ["finished", "failed", "cancelled"]
+    page = elsewhere.get(f"/experiments/{arrived['id']}", headers={"accept": "text/html"})
     assert (page.status_code, ">Launch again<" in page.text) == (200, False)
-    for slug in elsewhere.get(f"/api/experiments/{there['id']}/figures").json():
-        assert elsewhere.get(f"/api/experiments/{there['id']}/figures/{slug}").status_code == 200
-    assert sent(client, exported(elsewhere, there["id"])).is_success
+    for slug in elsewhere.get(f"/api/experiments/{arrived['id']}/figures").json():
+        assert elsewhere.get(f"/api/experiments/{arrived['id']}/figures/{slug}").status_code == 200
+    assert sent(client, exported(elsewhere, arrived["id"])).is_success
 
 
 @pytest.mark.both_databases
@@ -272,11 +272,11 @@ def test_a_search_ends_where_it_comes_in_and_what_it_gave_up_or_failed_is_told(c
 
 def test_a_run_of_a_script_does_not_hide_among_those_that_were_launched(client, experiment, elsewhere):
     files = members(exported(client, experiment))
-    first, *rest = files["runs.jsonl"].splitlines()
+    first, *later_lines = files["runs.jsonl"].splitlines()
     config = {"logged": True, "model": "mine", "task": "classification", "metric": "accuracy", "regularizer": "none",
               "lam": 0.0, "zeta": 0.2, "seed": 0}  # fmt: skip
     changed = json.dumps(json.loads(first) | {"config": config, "results": None}).encode()
-    refused = sent(elsewhere, packed(files | {"runs.jsonl": b"\n".join([changed, *rest, b""])}))
+    refused = sent(elsewhere, packed(files | {"runs.jsonl": b"\n".join([changed, *later_lines, b""])}))
     assert "disagree whether it was logged by a script or launched." in refused.detail
 
 

@@ -14,9 +14,9 @@ def test_a_layer_of_an_array_of_three_dimensions_is_chosen_as_an_array_is(client
     work()
     assert f"{stack}[1]" in client.get(f"/embeddings/{draft}").text
     for layer in (2, 1):
-        found = client.get(f"/api/embeddings/{draft}").json()["inspection"]
-        assert [one["name"] for one in found["parts"]] == [f"{stack}[{each}]" for each in range(3)]
-        np.testing.assert_allclose(found["preview"][0]["values"], x[layer, 0])
+        inspection = client.get(f"/api/embeddings/{draft}").json()["inspection"]
+        assert [part["name"] for part in inspection["parts"]] == [f"{stack}[{i}]" for i in range(3)]
+        np.testing.assert_allclose(inspection["preview"][0]["values"], x[layer, 0])
         with context.sessions() as session:
             assert session.get_one(Embedding, draft).layer == layer
         client.put(f"/api/embeddings/{draft}/selection", json={"vectors": f"{stack}[1]"})

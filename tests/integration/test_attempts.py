@@ -55,7 +55,7 @@ def attempts(client, run_id):
 
 
 def endings(client, run_id):
-    return [(one["number"], one["outcome"], one["detail"]) for one in attempts(client, run_id)]
+    return [(attempt["number"], attempt["outcome"], attempt["detail"]) for attempt in attempts(client, run_id)]
 
 
 def test_each_process_that_ended_too_early_is_an_attempt_with_its_reason(client, context, run_id):
@@ -69,7 +69,7 @@ def test_each_process_that_ended_too_early_is_an_attempt_with_its_reason(client,
         (4, "killed", "exit code 1"),
         (5, None, None),
     ]
-    assert {one["worker"] for one in attempts(client, run_id)} == {"here/cpu"}
+    assert {attempt["worker"] for attempt in attempts(client, run_id)} == {"here/cpu"}
 
 
 def test_a_run_that_is_given_up_has_no_attempt_that_goes_on(client, context, run_id):

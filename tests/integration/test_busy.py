@@ -78,11 +78,11 @@ def test_an_upload_beyond_the_queue_is_told_to_come_back(client, monkeypatch):
 
 
 def test_the_client_sends_an_upload_again_when_it_is_told_to(tmp_path, monkeypatch):
-    seen = []
+    bodies = []
 
     def answer(request):
-        seen.append(request.read())
-        if len(seen) < 3:
+        bodies.append(request.read())
+        if len(bodies) < 3:
             problem = {"detail": "Too many uploads at once.", "field": None}
             return httpx2.Response(429, headers={"Retry-After": "0"}, json=problem)
         return httpx2.Response(201, json={"id": "1"})
@@ -93,8 +93,8 @@ def test_the_client_sends_an_upload_again_when_it_is_told_to(tmp_path, monkeypat
             base_url="http://127.0.0.1:1", transport=httpx2.MockTransport(answer)
         ))  # fmt: skip
         assert isoscope.upload_texts(tmp_path / "texts.txt") == {"id": "1"}
-        assert [b"some text" in one for one in seen] == [True, True, True]
-        seen.clear()
+        assert [b"some text" in body for body in bodies] == [True, True, True]
+        bodies.clear()
         monkeypatch.setattr(connection, "BUSY_SECONDS", -1.0)
         with pytest.raises(connection.RefusedError, match="Too many uploads at once"):
             isoscope.upload_texts(tmp_path / "texts.txt")

@@ -51,29 +51,29 @@ class StopAt(TrainerCallback):
 
 
 def steps(server):
-    return [one for body in server.bodies("steps") for one in body["steps"]]
+    return [step for body in server.bodies("steps") for step in body["steps"]]
 
 
 def layers(server):
-    return {one["step"]: one["layers"] for one in steps(server) if "layers" in one}
+    return {step["step"]: step["layers"] for step in steps(server) if "layers" in step}
 
 
 def by_layer(ended):
-    return {measure: found["values"] for measure, found in ended["by_layer"].items()}
+    return {measure: entry["values"] for measure, entry in ended["by_layer"].items()}
 
 
 def test_a_callback_that_sees_a_second_training_begins_a_second_run_with_nothing_of_the_first(server, trainer):
     callback = IsoscopeCallback("e", dataset="d", model="m", metric="accuracy", url=server.url)
-    runs, every = [], {"eval_strategy": "steps", "eval_steps": 2, "logging_strategy": "steps", "logging_steps": 1}
+    runs, arguments = [], {"eval_strategy": "steps", "eval_steps": 2, "logging_strategy": "steps", "logging_steps": 1}
     for seed, metric in ((0, {"accuracy": 0.25, "rougeL": 0.5}), (1, {"accuracy": 0.75})):
-        trainer(callback, metrics=lambda _, metric=metric: metric, seed=seed, max_steps=2, **every).train()
+        trainer(callback, metrics=lambda _, metric=metric: metric, seed=seed, max_steps=2, **arguments).train()
         runs.append(callback.run)
     assert runs[0].id != runs[1].id
     assert [body["seed"] for body in server.bodies("runs")] == [0, 1]
     first, second = server.bodies("finish")
     assert [first["metrics"], second["metrics"]] == [{"accuracy": 0.25}, {"accuracy": 0.75}]
     assert ["rouge_l" in body["results"] for body in (first, second)] == [True, False]
-    assert [one["step"] for one in steps(server)] == [1, 2, 1, 2]
+    assert [step["step"] for step in steps(server)] == [1, 2, 1, 2]
 
 
 def test_a_training_that_is_stopped_early_is_looked_at_where_it_ended(server, callback, trainer):
@@ -90,11 +90,11 @@ def test_a_training_that_is_stopped_early_is_looked_at_where_it_ended(server, ca
 
 
 def test_where_the_best_model_is_loaded_its_layers_and_its_metrics_are_reported(server, callback, trainer):
-    told = iter([0.9, 0.2, 0.1])
-    every = {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2}
+    values = iter([0.9, 0.2, 0.1])
+    common = {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2}
     best = {"load_best_model_at_end": True, "metric_for_best_model": "accuracy"}
     stopping = EarlyStoppingCallback(2)
-    trainer(callback, stopping, metrics=lambda _: {"accuracy": next(told)}, max_steps=20, **every, **best).train()
+    trainer(callback, stopping, metrics=lambda _: {"accuracy": next(values)}, max_steps=20, **common, **best).train()
     [ended] = server.bodies("finish")
     assert list(layers(server)) == [0, 5, 2]
     assert by_layer(ended) == layers(server)[2]
@@ -125,7 +125,7 @@ def test_a_training_that_is_resumed_is_a_second_run_from_where_it_goes_on(server
     again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
     again.evaluate()
     assert len({body["id"] for body in server.bodies("runs")}) == 2
-    assert [one["step"] for one in steps(server)] == [0, 2, 5, 6]
+    assert [step["step"] for step in steps(server)] == [0, 2, 5, 6]
     assert [body["metrics"] for body in server.bodies("finish")] == [{}, {"accuracy": 0.5}]
 
 

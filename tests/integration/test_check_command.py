@@ -35,8 +35,8 @@ def test_a_healthy_file_and_another_sample_have_no_findings_but_drift_has(files,
     assert json.loads(capsys.readouterr().out) == {"findings": []}
     assert check(files, "second", "--baseline", files / "first.npy", "--fail-on", "note") == 0
     assert check(files, "moved", "--baseline", files / "first.npy", "--fail-on", "warning", "--json") == 1
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])["findings"]
-    (drift,) = (one for one in found if one["slug"] == "drift")
+    findings = json.loads(capsys.readouterr().out.splitlines()[-1])["findings"]
+    (drift,) = (finding for finding in findings if finding["slug"] == "drift")
     assert drift["effect"]["measure"] == "energy_distance"
     assert drift["effect"]["before"] == 0
     assert 0.05 < drift["effect"]["after"] < 1
@@ -70,12 +70,12 @@ def test_rows_in_both_are_known_by_their_order_or_their_names(files, tmp_path, c
 
 
 def test_what_cannot_be_read_ends_with_2_and_says_what_to_do(files, monkeypatch, capsys):
-    for name, more, words in (
+    for name, options, words in (
         ("missing", (), ("missing.npy", "name a file")),
         ("first", ("--baseline", files / "narrow.npy"), ("8 dimensions", "--same-rows")),
         ("first", ("--vectors", "x"), ("x", "vectors")),
     ):
-        assert check(files, name, *more) == 2
+        assert check(files, name, *options) == 2
         error = capsys.readouterr().err
         assert [word for word in words if word not in error] == []
     opened = Path.open

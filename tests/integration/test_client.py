@@ -160,8 +160,8 @@ def files(tmp_path, cloud):
 
 def template_of(method, path, known):
     """The operation that a request is of: the one with the fewest places that may be anything."""
-    fitting = [one for one in known if one[0] == method and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", one[1]), path)]
-    return min(fitting, key=lambda one: one[1].count("{"))
+    fitting = [key for key in known if key[0] == method and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", key[1]), path)]
+    return min(fitting, key=lambda key: key[1].count("{"))
 
 
 def status_of(call, *arguments):
@@ -176,18 +176,18 @@ def test_each_operation_of_the_api_is_asked_for_by_a_method(isoscope, settings, 
     paths = create_app(settings).openapi()["paths"]
     operations = [(method.upper(), path) for path, methods in paths.items() for method in methods]
     assert sorted(set(operations) - set(CALLS)) == []
-    asked = []
+    requested = []
     send = httpx2.Client.send
 
     def noted(client, request, **arguments):
-        asked.append((request.method, request.url.path))
+        requested.append((request.method, request.url.path))
         return send(client, request, **arguments)
 
     monkeypatch.setattr(httpx2.Client, "send", noted)
     for operation in operations:
-        asked.clear()
+        requested.clear()
         status = status_of(CALLS[operation], isoscope, files / "x.npy")
-        assert (template_of(*asked[0], operations), status in {200, 404, 415, 422}) == (operation, True)
+        assert (template_of(*requested[0], operations), status in {200, 404, 415, 422}) == (operation, True)
 
 
 def test_what_is_uploaded_is_measured_and_told_as_numbers(isoscope, files, work, cloud):
@@ -209,11 +209,11 @@ def test_a_sweep_of_a_file_is_of_the_data_set_that_is_named(isoscope, files):
     yaml.write_text("model: all-MiniLM-L6-v2\ntext_columns: [sentence]\nlabel_column: label\nlambdas: [1e-1]\n")
     launched = isoscope.sweep(yaml, dataset="Rows")
     assert [run["lam"] for run in isoscope.runs(experiment=launched, sort="lam")] == [0.0, 0.1]
-    assert [one["id"] for one in isoscope.all_experiments()] == [launched["id"]]
-    told = []
+    assert [experiment["id"] for experiment in isoscope.all_experiments()] == [launched["id"]]
+    notices = []
     isoscope.cancel_experiment(launched)
-    assert isoscope.wait(launched, told.append)["status"] == "cancelled"
-    assert len(told) == 1
+    assert isoscope.wait(launched, notices.append)["status"] == "cancelled"
+    assert len(notices) == 1
     assert "lambda" in isoscope.figures(launched)
     assert isoscope.figure(launched, "lambda")["plot"] is None
     assert isoscope.figure_of_runs("lambda", "lam:0")["plot"] is None
@@ -248,8 +248,8 @@ def test_address_and_token_come_from_the_environment(context, monkeypatch):
         assert refused.value.status == 401
         assert str(refused.value).endswith("It is read from ISOSCOPE_ACCESS_TOKEN.")
         monkeypatch.setenv("ISOSCOPE_ACCESS_TOKEN", token)
-        with Isoscope() as known:
-            assert known.runs() == []
+        with Isoscope() as connected:
+            assert connected.runs() == []
 
 
 def test_what_cannot_be_sent_or_kept_is_told_by_a_sentence(isoscope, files):

@@ -77,11 +77,11 @@ def test_a_sweep_is_launched_searched_and_cancelled_runs_exit_with_one(typed, fi
 def test_an_experiment_is_exported_by_a_name_that_no_other_has(typed, files, isoscope):
     isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
     first, second = (isoscope.sweep(files / "sweep.yaml", dataset="Rows")["id"] for _ in range(2))
-    named = isoscope.sweep({**isoscope.request(first), "name": 'I-STAR "on" agreement'})
+    sweep = isoscope.sweep({**isoscope.request(first), "name": 'I-STAR "on" agreement'})
     target = files / "named.zip"
     assert typed("export", 'I-STAR "on" agreement', "-o", target)[:2] == (0, f"{target}\n")
     assert target.exists()
-    assert isoscope.find_experiment(named["id"])["name"] == 'I-STAR "on" agreement'
+    assert isoscope.find_experiment(sweep["id"])["name"] == 'I-STAR "on" agreement'
     code, _, err = typed("export", isoscope.experiment(first)["name"], "-o", target)
     assert code == 1
     assert "name one by its id" in err
@@ -124,11 +124,9 @@ def test_what_is_uploaded_can_be_waited_for_and_is_told_as_by_isoscope_score(typ
     code, out, _ = typed("upload", files / "x.npy", "--wait")
     where, table = out.split("\n", 1)
     assert (code, where) == (0, f"Cloud: {isoscope.url}/embeddings/{draft['id']}")
-    measured, here = (
-        text.partition("\nSpread")[2].splitlines() for text in (table, typed("score", files / "x.npy")[1])
-    )
-    assert [line for line in measured if " IsoScore " in line] == [line for line in here if " IsoScore " in line] != []
-    assert [line[:60] for line in measured] == [line[:60] for line in here]
+    measured, cli = (text.partition("\nSpread")[2].splitlines() for text in (table, typed("score", files / "x.npy")[1]))
+    assert [line for line in measured if " IsoScore " in line] == [line for line in cli if " IsoScore " in line] != []
+    assert [line[:60] for line in measured] == [line[:60] for line in cli]
     assert sum(" ± " in line for line in measured) > 5
 
 

@@ -20,17 +20,17 @@ def pair(context):
 
 
 def query(ids, **more):
-    return urlencode([("id", one) for one in ids] + list(more.items()))
+    return urlencode([("id", row_id) for row_id in ids] + list(more.items()))
 
 
 def test_the_api_answers_values_and_differences_to_the_first(client, pair):
     answer = client.get(f"/api/compare?{query(pair)}").json()
-    assert [one["name"] for one in answer["embeddings"]] == ["first", "<second>"]
+    assert [embedding["name"] for embedding in answer["embeddings"]] == ["first", "<second>"]
     assert answer["cautions"] == []
-    measures = {one["measure"]: one for one in answer["measures"]}
+    measures = {measure["measure"]: measure for measure in answer["measures"]}
     assert list(measures) == ["isoscore_unbiased", "stable_rank", "mean_cosine"]
     isoscore = measures["isoscore_unbiased"]
-    assert [(one["value"], one["se"], one["n"]) for one in isoscore["found"]] == [(0.5, 0.03, 400), (0.7, 0.04, 400)]
+    assert [(row["value"], row["se"], row["n"]) for row in isoscore["found"]] == [(0.5, 0.03, 400), (0.7, 0.04, 400)]
     assert isoscore["differences"][0] is None
     half = t_quantile(0.05, block_degrees(10)) * 0.05
     assert isoscore["differences"][1] == {
@@ -62,9 +62,9 @@ def test_the_page_says_in_words_what_differs(client, pair):
     assert "+1.00 <small>no interval</small>" in page
     assert "1 of 3 have an interval that excludes 0. 1 have no interval." in page
     assert "&lt;second&gt;" in page
-    shown = html.unescape(page)
-    assert f'href="/compare?{query(reversed(pair))}">make baseline' in shown
-    assert f'href="/compare?{query(pair[:1])}">remove<span class="sr"> <second>' in shown
+    text = html.unescape(page)
+    assert f'href="/compare?{query(reversed(pair))}">make baseline' in text
+    assert f'href="/compare?{query(pair[:1])}">remove<span class="sr"> <second>' in text
 
 
 def test_only_what_differs_is_shown_where_that_is_asked_for(client, context, pair):
@@ -86,7 +86,7 @@ def test_only_what_differs_is_shown_where_that_is_asked_for(client, context, pai
 def test_the_projection_is_left_to_its_own_page_and_files_read_what_they_show(client, context, pair):
     cloud = {"n": 2, "x": [0.0, 1.0], "y": [0.0, 1.0], "shares": [0.5, 0.25], "labels": None, "density": None}
     with context.sessions.begin() as session:
-        session.add_all(FigureData(embedding_id=one, slug="projection", data=cloud) for one in pair)
+        session.add_all(FigureData(embedding_id=embedding_id, slug="projection", data=cloud) for embedding_id in pair)
     pages = []
 
     def reads(path):
@@ -118,18 +118,18 @@ def test_figures_are_of_the_measured(client, work):
 
 def test_nothing_or_one_chosen_says_what_to_do_and_an_order_by_hand_stays(client, pair, context):
     assert "Select two or more embeddings in the library" in client.get("/compare").text
-    one = client.get(f"/compare?id={pair[0]}&id=").text
-    assert "One is chosen." in one
-    assert f'<option value="{pair[1]}">&lt;second&gt; (400 × 8)</option>' in one
-    assert f'<input type="hidden" name="id" value="{pair[0]}">' in one
-    assert f'<option value="{pair[0]}">' not in one
+    single_page = client.get(f"/compare?id={pair[0]}&id=").text
+    assert "One is chosen." in single_page
+    assert f'<option value="{pair[1]}">&lt;second&gt; (400 × 8)</option>' in single_page
+    assert f'<input type="hidden" name="id" value="{pair[0]}">' in single_page
+    assert f'<option value="{pair[0]}">' not in single_page
     source = add_embedding(context, "raw", FIRST)
-    made = add_embedding(context, "white", SECOND, source_id=source)
-    answer = client.get(f"/compare?from=library&{query([made, source])}")
-    assert (answer.status_code, answer.headers["location"]) == (303, f"/compare?{query([source, made])}")
+    whitened = add_embedding(context, "white", SECOND, source_id=source)
+    answer = client.get(f"/compare?from=library&{query([whitened, source])}")
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/compare?{query([source, whitened])}")
     assert client.get("/compare?from=library").headers["location"] == "/compare"
-    by_hand = client.get(f"/compare?{query([made, source])}").text
-    assert by_hand.index(f'/embeddings/{made}"') < by_hand.index(f'/embeddings/{source}"')
+    by_hand = client.get(f"/compare?{query([whitened, source])}").text
+    assert by_hand.index(f'/embeddings/{whitened}"') < by_hand.index(f'/embeddings/{source}"')
     assert '<input type="hidden" name="from" value="library">' in client.get("/embeddings").text
 
 
@@ -153,12 +153,12 @@ def test_two_to_two_hundred_can_be_compared(client):
 def test_what_cannot_be_compared_is_told(client, context, pair):
     draft = add_embedding(context, "a draft", status=EmbeddingStatus.DRAFT)
     for path in ("/compare", "/api/compare"):
-        for other, status, sentence in (
+        for second_id, status, sentence in (
             (pair[0], 422, "The same embedding is listed twice. Remove one of them."),
             ("none", 404, "There is no embedding 'none'; it may have been deleted."),
             (draft, 409, "a draft is draft; a comparison needs a measured embedding."),
         ):
-            answer = client.get(f"{path}?{query([pair[0], other])}")
+            answer = client.get(f"{path}?{query([pair[0], second_id])}")
             assert (answer.status_code, answer.json()["detail"]) == (status, sentence)
 
 

@@ -33,13 +33,13 @@ def sweep(context, gains, seeds=3, predicted=True, metric="accuracy"):
     for lam, gain in gains.items():
         for seed in range(seeds):
             hit = hard + 0.05 * random.normal(size=ROWS) < 0.65 + gain
-            given = np.where(hit, right, 1 - right)
+            answers = np.where(hit, right, 1 - right)
             score = float(hit.mean())
             results = {"metrics": {"accuracy": score}, "by_layer": {}, "by_layer_n": {}}
             star = 0.3 + 0.1 * lam + 0.002 * seed
             run = run_row(lam, seed, performance=score, isoscore_star=star, config={"metric": metric}, results=results)
             runs.append(run)
-            stored.append(Predictions(np.arange(ROWS), right.astype(np.int64), given.astype(np.int64)))
+            stored.append(Predictions(np.arange(ROWS), right.astype(np.int64), answers.astype(np.int64)))
     experiment = add_experiment(context, *runs, config={"metric": metric})
     if predicted:
         with context.sessions.begin() as session:
@@ -57,24 +57,24 @@ def page(client, experiment):
 
 def test_api_tells_a_relation_a_verdict_for_each_setting_and_which_number_to_quote(client, context):
     experiment = sweep(context, GAINS)
-    found = client.get(f"/api/experiments/{experiment}/conclusion").json()
-    relation = found["relation"]
-    assert (relation["spearman"], relation["lambdas"], found["direction"]) == (pytest.approx(1.0), [5], "better")
+    conclusion = client.get(f"/api/experiments/{experiment}/conclusion").json()
+    relation = conclusion["relation"]
+    assert (relation["spearman"], relation["lambdas"], conclusion["direction"]) == (pytest.approx(1.0), [5], "better")
     assert relation["p"] == relation["smallest_p"] == pytest.approx(2 / 120)
-    assert found["effect"]["p"] < 0.05
-    by_lam = {one["lam"]: one for one in found["differences"]}
-    assert {lam: one["verdict"] for lam, one in by_lam.items()} == {
+    assert conclusion["effect"]["p"] < 0.05
+    by_lam = {difference["lam"]: difference for difference in conclusion["differences"]}
+    assert {lam: row["verdict"] for lam, row in by_lam.items()} == {
         -1.0: "worse", -0.5: "worse", 0.5: "no difference seen", 1.0: "better",
     }  # fmt: skip
-    for one in by_lam.values():
-        assert (one["method"], one["seeds"], one["rows"], one["comparisons"]) == ("seeds and rows", [0, 1, 2], ROWS, 4)
-        assert one["low"] < one["estimate"] < one["high"]
-        assert (one["p_adjusted"] <= 0.05) == (one["low"] > 0 or one["high"] < 0)
-        assert one["exact_test"]["p_holm"] > 0.05
-        assert one["exact_test"]["seeds_needed"] == 8
+    for row in by_lam.values():
+        assert (row["method"], row["seeds"], row["rows"], row["comparisons"]) == ("seeds and rows", [0, 1, 2], ROWS, 4)
+        assert row["low"] < row["estimate"] < row["high"]
+        assert (row["p_adjusted"] <= 0.05) == (row["low"] > 0 or row["high"] < 0)
+        assert row["exact_test"]["p_holm"] > 0.05
+        assert row["exact_test"]["seeds_needed"] == 8
     assert by_lam[0.5]["needed"] is not None
     assert "3 seeds × 300 validation rows" in by_lam[1.0]["quote"]
-    assert any("Quote the difference" in one for one in found["sentences"])
+    assert any("Quote the difference" in sentence for sentence in conclusion["sentences"])
 
 
 def test_page_figure_and_cache_say_what_the_api_says(client, context):
@@ -112,12 +112,12 @@ def test_metrics_that_are_no_mean_over_rows_have_an_error_of_rows_too_where_pred
         conclusion = client.get(f"/api/experiments/{experiment}/conclusion").json()["differences"][0]
         assert (conclusion["method"], conclusion["verdict"]) == ("seeds and rows", "better")
     experiment = sweep(context, {0.0: 0.0, 1.0: 0.2}, metric="matthews")
-    found = client.get(f"/api/experiments/{experiment}/conclusion").json()
-    assert found["differences"][0]["method"] == "seeds"
-    assert any("do not give the logged performance" in conclusion for conclusion in found["methods"])
-    found = client.get(f"/api/experiments/{sweep(context, GAINS, predicted=False)}/conclusion").json()
-    assert {(conclusion["method"], conclusion["rows"]) for conclusion in found["differences"]} == {("seeds", None)}
-    assert any("on these validation rows" in conclusion for conclusion in found["sentences"])
+    result = client.get(f"/api/experiments/{experiment}/conclusion").json()
+    assert result["differences"][0]["method"] == "seeds"
+    assert any("do not give the logged performance" in conclusion for conclusion in result["methods"])
+    result = client.get(f"/api/experiments/{sweep(context, GAINS, predicted=False)}/conclusion").json()
+    assert {(conclusion["method"], conclusion["rows"]) for conclusion in result["differences"]} == {("seeds", None)}
+    assert any("on these validation rows" in conclusion for conclusion in result["sentences"])
 
 
 def test_runs_that_learned_nothing_or_diverged_are_named_and_all_is_told_without_them(client, context):
@@ -125,21 +125,21 @@ def test_runs_that_learned_nothing_or_diverged_are_named_and_all_is_told_without
     with context.sessions.begin() as session:
         for run in session.query(Run).where(Run.experiment_id == experiment, Run.lam == 1.0):
             run.learning = {"constant_prediction": "“1”", "divergence": {"loss": 186.0, "start": 0.69}}
-    found = client.get(f"/api/experiments/{experiment}/conclusion").json()
-    assert [one["label"] for one in found["learned_nothing"]] == [f"λ = 1, seed {seed}" for seed in range(3)]
-    assert "186" in found["diverged"][0]["why"]
-    assert [one["lam"] for one in found["without"]["differences"]] == [-1.0, -0.5, 0.5]
-    assert found["without"]["relation"]["lambdas"] == [4]
+    conclusion = client.get(f"/api/experiments/{experiment}/conclusion").json()
+    assert [run["label"] for run in conclusion["learned_nothing"]] == [f"λ = 1, seed {seed}" for seed in range(3)]
+    assert "186" in conclusion["diverged"][0]["why"]
+    assert [difference["lam"] for difference in conclusion["without"]["differences"]] == [-1.0, -0.5, 0.5]
+    assert conclusion["without"]["relation"]["lambdas"] == [4]
     assert "3 runs learned nothing" in page(client, experiment)
 
 
 def test_over_several_data_sets_each_is_compared_within_itself(client, context):
     for _ in range(2):
         sweep(context, GAINS)
-    found = client.get("/api/compare/runs/conclusion").json()["conclusion"]
-    assert found["pooled"]["measured"] == 2
-    assert found["pooled"]["relation"]["lambdas"] == [5, 5]
-    assert found["pooled"]["relation"]["p"] < 0.001
-    assert found["relation"]["lambdas"] == [5]
-    assert any("Over all 2 data sets" in one for one in found["sentences"])
+    conclusion = client.get("/api/compare/runs/conclusion").json()["conclusion"]
+    assert conclusion["pooled"]["measured"] == 2
+    assert conclusion["pooled"]["relation"]["lambdas"] == [5, 5]
+    assert conclusion["pooled"]["relation"]["p"] < 0.001
+    assert conclusion["relation"]["lambdas"] == [5]
+    assert any("Over all 2 data sets" in sentence for sentence in conclusion["sentences"])
     assert "Over all 2 data sets" in " ".join(html.unescape(client.get("/compare/runs").text).split())

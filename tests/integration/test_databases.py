@@ -76,17 +76,17 @@ def test_a_curve_that_is_asked_for_twice_at_once_is_one_and_computed_again_if_it
 @pytest.mark.both_databases
 def test_the_same_bytes_uploaded_at_once_are_kept_once_and_go_with_the_last(context):
     content = npy(np.eye(3))
-    made = at_once(lambda: create_embedding(context, [Incoming(BytesIO(content), "x.npy")]))
-    assert len({embedding.files[0].file_sha256 for embedding in made}) == 1
+    embeddings = at_once(lambda: create_embedding(context, [Incoming(BytesIO(content), "x.npy")]))
+    assert len({embedding.files[0].file_sha256 for embedding in embeddings}) == 1
     with context.sessions.begin() as session:
         assert session.query(StoredFile).count() == 1
-        for embedding in made[1:]:
+        for embedding in embeddings[1:]:
             session.delete(session.get_one(Embedding, embedding.id))
-    sha256 = made[0].files[0].file_sha256
+    sha256 = embeddings[0].files[0].file_sha256
     context.ledger.release(sha256)
     assert context.storage.exists(sha256)
     with context.sessions.begin() as session:
-        session.delete(session.get_one(Embedding, made[0].id))
+        session.delete(session.get_one(Embedding, embeddings[0].id))
     context.ledger.release(sha256)
     assert not context.storage.exists(sha256)
     gone = Stored("0" * 64, 1)
@@ -147,8 +147,8 @@ class TestPostgreSQL:
 
     def test_a_worker_refuses_a_slot_that_another_machine_holds(self, postgresql_url, tmp_path):
         settings = Settings(database_url=postgresql_url)
-        with psycopg.connect(settings.queue, autocommit=True) as other:
-            other.execute("select pg_advisory_lock(hashtextextended('isoscope:lab-7/cpu', 0))")
+        with psycopg.connect(settings.queue, autocommit=True) as connection:
+            connection.execute("select pg_advisory_lock(hashtextextended('isoscope:lab-7/cpu', 0))")
             ended = start_worker(tmp_path, postgresql_url, ISOSCOPE_WORKER_NAME="lab-7")
         assert ended.returncode == 1
         sentence = "Another worker already works as lab-7/cpu. Stop it first, or give this one another --device "
@@ -156,9 +156,9 @@ class TestPostgreSQL:
 
 
 def start_worker(folder, url, **environment):
-    known = os.environ | {"ISOSCOPE_DATA_DIR": str(folder), "ISOSCOPE_DATABASE_URL": url} | environment
+    variables = os.environ | {"ISOSCOPE_DATA_DIR": str(folder), "ISOSCOPE_DATABASE_URL": url} | environment
     command = [sys.executable, "-m", "workers", "--device", "cpu"]
-    return subprocess.run(command, env=known, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=120)
 
 
 JSON = {"Content-Type": "application/json"}

@@ -26,34 +26,34 @@ def first_texts(context, dataset_id):
 
 
 def test_the_reading_taken_is_said_and_the_other_is_one_click_away(client, context):
-    found = upload(client).json()
-    assert found["quoting"] == {"train": "quoted", "validation": "quoted"}
-    assert found["columns"][0]["examples"][0] == 'When was the "X" period 0?'
-    address = f"/datasets/{found['id']}"
+    dataset = upload(client).json()
+    assert dataset["quoting"] == {"train": "quoted", "validation": "quoted"}
+    assert dataset["columns"][0]["examples"][0] == 'When was the "X" period 0?'
+    address = f"/datasets/{dataset['id']}"
     page = client.get(address).text
     assert "in train.tsv enclose cells" in page
     assert "in dev.tsv enclose cells" in page
     assert "Read quotes as part of the text" in page
     assert "Read quotes as enclosing cells" not in page
     assert client.post(f"{address}/quoting", data={"quoting": "text"}).headers["location"] == address
-    found = client.get(f"/api{address}").json()
-    assert found["quoting"] == {"train": "text", "validation": "text"}
-    assert found["columns"][0]["examples"][0] == '"When was the ""X"" period 0?"'
+    dataset = client.get(f"/api{address}").json()
+    assert dataset["quoting"] == {"train": "text", "validation": "text"}
+    assert dataset["columns"][0]["examples"][0] == '"When was the ""X"" period 0?"'
     assert "Read quotes as enclosing cells" in client.get(address).text
-    assert first_texts(context, found["id"]) == ['"When was the ""X"" period 0?"'] * 2
+    assert first_texts(context, dataset["id"]) == ['"When was the ""X"" period 0?"'] * 2
 
 
 def test_a_run_reads_what_was_described(client, context):
-    found = upload(client, validation=PAIRS).json()
-    assert found["quoting"]["validation"] == "quoted"
-    assert first_texts(context, found["id"]) == ['When was the "X" period 0?', "Yes."]
-    assert describe_rows(get_dataset(context, found["id"]))["quoting"] == found["quoting"]
-    found = upload(client, GLUE, PAIRS).json()
-    assert found["quoting"] == {"train": "text", "validation": "text"}
-    assert first_texts(context, found["id"]) == ['He said "no" 0 times', '"Yes."']
-    found = upload(client, HEAD + "one\t1\n", HEAD + "two\t1\n").json()
-    assert found["quoting"] == {}
-    assert "Read quotes" not in client.get(f"/datasets/{found['id']}").text
+    dataset = upload(client, validation=PAIRS).json()
+    assert dataset["quoting"]["validation"] == "quoted"
+    assert first_texts(context, dataset["id"]) == ['When was the "X" period 0?', "Yes."]
+    assert describe_rows(get_dataset(context, dataset["id"]))["quoting"] == dataset["quoting"]
+    dataset = upload(client, GLUE, PAIRS).json()
+    assert dataset["quoting"] == {"train": "text", "validation": "text"}
+    assert first_texts(context, dataset["id"]) == ['He said "no" 0 times', '"Yes."']
+    dataset = upload(client, HEAD + "one\t1\n", HEAD + "two\t1\n").json()
+    assert dataset["quoting"] == {}
+    assert "Read quotes" not in client.get(f"/datasets/{dataset['id']}").text
 
 
 def test_a_reading_is_chosen_at_upload_and_an_encoding_of_its_texts_reads_them_likewise(client, context):
@@ -78,14 +78,14 @@ def test_rows_that_are_divided_are_read_in_the_same_way(client, context):
         f'"a ""film"" {i}"\t{i % 2}\t{"dev" if i > 5 else "train"}\n' for i in range(8)
     )
     values = {"split_column": "part", "split_validation": "dev"}
-    found = upload(client, part, None, **values).json()
-    assert first_texts(context, found["id"]) == ['a "film" 0', 'a "film" 6']
-    page = client.get(f"/datasets/{found['id']}").text
+    dataset = upload(client, part, None, **values).json()
+    assert first_texts(context, dataset["id"]) == ['a "film" 0', 'a "film" 6']
+    page = client.get(f"/datasets/{dataset['id']}").text
     assert "enclose cells" in page
     assert "Read quotes" not in page
-    refuse(client, found, "Upload the file again")
-    found = upload(client, part, None, quoting="text", **values).json()
-    assert first_texts(context, found["id"]) == ['"a ""film"" 0"', '"a ""film"" 6"']
+    refuse(client, dataset, "Upload the file again")
+    dataset = upload(client, part, None, quoting="text", **values).json()
+    assert first_texts(context, dataset["id"]) == ['"a ""film"" 0"', '"a ""film"" 6"']
     drawn = upload(client, QUOTED, PAIRS, test_fraction="0.25").json()
     assert drawn["quoting"] == {"train": "quoted", "validation": "quoted"}
     assert first_texts(context, drawn["id"])[1] == "Yes."
@@ -98,15 +98,15 @@ def refuse(client, dataset, sentence, quoting="text"):
 
 
 def test_what_an_experiment_has_read_is_not_read_otherwise(client, context):
-    found = upload(client).json()
+    dataset = upload(client).json()
     with context.sessions.begin() as session:
-        session.add(Experiment(name="e", dataset_id=found["id"], config=SHARED))
-    refuse(client, found, "used by an experiment")
-    page = client.post(f"/datasets/{found['id']}/quoting", data={"quoting": "text"})
+        session.add(Experiment(name="e", dataset_id=dataset["id"], config=SHARED))
+    refuse(client, dataset, "used by an experiment")
+    page = client.post(f"/datasets/{dataset['id']}/quoting", data={"quoting": "text"})
     assert (page.status_code, "used by an experiment" in page.text) == (409, True)
-    assert get_dataset(context, found["id"]).quoting == found["quoting"]
+    assert get_dataset(context, dataset["id"]).quoting == dataset["quoting"]
     with context.sessions.begin() as session:  # as it was stored before quotes were detected
         session.execute(update(Dataset).values(quoting=None))
-    assert first_texts(context, found["id"]) == ['"When was the ""X"" period 0?"'] * 2
-    assert "quoting" not in describe_rows(get_dataset(context, found["id"]))
-    refuse(client, found, "Upload the files again", "quoted")
+    assert first_texts(context, dataset["id"]) == ['"When was the ""X"" period 0?"'] * 2
+    assert "quoting" not in describe_rows(get_dataset(context, dataset["id"]))
+    refuse(client, dataset, "Upload the files again", "quoted")

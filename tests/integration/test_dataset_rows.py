@@ -11,63 +11,63 @@ def upload(client, train=TRAIN, validation=VALIDATION):
 
 
 def test_classes_lengths_and_the_trivial_predictor_are_told(client):
-    found = upload(client)
-    text, label = found["columns"]
+    dataset = upload(client)
+    text, label = dataset["columns"]
     assert (label["values"], label["train_counts"], label["validation_counts"]) == (["no", "yes"], [10, 30], [5, 5])
     lengths = text["lengths"]
     assert (lengths["n"], sum(lengths["counts"]), lengths["longest"]) == (40, 40, 17)
     assert label["lengths"] is None
-    here = f"/datasets/{found['id']}"
-    page = " ".join(client.get(here).text.split())
+    dataset_url = f"/datasets/{dataset['id']}"
+    page = " ".join(client.get(dataset_url).text.split())
     sentence = "The trivial predictor scores accuracy <strong>0.500</strong> on the validation rows: it predicts yes"
     assert sentence in page
     assert "the rarest class has 25.0% and the most frequent 75.0%" in page
     assert 'id="figure-classes"' in page
     assert 'id="figure-lengths-1"' in page
-    rows = client.get(f"{here}/figures/classes.csv").text.splitlines()
+    rows = client.get(f"{dataset_url}/figures/classes.csv").text.splitlines()
     assert rows[1:] == ["no,10,0.25,5,0.5", "yes,30,0.75,5,0.5"]
-    bins = client.get(f"{here}/figures/lengths-1.csv").text.splitlines()
+    bins = client.get(f"{dataset_url}/figures/lengths-1.csv").text.splitlines()
     assert bins[0] == "from (characters),to,train rows"
     assert sum(int(row.rsplit(",", 1)[1]) for row in bins[1:]) == 40
-    assert client.get(f"{here}/figures/classes.json").json()["data"][0]["y"] == [0.25, 0.75]
+    assert client.get(f"{dataset_url}/figures/classes.json").json()["data"][0]["y"] == [0.25, 0.75]
 
 
 def test_validation_rows_of_an_unknown_class_of_one_alone_or_scores(client):
-    found = upload(client, validation=VALIDATION + "".join(f"strange words {i}\tother\n" for i in range(10)))
-    rows = client.get(f"/datasets/{found['id']}/figures/classes.csv").text.splitlines()
+    dataset = upload(client, validation=VALIDATION + "".join(f"strange words {i}\tother\n" for i in range(10)))
+    rows = client.get(f"/datasets/{dataset['id']}/figures/classes.csv").text.splitlines()
     assert rows[1:] == ["no,10,0.25,5,0.25", "yes,30,0.75,5,0.25"]
-    found = upload(client, validation=HEAD + "".join(f"other words {i}\tyes\n" for i in range(5)))
-    page = client.get(f"/datasets/{found['id']}").text
+    dataset = upload(client, validation=HEAD + "".join(f"other words {i}\tyes\n" for i in range(5)))
+    page = client.get(f"/datasets/{dataset['id']}").text
     assert "Every validation row is of this class, so no run can score higher" in page
     assert "A useful run scores higher" not in page
     scored = HEAD.replace("label", "score") + "".join(f"text {i}\t{i / 7:.3f}\n" for i in range(40))
-    here = f"/datasets/{upload(client, scored, scored)['id']}"
-    page = client.get(here).text
+    dataset_url = f"/datasets/{upload(client, scored, scored)['id']}"
+    page = client.get(dataset_url).text
     assert "predicts the mean of the train rows" in page
     assert 'id="figure-classes"' not in page
-    assert client.get(f"{here}/figures/classes.csv").status_code == 404
+    assert client.get(f"{dataset_url}/figures/classes.csv").status_code == 404
 
 
 def test_a_data_set_of_an_earlier_version_is_counted_when_asked(client, context):
-    found = upload(client)
-    here = f"/datasets/{found['id']}"
+    dataset = upload(client)
+    dataset_url = f"/datasets/{dataset['id']}"
     with context.sessions.begin() as session:
-        row = session.get(Dataset, found["id"])
+        row = session.get(Dataset, dataset["id"])
         none = {"train_counts": None, "validation_counts": None, "lengths": None}
         row.columns = [column.model_copy(update=none) for column in row.columns]
-    page = client.get(here).text
+    page = client.get(dataset_url).text
     assert "did not count classes or text lengths" in page
     assert "trivial predictor" not in page
-    assert client.post(f"{here}/counts").headers["location"] == here
-    assert client.get(f"/api{here}").json()["columns"] == found["columns"]
-    assert "Count them now" not in client.get(here).text
+    assert client.post(f"{dataset_url}/counts").headers["location"] == dataset_url
+    assert client.get(f"/api{dataset_url}").json()["columns"] == dataset["columns"]
+    assert "Count them now" not in client.get(dataset_url).text
 
 
 def test_the_rows_of_the_hub_are_not_here_to_be_counted_and_deleting_is_in_a_menu(client):
-    here = f"/datasets/{client.post('/api/datasets/hub', json={'name': 'sst2'}).json()['id']}"
-    page = client.get(here).text
+    dataset_url = f"/datasets/{client.post('/api/datasets/hub', json={'name': 'sst2'}).json()['id']}"
+    page = client.get(dataset_url).text
     assert "Count them now" not in page
-    refused = client.post(f"{here}/counts", headers={"accept": "application/json"})
+    refused = client.post(f"{dataset_url}/counts", headers={"accept": "application/json"})
     assert refused.status_code == 409
     assert "are not stored here, so they cannot be counted" in refused.text
     menu = page.partition('<details class="menu"')[2].partition("</details>")[0]

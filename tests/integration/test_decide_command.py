@@ -36,7 +36,7 @@ def folder(tmp_path, monkeypatch, numbers):
     (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)))
     rows = ({"_id": f"q{row}", "home": f"h{row // 2}", "embedding": x.tolist()} for row, x in enumerate(queries))
     (tmp_path / "queries.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    lines = ["query-id\tcorpus-id\tscore", *(f"q{row}\td{one}\t1" for row, one in enumerate(relevant))]
+    lines = ["query-id\tcorpus-id\tscore", *(f"q{row}\td{document}\t1" for row, document in enumerate(relevant))]
     (tmp_path / "qrels.tsv").write_text("\n".join(lines))
     pairs = np.random.default_rng(0).permutation(N).reshape(-1, 2)
     products = (corpus[pairs[:, 0]] * corpus[pairs[:, 1]]).sum(1)
@@ -67,38 +67,38 @@ def decided(decide):
 
 
 def test_the_document_of_queries(decided):
-    found = decided("corpus.jsonl", "--queries", *SEARCHED)
-    assert list(found) == [
+    decision = decided("corpus.jsonl", "--queries", *SEARCHED)
+    assert list(decision) == [
         "task", "metric", "similarity", "n", "d", "parts", "variants", "baseline", "chosen", "smallest", "conclusion",
     ]  # fmt: skip
-    assert (found["task"], found["metric"], found["similarity"]) == ("queries", "ndcg@10", "cosine")
-    assert (found["n"], found["d"], found["baseline"]) == (N, D, 0)
-    assert sum(found["parts"].values()) == M
-    assert all(set(one) == VARIANT and set(one["report"]) == REPORT for one in found["variants"])
-    assert len(found["variants"]) <= 40
-    baseline, chosen = found["variants"][0], found["variants"][found["chosen"]]
+    assert (decision["task"], decision["metric"], decision["similarity"]) == ("queries", "ndcg@10", "cosine")
+    assert (decision["n"], decision["d"], decision["baseline"]) == (N, D, 0)
+    assert sum(decision["parts"].values()) == M
+    assert all(set(variant) == VARIANT and set(variant["report"]) == REPORT for variant in decision["variants"])
+    assert len(decision["variants"]) <= 40
+    baseline, chosen = decision["variants"][0], decision["variants"][decision["chosen"]]
     assert (baseline["method"], baseline["dimensions"], baseline["storage"]) == ("none", "all", "float32")
     assert (baseline["bytes"], baseline["report"]["difference"]) == (4 * D, 0)
-    assert chosen["choose"]["value"] == max(one["choose"]["value"] for one in found["variants"])
+    assert chosen["choose"]["value"] == max(variant["choose"]["value"] for variant in decision["variants"])
     assert chosen["report"]["difference"] == pytest.approx(chosen["report"]["value"] - baseline["report"]["value"])
-    assert found["variants"][found["smallest"]]["bytes"] <= chosen["bytes"]
-    assert "[" in found["conclusion"]
-    assert "smaller" in found["conclusion"]
+    assert decision["variants"][decision["smallest"]]["bytes"] <= chosen["bytes"]
+    assert "[" in decision["conclusion"]
+    assert "smaller" in decision["conclusion"]
 
 
 @pytest.fixture
 def beir(folder):
     """That task as a BEIR folder and zip file, beside vectors without ids."""
-    named = folder / "scifact"
-    (named / "qrels").mkdir(parents=True)
+    scifact = folder / "scifact"
+    (scifact / "qrels").mkdir(parents=True)
     for name, letter in (("corpus", "d"), ("queries", "q")):
         x = [json.loads(line)["embedding"] for line in (folder / f"{name}.jsonl").read_text().splitlines()]
         np.save(folder / f"{name}.npy", np.array(x, np.float32))
         lines = (json.dumps({"_id": f"{letter}{row}", "text": "x"}) for row in range(len(x)))
-        (named / f"{name}.jsonl").write_text("\n".join(lines))
-    (named / "qrels" / "test.tsv").write_text((folder / "qrels.tsv").read_text())
-    (named / "qrels" / "dev.tsv").write_text((folder / "qrels.tsv").read_text().replace("\td", "\tother"))
-    shutil.make_archive(str(named), "zip", folder, "scifact")
+        (scifact / f"{name}.jsonl").write_text("\n".join(lines))
+    (scifact / "qrels" / "test.tsv").write_text((folder / "qrels.tsv").read_text())
+    (scifact / "qrels" / "dev.tsv").write_text((folder / "qrels.tsv").read_text().replace("\td", "\tother"))
+    shutil.make_archive(str(scifact), "zip", folder, "scifact")
 
 
 @pytest.mark.usefixtures("beir")
@@ -123,15 +123,15 @@ def test_a_beir_folder_gives_qrels_and_ids(decide, decided, folder):
 
 
 def test_the_strong_direction_is_removed_for_neighbors_of_a_class(decided):
-    found = decided("corpus.jsonl", "--labels", "side")
-    chosen = found["variants"][found["chosen"]]
-    assert (found["task"], found["metric"]) == ("labels", "knn_accuracy")
+    decision = decided("corpus.jsonl", "--labels", "side")
+    chosen = decision["variants"][decision["chosen"]]
+    assert (decision["task"], decision["metric"]) == ("labels", "knn_accuracy")
     assert chosen["method"] != "none"
     assert chosen["report"]["difference_low"] > 0
     probed = decided("corpus.jsonl", "--labels", "side", "--metric", "probe_accuracy", "--groups", "home")
-    assert probed["variants"][0]["report"]["value"] > found["variants"][0]["report"]["value"]
+    assert probed["variants"][0]["report"]["value"] > decision["variants"][0]["report"]["value"]
     assert all(count % 3 == 0 for count in probed["parts"].values()), "groups of a column are never divided"
-    assert sum(found["parts"].values()) == sum(probed["parts"].values()) == N
+    assert sum(decision["parts"].values()) == sum(probed["parts"].values()) == N
 
 
 def test_pairs_are_correlated_by_rank(decide):
@@ -140,16 +140,16 @@ def test_pairs_are_correlated_by_rank(decide):
     decision = json.loads(ran.out)
     assert (decision["task"], decision["metric"], decision["similarity"]) == ("pairs", "spearman", "dot")
     assert decision["variants"][0]["report"]["value"] == pytest.approx(1)
-    assert all(one["storage"] != "binary_rescored" for one in decision["variants"])
-    assert {one["recall_of_exact"] for one in decision["variants"]} == {None}
+    assert all(variant["storage"] != "binary_rescored" for variant in decision["variants"])
+    assert {variant["recall_of_exact"] for variant in decision["variants"]} == {None}
 
 
 def test_without_ground_truth_only_compression_is_judged_and_so_said(decide, decided):
-    found = decided("corpus.npy")
-    assert (found["task"], found["metric"]) == ("compression", "overlap@10")
-    assert found["n"] == N - N // 5
-    assert found["variants"][0]["report"]["value"] == 1
-    assert {one["method"] for one in found["variants"]} == {"none"}
+    decision = decided("corpus.npy")
+    assert (decision["task"], decision["metric"]) == ("compression", "overlap@10")
+    assert decision["n"] == N - N // 5
+    assert decision["variants"][0]["report"]["value"] == 1
+    assert {variant["method"] for variant in decision["variants"]} == {"none"}
     printed = decide("corpus.npy", "--queries", "queries.jsonl")[0].out
     assert "only compression is judged" in printed
 
@@ -164,7 +164,7 @@ def test_the_list_is_printed_alone(decide):
     assert len(document) == len(names) <= 40
     full = json.loads(decide("corpus.jsonl", "--queries", *SEARCHED, "--list", "--json", "--full")[0].out)
     assert len(full) > 100
-    assert [one for one in document if one not in full] == []
+    assert [key for key in document if key not in full] == []
     for similarity in Similarity:
         assert decide("corpus.jsonl", "--labels", "side", "--similarity", similarity, "--list")[1] == 0
 

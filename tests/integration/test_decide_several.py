@@ -29,7 +29,7 @@ def folder(tmp_path, monkeypatch):
         strong = np.linspace(6, 1, LAYERS)[:, None, None] * np.eye(D)[0] + (1 - np.eye(D)[0])
         layers = ((x + blur) * strong).astype(np.float32)
         np.savez(tmp_path / f"{name}.npz", layers=layers, narrow=layers[0, :, :4], few=layers[0, : len(x) // 2])
-    lines = ["query-id\tcorpus-id\tscore", *(f"{row}\t{one}\t1" for row, one in enumerate(relevant))]
+    lines = ["query-id\tcorpus-id\tscore", *(f"{row}\t{document}\t1" for row, document in enumerate(relevant))]
     (tmp_path / "qrels.tsv").write_text("\n".join(lines))
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -38,8 +38,8 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def decide(folder, capsys):
     def decide(names, *arguments):
-        named = [part for name in names for part in ("--vectors", name)]
-        code = main(["decide", *TASK, *named, *arguments])
+        options = [part for name in names for part in ("--vectors", name)]
+        code = main(["decide", *TASK, *options, *arguments])
         return capsys.readouterr(), code
 
     return decide
@@ -48,15 +48,15 @@ def decide(folder, capsys):
 def test_the_document_has_that_of_each_and_the_rank_relation(decide):
     printed, code = decide(NAMES, "--json")
     assert code == 0, printed.err
-    found = json.loads(printed.out)
-    assert list(found) == ["task", "metric", "similarity", "embeddings", "relation", "conclusion"]
-    assert [one["name"] for one in found["embeddings"]] == NAMES
-    alone = json.loads(decide(NAMES[3:4], "--json")[0].out)
-    assert {name: value for name, value in found["embeddings"][3].items() if name != "name"} == alone
-    scores = [one["variants"][0]["report"]["value"] for one in found["embeddings"]]
+    document = json.loads(printed.out)
+    assert list(document) == ["task", "metric", "similarity", "embeddings", "relation", "conclusion"]
+    assert [embedding["name"] for embedding in document["embeddings"]] == NAMES
+    single = json.loads(decide(NAMES[3:4], "--json")[0].out)
+    assert {name: value for name, value in document["embeddings"][3].items() if name != "name"} == single
+    scores = [embedding["variants"][0]["report"]["value"] for embedding in document["embeddings"]]
     assert scores == sorted(scores)
-    assert found["relation"] == {"embeddings": LAYERS, "rho": pytest.approx(1), "p": pytest.approx(1 / 60)}
-    assert "the more isotropic score higher on nDCG@10" in found["conclusion"]
+    assert document["relation"] == {"embeddings": LAYERS, "rho": pytest.approx(1), "p": pytest.approx(1 / 60)}
+    assert "the more isotropic score higher on nDCG@10" in document["conclusion"]
 
 
 def test_the_table_has_a_line_for_each_as_it_is_and_chosen(decide):
@@ -89,6 +89,6 @@ def test_vectors_that_cannot_be_judged_together_are_a_sentence(decide, capsys):
         assert (code, printed.out) == (1, "")
         assert all(word in printed.err for word in words), printed.err
     code = main(["decide", "corpus.npz", "--vectors", NAMES[0], "--vectors", NAMES[1]])
-    told = capsys.readouterr()
-    assert (code, told.out) == (1, "")
-    assert "Several --vectors need ground truth" in told.err
+    output = capsys.readouterr()
+    assert (code, output.out) == (1, "")
+    assert "Several --vectors need ground truth" in output.err

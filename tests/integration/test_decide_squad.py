@@ -17,11 +17,11 @@ ZCA, REMOVAL = Variant("zca_whitening"), Variant("all_but_the_top", (("D", 1),))
 
 @pytest.fixture(scope="module")
 def task(pytestconfig):
-    made = vectors(Path(DATA), Path(pytestconfig.cache.mkdir("squad")) / "minilm.npz")
+    arrays = vectors(Path(DATA), Path(pytestconfig.cache.mkdir("squad")) / "minilm.npz")
 
     def task(layer):
-        corpus, questions = made[f"paragraphs_{layer}"], made[f"questions_{layer}"]
-        relevant = [{int(row): 1} for row in made["relevant"]]
+        corpus, questions = arrays[f"paragraphs_{layer}"], arrays[f"questions_{layer}"]
+        relevant = [{int(row): 1} for row in arrays["relevant"]]
         return JudgingTask(corpus, QueryTruth(questions, relevant, [str(row) for row in range(len(corpus))]))
 
     return task
@@ -34,11 +34,11 @@ def reported(task, *variants):
 
 def soft_zca(setting: VariantSetting) -> Variant:
     """The one whose eps is the mean variance of a dimension."""
-    return [one for one in default_variants(setting) if one.method == "soft_zca"][1]
+    return [variant for variant in default_variants(setting) if variant.method == "soft_zca"][1]
 
 
 def test_the_last_layer_loses_by_whitening_and_by_bits_that_rescoring_gives_back(task):
-    storages = (Variant(storage=one) for one in (VectorStorage.INT8, VectorStorage.BINARY, VectorStorage.RESCORED))
+    storages = (Variant(storage=kind) for kind in (VectorStorage.INT8, VectorStorage.BINARY, VectorStorage.RESCORED))
     base, zca, int8, binary, rescored = reported(task(LAST), ZCA, *storages)
     assert zca.report.difference_high < 0
     assert zca.isoscore > base.isoscore + 0.1

@@ -81,7 +81,7 @@ def test_documents_are_linked_by_headings_that_exist_and_found_by_them(documents
 
 
 def test_reference_names_every_command_route_option_setting_finding_and_method(client, documents):
-    named = {
+    expected_texts = {
         "commands": [f"isoscope {command}" for command in COMMANDS],
         "api": client.get("/api/openapi.json").json()["paths"],
         "options": [f"<code>{option}</code>" for option in TRAINING_OPTIONS],
@@ -89,5 +89,5 @@ def test_reference_names_every_command_route_option_setting_finding_and_method(c
         "findings": [f'id="{slug}"' for slug in FINDINGS],
         "postprocessing": [f'id="{slug}"' for slug in METHODS],
     }
-    for page, words in named.items():
+    for page, words in expected_texts.items():
         assert [word for word in words if word not in documents[f"/docs/{page}"]] == []

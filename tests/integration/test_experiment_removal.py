@@ -63,9 +63,9 @@ def test_a_removal_that_is_cut_off_is_hidden_and_taken_up_again(client, context,
         assert (client.get(f"/api/{path}").status_code, client.get(f"/{path}").status_code) == (404, 404)
     assert client.get("/api/experiments").json() == client.get("/api/runs").json() == []
     assert client.delete(f"/api/experiments/{experiment_id}").status_code == 404
-    found = SimpleNamespace(experiment=SimpleNamespace(id=experiment_id), content="c" * 64)
+    archive = SimpleNamespace(experiment=SimpleNamespace(id=experiment_id), content="c" * 64)
     with context.sessions() as session, pytest.raises(ConflictError, match="is being deleted"):
-        refuse_duplicate(session, found, "i" * 32)
+        refuse_duplicate(session, archive, "i" * 32)
     assert removal.resume_removals(context.sessions) == 1
     assert [count(context, table) for table in (Experiment, Run, Step)] == [0, 0, 0]
     assert removal.resume_removals(context.sessions) == 0
@@ -82,7 +82,7 @@ def test_openings_outlive_the_experiment(client, context):
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 def test_an_experiment_whose_row_a_later_version_wrote_breaks_no_list_and_can_be_deleted(client, context):
-    broken, whole = (factories.add_experiment(context, factories.run_row(), name=name) for name in ("broken", "whole"))
+    broken, intact = (factories.add_experiment(context, factories.run_row(), name=name) for name in ("broken", "whole"))
     written = text("update experiments set config = :config where id = :id")
     with context.sessions.begin() as session:
         config = session.get_one(Experiment, broken).config.model_dump(mode="json") | {"schedule": "of a later version"}
@@ -91,6 +91,6 @@ def test_an_experiment_whose_row_a_later_version_wrote_breaks_no_list_and_can_be
     assert page.status_code == 200
     assert "broken" in page.text
     assert client.get("/").status_code == 200
-    assert {one["name"] for one in client.get("/api/experiments").json()} == {"broken", "whole"}
+    assert {experiment["name"] for experiment in client.get("/api/experiments").json()} == {"broken", "whole"}
     assert client.delete(f"/api/experiments/{broken}").status_code == 204
-    assert [one["id"] for one in client.get("/api/experiments").json()] == [whole]
+    assert [experiment["id"] for experiment in client.get("/api/experiments").json()] == [intact]

@@ -136,10 +136,10 @@ def test_free_and_used_space_are_on_a_page_and_in_the_api(client, context):
     client.post("/api/embeddings", files={"file": ("a.npy", content)})
     (context.settings.runs / "one").mkdir()
     (context.settings.runs / "one" / "weights").write_bytes(bytes(5000))
-    found = client.get("/api/space").json()
-    assert found["disks"][0]["folder"] == str(context.settings.root)
-    assert 0 < found["disks"][0]["free_bytes"] <= found["disks"][0]["total_bytes"]
-    uses = {one["kind"]: one["size_bytes"] for one in found["uses"]}
+    space = client.get("/api/space").json()
+    assert space["disks"][0]["folder"] == str(context.settings.root)
+    assert 0 < space["disks"][0]["free_bytes"] <= space["disks"][0]["total_bytes"]
+    uses = {use["kind"]: use["size_bytes"] for use in space["uses"]}
     assert (uses["files"], uses["run folders"]) == (len(content), 5000)
     assert uses["database"] > 0
     page = client.get("/space")

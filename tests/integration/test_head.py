@@ -15,8 +15,8 @@ def test_head_has_the_status_and_headers_of_get_and_no_body(client):
         names = got.headers.keys() - {"content-length"}
         assert {name: head.headers[name] for name in names} == {name: got.headers[name] for name in names}
     content = npy(np.zeros((1024, 1024)))
-    made = client.post("/api/embeddings", files={"file": ("a.npy", content)}).json()
-    head = client.head(f"/embeddings/{made['id']}/files/0")
+    embedding = client.post("/api/embeddings", files={"file": ("a.npy", content)}).json()
+    head = client.head(f"/embeddings/{embedding['id']}/files/0")
     assert (head.status_code, head.content) == (200, b"")
     assert int(head.headers["content-length"]) == len(content) > 8 * MIB, "no more than its size is told"
     assert client.head("/api/queue/pause").status_code == 405

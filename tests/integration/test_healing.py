@@ -86,13 +86,13 @@ def test_a_process_that_cannot_be_started_is_tried_again_until_the_disk_stays_fu
 def test_a_job_is_here_while_it_is_worked_on(context, job):
     class Looking(Processes):
         async def run(self, job):
-            seen.append(executor.active_ids())
+            active.append(executor.active_ids())
             return 0
 
-    seen = []
+    active = []
     executor = Executor(context.sessions, Looking(), "here/cpu", context.settings.runs)
     asyncio.run(executor.execute(job))
-    assert seen == [{job.workflow_id}]
+    assert active == [{job.workflow_id}]
     assert executor.active_ids() == set()
 
 
@@ -111,16 +111,16 @@ def test_a_job_that_the_engine_believes_at_work_and_that_is_not_is_put_back_at_t
         failed.append(job)
         raise FULL
 
-    queue, here = context.queue, {job.workflow_id}
+    queue, local_ids = context.queue, {job.workflow_id}
     queue.enqueue(job)
     with processing_jobs(context.settings.queue, "here/cpu", execute):
         with monkeypatch.context() as patch:  # the engine's own files are on the full disk too
             for method in ("record_operation_result", "update_workflow_outcome"):
                 patch.setattr(SystemDatabase, method, fail)
             wait_for(lambda: len(failed) >= 2)
-        assert requeue_missing_jobs(queue, "here/cpu", lambda: here, here) == set(), "it is at work"
+        assert requeue_missing_jobs(queue, "here/cpu", lambda: local_ids, local_ids) == set(), "it is at work"
         missing = requeue_missing_jobs(queue, "here/cpu", set, set())
-        assert missing == here
+        assert missing == local_ids
         assert began == [job]
         requeue_missing_jobs(queue, "here/cpu", set, missing)
         wait_for(lambda: len(began) == 2)

@@ -47,9 +47,9 @@ def refusal(tmp_path):
 def changed(files, name, change, line=0):
     """The same files, one line of one of which is another object."""
     lines = files[name].splitlines()
-    found = json.loads(lines[line])
-    change(found)
-    lines[line] = json.dumps(found).encode()
+    document = json.loads(lines[line])
+    change(document)
+    lines[line] = json.dumps(document).encode()
     return files | {name: b"\n".join(lines) + b"\n"}
 
 
@@ -64,8 +64,8 @@ def test_what_is_no_whole_export_is_refused(refusal, files, tmp_path):
     for name in ("../../etc/passwd", "/etc/passwd", "figures/../runs.jsonl", "figures/a.html", "C:\\x"):
         assert "which no export does" in refusal(packed(files | {name: b"x"}))
     for written_as, advice in ((2, "update it"), (0, "export it again with a newer one")):
-        told = json.loads(files["manifest.json"]) | {"format": written_as}
-        altered = packed(files | {"manifest.json": json.dumps(told).encode()}, manifest=False)
+        listing = json.loads(files["manifest.json"]) | {"format": written_as}
+        altered = packed(files | {"manifest.json": json.dumps(listing).encode()}, manifest=False)
         sentence = f"The file is of format {written_as}, and this Isoscope 0.2.0 reads format 1: {advice}."
         assert refusal(altered, UnsupportedFormatError) == sentence
     for name in ("runs.jsonl", "steps.jsonl", "experiment.json", "README.txt", "figures/isotropy.csv"):
@@ -76,8 +76,8 @@ def test_what_is_no_whole_export_is_refused(refusal, files, tmp_path):
         without = {name: data for name, data in files.items() if name != missing}
         sentence = f"The file lacks '{missing}': it is incomplete. {ADVICE}"
         assert refusal(packed(without, manifest=manifest)) == sentence
-    more = packed(files | {"figures/new.csv": b"x"}, manifest=False)
-    assert refusal(more) == f"'figures/new.csv' is not in the manifest: the file was altered. {ADVICE}"
+    extended = packed(files | {"figures/new.csv": b"x"}, manifest=False)
+    assert refusal(extended) == f"'figures/new.csv' is not in the manifest: the file was altered. {ADVICE}"
     doubled = tmp_path / "doubled.zip"
     doubled.write_bytes(packed(files))
     with zipfile.ZipFile(doubled, "a") as archive:
@@ -88,8 +88,8 @@ def test_what_is_no_whole_export_is_refused(refusal, files, tmp_path):
 
 
 def test_more_or_larger_files_than_the_limit_are_refused(refusal, files):
-    many = {f"figures/{number}.csv": b"" for number in range(301)}
-    assert refusal(packed(files | many), TooLargeError).startswith("The archive has 3")
+    extra_files = {f"figures/{number}.csv": b"" for number in range(301)}
+    assert refusal(packed(files | extra_files), TooLargeError).startswith("The archive has 3")
     bomb = packed(files | {"figures/bomb.csv": bytes(100 * 2**20)})
     assert refusal(bomb, TooLargeError).startswith("'figures/bomb.csv' declares 104,857,600 bytes in ")
     large = packed(files | {"README.txt": b"0123456789abcdef" * 2**17})
@@ -107,10 +107,10 @@ def test_a_manifest_that_unpacks_to_more_than_it_declares_is_never_held_in_memor
     long = packed(files | {"manifest.json": files["manifest.json"] + b" " * blanks}, manifest=False)
     size, honest = len(files["manifest.json"]), zlib.crc32(files["manifest.json"])
     declared = struct.pack("<I", size + blanks)
-    place = long.rindex(b"PK\x01\x02")  # of the manifest, which is the last in the directory
-    assert long[place + 24 : place + 28] == declared
+    start = long.rindex(b"PK\x01\x02")  # of the manifest, which is the last in the directory
+    assert long[start + 24 : start + 28] == declared
     lying = bytearray(long)
-    lying[place + 16 : place + 20], lying[place + 24 : place + 28] = struct.pack("<I", honest), struct.pack("<I", size)
+    lying[start + 16 : start + 20], lying[start + 24 : start + 28] = struct.pack("<I", honest), struct.pack("<I", size)
     tracemalloc.start()
     try:
         assert "(Bad CRC-32 for file 'manifest.json')" in refusal(bytes(lying))
@@ -226,19 +226,19 @@ def test_what_is_refused_by_reader_or_database_leaves_nothing_behind(elsewhere, 
 def few_runs(files):
     """The files of an export of fewer runs."""
     lines = files["runs.jsonl"].splitlines(keepends=True)
-    few = [*lines[:3], *lines[-3:]]
-    ids = {json.loads(line)["id"] for line in few}
-    kept = {
+    excerpt = [*lines[:3], *lines[-3:]]
+    ids = {json.loads(line)["id"] for line in excerpt}
+    shortened = {
         name: b"".join(line for line in files[name].splitlines(keepends=True) if json.loads(line)["run"] in ids)
         for name in ("steps.jsonl", "run_figures.jsonl")
     }
-    return files | kept | {"runs.jsonl": b"".join(few)}
+    return files | shortened | {"runs.jsonl": b"".join(excerpt)}
 
 
 def test_the_page_says_at_its_field_what_is_wrong(elsewhere, few_runs):
-    nothing = elsewhere.post("/experiments/import", data={})
-    assert nothing.status_code == 422
-    assert "Expected the zip file of an exported experiment: choose one." in nothing.text
+    response = elsewhere.post("/experiments/import", data={})
+    assert response.status_code == 422
+    assert "Expected the zip file of an exported experiment: choose one." in response.text
     wrong = sent(elsewhere, b"not a zip", "/experiments/import")
     assert "sweep.zip: The file cannot be read as a zip archive" in wrong.text
     right = sent(elsewhere, packed(few_runs), "/experiments/import")
@@ -260,8 +260,8 @@ WHATEVER = st.recursive(
 def places(value, path=()):
     yield path
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, one in inside:
-        yield from places(one, (*path, key))
+    for key, item in inside:
+        yield from places(item, (*path, key))
 
 
 @pytest.mark.usefixtures("unboxed")
@@ -271,16 +271,16 @@ def test_whatever_stands_in_a_file_it_is_refused_or_its_pages_are_shown(elsewher
     name = data.draw(st.sampled_from(["experiment.json", "runs.jsonl", "steps.jsonl", "run_figures.jsonl"]))
     lines = few_runs[name].splitlines()
     line = data.draw(st.integers(0, len(lines) - 1))
-    found = json.loads(lines[line])
-    *path, last = data.draw(st.sampled_from(list(places(found))[1:]))
-    holder = found
+    document = json.loads(lines[line])
+    *path, last = data.draw(st.sampled_from(list(places(document))[1:]))
+    holder = document
     for key in path:
         holder = holder[key]
     if isinstance(holder, dict) and data.draw(st.booleans()):
         del holder[last]
     else:
         holder[last] = data.draw(WHATEVER)
-    lines[line] = json.dumps(found).encode()
+    lines[line] = json.dumps(document).encode()
     answer = sent(elsewhere, packed(few_runs | {name: b"\n".join(lines) + b"\n"}))
     if not answer.is_success:
         assert answer.detail.startswith("sweep.zip: "), answer.detail

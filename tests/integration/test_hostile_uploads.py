@@ -11,17 +11,17 @@ MIB = 2**20
 
 @pytest.fixture(scope="module")
 def uploads():
-    found = hostile()
-    assert len(found) >= 300
-    return found
+    files = hostile()
+    assert len(files) >= 300
+    return files
 
 
 def test_a_hostile_upload_is_refused_at_once_or_left_to_the_inspection(client, context, uploads):
     statuses = {}
-    for what, (name, content) in uploads.items():
+    for label, (name, content) in uploads.items():
         answer = client.post("/api/embeddings?commit=auto", files={"file": (name, content)})
-        statuses[what] = answer.status_code
-        assert answer.status_code == 201 or answer.json()["detail"], what
+        statuses[label] = answer.status_code
+        assert answer.status_code == 201 or answer.json()["detail"], label
     assert set(statuses.values()) <= {201, 413, 415, 422}
     with context.sessions() as session:
         waiting = session.scalar(select(func.count()).where(Embedding.status == EmbeddingStatus.INSPECTING))
@@ -34,6 +34,6 @@ def test_no_hostile_upload_is_taken_for_data_and_reading_them_all_takes_little_m
     for i, (_, content) in enumerate(uploads.values()):
         (tmp_path / str(i)).write_bytes(content)
     names = [name for name, _ in uploads.values()]
-    found, peak = run_in_sandbox(outcomes, str(tmp_path), names, memory_bytes=2048 * MIB, seconds=300)
-    assert {what: came for what, came in zip(uploads, found, strict=True) if came != "refused"} == {}
+    results, peak = run_in_sandbox(outcomes, str(tmp_path), names, memory_bytes=2048 * MIB, seconds=300)
+    assert {label: came for label, came in zip(uploads, results, strict=True) if came != "refused"} == {}
     assert peak < 768 * MIB

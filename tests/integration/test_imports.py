@@ -47,8 +47,8 @@ def sent(client, archive):
 @pytest.fixture
 def few_at_once(monkeypatch):
     """Small batches, so that a small experiment takes many of them."""
-    few = tuple(table._replace(batch_rows=5) for table in TABLES)
-    monkeypatch.setattr(job, "TABLES", few)
+    small_batches = tuple(table._replace(batch_rows=5) for table in TABLES)
+    monkeypatch.setattr(job, "TABLES", small_batches)
     monkeypatch.setattr(removal, "STEPS_AT_ONCE", 2)
 
 
@@ -78,7 +78,7 @@ def kill_after(context, sent, monkeypatch, few_at_once):
 def count(context, *, hidden):
     with context.sessions() as session:
         counts = [select(func.count()).select_from(table) for table in (Experiment, Dataset, Run)]
-        return [session.scalar(each, execution_options={INCLUDE_HIDDEN: hidden}) for each in counts]
+        return [session.scalar(query, execution_options={INCLUDE_HIDDEN: hidden}) for query in counts]
 
 
 @pytest.mark.both_databases
@@ -86,20 +86,20 @@ def test_a_killed_import_is_hidden_everywhere_and_goes_on_where_it_was(client, c
     before = {page: client.get(page, headers={"accept": "text/html"}).text for page in PAGES}
     kill_after(8)
     assert (count(context, hidden=True), count(context, hidden=False)) == ([1, 1, 19], [0, 0, 0])
-    told = client.get(f"/api/imports/{sent}").json()
-    assert (told["status"], told["done"], told["total"]) == ("running", 19 + 4 * 5, ROWS)
+    import_row = client.get(f"/api/imports/{sent}").json()
+    assert (import_row["status"], import_row["done"], import_row["total"]) == ("running", 19 + 4 * 5, ROWS)
     with context.sessions() as session:
         run_id = session.scalar(select(Run.id), execution_options={INCLUDE_HIDDEN: True})
         assert session.get(Run, run_id) is None
-    for path in (f"experiments/{told['experiment_id']}", f"runs/{run_id}"):
+    for path in (f"experiments/{import_row['experiment_id']}", f"runs/{run_id}"):
         assert (client.get(f"/api/{path}").status_code, client.get(f"/{path}").status_code) == (404, 404)
     assert {page: client.get(page, headers={"accept": "text/html"}).text for page in PAGES} == before
     again = []
     monkeypatch.setattr(job, "read_in_sandbox", lambda *_: again.append("read"))
     assert waiting_jobs(context.sessions) == [Job(job_kinds.IMPORT, sent)]
     finish_imports(context)
-    told = client.get(f"/api/imports/{sent}").json()
-    assert (told["status"], told["done"], told["error"], again) == ("finished", ROWS, None, [])
+    import_row = client.get(f"/api/imports/{sent}").json()
+    assert (import_row["status"], import_row["done"], import_row["error"], again) == ("finished", ROWS, None, [])
     assert count(context, hidden=False) == [1, 1, 19]
     with context.sessions() as session:
         assert session.scalar(select(func.count()).select_from(Step)) == 57
@@ -150,8 +150,8 @@ def test_one_that_is_given_up_is_removed_and_says_why(client, context, sent, kil
     assert executor._begin(Job(job_kinds.IMPORT, sent), None, 0) == 0
     assert client.get(f"/api/imports/{sent}").json()["status"] == "removing"
     finish_imports(context)
-    told = client.get(f"/api/imports/{sent}").json()
-    assert (told["status"], "ended 5 times without getting further" in told["error"]) == ("failed", True)
+    import_row = client.get(f"/api/imports/{sent}").json()
+    assert (import_row["status"], "ended 5 times without getting further" in import_row["error"]) == ("failed", True)
     assert count(context, hidden=True) == [0, 0, 0]
 
 
@@ -173,19 +173,19 @@ def test_the_same_rows_are_not_imported_twice_at_once(client, context, sent, arc
     kill_after(8)
     second = client.post("/api/experiments/import", files={"file": ("again.zip", archive.read_bytes())}).json()["id"]
     job.import_experiment(second, context.settings, "cpu")
-    told = client.get(f"/api/imports/{second}").json()
-    assert (told["status"], told["error"]) == ("failed", "It is being imported already.")
-    assert told["page"] == f"/imports/{sent}"
+    import_row = client.get(f"/api/imports/{second}").json()
+    assert (import_row["status"], import_row["error"]) == ("failed", "It is being imported already.")
+    assert import_row["page"] == f"/imports/{sent}"
     with context.sessions.begin() as session:
         hidden = session.scalar(select(Experiment), execution_options={INCLUDE_HIDDEN: True})
-        known = Dataset(name="x", origin="named", columns=[])
-        session.add(Experiment(name="y", dataset=known, config=SHARED, origin="imported", source=hidden.source))
+        existing = Dataset(name="x", origin="named", columns=[])
+        session.add(Experiment(name="y", dataset=existing, config=SHARED, origin="imported", source=hidden.source))
     assert client.delete(f"/api/datasets/{hidden.dataset_id}").status_code == 404
     finish_imports(context)
     assert client.get(f"/api/imports/{sent}").json()["status"] == "finished"
-    datasets = [one["id"] for one in client.get("/api/datasets").json()]
-    assert datasets == [known.id], "the data set that came meanwhile is taken"
-    assert client.get(f"/api/experiments/{hidden.id}").json()["dataset_id"] == known.id
+    datasets = [row["id"] for row in client.get("/api/datasets").json()]
+    assert datasets == [existing.id], "the data set that came meanwhile is taken"
+    assert client.get(f"/api/experiments/{hidden.id}").json()["dataset_id"] == existing.id
     assert client.get(f"/imports/{sent}").headers["location"] == f"/experiments/{hidden.id}"
     renewed = client.get(f"/imports/{sent}", headers={"HX-Request": "true"})
     assert renewed.headers["hx-redirect"] == f"/experiments/{hidden.id}"
@@ -194,35 +194,35 @@ def test_the_same_rows_are_not_imported_twice_at_once(client, context, sent, arc
 
 def test_a_data_set_that_a_hidden_experiment_uses_is_not_deleted(client, context, sent, kill_after):
     with context.sessions.begin() as session:
-        known = Dataset(name="x", origin="named", columns=[])
-        session.add(known)
+        existing = Dataset(name="x", origin="named", columns=[])
+        session.add(existing)
     kill_after(8)
     with context.sessions.begin() as session:
-        session.execute(update(Experiment).values(dataset_id=known.id))
-    assert client.delete(f"/api/datasets/{known.id}").status_code == 409
+        session.execute(update(Experiment).values(dataset_id=existing.id))
+    assert client.delete(f"/api/datasets/{existing.id}").status_code == 409
 
 
 def test_an_ended_import_is_forgotten_after_a_month_but_never_one_that_hides_rows(client, context, archive):
     with context.sessions.begin() as session:
         dataset = Dataset(name="x", origin="named", columns=[])
-        left = Experiment(name="y", dataset=dataset, config=SHARED)
-        session.add(left)
+        experiment = Experiment(name="y", dataset=dataset, config=SHARED)
+        session.add(experiment)
         session.flush()
-        ended = {"finished_at": left.created_at.replace(year=2025), "filename": "x"}
-        session.add(Import(id="hiding", status=ImportStatus.FAILED, experiment_id=left.id, **ended))
+        ended = {"finished_at": experiment.created_at.replace(year=2025), "filename": "x"}
+        session.add(Import(id="hiding", status=ImportStatus.FAILED, experiment_id=experiment.id, **ended))
         session.add(Import(id="over", status=ImportStatus.CANCELLED, **ended))
     client.post("/api/experiments/import", files={"file": ("sweep.zip", archive.read_bytes())})
-    assert {one["id"] for one in client.get("/api/imports").json()} & {"hiding", "over"} == {"hiding"}
+    assert {row["id"] for row in client.get("/api/imports").json()} & {"hiding", "over"} == {"hiding"}
     assert client.get("/api/experiments").json() == []
 
 
 def test_rows_are_written_in_batches_of_so_many_bytes_of_their_lines(archive, monkeypatch):
     runs, target = TABLES[0]._replace(batch_rows=5), ImportTarget("import", "experiment")
     with open_archive(archive) as opened:
-        whole = [len(batch) for batch in runs.batches(opened, target)]
+        sizes = [len(batch) for batch in runs.batches(opened, target)]
         longest = max(map(len, members(archive.read_bytes())["runs.jsonl"].splitlines()))
         monkeypatch.setattr(tables, "MAX_BATCH_BYTES", 2 * longest)
         bounded = [len(batch) for batch in runs.batches(opened, target)]
-        rest = [len(batch) for batch in runs.batches(opened, target, skip=17)]
-    assert (whole, sum(bounded), rest) == ([5, 5, 5, 4], 19, [2])
+        sizes_after_skip = [len(batch) for batch in runs.batches(opened, target, skip=17)]
+    assert (sizes, sum(bounded), sizes_after_skip) == ([5, 5, 5, 4], 19, [2])
     assert max(bounded) <= 3

@@ -63,8 +63,8 @@ def test_experiments_and_runs_in_the_form_and_over_the_api_mean_the_same_runs(co
         plan = plan_sweep(context, parse_sweep(default_values(None, "") | prefill_form(context, run.id, None).values))
         assert plan.runs[-1] == run.config
         assert len(plan.runs) == (1 if run.lam == 0 else 2)
-        asked = client.get(f"/api/runs/{run.id}/request").json()
-        assert plan_sweep(context, SweepRequest.model_validate(asked)).runs == plan.runs
+        run_request = client.get(f"/api/runs/{run.id}/request").json()
+        assert plan_sweep(context, SweepRequest.model_validate(run_request)).runs == plan.runs
 
 
 def value_of(page, field):
@@ -156,17 +156,17 @@ def test_what_a_script_logged_and_what_the_form_cannot_say_is_told(client, conte
 
 def test_of_an_import_whose_rows_are_elsewhere_the_form_asks_for_a_data_set(client, context, launch):
     experiment_id = launch(epochs=4)
-    here = client.get(f"/api/experiments/{experiment_id}").json()["dataset_id"]
+    dataset_id = client.get(f"/api/experiments/{experiment_id}").json()["dataset_id"]
     with context.sessions.begin() as session:
-        named = Dataset(name="CoLA", origin="named", columns=[])
-        session.add(named)
+        dataset = Dataset(name="CoLA", origin="named", columns=[])
+        session.add(dataset)
         session.flush()
-        session.execute(update(Experiment).values(origin="imported", dataset_id=named.id, source=SOURCE))
-    shown = every_tab(client, f"/experiments/{experiment_id}").text
-    assert f'href="/experiments/new?experiment={experiment_id}"' in shown
+        session.execute(update(Experiment).values(origin="imported", dataset_id=dataset.id, source=SOURCE))
+    page = every_tab(client, f"/experiments/{experiment_id}").text
+    assert f'href="/experiments/new?experiment={experiment_id}"' in page
     form = client.get(f"/experiments/new?experiment={experiment_id}").text
     assert "The rows of CoLA are where its runs were trained. Choose a data set that is here.</small>" in form
-    assert re.search(rf'<option value="{here}" selected', form)
+    assert re.search(rf'<option value="{dataset_id}" selected', form)
     assert value_of(form, "epochs") == "4"
 
 
@@ -178,14 +178,14 @@ def test_a_search_is_searched_again_from_its_form_and_its_file(client, context, 
     page = every_tab(client, f"/experiments/{experiment_id}").text
     assert f'href="/experiments/search?experiment={experiment_id}">Search again</a>' in page
     form = client.get(f"/experiments/search?experiment={experiment_id}").text
-    shown = {name: value_of(form, f"search_{name}") for name in ("lam_low", "lam_high", "least_size", "trials")}
-    assert shown == {"lam_low": "-1", "lam_high": "3", "least_size": "0.1", "trials": "20"}
+    form_values = {name: value_of(form, f"search_{name}") for name in ("lam_low", "lam_high", "least_size", "trials")}
+    assert form_values == {"lam_low": "-1", "lam_high": "3", "least_size": "0.1", "trials": "20"}
     assert '<option value="cosreg" selected' in form
     assert value_of(form, "seeds") == "4, 5"
-    told = read_yaml(client.get(f"/experiments/{experiment_id}/request.yaml").text)
-    assert told["search"] == {"regularizer": "cosreg", "lam_high": 3.0, "least_size": 0.1, "prune": True}
-    second = client.post("/api/studies", json=told)
+    document = read_yaml(client.get(f"/experiments/{experiment_id}/request.yaml").text)
+    assert document["search"] == {"regularizer": "cosreg", "lam_high": 3.0, "least_size": 0.1, "prune": True}
+    second = client.post("/api/studies", json=document)
     assert second.status_code == 201, second.text
     assert second.json()["name"] == get_experiment(context, experiment_id).name
-    asked = [client.get(f"/api/experiments/{one}/request").json() for one in (experiment_id, second.json()["id"])]
-    assert asked[0] == asked[1]
+    docs = [client.get(f"/api/experiments/{row}/request").json() for row in (experiment_id, second.json()["id"])]
+    assert docs[0] == docs[1]

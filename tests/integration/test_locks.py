@@ -22,15 +22,15 @@ def open_another(context, tmp_path):
 
 @pytest.mark.both_databases
 def test_a_name_is_held_by_one_worker_at_a_time_and_free_again_when_its_holder_lets_go(open_another, tmp_path):
-    with open_another() as mine, open_another() as others, mine.held("here/cpu"):
-        for one in (mine, others):
-            with pytest.raises(ConflictError, match="already works as here/cpu") as refused, one.held("here/cpu"):
+    with open_another() as mine, open_another() as theirs, mine.held("here/cpu"):
+        for locks in (mine, theirs):
+            with pytest.raises(ConflictError, match="already works as here/cpu") as refused, locks.held("here/cpu"):
                 pass
         assert "ISOSCOPE_WORKER_NAME" in str(refused.value)
-        with others.held("there/cpu"):
+        with theirs.held("there/cpu"):
             pass
-    with open_another() as mine, open_another() as others:
-        for holder in (mine, others):
+    with open_another() as mine, open_another() as theirs:
+        for holder in (mine, theirs):
             with holder.held("here/cpu"):
                 pass
     assert FileLocks(tmp_path).is_settled
@@ -67,10 +67,10 @@ class TestAdvisoryLocks:
         holder = get_context("spawn").Process(target=hold_until_fenced, args=(postgresql_url,))
         holder.start()
         wait_for(lambda: held_in(postgresql_url) == 1, 60)
-        with psycopg.connect(postgresql_url, autocommit=True) as other:
-            end_other_sessions(postgresql_url, but=other.info.backend_pid)
+        with psycopg.connect(postgresql_url, autocommit=True) as connection:
+            end_other_sessions(postgresql_url, but=connection.info.backend_pid)
             wait_for(
-                lambda: other.execute(
+                lambda: connection.execute(
                     f"select pg_try_advisory_lock({locks.LOCK_NUMBER_SQL})", ("here/cpu",)
                 ).fetchone()[0]
             )
@@ -103,8 +103,8 @@ def end_other_sessions(url: str, but: int = 0) -> None:
 
 def held_in(url: str) -> int:
     with psycopg.connect(url, autocommit=True) as session:
-        found = session.execute(
+        row = session.execute(
             "select count(*) from pg_locks where locktype = 'advisory' and granted "
             "and database = (select oid from pg_database where datname = current_database())"
         ).fetchone()
-    return found[0]
+    return row[0]

@@ -154,8 +154,8 @@ def test_selection_is_measured(client, work, embedding_id, measured, n, name):
     assert (selection["status"], selection["n"], selection["source_id"]) == ("ready", n, embedding_id)
     assert name in selection["name"]
     (trace,), _ = draw(client, selection["id"])
-    kept = {*range(10), 12, *range(20, 30)}
-    assert set(trace["customdata"]) == (kept if measured == "selected" else set(range(N)) - kept)
+    remaining = {*range(10), 12, *range(20, 30)}
+    assert set(trace["customdata"]) == (remaining if measured == "selected" else set(range(N)) - remaining)
 
 
 def test_rows_are_found_by_number_and_name_with_their_neighbors_and_missing_ones_say_why(client, embedding_id):
@@ -204,7 +204,7 @@ def test_rows_without_names_are_found_by_number_which_is_that_of_the_file_where_
     for row in (30, 59):
         assert f'data-row="{row}"' in find_row(client, embedding_id, f"word {row}")
     measurements = client.get(f"/api/embeddings/{embedding_id}").json()["measurements"]
-    hubs = next(each for each in measurements if each["measure"] == "hubness")["detail"]["hubs"]
+    hubs = next(measurement for measurement in measurements if measurement["measure"] == "hubness")["detail"]["hubs"]
     assert all(hub["row"] >= 30 and hub["name"] == f"word {hub['row']}" for hub in hubs)
 
 
@@ -220,7 +220,7 @@ def similarities_of(row, similarity):
 def test_chosen_similarity_is_that_of_measures_map_and_names(client, work, similarity):
     embedding_id = measure(client, work, similarity=similarity)
     embedding = client.get(f"/api/embeddings/{embedding_id}").json()
-    measurements = {each["measure"]: each for each in embedding["measurements"]}
+    measurements = {measurement["measure"]: measurement for measurement in embedding["measurements"]}
     assert embedding["selection"]["similarity"] == measurements["hubness"]["detail"]["similarity"] == similarity
     assert (measurements["twonn"]["value"] is None) == (similarity == "dot")
     scores = similarities_of(7, similarity)
@@ -283,7 +283,7 @@ def test_rows_beyond_the_kept_sample_say_so(client, context, work, few_pairs, mo
 
 def test_hubs_are_listed_and_a_name_that_is_not_suggested_is_found_at_once(client, context, embedding_id):
     measurements = client.get(f"/api/embeddings/{embedding_id}").json()["measurements"]
-    hubs = next(each for each in measurements if each["measure"] == "hubness")["detail"]["hubs"]
+    hubs = next(measurement for measurement in measurements if measurement["measure"] == "hubness")["detail"]["hubs"]
     counts = np.bincount(np.concatenate([nearest(row)[0] for row in range(N) if row != TWIN]), minlength=N)
     assert [hub["occurrences"] for hub in hubs] == sorted(counts.tolist(), reverse=True)[:10]
     assert all(hub["occurrences"] == counts[hub["row"]] and hub["name"] == f"word {hub['row']}" for hub in hubs)

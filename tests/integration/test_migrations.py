@@ -80,9 +80,9 @@ def test_migration_that_breaks_a_reference_is_rolled_back(sqlite):
 
 def test_sqlite_writes_ahead_waits_when_busy_and_keeps_foreign_keys_also_after_a_migration(sqlite):
     with sqlite.connect() as connection:
-        found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in
+        pragmas = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in
                  ("journal_mode", "busy_timeout", "foreign_keys")]  # fmt: skip
-    assert found == ["wal", 30_000, 1]
+    assert pragmas == ["wal", 30_000, 1]
     upgrade(sqlite)
     with sqlite.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1

@@ -44,11 +44,11 @@ def ids(client, context, work):
     sweep |= {"label_column": "label", "lambdas": [1]}
     experiments = [client.post("/api/experiments", json=sweep).json()]
     tried = [
-        client.post(f"/api/embeddings/{one}/postprocessings", json={"method": "centring"}).json()["id"]
-        for one in embeddings[:2]
+        client.post(f"/api/embeddings/{embedding_id}/postprocessings", json={"method": "centring"}).json()["id"]
+        for embedding_id in embeddings[:2]
     ]
     judged = [
-        client.post(f"/api/embeddings/{one}/tasks", data={"kind": "compression"}).json()["id"] for one in uploaded[:2]
+        client.post(f"/api/embeddings/{row}/tasks", data={"kind": "compression"}).json()["id"] for row in uploaded[:2]
     ]
     texts = [client.post("/api/encodings", files={"file": ("t.tsv", ROWS)}).json()["id"] for _ in range(6)]
     work()
@@ -63,12 +63,12 @@ def ids(client, context, work):
 
 
 def dictionaries(ids):
-    for name, found in ids.items():
-        yield f"[dictionaries.{name}]\nvalues = {found!r}\n"
+    for name, row_ids in ids.items():
+        yield f"[dictionaries.{name}]\nvalues = {row_ids!r}\n"
     yield "[parameters]\n"
     bound = {f"path.{name}": name for name in ids}
-    for place, name in (bound | {"body.dataset_id": "dataset_id", "body.source_id": "embedding_id"}).items():
-        yield f'"{place}" = {{ dictionary = "{name}", probability = 0.8 }}\n'
+    for parameter, name in (bound | {"body.dataset_id": "dataset_id", "body.source_id": "embedding_id"}).items():
+        yield f'"{parameter}" = {{ dictionary = "{name}", probability = 0.8 }}\n'
 
 
 def test_no_two_records_of_the_api_share_a_name(settings):
@@ -91,5 +91,5 @@ def test_whatever_is_asked_is_answered_as_documented_and_never_by_a_failure(sett
             *("--phases", phases, "--max-examples", str(EXAMPLES)),
             *("--seed", "1", "--generation-database", "none"),
         ]
-        found = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True)
-    assert found.returncode == 0, found.stdout[-8000:] + found.stderr[-2000:]
+        process = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout[-8000:] + process.stderr[-2000:]

@@ -105,7 +105,7 @@ def test_a_run_is_chosen_in_several_ways_and_a_choice_changed_afterwards_is_mark
 
 @pytest.mark.both_databases
 def test_openings_on_the_same_rows_are_counted_in_any_experiment_and_outlive_it(client, context):
-    first, second, other = add_sealed(context), add_sealed(context), add_sealed(context, rows="b" * 64)
+    first, second, third = add_sealed(context), add_sealed(context), add_sealed(context, rows="b" * 64)
     open_by(client, first, "lambda = 1")
     open_by(client, first, "lambda = 0")
     client.delete(f"/api/experiments/{first}")
@@ -116,7 +116,7 @@ def test_openings_on_the_same_rows_are_counted_in_any_experiment_and_outlive_it(
         "2 choices had been opened on these test rows before"
         in client.get(f"/experiments/{second}?tab=conclusion").text
     )
-    assert open_by(client, other, "lambda = 1").json()["openings"][0]["opened_before"] == 0
+    assert open_by(client, third, "lambda = 1").json()["openings"][0]["opened_before"] == 0
 
 
 def test_what_cannot_be_opened_says_why(client, context):
@@ -142,20 +142,20 @@ def test_the_page_asks_before_it_opens_and_works_as_a_plain_form(client, context
     experiment_id = add_sealed(context)
     page = client.get(f"/experiments/{experiment_id}?tab=conclusion").text
     assert "6 runs are scored on 500 test rows" in page
-    here = f"/experiments/{experiment_id}/opening"
-    assert f'href="{here}"' in page
-    form = client.get(here).text
+    opening_url = f"/experiments/{experiment_id}/opening"
+    assert f'href="{opening_url}"' in page
+    form = client.get(opening_url).text
     assert "This cannot be undone" in form
     assert DIGITS not in page + form
-    refused = client.post(here, data={"choose": "", "run": "", "note": "kept"})
+    refused = client.post(opening_url, data={"choose": "", "run": "", "note": "kept"})
     assert (refused.status_code, "Choose a setting or a run." in refused.text) == (422, True)
     assert "kept</textarea>" in refused.text
-    assert client.post(here, data={"choose": "λ = 1", "note": "x" * 3000}).status_code == 422
-    opened = client.post(here, data={"choose": "λ = 1", "run": "", "note": "because", "by": "Ada"})
+    assert client.post(opening_url, data={"choose": "λ = 1", "note": "x" * 3000}).status_code == 422
+    opened = client.post(opening_url, data={"choose": "λ = 1", "run": "", "note": "because", "by": "Ada"})
     expected = (303, f"/experiments/{experiment_id}?tab=conclusion#test")
     assert (opened.status_code, opened.headers["location"]) == expected
     assert "“because”" in client.get(f"/experiments/{experiment_id}?tab=conclusion").text
-    assert "Change the choice" in client.get(here).text
+    assert "Change the choice" in client.get(opening_url).text
 
 
 TABLE = "sentence\tlabel\tpart\n" + "".join(
@@ -171,9 +171,9 @@ def test_rows_are_uploaded_with_a_test_split_in_each_way(typed, tmp_path, isosco
     values = ("--validation-values", "dev", "--test-values", "held out")
     out = typed("upload-dataset", rows, "--split-column", "part", *values)[1]
     assert out.splitlines()[1] == "rows: 30 train, 6 validation, 4 test"
-    other = tmp_path / "other.tsv"
-    other.write_text(TABLE.replace("film", "plot"))
-    out = typed("upload-dataset", rows, other, "--test-fraction", "0.1", "--seed", "2", "--json")[1]
+    other_file = tmp_path / "other.tsv"
+    other_file.write_text(TABLE.replace("film", "plot"))
+    out = typed("upload-dataset", rows, other_file, "--test-fraction", "0.1", "--seed", "2", "--json")[1]
     assert json.loads(out)["division"] == {"kind": "fraction", "fraction": 0.1, "validation_fraction": None, "seed": 2}
     out = typed("upload-dataset", rows, "--validation-fraction", "0.2", "--test-fraction", "0.1")[1]
     assert out.splitlines()[1] == "rows: 28 train, 8 validation, 4 test"

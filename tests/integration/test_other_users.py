@@ -50,8 +50,8 @@ def test_other_user_needs_a_token_and_the_own_user_none(context, address):
 def test_other_user_can_read_no_file(migrated, cloud):
     migrated.root.chmod(0o755)
     with served(migrated) as address:
-        made = httpx2.post(f"{address}/api/embeddings", files={"file": ("cloud.npy", npy(cloud))})
-        assert made.status_code == 201
+        response = httpx2.post(f"{address}/api/embeddings", files={"file": ("cloud.npy", npy(cloud))})
+        assert response.status_code == 201
     assert stat.S_IMODE(migrated.root.stat().st_mode) == 0o700
     new_files = [path for path in migrated.files.rglob("*") if path.is_file()]
     assert new_files

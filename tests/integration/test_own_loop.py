@@ -100,10 +100,10 @@ def test_steps_wait_for_a_server_that_comes_later_and_none_is_lost(settings, con
     wait_for(lambda: "does not answer" in capsys.readouterr().err, 20)
     with answering(create_app(settings), port) as address:
         assert run.finish({"accuracy": 0.5})
-        told = httpx2.get(f"{address}/api/runs/{run.id}").json()
-    assert (told["status"], len(told["steps"]), told["performance"]) == ("finished", 700, 0.5)
-    assert told["notes"] == ["Step 3: task_loss is not a number"]
-    assert told["steps"][3]["task_loss"] is None
+        reported = httpx2.get(f"{address}/api/runs/{run.id}").json()
+    assert (reported["status"], len(reported["steps"]), reported["performance"]) == ("finished", 700, 0.5)
+    assert reported["notes"] == ["Step 3: task_loss is not a number"]
+    assert reported["steps"][3]["task_loss"] is None
 
 
 def test_what_the_server_refuses_is_said_and_a_cancelled_run_is_left_in_peace(settings, context, capsys):

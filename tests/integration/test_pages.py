@@ -67,24 +67,24 @@ def test_all_measures_stand_by_group_with_error_sample_and_list(client, context,
                 setattr(row, name, value)
         former = Measurement(embedding_id=embedding_id, measure="former", status=MeasurementStatus.OK, value=1, n=1)
         session.add(former)
-    whole = client.get(page).text
+    page_text = client.get(page).text
     measures = client.get(f"{page}?tab=measures").text
-    shown = " ".join(measures.partition('id="all-measures"')[2].partition("</section>")[0].split())
-    headings = [shown.index(f"<caption><h3>{heading}</h3></caption>") for heading in list(GROUPS.values())[:2]]
+    section = " ".join(measures.partition('id="all-measures"')[2].partition("</section>")[0].split())
+    headings = [section.index(f"<caption><h3>{heading}</h3></caption>") for heading in list(GROUPS.values())[:2]]
     assert headings == sorted(headings)
-    assert all(shown.count(f'href="/measures#{slug}"') == 1 for slug in MEASURES)
+    assert all(section.count(f'href="/measures#{slug}"') == 1 for slug in MEASURES)
     of_rows = '<small>n = 200 <span class="of-rows">of 400 rows</span></small>'
     error = '<span class="soft error-bar">± 0.012</span>'
-    assert f"0.500 {error}<small>95%: 0.492 to 0.508</small>{of_rows}" in shown
-    cards = " ".join(whole.partition('<dl class="readings two">')[2].partition("</dl>")[0].split())
+    assert f"0.500 {error}<small>95%: 0.492 to 0.508</small>{of_rows}" in section
+    cards = " ".join(page_text.partition('<dl class="readings two">')[2].partition("</dl>")[0].split())
     assert f'<dd class="value">0.500 {error}</dd>' in cards
     assert 'n = 200 <span class="of-rows">of 400 rows</span></small>' in cards
-    assert '<span class="soft">undefined</span><small>All points are equal.</small>' in shown
-    assert "&lt;rare&gt;" in shown
-    assert "There is 1 point." in shown
-    assert '8 values<span class="sr"> of k-th anisotropy, raw</span>' in shown
-    assert f'href="{page}?tab=overview#figure-spectrum"' in shown
-    assert "measure-former" not in shown
+    assert '<span class="soft">undefined</span><small>All points are equal.</small>' in section
+    assert "&lt;rare&gt;" in section
+    assert "There is 1 point." in section
+    assert '8 values<span class="sr"> of k-th anisotropy, raw</span>' in section
+    assert f'href="{page}?tab=overview#figure-spectrum"' in section
+    assert "measure-former" not in section
     answer = client.get(f"{page}/measurements.csv")
     assert answer.headers["content-disposition"] == 'attachment; filename="isoscope-measurements.csv"'
     lines = answer.text.splitlines()
@@ -115,13 +115,13 @@ def test_a_curve_against_another_upload_is_computed_on_demand(client, cloud, wor
     for page in pages:
         client.post(f"{page}/commit")
     work()
-    other = pages[1].rsplit("/", 1)[-1]
-    assert "Compute the curve" in client.get(f"{pages[0]}?source={other}").text
-    asked = client.post(f"{pages[0]}/curves", data={"source_id": other})
-    assert asked.status_code == 303
-    assert "A worker is computing the curve" in client.get(asked.headers["location"]).text
+    other_id = pages[1].rsplit("/", 1)[-1]
+    assert "Compute the curve" in client.get(f"{pages[0]}?source={other_id}").text
+    response = client.post(f"{pages[0]}/curves", data={"source_id": other_id})
+    assert response.status_code == 303
+    assert "A worker is computing the curve" in client.get(response.headers["location"]).text
     work()
-    assert 'id="figure-zeta"' in client.get(asked.headers["location"]).text
+    assert 'id="figure-zeta"' in client.get(response.headers["location"]).text
 
 
 def test_another_array_can_be_chosen_and_what_the_draft_s_form_says_is_measured(client, cloud, work):
@@ -161,8 +161,8 @@ def test_empty_pages_say_what_to_do_and_refused_uploads_come_back(client):
     assert (answer.status_code, "choose one" in answer.text) == (422, True)
     page_text = client.get("/measures").text
     assert all(page_text.count(f'id="{slug}"') == 1 for slug in MEASURES)
-    places = [page_text.index(f'id="{slug}"') for slug, measure in MEASURES.items() if not measure.variant_of]
-    assert places == sorted(places)
+    positions = [page_text.index(f'id="{slug}"') for slug, measure in MEASURES.items() if not measure.variant_of]
+    assert positions == sorted(positions)
     assert page_text.count('<details class="fold">') == len(MEASURES)
     for group in {measure.group for measure in MEASURES.values()}:
         assert f'<a href="#group-{group}">{GROUPS[group]}</a>' in page_text

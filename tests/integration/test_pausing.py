@@ -215,13 +215,13 @@ def test_the_time_that_a_run_took_stands_still_while_it_rests(client, context, a
     with context.sessions.begin() as session:
         session.get_one(Run, run_id).started_at = utcnow() - timedelta(seconds=90)
     assert client.post(f"/api/runs/{waiting}/pause").json()["seconds"] is None
-    taken = client.post(f"/api/runs/{run_id}/pause").json()["seconds"]
-    assert 90 <= taken < 150
+    seconds = client.post(f"/api/runs/{run_id}/pause").json()["seconds"]
+    assert 90 <= seconds < 150
     with context.sessions.begin() as session:  # as if that had been an hour ago
         run = session.get_one(Run, run_id)
         run.started_at, run.finished_at = run.started_at - timedelta(hours=1), run.finished_at - timedelta(hours=1)
     for verb in ("resume", "pause", "resume", "cancel"):
-        assert client.post(f"/api/runs/{run_id}/{verb}").json()["seconds"] == pytest.approx(taken)
+        assert client.post(f"/api/runs/{run_id}/{verb}").json()["seconds"] == pytest.approx(seconds)
 
 
 def fail(context, run_id, cause=FailureCause.UNSPECIFIED, step=None):

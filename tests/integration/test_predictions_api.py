@@ -135,18 +135,18 @@ def test_the_end_of_a_scripts_run_compares_it_with_the_best_constant_and_tells_d
     run = begin()
     log(client, run, rows=[0, 1, 2, 3], reference=[5, 5, 5, 9], predicted=[5, 5, 5, 5])
     client.post(f"/api/runs/{run}/finish", json={"metrics": {"accuracy": 0.75}})
-    told = client.get(f"/api/runs/{run}").json()
-    assert told["results"]["trivial"]["predictor"] == "always “5”, the most frequent class of the validation rows"
-    assert told["results"]["trivial"]["metrics"] == {"accuracy": 0.75, "f1": 0.0, "matthews": 0.0}
-    assert told["results"]["n_validation"] == 4
-    assert told["learned_nothing"] == "Every validation row was predicted as “5”."
+    reported = client.get(f"/api/runs/{run}").json()
+    assert reported["results"]["trivial"]["predictor"] == "always “5”, the most frequent class of the validation rows"
+    assert reported["results"]["trivial"]["metrics"] == {"accuracy": 0.75, "f1": 0.0, "matthews": 0.0}
+    assert reported["results"]["n_validation"] == 4
+    assert reported["learned_nothing"] == "Every validation row was predicted as “5”."
     run = begin()
     steps = [{"step": step, "task_loss": 0.7 if step < 5 else 90.0} for step in range(20)]
     client.post(f"/api/runs/{run}/steps", json={"steps": steps})
     client.post(f"/api/runs/{run}/finish", json={"metrics": {"accuracy": 0.5}})
-    told = client.get(f"/api/runs/{run}").json()
-    assert told["diverged"] == "Training diverged: its task loss ended at 90, after starting at 0.7."
-    assert told["diverged"] in told["notes"]
+    reported = client.get(f"/api/runs/{run}").json()
+    assert reported["diverged"] == "Training diverged: its task loss ended at 90, after starting at 0.7."
+    assert reported["diverged"] in reported["notes"]
     lost = begin(seed=4)
     client.post(f"/api/runs/{lost}/steps", json={"steps": [
         {"step": 1, "task_loss": 0.7}, {"step": 2, "layers": {"isoscore_star": [0.5]}},
@@ -169,9 +169,9 @@ def archived(client, context):
     with context.sessions.begin() as session:
         run = session.query(Run).filter_by(experiment_id=experiment, status=RunStatus.FINISHED).first()
         draw = np.random.default_rng(0)
-        made = Predictions(np.arange(12_000) * 2, *draw.integers(0, 2, (2, 12_000)))
-        write_predictions(session, run.id, Split.VALIDATION, made)
-        write_predictions(session, run.id, Split.TEST, made)  # sealed: stays where it is
+        predictions = Predictions(np.arange(12_000) * 2, *draw.integers(0, 2, (2, 12_000)))
+        write_predictions(session, run.id, Split.VALIDATION, predictions)
+        write_predictions(session, run.id, Split.TEST, predictions)  # sealed: stays where it is
         run.results = run.results.dump() | {
             "trivial": {"predictor": "always “0”", "metrics": {"accuracy": 0.5, "f1": None}, "reasons": {"f1": "why"}},
             "constant_prediction": "“0”", "divergence": {"loss": None, "start": 0.7},
@@ -224,8 +224,8 @@ def test_archived_predictions_that_cannot_be_or_stand_apart_are_refused(client, 
     experiment, run = archived
     files, path = members(exported(client, experiment)), tmp_path / "refused.zip"
     for lines, keyword in REFUSED:
-        told = [json.dumps(line).replace("0" * 32, run) for line in lines]
-        files["predictions.jsonl"] = "".join(f"{line}\n" for line in told).encode()
+        records = [json.dumps(line).replace("0" * 32, run) for line in lines]
+        files["predictions.jsonl"] = "".join(f"{line}\n" for line in records).encode()
         path.write_bytes(packed(files))
         with pytest.raises(IsoscopeError) as refused:
             check_archive(path)
@@ -233,10 +233,10 @@ def test_archived_predictions_that_cannot_be_or_stand_apart_are_refused(client, 
         assert "predictions.jsonl" in refused.value.message, keyword
     experiment, run = archived
     with context.sessions() as session:
-        other = session.query(Run.id).filter(Run.experiment_id == experiment, Run.id != run).first()[0]
+        other_id = session.query(Run.id).filter(Run.experiment_id == experiment, Run.id != run).first()[0]
     files = members(exported(client, experiment))
-    told = [line_of(run), line_of(other), line_of(run, rows=[1])]
-    files["predictions.jsonl"] = "".join(f"{json.dumps(line)}\n" for line in told).encode()
+    records = [line_of(run), line_of(other_id), line_of(run, rows=[1])]
+    files["predictions.jsonl"] = "".join(f"{json.dumps(line)}\n" for line in records).encode()
     answer = sent(client, packed(files))
     assert (answer.status, "twice" in answer.detail) == ("failed", True)
 
@@ -255,15 +255,15 @@ def test_the_client_and_the_command_read_and_write_them(context, tmp_path, monke
         rows = Predictions(np.arange(600), np.arange(600) % 2, np.ones(600, dtype=np.int64))
         write_predictions(session, "0" * 32, Split.VALIDATION, rows)
     with answering(create_app(context.settings)) as address, Isoscope(address) as isoscope:
-        found = list(isoscope.predictions("0" * 32))
+        records = list(isoscope.predictions("0" * 32))
         file = isoscope.download_predictions("0" * 32, tmp_path / "p.csv").read_text()
         monkeypatch.setenv("ISOSCOPE_URL", address)
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", ["isoscope", "predictions", "0" * 32])
         assert main() == 0
         assert capsys.readouterr().out == f"predictions-{'0' * 32}.csv\n"
-    assert [row["row"] for row in found] == list(range(600))
-    assert found[1] == {"row": 1, "reference": "yes", "predicted": "yes", "exact_match": None, "f1": None}
+    assert [row["row"] for row in records] == list(range(600))
+    assert records[1] == {"row": 1, "reference": "yes", "predicted": "yes", "exact_match": None, "f1": None}
     assert file.splitlines()[:2] == ["row,reference,predicted", "0,no,yes"]
     assert len(file.splitlines()) == 601
     assert (tmp_path / f"predictions-{'0' * 32}.csv").read_text() == file

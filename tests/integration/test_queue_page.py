@@ -53,9 +53,9 @@ def test_a_worker_tells_what_it_works_on_how_far_and_with_what_memory(client, co
     assert "I-STAR, λ = 1, seed 0 of sweep , since 5 minutes ago training, step 40 of 300" in words(page)
     assert '<a href="/embeddings/x">measures an embedding</a>' in page
     assert "1.20 GB at most 1.50 GB – of 8.00 GB" in words(page)
-    told = client.get("/api/queue").json()
-    assert [(one["id"], one["phase_done"], one["worker"]) for one in told["running"]] == [(run_id, 40, "here/cpu")]
-    (worker,) = told["workers"]
+    queue = client.get("/api/queue").json()
+    assert [(job["id"], job["phase_done"], job["worker"]) for job in queue["running"]] == [(run_id, 40, "here/cpu")]
+    (worker,) = queue["workers"]
     assert (worker["alive"], worker["memory_bytes"]) == (True, 8_000_000_000)
     expected = [("finetune", run_id, 1_500_000_000), ("measure", "x", None)]
     assert [(job["kind"], job["row_id"], job["peak_bytes"]) for job in worker["jobs"]] == expected
@@ -78,22 +78,22 @@ def test_what_waits_is_listed_in_its_turn_and_a_run_whose_worker_is_unknown_all_
     assert listed == [ids[52], *ids[:49]]
     assert re.findall(r'<tr id="run-(\w+)">', client.get("/queue?page=2").text) == ids[49:52]
     assert 'href="/queue?page=2"' in first
-    told = client.get("/api/queue?limit=2&offset=1").json()
-    assert ([one["id"] for one in told["waiting"]], told["waiting_total"]) == (ids[:2], 53)
+    queue = client.get("/api/queue?limit=2&offset=1").json()
+    assert ([job["id"] for job in queue["waiting"]], queue["waiting_total"]) == (ids[:2], 53)
 
 
 @pytest.mark.both_databases
 def test_experiments_are_counted_and_moved_paused_and_cancelled_as_a_whole(client, add):
     first_id, _ = add(QUEUED, running("here/cpu"), PAUSED, name="first")
     second_id, _ = add(QUEUED, {"status": RunStatus.FINISHED}, name="second")
-    told = client.get("/api/queue").json()["experiments"]
+    rows = client.get("/api/queue").json()["experiments"]
     expected = [("first", 1, 1, 1), ("second", 0, 1, 0)]
     assert [
-        (experiment["name"], experiment["running"], experiment["queued"], experiment["paused"]) for experiment in told
+        (experiment["name"], experiment["running"], experiment["queued"], experiment["paused"]) for experiment in rows
     ] == expected
     page = client.get("/queue").text
-    for here in (f"/experiments/{first_id}/pause", f"/experiments/{first_id}/resume", "/queue/pause", "/queue/resume"):
-        assert f'action="{here}"' in page
+    for url in (f"/experiments/{first_id}/pause", f"/experiments/{first_id}/resume", "/queue/pause", "/queue/resume"):
+        assert f'action="{url}"' in page
     assert client.post(f"/experiments/{second_id}/move/first", data={"back": "queue"}).headers["location"] == "/queue"
     assert [experiment["name"] for experiment in client.get("/api/queue").json()["experiments"]] == ["second", "first"]
 
@@ -109,11 +109,11 @@ def test_what_cannot_be_taken_back_is_in_a_menu_and_buttons_lead_back_to_their_p
         assert '<button class="link bad"' in menu
     assert "/cancel" not in re.sub(r'<details class="menu".*?</details>', "", page, flags=re.DOTALL)
     experiment_id, (run_id, _) = add(QUEUED, QUEUED)
-    places = {"queue": "/queue", "experiment": f"/experiments/{experiment_id}", "": f"/runs/{run_id}"}
-    for back, place in places.items():
+    urls = {"queue": "/queue", "experiment": f"/experiments/{experiment_id}", "": f"/runs/{run_id}"}
+    for back, url in urls.items():
         for verb in ("move/last", "pause", "resume"):
             answer = client.post(f"/runs/{run_id}/{verb}", data={"back": back})
-            assert (answer.status_code, answer.headers["location"]) == (303, place), verb
+            assert (answer.status_code, answer.headers["location"]) == (303, url), verb
     for path in ("/queue/pause", "/queue/resume"):
         assert client.post(path).headers["location"] == "/queue"
     assert client.post(f"/runs/{run_id}/cancel").headers["location"] == f"/runs/{run_id}"
@@ -122,19 +122,19 @@ def test_what_cannot_be_taken_back_is_in_a_menu_and_buttons_lead_back_to_their_p
 
 def test_the_page_asks_as_many_queries_of_many_runs_as_of_few(client, context, add):
     def queries():
-        found = []
+        statements = []
         bind = context.sessions.kw["bind"]
-        event.listen(bind, "after_cursor_execute", note := lambda *given: found.append(given[2]))
+        event.listen(bind, "after_cursor_execute", note := lambda *arguments: statements.append(arguments[2]))
         client.get("/queue")
         event.remove(bind, "after_cursor_execute", note)
-        return len(found)
+        return len(statements)
 
     add(QUEUED, running("here/cpu"))
     beat(context, "here/cpu", 1)
-    few = queries()
+    few_queries = queries()
     for _ in range(5):
         add(*[QUEUED] * 40, running("here/cpu"), PAUSED)
-    assert queries() == few
+    assert queries() == few_queries
 
 
 def test_a_beat_tells_the_machine_s_memory_and_the_jobs(context):

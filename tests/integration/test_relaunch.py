@@ -95,21 +95,21 @@ def test_a_file_fills_in_the_form_also_for_another_data_set_and_says_so(client, 
     assert (values["grid_field"], values["grid_values"]) == (["layers"], ["1 2, default"])
     form_page = client.get(answer.headers["location"]).text
     assert "2 runs" in form_page
-    for line, named in [("dataset_id: 0b5f\n", "a data set that is not here (0b5f)"), ("", "no data set")]:
+    for line, description in [("dataset_id: 0b5f\n", "a data set that is not here (0b5f)"), ("", "no data set")]:
         for text, back in (
             (line + ELSEWHERE, 'id="dataset_id-error">{}'),
             (f"{line}{ELSEWHERE}search: {{}}\n", "<p>{}"),
         ):
             form_page = fill(client, text)
             assert form_page.status_code == 200
-            assert back.format(f"The file names {named}; train is chosen instead.") in form_page.text
+            assert back.format(f"The file names {description}; train is chosen instead.") in form_page.text
             assert f'value="{dataset}"' in form_page.text
             assert 'value="41, 42"' in form_page.text
             assert "Not ready" not in form_page.text
             assert "seeds: [41, 42]" in form_page.text
         wrong = fill(client, f"{line}{ELSEWHERE}batch_size: 0\n")
         assert (wrong.status_code, "got 0." in wrong.text) == (422, True)
-        assert f"The file names {named}; train is chosen instead." in wrong.text
+        assert f"The file names {description}; train is chosen instead." in wrong.text
 
 
 def test_what_is_wrong_in_a_file_is_told_at_its_field_and_the_rest_is_filled_in(client, dataset):
@@ -138,8 +138,8 @@ def test_what_is_wrong_in_a_file_is_told_at_its_field_and_the_rest_is_filled_in(
     assert refused.status_code == 422
     assert any("weather" in alert[:300] for alert in refused.text.split('role="alert"')[1:])
     sweep_request = f"dataset_id: {dataset}\nmodel: all-MiniLM-L6-v2\nlabel_column: label\n"
-    for other in ("batch_size: 0\n", "weather: fine\n"):
-        refused = fill(client, f"{sweep_request}text_columns: [poem]\n{other}").text
+    for fault in ("batch_size: 0\n", "weather: fine\n"):
+        refused = fill(client, f"{sweep_request}text_columns: [poem]\n{fault}").text
         plan = refused.partition('id="plan"')[2].partition("</div>")[0]
         for words in ('data-wrong="text_columns"', "<strong>Not ready</strong>", "poem"):
             assert words in plan

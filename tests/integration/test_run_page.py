@@ -176,8 +176,8 @@ def test_the_configuration_is_in_words_with_what_its_baseline_has_instead(client
         columns = {"experiment_id": experiment_id, "lam": 0, "zeta": 0.2, "seed": 0}
         session.add(baseline := Run(position=1, config=plain, regularizer="none", **columns))
         session.flush()
-        other = f"/runs/{baseline.id}"
-    facts = set(re.findall("<dt>(.*?)</dt>", every_tab(client, other).text))
+        other_url = f"/runs/{baseline.id}"
+    facts = set(re.findall("<dt>(.*?)</dt>", every_tab(client, other_url).text))
     assert {"Selection rows", "Evaluate every N steps", "Patience"} < facts
     assert facts & {"ζ", "Shrinkage points", "Shrinkage refresh", "Layers", "Entropy bars"} == set()
     assert "Highlighted values" in every_tab(client, f"/runs/{run_id}").text
@@ -218,22 +218,22 @@ def test_each_state_has_its_buttons_and_to_cancel_a_whole_experiment_asks_first(
 
 def test_why_runs_failed_stands_beside_how_many_did_with_a_link_to_the_first_of_each(client, context, add):
     run_id, experiment_id = add(status=RunStatus.FAILED, error="Out of memory.")
-    here = f"/experiments/{experiment_id}"
+    experiment_url = f"/experiments/{experiment_id}"
 
     def notice():
         return " ".join(
-            client.get(here).text.split('<div class="notice bad" role="alert">')[1].split("</div>")[0].split()
+            client.get(experiment_url).text.split('<div class="notice bad" role="alert">')[1].split("</div>")[0].split()
         )
 
     first = f'Out of memory. <a href="/runs/{run_id}">I-STAR, λ = 1, seed 0</a></p>'
     assert notice() == f"<p><strong>Every run failed.</strong> {first}"
     with context.sessions.begin() as session:
         config = session.get(Run, run_id).config
-        more = [(RunStatus.FINISHED, None), (RunStatus.FAILED, "Out of memory.")]
-        more += [(RunStatus.FAILED, f"Reason {i}.") for i in range(4)]
-        for seed, (status, error) in enumerate(more, 1):
+        more_runs = [(RunStatus.FINISHED, None), (RunStatus.FAILED, "Out of memory.")]
+        more_runs += [(RunStatus.FAILED, f"Reason {i}.") for i in range(4)]
+        for seed, (status, error) in enumerate(more_runs, 1):
             columns = {"regularizer": "istar", "lam": 1, "zeta": 0.2, "seed": seed, "config": config}
             session.add(Run(position=seed, experiment_id=experiment_id, status=status, error=error, **columns))
     assert notice().startswith(f"<p><strong>6 runs failed.</strong> {first}<p>Reason 0. <a")
-    link = f'<a href="{here}?tab=runs">in the table of runs</a>'
+    link = f'<a href="{experiment_url}?tab=runs">in the table of runs</a>'
     assert notice().endswith(f"<p>2 further reasons: {link}</p>")

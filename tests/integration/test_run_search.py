@@ -88,8 +88,8 @@ class TestSearch:
             assert sorted(of_it + not_of_it) == sorted("abcdefg"), name
 
     def test_experiments_are_searched_by_id_and_of_more_than_most_the_newest_are_taken_with_the_total(self, context):
-        of = find_matching_runs(context, "seed:3").runs[0].experiment_id
-        assert (found(context, f"experiment:{of}"), found(context, of)) == ("defg", "defg")
+        experiment_id = find_matching_runs(context, "seed:3").runs[0].experiment_id
+        assert (found(context, f"experiment:{experiment_id}"), found(context, experiment_id)) == ("defg", "defg")
         newest = find_matching_runs(context, "", limit=5)
         workers = [get_run(context, run.id).worker for run in newest.runs]
         assert ("".join(workers), newest.total) == ("defga", 7)
@@ -121,13 +121,13 @@ class TestApi:
         answer = client.get("/api/runs", params={"q": "iso>0.2", "sort": "-lam", "limit": 2, "offset": 1})
         assert answer.headers["x-total-count"] == "4"
         keys = ("experiment", "dataset", "model", "metric", "lam", "regularizer", "status", "setting")
-        assert [[one[key] for key in keys] for one in answer.json()] == [
+        assert [[row[key] for key in keys] for row in answer.json()] == [
             ["second", "SST-2", "tiny-bert", "accuracy", 0.5, "istar_unbiased", "running", {}],
             ["second", "SST-2", "BERT-large", "accuracy", 0.0, "none", "finished", {}],
         ]
         (first,) = client.get("/api/experiments?q=cola").json()
         answer = client.get(f"/api/experiments/{first['id']}/runs?q=lam!=0")
-        assert ([one["lam"] for one in answer.json()], answer.headers["x-total-count"]) == ([-1.0, 1.0], "2")
+        assert ([row["lam"] for row in answer.json()], answer.headers["x-total-count"]) == ([-1.0, 1.0], "2")
         assert client.get("/api/experiments/nowhere/runs").status_code == 404
         for path in ["/api/runs", "/api/experiments"]:
             answer = client.get(path, params={"q": "lam<x"})
@@ -140,10 +140,10 @@ class TestApi:
     def test_experiments_are_told_in_sums(self, client):
         answer = client.get("/api/experiments?limit=1&offset=1")
         assert answer.headers["x-total-count"] == "2"
-        (one,) = answer.json()
-        assert (one["name"], one["dataset"], one["status"], one["total"]) == ("Été 100%", "CoLA_x", "failed", 3)
-        assert one["counts"] == {"finished": 2, "failed": 1}
-        assert one["performance"] == {"n": 2, "lowest": 0.25, "highest": 0.75}
+        (row,) = answer.json()
+        assert (row["name"], row["dataset"], row["status"], row["total"]) == ("Été 100%", "CoLA_x", "failed", 3)
+        assert row["counts"] == {"finished": 2, "failed": 1}
+        assert row["performance"] == {"n": 2, "lowest": 0.25, "highest": 0.75}
 
 
 class TestTable:
@@ -165,25 +165,25 @@ class TestTable:
             grid = {name: [False, True] for name in config if name != "points"}
             rows = [run_row(0.5, config=config | dict.fromkeys(grid, value)) for value in (False, True)]
             experiment = add_experiment(context, *rows, grid=grid)
-            told = RunTable(find_matching_runs(context, f"experiment={experiment}").runs).differing_fields
-            assert told == read_columns(context, "", experiment_id=experiment).varying
-            return told
+            differing = RunTable(find_matching_runs(context, f"experiment={experiment}").runs).differing_fields
+            assert differing == read_columns(context, "", experiment_id=experiment).varying
+            return differing
 
         assert fields(points="sentence", include_padding=False) == []
         assert fields(points="tokens", include_padding=False) == ["include_padding"]
-        beside = [
+        penalized = [
             run_row(0.0, config={"fixed_regularizers": {"istar": 0.5}, "shrinkage_points": points})
             for points in (500, 600)
         ]
         plain = [run_row(0.0, 1, config={"shrinkage_points": points}) for points in (700, 800)]
-        experiment = add_experiment(context, *beside, *plain, grid={"shrinkage_points": [500, 600, 700, 800]})
+        experiment = add_experiment(context, *penalized, *plain, grid={"shrinkage_points": [500, 600, 700, 800]})
         assert read_columns(context, "seed:1", experiment_id=experiment).varying == []
         assert read_columns(context, "seed:0", experiment_id=experiment).varying == ["shrinkage_points"]
 
     def test_only_what_varies_has_a_column_and_the_rest_is_said_once(self, client, context):
-        told = {"experiment": "mine", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy"}
+        body = {"experiment": "mine", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy"}
         for seed, shared_settings in enumerate(({}, {"batch_size": 8}, {"batch_size": 8})):
-            assert client.post("/api/runs", json=told | {"seed": seed, "settings": shared_settings}).status_code == 201
+            assert client.post("/api/runs", json=body | {"seed": seed, "settings": shared_settings}).status_code == 201
         assert read_columns(context, "").varying == ["batch_size", "seed"]
         assert read_columns(context, "seed>0").varying == ["seed"]
         rows = [
@@ -214,9 +214,9 @@ class TestTable:
         assert "55 runs, 1 to 50 shown." in first
         assert f'rel="next" href="{path}?q=seed%3E%3D5&sort=-seed&page=2"' in first
         assert 'aria-sort="descending"><a href="' + f'{path}?q=seed%3E%3D5&sort=seed"' in first
-        seeds = {one["id"]: one["seed"] for one in client.get(f"/api{path}?limit=500").json()}
+        seeds = {run["id"]: run["seed"] for run in client.get(f"/api{path}?limit=500").json()}
         second = shown(client.get(f"{path}?sort=-seed&q=seed>=5&page=2"))
-        assert [seeds[one] for one in second] == [9, 8, 7, 6, 5]
+        assert [seeds[run_id] for run_id in second] == [9, 8, 7, 6, 5]
         assert shown(client.get(f"{path}?sort=-seed&q=seed>=5&page=99999999999999999999")) == second
         assert len(shown(client.get(f"/experiments/{experiment}?page=2&q=seed>=5"))) == 5
         waiting = run_row(1.0, 1, status=RunStatus.QUEUED, performance=None)
@@ -294,15 +294,15 @@ RUNS = ["/api/runs?q=tiny&sort=-iso", "/experiments/{}/runs?sort=perf"]
 
 
 def test_as_many_queries_for_sixty_as_for_three_and_none_reads_what_is_large(client, context):
-    few = add_experiment(context, *(run_row(1.0, seed) for seed in range(3)))
+    small = add_experiment(context, *(run_row(1.0, seed) for seed in range(3)))
     requests = {
-        path: queries_of(context, lambda p=path: client.get(p.format(few)).raise_for_status())
+        path: queries_of(context, lambda p=path: client.get(p.format(small)).raise_for_status())
         for path in [*LISTS, *RUNS]
     }
     for number in range(20):
-        many = add_experiment(context, *(run_row(lam, number) for lam in (-1.0, 0.0, 1.0)), name=f"sweep {number}")
+        larger = add_experiment(context, *(run_row(lam, number) for lam in (-1.0, 0.0, 1.0)), name=f"sweep {number}")
     for path, of_few in requests.items():
-        of_many = queries_of(context, lambda p=path: client.get(p.format(many)).raise_for_status())
+        of_many = queries_of(context, lambda p=path: client.get(p.format(larger)).raise_for_status())
         assert 0 < len(of_few) == len(of_many) <= LISTED, path
         large = ("results", "log", "environment", *(["config", "position"] if path in LISTS else []))
         assert [statement for statement, _ in of_many for column in large if f"runs.{column}" in statement] == [], path

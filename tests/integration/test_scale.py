@@ -21,16 +21,16 @@ PAGES = {
 
 @pytest.fixture
 def statements(context):
-    said = []
+    executed = []
 
     def note(connection, cursor, statement, *rest):
-        said.append(statement)
+        executed.append(statement)
 
     def ask(client, path):
-        said.clear()
+        executed.clear()
         answer = client.get(path)
         assert answer.status_code == 200, (path, answer.text[:300])
-        return list(said)
+        return list(executed)
 
     engine = type(context.sessions.kw["bind"])
     event.listen(engine, "before_cursor_execute", note)
@@ -49,9 +49,9 @@ def test_ten_times_the_runs_take_the_same_statements(client, context, statements
             )
         # Predictions are read in batches, once for runs that have ended: see app/results/conclusion/conclusion.py.
         client.get(PAGES["experiment"].format(id=experiment, run=run))
-        asked = {name: statements(client, path.format(id=experiment, run=run)) for name, path in PAGES.items()}
-        counts.append({name: len(said) for name, said in asked.items()})
-        with_steps = {name for name, said in asked.items() if any("FROM steps" in one for one in said)}
+        calls = {name: statements(client, path.format(id=experiment, run=run)) for name, path in PAGES.items()}
+        counts.append({name: len(sql) for name, sql in calls.items()})
+        with_steps = {name for name, sql in calls.items() if any("FROM steps" in text for text in sql)}
         assert with_steps <= {"experiment", "a run"}
     assert counts[0] == counts[1]
     assert all(0 < count <= 15 for count in counts[0].values()), counts[0]

@@ -16,12 +16,12 @@ NEWEST, FORMER = known_revisions()[:2]
 
 
 def start(settings, *words):
-    known = os.environ | {
+    variables = os.environ | {
         "ISOSCOPE_DATA_DIR": str(settings.data_dir), "ISOSCOPE_DATABASE_URL": settings.database_url,
         "ISOSCOPE_PORT": str(free_port()),
     }  # fmt: skip
     command = [sys.executable, "-m", *words]
-    return subprocess.run(command, env=known, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=120)
 
 
 def set_revision(context, revision):
@@ -51,8 +51,8 @@ PROCESSES = {"web": ("app",), "worker": ("workers", "--device", "cpu")}
 def test_with_tables_one_revision_behind_nothing_starts_and_both_revisions_and_the_command_are_named(context, words):
     ended = start(context.settings, *words)
     assert ended.returncode == 1
-    told = f"is at schema revision {FORMER}, and this version needs {NEWEST}. Run: isoscope migrate\n"
-    assert ended.stderr.endswith(told)
+    sentence = f"is at schema revision {FORMER}, and this version needs {NEWEST}. Run: isoscope migrate\n"
+    assert ended.stderr.endswith(sentence)
     assert "Traceback" not in ended.stderr
 
 

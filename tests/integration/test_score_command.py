@@ -49,21 +49,21 @@ def npy(tmp_path, x):
 
 
 def test_json_has_every_measure_of_the_catalogue_by_its_slug_with_details_and_reasons(scored, npy, x):
-    found = scored(npy)
-    assert list(found) == ["n", "d", "n_left_out", "independent", *MEASURES, "findings"]
-    assert "common_mean" in [one["slug"] for one in found.pop("findings")]
-    assert all(entry.keys() >= {"value", "se", "status", "reason"} for entry in found.values())
-    assert (found["n"]["value"], found["d"]["value"]) == (300, 6)
-    assert found["isoscore"]["value"] == pytest.approx(float(IsoScore.IsoScore(x)), rel=1e-7)
-    assert (found["isoscore"]["se"], found["participation_ratio"]["se"]) == (None, None)
-    assert found["isoscore_unbiased"]["se"] > 0
-    assert (found["independent"]["value"], found["independent"]["detail"]) == (300, {"by": "rows"})
+    report = scored(npy)
+    assert list(report) == ["n", "d", "n_left_out", "independent", *MEASURES, "findings"]
+    assert "common_mean" in [finding["slug"] for finding in report.pop("findings")]
+    assert all(entry.keys() >= {"value", "se", "status", "reason"} for entry in report.values())
+    assert (report["n"]["value"], report["d"]["value"]) == (300, 6)
+    assert report["isoscore"]["value"] == pytest.approx(float(IsoScore.IsoScore(x)), rel=1e-7)
+    assert (report["isoscore"]["se"], report["participation_ratio"]["se"]) == (None, None)
+    assert report["isoscore_unbiased"]["se"] > 0
+    assert (report["independent"]["value"], report["independent"]["detail"]) == (300, {"by": "rows"})
     variances = np.linalg.eigvalsh(np.cov(x.T))[::-1]
-    assert found["anisotropy_centred"]["value"] == pytest.approx(variances / variances.sum())
-    assert found["explained_variance"]["value"] == pytest.approx(variances.cumsum() / variances.sum())
-    assert len(found["spectrum"]["detail"]["eigenvalues"]) == 6
-    assert found["isoscore_star"]["detail"] == {"zeta": 0.2, "source": "identity"}
-    silhouette = found["silhouette"]
+    assert report["anisotropy_centred"]["value"] == pytest.approx(variances / variances.sum())
+    assert report["explained_variance"]["value"] == pytest.approx(variances.cumsum() / variances.sum())
+    assert len(report["spectrum"]["detail"]["eigenvalues"]) == 6
+    assert report["isoscore_star"]["detail"] == {"zeta": 0.2, "source": "identity"}
+    silhouette = report["silhouette"]
     assert (silhouette["value"], silhouette["status"], silhouette["detail"]) == (None, "undefined", None)
     assert "label" in silhouette["reason"]
 
@@ -71,22 +71,22 @@ def test_json_has_every_measure_of_the_catalogue_by_its_slug_with_details_and_re
 def test_hubs_are_listed_by_name_and_a_similarity_is_chosen_and_told(scored, tmp_path, npy, x, score):
     lines = [f"word {row},{','.join(map(str, values))}" for row, values in enumerate(x)]
     (tmp_path / "named.csv").write_text("word,a,b,c,d,e,f\n" + "\n".join(lines))
-    named = scored(tmp_path / "named.csv", "--measures", "hubness")["hubness"]["detail"]["hubs"]
+    hubs = scored(tmp_path / "named.csv", "--measures", "hubness")["hubness"]["detail"]["hubs"]
     far = cdist(x, x)
     np.fill_diagonal(far, np.inf)
     counts = np.bincount(far.argsort(axis=1)[:, :10].ravel(), minlength=len(x))
-    assert [one["occurrences"] for one in named] == sorted(counts, reverse=True)[:10]
-    assert all(one["name"] == f"word {one['row']}" and one["occurrences"] == counts[one["row"]] for one in named)
+    assert [hub["occurrences"] for hub in hubs] == sorted(counts, reverse=True)[:10]
+    assert all(hub["name"] == f"word {hub['row']}" and hub["occurrences"] == counts[hub["row"]] for hub in hubs)
     unnamed = scored(npy, "--measures", "hubness")["hubness"]["detail"]["hubs"]
-    assert {one["name"] for one in unnamed} == {None}
+    assert {hub["name"] for hub in unnamed} == {None}
     chosen = (npy, "--similarity", "cosine", "--measures", "hubness,levina_bickel")
-    found = scored(*chosen)
+    scores = scored(*chosen)
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     far = -unit @ unit.T
     np.fill_diagonal(far, np.inf)
     counts = np.bincount(far.argsort(axis=1)[:, :10].ravel(), minlength=len(x))
-    assert found["hubness"]["value"] == pytest.approx(skew(counts))
-    assert found["levina_bickel"]["detail"]["similarity"] == "cosine"
+    assert scores["hubness"]["value"] == pytest.approx(skew(counts))
+    assert scores["levina_bickel"]["detail"]["similarity"] == "cosine"
     assert "neighbors, hubness and intrinsic dimension by cosine" in score(*chosen)[0].out
 
 
@@ -108,15 +108,15 @@ def test_copies_and_groups_count_as_one(scored, score, tmp_path, x):
 def test_labels_of_a_column_or_of_a_second_file_and_rows_in_several(scored, tmp_path, x):
     lines = ["a,b,c,d,e,f,side", *(f"{','.join(map(repr, map(float, row)))},{i // 150}" for i, row in enumerate(x))]
     (tmp_path / "x.csv").write_text("\n".join(lines))
-    found = scored(tmp_path / "x.csv", "--labels", "side", "--measures", "silhouette, isoscore_by_label")
-    assert set(found) == {"n", "d", "n_left_out", "independent", "findings", "silhouette", "isoscore_by_label"}
-    assert found["silhouette"]["value"] == pytest.approx(silhouette_score(x, np.arange(300) // 150), rel=1e-7)
+    scores = scored(tmp_path / "x.csv", "--labels", "side", "--measures", "silhouette, isoscore_by_label")
+    assert set(scores) == {"n", "d", "n_left_out", "independent", "findings", "silhouette", "isoscore_by_label"}
+    assert scores["silhouette"]["value"] == pytest.approx(silhouette_score(x, np.arange(300) // 150), rel=1e-7)
     np.save(tmp_path / "part-1.npy", x[:100])
     np.save(tmp_path / "part-2.npy", x[100:])
     (tmp_path / "sides.txt").write_text("\n".join(["left"] * 150 + ["right"] * 150))
     files = tmp_path / "part-1.npy", tmp_path / "part-2.npy"
-    found = scored(*files, "--annotations", tmp_path / "sides.txt", "--labels", "line", "--measures", "silhouette")
-    assert found["silhouette"]["value"] == pytest.approx(silhouette_score(x, np.arange(300) // 150), rel=1e-7)
+    scores = scored(*files, "--annotations", tmp_path / "sides.txt", "--labels", "line", "--measures", "silhouette")
+    assert scores["silhouette"]["value"] == pytest.approx(silhouette_score(x, np.arange(300) // 150), rel=1e-7)
 
 
 def test_columns_are_samples_and_rows_that_are_not_finite_left_out_and_counted(scored, npy, x, score, tmp_path):
@@ -175,10 +175,10 @@ def test_labels_are_offered_columns_named_with_spaces_and_a_seed_draws_another_s
     lines = ["a,b,c", *(",".join(map(repr, map(float, row))) for row in rows)]
     (tmp_path / "x.csv").write_text("\n".join(lines))
     arguments = tmp_path / "x.csv", "--vectors", "a, c", "--measures", "barcode,"
-    found = scored(*arguments)
-    assert found["d"]["value"] == 2
-    assert found["barcode"]["value"] == scored(*arguments, "--seed", "0")["barcode"]["value"]
-    assert found["barcode"]["value"] != scored(*arguments, "--seed", "1")["barcode"]["value"]
+    scores = scored(*arguments)
+    assert scores["d"]["value"] == 2
+    assert scores["barcode"]["value"] == scored(*arguments, "--seed", "0")["barcode"]["value"]
+    assert scores["barcode"]["value"] != scored(*arguments, "--seed", "1")["barcode"]["value"]
 
 
 def test_a_pipe_that_closes_early_is_no_traceback(npy):

@@ -57,24 +57,24 @@ def told(client, path, wished, plain):
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))  # on either database
 @given(begun=st.lists(BEGUN, min_size=1, max_size=2), steps=st.lists(STEPS, max_size=2), ended=ENDED)
 def test_what_a_script_may_log_another_isoscope_imports(client, elsewhere, begun, steps, ended):
-    here = there = None
+    ours = twin = None
     try:
         for wished in begun:
             run = told(client, "/api/runs", PLAIN | wished, PLAIN)
-            here = run["experiment_id"]
+            ours = run["experiment_id"]
             for step in steps:
                 told(client, f"/api/runs/{run['id']}/steps", {"steps": [step]}, {"steps": []})
             told(client, f"/api/runs/{run['id']}/finish", ended, {})
-        answer = sent(elsewhere, exported(client, here))
+        answer = sent(elsewhere, exported(client, ours))
         assert answer.is_success, answer.detail
-        there = answer.json()["id"]
-        runs, copies = (one.get(f"/api/experiments/{row}").json() for one, row in ((client, here), (elsewhere, there)))
+        twin = answer.json()["id"]
+        runs, copies = (api.get(f"/api/experiments/{row}").json() for api, row in ((client, ours), (elsewhere, twin)))
         assert copies["grid"] == runs["grid"]
         for run, copy in zip(runs["runs"], copies["runs"], strict=True):
             first, second = client.get(f"/api/runs/{run['id']}").json(), elsewhere.get(f"/api/runs/{copy['id']}").json()
             for name in ("config", "steps", "results", "performance", "isoscore_star", "status", "notes"):
                 assert second[name] == first[name], name
     finally:
-        for one, row in ((client, here), (elsewhere, there)):
+        for api, row in ((client, ours), (elsewhere, twin)):
             if row is not None:
-                assert one.delete(f"/api/experiments/{row}").status_code == 204
+                assert api.delete(f"/api/experiments/{row}").status_code == 204

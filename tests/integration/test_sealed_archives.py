@@ -38,17 +38,17 @@ def test_an_import_is_as_sealed_as_what_was_exported(client, elsewhere, context)
     assert OPENINGS not in files
     assert "sealed/" in files["README.txt"].decode()
 
-    here = imported(elsewhere, content)
-    sealed = opening(elsewhere, here)
+    copied = imported(elsewhere, content)
+    sealed = opening(elsewhere, copied)
     assert (sealed["state"], sealed["n"], sealed["scored_runs"], sealed["scores"]) == ("sealed", 500, 6, None)
     assert sealed["rows_sha256"] == opening(client, experiment_id)["rows_sha256"]
-    page = elsewhere.get(f"/experiments/{here}?tab=conclusion").text
+    page = elsewhere.get(f"/experiments/{copied}?tab=conclusion").text
     assert "Freeze and open" in page
     assert DIGITS not in page
-    run = elsewhere.get(f"/api/experiments/{here}").json()["runs"][0]["id"]
+    run = elsewhere.get(f"/api/experiments/{copied}").json()["runs"][0]["id"]
     predictions = f"/api/runs/{run}/predictions?split=test"
     assert elsewhere.get(predictions).status_code == 409
-    opened = open_by(elsewhere, here, "lambda = 1").json()
+    opened = open_by(elsewhere, copied, "lambda = 1").json()
     assert len(elsewhere.get(predictions).json()) == 4
     assert opened["scores"] == open_by(client, experiment_id, "lambda = 1").json()["scores"]
 
@@ -59,11 +59,11 @@ def test_the_history_of_openings_comes_along_and_counts_once(client, elsewhere, 
     open_by(client, experiment_id, "lambda = 0")
     open_by(client, experiment_id, "lambda = 1")
     content = exported(client, experiment_id)
-    here = imported(elsewhere, content)
-    before, after = opening(client, experiment_id), opening(elsewhere, here)
+    copied = imported(elsewhere, content)
+    before, after = opening(client, experiment_id), opening(elsewhere, copied)
     assert (after["openings"], after["chosen"]) == (before["openings"], before["chosen"])
-    assert "changed after the scores were shown" in elsewhere.get(f"/experiments/{here}?tab=conclusion").text
-    elsewhere.delete(f"/api/experiments/{here}")
+    assert "changed after the scores were shown" in elsewhere.get(f"/experiments/{copied}?tab=conclusion").text
+    elsewhere.delete(f"/api/experiments/{copied}")
     again = imported(elsewhere, content)
     assert opening(elsewhere, again)["opened_on_rows"] == 2
     assert open_by(elsewhere, again, "lambda = 0").json()["openings"][2]["opened_before"] == 2

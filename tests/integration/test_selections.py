@@ -28,23 +28,23 @@ def source(client, context, work, trained_once):
 
 
 def value(client, embedding_id, measure="isoscore"):
-    found = client.get(f"/api/embeddings/{embedding_id}").json()
-    return next(one["value"] for one in found["measurements"] if one["measure"] == measure)
+    embedding = client.get(f"/api/embeddings/{embedding_id}").json()
+    return next(measurement["value"] for measurement in embedding["measurements"] if measurement["measure"] == measure)
 
 
 def test_a_finding_makes_a_selection_of_the_same_file(client, work, context, source):
     answer = client.post(f"/api/embeddings/{source}/selections", json={"finding": "outlier_rows"})
     assert (answer.status_code, answer.json()["name"]) == (201, "cloud.npy without 2 outlier rows")
     work()
-    made = client.get(f"/api/embeddings/{answer.json()['id']}").json()
-    assert (made["status"], made["origin"], made["n"], made["source_id"]) == ("ready", "selected", 398, source)
-    assert (made["selection"]["without_rows"], made["findings"]) == ([3, 17], [])
-    assert made["provenance"] == {"source": "cloud.npy", "finding": "outlier_rows", "rows": 2, "dimensions": 0}
-    alone = upload(client, work, np.delete(cloud(), [3, 17], axis=0))
-    assert value(client, made["id"]) == pytest.approx(value(client, alone), rel=1e-12)
+    new = client.get(f"/api/embeddings/{answer.json()['id']}").json()
+    assert (new["status"], new["origin"], new["n"], new["source_id"]) == ("ready", "selected", 398, source)
+    assert (new["selection"]["without_rows"], new["findings"]) == ([3, 17], [])
+    assert new["provenance"] == {"source": "cloud.npy", "finding": "outlier_rows", "rows": 2, "dimensions": 0}
+    separate = upload(client, work, np.delete(cloud(), [3, 17], axis=0))
+    assert value(client, new["id"]) == pytest.approx(value(client, separate), rel=1e-12)
     # The bytes are those of the source, once.
     with context.sessions() as session:
-        first, second = (session.get(Embedding, one).files[0].file_sha256 for one in (source, made["id"]))
+        first, second = (session.get(Embedding, row_id).files[0].file_sha256 for row_id in (source, new["id"]))
     assert first == second
 
 
@@ -53,35 +53,35 @@ def test_the_button_leads_to_the_selection_and_then_is_a_link(client, work, sour
     assert "Measure without them" in page
     assert "Measure without them" not in client.get(f"/embeddings/{source}/report.html").text
     answer = client.post(f"/embeddings/{source}/selections", data={"finding": "outlier_rows"})
-    made = answer.headers["location"].rpartition("/")[2]
+    selection_id = answer.headers["location"].rpartition("/")[2]
     again = client.post(f"/embeddings/{source}/selections", data={"finding": "outlier_rows"})
-    assert again.headers["location"].endswith(made)
+    assert again.headers["location"].endswith(selection_id)
     work()
     page = client.get(f"/embeddings/{source}").text
     assert "Measure without them" not in page
-    assert f'href="/compare?id={source}&amp;id={made}"' in page
-    own = client.get(f"/embeddings/{made}").text
-    assert "2 rows (3, 17) of its file" in " ".join(own.replace("\u00a0", " ").split())
-    assert client.get(f"/compare?id={source}&id={made}").status_code == 200
+    assert f'href="/compare?id={source}&amp;id={selection_id}"' in page
+    selection_page = client.get(f"/embeddings/{selection_id}").text
+    assert "2 rows (3, 17) of its file" in " ".join(selection_page.replace("\u00a0", " ").split())
+    assert client.get(f"/compare?id={source}&id={selection_id}").status_code == 200
 
 
 def test_shared_bytes_go_with_the_last_that_needs_them(client, work, context, source):
-    made = client.post(f"/api/embeddings/{source}/selections", json={"rows": [5]}).json()
+    selection = client.post(f"/api/embeddings/{source}/selections", json={"rows": [5]}).json()
     work()
-    sha256 = made["files"][0]["file_sha256"]
+    sha256 = selection["files"][0]["file_sha256"]
     client.delete(f"/api/embeddings/{source}")
     with context.sessions() as session:
         of_the_map = select(FigureFile.file_sha256).where(FigureFile.embedding_id == source)
-        own = session.scalar(select(func.sum(StoredFile.size_bytes)).where(StoredFile.sha256.in_(of_the_map)))
-    assert own >= 400 * 3 * 4, "two coordinates and a norm of each row"
-    assert client.get("/api/trash").json()["frees_bytes"] == own
-    assert client.delete(f"/api/trash/{source}").json()["freed_bytes"] == own
+        map_bytes = session.scalar(select(func.sum(StoredFile.size_bytes)).where(StoredFile.sha256.in_(of_the_map)))
+    assert map_bytes >= 400 * 3 * 4, "two coordinates and a norm of each row"
+    assert client.get("/api/trash").json()["frees_bytes"] == map_bytes
+    assert client.delete(f"/api/trash/{source}").json()["freed_bytes"] == map_bytes
     assert context.storage.exists(sha256)
-    left = client.get(f"/api/embeddings/{made['id']}").json()
-    assert (left["source_id"], left["provenance"]["source"]) == (None, "cloud.npy")
-    assert "which was deleted" in client.get(f"/embeddings/{made['id']}").text
-    client.delete(f"/api/embeddings/{made['id']}")
-    assert client.delete(f"/api/trash/{made['id']}").json()["freed_bytes"] > 0
+    remaining = client.get(f"/api/embeddings/{selection['id']}").json()
+    assert (remaining["source_id"], remaining["provenance"]["source"]) == (None, "cloud.npy")
+    assert "which was deleted" in client.get(f"/embeddings/{selection['id']}").text
+    client.delete(f"/api/embeddings/{selection['id']}")
+    assert client.delete(f"/api/trash/{selection['id']}").json()["freed_bytes"] > 0
     assert not context.storage.exists(sha256)
 
 
@@ -102,13 +102,13 @@ def test_all_rows_of_a_finding_are_left_out_and_the_method_that_mends_it_is_offe
     x = np.random.default_rng(0).normal(size=(400, 8))
     x[200:] = x[:20].repeat(10, axis=0)
     source = upload(client, work, x)
-    finding = next(one for one in client.get(f"/api/embeddings/{source}/findings").json())
+    finding = next(row for row in client.get(f"/api/embeddings/{source}/findings").json())
     assert (finding["slug"], finding["row_count"], len(finding["rows"])) == ("duplicate_rows", 200, 100)
-    made = client.post(f"/api/embeddings/{source}/selections", json={"finding": "duplicate_rows"}).json()
+    selection = client.post(f"/api/embeddings/{source}/selections", json={"finding": "duplicate_rows"}).json()
     work()
-    made = client.get(f"/api/embeddings/{made['id']}").json()
-    assert (made["name"], made["n"]) == ("cloud.npy without 200 duplicate rows", 200)
-    assert made["selection"]["without_rows"] == list(range(200, 400))
+    selection = client.get(f"/api/embeddings/{selection['id']}").json()
+    assert (selection["name"], selection["n"]) == ("cloud.npy without 200 duplicate rows", 200)
+    assert selection["selection"]["without_rows"] == list(range(200, 400))
     x = np.random.default_rng(0).normal(size=(400, 8)) + 6 * np.random.default_rng(1).normal(size=8)
     source = upload(client, work, x)
     assert f'href="/embeddings/{source}/lab?method=centring"' in client.get(f"/embeddings/{source}").text
@@ -126,12 +126,12 @@ def test_what_cannot_be_selected_is_refused_also_of_a_selection_whose_vectors_ar
         answer = client.post(f"/api/embeddings/{source}/selections", json=request)
         assert (answer.status_code, answer.json()["field"]) == (status, field)
         assert sentence in answer.json()["detail"]
-    made = client.post(f"/api/embeddings/{source}/selections", json={"rows": [3, 17]}).json()["id"]
-    answer = client.post(f"/api/embeddings/{made}/selections", json={"rows": [1]})
+    selection_id = client.post(f"/api/embeddings/{source}/selections", json={"rows": [3, 17]}).json()["id"]
+    answer = client.post(f"/api/embeddings/{selection_id}/selections", json={"rows": [1]})
     assert (answer.status_code, "needs a measured embedding" in answer.json()["detail"]) == (409, True)
     work()
-    answer = client.post(f"/api/embeddings/{made}/selections", json={"rows": [3]})
+    answer = client.post(f"/api/embeddings/{selection_id}/selections", json={"rows": [3]})
     assert (answer.json()["field"], "leaves out row 3 already" in answer.json()["detail"]) == ("rows", True)
-    answer = client.get(f"/api/embeddings/{made}/vectors.npy")
+    answer = client.get(f"/api/embeddings/{selection_id}/vectors.npy")
     assert (answer.status_code, "without_rows" in answer.json()["detail"]) == (409, True)
-    assert "vectors.safetensors" not in client.get(f"/embeddings/{made}").text
+    assert "vectors.safetensors" not in client.get(f"/embeddings/{selection_id}").text

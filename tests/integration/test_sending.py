@@ -17,12 +17,12 @@ def refused(detail, status=422, field=None):
 
 
 def logged(server):
-    return [one for body in server.bodies("steps") for one in body["steps"]]
+    return [step for body in server.bodies("steps") for step in body["steps"]]
 
 
 def test_numbers_of_arrays_texts_that_are_no_unicode_and_no_regularizer_arrive_as_json_has_them(server):
-    told = TOLD | {"seed": np.int64(3), "lam": np.float32(0.5), "settings": {"path": "a\udcff\0", "learningRate": 1}}
-    run = log_run("e", url=server.url, **told)
+    values = TOLD | {"seed": np.int64(3), "lam": np.float32(0.5), "settings": {"path": "a\udcff\0", "learningRate": 1}}
+    run = log_run("e", url=server.url, **values)
     run.step(np.int64(1), task_loss=np.float32(0.5), layers={"isoscore_star": [np.float32(0.25), "odd"]})
     assert run.finish({"accuracy": np.float64(0.5)}, n_validation=np.int64(4), isoscore_star=1.0000001,
                       results={"rougeL": np.float32(0.5), "a": np.ones(2)})  # fmt: skip
@@ -56,8 +56,8 @@ def test_a_redirect_is_no_success_and_says_once_where_the_dashboard_is(server, c
     run = log_run("e", url=server.url, **TOLD)
     run.step(1, task_loss=1)
     assert not run.finish()
-    said = capsys.readouterr().err
-    assert said == (
+    err = capsys.readouterr().err
+    assert err == (
         f"isoscope: this run is not logged any more: POST {server.url}/api/runs answered {status} and names "
         "https://elsewhere/api/runs. Give the address that the dashboard really has.\n"
     )
@@ -73,10 +73,10 @@ def test_an_address_or_token_that_is_none_is_said_once_and_the_script_goes_on(ca
     run = log_run("e", **TOLD, **wrong)
     run.step(1, task_loss=1)
     assert not run.finish({"accuracy": 1})
-    said = capsys.readouterr().err
-    assert sentence in said
-    assert "secret" not in said
-    assert said.count("\n") == 1
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert "secret" not in err
+    assert err.count("\n") == 1
 
 
 def test_a_password_in_the_address_is_neither_kept_nor_said_but_brought(server, capsys, monkeypatch):
@@ -87,9 +87,9 @@ def test_a_password_in_the_address_is_neither_kept_nor_said_but_brought(server, 
     monkeypatch.setattr(sending, "NEVER_ANSWERED_SECONDS", 2)
     away = log_run("e", url=f"http://me:secret@127.0.0.1:{free_port()}", **TOLD)
     assert not away.finish()
-    said = capsys.readouterr().err
-    assert "does not answer" in said
-    assert "secret" not in said
+    err = capsys.readouterr().err
+    assert "does not answer" in err
+    assert "secret" not in err
 
 
 def test_a_token_for_this_machine_goes_to_no_proxy(server, monkeypatch):
@@ -112,9 +112,9 @@ def test_an_end_that_is_refused_may_be_told_again_or_is_why_the_run_failed_when_
     assert [body["metrics"] for body in server.bodies("finish")] == [{"acc": 0.5}, {"accuracy": 0.5}]
     assert server.bodies("steps") == [{"steps": [{"step": 1, "task_loss": 1.0}]}]
     assert capsys.readouterr().err == "isoscope: what came out of this run was refused: No acc.\n"
-    left = log_run("e", url=server.url, **TOLD)
-    assert not left.finish({"acc": 0.5})
-    left._end_at_exit()
+    logged_run = log_run("e", url=server.url, **TOLD)
+    assert not logged_run.finish({"acc": 0.5})
+    logged_run._end_at_exit()
     assert server.bodies("finish")[-1] == {"error": "No acc."}
 
 
@@ -123,7 +123,7 @@ def test_one_wrong_step_takes_no_other_with_it(server, capsys, n):
     arrived = []
 
     def answer(path, body):
-        steps = [one["step"] for one in body.get("steps", ())]
+        steps = [entry["step"] for entry in body.get("steps", ())]
         if n // 2 in steps:
             return refused("Expected another step.")
         arrived.extend(steps)
@@ -152,9 +152,9 @@ def test_a_server_that_was_never_there_costs_five_seconds_in_all(capsys):
 
 @pytest.fixture
 def away(server):
-    there = []
-    server.answer = lambda path, _: (200, {}) if there or path == "runs" else (503, "away")
-    server.come_back = lambda: there.append(True)
+    is_back = []
+    server.answer = lambda path, _: (200, {}) if is_back or path == "runs" else (503, "away")
+    server.come_back = lambda: is_back.append(True)
     return server
 
 
@@ -254,7 +254,7 @@ def test_of_more_steps_than_may_wait_the_oldest_are_let_go_and_counted(server, m
         for step in range(5):
             run.step(step, task_loss=1)
     assert run.finish(notes=["mine"])
-    assert [one["step"] for one in logged(server)] == [2, 3, 4]
+    assert [step["step"] for step in logged(server)] == [2, 3, 4]
     assert server.bodies("finish")[0]["notes"] == ["2 steps were not logged.", "mine"]
 
 
@@ -263,10 +263,10 @@ def test_a_full_run_takes_what_it_has_room_for_and_then_hears_that_its_script_li
     stored = set()
 
     def answer(path, body):
-        there = stored | {one["step"] for one in body.get("steps", ())}
-        if len(there) > 150:
+        received = stored | {step["step"] for step in body.get("steps", ())}
+        if len(received) > 150:
             return refused("Expected at most 150 steps.", 413, "steps")
-        stored.update(there)
+        stored.update(received)
         return 200, {}
 
     server.answer = answer
@@ -275,12 +275,12 @@ def test_a_full_run_takes_what_it_has_room_for_and_then_hears_that_its_script_li
         for step in range(250):
             run.step(step, task_loss=1)
     wait_for(lambda: run._sender.dropped)
-    asked = len(server.bodies("steps"))
+    n_requests = len(server.bodies("steps"))
     run.step(250, task_loss=1)
     run.step(250, penalty=1)
     run.step(251, task_loss=1)
-    wait_for(lambda: len(server.bodies("steps")) > asked + 1)
-    assert {len(body["steps"]) for body in server.bodies("steps")[asked:]} == {0}
+    wait_for(lambda: len(server.bodies("steps")) > n_requests + 1)
+    assert {len(body["steps"]) for body in server.bodies("steps")[n_requests:]} == {0}
     assert run.finish()
     assert stored == set(range(150))
     assert server.bodies("finish")[0]["notes"] == ["102 steps were not logged."]

@@ -29,10 +29,10 @@ def test_a_wrong_setting_a_taken_port_and_a_silent_database_are_said_before_anyt
         assert ended.returncode == 2
         assert sentence in ended.stderr
         assert not (tmp_path / "data").exists()
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        ended = serve(tmp_path, ISOSCOPE_PORT=str(other.getsockname()[1]))
+    with socket.socket() as busy_socket:
+        busy_socket.bind(("127.0.0.1", 0))
+        busy_socket.listen()
+        ended = serve(tmp_path, ISOSCOPE_PORT=str(busy_socket.getsockname()[1]))
     assert ended.returncode == 1
     assert "Something else already listens at 127.0.0.1" in ended.stdout
     assert not (tmp_path / "data").exists()
@@ -45,8 +45,8 @@ def test_a_wrong_setting_a_taken_port_and_a_silent_database_are_said_before_anyt
 def test_a_storage_that_is_away_when_the_sample_is_queued_is_said_in_a_sentence(tmp_path):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        here = f"http://127.0.0.1:{nobody.getsockname()[1]}"
-        credentials = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_ENDPOINT_URL": here}
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        credentials = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_ENDPOINT_URL": url}
         ended = serve(tmp_path, ISOSCOPE_PORT=str(free_port()), ISOSCOPE_STORAGE_URL="s3://bucket", **credentials)
     assert ended.returncode == 1
     assert "The storage of files cannot be reached at the moment." in ended.stderr
@@ -84,8 +84,8 @@ def test_its_log_has_time_and_level_and_ctrl_c_ends_it_in_silence(context):
 
     try:
         wait_for(answers, 120)
-        with httpx2.Client() as kept, ThreadPoolExecutor(4) as threads:
-            kept.get(f"{url}/static/app.css")
+        with httpx2.Client() as client, ThreadPoolExecutor(4) as threads:
+            client.get(f"{url}/static/app.css")
             list(threads.map(lambda _: httpx2.get(url, timeout=60).status_code, range(8)))
             with socket.create_connection(("127.0.0.1", port)) as stuck:
                 stuck.send(b"POST /api/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n--x\r\n")

@@ -18,11 +18,11 @@ def steps(count=4, seed=0):
     """Return the steps of a random walk. The last one moves six rows far away."""
     draw = np.random.default_rng(seed)
     x = draw.normal(size=(N, D))
-    found = [x]
+    clouds = [x]
     for _ in range(count - 1):
-        found.append(found[-1] + 0.1 * draw.normal(size=x.shape))
-    found[-1][MOVED] = -3 * found[-1][MOVED]
-    return found
+        clouds.append(clouds[-1] + 0.1 * draw.normal(size=x.shape))
+    clouds[-1][MOVED] = -3 * clouds[-1][MOVED]
+    return clouds
 
 
 def named(x):
@@ -43,22 +43,22 @@ def series(client, context, work, trained_once):
 
 
 def query(ids, **more):
-    return urlencode([("id", one) for one in ids] + list(more.items()))
+    return urlencode([("id", row_id) for row_id in ids] + list(more.items()))
 
 
 def test_changes_are_from_the_previous_and_the_first_in_answers_and_tables(client, series):
     def changes(to, ids=series):
-        found = client.get(f"/api/compare?{query(ids, to=to)}").json()["measures"]
-        return {one["measure"]: one["differences"] for one in found}
+        measures = client.get(f"/api/compare?{query(ids, to=to)}").json()["measures"]
+        return {measure["measure"]: measure["differences"] for measure in measures}
 
     previous, first = changes("previous"), changes("first")
     isoscore = previous["isoscore_unbiased"]
     assert isoscore[0] is None
-    assert all(one["paired"] for one in isoscore[1:])
+    assert all(difference["paired"] for difference in isoscore[1:])
     # Of each pair alone the numbers are the same.
     for at in range(1, len(series)):
         assert changes("first", series[at - 1 : at + 1])["isoscore_unbiased"][1] == isoscore[at]
-    total = sum(one["value"] for one in isoscore[1:])
+    total = sum(difference["value"] for difference in isoscore[1:])
     assert first["isoscore_unbiased"][-1]["value"] == pytest.approx(total)
     assert client.get(f"/api/compare?{query(series, to='last')}").status_code == 422
     table = client.get(f"/compare/measurements.csv?{query(series)}").text
@@ -107,9 +107,9 @@ def test_moved_rows_are_listed_by_name(client, work, series):
     work()
     names = {f"word {row}" for row in MOVED}
     for by in ("neighbors", "residual"):
-        found = client.get(f"/api/compare/rows?{query(ends, by=by, limit=len(MOVED))}").json()
-        assert (found["status"], found["compared"], found["references"]) == ("ready", N, N)
-        assert {one["name"] for one in found["rows"]} == names
+        moved = client.get(f"/api/compare/rows?{query(ends, by=by, limit=len(MOVED))}").json()
+        assert (moved["status"], moved["compared"], moved["references"]) == ("ready", N, N)
+        assert {entry["name"] for entry in moved["rows"]} == names
     table = list(csv.DictReader(io.StringIO(client.get(f"/compare/rows.csv?{query(ends, by='residual')}").text)))
     assert len(table) == N
     assert {row["name"] for row in table[: len(MOVED)]} == names
@@ -121,16 +121,16 @@ def test_moved_rows_are_listed_by_name(client, work, series):
 
 
 def test_moved_rows_have_positions_in_both_files(client, work, series):
-    (made,) = [client.post(f"/api/embeddings/{series[0]}/selections", json={"rows": [0, 31]}).json()["id"]]
+    (selection_id,) = [client.post(f"/api/embeddings/{series[0]}/selections", json={"rows": [0, 31]}).json()["id"]]
     work()
-    pair = [made, series[-1]]
+    pair = [selection_id, series[-1]]
     client.post("/api/compare/alignments", json={"id": pair})
     work()
-    there = client.get(f"/api/compare/rows?{query(pair, by='residual', limit=5)}").json()["rows"]
-    assert {one["name"] for one in there} == {f"word {row}" for row in MOVED if row != 31}
-    assert all(one["row"] == one["other_row"] == int(one["name"].split()[1]) for one in there)
+    rows = client.get(f"/api/compare/rows?{query(pair, by='residual', limit=5)}").json()["rows"]
+    assert {entry["name"] for entry in rows} == {f"word {row}" for row in MOVED if row != 31}
+    assert all(entry["row"] == entry["other_row"] == int(entry["name"].split()[1]) for entry in rows)
     back = client.get(f"/api/compare/rows?{query(pair[::-1], by='residual', limit=5)}").json()["rows"]
-    assert [one["name"] for one in back] == [one["name"] for one in there]
+    assert [entry["name"] for entry in back] == [entry["name"] for entry in rows]
 
 
 def test_embeddings_are_put_in_another_order_and_removed_and_moved_rows_need_two_with_rows_in_common(client, context):
@@ -142,8 +142,8 @@ def test_embeddings_are_put_in_another_order_and_removed_and_moved_rows_need_two
     assert f'href="/compare?{query(ids[:2])}">remove' in page
     answer = client.get(f"/compare?{query(ids[::-1])}&from=library")
     assert answer.headers["location"] == f"/compare?{query(ordered)}"
-    left = client.get(f"/compare?{query(ids[:1])}")
-    assert (left.status_code, "One is chosen. Add another above" in left.text) == (200, True)
+    response = client.get(f"/compare?{query(ids[:1])}")
+    assert (response.status_code, "One is chosen. Add another above" in response.text) == (200, True)
     ids = [add_embedding(context, f"{i} any", {"isoscore_unbiased": (i / 10, 0.01)}) for i in range(9)]
     page = client.get(f"/compare?{query(ids)}").text
     assert "9 embeddings" in page.replace("\u00a0", " ")

@@ -59,7 +59,7 @@ def outcome(context, run_id):
 
 def while_it_loads(monkeypatch, act):
     load = training._load
-    monkeypatch.setattr(training, "_load", lambda *given: (load(*given), act())[0])
+    monkeypatch.setattr(training, "_load", lambda *arguments: (load(*arguments), act())[0])
 
 
 def while_it_is_evaluated(monkeypatch, act):
@@ -98,11 +98,11 @@ def test_a_run_that_is_put_aside_at_any_moment_ends_as_one_that_was_not(
 
 @pytest.mark.usefixtures("often")
 def test_a_run_that_failed_here_is_tried_again_at_another_worker(client, context, launch, whole, tmp_path, monkeypatch):
-    here = context.settings.model_copy(update={"worker_name": "here"})
-    there = here.model_copy(update={"worker_name": "there", "data_dir": tmp_path / "there"})
+    home = context.settings.model_copy(update={"worker_name": "here"})
+    away = home.model_copy(update={"worker_name": "there", "data_dir": tmp_path / "there"})
     (tmp_path / "there" / "runs").mkdir(parents=True)
-    (tmp_path / "there" / "files").symlink_to(here.files)
-    there = there.model_copy(update={"database_url": here.database})
+    (tmp_path / "there" / "files").symlink_to(home.files)
+    away = away.model_copy(update={"database_url": home.database})
     run_id = launch()
     write = MetricsCallback.on_step_end
 
@@ -113,16 +113,16 @@ def test_a_run_that_failed_here_is_tried_again_at_another_worker(client, context
 
     with monkeypatch.context() as patch:
         patch.setattr(MetricsCallback, "on_step_end", fail)
-        fine_tune(run_id, here, "cpu")
+        fine_tune(run_id, home, "cpu")
     failed = client.get(f"/api/runs/{run_id}").json()
     assert (failed["status"], failed["worker"]) == ("failed", "here/cpu")
     assert "the disk is full" in failed["log"]
-    assert {path.name for path in (here.runs / run_id).glob("checkpoint-*")} == {"checkpoint-1", "checkpoint-2"}
+    assert {path.name for path in (home.runs / run_id).glob("checkpoint-*")} == {"checkpoint-1", "checkpoint-2"}
     client.post(f"/api/runs/{run_id}/retry")
-    fine_tune(run_id, there, "cpu")
+    fine_tune(run_id, away, "cpu")
     assert outcome(context, run_id) == whole
     with context.sessions() as session:
         assert session.get_one(Run, run_id).worker == "there/cpu"
         assert session.get_one(Run, run_id).status is RunStatus.FINISHED
-    remove_unneeded_folders(here, context.sessions)
-    assert list(here.runs.iterdir()) == []
+    remove_unneeded_folders(home, context.sessions)
+    assert list(home.runs.iterdir()) == []

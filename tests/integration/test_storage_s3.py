@@ -95,10 +95,10 @@ def test_an_upload_is_stored_and_measured_through_the_cache(client, work, cloud,
     assert work() == 2
     measured = client.get(f"/api/embeddings/{created['id']}").json()
     assert (measured["status"], measured["n"], measured["d"]) == ("ready", 400, 8)
-    kept = [key.rpartition("/")[2] for key in bucket.keys()]  # noqa: SIM118 - a method of the bucket's own
-    assert sha256(content) in kept
-    assert len(kept) > 1, "the files of the map too"
-    assert cached() == sorted(kept)
+    hashes = [key.rpartition("/")[2] for key in bucket.keys()]  # noqa: SIM118 - a method of the bucket's own
+    assert sha256(content) in hashes
+    assert len(hashes) > 1, "the files of the map too"
+    assert cached() == sorted(hashes)
 
 
 @pytest.mark.long

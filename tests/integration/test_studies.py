@@ -59,8 +59,8 @@ def test_the_baseline_of_every_seed_goes_first_and_each_trial_has_all_seeds(clie
     assert [run.position for run in runs] == list(range(8))
     assert len({(run.lam, run.zeta) for run in runs}) == 4
     assert all(-2 <= run.lam <= 2 and 0.1 <= run.zeta <= 0.9 for run in runs[2:])
-    told = client.get(f"/api/experiments/{experiment['id']}").json()
-    assert (told["status"], told["study"]["over"], told["study"]["why"]) == ("finished", True, None)
+    reported = client.get(f"/api/experiments/{experiment['id']}").json()
+    assert (reported["status"], reported["study"]["over"], reported["study"]["why"]) == ("finished", True, None)
 
 
 def end_by_hand(context, experiment_id):
@@ -157,9 +157,9 @@ def test_a_search_can_be_paused_between_two_trials(client, context, launch, ever
         session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.FINISHED
     client.post("/api/queue/pause" if everything else f"{path}/pause")
     assert advance_search(context.sessions, experiment["id"]) == []
-    told = client.get(path).json()
-    assert (told["status"], told["study"]["paused"]) == ("paused", True)
-    assert [one["status"] for one in client.get("/api/experiments").json()] == ["paused"]
+    response = client.get(path).json()
+    assert (response["status"], response["study"]["paused"]) == ("paused", True)
+    assert [row["status"] for row in client.get("/api/experiments").json()] == ["paused"]
     page = every_tab(client, f"/experiments/{experiment['id']}").text
     assert ("Resume all" in page, "Pause all" in page, "Cancel all" in page) == (True, False, True)
     client.post("/api/queue/resume" if everything else f"{path}/resume")
@@ -176,12 +176,12 @@ def test_both_objectives_are_searched_and_pages_show_the_front(client, context, 
     assert len(table) == 1 + 5
     on_the_front = [line for line in table[1:] if line.endswith(",yes")]
     brute = [
-        one
-        for one in runs
+        candidate
+        for candidate in runs
         if not any(
-            (other.performance >= one.performance and other.isoscore_star >= one.isoscore_star)
-            and (other.performance, other.isoscore_star) != (one.performance, one.isoscore_star)
-            for other in runs
+            (rival.performance >= candidate.performance and rival.isoscore_star >= candidate.isoscore_star)
+            and (rival.performance, rival.isoscore_star) != (candidate.performance, candidate.isoscore_star)
+            for rival in runs
         )
     ]
     assert len(on_the_front) == len(brute)
@@ -243,8 +243,8 @@ def test_a_search_that_cannot_be_is_refused_at_its_field_and_a_sweep_has_no_figu
 @pytest.fixture
 def searched(context, launch):
     """A search that prunes, of which a trial waits with two seeds, and four others came to more than there can be."""
-    told = {"max_steps": 6, "evaluate_every": 2, "checkpoint": "best"}
-    experiment = launch({"prune": True, "trials": 9, "at_once": 6}, seeds=[0, 1], **told)
+    options = {"max_steps": 6, "evaluate_every": 2, "checkpoint": "best"}
+    experiment = launch({"prune": True, "trials": 9, "at_once": 6}, seeds=[0, 1], **options)
     advance_search(context.sessions, experiment["id"])
     runs = runs_of(context, experiment["id"])
     with context.sessions.begin() as session:
@@ -257,19 +257,19 @@ def searched(context, launch):
 
 def test_a_run_below_the_median_is_given_up_with_its_seeds_that_wait_but_never_a_baseline(client, context, searched):
     experiment, runs = searched
-    own, sibling = runs[-2:]
-    fine_tune(own.id, context.settings, "cpu")
+    pruned_run, sibling = runs[-2:]
+    fine_tune(pruned_run.id, context.settings, "cpu")
     rows = {run.id: run for run in runs_of(context, experiment["id"])}
-    assert [rows[one.id].status for one in (own, sibling)] == [RunStatus.PRUNED, RunStatus.PRUNED]
-    told = client.get(f"/api/runs/{own.id}").json()
-    assert [step for step, _ in told["results"]["selection"]["history"]] == [2]
-    assert told["notes"][0].startswith("Pruned at step 2: accuracy on the selection rows was")
-    assert told["notes"][0].endswith("below 2, the median of 10 finished runs of this search at that step.")
-    assert "workers.training" in told["log"], "its last lines are kept"
+    assert [rows[row.id].status for row in (pruned_run, sibling)] == [RunStatus.PRUNED, RunStatus.PRUNED]
+    reported = client.get(f"/api/runs/{pruned_run.id}").json()
+    assert [step for step, _ in reported["results"]["selection"]["history"]] == [2]
+    assert reported["notes"][0].startswith("Pruned at step 2: accuracy on the selection rows was")
+    assert reported["notes"][0].endswith("below 2, the median of 10 finished runs of this search at that step.")
+    assert "workers.training" in reported["log"], "its last lines are kept"
     assert "Pruned with seed 0 of the same λ and ζ." in client.get(f"/runs/{sibling.id}").text
-    assert client.get(f"/runs/{own.id}").status_code == 200
+    assert client.get(f"/runs/{pruned_run.id}").status_code == 200
     assert "1 pruned (median rule)" in every_tab(client, f"/experiments/{experiment['id']}").text
-    assert not (context.settings.runs / own.id).exists()
+    assert not (context.settings.runs / pruned_run.id).exists()
     assert len(rows) > len(runs)  # and the next is asked for
     _, runs = searched
     with context.sessions.begin() as session:

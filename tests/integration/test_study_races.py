@@ -67,18 +67,18 @@ def end(context, run_id):
 
 @pytest.mark.both_databases
 def test_workers_that_end_runs_at_the_same_moment_never_ask_for_more_than_may_run(context, add, workers):
-    experiment_id, most = add(trials=7, at_once=2), 2
-    asked = []
+    experiment_id, max_running = add(trials=7, at_once=2), 2
+    row_ids = []
     while context.sessions().get(Experiment, experiment_id).searching:
         jobs = at_once(*(partial(advance_search, sessions, experiment_id) for sessions in workers))
-        asked += [job.row_id for each in jobs for job in each]
+        row_ids += [job.row_id for batch in jobs for job in batch]
         waiting = [run.id for run in runs_of(context, experiment_id) if not run.status.final]
-        assert len(waiting) <= most
+        assert len(waiting) <= max_running
         for run_id in waiting:
             end(context, run_id)
     runs = runs_of(context, experiment_id)
     assert [run.position for run in runs] == list(range(8))
-    assert asked == [run.id for run in runs[1:]], "each is one worker's to hand in"
+    assert row_ids == [run.id for run in runs[1:]], "each is one worker's to hand in"
 
 
 def test_trials_wait_in_turn_and_a_range_of_zeta_finer_than_what_is_shown_is_searched_to_its_end(context, add):
@@ -124,18 +124,18 @@ def test_a_search_is_cancelled_before_it_is_deleted_and_asks_for_nothing_afterwa
         delete_experiment(context, experiment_id)
     cancel_experiment(context, experiment_id)
     asking = [partial(advance_search, sessions, experiment_id) for sessions in workers]
-    told = at_once(*asking, partial(delete_experiment, context, experiment_id))
-    assert told == [[]] * WORKERS + [None]
+    results = at_once(*asking, partial(delete_experiment, context, experiment_id))
+    assert results == [[]] * WORKERS + [None]
     with context.sessions() as session:
         assert session.scalars(select(Run.id)).all() == []
     assert advance_search(context.sessions, experiment_id) == []
 
 
 def test_a_search_that_cannot_be_read_holds_up_no_other(context, add):
-    broken, whole = add(), add()
+    broken, intact = add(), add()
     with context.sessions.begin() as session:
         broken_search = text('update experiments set study = \'{"trials": "many"}\' where id = :id')
         session.execute(broken_search, {"id": broken})
     advance_searches(context.sessions)
-    assert [len(runs_of(context, experiment_id)) for experiment_id in (broken, whole)] == [1, 2]
-    assert waiting_jobs(context.sessions) == [Job(job_kinds.FINETUNE, runs_of(context, whole)[1].id)]
+    assert [len(runs_of(context, experiment_id)) for experiment_id in (broken, intact)] == [1, 2]
+    assert waiting_jobs(context.sessions) == [Job(job_kinds.FINETUNE, runs_of(context, intact)[1].id)]

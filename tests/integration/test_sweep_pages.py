@@ -23,12 +23,12 @@ def dataset(client, context, trained_once):
 
 
 def sweep(dataset, **changed):
-    given = {
+    values = {
         "dataset_id": dataset.rsplit("/", 1)[-1], "text_columns": ["sentence", ""], "label_column": "label",
         "model": "all-MiniLM-L6-v2", "regularizers": ["none", "istar"], "lambdas": "−1, 1", "zetas": "0.2",
         "seeds": "0 1",
     }  # fmt: skip
-    return given | changed
+    return values | changed
 
 
 def test_a_data_set_page_shows_its_columns_and_its_task_and_deleting_asks_first(client, dataset):
@@ -50,9 +50,9 @@ def test_the_sweep_form_counts_its_runs_and_launches_a_sweep_that_is_watched_and
     page = client.get("/experiments/new", params=sweep(dataset)).text
     assert "6 runs" in page
     assert "The λ = 0 baseline was added" in page
-    told = "Max steps is set, so epochs are ignored."
-    assert told in client.get("/experiments/new", params={"epochs": "3", "max_steps": "10"}).text
-    assert told not in client.get("/experiments/new", params={"epochs": "3"}).text
+    sentence = "Max steps is set, so epochs are ignored."
+    assert sentence in client.get("/experiments/new", params={"epochs": "3", "max_steps": "10"}).text
+    assert sentence not in client.get("/experiments/new", params={"epochs": "3"}).text
     answer = client.post("/experiments", data=sweep(dataset, epochs="", max_steps="2"))
     assert answer.status_code == 303
     page = answer.headers["location"]
@@ -128,9 +128,9 @@ def test_wrong_fields_come_back_filled_in_and_are_marked_and_listed_with_their_f
          "regularizers"),
         ({"text_columns": ["x", "sentence"]}, 'aria-describedby="second_text-help text_columns-error"', "text_columns"),
     ]  # fmt: skip
-    for change, place, error in cases:
+    for change, location, error in cases:
         page = refused(client, sweep(dataset, **change))
-        assert place in page
+        assert location in page
         assert f'id="{error}-error"' in page
     answer = client.post("/experiments", data=sweep(dataset, seeds="x" * 10_000))
     assert (answer.status_code, 'id="seeds-error"' in answer.text) == (422, True)
@@ -214,9 +214,9 @@ def test_what_is_wrong_of_the_grid_is_told_at_its_row_or_at_all_of_it(client, da
 def test_a_data_set_that_is_no_task_is_shown_with_its_columns_and_one_of_the_hub_fills_the_form(client):
     files = dict.fromkeys(("train", "validation"), ("texts.tsv", "sentence\tidx\na\t0\nb\t1\n"))
     page = client.post("/datasets", files=files).headers["location"]
-    shown = client.get(page).text
-    assert "No text with something to predict was found. A sweep needs one or two columns of text" in shown
-    assert "A sweep starts from this" not in shown
+    page_text = client.get(page).text
+    assert "No text with something to predict was found. A sweep needs one or two columns of text" in page_text
+    assert "A sweep starts from this" not in page_text
     assert "no task: sentence, idx" in client.get("/datasets").text
     page = client.post("/datasets/hub", data={"hub_name": "squad"}).headers["location"]
     assert "Looks like span: question + context → answers." in client.get(page).text
@@ -259,8 +259,8 @@ def test_the_sweep_form_leads_to_it_with_all_that_it_says_and_what_is_filled_in_
     with context.sessions() as session:
         experiment = session.scalars(select(Experiment)).one()
     assert answer.headers["location"] == f"/experiments/{experiment.id}"
-    wanted = {"lam_low": -3, "least_size": 0.1, "zeta_low": 0.2, "zeta_high": 0.5, "prune": True, "over": False}
-    assert {name: getattr(experiment.study, name) for name in wanted} == wanted
+    expected = {"lam_low": -3, "least_size": 0.1, "zeta_low": 0.2, "zeta_high": 0.5, "prune": True, "over": False}
+    assert {name: getattr(experiment.study, name) for name in expected} == expected
     page_text = client.get(answer.headers["location"]).text
     assert "Search for λ and ζ" in page_text
     assert "on a log scale, |λ| at least 0.1" in page_text

@@ -43,40 +43,40 @@ def judged(client, settings, corpus, monkeypatch):
 
     def judged(variant, *, chosen=1, similarity="cosine"):
         monkeypatch.setattr("workers.tasks.default_variants", lambda setting: [AS_IT_IS, variant])
-        monkeypatch.setattr("isotropy.tasks.decision.min", lambda places, key: chosen, raising=False)
+        monkeypatch.setattr("isotropy.tasks.decision.min", lambda indices, key: chosen, raising=False)
         form = {"kind": "labels", "labels": "side", "similarity": similarity}
         task = client.post(f"/api/embeddings/{corpus}/tasks", data=form).json()["id"]
         judge_task(task, settings, "cpu")
-        found = client.get(f"/api/tasks/{task}").json()
-        assert (found["status"], found["results"]["chosen"]) == ("finished", chosen), found["error"]
-        return found
+        document = client.get(f"/api/tasks/{task}").json()
+        assert (document["status"], document["results"]["chosen"]) == ("finished", chosen), document["error"]
+        return document
 
     return judged
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda one: one.name)
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda row: row.name)
 def test_the_new_embedding_is_what_the_lines_of_numpy_give(
     client, settings, judged, tmp_path, monkeypatch, x, variant, similarity
 ):
     task = judged(variant, similarity=similarity)
-    made = client.post(f"/api/tasks/{task['id']}/embedding", json={"name": "mapped"})
-    assert (made.status_code, made.json()["status"], made.json()["name"]) == (201, "making", "mapped"), made.text
-    make_embedding(made.json()["id"], settings, "cpu")
+    reply = client.post(f"/api/tasks/{task['id']}/embedding", json={"name": "mapped"})
+    assert (reply.status_code, reply.json()["status"], reply.json()["name"]) == (201, "making", "mapped"), reply.text
+    make_embedding(reply.json()["id"], settings, "cpu")
     (tmp_path / "map.safetensors").write_bytes(client.get(f"/api/tasks/{task['id']}/map.safetensors").content)
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     exec(task["maps"]["chosen"], names)
-    vectors = np.load(io.BytesIO(client.get(f"/api/embeddings/{made.json()['id']}/vectors.npy").content))
+    vectors = np.load(io.BytesIO(client.get(f"/api/embeddings/{reply.json()['id']}/vectors.npy").content))
     assert vectors.dtype == np.float32
     assert_same_images(vectors, names["apply"](x))
 
 
 def test_the_map_of_a_corpus_makes_its_queries_alike(client, context, settings, work, corpus, tmp_path, monkeypatch, x):
     monkeypatch.setattr("workers.tasks.default_variants", lambda setting: [AS_IT_IS, VARIANTS[4]])
-    monkeypatch.setattr("isotropy.tasks.decision.min", lambda places, key: 1, raising=False)
-    asked = (x[:60] + 0.1).astype(np.float32)
-    queries = add_rows(context, tmp_path, "q", asked, "questions")
+    monkeypatch.setattr("isotropy.tasks.decision.min", lambda indices, key: 1, raising=False)
+    query_vectors = (x[:60] + 0.1).astype(np.float32)
+    queries = add_rows(context, tmp_path, "q", query_vectors, "questions")
     qrels = "\n".join(["query-id\tcorpus-id\tscore", *(f"q{row}\td{row}\t1" for row in range(60))])
     form = {"kind": "queries", "queries_id": queries, "similarity": "dot"}
     sent = client.post(f"/api/embeddings/{corpus}/tasks", data=form, files={"file": ("qrels.tsv", qrels.encode())})
@@ -87,23 +87,23 @@ def test_the_map_of_a_corpus_makes_its_queries_alike(client, context, settings, 
     assert "find among their first 10, whatever they ask." in page
     assert page.count("Hubs, as they are") == page.count("Hubs, chosen") == 1
     assert "Applies the map to 300 rows or 60 queries and measures the new vectors." in page
-    made = client.post(f"/api/tasks/{task}/embedding", json={"of": "queries"}).json()
-    assert (made["name"], made["source_id"]) == ("questions, PCA-6", queries)
+    embedding = client.post(f"/api/tasks/{task}/embedding", json={"of": "queries"}).json()
+    assert (embedding["name"], embedding["source_id"]) == ("questions, PCA-6", queries)
     work()
     names: dict = {}
     (tmp_path / "map.safetensors").write_bytes(client.get(f"/api/tasks/{task}/map.safetensors").content)
     monkeypatch.chdir(tmp_path)
     exec(client.get(f"/api/tasks/{task}").json()["maps"]["chosen"], names)
-    vectors = np.load(io.BytesIO(client.get(f"/api/embeddings/{made['id']}/vectors.npy").content))
-    assert_same_images(vectors, names["apply"](asked))
-    assert "was fitted on" not in client.get(f"/embeddings/{made['id']}").text
-    kept = client.post(f"/tasks/{task}/embedding", data={"which": "chosen", "of": "queries"})
+    vectors = np.load(io.BytesIO(client.get(f"/api/embeddings/{embedding['id']}/vectors.npy").content))
+    assert_same_images(vectors, names["apply"](query_vectors))
+    assert "was fitted on" not in client.get(f"/embeddings/{embedding['id']}").text
+    saved = client.post(f"/tasks/{task}/embedding", data={"which": "chosen", "of": "queries"})
     work()
     corpus_made = client.post(f"/api/tasks/{task}/embedding").json()["id"]
     work()
-    again = {"kind": "queries", "queries_id": kept.headers["location"].rsplit("/", 1)[1], "similarity": "dot"}
-    found = client.post(f"/api/embeddings/{corpus_made}/tasks", data=again, files={"file": ("q.tsv", qrels.encode())})
-    assert found.status_code == 201, found.text
+    again = {"kind": "queries", "queries_id": saved.headers["location"].rsplit("/", 1)[1], "similarity": "dot"}
+    reply = client.post(f"/api/embeddings/{corpus_made}/tasks", data=again, files={"file": ("q.tsv", qrels.encode())})
+    assert reply.status_code == 201, reply.text
 
 
 def test_a_task_without_queries_or_that_is_gone_maps_none(client, judged, context, work):
@@ -111,12 +111,12 @@ def test_a_task_without_queries_or_that_is_gone_maps_none(client, judged, contex
     refused = client.post(f"/api/tasks/{task['id']}/embedding", json={"of": "queries"})
     assert (refused.status_code, refused.json()["field"]) == (422, "of")
     assert refused.json()["detail"] == "This task has no queries. Map its corpus."
-    made = client.post(f"/api/tasks/{task['id']}/embedding").json()["id"]
+    embedding_id = client.post(f"/api/tasks/{task['id']}/embedding").json()["id"]
     with context.sessions.begin() as session:
         session.delete(session.get_one(TaskRun, task["id"]))
     work()
     with context.sessions() as session:
-        failed = session.get_one(Embedding, made)
+        failed = session.get_one(Embedding, embedding_id)
     assert failed.status is EmbeddingStatus.FAILED
     assert "The task that this was to be made by is gone" in failed.error
     assert "Judge it again first." in failed.error
@@ -133,10 +133,10 @@ def test_a_button_keeps_the_map_as_an_embedding_that_says_where_it_is_from(clien
     sentence = "An embedding is being made by this task. Delete it when that has finished."
     assert (refused.status_code, refused.json()["detail"]) == (409, sentence)
     work()
-    made = client.get(f"/api/embeddings/{made_id}").json()
-    assert (made["status"], made["n"], made["d"], made["source_id"]) == ("ready", N, 4, corpus)
-    assert (made["name"], made["provenance"]["which"]) == ("cloud, All-but-the-Top, D 1, PCA-4", "smallest")
-    assert made["measurements"]
+    embedding = client.get(f"/api/embeddings/{made_id}").json()
+    assert (embedding["status"], embedding["n"], embedding["d"], embedding["source_id"]) == ("ready", N, 4, corpus)
+    assert (embedding["name"], embedding["provenance"]["which"]) == ("cloud, All-but-the-Top, D 1, PCA-4", "smallest")
+    assert embedding["measurements"]
     names = client.get(f"/api/embeddings/{made_id}/files/1").text.splitlines()
     assert names[7] == '{"name": "d7", "id": "d7"}'
     page = " ".join(client.get(f"/embeddings/{made_id}").text.split())

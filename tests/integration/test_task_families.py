@@ -39,7 +39,7 @@ def numbers():
 
 @pytest.fixture
 def qrels(numbers):
-    return "\n".join(["query-id\tcorpus-id\tscore", *(f"q{row}\td{one}\t1" for row, one in enumerate(numbers[1]))])
+    return "\n".join(["query-id\tcorpus-id\tscore", *(f"q{row}\td{doc}\t1" for row, doc in enumerate(numbers[1]))])
 
 
 @pytest.fixture
@@ -53,8 +53,8 @@ def encoded(context, tmp_path, numbers):
             session.merge(StoredFile(sha256="0" * 64, size_bytes=1))
             session.flush()
             session.add(encoding)
-        made = {"model": model, "file_sha256": texts or prefix, "text_columns": ["text"], "max_rows": None, "seed": 0}
-        columns = {"encoding_id": encoding.id, "pooling": Pooling.MEAN, "provenance": made}
+        info = {"model": model, "file_sha256": texts or prefix, "text_columns": ["text"], "max_rows": None, "seed": 0}
+        columns = {"encoding_id": encoding.id, "pooling": Pooling.MEAN, "provenance": info}
         names = {layer: f"{prefix} · {model} · layer {layer}, mean" for layer in layers}
         add = partial(add_rows, context, tmp_path, prefix)
         return [add(numbers[0][layer][side], name, layer=layer, **columns) for layer, name in names.items()]
@@ -66,9 +66,9 @@ def encoded(context, tmp_path, numbers):
 def asked(client, qrels):
     def asked(corpus, queries, **settings):
         form = {"kind": "queries", "queries_id": queries, **settings}
-        made = client.post(f"/api/embeddings/{corpus}/tasks", data=form, files={"file": (QRELS, qrels.encode())})
-        assert made.status_code == 201, made.text
-        return made.json()["id"]
+        response = client.post(f"/api/embeddings/{corpus}/tasks", data=form, files={"file": (QRELS, qrels.encode())})
+        assert response.status_code == 201, response.text
+        return response.json()["id"]
 
     return asked
 
@@ -89,29 +89,29 @@ def test_every_layer_is_judged_with_the_queries_of_its_layer_and_drawn_in_order(
     assert "figure-embeddings" not in client.get(f"/tasks/{task}").text
     assert client.post(f"/tasks/{task}/others", data={"every_layer": "true"}).status_code == 303
     family = client.get(f"/api/tasks/{task}/family").json()
-    assert [one["layer"] for one in family["members"]] == list(range(LAYERS))
-    assert [one["embedding_id"] for one in family["members"]] == corpus
+    assert [member["layer"] for member in family["members"]] == list(range(LAYERS))
+    assert [member["embedding_id"] for member in family["members"]] == corpus
     with context.sessions() as session:
-        rows = {one.embedding_id: one for one in session.query(TaskRun)}
-    assert [rows[one].queries_id for one in corpus] == queries
-    assert len({one.truth_sha256 for one in rows.values()}) == 1
+        rows = {row.embedding_id: row for row in session.query(TaskRun)}
+    assert [rows[embedding_id].queries_id for embedding_id in corpus] == queries
+    assert len({row.truth_sha256 for row in rows.values()}) == 1
     assert "5 embeddings are being judged." in client.get(f"/tasks/{task}").text
 
-    judge(*(one["task_id"] for one in family["members"] if one["task_id"] != task))
+    judge(*(member["task_id"] for member in family["members"] if member["task_id"] != task))
     family = client.get(f"/api/tasks/{task}/family").json()
-    assert {one["status"] for one in family["members"]} == {"finished"}, family
-    scores = [one["as_it_is"]["report"]["value"] for one in family["members"]]
+    assert {member["status"] for member in family["members"]} == {"finished"}, family
+    scores = [member["as_it_is"]["report"]["value"] for member in family["members"]]
     assert scores == sorted(scores)
     assert family["relation"] == {"embeddings": 6, "rho": pytest.approx(1), "p": None}
     page = client.get(f"/tasks/{task}").text
     assert "IsoScore and nDCG@10 have Spearman rho = 1.0. Layers of one model depend" in page
     assert "Judge every layer" not in page
-    other = family["members"][0]["task_id"]
-    assert f'href="/tasks/{other}"' in page
-    table = client.get(f"/tasks/{other}/figures/embeddings.csv").text.splitlines()
+    other_task_id = family["members"][0]["task_id"]
+    assert f'href="/tasks/{other_task_id}"' in page
+    table = client.get(f"/tasks/{other_task_id}/figures/embeddings.csv").text.splitlines()
     assert table[0].startswith("embedding,layer,variant")
     assert 'layer 0, mean",0,as it is' in table[1]
-    again = client.post(f"/api/tasks/{other}/others", json={})
+    again = client.post(f"/api/tasks/{other_task_id}/others", json={})
     assert (again.status_code, len(again.json()["members"])) == (201, LAYERS)
 
 
@@ -119,23 +119,23 @@ def test_a_layer_without_queries_is_left_out_and_told(client, encoded, asked, ju
     corpus, queries = encoded(0, "d"), encoded(1, "q", layers=range(4))
     task = asked(corpus[0], queries[0])
     judge(task)
-    told = client.post(f"/api/tasks/{task}/others", json={}).json()
-    assert [one["layer"] for one in told["members"]] == [0, 1, 2, 3]
-    assert [one["embedding_id"] for one in told["left_out"]] == corpus[4:]
-    assert "no partner of layer 4, mean" in told["left_out"][0]["reason"]
+    family = client.post(f"/api/tasks/{task}/others", json={}).json()
+    assert [member["layer"] for member in family["members"]] == [0, 1, 2, 3]
+    assert [entry["embedding_id"] for entry in family["left_out"]] == corpus[4:]
+    assert "no partner of layer 4, mean" in family["left_out"][0]["reason"]
     assert "has no partner of layer 5, mean" in client.get(f"/tasks/{task}").text
 
 
 def test_another_model_of_the_same_texts_is_judged_with_its_own_queries(client, context, encoded, asked, judge):
     corpus, queries = encoded(0, "d", layers=[1]), encoded(1, "q", layers=[1])
-    other, others_queries = encoded(0, "d", "gpt", [1]), encoded(1, "q", "gpt", [1])
+    other_corpus, others_queries = encoded(0, "d", "gpt", [1]), encoded(1, "q", "gpt", [1])
     stranger = encoded(0, "d", "t5", [1], texts="other texts")
     task = asked(corpus[0], queries[0])
     judge(task)
     page = client.get(f"/tasks/{task}").text
-    assert f'value="{other[0]}"' in page
+    assert f'value="{other_corpus[0]}"' in page
     assert f'value="{stranger[0]}"' not in page
-    assert client.post(f"/tasks/{task}/others", data={"others": other}).status_code == 303
+    assert client.post(f"/tasks/{task}/others", data={"others": other_corpus}).status_code == 303
     members = client.get(f"/api/tasks/{task}/family").json()["members"]
     with context.sessions() as session:
         assert session.get_one(TaskRun, members[1]["task_id"]).queries_id == others_queries[0]
@@ -151,8 +151,8 @@ def test_the_same_file_and_settings_are_one_family_and_others_are_not(client, en
     same = asked(corpus[1], queries[1], metric="ndcg@10")
     asked(corpus[2], queries[2], seed="1")
     asked(corpus[3], queries[3], metric="mrr@10")
-    found = client.get(f"/api/tasks/{first}/family").json()["members"]
-    assert [one["embedding_id"] for one in found] == corpus[:2]
+    members = client.get(f"/api/tasks/{first}/family").json()["members"]
+    assert [member["embedding_id"] for member in members] == corpus[:2]
     assert client.get(f"/api/tasks/{same}").json()["family_id"] == first
     assert client.delete(f"/api/tasks/{first}").status_code == 204
     assert len(client.get(f"/api/tasks/{same}/family").json()["members"]) == 1
@@ -164,17 +164,17 @@ def test_the_same_file_and_settings_are_one_family_and_others_are_not(client, en
 def labeled(client, context, tmp_path, numbers, judge):
     add = partial(add_rows, context, tmp_path)
     corpus = add("d", numbers[0][0][0], "first")
-    made = client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": "labels", "labels": "side"}).json()["id"]
-    judge(made)
-    return made, add
+    task_id = client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": "labels", "labels": "side"}).json()["id"]
+    judge(task_id)
+    return task_id, add
 
 
 def test_labels_of_other_vectors_and_queries_of_uploads_are_judged(
     client, labeled, numbers, judge, context, tmp_path, asked
 ):
     task, add = labeled
-    other = add("d", numbers[0][5][0], "second")
-    answer = client.post(f"/api/tasks/{task}/others", json={"others": [{"embedding_id": other}]})
+    other_corpus = add("d", numbers[0][5][0], "second")
+    answer = client.post(f"/api/tasks/{task}/others", json={"others": [{"embedding_id": other_corpus}]})
     assert answer.status_code == 201, answer.text
     judge(answer.json()["members"][1]["task_id"])
     members = client.get(f"/api/tasks/{task}/family").json()["members"]
@@ -183,12 +183,12 @@ def test_labels_of_other_vectors_and_queries_of_uploads_are_judged(
     figure = client.get(f"/api/tasks/{task}/figures/embeddings").json()
     assert figure["title"] == "Isotropy against performance"
     corpus, queries = add("d", numbers[0][0][0], "corpus"), add("q", numbers[0][0][1], "queries")
-    other, others_queries = add("d", numbers[0][5][0], "corpus 2"), add("q", numbers[0][5][1], "queries 2")
+    other_corpus, others_queries = add("d", numbers[0][5][0], "corpus 2"), add("q", numbers[0][5][1], "queries 2")
     task = asked(corpus, queries)
     judge(task)
     assert "Which queries belong to corpus 2 is not known." in client.get(f"/tasks/{task}").text
-    named = {"others": [{"embedding_id": other, "queries_id": others_queries}]}
-    assert client.post(f"/api/tasks/{task}/others", json=named).status_code == 201
+    body = {"others": [{"embedding_id": other_corpus, "queries_id": others_queries}]}
+    assert client.post(f"/api/tasks/{task}/others", json=body).status_code == 201
     assert len(client.get(f"/api/tasks/{task}/family").json()["members"]) == 2
 
 
@@ -196,11 +196,11 @@ def test_what_has_no_layers_no_queries_no_ground_truth_or_other_rows_is_refused(
     task, _ = labeled
     with context.sessions() as session:
         corpus = session.query(Embedding).one().id
-    alone = client.post(f"/api/tasks/{task}/others", json={})
-    assert (alone.status_code, alone.json()["field"]) == (422, "others")
-    assert "has no other layers" in alone.text
-    nothing = client.post(f"/tasks/{task}/others")
-    assert (nothing.status_code, "Choose at least one embedding." in nothing.text) == (422, True)
+    response = client.post(f"/api/tasks/{task}/others", json={})
+    assert (response.status_code, response.json()["field"]) == (422, "others")
+    assert "has no other layers" in response.text
+    page_response = client.post(f"/tasks/{task}/others")
+    assert (page_response.status_code, "Choose at least one embedding." in page_response.text) == (422, True)
     with_queries = {"others": [{"embedding_id": corpus, "queries_id": corpus}]}
     assert "takes no queries" in client.post(f"/api/tasks/{task}/others", json=with_queries).text
     gone = {"others": [{"embedding_id": "0" * 32}]}
@@ -218,7 +218,7 @@ def test_what_has_no_layers_no_queries_no_ground_truth_or_other_rows_is_refused(
         first = session.query(Embedding).one()
         first.independent = {"names_in_any_order": "y"}
     for columns, words in cases:
-        other = add("d", numbers[0][1][0], "other", **columns)
-        refused = client.post(f"/api/tasks/{task}/others", json={"others": [{"embedding_id": other}]})
+        other_corpus = add("d", numbers[0][1][0], "other", **columns)
+        refused = client.post(f"/api/tasks/{task}/others", json={"others": [{"embedding_id": other_corpus}]})
         assert (refused.status_code, refused.json()["field"]) == (422, "others")
         assert words in refused.json()["detail"]

@@ -46,7 +46,7 @@ def queries(add, numbers):
 
 @pytest.fixture
 def qrels(numbers):
-    lines = ["query-id\tcorpus-id\tscore", *(f"q{row}\td{one}\t1" for row, one in enumerate(numbers[2]))]
+    lines = ["query-id\tcorpus-id\tscore", *(f"q{row}\td{doc}\t1" for row, doc in enumerate(numbers[2]))]
     return [*lines, "q1\tunknown\t1", "nobody\td3\t1"]
 
 
@@ -60,9 +60,9 @@ def ask(client, corpus):
 
 
 def test_queries_are_judged_and_the_map_applies(client, settings, ask, queries, qrels, numbers, tmp_path, monkeypatch):
-    asked = ask("queries", qrels, queries_id=queries)
-    assert asked.status_code == 201, asked.text
-    task = asked.json()
+    requested = ask("queries", qrels, queries_id=queries)
+    assert requested.status_code == 201, requested.text
+    task = requested.json()
     assert (task["status"], task["results"]) == ("queued", None)
     assert (task["preview"]["lines"], task["preview"]["used"]) == (M + 2, M)
     expected = [("query", ["nobody"]), ("document", ["unknown"])]
@@ -70,12 +70,12 @@ def test_queries_are_judged_and_the_map_applies(client, settings, ask, queries, 
     judge_task(task["id"], settings, "cpu")
     task = client.get(f"/api/tasks/{task['id']}").json()
     assert task["status"] == "finished", task["error"]
-    found = task["results"]
-    assert (found["task"], found["metric"], found["n"], found["d"]) == ("queries", "ndcg@10", N, D)
-    assert (task["done"], task["total"]) == (len(found["variants"]), len(found["variants"]))
+    results = task["results"]
+    assert (results["task"], results["metric"], results["n"], results["d"]) == ("queries", "ndcg@10", N, D)
+    assert (task["done"], task["total"]) == (len(results["variants"]), len(results["variants"]))
     assert task["notes"] == [f"2 rows of {QRELS} have ids that no vector has and are left out."]
     page = client.get(f"/tasks/{task['id']}").text
-    assert found["conclusion"].split(":")[0] in page
+    assert results["conclusion"].split(":")[0] in page
     assert "figure-isotropy" in page
     assert "figure-bytes" in page
 
@@ -143,10 +143,10 @@ def test_labels_pairs_and_compression(client, settings, ask, numbers):
         "compression", similarity="euclidean",
     )]  # fmt: skip
     kinds = []
-    for asked in tasks:
-        assert asked.status_code == 201, asked.text
-        judge_task(asked.json()["id"], settings, "cpu")
-        task = client.get(f"/api/tasks/{asked.json()['id']}").json()
+    for requested in tasks:
+        assert requested.status_code == 201, requested.text
+        judge_task(requested.json()["id"], settings, "cpu")
+        task = client.get(f"/api/tasks/{requested.json()['id']}").json()
         assert task["status"] == "finished", task["error"]
         kinds.append((task["results"]["task"], task["results"]["metric"], task["results"]["similarity"]))
         assert client.get(f"/tasks/{task['id']}").status_code == 200
@@ -220,14 +220,14 @@ def test_scores_are_shown_as_they_come_and_no_result_is_left_by_a_kill(client, s
     monkeypatch.setattr("workers.job_rows.SECONDS_BETWEEN_WRITES", 0)
     monkeypatch.setattr("workers.tasks.default_variants", lambda setting: default_variants(setting)[:3])
     task = ask("labels", labels="side").json()["id"]
-    seen = []
+    snapshots = []
 
     def looked_at(killed_after):
         def look(judging, variants, tolerance, progress):
             def tell(one):
                 progress(one)
-                seen.append((client.get(f"/api/tasks/{task}").json(), client.get(f"/tasks/{task}").text))
-                if len(seen) == killed_after:
+                snapshots.append((client.get(f"/api/tasks/{task}").json(), client.get(f"/tasks/{task}").text))
+                if len(snapshots) == killed_after:
                     raise KeyboardInterrupt
 
             return decide(judging, variants, tolerance, tell)
@@ -237,18 +237,18 @@ def test_scores_are_shown_as_they_come_and_no_result_is_left_by_a_kill(client, s
     monkeypatch.setattr("workers.tasks.decide", looked_at(2))
     with pytest.raises(KeyboardInterrupt):
         judge_task(task, settings, "cpu")
-    found, page = seen[-1]
-    assert [one["name"] for one in found["so_far"]] == ["as it is", "float16"]
-    assert (found["status"], found["done"], found["results"]) == ("running", 2, None)
+    snapshot, page = snapshots[-1]
+    assert [variant["name"] for variant in snapshot["so_far"]] == ["as it is", "float16"]
+    assert (snapshot["status"], snapshot["done"], snapshot["results"]) == ("running", 2, None)
     assert "Scores so far" in page
     assert page.index('<th scope="row" class="wrap">as it is') > 0
-    assert f"{found['so_far'][0]['choose']:.3f}" in page
+    assert f"{snapshot['so_far'][0]['choose']:.3f}" in page
     assert client.get(f"/api/tasks/{task}/map.safetensors").status_code == 409
-    seen.clear()
+    snapshots.clear()
     monkeypatch.setattr("workers.tasks.decide", looked_at(1))
     with pytest.raises(KeyboardInterrupt):
         judge_task(task, settings, "cpu")
-    assert len(seen[0][0]["so_far"]) == 1, "an attempt begins without the scores of the one before"
+    assert len(snapshots[0][0]["so_far"]) == 1, "an attempt begins without the scores of the one before"
     cancelled = client.post(f"/api/tasks/{task}/cancel").json()
     assert (cancelled["so_far"], cancelled["results"]) == ([], None)
     assert "Scores so far" not in client.get(f"/tasks/{task}").text
@@ -257,23 +257,23 @@ def test_scores_are_shown_as_they_come_and_no_result_is_left_by_a_kill(client, s
     judge_task(task, settings, "cpu")
     finished = client.get(f"/api/tasks/{task}").json()
     assert (finished["status"], finished["so_far"]) == ("finished", [])
-    shown = [one["choose"] for one in seen[-1][0]["so_far"]]
-    assert shown == [one["choose"]["value"] for one in finished["results"]["variants"]]
+    scores = [variant["choose"] for variant in snapshots[-1][0]["so_far"]]
+    assert scores == [variant["choose"]["value"] for variant in finished["results"]["variants"]]
 
 
 @pytest.mark.both_databases
 def test_other_vectors_and_deleting_take_tasks_and_files_with_them(client, context, ask, corpus, queries, qrels):
     task = ask("queries", qrels, queries_id=queries, launch="false").json()
     assert task["status"] == "draft"
-    kept = len(list(context.storage.list_files()))
+    n_files = len(list(context.storage.list_files()))
     assert client.delete(f"/api/tasks/{task['id']}").status_code == 204
-    assert len(list(context.storage.list_files())) == kept - 1
+    assert len(list(context.storage.list_files())) == n_files - 1
     task = ask("queries", qrels, queries_id=queries, launch="false").json()
     with context.sessions() as session:
         selection = session.get_one(Embedding, corpus).selection
     assert client.put(f"/api/embeddings/{corpus}/selection", json=selection).status_code == 200
     assert client.get(f"/api/tasks/{task['id']}").status_code == 404
-    assert len(list(context.storage.list_files())) == kept - 1
+    assert len(list(context.storage.list_files())) == n_files - 1
 
 
 @pytest.mark.both_databases
@@ -306,5 +306,5 @@ def test_the_list_has_pages(client, context, corpus):
     assert (first.count('<th scope="row"'), second.count('<th scope="row"')) == (50, 10)
     assert f'href="{path}?kind=queries&amp;page=2"' in first
     assert "Page 2 of 2" in second
-    found = client.get(f"/api{path}", params={"limit": 2, "offset": 1}).json()
-    assert [one["config"]["seed"] for one in found] == [58, 57]
+    tasks = client.get(f"/api{path}", params={"limit": 2, "offset": 1}).json()
+    assert [task["config"]["seed"] for task in tasks] == [58, 57]

@@ -11,10 +11,10 @@ TEST = HEAD + "a film number 3\t1\na plot number 4\t0\n" + "".join(f"a cast numb
 
 
 def upload(client, train=TRAIN, validation=VALIDATION, test=None, names=None, **data):
-    given = {"train": train, "validation": validation, "test": test}
+    parts = {"train": train, "validation": validation, "test": test}
     names = names or {}
     files = {
-        field: (names.get(field, f"{field}.tsv"), text.encode()) for field, text in given.items() if text is not None
+        field: (names.get(field, f"{field}.tsv"), text.encode()) for field, text in parts.items() if text is not None
     }
     return client.post("/api/datasets", files=files, data=data)
 
@@ -36,21 +36,21 @@ def dataset_row(context, dataset, split):
 
 
 def test_a_test_file_is_described_and_its_leaks_and_labels_that_train_lacks_are_told(client, models_dir):
-    found = upload(client, test=TEST).json()
-    assert (found["n_train"], found["n_validation"], found["n_test"]) == (40, 10, 10)
-    assert found["test_filename"] == "test.tsv"
-    sentence = found["columns"][0]
+    dataset = upload(client, test=TEST).json()
+    assert (dataset["n_train"], dataset["n_validation"], dataset["n_test"]) == (40, 10, 10)
+    assert dataset["test_filename"] == "test.tsv"
+    sentence = dataset["columns"][0]
     assert (sentence["n_test_also_train"], sentence["n_test_also_validation"]) == (1, 1)
-    page = client.get(f"/datasets/{found['id']}").text
+    page = client.get(f"/datasets/{dataset['id']}").text
     assert "10 test rows" in page
     assert "1 test row of 10 has a text that a train row has too" in page
     assert "1 test row of 10 has a text that a validation row has too" in page
-    found = upload(client).json()
-    assert (found["n_test"], found["test_filename"], found["division"]) == (None, None, None)
-    assert "test row" not in client.get(f"/datasets/{found['id']}").text
-    found = upload(client, test=TEST + "a new film\t7\n").json()
-    assert found["columns"][1]["n_test_unseen"] == 1
-    request = {"dataset_id": found["id"], "text_columns": ["sentence"], "label_column": "label", "model": "minilm"}
+    dataset = upload(client).json()
+    assert (dataset["n_test"], dataset["test_filename"], dataset["division"]) == (None, None, None)
+    assert "test row" not in client.get(f"/datasets/{dataset['id']}").text
+    dataset = upload(client, test=TEST + "a new film\t7\n").json()
+    assert dataset["columns"][1]["n_test_unseen"] == 1
+    request = {"dataset_id": dataset["id"], "text_columns": ["sentence"], "label_column": "label", "model": "minilm"}
     refused = client.post("/api/experiments", json=request).json()
     assert refused["field"] == "label_column"
     assert "test file" in refused["detail"]
@@ -78,9 +78,9 @@ def test_a_column_or_fractions_divide_one_file(client, context):
     page = client.get(f"/datasets/{dataset['id']}").text
     assert "The validation rows were drawn from the train rows by seed 3, a fraction of 0.2." in page
     fractions = {"validation_fraction": "0.3", "test_fraction": "0.1", "split_seed": "3"}
-    both = upload(client, HEAD + "".join(rows), None, **fractions).json()
-    assert (both["n_train"], both["n_validation"], both["n_test"]) == (60, 30, 10)
-    splits = [{text for text, _ in rows_of(context, both, split)} for split in ("train", "validation", "test")]
+    divided = upload(client, HEAD + "".join(rows), None, **fractions).json()
+    assert (divided["n_train"], divided["n_validation"], divided["n_test"]) == (60, 30, 10)
+    splits = [{text for text, _ in rows_of(context, divided, split)} for split in ("train", "validation", "test")]
     assert len(set.union(*splits)) == sum(map(len, splits)) == 50
     tested = upload(client, HEAD + "".join(rows), VALIDATION, test_fraction="0.1", split_seed="3").json()
     assert {text for text, _ in rows_of(context, tested, "test")} == splits[2]
@@ -138,21 +138,21 @@ def test_a_fraction_is_drawn_by_seed_and_no_text_is_on_both_sides(client, contex
     """Rows come in pairs of equal texts, some of which validation has too; the last ten rows are one group."""
     rows = [f"a film number {i // 2}\t{i % 2}\n" for i in range(60)] + ["the same film\t1\n"] * 10
     validation = VALIDATION + "a film number 0\t1\na film number 1\t1\n"
-    found = upload(client, HEAD + "".join(rows), validation, test_fraction="0.2", split_seed="3").json()
-    assert (found["n_train"], found["n_validation"], found["n_test"]) == (56, 12, 14)
-    assert found["division"] == {"kind": "fraction", "fraction": 0.2, "validation_fraction": None, "seed": 3}
+    dataset = upload(client, HEAD + "".join(rows), validation, test_fraction="0.2", split_seed="3").json()
+    assert (dataset["n_train"], dataset["n_validation"], dataset["n_test"]) == (56, 12, 14)
+    assert dataset["division"] == {"kind": "fraction", "fraction": 0.2, "validation_fraction": None, "seed": 3}
     train, validation_rows, test = (
-        {text for text, _ in rows_of(context, found, split)} for split in ("train", "validation", "test")
+        {text for text, _ in rows_of(context, dataset, split)} for split in ("train", "validation", "test")
     )
     assert not test & (train | validation_rows)
-    column = found["columns"][0]
+    column = dataset["columns"][0]
     assert (column["n_test_also_train"], column["n_test_also_validation"]) == (0, 0)
-    assert "by seed 3" in client.get(f"/datasets/{found['id']}").text
+    assert "by seed 3" in client.get(f"/datasets/{dataset['id']}").text
 
     shuffled = upload(client, HEAD + "".join(reversed(rows)), validation, test_fraction="0.2", split_seed="3").json()
     assert {text for text, _ in rows_of(context, shuffled, "test")} == test
-    other = upload(client, HEAD + "".join(rows), validation, test_fraction="0.2", split_seed="4").json()
-    assert {text for text, _ in rows_of(context, other, "test")} != test
+    other_dataset = upload(client, HEAD + "".join(rows), validation, test_fraction="0.2", split_seed="4").json()
+    assert {text for text, _ in rows_of(context, other_dataset, "test")} != test
 
 
 def test_pages_take_the_same_and_blame_a_file_that_cannot_be_read_where_one_is_divided(client):
@@ -164,9 +164,9 @@ def test_pages_take_the_same_and_blame_a_file_that_cannot_be_read_where_one_is_d
     assert (page.status_code, "No column named &#39;fold&#39;" in page.text) == (422, True)
     assert 'value="held out"' in page.text
     files = {"train": ("t.tsv", TRAIN.encode()), "validation": ("v.tsv", VALIDATION.encode()), "test": ("", b"")}
-    kept = client.post("/datasets", files=files, data={"test_fraction": "0.1", "split_seed": "1"})
-    assert kept.status_code == 303
-    assert "4 test rows" in client.get(kept.headers["location"]).text
+    response = client.post("/datasets", files=files, data={"test_fraction": "0.1", "split_seed": "1"})
+    assert response.status_code == 303
+    assert "4 test rows" in client.get(response.headers["location"]).text
     assert client.post("/api/datasets/hub", json={"name": "mrpc"}).json()["n_test"] == 1725
     assert client.post("/api/datasets/hub", json={"name": "mrpc", "test": False}).json()["n_test"] is None
     assert client.post("/api/datasets/hub", json={"name": "rte"}).json()["n_test"] is None

@@ -136,13 +136,13 @@ def test_every_figure_of_an_experiment_has_a_page_and_files_drawn_as_the_address
     assert "mean of the 5 logged values" in words(client.get(f"{at}/figures/learning.html?smooth=5"))
     assert "no smoothing" in words(client.get(f"{at}/figures/learning.html?smooth=4"))
     page = words(every_tab(client, f"{at}?seeds=1&log=1&smooth=21&measure=mean_cosine&setting=1"))
-    for kept in ("learning.html?seeds=1&log=1&smooth=21", "layers.html?measure=mean_cosine&setting=1"):
-        assert f"/figures/{kept}" in page, kept
+    for figure_path in ("learning.html?seeds=1&log=1&smooth=21", "layers.html?measure=mean_cosine&setting=1"):
+        assert f"/figures/{figure_path}" in page, figure_path
     assert '<input type="hidden" name="setting" value="1">' in page
     assert '<option value="1" selected>means and single runs</option>' in page
-    other = make_run(1.0, 1)
-    other.steps[0].layers = {"mean_cosine": [0.75, None]}
-    at = f"/experiments/{launch(make_run(0.0, 0), make_run(1.0, 0), other)}/figures"
+    other_run = make_run(1.0, 1)
+    other_run.steps[0].layers = {"mean_cosine": [0.75, None]}
+    at = f"/experiments/{launch(make_run(0.0, 0), make_run(1.0, 0), other_run)}/figures"
     rows = client.get(f"{at}/layers.csv?measure=mean_cosine&setting=1").text.splitlines()
     assert rows == ["step,layer_1,layer_2", "10,0.5,0.1", "20,0.25,0.2"]
     page = words(client.get(f"{at}/layers.html?measure=mean_cosine&setting=9"))
@@ -165,10 +165,10 @@ def test_numbers_of_figures_are_those_of_the_rows(client, launch):
 
 
 def test_as_many_queries_for_twelve_runs_as_for_two_and_no_list_reads_results(client, context, launch):
-    few = launch(make_run(0.0, 0), make_run(1.0, 0))
-    many = launch(*(make_run(lam, seed) for lam in (0.0, 1.0) for seed in range(6)))
+    small = launch(make_run(0.0, 0), make_run(1.0, 0))
+    large = launch(*(make_run(lam, seed) for lam in (0.0, 1.0) for seed in range(6)))
     for page in (*(f"?tab={tab.slug}" for tab in TABS), *(f"/figures/{slug}.html" for slug in OF_SWEEPS)):
-        paths = (f"/experiments/{experiment}{page}" for experiment in (few, many))
+        paths = (f"/experiments/{experiment}{page}" for experiment in (small, large))
         of_few, of_many = (
             len(queries_of(context, lambda path=path: client.get(path).raise_for_status())) for path in paths
         )
@@ -181,21 +181,21 @@ def test_as_many_queries_for_twelve_runs_as_for_two_and_no_list_reads_results(cl
         "/api/experiments",
         f"/api/experiments/{experiment}",
     ):
-        asked = queries_of(context, lambda path=path: client.get(path).raise_for_status())
-        said = [statement for statement, _ in asked]
-        assert [one for one in said if "runs.lam" in one] != [], path
-        assert [one for one in said if "runs.results" in one or "runs.log" in one or "runs.environment" in one] == []
+        queries = queries_of(context, lambda path=path: client.get(path).raise_for_status())
+        texts = [statement for statement, _ in queries]
+        assert [sql for sql in texts if "runs.lam" in sql] != [], path
+        assert [sql for sql in texts if "runs.results" in sql or "runs.log" in sql or "runs.environment" in sql] == []
 
 
 def test_what_lies_further_down_comes_when_it_is_reached_and_what_is_missing_is_said(client, launch):
     ended = launch(make_run(0.0, 0))
     live = launch(make_run(0.0, 0), make_run(1.0, 0, status=RunStatus.RUNNING))
-    for experiment, key, every in ((ended, "ended", False), (live, "live", True)):
+    for experiment, key, polls in ((ended, "ended", False), (live, "live", True)):
         page = words(every_tab(client, f"/experiments/{experiment}"))
         assert f'id="kept-twonn-{key}" hx-morph-skip' in page
         assert f'<a href="/experiments/{experiment}/figures/twonn.html">' in page
-        assert ('hx-trigger="every 2s"' in page) is every
-        assert ('hx-trigger="every 20s"' in words(client.get(f"/experiments/{experiment}/figures/twonn.html"))) is every
+        assert ('hx-trigger="every 2s"' in page) is polls
+        assert ('hx-trigger="every 20s"' in words(client.get(f"/experiments/{experiment}/figures/twonn.html"))) is polls
     options = {"task": "regression", "metric": "pearson", "label_names": []}
     experiment = launch(make_run(1.0, 0, **options), **options)
     page = words(every_tab(client, f"/experiments/{experiment}"))
@@ -229,8 +229,8 @@ def test_every_figure_of_a_run_has_a_page_and_files_and_the_heat_map_is_of_the_m
     assert (refused.status_code, "no figure" in refused.text) == (404, True)
     finished, running = make_run(1.0, 0), make_run(1.0, 1, status=RunStatus.RUNNING)
     launch(finished, running)
-    found = client.get(f"/api/runs/{finished.id}/activation").json()
-    assert found == {"n": 40, "mean": [0.5, -1.0], "std": [0.25, 0.5]}
+    activation = client.get(f"/api/runs/{finished.id}/activation").json()
+    assert activation == {"n": 40, "mean": [0.5, -1.0], "std": [0.25, 0.5]}
     missing = client.get(f"/api/runs/{running.id}/activation")
     assert missing.status_code == 404
     expected = f"There is no activation of a run {running.id!r}; it is kept when a run finishes."

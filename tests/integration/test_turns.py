@@ -183,10 +183,10 @@ def test_a_moved_run_keeps_the_order_of_all_others(context, client, add):
         (ids[5], "up", 4), (ids[5], "up", 3), (ids[0], "down", 1), (ids[2], "first", 0), (ids[2], "last", 5),
         (ids[2], "down", 5), (ids[0], "last", 5),
     ]  # fmt: skip
-    for run_id, place, new in moves:
+    for run_id, destination, new in moves:
         order.remove(run_id)
         order.insert(new, run_id)
-        assert client.post(f"/api/runs/{run_id}/move", json={"to": place}).json()["status"] == "queued"
+        assert client.post(f"/api/runs/{run_id}/move", json={"to": destination}).json()["status"] == "queued"
         assert in_turn(context) == order
     with context.sessions() as session:
         assert min(session.scalars(select(models.Run.priority))) >= FIRST_PRIORITY
@@ -195,13 +195,13 @@ def test_a_moved_run_keeps_the_order_of_all_others(context, client, add):
 @pytest.mark.both_databases
 def test_two_web_processes_that_move_at_the_same_moment_lose_no_move(context, add):
     _, ids = add(8)
-    other = create_context(context.settings)
-    moves = [(context, ids[5], QueueMove.FIRST), (other, ids[2], QueueMove.FIRST), (context, ids[7], QueueMove.UP)]
-    moves += [(other, ids[0], QueueMove.LAST), (context, ids[1], QueueMove.LAST), (other, ids[3], QueueMove.DOWN)]
+    peer = create_context(context.settings)
+    moves = [(context, ids[5], QueueMove.FIRST), (peer, ids[2], QueueMove.FIRST), (context, ids[7], QueueMove.UP)]
+    moves += [(peer, ids[0], QueueMove.LAST), (context, ids[1], QueueMove.LAST), (peer, ids[3], QueueMove.DOWN)]
     with ThreadPoolExecutor(len(moves)) as threads:
         done = [threads.submit(move_run, *move) for move in moves]
-    assert [one.exception() for one in done] == [None] * len(moves)
-    other.close()
+    assert [future.exception() for future in done] == [None] * len(moves)
+    peer.close()
     order = in_turn(context)
     assert sorted(order) == sorted(ids)
     assert {ids[5], ids[2]} <= set(order[:3])

@@ -72,10 +72,10 @@ def test_wheels_put_only_packages_of_ours_into_site_packages(wheels):
 
 def test_help_takes_a_moment_and_commands_of_the_server_say_what_to_install(light, elsewhere):
     looks = [subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, check=True) for _ in range(3)]
-    told = [json.loads(look.stderr) for look in looks]
+    documents = [json.loads(look.stderr) for look in looks]
     assert "measure the vectors of files" in looks[0].stdout
-    assert [loaded for _, loaded in told] == [[]] * 3
-    assert min(seconds for seconds, _ in told) < 0.3
+    assert [loaded for _, loaded in documents] == [[]] * 3
+    assert min(seconds for seconds, _ in documents) < 0.3
     ran = subprocess.run([light / "isoscope", "serve"], cwd=elsewhere, capture_output=True, text=True, check=False)
     assert ran.returncode == 1
     assert ran.stderr == "isoscope serve needs the server, which is not installed: pip install isoscope-server\n"
@@ -83,14 +83,14 @@ def test_help_takes_a_moment_and_commands_of_the_server_say_what_to_install(ligh
 
 def test_a_script_logs_and_uploads_beside_a_foreign_app_to_a_server_from_a_wheel(light, server, elsewhere, tmp_path):
     address = f"http://127.0.0.1:{free_port()}"
-    known = {name: value for name, value in os.environ.items() if not name.startswith(("ISOSCOPE_", "PYTHONPATH"))}
-    known |= {
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("ISOSCOPE_", "PYTHONPATH"))}
+    env |= {
         "ISOSCOPE_DATA_DIR": str(tmp_path / "data"), "ISOSCOPE_DEVICE": "cpu",
         "ISOSCOPE_PORT": address.rpartition(":")[2], "ISOSCOPE_SAMPLE": "false", "ISOSCOPE_URL": address,
     }  # fmt: skip
 
     def ran(*words):
-        done = subprocess.run(words, cwd=elsewhere, env=known, capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run(words, cwd=elsewhere, env=env, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -104,7 +104,7 @@ def test_a_script_logs_and_uploads_beside_a_foreign_app_to_a_server_from_a_wheel
     np.save(elsewhere / "cloud.npy", np.random.default_rng(0).normal(size=(60, 4)))
     (elsewhere / "train.py").write_text(TRAIN)
     assert ran(server / "isoscope", "migrate") == "both databases are up to date\n"
-    serving = subprocess.Popen([server / "isoscope", "serve"], cwd=elsewhere, env=known, start_new_session=True)
+    serving = subprocess.Popen([server / "isoscope", "serve"], cwd=elsewhere, env=env, start_new_session=True)
     try:
         wait_for(answers, 300)
         assert "IsoScore" in ran(light / "isoscope", "upload", "cloud.npy", "--wait")

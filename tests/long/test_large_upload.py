@@ -91,11 +91,11 @@ def begin(server, megabytes: int) -> socket.socket:
 
 
 def spooled(process: psutil.Process, folder: Path) -> list[str]:
-    found = []
+    files = []
     for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
         with suppress(FileNotFoundError):
-            found.append(str(descriptor.readlink()))
-    return [file for file in found if file.startswith(str(folder))]
+            files.append(str(descriptor.readlink()))
+    return [file for file in files if file.startswith(str(folder))]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what a process has open is read from /proc")

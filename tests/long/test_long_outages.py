@@ -8,7 +8,7 @@ from tests.outages import fill_disk, freeze, lock_sqlite, small_disk, write_at_o
 
 def tell(figures, what, struck):
     for run in struck:
-        figures.append(f"{what}: {', '.join(str(one['outcome']) for one in run['attempts'])}")
+        figures.append(f"{what}: {', '.join(str(attempt['outcome']) for attempt in run['attempts'])}")
 
 
 def test_runs_outlast_twenty_seconds_of_a_full_disk(train_on, tmp_path, figures):

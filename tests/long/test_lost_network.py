@@ -24,9 +24,9 @@ def test_a_machine_that_wakes_after_its_run_was_given_to_another_adds_nothing_to
 
 
 def test_a_worker_that_is_cut_off_from_the_database_ends_itself_and_its_jobs(context, machine, settings):
-    given = urlsplit(settings.database_url)
-    with Proxy(given.hostname, given.port) as proxy:
-        through = given._replace(netloc=f"isoscope@127.0.0.1:{proxy.port}")
+    address = urlsplit(settings.database_url)
+    with Proxy(address.hostname, address.port) as proxy:
+        through = address._replace(netloc=f"isoscope@127.0.0.1:{proxy.port}")
         worker = machine("alpha", urlunsplit(through))
         launch(context, steps=100_000, lambdas=[0.0], seeds=[0])
         wait_until_training(context)

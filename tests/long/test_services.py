@@ -52,19 +52,19 @@ print(json.dumps(isoscope.sweep({
 
 @pytest.fixture(scope="module")
 def engine(figures: list[str]) -> Engine:
-    found = Engine.find()
-    if found is None:
+    runtime = Engine.find()
+    if runtime is None:
         pytest.skip("no container engine works here: install docker or podman, or name one in ISOSCOPE_ENGINE")
-    environment = os.environ | {"ISOSCOPE_ENGINE": found.command}
+    environment = os.environ | {"ISOSCOPE_ENGINE": runtime.command}
     began = time.monotonic()
     subprocess.run(["make", "images"], cwd=images.ROOT, env=environment, check=True)
     figures.append(f"both images: {time.monotonic() - began:.0f} s to build, as far as they were not built before")
     ours = [images.compose()["services"][name]["image"] for name in ("web", "worker")]
     sizes = {
-        image: int(found("image", "inspect", "--format", "{{.Size}}", image)) for image in (*images.bases(), *ours)
+        image: int(runtime("image", "inspect", "--format", "{{.Size}}", image)) for image in (*images.bases(), *ours)
     }
     figures.extend(f"{image}: {size / 1e6:.0f} MB" for image, size in sizes.items())
-    return found
+    return runtime
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +80,10 @@ def postgres(engine: Engine, figures: list[str]) -> str:
 @pytest.fixture
 def services(engine: Engine, postgres: str, tmp_path: Path) -> Iterator[Services]:
     (tmp_path / "models").mkdir()
-    given = {
+    variables = {
         "POSTGRES_PASSWORD": TOKEN, "ISOSCOPE_ACCESS_TOKEN": TOKEN, "ISOSCOPE_MODELS_DIR": str(tmp_path / "models"),
     }  # fmt: skip
-    started = Services(engine, tmp_path, given, {POSTGRES: postgres})
+    started = Services(engine, tmp_path, variables, {POSTGRES: postgres})
     yield started
     started.take_down()
 
@@ -128,7 +128,7 @@ def test_the_services_measure_and_train_replace_a_lost_worker_and_are_restored(e
 
     engine("exec", web, "isoscope", "backup", "/backups")
     ask(f"[isoscope.trash_embedding({embedding['id']!r}), isoscope.purge_embedding({embedding['id']!r})]")
-    assert embedding["id"] not in [one["id"] for one in ask("isoscope.embeddings()")]
+    assert embedding["id"] not in [row["id"] for row in ask("isoscope.embeddings()")]
     services.stop(web, "web")
     services.stop(other_worker, "worker")
     restoring = services.run("web", "isoscope", "restore", "/backups", "--replace", called="restoring")

@@ -41,7 +41,7 @@ def test_fifty_watchers_of_a_running_experiment_take_at_most_fifteen_percent_of_
     context.close()
     with served(empty_dashboard) as url:
         path = f"/experiments/{experiment}"
-        (web,) = [one for one in psutil.Process().children() if one.cmdline()[-2:] == ["-m", "app"]]
+        (web,) = [child for child in psutil.Process().children() if child.cmdline()[-2:] == ["-m", "app"]]
         httpx2.get(url + path, timeout=60)
         before, begun = web.cpu_times(), time.monotonic()
         n_polls = asyncio.run(watch_at_once(url, path, begun + WATCHED_SECONDS))

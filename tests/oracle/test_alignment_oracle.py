@@ -47,7 +47,7 @@ def test_cka_is_the_mean_over_distinct_rows():
 
 def test_cka_of_unrelated_rows_is_0_however_few_they_are():
     clouds = [[torch.from_numpy(random([seed, k]).normal(size=(60, 200))) for k in (0, 1)] for seed in range(40)]
-    values = [cka(*both).value for both in clouds]
+    values = [cka(*pair).value for pair in clouds]
     assert np.mean(values) == pytest.approx(0, abs=3 * np.std(values) / 40**0.5)
     assert np.std(values) < 0.05
 

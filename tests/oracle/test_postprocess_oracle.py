@@ -107,8 +107,8 @@ def test_weighted_removal_with_the_weights_found_by_scipy_where_isoscore_is_grea
 
     def participation_and_gradient(weights):
         weights = torch.from_numpy(weights).requires_grad_()
-        left = torch.cat([variances[:D] * (1 - weights) ** 2, variances[D:]])
-        negative = -(left.sum() ** 2) / left.square().sum()
+        remaining = torch.cat([variances[:D] * (1 - weights) ** 2, variances[D:]])
+        negative = -(remaining.sum() ** 2) / remaining.square().sum()
         negative.backward()
         return negative.item(), weights.grad.numpy()
 

@@ -28,7 +28,7 @@ def test_the_curve_ends_in_the_isoscore_of_all_and_sees_neither_shift_nor_scale_
     assert data["isoscore"]["mean"][-1] == pytest.approx(isoscore(points).value, abs=1e-9)
     moved = sample_size(read_cloud(Rows((5 + 1e-3 * points @ rotation(points.shape[1], seed)).numpy())))
     assert moved["rows"] == data["rows"]
-    curves, others = ((line["isoscore"], *line["isoscore_star"]) for line in (data, moved))
-    for share, other in zip(curves, others, strict=True):
-        assert other["mean"] == pytest.approx(share["mean"], abs=1e-6)
+    curves, other_curves = ((line["isoscore"], *line["isoscore_star"]) for line in (data, moved))
+    for share, other_curve in zip(curves, other_curves, strict=True):
+        assert other_curve["mean"] == pytest.approx(share["mean"], abs=1e-6)
         assert all(0 <= value <= 1 for value in share["mean"])

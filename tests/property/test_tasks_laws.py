@@ -48,10 +48,10 @@ def test_the_best_is_chosen_and_the_smallest_is_within_the_tolerance(scores, tol
     judged = [VariantScores(Variant(), size, None, value, NO_DIFFERENCE, None) for value, size in scores]
     decision = choose_variant(LABELS, "knn_accuracy", Similarity.COSINE, (10, 4), (2, 4, 4), judged, tolerance)
     chosen, smallest = judged[decision.chosen], judged[decision.smallest]
-    assert all(one.choose_score <= chosen.choose_score for one in judged)
-    assert all(one.bytes >= chosen.bytes for one in judged if one.choose_score == chosen.choose_score)
+    assert all(row.choose_score <= chosen.choose_score for row in judged)
+    assert all(row.bytes >= chosen.bytes for row in judged if row.choose_score == chosen.choose_score)
     assert smallest.choose_score >= chosen.choose_score - tolerance
-    assert all(one.bytes >= smallest.bytes for one in judged if one.choose_score >= chosen.choose_score - tolerance)
+    assert all(row.bytes >= smallest.bytes for row in judged if row.choose_score >= chosen.choose_score - tolerance)
     assert smallest.bytes <= chosen.bytes
 
 
@@ -82,18 +82,18 @@ def test_the_list_is_short_without_repetition_and_starts_with_the_vectors_as_the
     short, full = default_variants(setting), all_variants(setting)
     for variants in (short, full):
         assert variants[0] == Variant()
-        assert len(set(variants)) == len(variants) == len({one.name for one in variants})
-        assert all(1 <= (one.dimensions.size or d) <= d for one in variants)
-        assert searches or all(one.storage is not VectorStorage.RESCORED for one in variants)
-        assert changes or all(one.method == "none" for one in variants)
+        assert len(set(variants)) == len(variants) == len({variant.name for variant in variants})
+        assert all(1 <= (variant.dimensions.size or d) <= d for variant in variants)
+        assert searches or all(variant.storage is not VectorStorage.RESCORED for variant in variants)
+        assert changes or all(variant.method == "none" for variant in variants)
     assert len(short) <= MAX_VARIANTS
 
 
 def test_every_method_is_tried():
     from isotropy.catalog import METHODS  # noqa: PLC0415
 
-    assert {one.method for one in default_variants(VariantSetting(5000, 384, 0.1))} == {"none", *METHODS}
-    assert {one.storage for one in default_variants(VariantSetting(5000, 384, 0.1))} == set(VectorStorage)
+    assert {variant.method for variant in default_variants(VariantSetting(5000, 384, 0.1))} == {"none", *METHODS}
+    assert {variant.storage for variant in default_variants(VariantSetting(5000, 384, 0.1))} == set(VectorStorage)
 
 
 @pytest.fixture(scope="module")
@@ -112,11 +112,11 @@ def test_relevance_and_queries_that_choose_and_report_fit_nothing(task):
     changed_truth = task.truth.vectors.copy()
     changed_truth[parts != TaskPart.FIT] *= -3
     changed = JudgingTask(task.corpus, QueryTruth(changed_truth, task.truth.relevant, task.truth.ids))
-    one, second = map_of(task, variant).tensors(), map_of(changed, variant).tensors()
-    assert all((one[name] == second[name]).all() for name in one)
+    first, second = map_of(task, variant).tensors(), map_of(changed, variant).tensors()
+    assert all((first[name] == second[name]).all() for name in first)
     changed_truth[parts == TaskPart.FIT] *= -3
     other_queries = QueryTruth(changed_truth, task.truth.relevant, task.truth.ids)
-    assert (map_of(JudgingTask(task.corpus, other_queries), variant).tensors()["mean"] != one["mean"]).any()
+    assert (map_of(JudgingTask(task.corpus, other_queries), variant).tensors()["mean"] != first["mean"]).any()
 
 
 def test_the_same_seed_decides_the_same_and_says_what_it_judges(task):
@@ -146,10 +146,10 @@ def test_vectors_that_cannot_be_judged_and_metrics_of_another_task_are_refused(t
         JudgingTask(change(task.corpus), task.truth, **metric)
 
 
-METHODS_TRIED = [one for one in default_variants(VariantSetting(1500, 12, 0.5)) if one.storage is VectorStorage.FLOAT32]
+METHODS_TRIED = [row for row in default_variants(VariantSetting(1500, 12, 0.5)) if row.storage is VectorStorage.FLOAT32]
 
 
-@pytest.mark.parametrize("variant", METHODS_TRIED, ids=lambda one: one.name)
+@pytest.mark.parametrize("variant", METHODS_TRIED, ids=lambda row: row.name)
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
 def test_the_printed_lines_apply_a_map_as_we_do(task, variant, similarity, tmp_path, monkeypatch):
     from safetensors.torch import save_file  # noqa: PLC0415

@@ -38,9 +38,9 @@ def test_each_bar_is_the_length_of_an_edge_and_no_point_is_nearer_to_another_tha
     edges = (x[start] - x[end]).norm(dim=1)
     torch.testing.assert_close(barcode(x), edges.sort().values, rtol=1e-12, atol=0)
     distances = torch.cdist(x, x).fill_diagonal_(math.inf)
-    own = torch.full((len(x),), math.inf, dtype=torch.float64)
-    own = own.scatter_reduce(0, torch.cat([start, end]), torch.cat([edges, edges]), "amin")
-    torch.testing.assert_close(own, distances.amin(1), rtol=1e-7, atol=1e-7)
+    shortest = torch.full((len(x),), math.inf, dtype=torch.float64)
+    shortest = shortest.scatter_reduce(0, torch.cat([start, end]), torch.cat([edges, edges]), "amin")
+    torch.testing.assert_close(shortest, distances.amin(1), rtol=1e-7, atol=1e-7)
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=30), seeds, st.integers(1, 9))

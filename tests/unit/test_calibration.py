@@ -23,8 +23,8 @@ CASES = {case.name: case for case in _calibration_sweeps.cases()}
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHORT)
 def test_rates_are_within_their_bounds(name):
-    found = rate(CASES[name], SIMULATIONS)
-    assert found.ok(errors=3), row(found)
+    rates = rate(CASES[name], SIMULATIONS)
+    assert rates.ok(errors=3), row(rates)
 
 
 def test_names_are_unique_and_bounds_are_those_of_the_claims():

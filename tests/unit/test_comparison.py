@@ -14,12 +14,12 @@ def row_of(slug, *values):
 
 def test_difference_has_error_of_two_independent_samples():
     row = row_of("mean_cosine", (0.5, 0.03), (0.7, 0.04))
-    baseline, one = row.differences
+    baseline, gap = row.differences
     assert baseline is None
-    assert one.value == pytest.approx(0.2)
-    assert one.se == pytest.approx(0.05)
-    assert (one.low, one.high) == pytest.approx((0.2 - 2.5178060504864312 * 0.05, 0.2 + 2.5178060504864312 * 0.05))
-    assert one.excludes_zero is True
+    assert gap.value == pytest.approx(0.2)
+    assert gap.se == pytest.approx(0.05)
+    assert (gap.low, gap.high) == pytest.approx((0.2 - 2.5178060504864312 * 0.05, 0.2 + 2.5178060504864312 * 0.05))
+    assert gap.excludes_zero is True
     assert (row.differs, row.is_testable) == (True, True)
 
 
@@ -41,14 +41,14 @@ def test_interval_needs_both_standard_errors(other):
 
 def test_same_rows_are_paired():
     dealt = {"by": "rows", "groups": 400, "blocks": "b"}
-    found = {"mean_cosine": (0.5, 0.03)}
-    raw = embedding(id="1", found=found, independent=dealt)
-    made = embedding(id="2", found={"mean_cosine": (0.51, 0.03)}, source_id="1", independent=dealt)
-    (row,) = EmbeddingComparison([raw, made]).measures
+    values = {"mean_cosine": (0.5, 0.03)}
+    raw = embedding(id="1", found=values, independent=dealt)
+    whitened = embedding(id="2", found={"mean_cosine": (0.51, 0.03)}, source_id="1", independent=dealt)
+    (row,) = EmbeddingComparison([raw, whitened]).measures
     assert row.differences[1].paired
     assert row.differences[1].se == pytest.approx(0)
-    other = embedding(id="3", found={"mean_cosine": (0.51, 0.03)}, independent=dealt)
-    (row,) = EmbeddingComparison([raw, other]).measures
+    unrelated = embedding(id="3", found={"mean_cosine": (0.51, 0.03)}, independent=dealt)
+    (row,) = EmbeddingComparison([raw, unrelated]).measures
     assert not row.differences[1].paired
 
 
@@ -58,8 +58,8 @@ def test_missing_value_has_no_difference(values):
 
 
 def test_measures_are_in_catalog_order_and_repeated_names_get_numbers():
-    both = [embedding(found={"mean_cosine": 0.5}), embedding(found={"isoscore": 0.25, "former": 1})]
-    rows = EmbeddingComparison(both).measures
+    embeddings = [embedding(found={"mean_cosine": 0.5}), embedding(found={"isoscore": 0.25, "former": 1})]
+    rows = EmbeddingComparison(embeddings).measures
     assert [row.measure.slug for row in rows] == ["isoscore", "mean_cosine"]
     assert [measurement and measurement.value for measurement in rows[0].measurements] == [None, 0.25]
     assert rows[0].differences == [None, None]
@@ -68,12 +68,12 @@ def test_measures_are_in_catalog_order_and_repeated_names_get_numbers():
 
 
 def test_cautions_about_few_rows_dimensions_and_another_order():
-    many, few = embedding("many", id="1", n=500), embedding("few", id="2", n=90, n_left_out=11)
-    (caution,) = EmbeddingComparison([many, few]).cautions
+    large, small = embedding("many", id="1", n=500), embedding("few", id="2", n=90, n_left_out=11)
+    (caution,) = EmbeddingComparison([large, small]).cautions
     assert "few (79 rows for 8 dimensions)" in caution
     assert "many" not in caution
-    assert EmbeddingComparison([few, embedding("again", id="3", n=79)]).cautions == []
-    assert EmbeddingComparison([many, embedding("enough", id="4", n=80)]).cautions == []
+    assert EmbeddingComparison([small, embedding("again", id="3", n=79)]).cautions == []
+    assert EmbeddingComparison([large, embedding("enough", id="4", n=80)]).cautions == []
     (caution,) = EmbeddingComparison([embedding(id="1"), embedding(id="2", d=16)]).cautions
     assert caution.startswith("Numbers of dimensions differ (8, 16):")
 
@@ -95,8 +95,8 @@ def test_cautions_about_unpaired_and_fitted_rows():
     white.independent = dealt | {"blocks": "c"}
     assert "duplicates, in groups or left out" in EmbeddingComparison([raw, white]).cautions[0]
     assert EmbeddingComparison([white, embedding("other", id="3")]).cautions == []
-    made = embedding("white", id="2", n=8000, provenance={"method": "zca_whitening", "fit_rows": 4000})
-    (caution,) = EmbeddingComparison([embedding("other", id="1", n=8000, provenance={"model": "bert"}), made]).cautions
+    zca = embedding("white", id="2", n=8000, provenance={"method": "zca_whitening", "fit_rows": 4000})
+    (caution,) = EmbeddingComparison([embedding("other", id="1", n=8000, provenance={"model": "bert"}), zca]).cautions
     assert caution.startswith("white was fitted on 4,000 of its 8,000 rows, which flatters its numbers:")
 
 
@@ -105,12 +105,12 @@ def test_sources_come_first_then_the_oldest_and_layers_of_one_encoding_are_order
         return embedding(id=str(day), created_at=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day), **columns)
 
     chosen = [of_day(4, source_id="2"), of_day(3), of_day(2), of_day(1), of_day(5, source_id="4")]
-    assert [each.id for each in suggest_order(chosen)] == ["2", "4", "1", "3", "5"]
+    assert [item.id for item in suggest_order(chosen)] == ["2", "4", "1", "3", "5"]
     layers = [embedding(name, id=name, encoding_id="e", layer=layer) for name, layer in (("top", 12), ("bottom", 0))]
     comparison = EmbeddingComparison(layers)
     assert (comparison.are_layers, comparison.is_ordered, comparison.axis) == (True, True, "Layer")
     assert comparison.labels == ["12", "0"]
-    assert [each.name for each in suggest_order(layers)] == ["bottom", "top"]
+    assert [item.name for item in suggest_order(layers)] == ["bottom", "top"]
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ def test_checkpoints_and_many_are_ordered(names, ordered):
     embeddings = [embedding(name, id=str(i)) for i, name in enumerate(names)]
     assert EmbeddingComparison(embeddings).is_ordered is ordered
     if names[0] == "step-10":
-        assert [each.name for each in suggest_order(embeddings)] == ["step-9", "step-10"]
+        assert [item.name for item in suggest_order(embeddings)] == ["step-9", "step-10"]

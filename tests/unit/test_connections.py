@@ -47,9 +47,9 @@ def received(connection, ending):
     """What the other side sends, up to the ending: head and body may come apart."""
     answer = b""
     while not answer.endswith(ending):
-        more = connection.recv(1000)
-        assert more, answer
-        answer += more
+        chunk = connection.recv(1000)
+        assert chunk, answer
+        answer += chunk
     return answer
 
 

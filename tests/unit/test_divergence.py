@@ -41,9 +41,9 @@ def test_a_training_that_did_not_diverge(losses, untrained):
     ],
 )
 def test_a_training_that_diverged(losses, untrained, found):
-    told = find_divergence(losses, untrained)
-    assert told.loss == found.loss
-    assert told.start == pytest.approx(found.start, abs=0.01)
+    divergence = find_divergence(losses, untrained)
+    assert divergence.loss == found.loss
+    assert divergence.start == pytest.approx(found.start, abs=0.01)
 
 
 def test_it_is_told_in_a_sentence():

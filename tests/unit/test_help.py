@@ -15,8 +15,8 @@ from isotropy.catalog import MEASURES, REGULARIZERS, Regularizer
 FOLDER = FRONTEND / "templates"
 TEMPLATES = {str(path.relative_to(FOLDER)): path.read_text() for path in FOLDER.rglob("*.html")}
 SWEEP, SEARCH, ENCODING = options_of(SweepRequest), options_of(Search), options_of(EncodingConfig)
-ALL = {f"{form}.{name}": one for form, many in {"sweep": SWEEP, "search": SEARCH, "encoding": ENCODING,
-       "upload": UPLOAD_HELP, "method": REGULARIZERS}.items() for name, one in many.items()}  # fmt: skip
+ALL = {f"{form}.{name}": option for form, options in {"sweep": SWEEP, "search": SEARCH, "encoding": ENCODING,
+       "upload": UPLOAD_HELP, "method": REGULARIZERS}.items() for name, option in options.items()}  # fmt: skip
 
 
 def test_every_setting_of_every_form_has_help():
@@ -50,8 +50,8 @@ def test_what_changes_the_loss_has_its_formula_and_its_paper():
 
 def test_one_sentence_stands_in_the_form_the_api_and_the_yaml():
     described = SweepRequest.model_json_schema()["properties"]
-    assert all(described[name]["description"] == one.text for name, one in SWEEP.items())
-    assert all(described[name].get("title", one.label) == one.label for name, one in SWEEP.items())
+    assert all(described[name]["description"] == option.text for name, option in SWEEP.items())
+    assert all(described[name].get("title", option.label) == option.label for name, option in SWEEP.items())
 
 
 def test_every_field_of_every_template_is_given_help():
@@ -64,11 +64,11 @@ def test_every_field_of_every_template_is_given_help():
 
 def test_help_is_folded_behind_its_sentence_and_links_to_the_catalogue():
     macros = templates.env.get_template("web/_field.html").module
-    shown = macros.explained("zetas", SWEEP["zetas"], "ζ values")
-    assert f'<small id="zetas-help">{SWEEP["zetas"].text}</small>' in shown
-    assert '<span class="sr"> More on ζ values</span>' in shown
-    assert "S<sub>X</sub>" in shown
-    assert 'href="/measures#isoscore_star"' in shown
+    html = macros.explained("zetas", SWEEP["zetas"], "ζ values")
+    assert f'<small id="zetas-help">{SWEEP["zetas"].text}</small>' in html
+    assert '<span class="sr"> More on ζ values</span>' in html
+    assert "S<sub>X</sub>" in html
+    assert 'href="/measures#isoscore_star"' in html
     assert macros.explained("name", Help("Only this."), "Name").strip() == '<small id="name-help">Only this.</small>'
 
 

@@ -11,8 +11,8 @@ def test_every_name_is_a_task_at_a_pinned_commit_measured_as_in_its_paper():
     for task in TASKS.values():
         assert re.fullmatch(r"[0-9a-f]{40}", task.source.revision)
         assert task.metric in METRICS[task.task]
-    others = {name: task.metric for name, task in TASKS.items() if task.metric is not Metric.ACCURACY}
-    assert others == {HubName.COLA: Metric.MATTHEWS, HubName.STSB: Metric.PEARSON, HubName.SQUAD: Metric.WORD_F1}
+    other_metrics = {name: task.metric for name, task in TASKS.items() if task.metric is not Metric.ACCURACY}
+    assert other_metrics == {HubName.COLA: Metric.MATTHEWS, HubName.STSB: Metric.PEARSON, HubName.SQUAD: Metric.WORD_F1}
 
 
 @pytest.mark.parametrize("name", HubName)

@@ -21,7 +21,7 @@ def test_texts_style_sheets_and_what_is_vendored_are_held_as_they_are():
 def test_a_module_holds_the_modules_that_it_imports():
     imports = re.findall(r'from "([^"]+)"', decoded(inlined("js/figures.js")))
     assert len(imports) >= 2
-    assert all(one.startswith("data:text/javascript;base64,") for one in imports)
+    assert all(url.startswith("data:text/javascript;base64,") for url in imports)
     webgl = (STATIC / "js/webgl.js").read_text(encoding="utf-8")
     assert webgl in map(decoded, imports)
     # One module, though two import it: its address is the same in both.

@@ -4,8 +4,8 @@ from app.embeddings.lookups import NamedNeighbor, read_neighbors
 def of(name, before, after):
     return {
         "name": name,
-        "before": [{"name": one, "cosine": 0.5} for one in before],
-        "after": [{"name": one, "cosine": 0.25} for one in after],
+        "before": [{"name": neighbor, "cosine": 0.5} for neighbor in before],
+        "after": [{"name": neighbor, "cosine": 0.25} for neighbor in after],
     }
 
 
@@ -16,10 +16,10 @@ DATA = {
 
 
 def test_without_a_name_the_first_row_is_shown_and_an_unknown_one_is_told():
-    found = read_neighbors(DATA, None)
-    assert (found.chosen, found.unknown, found.names, found.rows) == ("king", "", ["king", "run"], 8000)
-    assert found.before == [NamedNeighbor("queen", 0.5), NamedNeighbor("prince", 0.5)]
-    assert (found.kept_count, found.names_before) == (1, {"queen", "prince"})
+    neighbors = read_neighbors(DATA, None)
+    assert (neighbors.chosen, neighbors.unknown, neighbors.names, neighbors.rows) == ("king", "", ["king", "run"], 8000)
+    assert neighbors.before == [NamedNeighbor("queen", 0.5), NamedNeighbor("prince", 0.5)]
+    assert (neighbors.kept_count, neighbors.names_before) == (1, {"queen", "prince"})
     assert (read_neighbors(DATA, "run").chosen, read_neighbors(DATA, "run").unknown) == ("run", "")
     assert (read_neighbors(DATA, "walk").chosen, read_neighbors(DATA, "walk").unknown) == ("king", "walk")
 
@@ -29,8 +29,8 @@ def test_lists_of_unlike_lengths_stand_side_by_side_and_a_name_is_offered_once()
         (NamedNeighbor("ran", 0.5), NamedNeighbor("jog", 0.25)),
         (None, NamedNeighbor("ran", 0.25)),
     ]
-    found = read_neighbors(DATA | {"of": [of("a", ["b"], []), of("a", ["c"], [])]}, "a")
-    assert (found.names, found.before) == (["a"], [NamedNeighbor("b", 0.5)])
+    neighbors = read_neighbors(DATA | {"of": [of("a", ["b"], []), of("a", ["c"], [])]}, "a")
+    assert (neighbors.names, neighbors.before) == (["a"], [NamedNeighbor("b", 0.5)])
 
 
 def test_the_method_and_similarity_are_named_and_nothing_stored_shows_nothing():
@@ -38,7 +38,7 @@ def test_the_method_and_similarity_are_named_and_nothing_stored_shows_nothing():
     assert read_neighbors(DATA | {"method": "former", "parameters": {}}, None).method == "former"
     assert read_neighbors(None, None) is None
     assert read_neighbors(DATA | {"of": []}, "king") is None
-    one = {"name": "king", "before": [{"name": "queen", "dot": 7.0}], "after": [{"name": "lord", "dot": 2.0}]}
-    found = read_neighbors(DATA | {"similarity": "dot", "of": [one]}, None)
-    assert (found.similarity, found.before) == ("dot", [NamedNeighbor("queen", 7.0)])
-    assert found.after == [NamedNeighbor("lord", 2.0)]
+    lookup = {"name": "king", "before": [{"name": "queen", "dot": 7.0}], "after": [{"name": "lord", "dot": 2.0}]}
+    neighbors = read_neighbors(DATA | {"similarity": "dot", "of": [lookup]}, None)
+    assert (neighbors.similarity, neighbors.before) == ("dot", [NamedNeighbor("queen", 7.0)])
+    assert neighbors.after == [NamedNeighbor("lord", 2.0)]

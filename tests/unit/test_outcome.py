@@ -7,18 +7,18 @@ from tests.factories import measurement
 
 def compared(**values):
     """Each measure as its value before and after."""
-    found = [(slug, measurement(slug, before), measurement(slug, after)) for slug, (before, after) in values.items()]
-    return [TrialComparison(MEASURES[slug], before, after, None) for slug, before, after in found]
+    triples = [(slug, measurement(slug, before), measurement(slug, after)) for slug, (before, after) in values.items()]
+    return [TrialComparison(MEASURES[slug], before, after, None) for slug, before, after in triples]
 
 
 def test_each_measure_is_told_with_both_values_and_labels_have_a_sentence_of_their_own():
-    found = compared(isoscore=(0.59, 0.762), mean_cosine=(0.06, -0.001), partition_log=(-1.46, -17.9))
-    assert outcome_of("Soft ZCA whitening", found) == (
+    outcomes = compared(isoscore=(0.59, 0.762), mean_cosine=(0.06, -0.001), partition_log=(-1.46, -17.9))
+    assert outcome_of("Soft ZCA whitening", outcomes) == (
         "On rows that Soft ZCA whitening has not seen, IsoScore rises from 0.590 to 0.762; the mean cosine falls from "
         "0.06 to 0.00; the partition function's logarithm gets worse, from −1.46 to −17.9."
     )
-    found = compared(isoscore=(0.5, 0.4), partition_log=(-2.0, -1.0), silhouette=(0.1, 0.25))
-    assert outcome_of("Centering", found) == (
+    outcomes = compared(isoscore=(0.5, 0.4), partition_log=(-2.0, -1.0), silhouette=(0.1, 0.25))
+    assert outcome_of("Centering", outcomes) == (
         "On rows that Centering has not seen, IsoScore falls from 0.500 to 0.400; the partition function's logarithm "
         "gets better, from −2.00 to −1.00. The silhouette of the labels rises from 0.100 to 0.250."
     )

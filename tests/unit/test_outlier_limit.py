@@ -19,8 +19,8 @@ def test_healthy_clouds_stay_below_the_limit(kind):
 def test_the_statistic_is_that_of_the_finding(far):
     x = np.random.default_rng(0).normal(size=(200, 4))
     x[17] *= far
-    found = [one.slug for one in findings_of(read_cloud(Rows(x)))]
-    assert (statistic(x) > LIMIT) == ("outlier_rows" in found) == (far > 1)
+    slugs = [finding.slug for finding in findings_of(read_cloud(Rows(x)))]
+    assert (statistic(x) > LIMIT) == ("outlier_rows" in slugs) == (far > 1)
 
 
 def test_the_point_of_an_exponential_tail_is_found():

@@ -30,13 +30,13 @@ def columns(one):
 
 @pytest.mark.parametrize("made", [labels(), numbers(), answers()], ids=["labels", "numbers", "answers"])
 def test_what_is_packed_is_unpacked_to_the_last_bit(made):
-    found = Predictions.unpack(made.pack())
-    assert columns(found) == columns(made)
-    assert (found.kind, found.rows.dtype) == (made.kind, np.int64)
+    unpacked = Predictions.unpack(made.pack())
+    assert columns(unpacked) == columns(made)
+    assert (unpacked.kind, unpacked.rows.dtype) == (made.kind, np.int64)
 
 
 def test_the_kind_follows_from_the_columns_and_many_classes_take_few_bytes():
-    assert [one.kind for one in (labels(), numbers(), answers())] == list(TaskKind)
+    assert [packed.kind for packed in (labels(), numbers(), answers())] == list(TaskKind)
     drawn = np.random.default_rng(0).integers(0, 2, (2, 10_000))
     assert len(Predictions(np.arange(10_000), *drawn).pack()) < 6_000
 
@@ -44,8 +44,8 @@ def test_the_kind_follows_from_the_columns_and_many_classes_take_few_bytes():
 @given(st.lists(st.integers(0, 2**40), min_size=1, unique=True), st.data())
 def test_any_labels_come_back(rows, data):
     values = data.draw(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=len(rows), max_size=len(rows)))
-    made = labels(sorted(rows), values, values[::-1])
-    assert columns(Predictions.unpack(made.pack())) == columns(made)
+    predictions = labels(sorted(rows), values, values[::-1])
+    assert columns(Predictions.unpack(predictions.pack())) == columns(predictions)
 
 
 @given(st.lists(st.text(), min_size=3, max_size=3))

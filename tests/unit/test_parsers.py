@@ -51,9 +51,9 @@ def test_no_more_are_parsed_at_once_than_there_are_slots_and_those_beyond_the_qu
         free.set()
         return await ended(tasks)
 
-    found = asyncio.run(upload_all())
-    refused = [one for one in found if isinstance(one, BusyError)]
-    assert (found.count("read"), len(refused), most) == (2 + 2 * 4, 5, 2)
+    results = asyncio.run(upload_all())
+    refused = [result for result in results if isinstance(result, BusyError)]
+    assert (results.count("read"), len(refused), most) == (2 + 2 * 4, 5, 2)
     assert (str(refused[0]), refused[0].retry_seconds) == ("Too many uploads at once. Try again in 5 seconds.", 5)
 
 
@@ -70,14 +70,14 @@ def test_the_sandbox_of_a_client_that_leaves_ends_and_its_place_is_free():
         waiting = asyncio.create_task(slots.run(client, work))
         await asyncio.sleep(1)
         client.gone = True
-        found = await ended([reading, waiting])
-        return [*found, await slots.run(Client(), lambda: "read")]
+        results = await ended([reading, waiting])
+        return [*results, await slots.run(Client(), lambda: "read")]
 
     started = time.monotonic()
     first, second, third = asyncio.run(leave())
     assert (type(first), type(second), third) == (AbandonedError, AbandonedError, "read")
     assert time.monotonic() - started < 20
-    assert not [one for one in psutil.Process().children() if "spawn_main" in " ".join(one.cmdline())]
+    assert not [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
 
 
 @pytest.mark.parametrize(

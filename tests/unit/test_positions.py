@@ -13,8 +13,8 @@ from isotropy.postprocess.whitening import fit_centring
 
 
 def embedding(n=400, d=300, left_out=0, eigenvalues=()):
-    found = [Measurement(measure="spectrum", detail={"eigenvalues": list(eigenvalues)})] if eigenvalues else []
-    return Embedding(n=n, d=d, n_left_out=left_out, measurements=found)
+    measurements = [Measurement(measure="spectrum", detail={"eigenvalues": list(eigenvalues)})] if eigenvalues else []
+    return Embedding(n=n, d=d, n_left_out=left_out, measurements=measurements)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 6, 7, 400, 401])
@@ -34,16 +34,16 @@ def test_a_trial_takes_the_rows_whose_pairs_a_report_looks_at_and_defaults_fit_t
 @pytest.mark.parametrize("method", ["all_but_the_top", "weighted_removal", "cluster_based"])
 def test_the_default_of_d_is_that_of_the_method(method, d):
     x = torch.randn(40, d, generator=torch.Generator().manual_seed(0))
-    given = {"clusters": 1} if method == "cluster_based" else {}
-    D = method_settings_of(embedding(80, d), method, given).parameters["D"]
-    usual, same = fit(method, x, **given).state(), fit(method, x, D=D, **given).state()
+    parameters = {"clusters": 1} if method == "cluster_based" else {}
+    D = method_settings_of(embedding(80, d), method, parameters).parameters["D"]
+    usual, same = fit(method, x, **parameters).state(), fit(method, x, D=D, **parameters).state()
     assert torch.equal(usual["directions"], same["directions"])
     assert usual["directions"].shape == same["directions"].shape
 
 
 def test_equal_positions_are_equal_however_their_numbers_are_written():
-    one = method_settings_of(embedding(), "soft_zca", {"eps": 1})
-    assert (one, type(one.parameters["eps"])) == (method_settings_of(embedding(), "soft_zca", {"eps": 1.0}), float)
+    spec = method_settings_of(embedding(), "soft_zca", {"eps": 1})
+    assert (spec, type(spec.parameters["eps"])) == (method_settings_of(embedding(), "soft_zca", {"eps": 1.0}), float)
     two = method_settings_of(embedding(), "all_but_the_top", {"D": 3.0})
     assert (two, type(two.parameters["D"])) == (method_settings_of(embedding(), "all_but_the_top", {}), int)
 

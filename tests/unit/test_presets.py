@@ -19,10 +19,10 @@ from isotropy.catalog import Regularizer
 )
 def test_a_preset_is_a_request_of_so_many_runs(stage, words):
     needed = {"model": "m", "dataset_id": "d", "text_columns": ["a", "b"], "label_column": "c"}
-    asked = SweepRequest.model_validate(needed | PRESETS[stage].settings)
-    swept = [one for one in asked.regularizers if one is not Regularizer.NONE]
-    ranges = {**asked.grid, "zeta": asked.zetas}
-    assert product_of(ranges, swept, frozenset(), asked.lambdas, asked.seeds).describe() == words
+    request = SweepRequest.model_validate(needed | PRESETS[stage].settings)
+    swept = [regularizer for regularizer in request.regularizers if regularizer is not Regularizer.NONE]
+    ranges = {**request.grid, "zeta": request.zetas}
+    assert product_of(ranges, swept, frozenset(), request.lambdas, request.seeds).describe() == words
 
 
 def test_the_numbers_are_those_of_the_papers():

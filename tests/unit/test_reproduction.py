@@ -44,7 +44,7 @@ def test_methods_are_means_over_seeds_and_plain_runs_count_once():
 
 
 def test_a_sweep_counts_the_steps_at_which_it_rises_and_leaves_out_what_is_undefined():
-    assert sweep_table(SWEEP, ["sst2"], lambda one: one.isoscore_star).splitlines() == [
+    assert sweep_table(SWEEP, ["sst2"], lambda row: row.isoscore_star).splitlines() == [
         "| task | method | λ = −1 | λ = 0 | λ = 1 | −1 to 1 | rises |",
         "| --- | --- | --- | --- | --- | --- | --- |",
         "| sst2 | I-STAR | 0.100 | 0.200 | 0.400 | +0.300 | 2 of 2 |",
@@ -77,14 +77,14 @@ def test_a_run_of_the_api_is_read():
 
 @pytest.mark.parametrize("name", TASKS)
 def test_what_is_asked_for_is_a_sweep_and_other_settings_have_another_name(name):
-    asked, more = requests_for(name, Budget()), requests_for(name, Budget(max_steps=61))
-    assert set(asked) == ({STEERING, OTHERS} if name == "squad" else {STEERING, OTHERS, CHECK})
-    for part, request in asked.items():
+    requests, changed_requests = requests_for(name, Budget()), requests_for(name, Budget(max_steps=61))
+    assert set(requests) == ({STEERING, OTHERS} if name == "squad" else {STEERING, OTHERS, CHECK})
+    for part, request in requests.items():
         sweep = SweepRequest.model_validate(request | {"dataset_id": "0" * 32})
         steering = [-3, -1, 1, 3] if name in Budget().sweeps else [-1, 1]
         assert sweep.lambdas == {STEERING: steering, OTHERS: [1], CHECK: [0]}[part]
         assert request["max_steps"] == {"cola": 240}.get(name, 60)
-        assert request["name"] != more[part]["name"]
+        assert request["name"] != changed_requests[part]["name"]
         assert request["name"] == requests_for(name, Budget())[part]["name"]
 
 

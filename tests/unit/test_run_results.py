@@ -25,11 +25,11 @@ def rows():
 
 
 def test_results_of_a_former_version_are_read_and_what_was_not_said_is_left_out():
-    found = RunResults.model_validate(FORMER)
-    assert (found.metrics, found.reference.layers, found.layers) == ({"accuracy": None}, [None], [0.25, None])
-    assert found.dump() == FORMER | {"metrics": {"accuracy": None}, "reference": {"zeta": 0.75, "layers": [None]}}
-    said = {"metrics": {"f1": 0.5}, "by_layer": {}, "constant_prediction": None, "further": {"rougeL": 1}}
-    assert RunResults.model_validate(said).dump() == said
+    results = RunResults.model_validate(FORMER)
+    assert (results.metrics, results.reference.layers, results.layers) == ({"accuracy": None}, [None], [0.25, None])
+    assert results.dump() == FORMER | {"metrics": {"accuracy": None}, "reference": {"zeta": 0.75, "layers": [None]}}
+    document = {"metrics": {"f1": 0.5}, "by_layer": {}, "constant_prediction": None, "further": {"rougeL": 1}}
+    assert RunResults.model_validate(document).dump() == document
 
 
 @pytest.mark.parametrize("wrong", [{}, {"metrics": {"luck": 1}}, {"metrics": {}, "loss": "low"},

@@ -32,11 +32,11 @@ def minimal_pairs(split: str) -> list[tuple[dict[str, str], dict[str, str]]]:
 
 def main_verbs(split: str) -> list[tuple[str, str]]:
     """The word in which the two sentences of each pair differ: the right form and the wrong one."""
-    found = []
+    verbs = []
     for right, wrong in minimal_pairs(split):
         couples = zip(words(right["sentence"]), words(wrong["sentence"]), strict=True)
-        found.append(next(couple for couple in couples if couple[0] != couple[1]))
-    return found
+        verbs.append(next(couple for couple in couples if couple[0] != couple[1]))
+    return verbs
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -85,7 +85,7 @@ def test_half_of_the_attractors_match_their_subject_and_sentences_are_of_their_o
         plural = verb == "are" or wrong == grammar.inflect(verb)
         matches[right["construction"]].append((attractor in plural_nouns) == plural)
     assert all(matches.pop("plain"))
-    assert all(sum(found) * 2 == len(found) for found in matches.values())
+    assert all(sum(flags) * 2 == len(flags) for flags in matches.values())
     function_words = {"the", "that", "and", *grammar.SINGULAR_DETERMINERS, *grammar.PLURAL_DETERMINERS}
     function_words |= {*grammar.ADJECTIVES, *grammar.ADVERBS, *" ".join(grammar.NEARBY).split()}
     function_words |= {*grammar.LEXICONS[split].objects.values()}
@@ -96,7 +96,7 @@ def test_half_of_the_attractors_match_their_subject_and_sentences_are_of_their_o
 
 
 def test_no_noun_or_verb_of_validation_occurs_in_train():
-    seen = {word for row in rows("train") for word in words(row["sentence"])}
-    assert seen.isdisjoint(grammar.LEXICONS["validation"].forms())
+    train_words = {word for row in rows("train") for word in words(row["sentence"])}
+    assert train_words.isdisjoint(grammar.LEXICONS["validation"].forms())
     forms = {form for couple in main_verbs("validation") for form in couple}
-    assert seen & forms == {"is", "are"}
+    assert train_words & forms == {"is", "are"}

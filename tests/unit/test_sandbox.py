@@ -64,8 +64,8 @@ def test_too_much_time_is_told_and_the_process_is_gone_even_if_it_never_yields()
 
 def test_small_files_get_thirty_seconds_of_processor_time_wherever_they_are_named(tmp_path):
     path = tmp_path / "a.h5"
-    for size_bytes, least, most in ((10 * 2**20 - 1, 30, 60), (10 * 2**20, 300, 330)):
+    for size_bytes, minimum, maximum in ((10 * 2**20 - 1, 30, 60), (10 * 2**20, 300, 330)):
         with path.open("wb") as file:
             file.truncate(size_bytes)
         limits = read_in_sandbox(Settings(data_dir=tmp_path), sandboxed.limits, Upload((NamedFile(path, path.name),)))
-        assert least <= limits["RLIMIT_CPU"] <= most
+        assert minimum <= limits["RLIMIT_CPU"] <= maximum

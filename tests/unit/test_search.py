@@ -16,7 +16,7 @@ TYPED = st.lists(
 
 
 def terms(q):
-    return [(one.negated, one.field, one.operator, [value.text for value in one.values]) for one in parse_search(q)]
+    return [(t.negated, t.field, t.operator, [value.text for value in t.values]) for t in parse_search(q)]
 
 
 def refusal(q):
@@ -124,12 +124,12 @@ class TestRefusals:
 
     @given(TYPED | st.text(max_size=40))
     def test_whatever_is_typed_is_either_a_condition_or_refused_with_a_sentence(self, q):
-        found, problem = outcome(q)
+        conditions, problem = outcome(q)
         if problem is not None:
             assert (problem.field, problem.message[-1]) == ("q", ".")
             return
         for dialect in (postgresql, sqlite):
-            assert "'x'" not in str(found.compile(dialect=dialect.dialect()))
+            assert "'x'" not in str(conditions.compile(dialect=dialect.dialect()))
 
 
 def test_every_setting_of_one_word_or_number_is_a_field_and_a_hundred_ids_can_be_searched_for():
@@ -137,5 +137,5 @@ def test_every_setting_of_one_word_or_number_is_a_field_and_a_hundred_ids_can_be
     assert set(TrainingOptions.model_fields) - several - {"task"} <= set(FIELDS)
     assert several.isdisjoint(FIELDS)
     assert FIELDS["kind"].operators == (":", "=")
-    (found,) = parse_search("experiment:" + ",".join(f"{one:032x}" for one in range(100)))
-    assert len(found.values) == 100
+    (term,) = parse_search("experiment:" + ",".join(f"{i:032x}" for i in range(100)))
+    assert len(term.values) == 100

@@ -38,17 +38,17 @@ def test_databases_default_to_files_in_the_data_folder_and_the_environment_names
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
 def test_one_url_of_postgresql_names_rows_and_queue(scheme):
     settings = Settings(database_url=f"{scheme}://user:p%40ss@db.example.org:5433/isoscope?sslmode=require")
-    rest = "user:p%40ss@db.example.org:5433/isoscope?sslmode=require"
-    assert settings.database == f"postgresql+psycopg://{rest}"
-    assert settings.queue == f"postgresql://{rest}"
+    location = "user:p%40ss@db.example.org:5433/isoscope?sslmode=require"
+    assert settings.database == f"postgresql+psycopg://{location}"
+    assert settings.queue == f"postgresql://{location}"
 
 
 def test_a_scheme_may_be_written_in_capitals_and_the_queue_have_a_database_of_its_own(tmp_path):
-    given = Settings(database_url=" POSTGRES://user@db/isoscope\n", queue_url=f"SQLITE:///{tmp_path}/SQLITE.db")
-    assert given.database == "postgresql+psycopg://user@db/isoscope"
-    assert given.queue == f"sqlite:///{tmp_path}/SQLITE.db"
-    given = Settings(database_url="postgresql://db/isoscope", queue_url="postgres://db/queue", data_dir=tmp_path)
-    assert given.queue == "postgresql://db/queue"
+    settings = Settings(database_url=" POSTGRES://user@db/isoscope\n", queue_url=f"SQLITE:///{tmp_path}/SQLITE.db")
+    assert settings.database == "postgresql+psycopg://user@db/isoscope"
+    assert settings.queue == f"sqlite:///{tmp_path}/SQLITE.db"
+    settings = Settings(database_url="postgresql://db/isoscope", queue_url="postgres://db/queue", data_dir=tmp_path)
+    assert settings.queue == "postgresql://db/queue"
     assert Settings(queue_url="postgres:///queue?host=/run", data_dir=tmp_path).database.startswith("sqlite:///")
     assert Settings(queue_url="sqlite:////x/queue.sqlite").queue == "sqlite:////x/queue.sqlite"
 

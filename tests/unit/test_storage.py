@@ -90,7 +90,7 @@ def test_only_old_folders_of_uploads_are_swept(tmp_path):
 
     sweep_folders(tmp_path)
 
-    assert sorted(one.name for one in tmp_path.iterdir()) == names[2:]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names[2:]
 
 
 def test_a_file_that_is_not_there_is_said_to_be_gone(storage):

@@ -31,8 +31,8 @@ def test_groups_of_queries_of_held_out_rows_and_of_copies_hold_for_compression()
     assert codes.tolist() == [0, 1] * 10
     groups = [f"g{row // 3}" for row in range(N)]
     task = compression_task(named(X, groups), Similarity.COSINE, 0)
-    group_of = {one.tobytes(): group for one, group in zip(X, groups, strict=True)}
-    of_queries = [group_of[one.tobytes()] for one in task.truth.vectors]
+    group_of = {vector.tobytes(): group for vector, group in zip(X, groups, strict=True)}
+    of_queries = [group_of[vector.tobytes()] for vector in task.truth.vectors]
     codes = task.truth.group_codes(task.corpus).tolist()
     assert len(set(of_queries)) < len(of_queries)
     assert len(set(codes)) == len(set(of_queries)) == len(set(zip(codes, of_queries, strict=True)))

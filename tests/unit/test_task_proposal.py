@@ -82,9 +82,9 @@ def test_nothing_is_proposed_where_texts_or_labels_are_missing(described, column
 @settings(max_examples=60, deadline=None)
 @given(columns=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(list(CONTENTS)), min_size=1))
 def test_whatever_is_proposed_can_be_trained_on(described, columns):
-    found = described(columns)
-    if proposal := task_from_columns(found):
-        names = check_columns(found, proposal.task, proposal.text_columns, proposal.label_column)
+    likely_task = described(columns)
+    if proposal := task_from_columns(likely_task):
+        names = check_columns(likely_task, proposal.task, proposal.text_columns, proposal.label_column)
         assert len(names) == (proposal.n_classes or 0)
         assert proposal.metric is METRICS[proposal.task][0]
 

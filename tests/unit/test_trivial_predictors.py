@@ -31,19 +31,19 @@ def test_the_chosen_class_is_the_best_of_all_on_the_training_rows_and_scored_as_
     average = "binary" if n_classes == 2 else "macro"
 
     def score(labels, constant):
-        given = np.full(len(labels), constant)
+        predicted = np.full(len(labels), constant)
         return {
-            Metric.ACCURACY: accuracy_score(labels, given),
-            Metric.F1: f1_score(labels, given, average=average, zero_division=0),
-            Metric.MATTHEWS: matthews_corrcoef(labels, given),
+            Metric.ACCURACY: accuracy_score(labels, predicted),
+            Metric.F1: f1_score(labels, predicted, average=average, zero_division=0),
+            Metric.MATTHEWS: matthews_corrcoef(labels, predicted),
         }
 
-    found = best_constant_class(train, scored, NAMES[:n_classes], metric, "training")
-    chosen = next(name for name in NAMES if found.predictor.startswith(f"always “{name}”"))
-    on_train = [score(train, one)[metric] for one in range(n_classes)]
+    predictor = best_constant_class(train, scored, NAMES[:n_classes], metric, "training")
+    chosen = next(name for name in NAMES if predictor.predictor.startswith(f"always “{name}”"))
+    on_train = [score(train, code)[metric] for code in range(n_classes)]
     assert on_train[NAMES.index(chosen)] == pytest.approx(max(on_train))
-    assert found.metrics == pytest.approx(score(scored, NAMES.index(chosen)))
-    assert found.reasons == {}
+    assert predictor.metrics == pytest.approx(score(scored, NAMES.index(chosen)))
+    assert predictor.reasons == {}
 
 
 def test_the_predictor_says_what_it_is_and_why_what_is_undefined():
@@ -53,9 +53,9 @@ def test_the_predictor_says_what_it_is_and_why_what_is_undefined():
     assert by_accuracy.predictor == "always “no”, the most frequent class of the training rows"
     assert by_f1.predictor == "always “yes”, the class that F1 looks for"
     alike = np.zeros(4, dtype=np.int64)
-    found = best_constant_class(alike, alike, NAMES[:2], Metric.ACCURACY, "training")
-    assert found.metrics == {"accuracy": 1.0, "f1": None, "matthews": None}
-    assert found.reasons.keys() == {"f1", "matthews"}
+    predictor = best_constant_class(alike, alike, NAMES[:2], Metric.ACCURACY, "training")
+    assert predictor.metrics == {"accuracy": 1.0, "f1": None, "matthews": None}
+    assert predictor.reasons.keys() == {"f1", "matthews"}
     assert mean_predictor(np.array([1.0, 2.0]), "training").reasons.keys() == {"pearson", "spearman"}
     assert empty_answer_predictor(0.25, 0.5).metrics == {"exact_match": 0.25, "word_f1": 0.5}
 
@@ -73,25 +73,25 @@ def test_a_run_at_or_below_the_trivial_predictor_or_of_one_answer_learned_nothin
     assert no_learning_note(run(0.51)) is None
     for performance in (0.5, 0.5 + 1e-12, 0.4):
         assert "trivial predictor" in no_learning_note(run(performance))
-    told = {"constant_prediction": "“yes”", "trivial": run(0).learning.trivial}
-    assert no_learning_note(run(0.6, told=told)) == "Every validation row was predicted as “yes”."
+    results = {"constant_prediction": "“yes”", "trivial": run(0).learning.trivial}
+    assert no_learning_note(run(0.6, told=results)) == "Every validation row was predicted as “yes”."
 
 
 def test_of_a_correlation_nothing_is_zero_and_without_a_predictor_nothing_is_said():
-    told = {"trivial": mean_predictor(np.array([1.0, 2.0]), "training").dump()}
-    assert trivial_score(run(0.4, "pearson", told)) == 0.0
-    assert no_learning_note(run(0.01, "pearson", told)) is None
-    assert "0" in no_learning_note(run(-0.1, "pearson", told))
-    for of in (run(0.1, told={}), run(0.1, told={"trivial": None}), run(None), run(0.1, status=RunStatus.FAILED)):
-        assert no_learning_note(of) is None
+    results = {"trivial": mean_predictor(np.array([1.0, 2.0]), "training").dump()}
+    assert trivial_score(run(0.4, "pearson", results)) == 0.0
+    assert no_learning_note(run(0.01, "pearson", results)) is None
+    assert "0" in no_learning_note(run(-0.1, "pearson", results))
+    for row in (run(0.1, told={}), run(0.1, told={"trivial": None}), run(None), run(0.1, status=RunStatus.FAILED)):
+        assert no_learning_note(row) is None
     assert trivial_score(run_row(learning=None)) is None
 
 
 def test_constant_predictions_are_told_in_words():
     three = np.arange(3)
-    ones = Predictions(three, np.array([0, 1, 0]), np.ones(3, dtype=np.int64))
-    assert describe_constant(ones, ["no", "yes"]) == "“yes”"
-    assert describe_constant(ones, []) == "“1”"
+    predictions = Predictions(three, np.array([0, 1, 0]), np.ones(3, dtype=np.int64))
+    assert describe_constant(predictions, ["no", "yes"]) == "“yes”"
+    assert describe_constant(predictions, []) == "“1”"
     assert describe_constant(Predictions(three, np.arange(3.0), np.full(3, 2.345678)), []) == "2.346"
     assert describe_constant(Predictions(three, None, ("", "", ""), np.zeros(3), np.zeros(3)), []) == "“”"
     assert describe_constant(Predictions(three, three, three), []) is None

@@ -14,13 +14,13 @@ def row(status, *runs):
 
 def waiting(answers, monkeypatch):
     """A client that is answered so, one after the other; what is an exception is raised."""
-    left = iter(answers)
+    remaining = iter(answers)
 
     def answer(*_):
-        one = next(left)
-        if isinstance(one, Exception):
-            raise one
-        return one
+        reply = next(remaining)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
     monkeypatch.setattr(experiments, "POLL_SECONDS", 0)
     monkeypatch.setattr(Experiments, "experiment", answer)
@@ -47,14 +47,14 @@ def test_what_is_refused_and_a_server_that_was_never_there_are_said_at_once(monk
 def test_an_encoding_is_waited_for_until_its_layers_are_measured(monkeypatch):
     states = iter(["queued", "running", "finished"])
     layers = iter([["measuring", "ready"], ["ready", "measuring"], ["ready", "failed"]])
-    asked = []
+    requests = []
 
     def get_list(_, *path):
-        asked.append(path)
+        requests.append(path)
         return [{"status": status} for status in next(layers)]
 
     monkeypatch.setattr(encodings, "POLL_SECONDS", 0)
     monkeypatch.setattr(Encodings, "encoding", lambda *_: {"name": "texts", "status": next(states)})
     monkeypatch.setattr(Encodings, "get_list", get_list)
     assert Encodings("http://127.0.0.1:1").wait_for_encoding("x") == {"name": "texts", "status": "finished"}
-    assert asked == 3 * [("encodings", "x", "layers")]
+    assert requests == 3 * [("encodings", "x", "layers")]

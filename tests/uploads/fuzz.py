@@ -30,10 +30,10 @@ def main() -> None:
         def read(content: bytes) -> None:
             path.write_bytes(content)
             try:
-                found = inspect(upload)
+                inspection = inspect(upload)
             except IsoscopeError:
                 return
-            assert Inspection.model_validate_json(found.model_dump_json()) == found
+            assert Inspection.model_validate_json(inspection.model_dump_json()) == inspection
 
         limits = ["-timeout=20", "-rss_limit_mb=2048", f"-artifact_prefix={tempfile.gettempdir()}/"]
         atheris.Setup([sys.argv[0], str(corpus), *limits, *sys.argv[2:]], read)

@@ -34,7 +34,7 @@ def base(source):
 
 @pytest.fixture
 def trial(client, work, base):
-    asked = client.post(base, json={"method": "soft_zca", "parameters": {"eps": 0.5}})
-    assert (asked.status_code, asked.json()["status"]) == (202, "queued")
+    response = client.post(base, json={"method": "soft_zca", "parameters": {"eps": 0.5}})
+    assert (response.status_code, response.json()["status"]) == (202, "queued")
     work()
-    return client.get(f"{base}/{asked.json()['id']}").json()
+    return client.get(f"{base}/{response.json()['id']}").json()

@@ -39,8 +39,8 @@ def test_a_trial_is_asked_for_once_and_read_and_goes_with_the_embedding(client, 
 
 
 def test_a_trial_of_another_embedding_or_of_vectors_chosen_before_is_not_found(client, context, base, trial, source):
-    other = base.replace(base.split("/")[3], "other")
-    assert client.get(f"{other}/{trial['id']}").status_code == 404
+    other_url = base.replace(base.split("/")[3], "other")
+    assert client.get(f"{other_url}/{trial['id']}").status_code == 404
     missing = client.get(f"{base}/missing")
     assert "There is no post-processing 'missing' of this embedding; only the last 200 are kept." in missing.text
     with context.sessions.begin() as session:
@@ -52,10 +52,10 @@ def test_a_trial_of_another_embedding_or_of_vectors_chosen_before_is_not_found(c
 
 
 def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, trial, source, cloud):
-    made = client.post(f"{base}/{trial['id']}/embedding", json={})
-    assert made.status_code == 201
-    assert (made.json()["name"], made.json()["status"]) == ("cloud, Soft ZCA whitening, eps 0.5", "making")
-    made_id = made.json()["id"]
+    response = client.post(f"{base}/{trial['id']}/embedding", json={})
+    assert response.status_code == 201
+    assert (response.json()["name"], response.json()["status"]) == ("cloud, Soft ZCA whitening, eps 0.5", "making")
+    made_id = response.json()["id"]
     assert "A worker is computing these vectors" in client.get(f"/embeddings/{made_id}").text
     early = client.get(f"/api/embeddings/{made_id}/vectors.npy")
     assert (early.status_code, "its files are not there yet" in early.text) == (409, True)
@@ -64,8 +64,8 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
     assert (ready["status"], ready["n"], ready["d"], ready["n_left_out"]) == ("ready", 400, 8, 1)
     chosen = {name: value for name, value in ready["selection"].items() if value}
     assert chosen == {"vectors": "array", "names": "name", "labels": "label"}
-    assert {one["role"] for one in ready["files"]} == {"vectors", "annotations"}
-    silhouette = next(one for one in ready["measurements"] if one["measure"] == "silhouette")
+    assert {entry["role"] for entry in ready["files"]} == {"vectors", "annotations"}
+    silhouette = next(measurement for measurement in ready["measurements"] if measurement["measure"] == "silhouette")
     assert silhouette["n"] == 399
     npy = client.get(f"/api/embeddings/{made_id}/vectors.npy")
     assert npy.headers["content-type"] == "application/octet-stream"
@@ -167,8 +167,8 @@ def test_files_are_downloaded_as_they_were_uploaded_and_what_does_not_suit_is_re
 
 
 def test_a_trial_that_is_not_ready_makes_nothing_and_is_deleted_with_its_job(client, context, work, base):
-    asked = client.post(base, json={"method": "centring"}).json()
-    path = f"{base}/{asked['id']}"
+    requested = client.post(base, json={"method": "centring"}).json()
+    path = f"{base}/{requested['id']}"
     refused = client.post(f"{path}/embedding")
     assert refused.status_code == 409
     assert refused.json()["detail"] == "This trial is queued; a new embedding needs one that is ready."
@@ -199,7 +199,7 @@ def test_a_trial_is_deleted_with_its_map_but_not_while_an_embedding_is_made_by_i
     client, context, work, trial, base, monkeypatch
 ):
     path = f"{base}/{trial['id']}"
-    made = client.post(f"{path}/embedding").json()["id"]
+    embedding_id = client.post(f"{path}/embedding").json()["id"]
     refused = client.delete(path)
     sentence = "An embedding is being made by this trial. Delete it when that has finished."
     assert (refused.status_code, refused.json()["detail"]) == (409, sentence)
@@ -212,7 +212,7 @@ def test_a_trial_is_deleted_with_its_map_but_not_while_an_embedding_is_made_by_i
     assert client.delete(path).status_code == 204
     assert stored(context) == before - 1
     assert (client.get(path).status_code, client.delete(path).status_code) == (404, 404)
-    assert client.get(f"/api/embeddings/{made}").json()["status"] == "ready"
+    assert client.get(f"/api/embeddings/{embedding_id}").json()["status"] == "ready"
 
 
 def test_a_failed_trial_is_tried_again(client, context, work, base, trial):

@@ -31,10 +31,10 @@ def test_looking_asks_for_nothing_and_trying_goes_to_the_result(client, context,
     change = trial.results["after"]["isoscore"]["value"] - trial.results["before"]["isoscore"]["value"]
     assert f"+{change:.2f}" in ready
     assert "silhouette" in ready
-    told = re.search(
+    match = re.search(
         r'<p class="outcome">On rows that Soft ZCA whitening has not seen, IsoScore rises from .*</p>', ready
     )
-    assert "; the mean cosine " in told[0]
+    assert "; the mean cosine " in match[0]
     assert "; higher is more isotropic</small>" in ready
     assert "; higher is less isotropic</small>" in ready
     assert 'id="figure-twonn"' not in ready
@@ -121,10 +121,10 @@ def test_figures_map_and_neighbors_are_of_the_position(client, context, source, 
 
 def test_a_result_is_shown_while_another_is_made_and_kept_as_an_embedding(client, work, source, trial):
     form = {"postprocessing_id": trial["id"], "name": " whitened / twice "}
-    made = client.post(f"/embeddings/{source}/lab/embedding", data=form)
-    assert made.status_code == 303
+    response = client.post(f"/embeddings/{source}/lab/embedding", data=form)
+    assert response.status_code == 303
     work()
-    ready = client.get(f"/api{made.headers['location']}").json()
+    ready = client.get(f"/api{response.headers['location']}").json()
     assert (ready["name"], ready["filename"], ready["status"]) == ("whitened / twice", "whitened-twice.npy", "ready")
     client.post(f"/embeddings/{source}/lab", data={"method": "centring", "instead_of": trial["id"]})
     assert len(client.get(f"/api/embeddings/{source}/postprocessings").json()) == 2

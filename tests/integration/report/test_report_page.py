@@ -109,12 +109,12 @@ def test_pages_read_stored_rows_alone_in_a_fixed_number_of_queries(client, conte
     def ask(path):
         answers.append(client.get(path))
 
-    alone = queries_of(context, partial(ask, page))
+    baseline_queries = queries_of(context, partial(ask, page))
     for _ in range(3):
         add_copy(context, measured)
     queued = context.queue.list_active()
     among = queries_of(context, partial(ask, page))
-    assert 0 < len(among) == len(alone) <= 12
+    assert 0 < len(among) == len(baseline_queries) <= 12
     assert all(statement.startswith("SELECT") for statement, _ in among)
     assert context.queue.list_active() == queued
     slugs = ("activation", "spectrum", "cumulative", "anisotropy", "cosines", "zeta")

@@ -29,8 +29,8 @@ def test_a_finished_run_shows_what_its_script_gave_and_says_what_it_did_not(clie
     }
     for _ in range(2):
         assert client.post(f"/api/runs/{run['id']}/finish", json=ending).json()["status"] == "finished"
-    told = client.get(f"/api/runs/{run['id']}").json()
-    assert (told["performance"], told["isoscore_star"], told["finished_at"] is None) == (0.8, 0.3, False)
+    reported = client.get(f"/api/runs/{run['id']}").json()
+    assert (reported["performance"], reported["isoscore_star"], reported["finished_at"] is None) == (0.8, 0.3, False)
     page = " ".join(every_tab(client, f"/runs/{run['id']}").text.split())
     assert "as its script logged them" in page
     assert "0 to 1 at a ζ that its script does not say" in page
@@ -84,12 +84,12 @@ def test_what_rounding_alone_takes_beyond_the_range_is_its_end_and_without_a_met
 
 def test_measures_of_a_run_are_of_the_same_layers_at_every_step_and_of_some(client, run):
     silhouette = {"by_layer": {"silhouette": {"values": []}}}
-    for answer, place in (
+    for answer, field in (
         (log(client, run, {"step": 1, "layers": {"twonn": []}}), "steps.0.layers.twonn"),
         (client.post(f"/api/runs/{run['id']}/finish", json=silhouette), "by_layer.silhouette.values"),
     ):
         assert answer.status_code == 422
-        assert answer.json()["detail"] == f"Expected {place} with 1 or more values, got 0."
+        assert answer.json()["detail"] == f"Expected {field} with 1 or more values, got 0."
     log(client, run, {"step": 1, "layers": {}}, {"step": 2, "layers": {"isoscore_star": [0.5, None]}}, {"step": 3})
     for layers in ({"isoscore_star": [0.5]}, {"mean_cosine": [0.5, 0.5], "isoscore_star": [0.5]}):
         answer = log(client, run, {"step": 4, "layers": layers})
@@ -163,7 +163,7 @@ def test_two_writers_of_the_same_steps_write_each_once(run, context):
 
     with ThreadPoolExecutor(2) as threads:
         done = [threads.submit(write, loss) for loss in (0.5, 0.25)]
-    assert [one.exception() for one in done] == [None, None]
+    assert [future.exception() for future in done] == [None, None]
     with context.sessions() as session:
         rows = session.scalars(select(Step).order_by(Step.step)).all()
         assert [row.step for row in rows] == list(range(60))
@@ -189,7 +189,7 @@ def test_a_run_that_is_cancelled_and_deleted_while_its_script_logs_refuses_it_wi
             cancel_experiment(context, run["experiment_id"])
             delete_experiment(context, run["experiment_id"])
             deleted.set()
-        assert {type(one.exception()) for one in writing} <= {ConflictError, NotFoundError}
+        assert {type(future.exception()) for future in writing} <= {ConflictError, NotFoundError}
         with context.sessions() as session:
             assert [*session.scalars(select(Run.id)), *session.scalars(select(Step.step))] == []
 
@@ -203,7 +203,7 @@ def test_a_run_that_is_cancelled_as_its_script_finishes_has_one_end(begin, conte
                 threads.submit(cancel_run, context, run_id),
                 threads.submit(finish_run, context, run_id, LoggedEnding()),
             ]
-        refused = [one.exception() is not None for one in ends]
+        refused = [future.exception() is not None for future in ends]
         assert sorted(refused) == [False, True]
         with context.sessions() as session:
             ended = session.get_one(Run, run_id).status
@@ -218,11 +218,11 @@ def test_runs_that_begin_while_their_experiment_is_deleted_stand_in_one_that_is_
         begun = [threads.submit(begin, seed=seed) for seed in range(3)]
         deleting = threads.submit(client.delete, f"/api/experiments/{first['experiment_id']}")
     assert deleting.result().status_code in (204, 409)
-    told = [one.result() for one in begun]
-    assert {answer.status_code for answer in told} == {201}
+    created_ids = [future.result() for future in begun]
+    assert {answer.status_code for answer in created_ids} == {201}
     with context.sessions() as session:
-        there = set(session.scalars(select(Run.id)))
+        stored_ids = set(session.scalars(select(Run.id)))
         experiments = session.scalars(select(Experiment.id)).all()
     assert len(experiments) == 1
     if deleting.result().status_code == 409:
-        assert there == {first["id"], *(answer.json()["id"] for answer in told)}
+        assert stored_ids == {first["id"], *(answer.json()["id"] for answer in created_ids)}

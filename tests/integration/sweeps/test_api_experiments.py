@@ -50,8 +50,8 @@ def test_a_sweep_has_a_run_for_each_lambda_and_seed_and_a_baseline_for_each_seed
 
 
 def test_runs_are_the_products_of_what_is_swept(launched):
-    for nothing in ([], ["none"]):
-        runs = launched(regularizers=nothing)[0]["runs"]
+    for no_regularizers in ([], ["none"]):
+        runs = launched(regularizers=no_regularizers)[0]["runs"]
         assert [(run["seed"], run["lam"]) for run in runs] == [(0, 0), (1, 0)]
     for field, value in (("layers", "last"), ("points", "tokens")):  # which one of the two does not read
         changes = {"regularizers": ["cosreg", "spectrum"], "lambdas": [1], "seeds": [0], field: value}
@@ -65,7 +65,7 @@ def test_runs_are_the_products_of_what_is_swept(launched):
     ], "zeta is of I-STAR alone"
     bars = ["prominent", "all"]
     configs = launched(fixed_regularizers={"entropy": 0.5}, grid={"entropy_bars": bars}, seeds=[0])[1]
-    assert of(configs, "entropy_bars", "lam") == [(each, lam) for each in bars for lam in (0, -1, 1)]
+    assert of(configs, "entropy_bars", "lam") == [(bar, lam) for bar in bars for lam in (0, -1, 1)]
     assert {config["fixed_regularizers"]["entropy"] for config in configs} == {0.5}, "in the baseline too"
     grid = {"points": ["tokens", "mean"], "include_padding": [False, True]}
     configs = launched(regularizers=["cosreg"], lambdas=[1], seeds=[0], grid=grid)[1]
@@ -90,11 +90,11 @@ def test_a_grid_multiplies_what_it_makes_a_difference_to_and_each_run_has_its_ow
         ("cosreg", "prominent", [1, 2]),
         *[("entropy", bars, layers) for layers in (None, [1, 2]) for bars in ("prominent", "all")],
     ]
-    expected = [(rate, *rest) for rate in (1e-5, 3e-5) for rest in of_a_rate]
+    expected = [(rate, *options) for rate in (1e-5, 3e-5) for options in of_a_rate]
     assert of(configs, "learning_rate", "regularizer", "entropy_bars", "layers") == expected
-    told = [{name: config[name] for name in grid} for config in configs]
-    shown = client.get(f"/api/experiments/{created['id']}").json()
-    assert [run["setting"] for run in shown["runs"]] == [run["setting"] for run in created["runs"]] == told
+    grid_values = [{name: config[name] for name in grid} for config in configs]
+    experiment = client.get(f"/api/experiments/{created['id']}").json()
+    assert [run["setting"] for run in experiment["runs"]] == [run["setting"] for run in created["runs"]] == grid_values
 
 
 @pytest.mark.both_databases
@@ -235,8 +235,8 @@ REFUSED = [
 def test_a_wrong_request_is_refused_at_its_field_and_nothing_is_written(client, request_body, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     rows = "sentence\tlabel\n" + "".join(f"text {i}\t{i}\n" for i in range(5000))
-    many = client.post("/api/datasets", files={"train": tsv(rows), "validation": tsv(rows, "v.tsv")}).json()["id"]
-    for change, field, sentence in [*REFUSED, ({"dataset_id": many}, "label_column", "")]:
+    dataset_id = client.post("/api/datasets", files={"train": tsv(rows), "validation": tsv(rows, "v.tsv")}).json()["id"]
+    for change, field, sentence in [*REFUSED, ({"dataset_id": dataset_id}, "label_column", "")]:
         # json.dumps, because NaN must reach the server as a careless client would send it.
         body = json.dumps(request_body | change)
         answer = client.post("/api/experiments", content=body, headers={"Content-Type": "application/json"})

@@ -36,20 +36,20 @@ def plan(client, sweep):
 
 
 def test_plan_and_form_tell_runs_steps_time_and_tokens_and_launch_nothing(client, sweep, worker):
-    told = plan(client, sweep)
-    assert (told["runs"], told["steps"]) == (10, 10 * 2 * math.ceil(60 / 8))
-    assert told["words"] == "(1 baseline + 2 methods × 2 λ) × 2 seeds = 10 runs"
-    estimate, tokens = told["estimate"], told["tokens"]
+    document = plan(client, sweep)
+    assert (document["runs"], document["steps"]) == (10, 10 * 2 * math.ceil(60 / 8))
+    assert document["words"] == "(1 baseline + 2 methods × 2 λ) × 2 seeds = 10 runs"
+    estimate, tokens = document["estimate"], document["tokens"]
     assert (estimate["device"], estimate["from_earlier_runs"]) == ("the CPU of there", False)
-    steps = told["steps"] * 2 * SPEED.layer_seconds  # calls bound a model as small as this
+    steps = document["steps"] * 2 * SPEED.layer_seconds  # calls bound a model as small as this
     assert 80 + steps < estimate["seconds"] < 80 + 2.5 * steps
     assert estimate["longest_seconds"] < estimate["seconds"] / 9
     assert len(tokens["rows"]) == 8
     assert {row["label"] for row in tokens["rows"]} == {"0", "1"}
     assert tokens["rows"][0]["tokens"][0] == {"text": "[CLS]", "special": True}
     assert (tokens["n_sampled"], tokens["n_cut"], tokens["max_length"]) == (60, 0, 64)
-    assert told["passing_bytes"] > 10_000
-    assert told["kept_bytes"] == 0
+    assert document["passing_bytes"] > 10_000
+    assert document["kept_bytes"] == 0
     assert client.get("/api/experiments").json() == []
     cut = plan(client, sweep | {"max_length": 8, "export": True})
     assert 0 < cut["tokens"]["n_cut"] < 60
@@ -87,7 +87,7 @@ def test_what_is_unknown_is_said(client, context, sweep, worker):
         session.query(Worker).delete()
     assert plan(client, sweep)["no_estimate"] == "No worker is running, so the time is unknown."
     hub = client.post("/api/datasets/hub", json={"name": "cola"}).json()
-    told = plan(client, sweep | {"dataset_id": hub["id"], "metric": "matthews"})
-    assert (told["estimate"], told["tokens"]) == (None, None)
-    assert "The Hub's rows are fetched" in told["no_tokens"]
-    assert told["steps"] == 10 * 2 * math.ceil(hub["n_train"] / 8)
+    document = plan(client, sweep | {"dataset_id": hub["id"], "metric": "matthews"})
+    assert (document["estimate"], document["tokens"]) == (None, None)
+    assert "The Hub's rows are fetched" in document["no_tokens"]
+    assert document["steps"] == 10 * 2 * math.ceil(hub["n_train"] / 8)

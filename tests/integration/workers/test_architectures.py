@@ -89,8 +89,8 @@ def test_labels_of_one_byte_are_classes(train, use_rows):
 def test_a_model_learns_the_numbers_it_is_shown(train, use_rows):
     draw = random.Random(3)
     good = [draw.randrange(2) for _ in range(200)]
-    texts = [f"the {draw.choice(WORDS[2:5])} was {'good' if one else 'bad'}" for one in good]
-    use_rows(pa.table({"sentence": texts, "label": [3.0 * one + 1 for one in good]}), n_train=160)
+    texts = [f"the {draw.choice(WORDS[2:5])} was {'good' if is_good else 'bad'}" for is_good in good]
+    use_rows(pa.table({"sentence": texts, "label": [3.0 * is_good + 1 for is_good in good]}), n_train=160)
     run = train(task="regression", metric="pearson", label_names=[], lam=0, epochs=10, learning_rate=1e-2)
     assert run.performance > 0.95
     assert run.results.loss < 0.5

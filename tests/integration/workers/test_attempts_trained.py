@@ -42,9 +42,9 @@ def test_each_attempt_tells_from_which_step_to_which_it_went(often, make_run, at
         with killed_after(step):
             attempt(run_id, often)
     attempt(run_id, often)
-    told = [(one.number, one.outcome, one.first_step, one.last_step) for one in timeline(run_id)]
-    assert told == [(1, "worker_lost", 0, 2), (2, "worker_lost", 2, 5), (3, "finished", 5, 10)]
-    assert all(one.seconds > 0 for one in timeline(run_id))
+    rows = [(row.number, row.outcome, row.first_step, row.last_step) for row in timeline(run_id)]
+    assert rows == [(1, "worker_lost", 0, 2), (2, "worker_lost", 2, 5), (3, "finished", 5, 10)]
+    assert all(row.seconds > 0 for row in timeline(run_id))
 
 
 def test_one_log_goes_over_all_attempts(settings, make_run, get_run, attempt, sessions, monkeypatch):
@@ -75,7 +75,7 @@ def test_no_duration_depends_on_wall_clocks(
     run = get_run(run_id)
     assert run.finished_at < run.started_at
     assert before < run.seconds < 600
-    assert run.seconds == pytest.approx(sum(one.seconds for one in timeline(run_id)))
+    assert run.seconds == pytest.approx(sum(row.seconds for row in timeline(run_id)))
 
 
 def test_work_that_came_to_nothing_is_no_duration(settings, make_run, get_run, attempt, timeline, killed_after):

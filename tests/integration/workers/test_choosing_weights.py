@@ -16,11 +16,11 @@ def play_metrics(monkeypatch):
     """Let the evaluations come to these values, in this order and again from the start after a call."""
 
     def play_metrics(*values):
-        left = list(values)
+        remaining = list(values)
 
         def metric(self):
             module.SelectionCallback.real_metric(self)
-            return left.pop(0)
+            return remaining.pop(0)
 
         monkeypatch.setattr(module.SelectionCallback, "_evaluate", metric)
 
@@ -94,10 +94,10 @@ def test_the_best_of_a_checkpoint_is_kept_though_a_better_one_came(settings, kil
 
 def test_a_tenth_is_held_out_the_same_in_every_run_and_one_row_cannot_be_divided():
     columns = {"text": [str(number) for number in range(25)], "label": list(range(25))}
-    kept, held = split_selection_rows(columns, {"text": []}, config(seed=1))
-    assert split_selection_rows(columns, {"text": []}, config(seed=2)) == (kept, held)
-    assert (len(held["label"]), len(kept["label"])) == (3, 22)
-    assert sorted(kept["label"] + held["label"]) == list(range(25))
+    remaining, held = split_selection_rows(columns, {"text": []}, config(seed=1))
+    assert split_selection_rows(columns, {"text": []}, config(seed=2)) == (remaining, held)
+    assert (len(held["label"]), len(remaining["label"])) == (3, 22)
+    assert sorted(remaining["label"] + held["label"]) == list(range(25))
     assert held["text"] == [str(number) for number in held["label"]]
     assert held["label"] == sorted(held["label"])
     with pytest.raises(InvalidError, match=r"Expected two training rows or more, to hold a tenth of them out, got 1\."):

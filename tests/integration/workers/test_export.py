@@ -23,10 +23,10 @@ def test_the_downloaded_model_predicts_the_same(client, train, tmp_path, model):
     assert client.get(f"/api/runs/{run_id}/model").content == answer.content
     assert client.get(f"/api/runs/{run_id}").json()["model_sha256"] == run.model_sha256
     assert f'href="/runs/{run_id}/model.zip"' in client.get(f"/runs/{run_id}?tab=results").text
-    with ZipFile(io.BytesIO(answer.content)) as whole:
-        assert {one.compress_type for one in whole.infolist()} == {ZIP_STORED}
-        assert {"model.safetensors", "config.json", "tokenizer.json", "README.md"} <= set(whole.namelist())
-        whole.extractall(tmp_path / "model")
+    with ZipFile(io.BytesIO(answer.content)) as zip_file:
+        assert {member.compress_type for member in zip_file.infolist()} == {ZIP_STORED}
+        assert {"model.safetensors", "config.json", "tokenizer.json", "README.md"} <= set(zip_file.namelist())
+        zip_file.extractall(tmp_path / "model")
 
     loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "model")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
@@ -40,12 +40,12 @@ def test_the_downloaded_model_predicts_the_same(client, train, tmp_path, model):
     assert loaded.config.id2label == {0: "0", 1: "1"}
 
     card = (tmp_path / "model" / "README.md").read_text()
-    for told in (
+    for clause in (
         f'base_model: "{model}"', "on tiny, seed 0", "I-STAR with lambda = 1 and zeta = 0.2",
         f"| accuracy | {run.performance} |", "Scores of the best (step", "on 6 held-out training rows) weights",
         'AutoModelForSequenceClassification.from_pretrained("model")', '"transformers": ',
     ):  # fmt: skip
-        assert told in card
+        assert clause in card
 
 
 def test_the_same_run_is_the_same_file_which_goes_with_the_last_of_its_experiments(client, settings, sessions, train):
@@ -53,11 +53,11 @@ def test_the_same_run_is_the_same_file_which_goes_with_the_last_of_its_experimen
     sha256 = first.model_sha256
     assert second.model_sha256 == sha256
     storage = open_storage(settings)
-    for run, left in ((first, True), (second, False)):
+    for run, remains in ((first, True), (second, False)):
         assert client.delete(f"/api/experiments/{run.experiment_id}").status_code == 204
-        assert storage.exists(sha256) == left
+        assert storage.exists(sha256) == remains
         with sessions() as session:
-            assert (session.get(StoredFile, sha256) is not None) == left
+            assert (session.get(StoredFile, sha256) is not None) == remains
     with sessions() as session:
         assert session.scalars(select(Run)).all() == []
 
@@ -92,9 +92,9 @@ def test_a_card_has_reasons_and_no_markdown_of_names(client, settings, sessions,
         session.get(Run, run_id).experiment.name = "a\n# [b](c) <i>"
     fine_tune(run_id, settings, "cpu")
     reasons = get_run(run_id).results.metric_reasons
-    with ZipFile(io.BytesIO(client.get(f"/api/runs/{run_id}/model").content)) as whole:
-        card = whole.read("README.md").decode()
-        assert whole.read("additional_chat_templates/tool_use.jinja") == b"{{ tools }}"
+    with ZipFile(io.BytesIO(client.get(f"/api/runs/{run_id}/model").content)) as zip_file:
+        card = zip_file.read("README.md").decode()
+        assert zip_file.read("additional_chat_templates/tool_use.jinja") == b"{{ tools }}"
     assert r"# a \# \[b\]\(c\) \<i\>" in card
     assert f"| matthews | {reasons['matthews']} |" in card
     assert "None" not in card.split("## How to load it")[0]

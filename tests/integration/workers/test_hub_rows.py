@@ -25,10 +25,10 @@ def hub_run(tmp_path, monkeypatch, sessions, dataset_id, train):
     def hub_run(name, table, n_test=None, **changes):
         path = tmp_path / "rows.parquet"
         pq.write_table(table, path)
-        asked = []
+        requested = []
 
         def load_dataset(repo, config_name, *, revision):
-            asked.append((repo, config_name, revision))
+            requested.append((repo, config_name, revision))
             files = {split: str(path) for split in ("train", "validation", "test")}
             return load("parquet", data_files=files, cache_dir=str(tmp_path / "cache"))
 
@@ -38,7 +38,7 @@ def hub_run(tmp_path, monkeypatch, sessions, dataset_id, train):
             dataset.origin, dataset.hub_name = DatasetOrigin.HUB, name
             dataset.n_test = n_test
         run = train(**{**STEPS, **changes})
-        repo, config_name, revision = asked[0]
+        repo, config_name, revision = requested[0]
         assert re.fullmatch("[0-9a-f]{40}", revision)
         assert run.environment["dataset"] == {"hub": repo, "name": name, "revision": revision}
         return run, (repo, config_name)
@@ -48,22 +48,22 @@ def hub_run(tmp_path, monkeypatch, sessions, dataset_id, train):
 
 def test_stsb(hub_run):
     changes = {"task": "regression", "metric": "pearson", "text_columns": ["sentence1", "sentence2"]}
-    run, asked = hub_run("stsb", STSB, **changes)
-    assert asked == ("nyu-mll/glue", "stsb")
+    run, requested = hub_run("stsb", STSB, **changes)
+    assert requested == ("nyu-mll/glue", "stsb")
     assert run.performance == run.results.metrics["pearson"]
 
 
 def test_sst5(hub_run):
     names = ["very negative", "negative", "neutral", "positive", "very positive"]
-    run, asked = hub_run("sst5", SST5, text_columns=["text"], label_column="label_text", label_names=names)
-    assert asked == ("SetFit/sst5", None)
+    run, requested = hub_run("sst5", SST5, text_columns=["text"], label_column="label_text", label_names=names)
+    assert requested == ("SetFit/sst5", None)
     assert run.results.f1_average == "macro"
 
 
 def test_squad(hub_run):
     changes = {"task": "span", "metric": "word_f1", "text_columns": ["question", "context"], "stride": 8}
-    run, asked = hub_run("squad", SQUAD, label_column="answers", **changes)
-    assert asked == ("rajpurkar/squad", "plain_text")
+    run, requested = hub_run("squad", SQUAD, label_column="answers", **changes)
+    assert requested == ("rajpurkar/squad", "plain_text")
     assert (run.results.n_questions, run.results.n_train_left_out) == (20, 0)
 
 

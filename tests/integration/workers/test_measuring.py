@@ -212,7 +212,7 @@ class TestMeasuring:
             session.add(FigureData(embedding_id=row.id, slug="of_old", data={}))
         measure_embedding(row.id, settings, "cpu")
         _, second, curves = get(row.id)
-        assert {slug: one.value for slug, one in second.items()} == {slug: one.value for slug, one in first.items()}
+        assert {slug: row.value for slug, row in second.items()} == {slug: row.value for slug, row in first.items()}
         assert set(curves) == {"identity", "sample"}
         assert get_data(row.id) == data
         assert set(data) >= {"sample_size", "projection"}
@@ -221,36 +221,36 @@ class TestMeasuring:
         "x", [np.full((50, 3), np.nan), np.ones((1, 3)), np.ones((20, 3)), np.zeros((20, 3)), np.arange(20.0)[:, None]]
     )
     def test_what_has_no_value_has_a_reason(self, measured, get_data, x):
-        row, found, curves = measured(x)
+        row, measurements, curves = measured(x)
         size = get_data(row.id)["sample_size"]
-        assert (size["rows"], size["reason"]) == ([], found["isoscore"].reason)
+        assert (size["rows"], size["reason"]) == ([], measurements["isoscore"].reason)
         assert row.status is EmbeddingStatus.READY
-        assert found["isoscore"].status is MeasurementStatus.UNDEFINED
-        for one in found.values():
-            assert (one.value is None) == (one.status is MeasurementStatus.UNDEFINED) == bool(one.reason)
+        assert measurements["isoscore"].status is MeasurementStatus.UNDEFINED
+        for item in measurements.values():
+            assert (item.value is None) == (item.status is MeasurementStatus.UNDEFINED) == bool(item.reason)
         (line,) = curves["sample"].lines
         assert line["values"] == [None] * 101
         assert line["reason"]
 
     def test_fewer_rows_than_dimensions(self, measured):
         x = np.random.default_rng(0).normal(size=(10, 30))
-        _, found, curves = measured(x)
-        assert found["isoscore"].value == pytest.approx(float(IsoScore.IsoScore(x)), abs=1e-7)
+        _, measurements, curves = measured(x)
+        assert measurements["isoscore"].value == pytest.approx(float(IsoScore.IsoScore(x)), abs=1e-7)
         assert [line["rows"] for line in curves["identity"].lines] == [10]
 
     def test_more_columns_than_memory_holds(self, monkeypatch, measured, x):
         monkeypatch.setattr(rows, "MAX_DIMENSIONS", 5)
-        row, found, _ = measured(x)
+        row, measurements, _ = measured(x)
         assert row.status is EmbeddingStatus.FAILED
         assert "Expected at most 5 columns" in row.error
-        assert found == {}
+        assert measurements == {}
 
     def test_a_sample_of_many_rows_is_drawn_without_replacement(self, monkeypatch, measured):
         monkeypatch.setattr(cloud, "SAMPLE_ROWS", 100)
         x = np.random.default_rng(0).normal(size=(1000, 3))
-        _, found, curves = measured(x)
+        _, measurements, curves = measured(x)
         assert [line["rows"] for line in curves["identity"].lines] == [32, 64, 1000]
-        assert found["cosine_histogram"].detail["rows"] == found["cosine_histogram"].n == 100
+        assert measurements["cosine_histogram"].detail["rows"] == measurements["cosine_histogram"].n == 100
 
     def test_a_row_that_no_longer_waits_or_is_gone_is_left_alone(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x, status=EmbeddingStatus.DRAFT)
@@ -281,12 +281,12 @@ class TestCurve:
         return curve
 
     def test_it_goes_from_the_own_score_to_that_of_the_source_once(self, settings, measured, curve, x):
-        points, own, _ = measured(x)
-        source, other, _ = measured(np.random.default_rng(1).normal(size=(300, 6)))
+        points, measurements, _ = measured(x)
+        source, other_measurements, _ = measured(np.random.default_rng(1).normal(size=(300, 6)))
         row = curve(points, source)
         assert (row.status, row.error) == (ResultStatus.READY, None)
-        assert row.lines[-1]["values"][0] == pytest.approx(own["isoscore"].value)
-        assert [line["values"][-1] for line in row.lines] == pytest.approx([other["isoscore"].value] * 6)
+        assert row.lines[-1]["values"][0] == pytest.approx(measurements["isoscore"].value)
+        assert [line["values"][-1] for line in row.lines] == pytest.approx([other_measurements["isoscore"].value] * 6)
         assert compute_curve(row.id, settings, "cpu") == ()
         assert compute_curve("gone", settings, "cpu") == ()
 

@@ -43,7 +43,7 @@ def named(sessions, stored):
 def test_what_no_row_names_goes_after_a_day(ledger, stored, named):
     old, fresh = stored(b"old", 2 * DAY), stored(b"fresh", DAY - 60)
     assert ledger.sweep() == 1
-    assert {one: ledger.storage.exists(one) for one in (old, fresh, named)} == {old: False, fresh: True, named: True}
+    assert {key: ledger.storage.exists(key) for key in (old, fresh, named)} == {old: False, fresh: True, named: True}
 
 
 def test_files_older_than_every_row_are_those_of_another_database(ledger, stored, sessions):

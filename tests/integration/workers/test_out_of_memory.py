@@ -14,23 +14,23 @@ def narrow(monkeypatch):
 
     def narrow(rows, error, from_step=0):
         loss = IsotropyTrainer.compute_loss
-        seen = []
+        sizes = []
 
         def compute_loss(self, model, inputs, *args, **keywords):
-            seen.append(len(inputs["labels"]))
+            sizes.append(len(inputs["labels"]))
             if self.state.global_step >= from_step and len(inputs["labels"]) > rows:
                 raise error
             return loss(self, model, inputs, *args, **keywords)
 
         monkeypatch.setattr(IsotropyTrainer, "compute_loss", compute_loss)
-        return seen
+        return sizes
 
     return narrow
 
 
 @pytest.mark.parametrize("error", KINDS)
 def test_it_goes_on_with_half_the_rows_a_batch_and_says_so(train, narrow, error):
-    seen = narrow(8, error)
+    sizes = narrow(8, error)
     run = train(epochs=1)
     assert run.notes == [
         "Memory ran out with 16 rows a batch. From step 1 on a batch has 8, and 2 batches make a step instead of 1: as "
@@ -39,27 +39,27 @@ def test_it_goes_on_with_half_the_rows_a_batch_and_says_so(train, narrow, error)
     ]
     assert run.environment["batches"] == {"batch_size": 8, "accumulation": 2, "processes": 1, "rows_per_step": 16}
     assert run.config.batch_size == 16
-    assert seen == [16, *[8] * 7, 4]
+    assert sizes == [16, *[8] * 7, 4]
     assert [step.step for step in run.steps] == [0, 1, 2, 3, 4]
     assert "Traceback" in run.log
 
 
 def test_it_goes_on_from_the_last_checkpoint_with_the_rows_that_are_left(often, make_run, get_run, narrow):
-    seen = narrow(8, KINDS[0], from_step=2)
+    sizes = narrow(8, KINDS[0], from_step=2)
     run_id = make_run(epochs=1, regularizer="none", lam=0)
     fine_tune(run_id, often, "cpu")
     run = get_run(run_id)
-    assert seen == [16, 16, 16, 8, 8, 8, 4]
+    assert sizes == [16, 16, 16, 8, 8, 8, 4]
     assert run.notes[0].startswith("Memory ran out with 16 rows a batch. From step 3 on a batch has 8")
     assert [step.step for step in run.steps] == [0, 1, 2, 3, 4]
 
 
 def test_a_second_time_it_fails_with_the_cause_and_the_log(settings, make_run, get_run, narrow):
-    seen = narrow(4, KINDS[0])
+    sizes = narrow(4, KINDS[0])
     run_id = make_run(epochs=1)
     fine_tune(run_id, settings, "cpu")
     run = get_run(run_id)
-    assert seen == [16, 8]
+    assert sizes == [16, 8]
     assert run.status is RunStatus.FAILED
     assert run.error.startswith("There was not enough memory. Take fewer rows")
     assert len(run.notes) == 1
@@ -68,11 +68,11 @@ def test_a_second_time_it_fails_with_the_cause_and_the_log(settings, make_run, g
 
 
 def test_a_run_that_is_killed_afterwards_keeps_the_smaller_batch(settings, sessions, train, get_run, narrow):
-    seen = narrow(8, KINDS[0])
+    sizes = narrow(8, KINDS[0])
     run = train(epochs=1)
     with sessions.begin() as session:  # as if the kill had come before its end
         session.get(Run, run.id).status = RunStatus.RUNNING
-    seen.clear()
+    sizes.clear()
     fine_tune(run.id, settings, "cpu")
-    assert seen == [*[8] * 7, 4]
+    assert sizes == [*[8] * 7, 4]
     assert get_run(run.id).notes == run.notes

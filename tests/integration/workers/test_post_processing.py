@@ -80,14 +80,14 @@ def rows(settings, get, source):
 
 
 def values(found):
-    return {slug: one["value"] for slug, one in found.items()}
+    return {slug: entry["value"] for slug, entry in found.items()}
 
 
 def test_a_trial_measures_the_rows_held_out_before_and_after(trial_of, rows, settings, get, source):
-    points, places = rows
+    points, positions = rows
     cloud = read_cloud(open_embedding(get(Embedding, source), settings), SAMPLE_SEED)
     assert torch.equal(points, cloud.pair_rows), "the rows are those whose pairs the report looks at"
-    assert torch.equal(places, cloud.rows)
+    assert torch.equal(positions, cloud.rows)
     assert len(points) == 398
     trial = trial_of("soft_zca", eps=0.5)
     assert (trial.status, trial.error) == (ResultStatus.READY, None)
@@ -96,15 +96,15 @@ def test_a_trial_measures_the_rows_held_out_before_and_after(trial_of, rows, set
     expected = held_out(rows[0], lambda x: fit("soft_zca", x, eps=0.5), 0.5, SAMPLE_SEED)
     parts = {"before": expected.held_out.before, "after": expected.held_out.after}
     for part, x in parts.items():
-        found = measure(read_cloud(Rows(x.numpy())), MEASURED_SLUGS)
-        assert values(results[part]) == pytest.approx({slug: one.score.value for slug, one in found.items()})
-        assert {one["n"] for one in results[part].values()} == {199, 0}
+        measured = measure(read_cloud(Rows(x.numpy())), MEASURED_SLUGS)
+        assert values(results[part]) == pytest.approx({slug: row.score.value for slug, row in measured.items()})
+        assert {entry["n"] for entry in results[part].values()} == {199, 0}
         assert results[part]["spectrum"]["detail"]["eigenvalues"] == pytest.approx(
-            found["spectrum"].detail["eigenvalues"]
+            measured["spectrum"].detail["eigenvalues"]
         )
     assert results["after"]["isoscore"]["value"] == pytest.approx(isoscore(parts["after"].double()).value, abs=1e-9)
-    own = measure(read_cloud(Rows(expected.in_sample.after.numpy())), MOMENT_SLUGS)
-    assert values(results["in_sample"]) == pytest.approx({slug: one.score.value for slug, one in own.items()})
+    raw = measure(read_cloud(Rows(expected.in_sample.after.numpy())), MOMENT_SLUGS)
+    assert values(results["in_sample"]) == pytest.approx({slug: row.score.value for slug, row in raw.items()})
     assert results["neighbours"] is None
     assert {slug for slug, score in results["after"].items() if score["detail"]} == set(FIGURE_SLUGS)
 
@@ -186,9 +186,9 @@ def test_an_embedding_is_made_of_all_rows_by_the_map_that_was_judged(trial_of, a
     trial = trial_of("soft_zca", eps=0.5)
     made_id = asked_for(trial.id)
     assert make(made_id, settings, "cpu") == (Job(job_kinds.INSPECT, made_id),)
-    made = get(Embedding, made_id)
-    assert (made.status, made.commit_when_inspected, made.attempts) == (EmbeddingStatus.INSPECTING, True, 0)
-    (file,) = made.files
+    row = get(Embedding, made_id)
+    assert (row.status, row.commit_when_inspected, row.attempts) == (EmbeddingStatus.INSPECTING, True, 0)
+    (file,) = row.files
     make(again := asked_for(trial.id), settings, "cpu")
     assert get(Embedding, again).files[0].file_sha256 == file.file_sha256, "as after a kill"
     assert make(made_id, settings, "cpu") == ()
@@ -200,8 +200,8 @@ def test_an_embedding_is_made_of_all_rows_by_the_map_that_was_judged(trial_of, a
     assert np.array_equal(vectors[~finite], x[~finite], equal_nan=True)
     assert inspect_embedding(made_id, settings, "cpu") == (Job(job_kinds.MEASURE, made_id),)
     measure_embedding(made_id, settings, "cpu")
-    made = get(Embedding, made_id)
-    assert (made.status, made.n, made.d, made.n_left_out) == (EmbeddingStatus.READY, 400, 6, 2)
+    row = get(Embedding, made_id)
+    assert (row.status, row.n, row.d, row.n_left_out) == (EmbeddingStatus.READY, 400, 6, 2)
 
 
 def test_making_by_a_wrong_map_or_of_nothing_fails(trial_of, asked_for, settings, get, sessions, source):
@@ -209,9 +209,9 @@ def test_making_by_a_wrong_map_or_of_nothing_fails(trial_of, asked_for, settings
 
     def error_of(made_id):
         assert make(made_id, settings, "cpu") == ()
-        made = get(Embedding, made_id)
-        assert made.status is EmbeddingStatus.FAILED
-        return made.error
+        row = get(Embedding, made_id)
+        assert row.status is EmbeddingStatus.FAILED
+        return row.error
 
     first, second, third = (asked_for(trial.id) for _ in range(3))
     with sessions.begin() as session:
@@ -251,8 +251,8 @@ def test_an_error_after_the_first_file_leaves_none(trial_of, asked_for, settings
     monkeypatch.setattr(postprocess, "files_of", cannot_be_written)
     before = set(settings.files.iterdir())
     assert make(made_id, settings, "cpu") == ()
-    made = get(Embedding, made_id)
-    assert (made.status, made.error) == (EmbeddingStatus.FAILED, "RuntimeError: It cannot be written")
+    row = get(Embedding, made_id)
+    assert (row.status, row.error) == (EmbeddingStatus.FAILED, "RuntimeError: It cannot be written")
     assert set(settings.files.iterdir()) == before
 
 
@@ -260,8 +260,8 @@ def test_equal_rows_are_held_out_together():
     rows = torch.randn(200, 5, generator=torch.Generator().manual_seed(0))
     drawn = postprocess.LabSample(rows.repeat(10, 1), None, None)
     trial = postprocess.run_trial("centring", {}, drawn)
-    fitted, others = (set(map(tuple, x.tolist())) for x in (trial.in_sample.before, trial.held_out.before))
-    assert (len(fitted), len(others), fitted & others) == (100, 100, set())
+    fitted, held_out = (set(map(tuple, x.tolist())) for x in (trial.in_sample.before, trial.held_out.before))
+    assert (len(fitted), len(held_out), fitted & held_out) == (100, 100, set())
     results = postprocess.results_of(trial, drawn)
     assert (results["rows"], results["distinct"], results["fit_rows"]) == (2000, 200, 1000)
 
@@ -269,11 +269,11 @@ def test_equal_rows_are_held_out_together():
 @pytest.mark.both_databases
 def test_the_oldest_trials_go_where_maps_take_too_much_room(trial_of, asked_for, get, monkeypatch, settings):
     first, second = trial_of("centring"), trial_of("standardisation")
-    sizes = [open_storage(settings).local_path(one.state_sha256).stat().st_size for one in (first, second)]
+    sizes = [open_storage(settings).local_path(trial.state_sha256).stat().st_size for trial in (first, second)]
     asked_for(first.id)
     monkeypatch.setattr(postprocess, "MAX_MAPS_BYTES", max(sizes) // 2)
     third = trial_of("soft_zca", eps=0.5)
     # The first is what an embedding is being made by.
-    assert [get(PostProcessing, one.id) is None for one in (first, second, third)] == [False, True, False]
+    assert [get(PostProcessing, trial.id) is None for trial in (first, second, third)] == [False, True, False]
     files = {path.name for path in settings.files.iterdir()}
-    assert [one.state_sha256 in files for one in (first, second, third)] == [True, False, True]
+    assert [trial.state_sha256 in files for trial in (first, second, third)] == [True, False, True]

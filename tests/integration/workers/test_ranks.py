@@ -58,22 +58,22 @@ def no_dropout(copied):
 )
 def test_two_processes_take_the_steps_of_one_and_store_what_it_would(settings, sessions, train, options, rel):
     accumulation = options.get("accumulation", 1)
-    alone = train(**TOGETHER | options, batch_size=16 // accumulation)
-    together = train(**TOGETHER | options, batch_size=8 // accumulation, processes=2)
-    assert together.environment["batches"]["rows_per_step"] == alone.environment["batches"]["rows_per_step"] == 16
-    assert [step.step for step in together.steps] == [step.step for step in alone.steps] == list(range(6))
-    for ours, theirs in zip(together.steps[1:], alone.steps[1:], strict=True):
+    single = train(**TOGETHER | options, batch_size=16 // accumulation)
+    parallel = train(**TOGETHER | options, batch_size=8 // accumulation, processes=2)
+    assert parallel.environment["batches"]["rows_per_step"] == single.environment["batches"]["rows_per_step"] == 16
+    assert [step.step for step in parallel.steps] == [step.step for step in single.steps] == list(range(6))
+    for ours, theirs in zip(parallel.steps[1:], single.steps[1:], strict=True):
         assert ours.task_loss == pytest.approx(theirs.task_loss, rel=rel)
         assert ours.penalty == pytest.approx(theirs.penalty, rel=rel)
-    assert together.results.loss == pytest.approx(alone.results.loss, rel=rel)
+    assert parallel.results.loss == pytest.approx(single.results.loss, rel=rel)
     with sessions() as session:
-        ours, theirs = read_predictions(session, [together.id, alone.id], Split.VALIDATION).values()
+        ours, theirs = read_predictions(session, [parallel.id, single.id], Split.VALIDATION).values()
     assert (ours.rows.tolist(), ours.reference.tolist()) == (theirs.rows.tolist(), theirs.reference.tolist())
-    for run, stored in ((together, ours), (alone, theirs)):
+    for run, stored in ((parallel, ours), (single, theirs)):
         assert run.results.metrics["accuracy"] == (stored.predicted == stored.reference).mean()
     if options is ENTROPY:
         return
-    weights, expected = (weights_of(run, settings) for run in (together, alone))
+    weights, expected = (weights_of(run, settings) for run in (parallel, single))
     # Attention does not depend on the keys' bias: its gradient is rounding, which Adam makes as large as any other.
     for name in [name for name in weights if not name.endswith("key.bias")]:
         weight = weights[name]
@@ -81,9 +81,9 @@ def test_two_processes_take_the_steps_of_one_and_store_what_it_would(settings, s
 
 
 def weights_of(run, settings):
-    kept = open_storage(settings).local_path(run.model_sha256).read_bytes()
-    with ZipFile(io.BytesIO(kept)) as whole:
-        return load(whole.read("model.safetensors"))
+    content = open_storage(settings).local_path(run.model_sha256).read_bytes()
+    with ZipFile(io.BytesIO(content)) as zip_file:
+        return load(zip_file.read("model.safetensors"))
 
 
 CONFIG = {"epochs": None, "max_steps": 100, "processes": 2, "batch_size": 8, "evaluate_every": 25, "checkpoint": "best"}
@@ -97,9 +97,9 @@ def training(settings, make_run, forked):
     job.start()
     wait_for(lambda: list((settings.runs / run_id).glob(f"checkpoint-*/{COMPLETE_MARKER}")), seconds=120)
     children = psutil.Process(job.pid).children(recursive=True)
-    both = [child for child in children if child.ppid() != job.pid]
-    assert len(both) == 2
-    yield job, run_id, both
+    ranks = [child for child in children if child.ppid() != job.pid]
+    assert len(ranks) == 2
+    yield job, run_id, ranks
     job.kill()
     job.join()
 
@@ -111,12 +111,12 @@ def expected(uninterrupted):
 
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])
 def test_a_killed_process_ends_the_others_and_the_run_is_resumed(settings, get_run, resume, expected, training, rank):
-    job, run_id, both = training
-    both[rank].kill()
+    job, run_id, ranks = training
+    ranks[rank].kill()
     job.join(timeout=30)
     assert job.exitcode == 1
-    psutil.wait_procs(both, timeout=10)
-    assert not any(process.is_running() for process in both)
+    psutil.wait_procs(ranks, timeout=10)
+    assert not any(process.is_running() for process in ranks)
     assert (get_run(run_id).status, get_run(run_id).error) == (RunStatus.RUNNING, None)
 
     resumed = resume(run_id)
@@ -129,9 +129,9 @@ def test_a_killed_process_ends_the_others_and_the_run_is_resumed(settings, get_r
 
 
 def test_the_processes_of_a_killed_job_end_too(training):
-    job, _, both = training
+    job, _, ranks = training
     job.kill()
-    gone, alive = psutil.wait_procs(both, timeout=20)
+    gone, alive = psutil.wait_procs(ranks, timeout=20)
     assert (len(gone), alive) == (2, [])
 
 

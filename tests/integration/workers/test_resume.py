@@ -125,15 +125,15 @@ def test_only_a_checkpoint_with_its_marker_counts_and_replaces_all_but_the_one_b
 
 
 def test_folders_that_a_kill_left_behind_are_swept_away(settings, sessions, make_run):
-    wanted, cancelled, held = make_run(), make_run(), make_run()
+    unfinished, cancelled, held = make_run(), make_run(), make_run()
     with sessions.begin() as session:
         for run_id in (cancelled, held):
             session.get(Run, run_id).status = RunStatus.CANCELLED
-    for name in (wanted, cancelled, held, "of a deleted run"):
+    for name in (unfinished, cancelled, held, "of a deleted run"):
         (settings.runs / name).mkdir()
     with RunFolder(settings, held).locked():
         remove_unneeded_folders(settings, sessions)
-    assert {path.name for path in settings.runs.iterdir()} == {wanted, held}
+    assert {path.name for path in settings.runs.iterdir()} == {unfinished, held}
 
 
 def test_a_folder_that_is_removed_before_its_lock_is_had_is_made_again(settings, monkeypatch):
@@ -157,7 +157,7 @@ def test_workers_that_sweep_at_the_same_moment_do_not_disturb_each_other(setting
         (settings.runs / f"left-{number}").mkdir()
     with ThreadPoolExecutor(4) as workers:
         sweeps = [workers.submit(remove_unneeded_folders, settings, sessions) for _ in range(4)]
-    assert [one.exception() for one in sweeps] == [None] * 4
+    assert [future.exception() for future in sweeps] == [None] * 4
     assert list(settings.runs.iterdir()) == []
 
 
@@ -217,5 +217,5 @@ def test_checkpoints_of_the_last_few_stopped_runs_are_kept_for_a_few_days(settin
         (settings.runs / run_id / "checkpoint-4").mkdir(parents=True)
         (settings.runs / run_id / "checkpoint-4" / COMPLETE_MARKER).touch()
     remove_unneeded_folders(settings, sessions)
-    left = {path.name for path in settings.runs.iterdir()}
-    assert {name for name, run_id in ids.items() if run_id in left} == {"newest", "newer", "paused long ago"}
+    names = {path.name for path in settings.runs.iterdir()}
+    assert {name for name, run_id in ids.items() if run_id in names} == {"newest", "newer", "paused long ago"}

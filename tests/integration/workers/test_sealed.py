@@ -22,7 +22,7 @@ def add_test(sessions, dataset_id, store):
 
 def scores(sessions):
     with sessions() as session:
-        return {one.run_id: one for one in session.scalars(select(SealedScore))}
+        return {score.run_id: score for score in session.scalars(select(SealedScore))}
 
 
 def test_a_run_scores_the_test_rows_and_tells_nobody(settings, sessions, add_test, make_run, get_run, train, caplog):
@@ -45,7 +45,7 @@ def test_a_run_scores_the_test_rows_and_tells_nobody(settings, sessions, add_tes
     fine_tune(validation_only, settings, "cpu")
     plain = get_run(validation_only)
     assert plain.results == run.results
-    assert [(one.task_loss, one.penalty) for one in plain.steps] == [(one.task_loss, one.penalty) for one in run.steps]
+    assert [(row.task_loss, row.penalty) for row in plain.steps] == [(row.task_loss, row.penalty) for row in run.steps]
     assert validation_only not in scores(sessions)
     public = " ".join(str(getattr(run, column.key)) for column in Run.__table__.columns)
     public += " ".join(str(step.layers) for step in run.steps) + caplog.text

@@ -55,11 +55,11 @@ def test_metrics_of_classes_and_of_the_best_constant_are_those_of_the_stored_row
             "matthews": matthews_corrcoef(predictions.reference, predictions.predicted),
         }
     )
-    ones = [1] * len(predictions)
+    constant = [1] * len(predictions)
     assert run.results.trivial.metrics == pytest.approx(
         {
-            "accuracy": accuracy_score(predictions.reference, ones),
-            "f1": f1_score(predictions.reference, ones),
+            "accuracy": accuracy_score(predictions.reference, constant),
+            "f1": f1_score(predictions.reference, constant),
             "matthews": 0,
         }
     )
@@ -74,19 +74,19 @@ def test_correlations_are_those_of_the_stored_rows(finished, use_rows):
     assert predictions.rows.tolist() == list(range(20))
     assert predictions.reference == pytest.approx([row["label"] for row in rows])
     of_rows = {"pearson": pearsonr, "spearman": spearmanr}
-    expected = {name: of(predictions.reference, predictions.predicted).statistic for name, of in of_rows.items()}
+    expected = {name: fn(predictions.reference, predictions.predicted).statistic for name, fn in of_rows.items()}
     assert run.results.metrics == pytest.approx(expected, rel=1e-12)
-    told = re.fullmatch("always (.*), the mean of the training rows", run.results.trivial.predictor)
-    assert float(told[1]) == pytest.approx(sum(scores[:-20]) / 40, abs=1e-3)
+    match = re.fullmatch("always (.*), the mean of the training rows", run.results.trivial.predictor)
+    assert float(match[1]) == pytest.approx(sum(scores[:-20]) / 40, abs=1e-3)
     assert run.results.trivial.metrics == {"pearson": None, "spearman": None}
     assert "correlates with nothing" in run.results.trivial.reasons["spearman"]
 
 
 def test_scores_of_answers_are_those_of_the_stored_rows_in_windows_too(finished, use_rows):
-    contexts, asked = texts(60, words=40), texts(60)
+    contexts, questions = texts(60, words=40), texts(60)
     answers = [{"text": [" ".join(text.split()[9:11])], "answer_start": [len(" ".join(text.split()[:9])) + 1]}
                for text in contexts]  # fmt: skip
-    table = {"question": asked, "context": contexts, "answers": [json.dumps(one) for one in answers]}
+    table = {"question": questions, "context": contexts, "answers": [json.dumps(answer) for answer in answers]}
     rows = use_rows(pa.table(table))
     columns = {"text_columns": ["question", "context"], "label_column": "answers", "label_names": []}
     options = {"task": "span", "metric": "word_f1", "max_length": 32, "stride": 8, "validation_rows": 9}

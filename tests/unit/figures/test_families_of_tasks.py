@@ -77,7 +77,7 @@ def test_above_seven_embeddings_orders_are_drawn():
     assert rank_relation(tuple((float(i), 1.0) for i in range(8))).rho is None
 
 
-def models(count, value=lambda place: 0.5 + place / 100):
+def models(count, value=lambda i: 0.5 + i / 100):
     return [member(i, 0.1 * i, value(i)) for i in range(count)]
 
 
@@ -88,21 +88,21 @@ def told(members):
 def test_the_sentence_says_no_more_than_there_is_and_counts_embeddings_without_isoscore():
     assert told(models(5)).startswith("Of these 5 embeddings as they are, the more isotropic score higher")
     assert told(models(5)).endswith("p holds for models made apart, not for checkpoints or layers of one.")
-    assert "score lower" in told(models(5, lambda place: 0.5 - place / 100))
-    assert "No clear relation" in told(models(5, lambda place: 0.5 + (place % 2) / 100))
+    assert "score lower" in told(models(5, lambda i: 0.5 - i / 100))
+    assert "No clear relation" in told(models(5, lambda i: 0.5 + (i % 2) / 100))
     assert "no rank correlation" in told(models(5, lambda _: 0.5))
     assert relation_of(scored_embeddings(models(4))) is None
-    few = told(layers(4))
-    assert few == (
+    sentence = told(layers(4))
+    assert sentence == (
         "embedding 3 is the most isotropic as it is and scores 0.530 nDCG@10, the highest here. "
         "A rank correlation needs at least 5 embeddings."
     )
     assert "embedding 0 scores highest: 0.500." in told(layers(3, lambda layer: 0.5 - layer / 10))
     first, second, third = scored_embeddings(models(3))
-    said = describe_relation([first, second, third._replace(isoscore=None)], "ndcg@10")
-    assert said.startswith("embedding 1 is the most isotropic as it is and scores 0.510 nDCG@10. embedding 2 scores")
-    alone = describe_relation([first, *(one._replace(isoscore=None) for one in (second, third))], "ndcg@10")
-    assert alone.startswith("3 embeddings judged, 1 with an IsoScore. A rank")
+    text = describe_relation([first, second, third._replace(isoscore=None)], "ndcg@10")
+    assert text.startswith("embedding 1 is the most isotropic as it is and scores 0.510 nDCG@10. embedding 2 scores")
+    single = describe_relation([first, *(row._replace(isoscore=None) for row in (second, third))], "ndcg@10")
+    assert single.startswith("3 embeddings judged, 1 with an IsoScore. A rank")
 
 
 def test_layers_of_one_model_depend_on_each_other_so_they_have_no_p():
@@ -111,5 +111,5 @@ def test_layers_of_one_model_depend_on_each_other_so_they_have_no_p():
         "Over these 5 embeddings as they are, IsoScore and nDCG@10 have Spearman rho = 1.0. "
         "Layers of one model depend on each other, so there is no p."
     )
-    one_of_each = [one._replace(series=f"model {place}") for place, one in enumerate(layers(5))]
+    one_of_each = [item._replace(series=f"model {index}") for index, item in enumerate(layers(5))]
     assert relation_of(scored_embeddings(one_of_each)).p == pytest.approx(2 / 120)

@@ -48,7 +48,7 @@ def test_lambda_is_blue_below_zero_and_orange_above_and_stronger_the_greater_it_
 @pytest.mark.parametrize("grid", GRIDS)
 def test_any_two_lambdas_of_a_usual_grid_are_told_apart(grid):
     colours = [channels(palette.lambda_color(lam)) for lam in grid]
-    assert min(dist(one, other) for one, other in combinations(colours, 2)) > 0.06
+    assert min(dist(first, second) for first, second in combinations(colours, 2)) > 0.06
 
 
 def test_a_faded_colour_keeps_its_channels_and_a_greater_zeta_is_darker():

@@ -33,7 +33,7 @@ def test_axes_and_camera_stay_whatever_is_shown():
     ]
     assert len({layout.uirevision for layout in layouts}) == 1
     assert layouts[0].uirevision
-    assert len({(one.scene.xaxis.range, one.scene.yaxis.range, one.scene.zaxis.range) for one in layouts}) == 1
+    assert len({(fig.scene.xaxis.range, fig.scene.yaxis.range, fig.scene.zaxis.range) for fig in layouts}) == 1
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -17,7 +17,7 @@ def results():
             "parts": {"fit": 300, "choose": 600, "report": 600},
             "variants": [
                 {
-                    "name": f"variant {place}", "method": "none", "parameters": {}, "dimensions": "all",
+                    "name": f"variant {i}", "method": "none", "parameters": {}, "dimensions": "all",
                     "storage": "float32", "bytes": size, "isoscore": isoscore, "choose": {"value": value},
                     "report": {
                         "value": value, "low": value - 0.02, "high": value + 0.01, "difference": value - 0.8,
@@ -25,7 +25,7 @@ def results():
                     },
                     "recall_of_exact": 1.0,
                 }
-                for place, (size, isoscore, value) in enumerate(SCORES)
+                for i, (size, isoscore, value) in enumerate(SCORES)
             ],
             "baseline": 0, "chosen": 0, "smallest": 4, "conclusion": "Best: the vectors as they are.",
         }
@@ -47,11 +47,11 @@ def test_each_variant_is_drawn_once_with_its_interval_and_the_claims_are_named(r
     assert sorted(x for trace in traces for x in trace.x) == [0.21, 0.21, 0.3, 0.5]
     assert "IsoScore of 1 variant is undefined." in by_isotropy.caption
     assert {trace.name for trace in traces} == {"Others", "As it is, chosen", "Smallest"}
-    assert all(one.caption.endswith(" Smallest: variant 4.") for one in (by_isotropy, by_bytes))
+    assert all(figure.caption.endswith(" Smallest: variant 4.") for figure in (by_isotropy, by_bytes))
     ends = [(trace.error_y.array[0], trace.error_y.arrayminus[0]) for trace in traces]
     assert ends == [pytest.approx((0.01, 0.02))] * len(traces)
     assert by_isotropy.table.rows[2] == ["variant 2", "", 192, 0.5, 0.78, *SCORES[2][2:], *by_bytes.table.rows[2][6:-1]]
     assert [len(row) for row in by_bytes.table.rows] == [len(by_bytes.table.columns)] * 5
-    none = [one.model_copy(update={"isoscore": None}) for one in results.variants]
+    none = [variant.model_copy(update={"isoscore": None}) for variant in results.variants]
     by_isotropy, _ = task_figures(results.model_copy(update={"variants": none}))
     assert by_isotropy.empty == "IsoScore is undefined for these vectors."

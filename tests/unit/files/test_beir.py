@@ -123,7 +123,7 @@ def test_no_name_in_a_zip_file_leads_out_of_the_folder(tmp_path):
     inner = tmp_path / "deep" / "inner"
     inner.mkdir(parents=True)
     assert all(file.path.parent == inner for file in unpack(path, inner))
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.zip", "deep"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.zip", "deep"]
 
 
 def test_a_bomb_and_too_many_members_are_refused_before_they_are_unpacked(tmp_path):

@@ -67,7 +67,7 @@ def write(folder, file_format, x=X):  # noqa: PLR0911 - one for each format
     return path, DIMENSIONS
 
 
-@pytest.mark.parametrize("file_format", [each.name for each in formats_of(Role.VECTORS)])
+@pytest.mark.parametrize("file_format", [file_format.name for file_format in formats_of(Role.VECTORS)])
 @pytest.mark.parametrize("transpose", [False, True])
 @pytest.mark.parametrize("rows", [1, 4, 1000])
 def test_every_format_gives_the_same_rows_in_chunks(tmp_path, file_format, transpose, rows):

@@ -35,8 +35,8 @@ def test_columns_of_scalars_are_read_as_python_values_and_others_not_offered(pat
         ["text", "label", "score", "flag", "class", "a.b"],
         [["a", 1, 0.5, True, "x", "dotted"], [None, 0, None, False, "y", "name"], [None, None, None, None, "x", "too"]],
     )
-    others = {"list": [[1.0]], "struct": [{"a": 1}], "bytes": [b"x"], "money": [decimal.Decimal("1.5")]}
-    pq.write_table(pa.table({"keep": [1], **others}), path)
+    other_columns = {"list": [[1.0]], "struct": [{"a": 1}], "bytes": [b"x"], "money": [decimal.Decimal("1.5")]}
+    pq.write_table(pa.table({"keep": [1], **other_columns}), path)
     assert read(path) == (["keep"], [[1]])
 
 

@@ -100,8 +100,8 @@ def steps_of_rank(rank):
                 model = DistributedDataParallel(model_of(dtype))
                 steps[name, split, kind] = step(make(True), model, x, labels)
     x, labels = (part[rows_of(rank, SPLITS["unequal"])] for part in batch(torch.float64))
-    apart = DistributedDataParallel(model_of(torch.float64))
-    steps["apart"] = step(PENALTIES["istar without shrinkage"](False), apart, x, labels)
+    wrapped = DistributedDataParallel(model_of(torch.float64))
+    steps["apart"] = step(PENALTIES["istar without shrinkage"](False), wrapped, x, labels)
     steps["functions"] = functions_of_rank(rank)
     steps["degenerate"] = degenerate_of_rank(rank)
     return steps

@@ -121,13 +121,13 @@ def test_whitening_of_float32_does_not_blow_up_what_is_rounding_alone():
 def test_a_dimension_far_from_zero_in_half_precision_costs_no_direction_but_its_own(dtype, far, n):
     points = 0.3 * gaussian(n, 40 if n == 500 else 128)
     points[:, 5] = far
-    found = principal_components(points.to(dtype))
-    assert found.rank == (39 if n == 500 else 59)
-    assert found.directions[:, 5].abs().max() < 1e-6
+    components = principal_components(points.to(dtype))
+    assert components.rank == (39 if n == 500 else 59)
+    assert components.directions[:, 5].abs().max() < 1e-6
     points[:, 5] += 20 * gaussian(n, 1, seed=1)[:, 0]
-    found = principal_components(points.to(dtype))
-    assert found.rank == (40 if n == 500 else 59)
-    assert found.directions[0, 5] > 0.99
+    components = principal_components(points.to(dtype))
+    assert components.rank == (40 if n == 500 else 59)
+    assert components.directions[0, 5] > 0.99
 
 
 @pytest.mark.parametrize("n", [6, 30, 1000])

@@ -12,20 +12,20 @@ def test_degrees_of_an_error_from_blocks_are_those_of_its_variance():
 
 def test_the_interval_is_students_and_one_value_has_none():
     values = [0.81, 0.84, 0.79, 0.86, 0.82]
-    found = estimate(values)
-    low, high = stats.t.interval(0.95, 4, loc=found.mean, scale=stats.sem(values))
-    assert found.n == 5
-    assert found.mean - found.half_width == pytest.approx(low, rel=1e-4)
-    assert found.mean + found.half_width == pytest.approx(high, rel=1e-4)
-    found = estimate([0.5])
-    assert (found.mean, found.half_width, found.n) == (0.5, None, 1)
+    estimated = estimate(values)
+    low, high = stats.t.interval(0.95, 4, loc=estimated.mean, scale=stats.sem(values))
+    assert estimated.n == 5
+    assert estimated.mean - estimated.half_width == pytest.approx(low, rel=1e-4)
+    assert estimated.mean + estimated.half_width == pytest.approx(high, rel=1e-4)
+    estimated = estimate([0.5])
+    assert (estimated.mean, estimated.half_width, estimated.n) == (0.5, None, 1)
     assert estimate([0.5, 0.5, 0.5]).half_width == 0
 
 
 @pytest.mark.parametrize("factor", [1e-200, 1.0, 1e200])
 def test_values_of_any_size_have_an_interval(factor):
     values = [0.81, 0.84, 0.79]
-    assert estimate([factor * one for one in values]).half_width == pytest.approx(factor * estimate(values).half_width)
+    assert estimate([factor * x for x in values]).half_width == pytest.approx(factor * estimate(values).half_width)
     assert estimate([factor, 2 * factor], ErrorBar.STD).half_width == pytest.approx(factor / 2**0.5)
 
 

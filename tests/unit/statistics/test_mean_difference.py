@@ -14,20 +14,20 @@ def differences(rows=12, seeds=4):
 
 
 def test_by_hand_of_two_rows_and_three_seeds():
-    found = over_rows_and_seeds(np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 7.0]]))
+    difference = over_rows_and_seeds(np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 7.0]]))
     # Means of seeds 2, 2, 5 and of rows 2, 4 about 3; rest -1 1 0, 1 -1 ... so mean squares 6, 6 and 2.
-    spread = found.spread
-    assert (found.estimate, spread.of_seeds, spread.of_rows, spread.of_rest) == (3.0, 6.0, 6.0, 2.0)
-    assert found.error**2 == pytest.approx((6 + 6 - 2) / 6)
-    assert found.degrees == pytest.approx(10**2 / (6**2 / 2 + 6**2 / 1 + 2**2 / 2))
+    spread = difference.spread
+    assert (difference.estimate, spread.of_seeds, spread.of_rows, spread.of_rest) == (3.0, 6.0, 6.0, 2.0)
+    assert difference.error**2 == pytest.approx((6 + 6 - 2) / 6)
+    assert difference.degrees == pytest.approx(10**2 / (6**2 / 2 + 6**2 / 1 + 2**2 / 2))
 
 
 def test_mean_squares_are_those_of_statsmodels():
     d = differences()
     frame = pd.DataFrame([(r, s, d[r, s]) for r in range(12) for s in range(4)], columns=["row", "seed", "d"])
-    known = anova_lm(smf.ols("d ~ C(seed) + C(row)", frame).fit())["mean_sq"]
-    found = over_rows_and_seeds(d).spread
-    assert found[:3] == pytest.approx(known.loc[["C(seed)", "C(row)", "Residual"]].tolist())
+    mean_squares = anova_lm(smf.ols("d ~ C(seed) + C(row)", frame).fit())["mean_sq"]
+    spread = over_rows_and_seeds(d).spread
+    assert spread[:3] == pytest.approx(mean_squares.loc[["C(seed)", "C(row)", "Residual"]].tolist())
 
 
 def test_the_variance_is_never_below_its_greatest_part_and_others_go_by_the_parts():
@@ -41,16 +41,16 @@ def test_the_variance_is_never_below_its_greatest_part_and_others_go_by_the_part
 
 def test_seeds_that_answer_alike_have_the_error_of_rows():
     column = np.array([1.0, 0, 0, 1, 0, -1, 0, 0, 1, 0])
-    found = over_rows_and_seeds(np.repeat(column[:, None], 3, axis=1))
-    assert found.error == pytest.approx(column.std(ddof=1) / np.sqrt(10))
-    assert found.degrees == pytest.approx(9)
+    difference = over_rows_and_seeds(np.repeat(column[:, None], 3, axis=1))
+    assert difference.error == pytest.approx(column.std(ddof=1) / np.sqrt(10))
+    assert difference.degrees == pytest.approx(9)
 
 
 def test_over_seeds_it_is_the_paired_t_test_and_over_rows_seeds_are_as_they_are():
     d = differences()[0]
     difference = over_seeds(d)
-    known = stats.ttest_1samp(d, 0)
-    assert (difference.estimate / difference.error, difference.degrees) == pytest.approx((known.statistic, known.df))
+    test = stats.ttest_1samp(d, 0)
+    assert (difference.estimate / difference.error, difference.degrees) == pytest.approx((test.statistic, test.df))
     d = differences()
     difference = over_rows(d)
     assert difference.error == pytest.approx(stats.sem(d.mean(axis=1)))

@@ -12,17 +12,17 @@ differences = st.lists(st.floats(-1, 1).map(lambda value: round(value, 3)), min_
 @settings(deadline=None)
 @given(differences)
 def test_the_exact_p_value_is_scipys(d):
-    found = sign_flips(d)
-    known = permutation_test((np.array(d),), np.mean, permutation_type="samples", n_resamples=np.inf)
-    assert found.p == pytest.approx(known.pvalue)
-    assert found.exact
+    flips = sign_flips(d)
+    expected = permutation_test((np.array(d),), np.mean, permutation_type="samples", n_resamples=np.inf)
+    assert flips.p == pytest.approx(expected.pvalue)
+    assert flips.exact
 
 
 @given(differences)
 def test_no_p_value_falls_below_the_smallest_and_signs_and_scale_do_not_matter(d):
-    found = sign_flips(d)
-    assert found.smallest_p == 2 / 2 ** len(d) <= found.p <= 1
-    assert sign_flips([-3 * one for one in d]).p == found.p
+    flips = sign_flips(d)
+    assert flips.smallest_p == 2 / 2 ** len(d) <= flips.p <= 1
+    assert sign_flips([-3 * value for value in d]).p == flips.p
 
 
 @pytest.mark.parametrize(
@@ -35,10 +35,10 @@ def test_differences_of_one_sign_reach_the_smallest_p_value_at_any_size(d, p):
 
 def test_of_many_pairs_flips_are_drawn_and_the_p_value_is_near_the_exact_one():
     d = np.random.default_rng(1).normal(0.5, 1, MOST_EXACT_PAIRS + 3)
-    found = sign_flips(d)
-    known = permutation_test((d,), np.mean, permutation_type="samples", n_resamples=np.inf)
-    assert (found.exact, found.flips) == (False, 9_999)
-    assert found.p == pytest.approx(known.pvalue, abs=0.02)
+    flips = sign_flips(d)
+    expected = permutation_test((d,), np.mean, permutation_type="samples", n_resamples=np.inf)
+    assert (flips.exact, flips.flips) == (False, 9_999)
+    assert flips.p == pytest.approx(expected.pvalue, abs=0.02)
 
 
 @pytest.mark.parametrize(("comparisons", "n"), [(1, 6), (3, 7), (10, 9), (204, 13), (205, 14), (500, 14)])

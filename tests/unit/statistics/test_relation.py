@@ -11,8 +11,8 @@ from app.results.statistics.relation import MeasuredRun, adjusted_means, relatio
 def runs(x, y, seeds=1, block="a", stratum=0):
     """Settings at λ = 0, 1, ...; seeds shift both values, and change no rank."""
     return [
-        MeasuredRun(block, stratum, (block, stratum, lam), float(lam), seed, one + seed, other - 2 * seed)
-        for lam, (one, other) in enumerate(zip(x, y, strict=True))
+        MeasuredRun(block, stratum, (block, stratum, lam), float(lam), seed, x_value + seed, y_value - 2 * seed)
+        for lam, (x_value, y_value) in enumerate(zip(x, y, strict=True))
         for seed in range(seeds)
     ]
 
@@ -21,63 +21,63 @@ X, Y = [0.1, 0.4, 0.2, 0.9, 0.5], [0.3, 0.5, 0.2, 0.6, 0.9]
 
 
 def test_of_one_method_it_is_spearmans_over_settings_whatever_the_number_of_seeds():
-    known = stats.spearmanr(X, Y).statistic
+    expected = stats.spearmanr(X, Y).statistic
     null = [stats.spearmanr(X, order).statistic for order in permutations(Y)]
-    p = np.mean(np.abs(null) >= abs(known) - 1e-9)
+    p = np.mean(np.abs(null) >= abs(expected) - 1e-9)
     for seeds in (1, 2, 5):
-        found = relation(tuple(runs(X, Y, seeds)))
-        assert found.value == pytest.approx(known)
-        assert found.p == pytest.approx(p)
-        assert (found.permutations, found.exact, found.settings, found.lambdas) == (120, True, 5, (5,))
+        result = relation(tuple(runs(X, Y, seeds)))
+        assert result.value == pytest.approx(expected)
+        assert result.p == pytest.approx(p)
+        assert (result.permutations, result.exact, result.settings, result.lambdas) == (120, True, 5, (5,))
 
 
 @pytest.mark.parametrize(("lambdas", "least"), [(3, 1 / 3), (4, 1 / 12), (5, 1 / 60), (7, 2 / 5040)])
 def test_the_least_p_goes_by_the_number_of_lambdas(lambdas, least):
     x = list(range(lambdas))
-    found = relation(tuple(runs(x, x, 5)))
-    assert found.p == found.smallest_p == pytest.approx(least)
-    assert found.positive
+    result = relation(tuple(runs(x, x, 5)))
+    assert result.p == result.smallest_p == pytest.approx(least)
+    assert result.positive
     assert not relation(tuple(runs(x, x[::-1], 2))).positive
 
 
 def test_five_values_are_the_fewest_that_can_show_a_relation_and_of_many_permutations_are_drawn():
     assert min_lambdas() == 5
-    found = relation(tuple(runs(range(9), range(9))))
-    assert (found.permutations, found.exact) == (9_999, False)
-    assert found.p == found.smallest_p == pytest.approx(2 / 10_000)
+    result = relation(tuple(runs(range(9), range(9))))
+    assert (result.permutations, result.exact) == (9_999, False)
+    assert result.p == result.smallest_p == pytest.approx(2 / 10_000)
 
 
 def test_lambdas_move_with_all_that_is_crossed_with_them_and_a_shared_baseline_once():
     rates = [runs(X, Y, 2, stratum="low"), runs(Y, X, 2, stratum="high")]
-    found = relation(tuple(rates[0] + rates[1]))
-    assert (found.lambdas, found.settings, found.permutations) == ((5,), 10, 120)
+    result = relation(tuple(rates[0] + rates[1]))
+    assert (result.lambdas, result.settings, result.permutations) == ((5,), 10, 120)
     same = relation(tuple(runs(X, X, stratum=0) + runs(X, X, stratum=1) + runs(X, X, stratum=2)))
     assert same.p == pytest.approx(2 / 120)
     low, high = runs(X, Y, stratum="low"), runs([x + 5 for x in X], [y + 5 for y in Y], stratum="high")
     assert relation(tuple(low + high)).value == pytest.approx(relation(tuple(runs(X, Y))).value)
-    shared = [one._replace(stratum=zeta, setting=one.setting if one.lam == 0 else (zeta, one.lam))
-              for zeta in (0.2, 0.8) for one in runs(X, Y)]  # fmt: skip
-    found = relation(tuple(shared))
-    assert (found.settings, found.lambdas, found.permutations) == (9, (5,), 120)
+    shared = [row._replace(stratum=zeta, setting=row.setting if row.lam == 0 else (zeta, row.lam))
+              for zeta in (0.2, 0.8) for row in runs(X, Y)]  # fmt: skip
+    result = relation(tuple(shared))
+    assert (result.settings, result.lambdas, result.permutations) == (9, (5,), 120)
 
 
 def test_lambdas_never_change_places_across_methods_models_and_strata():
-    found = relation(tuple(runs(X, Y) + runs(X[:4], Y[:4], block="b")))
-    assert (found.lambdas, found.permutations, found.smallest_p) == ((5, 4), 120 * 24, 2 / 2880)
+    result = relation(tuple(runs(X, Y) + runs(X[:4], Y[:4], block="b")))
+    assert (result.lambdas, result.permutations, result.smallest_p) == ((5, 4), 120 * 24, 2 / 2880)
     far = relation(tuple(runs([0, 1, 2], [2, 1, 0]) + runs([10, 11, 12], [12, 11, 10], block="b")))
     assert far.value == pytest.approx(-1)
-    crossed = runs(X, Y, stratum=0) + [one for one in runs(X, Y, stratum=1) if one.lam != 2]
-    found = relation(tuple(crossed))
-    assert found.lambdas == (4,)
-    apart = relation(tuple(runs(X, Y)[:2] + [one._replace(stratum=1) for one in runs(X, Y)[2:]]))
-    assert apart.lambdas == (2, 3)
+    crossed = runs(X, Y, stratum=0) + [row for row in runs(X, Y, stratum=1) if row.lam != 2]
+    result = relation(tuple(crossed))
+    assert result.lambdas == (4,)
+    separate = relation(tuple(runs(X, Y)[:2] + [row._replace(stratum=1) for row in runs(X, Y)[2:]]))
+    assert separate.lambdas == (2, 3)
 
 
 def test_means_of_settings_are_adjusted_for_seeds_that_are_missing():
-    found = adjusted_means(["a", "a", "b"], [0, 1, 1], [1.0, 11.0, 12.0])
-    assert found["b"] - found["a"] == pytest.approx(1.0)
-    whole = adjusted_means(["a", "b", "a", "b"], [0, 0, 1, 1], [1.0, 2.0, 5.0, 8.0])
-    assert whole == pytest.approx({"a": 3.0, "b": 5.0})
+    means = adjusted_means(["a", "a", "b"], [0, 1, 1], [1.0, 11.0, 12.0])
+    assert means["b"] - means["a"] == pytest.approx(1.0)
+    complete = adjusted_means(["a", "b", "a", "b"], [0, 0, 1, 1], [1.0, 2.0, 5.0, 8.0])
+    assert complete == pytest.approx({"a": 3.0, "b": 5.0})
     settings, values = ["a"] * 2 + ["b"] * 5 + ["c"], [0.80] * 2 + [0.90] * 5 + [0.92]
     assert adjusted_means(settings, range(8), values) == pytest.approx({"a": 0.80, "b": 0.90, "c": 0.92})
     backward = adjusted_means(settings[::-1], range(8), values[::-1])

@@ -28,9 +28,9 @@ def f_of(runs):
 @pytest.mark.parametrize("missing", [(), [(0, 1)], [(0, 1), (2, 0)]])
 def test_f_is_statsmodels_of_settings_after_seeds(missing):
     runs = layout(VALUES, missing)
-    found, known = setting_effect(runs), f_of(runs)
-    assert found.f == pytest.approx(known["F"])
-    assert found.degrees[0] == known["df"]
+    effect, expected = setting_effect(runs), f_of(runs)
+    assert effect.f == pytest.approx(expected["F"])
+    assert effect.degrees[0] == expected["df"]
 
 
 @pytest.mark.parametrize("missing", [(), [(0, 1)]])
@@ -45,20 +45,20 @@ def test_p_counts_every_permutation_within_seeds(missing):
             for run, value in zip(of_one, order, strict=True)
         ]
         null.append(setting_effect.__wrapped__(tuple(moved)).f if len(null) % 7 == 0 else None)
-    found = setting_effect(runs)
-    assert found.permutations == len(null)
-    known = [f_of(layout(VALUES, missing))["F"]]
+    effect = setting_effect(runs)
+    assert effect.permutations == len(null)
+    expected = [f_of(layout(VALUES, missing))["F"]]
     some = np.array([f for f in null if f is not None])
-    assert found.p == pytest.approx(np.mean(some >= known[0] - 1e-9), abs=0.12)
+    assert effect.p == pytest.approx(np.mean(some >= expected[0] - 1e-9), abs=0.12)
 
 
 def test_by_hand_of_two_settings_and_two_seeds_and_the_least_p_is_of_one_order():
-    found = setting_effect(layout([[1.0, 2.0], [3.0, 5.0]]))
+    effect = setting_effect(layout([[1.0, 2.0], [3.0, 5.0]]))
     # Differences 2 and 3: t = 2.5 / .5 = 5, so F = 25; of four permutations two are as extreme.
-    assert found.f == pytest.approx(25)
-    assert (found.degrees, found.p, found.permutations, found.smallest_p) == ((1, 1), 0.5, 4, 0.5)
-    found = setting_effect(layout([[0.0, 10.0, 20], [1.0, 11.0, 21.1], [2.0, 12.0, 22.0]]))
-    assert found.p == found.smallest_p == pytest.approx(6 / 216)
+    assert effect.f == pytest.approx(25)
+    assert (effect.degrees, effect.p, effect.permutations, effect.smallest_p) == ((1, 1), 0.5, 4, 0.5)
+    effect = setting_effect(layout([[0.0, 10.0, 20], [1.0, 11.0, 21.1], [2.0, 12.0, 22.0]]))
+    assert effect.p == effect.smallest_p == pytest.approx(6 / 216)
 
 
 def test_it_takes_two_seeds_and_something_that_differs_and_data_sets_are_not_compared():
@@ -67,6 +67,6 @@ def test_it_takes_two_seeds_and_something_that_differs_and_data_sets_are_not_com
     assert "two seeds" in setting_effect(()).reason
     assert "same performance" in setting_effect(layout([[1.0, 2.0], [1.0, 2.0]])).reason
     small, great = layout(VALUES), layout(1000 * VALUES + 7, block="b")
-    both = setting_effect(small + great)
-    assert both.f == pytest.approx(setting_effect(small).f)
-    assert both.degrees == (4, 8)
+    effect = setting_effect(small + great)
+    assert effect.f == pytest.approx(setting_effect(small).f)
+    assert effect.degrees == (4, 8)

@@ -12,10 +12,10 @@ def dataset(name):
 
 
 def experiment(name, *runs, on="CoLA", row_id=None):
-    whole = Experiment(id=row_id or f"e-{name}", name=name, dataset=dataset(on), config=SHARED, grid={})
-    whole.dataset_id = whole.dataset.id
-    for one in runs:
-        one.experiment, one.experiment_id = whole, whole.id
+    experiment_row = Experiment(id=row_id or f"e-{name}", name=name, dataset=dataset(on), config=SHARED, grid={})
+    experiment_row.dataset_id = experiment_row.dataset.id
+    for row in runs:
+        row.experiment, row.experiment_id = experiment_row, experiment_row.id
     return list(runs)
 
 

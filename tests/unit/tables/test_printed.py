@@ -92,10 +92,10 @@ def test_one_group_alone_is_not_the_best():
 
 
 def test_heads_say_what_differs_and_the_caption_the_rest():
-    both = [Estimate(0.5, 0.1, 3), Estimate(0.5, 0.1, 3)]
+    estimates = [Estimate(0.5, 0.1, 3), Estimate(0.5, 0.1, 3)]
 
     def told(*columns):
-        table = print_summary(SummaryTable([], list(columns), [SummaryRow([], both)], []), PrintStyle())
+        table = print_summary(SummaryTable([], list(columns), [SummaryRow([], estimates)], []), PrintStyle())
         return table.columns, table.caption.partition(" over ")[0]
 
     assert told(ACCURACY, SummaryColumn("MRPC", "Accuracy")) == (
@@ -107,8 +107,8 @@ def test_heads_say_what_differs_and_the_caption_the_rest():
 
 
 def test_single_runs_have_no_deviation_and_none_at_all_says_so():
-    one = print_summary(SummaryTable([], [ACCURACY], [SummaryRow([], [Estimate(0.5, None, 1)])], []), PrintStyle())
-    assert one.caption == "Accuracy on CoLA of single seeds (n = 1), which have no standard deviation."
+    printed = print_summary(SummaryTable([], [ACCURACY], [SummaryRow([], [Estimate(0.5, None, 1)])], []), PrintStyle())
+    assert printed.caption == "Accuracy on CoLA of single seeds (n = 1), which have no standard deviation."
     none = print_summary(SummaryTable(["λ"], [], [], ["Left out."]), PrintStyle())
     assert none.caption == "No finished run has a value. Left out."
     assert none.lines == []
@@ -139,8 +139,8 @@ def test_another_engine_is_asked_for_only_where_pdflatex_does_not_know_a_charact
     table = print_summary(
         SummaryTable(["Model"], [ACCURACY], [SummaryRow([text], [Estimate(0.5, 0.1, 3)])], []), PrintStyle()
     )
-    told = "% Compile with XeLaTeX or LuaLaTeX: it has characters that pdfLaTeX does not know."
-    assert (told in texts.latex(table)) == beyond
+    comment = "% Compile with XeLaTeX or LuaLaTeX: it has characters that pdfLaTeX does not know."
+    assert (comment in texts.latex(table)) == beyond
 
 
 @pytest.mark.parametrize(
@@ -167,17 +167,17 @@ TEXTS = st.text() | st.text(alphabet='\\{}$&%#_~^<>|"`[]*λ\n ab-,@:/w.1')
 
 @given(TEXTS)
 def test_no_escaped_text_has_a_bare_special_character_in_latex(text):
-    rest = texts.escape_latex(text)
-    assert not re.search("--|,,", rest)
+    escaped = texts.escape_latex(text)
+    assert not re.search("--|,,", escaped)
     for command in sorted({*texts.LATEX_COMMANDS.values(), "{}"}, key=len, reverse=True):
-        rest = rest.replace(command, "")
-    assert not re.search(r"[\\{}$&%#_~^<>|\"`\[\]*\n]", rest)
+        escaped = escaped.replace(command, "")
+    assert not re.search(r"[\\{}$&%#_~^<>|\"`\[\]*\n]", escaped)
 
 
 @given(TEXTS)
 def test_no_escaped_text_has_a_bare_special_character_in_markdown(text):
-    rest = re.sub(r"\\[!-/:-@\[-`{-~]|<!-- -->", "", texts.escape_markdown(text))
-    assert not re.search(r"[\\|_*`<>\[\]&#~$!\n]", rest)
+    stripped = re.sub(r"\\[!-/:-@\[-`{-~]|<!-- -->", "", texts.escape_markdown(text))
+    assert not re.search(r"[\\|_*`<>\[\]&#~$!\n]", stripped)
 
 
 @given(TEXTS, TEXTS)

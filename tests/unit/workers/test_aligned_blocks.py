@@ -26,15 +26,15 @@ def errors(first, second):
 
 
 def test_groups_of_either_embedding_count_for_both(tmp_path):
-    plain, other = matrix(tmp_path, "plain", 0), matrix(tmp_path, "other", 1)
+    plain, second = matrix(tmp_path, "plain", 0), matrix(tmp_path, "other", 1)
     grouped = matrix(tmp_path, "grouped", 1, "document")
-    there, back = errors(plain, grouped), errors(grouped, plain)
-    assert there == pytest.approx(back)
-    assert there["cka"] > 1.5 * errors(plain, other)["cka"]
+    forward, back = errors(plain, grouped), errors(grouped, plain)
+    assert forward == pytest.approx(back)
+    assert forward["cka"] > 1.5 * errors(plain, second)["cka"]
 
 
 def test_one_group_of_all_rows_leaves_values_without_intervals(tmp_path):
-    one = matrix(tmp_path, "one", 0)
-    other = matrix(tmp_path, "other", 1, "document", ["all"] * 300)
-    scores = compare_rows(one, other, RowsBy.ORDER)[0]["scores"]
+    plain = matrix(tmp_path, "one", 0)
+    grouped = matrix(tmp_path, "other", 1, "document", ["all"] * 300)
+    scores = compare_rows(plain, grouped, RowsBy.ORDER)[0]["scores"]
     assert all(score["value"] is not None and score["parts"] == [] for score in scores.values())

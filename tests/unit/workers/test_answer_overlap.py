@@ -33,9 +33,9 @@ def torchmetrics(given, references):
 def test_agreement_is_what_torchmetrics_finds():
     draw = random.Random(0)
     for _ in range(300):
-        given, *references = (" ".join(draw.choices(WORDS, k=draw.randint(0, 5))) for _ in range(draw.randint(2, 4)))
-        expected = torchmetrics(given, references)
-        assert (exact_match(given, references), word_f1(given, references)) == pytest.approx(expected)
+        answer, *references = (" ".join(draw.choices(WORDS, k=draw.randint(0, 5))) for _ in range(draw.randint(2, 4)))
+        expected = torchmetrics(answer, references)
+        assert (exact_match(answer, references), word_f1(answer, references)) == pytest.approx(expected)
 
 
 def test_case_punctuation_and_articles_do_not_count_and_the_best_reference_does():

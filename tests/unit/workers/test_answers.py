@@ -9,8 +9,8 @@ from workers.training.tasks.questions import find_answer, read_answers
 
 def test_answers_are_read_as_squad_writes_them():
     rows = [{"text": ["a film", "film"], "answer_start": [4, 6]}, {"text": ["7"], "answer_start": [0], "id": "x"}]
-    found = read_answers([json.dumps(row) for row in rows], "answers")
-    assert found == [Span(["a film", "film"], [4, 6]), Span(["7"], [0])]
+    answers = read_answers([json.dumps(row) for row in rows], "answers")
+    assert answers == [Span(["a film", "film"], [4, 6]), Span(["7"], [0])]
 
 
 @pytest.mark.parametrize(

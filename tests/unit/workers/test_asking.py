@@ -31,9 +31,9 @@ def test_the_front_is_what_nothing_dominates_and_optuna_s_best_trials(points):
         study.add_trial(optuna.trial.create_trial(values=list(point)))
     assert pareto_front(points) == sorted(trial.number for trial in study.best_trials)
     brute = [
-        place
-        for place, one in enumerate(points)
-        if not any(other[0] >= one[0] and other[1] >= one[1] and other != one for other in points)
+        i
+        for i, candidate in enumerate(points)
+        if not any(rival[0] >= candidate[0] and rival[1] >= candidate[1] and rival != candidate for rival in points)
     ]
     assert pareto_front(points) == brute
 
@@ -75,19 +75,19 @@ def test_the_study_of_rows_holds_what_they_came_to():
         run(3, 0.5, status=RunStatus.FAILED),
         run(4, 2.0, status=RunStatus.QUEUED),
     ]
-    told = study_of(search, trials_of(rows)).trials
-    assert [trial.state.name for trial in told] == ["COMPLETE", "PRUNED", "FAIL", "RUNNING"]
-    assert (told[0].params, told[0].value) == ({"lam": 1.5, "zeta": 0.5}, 0.75)
-    assert told[1].intermediate_values == {4: 0.25}
+    trials = study_of(search, trials_of(rows)).trials
+    assert [trial.state.name for trial in trials] == ["COMPLETE", "PRUNED", "FAIL", "RUNNING"]
+    assert (trials[0].params, trials[0].value) == ({"lam": 1.5, "zeta": 0.5}, 0.75)
+    assert trials[1].intermediate_values == {4: 0.25}
 
 
 def test_with_two_objectives_both_are_told_and_what_lacks_one_has_failed():
     search = Search(lam_low=-2, lam_high=2, objective=Objective.PERFORMANCE_AND_ISOTROPY)
     rows = [run(0, 0, performance=0.5, isotropy=0.1), run(1, 1.5, performance=0.75, isotropy=0.5)]
     rows += [run(2, 1.0, performance=0.5), run(3, -1.0, status=RunStatus.PRUNED)]
-    told = study_of(search, trials_of(rows)).trials
-    assert [trial.state.name for trial in told] == ["COMPLETE", "FAIL", "FAIL"]
-    assert told[0].values == [0.75, 0.5]
+    trials = study_of(search, trials_of(rows)).trials
+    assert [trial.state.name for trial in trials] == ["COMPLETE", "FAIL", "FAIL"]
+    assert trials[0].values == [0.75, 0.5]
 
 
 @given(
@@ -95,10 +95,10 @@ def test_with_two_objectives_both_are_told_and_what_lacks_one_has_failed():
 )
 def test_a_run_is_given_up_below_the_median_of_enough_others_at_its_step(others, own):
     steps = (2, 4, 6)
-    histories = [list(zip(steps, one, strict=True)) for one in others]
+    histories = [list(zip(steps, values, strict=True)) for values in others]
     expected = False
     if len(others) >= MIN_RUNS:
-        at_step = [one[len(own) - 1] for one in others]
+        at_step = [values[len(own) - 1] for values in others]
         assert statistics.median(at_step) == pytest.approx(float(np.percentile(at_step, 50)))
         expected = max(own) < statistics.median(at_step)
     assert median_says_stop(histories, list(zip(steps, own, strict=False))) == expected

@@ -16,8 +16,8 @@ CONTEXT = "the film was very good and the plot was so dull and the cast is great
 
 def by_hand(starts, ends, inside):
     """The best span of one row: every pair of the likeliest starts and ends looked at."""
-    places = [place for place in range(len(inside)) if inside[place]]
-    likely = [sorted(places, key=lambda place: -float(logits[place]))[:N_BEST] for logits in (starts, ends)]
+    positions = [i for i in range(len(inside)) if inside[i]]
+    likely = [sorted(positions, key=lambda i: -float(logits[i]))[:N_BEST] for logits in (starts, ends)]
     spans = [(float(starts[s] + ends[e]), s, e) for s in likely[0] for e in likely[1] if 0 <= e - s < ANSWER_TOKENS]
     return max(spans, default=(-math.inf, None, None))
 
@@ -42,9 +42,9 @@ def test_an_answer_has_thirty_tokens_at_most_and_a_question_alone_none():
 
 
 def make_rows():
-    asked = [("the plot was", "so dull", ["dull"]), ("a cast", "great", ["bad", "great"]), ("a film", "film", ["good"])]
-    questions = [Question(text, CONTEXT, Answers(references, [0] * len(references))) for text, _, references in asked]
-    return cut_windows(questions, make_tokenizer(), 18, 5), [given for _, given, _ in asked]
+    cases = [("the plot was", "so dull", ["dull"]), ("a cast", "great", ["bad", "great"]), ("a film", "film", ["good"])]
+    questions = [Question(text, CONTEXT, Answers(references, [0] * len(references))) for text, _, references in cases]
+    return cut_windows(questions, make_tokenizer(), 18, 5), [answer for _, answer, _ in cases]
 
 
 def gather(rows, wanted, order, size):
@@ -54,41 +54,41 @@ def gather(rows, wanted, order, size):
         some = order[begin : begin + size]
         batch = rows.collate([rows.dataset[int(row)] for row in some])
         starts, ends = torch.zeros(2, *batch["input_ids"].shape)
-        for place, row in enumerate(some):
+        for i, row in enumerate(some):
             window = rows.windows[row]
             answer = CONTEXT.index(wanted[window.question])
-            starts[place, 1], ends[place, 2] = 50, 50
+            starts[i, 1], ends[i, 2] = 50, 50
             for token, (first, stop) in enumerate(window.offsets, start=window.first_token):
-                starts[place, token] += 5.0 * (first == answer)
-                ends[place, token] += 5.0 * (stop == answer + len(wanted[window.question]))
+                starts[i, token] += 5.0 * (first == answer)
+                ends[i, token] += 5.0 * (stop == answer + len(wanted[window.question]))
         predictions.add(QuestionAnsweringModelOutput(start_logits=starts, end_logits=ends), batch)
     return {name: score.value for name, score in predictions.metrics().items()}
 
 
 def test_windows_are_merged_in_any_order_and_scored_as_torchmetrics_does():
-    rows, wanted = make_rows()
+    rows, answer_texts = make_rows()
     assert len(rows) == 6
-    found = gather(rows, wanted, np.arange(6), 4)
+    answers = gather(rows, answer_texts, np.arange(6), 4)
     references = [question.answers.texts for question in rows.questions]
     expected = squad(
-        [{"prediction_text": given, "id": str(i)} for i, given in enumerate(wanted)],
+        [{"prediction_text": text, "id": str(i)} for i, text in enumerate(answer_texts)],
         [
             {"answers": {"text": texts, "answer_start": [0] * len(texts)}, "id": str(i)}
             for i, texts in enumerate(references)
         ],
     )
-    assert found == pytest.approx(
+    assert answers == pytest.approx(
         {"word_f1": float(expected["f1"]) / 100, "exact_match": float(expected["exact_match"]) / 100}
     )
-    assert found == pytest.approx({"word_f1": (2 / 3 + 1) / 3, "exact_match": 1 / 3})
-    assert gather(rows, wanted, np.array([5, 3, 1, 0, 2, 4]), 1) == found
+    assert answers == pytest.approx({"word_f1": (2 / 3 + 1) / 3, "exact_match": 1 / 3})
+    assert gather(rows, answer_texts, np.array([5, 3, 1, 0, 2, 4]), 1) == answers
 
 
 def test_questions_not_looked_at_do_not_count_and_unanswered_ones_are_wrong():
-    rows, wanted = make_rows()
-    assert gather(rows, wanted, np.array([2, 3]), 2) == {"word_f1": 1, "exact_match": 1}
-    asked = Question("the film", "", Answers(["film"], [0]))
-    rows = cut_windows([asked], make_tokenizer(), 18, 5)
+    rows, answer_texts = make_rows()
+    assert gather(rows, answer_texts, np.array([2, 3]), 2) == {"word_f1": 1, "exact_match": 1}
+    question = Question("the film", "", Answers(["film"], [0]))
+    rows = cut_windows([question], make_tokenizer(), 18, 5)
     predictions = BestAnswers(rows, np.arange(1))
     batch = rows.collate([rows.dataset[0]])
     zeros = torch.zeros(batch["input_ids"].shape)

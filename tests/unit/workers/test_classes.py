@@ -14,11 +14,11 @@ def metrics(names, right, given):
 
 def test_f1_is_that_of_the_second_of_two_labels_and_scores_without_two_classes_are_undefined():
     assert metrics(["no", "yes"], [0, 1, 1], [1, 1, 0])["f1"] == Score(0.5)
-    for given in ([0, 0], [0, 1]):
-        f1 = metrics(["no", "yes"], [0, 0], given)["f1"]
+    for predicted in ([0, 0], [0, 1]):
+        f1 = metrics(["no", "yes"], [0, 0], predicted)["f1"]
         assert f1 == Score.undefined("No validation row has the label 'yes', which F1 looks for.")
-    found = metrics(["no", "yes"], [1, 1, 1], [1, 0, 1])
+    scores = metrics(["no", "yes"], [1, 1, 1], [1, 0, 1])
     reason = "All validation rows have the label 'yes', with which nothing can correlate."
-    assert found["matthews"] == Score.undefined(reason)
-    assert (found["accuracy"].value, found["f1"].value) == (pytest.approx(2 / 3), pytest.approx(0.8))
+    assert scores["matthews"] == Score.undefined(reason)
+    assert (scores["accuracy"].value, scores["f1"].value) == (pytest.approx(2 / 3), pytest.approx(0.8))
     assert metrics(["no", "yes"], [0, 1], [1, 1])["matthews"] == Score(0.0)

@@ -25,6 +25,6 @@ def test_a_subset_is_the_same_rows_of_every_column_in_their_order():
     assert subset["l"] == sorted(subset["l"]) == numbers.tolist()
     assert subset["t"] == [f"text {i}" for i in subset["l"]]
     assert subset["l"] != list(range(10))
-    for wanted in (100, None):
-        whole, numbers = _draw_subset(columns, wanted)
-        assert (whole, numbers.tolist()) == (columns, list(range(100)))
+    for n_rows in (100, None):
+        complete, numbers = _draw_subset(columns, n_rows)
+        assert (complete, numbers.tolist()) == (columns, list(range(100)))

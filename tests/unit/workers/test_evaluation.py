@@ -102,43 +102,43 @@ def pairs_by_hand(x, labels):
 
 def test_all_validation_rows_are_scored_without_their_padding():
     model, rows = make_model(), make_rows(60)
-    found = evaluate(model, make_rows(10), rows, make_task(), Progress())
+    result = evaluate(model, make_rows(10), rows, make_task(), Progress())
     tokens, first, logits = clouds(model, rows)
     labels = torch.tensor(rows.dataset["labels"])
 
-    assert found.isoscore_star.value == pytest.approx(isoscore(torch.cat(tokens)).value, rel=1e-4)
-    stars = found.results.dump()["by_layer"]["isoscore_star"]
+    assert result.isoscore_star.value == pytest.approx(isoscore(torch.cat(tokens)).value, rel=1e-4)
+    stars = result.results.dump()["by_layer"]["isoscore_star"]
     assert stars["values"] == pytest.approx([isoscore(layer).value for layer in tokens], rel=1e-4)
-    assert "layers" not in found.results.dump()
+    assert "layers" not in result.results.dump()
     reference = [
-        isoscore_from_covariance(shrink(few.T.cov(), many.T.cov(), 0.75)).value
-        for few, many in zip(first, tokens, strict=True)
+        isoscore_from_covariance(shrink(first_layer.T.cov(), token_layer.T.cov(), 0.75)).value
+        for first_layer, token_layer in zip(first, tokens, strict=True)
     ]
     assert stars["reasons"] == [None, None]
     shrunk = {"layers": pytest.approx(reference, rel=1e-4), "layer_reasons": [None, None]}
-    assert found.results.dump()["reference"] == {"zeta": 0.75, "pooling": "first", "n": 60, **shrunk}
-    assert (found.results.tokens, found.results.points) == (rows.token_counts.sum(), 2 * rows.token_counts.sum())
-    assert found.results.loss == pytest.approx(float(torch.nn.functional.cross_entropy(logits, labels)), rel=1e-5)
-    assert found.performance.value == float((logits.argmax(1) == labels).double().mean())
+    assert result.results.dump()["reference"] == {"zeta": 0.75, "pooling": "first", "n": 60, **shrunk}
+    assert (result.results.tokens, result.results.points) == (rows.token_counts.sum(), 2 * rows.token_counts.sum())
+    assert result.results.loss == pytest.approx(float(torch.nn.functional.cross_entropy(logits, labels)), rel=1e-5)
+    assert result.performance.value == float((logits.argmax(1) == labels).double().mean())
 
 
 def test_shrinkage_goes_towards_training_tokens():
     model, train = make_model(), make_rows(30)
-    found = evaluate(model, train, make_rows(60), make_task(evaluation_zeta=1), Progress())
+    result = evaluate(model, train, make_rows(60), make_task(evaluation_zeta=1), Progress())
     tokens, _, _ = clouds(model, train)
-    assert found.isoscore_star.value == pytest.approx(isoscore(torch.cat(tokens)).value, rel=1e-4)
-    by_layer = found.results.dump()["by_layer"]["isoscore_star"]["values"]
+    assert result.isoscore_star.value == pytest.approx(isoscore(torch.cat(tokens)).value, rel=1e-4)
+    by_layer = result.results.dump()["by_layer"]["isoscore_star"]["values"]
     assert by_layer == pytest.approx([isoscore(layer).value for layer in tokens], rel=1e-4)
 
 
 @pytest.mark.parametrize(("n_labels", "average"), [(2, "binary"), (3, "macro")])
 def test_the_metric_asked_for_is_the_performance(n_labels, average):
     model, rows = make_model(n_labels), make_rows(60, n_labels)
-    found = evaluate(model, make_rows(10), rows, make_task(n_labels, metric="f1"), Progress())
+    result = evaluate(model, make_rows(10), rows, make_task(n_labels, metric="f1"), Progress())
     predictions = clouds(model, rows)[2].argmax(1).tolist()
-    assert found.performance.value == f1_score(rows.dataset["labels"], predictions, average=average, zero_division=0)
-    assert found.results.f1_average == average
-    assert found.results.f1_positive == ("1" if average == "binary" else None)
+    assert result.performance.value == f1_score(rows.dataset["labels"], predictions, average=average, zero_division=0)
+    assert result.results.f1_average == average
+    assert result.results.f1_positive == ("1" if average == "binary" else None)
 
 
 def test_the_first_token_is_found_behind_padding_on_the_left_and_a_loss_that_is_not_a_number_is_refused():
@@ -160,15 +160,15 @@ def test_every_layer_is_measured_as_isotropy_measures_its_points():
     expected = []
     for texts in layers_of(model, rows):
         means, first = (
-            torch.stack([one(text) for text in texts]) for one in (lambda text: text.mean(0), lambda t: t[0])
+            torch.stack([pool(text) for text in texts]) for pool in (lambda text: text.mean(0), lambda t: t[0])
         )
         unbiased = {"isoscore_unbiased": isoscore_unbiased(means).value}
         expected.append(by_hand(torch.cat(texts)) | unbiased | pairs_by_hand(first, labels))
 
     assert results["by_layer"].keys() == expected[0].keys()
-    for measure, found in results["by_layer"].items():
-        assert found["values"] == pytest.approx([layer[measure] for layer in expected], rel=1e-3), measure
-        assert found["reasons"] == [None, None]
+    for measure, values in results["by_layer"].items():
+        assert values["values"] == pytest.approx([layer[measure] for layer in expected], rel=1e-3), measure
+        assert values["reasons"] == [None, None]
     of_texts = ("isoscore_unbiased", "twonn", "persistent_entropy", "silhouette")
     tokens = {measure: int(rows.token_counts.sum()) for measure in expected[0]}
     assert results["by_layer_n"] == tokens | dict.fromkeys(of_texts, 60)
@@ -176,15 +176,15 @@ def test_every_layer_is_measured_as_isotropy_measures_its_points():
 
 def test_the_last_layer_is_measured_by_sentence_vectors_and_its_dimensions_are_kept_for_a_figure():
     model, rows = make_model(), make_rows(60)
-    found = evaluate(model, make_rows(10), rows, make_task(), Progress())
+    result = evaluate(model, make_rows(10), rows, make_task(), Progress())
     first, labels = clouds(model, rows)[1][-1], torch.tensor(rows.dataset["labels"])
     expected = by_hand(first) | {"isoscore_unbiased": isoscore_unbiased(first).value} | pairs_by_hand(first, labels)
 
-    sentence = found.results.dump()["sentences"]
+    sentence = result.results.dump()["sentences"]
     assert sentence["pooling"] == "first"
-    assert {m: one["value"] for m, one in sentence["last_layer"].items()} == pytest.approx(expected, rel=1e-3)
-    assert {(one["n"], one["reason"]) for one in sentence["last_layer"].values()} == {(60, None)}
-    assert found.figures == {
+    assert {m: entry["value"] for m, entry in sentence["last_layer"].items()} == pytest.approx(expected, rel=1e-3)
+    assert {(entry["n"], entry["reason"]) for entry in sentence["last_layer"].values()} == {(60, None)}
+    assert result.figures == {
         "activation": {
             "n": 60,
             "mean": pytest.approx(first.mean(0).tolist(), rel=1e-4, abs=1e-6),
@@ -217,8 +217,8 @@ def test_a_causal_model_is_measured_by_its_last_tokens_on_whichever_side_padding
 def test_pairs_of_many_rows_are_those_of_some_that_every_run_draws(monkeypatch):
     monkeypatch.setattr(sentences, "PAIR_ROWS", 25)
     model, rows = make_model(), make_rows(60)
-    found = (evaluate(model, rows, rows, make_task(batch_size=size), Progress()) for size in (3, 16))
-    first, again = (one.results.dump() for one in found)
+    evaluations = (evaluate(model, rows, rows, make_task(batch_size=size), Progress()) for size in (3, 16))
+    first, again = (evaluation.results.dump() for evaluation in evaluations)
     drawn = np.random.default_rng(0).permutation(60)[:25]
     expected = pairs_by_hand(clouds(model, rows)[1][-1][drawn], torch.tensor(rows.dataset["labels"])[drawn])
     for results in (first, again):
@@ -232,22 +232,22 @@ def test_a_text_that_occurs_again_does_not_count_for_twonn():
     twice = TokenizedRows(
         datasets.concatenate_datasets([rows.dataset] * 2), np.tile(rows.token_counts, 2), rows.collate
     )
-    once, both = (evaluate(model, rows, r, make_task(), Progress()).results.dump() for r in (rows, twice))
-    assert both["by_layer"]["twonn"]["values"] == pytest.approx(once["by_layer"]["twonn"]["values"], rel=1e-3)
-    assert (both["by_layer_n"]["twonn"], both["by_layer_n"]["persistent_entropy"]) == (40, 80)
+    once, doubled = (evaluate(model, rows, r, make_task(), Progress()).results.dump() for r in (rows, twice))
+    assert doubled["by_layer"]["twonn"]["values"] == pytest.approx(once["by_layer"]["twonn"]["values"], rel=1e-3)
+    assert (doubled["by_layer_n"]["twonn"], doubled["by_layer_n"]["persistent_entropy"]) == (40, 80)
 
 
 def test_what_has_no_value_at_a_layer_says_why():
     model = make_model()
-    found = evaluate(model, make_rows(3), make_rows(1), make_task(), Progress())
-    by_layer = found.results.dump()["by_layer"]
+    result = evaluate(model, make_rows(3), make_rows(1), make_task(), Progress())
+    by_layer = result.results.dump()["by_layer"]
     reasons = ["The silhouette needs at least 2 classes; there is 1."] * 2
     assert by_layer["silhouette"] == {"values": [None, None], "reasons": reasons}
     reasons = ["The bias-corrected IsoScore needs at least 4 points; there is 1."] * 2
     assert by_layer["isoscore_unbiased"]["reasons"] == reasons
     assert by_layer["isoscore_star"]["reasons"] == [None, None]
-    assert found.results.dump()["sentences"]["last_layer"]["mean_cosine"]["reason"].endswith("there is 1.")
-    assert found.figures == {}
+    assert result.results.dump()["sentences"]["last_layer"]["mean_cosine"]["reason"].endswith("there is 1.")
+    assert result.figures == {}
 
 
 def test_a_metric_that_is_undefined_says_why():
@@ -265,9 +265,9 @@ def test_a_metric_that_is_undefined_says_why():
         def by_row(self, positions):
             raise ValueError("expected 1 to 1,000,000 rows, got 2,000,000")
 
-    found = evaluate(make_model(), make_rows(5), make_rows(5), Silent(make_task().config), Progress())
-    assert (found.performance.value, found.performance.reason) == (None, "There is no answer.")
-    assert found.results.metrics == {"accuracy": None, "f1": 0.5}
-    assert found.results.metric_reasons == {"accuracy": "There is no answer."}
-    assert (found.predictions, found.results.constant_prediction) == (None, None)
-    assert found.notes == ["Predictions are not stored: expected 1 to 1,000,000 rows, got 2,000,000."]
+    result = evaluate(make_model(), make_rows(5), make_rows(5), Silent(make_task().config), Progress())
+    assert (result.performance.value, result.performance.reason) == (None, "There is no answer.")
+    assert result.results.metrics == {"accuracy": None, "f1": 0.5}
+    assert result.results.metric_reasons == {"accuracy": "There is no answer."}
+    assert (result.predictions, result.results.constant_prediction) == (None, None)
+    assert result.notes == ["Predictions are not stored: expected 1 to 1,000,000 rows, got 2,000,000."]

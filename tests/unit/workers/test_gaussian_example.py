@@ -18,14 +18,14 @@ def example():
 
 @pytest.mark.slow
 def test_the_file_is_what_the_code_makes_anew(example):
-    made = gaussian_example()
-    assert made.keys() == example.keys()
+    document = gaussian_example()
+    assert document.keys() == example.keys()
     for key in ("n", "draws", "drawn", "rows", "zetas", "reason"):
-        assert made[key] == example[key], key
-    assert made["full"] == pytest.approx(example["full"], abs=1e-4)
+        assert document[key] == example[key], key
+    assert document["full"] == pytest.approx(example["full"], abs=1e-4)
     for name in ("isoscore", "isoscore_unbiased"):
-        assert made[name]["mean"] == pytest.approx(example[name]["mean"], abs=1e-4)
-    for again, curve in zip(made["isoscore_star"], example["isoscore_star"], strict=True):
+        assert document[name]["mean"] == pytest.approx(example[name]["mean"], abs=1e-4)
+    for again, curve in zip(document["isoscore_star"], example["isoscore_star"], strict=True):
         assert again["mean"] == pytest.approx(curve["mean"], abs=1e-4)
 
 
@@ -40,6 +40,6 @@ def test_the_truth_is_known_in_closed_form_and_only_the_bias_correction_finds_it
     assert example["full"]["isoscore_unbiased"] == pytest.approx(truth, abs=1e-3)
     # As the convention of the poster's algorithm has it, 700 rows score 0.53 to 0.81 at zeta 0.2 to 0.8.
     below, above = (example["rows"].index(m) for m in (512, 1024))
-    for curve, known in zip(example["isoscore_star"], (0.53, 0.64, 0.74, 0.81), strict=True):
-        assert curve["mean"][below] < known + 0.02
-        assert curve["mean"][above] > known - 0.02
+    for curve, expected in zip(example["isoscore_star"], (0.53, 0.64, 0.74, 0.81), strict=True):
+        assert curve["mean"][below] < expected + 0.02
+        assert curve["mean"][above] > expected - 0.02

@@ -21,15 +21,15 @@ def test_an_npy_file_is_read_back_by_numpy_whatever_the_size_of_a_read(dtype, si
 def test_blocks_are_written_row_after_row_and_taken_as_they_are_read():
     x = np.asfortranarray(np.arange(6.0).reshape(2, 3))
     assert np.load(io.BytesIO(npy_file(2, 3, x.dtype, [x]).read())).tolist() == x.tolist()
-    taken = []
+    received = []
 
     def blocks():
         for i in range(1000):
-            taken.append(i)
+            received.append(i)
             yield np.zeros((1000, 10), np.float32)
 
     npy_file(10**6, 10, np.dtype(np.float32), blocks()).read(100_000)
-    assert len(taken) < 10
+    assert len(received) < 10
 
 
 def test_json_lines_hold_every_column_of_every_row_of_one_length():

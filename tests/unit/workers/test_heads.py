@@ -40,20 +40,20 @@ def test_padding_changes_no_output_and_every_weight_has_a_gradient(models_dir, n
     rows = task.encode(COLUMNS, tokenizer, max_input_length(model, tokenizer, 128))
     outputs = ["start_logits", "end_logits"] if kind == "span" else ["logits"]
     with evaluation_mode(model):
-        (together,) = (model(**batch, output_hidden_states=True) for batch in rows.batches(range(3), 3, model.device))
-        alone = [model(**batch) for batch in rows.batches(range(3), 1, model.device)]
-    states = hidden_states_of(together)
+        (batched,) = (model(**batch, output_hidden_states=True) for batch in rows.batches(range(3), 3, model.device))
+        singles = [model(**batch) for batch in rows.batches(range(3), 1, model.device)]
+    states = hidden_states_of(batched)
     assert (len(states), states[-1].shape[-1]) == (1 + depth(model), width(model)) == (3, 16)
     for output in outputs:
-        for row, one in enumerate(alone):
+        for row, single in enumerate(singles):
             real = slice(0, rows.token_counts[row]) if kind == "span" else slice(None)
-            torch.testing.assert_close(together[output][row, real], one[output][0, real])
-    losses = torch.stack([one.loss for one in alone])
-    torch.testing.assert_close(together.loss, losses.mean())
+            torch.testing.assert_close(batched[output][row, real], single[output][0, real])
+    losses = torch.stack([output.loss for output in singles])
+    torch.testing.assert_close(batched.loss, losses.mean())
     (batch,) = rows.batches(range(3), 3, model.device)
     model(**batch).loss.backward()
     # Several processes wait for each gradient.
-    assert [weights for weights, one in model.named_parameters() if one.grad is None] == []
+    assert [weights for weights, parameter in model.named_parameters() if parameter.grad is None] == []
 
 
 def test_a_head_of_another_shape_is_drawn_by_the_seed_and_checkpointing_refused_where_there_is_none(models_dir):

@@ -60,28 +60,28 @@ def test_of_a_long_log_the_last_lines_are_told_and_none_in_part(tmp_path):
 
 
 def test_the_last_lines_are_told_while_there_are_new_ones_also_after_an_outage(tmp_path):
-    log, told = Log(tmp_path), []
+    log, tails = Log(tmp_path), []
 
     def tell(tail):
-        told.append(tail)
-        if len(told) == 1:
+        tails.append(tail)
+        if len(tails) == 1:
             raise OperationalError("update", {}, ConnectionError("away"))
 
     with log.capture_output(), log.send_tail_regularly(tell, interval=0.01):
         os.write(2, b"one\n")
-        wait_for(lambda: told[-1:] == ["one"] and len(told) >= 2)
+        wait_for(lambda: tails[-1:] == ["one"] and len(tails) >= 2)
         os.write(2, b"two\n")
-        wait_for(lambda: told[-1:] == ["one\ntwo"])
-    assert 2 <= len(told) <= 4
+        wait_for(lambda: tails[-1:] == ["one\ntwo"])
+    assert 2 <= len(tails) <= 4
 
 
 def test_the_telling_ends_with_the_job_however_that_ends(tmp_path):
-    log, told = Log(tmp_path), []
+    log, tails = Log(tmp_path), []
 
     def fail():
-        with log.capture_output(), log.send_tail_regularly(told.append, interval=0.01):
+        with log.capture_output(), log.send_tail_regularly(tails.append, interval=0.01):
             os.write(2, b"one\n")
-            wait_for(lambda: told)
+            wait_for(lambda: tails)
             raise ValueError("failed")
 
     with pytest.raises(ValueError, match="failed"):
@@ -89,7 +89,7 @@ def test_the_telling_ends_with_the_job_however_that_ends(tmp_path):
     assert "log" not in [thread.name for thread in threading.enumerate()]
     (tmp_path / LOG_NAME).write_bytes(b"afterwards\n")
     time.sleep(0.1)
-    assert told == ["one"]
+    assert tails == ["one"]
 
 
 def test_of_each_earlier_attempt_the_last_lines_are_kept_too(tmp_path):

@@ -41,8 +41,8 @@ def jsonl(folder, kept):
 
 def found(upload, rows=None, **chosen):
     matrix = open_matrix(upload, Selection(**{"vectors": ["x0", "x1", "x2"], "names": "word"} | chosen))
-    kept = color_columns(matrix, np.arange(matrix.n) if rows is None else np.array(rows))
-    return {one.name: one for one in kept}
+    selected = color_columns(matrix, np.arange(matrix.n) if rows is None else np.array(rows))
+    return {column.name: column for column in selected}
 
 
 def test_fractions_and_many_numbers_are_a_scale_and_the_rest_labels_by_frequency(tmp_path):
@@ -61,14 +61,14 @@ def test_fractions_and_many_numbers_are_a_scale_and_the_rest_labels_by_frequency
 
 @pytest.mark.parametrize("without", [[], [0, 5]])
 def test_rows_are_those_of_the_map(tmp_path, without):
-    left = [i for i in range(N) if i not in without]
+    remaining = [i for i in range(N) if i not in without]
     values = found(csv(tmp_path, KEPT), rows=[1, 3], without_rows=without)["price"].values
-    assert values.tolist() == [left[1] / 4, left[3] / 4]
+    assert values.tolist() == [remaining[1] / 4, remaining[3] / 4]
 
 
 def test_fractions_beside_lists_of_numbers_are_kept(tmp_path):
-    kept = {"price": [*KEPT["price"][:-1], ""], "stars": KEPT["stars"]}
-    columns = found(jsonl(tmp_path, kept), vectors="vector", names=None)
+    data = {"price": [*KEPT["price"][:-1], ""], "stars": KEPT["stars"]}
+    columns = found(jsonl(tmp_path, data), vectors="vector", names=None)
     assert columns["price"].values[1] == 0.25
     assert np.isnan(columns["price"].values[-1])
     assert columns["stars"].labels.names == ["0", "1", "2"]
@@ -76,10 +76,10 @@ def test_fractions_beside_lists_of_numbers_are_kept(tmp_path):
 
 def test_too_many_words_and_columns_are_left_out_and_a_few_whole_numbers_are_labels(tmp_path):
     n = MAX_DISTINCT + 2
-    kept = {"text": [f"t{i}" for i in range(n)], "half": [f"t{i // 2}" for i in range(n)]}
-    assert set(found(csv(tmp_path, kept, n))) == {"half"}
-    many = {f"k{i}": [str(one / 3) for one in range(N)] for i in range(MAX_COLUMNS + 3)}
-    assert len(found(csv(tmp_path, many))) == MAX_COLUMNS
+    data = {"text": [f"t{i}" for i in range(n)], "half": [f"t{i // 2}" for i in range(n)]}
+    assert set(found(csv(tmp_path, data, n))) == {"half"}
+    many_columns = {f"k{i}": [str(number / 3) for number in range(N)] for i in range(MAX_COLUMNS + 3)}
+    assert len(found(csv(tmp_path, many_columns))) == MAX_COLUMNS
     for count, is_labeled in ((MAX_NUMBERED_LABELS, True), (MAX_NUMBERED_LABELS + 1, False)):
         column = found(csv(tmp_path, {"grade": [str(i % count) for i in range(N)]}))["grade"]
         assert (column.labels is not None) is is_labeled

@@ -16,9 +16,9 @@ def config(**changes):
     ("rows", "accumulation", "expected"), [(16, 1, (8, 2)), (2, 4, (1, 8)), (15, 2, (5, 6)), (7, 1, (1, 7))]
 )
 def test_a_step_has_the_same_rows_in_smaller_batches(rows, accumulation, expected):
-    found = with_smaller_batch(config(batch_size=rows, accumulation=accumulation))
-    assert (found.batch_size, found.accumulation) == expected
-    assert found.batch_size * found.accumulation == rows * accumulation
+    smaller = with_smaller_batch(config(batch_size=rows, accumulation=accumulation))
+    assert (smaller.batch_size, smaller.accumulation) == expected
+    assert smaller.batch_size * smaller.accumulation == rows * accumulation
 
 
 def test_a_single_row_cannot_be_fewer_and_the_note_tells_what_the_penalty_sees():

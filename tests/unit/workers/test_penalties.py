@@ -164,8 +164,8 @@ def test_penalties_add_up_and_of_a_part_of_the_tokens_are_drawn_by_seed_and_step
     assert len(of_seed_0) == 5
     assert of_seed_0.isdisjoint(penalty(step, seed=1) for step in range(5))
     cosreg, entropy = (see(regularizer=name)[0] for name in ("cosreg", "entropy"))
-    both, _ = see(regularizer="cosreg", fixed_regularizers={"entropy": 3.0, "istar": 0})
-    torch.testing.assert_close(both, cosreg + 3.0 / LAM * entropy)
+    penalties, _ = see(regularizer="cosreg", fixed_regularizers={"entropy": 3.0, "istar": 0})
+    torch.testing.assert_close(penalties, cosreg + 3.0 / LAM * entropy)
 
 
 CHANGES = {
@@ -210,16 +210,16 @@ def test_a_part_of_the_tokens_is_one_of_all_that_count(batch, include_padding):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
     fixed = {"cosreg": 1, "istar_unbiased": 1}
     config = make_config(token_fraction=0.5, include_padding=include_padding, fixed_regularizers=fixed)
-    penalties, seen = make_penalties(config, model), {}
+    penalties, clouds = make_penalties(config, model), {}
     for name, module in penalties.regularizers.items():
-        module.register_forward_pre_hook(lambda _, points, name=name: seen.update({name: len(points[0])}))
+        module.register_forward_pre_hook(lambda _, points, name=name: clouds.update({name: len(points[0])}))
     outputs = model(**batch, output_hidden_states=True)
     state = torch.get_rng_state()
     penalties(outputs, batch, 0)
     assert torch.equal(torch.get_rng_state(), state), "the training's own random state"
     mask = batch["attention_mask"]
     half = -(-(mask.numel() if include_padding else int(mask.sum())) // 2)
-    assert seen == {"istar": 2 * half, "cosreg": half, "istar_unbiased": 2}
+    assert clouds == {"istar": 2 * half, "cosreg": half, "istar_unbiased": 2}
 
 
 @pytest.mark.parametrize("regularizer", ["istar", "istar_unbiased", "cosreg", "entropy"])

@@ -37,7 +37,7 @@ def make_probe(rows, **changes):
 
 def test_every_layer_is_measured_as_isotropy_measures_its_points():
     probe = make_probe(make_rows(40), batch_size=1)
-    found = probe.measure()
+    measured = probe.measure()
     probe.model.eval()
     with torch.no_grad():
         texts = [
@@ -59,13 +59,13 @@ def test_every_layer_is_measured_as_isotropy_measures_its_points():
             **{f"anisotropy_raw_{k}": raw[k - 1].value for k in (1, 2, 3)},
             **{f"anisotropy_centred_{k}": centred[k - 1].value for k in (1, 2, 3)},
         }
-        assert {measure: values[layer] for measure, values in found.items()} == pytest.approx(expected, rel=1e-3)
+        assert {measure: values[layer] for measure, values in measured.items()} == pytest.approx(expected, rel=1e-3)
 
 
 def test_what_is_undefined_has_no_value_and_training_goes_on_as_if_nobody_had_looked():
-    found = make_probe(make_rows(3)).measure()
-    assert found["isoscore_unbiased"] == [None, None]
-    assert all(value is not None for value in found["isoscore_star"])
+    values = make_probe(make_rows(3)).measure()
+    assert values["isoscore_unbiased"] == [None, None]
+    assert all(value is not None for value in values["isoscore_star"])
     probe = make_probe(make_rows(20))
     probe.model.train()
     before = torch.get_rng_state()

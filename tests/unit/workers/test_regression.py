@@ -32,14 +32,14 @@ def metrics(right, given):
 def test_correlations_are_those_of_scipy_and_torchmetrics():
     draw = np.random.default_rng(0)
     right = np.round(draw.uniform(0, 5, 50), 1).astype(np.float32)
-    given = (right + draw.normal(0, 2, 50)).astype(np.float32)
-    found = {name: score.value for name, score in metrics(right.tolist(), given.tolist()).items()}
-    doubles = right.astype(float), given.astype(float)
+    predicted = (right + draw.normal(0, 2, 50)).astype(np.float32)
+    computed = {name: score.value for name, score in metrics(right.tolist(), predicted.tolist()).items()}
+    doubles = right.astype(float), predicted.astype(float)
     expected = {"pearson": stats.pearsonr(*doubles)[0], "spearman": stats.spearmanr(*doubles)[0]}
-    assert found == pytest.approx(expected, rel=1e-12)
-    tensors = torch.tensor(given), torch.tensor(right)
+    assert computed == pytest.approx(expected, rel=1e-12)
+    tensors = torch.tensor(predicted), torch.tensor(right)
     expected = {"pearson": float(pearson_corrcoef(*tensors)), "spearman": float(spearman_corrcoef(*tensors))}
-    assert found == pytest.approx(expected, rel=1e-4)
+    assert computed == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_correlations_are_those_of_scipy_and_torchmetrics():
     ],
 )
 def test_a_correlation_that_is_undefined_says_why(right, given, reason):
-    found = metrics(right, given)
-    scores = {name: (score.value, score.reason) for name, score in found.items()}
+    computed = metrics(right, given)
+    scores = {name: (score.value, score.reason) for name, score in computed.items()}
     assert scores == dict.fromkeys(("pearson", "spearman"), (None, reason))
 
 
@@ -63,8 +63,8 @@ def test_labels_are_numbers_however_a_file_writes_them(task):
     labels = rows.collate([rows.dataset[row] for row in range(6)])["labels"]
     assert labels.dtype == torch.float32
     assert labels.tolist() == pytest.approx([3.8, 2, 0.5, 1e-3, -400, 0.25])
-    whole = task.encode({**columns, "y": [1, 2, 3, 4, 5, 0]}, make_tokenizer(), 16)
-    assert whole.collate([whole.dataset[0]])["labels"].dtype == torch.float32
+    encoded = task.encode({**columns, "y": [1, 2, 3, 4, 5, 0]}, make_tokenizer(), 16)
+    assert encoded.collate([encoded.dataset[0]])["labels"].dtype == torch.float32
 
 
 @pytest.mark.parametrize(

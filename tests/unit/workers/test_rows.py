@@ -25,6 +25,6 @@ def test_rows_are_drawn_until_the_tokens_are_used_up_and_a_larger_draw_holds_the
 
 def test_long_rows_come_first_and_seed_and_epoch_each_change_the_draw(rows):
     assert list(rows.longest_first(np.array([0, 1, 2, 3]))) == [2, 0, 1, 3]
-    ones = np.ones(1000, dtype=np.int64)
-    draws = [tuple(draw_row_indices(ones, 20, seed)) for seed in ((0, 0), (0, 1), (1, 0))]
+    lengths = np.ones(1000, dtype=np.int64)
+    draws = [tuple(draw_row_indices(lengths, 20, seed)) for seed in ((0, 0), (0, 1), (1, 0))]
     assert len(set(draws)) == 3

@@ -162,8 +162,8 @@ def test_for_a_moving_average_there_is_one_pass_and_each_step_mixes_its_own_poin
     callback.on_substep_end(None, state, None)
     istar(clouds[2])
     callback.on_step_end(None, state, None)
-    own = (clouds[1].T.cov() + clouds[2].T.cov()) / 2
-    torch.testing.assert_close(istar.shrinkage_covariance, 0.75 * after_one + 0.25 * own, rtol=1e-4, atol=1e-6)
+    expected = (clouds[1].T.cov() + clouds[2].T.cov()) / 2
+    torch.testing.assert_close(istar.shrinkage_covariance, 0.75 * after_one + 0.25 * expected, rtol=1e-4, atol=1e-6)
     assert [phase for phase, _ in progress.phases] == [Phase.SHRINKAGE, Phase.TRAINING]
 
 

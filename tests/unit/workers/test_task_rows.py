@@ -23,7 +23,7 @@ X = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
 @pytest.fixture
 def upload(tmp_path):
     path = tmp_path / "a.jsonl"
-    rows = ({"_id": f"d{row}", "side": "ab"[row % 2], "embedding": one.tolist()} for row, one in enumerate(X))
+    rows = ({"_id": f"d{row}", "side": "ab"[row % 2], "embedding": vector.tolist()} for row, vector in enumerate(X))
     path.write_text("\n".join(map(json.dumps, rows)))
     return Upload((NamedFile(path, path.name),))
 
@@ -35,19 +35,19 @@ def read(upload, monkeypatch):
 
     def read(ids=None, truth=None, **selection):
         chosen = Selection(vectors="embedding", **{"names": "_id"} | selection).model_dump()
-        asked = SimpleNamespace(settings=None, row=SimpleNamespace(truth_sha256=truth))
-        return tasks._load_vectors(Embedding(name="a", selection=chosen), asked, "corpus", ids, labels_column="side")
+        job = SimpleNamespace(settings=None, row=SimpleNamespace(truth_sha256=truth))
+        return tasks._load_vectors(Embedding(name="a", selection=chosen), job, "corpus", ids, labels_column="side")
 
     return read
 
 
 @pytest.mark.parametrize("left_out", [{"without_rows": [0, 1, 2, 3, 4, 5, 9]}, {"without_dimensions": [0]}])
 def test_rows_and_dimensions_are_left_out_once(read, left_out):
-    found = read(**left_out)
+    loaded = read(**left_out)
     rows = [row for row in range(N) if row not in left_out.get("without_rows", [])]
-    assert np.array_equal(found.x, X[rows][:, len(left_out.get("without_dimensions", [])) :])
-    assert found.labels == ["ab"[row % 2] for row in rows]
-    assert found.ids == [f"d{row}" for row in rows]
+    assert np.array_equal(loaded.x, X[rows][:, len(left_out.get("without_dimensions", [])) :])
+    assert loaded.labels == ["ab"[row % 2] for row in rows]
+    assert loaded.ids == [f"d{row}" for row in rows]
 
 
 def test_groups_of_rows_hold_where_some_are_the_queries_and_fewer_rows_are_no_vectors(read, upload):

@@ -101,11 +101,11 @@ def test_each_step_draws_its_own_part_of_the_tokens(make_trainer):
 @pytest.mark.parametrize("changes", [{}, {"regularizer": "spectrum", "lam": 1.0}])
 def test_no_layer_is_asked_for_where_no_regularizer_looks_at_one(make_trainer, changes):
     trainer = make_trainer(**changes)
-    asked = []
-    trainer.model.register_forward_pre_hook(lambda *call: asked.append(call[2]), with_kwargs=True)
+    requested = []
+    trainer.model.register_forward_pre_hook(lambda *call: requested.append(call[2]), with_kwargs=True)
     trainer.train()
-    assert len(asked) == 3
-    assert not any("output_hidden_states" in keywords for keywords in asked)
+    assert len(requested) == 3
+    assert not any("output_hidden_states" in keywords for keywords in requested)
 
 
 def test_without_a_regularizer_it_is_a_plain_trainer(make_trainer):
@@ -154,13 +154,13 @@ def test_accumulated_batches_have_the_mean_of_their_penalties(make_trainer, regu
     options = {"regularizer": regularizer, "lam": 1.0, "zeta": 0, "entropy_bars": "all"}
     trainer = make_trainer(**options, accumulation=2)
     of_two = gradients(trainer, halves())
-    each = [make_trainer(**options) for _ in range(2)]
-    of_halves = [gradients(one, [half]) for one, half in zip(each, halves(), strict=True)]
+    trainers = [make_trainer(**options) for _ in range(2)]
+    of_halves = [gradients(trainer, [half]) for trainer, half in zip(trainers, halves(), strict=True)]
     for ours, first, second in zip(of_two, *of_halves, strict=True):
         torch.testing.assert_close(ours, (first + second) / 2, rtol=1e-4, atol=1e-7)
     of_one = make_trainer(**options)
     gradients(of_one, [stack(make_rows(16))])
-    penalty, penalties = trainer.tally.means()[1], [one.tally.means()[1] for one in each]
+    penalty, penalties = trainer.tally.means()[1], [half_trainer.tally.means()[1] for half_trainer in trainers]
     assert penalty == pytest.approx(sum(penalties) / 2)
     assert penalty != pytest.approx(of_one.tally.means()[1], rel=1e-3)
 
@@ -185,8 +185,8 @@ def test_the_optimizer_is_torch_s_own_with_its_weight_decay(make_trainer, name, 
     trainer = without_dropout(make_trainer(optimizer=name, weight_decay=0.1, batch_size=24))
     model = copy.deepcopy(trainer.model)
     decayed = [weights for weights in model.parameters() if weights.ndim > 1]
-    others = [weights for weights in model.parameters() if weights.ndim == 1]
-    theirs = kind([{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], lr=1e-3)
+    biases = [weights for weights in model.parameters() if weights.ndim == 1]
+    theirs = kind([{"params": decayed, "weight_decay": 0.1}, {"params": biases, "weight_decay": 0.0}], lr=1e-3)
     trainer.train()
     model(**stack(make_rows(24))).loss.backward()
     theirs.step()
@@ -210,15 +210,15 @@ def test_the_rate_rises_for_a_part_of_the_steps_and_then_keeps_to_its_schedule(m
 
 def rates(trainer):
     """The learning rate of each step of a training."""
-    seen = []
+    learning_rates = []
 
     class Look(TrainerCallback):
         def on_pre_optimizer_step(self, args, state, control, optimizer, **_):
-            seen.append(optimizer.param_groups[0]["lr"])
+            learning_rates.append(optimizer.param_groups[0]["lr"])
 
     trainer.add_callback(Look())
     trainer.train()
-    return seen
+    return learning_rates
 
 
 def test_in_bf16_the_model_computes_in_bf16_and_weights_and_penalty_stay_in_float32(make_trainer):

@@ -26,10 +26,10 @@ def words(windows, row):
     """The words of a row between its two predicted places, and of its part of the text."""
     tokenizer = make_tokenizer()
     ids = windows.dataset[row]
-    said = tokenizer.convert_ids_to_tokens(ids["input_ids"])
+    tokens = tokenizer.convert_ids_to_tokens(ids["input_ids"])
     window = windows.windows[row]
-    of_text = said[window.first_token : window.first_token + len(window.offsets)]
-    return said[ids["start_positions"] : ids["end_positions"] + 1], of_text
+    of_text = tokens[window.first_token : window.first_token + len(window.offsets)]
+    return tokens[ids["start_positions"] : ids["end_positions"] + 1], of_text
 
 
 def test_a_short_text_is_one_window_that_holds_the_answer_if_it_is_found():
@@ -105,19 +105,19 @@ def test_windows_too_short_for_their_stride_and_tokenizers_without_characters_ar
 
 
 def test_more_questions_than_are_cut_at_once_keep_their_order(monkeypatch):
-    asked = [question(word) for word in ("film", "good", "plot", "cast", "great")]
-    whole = cut(asked, max_length=18)
+    questions = [question(word) for word in ("film", "good", "plot", "cast", "great")]
+    windows = cut(questions, max_length=18)
     monkeypatch.setattr("workers.training.tasks.questions.QUESTIONS_AT_ONCE", 2)
-    parts = cut(asked, max_length=18)
-    assert [window.question for window in parts.windows] == [window.question for window in whole.windows]
-    assert parts.dataset.to_dict() == whole.dataset.to_dict()
+    parts = cut(questions, max_length=18)
+    assert [window.question for window in parts.windows] == [window.question for window in windows.windows]
+    assert parts.dataset.to_dict() == windows.dataset.to_dict()
 
 
 class TestSpan:
     def task(self, **changes):
         values = {"model": "m", "task": "span", "metric": "word_f1", "text_columns": ["question", "context"]}
-        rest = {"label_column": "answers", "label_names": [], "seed": 0, "regularizer": "none", "lam": 0, "stride": 4}
-        return SpanTask(RunConfig.model_validate(values | rest | changes))
+        base = {"label_column": "answers", "label_names": [], "seed": 0, "regularizer": "none", "lam": 0, "stride": 4}
+        return SpanTask(RunConfig.model_validate(values | base | changes))
 
     def columns(self, *starts):
         rows = [{"text": ["the"], "answer_start": [start]} for start in starts]
