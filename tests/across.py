@@ -4,7 +4,7 @@ from app.db.models import RunStatus
 from tests.factories import run_row
 
 
-def made(lam, seed, performance, isoscore_star=0.25, status=RunStatus.FINISHED, **options):
+def ended(lam, seed, performance, isoscore_star=0.25, status=RunStatus.FINISHED, **options):
     by_layer = {measure: {"values": [0.25, 0.5], "reasons": [None, None]} for measure in ("silhouette", "twonn")}
     return run_row(
         lam, seed, config=options, status=status, performance=performance, isoscore_star=isoscore_star,

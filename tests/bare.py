@@ -22,7 +22,7 @@ def build_wheels(folder: Path) -> list[Path]:
     return [folder / f"{name.replace('-', '_')}-{distribution(name).version}-py3-none-any.whl" for name in OURS]
 
 
-def make_environment(folder: Path, wheels: list[Path], *wanted: str) -> Path:
+def make_environment(folder: Path, wheels: list[Path], *requirements: str) -> Path:
     """Install wheels by pip, without an index, and link what they depend on; return the folder of the commands.
 
     Nothing is downloaded, and nothing else of this environment can be imported: a dependency that is not declared is
@@ -35,14 +35,14 @@ def make_environment(folder: Path, wheels: list[Path], *wanted: str) -> Path:
     subprocess.run([*pip, *map(str, wheels)], check=True)
     target_site = Path(get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
     site_packages = Path(get_path("purelib"))
-    for name in sorted(_names_behind(wanted)):
+    for name in sorted(_names_behind(requirements)):
         if not (target_site / name).exists():
             (target_site / name).symlink_to(site_packages / name)
     return folder / "bin"
 
 
-def _names_behind(wanted: tuple[str, ...]) -> set[str]:
-    waiting = [Requirement(text) for text in wanted]
+def _names_behind(requirements: tuple[str, ...]) -> set[str]:
+    waiting = [Requirement(text) for text in requirements]
     visited: set[tuple[str, str]] = set()
     names: set[str] = set()
     while waiting:

@@ -13,7 +13,7 @@ import httpx2
 from app.context import create_context
 from app.core.process import machine_cores
 from tests.archives import add_experiment, large_archive
-from tests.script_runs import TOLD
+from tests.script_runs import RUN
 from tests.serving import served
 
 WRITERS = 15
@@ -40,7 +40,7 @@ def read_while_writers_wait(settings, *, seconds):
     """Lock SQLite for so long while sixty write; return the seconds of the slowest reader, and the writers' answers."""
 
     def write(number):
-        return httpx2.post(f"{url}/api/runs", json=TOLD | {"experiment": f"writer {number}"}, timeout=120).status_code
+        return httpx2.post(f"{url}/api/runs", json=RUN | {"experiment": f"writer {number}"}, timeout=120).status_code
 
     with served(settings) as url, ThreadPoolExecutor(60) as writers, closing(
         sqlite3.connect(settings.root / "isoscope.sqlite", isolation_level=None)

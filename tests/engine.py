@@ -25,9 +25,9 @@ class Engine:
         engines = (cls(path) for name in names if (path := shutil.which(name)) is not None)
         return next((engine for engine in engines if engine.does("info")), None)
 
-    def __call__(self, *words: str | Path, seconds: float = 300, given: str | None = None) -> str:
+    def __call__(self, *words: str | Path, seconds: float = 300, stdin: str | None = None) -> str:
         ended = subprocess.run(
-            [self.command, *words], capture_output=True, text=True, timeout=seconds, input=given, check=False
+            [self.command, *words], capture_output=True, text=True, timeout=seconds, input=stdin, check=False
         )
         assert ended.returncode == 0, f"{' '.join(map(str, words))}: {ended.stdout[-3000:]}{ended.stderr[-3000:]}"
         return ended.stdout
@@ -41,10 +41,10 @@ class Engine:
 
 
 class Services:
-    def __init__(self, engine: Engine, folder: Path, given: dict[str, str], images_for: dict[str, str]) -> None:
+    def __init__(self, engine: Engine, folder: Path, variables: dict[str, str], images_for: dict[str, str]) -> None:
         self._engine = engine
         self._prefix = f"isoscope-test-{os.getpid()}"
-        self._given = given
+        self._variables = variables
         self._images = images_for
         self._file = images.compose()
         self._started: list[str] = []
@@ -66,7 +66,7 @@ class Services:
         words = [*self._options(service), "--network", network, "--volume", f"{self._hosts}:/etc/hosts:ro"]
         words += ["--detach", "--name", container]
         for key, value in (service.get("environment", {}) | extra | environment).items():
-            words += ["--env", f"{key}={images.interpolated(str(value), self._given)}"]
+            words += ["--env", f"{key}={images.interpolated(str(value), self._variables)}"]
         image = self._images.get(service["image"], service["image"])
         self._started.append(container)
         self._engine("run", *words, image, *(command or service.get("command", [])))
@@ -87,7 +87,7 @@ class Services:
         return self._engine.does("exec", self.container(name), *words, seconds=60)
 
     def python(self, name: str, code: str) -> str:
-        return self._engine("exec", "--interactive", self.container(name), "python", "-", given=code)
+        return self._engine("exec", "--interactive", self.container(name), "python", "-", stdin=code)
 
     def logs(self) -> str:
         command = [self._engine.command, "logs"]
@@ -106,7 +106,7 @@ class Services:
     def _options(self, service: dict[str, Any]) -> list[str]:
         words = []
         for key, option in OPTIONS.items():
-            value = images.interpolated(str(service.get(key, "")), self._given)
+            value = images.interpolated(str(service.get(key, "")), self._variables)
             words += [option, value] if value not in ("", "0") else []
         for key, option in LISTS.items():
             words += [word for value in service.get(key, []) for word in (option, value)]
@@ -118,9 +118,9 @@ class Services:
             words.append("--no-healthcheck")
         for volume in service.get("volumes", []):
             if isinstance(volume, str):
-                mount = f"{self._prefix}-{images.interpolated(volume, self._given)}"
+                mount = f"{self._prefix}-{images.interpolated(volume, self._variables)}"
             else:
-                source = images.interpolated(volume["source"], self._given)
+                source = images.interpolated(volume["source"], self._variables)
                 mount = f"{source}:{volume['target']}{':ro' if volume.get('read_only') else ''}"
             words += ["--volume", mount]
         return words

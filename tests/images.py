@@ -72,12 +72,12 @@ def compose(name: str = "docker-compose.yml") -> dict[str, Any]:
     return content
 
 
-def interpolated(text: str, given: dict[str, str]) -> str:
+def interpolated(text: str, variables: dict[str, str]) -> str:
     """The text with ${NAME:-default} and ${NAME:?message} filled in; KeyError where a required one is not given."""
 
     def value(match: re.Match[str]) -> str:
         name, operator, default = match.groups()
-        return given.get(name) or default if operator == ":-" else given[name]
+        return variables.get(name) or default if operator == ":-" else variables[name]
 
     return INTERPOLATED.sub(value, text)
 

@@ -5,7 +5,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 class Server:
     def __init__(self):
-        self.asked = []
+        self.requests = []
         self.answer = lambda path, body: (200, {})
         self.headers = {}
         owner = self
@@ -14,7 +14,7 @@ class Server:
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 path = self.path.rsplit("/", 1)[-1]
-                owner.asked.append((path, body, self.headers["authorization"]))
+                owner.requests.append((path, body, self.headers["authorization"]))
                 status, document = owner.answer(path, body)
                 self.send_response(status)
                 for name, value in owner.headers.items():
@@ -30,4 +30,4 @@ class Server:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def bodies(self, path):
-        return [body for requested_path, body, _ in self.asked if requested_path == path]
+        return [body for requested_path, body, _ in self.requests if requested_path == path]

@@ -11,18 +11,18 @@ from app.db.models import Base
 Rows = list[tuple[Table, list[dict[str, Any]]]]
 
 
-def make_once(context: Context, known: dict[str, Any], key: str, make: Callable[[], str]) -> str:
+def make_once(context: Context, cache: dict[str, Any], key: str, make: Callable[[], str]) -> str:
     """The name of what ``make`` makes; a second time, in an empty database of that kind, rows and files are copied."""
     if _rows(context):
         return make()
     key = f"{key} on {context.sessions.kw['bind'].dialect.name}"
-    if key not in known:
+    if key not in cache:
         name = make()
         root = context.settings.files
         files = {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-        known[key] = name, _rows(context), files
+        cache[key] = name, _rows(context), files
         return name
-    name, copied_rows, files = known[key]
+    name, copied_rows, files = cache[key]
     for path, content in files.items():
         target = context.settings.files / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.postgresql import PostgreSQL
-from tests.script_runs import TOLD
+from tests.script_runs import RUN
 from tests.serving import Serving
 from tests.texts import FILM_FILES
 
@@ -135,7 +135,7 @@ def freeze(postgresql: PostgreSQL, seconds: float) -> None:
 
 def write_at_once(server: Serving, writers: int, during: Callable[[], None]) -> list[int]:
     def write(number: int) -> int:
-        run = TOLD | {"experiment": f"writer {number}"}
+        run = RUN | {"experiment": f"writer {number}"}
         return httpx2.post(f"{server.url}/api/runs", json=run, timeout=120).status_code
 
     with ThreadPoolExecutor(writers + 1) as pool:

@@ -95,14 +95,14 @@ def mean_of(name: str, x: Points, size: float, random: Random) -> Planted:
     return Planted(name, "common_mean", (x + size * x.std() * random.standard_normal(x.shape[1])).astype(np.float32))
 
 
-def rogue(name: str, x: Points, own: NDArray[np.int64], times: float) -> Planted:
-    x[:, own] *= times * x.std() / x[:, own].std(0)
-    return Planted(name, "rogue_dimensions", x, dimensions=own.tolist())
+def rogue(name: str, x: Points, planted_rows: NDArray[np.int64], times: float) -> Planted:
+    x[:, planted_rows] *= times * x.std() / x[:, planted_rows].std(0)
+    return Planted(name, "rogue_dimensions", x, dimensions=planted_rows.tolist())
 
 
-def outliers(name: str, x: Points, own: NDArray[np.int64], times: float) -> Planted:
-    x[own] = x.mean(0) + times * (x[own] - x.mean(0))
-    return Planted(name, "outlier_rows", x, rows=own.tolist())
+def outliers(name: str, x: Points, planted_rows: NDArray[np.int64], times: float) -> Planted:
+    x[planted_rows] = x.mean(0) + times * (x[planted_rows] - x.mean(0))
+    return Planted(name, "outlier_rows", x, rows=planted_rows.tolist())
 
 
 def copies(name: str, x: Points, count: int) -> Planted:
@@ -111,9 +111,9 @@ def copies(name: str, x: Points, count: int) -> Planted:
     return Planted(name, "duplicate_rows", x, rows=list(range(n - count, n)))
 
 
-def hubs(name: str, x: Points, own: NDArray[np.int64], random: Random) -> Planted:
-    x[own] = x.mean(0) + 0.02 * x.std() * random.standard_normal((len(own), x.shape[1]))
-    return Planted(name, "hubs", x, rows=own.tolist())
+def hubs(name: str, x: Points, planted_rows: NDArray[np.int64], random: Random) -> Planted:
+    x[planted_rows] = x.mean(0) + 0.02 * x.std() * random.standard_normal((len(planted_rows), x.shape[1]))
+    return Planted(name, "hubs", x, rows=planted_rows.tolist())
 
 
 def healthy(bases: Bases) -> Iterator[tuple[str, Points]]:

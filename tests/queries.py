@@ -10,7 +10,7 @@ def queries_of(context: Context, ask: Callable[[], object]) -> list[tuple[str, A
     statements: list[tuple[str, Any]] = []
     engine = type(context.sessions.kw["bind"])
 
-    def note(connection: Any, cursor: Any, statement: str, parameters: Any, *rest: Any) -> None:
+    def note(connection: Any, cursor: Any, statement: str, parameters: Any, *arguments: Any) -> None:
         statements.append((statement, parameters))
 
     event.listen(engine, "before_cursor_execute", note)

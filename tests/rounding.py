@@ -28,7 +28,7 @@ def gamma(roundings: int, dtype: torch.dtype) -> float:
     return nu / (1 - nu)
 
 
-def apart(roundings: int, dtype: torch.dtype, condition: float = 1) -> float:
+def tolerance(roundings: int, dtype: torch.dtype, condition: float = 1) -> float:
     """Return how far apart two results may be that are each off by ``gamma(roundings)``.
 
     ``condition`` is the sum of the absolute values of the terms over that of the result for a relative bound, and that
@@ -45,11 +45,11 @@ def likely(roundings: int, dtype: torch.dtype) -> float:
     return math.expm1(LAMBDA * math.sqrt(roundings) * unit_roundoff(dtype))
 
 
-def assert_same_images(found: np.ndarray, expected: np.ndarray) -> None:
+def assert_same_images(images: np.ndarray, expected: np.ndarray) -> None:
     """Check that rows [n, d] are the images of the same rows under the same linear map, made in blocks of other sizes.
 
     A map learned from these rows shrinks none below a hundredth of the size of the rows.
     """
     roundings = 2 * expected.shape[1]
-    atol = apart(roundings, torch.from_numpy(expected[:0]).dtype, 100 * float(np.abs(expected).max()))
-    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+    atol = tolerance(roundings, torch.from_numpy(expected[:0]).dtype, 100 * float(np.abs(expected).max()))
+    np.testing.assert_allclose(images, expected, rtol=0, atol=atol)

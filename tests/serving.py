@@ -91,14 +91,14 @@ class Serving:
         self.wait_for(lambda: self.get(address)["status"] == "ready", "measurements")
         return str(created["id"])
 
-    def wait_for(self, look: Callable[[], T | None], what: str, seconds: float = 120) -> T:
+    def wait_for(self, look: Callable[[], T | None], label: str, seconds: float = 120) -> T:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if result := look():
                 return result
             assert self.process.poll() is None, f"the server ended:\n{self.log()}"
             time.sleep(0.2)
-        raise AssertionError(f"waited {seconds} s in vain for {what}:\n{self.log()}")
+        raise AssertionError(f"waited {seconds} s in vain for {label}:\n{self.log()}")
 
     def log(self) -> str:
         return self._log.read_text(errors="replace")[-5000:]

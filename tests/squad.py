@@ -27,20 +27,20 @@ def texts(folder: Path) -> tuple[list[str], list[str], list[int]]:
     return list(positions), [questions[row][0] for row in drawn], [questions[row][1] for row in drawn]
 
 
-def vectors(folder: Path, kept: Path) -> dict[str, np.ndarray]:
+def vectors(folder: Path, cache_path: Path) -> dict[str, np.ndarray]:
     """Return ``paragraphs_4``, ``questions_4`` and those of the last layer, [n, 384], and ``relevant`` [questions]."""
-    if not kept.is_file():
+    if not cache_path.is_file():
         paragraphs, questions, relevant = texts(folder)
         arrays = {f"paragraphs_{layer}": x for layer, x in _encoded(paragraphs).items()}
         arrays |= {f"questions_{layer}": x for layer, x in _encoded(questions).items()}
-        partial = kept.with_suffix(".partial.npz")
+        partial = cache_path.with_suffix(".partial.npz")
         np.savez(partial, relevant=np.array(relevant), **arrays)
-        partial.replace(kept)
-    with np.load(kept) as stored:
+        partial.replace(cache_path)
+    with np.load(cache_path) as stored:
         return dict(stored)
 
 
-def _encoded(of: list[str]) -> dict[int, np.ndarray]:
+def _encoded(texts: list[str]) -> dict[int, np.ndarray]:
     import torch  # noqa: PLC0415
     from transformers import AutoModel, AutoTokenizer  # noqa: PLC0415
 
@@ -48,13 +48,13 @@ def _encoded(of: list[str]) -> dict[int, np.ndarray]:
     from isoscope.hidden_states import mean_of_tokens  # noqa: PLC0415
 
     tokenizer, model = AutoTokenizer.from_pretrained(bundled_folder()), AutoModel.from_pretrained(bundled_folder())
-    order = sorted(range(len(of)), key=lambda row: len(of[row]))
-    arrays = {layer: np.empty((len(of), model.config.hidden_size), np.float32) for layer in LAYERS}
+    order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+    arrays = {layer: np.empty((len(texts), model.config.hidden_size), np.float32) for layer in LAYERS}
     with torch.inference_mode():
-        for start in range(0, len(of), BATCH):
+        for start in range(0, len(texts), BATCH):
             rows = order[start : start + BATCH]
             batch = tokenizer(
-                [of[row] for row in rows], padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt"
+                [texts[row] for row in rows], padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt"
             )
             states = model.eval()(**batch, output_hidden_states=True).hidden_states
             for layer in LAYERS:

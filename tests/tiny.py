@@ -66,7 +66,7 @@ def make_table(rows: int, seed: int) -> bytes:
     return "\n".join(lines).encode()
 
 
-def upload_once(client: TestClient, context: Context, known: dict[str, Any], train: int, validation: int) -> str:
+def upload_once(client: TestClient, context: Context, cache: dict[str, Any], train: int, validation: int) -> str:
     def upload() -> str:
         files = {
             "train": ("train.tsv", make_table(train, 1)),
@@ -74,4 +74,4 @@ def upload_once(client: TestClient, context: Context, known: dict[str, Any], tra
         }
         return client.post("/api/datasets", files=files).json()["id"]
 
-    return make_once(context, known, "dataset", upload)
+    return make_once(context, cache, "dataset", upload)

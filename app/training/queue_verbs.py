@@ -59,15 +59,15 @@ def move_run(context: Context, run_id: str, to: QueueMove) -> Run:
         waiting = _list_priorities(session)
         old_index = next((i for i, run in enumerate(waiting) if run.run_id == run_id), None)
         if old_index is not None:
-            others = waiting[:old_index] + waiting[old_index + 1 :]
+            other_runs = waiting[:old_index] + waiting[old_index + 1 :]
             new_index = {
                 QueueMove.FIRST: 0,
                 QueueMove.UP: max(old_index - 1, 0),
                 QueueMove.DOWN: old_index + 1,
-                QueueMove.LAST: len(others),
+                QueueMove.LAST: len(other_runs),
             }[to]
             if new_index != old_index:
-                _write_priorities(session, renumber([run_id], others, min(new_index, len(others))))
+                _write_priorities(session, renumber([run_id], other_runs, min(new_index, len(other_runs))))
     return require_changed(context, run_id, old_index is not None, "a queued run can be moved in the queue")
 
 
@@ -78,10 +78,10 @@ def move_experiment(context: Context, experiment_id: str, to: QueueMove) -> Expe
     with context.sessions.begin() as session:
         acquire_locks(session.connection(), "turns")
         waiting = _list_priorities(session)
-        others = [run for run in waiting if run.run_id not in own_run_ids]
+        other_runs = [run for run in waiting if run.run_id not in own_run_ids]
         moved_ids = [run.run_id for run in waiting if run.run_id in own_run_ids]
-        index = 0 if to in (QueueMove.FIRST, QueueMove.UP) else len(others)
-        _write_priorities(session, renumber(moved_ids, others, index))
+        index = 0 if to in (QueueMove.FIRST, QueueMove.UP) else len(other_runs)
+        _write_priorities(session, renumber(moved_ids, other_runs, index))
     return get_experiment(context, experiment_id)
 
 
@@ -96,14 +96,14 @@ def set_experiment_priority(context: Context, experiment_id: str, priority: int)
     return get_experiment(context, experiment_id)
 
 
-def renumber(moved_ids: Sequence[str], others: Sequence[RunPriority], index: int) -> list[RunPriority]:
+def renumber(moved_ids: Sequence[str], other_runs: Sequence[RunPriority], index: int) -> list[RunPriority]:
     """Return priorities that put runs before ``index`` of the others; later runs move back if no number is free."""
-    if index == len(others):
-        priority = min(others[-1].priority + 1, LAST_PRIORITY) if others else DEFAULT_PRIORITY
+    if index == len(other_runs):
+        priority = min(other_runs[-1].priority + 1, LAST_PRIORITY) if other_runs else DEFAULT_PRIORITY
         return [RunPriority(run_id, priority) for run_id in moved_ids]
-    priority = others[index - 1].priority + 1 if index else max(FIRST_PRIORITY, others[0].priority - 1)
-    shift = max(priority + 1 - others[index].priority, 0)
-    later = others[index:] if shift else []
+    priority = other_runs[index - 1].priority + 1 if index else max(FIRST_PRIORITY, other_runs[0].priority - 1)
+    shift = max(priority + 1 - other_runs[index].priority, 0)
+    later = other_runs[index:] if shift else []
     return [RunPriority(run_id, priority) for run_id in moved_ids] + [
         RunPriority(run.run_id, run.priority + shift) for run in later
     ]

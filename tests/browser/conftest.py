@@ -123,8 +123,8 @@ HARMLESS = (
 )
 
 
-def is_complaint(said: ConsoleMessage) -> bool:
-    return said.type in ("error", "warning") and not said.text.startswith(HARMLESS)
+def is_complaint(message: ConsoleMessage) -> bool:
+    return message.type in ("error", "warning") and not message.text.startswith(HARMLESS)
 
 
 @pytest.fixture

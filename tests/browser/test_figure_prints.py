@@ -36,7 +36,7 @@ TITLE_WIDTH = """([text, family]) => {
   pen.font = `600 16px ${family}`;
   return pen.measureText(text).width;
 }"""
-OTHER = "monospace"
+FALLBACK_FACE = "monospace"
 TITLE = {"x": 8, "height": 36, "scale": 3}
 
 
@@ -45,7 +45,7 @@ def test_pictures_of_a_figure_are_in_the_face_of_the_page(filled, page, tmp_path
     face = page.evaluate("getComputedStyle(document.body).fontFamily").partition(", ")[0]
     assert face == '"Inter Variable"'
     # A machine's sans-serif may be as wide as Inter; letters of one width are not.
-    page.evaluate("faces => { document.body.style.fontFamily = faces }", f"{face}, {OTHER}")
+    page.evaluate("faces => { document.body.style.fontFamily = faces }", f"{face}, {FALLBACK_FACE}")
     draw_all(page)
     for kind in ("png", "svg"):
         with page.expect_download() as download:
@@ -55,7 +55,7 @@ def test_pictures_of_a_figure_are_in_the_face_of_the_page(filled, page, tmp_path
     assert svg.count('src: url("data:font/woff2;base64,') == 2, "Latin and Greek letters, for programs without Inter"
 
     title = page.locator("#figure-lambda h3").text_content()
-    inter, fallback = (page.evaluate(TITLE_WIDTH, [title, family]) for family in (face, OTHER))
+    inter, fallback = (page.evaluate(TITLE_WIDTH, [title, family]) for family in (face, FALLBACK_FACE))
     assert abs(inter - fallback) > 5
     ink = np.asarray(Image.open(tmp_path / "picture.png").convert("L"))[: TITLE["height"] * TITLE["scale"]] < 200
     assert np.flatnonzero(ink.any(axis=0)).max() / TITLE["scale"] == pytest.approx(TITLE["x"] + inter, abs=2)

@@ -6,18 +6,18 @@ from isotropy.catalog import MEASURES
 MOST_STOPS = 200
 
 
-def tab_to(page: Page, wanted: Locator) -> None:
+def tab_to(page: Page, target: Locator) -> None:
     """Press Tab until it has the focus, which must then be seen."""
     for _ in range(MOST_STOPS):
         page.keyboard.press("Tab")
-        if wanted.evaluate("one => one === document.activeElement"):
-            assert wanted.evaluate("one => one.matches(':focus-visible')")
+        if target.evaluate("one => one === document.activeElement"):
+            assert target.evaluate("one => one.matches(':focus-visible')")
             return
-    raise AssertionError(f"{MOST_STOPS} stops do not lead to {wanted}")
+    raise AssertionError(f"{MOST_STOPS} stops do not lead to {target}")
 
 
-def press(page: Page, wanted: Locator) -> None:
-    tab_to(page, wanted)
+def press(page: Page, target: Locator) -> None:
+    tab_to(page, target)
     page.keyboard.press("Enter")
 
 

@@ -10,7 +10,7 @@ from tests.waiting import wait_for
 
 N = 300
 GROUP = range(40, 80)
-ALONE = 7
+LONE_ROW = 7
 
 # The pixel of a point of the first trace, relative to the page.
 PIXEL = """(plot, row) => {
@@ -24,7 +24,7 @@ def measured_map(dashboard) -> str:
     """The URL of a measured embedding with a group of rows to one side, and one row far from all others."""
     x = np.random.default_rng(0).normal(size=(N, 4))
     x[GROUP, 0] += 40
-    x[ALONE, 1] += 60
+    x[LONE_ROW, 1] += 60
     weights = ["" if i == 1 else str(i / 8) for i in range(N)]
     sides = ["left" if i in GROUP else "right" for i in range(N)]
     vectors = (",".join(f"{value:.4f}" for value in row) for row in x)
@@ -67,18 +67,18 @@ def test_lasso_around_a_group_has_its_rows_measured(page, measured_map):
 
 def test_rows_are_clicked_found_selected_and_colored(page, measured_map):
     plot = open_map(page, measured_map)
-    at = plot.evaluate(PIXEL, ALONE)
+    at = plot.evaluate(PIXEL, LONE_ROW)
     page.mouse.move(*at)
-    expect(plot.locator(".hoverlayer")).to_contain_text(f"word {ALONE}")
+    expect(plot.locator(".hoverlayer")).to_contain_text(f"word {LONE_ROW}")
     page.mouse.click(*at)
-    expect(page.locator("#map-row h3")).to_have_text(f"Row {ALONE} · word {ALONE}")
+    expect(page.locator("#map-row h3")).to_have_text(f"Row {LONE_ROW} · word {LONE_ROW}")
     expect(page.locator("#map-row tbody tr")).to_have_count(10)
-    assert parse_qs(page.url.partition("?")[2]) == {"tab": ["map"], "row": [str(ALONE)]}
-    plot = open_map(page, measured_map, f"&row={ALONE}")
+    assert parse_qs(page.url.partition("?")[2]) == {"tab": ["map"], "row": [str(LONE_ROW)]}
+    plot = open_map(page, measured_map, f"&row={LONE_ROW}")
     wait_for(lambda: plot.evaluate("plot => plot.data.at(-1).name") == "rings")
     assert plot.evaluate("plot => plot.data.at(-1).x.length") == 11
     page.locator("#map-row tbody a").first.click()
-    expect(page.locator("#map-row h3")).not_to_contain_text(f"Row {ALONE} ")
+    expect(page.locator("#map-row h3")).not_to_contain_text(f"Row {LONE_ROW} ")
 
     page.get_by_role("textbox", name="Find a row").fill("word 55")
     page.get_by_role("button", name="Find", exact=True).click()

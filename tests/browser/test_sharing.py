@@ -78,7 +78,7 @@ def test_address_shows_another_browser_the_same_page(filled, open_page):
     assert figures(second_page).keys() == drawn.keys()
 
 
-def seen(page: Page, address: str) -> tuple[dict[str, str], str, list[str]]:
+def read_views(page: Page, address: str) -> tuple[dict[str, str], str, list[str]]:
     drawn: dict[str, str] = {}
     conclusion = ""
     for tab in ("scatter", "conclusion", "runs"):
@@ -89,7 +89,7 @@ def seen(page: Page, address: str) -> tuple[dict[str, str], str, list[str]]:
 
 
 def test_an_experiment_that_is_exported_shows_the_same_on_an_empty_isoscope(filled, elsewhere, page, tmp_path):
-    drawn, conclusion, runs = seen(page, f"{filled.url}/experiments/{filled.finished}")
+    drawn, conclusion, runs = read_views(page, f"{filled.url}/experiments/{filled.finished}")
     assert {"figure-isotropy", "figure-parallel"} < drawn.keys()
     page.get_by_text("More", exact=True).click()
     with page.expect_download() as download:
@@ -102,4 +102,4 @@ def test_an_experiment_that_is_exported_shows_the_same_on_an_empty_isoscope(fill
     page.get_by_label("Zip file of an experiment").set_input_files(tmp_path / download.value.suggested_filename)
     page.get_by_role("button", name="Import").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("All finished")
-    assert seen(page, page.url) == (drawn, conclusion, runs)
+    assert read_views(page, page.url) == (drawn, conclusion, runs)

@@ -98,7 +98,7 @@ def ways_of(page, path, **query):
     return {name: html.unescape(text) for name, text in WAY.findall(answer.text)}
 
 
-def made(context):
+def list_launched(context):
     """What was launched, oldest first: name, configuration, grid, and the configuration of each run."""
     with context.sessions() as session:
         experiments = session.scalars(select(Experiment).order_by(Experiment.created_at)).all()
@@ -126,7 +126,7 @@ def test_a_sweep_is_the_same_by_page_api_command_line_python_and_yaml(context, i
     filled = page.post("/experiments/new/yaml", data={"yaml": ways["YAML"]})
     link = filled.headers["location"]
     assert page.post("/experiments", content=link.partition("?")[2], headers=FORM).status_code == 303
-    first, *later_launches = made(context)
+    first, *later_launches = list_launched(context)
     name, config, grid, runs = first
     assert (name, grid) == (NAME, {"learning_rate": [1e-5, 3e-5], "layers": [[1, 2], "last", None]})
     assert (config.fixed_regularizers, config.max_steps, config.epochs) == ({"spectrum": 0.5}, 7, None)
@@ -154,7 +154,7 @@ def test_a_search_is_the_same_by_page_and_by_each_command(context, page, form, s
     assert [study.prune for study in studies] == [True] * 4
     del form["search_prune"]
     assert "prune" not in ways_of(page, "/experiments/search", **form)["YAML"], "an unticked box sends nothing"
-    first, *later_launches = made(context)
+    first, *later_launches = list_launched(context)
     assert later_launches == [first] * 3
 
 

@@ -19,7 +19,7 @@ def test_the_run_of_a_machine_that_is_lost_for_good_ends_on_another(context, mac
 
 @pytest.mark.long
 def test_while_the_database_restarts_runs_go_on(context, machine, postgresql):
-    if not postgresql.own:
+    if not postgresql.is_own:
         pytest.skip("the PostgreSQL server that is named is not the tests' own, so it is not restarted")
     worker = machine("alpha")
     launch(context, steps=STEPS, lambdas=[0.0], seeds=[0])

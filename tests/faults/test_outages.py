@@ -27,7 +27,7 @@ def test_runs_and_forty_writers_outlast_a_database_that_is_locked_for_longer_tha
 
 @pytest.mark.long
 def test_runs_outlast_a_frozen_database(train_on, postgresql, postgresql_url):
-    if not postgresql.own:
+    if not postgresql.is_own:
         pytest.skip("the PostgreSQL server that is named is not the tests' own, so it is not frozen")
     sweep = train_on(ISOSCOPE_DATABASE_URL=postgresql_url)
     freeze(postgresql, seconds=4)

@@ -84,9 +84,9 @@ def typed(
     monkeypatch.setenv("ISOSCOPE_URL", address)
     monkeypatch.delenv("ISOSCOPE_ACCESS_TOKEN", raising=False)
 
-    def typed(*words: object, given: str = "") -> tuple[int, str, str]:
+    def typed(*words: object, stdin: str = "") -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["isoscope", *map(str, words)])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
         code = main()
         printed = capsys.readouterr()
         return code, printed.out, printed.err

@@ -17,7 +17,7 @@ def noisy(x):
     return x + NOISE * np.random.default_rng(1).normal(size=x.shape)
 
 
-def named(x, order):
+def named_csv(x, order):
     lines = ["id," + ",".join(f"e{i}" for i in range(x.shape[1]))]
     lines += [f"row-{i}," + ",".join(f"{value:.9g}" for value in x[i]) for i in order]
     return "x.csv", "\n".join(lines).encode()
@@ -66,7 +66,7 @@ def test_rows_in_order_have_numbers_with_intervals(client, context, work):
 def test_rows_are_paired_by_name_or_place_where_they_have_one(client, work):
     x = points()
     order = np.random.default_rng(2).permutation(300)
-    ids = upload(client, named(x, range(300)), named(x, order[:200]))
+    ids = upload(client, named_csv(x, range(300)), named_csv(x, order[:200]))
     work()
     alignment, values = aligned(client, work, ids)
     assert (alignment["rows_by"], alignment["shared"]) == ("name", 200)

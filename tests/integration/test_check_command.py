@@ -24,8 +24,8 @@ def files(tmp_path):
     return tmp_path
 
 
-def check(folder, name, *more):
-    return main(["check", str(folder / f"{name}.npy"), *map(str, more)])
+def check(folder, name, *options):
+    return main(["check", str(folder / f"{name}.npy"), *map(str, options)])
 
 
 def test_a_healthy_file_and_another_sample_have_no_findings_but_drift_has(files, capsys):
@@ -80,10 +80,10 @@ def test_what_cannot_be_read_ends_with_2_and_says_what_to_do(files, monkeypatch,
         assert [word for word in words if word not in error] == []
     opened = Path.open
 
-    def refused(path, *given, **named):
+    def refused(path, *arguments, **options):
         if path.name == "first.npy":
             raise PermissionError(13, "Permission denied", str(path))
-        return opened(path, *given, **named)
+        return opened(path, *arguments, **options)
 
     monkeypatch.setattr(Path, "open", refused)
     assert check(files, "first") == 2

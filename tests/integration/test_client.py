@@ -158,9 +158,9 @@ def files(tmp_path, cloud):
     return tmp_path
 
 
-def template_of(method, path, known):
+def template_of(method, path, keys):
     """The operation that a request is of: the one with the fewest places that may be anything."""
-    fitting = [key for key in known if key[0] == method and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", key[1]), path)]
+    fitting = [key for key in keys if key[0] == method and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", key[1]), path)]
     return min(fitting, key=lambda key: key[1].count("{"))
 
 

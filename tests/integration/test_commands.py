@@ -97,9 +97,9 @@ def test_a_number_beyond_its_bounds_is_refused_at_its_field(typed, files, isosco
         ("seeds: [true]", "Expected seeds.0 as a whole number, got 'true'"),
     ):
         lines = [line for line in YAML.splitlines() if not line.startswith(wrong.partition(":")[0])]
-        code, out, err = typed("sweep", "-", "--dataset", "Rows", given="\n".join([*lines, wrong]))
+        code, out, err = typed("sweep", "-", "--dataset", "Rows", stdin="\n".join([*lines, wrong]))
         assert (code, out, sentence in err) == (1, "", True)
-    code, out, _ = typed("sweep", "-", "--dataset", "Rows", "--plan", given=YAML)
+    code, out, _ = typed("sweep", "-", "--dataset", "Rows", "--plan", stdin=YAML)
     assert code == 0
     assert out.splitlines() == [
         "(1 baseline + I-STAR × 1 λ) × 2 seeds = 4 runs",

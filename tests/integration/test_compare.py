@@ -19,8 +19,8 @@ def pair(context):
     return [add_embedding(context, "first", FIRST), add_embedding(context, "<second>", SECOND)]
 
 
-def query(ids, **more):
-    return urlencode([("id", row_id) for row_id in ids] + list(more.items()))
+def query(ids, **parameters):
+    return urlencode([("id", row_id) for row_id in ids] + list(parameters.items()))
 
 
 def test_the_api_answers_values_and_differences_to_the_first(client, pair):
@@ -133,7 +133,7 @@ def test_nothing_or_one_chosen_says_what_to_do_and_an_order_by_hand_stays(client
     assert '<input type="hidden" name="from" value="library">' in client.get("/embeddings").text
 
 
-def told(sentence):
+def refusal(sentence):
     return {"detail": sentence, "field": "id", "errors": [{"field": "id", "detail": sentence}]}
 
 
@@ -144,10 +144,10 @@ def test_two_to_two_hundred_can_be_compared(client):
             answer = client.get(f"{path}?{query(ids)}")
             assert answer.status_code == 422
             if count or not path.startswith("/api"):
-                assert answer.json() == told(f"Expected 2 to 200 embeddings to compare, got {count}.")
+                assert answer.json() == refusal(f"Expected 2 to 200 embeddings to compare, got {count}.")
     answer = client.get(f"/compare?{query(ids)}")
     sentence = "Expected at most 200 embeddings, got 201. Leave some out."
-    assert (answer.status_code, answer.json()) == (422, told(sentence))
+    assert (answer.status_code, answer.json()) == (422, refusal(sentence))
 
 
 def test_what_cannot_be_compared_is_told(client, context, pair):

@@ -28,12 +28,12 @@ def cut_off(context, monkeypatch):
     monkeypatch.setattr(removal, "RUNS_AT_ONCE", 5)
 
     def cut_off(delete, transactions):
-        left = transactions
+        remaining = transactions
 
         def pause(_):
-            nonlocal left
-            left -= 1
-            if left == 0:
+            nonlocal remaining
+            remaining -= 1
+            if remaining == 0:
                 raise StoppedHere
 
         with monkeypatch.context() as patched:

@@ -142,7 +142,7 @@ def test_rows_that_no_database_or_page_could_hold_are_refused(refusal, files):
 
 
 def test_rows_must_fit_together(refusal, files):
-    def told(name, change, line=0):
+    def refusal_of(name, change, line=0):
         return refusal(packed(changed(files, name, change, line))).removesuffix(f" {ADVICE}")
 
     first, figure = (json.loads(files[name].splitlines()[0]) for name in ("runs.jsonl", "run_figures.jsonl"))
@@ -161,14 +161,14 @@ def test_rows_must_fit_together(refusal, files):
         (0, lambda run: run.update(tags=[" keep"]), "Expected a tag in one line, without blanks around it."),
     ):  # fmt: skip
         prefix = "runs.jsonl, line 1: " if sentence.startswith("Expected") else ""
-        assert told("runs.jsonl", change, line) == f"{prefix}{sentence}"
+        assert refusal_of("runs.jsonl", change, line) == f"{prefix}{sentence}"
     empty = {"values": [], "reasons": []}
-    assert "with 1 or more values" in told(
+    assert "with 1 or more values" in refusal_of(
         "runs.jsonl", lambda run: run["results"]["by_layer"].update(silhouette=empty)
     )
     for tags in (["a,b"], ["long " * 10], [""], [f"tag {n}" for n in range(21)]):
-        assert told("runs.jsonl", lambda run, tags=tags: run.update(tags=tags)).startswith("runs.jsonl, line 1: ")
-    unknown = told("runs.jsonl", lambda run: run.update(more=1))
+        assert refusal_of("runs.jsonl", lambda run, tags=tags: run.update(tags=tags)).startswith("runs.jsonl, line 1: ")
+    unknown = refusal_of("runs.jsonl", lambda run: run.update(more=1))
     assert unknown.startswith("runs.jsonl, line 1: There is no field more; leave it out.")
     for name, line, change, sentence in (
         ("steps.jsonl", 0, lambda step: step.update(run="0" * 32), " has a run that is not in runs.jsonl."),
@@ -179,8 +179,8 @@ def test_rows_must_fit_together(refusal, files):
         ("run_figures.jsonl", 0, lambda row: row["data"].update(std=[0.5]),
          ", line 1: Expected as many deviations as the 2 means, got 1."),
     ):  # fmt: skip
-        assert told(name, change, line) == f"{name}{sentence}"
-    assert told("experiment.json", lambda row: row["grid"].update(seed=[1])).startswith("experiment.json: ")
+        assert refusal_of(name, change, line) == f"{name}{sentence}"
+    assert refusal_of("experiment.json", lambda row: row["grid"].update(seed=[1])).startswith("experiment.json: ")
 
 
 def test_more_rows_or_longer_lines_than_the_limit_are_refused(refusal, files, tmp_path, monkeypatch):
@@ -257,11 +257,11 @@ WHATEVER = st.recursive(
 )
 
 
-def places(value, path=()):
+def paths_in(value, path=()):
     yield path
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in inside:
-        yield from places(item, (*path, key))
+        yield from paths_in(item, (*path, key))
 
 
 @pytest.mark.usefixtures("unboxed")
@@ -272,7 +272,7 @@ def test_whatever_stands_in_a_file_it_is_refused_or_its_pages_are_shown(elsewher
     lines = few_runs[name].splitlines()
     line = data.draw(st.integers(0, len(lines) - 1))
     document = json.loads(lines[line])
-    *path, last = data.draw(st.sampled_from(list(places(document))[1:]))
+    *path, last = data.draw(st.sampled_from(list(paths_in(document))[1:]))
     holder = document
     for key in path:
         holder = holder[key]

@@ -57,13 +57,13 @@ def kill_after(context, sent, monkeypatch, few_at_once):
     """Work on the import until so many batches are written."""
 
     def kill_after(batches):
-        write, left = JobProgress.write, batches
+        write, remaining = JobProgress.write, batches
 
         def counting(progress, session, **values):
-            nonlocal left
+            nonlocal remaining
             if "written" in values:
-                left -= 1
-            if left < 0:
+                remaining -= 1
+            if remaining < 0:
                 raise StoppedHere
             write(progress, session, **values)
 

@@ -38,7 +38,7 @@ def shelf(context):
 
 
 DEFAULT = ["BERT cased", "GloVe", "a draft"]
-FOUND = {
+MATCHES = {
     "bert": ["BERT cased"], "GLOVE": ["GloVe"], "100%25": ["GloVe"], "%25": ["GloVe"], "x_y": ["BERT cased"],
     "xay": [], "_": ["BERT cased", "GloVe"], "paris cased": ["BERT cased"], "paris words": [], "words": ["GloVe"],
     "/": [], "'": [],
@@ -54,7 +54,7 @@ SORTED = {
 class TestSearch:
     @pytest.mark.both_databases
     def test_every_word_is_part_of_a_name_file_note_or_tag(self, client, context):
-        for q, names in FOUND.items():
+        for q, names in MATCHES.items():
             assert sorted(names_in(client, f"q={q}")) == names, q
             assert sorted(names_on(client, f"/embeddings?q={q}")) == names, q
         with context.sessions() as session:

@@ -83,7 +83,7 @@ def test_nothing_is_told_too_early_or_of_elsewhere_and_a_retry_keeps_the_message
 def test_a_message_arrives_and_no_log_of_whatever_library_tells_the_address(server, caplog):
     caplog.set_level(logging.DEBUG)
     send(hook(server), {"text": "hello"})
-    assert [body for _, body, _ in server.asked] == [{"text": "hello"}]
+    assert [body for _, body, _ in server.requests] == [{"text": "hello"}]
     assert not [record for record in caplog.records if "/hook" in record.getMessage()]
 
 
@@ -93,7 +93,7 @@ def test_a_redirect_is_not_followed_and_no_failure_tells_the_secret(server, capl
     with caplog.at_level(logging.WARNING):
         send(hook(server), {"text": "hello"})
         send(SecretStr(f"http://127.0.0.1:{free_port()}/hook?secret=hidden"), {})
-    assert [path for path, *_ in server.asked] == ["hook?secret=hidden"]
+    assert [path for path, *_ in server.requests] == ["hook?secret=hidden"]
     expected = ["the webhook answered with status 302", "the webhook could not be reached: ConnectError"]
     assert [record.getMessage() for record in caplog.records if record.name == "workers.notices"] == expected
 

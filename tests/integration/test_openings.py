@@ -15,8 +15,8 @@ def address(experiment_id):
     return f"/api/experiments/{experiment_id}/opening"
 
 
-def open_by(client, experiment_id, choose, **given):
-    return client.post(address(experiment_id), json={"choose": choose, **given})
+def open_by(client, experiment_id, choose, **details):
+    return client.post(address(experiment_id), json={"choose": choose, **details})
 
 
 def test_scores_and_predictions_are_sealed_until_a_choice_is_frozen(client, context):

@@ -18,7 +18,7 @@ from tests.serving import answering, served
 from tests.waiting import wait_for
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "own_loop.md"
-TOLD = {"dataset": "words", "model": "mine", "metric": "accuracy", "seed": 0}
+RUN = {"dataset": "words", "model": "mine", "metric": "accuracy", "seed": 0}
 
 
 def script(text, address, folder):
@@ -79,7 +79,7 @@ def test_the_trainer_of_the_document_streams_its_layers_and_ends_with_its_evalua
 
 
 def test_a_script_that_raises_or_just_ends_has_failed_and_says_why(settings, context, tmp_path):
-    begin = f"import isoscope\nrun = isoscope.log_run('e', **{TOLD!r})\nprint(run.url, flush=True)\n"
+    begin = f"import isoscope\nrun = isoscope.log_run('e', **{RUN!r})\nprint(run.url, flush=True)\n"
     begin += "run.step(1, task_loss=2)\n"
     with answering(create_app(settings)) as address:
         ended = script(begin, address, tmp_path)
@@ -92,7 +92,7 @@ def test_a_script_that_raises_or_just_ends_has_failed_and_says_why(settings, con
 
 def test_steps_wait_for_a_server_that_comes_later_and_none_is_lost(settings, context, capsys):
     port = free_port()
-    run = log_run("later", **TOLD, url=f"http://127.0.0.1:{port}")
+    run = log_run("later", **RUN, url=f"http://127.0.0.1:{port}")
     begun = time.monotonic()
     for step in range(700):
         run.step(step, task_loss=float("nan") if step == 3 else 1.0)
@@ -108,19 +108,19 @@ def test_steps_wait_for_a_server_that_comes_later_and_none_is_lost(settings, con
 
 def test_what_the_server_refuses_is_said_and_a_cancelled_run_is_left_in_peace(settings, context, capsys):
     with answering(create_app(settings)) as address:
-        run = log_run("refused", **TOLD, url=address)
+        run = log_run("refused", **RUN, url=address)
         run.step(1, layers={"beauty": [1.0]})
         wait_for(lambda: "steps were refused" in capsys.readouterr().err, 20)
         run.step(2, task_loss=1)
         assert run.finish()
         run_json = httpx2.get(f"{address}/api/runs/{run.id}").json()
-        wrong = log_run("refused", **TOLD | {"metric": "beauty"}, url=address)
+        wrong = log_run("refused", **RUN | {"metric": "beauty"}, url=address)
         assert not wrong.finish()
     assert [step["step"] for step in run_json["steps"]] == [2]
     assert run_json["notes"] == ["1 steps were not logged."]
     assert "this run is not logged any more: Expected metric" in capsys.readouterr().err
     with answering(create_app(settings)) as address:
-        run = log_run("cancelled", **TOLD, url=address)
+        run = log_run("cancelled", **RUN, url=address)
         wait_for(lambda: httpx2.get(f"{address}/api/runs/{run.id}").is_success, 20)
         assert not run.cancelled
         httpx2.post(f"{address}/api/runs/{run.id}/cancel").raise_for_status()
@@ -136,10 +136,10 @@ def test_what_the_server_refuses_is_said_and_a_cancelled_run_is_left_in_peace(se
 
 
 def test_a_request_that_fails_is_made_again_before_the_next_and_brings_the_token(server, capsys):
-    server.answer = lambda *_: (503 if len(server.asked) % 2 else 200, {})
-    run = log_run("moody", **TOLD, url=server.url, token="a secret of the user")
+    server.answer = lambda *_: (503 if len(server.requests) % 2 else 200, {})
+    run = log_run("moody", **RUN, url=server.url, token="a secret of the user")
     run.step(1, task_loss=1)
     assert run.finish()
-    assert [path for path, *_ in server.asked] == ["runs", "runs", "steps", "steps", "finish", "finish"]
-    assert {token for *_, token in server.asked} == {"Bearer a secret of the user"}
+    assert [path for path, *_ in server.requests] == ["runs", "runs", "steps", "steps", "finish", "finish"]
+    assert {token for *_, token in server.requests} == {"Bearer a secret of the user"}
     assert capsys.readouterr().err.count("does not answer") == 1

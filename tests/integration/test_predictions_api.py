@@ -20,7 +20,7 @@ from tests.archives import exported, members, packed, sent
 from tests.factories import add_experiment, run_row
 from tests.serving import answering
 
-TOLD = {"experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",
+RUN = {"experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",
         "regularizer": "none", "lam": 0.0, "seed": 3}  # fmt: skip
 TASKS = {
     "classification": ("accuracy", {"reference": [0, 1, 1], "predicted": [0, 1, 0]}),
@@ -33,7 +33,7 @@ ROWS = {"rows": [7, 2, 4]}
 @pytest.fixture
 def begin(client):
     def begin(**changes):
-        answer = client.post("/api/runs", json=TOLD | changes)
+        answer = client.post("/api/runs", json=RUN | changes)
         assert answer.is_success, answer.text
         return answer.json()["id"]
 

@@ -23,7 +23,7 @@ LISTED = 9
 """Queries of a list: a page of it with its experiments, how many there are, what is summed or compared."""
 
 
-FOUND = {
+MATCHES = {
     "": "defgabc", "cola": "abc", "100%": "abc", "%": "abc", "_x": "abc", "axx": "", "bert-l": "d",
     "bert-l,cola": "dabc", "bert-l cola": "", "-bert-l": "efgabc", "task:sst": "defg", "task=sst": "",
     "task=sst-2": "defg", 'experiment:"té 1"': "abc", "experiment=SECOND": "defg", "model=tiny-bert seed:0": "a",
@@ -58,11 +58,11 @@ def runs(context):
     )  # fmt: skip
 
 
-def found(context, q, sort=""):
+def search(context, q, sort=""):
     return "".join(run.worker for run in find_runs(context, RunQuery.parse(q, sort)).runs)
 
 
-def shown(answer):
+def listed_runs(answer):
     assert answer.status_code == 200, answer.text
     return re.findall(r'<tr id="run-(\w+)">', answer.text)
 
@@ -75,21 +75,21 @@ def words(answer):
 class TestSearch:
     @pytest.mark.both_databases
     def test_all_conditions_hold_of_what_is_found_which_is_sorted_by_every_field_without_value_last(self, context):
-        assert {q: found(context, q) for q in FOUND} == FOUND
+        assert {q: search(context, q) for q in MATCHES} == MATCHES
         orders = {
             "-perf": "bdeafgc", "iso": "adfbceg", "-lam": "ecfgdab", "task": "abcdefg", "-batch_size": "bdefgac",
             "launched": "abcdefg",
         }  # fmt: skip
-        assert {sort: found(context, "", sort) for sort in orders} == orders
+        assert {sort: search(context, "", sort) for sort in orders} == orders
         typed = {TextField: "x", TagsField: "x", NumberField: "1", FlagField: "yes", DayField: "2026-01-01"}
         for name, kind in FIELDS.items():
             value = next(iter(kind.names)) if isinstance(kind, ChoiceField) else typed[type(kind)]
-            of_it, not_of_it = (found(context, f"{sign}{name}={value}", name) for sign in ("", "-"))
+            of_it, not_of_it = (search(context, f"{sign}{name}={value}", name) for sign in ("", "-"))
             assert sorted(of_it + not_of_it) == sorted("abcdefg"), name
 
     def test_experiments_are_searched_by_id_and_of_more_than_most_the_newest_are_taken_with_the_total(self, context):
         experiment_id = find_matching_runs(context, "seed:3").runs[0].experiment_id
-        assert (found(context, f"experiment:{experiment_id}"), found(context, experiment_id)) == ("defg", "defg")
+        assert (search(context, f"experiment:{experiment_id}"), search(context, experiment_id)) == ("defg", "defg")
         newest = find_matching_runs(context, "", limit=5)
         workers = [get_run(context, run.id).worker for run in newest.runs]
         assert ("".join(workers), newest.total) == ("defga", 7)
@@ -215,10 +215,10 @@ class TestTable:
         assert f'rel="next" href="{path}?q=seed%3E%3D5&sort=-seed&page=2"' in first
         assert 'aria-sort="descending"><a href="' + f'{path}?q=seed%3E%3D5&sort=seed"' in first
         seeds = {run["id"]: run["seed"] for run in client.get(f"/api{path}?limit=500").json()}
-        second = shown(client.get(f"{path}?sort=-seed&q=seed>=5&page=2"))
+        second = listed_runs(client.get(f"{path}?sort=-seed&q=seed>=5&page=2"))
         assert [seeds[run_id] for run_id in second] == [9, 8, 7, 6, 5]
-        assert shown(client.get(f"{path}?sort=-seed&q=seed>=5&page=99999999999999999999")) == second
-        assert len(shown(client.get(f"/experiments/{experiment}?page=2&q=seed>=5"))) == 5
+        assert listed_runs(client.get(f"{path}?sort=-seed&q=seed>=5&page=99999999999999999999")) == second
+        assert len(listed_runs(client.get(f"/experiments/{experiment}?page=2&q=seed>=5"))) == 5
         waiting = run_row(1.0, 1, status=RunStatus.QUEUED, performance=None)
         experiment = add_experiment(context, waiting)
         for back, page in (("runs", f"/experiments/{experiment}/runs"), ("across", "/compare/runs/list")):

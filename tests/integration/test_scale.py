@@ -6,7 +6,7 @@ from sqlalchemy import event, func, select
 from app.db.models import Run, RunStatus, Step
 from benchmarks._many_runs import fill
 
-FEW, MANY, STEPS = 20, 200, 12
+FEW_RUNS, MANY_RUNS, STEPS = 20, 200, 12
 
 PAGES = {
     "list of experiments": "/experiments", "list searched": "/experiments?q=lam>0", "experiment": "/experiments/{id}",
@@ -23,7 +23,7 @@ PAGES = {
 def statements(context):
     executed = []
 
-    def note(connection, cursor, statement, *rest):
+    def note(connection, cursor, statement, *arguments):
         executed.append(statement)
 
     def ask(client, path):
@@ -41,7 +41,7 @@ def statements(context):
 @pytest.mark.both_databases
 def test_ten_times_the_runs_take_the_same_statements(client, context, statements):
     counts = []
-    for runs in (FEW, MANY):
+    for runs in (FEW_RUNS, MANY_RUNS):
         experiment = fill(context, runs, 1, STEPS, waiting=2)[0]
         with context.sessions() as session:
             run = session.scalar(

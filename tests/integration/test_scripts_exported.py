@@ -16,41 +16,41 @@ PLAIN = {
 NUMBERS = st.sampled_from([0.0, 1e-323, 1e-150, 1e-101, 1e-100, 0.5, 1.0, 1e6, 1e100, 1.1e100, 1e200]).flatmap(
     lambda size: st.sampled_from([size, -size])
 ) | st.floats(0, 1)
-WHOLE = st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**53 - 1, 2**53, 2**53 + 1, 2**60, 10**30])
+INTEGERS = st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**53 - 1, 2**53, 2**53 + 1, 2**60, 10**30])
 WORDS = st.sampled_from(["a", "hidden", "learning_rate", "batch_size", "layers"])
 LINES = st.text(max_size=9) | st.sampled_from([" ", "x" * 1000, "\0", "unknown", "="])
 NAMES = LINES.map(lambda text: f"m{text}")
-SCALARS = st.booleans() | NUMBERS | WHOLE | LINES
+SCALARS = st.booleans() | NUMBERS | INTEGERS | LINES
 VALUES = st.lists(st.none() | NUMBERS, max_size=3)
 BEGUN = st.fixed_dictionaries({}, optional={
-    "model": NAMES, "lam": NUMBERS, "zeta": NUMBERS, "seed": WHOLE,
+    "model": NAMES, "lam": NUMBERS, "zeta": NUMBERS, "seed": INTEGERS,
     "regularizer": st.sampled_from(["none", "istar", "cosreg"]),
     "settings": st.dictionaries(WORDS, SCALARS | st.lists(SCALARS, max_size=2), max_size=2),
     "environment": st.dictionaries(WORDS, LINES, max_size=1),
-    "probe": st.fixed_dictionaries({"tokens": WHOLE, "texts": WHOLE}),
+    "probe": st.fixed_dictionaries({"tokens": INTEGERS, "texts": INTEGERS}),
 })  # fmt: skip
-STEPS = st.fixed_dictionaries({"step": WHOLE}, optional={
+STEPS = st.fixed_dictionaries({"step": INTEGERS}, optional={
     "task_loss": NUMBERS, "penalty": NUMBERS, "reason": LINES,
     "layers": st.dictionaries(st.sampled_from(MEASURES), VALUES, max_size=1),
 })  # fmt: skip
 ENDED = st.fixed_dictionaries({}, optional={
     "metrics": st.dictionaries(st.sampled_from(["accuracy", "matthews"]), NUMBERS), "isoscore_star": NUMBERS,
-    "n_validation": WHOLE, "error": LINES, "notes": st.lists(LINES, max_size=1),
+    "n_validation": INTEGERS, "error": LINES, "notes": st.lists(LINES, max_size=1),
     "by_layer": st.dictionaries(st.sampled_from(MEASURES),
-                                st.fixed_dictionaries({"values": VALUES}, optional={"n": WHOLE}), max_size=1),
+                                st.fixed_dictionaries({"values": VALUES}, optional={"n": INTEGERS}), max_size=1),
     "results": st.dictionaries(WORDS, SCALARS, max_size=1),
 })  # fmt: skip
-TAKEN = {200, 201}
+ACCEPTED = {200, 201}
 
 
-def told(client, path, wished, plain):
+def log_or_plain(client, path, wished, plain):
     """The answer to what a script says, or to what is plain where that was refused with a sentence."""
     answer = client.post(path, json=wished)
-    assert answer.status_code in {*TAKEN, 413, 422}, answer.text
-    if answer.status_code not in TAKEN:
+    assert answer.status_code in {*ACCEPTED, 413, 422}, answer.text
+    if answer.status_code not in ACCEPTED:
         assert answer.json()["detail"]
         answer = client.post(path, json=plain)
-        assert answer.status_code in TAKEN, answer.text
+        assert answer.status_code in ACCEPTED, answer.text
     return answer.json()
 
 
@@ -60,11 +60,11 @@ def test_what_a_script_may_log_another_isoscope_imports(client, elsewhere, begun
     ours = twin = None
     try:
         for wished in begun:
-            run = told(client, "/api/runs", PLAIN | wished, PLAIN)
+            run = log_or_plain(client, "/api/runs", PLAIN | wished, PLAIN)
             ours = run["experiment_id"]
             for step in steps:
-                told(client, f"/api/runs/{run['id']}/steps", {"steps": [step]}, {"steps": []})
-            told(client, f"/api/runs/{run['id']}/finish", ended, {})
+                log_or_plain(client, f"/api/runs/{run['id']}/steps", {"steps": [step]}, {"steps": []})
+            log_or_plain(client, f"/api/runs/{run['id']}/finish", ended, {})
         answer = sent(elsewhere, exported(client, ours))
         assert answer.is_success, answer.detail
         twin = answer.json()["id"]

@@ -26,7 +26,7 @@ def experiment_id(context):
 
 
 @pytest.fixture
-def asked(client, context, experiment_id):
+def get_all(client, context, experiment_id):
     """Every GET route with all that its path may name here, as (path, answer)."""
     run = run_ids(context, experiment_id)[0]
     listed = client.get(f"/api/experiments/{experiment_id}/figures").json()
@@ -41,7 +41,7 @@ def asked(client, context, experiment_id):
 
     dataset = client.get(f"/api/experiments/{experiment_id}").json()["dataset_id"]
 
-    def asked():
+    def iterate_answers():
         for path in (f"/datasets/{dataset}", f"/api/datasets/{dataset}"):
             yield path, client.get(path)
         for template in paths():
@@ -56,7 +56,7 @@ def asked(client, context, experiment_id):
                 for query in ("", *queries(path, experiment_id)):
                     yield path + query, client.get(path + query)
 
-    return asked
+    return iterate_answers
 
 
 def paths():
@@ -89,9 +89,9 @@ def texts_of(answer):
                 yield archive.read(name).decode()
 
 
-def test_no_route_tells_a_sealed_score(asked, caplog):
+def test_no_route_tells_a_sealed_score(get_all, caplog):
     caplog.set_level("DEBUG")
-    answers = [(path, answer) for path, answer in asked()]
+    answers = [(path, answer) for path, answer in get_all()]
     assert sum(answer.status_code == 200 for _, answer in answers) > 60
     for path, answer in answers:
         assert answer.status_code < 500, path
@@ -100,9 +100,9 @@ def test_no_route_tells_a_sealed_score(asked, caplog):
     assert SEALED.search(caplog.text) is None
 
 
-def test_once_opened_only_the_opening_and_its_page_tell_them(client, asked, experiment_id):
+def test_once_opened_only_the_opening_and_its_page_tell_them(client, get_all, experiment_id):
     client.post(f"/api/experiments/{experiment_id}/opening", json={"choose": "lambda = 0"})
-    leaks = {path for path, answer in asked() if any(map(SEALED.search, texts_of(answer)))}
+    leaks = {path for path, answer in get_all() if any(map(SEALED.search, texts_of(answer)))}
     assert leaks == {f"/experiments/{experiment_id}?tab=conclusion", f"/api/experiments/{experiment_id}/opening"}
 
 

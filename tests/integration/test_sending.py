@@ -9,7 +9,7 @@ from isoscope.track import ENDED_SILENTLY, SECONDS_AT_EXIT, log_run
 from tests.ports import free_port
 from tests.waiting import wait_for
 
-TOLD = {"dataset": "words", "model": "mine", "metric": "accuracy", "seed": 0}
+RUN = {"dataset": "words", "model": "mine", "metric": "accuracy", "seed": 0}
 
 
 def refused(detail, status=422, field=None):
@@ -21,7 +21,7 @@ def logged(server):
 
 
 def test_numbers_of_arrays_texts_that_are_no_unicode_and_no_regularizer_arrive_as_json_has_them(server):
-    values = TOLD | {"seed": np.int64(3), "lam": np.float32(0.5), "settings": {"path": "a\udcff\0", "learningRate": 1}}
+    values = RUN | {"seed": np.int64(3), "lam": np.float32(0.5), "settings": {"path": "a\udcff\0", "learningRate": 1}}
     run = log_run("e", url=server.url, **values)
     run.step(np.int64(1), task_loss=np.float32(0.5), layers={"isoscore_star": [np.float32(0.25), "odd"]})
     assert run.finish({"accuracy": np.float64(0.5)}, n_validation=np.int64(4), isoscore_star=1.0000001,
@@ -35,14 +35,14 @@ def test_numbers_of_arrays_texts_that_are_no_unicode_and_no_regularizer_arrive_a
     }]  # fmt: skip
     assert (ended["n_validation"], ended["isoscore_star"], ended["metrics"]) == (4, 1.0000001, {"accuracy": 0.5})
     assert ended["results"] == {"rouge_l": 0.5, "a": "[1. 1.]"}
-    run = log_run("e", url=server.url, **TOLD | {"regularizer": None, "lam": 0})
+    run = log_run("e", url=server.url, **RUN | {"regularizer": None, "lam": 0})
     assert run.finish({"accuracy": 0.5})
     assert server.bodies("runs")[-1]["regularizer"] == "none"
 
 
 def test_whatever_goes_wrong_in_the_thread_is_said_and_nothing_has_arrived(server, capsys, monkeypatch):
     monkeypatch.setattr(server, "answer", lambda *_: (200, {}))
-    run = log_run("e", url=server.url, **TOLD)
+    run = log_run("e", url=server.url, **RUN)
     run._sender.put(1, {"task_loss": object()})
     wait_for(lambda: run._sender.refusal, 20)
     assert not run.finish({"accuracy": 1})
@@ -53,7 +53,7 @@ def test_whatever_goes_wrong_in_the_thread_is_said_and_nothing_has_arrived(serve
 def test_a_redirect_is_no_success_and_says_once_where_the_dashboard_is(server, capsys, status):
     server.headers["Location"] = "https://me:secret@elsewhere/api/runs"
     server.answer = lambda *_: (status, {})
-    run = log_run("e", url=server.url, **TOLD)
+    run = log_run("e", url=server.url, **RUN)
     run.step(1, task_loss=1)
     assert not run.finish()
     err = capsys.readouterr().err
@@ -70,7 +70,7 @@ def test_a_redirect_is_no_success_and_says_once_where_the_dashboard_is(server, c
     ({"token": "gehéim"}, "The token of the dashboard cannot be used"),
 ])  # fmt: skip
 def test_an_address_or_token_that_is_none_is_said_once_and_the_script_goes_on(capsys, wrong, sentence):
-    run = log_run("e", **TOLD, **wrong)
+    run = log_run("e", **RUN, **wrong)
     run.step(1, task_loss=1)
     assert not run.finish({"accuracy": 1})
     err = capsys.readouterr().err
@@ -80,12 +80,12 @@ def test_an_address_or_token_that_is_none_is_said_once_and_the_script_goes_on(ca
 
 
 def test_a_password_in_the_address_is_neither_kept_nor_said_but_brought(server, capsys, monkeypatch):
-    run = log_run("e", url=server.url.replace("//", "//me:secret@"), **TOLD)
+    run = log_run("e", url=server.url.replace("//", "//me:secret@"), **RUN)
     assert run.url == f"{server.url}/runs/{run.id}"
     assert run.finish({"accuracy": 1})
-    assert {authorization for *_, authorization in server.asked} == {"Basic bWU6c2VjcmV0"}
+    assert {authorization for *_, authorization in server.requests} == {"Basic bWU6c2VjcmV0"}
     monkeypatch.setattr(sending, "NEVER_ANSWERED_SECONDS", 2)
-    away = log_run("e", url=f"http://me:secret@127.0.0.1:{free_port()}", **TOLD)
+    away = log_run("e", url=f"http://me:secret@127.0.0.1:{free_port()}", **RUN)
     assert not away.finish()
     err = capsys.readouterr().err
     assert "does not answer" in err
@@ -99,20 +99,20 @@ def test_a_token_for_this_machine_goes_to_no_proxy(server, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sending, "NEVER_ANSWERED_SECONDS", 1)
     for host in ("127.0.0.1", "localhost", "[::1]"):
-        assert not log_run("e", url=f"http://{host}:{free_port()}", token="a secret", **TOLD).finish()
-    assert server.asked == []
+        assert not log_run("e", url=f"http://{host}:{free_port()}", token="a secret", **RUN).finish()
+    assert server.requests == []
 
 
 def test_an_end_that_is_refused_may_be_told_again_or_is_why_the_run_failed_when_its_script_ends(server, capsys):
     server.answer = lambda path, body: refused("No acc.") if "acc" in body.get("metrics", {}) else (200, {})
-    run = log_run("e", url=server.url, **TOLD)
+    run = log_run("e", url=server.url, **RUN)
     assert not run.finish({"acc": 0.5})
     run.step(1, task_loss=1)
     assert run.finish({"accuracy": 0.5})
     assert [body["metrics"] for body in server.bodies("finish")] == [{"acc": 0.5}, {"accuracy": 0.5}]
     assert server.bodies("steps") == [{"steps": [{"step": 1, "task_loss": 1.0}]}]
     assert capsys.readouterr().err == "isoscope: what came out of this run was refused: No acc.\n"
-    logged_run = log_run("e", url=server.url, **TOLD)
+    logged_run = log_run("e", url=server.url, **RUN)
     assert not logged_run.finish({"acc": 0.5})
     logged_run._end_at_exit()
     assert server.bodies("finish")[-1] == {"error": "No acc."}
@@ -130,7 +130,7 @@ def test_one_wrong_step_takes_no_other_with_it(server, capsys, n):
         return 200, {}
 
     server.answer = answer
-    run = log_run("e", url=server.url, **TOLD)
+    run = log_run("e", url=server.url, **RUN)
     for step in range(n):
         run.step(step, task_loss=1)
     assert run.finish({"accuracy": 1})
@@ -139,7 +139,7 @@ def test_one_wrong_step_takes_no_other_with_it(server, capsys, n):
 
 
 def test_a_server_that_was_never_there_costs_five_seconds_in_all(capsys):
-    run = log_run("e", url=f"http://127.0.0.1:{free_port()}", **TOLD)
+    run = log_run("e", url=f"http://127.0.0.1:{free_port()}", **RUN)
     begun = time.monotonic()
     assert not run.finish({"accuracy": 1})
     run._end_at_exit()
@@ -159,7 +159,7 @@ def away(server):
 
 
 def test_what_has_not_arrived_at_the_end_of_a_run_arrives_when_the_server_is_back(away, capsys):
-    run = log_run("e", url=away.url, **TOLD)
+    run = log_run("e", url=away.url, **RUN)
     wait_for(lambda: away.bodies("runs"))
     run.step(1, task_loss=1)
     assert not run.finish({"accuracy": 1}, timeout=0.1)
@@ -171,7 +171,7 @@ def test_what_has_not_arrived_at_the_end_of_a_run_arrives_when_the_server_is_bac
 
 
 def test_the_end_of_the_process_waits_for_an_end_that_has_not_arrived(away, capsys):
-    run = log_run("e", url=away.url, **TOLD)
+    run = log_run("e", url=away.url, **RUN)
     wait_for(lambda: away.bodies("runs"))
     assert not run.finish({"accuracy": 1}, timeout=0.1)
     Timer(1, away.come_back).start()
@@ -181,7 +181,7 @@ def test_the_end_of_the_process_waits_for_an_end_that_has_not_arrived(away, caps
 
 
 def test_at_the_end_of_the_process_what_ends_a_run_is_told_how_long_it_may_wait_and_nothing_else_waits(away, capsys):
-    run = log_run("e", url=away.url, **TOLD)
+    run = log_run("e", url=away.url, **RUN)
     wait_for(lambda: away.bodies("runs"))
     waited = []
     run.at_exit(lambda seconds: (waited.append(seconds), run.finish(timeout=0.1)))
@@ -194,7 +194,7 @@ def test_at_the_end_of_the_process_what_ends_a_run_is_told_how_long_it_may_wait_
 
 
 def test_what_is_logged_after_the_end_is_let_go_and_that_is_said_once(server, capsys):
-    run = log_run("e", url=server.url, **TOLD)
+    run = log_run("e", url=server.url, **RUN)
     assert run.finish({"accuracy": 1})
     run.step(1, task_loss=1)
     run.step(2, task_loss=1)
@@ -203,7 +203,7 @@ def test_what_is_logged_after_the_end_is_let_go_and_that_is_said_once(server, ca
 
 
 def test_more_of_a_step_that_waits_is_added_measure_by_measure(server):
-    run = log_run("e", url=server.url, **TOLD)
+    run = log_run("e", url=server.url, **RUN)
     with run._sender._changed:  # so that all of it waits
         run.step(1, task_loss=float("nan"), layers={"isoscore_star": [0.5], "mean_cosine": [0.25]})
         run.step(1, penalty=2, layers={"mean_cosine": [0.75], "isoscore_unbiased": [float("inf")]})
@@ -216,7 +216,7 @@ def test_more_of_a_step_that_waits_is_added_measure_by_measure(server):
 
 
 def test_however_many_values_of_a_step_are_missing_their_reasons_fit_into_one_line(server):
-    run = log_run("e", url=server.url, **TOLD)
+    run = log_run("e", url=server.url, **RUN)
     with run._sender._changed:
         for measure in ("isoscore_star", "isoscore_unbiased", "mean_cosine"):
             run.step(1, task_loss=1, layers={measure: [float("nan")] * 24})
@@ -234,7 +234,7 @@ def test_more_of_a_step_that_is_added_while_its_batch_travels_is_sent_after_it(s
         return 200, {}
 
     server.answer = answer
-    run = log_run("e", url=server.url, **TOLD)
+    run = log_run("e", url=server.url, **RUN)
     with run._sender._changed:
         for step in range(3):
             run.step(step, task_loss=1)
@@ -249,7 +249,7 @@ def test_more_of_a_step_that_is_added_while_its_batch_travels_is_sent_after_it(s
 
 def test_of_more_steps_than_may_wait_the_oldest_are_let_go_and_counted(server, monkeypatch):
     monkeypatch.setattr(sending, "MAX_QUEUED_STEPS", 3)
-    run = log_run("e", url=server.url, **TOLD)
+    run = log_run("e", url=server.url, **RUN)
     with run._sender._changed:
         for step in range(5):
             run.step(step, task_loss=1)
@@ -270,7 +270,7 @@ def test_a_full_run_takes_what_it_has_room_for_and_then_hears_that_its_script_li
         return 200, {}
 
     server.answer = answer
-    run = log_run("e", url=server.url, **TOLD)
+    run = log_run("e", url=server.url, **RUN)
     with run._sender._changed:
         for step in range(250):
             run.step(step, task_loss=1)
@@ -291,7 +291,7 @@ def test_a_step_too_large_for_the_server_s_body_is_let_go_alone(server, capsys):
     server.answer = lambda path, body: (
         refused("Too many bytes.", 413, "file") if "penalty" in str(body.get("steps")) else (200, {})
     )
-    run = log_run("e", url=server.url, **TOLD)
+    run = log_run("e", url=server.url, **RUN)
     with run._sender._changed:
         run.step(1, task_loss=1)
         run.step(2, penalty=1)
@@ -301,17 +301,17 @@ def test_a_step_too_large_for_the_server_s_body_is_let_go_alone(server, capsys):
     assert server.bodies("finish")[0]["notes"] == ["1 steps were not logged."]
 
 
-@pytest.mark.parametrize(("error", "told"), [
+@pytest.mark.parametrize(("error", "sentence"), [
     ("", ENDED_SILENTLY), ("\n \u200b", ENDED_SILENTLY), ("no\nrows", "no rows"), ("a\0" * 800, ("a\\0" * 800)[:1000]),
     ("\udcff" * 999, ("\\udcff" * 999)[:1000]),
 ])  # fmt: skip
-def test_a_failure_of_any_text_is_told_on_one_line(server, error, told):
-    assert log_run("e", url=server.url, **TOLD).fail(error)
-    assert server.bodies("finish") == [{"error": told}]
+def test_a_failure_of_any_text_is_told_on_one_line(server, error, sentence):
+    assert log_run("e", url=server.url, **RUN).fail(error)
+    assert server.bodies("finish") == [{"error": sentence}]
 
 
 def test_notes_and_reasons_of_any_text_are_told_on_lines_and_beside_their_layers(server):
-    run = log_run("e", url=server.url, **TOLD)
+    run = log_run("e", url=server.url, **RUN)
     assert run.finish(
         notes=["a\0" * 800], isoscore_star_reason="one\npoint", by_layer={"twonn": [1.0, None]},
         by_layer_reasons={"twonn": [None, "all\nequal"]},
@@ -323,24 +323,24 @@ def test_notes_and_reasons_of_any_text_are_told_on_lines_and_beside_their_layers
 
 @pytest.mark.parametrize("status", [404, 408, 425, 429, 502, 503, 504])
 def test_what_says_that_it_is_away_is_asked_again(server, status):
-    server.answer = lambda *_: (status, "no dashboard") if len(server.asked) == 1 else (200, {})
-    run = log_run("e", url=server.url, **TOLD)
+    server.answer = lambda *_: (status, "no dashboard") if len(server.requests) == 1 else (200, {})
+    run = log_run("e", url=server.url, **RUN)
     assert run.finish({"accuracy": 1})
-    assert [path for path, *_ in server.asked] == ["runs", "runs", "finish"]
+    assert [path for path, *_ in server.requests] == ["runs", "runs", "finish"]
 
 
 def test_a_run_that_the_dashboard_says_is_gone_is_refused(server, capsys):
     server.answer = lambda path, _: (
         (404, {"detail": "There is no run.", "field": None}) if path != "runs" else (200, {})
     )
-    run = log_run("e", url=server.url, **TOLD)
+    run = log_run("e", url=server.url, **RUN)
     assert not run.finish({"accuracy": 1})
     assert capsys.readouterr().err == "isoscope: this run is not logged any more: There is no run.\n"
 
 
 def test_arrays_are_sent_in_parts_before_the_end(server, monkeypatch):
     monkeypatch.setattr(sending, "PREDICTIONS_AT_ONCE", 2)
-    run = log_run("e", url=server.url, **TOLD)
+    run = log_run("e", url=server.url, **RUN)
     run.log_predictions(reference=np.array([1, 0, 1]), predicted=np.array([1, 1, 1]))
     run.log_predictions(rows=[7], reference=[np.int64(0)], predicted=[True])
     assert run.finish({"accuracy": 0.5})
@@ -353,20 +353,20 @@ def test_arrays_are_sent_in_parts_before_the_end(server, monkeypatch):
 
 
 def test_refused_predictions_and_columns_that_differ_in_length_are_let_go_said_and_counted(server, capsys):
-    run = log_run("e", url=server.url, **TOLD)
+    run = log_run("e", url=server.url, **RUN)
     run.log_predictions(rows=[0, 1, 2], reference=[0, 1], predicted=[0, 1])
     assert run.finish({"accuracy": 0.5})
     assert server.bodies("predictions") == []
     assert "predictions were not logged: their columns have [2, 3] values" in capsys.readouterr().err
     usual = server.answer
 
-    def answer(path, *rest):
+    def answer(path, *arguments):
         if path == "predictions":
             return 422, {"detail": "Expected finite numbers.", "field": "predicted"}
-        return usual(path, *rest)
+        return usual(path, *arguments)
 
     server.answer = answer
-    run = log_run("e", url=server.url, **TOLD)
+    run = log_run("e", url=server.url, **RUN)
     run.log_predictions(reference=[0.0, 1.0], predicted=[float("nan"), 1.0])
     assert run.finish({"accuracy": 0.5})
     assert capsys.readouterr().err == "isoscope: predictions were refused: Expected finite numbers.\n"

@@ -25,7 +25,7 @@ def steps(count=4, seed=0):
     return clouds
 
 
-def named(x):
+def named_csv(x):
     lines = ["word," + ",".join(f"e{i}" for i in range(D))]
     lines += [f"word {row}," + ",".join(f"{value:.6g}" for value in x[row]) for row in range(len(x))]
     return "\n".join(lines).encode()
@@ -34,7 +34,7 @@ def named(x):
 @pytest.fixture
 def series(client, context, work, trained_once):
     def measure():
-        files = [{"file": (f"step-{i}.csv", named(x))} for i, x in enumerate(steps())]
+        files = [{"file": (f"step-{i}.csv", named_csv(x))} for i, x in enumerate(steps())]
         ids = [client.post("/api/embeddings?commit=auto", files=file).json()["id"] for file in files]
         work()
         return " ".join(ids)
@@ -42,8 +42,8 @@ def series(client, context, work, trained_once):
     return make_once(context, trained_once, "series", measure).split()
 
 
-def query(ids, **more):
-    return urlencode([("id", row_id) for row_id in ids] + list(more.items()))
+def query(ids, **parameters):
+    return urlencode([("id", row_id) for row_id in ids] + list(parameters.items()))
 
 
 def test_changes_are_from_the_previous_and_the_first_in_answers_and_tables(client, series):

@@ -42,7 +42,7 @@ def launch(client):
 
 
 @pytest.fixture
-def whole(trained_once, launch, context):
+def plain(trained_once, launch, context):
     """What a run comes to that nobody stopped."""
     if "whole" not in trained_once:
         fine_tune(run_id := launch(), context.settings, "cpu")
@@ -77,10 +77,10 @@ def while_it_is_evaluated(monkeypatch, act):
 
 @pytest.mark.usefixtures("often")
 @pytest.mark.parametrize(
-    ("moment", "kept"), [(while_it_loads, False), (while_it_is_evaluated, True)], ids=["loading", "evaluating"]
+    ("moment", "keeps_folder"), [(while_it_loads, False), (while_it_is_evaluated, True)], ids=["loading", "evaluating"]
 )
 def test_a_run_that_is_put_aside_at_any_moment_ends_as_one_that_was_not(
-    client, context, launch, whole, monkeypatch, moment, kept
+    client, context, launch, plain, monkeypatch, moment, keeps_folder
 ):
     run_id, answers = launch(), []
     with monkeypatch.context() as patch:
@@ -89,15 +89,15 @@ def test_a_run_that_is_put_aside_at_any_moment_ends_as_one_that_was_not(
     assert answers == [200], "it went on working"
     paused = client.get(f"/api/runs/{run_id}").json()
     assert [paused[name] for name in ("status", "worker", "phase", "error")] == ["paused", None, None, None]
-    assert (context.settings.runs / run_id).exists() is kept
+    assert (context.settings.runs / run_id).exists() is keeps_folder
     client.post(f"/api/runs/{run_id}/resume")
     fine_tune(run_id, context.settings, "cpu")
-    assert outcome(context, run_id) == whole
+    assert outcome(context, run_id) == plain
     assert not (context.settings.runs / run_id).exists()
 
 
 @pytest.mark.usefixtures("often")
-def test_a_run_that_failed_here_is_tried_again_at_another_worker(client, context, launch, whole, tmp_path, monkeypatch):
+def test_a_run_that_failed_here_is_tried_again_at_another_worker(client, context, launch, plain, tmp_path, monkeypatch):
     home = context.settings.model_copy(update={"worker_name": "here"})
     away = home.model_copy(update={"worker_name": "there", "data_dir": tmp_path / "there"})
     (tmp_path / "there" / "runs").mkdir(parents=True)
@@ -106,10 +106,10 @@ def test_a_run_that_failed_here_is_tried_again_at_another_worker(client, context
     run_id = launch()
     write = MetricsCallback.on_step_end
 
-    def fail(self, args, state, control, **given):
+    def fail(self, args, state, control, **keywords):
         if state.global_step == 3:
             raise RuntimeError("the disk is full")
-        return write(self, args, state, control, **given)
+        return write(self, args, state, control, **keywords)
 
     with monkeypatch.context() as patch:
         patch.setattr(MetricsCallback, "on_step_end", fail)
@@ -120,7 +120,7 @@ def test_a_run_that_failed_here_is_tried_again_at_another_worker(client, context
     assert {path.name for path in (home.runs / run_id).glob("checkpoint-*")} == {"checkpoint-1", "checkpoint-2"}
     client.post(f"/api/runs/{run_id}/retry")
     fine_tune(run_id, away, "cpu")
-    assert outcome(context, run_id) == whole
+    assert outcome(context, run_id) == plain
     with context.sessions() as session:
         assert session.get_one(Run, run_id).worker == "there/cpu"
         assert session.get_one(Run, run_id).status is RunStatus.FINISHED

@@ -44,7 +44,7 @@ def runs_of(context, experiment_id):
         return list(session.scalars(select(Run).where(Run.experiment_id == experiment_id).order_by(Run.position)))
 
 
-def places(context, experiment_id):
+def list_settings(context, experiment_id):
     return [(run.lam, run.zeta, run.seed) for run in runs_of(context, experiment_id)]
 
 
@@ -77,7 +77,7 @@ def test_with_one_worker_a_search_of_the_same_seed_tries_the_same(context, launc
     first, second, third = launch(), launch(), launch({"seed": 1})
     for experiment in (first, second, third):
         end_by_hand(context, experiment["id"])
-    tried = [places(context, experiment["id"]) for experiment in (first, second, third)]
+    tried = [list_settings(context, experiment["id"]) for experiment in (first, second, third)]
     assert len(tried[0]) == 4
     assert tried[0] == tried[1]
     assert tried[0] != tried[2]
@@ -149,20 +149,20 @@ def test_cancelled_trials_are_not_failed_ones_of_which_a_few_end_the_search(cont
     assert (study["over"], study["why"]) == expected
 
 
-@pytest.mark.parametrize("everything", [False, True])
-def test_a_search_can_be_paused_between_two_trials(client, context, launch, everything):
+@pytest.mark.parametrize("pauses_all", [False, True])
+def test_a_search_can_be_paused_between_two_trials(client, context, launch, pauses_all):
     experiment = launch()
     path = f"/api/experiments/{experiment['id']}"
     with context.sessions.begin() as session:
         session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.FINISHED
-    client.post("/api/queue/pause" if everything else f"{path}/pause")
+    client.post("/api/queue/pause" if pauses_all else f"{path}/pause")
     assert advance_search(context.sessions, experiment["id"]) == []
     response = client.get(path).json()
     assert (response["status"], response["study"]["paused"]) == ("paused", True)
     assert [row["status"] for row in client.get("/api/experiments").json()] == ["paused"]
     page = every_tab(client, f"/experiments/{experiment['id']}").text
     assert ("Resume all" in page, "Pause all" in page, "Cancel all" in page) == (True, False, True)
-    client.post("/api/queue/resume" if everything else f"{path}/resume")
+    client.post("/api/queue/resume" if pauses_all else f"{path}/resume")
     assert client.get(path).json()["status"] == "running"
     advance_searches(context.sessions)
     assert len(waiting_jobs(context.sessions)) == 1

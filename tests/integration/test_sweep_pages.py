@@ -70,7 +70,7 @@ def said_in_folds(page):
     return dict(re.findall(r'<summary[^>]*>([^<]+)<span class="sr">: </span><span class="said">([^<]*)</span>', page))
 
 
-SHOWN = ["dataset_id", "model", "regularizers", "lambdas", "seeds", "epochs", "max_steps", "learning_rate"]
+VISIBLE_FIELDS = ["dataset_id", "model", "regularizers", "lambdas", "seeds", "epochs", "max_steps", "learning_rate"]
 
 
 def test_fields_are_shown_or_stand_in_their_folds_and_a_preset_fills_them_in_and_says_what_differs(client, dataset):
@@ -81,7 +81,7 @@ def test_fields_are_shown_or_stand_in_their_folds_and_a_preset_fills_them_in_and
         while (folded := re.sub(r"<details(?:(?!<details).)*?</details>", "", form, flags=re.DOTALL)) != form:
             form = folded
         visible_fields = re.findall(r'<(?:input|select|textarea)(?![^>]*type="hidden")[^>]* name="([^"]+)"', form)
-        assert [*dict.fromkeys(visible_fields)] == SHOWN
+        assert [*dict.fromkeys(visible_fields)] == VISIBLE_FIELDS
         folded_words = said_in_folds(page)
         assert folded_words["Classification"] == "sentence → label, by Accuracy"
         assert folded_words["Rows and machine"].startswith("Max length (tokens): ")

@@ -63,14 +63,14 @@ def encoded(context, tmp_path, numbers):
 
 
 @pytest.fixture
-def asked(client, qrels):
-    def asked(corpus, queries, **settings):
+def start(client, qrels):
+    def start_task(corpus, queries, **settings):
         form = {"kind": "queries", "queries_id": queries, **settings}
         response = client.post(f"/api/embeddings/{corpus}/tasks", data=form, files={"file": (QRELS, qrels.encode())})
         assert response.status_code == 201, response.text
         return response.json()["id"]
 
-    return asked
+    return start_task
 
 
 @pytest.fixture
@@ -82,9 +82,9 @@ def judge(settings):
     return judge
 
 
-def test_every_layer_is_judged_with_the_queries_of_its_layer_and_drawn_in_order(client, context, encoded, asked, judge):
+def test_every_layer_is_judged_with_the_queries_of_its_layer_and_drawn_in_order(client, context, encoded, start, judge):
     corpus, queries = encoded(0, "d"), encoded(1, "q")
-    task = asked(corpus[2], queries[2])
+    task = start(corpus[2], queries[2])
     judge(task)
     assert "figure-embeddings" not in client.get(f"/tasks/{task}").text
     assert client.post(f"/tasks/{task}/others", data={"every_layer": "true"}).status_code == 303
@@ -115,9 +115,9 @@ def test_every_layer_is_judged_with_the_queries_of_its_layer_and_drawn_in_order(
     assert (again.status_code, len(again.json()["members"])) == (201, LAYERS)
 
 
-def test_a_layer_without_queries_is_left_out_and_told(client, encoded, asked, judge):
+def test_a_layer_without_queries_is_left_out_and_told(client, encoded, start, judge):
     corpus, queries = encoded(0, "d"), encoded(1, "q", layers=range(4))
-    task = asked(corpus[0], queries[0])
+    task = start(corpus[0], queries[0])
     judge(task)
     family = client.post(f"/api/tasks/{task}/others", json={}).json()
     assert [member["layer"] for member in family["members"]] == [0, 1, 2, 3]
@@ -126,11 +126,11 @@ def test_a_layer_without_queries_is_left_out_and_told(client, encoded, asked, ju
     assert "has no partner of layer 5, mean" in client.get(f"/tasks/{task}").text
 
 
-def test_another_model_of_the_same_texts_is_judged_with_its_own_queries(client, context, encoded, asked, judge):
+def test_another_model_of_the_same_texts_is_judged_with_its_own_queries(client, context, encoded, start, judge):
     corpus, queries = encoded(0, "d", layers=[1]), encoded(1, "q", layers=[1])
     other_corpus, others_queries = encoded(0, "d", "gpt", [1]), encoded(1, "q", "gpt", [1])
     stranger = encoded(0, "d", "t5", [1], texts="other texts")
-    task = asked(corpus[0], queries[0])
+    task = start(corpus[0], queries[0])
     judge(task)
     page = client.get(f"/tasks/{task}").text
     assert f'value="{other_corpus[0]}"' in page
@@ -145,18 +145,18 @@ def test_another_model_of_the_same_texts_is_judged_with_its_own_queries(client, 
     assert "figure-embeddings" in page
 
 
-def test_the_same_file_and_settings_are_one_family_and_others_are_not(client, encoded, asked):
+def test_the_same_file_and_settings_are_one_family_and_others_are_not(client, encoded, start):
     corpus, queries = encoded(0, "d"), encoded(1, "q")
-    first = asked(corpus[0], queries[0])
-    same = asked(corpus[1], queries[1], metric="ndcg@10")
-    asked(corpus[2], queries[2], seed="1")
-    asked(corpus[3], queries[3], metric="mrr@10")
+    first = start(corpus[0], queries[0])
+    same = start(corpus[1], queries[1], metric="ndcg@10")
+    start(corpus[2], queries[2], seed="1")
+    start(corpus[3], queries[3], metric="mrr@10")
     members = client.get(f"/api/tasks/{first}/family").json()["members"]
     assert [member["embedding_id"] for member in members] == corpus[:2]
     assert client.get(f"/api/tasks/{same}").json()["family_id"] == first
     assert client.delete(f"/api/tasks/{first}").status_code == 204
     assert len(client.get(f"/api/tasks/{same}/family").json()["members"]) == 1
-    joined = asked(corpus[4], queries[4])
+    joined = start(corpus[4], queries[4])
     assert client.get(f"/api/tasks/{joined}").json()["family_id"] == first
 
 
@@ -170,7 +170,7 @@ def labeled(client, context, tmp_path, numbers, judge):
 
 
 def test_labels_of_other_vectors_and_queries_of_uploads_are_judged(
-    client, labeled, numbers, judge, context, tmp_path, asked
+    client, labeled, numbers, judge, context, tmp_path, start
 ):
     task, add = labeled
     other_corpus = add("d", numbers[0][5][0], "second")
@@ -184,7 +184,7 @@ def test_labels_of_other_vectors_and_queries_of_uploads_are_judged(
     assert figure["title"] == "Isotropy against performance"
     corpus, queries = add("d", numbers[0][0][0], "corpus"), add("q", numbers[0][0][1], "queries")
     other_corpus, others_queries = add("d", numbers[0][5][0], "corpus 2"), add("q", numbers[0][5][1], "queries 2")
-    task = asked(corpus, queries)
+    task = start(corpus, queries)
     judge(task)
     assert "Which queries belong to corpus 2 is not known." in client.get(f"/tasks/{task}").text
     body = {"others": [{"embedding_id": other_corpus, "queries_id": others_queries}]}

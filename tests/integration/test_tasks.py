@@ -224,13 +224,13 @@ def test_scores_are_shown_as_they_come_and_no_result_is_left_by_a_kill(client, s
 
     def looked_at(killed_after):
         def look(judging, variants, tolerance, progress):
-            def tell(one):
-                progress(one)
+            def report(variant_scores):
+                progress(variant_scores)
                 snapshots.append((client.get(f"/api/tasks/{task}").json(), client.get(f"/tasks/{task}").text))
                 if len(snapshots) == killed_after:
                     raise KeyboardInterrupt
 
-            return decide(judging, variants, tolerance, tell)
+            return decide(judging, variants, tolerance, report)
 
         return look
 

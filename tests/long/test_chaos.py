@@ -59,7 +59,7 @@ def test_every_run_becomes_final_once_while_machines_die_at_random(context, mach
     wait_for(lambda: all(run.status.final for run in runs_of(context)), 900)
 
     runs = runs_of(context)
-    figures += tell(context, kills, time.monotonic() - began, len(runs))
+    figures += report(context, kills, time.monotonic() - began, len(runs))
     assert Counter((run.status, run.error) for run in runs) == {(RunStatus.FINISHED, None): 2 * SEEDS}
     assert kills >= 3
     for run in runs:
@@ -71,7 +71,7 @@ def test_every_run_becomes_final_once_while_machines_die_at_random(context, mach
     wait_for(lambda: context.queue.list_active() == set())
 
 
-def tell(context, kills, seconds, runs):
+def report(context, kills, seconds, runs):
     with context.sessions() as session:
         moves = session.scalars(text(MOVES)).all()
     yield f"chaos, seed {SEED}: {runs} runs, {kills} kill -9 of a machine, one for good: all final in {seconds:.0f} s"

@@ -6,16 +6,16 @@ from tests.crowd import read_while_writers_wait
 from tests.outages import fill_disk, freeze, lock_sqlite, small_disk, write_at_once
 
 
-def tell(figures, what, struck):
+def report(figures, label, struck):
     for run in struck:
-        figures.append(f"{what}: {', '.join(str(attempt['outcome']) for attempt in run['attempts'])}")
+        figures.append(f"{label}: {', '.join(str(attempt['outcome']) for attempt in run['attempts'])}")
 
 
 def test_runs_outlast_twenty_seconds_of_a_full_disk(train_on, tmp_path, figures):
     with small_disk(tmp_path / "data", 48 * 2**20):
         sweep = train_on()
         fill_disk(sweep.server.data_dir, seconds=20)
-        tell(figures, "disk full for 20 s", sweep.check())
+        report(figures, "disk full for 20 s", sweep.check())
         assert sweep.server.stop() == 0
 
 
@@ -24,15 +24,15 @@ def test_runs_and_forty_writers_outlast_a_database_that_is_locked_for_45_seconds
     answers = write_at_once(sweep.server, 40, during=lambda: lock_sqlite(sweep.server.data_dir, seconds=45))
     assert set(answers) <= {201, 503}
     figures.append(f"SQLite locked for 45 s, 40 writers: {answers.count(201)} wrote, {answers.count(503)} had a 503")
-    tell(figures, "SQLite locked for 45 s", sweep.check())
+    report(figures, "SQLite locked for 45 s", sweep.check())
 
 
 def test_runs_outlast_forty_seconds_of_a_frozen_database(train_on, postgresql, postgresql_url, figures):
-    if not postgresql.own:
+    if not postgresql.is_own:
         pytest.skip("the PostgreSQL server that is named is not the tests' own, so it is not frozen")
     sweep = train_on(ISOSCOPE_DATABASE_URL=postgresql_url)
     freeze(postgresql, seconds=40)
-    tell(figures, "PostgreSQL frozen for 40 s", sweep.check())
+    report(figures, "PostgreSQL frozen for 40 s", sweep.check())
 
 
 def test_readers_are_answered_while_sixty_writers_wait_for_twenty_seconds(empty_dashboard, figures):

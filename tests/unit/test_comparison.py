@@ -7,7 +7,7 @@ from tests.factories import embedding
 
 
 def row_of(slug, *values):
-    (row,) = EmbeddingComparison([embedding(found={slug: value}) for value in values]).measures
+    (row,) = EmbeddingComparison([embedding(measured={slug: value}) for value in values]).measures
     assert row.measure.slug == slug
     return row
 
@@ -30,9 +30,9 @@ def test_interval_that_reaches_zero_does_not_exclude_it(value, excludes):
     assert row.differs is excludes
 
 
-@pytest.mark.parametrize("other", [0.7, (0.7, None)])
-def test_interval_needs_both_standard_errors(other):
-    row = row_of("mean_cosine", (0.5, 0.03), other)
+@pytest.mark.parametrize("value", [0.7, (0.7, None)])
+def test_interval_needs_both_standard_errors(value):
+    row = row_of("mean_cosine", (0.5, 0.03), value)
     assert row.differences[1].value == pytest.approx(0.2)
     assert row.differences[1][1:4] == (None, None, None)
     assert row.differences[1].excludes_zero is None
@@ -42,12 +42,12 @@ def test_interval_needs_both_standard_errors(other):
 def test_same_rows_are_paired():
     dealt = {"by": "rows", "groups": 400, "blocks": "b"}
     values = {"mean_cosine": (0.5, 0.03)}
-    raw = embedding(id="1", found=values, independent=dealt)
-    whitened = embedding(id="2", found={"mean_cosine": (0.51, 0.03)}, source_id="1", independent=dealt)
+    raw = embedding(id="1", measured=values, independent=dealt)
+    whitened = embedding(id="2", measured={"mean_cosine": (0.51, 0.03)}, source_id="1", independent=dealt)
     (row,) = EmbeddingComparison([raw, whitened]).measures
     assert row.differences[1].paired
     assert row.differences[1].se == pytest.approx(0)
-    unrelated = embedding(id="3", found={"mean_cosine": (0.51, 0.03)}, independent=dealt)
+    unrelated = embedding(id="3", measured={"mean_cosine": (0.51, 0.03)}, independent=dealt)
     (row,) = EmbeddingComparison([raw, unrelated]).measures
     assert not row.differences[1].paired
 
@@ -58,7 +58,7 @@ def test_missing_value_has_no_difference(values):
 
 
 def test_measures_are_in_catalog_order_and_repeated_names_get_numbers():
-    embeddings = [embedding(found={"mean_cosine": 0.5}), embedding(found={"isoscore": 0.25, "former": 1})]
+    embeddings = [embedding(measured={"mean_cosine": 0.5}), embedding(measured={"isoscore": 0.25, "former": 1})]
     rows = EmbeddingComparison(embeddings).measures
     assert [row.measure.slug for row in rows] == ["isoscore", "mean_cosine"]
     assert [measurement and measurement.value for measurement in rows[0].measurements] == [None, 0.25]
@@ -77,11 +77,11 @@ def test_cautions_about_few_rows_dimensions_and_another_order():
     (caution,) = EmbeddingComparison([embedding(id="1"), embedding(id="2", d=16)]).cautions
     assert caution.startswith("Numbers of dimensions differ (8, 16):")
 
-    def named(name, in_order):
+    def named_embedding(name, in_order):
         dealt = {"by": "rows", "groups": 400, "blocks": "b", "names": in_order, "names_in_any_order": "s"}
         return embedding(name, id=name, independent=dealt)
 
-    (caution,) = EmbeddingComparison([named("a", "x"), named("b", "y")]).cautions
+    (caution,) = EmbeddingComparison([named_embedding("a", "x"), named_embedding("b", "y")]).cautions
     assert "in another order" in caution
 
 

@@ -59,7 +59,7 @@ def test_of_a_script_nothing_stands_for_what_it_did_not_say():
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "sentence"),
     [
         ({"learning_rate": -1}, "learning_rate is one of Isoscope's settings"),
         ({"points": "words"}, "points is one of Isoscope's settings"),
@@ -68,8 +68,8 @@ def test_of_a_script_nothing_stands_for_what_it_did_not_say():
         ({"Own": 1}, "Own"),
     ],
 )
-def test_a_setting_that_a_script_cannot_mean_is_refused_by_name(settings, told):
-    with pytest.raises(ValidationError, match=told):
+def test_a_setting_that_a_script_cannot_mean_is_refused_by_name(settings, sentence):
+    with pytest.raises(ValidationError, match=sentence):
         ReportedConfig(logged=True, model="m", task="classification", metric="accuracy", **settings)
 
 

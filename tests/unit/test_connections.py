@@ -53,10 +53,10 @@ def received(connection, ending):
     return answer
 
 
-def drip(connection, text, every):
+def drip(connection, text, interval):
     """Send a byte at a time until the other side closes, and return what it has answered and after how long."""
     begun = time.monotonic()
-    connection.settimeout(every)
+    connection.settimeout(interval)
     for byte in text:
         try:
             connection.sendall(bytes([byte]))

@@ -29,7 +29,7 @@ def test_a_training_that_did_not_diverge(losses, untrained):
 
 
 @pytest.mark.parametrize(
-    ("losses", "untrained", "found"),
+    ("losses", "untrained", "expected"),
     [
         ([0.69, *[186.0] * 9], UNTRAINED, Divergence(loss=186.0, start=UNTRAINED)),
         ([186.0] * 10, UNTRAINED, Divergence(loss=186.0, start=UNTRAINED)),  # within its first logged steps
@@ -40,10 +40,10 @@ def test_a_training_that_did_not_diverge(losses, untrained):
         ([0.7, 0.6, inf], UNTRAINED, Divergence(loss=None, start=UNTRAINED)),
     ],
 )
-def test_a_training_that_diverged(losses, untrained, found):
+def test_a_training_that_diverged(losses, untrained, expected):
     divergence = find_divergence(losses, untrained)
-    assert divergence.loss == found.loss
-    assert divergence.start == pytest.approx(found.start, abs=0.01)
+    assert divergence.loss == expected.loss
+    assert divergence.start == pytest.approx(expected.start, abs=0.01)
 
 
 def test_it_is_told_in_a_sentence():

@@ -11,7 +11,7 @@ def make(ranges=None, regularizers=(ISTAR,), fixed=(), lambdas=(-1, 0, 1), seeds
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("arguments", "words"),
     [
         ({}, "(1 baseline + I-STAR × 2 λ) × 1 seed = 3 runs"),
         ({"regularizers": (), "seeds": (1, 2)}, "1 baseline × 2 seeds = 2 runs"),
@@ -28,8 +28,8 @@ def make(ranges=None, regularizers=(ISTAR,), fixed=(), lambdas=(-1, 0, 1), seeds
          "2 ζ × (1 baseline + CosReg × 2 λ) × 1 seed = 6 runs"),
     ],
 )  # fmt: skip
-def test_the_count_is_told_with_its_factors_and_is_that_of_the_runs(given, words):
-    factors = make(**given)
+def test_the_count_is_told_with_its_factors_and_is_that_of_the_runs(arguments, words):
+    factors = make(**arguments)
     assert factors.describe() == words
     runs = [tuple(sorted(run.items())) for run in factors.run_settings()]
     assert len(runs) == len(set(runs)) == factors.total

@@ -1,7 +1,7 @@
 from app.embeddings.lookups import NamedNeighbor, read_neighbors
 
 
-def of(name, before, after):
+def lists_of(name, before, after):
     return {
         "name": name,
         "before": [{"name": neighbor, "cosine": 0.5} for neighbor in before],
@@ -11,7 +11,7 @@ def of(name, before, after):
 
 DATA = {
     "k": 2, "rows": 8000, "method": "all_but_the_top", "parameters": {"D": 3, "seed": None},
-    "of": [of("king", ["queen", "prince"], ["queen", "lord"]), of("run", ["ran"], ["jog", "ran"])],
+    "of": [lists_of("king", ["queen", "prince"], ["queen", "lord"]), lists_of("run", ["ran"], ["jog", "ran"])],
 }  # fmt: skip
 
 
@@ -29,7 +29,7 @@ def test_lists_of_unlike_lengths_stand_side_by_side_and_a_name_is_offered_once()
         (NamedNeighbor("ran", 0.5), NamedNeighbor("jog", 0.25)),
         (None, NamedNeighbor("ran", 0.25)),
     ]
-    neighbors = read_neighbors(DATA | {"of": [of("a", ["b"], []), of("a", ["c"], [])]}, "a")
+    neighbors = read_neighbors(DATA | {"of": [lists_of("a", ["b"], []), lists_of("a", ["c"], [])]}, "a")
     assert (neighbors.names, neighbors.before) == (["a"], [NamedNeighbor("b", 0.5)])
 
 

@@ -23,16 +23,16 @@ def answers(texts=("a name", "", "zwei Wörter")):
     return Predictions(np.arange(3) * 5, None, texts, np.array([1.0, 0.0, 0.0]), np.array([1.0, 0.0, 2 / 3]))
 
 
-def columns(one):
+def columns(packed):
     return [None if column is None else [*column] for column in
-            (one.rows, one.reference, one.predicted, one.exact_match, one.f1)]  # fmt: skip
+            (packed.rows, packed.reference, packed.predicted, packed.exact_match, packed.f1)]  # fmt: skip
 
 
-@pytest.mark.parametrize("made", [labels(), numbers(), answers()], ids=["labels", "numbers", "answers"])
-def test_what_is_packed_is_unpacked_to_the_last_bit(made):
-    unpacked = Predictions.unpack(made.pack())
-    assert columns(unpacked) == columns(made)
-    assert (unpacked.kind, unpacked.rows.dtype) == (made.kind, np.int64)
+@pytest.mark.parametrize("predictions", [labels(), numbers(), answers()], ids=["labels", "numbers", "answers"])
+def test_what_is_packed_is_unpacked_to_the_last_bit(predictions):
+    unpacked = Predictions.unpack(predictions.pack())
+    assert columns(unpacked) == columns(predictions)
+    assert (unpacked.kind, unpacked.rows.dtype) == (predictions.kind, np.int64)
 
 
 def test_the_kind_follows_from_the_columns_and_many_classes_take_few_bytes():
@@ -54,12 +54,12 @@ def test_any_answers_come_back(texts):
 
 
 @pytest.mark.parametrize(
-    ("made", "constant"),
+    ("predictions", "constant"),
     [(labels(predicted=(1, 1, 1)), 1), (labels(), None), (numbers(predicted=(2.5, 2.5 + 1e-7, 2.5)), 2.5),
      (numbers(), None), (answers(("", "", "")), ""), (answers(), None)],
 )  # fmt: skip
-def test_predictions_that_are_all_the_same_are_known(made, constant):
-    assert made.constant == constant
+def test_predictions_that_are_all_the_same_are_known(predictions, constant):
+    assert predictions.constant == constant
 
 
 @pytest.mark.parametrize(

@@ -31,14 +31,14 @@ async def ended(tasks):
 
 
 def test_no_more_are_parsed_at_once_than_there_are_slots_and_those_beyond_the_queue_are_sent_away():
-    at_once = most = 0
+    at_once = peak = 0
     free, lock = threading.Event(), threading.Lock()
 
     def work():
-        nonlocal at_once, most
+        nonlocal at_once, peak
         with lock:
             at_once += 1
-            most = max(most, at_once)
+            peak = max(peak, at_once)
         free.wait(20)
         with lock:
             at_once -= 1
@@ -53,7 +53,7 @@ def test_no_more_are_parsed_at_once_than_there_are_slots_and_those_beyond_the_qu
 
     results = asyncio.run(upload_all())
     refused = [result for result in results if isinstance(result, BusyError)]
-    assert (results.count("read"), len(refused), most) == (2 + 2 * 4, 5, 2)
+    assert (results.count("read"), len(refused), peak) == (2 + 2 * 4, 5, 2)
     assert (str(refused[0]), refused[0].retry_seconds) == ("Too many uploads at once. Try again in 5 seconds.", 5)
 
 

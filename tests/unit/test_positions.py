@@ -49,7 +49,7 @@ def test_equal_positions_are_equal_however_their_numbers_are_written():
 
 
 @pytest.mark.parametrize(
-    ("method", "given", "field", "sentence"),
+    ("method", "parameters", "field", "sentence"),
     [
         ("nothing", {}, "method", "Expected a method among centring, .*, got 'nothing'"),
         ("soft_zca", {"D": 1}, "parameters", "Expected parameters of Soft ZCA whitening among eps, got 'D'"),
@@ -68,9 +68,9 @@ def test_equal_positions_are_equal_however_their_numbers_are_written():
         ("flow", {"rate": 2.0}, "rate", "Expected rate as a number from 1e−6 to 1.0; got 2.0."),
     ],
 )
-def test_what_does_not_suit_is_refused_at_its_field(method, given, field, sentence):
+def test_what_does_not_suit_is_refused_at_its_field(method, parameters, field, sentence):
     with pytest.raises(InvalidError, match=sentence.replace("(", r"\(")) as refused:
-        method_settings_of(embedding(), method, given)
+        method_settings_of(embedding(), method, parameters)
     assert refused.value.field == field
 
 
@@ -83,8 +83,8 @@ def test_a_position_is_described_by_what_is_not_usual_and_unknown_names_by_their
     assert describe_method("soft_zca", {"eps": 0.1, "depth": 2}) == "Soft ZCA whitening, eps 0.1, depth 2"
 
 
-def dials(method, of, **texts):
-    return {dial.parameter.name: dial for dial in dials_of(of, METHODS[method], texts)}
+def dials(method, embedding, **texts):
+    return {dial.parameter.name: dial for dial in dials_of(embedding, METHODS[method], texts)}
 
 
 def test_sliders_reach_around_the_mean_variance_and_end_where_the_embedding_does():

@@ -20,7 +20,7 @@ def files(content):
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "expected"),
+    ("columns", "other_columns", "expected"),
     [
         ({}, {}, Pairing.INDEPENDENT),
         ({"source_id": "1"}, {}, Pairing.PAIRED),
@@ -35,8 +35,8 @@ def files(content):
         ({"source_id": "1", "independent": None}, {}, Pairing.UNKNOWN_BLOCKS),
     ],
 )
-def test_rows_are_the_same_by_origin_or_name(one, other, expected):
-    first, second = cloud("2", **one), cloud("1", **other)
+def test_rows_are_the_same_by_origin_or_name(columns, other_columns, expected):
+    first, second = cloud("2", **columns), cloud("1", **other_columns)
     assert pairing(first, second, [second, first]) is expected
 
 

@@ -36,7 +36,7 @@ def outcome(q):
 
 class TestLanguage:
     @pytest.mark.parametrize(
-        ("q", "found"),
+        ("q", "expected"),
         [
             ("", []),
             ("bert-base cola", [(False, "", ":", ["bert-base"]), (False, "", ":", ["cola"])]),
@@ -56,8 +56,8 @@ class TestLanguage:
             ("reg!=istar", [(False, "reg", "!=", ["istar"])]),
         ],
     )
-    def test_words_and_conditions_are_read(self, q, found):
-        assert terms(q) == found
+    def test_words_and_conditions_are_read(self, q, expected):
+        assert terms(q) == expected
 
     def test_places_are_counted_from_one(self):
         assert parse_search("a lam:1,2") == [

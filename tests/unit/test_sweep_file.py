@@ -36,15 +36,15 @@ def test_a_number_of_a_sweep_is_one_within_bounds(line, field, sentence):
 
 
 @pytest.mark.parametrize(
-    ("given", "field", "sentence"),
+    ("line", "field", "sentence"),
     [
         ("lam_high: 1e308", "lam_high", "Expected search.lam_high up to 1e+06, got '1e308'."),
         ("lam_high: true", "lam_high", "Expected search.lam_high as a number, got 'true'."),
         ("seed: true", "seed", "Expected search.seed as a whole number, got 'true'."),
     ],
 )
-def test_a_number_of_a_search_is_one_within_bounds(given, field, sentence):
+def test_a_number_of_a_search_is_one_within_bounds(line, field, sentence):
     with pytest.raises(InvalidError) as refused:
-        read_document(StudyRequest, read_yaml(f"{SWEEP}search: {{regularizer: cosreg, {given}}}"))
+        read_document(StudyRequest, read_yaml(f"{SWEEP}search: {{regularizer: cosreg, {line}}}"))
     assert refused.value.field == field
     assert sentence in refused.value.message

@@ -11,7 +11,7 @@ from isotropy.catalog import Regularizer
 LAMBDAS = [-1.0, -0.3, 0.0, 0.3, 1.0]
 
 
-def told(repeated=0, **changed):
+def list_notes(repeated=0, **changed):
     ranges = {"lambdas": LAMBDAS, "zetas": [0.2], "seeds": [0, 1, 2], "grid": {}}
     request = SweepRequest.model_construct(**(ranges | changed))
     factors = product_of({}, [Regularizer.ISTAR], frozenset(), request.lambdas, request.seeds)
@@ -37,7 +37,7 @@ def told(repeated=0, **changed):
     ],
 )  # fmt: skip
 def test_each_is_said_once(changed, sentence):
-    assert told(**changed) == ([] if sentence is None else [sentence])
+    assert list_notes(**changed) == ([] if sentence is None else [sentence])
 
 
 def test_sweeps_of_baselines_repeated_runs_and_presets_that_do_not_fit_are_told():
@@ -61,9 +61,9 @@ def test_rows_that_are_not_there_are_told_and_others_are_not():
 
 
 @pytest.mark.parametrize(
-    ("counts", "unseen", "told"), [([7, 0], 0, ["'a'"]), ([7, 1], 0, []), ([7, 0], 1, []), (None, 0, [])]
+    ("counts", "unseen", "names"), [([7, 0], 0, ["'a'"]), ([7, 1], 0, []), ([7, 0], 1, []), (None, 0, [])]
 )
-def test_validation_rows_of_a_single_class_are_told(counts, unseen, told):
+def test_validation_rows_of_a_single_class_are_told(counts, unseen, names):
     column = Column(
         name="l", kind="label", n_distinct=2, examples=[], values=["a", "b"], validation_counts=counts, unseen=[],
         n_unseen=unseen, n_missing_train=0, n_missing_validation=0,
@@ -71,4 +71,4 @@ def test_validation_rows_of_a_single_class_are_told(counts, unseen, told):
     values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
     run = RunConfig.model_validate(values | {"regularizer": "none", "lam": 0})
     notes = notes_of_rows(Dataset(n_train=9, n_validation=7, columns=[column]), [run])
-    assert [note.partition("class ")[2].partition(",")[0] for note in notes] == told
+    assert [note.partition("class ")[2].partition(",")[0] for note in notes] == names

@@ -12,7 +12,7 @@ N = 150
 X = np.random.default_rng(0).normal(size=(N, 4)).astype(np.float32)
 
 
-def named(x, groups=None, labels=None):
+def as_named(x, groups=None, labels=None):
     return NamedVectors("a.npy", x, RowIds("a.npy", [str(row) for row in range(len(x))], None), groups, labels)
 
 
@@ -26,24 +26,24 @@ def test_a_grade_that_would_take_memory_is_refused_by_its_row(tmp_path):
 
 def test_groups_of_queries_of_held_out_rows_and_of_copies_hold_for_compression():
     groups = ["one", "two"] * 10
-    task = queries_task(named(X), named(X[:20], groups), Similarity.COSINE)
+    task = queries_task(as_named(X), as_named(X[:20], groups), Similarity.COSINE)
     codes = task.truth.group_codes(task.corpus)
     assert codes.tolist() == [0, 1] * 10
     groups = [f"g{row // 3}" for row in range(N)]
-    task = compression_task(named(X, groups), Similarity.COSINE, 0)
+    task = compression_task(as_named(X, groups), Similarity.COSINE, 0)
     group_of = {vector.tobytes(): group for vector, group in zip(X, groups, strict=True)}
     of_queries = [group_of[vector.tobytes()] for vector in task.truth.vectors]
     codes = task.truth.group_codes(task.corpus).tolist()
     assert len(set(of_queries)) < len(of_queries)
     assert len(set(codes)) == len(set(of_queries)) == len(set(zip(codes, of_queries, strict=True)))
-    task = queries_task(named(X), named(np.concatenate([X[:10], X[:10]])), Similarity.COSINE)
+    task = queries_task(as_named(X), as_named(np.concatenate([X[:10], X[:10]])), Similarity.COSINE)
     assert task.truth.group_codes(task.corpus).tolist() == [*range(10)] * 2
 
 
 def test_one_long_label_takes_no_room_for_every_row():
     rows = 300_000
     labels = ["b", "", "a" * 1_000_000] + ["b"] * (rows - 3)
-    truth = labels_task(named(np.zeros((rows, 1), np.float32), ["x" * 1_000_000] + ["y"] * (rows - 1), labels)).truth
+    truth = labels_task(as_named(np.zeros((rows, 1), np.float32), ["x" * 1_000_000] + ["y"] * (rows - 1), labels)).truth
     assert truth.rows[:3].tolist() == [0, 2, 3]
     assert truth.codes[:3].tolist() == [1, 0, 1]
     assert truth.groups[:3].tolist() == [0, 1, 1]

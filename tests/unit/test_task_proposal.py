@@ -28,12 +28,12 @@ def described(tmp_path_factory):
     """Columns of a file, by name, each of which holds one of ``CONTENTS``."""
     path = tmp_path_factory.mktemp("proposal") / "rows.jsonl"
 
-    def of(columns):
+    def describe(columns):
         rows = [{name: CONTENTS[held][i] for name, held in columns.items()} for i in range(ROWS)]
         path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         return describe_pair(path, path.name, path, path.name).columns
 
-    return of
+    return describe
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ QUEUED = run(RunStatus.QUEUED)
 
 
 @pytest.mark.parametrize(
-    ("runs", "workers", "left"),
+    ("runs", "workers", "seconds"),
     [
         ([FINISHED, QUEUED, QUEUED], 1, 200),
         ([FINISHED, QUEUED, QUEUED], 2, 100),
@@ -34,8 +34,8 @@ QUEUED = run(RunStatus.QUEUED)
         ([run(RunStatus.FINISHED, 200, 100, rested=40), QUEUED], 1, 60),
     ],
 )
-def test_it_is_the_mean_time_of_finished_runs_for_each_that_is_left(runs, workers, left):
-    assert seconds_left(runs, workers, NOW) == left
+def test_it_is_the_mean_time_of_finished_runs_for_each_that_is_left(runs, workers, seconds):
+    assert seconds_left(runs, workers, NOW) == seconds
 
 
 @pytest.mark.parametrize(

@@ -60,11 +60,11 @@ def test_the_predictor_says_what_it_is_and_why_what_is_undefined():
     assert empty_answer_predictor(0.25, 0.5).metrics == {"exact_match": 0.25, "word_f1": 0.5}
 
 
-def run(performance, metric="accuracy", told=None, **columns):
+def run(performance, metric="accuracy", facts=None, **columns):
     task = {"pearson": "regression", "word_f1": "span"}.get(metric, "classification")
     names = ["no", "yes"] if task == "classification" else []
     trivial = {"predictor": "always “no”", "metrics": {metric: 0.5}, "reasons": {}}
-    results = {"trivial": trivial} if told is None else told
+    results = {"trivial": trivial} if facts is None else facts
     config = {"metric": metric, "task": task, "label_names": names}
     return run_row(performance=performance, learning=results, config=config, **columns)
 
@@ -74,7 +74,7 @@ def test_a_run_at_or_below_the_trivial_predictor_or_of_one_answer_learned_nothin
     for performance in (0.5, 0.5 + 1e-12, 0.4):
         assert "trivial predictor" in no_learning_note(run(performance))
     results = {"constant_prediction": "“yes”", "trivial": run(0).learning.trivial}
-    assert no_learning_note(run(0.6, told=results)) == "Every validation row was predicted as “yes”."
+    assert no_learning_note(run(0.6, facts=results)) == "Every validation row was predicted as “yes”."
 
 
 def test_of_a_correlation_nothing_is_zero_and_without_a_predictor_nothing_is_said():
@@ -82,7 +82,7 @@ def test_of_a_correlation_nothing_is_zero_and_without_a_predictor_nothing_is_sai
     assert trivial_score(run(0.4, "pearson", results)) == 0.0
     assert no_learning_note(run(0.01, "pearson", results)) is None
     assert "0" in no_learning_note(run(-0.1, "pearson", results))
-    for row in (run(0.1, told={}), run(0.1, told={"trivial": None}), run(None), run(0.1, status=RunStatus.FAILED)):
+    for row in (run(0.1, facts={}), run(0.1, facts={"trivial": None}), run(None), run(0.1, status=RunStatus.FAILED)):
         assert no_learning_note(row) is None
     assert trivial_score(run_row(learning=None)) is None
 

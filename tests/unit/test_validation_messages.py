@@ -20,15 +20,15 @@ class Needed(BaseModel):
     file: str
 
 
-def complaint(**given):
+def complaint(**values):
     with pytest.raises(ValidationError) as refused:
-        Request.model_validate(given)
+        Request.model_validate(values)
     (error,) = refused.value.errors()
     return sentence_of(error, error["loc"][:1])
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("values", "sentence"),
     [
         ({"zeta": "7"}, "Expected zeta up to 1, got 7."),
         ({"zeta": -0.5}, "Expected zeta of at least 0, got -0.5."),
@@ -47,8 +47,8 @@ def complaint(**given):
         ({"tag": "b"}, "tag: String should match pattern 'a+', got 'b'."),
     ],
 )
-def test_a_value_that_is_refused_is_told_with_what_was_expected(given, sentence):
-    assert complaint(**given) == sentence
+def test_a_value_that_is_refused_is_told_with_what_was_expected(values, sentence):
+    assert complaint(**values) == sentence
 
 
 def test_what_is_missing_is_named_and_a_long_text_is_cut_short():
@@ -65,7 +65,7 @@ class Several(BaseModel):
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence", "place"),
+    ("values", "sentence", "path"),
     [
         ({"layers": "first"}, "Expected layers as a list of whole numbers, all or last, got 'first'.", ["layers"]),
         ({"layers": 5}, "Expected layers as a list of whole numbers, all or last, got 5.", ["layers"]),
@@ -78,7 +78,7 @@ class Several(BaseModel):
         ({"weights": 1}, "Expected weights as an object, got 1.", ["weights"]),
     ],
 )
-def test_of_a_value_that_may_be_of_several_kinds_all_are_told_or_the_one_that_was_meant(given, sentence, place):
+def test_of_a_value_that_may_be_of_several_kinds_all_are_told_or_the_one_that_was_meant(values, sentence, path):
     with pytest.raises(ValidationError) as refused:
-        Several.model_validate(given)
-    assert messages_of(refused.value.errors()) == [(sentence, place)]
+        Several.model_validate(values)
+    assert messages_of(refused.value.errors()) == [(sentence, path)]

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.across import made
+from tests.across import ended
 from tests.factories import dataset_row, experiment_row
 
 
@@ -24,6 +24,6 @@ def two(launch):
     """Two models on one task, three seeds of two λ each."""
     coordinates = [(lam, seed) for lam in (0.0, 1.0) for seed in range(3)]
     return [
-        launch(name, *(made(lam, seed, mean + lam / 10 + seed / 100, model=model) for lam, seed in coordinates))
+        launch(name, *(ended(lam, seed, mean + lam / 10 + seed / 100, model=model) for lam, seed in coordinates))
         for name, model, mean in (("<first>", "bert_base", 0.5), ("second", "roberta", 0.6))
     ]

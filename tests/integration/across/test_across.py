@@ -6,7 +6,7 @@ import re
 import pytest
 
 from app.db.models import Experiment
-from tests.across import made, words
+from tests.across import ended, words
 from tests.factories import reported
 from tests.tabs import every_tab
 
@@ -95,9 +95,9 @@ def test_checked_experiments_become_a_search(client, two):
 
 
 def test_each_data_set_and_metric_has_its_own_figures(client, launch, two):
-    steered = [made(lam, 0, 0.125 + lam / 8, metric="matthews") for lam in (0.0, 1.0)]
+    steered = [ended(lam, 0, 0.125 + lam / 8, metric="matthews") for lam in (0.0, 1.0)]
     launch("third", *steered, on="RTE", metric="matthews")
-    launch("fourth", made(0.0, 0, 0.875), on="RTE")
+    launch("fourth", ended(0.0, 0, 0.875), on="RTE")
     page = words(client.get("/compare/runs"))
     sentence = (
         "These runs are of 2 data sets and 2 metrics, between which performance cannot be compared. Figures show "
@@ -125,12 +125,12 @@ def test_each_data_set_and_metric_has_its_own_figures(client, launch, two):
 
 
 def test_cautions_name_zeta_averaged_fields_and_studies(client, context, launch):
-    launch("a", made(0.0, 0, 0.5, batch_size=8), made(0.0, 0, 0.5, batch_size=32, evaluation_zeta=0.5))
+    launch("a", ended(0.0, 0, 0.5, batch_size=8), ended(0.0, 0, 0.5, batch_size=32, evaluation_zeta=0.5))
     page = words(client.get("/compare/runs?group=lam"))
     assert "IsoScore★ was taken at different ζ, between which it cannot be compared. No mean is over several." in page
     assert "Some points are means over runs that differ in" not in page
     experiment_id = launch(
-        "b", *(made(lam, seed, 0.5 + lam / 4, batch_size=32) for lam in (0.0, 1.0) for seed in (1, 2))
+        "b", *(ended(lam, seed, 0.5 + lam / 4, batch_size=32) for lam in (0.0, 1.0) for seed in (1, 2))
     )
     with context.sessions.begin() as session:
         session.get(Experiment, experiment_id).study = {"over": True}
@@ -174,7 +174,7 @@ def test_pages_and_figures_without_runs_are_empty(client, launch):
     experiment_id = launch("nothing yet")
     for slug in ("lambda", "isotropy", "layers", "parallel", "methods"):
         assert client.get(f"/experiments/{experiment_id}/figures/{slug}.json").json()["data"] == []
-    run = made(1.0, 0, 0.5)
+    run = ended(1.0, 0, 0.5)
     run.config = reported(run)
     caption = client.get(f"/api/experiments/{launch('script', run)}/figures/isotropy").json()["caption"]
     assert caption.startswith("IsoScore★ is as a script logged it. ")
@@ -182,7 +182,7 @@ def test_pages_and_figures_without_runs_are_empty(client, launch):
 
 @pytest.mark.both_databases
 def test_newest_of_too_many_runs_are_read(client, launch):
-    launch("many", *(made(0.0, seed, 0.5) for seed in range(1001)))
+    launch("many", *(ended(0.0, seed, 0.5) for seed in range(1001)))
     sentence = "1,000 of 1,001 runs shown, those of the newest experiments, of 1 experiment."
     assert sentence in words(client.get("/compare/runs"))
     table = client.get("/api/compare/runs/table").json()
@@ -191,7 +191,7 @@ def test_newest_of_too_many_runs_are_read(client, launch):
 
 
 def test_api_has_conclusion_and_cautions_of_the_page(client, launch, two):
-    launch("third", *(made(lam, seed, 0.5 + lam / 4, batch_size=8) for lam in (0.0, 1.0) for seed in (0, 1)), on="RTE")
+    launch("third", *(ended(lam, seed, 0.5 + lam / 4, batch_size=8) for lam in (0.0, 1.0) for seed in (0, 1)), on="RTE")
     answer = client.get("/api/compare/runs/conclusion?group=lam").json()
     assert (answer["runs"], answer["total"], answer["groups"]) == (16, 16, ["lam"])
     assert answer["measured"][answer["on"]] == "CoLA, Accuracy"

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from app.results.labels import SENTENCE_MEASURES, TRAINING_MEASURES
-from tests.across import made, words
+from tests.across import ended, words
 from tests.factories import add_experiment
 
 LAYERS = {"values": [0.1, 0.4], "reasons": [None, None]}
@@ -20,7 +20,7 @@ RESULTS = {
 
 @pytest.fixture
 def sweep(context):
-    runs = [made(lam, seed, 0.5 + lam / 8, batch_size=rows)
+    runs = [ended(lam, seed, 0.5 + lam / 8, batch_size=rows)
             for lam in (0.0, 1.0) for rows in (8, 16) for seed in (0, 1)]  # fmt: skip
     for run in runs:
         run.results = RESULTS
@@ -90,7 +90,7 @@ def test_each_data_set_has_a_panel_and_an_axis_separates_runs_of_one_group(clien
     rows = rows_of(client, "/compare/runs/figures/scatter.csv?group=lam&x=model")
     assert {row["model"] for row in rows} == {"bert_base", "roberta"}
     assert "model" not in rows_of(client, "/compare/runs/figures/lambda.csv?group=lam")[0]
-    launch("third", *(made(lam, 0, 0.5 + lam / 4) for lam in (0.0, 1.0)), on="RTE")
+    launch("third", *(ended(lam, 0, 0.5 + lam / 4) for lam in (0.0, 1.0)), on="RTE")
     page = words(client.get("/compare/runs?facet=task"))
     assert '<option value="task" selected>data set</option>' in page
     drawn = client.get("/compare/runs/figures/isotropy.json?facet=task").json()

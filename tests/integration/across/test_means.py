@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from app.db.models import RunStatus
-from tests.across import made, words
+from tests.across import ended, words
 from tests.queries import queries_of
 
 
@@ -98,17 +98,17 @@ def test_number_of_queries_is_constant(client, context, launch):
         statements = queries_of(context, lambda: client.get(path).raise_for_status())
         return Counter(statement.split()[0] for statement, _ in statements)
 
-    launch("few", made(0.0, 0, 0.5))
+    launch("few", ended(0.0, 0, 0.5))
     expected = {path: queries(path) for path in PATHS}
     assert "All settings of these runs are the same." in words(client.get("/compare/runs"))
     for name in ("a", "b", "c"):
-        launch(name, *(made(lam, seed, 0.5) for lam in (0.0, 1.0) for seed in range(10)), on=name)
+        launch(name, *(ended(lam, seed, 0.5) for lam in (0.0, 1.0) for seed in range(10)), on=name)
     assert {path: queries(path) for path in PATHS} == expected
     assert max(counts["SELECT"] for counts in expected.values()) <= 5
 
 
 def test_notes_name_runs_without_performance(client, launch):
-    launch("one", made(0.0, 0, 0.5), made(0.0, 1, None), made(0.0, 2, None, status=RunStatus.FAILED))
+    launch("one", ended(0.0, 0, 0.5), ended(0.0, 1, None), ended(0.0, 2, None, status=RunStatus.FAILED))
     page = words(client.get("/compare/runs"))
     assert "Left out, because it has not finished: 1 run." in page
     assert "Left out, because performance is undefined: 1 run." in page

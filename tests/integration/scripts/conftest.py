@@ -1,11 +1,11 @@
 import pytest
 
-from tests.script_runs import TOLD
+from tests.script_runs import RUN
 
 
 @pytest.fixture
 def begin(client):
     def begin(**changes):
-        return client.post("/api/runs", json=TOLD | changes)
+        return client.post("/api/runs", json=RUN | changes)
 
     return begin

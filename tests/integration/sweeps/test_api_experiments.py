@@ -31,7 +31,7 @@ def launched(client, request_body):
     return launch
 
 
-def of(configs, *names):
+def pick(configs, *names):
     return [tuple(config[name] for name in names) for config in configs]
 
 
@@ -43,7 +43,7 @@ def test_a_sweep_has_a_run_for_each_lambda_and_seed_and_a_baseline_for_each_seed
     assert {run["status"] for run in runs} == {"queued"}
     assert [job.row_id for job in waiting_jobs(context.sessions)] == [run["id"] for run in runs]
     needed = ("lam", "zeta", "seed", "epochs", "batch_size", "learning_rate", "label_names")
-    assert of(configs, *needed)[0] == (0, 0.2, 0, 3, 16, 3e-5, ["0", "1"]), "all that is needed to repeat the run"
+    assert pick(configs, *needed)[0] == (0, 0.2, 0, 3, 16, 3e-5, ["0", "1"]), "what repeats the run"
     with context.sessions.begin() as session:
         session.get(Run, runs[0]["id"]).status = RunStatus.FINISHED
     assert client.post(f"/api/runs/{runs[0]['id']}/cancel").status_code == 409
@@ -57,7 +57,7 @@ def test_runs_are_the_products_of_what_is_swept(launched):
         changes = {"regularizers": ["cosreg", "spectrum"], "lambdas": [1], "seeds": [0], field: value}
         assert [run["regularizer"] for run in launched(**changes)[0]["runs"]] == ["none", "cosreg", "spectrum"]
     configs = launched(regularizers=["istar", "cosreg"], lambdas=[1, 1, -1], zetas=[0.2, 0.4], seeds=[3, 3])[1]
-    assert of(configs, "regularizer", "lam", "zeta") == [
+    assert pick(configs, "regularizer", "lam", "zeta") == [
         ("none", 0, 0.2),
         *[("istar", lam, zeta) for zeta in (0.2, 0.4) for lam in (-1, 1)],
         ("cosreg", -1, 0.2),
@@ -65,18 +65,18 @@ def test_runs_are_the_products_of_what_is_swept(launched):
     ], "zeta is of I-STAR alone"
     bars = ["prominent", "all"]
     configs = launched(fixed_regularizers={"entropy": 0.5}, grid={"entropy_bars": bars}, seeds=[0])[1]
-    assert of(configs, "entropy_bars", "lam") == [(bar, lam) for bar in bars for lam in (0, -1, 1)]
+    assert pick(configs, "entropy_bars", "lam") == [(bar, lam) for bar in bars for lam in (0, -1, 1)]
     assert {config["fixed_regularizers"]["entropy"] for config in configs} == {0.5}, "in the baseline too"
     grid = {"points": ["tokens", "mean"], "include_padding": [False, True]}
     configs = launched(regularizers=["cosreg"], lambdas=[1], seeds=[0], grid=grid)[1]
-    assert of(configs, "lam", "points", "include_padding") == [
+    assert pick(configs, "lam", "points", "include_padding") == [
         (0, "tokens", False),
         (1, "tokens", False),
         (1, "tokens", True),
         (1, "mean", False),
     ], "padding is varied where points are tokens"
     configs = launched(regularizers=[], seeds=[0], grid={"max_steps": [5, 10]})[1]
-    assert of(configs, "epochs", "max_steps") == [(None, 5), (None, 10)]
+    assert pick(configs, "epochs", "max_steps") == [(None, 5), (None, 10)]
 
 
 def test_a_grid_multiplies_what_it_makes_a_difference_to_and_each_run_has_its_own_values(client, launched):
@@ -91,7 +91,7 @@ def test_a_grid_multiplies_what_it_makes_a_difference_to_and_each_run_has_its_ow
         *[("entropy", bars, layers) for layers in (None, [1, 2]) for bars in ("prominent", "all")],
     ]
     expected = [(rate, *options) for rate in (1e-5, 3e-5) for options in of_a_rate]
-    assert of(configs, "learning_rate", "regularizer", "entropy_bars", "layers") == expected
+    assert pick(configs, "learning_rate", "regularizer", "entropy_bars", "layers") == expected
     grid_values = [{name: config[name] for name in grid} for config in configs]
     experiment = client.get(f"/api/experiments/{created['id']}").json()
     assert [run["setting"] for run in experiment["runs"]] == [run["setting"] for run in created["runs"]] == grid_values
@@ -121,7 +121,7 @@ def test_no_run_is_made_twice_where_only_some_sets_of_further_regularizers_read_
         "The λ = 0 baseline was added, one run for each seed and setting.",
         "2 would repeat another, because nothing in them reads what they differ in, and are left out.",
     ]
-    assert of(launched(**change)[1], "fixed_regularizers", "zeta", "lam") == [
+    assert pick(launched(**change)[1], "fixed_regularizers", "zeta", "lam") == [
         *[({}, 0.2, lam) for lam in (0, 1)],
         *[({"istar": 0.5}, zeta, lam) for zeta in (0.2, 0.4) for lam in (0, 1)],
     ]

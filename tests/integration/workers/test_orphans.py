@@ -33,17 +33,17 @@ def stored(ledger):
 
 
 @pytest.fixture
-def named(sessions, stored):
+def needed(sessions, stored):
     sha256 = stored(b"named", 3 * DAY)
     with sessions.begin() as session:
         session.add(StoredFile(sha256=sha256, size_bytes=5, created_at=utcnow() - timedelta(days=3)))
     return sha256
 
 
-def test_what_no_row_names_goes_after_a_day(ledger, stored, named):
+def test_what_no_row_names_goes_after_a_day(ledger, stored, needed):
     old, fresh = stored(b"old", 2 * DAY), stored(b"fresh", DAY - 60)
     assert ledger.sweep() == 1
-    assert {key: ledger.storage.exists(key) for key in (old, fresh, named)} == {old: False, fresh: True, named: True}
+    assert {key: ledger.storage.exists(key) for key in (old, fresh, needed)} == {old: False, fresh: True, needed: True}
 
 
 def test_files_older_than_every_row_are_those_of_another_database(ledger, stored, sessions):
@@ -64,15 +64,15 @@ def queue():
     return Away()
 
 
-def test_a_worker_sweeps_when_it_starts(ledger, queue, stored, named, tmp_path):
+def test_a_worker_sweeps_when_it_starts(ledger, queue, stored, needed, tmp_path):
     old = stored(b"old", 2 * DAY)
     with Janitor(ledger, queue, FileLocks(tmp_path)):
         wait_for(lambda: not ledger.storage.exists(old))
-    assert ledger.storage.exists(named)
+    assert ledger.storage.exists(needed)
 
 
 @pytest.mark.both_databases
-def test_of_two_workers_one_sweeps(ledger, queue, stored, named, tmp_path):
+def test_of_two_workers_one_sweeps(ledger, queue, stored, needed, tmp_path):
     locks = FileLocks(tmp_path)
     old = stored(b"old", 2 * DAY)
     with locks.held("janitor"), Janitor(ledger, queue, locks):

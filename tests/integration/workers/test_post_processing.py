@@ -79,8 +79,8 @@ def rows(settings, get, source):
     return draw_rows(open_embedding(get(Embedding, source), settings), SAMPLE_SEED)
 
 
-def values(found):
-    return {slug: entry["value"] for slug, entry in found.items()}
+def values(entries):
+    return {slug: entry["value"] for slug, entry in entries.items()}
 
 
 def test_a_trial_measures_the_rows_held_out_before_and_after(trial_of, rows, settings, get, source):

@@ -17,7 +17,7 @@ from app.storage import open_storage
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import Regularizer
 from tests.factories import PLAIN
-from tests.rounding import apart
+from tests.rounding import tolerance
 from tests.unit.workers.test_memory import config
 from tests.waiting import wait_for
 from workers.failure import Failure
@@ -27,7 +27,7 @@ from workers.training.search import MIN_RUNS
 
 # Of 48 rows each step has 16, in one process or in two: accelerate gives the batches of one order, which the seed
 # draws, to the processes in turn. Texts are of different lengths, so no two processes see equally many tokens.
-TOGETHER = {
+OPTIONS = {
     "model": "no-dropout", "train_rows": 48, "epochs": None, "max_steps": 5, "export": True, "lam": 1.0,
     "learning_rate": 1e-3,
 }  # fmt: skip
@@ -38,7 +38,7 @@ ENTROPY = {
 }  # fmt: skip
 
 
-A_STEP = apart(100, torch.float32)
+A_STEP = tolerance(100, torch.float32)
 """More than a loss of these tiny models goes through in a step, and what Adam makes of it in five."""
 
 
@@ -58,8 +58,8 @@ def no_dropout(copied):
 )
 def test_two_processes_take_the_steps_of_one_and_store_what_it_would(settings, sessions, train, options, rel):
     accumulation = options.get("accumulation", 1)
-    single = train(**TOGETHER | options, batch_size=16 // accumulation)
-    parallel = train(**TOGETHER | options, batch_size=8 // accumulation, processes=2)
+    single = train(**OPTIONS | options, batch_size=16 // accumulation)
+    parallel = train(**OPTIONS | options, batch_size=8 // accumulation, processes=2)
     assert parallel.environment["batches"]["rows_per_step"] == single.environment["batches"]["rows_per_step"] == 16
     assert [step.step for step in parallel.steps] == [step.step for step in single.steps] == list(range(6))
     for ours, theirs in zip(parallel.steps[1:], single.steps[1:], strict=True):

@@ -29,11 +29,11 @@ def test_seeds_never_make_a_relation_surer(seeds):
     assert concluded(*trend(seeds=seeds)).evidence.relation.p == pytest.approx(2 / 120)
 
 
-@pytest.mark.parametrize(("lams", "least"), [((0.0, 1.0, 2.0), "0.33"), ((-1.0, 0.0, 1.0, 2.0), "0.083")])
-def test_too_few_values_of_lambda_are_told_with_the_floor_and_how_many_it_takes(lams, least):
+@pytest.mark.parametrize(("lams", "smallest_p"), [((0.0, 1.0, 2.0), "0.33"), ((-1.0, 0.0, 1.0, 2.0), "0.083")])
+def test_too_few_values_of_lambda_are_told_with_the_floor_and_how_many_it_takes(lams, smallest_p):
     finding = concluded(*trend(lams, 5)).findings[0]
     assert f"{len(lams)} values of λ are too few" in finding
-    assert f"cannot fall below {least}; it takes 5 values" in finding
+    assert f"cannot fall below {smallest_p}; it takes 5 values" in finding
 
 
 def peaked(below=0.1, above=0.12, seeds=3):

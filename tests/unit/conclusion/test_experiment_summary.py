@@ -12,8 +12,8 @@ def summary(*runs, facts=None):
     return Summary(concluded(*runs, facts=facts), "Accuracy")
 
 
-def answers(found):
-    return {card.question: card.answer for card in found.cards}
+def answers(overview):
+    return {card.question: card.answer for card in overview.cards}
 
 
 def test_it_names_the_best_setting_and_says_whether_isotropy_goes_with_it():
@@ -41,14 +41,14 @@ def test_a_baseline_that_is_best_stands_beside_the_next_by_the_seeds_that_all_ha
 
 
 @pytest.mark.parametrize(
-    ("others", "answer", "evidence", "best"),
+    ("scores", "answer", "evidence", "best"),
     [
         ((), "All settings tie", "Accuracy 0.800.", []),
         ((0.7,), "λ = −1; Baseline (λ = 0)", "Accuracy 0.800; next λ = 1, 0.700.", ["λ = −1", "Baseline (λ = 0)"]),
     ],
 )
-def test_of_settings_that_tie_none_is_called_the_best(others, answer, evidence, best):
-    values = zip((-1.0, 0.0, 1.0), (0.8, 0.8, *others), strict=False)
+def test_of_settings_that_tie_none_is_called_the_best(scores, answer, evidence, best):
+    values = zip((-1.0, 0.0, 1.0), (0.8, 0.8, *scores), strict=False)
     overview = summary(*(run(lam, seed, value, 0.3 + lam) for lam, value in values for seed in (0, 1)))
     assert (overview.cards[0].answer, overview.cards[0].evidence) == (answer, evidence)
     assert [row.label for row in overview.rows if row.best] == best

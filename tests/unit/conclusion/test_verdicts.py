@@ -11,8 +11,8 @@ from tests.unit.conclusion.concluding import answered, concluded, trend
 from tests.unit.figures.rows import run
 
 
-def verdicts(found):
-    return {line.label: line.verdict for line in found.verdict_rows}
+def verdicts(conclusion):
+    return {line.label: line.verdict for line in conclusion.verdict_rows}
 
 
 def test_with_predictions_rows_are_part_of_the_error_and_the_population_says_so():
@@ -127,9 +127,9 @@ def test_what_cannot_be_compared_is_told_and_two_runs_of_a_seed_count_by_their_m
     assert conclusion.evidence.comparisons[0].estimate == pytest.approx(0.2)
 
 
-def failed(lam, **known):
+def failed(lam, **facts):
     runs = [run(lam, seed, 0.5, 0.01) for seed in range(3)]
-    return runs, {item.id: RunFacts(has_trivial_score=True, **known) for item in runs}
+    return runs, {item.id: RunFacts(has_trivial_score=True, **facts) for item in runs}
 
 
 def test_runs_that_learned_nothing_are_named_and_all_is_told_without_them():

@@ -1,24 +1,24 @@
 from app.embeddings.figures.sample_size import ZETAS, ZetaLine, choose_zeta_line, parse_zeta_lines, zeta_curve
 from app.figures.palette import MAIN, MARKED
 
-FEW = ZetaLine(rows=32, values=[0.1 + 0.9 * zeta for zeta in ZETAS])
-MANY = ZetaLine(rows=400, values=[0.5 + 0.5 * zeta for zeta in ZETAS])
+SMALL = ZetaLine(rows=32, values=[0.1 + 0.9 * zeta for zeta in ZETAS])
+LARGE = ZetaLine(rows=400, values=[0.5 + 0.5 * zeta for zeta in ZETAS])
 
 
 def test_lines_are_sorted_by_rows_and_the_largest_is_the_default():
     stored = [{"rows": 400, "values": [0.5] * 101, "reason": None}, {"rows": 1, "values": None, "reason": "One row."}]
     lines = parse_zeta_lines(stored)
     assert [(line.rows, line.score_at(0.2)) for line in lines] == [(1, None), (400, 0.5)]
-    assert [choose_zeta_line([FEW, MANY], rows) for rows in (None, 32, 33)] == [MANY, FEW, MANY]
+    assert [choose_zeta_line([SMALL, LARGE], rows) for rows in (None, 32, 33)] == [LARGE, SMALL, LARGE]
 
 
 def test_score_is_marked_on_the_chosen_line_and_the_table_has_a_row_for_each_zeta():
-    figure = zeta_curve([FEW, MANY], FEW, 0.2, "the identity")
+    figure = zeta_curve([SMALL, LARGE], SMALL, 0.2, "the identity")
     assert "only the shrinkage covariance: the identity." in figure.caption
     traces = figure.draw().data
     assert [(trace.x[0], round(trace.y[0], 12)) for trace in traces if trace.marker.color == MARKED] == [(0.2, 0.28)]
     assert [trace.text[0].strip() for trace in traces if trace.line.color == MAIN] == ["32"]
-    table = zeta_curve([FEW, MANY], MANY, 0, "the identity").table
+    table = zeta_curve([SMALL, LARGE], LARGE, 0, "the identity").table
     assert table.columns == ["zeta", "isoscore_star_32_rows", "isoscore_star_400_rows"]
     assert (len(table.rows), table.rows[100]) == (101, [1.0, 1.0, 1.0])
     line = ZetaLine(rows=1, values=[None] * 101, reason="One row.")
@@ -26,6 +26,6 @@ def test_score_is_marked_on_the_chosen_line_and_the_table_has_a_row_for_each_zet
 
 
 def test_names_do_not_cover_one_another():
-    near = ZetaLine(rows=800, values=[value + 0.001 for value in MANY.values])
-    traces = zeta_curve([FEW, MANY, near], near, 0.2, "the identity").draw().data
+    near = ZetaLine(rows=800, values=[value + 0.001 for value in LARGE.values])
+    traces = zeta_curve([SMALL, LARGE, near], near, 0.2, "the identity").draw().data
     assert sorted(trace.text[0].strip() for trace in traces if trace.mode == "lines+text") == ["", "32", "800"]

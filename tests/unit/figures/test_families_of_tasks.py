@@ -20,10 +20,10 @@ def variant(isoscore, value, name="as it is"):
     )  # fmt: skip
 
 
-def member(place, isoscore, value, *, layer=None, series=None, chosen=None):
+def member(index, isoscore, value, *, layer=None, series=None, chosen=None):
     as_it_is = None if value is None else variant(isoscore, value)
     return FamilyMember(
-        task_id=f"t{place}", embedding_id=f"e{place}", name=f"embedding {place}", series=series, layer=layer,
+        task_id=f"t{index}", embedding_id=f"e{index}", name=f"embedding {index}", series=series, layer=layer,
         pooling=None, status=TaskStatus.FINISHED, error=None, as_it_is=as_it_is, chosen=chosen or as_it_is, report=100,
     )  # fmt: skip
 
@@ -81,23 +81,23 @@ def models(count, value=lambda i: 0.5 + i / 100):
     return [member(i, 0.1 * i, value(i)) for i in range(count)]
 
 
-def told(members):
+def describe(members):
     return describe_relation(scored_embeddings(members), "ndcg@10")
 
 
 def test_the_sentence_says_no_more_than_there_is_and_counts_embeddings_without_isoscore():
-    assert told(models(5)).startswith("Of these 5 embeddings as they are, the more isotropic score higher")
-    assert told(models(5)).endswith("p holds for models made apart, not for checkpoints or layers of one.")
-    assert "score lower" in told(models(5, lambda i: 0.5 - i / 100))
-    assert "No clear relation" in told(models(5, lambda i: 0.5 + (i % 2) / 100))
-    assert "no rank correlation" in told(models(5, lambda _: 0.5))
+    assert describe(models(5)).startswith("Of these 5 embeddings as they are, the more isotropic score higher")
+    assert describe(models(5)).endswith("p holds for models made apart, not for checkpoints or layers of one.")
+    assert "score lower" in describe(models(5, lambda i: 0.5 - i / 100))
+    assert "No clear relation" in describe(models(5, lambda i: 0.5 + (i % 2) / 100))
+    assert "no rank correlation" in describe(models(5, lambda _: 0.5))
     assert relation_of(scored_embeddings(models(4))) is None
-    sentence = told(layers(4))
+    sentence = describe(layers(4))
     assert sentence == (
         "embedding 3 is the most isotropic as it is and scores 0.530 nDCG@10, the highest here. "
         "A rank correlation needs at least 5 embeddings."
     )
-    assert "embedding 0 scores highest: 0.500." in told(layers(3, lambda layer: 0.5 - layer / 10))
+    assert "embedding 0 scores highest: 0.500." in describe(layers(3, lambda layer: 0.5 - layer / 10))
     first, second, third = scored_embeddings(models(3))
     text = describe_relation([first, second, third._replace(isoscore=None)], "ndcg@10")
     assert text.startswith("embedding 1 is the most isotropic as it is and scores 0.510 nDCG@10. embedding 2 scores")
@@ -107,7 +107,7 @@ def test_the_sentence_says_no_more_than_there_is_and_counts_embeddings_without_i
 
 def test_layers_of_one_model_depend_on_each_other_so_they_have_no_p():
     assert relation_of(scored_embeddings(layers(5))) == (5, pytest.approx(1), None)
-    assert told(layers(5)) == (
+    assert describe(layers(5)) == (
         "Over these 5 embeddings as they are, IsoScore and nDCG@10 have Spearman rho = 1.0. "
         "Layers of one model depend on each other, so there is no p."
     )

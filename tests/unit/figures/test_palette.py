@@ -19,8 +19,8 @@ def luminance(colour):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one, other):
-    darker, lighter = sorted((luminance(one), luminance(other)))
+def contrast(first, second):
+    darker, lighter = sorted((luminance(first), luminance(second)))
     return (lighter + 0.05) / (darker + 0.05)
 
 

@@ -41,7 +41,7 @@ def vectors(tmp_path):
 
 @pytest.fixture
 def second(tmp_path):
-    def of(filename, content):
+    def write(filename, content):
         path = tmp_path / filename
         if isinstance(content, bytes):
             path.write_bytes(content)
@@ -49,7 +49,7 @@ def second(tmp_path):
             np.save(path, content)
         return NamedFile(path, filename)
 
-    return of
+    return write
 
 
 @pytest.mark.parametrize("filename", ["t.csv", "t.tsv", "t.jsonl", "t.parquet"])

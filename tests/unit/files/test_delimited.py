@@ -10,12 +10,12 @@ from isoscope.files.delimited import open_csv, open_tsv
 
 @pytest.fixture
 def opened(tmp_path):
-    def of(content, file_format=open_csv):
+    def open_content(content, file_format=open_csv):
         path = tmp_path / "table"
         path.write_text(content, newline="")
         return file_format(path)
 
-    return of
+    return open_content
 
 
 def matrix(contents, columns=None, rows=100, transpose=False):

@@ -20,12 +20,12 @@ from isoscope.files.upload_formats import CONVERSION, Role, detect
 def detected(tmp_path):
     """Return the name of the format of a file with the given name and bytes."""
 
-    def of(filename, content, **kwargs):
+    def detect_content(filename, content, **kwargs):
         path = tmp_path / "content"  # as in the storage: the name on disk says nothing
         path.write_bytes(content)
         return detect(path, filename, **kwargs).name
 
-    return of
+    return detect_content
 
 
 def saved(save, *args, **kwargs):

@@ -133,12 +133,12 @@ def test_a_file_without_a_matrix_is_refused_with_advice(path):
         read(path)
 
 
-@pytest.mark.parametrize("kept", [9, 100, 0.5, 0.99])
-def test_a_truncated_file_is_refused(path, kept):
+@pytest.mark.parametrize("extent", [9, 100, 0.5, 0.99])
+def test_a_truncated_file_is_refused(path, extent):
     with h5py.File(path, "w") as file:
         file["x"] = np.tile(X, (100, 1))
     content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * kept) if isinstance(kept, float) else kept])
+    path.write_bytes(content[: int(len(content) * extent) if isinstance(extent, float) else extent])
     with pytest.raises(InvalidError, match=r"The HDF5 file cannot be read \(.*\): it was cut off, altered"):
         read(path)
 

@@ -18,7 +18,7 @@ WIDE = np.random.default_rng(1).standard_normal((50, 529))
 def inspected(tmp_path):
     """Inspect an array saved as npy, or arrays saved as npz."""
 
-    def of(x=None, selection=None, **arrays):
+    def inspect_arrays(x=None, selection=None, **arrays):
         path = tmp_path / "content"
         with path.open("wb") as stream:
             if x is None:
@@ -27,7 +27,7 @@ def inspected(tmp_path):
                 np.save(stream, x)
         return inspect(Upload((NamedFile(path, "x"),)), selection)
 
-    return of
+    return inspect_arrays
 
 
 def test_an_array_is_described_by_shape_type_and_preview_over_all_chunks(inspected):

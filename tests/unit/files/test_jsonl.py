@@ -6,13 +6,13 @@ from isoscope.files.jsonl import open_table
 
 @pytest.fixture
 def read(tmp_path):
-    def of(content):
+    def read_content(content):
         path = tmp_path / "rows.jsonl"
         path.write_text(content, newline="")
         table = open_table(path)
         return table.columns, [list(row) for row in table.rows()]
 
-    return of
+    return read_content
 
 
 def test_objects_become_rows_and_keys_columns(read):
@@ -38,10 +38,10 @@ def test_answers_in_every_line_are_a_column_of_their_json_text(read):
         read(f'{{"a": {ANSWERS}}}\n\n{{"a": {broken}}}\n')
 
 
-@pytest.mark.parametrize("other", ['"b"', "3", "[1]", "{}", '{"text": ["b"]}', "[" + ANSWERS + "]"])
-def test_answers_beside_something_else_are_no_column(read, other):
-    assert read(f'{{"q": 1, "a": {ANSWERS}}}\n{{"q": 2, "a": {other}}}\n') == (["q"], [[1], [2]])
-    assert read(f'{{"q": 1, "a": {other}}}\n{{"q": 2, "a": {ANSWERS}}}\n') == (["q"], [[1], [2]])
+@pytest.mark.parametrize("value", ['"b"', "3", "[1]", "{}", '{"text": ["b"]}', "[" + ANSWERS + "]"])
+def test_answers_beside_something_else_are_no_column(read, value):
+    assert read(f'{{"q": 1, "a": {ANSWERS}}}\n{{"q": 2, "a": {value}}}\n') == (["q"], [[1], [2]])
+    assert read(f'{{"q": 1, "a": {value}}}\n{{"q": 2, "a": {ANSWERS}}}\n') == (["q"], [[1], [2]])
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from isoscope.files.jsonl import open_vectors
 
 @pytest.fixture
 def opened(tmp_path):
-    def of(*lines):
+    def open_lines(*lines):
         path = tmp_path / "x.jsonl"
         path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
         return open_vectors(path)
 
-    return of
+    return open_lines
 
 
 def matrix(contents, vectors):

@@ -36,11 +36,11 @@ FILES = {
 
 @pytest.fixture
 def written(tmp_path):
-    def of(name, content):
+    def write(name, content):
         (tmp_path / name).write_bytes(content)
         return NamedFile(tmp_path / name, name)
 
-    return of
+    return write
 
 
 def rows_of(upload, vectors, transpose=False):

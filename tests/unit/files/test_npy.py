@@ -9,12 +9,12 @@ from isoscope.files.npy import MAX_HEADER_BYTES, read_npy
 
 @pytest.fixture
 def saved(tmp_path):
-    def of(array, **kwargs):
+    def save(array, **kwargs):
         path = tmp_path / "x.npy"
         np.save(path, array, **kwargs)
         return path
 
-    return of
+    return save
 
 
 def with_header(path, text, data=b""):

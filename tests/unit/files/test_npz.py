@@ -118,11 +118,11 @@ def test_encrypted_members_and_those_that_lie_about_their_length_are_refused(pat
         read_npz(path)
 
 
-@pytest.mark.parametrize("kept", [0.1, 0.5, 0.99])
-def test_a_truncated_archive_is_refused(path, kept):
+@pytest.mark.parametrize("extent", [0.1, 0.5, 0.99])
+def test_a_truncated_archive_is_refused(path, extent):
     np.savez(path, x=VECTORS)
     content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * kept)])
+    path.write_bytes(content[: int(len(content) * extent)])
     with pytest.raises(InvalidError, match=r"The npz archive cannot be read .*cut off, altered"):
         read_npz(path)
 

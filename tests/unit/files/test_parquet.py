@@ -43,8 +43,8 @@ def test_columns_of_scalars_are_read_as_python_values_and_others_not_offered(pat
 STRING, INT = pa.string(), pa.int32()
 
 
-def answers(texts=STRING, starts=INT, **others):
-    return pa.struct({"text": pa.list_(texts), "answer_start": pa.list_(starts), **others})
+def answers(texts=STRING, starts=INT, **columns):
+    return pa.struct({"text": pa.list_(texts), "answer_start": pa.list_(starts), **columns})
 
 
 @pytest.mark.parametrize(
@@ -106,11 +106,11 @@ def test_more_rows_or_groups_than_the_limit_are_refused_from_the_footer(path, mo
         open_table(path)
 
 
-@pytest.mark.parametrize("kept", [5, 0.5, 0.9, -1])
-def test_a_truncated_file_is_refused(path, kept):
+@pytest.mark.parametrize("extent", [5, 0.5, 0.9, -1])
+def test_a_truncated_file_is_refused(path, extent):
     pq.write_table(pa.table({"a": ["some text"] * 100}), path)
     content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * kept) if isinstance(kept, float) else kept])
+    path.write_bytes(content[: int(len(content) * extent) if isinstance(extent, float) else extent])
     with pytest.raises(InvalidError, match=r"The parquet file cannot be read \(.*\): it was cut off, altered"):
         read(path)
 

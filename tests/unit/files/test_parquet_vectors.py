@@ -13,12 +13,12 @@ X = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)
 
 @pytest.fixture
 def opened(tmp_path):
-    def of(columns, **kwargs):
+    def open_columns(columns, **kwargs):
         path = tmp_path / "x.parquet"
         pq.write_table(pa.table(columns), path, **kwargs)
         return open_vectors(path)
 
-    return of
+    return open_columns
 
 
 def matrix(contents, vectors, rows=7):

@@ -14,12 +14,12 @@ DATA = os.environ.get("ISOSCOPE_BENCH_DATA")
 
 @pytest.fixture
 def write(tmp_path):
-    def of(content):
+    def write_content(content):
         path = tmp_path / "table.tsv"
         path.write_text(content, newline="")
         return path
 
-    return of
+    return write_content
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_columns_and_whole_blocks_are_left_out_too_and_an_inspection_counts_what
 
 
 @pytest.mark.parametrize(
-    ("without", "field", "said"),
+    ("without", "field", "sentence"),
     [
         ({"without_rows": [12]}, "without_rows", "no row 12"),
         ({"without_dimensions": [7]}, "without_dimensions", "no dimension 7"),
@@ -59,8 +59,8 @@ def test_columns_and_whole_blocks_are_left_out_too_and_an_inspection_counts_what
         ({"without_dimensions": list(range(5))}, "without_dimensions", "no dimension: all 5"),
     ],
 )
-def test_what_cannot_be_left_out_is_refused(tmp_path, without, field, said):
-    with pytest.raises(InvalidError, match=said) as refused:
+def test_what_cannot_be_left_out_is_refused(tmp_path, without, field, sentence):
+    with pytest.raises(InvalidError, match=sentence) as refused:
         open_matrix(array(tmp_path), Selection(vectors="array", **without))
     assert refused.value.field == field
 

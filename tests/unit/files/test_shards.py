@@ -13,7 +13,7 @@ X = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)
 def upload(tmp_path):
     """Write files and name them in the given order."""
 
-    def of(**contents):
+    def write_files(**contents):
         files = []
         for name, content in contents.items():
             filename = name.replace("_", ".")
@@ -28,7 +28,7 @@ def upload(tmp_path):
             files.append(NamedFile(path, filename))
         return Upload(tuple(files))
 
-    return of
+    return write_files
 
 
 def test_rows_follow_one_another_in_the_order_of_the_files(upload):

@@ -34,10 +34,10 @@ def write(tmp_path):
 
 @pytest.fixture
 def described(write):
-    def of(train, validation, train_name="train.tsv", validation_name="validation.tsv"):
+    def describe(train, validation, train_name="train.tsv", validation_name="validation.tsv"):
         return describe_pair(*write(train_name, train), *write(validation_name, validation))
 
-    return of
+    return describe
 
 
 def test_two_files_are_described_by_the_columns_they_share_and_missing_values_counted(described):

@@ -7,12 +7,12 @@ from isoscope.files.text import Quoting, records
 
 @pytest.fixture
 def read(tmp_path):
-    def of(content, separator=",", quoting=Quoting.TEXT):
+    def read_content(content, separator=",", quoting=Quoting.TEXT):
         path = tmp_path / "table"
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return list(records(path, separator, quoting))
 
-    return of
+    return read_content
 
 
 def test_csv_cells_may_be_quoted_and_quotes_of_a_tsv_are_text(read):
@@ -37,9 +37,9 @@ def test_blank_lines_are_passed_over_but_counted(read, separator):
     assert read("\na\n\n\nb\n\n", separator) == [(2, ["a"]), (5, ["b"])]
 
 
-@pytest.mark.parametrize(("content", "found"), [("a,b\n1,2\n3\n", 1), ("a,b\n1,2\n3,4,5\n", 3), ('a,b\n1,2\n"3"\n', 1)])
-def test_ragged_lines_are_named(read, content, found):
-    sentence = rf"Line 3 has another number of columns \({found}\) than line 1 \(2\): every line needs the same"
+@pytest.mark.parametrize(("content", "error"), [("a,b\n1,2\n3\n", 1), ("a,b\n1,2\n3,4,5\n", 3), ('a,b\n1,2\n"3"\n', 1)])
+def test_ragged_lines_are_named(read, content, error):
+    sentence = rf"Line 3 has another number of columns \({error}\) than line 1 \(2\): every line needs the same"
     with pytest.raises(InvalidError, match=sentence):
         read(content)
 

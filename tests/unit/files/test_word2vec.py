@@ -8,12 +8,12 @@ from isoscope.files.word2vec import Word2VecText
 
 @pytest.fixture
 def opened(tmp_path):
-    def of(content):
+    def open_content(content):
         path = tmp_path / "x.vec"
         path.write_text(content, newline="", encoding="utf-8")
         return Word2VecText(path)
 
-    return of
+    return open_content
 
 
 def matrix(contents):

@@ -19,12 +19,12 @@ WORDS = [f"wört_{i}" for i in range(50)]
 
 @pytest.fixture
 def opened(tmp_path):
-    def of(content):
+    def open_content(content):
         path = tmp_path / "x.bin"
         path.write_bytes(content)
         return Word2VecBinary(path)
 
-    return of
+    return open_content
 
 
 @pytest.mark.parametrize("newline", [b"\n", b""])

@@ -9,7 +9,7 @@ from isotropy.regularizers.persistent_entropy import PersistentEntropy
 from isotropy.regularizers.spectrum_control import SpectrumControl
 from isotropy.regularizers.unbiased_istar import UnbiasedIStar
 from tests.ranks import results_of_ranks
-from tests.rounding import apart
+from tests.rounding import tolerance
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +101,7 @@ def steps_of_rank(rank):
                 steps[name, split, kind] = step(make(True), model, x, labels)
     x, labels = (part[rows_of(rank, SPLITS["unequal"])] for part in batch(torch.float64))
     wrapped = DistributedDataParallel(model_of(torch.float64))
-    steps["apart"] = step(PENALTIES["istar without shrinkage"](False), wrapped, x, labels)
+    steps["tolerance"] = step(PENALTIES["istar without shrinkage"](False), wrapped, x, labels)
     steps["functions"] = functions_of_rank(rank)
     steps["degenerate"] = degenerate_of_rank(rank)
     return steps
@@ -147,16 +147,16 @@ def test_two_processes_have_the_penalty_and_the_gradient_of_one(ranks, name, spl
     size, pull = conditions(PENALTIES[name](True), *batch(torch.float64))
     for rank in ranks:
         theirs, their_gradient = rank[name, split, kind]
-        assert theirs == pytest.approx(value, rel=0, abs=apart(ROUNDINGS, DTYPES[kind], size))
-        atol = apart(ROUNDINGS, DTYPES[kind], max(pull, float(gradient.abs().max())))
+        assert theirs == pytest.approx(value, rel=0, abs=tolerance(ROUNDINGS, DTYPES[kind], size))
+        atol = tolerance(ROUNDINGS, DTYPES[kind], max(pull, float(gradient.abs().max())))
         torch.testing.assert_close(torch.tensor(their_gradient, dtype=torch.float64), gradient, rtol=0, atol=atol)
 
 
 def test_penalties_of_each_process_alone_are_another_function(ranks):
     value, gradient = step(PENALTIES["istar without shrinkage"](True), model_of(torch.float64), *batch(torch.float64))
-    mean = sum(rank["apart"][0] for rank in ranks) / 2
+    mean = sum(rank["tolerance"][0] for rank in ranks) / 2
     assert abs(mean - value) > 0.01 * value
-    assert not torch.allclose(torch.tensor(ranks[0]["apart"][1]), torch.tensor(gradient), rtol=0.01)
+    assert not torch.allclose(torch.tensor(ranks[0]["tolerance"][1]), torch.tensor(gradient), rtol=0.01)
 
 
 def test_rows_sums_and_greatest_values_are_those_of_all_processes(ranks):

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from isotropy.cosine import CHUNK_ROWS, CosineMoments, cosine_histogram, unit_rows
-from tests.rounding import apart, likely
+from tests.rounding import likely, tolerance
 
-A_FEW = apart(20, torch.float32)  # What three float32 points of two dimensions may lose
+A_FEW = tolerance(20, torch.float32)  # What three float32 points of two dimensions may lose
 
 
 def cosine_moments(x):

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from isotropy.regularizers.cosreg import CosReg
-from tests.rounding import apart, likely
+from tests.rounding import likely, tolerance
 
 ROUNDINGS = 30  # More than a number goes through here: unit rows, their sum over at most ten, and its square
 
@@ -21,7 +21,7 @@ def points(n=40, d=4):
     ],
 )
 def test_equal_right_angled_and_opposite_points_have_known_penalties(x, penalty):
-    assert float(CosReg(2.0)(x)) == pytest.approx(2 * penalty, rel=0, abs=apart(ROUNDINGS, torch.float32, 2))
+    assert float(CosReg(2.0)(x)) == pytest.approx(2 * penalty, rel=0, abs=tolerance(ROUNDINGS, torch.float32, 2))
 
 
 @pytest.mark.parametrize(("lam", "sign"), [(1.0, -1), (-1.0, 1)])
@@ -46,13 +46,13 @@ def test_no_directions_and_one_have_penalty_0_and_no_gradient(x):
     x = x.clone().requires_grad_()
     penalty = CosReg(1.0)(x)
     penalty.backward()
-    assert float(penalty.detach()) == pytest.approx(0, abs=apart(ROUNDINGS, torch.float32))
-    assert torch.allclose(x.grad, torch.zeros_like(x), atol=apart(ROUNDINGS, torch.float32))
+    assert float(penalty.detach()) == pytest.approx(0, abs=tolerance(ROUNDINGS, torch.float32))
+    assert torch.allclose(x.grad, torch.zeros_like(x), atol=tolerance(ROUNDINGS, torch.float32))
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
 def test_the_penalty_does_not_depend_on_the_length_of_points_however_long(scale):
-    expected = pytest.approx(float(CosReg(1.0)(points())), rel=apart(50, torch.float32))
+    expected = pytest.approx(float(CosReg(1.0)(points())), rel=tolerance(50, torch.float32))
     assert float(CosReg(1.0)(points() * scale)) == expected
 
 

@@ -53,10 +53,10 @@ def test_scores_of_points_equal_those_of_their_covariance_or_the_shrunk_one():
     assert float(isoscore_star(x, 0.3, S_S)) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("few", [0, 1])
-def test_isoscore_is_undefined_for_fewer_than_two_points_or_dimensions(few):
-    assert isoscore(torch.ones(few, 3)).reason == f"IsoScore needs at least 2 points; there is {few}."
-    assert isoscore(random_points(9, few)).reason == f"IsoScore needs at least 2 dimensions; there is {few}."
+@pytest.mark.parametrize("size", [0, 1])
+def test_isoscore_is_undefined_for_fewer_than_two_points_or_dimensions(size):
+    assert isoscore(torch.ones(size, 3)).reason == f"IsoScore needs at least 2 points; there is {size}."
+    assert isoscore(random_points(9, size)).reason == f"IsoScore needs at least 2 dimensions; there is {size}."
 
 
 @pytest.mark.parametrize("shape", [(3, 50), (50, 3)])

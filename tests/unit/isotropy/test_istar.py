@@ -5,7 +5,7 @@ import torch
 
 from isotropy.isoscore import isoscore_star
 from isotropy.regularizers.istar import IStar
-from tests.rounding import apart
+from tests.rounding import tolerance
 
 
 def points(n=50, d=4, dtype=torch.float32):
@@ -46,7 +46,7 @@ def test_half_precision_points_are_scored_in_float32_and_get_a_gradient_of_their
     penalty.backward()
     assert penalty.dtype == torch.float32
     expected = float(IStar(1.0, 0.0)(x.detach().float()))
-    assert float(penalty.detach()) == pytest.approx(expected, rel=apart(sum(x.shape), torch.float32))
+    assert float(penalty.detach()) == pytest.approx(expected, rel=tolerance(sum(x.shape), torch.float32))
     assert x.grad.dtype == dtype
     assert x.grad.any()
 

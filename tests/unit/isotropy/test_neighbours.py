@@ -6,7 +6,7 @@ import torch
 from isotropy import neighbours as module
 from isotropy import products, tiles
 from isotropy.neighbours import distinct_rows, nearest_neighbours
-from tests.rounding import apart
+from tests.rounding import tolerance
 
 PRECISIONS = [torch.bfloat16, torch.float32, torch.float64]
 
@@ -24,7 +24,7 @@ def brute_force(x, k):
 
 
 def measured(x):
-    return apart(x.shape[1] + 4, torch.float64)
+    return tolerance(x.shape[1] + 4, torch.float64)
 
 
 def assert_exact(x, k):

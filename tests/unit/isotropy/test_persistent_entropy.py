@@ -5,10 +5,10 @@ import torch
 
 from isotropy.regularizers.persistent_entropy import PersistentEntropy
 from isotropy.topology import bar_entropy, barcode
-from tests.rounding import apart
+from tests.rounding import tolerance
 
 # What the entropy of 29 bars in 4 dimensions may lose: distances, their sum, and a sum of logarithms.
-A_FEW = apart(60, torch.float32)
+A_FEW = tolerance(60, torch.float32)
 
 
 def on_a_line(*steps):

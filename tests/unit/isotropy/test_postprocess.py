@@ -13,7 +13,7 @@ from safetensors.torch import load, save
 from isotropy.catalog import METHODS
 from isotropy.postprocess.components import principal_components
 from isotropy.postprocess.methods import FITTERS, fit, restore
-from tests.rounding import apart
+from tests.rounding import tolerance
 
 # Parameters with which a method can be fitted quickly on a few points.
 SMALL = {"cluster_based": {"clusters": 2}, "flow": {"steps": 20, "layers": 2, "hidden": 4}}
@@ -84,7 +84,7 @@ def test_a_map_comes_back_from_its_state_after_safetensors(method):
     assert all(torch.equal(restored.state()[name], tensor) for name, tensor in original.state().items())
     # Its tensors lie elsewhere in memory, which decides what a product adds up first.
     images = original.apply(new)
-    atol = apart(MAP_ROUNDINGS, torch.float64, float(images.abs().max()) * CONDITION)
+    atol = tolerance(MAP_ROUNDINGS, torch.float64, float(images.abs().max()) * CONDITION)
     torch.testing.assert_close(restored.apply(new), images, rtol=0, atol=atol)
 
 
@@ -228,11 +228,11 @@ def test_tensors_of_shapes_that_do_not_fit_together_are_refused(method, name, sh
 def test_components_that_are_known_are_not_found_anew(method):
     points, calls = cloud(), []
 
-    def known():
+    def compute():
         calls.append(method)
         return principal_components(points)
 
     settings = SMALL.get(method, {})
-    separate, shared = fit(method, points, **settings), fit(method, points, known, **settings)
+    separate, shared = fit(method, points, **settings), fit(method, points, compute, **settings)
     assert len(calls) == ("components" in inspect.signature(FITTERS[method][0]).parameters)
     assert all(torch.equal(tensor, shared.state()[name]) for name, tensor in separate.state().items())

@@ -28,7 +28,7 @@ def by_row(data):
 
 
 @pytest.fixture
-def many(monkeypatch):
+def few_drawn(monkeypatch):
     monkeypatch.setattr(module, "MAX_POINTS", 100)
 
 
@@ -75,7 +75,7 @@ def test_points_are_in_random_order_by_seed_and_rows_left_out_shift_no_label():
     np.testing.assert_allclose(at, by_row(projection_of(x[finite], [str(i) for i in range(197)]))[1])
 
 
-def test_of_many_rows_some_are_drawn_and_all_are_counted(many):
+def test_of_many_rows_some_are_drawn_and_all_are_counted(few_drawn):
     x = points(1000, 4)
     x[17] += 1e4
     data = projection_of(x, [str(i) for i in range(1000)])
@@ -88,7 +88,7 @@ def test_of_many_rows_some_are_drawn_and_all_are_counted(many):
     assert np.sum(density["counts"]) + density["outside"] == 1000
 
 
-def test_the_density_has_the_rows_of_y_and_x_where_they_lie(many):
+def test_the_density_has_the_rows_of_y_and_x_where_they_lie(few_drawn):
     # Along x two groups at -12 and 4, along y nearly nothing.
     x = np.zeros((1000, 2))
     x[:, 0] = np.where(np.arange(1000) < 250, -12, 4)
@@ -103,7 +103,7 @@ def test_the_density_has_the_rows_of_y_and_x_where_they_lie(many):
 
 
 @pytest.mark.parametrize("d", [1, 3])
-def test_along_an_axis_without_variance_all_is_0(d, many):
+def test_along_an_axis_without_variance_all_is_0(d, few_drawn):
     line = np.outer(np.random.default_rng(0).normal(size=1000), np.arange(1.0, d + 1))
     for n in (2, 50, 1000):
         data = projection_of(line[:n])
@@ -138,7 +138,7 @@ def test_classes_are_named_by_their_size_and_points_without_one_come_last(monkey
     assert projection_of(x)["labels"] is None
 
 
-def test_the_points_drawn_keep_the_names_of_their_rows_cut_short(many):
+def test_the_points_drawn_keep_the_names_of_their_rows_cut_short(few_drawn):
     x = points(300, 4)
     x[7] = np.nan
     names = [f"{i} {'x' * 80}" for i in range(300)]

@@ -81,10 +81,10 @@ def test_no_spread_no_dimensions_and_eigenvalues_that_are_not_finite_have_no_ran
     assert effective_rank(empty, "sigma").reason == rankme(empty, 0).reason == stable_rank(empty).reason == NO_SPREAD
 
 
-@pytest.mark.parametrize(("values", "there"), [((3, 2, 1), "are 0"), ((3, 2, 1, 1), "is 1"), ((3, 2, 1, 1, 0), "is 1")])
-def test_alpha_needs_two_eigenvalues_in_its_window(values, there):
+@pytest.mark.parametrize(("values", "count"), [((3, 2, 1), "are 0"), ((3, 2, 1, 1), "is 1"), ((3, 2, 1, 1, 0), "is 1")])
+def test_alpha_needs_two_eigenvalues_in_its_window(values, count):
     assert alpha_req(spectrum(*values)).reason == (
-        f"alpha-ReQ fits eigenvalues 4 to 100 and needs at least 2 of them above 0; there {there}."
+        f"alpha-ReQ fits eigenvalues 4 to 100 and needs at least 2 of them above 0; there {count}."
     )
 
 

@@ -18,9 +18,9 @@ def test_each_class_has_a_score_or_the_reason_why_not():
     assert [entry.label for entry in result.scored_classes] == [3, 7]
 
 
-@pytest.mark.parametrize(("few", "count"), [(1, "there is 1"), (2, "there are 2"), (3, "there are 3")])
-def test_classes_of_fewer_than_four_points_do_not_count(few, count):
-    result = score_by_label(torch.cat([CROSS, LINE[:few]]), torch.tensor([0] * 4 + [1] * few), isoscore)
+@pytest.mark.parametrize(("n", "count"), [(1, "there is 1"), (2, "there are 2"), (3, "there are 3")])
+def test_classes_of_fewer_than_four_points_do_not_count(n, count):
+    result = score_by_label(torch.cat([CROSS, LINE[:n]]), torch.tensor([0] * 4 + [1] * n), isoscore)
     assert result.classes[1].score.reason == f"The score of a class needs at least 4 points; {count}."
     assert result.score.value == pytest.approx(1)
     assert [entry.label for entry in result.scored_classes] == [0]

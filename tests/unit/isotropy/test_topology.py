@@ -5,7 +5,7 @@ import torch
 
 from isotropy.score import Score
 from isotropy.topology import bar_entropy, barcode, longest_bar, persistent_entropy, spanning_tree
-from tests.rounding import apart
+from tests.rounding import tolerance
 
 GAPS = [1.0, 2.0, 4.0, 0.5, 0.25, 3.0]
 
@@ -54,7 +54,7 @@ def test_points_that_coincide_have_bars_of_length_exactly_zero():
     x = torch.randn(20, 50, generator=torch.Generator().manual_seed(0)) + 1000
     twice = torch.cat([x, x[:7]])
     assert barcode(twice)[:7].tolist() == [0] * 7
-    torch.testing.assert_close(barcode(twice)[7:], barcode(x), rtol=apart(50, x.dtype), atol=0)
+    torch.testing.assert_close(barcode(twice)[7:], barcode(x), rtol=tolerance(50, x.dtype), atol=0)
 
 
 @pytest.mark.parametrize(("dtype", "of_bars"), [
@@ -73,7 +73,7 @@ def test_points_whose_squares_leave_float32_keep_their_bars_and_gradients(scale)
     x = torch.randn(30, 5, generator=torch.Generator().manual_seed(0))
     scaled = (x * scale).requires_grad_()
     lengths = barcode(scaled)
-    torch.testing.assert_close(lengths / scale, barcode(x), rtol=apart(10, x.dtype, condition=10), atol=0)
+    torch.testing.assert_close(lengths / scale, barcode(x), rtol=tolerance(10, x.dtype, condition=10), atol=0)
     lengths.sum().backward()
     assert scaled.grad.isfinite().all()
     assert float(scaled.grad.norm()) > 1

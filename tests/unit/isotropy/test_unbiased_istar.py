@@ -4,9 +4,9 @@ import torch
 from isotropy.regularizers.istar import IStar
 from isotropy.regularizers.unbiased_istar import UnbiasedIStar
 from isotropy.unbiased import isoscore_unbiased
-from tests.rounding import apart
+from tests.rounding import tolerance
 
-A_FEW = apart(20, torch.float32)  # What a score of float64 may lose when it is told, averaged and weighed in float32
+A_FEW = tolerance(20, torch.float32)  # What a float64 score may lose when averaged and weighed in float32
 
 
 def points(n=24, d=4, seed=0):

@@ -31,11 +31,11 @@ def test_of_one_method_it_is_spearmans_over_settings_whatever_the_number_of_seed
         assert (result.permutations, result.exact, result.settings, result.lambdas) == (120, True, 5, (5,))
 
 
-@pytest.mark.parametrize(("lambdas", "least"), [(3, 1 / 3), (4, 1 / 12), (5, 1 / 60), (7, 2 / 5040)])
-def test_the_least_p_goes_by_the_number_of_lambdas(lambdas, least):
+@pytest.mark.parametrize(("lambdas", "smallest"), [(3, 1 / 3), (4, 1 / 12), (5, 1 / 60), (7, 2 / 5040)])
+def test_the_least_p_goes_by_the_number_of_lambdas(lambdas, smallest):
     x = list(range(lambdas))
     result = relation(tuple(runs(x, x, 5)))
-    assert result.p == result.smallest_p == pytest.approx(least)
+    assert result.p == result.smallest_p == pytest.approx(smallest)
     assert result.positive
     assert not relation(tuple(runs(x, x[::-1], 2))).positive
 

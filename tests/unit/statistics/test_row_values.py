@@ -6,10 +6,10 @@ from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 from app.results.statistics import row_values
 
 
-def by_leaving_out(metric, right, given):
+def by_leaving_out(metric, right, guess):
     n = len(right)
-    left_out = np.array([metric(np.delete(right, row), np.delete(given, row)) for row in range(n)])
-    return metric(right, given) + (n - 1) * (left_out.mean() - left_out)
+    left_out = np.array([metric(np.delete(right, row), np.delete(guess, row)) for row in range(n)])
+    return metric(right, guess) + (n - 1) * (left_out.mean() - left_out)
 
 
 def labels(classes=2, n=40, seed=0):
@@ -24,12 +24,12 @@ def numbers(n=60):
     return right, right + random.normal(size=n)
 
 
-def binary_f1(right, given):
-    return f1_score(right, given, zero_division=0)
+def binary_f1(right, guess):
+    return f1_score(right, guess, zero_division=0)
 
 
-def macro_f1(right, given):
-    return f1_score(right, given, average="macro", zero_division=0)
+def macro_f1(right, guess):
+    return f1_score(right, guess, average="macro", zero_division=0)
 
 
 def test_of_accuracy_they_are_right_or_wrong():

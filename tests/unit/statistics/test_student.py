@@ -11,13 +11,13 @@ degrees = st.floats(0.5, 1e6)
 
 
 @given(st.floats(0, 1e4), degrees)
-def test_tails_are_scipys(t, of):
-    assert two_sided_p(t, of) == pytest.approx(2 * stats.t.sf(t, of), rel=1e-8, abs=1e-290)
+def test_tails_are_scipys(t, df):
+    assert two_sided_p(t, df) == pytest.approx(2 * stats.t.sf(t, df), rel=1e-8, abs=1e-290)
 
 
 @given(st.floats(1e-6, 0.999), st.floats(1, 1e6))
-def test_quantiles_are_scipys(p, of):
-    assert t_quantile(p, of) == pytest.approx(stats.t.isf(p / 2, of), rel=1e-7)
+def test_quantiles_are_scipys(p, df):
+    assert t_quantile(p, df) == pytest.approx(stats.t.isf(p / 2, df), rel=1e-7)
 
 
 def test_of_endless_degrees_it_is_the_normal_distribution():

@@ -94,14 +94,14 @@ def test_one_group_alone_is_not_the_best():
 def test_heads_say_what_differs_and_the_caption_the_rest():
     estimates = [Estimate(0.5, 0.1, 3), Estimate(0.5, 0.1, 3)]
 
-    def told(*columns):
+    def heads_and_caption(*columns):
         table = print_summary(SummaryTable([], list(columns), [SummaryRow([], estimates)], []), PrintStyle())
         return table.columns, table.caption.partition(" over ")[0]
 
-    assert told(ACCURACY, SummaryColumn("MRPC", "Accuracy")) == (
+    assert heads_and_caption(ACCURACY, SummaryColumn("MRPC", "Accuracy")) == (
         ["CoLA", "MRPC"], "Mean ± standard deviation of Accuracy on each data set",
     )  # fmt: skip
-    assert told(ACCURACY, SummaryColumn("MRPC", "F1")) == (
+    assert heads_and_caption(ACCURACY, SummaryColumn("MRPC", "F1")) == (
         ["CoLA, Accuracy", "MRPC, F1"], "Mean ± standard deviation of each measure on each data set",
     )  # fmt: skip
 

@@ -24,9 +24,9 @@ WORDS = [
 ]
 
 
-def torchmetrics(given, references):
+def torchmetrics(answer, references):
     row = {"answers": {"text": references, "answer_start": [0] * len(references)}, "id": "1"}
-    scores = squad([{"prediction_text": given, "id": "1"}], [row])
+    scores = squad([{"prediction_text": answer, "id": "1"}], [row])
     return float(scores["exact_match"]) / 100, float(scores["f1"]) / 100
 
 

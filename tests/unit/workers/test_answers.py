@@ -14,7 +14,7 @@ def test_answers_are_read_as_squad_writes_them():
 
 
 @pytest.mark.parametrize(
-    ("value", "what"),
+    ("value", "sentence"),
     [
         (None, "expected an object with 'text' and 'answer_start', got nothing"),
         ("the film", "got 'the film'"),
@@ -28,18 +28,18 @@ def test_answers_are_read_as_squad_writes_them():
         ('{"text": [], "answer_start": []}', "expected one or more"),
     ],
 )
-def test_what_is_no_answer_is_told_with_its_row(value, what):
+def test_what_is_no_answer_is_told_with_its_row(value, sentence):
     good = '{"text": ["film"], "answer_start": [4]}'
     with pytest.raises(InvalidError) as caught:
         read_answers([good, value], "answers")
     assert str(caught.value).startswith("Row 2 holds no answers under ")
-    assert what in str(caught.value)
+    assert sentence in str(caught.value)
     assert str(caught.value).endswith("Mend the file, leave the row out, or choose another column.")
     assert (len(str(caught.value)) < 300, caught.value.field) == (True, "label_column")
 
 
 @pytest.mark.parametrize(
-    ("text", "start", "place"),
+    ("text", "start", "span"),
     [
         ("film", 6, (6, 10)),
         ("film", 24, (24, 28)),
@@ -50,8 +50,8 @@ def test_what_is_no_answer_is_told_with_its_row(value, what):
         ("cast", 2, None),
     ],
 )
-def test_an_answer_is_where_the_row_says_or_where_alone_the_text_has_it(text, start, place):
-    assert find_answer(Span([text], [start]), "a bad film and plot, so film") == place
+def test_an_answer_is_where_the_row_says_or_where_alone_the_text_has_it(text, start, span):
+    assert find_answer(Span([text], [start]), "a bad film and plot, so film") == span
 
 
 def test_the_first_answer_that_is_found_counts():

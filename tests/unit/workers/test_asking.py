@@ -46,9 +46,9 @@ def test_trials_are_runs_in_their_order_with_as_many_seeds_as_the_baseline():
     assert (first.number, first.performance, first.is_unfinished) == (1, None, True)
 
 
-@pytest.mark.parametrize("least", [None, 0.01])
-def test_a_lambda_goes_onto_its_axis_and_back(least):
-    search = Search(lam_low=-5, lam_high=0.5, least_size=least)
+@pytest.mark.parametrize("least_size", [None, 0.01])
+def test_a_lambda_goes_onto_its_axis_and_back(least_size):
+    search = Search(lam_low=-5, lam_high=0.5, least_size=least_size)
     for lam in (-5.0, -1.234, -0.02, 0.02, 0.5):
         assert search.lambda_at(search.axis_position(lam)) == pytest.approx(lam)
     low, high = search.axis
@@ -93,12 +93,12 @@ def test_with_two_objectives_both_are_told_and_what_lacks_one_has_failed():
 @given(
     st.lists(st.lists(VALUES, min_size=3, max_size=3), min_size=0, max_size=8), st.lists(VALUES, min_size=1, max_size=3)
 )
-def test_a_run_is_given_up_below_the_median_of_enough_others_at_its_step(others, own):
+def test_a_run_is_given_up_below_the_median_of_enough_others_at_its_step(other_values, own_values):
     steps = (2, 4, 6)
-    histories = [list(zip(steps, values, strict=True)) for values in others]
+    histories = [list(zip(steps, values, strict=True)) for values in other_values]
     expected = False
-    if len(others) >= MIN_RUNS:
-        at_step = [values[len(own) - 1] for values in others]
+    if len(other_values) >= MIN_RUNS:
+        at_step = [values[len(own_values) - 1] for values in other_values]
         assert statistics.median(at_step) == pytest.approx(float(np.percentile(at_step, 50)))
-        expected = max(own) < statistics.median(at_step)
-    assert median_says_stop(histories, list(zip(steps, own, strict=False))) == expected
+        expected = max(own_values) < statistics.median(at_step)
+    assert median_says_stop(histories, list(zip(steps, own_values, strict=False))) == expected

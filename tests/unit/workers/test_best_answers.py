@@ -47,7 +47,7 @@ def make_rows():
     return cut_windows(questions, make_tokenizer(), 18, 5), [answer for _, answer, _ in cases]
 
 
-def gather(rows, wanted, order, size):
+def gather(rows, answer_texts, order, size):
     """What a model gives that is sure of the wanted words wherever it sees them, and surer of those of the question."""
     predictions = BestAnswers(rows, order)
     for begin in range(0, len(order), size):
@@ -56,11 +56,11 @@ def gather(rows, wanted, order, size):
         starts, ends = torch.zeros(2, *batch["input_ids"].shape)
         for i, row in enumerate(some):
             window = rows.windows[row]
-            answer = CONTEXT.index(wanted[window.question])
+            answer = CONTEXT.index(answer_texts[window.question])
             starts[i, 1], ends[i, 2] = 50, 50
             for token, (first, stop) in enumerate(window.offsets, start=window.first_token):
                 starts[i, token] += 5.0 * (first == answer)
-                ends[i, token] += 5.0 * (stop == answer + len(wanted[window.question]))
+                ends[i, token] += 5.0 * (stop == answer + len(answer_texts[window.question]))
         predictions.add(QuestionAnsweringModelOutput(start_logits=starts, end_logits=ends), batch)
     return {name: score.value for name, score in predictions.metrics().items()}
 

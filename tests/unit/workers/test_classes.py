@@ -6,9 +6,9 @@ from isotropy.score import Score
 from workers.training.tasks.classification import ClassPredictions
 
 
-def metrics(names, right, given):
+def metrics(names, right, predicted):
     classes = ClassPredictions(names, np.arange(len(right)))
-    classes.add({"logits": torch.eye(len(names))[given]}, {"labels": torch.tensor(right)})
+    classes.add({"logits": torch.eye(len(names))[predicted]}, {"labels": torch.tensor(right)})
     return classes.metrics()
 
 

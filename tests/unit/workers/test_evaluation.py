@@ -31,7 +31,7 @@ class Progress:
         pass
 
 
-def make_rows(n, n_labels=2, *, left=False):
+def make_rows(n, n_labels=2, *, pad_left=False):
     draw = np.random.default_rng(n)
     texts = [draw.integers(4, 50, size=length).tolist() for length in draw.integers(2, 10, size=n)]
     columns = {"input_ids": texts, "labels": draw.integers(0, n_labels, size=n).tolist()}
@@ -40,7 +40,7 @@ def make_rows(n, n_labels=2, *, left=False):
         longest = max(len(row["input_ids"]) for row in rows)
         padded = [[0] * (longest - len(row["input_ids"])) for row in rows]
         ids = torch.tensor(
-            [p + row["input_ids"] if left else row["input_ids"] + p for row, p in zip(rows, padded, strict=True)]
+            [p + row["input_ids"] if pad_left else row["input_ids"] + p for row, p in zip(rows, padded, strict=True)]
         )
         labels = torch.tensor([row["labels"] for row in rows])
         return {"input_ids": ids, "attention_mask": (ids != 0).long(), "labels": labels}
@@ -145,7 +145,7 @@ def test_the_first_token_is_found_behind_padding_on_the_left_and_a_loss_that_is_
     model = make_model()
     right, left = (
         evaluate(model, rows, rows, make_task(), Progress()).results.dump()["reference"]["layers"]
-        for rows in (make_rows(1), make_rows(1, left=True))
+        for rows in (make_rows(1), make_rows(1, pad_left=True))
     )
     assert right == left
     torch.nn.init.constant_(model.classifier.weight, float("nan"))
@@ -253,9 +253,9 @@ def test_what_has_no_value_at_a_layer_says_why():
 def test_a_metric_that_is_undefined_says_why():
     class Silent(Classification):
         def make_collector(self, rows, order):
-            return Nothing()
+            return Undefined()
 
-    class Nothing:
+    class Undefined:
         def add(self, outputs, batch):
             pass
 

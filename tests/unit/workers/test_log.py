@@ -62,12 +62,12 @@ def test_of_a_long_log_the_last_lines_are_told_and_none_in_part(tmp_path):
 def test_the_last_lines_are_told_while_there_are_new_ones_also_after_an_outage(tmp_path):
     log, tails = Log(tmp_path), []
 
-    def tell(tail):
+    def send(tail):
         tails.append(tail)
         if len(tails) == 1:
             raise OperationalError("update", {}, ConnectionError("away"))
 
-    with log.capture_output(), log.send_tail_regularly(tell, interval=0.01):
+    with log.capture_output(), log.send_tail_regularly(send, interval=0.01):
         os.write(2, b"one\n")
         wait_for(lambda: tails[-1:] == ["one"] and len(tails) >= 2)
         os.write(2, b"two\n")

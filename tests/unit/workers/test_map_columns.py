@@ -11,7 +11,7 @@ from isoscope.files.upload import NamedFile, Upload
 from workers.embeddings.point_map import MAX_NUMBERED_LABELS, color_columns
 
 N = 40
-KEPT = {
+COLUMNS = {
     "price": [str(i / 4) for i in range(N)],
     "year": [str(1980 + i) for i in range(N)],
     "stars": [str(i % 3) for i in range(N)],
@@ -20,55 +20,55 @@ KEPT = {
 }
 
 
-def csv(folder, kept, n=N):
-    lines = [",".join(["word", "x0", "x1", "x2", *kept])]
+def csv(folder, cols, n=N):
+    lines = [",".join(["word", "x0", "x1", "x2", *cols])]
     lines += [
-        ",".join([f"w{i}", f"{i}.5", f"{i % 7}.25", f"{i % 5}.5", *(kept[name][i] for name in kept)]) for i in range(n)
+        ",".join([f"w{i}", f"{i}.5", f"{i % 7}.25", f"{i % 5}.5", *(cols[name][i] for name in cols)]) for i in range(n)
     ]
     path = folder / "kept.csv"
     path.write_text("\n".join(lines))
     return Upload((NamedFile(path, path.name),))
 
 
-def jsonl(folder, kept):
+def jsonl(folder, cols):
     path = folder / "kept.jsonl"
     rows = [
-        {"vector": [i, i % 7 + 0.5], **{name: json.loads(kept[name][i] or "null") for name in kept}} for i in range(N)
+        {"vector": [i, i % 7 + 0.5], **{name: json.loads(cols[name][i] or "null") for name in cols}} for i in range(N)
     ]
     path.write_text("\n".join(map(json.dumps, rows)))
     return Upload((NamedFile(path, path.name),))
 
 
-def found(upload, rows=None, **chosen):
+def color_columns_of(upload, rows=None, **chosen):
     matrix = open_matrix(upload, Selection(**{"vectors": ["x0", "x1", "x2"], "names": "word"} | chosen))
     selected = color_columns(matrix, np.arange(matrix.n) if rows is None else np.array(rows))
     return {column.name: column for column in selected}
 
 
 def test_fractions_and_many_numbers_are_a_scale_and_the_rest_labels_by_frequency(tmp_path):
-    columns = found(csv(tmp_path, KEPT))
+    columns = color_columns_of(csv(tmp_path, COLUMNS))
     assert set(columns) == {"price", "year", "stars", "topic"}
     assert (columns["price"].labels, columns["year"].labels) == (None, None)
     assert columns["price"].values.tolist() == [i / 4 for i in range(N)]
     assert (columns["stars"].labels.names, columns["stars"].labels.counts) == (["0", "1", "2"], [14, 13, 13])
     assert (columns["topic"].labels.names, columns["topic"].labels.counts) == (["a", ""], [30, 10])
     assert columns["topic"].values.tolist() == [int(i % 4 == 0) for i in range(N)]
-    assert set(found(csv(tmp_path, KEPT), labels="topic")) == {"price", "year", "stars"}
-    assert "x2" in found(csv(tmp_path, KEPT), vectors=["x0", "x1"])
-    prices = [*KEPT["price"][:-2], "", "1e300"]
-    assert np.isnan(found(csv(tmp_path, {"price": prices}))["price"].values[-2:]).all()
+    assert set(color_columns_of(csv(tmp_path, COLUMNS), labels="topic")) == {"price", "year", "stars"}
+    assert "x2" in color_columns_of(csv(tmp_path, COLUMNS), vectors=["x0", "x1"])
+    prices = [*COLUMNS["price"][:-2], "", "1e300"]
+    assert np.isnan(color_columns_of(csv(tmp_path, {"price": prices}))["price"].values[-2:]).all()
 
 
 @pytest.mark.parametrize("without", [[], [0, 5]])
 def test_rows_are_those_of_the_map(tmp_path, without):
     remaining = [i for i in range(N) if i not in without]
-    values = found(csv(tmp_path, KEPT), rows=[1, 3], without_rows=without)["price"].values
+    values = color_columns_of(csv(tmp_path, COLUMNS), rows=[1, 3], without_rows=without)["price"].values
     assert values.tolist() == [remaining[1] / 4, remaining[3] / 4]
 
 
 def test_fractions_beside_lists_of_numbers_are_kept(tmp_path):
-    data = {"price": [*KEPT["price"][:-1], ""], "stars": KEPT["stars"]}
-    columns = found(jsonl(tmp_path, data), vectors="vector", names=None)
+    data = {"price": [*COLUMNS["price"][:-1], ""], "stars": COLUMNS["stars"]}
+    columns = color_columns_of(jsonl(tmp_path, data), vectors="vector", names=None)
     assert columns["price"].values[1] == 0.25
     assert np.isnan(columns["price"].values[-1])
     assert columns["stars"].labels.names == ["0", "1", "2"]
@@ -77,9 +77,9 @@ def test_fractions_beside_lists_of_numbers_are_kept(tmp_path):
 def test_too_many_words_and_columns_are_left_out_and_a_few_whole_numbers_are_labels(tmp_path):
     n = MAX_DISTINCT + 2
     data = {"text": [f"t{i}" for i in range(n)], "half": [f"t{i // 2}" for i in range(n)]}
-    assert set(found(csv(tmp_path, data, n))) == {"half"}
+    assert set(color_columns_of(csv(tmp_path, data, n))) == {"half"}
     many_columns = {f"k{i}": [str(number / 3) for number in range(N)] for i in range(MAX_COLUMNS + 3)}
-    assert len(found(csv(tmp_path, many_columns))) == MAX_COLUMNS
+    assert len(color_columns_of(csv(tmp_path, many_columns))) == MAX_COLUMNS
     for count, is_labeled in ((MAX_NUMBERED_LABELS, True), (MAX_NUMBERED_LABELS + 1, False)):
-        column = found(csv(tmp_path, {"grade": [str(i % count) for i in range(N)]}))["grade"]
+        column = color_columns_of(csv(tmp_path, {"grade": [str(i % count) for i in range(N)]}))["grade"]
         assert (column.labels is not None) is is_labeled

@@ -28,14 +28,14 @@ def batch():
 def see(batch):
     """Return the penalties of a configuration, the model's outputs, and the penalty of the batch by itself."""
 
-    def see(name="bert", step=0, of=batch, **changes):
+    def see(name="bert", step=0, inputs=batch, **changes):
         torch.manual_seed(0)
         model = AutoModelForSequenceClassification.from_config(ARCHITECTURES[name]).eval()
         penalties = make_penalties(make_config(**changes), model)
         if penalties.shrinking_istar is not None:
             penalties.shrinking_istar.set_shrinkage(torch.diag(torch.arange(1.0, 17)))
-        outputs = model(**of, output_hidden_states=True)
-        return penalties(outputs, of, step), outputs.hidden_states
+        outputs = model(**inputs, output_hidden_states=True)
+        return penalties(outputs, inputs, step), outputs.hidden_states
 
     return see
 
@@ -83,7 +83,7 @@ def test_the_bias_corrected_i_star_sees_one_vector_of_each_text_layer_by_layer(s
 
 
 @pytest.mark.parametrize(
-    ("changes", "layers", "taken"),
+    ("changes", "layers", "pool"),
     [
         ({}, [2], tokens),
         ({"layers": "all"}, [1, 2], tokens),
@@ -93,15 +93,15 @@ def test_the_bias_corrected_i_star_sees_one_vector_of_each_text_layer_by_layer(s
     ],
 )
 def test_cosreg_sees_the_tokens_of_the_last_layer_or_what_is_chosen_each_layer_by_itself(
-    see, batch, changes, layers, taken
+    see, batch, changes, layers, pool
 ):
     penalty, states = see(regularizer="cosreg", **changes)
-    of_layers = [CosReg(LAM)(taken(states[layer], batch["attention_mask"])) for layer in layers]
+    of_layers = [CosReg(LAM)(pool(states[layer], batch["attention_mask"])) for layer in layers]
     torch.testing.assert_close(penalty, torch.stack(of_layers).mean())
 
 
 @pytest.mark.parametrize(
-    ("changes", "taken", "labelled"),
+    ("changes", "pool", "labelled"),
     [
         ({}, first, True),
         ({"entropy_by_label": False, "entropy_bars": "all"}, first, False),
@@ -112,14 +112,14 @@ def test_cosreg_sees_the_tokens_of_the_last_layer_or_what_is_chosen_each_layer_b
         ({"points": "tokens"}, tokens, True),
     ],
 )
-def test_entropy_sees_the_texts_of_the_last_layer_class_by_class(see, batch, changes, taken, labelled):
+def test_entropy_sees_the_texts_of_the_last_layer_class_by_class(see, batch, changes, pool, labelled):
     penalty, states = see(regularizer="entropy", **changes)
     bars, weight = changes.get("entropy_bars", "prominent"), changes.get("entropy_cluster_weight", 0)
     entropy = PersistentEntropy(LAM, bars=bars, cluster_weight=weight)
     labels = batch["labels"]
-    if taken is tokens:
+    if pool is tokens:
         labels = labels[:, None].expand_as(batch["attention_mask"])[batch["attention_mask"].bool()]
-    expected = entropy(taken(states[-1], batch["attention_mask"]), labels if labelled else None)
+    expected = entropy(pool(states[-1], batch["attention_mask"]), labels if labelled else None)
     torch.testing.assert_close(penalty, expected)
     assert penalty != 0
 
@@ -150,7 +150,7 @@ def test_a_text_of_a_causal_model_is_its_last_token_that_is_not_padding(see, bat
 def test_padding_does_not_change_a_penalty_unless_it_is_included_among_tokens(see, batch, regularizer, points):
     for include_padding in (False, True):
         look = partial(see, regularizer=regularizer, points=points, include_padding=include_padding)
-        penalties = [look(of=padded)[0].item() for padded in (batch, pad(batch, by=9))]
+        penalties = [look(inputs=padded)[0].item() for padded in (batch, pad(batch, by=9))]
         same = penalties[0] == pytest.approx(penalties[1], abs=1e-5)
         assert same != (include_padding and points == "tokens")
 

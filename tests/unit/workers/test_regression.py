@@ -21,10 +21,10 @@ def task():
     )
 
 
-def metrics(right, given):
+def metrics(right, predicted):
     numbers = NumberPredictions(np.arange(len(right)))
     for begin in range(0, len(right), 7):
-        outputs = SequenceClassifierOutput(logits=torch.tensor(given[begin : begin + 7])[:, None])
+        outputs = SequenceClassifierOutput(logits=torch.tensor(predicted[begin : begin + 7])[:, None])
         numbers.add(outputs, {"labels": torch.tensor(right[begin : begin + 7])})
     return numbers.metrics()
 
@@ -43,15 +43,15 @@ def test_correlations_are_those_of_scipy_and_torchmetrics():
 
 
 @pytest.mark.parametrize(
-    ("right", "given", "reason"),
+    ("right", "predicted", "reason"),
     [
         ([1.0, 2.0, 3.0], [0.5] * 3, "The model gives every row the same number, with which nothing can correlate."),
         ([2.0, 2.0], [0.5, 1.5], "All validation rows have the same number, with which nothing can correlate."),
         ([2.0], [0.5], "A correlation needs two validation rows or more, there is 1."),
     ],
 )
-def test_a_correlation_that_is_undefined_says_why(right, given, reason):
-    computed = metrics(right, given)
+def test_a_correlation_that_is_undefined_says_why(right, predicted, reason):
+    computed = metrics(right, predicted)
     scores = {name: (score.value, score.reason) for name, score in computed.items()}
     assert scores == dict.fromkeys(("pearson", "spearman"), (None, reason))
 
@@ -68,12 +68,12 @@ def test_labels_are_numbers_however_a_file_writes_them(task):
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "sentence"),
     [(None, "nothing"), ("", "nothing"), ("good", "'good'"), ("nan", "'nan'"), (math.inf, "'inf'"), ("1e39", "'1e39'"),
      ("1_0", "'1_0'"), (True, "'True'")],
 )  # fmt: skip
-def test_what_is_no_finite_number_is_refused_with_its_row(task, value, shown):
+def test_what_is_no_finite_number_is_refused_with_its_row(task, value, sentence):
     columns = {"a": ["a film"] * 2, "b": ["the plot"] * 2, "y": ["1", value]}
-    with pytest.raises(InvalidError, match=f"Row 2 has {shown} in column 'y', where a finite number") as caught:
+    with pytest.raises(InvalidError, match=f"Row 2 has {sentence} in column 'y', where a finite number") as caught:
         task.encode(columns, make_tokenizer(), 16)
     assert caught.value.field == "label_column"

@@ -123,16 +123,16 @@ def test_of_pooled_points_it_is_the_covariance_of_texts(model, estimate, points,
     torch.testing.assert_close(S, covariance_by_hand(model, TEXTS, pooled=pooled), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(("asked", "texts"), [(9, 3), (2, 1), (250_000, 6)])
-def test_of_pooled_points_no_more_are_taken_than_asked_for_but_one_text_of_each_layer(estimate, asked, texts):
-    _, progress = estimate(points="mean", shrinkage_points=asked)
+@pytest.mark.parametrize(("n_points", "texts"), [(9, 3), (2, 1), (250_000, 6)])
+def test_of_pooled_points_no_more_are_taken_than_asked_for_but_one_text_of_each_layer(estimate, n_points, texts):
+    _, progress = estimate(points="mean", shrinkage_points=n_points)
     drawn = np.random.default_rng((0, 0)).permutation(6)[:texts]
     assert progress.total == 3 * sum(len(TEXTS[row]) for row in drawn)
 
 
-@pytest.mark.parametrize(("points", "asked", "rows"), [("tokens", 60, 3), ("mean", 60, 20), ("mean", 1000, 100)])
-def test_of_a_pooled_text_a_layer_has_one_point_and_else_one_of_each_token(make_callback, points, asked, rows):
-    callback, _, _ = make_callback(points=points, shrinkage_points=asked)
+@pytest.mark.parametrize(("points", "n_points", "rows"), [("tokens", 60, 3), ("mean", 60, 20), ("mean", 1000, 100)])
+def test_of_a_pooled_text_a_layer_has_one_point_and_else_one_of_each_token(make_callback, points, n_points, rows):
+    callback, _, _ = make_callback(points=points, shrinkage_points=n_points)
     lengths = np.full(100, 6)
     assert len(draw_rows(lengths, callback.selector, callback.config, 0)) == rows
 

@@ -102,7 +102,7 @@ def hostile_hdf5() -> Iterator[tuple[str, Upload]]:
 
 
 def _made_hdf5() -> Iterator[tuple[str, bytes]]:
-    def made(build) -> bytes:
+    def content_of(build) -> bytes:
         buffer = io.BytesIO()
         with h5py.File(buffer, "w") as file:
             build(file)
@@ -140,4 +140,4 @@ def _made_hdf5() -> Iterator[tuple[str, bytes]]:
         (compound, "records"),
         (references, "references"),
     ):
-        yield case, made(build)
+        yield case, content_of(build)
