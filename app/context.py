@@ -77,7 +77,7 @@ def frees_space(
 
     @wraps(delete)
     def with_room(context: Context, /, *args: Arguments.args, **keywords: Arguments.kwargs) -> Result:
-        with context.spare_file.freed():
+        with context.spare_file.make_room():
             return delete(context, *args, **keywords)
 
     return with_room

@@ -48,7 +48,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         context = create_context(settings)
         # Opening a database takes room too. Without it nothing could be deleted from a full disk.
-        with context.spare_file.freed():
+        with context.spare_file.make_room():
             context.storage.sweep_temporary()
             sweep_folders(settings.root)
         app.state.context = context

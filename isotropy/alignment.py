@@ -37,7 +37,7 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
     if len(x) != len(y) or len(x) != len(blocks):
         raise ValueError(f"Expected the same rows in both, got {len(x)} and {len(y)} with {len(blocks)} blocks.")
     if len(x) < FEWEST_FOR_SE:
-        too_few = Score.undefined(f"It takes at least {FEWEST_FOR_SE} rows that both have; {count_clause(len(x))}.")
+        too_few = Score.undefined(f"At least {FEWEST_FOR_SE} shared rows are needed; {count_clause(len(x))}.")
         return {"cka": too_few, "neighbor_overlap": too_few, "procrustes": too_few}
     x, y = (points.double() / (float(points.abs().amax()) or 1.0) for points in (x, y))
     block_ids, counts = np.unique(blocks, return_counts=True)

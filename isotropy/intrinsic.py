@@ -91,7 +91,7 @@ def levina_bickel(neighbours: NearestNeighbours, k: int = 10) -> Score:
     ValueError for fewer than k neighbors or k < 2.
     """
     if k < 2:
-        raise ValueError(f"Expected at least 2 neighbors, got k = {k}: one alone has no ratio.")
+        raise ValueError(f"Expected at least 2 neighbors, got k = {k}: one neighbor has no ratio.")
     if len(neighbours.distances) <= k:
         return Score.undefined(
             f"Levina and Bickel's estimate with k = {k} needs more than {k} distinct points; "

@@ -13,12 +13,12 @@ def require_points(x: Tensor, d: int | None = None) -> None:
     """Raise ValueError unless ``x`` is a floating tensor [n, d]."""
     if not isinstance(x, Tensor):
         raise ValueError(
-            f"Expected points as a torch tensor, got {type(x).__name__}: of a numpy array give torch.from_numpy(x)."
+            f"Expected points as a torch tensor, got {type(x).__name__}: for a numpy array use torch.from_numpy(x)."
         )
     if x.ndim != 2 or not x.is_floating_point() or (d is not None and x.shape[1] != d):
         raise ValueError(
             f"Expected points as a floating tensor [n, {'d' if d is None else d}], got {list(x.shape)} of "
-            f"{x.dtype}: give one point a row and one dimension a column."
+            f"{x.dtype}: use one row per point and one column per dimension."
         )
 
 

@@ -190,7 +190,7 @@ def _squared_norms(x: Tensor) -> Tensor:
 
 
 def has_exact_products(points: Tensor, largest: float, precision: torch.dtype) -> bool:
-    """Return whether squared distances of centered points [n, d] are integers, in some unit, that the precision holds.
+    """Return whether a precision holds the squared distances of centered points [n, d] exactly, as integers in a unit.
 
     ``largest`` is their largest squared norm; no squared distance or partial sum exceeds 4 times it.
     """

@@ -51,8 +51,8 @@ class Rows:
         if not isinstance(self.x, np.ndarray) or self.x.ndim != 2 or self.dtype not in (np.float32, np.float64):
             kind = f"{list(self.x.shape)} of {self.x.dtype}" if hasattr(self.x, "dtype") else type(self.x).__name__
             raise ValueError(
-                f"Expected points as a numpy array [n, d] of numbers, got {kind}: give one point a row, of a torch "
-                "tensor x.numpy()."
+                f"Expected points as a numpy array [n, d] of numbers, got {kind}: use one row per point, and "
+                "x.numpy() for a torch tensor."
             )
         for name, values in {"label": self.row_labels, "group": self.row_groups}.items():
             if values is not None and len(values) != self.n:
@@ -236,19 +236,19 @@ class Slices:
     def __init__(self, count: int, blocks: int) -> None:
         self.blocks = blocks
         self._length = min(max(count // (SLICES_PER_BLOCK * blocks), 1), CHUNK_ROWS)
-        self._turns = np.empty(0, np.int64)
+        self._slice_blocks = np.empty(0, np.int64)
 
     def blocks_of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the block [m] of each item, given by its position."""
         slice_indices = items // self._length
-        if len(items) and (last_slice := int(slice_indices.max())) >= len(self._turns):
-            rounds = max(last_slice // self.blocks + 1, 2 * len(self._turns) // self.blocks)
+        if len(items) and (last_slice := int(slice_indices.max())) >= len(self._slice_blocks):
+            rounds = max(last_slice // self.blocks + 1, 2 * len(self._slice_blocks) // self.blocks)
             orders = [
                 np.random.default_rng((BLOCK_ORDER_SEED, round_number // 2)).permutation(self.blocks)
                 for round_number in range(rounds)
             ]
-            self._turns = np.concatenate([order[::-1] if i % 2 else order for i, order in enumerate(orders)])
-        return self._turns[slice_indices]
+            self._slice_blocks = np.concatenate([order[::-1] if i % 2 else order for i, order in enumerate(orders)])
+        return self._slice_blocks[slice_indices]
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,7 +126,7 @@ class SpareFile:
                 temporary_path.unlink(missing_ok=True)
 
     @contextmanager
-    def freed(self) -> Iterator[None]:
+    def make_room(self) -> Iterator[None]:
         """Remove the file during a deletion if the disk is nearly full; create it again when there is room."""
         with suppress(OSError):
             if shutil.disk_usage(self.path.parent).free < self.size_bytes:

@@ -103,7 +103,7 @@ def prepare_databases(settings: Settings) -> None:
     """Create or upgrade both databases, and queue the samples in an empty one."""
     settings.create_folders()
     # Opening a database takes room too. Without it nothing could be deleted from a full disk.
-    with SpareFile.from_settings(settings).freed():
+    with SpareFile.from_settings(settings).make_room():
         migrate(settings)
     if settings.sample:
         context = create_context(settings)

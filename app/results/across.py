@@ -56,7 +56,8 @@ def select_runs(context: Context, q: str, group: Sequence[str] = ()) -> RunSelec
     names = dict.fromkeys(name if name in fields else ALIASES.get(name.lower(), name) for name in group if name)
     if unknown := [name for name in names if name not in fields]:
         raise InvalidError(
-            f"Expected fields to group runs by, got {unknown[0]!r}; known are {', '.join(sorted(fields))}.", "group"
+            f"Expected fields to group runs by, got {unknown[0]!r}; fields are {', '.join(sorted(fields))}.",
+            "group",
         )
     return RunSelection(table, matches.total, list(names))
 
@@ -165,14 +166,12 @@ def list_cautions(selection: RunSelection, evaluation_key: str) -> list[str]:
         numbers = [("data set", len(table.datasets)), ("metric", len(metrics))]
         differences = " and ".join(plural(n, noun) for noun, n in numbers if n > 1)
         cautions.append(
-            f"These runs are of {differences}, between which performance cannot be compared. Figures show "
+            f"These runs are of {differences}, so their performance cannot be compared. Figures show "
             f"{evaluation_titles(table)[evaluation.key]}: {count(len(evaluated_table.runs))} of "
             f"{plural(len(table.runs), 'run')}. The table of means has a column for each."
         )
     if "evaluation_zeta" in evaluated_table.differing_fields:
-        cautions.append(
-            "IsoScore★ was taken at different ζ, between which it cannot be compared. No mean is over several."
-        )
+        cautions.append("IsoScore★ was measured at different ζ, so it cannot be compared. No mean is over several ζ.")
     if mixed_fields := evaluated_table.differing_within_groups([*selection.fields, *COORDINATES, *NEVER_AVERAGED]):
         names = ", ".join(field_in_sentence(field) for field in mixed_fields)
         cautions.append(f"Some points are means over runs that differ in {names} too.")

@@ -11,7 +11,7 @@ from isoscope.core.task import TaskKind
 MAX_LISTED = 3
 
 
-def list_first(labels: Sequence[str], limit: int = MAX_LISTED, separator: str = "; ") -> str:
+def join_first(labels: Sequence[str], limit: int = MAX_LISTED, separator: str = "; ") -> str:
     suffix = f" and {count(len(labels) - limit)} more" if len(labels) > limit else ""
     return separator.join(labels[:limit]) + suffix
 
@@ -36,7 +36,7 @@ def describe_overstated(action: str, labels: Sequence[str]) -> str:
         return ""
     return (
         f" {action}, because the study pruned some of their runs, and the finished ones overstate them: "
-        f"{list_first(labels)}."
+        f"{join_first(labels)}."
     )
 
 

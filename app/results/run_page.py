@@ -13,7 +13,7 @@ from app.db.options.regularization import describe_weights
 from app.db.reported_config import AnyRunConfig
 from app.db.run_results import RunResults
 from app.figures.figure import Figure
-from app.results.captions import list_first
+from app.results.captions import join_first
 from app.results.figures.layer_curves import run_heat_map
 from app.results.figures.profiles import activation_profiles, measure_by_layer
 from app.results.figures.sweep_curves import loss_curve, penalty_curve
@@ -90,7 +90,7 @@ def _format_value(value: Any) -> str:
 
 CUSTOM_WORDS: dict[str, Callable[[Any], str]] = {
     "fixed_regularizers": describe_weights,
-    "label_names": lambda names: list_first(names, MAX_LISTED_CLASSES, ", ") or "none",
+    "label_names": lambda names: join_first(names, MAX_LISTED_CLASSES, ", ") or "none",
     "seed": str,
 }
 """Options that need more than a word or a unit."""

@@ -302,7 +302,7 @@ class RunTable:
 
     @cached_property
     def varying_fields(self) -> list[str]:
-        """Return the fields to group by by default.
+        """Return the default fields to group by.
 
         The regularizer is left out if only one is compared with none, because λ then says the same. Options that
         scripts did not report do not distinguish runs.

@@ -130,7 +130,7 @@ def _form_values(request: LaunchRequest, dataset: Dataset) -> FormValues:
 def _launch_problem(dataset: Dataset, request: LaunchRequest | None = None) -> InvalidError | None:
     if dataset.origin is DatasetOrigin.BY_NAME:
         return InvalidError(
-            f"The rows of {dataset.name} are where its runs were trained. Choose a data set that is here.", "dataset_id"
+            f"The rows of {dataset.name} are not on this dashboard. Choose a data set whose rows are.", "dataset_id"
         )
     if isinstance(request, SweepRequest) and "fixed_regularizers" in request.grid:
         return unsupported_grid_error()

@@ -57,10 +57,8 @@ def split(groups: Codes, seed: int) -> Codes:
     generator = np.random.default_rng(seed)
     shuffled = generator.permutation(len(sizes))
     groups_by_size = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
-    hand_count = -(-len(groups_by_size) // len(PARTS_OF_FIVE))
-    dealt_parts = np.concatenate([generator.permutation(PARTS_OF_FIVE) for _ in range(hand_count)])[
-        : len(groups_by_size)
-    ]
+    n_rounds = -(-len(groups_by_size) // len(PARTS_OF_FIVE))
+    dealt_parts = np.concatenate([generator.permutation(PARTS_OF_FIVE) for _ in range(n_rounds)])[: len(groups_by_size)]
     group_parts = np.empty(len(sizes), np.int64)
     group_parts[groups_by_size] = dealt_parts
     return group_parts[groups]

@@ -165,7 +165,7 @@ def test_of_an_import_whose_rows_are_elsewhere_the_form_asks_for_a_data_set(clie
     page = every_tab(client, f"/experiments/{experiment_id}").text
     assert f'href="/experiments/new?experiment={experiment_id}"' in page
     form = client.get(f"/experiments/new?experiment={experiment_id}").text
-    assert "The rows of CoLA are where its runs were trained. Choose a data set that is here.</small>" in form
+    assert "The rows of CoLA are not on this dashboard. Choose a data set whose rows are.</small>" in form
     assert re.search(rf'<option value="{dataset_id}" selected', form)
     assert value_of(form, "epochs") == "4"
 

@@ -77,12 +77,12 @@ class TestRefusals:
             ("lam<", "Expected a value at character 5 of the search, got the end."),
             ("seed:0,", "Expected a value at character 8 of the search, got the end."),
             ("lam:,", "a value at character 5 of the search, got ','; put quotes round a name that contains it."),
-            ("a =5", "There is no field 'a', at character 1 of the search; known are accumulation, "),
+            ("a =5", "There is no field 'a', at character 1 of the search; fields are accumulation, "),
             ("a, =5", "Expected a word or a condition such as lam<0 at character 4 of the search, got '='; "),
             ("=5", "Expected a word or a condition such as lam<0 at character 1 of the search, got '='; "),
             ("x -", "Expected a word or a condition such as lam<0 at character 3 of the search, got '-'; put quotes"),
             ('x "abc', "The quotes at character 3 are not closed; close them."),
-            ("bert colour:red", "There is no field 'colour', at character 6 of the search; known are accumulation, "),
+            ("bert colour:red", "There is no field 'colour', at character 6 of the search; fields are accumulation, "),
             ("acuracy>0.8", "There is no field 'acuracy', at character 1 of the search; did you mean accuracy? Quote"),
             ("colour:red", "zeta. Quote words that are not fields."),
             ("a OR b", "OR at character 3 of the search has no meaning: put commas between values, such as seed:0,1"),
@@ -120,7 +120,7 @@ class TestRefusals:
         with pytest.raises(InvalidError) as caught:
             sort_column("colour")
         assert caught.value.field == "sort"
-        assert caught.value.message.startswith("Expected a field to sort by, got 'colour'; known are accumulation, ")
+        assert caught.value.message.startswith("Expected a field to sort by, got 'colour'; fields are accumulation, ")
 
     @given(TYPED | st.text(max_size=40))
     def test_whatever_is_typed_is_either_a_condition_or_refused_with_a_sentence(self, q):

@@ -25,7 +25,7 @@ MAX_MOVED_ROWS = 50_000
 """Maximum number of rows whose moves are stored."""
 MAX_NUMBERS = 2**24
 """Maximum count of numbers in these rows, because several copies are in memory at once."""
-TOO_FEW_ROWS = f"It takes more than {NEAREST} rows that both have."
+TOO_FEW_ROWS = f"More than {NEAREST} shared rows are needed."
 
 
 def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> tuple[dict[str, Any], dict[str, Any]]:

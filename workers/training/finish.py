@@ -35,7 +35,7 @@ CARD = """\
 
 # {experiment}
 
-{made_of}
+{summary}
 {penalties}
 
 {added}
@@ -50,16 +50,16 @@ Scores of the {weights} weights on {n} validation rows:
 Unpack the file into a folder, here `model`:
 
 ```python
-from transformers import {loaded_by}, AutoTokenizer
+from transformers import {model_class}, AutoTokenizer
 
-model = {loaded_by}.from_pretrained("model")
+model = {model_class}.from_pretrained("model")
 tokenizer = AutoTokenizer.from_pretrained("model")
 ```
 
 ## How it was made
 
 ```json
-{made}
+{settings}
 ```
 """
 
@@ -84,7 +84,7 @@ def zip_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, card: 
 def model_card(spec: RunSpec, environment: dict[str, object], evaluation: Evaluation) -> str:
     """Return the model card with the header that model hubs read."""
     config, results = spec.config, evaluation.results
-    loaded_by = TASKS[config.task].auto_class.__name__
+    model_class = TASKS[config.task].auto_class.__name__
     penalty_lines = [
         f"- {penalty.name} with lambda = {lam:g}"
         + (f" and zeta = {config.zeta:g}\n" if "zeta" in penalty.options else "\n")
@@ -105,14 +105,14 @@ def model_card(spec: RunSpec, environment: dict[str, object], evaluation: Evalua
     return CARD.format(
         header="\n".join(f"{name}: {json.dumps(value)}" for name, value in header.items()),
         experiment=_escape_markdown(spec.experiment),
-        made_of=f"{summary}, seed {config.seed}.",
+        summary=f"{summary}, seed {config.seed}.",
         penalties="Added to the task's loss:" if penalty_lines else "Nothing was added to the task's loss.",
         added="".join(penalty_lines),
         weights=weights,
         n=results.n_validation,
         scores="\n".join(scores),
-        loaded_by=loaded_by,
-        made=json.dumps({"config": config.model_dump(mode="json"), "environment": environment}, indent=2),
+        model_class=model_class,
+        settings=json.dumps({"config": config.model_dump(mode="json"), "environment": environment}, indent=2),
     )
 
 

@@ -116,6 +116,6 @@ def _fail(error: Exception, sessions: Sessions, row: Update, folder: RunFolder) 
             pause_waiting_runs(session, session.get_one(Run, run_id, populate_existing=True))
 
 
-def _write_log(sessions: Sessions, row: Update, tail: str | None) -> None:
+def _write_log(sessions: Sessions, update_run: Update, tail: str | None) -> None:
     with sessions.begin() as session:
-        session.execute(row.values(log=tail))
+        session.execute(update_run.values(log=tail))

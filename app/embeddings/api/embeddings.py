@@ -112,7 +112,7 @@ def create_embedding(
     context: ContextDep,
     file: Annotated[
         list[UploadFile],
-        File(description=f"{usual_suffixes(Role.VECTORS)}. Several are one embedding: shard-2 above shard-10."),
+        File(description=f"{usual_suffixes(Role.VECTORS)}. Several files are joined: shard-2 before shard-10."),
     ],
     annotations: Annotated[
         UploadFile | None, File(description=f"Names and labels of the rows: {usual_suffixes(Role.ANNOTATIONS)}.")

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from app.core.evidence import MIN_SEEDS, SIGNIFICANCE_LEVEL, t_quantile, two_sided_p
 from app.db.predictions import Predictions
 from app.db.run_rows import AnyRun
-from app.results.captions import list_first
+from app.results.captions import join_first
 from app.results.run_table import RunTable, Setting
 from app.results.statistics.mean_difference import (
     MeanDifference,
@@ -166,9 +166,9 @@ def compare_with_baselines(
     if without_baseline:
         qualifier = " that counts" if any(setting.is_baseline for setting in sweep.pruned_settings) else ""
         reason = f"no run at λ = 0 that is alike in all else has a performance{qualifier}"
-        sentences.append(f"Not compared, because {reason}: {list_first(without_baseline)}.")
+        sentences.append(f"Not compared, because {reason}: {join_first(without_baseline)}.")
     if other_seeds:
-        sentences.append(f"Not compared, because λ = 0 was run with other seeds: {list_first(other_seeds)}.")
+        sentences.append(f"Not compared, because λ = 0 was run with other seeds: {join_first(other_seeds)}.")
     pairs = [_Pair(by_setting[setting], by_setting[baseline], seeds, facts) for setting, baseline, seeds in paired]
     return _compare_pairs(sweep, [setting for setting, _, _ in paired], pairs), sentences
 

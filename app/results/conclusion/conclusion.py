@@ -14,7 +14,7 @@ from app.db.models import RunStatus, Split
 from app.db.options.measuring import SelectionRows
 from app.db.predictions import Predictions, read_predictions
 from app.db.run_rows import AnyRun
-from app.results.captions import describe_pruned, describe_unscored, list_first
+from app.results.captions import describe_pruned, describe_unscored, join_first
 from app.results.conclusion import verdict_words, words
 from app.results.conclusion.comparisons import RowValues, RunFacts, row_values
 from app.results.conclusion.evidence import Evidence, PooledTests, collect_evidence, pool_sweeps
@@ -84,7 +84,7 @@ def describe_cautions(evidence: Evidence, sweep: RunTable) -> list[str]:
     sentences = []
     for flagged, failure in ((evidence.learned_nothing, "learned nothing"), (evidence.diverged, "diverged")):
         if flagged:
-            labels = list_first([run_flag.label for run_flag in flagged])
+            labels = join_first([run_flag.label for run_flag in flagged])
             reasons = list(dict.fromkeys(run_flag.why for run_flag in flagged))
             reason = reasons[0] if len(reasons) == 1 else f"For example, {flagged[0].label}: {reasons[0]}"
             sentences.append(f"{plural(len(flagged), 'run')} {failure}: {labels}. {reason}")
@@ -110,7 +110,7 @@ def describe_left_out(sweep: RunTable, evidence: Evidence) -> list[str]:
     if n_unmeasured := sum(run.performance is not None and run.isoscore_star is None for run in sweep.finished_runs):
         sentences.append(f"Not in the relation, because IsoScore★ is undefined: {plural(n_unmeasured, 'run')}.")
     if failed := [run for run in sweep.runs if run.status is RunStatus.FAILED]:
-        labels = list_first([sweep.label(setting) for setting in sweep.by_setting(failed)])
+        labels = join_first([sweep.label(setting) for setting in sweep.by_setting(failed)])
         failed_count = plural(len(failed), "run")
         sentences.append(
             f"Not in any number, because they failed, so that only other seeds count: {failed_count} of {labels}."
@@ -119,7 +119,7 @@ def describe_left_out(sweep: RunTable, evidence: Evidence) -> list[str]:
         sentences.append(pruned_sentence)
     if evidence.repeated:
         sentences.append(
-            f"Run more than once, and counted once, by the mean of such runs: {list_first(evidence.repeated)}."
+            f"Run more than once, and counted once, by the mean of such runs: {join_first(evidence.repeated)}."
         )
     return sentences
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from app.core.evidence import MIN_SEEDS, SIGNIFICANCE_LEVEL, min_lambdas
 from app.db.run_rows import AnyRun
-from app.results.captions import list_first
+from app.results.captions import join_first
 from app.results.conclusion import words
 from app.results.conclusion.comparisons import Comparison
 from app.results.conclusion.conclusion import Conclusion
@@ -138,7 +138,7 @@ class Summary:
         if self._common_seeds and len(self._common_seeds) < len(seeds):
             sentence += f", over the {plural(len(self._common_seeds), 'seed')} that all settings have"
         answer = (
-            list_first([self._label(candidate) for candidate in self._best_settings])
+            join_first([self._label(candidate) for candidate in self._best_settings])
             if runners_up or not ties
             else "All settings tie"
         )
@@ -155,7 +155,7 @@ class Summary:
         )
         if better or worse:
             clauses = [
-                f"{list_first(labels)} {word}" for labels, word in ((better, "better"), (worse, "worse")) if labels
+                f"{join_first(labels)} {word}" for labels, word in ((better, "better"), (worse, "worse")) if labels
             ]
             return Card(
                 question,

@@ -17,7 +17,7 @@ from app.results.captions import (
     estimate_cells,
     explain_absence,
     format_sizes,
-    list_first,
+    join_first,
 )
 from app.results.figures import legend
 from app.results.labels import slug_of, title_of
@@ -64,7 +64,7 @@ def activation_profiles(table: RunTable, activations: RunData) -> Figure:
     left_out_note = ""
     if uneven:
         left_out_note = (
-            f" Not drawn, because their models have different numbers of dimensions: {list_first(uneven)}. Group by "
+            f" Not drawn, because their models have different numbers of dimensions: {join_first(uneven)}. Group by "
             "model to draw them."
         )
     caption = ""

@@ -20,7 +20,7 @@ from app.results.captions import (
     describe_unscored,
     estimate_cells,
     format_sizes,
-    list_first,
+    join_first,
 )
 from app.results.figures.legend import TITLES, Colouring, colour_choices
 from app.results.figures.trivial import TrivialPredictor
@@ -292,7 +292,7 @@ class Scatter:
                 labels = [f"{self.runs.label(self.runs.setting(run))} seed {run.seed}" for run in runs]
                 reasons = (self.runs.readings(quantity.key)[run].reason for run in runs)
                 reason = next(filter(None, reasons), "It was not measured.")
-                listed_labels = list_first(labels, MAX_LISTED, ", ")
+                listed_labels = join_first(labels, MAX_LISTED, ", ")
                 text += f" Not drawn, because {heading(quantity.key)} is undefined: {listed_labels}. {reason}"
         for quantity, scale in self.scales:
             unplaced_points = [point for point in self.points if scale == "log" and not point.fits_log_axis(quantity)]

@@ -11,7 +11,7 @@ from app.db.options.regularization import describe_regularizer
 from app.db.study import Search, Trial, pareto_front, trials_of
 from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plot
-from app.results.captions import list_first
+from app.results.captions import join_first
 from app.results.figures.scatter_points import LAMBDA_AXIS
 from app.results.labels import SCALES, MetricRange
 from app.results.run_table import setting_of
@@ -225,7 +225,7 @@ def read_outcome(experiment: Experiment) -> SearchOutcome | None:
             names.append(
                 describe_regularizer(run.regularizer, run.lam) + (f", ζ = {zeta:g}" if zeta is not None else "")
             )
-        best = BestTrials(list_first(names), highest)
+        best = BestTrials(join_first(names), highest)
     baseline = trials[0].performance if trials else None
     return SearchOutcome(
         experiment.study,

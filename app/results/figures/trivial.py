@@ -9,7 +9,7 @@ from app.db.learning import no_learning_note, trivial_predictor, trivial_score
 from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.figure import Cell, plain
-from app.results.captions import list_first
+from app.results.captions import join_first
 from app.results.run_table import RunTable, Setting
 from isoscope.core.formatting import number, plural
 
@@ -56,7 +56,7 @@ class TrivialPredictor(NamedTuple):
         learned_nothing = [pair for group in self.runs_that_learned_nothing.values() for pair in group]
         if not learned_nothing:
             return level
-        labels = list_first(
+        labels = join_first(
             [f"{table.label(table.setting(run))} seed {run.seed}" for run, _ in learned_nothing], separator=", "
         )
         marks = (

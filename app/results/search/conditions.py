@@ -265,4 +265,4 @@ def _compare(kind: FieldKind, operator: str, term: SearchTerm, value: SearchValu
 
 def _suggest_fields(name: str) -> str:
     suggestions = get_close_matches(name.lower(), FIELDS)
-    return f"did you mean {' or '.join(suggestions)}?" if suggestions else f"known are {', '.join(sorted(FIELDS))}."
+    return f"did you mean {' or '.join(suggestions)}?" if suggestions else f"fields are {', '.join(sorted(FIELDS))}."

@@ -10,7 +10,7 @@ from app.db.models import RunStatus
 from app.db.run_rows import AnyRun
 from app.figures.figure import Cell, FigureTable
 from app.figures.labels import field_heading, field_in_sentence
-from app.results.captions import describe_overstated, estimate_cells, list_first
+from app.results.captions import describe_overstated, estimate_cells, join_first
 from app.results.labels import SCALES
 from app.results.run_table import RunTable, cell_text, sort_key
 from app.results.statistics.estimate import ErrorBar, Estimate, by_seed, estimate
@@ -99,7 +99,7 @@ def summarize_groups(
         if n_runs > 1
     )
     notes = _collect_notes(table, finished, fields, column_choice)
-    notes += [f"A seed of several runs counts once, by their mean: {list_first([*repeated])}."] if repeated else []
+    notes += [f"A seed of several runs counts once, by their mean: {join_first([*repeated])}."] if repeated else []
     notes += _note_missing_metrics(finished, metrics) if column_choice is TableColumns.METRICS else []
     pruned_groups = [", ".join(row.labels) or "all runs" for row in rows if row.pruned_on]
     notes += filter(None, [describe_overstated("Never bold", pruned_groups).strip()])

@@ -145,4 +145,4 @@ def test_custom_setting_of_a_script_makes_groups(client, script):
         "Runs in one mean differ in hidden too.", "A seed of several runs counts once, by their mean: 0, seed 0.",
     ]  # fmt: skip
     seldom = client.get("/api/compare/runs/table?group=hidden&q=experiment:none").json()["detail"]
-    assert seldom.startswith("Expected fields to group runs by, got 'hidden'; known are accumulation, ")
+    assert seldom.startswith("Expected fields to group runs by, got 'hidden'; fields are accumulation, ")

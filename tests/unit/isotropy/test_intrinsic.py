@@ -206,7 +206,7 @@ def test_a_fraction_to_discard_outside_0_to_1_is_refused(discard):
 
 def test_too_few_or_more_neighbours_than_were_searched_are_refused():
     for k in (1, 0):
-        with pytest.raises(ValueError, match=f"Expected at least 2 neighbors, got k = {k}: one alone has no ratio"):
+        with pytest.raises(ValueError, match=f"Expected at least 2 neighbors, got k = {k}: one neighbor has no ratio"):
             levina_bickel(nearest_neighbours(randn(20, 3), 3), k)
     for measure in (twonn, twonn_mle, levina_bickel):
         with pytest.raises(ValueError, match="Expected k from 1 to 1, as many neighbors as were searched"):

@@ -93,9 +93,7 @@ def test_places_are_characters_whatever_bytes_tokens_are_of(answer):
 
 
 def test_windows_too_short_for_their_stride_and_tokenizers_without_characters_are_refused():
-    with pytest.raises(
-        InvalidError, match=r"more than 31 tokens, which 20 shared ones, 8 new ones .*, got 31"
-    ) as caught:
+    with pytest.raises(InvalidError, match=r"more than 31 tokens \(20 shared, 8 new, .*, got 31") as caught:
         cut([question()], max_length=31, stride=20)
     assert caught.value.field == "stride"
     assert cut([question()], max_length=32, stride=20).windows[0].first_token == 3

@@ -191,8 +191,8 @@ def _max_question_tokens(tokenizer: PreTrainedTokenizerBase, max_length: int, st
     reserved = int(tokenizer.num_special_tokens_to_add(pair=True)) + stride + NEW_TOKENS
     if max_length <= reserved:
         raise InvalidError(
-            f"Expected windows of more than {reserved} tokens, which {stride} shared ones, {NEW_TOKENS} new ones and "
-            f"the tokenizer's own take, got {max_length}. Lower the stride, or raise the maximum length if the model "
+            f"Expected windows of more than {reserved} tokens ({stride} shared, {NEW_TOKENS} new, and the "
+            f"tokenizer's special ones), got {max_length}. Lower the stride, or raise the maximum length if the model "
             "takes more.",
             "stride",
         )
