@@ -180,9 +180,9 @@ FEATURES: list[Feature] = [
         "embeddings", "postprocess", "tasks", "training", "results", "playground", "documentation", "operations",
     )
 ]  # fmt: skip
-_turns = [Depends(limit_writers)]
-api_router = APIRouter(prefix="/api", responses=RESPONSES, dependencies=_turns)
-pages_router = APIRouter(include_in_schema=False, dependencies=_turns)
+_writer_limit = [Depends(limit_writers)]
+api_router = APIRouter(prefix="/api", responses=RESPONSES, dependencies=_writer_limit)
+pages_router = APIRouter(include_in_schema=False, dependencies=_writer_limit)
 pages_router.include_router(home_router)
 for _feature in FEATURES:
     for _name in _feature.api:

@@ -51,7 +51,7 @@ from app.db.models import Dataset, DatasetOrigin
 from app.figures import palette
 from app.web.error_responses import to_invalid_error
 from app.db.options.regularization import describe_regularizer
-from app.results.labels import penalty_words
+from app.results.labels import describe_penalty
 from app.main import create_app
 from app.training.sweep_form import LABELS, default_values, parse_sweep, sweep_controls
 from app.results.search.conditions import find_field
@@ -95,7 +95,7 @@ assert palette.METHODS[NORM] == "#123456"
 training = {"model": "m", "text_columns": ["a"], "label_column": "b", "label_names": ["x", "y"], "seed": 0}
 config = RunConfig(**training, regularizer="norm", lam=2.0, zeta=0.5, layers=[1], fixed_regularizers={"cosreg": 1})
 assert option_applies("zeta", config.weights, None) and not option_applies("token_fraction", [NORM], None)
-assert penalty_words(config).startswith(
+assert describe_penalty(config).startswith(
     "λ · mean square of the batches at λ = 2 and ζ = 0.5, and "
 )
 
