@@ -1,4 +1,4 @@
-"""Build the light distribution: a wheel of this folder and of ``isotropy``, which lies beside it."""
+"""Build the light distribution: a wheel of this folder and of ``isotropy``, its sibling folder."""
 
 from pathlib import Path
 from typing import Any

@@ -28,7 +28,7 @@ ZETA = 0.0
 class IsoscopeCallback(TrainerCallback):
     """Streams loss, measures by layer of probe texts, and the metrics of the last evaluation.
 
-    The loss is what the Trainer logs; a logged value named ``penalty`` is streamed beside it. Layers are measured
+    The loss is what the Trainer logs; a logged value named ``penalty`` is streamed with it. Layers are measured
     before the first step, every ``every`` steps and at the end, without dropout and without touching the random state.
     The run ends with the evaluation of the trained model (the best one if the Trainer loads it), or with the script.
     Each training is a run of its own, also a resumed one. With several processes only the first streams.

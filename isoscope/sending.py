@@ -259,7 +259,7 @@ class Sender:
                     self.dropped += len(batch)
         with self._changed:
             for sent_step in batch:
-                if self._steps.get(sent_step["step"]) == sent_step:  # no values were added meanwhile
+                if self._steps.get(sent_step["step"]) == sent_step:  # no values were added in between
                     del self._steps[sent_step["step"]]
 
     def _send_end(self, ending: Json) -> bool:

@@ -118,7 +118,7 @@ def _cka(K: Tensor, L: Tensor) -> Score:
 
 
 def _hsic(K: Tensor, L: Tensor) -> float:
-    """Return the unbiased HSIC of kernels [n, n] with zero diagonals, up to a factor that depends on n alone."""
+    """Return the unbiased HSIC of kernels [n, n] with zero diagonals, up to a factor that depends only on n."""
     n = len(K)
     k, m = K.sum(1), L.sum(1)
     sums_product = float(k.sum()) * float(m.sum()) / ((n - 1) * (n - 2))

@@ -7,7 +7,7 @@ not fall; after the first that does not, all are noise. If more stand out than t
 and r have least entropy, the rule is applied again to them and r.
 
 In many dimensions bars are about equal, and the rule calls dozens to hundreds of one Gaussian cloud prominent. So the
-number is reported beside that of a Gaussian cloud of the same size.
+number is reported next to that of a Gaussian cloud of the same size.
 """
 
 import math

@@ -255,7 +255,7 @@ class Slices:
 class Dealing:
     """Groups of rows that are independent of each other, and their assignment to jackknife blocks."""
 
-    grouping: Grouping  # Every row alone, exact duplicates together, or named groups
+    grouping: Grouping  # Each row by itself, exact duplicates together, or named groups
     groups: int  # Number of groups among the measured rows
     # [rows] the number of each row's group, by first appearance; None if every row is its own group.
     ranks: NDArray[np.int64] | None = None
@@ -283,7 +283,7 @@ def deal_groups(groups: Iterable[str], n: int) -> Dealing:
     """
     ranks = group_numbers(groups)
     if len(ranks) != n:
-        raise ValueError(f"Expected a group for each of {n} rows, got {len(ranks)}: empty where a row stands alone.")
+        raise ValueError(f"Expected a group for each of {n} rows, got {len(ranks)}: empty for a row of no group.")
     return Dealing("groups", int(ranks.max(initial=-1)) + 1, ranks)
 
 

@@ -57,7 +57,7 @@ def open_embedding(embedding: Embedding, settings: Settings) -> Matrix:
 
 
 StoreFile = Callable[[Callable[[], BinaryIO]], Stored]
-"""Stores a file; called with a function that makes it anew for each attempt."""
+"""Stores a file; called with a function that makes it again for each attempt."""
 
 
 @contextmanager

@@ -60,7 +60,7 @@ class Locks(Protocol):
 
 
 def open_locks(queue_url: str, folder: Path, fence: Callable[[], None]) -> AbstractContextManager[Locks]:
-    """Return locks beside the queue. ``fence`` ends all jobs at once."""
+    """Return the locks that go with the queue. ``fence`` ends all jobs at once."""
     if queue_url.startswith("postgresql"):
         return AdvisoryLocks(queue_url, fence)
     return nullcontext(FileLocks(folder))
@@ -70,7 +70,7 @@ def open_locks(queue_url: str, folder: Path, fence: Callable[[], None]) -> Abstr
 class AdvisoryLocks:
     """Advisory locks of one PostgreSQL session, which a thread keeps alive while the context is open.
 
-    A lost session is opened anew and its locks are taken again. Without one for ``FENCE_SECONDS``, because the
+    A lost session is reopened and its locks are taken again. Without one for ``FENCE_SECONDS``, because the
     server is away or another worker has taken one of its locks, this process calls ``fence`` and ends.
     """
 
@@ -110,7 +110,7 @@ class AdvisoryLocks:
                 # The server would give a lock to the same session twice.
                 is_free = name not in self._names and _try_lock(self._connection, name)
             except psycopg.OperationalError as error:
-                raise ConflictError(f"The session for the lock of {name} is lost; it is being opened anew.") from error
+                raise ConflictError(f"The session for the lock of {name} is lost; it is being reopened.") from error
             if not is_free:
                 raise slot_taken_error(name)
             self._names.add(name)

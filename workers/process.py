@@ -31,7 +31,7 @@ def group_memory(group: int) -> tuple[int | None, int | None]:
     """Return a process group's current memory and the sum of its processes' peaks, in bytes; None if unknown."""
     status_paths = []
     for process in PROC.glob("[0-9]*"):
-        with suppress(OSError):  # it ended meanwhile
+        with suppress(OSError):  # the process has ended
             # A program's name may hold spaces and parentheses; state, parent and group follow it.
             if int((process / "stat").read_text().rpartition(")")[2].split()[2]) == group:
                 status_paths.append(process / "status")

@@ -73,7 +73,7 @@ def add_driver(url: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host can be reached from this machine alone."""
+    """Return whether a host can only be reached from this machine."""
     if host == "localhost":
         return True
     try:
@@ -235,7 +235,7 @@ class Settings(BaseSettings):
 
     @cached_property
     def queue(self) -> str:
-        # A file beside a shared database would strand other machines' workers.
+        # With a shared database, a local queue file would strand other machines' workers.
         if not self.queue_url and self.database_url.startswith(POSTGRESQL):
             return self.database_url
         return self.queue_url or f"sqlite:///{self.root / 'queue.sqlite'}"

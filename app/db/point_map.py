@@ -85,7 +85,7 @@ class MapNeighbors(BaseModel):
 
 
 class MapHeader(BaseModel):
-    """Facts about a map beside its files."""
+    """Facts about a map that are not in its files."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -67,7 +67,7 @@ class Predictions:
             scores = (self.exact_match, self.f1)
             _require(self.reference is None, "expected answers without a reference column")
             float_scores = [score for score in scores if score is not None and score.dtype == FLOAT]
-            _require(len(float_scores) == len(scores), "expected exact_match and f1 beside answers, as float64")
+            _require(len(float_scores) == len(scores), "expected exact_match and f1 with answers, as float64")
             _require(
                 all(bool(((score >= 0) & (score <= 1)).all()) for score in float_scores), "expected scores from 0 to 1"
             )
@@ -75,7 +75,7 @@ class Predictions:
             _require(self.reference is not None, "expected a reference for each prediction")
             types_match = self.reference is not None and self.reference.dtype == self.predicted.dtype
             _require(types_match, "expected references of the same type as predictions")
-            _require(self.exact_match is None and self.f1 is None, "expected exact_match and f1 beside answers only")
+            _require(self.exact_match is None and self.f1 is None, "expected exact_match and f1 only with answers")
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -39,7 +39,7 @@ OPTION_TYPES: Mapping[str, TypeAdapter[Any]] = {
 def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
     for name, value in settings.items():
         if name in RESERVED_NAMES:
-            raise ValueError(f"expected {name} beside the settings, not among them")
+            raise ValueError(f"expected {name} outside the settings, not among them")
         if value == UNKNOWN:
             raise ValueError(f"expected a {name} other than {UNKNOWN!r}, as what is not said is shown: leave it out")
         if name in OPTION_TYPES:

@@ -59,7 +59,7 @@ class Divergence(ResultsPart):
 
 
 class Learning(ResultsPart):
-    """Evidence on whether a run learned anything. Lists and figures of many runs read this part alone."""
+    """Evidence on whether a run learned anything. Lists and figures of many runs read only this part."""
 
     trivial: Trivial | None = None
     constant_prediction: Reason | None = Field(

@@ -177,7 +177,7 @@ class DatasetOrigin(StrEnum):
     UPLOAD = "upload"
     SAMPLE = "sample"
     HUB = "hub"
-    # A name alone: the rows are where its runs were trained.
+    # Only a name: the rows are where its runs were trained.
     BY_NAME = "named"
 
 

@@ -143,7 +143,7 @@ Side = Literal["corpus", "queries"]
 
 
 class TaskMaps(Frozen):
-    """Lines of Python that apply each map with NumPy alone."""
+    """Lines of Python that apply each map with only NumPy."""
 
     chosen: str
     smallest: str

@@ -263,7 +263,7 @@ def cancel_encoding(context: Context, encoding_id: str) -> Encoding:
 @frees_space
 def delete_encoding(context: Context, encoding_id: str) -> None:
     get_encoding(context, encoding_id)
-    # First, so that no worker adds embeddings meanwhile.
+    # First, so that no worker adds embeddings in between.
     _mark_cancelled(context, encoding_id)
     context.queue.cancel(Job(job_kinds.ENCODE, encoding_id))
     with context.sessions.begin() as session:

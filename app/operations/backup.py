@@ -32,7 +32,7 @@ from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, Una
 
 FILES, RUNS, SUMS = "files", "runs", "SHA256SUMS"
 INSTALL = "Install PostgreSQL's client programs, of the server's version or newer, and put them on the PATH"
-COPY_ATTEMPTS = 10  # for the checkpoints of a run that trains meanwhile
+COPY_ATTEMPTS = 10  # for the checkpoints of a run that is training
 LEAVING_SECONDS = 2.0  # PostgreSQL lists a closed session for a moment
 
 
@@ -52,7 +52,7 @@ def make_backup(settings: Settings, folder: Path) -> Backup:
     """Write a backup into a new subfolder named by the time, which appears when it is complete.
 
     Checkpoints are copied first, so that rows are never older than them; then the job engine's database, so that a job
-    that ends meanwhile at worst runs again. Raises ConflictError if a database or the folder cannot be used.
+    that ends during the backup at worst runs again. Raises ConflictError if a database or the folder cannot be used.
     """
     databases = _list_databases(settings)
     require_database(settings.database, "ISOSCOPE_DATABASE_URL")

@@ -206,7 +206,7 @@ def check_devices(settings: Settings) -> Results:
         process = subprocess.run(command, capture_output=True, text=True, timeout=TORCH_SECONDS, check=True)  # noqa: S603
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
         reason = str(error.stderr or error).strip().splitlines()[-1]
-        yield PROBLEM, f"Torch is installed and does not start: {reason}.", "Install it anew: make clean run"
+        yield PROBLEM, f"Torch is installed and does not start: {reason}.", "Reinstall it: make clean run"
         return
     devices = process.stdout.split()
     if settings.device in ("auto", *devices) or (settings.device == "cuda" and "cuda:0" in devices):
@@ -226,7 +226,7 @@ def check_access(settings: Settings) -> Results:
     if token is not None and len(set(token.get_secret_value())) < MIN_DISTINCT_CHARACTERS:
         sentence = f"The access token of {address} repeats the same few characters, so it could be guessed."
         yield WARNING, sentence, "Make one with: openssl rand -hex 16"
-    audience = "this machine alone" if is_loopback(settings.host) else "other machines"
+    audience = "this machine only" if is_loopback(settings.host) else "other machines"
     token_words = "without an" if token is None else "with the"
     yield OK, f"{address} is reached from {audience}, {token_words} access token."
     if token is None:
@@ -237,7 +237,7 @@ def check_access(settings: Settings) -> Results:
     for name in settings.allowed_hosts:
         if "/" in name or name.count(":") == 1:
             sentence = f"ISOSCOPE_ALLOWED_HOSTS has {name!r}, which no request's name can equal."
-            yield WARNING, sentence, "Name the host alone, without https:// and without a port."
+            yield WARNING, sentence, "Give only the host name, without https:// and without a port."
     try:
         try_listening(settings)
     except OSError as error:

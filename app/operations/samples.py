@@ -71,7 +71,7 @@ def sample_sweep(dataset: Dataset) -> SweepRequest:
 
 
 def launch_sample_encoding(context: Context) -> Encoding:
-    """Encode and measure the sample's train sentences, beside any earlier encoding of them."""
+    """Encode and measure the sample's train sentences, in addition to any earlier encoding of them."""
     dataset = get_sample_dataset(context)
     draft = create_encoding_of_dataset(context, dataset.id, "train", EMBEDDING_NAME)
     return launch_encoding(context, draft.id, ENCODING)

@@ -71,7 +71,7 @@ class Export:
 def export_experiment(context: Context, experiment_id: str, draw_figures: FigureMaker) -> Export:
     """Write an experiment with its runs, all their steps and these figures, without trained models.
 
-    Memory holds at most a few rows and one figure. Data that running runs log meanwhile may be in some members only.
+    Memory holds at most a few rows and one figure. Data that runs log during the export may be in some members only.
     """
     experiment = get_experiment(context, experiment_id)
     file = tempfile.TemporaryFile(dir=context.settings.root)  # noqa: SIM115 - closed when it has been sent

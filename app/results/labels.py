@@ -80,5 +80,5 @@ def describe_penalty(config: AnyRunConfig) -> str:
             description += f", over {'the prominent bars' if config.entropy_bars is Bars.PROMINENT else 'all bars'}"
             if weight := config.entropy_cluster_weight:
                 description += f", and {short(weight)} times the mean length of the others"
-        penalties.append(description if name is config.regularizer else f"{description} (beside it)")
+        penalties.append(description if name is config.regularizer else f"{description} (in addition)")
     return ", and ".join(penalties)

@@ -70,7 +70,7 @@ def _predictions_from_request(request: LoggedPredictions, task: TaskKind) -> Pre
     try:
         if task is not TaskKind.SPAN:
             if request.exact_match is not None or request.f1 is not None:
-                raise ValueError("expected exact_match and f1 beside answers only")
+                raise ValueError("expected exact_match and f1 only with answers")
             reference = None if request.reference is None else _to_array(request.reference, task, order)
             return Predictions(rows, reference, _to_array(request.predicted, task, order))
         if request.reference is not None:

@@ -238,7 +238,7 @@ def _collect_results(ending: LoggedEnding) -> dict[str, Any]:
         reasons = layers.reasons or [None] * len(layers.values)
         if len(reasons) != len(layers.values):
             raise InvalidError(
-                f"Expected a reason or null beside each of the {len(layers.values)} values of {measure}, got "
+                f"Expected a reason or null for each of the {len(layers.values)} values of {measure}, got "
                 f"{len(reasons)} reasons.",
                 "by_layer",
             )
@@ -293,7 +293,7 @@ def _find_or_create_experiment(session: Session, request: ScriptRun) -> Experime
 
 
 def find_script_run(session: Session, run_id: str) -> Run:
-    """Return a script's run, locked until the transaction ends, so that nobody cancels or deletes it meanwhile."""
+    """Return a script's run, locked until the transaction ends, so that nobody cancels or deletes it in between."""
     run = session.get(Run, run_id, with_for_update=True)
     if run is None:
         raise run_not_found(run_id)

@@ -1,6 +1,6 @@
 """The table of runs: columns by name, read once, with runs grouped by setting and by family.
 
-Settings are the values in which runs differ except for seeds; families are settings that differ in λ alone.
+Settings are the values in which runs differ except for seeds; families are settings that differ only in λ.
 """
 
 from collections import Counter
@@ -58,7 +58,7 @@ class MeasuredValue(NamedTuple):
 
 
 class Family(NamedTuple):
-    """Settings that differ in λ alone, joined by a line in figures."""
+    """Settings that differ only in λ, joined by a line in figures."""
 
     regularizer: Regularizer
     zeta: float | None
@@ -140,7 +140,7 @@ class RunTable:
 
         Args:
             runs: the rows.
-            grid: values of the fields that distinguish settings besides regularizer, λ and ζ, in legend order.
+            grid: values of the fields that distinguish settings in addition to regularizer, λ and ζ, in legend order.
             parent: a table with all of these runs, from which columns are copied.
 
         """
@@ -316,7 +316,7 @@ class RunTable:
         return [name for name in self.differing_fields if name not in excluded]
 
     def differing_within_groups(self, fields: Sequence[str]) -> list[str]:
-        """Return the fields, besides the seed, in which runs of one group by ``fields`` differ."""
+        """Return the fields, except the seed, in which runs of one group by ``fields`` differ."""
         candidates = [name for name in self._default_fields if name not in fields]
         groups = self.rows(fields) if candidates else []
         differing = []

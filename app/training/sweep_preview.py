@@ -99,7 +99,7 @@ class InputLengths:
 
 
 class RunCost:
-    """Steps of a run, its tokens, and the forward passes beside training."""
+    """Steps of a run, its tokens, and the forward passes outside training."""
 
     def __init__(self, plan: SweepPlan, run: RunConfig, model: ModelSize | None, inputs: InputLengths | None) -> None:
         dataset = plan.dataset

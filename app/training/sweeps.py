@@ -260,7 +260,7 @@ def check_precision(runs: Collection[RunConfig], workers: Collection[WorkerState
     alive = [worker.device for worker in workers if worker.alive]
     if alive and not has_gpu(workers) and any(run.precision is Precision.FP16 for run in runs):
         raise InvalidError(
-            f"Expected a worker with a GPU to train in fp16, got {', '.join(sorted(set(alive)))} alone. "
+            f"Expected a worker with a GPU to train in fp16, got only {', '.join(sorted(set(alive)))}. "
             "Choose bf16 or fp32.",
             "grid" if "precision" in grid else "precision",
         )

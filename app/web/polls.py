@@ -31,7 +31,7 @@ class SharedPolls(HttpMiddleware):
         if is_poll(scope):
             headers, visitor = Headers(scope=scope), scope["visit"].visitor
             vary = [headers.get(name) for name in ("accept", "accept-encoding", "host", "hx-current-url")]
-            rights = (visitor.scope, visitor.cookie_hash is not None)  # what base.html shows besides
+            rights = (visitor.scope, visitor.cookie_hash is not None)  # what base.html also depends on
             key = (scope["path"], scope["query_string"], *rights, *vary)
             if key not in self._answers:
                 self._answers[key] = asyncio.create_task(self._collect(scope, receive))

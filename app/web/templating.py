@@ -118,7 +118,7 @@ UPLOAD_HELP = {
         "out.",
     ),
     "split_seed": Help("Seed of the held-out rows."),
-    "split_column": Help("The column that names the split of each row. Then upload the train file alone."),
+    "split_column": Help("The column that names the split of each row. Then upload only the train file."),
     "split_train": Help("Separate several with commas."),
     "split_validation": Help("For example: validation, dev."),
     "split_test": Help("Empty: rows marked test, if any."),

@@ -39,7 +39,7 @@ class Runs(Connection):
         return self.get("runs", run)
 
     def request_of_run(self, run: Reference) -> Row:
-        """Return the settings that launch one run again, beside its baseline.
+        """Return the settings that launch one run again with its baseline.
 
         >>> isoscope.sweep(isoscope.request_of_run(run) | {"batch_size": 8})
         """

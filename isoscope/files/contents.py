@@ -104,7 +104,7 @@ def examples(values: Iterable[str]) -> list[str]:
 
 
 def cell_text(value: object) -> str:
-    """Return a value as a name or label; 3.0 becomes 3, because integers beside missing values are stored as floats."""
+    """Return a value as a name or label; 3.0 becomes 3, because integers with missing values are stored as floats."""
     if isinstance(value, str):
         return storable(value).strip()
     if isinstance(value, float) and value.is_integer():

@@ -31,7 +31,7 @@ class TokenizedRow(Frozen):
 
 
 class TokenLengths(NamedTuple):
-    """Numbers of tokens of a row: of its first text alone, and in total."""
+    """Numbers of tokens of a row: of only its first text, and in total."""
 
     first: int
     total: int

@@ -12,7 +12,7 @@ Comparability = Literal["never", "at equal n", "at any n"]
 MeasureGroup = Literal["spread", "directions", "neighbours", "topology", "labels"]
 MeasurePage = Literal["report", "layers", "lab", "lab figures", "training", "results"]
 
-# Where measures appear besides the full table of every report.
+# Where measures appear in addition to the full table of every report.
 MEASURE_PAGES: dict[MeasurePage, str] = {
     "report": "the head of a report",
     "layers": "the layers of an encoding",
@@ -59,7 +59,7 @@ class Measure:
     corrected: str = ""  # Slug of the bias-corrected form, to use where rows are a sample
     # Pages and figures that show it unless others are chosen, each in the catalog's order.
     shown_in: tuple[MeasurePage, ...] = ()
-    listed_with: str = ""  # Slug of the related measure beside which reports list it
+    listed_with: str = ""  # Slug of the related measure next to which reports list it
     count_details: tuple[str, ...] = ()  # Parts of its detail that count something
     # Number of values, k = 1 and up, measured on layers while runs train; 0 for a single number.
     leading_values: int = 0

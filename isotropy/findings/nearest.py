@@ -62,7 +62,7 @@ def find_nearest(
             if similarity == "euclidean":
                 keys -= (centered.square().sum(1) / 2).float()
             elif similarity == "cosine":
-                # q.x = (q - c).(x - c) + x.c + terms of q alone.
+                # q.x = (q - c).(x - c) + x.c + terms that depend only on q.
                 keys += (centered @ center).float()
             keys.masked_fill_(query_positions[:, None] == block_positions, -torch.inf)
             keys, block_positions = torch.cat([best, keys], 1), block_positions.expand(len(queries), -1)

@@ -187,7 +187,7 @@ class Step(Base):
 
     __tablename__ = "steps"
     __table_args__ = (
-        # Curves of many runs are read from the index alone, because rows with measured layers are wide.
+        # Curves of many runs are read from the index only, because rows with measured layers are wide.
         PrimaryKeyConstraint("run_id", "step", postgresql_include=["task_loss", "penalty"]),
         Index("ix_steps_looks", "run_id", "step", sqlite_where=_HAS_LAYERS, postgresql_where=_HAS_LAYERS),
     )

@@ -137,7 +137,7 @@ def non_null_types(annotation: Any) -> list[Any]:
 
 
 def single_type(annotation: Any) -> type | None:
-    """Return the one type of a value besides null; None for a list or several types."""
+    """Return the only type of a value that is not null; None for a list or several types."""
     types = non_null_types(annotation)
     return types[0] if len(types) == 1 and isinstance(types[0], type) else None
 

@@ -39,9 +39,9 @@ ABOUT_ZETA = HelpFold(
 
 
 class Refresh(StrEnum):
-    """When I-STAR's shrinkage covariance is estimated anew.
+    """When I-STAR's shrinkage covariance is re-estimated.
 
-    At the start of every epoch; every ``shrinkage_every`` steps; or at the start alone, and from then on a moving
+    At the start of every epoch; every ``shrinkage_every`` steps; or only at the start, and from then on a moving
     average of the batches.
     """
 

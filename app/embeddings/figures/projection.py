@@ -218,7 +218,7 @@ def projection_3d(overlay: Overlay) -> Figure:
     data = series.detail(PROJECTION)
     if "z" not in data:
         return undefined_figure(
-            SPACE, SPACE_TITLE, "An earlier version measured this embedding, along two components alone."
+            SPACE, SPACE_TITLE, "An earlier version measured this embedding, along only two components."
         )
     if not data["shares"][2]:
         return undefined_figure(SPACE, SPACE_TITLE, "These rows lie in a plane: there is no third component.")

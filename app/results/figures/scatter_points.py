@@ -355,7 +355,7 @@ class ScatterForm(NamedTuple):
     measured: dict[str, str]
     settings: dict[str, str]
     colours: dict[str, str]
-    """Settings that colors can stand for, besides measured quantities."""
+    """Settings that colors can stand for, in addition to measured quantities."""
     colour: str
     folded: bool
     """Whether the rarely used fields have their defaults, so that the form folds them."""
@@ -364,7 +364,7 @@ class ScatterForm(NamedTuple):
 def scatter_form(runs: RunTable, metric: str, style: ScatterStyle, more_fields: Iterable[str] = ()) -> ScatterForm:
     """Return the choices of the scatter's form.
 
-    ``more_fields`` are settings in which runs differ, besides those of the table.
+    ``more_fields`` are settings in which runs differ, in addition to those of the table.
     """
     measured = measured_quantities(runs, metric)
     return ScatterForm(

@@ -28,7 +28,7 @@ class FieldKind(Protocol):
 
     @property
     def operators(self) -> Sequence[str]:
-        """Supported operators besides ``!=``."""
+        """Supported operators, except ``!=``."""
 
     @property
     def column(self) -> ColumnElement[Any]:

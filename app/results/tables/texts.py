@@ -42,7 +42,7 @@ LIGATURE = re.compile(r"""-(?=-)|,(?=,)|'(?=['"])""")
 """The first of two characters that TeX would join into a ligature."""
 ACCENTS = frozenset("\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327")
 LETTERS = frozenset("ßæœøåłÆŒØÅŁ‘’“”—§¶©")
-"""Characters of pdfLaTeX without a package, besides ASCII and accented letters."""
+"""Characters that pdfLaTeX prints without a package, except ASCII and accented letters."""
 ENGINE_COMMENT = "% Compile with XeLaTeX or LuaLaTeX: it has characters that pdfLaTeX does not know."
 LATEX_MISSING = "--"
 

@@ -85,8 +85,8 @@ def test_missing_bundled_model_is_a_warning_where_torch_is(tmp_path, monkeypatch
 
 def test_access_names_who_gets_in_and_a_port_that_is_in_use():
     for values, level, sentence in (
-        ({}, OK, "is reached from this machine alone, without an access token."),
-        ({"access_token": TOKEN}, OK, "is reached from this machine alone, with the access token."),
+        ({}, OK, "is reached from this machine only, without an access token."),
+        ({"access_token": TOKEN}, OK, "is reached from this machine only, with the access token."),
         ({"access_token": TOKEN, "host": "0.0.0.0"}, OK, "is reached from other machines, with the access token."),
         ({"access_token": "a" * 16, "host": "0.0.0.0"}, WARNING, "repeats the same few characters"),
         ({"allowed_hosts": ["https://lab.example.org"]}, WARNING, "which no request's name can equal."),

@@ -60,7 +60,7 @@ def test_a_metric_beyond_its_range_is_refused_and_the_run_stays_open(client, run
         assert f"{sentence}; a percentage has to be divided by 100" in answer.json()["detail"]
     assert answer.json()["field"] == "isoscore_star"
     ending = {"by_layer": {"twonn": {"values": [1.0, None], "reasons": ["no"]}}}
-    sentence = "Expected a reason or null beside each of the 2 values of twonn, got 1 reasons."
+    sentence = "Expected a reason or null for each of the 2 values of twonn, got 1 reasons."
     assert client.post(f"{path}/finish", json=ending).json()["detail"] == sentence
     assert client.get(path).json()["status"] == "streaming"
 

@@ -90,8 +90,8 @@ REFUSED = [
      "Expected the regularizer whose strength lam = 2 is, one of istar, istar_unbiased, cosreg, entropy, spectrum; got "
      "none, which is plain training. Give the strength of a penalty of your own among the settings, and leave lam at "
      "0."),
-    ({"settings": {"lam": 2}}, "settings", "expected lam beside the settings, not among them"),
-    ({"settings": {"experiment": "a"}}, "settings", "expected experiment beside the settings, not among them"),
+    ({"settings": {"lam": 2}}, "settings", "expected lam outside the settings, not among them"),
+    ({"settings": {"experiment": "a"}}, "settings", "expected experiment outside the settings, not among them"),
     ({"settings": {"batch_size": 0}}, "settings",
      "batch_size is one of Isoscope's settings and has its meaning: Input should be greater than or equal to 1, got 0"),
     ({"settings": {"head": "unknown"}}, "settings",

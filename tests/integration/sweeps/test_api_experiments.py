@@ -140,7 +140,7 @@ def test_float16_is_refused_where_all_workers_that_live_lack_a_gpu(client, conte
     beat("b", "cpu", utcnow())
     refused = client.post("/api/experiments", json=half)
     assert (refused.status_code, refused.json()["field"]) == (422, "precision")
-    assert "a GPU to train in fp16, got cpu alone. Choose bf16 or fp32." in refused.json()["detail"]
+    assert "a GPU to train in fp16, got only cpu. Choose bf16 or fp32." in refused.json()["detail"]
     varied = request_body | {"grid": {"precision": ["bf16", "fp16"]}}
     assert client.post("/api/experiments", json=varied).json()["field"] == "grid"
     assert client.post("/api/experiments", json=request_body | {"precision": "bf16"}).status_code == 201

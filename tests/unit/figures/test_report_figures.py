@@ -268,7 +268,7 @@ def test_three_components_are_drawn_in_space_with_a_colour_for_each_label():
 
 
 @pytest.mark.parametrize(
-    ("changed", "why"), [({"shares": [0.8, 0.2, 0.0]}, "lie in a plane"), ({"z": None}, "two components alone")]
+    ("changed", "why"), [({"shares": [0.8, 0.2, 0.0]}, "lie in a plane"), ({"z": None}, "only two components")]
 )
 def test_without_a_third_component_a_figure_says_why(changed, why):
     data = {name: result for name, result in (DATA["projection"] | changed).items() if result is not None}

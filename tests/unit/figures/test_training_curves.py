@@ -132,9 +132,9 @@ ENTROPY = {"lam": 1.0, "regularizer": Regularizer.ENTROPY}
          "−λ · H of the bars of the batches at λ = 1, over the prominent bars, and 0.5 times the mean length"),
         (ENTROPY | {"entropy_bars": "all"}, "at λ = 1, over all bars, as added"),
         ({"lam": 0.0, "fixed_regularizers": {"spectrum": 0.1}},
-         "λ (1 − evenness of the singular values) of the input embedding matrix at λ = 0.1 (beside it), as"),
+         "λ (1 − evenness of the singular values) of the input embedding matrix at λ = 0.1 (in addition), as"),
         ({"lam": 1.0, "fixed_regularizers": {"cosreg": 0.1}},
-         "ζ = 0.2, and λ · mean cosine of the batches at λ = 0.1 (beside it), as"),
+         "ζ = 0.2, and λ · mean cosine of the batches at λ = 0.1 (in addition), as"),
     ],
 )  # fmt: skip
 def test_penalty_caption_has_every_term(options, words):
