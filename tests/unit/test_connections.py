@@ -77,7 +77,7 @@ def test_headers_that_drip_are_not_waited_for(connection, first):
     if first:
         connection.sendall(first)
         assert received(connection, b"hello")
-    answer, seconds = drip(connection, HEAD + b"X: " + b"a" * 200, every=0.1)
+    answer, seconds = drip(connection, HEAD + b"X: " + b"a" * 200, interval=0.1)
     assert answer.startswith(b"HTTP/1.1 408") or not answer
     assert 0.8 < seconds < 8
 
@@ -95,7 +95,7 @@ def test_login_whose_body_drips_is_closed_and_an_upload_that_takes_its_time_is_n
     ):
         upload.sendall(b"POST /slow HTTP/1.1\r\nHost: localhost\r\n" + body)
         login.sendall(b"POST /login HTTP/1.1\r\nHost: localhost\r\n" + body)
-        answer, seconds = drip(login, b"a" * 250, every=0.1)
+        answer, seconds = drip(login, b"a" * 250, interval=0.1)
         assert answer.startswith(b"HTTP/1.1 408") or not answer
         assert 0.8 < seconds < 8
         upload.sendall(b"a" * 300)
