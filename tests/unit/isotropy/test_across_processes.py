@@ -101,7 +101,7 @@ def steps_of_rank(rank):
                 steps[name, split, kind] = step(make(True), model, x, labels)
     x, labels = (part[rows_of(rank, SPLITS["unequal"])] for part in batch(torch.float64))
     wrapped = DistributedDataParallel(model_of(torch.float64))
-    steps["tolerance"] = step(PENALTIES["istar without shrinkage"](False), wrapped, x, labels)
+    steps["separate"] = step(PENALTIES["istar without shrinkage"](False), wrapped, x, labels)
     steps["functions"] = functions_of_rank(rank)
     steps["degenerate"] = degenerate_of_rank(rank)
     return steps
@@ -154,9 +154,9 @@ def test_two_processes_have_the_penalty_and_the_gradient_of_one(ranks, name, spl
 
 def test_penalties_of_each_process_alone_are_another_function(ranks):
     value, gradient = step(PENALTIES["istar without shrinkage"](True), model_of(torch.float64), *batch(torch.float64))
-    mean = sum(rank["tolerance"][0] for rank in ranks) / 2
+    mean = sum(rank["separate"][0] for rank in ranks) / 2
     assert abs(mean - value) > 0.01 * value
-    assert not torch.allclose(torch.tensor(ranks[0]["tolerance"][1]), torch.tensor(gradient), rtol=0.01)
+    assert not torch.allclose(torch.tensor(ranks[0]["separate"][1]), torch.tensor(gradient), rtol=0.01)
 
 
 def test_rows_sums_and_greatest_values_are_those_of_all_processes(ranks):
