@@ -21,8 +21,8 @@ PLAIN = RunConfig(**OPTIONS, regularizer=Regularizer.NONE, lam=0, seed=0)
 
 
 def reported(run: models.Run, **settings: Any) -> ReportedRunConfig:
-    known = {name: getattr(run.config, name) for name in ("model", "task", "metric", "regularizer", "lam", "seed")}
-    return ReportedRunConfig(logged=True, **known, **settings)
+    values = {name: getattr(run.config, name) for name in ("model", "task", "metric", "regularizer", "lam", "seed")}
+    return ReportedRunConfig(logged=True, **values, **settings)
 
 
 def run_row(lam=1.0, seed=0, *, regularizer=Regularizer.ISTAR, zeta=0.2, config=None, **columns) -> models.Run:
@@ -80,12 +80,12 @@ def measurement(measure: str, value: Value, n: int = 400) -> models.Measurement:
     )
 
 
-def embedding(name: str = "cloud", found: Mapping[str, Value] | None = None, **columns: Any) -> models.Embedding:
+def embedding(name: str = "cloud", measured: Mapping[str, Value] | None = None, **columns: Any) -> models.Embedding:
     inspection: dict[str, Any] = {"parts": [], "numeric_columns": [], "annotations": [], "warnings": []}
     selection = {"vectors": "", "names": None, "labels": None, "transpose": False}
     file = {"id": new_id(), "filename": "cloud.npy", "format": "npy", "inspection": inspection, "selection": selection}
     values = file | {"status": models.EmbeddingStatus.READY, "n": 400, "d": 8} | columns
-    measurements = [measurement(slug, value, values["n"] or 0) for slug, value in (found or {}).items()]
+    measurements = [measurement(slug, value, values["n"] or 0) for slug, value in (measured or {}).items()]
     return models.Embedding(name=name, measurements=measurements, **values)
 
 

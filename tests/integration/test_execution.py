@@ -82,8 +82,8 @@ def test_a_job_that_only_crashes_is_given_up_with_the_cause_and_a_final_one_star
     assert "ended 5 times without getting further (last by signal SIGKILL)" in embedding.error
     with context.sessions.begin() as session:
         session.get(models.Embedding, job.row_id).status = models.EmbeddingStatus.READY
-    for nothing in (job, Job(job_kinds.CURVE, "no such row")):
-        execute(context, processes := Processes(0), nothing)
+    for candidate in (job, Job(job_kinds.CURVE, "no such row")):
+        execute(context, processes := Processes(0), candidate)
         assert processes.started == []
 
 

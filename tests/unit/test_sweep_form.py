@@ -24,8 +24,8 @@ def options_of_schema(name):
     described = SweepRequest.model_json_schema()
     setting = described["properties"][name]
     kinds = [setting, *setting.get("anyOf", [])]
-    named = [described["$defs"][kind["$ref"].rsplit("/", 1)[-1]] for kind in kinds if "$ref" in kind]
-    return [value for kind in named for value in kind.get("enum", [])]
+    definitions = [described["$defs"][kind["$ref"].rsplit("/", 1)[-1]] for kind in kinds if "$ref" in kind]
+    return [value for kind in definitions for value in kind.get("enum", [])]
 
 
 @pytest.mark.parametrize("name", [name for name in OPTIONS if options_of_schema(name)])
@@ -38,8 +38,8 @@ def test_the_grid_is_offered_over_all_that_may_differ_and_the_form_starts_with_t
     assert {*sweep_form.GRID_GROUPS["Training"], *sweep_form.GRID_GROUPS["Regularizers"]} == set(GRID_FIELDS) - {
         "fixed_regularizers"
     }
-    asked = sweep_form.parse_sweep(filled())
-    assert asked == SweepRequest(model="m", **NEEDED)
+    sweep = sweep_form.parse_sweep(filled())
+    assert sweep == SweepRequest(model="m", **NEEDED)
     preset = PRESETS["istar-2-tuning"]
     assert preset.settings["precision"] == "fp16"
     assert sweep_form.preset_values(preset, gpu=False)["precision"] == "fp32"
@@ -105,15 +105,15 @@ def test_what_means_nothing_is_told_at_its_field(changes, field, sentence):
 def test_every_field_that_means_nothing_is_told_the_first_wrong_value_of_each():
     with pytest.raises(InvalidError) as refused:
         sweep_form.parse_sweep(filled(batch_size="0", warmup="x", seeds="-1, x", grid=[("", "1"), ("stride", "1, y")]))
-    assert {one.field for one in refused.value.errors} == {"grid-1", "warmup", "batch_size", "seeds", "grid-2"}
+    assert {error.field for error in refused.value.errors} == {"grid-1", "warmup", "batch_size", "seeds", "grid-2"}
 
 
 def test_steps_stand_in_for_epochs_and_boxes_and_fixed_lambdas_are_read():
     assert sweep_form.parse_sweep(filled(fixed_entropy="−0.5")).fixed_regularizers == {"entropy": -0.5}
-    asked = sweep_form.parse_sweep(filled(epochs="3", max_steps="20"))
-    assert (asked.epochs, asked.max_steps) == (None, 20)
-    said = SweepRequest(model="m", **NEEDED, max_steps=20)
-    assert (said.epochs, said.max_steps) == (None, 20)
+    sweep = sweep_form.parse_sweep(filled(epochs="3", max_steps="20"))
+    assert (sweep.epochs, sweep.max_steps) == (None, 20)
+    sweep_request = SweepRequest(model="m", **NEEDED, max_steps=20)
+    assert (sweep_request.epochs, sweep_request.max_steps) == (None, 20)
     assert SweepRequest(model="m", **NEEDED, max_steps=None).epochs == 3
     with pytest.raises(ValidationError, match="expected either `epochs` or `max_steps`; give one of them"):
         SweepRequest(model="m", **NEEDED, epochs=3, max_steps=20)

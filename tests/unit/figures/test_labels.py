@@ -73,12 +73,12 @@ def test_a_name_avoids_other_names_error_bars_and_the_edge(points, corners):
 
 
 @given(st.lists(coordinates, min_size=1, max_size=15))
-def test_no_name_lies_on_another_or_on_a_point(places):
-    points = [labels.LabeledPoint(x, y, 0, 0, "λ = −1") for x, y in places]
+def test_no_name_lies_on_another_or_on_a_point(positions):
+    points = [labels.LabeledPoint(x, y, 0, 0, "λ = −1") for x, y in positions]
     corners = labels.place_labels(points, UNIT, UNIT)
-    pixels = [labels.LabeledPoint(x * labels.WIDTH, y * labels.HEIGHT, 0, 0, "λ = −1") for x, y in places]
+    pixels = [labels.LabeledPoint(x * labels.WIDTH, y * labels.HEIGHT, 0, 0, "λ = −1") for x, y in positions]
     boxes = [labels._corner_box(point, *where.split()) for point, where in zip(pixels, corners, strict=True) if where]
-    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    assert not any(first.overlaps(second) for first, second in combinations(boxes, 2))
     marks = [
         labels.LabelBox(p.x - labels.POINT, p.y - labels.POINT, p.x + labels.POINT, p.y + labels.POINT) for p in pixels
     ]

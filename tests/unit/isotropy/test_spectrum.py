@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from isotropy import spectrum
-from tests.rounding import apart, likely
+from tests.rounding import likely, tolerance
 
 SQUARE = torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, 4.0], [2.0, 4.0]])
 BY_CHUNKS = likely(spectrum.CHUNK_ROWS, torch.float32)  # Part by which float32 sums of a chunk may be off: 3e-5
@@ -47,7 +47,7 @@ def test_a_far_or_drifting_mean_sorted_rows_and_a_far_first_row_cost_no_digits()
 @pytest.mark.parametrize("d", [1, 191, 192, 193, 384, 500])
 def test_a_gram_matrix_by_blocks_is_the_product(d):
     x = torch.randn(40, d, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    atol = apart(len(x), torch.float64, float((x.abs().T @ x.abs()).max()))
+    atol = tolerance(len(x), torch.float64, float((x.abs().T @ x.abs()).max()))
     torch.testing.assert_close(spectrum.gram(x), x.T @ x, rtol=0, atol=atol)
 
 

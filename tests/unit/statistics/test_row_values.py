@@ -33,10 +33,10 @@ def macro_f1(right, guess):
 
 
 def test_of_accuracy_they_are_right_or_wrong():
-    right, given = labels()
-    values = row_values.accuracy_values(right, given)
-    assert values.mean() == pytest.approx(accuracy_score(right, given))
-    assert values == pytest.approx(by_leaving_out(accuracy_score, right, given))
+    right, guess = labels()
+    values = row_values.accuracy_values(right, guess)
+    assert values.mean() == pytest.approx(accuracy_score(right, guess))
+    assert values == pytest.approx(by_leaving_out(accuracy_score, right, guess))
 
 
 @pytest.mark.slow
@@ -45,27 +45,27 @@ def test_jackknife_of_f1_and_matthews_is_that_of_brute_force(seed):
     two, three = labels(2, seed=seed), labels(3, seed=seed)
     assert row_values.f1_values(*two, 1) == pytest.approx(by_leaving_out(binary_f1, *two))
     assert row_values.f1_values(*three, None) == pytest.approx(by_leaving_out(macro_f1, *three))
-    for given in (two, three):
-        assert row_values.matthews_values(*given) == pytest.approx(by_leaving_out(matthews_corrcoef, *given))
+    for guess in (two, three):
+        assert row_values.matthews_values(*guess) == pytest.approx(by_leaving_out(matthews_corrcoef, *guess))
 
 
 def test_jackknife_of_pearson_and_of_rare_labels_is_that_of_brute_force():
-    right, given = np.array([0, 0, 1, 1, 2]), np.array([0, 1, 1, 1, 1])
-    assert row_values.f1_values(right, given, None) == pytest.approx(by_leaving_out(macro_f1, right, given))
+    right, guess = np.array([0, 0, 1, 1, 2]), np.array([0, 1, 1, 1, 1])
+    assert row_values.f1_values(right, guess, None) == pytest.approx(by_leaving_out(macro_f1, right, guess))
     assert row_values.matthews_values(np.array([0, 1, 1, 0]), np.ones(4, int)) == pytest.approx(np.zeros(4))
     assert row_values.f1_values(np.array([0, 1, 1, 0]), np.zeros(4, int), 1) == pytest.approx(np.zeros(4))
-    right, given = numbers()
-    found = row_values.pearson_values(right, 1e6 + given)
-    assert found == pytest.approx(by_leaving_out(lambda x, y: stats.pearsonr(x, y).statistic, right, given), rel=1e-6)
+    right, guess = numbers()
+    values = row_values.pearson_values(right, 1e6 + guess)
+    assert values == pytest.approx(by_leaving_out(lambda x, y: stats.pearsonr(x, y).statistic, right, guess), rel=1e-6)
     assert row_values.pearson_values(right, np.ones(60)) is None
     assert row_values.pearson_values(right, np.eye(60)[0]) is None
 
 
 def test_values_of_spearman_are_those_of_brute_force_to_parts_of_n():
-    right, given = numbers(300)
-    found = row_values.spearman_values(right, given)
-    known = by_leaving_out(lambda x, y: stats.spearmanr(x, y).statistic, right, given)
-    assert found.mean() == pytest.approx(stats.spearmanr(right, given).statistic)
-    assert np.corrcoef(found, known)[0, 1] > 0.9999
-    assert found.std() == pytest.approx(known.std(), rel=0.02)
+    right, guess = numbers(300)
+    values = row_values.spearman_values(right, guess)
+    expected = by_leaving_out(lambda x, y: stats.spearmanr(x, y).statistic, right, guess)
+    assert values.mean() == pytest.approx(stats.spearmanr(right, guess).statistic)
+    assert np.corrcoef(values, expected)[0, 1] > 0.9999
+    assert values.std() == pytest.approx(expected.std(), rel=0.02)
     assert row_values.spearman_values(right, np.ones(300)) is None
