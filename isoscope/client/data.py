@@ -246,8 +246,7 @@ class Postprocessings(Connection):
         >>> isoscope.postprocess(embedding, "soft_zca", eps=0.1)["status"]
         'queued'
         """
-        body = {"method": method, "parameters": parameters}
-        return self.post("embeddings", embedding, "postprocessings", json=body)
+        return self.post("embeddings", embedding, "postprocessings", json={"method": method, "parameters": parameters})
 
     def postprocessings(self, embedding: Reference) -> list[Row]:
         """Return the trials on the current selection, newest first."""

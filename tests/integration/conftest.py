@@ -71,7 +71,6 @@ def address(context: Context) -> Iterator[str]:
 
 @pytest.fixture
 def isoscope(address: str) -> Iterator[Isoscope]:
-    """A client of that application."""
     with Isoscope(address) as isoscope:
         yield isoscope
 

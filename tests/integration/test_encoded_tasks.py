@@ -1,5 +1,3 @@
-"""From texts to a decision: BEIR's corpus and queries encoded, judged by its qrels without renaming anything."""
-
 import gzip
 import io
 import json

@@ -1,5 +1,3 @@
-"""A deleted experiment is hidden at once, removed in short transactions, and taken up again where that was cut off."""
-
 import json
 from types import SimpleNamespace
 

@@ -1,5 +1,3 @@
-"""What becomes of a job when neither rows nor engine can be written, as on a full disk."""
-
 import asyncio
 
 import pytest

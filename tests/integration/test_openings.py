@@ -1,5 +1,3 @@
-"""Freeze and open: a choice is recorded with who made it and when, and only then test scores are shown."""
-
 import json
 import re
 

@@ -1,5 +1,3 @@
-"""Another user of the machine reads no file and needs a token; the same user is asked for nothing."""
-
 import os
 import socket
 import stat

@@ -1,5 +1,3 @@
-"""A user's own training loop against the real web process: the examples of docs/own_loop.md, and servers that fail."""
-
 import os
 import re
 import subprocess

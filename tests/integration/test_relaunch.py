@@ -1,5 +1,3 @@
-"""The request of an experiment means the same runs; a file fills in the form, its faults told at their fields."""
-
 from urllib.parse import parse_qs
 
 import pytest

@@ -1,5 +1,3 @@
-"""Code and tables of different versions: said at start and to requests, never taken for a database that is away."""
-
 import os
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""Whatever a script may log, its experiment leaves as a file that another Isoscope takes."""
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""An exported experiment carries its sealed scores marked as sealed, and an import keeps the seal and its history."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Uploads on S3: from the request to the bucket, and through the cache to what is measured."""
-
 import hashlib
 import os
 import random

@@ -1,5 +1,3 @@
-"""Searches for lambda and zeta whose workers, users and crashes come at the same moment."""
-
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Barrier

@@ -1,5 +1,3 @@
-"""A test split of a data set: a file, a column of one file, or a drawn fraction; and what is refused as one."""
-
 from itertools import product
 
 from isoscope.files.columns import read_columns

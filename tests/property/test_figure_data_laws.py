@@ -1,5 +1,3 @@
-"""What figures show keeps the laws of what it is made of."""
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,5 +1,3 @@
-"""Cases of clouds and tasks with few simulations: that they run, and none is far off. The benchmark has all of them."""
-
 import pytest
 
 from benchmarks import _calibration_clouds, _calibration_tasks

@@ -1,5 +1,3 @@
-"""Every field of every form has help that is a sentence, and what it links to is there."""
-
 import re
 
 from app.core.evidence import MIN_SEEDS, SIGNIFICANCE_LEVEL

@@ -1,5 +1,3 @@
-"""The simulation behind the limit of outlier rows, with few clouds. The benchmark has all of them."""
-
 import numpy as np
 import pytest
 

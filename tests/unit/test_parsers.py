@@ -1,5 +1,3 @@
-"""Uploads are parsed in slots: a few at once, a few in a queue, none for a client that is gone."""
-
 import asyncio
 import threading
 import time

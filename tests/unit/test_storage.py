@@ -110,7 +110,6 @@ def test_a_folder_elsewhere_is_made_and_used(tmp_path):
 
 @pytest.fixture
 def cache(tmp_path):
-    """A cache for ten bytes."""
     return Cache(tmp_path, 10)
 
 

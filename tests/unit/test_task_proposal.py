@@ -25,7 +25,6 @@ NAMES = ("sentence", "sentence1", "sentence2", "question", "context", "label", "
 
 @pytest.fixture(scope="session")
 def described(tmp_path_factory):
-    """Columns of a file, by name, each of which holds one of ``CONTENTS``."""
     path = tmp_path_factory.mktemp("proposal") / "rows.jsonl"
 
     def describe(columns):

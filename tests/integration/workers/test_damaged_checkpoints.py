@@ -1,5 +1,3 @@
-"""A checkpoint that the disk damaged is never trained on: the run resumes from the one before, to the same numbers."""
-
 from pathlib import Path
 
 import pytest

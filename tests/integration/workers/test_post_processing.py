@@ -1,5 +1,3 @@
-"""The jobs of the lab with the real workers, their numbers against isotropy run on the same rows."""
-
 import json
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Every run of a data set with a test split scores it, and keeps the score where nothing else is."""
-
 import pytest
 from sqlalchemy import select
 

@@ -24,7 +24,6 @@ def cloud_of(n: int, d: int, seed: int = 0) -> Cloud:
 
 
 def subject_of(cloud: Cloud, name: str = "cloud", data: dict[str, Any] | None = None) -> Subject:
-    """All that the figures read of a cloud."""
     subject_with = {
         slug: measurement(
             slug, report.score.value, report.n, report.detail, se=report.score.se, reason=report.score.reason
@@ -51,5 +50,4 @@ def measurement(
 def subject_with(
     slug: str, detail: dict[str, Any], *, value: float = 1.0, n: int = 100, name: str = "cloud"
 ) -> Subject:
-    """A subject with one measure."""
     return Subject(name, {slug: measurement(slug, value, n, detail)})

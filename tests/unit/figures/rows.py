@@ -1,5 +1,3 @@
-"""Rows as the services return them, never stored."""
-
 from app.db.models import Experiment, RunStatus, Step
 from app.results.run_table import MeasuredValue, RunTable
 from isotropy.catalog import Regularizer

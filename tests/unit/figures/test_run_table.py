@@ -14,7 +14,6 @@ def labels(table):
 
 
 def by_family(table, field):
-    """Return a field of the settings on the line of each family."""
     return {
         table.family_label(family): [
             getattr(setting, field) for setting in table.settings if table.belongs(setting, family)

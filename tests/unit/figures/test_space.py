@@ -8,7 +8,6 @@ SHIFTED = Position("cone", 1.0, 2.0, 32)
 
 
 def clouds(figure):
-    """Points by color."""
     return {trace.marker.color: trace for trace in figure.draw().data if trace.mode == "markers"}
 
 

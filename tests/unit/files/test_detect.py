@@ -18,7 +18,6 @@ from isoscope.files.upload_formats import CONVERSION, Role, detect
 
 @pytest.fixture
 def detected(tmp_path):
-    """Return the name of the format of a file with the given name and bytes."""
 
     def detect_content(filename, content, **kwargs):
         path = tmp_path / "content"  # as in the storage: the name on disk says nothing

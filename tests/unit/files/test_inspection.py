@@ -16,7 +16,6 @@ WIDE = np.random.default_rng(1).standard_normal((50, 529))
 
 @pytest.fixture
 def inspected(tmp_path):
-    """Inspect an array saved as npy, or arrays saved as npz."""
 
     def inspect_arrays(x=None, selection=None, **arrays):
         path = tmp_path / "content"

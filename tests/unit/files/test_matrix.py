@@ -26,7 +26,6 @@ def uploaded(path):
 
 
 def write(folder, file_format, x=X):  # noqa: PLR0911 - one for each format
-    """Write ``x`` in a format and return its path and what selects it."""
     path = folder / f"x.{file_format}"
     if file_format == "npy":
         np.save(path, x)

@@ -33,7 +33,6 @@ def matrices(x):
 
 
 def brute_force(x, blocks, slug):
-    """Return the delete-block jackknife's error where each block is left out and all decomposed anew."""
     values_left_out = [spectrum_scores(*decomposed(x[blocks != block]), len(x))[slug].value for block in range(10)]
     return (0.9 * np.square(np.array(values_left_out) - np.mean(values_left_out)).sum()) ** 0.5
 

@@ -1,5 +1,3 @@
-"""Runs of several experiments, as a search returns them, never stored."""
-
 from app.db.models import Dataset, DatasetOrigin, Experiment
 from tests.factories import SHARED
 from tests.unit.figures.rows import run

@@ -20,5 +20,4 @@ def stack(rows):
 
 
 def pad(batch, by):
-    """The same batch with more padding."""
     return {name: torch.nn.functional.pad(x, (0, by)) if x.ndim == 2 else x for name, x in batch.items()}

@@ -1,5 +1,3 @@
-"""What a search asks for and gives up, and its front, against Optuna itself and against trying everything."""
-
 import statistics
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""The example is a file, made once: it is what the code makes anew."""
-
 import json
 from pathlib import Path
 

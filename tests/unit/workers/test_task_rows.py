@@ -1,5 +1,3 @@
-"""What a task reads of a selection: each row and dimension that is left, once, with its own id and label."""
-
 import json
 from types import SimpleNamespace
 
@@ -30,7 +28,6 @@ def upload(tmp_path):
 
 @pytest.fixture
 def read(upload, monkeypatch):
-    """Read what a task reads of a selection."""
     monkeypatch.setattr(tasks, "fetch_upload", lambda *_: upload)
 
     def read(ids=None, truth=None, **selection):
