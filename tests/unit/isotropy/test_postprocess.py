@@ -156,7 +156,7 @@ def test_unknown_methods_and_parameters_and_the_state_of_another_map_are_refused
         fit("soft_zca", cloud(), zeta=1, D=2)
     state = fit("zca_whitening", cloud()).state()
     with pytest.raises(
-        ValueError, match=r"Expected the tensors \['mean', 'scale'\], got \['matrix', 'mean'\]: give the"
+        ValueError, match=r"Expected the tensors \['mean', 'scale'\], got \['matrix', 'mean'\]: pass the"
     ):
         restore("centring", state)
 

@@ -87,7 +87,7 @@ def test_moments_saved_and_loaded_go_on_as_if_never_saved():
     ],
 )
 def test_update_refuses_what_is_not_a_cloud_of_its_dimensions(x, got):
-    with pytest.raises(ValueError, match=rf"Expected points as a floating tensor \[n, 2\], got {got}: give one"):
+    with pytest.raises(ValueError, match=rf"Expected points as a floating tensor \[n, 2\], got {got}: use one"):
         spectrum.Moments(2).update(x)
 
 

@@ -138,7 +138,7 @@ def test_spectrum_control_sees_the_embedding_matrix_and_asks_for_no_layer(batch)
 def test_a_text_of_a_causal_model_is_its_last_token_that_is_not_padding(see, batch, side):
     if side == "left":
         batch = {name: x.flip(1) if x.ndim == 2 else x for name, x in batch.items()}
-    penalty, states = see("gpt2", of=batch, regularizer="cosreg", points="sentence")
+    penalty, states = see("gpt2", inputs=batch, regularizer="cosreg", points="sentence")
     last = [int(row.nonzero().max()) for row in batch["attention_mask"]]
     torch.testing.assert_close(penalty, CosReg(LAM)(states[-1][torch.arange(8), last]))
 
