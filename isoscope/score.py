@@ -69,7 +69,7 @@ def _table_lines(
         yield dependence_note
     for finding in detected_findings:
         yield from lines_of(finding)
-    if cloud.similarity is not Similarity.EUCLIDEAN:
+    if cloud.similarity is not Similarity.COSINE:
         yield f"neighbors, hubness and intrinsic dimension by {SIMILARITIES[cloud.similarity]}"
     label_columns = [column.name for column in matrix.contents.annotations if column.n_distinct <= MAX_DISTINCT]
     no_labels = (

@@ -78,7 +78,7 @@ class Cloud:
     n_left_out: int
     # A power of two, 1 unless the points are so large or so small that their fourth powers leave float64.
     unit: float = 1.0
-    similarity: Similarity = Similarity.EUCLIDEAN  # Similarity of nearest neighbors
+    similarity: Similarity = Similarity.COSINE  # Similarity of nearest neighbors
 
     @property
     def n(self) -> int:
@@ -242,7 +242,7 @@ def read_cloud(
     points: Points,
     seed: int = 0,
     progress: Callable[[int], object] = lambda _: None,
-    similarity: Similarity = Similarity.EUCLIDEAN,
+    similarity: Similarity = Similarity.COSINE,
 ) -> Cloud:
     """Read rows into a cloud, in two passes if some are exact duplicates.
 

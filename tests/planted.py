@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Points = NDArray[np.float32]
 Random = np.random.Generator
+LISTED = 100  # Rows and dimensions that a finding lists
 
 
 class Planted(NamedTuple):
@@ -116,6 +117,45 @@ def hubs(name: str, x: Points, planted_rows: NDArray[np.int64], random: Random) 
     return Planted(name, "hubs", x, rows=planted_rows.tolist())
 
 
+def planted_rows_and_dimensions(bases: Bases) -> Iterator[Planted]:
+    """Clouds with rows or dimensions that came in wrong, five of each kind."""
+    random, real = bases.random, bases.real
+    clouds = {
+        "words": real(1500),
+        "more words": real(2500),
+        "sentences": real(800, sentences=True),
+        "64": generated(random, 1500, 64, 1.0),
+        "256": generated(random, 1500, 256, 0.8, heavy=True),
+    }
+    for name, x in clouds.items():
+        n, d = x.shape
+        start, count = int(random.integers(n // 2)), int(n * random.uniform(0.08, 0.25))
+        twice = np.concatenate([x, x[start : start + count]])
+        yield Planted(f"shard twice, {name}", "duplicate_rows", twice, rows=list(range(n, n + count)))
+        rows, zeroed = some(random, n, int(random.integers(1, 9))), x.copy()
+        zeroed[rows] = 0
+        yield Planted(f"zeros, {name}", "zero_rows", zeroed, rows=rows.tolist())
+        rows, cut = some(random, n, int(n * random.choice([0.02, 0.2, 0.5]))), x.copy()
+        cut[rows, d // 2 :] = 0
+        yield Planted(f"truncated, {name}", "truncated_rows", cut, rows.tolist(), list(range(d // 2, d))[:LISTED])
+        rows, permuted = some(random, n, n // 8), x.copy()
+        permuted[rows] = permuted[rows][:, random.permutation(d)]
+        yield Planted(f"permuted, {name}", "unrelated_rows", permuted, rows=rows.tolist())
+        rows, turned = some(random, n, n // 3), x.copy()
+        turn = np.linalg.qr(random.standard_normal((d, d)))[0].astype(np.float32)
+        turned[rows] = turned[rows] @ turn
+        yield Planted(f"rotated twin, {name}", "unrelated_rows", turned, rows=rows.tolist())
+        doubled = some(random, d, int(d * random.choice([0.1, 0.3, 1.0])))
+        again = np.concatenate([x, x[:, doubled]], axis=1)
+        yield Planted(
+            f"doubled, {name}", "doubled_dimensions", again, dimensions=list(range(d, d + len(doubled)))[:LISTED]
+        )
+        scale = x.std() * random.choice([1.0, 1.5, 2.0]) / 127
+        yield Planted(f"int8, {name}", "saturated_dimensions", (x / scale).round().clip(-127, 127))
+        mean = 0.5 * x.std() * random.standard_normal(d).astype(np.float32)
+        yield Planted(f"transposed, {name}", "transposed", np.ascontiguousarray((x + mean).T))
+
+
 def healthy(bases: Bases) -> Iterator[tuple[str, Points]]:
     random = bases.random
     sizes = ((300, 16), (500, 128), (1000, 32), (2000, 300), (4000, 64), (1500, 768), (20_000, 24), (50_000, 16))
@@ -132,6 +172,46 @@ def healthy(bases: Bases) -> Iterator[tuple[str, Points]]:
         "rotated",
         (generated(random, 2000, 64, 1) @ np.linalg.qr(random.standard_normal((64, 64)))[0]).astype(np.float32),
     )
+
+
+def healthy_of_other_kinds(bases: Bases) -> Iterator[tuple[str, Points]]:
+    random = bases.random
+    for name, x in (("words", bases.real(1500)), ("sentences", bases.real(600, sentences=True))):
+        yield f"unit {name}", x / np.linalg.norm(x, axis=1, keepdims=True)
+        yield f"float16 {name}", x.astype(np.float16).astype(np.float32)
+        yield f"{name}, 3% again", np.concatenate([x, x[some(random, len(x), len(x) * 3 // 100)]])
+        yield f"int8 {name}", (x / np.abs(x).max() * 127).round()
+        yield f"int8 {name}, 0.1% cut off", (x / np.quantile(np.abs(x), 0.999) * 127).round().clip(-127, 127)
+    for n, d, decay in (
+        (40, 16, 0.5),
+        (60, 8, 0.0),
+        (250, 768, 0.0),
+        (300, 400, 1.2),
+        (400, 64, 0.7),
+        (2500, 128, 0.3),
+    ):
+        x = generated(random, n, d, decay, heavy=n > 100)
+        if n >= d:
+            yield f"{n} x {d}, decay {decay:g}", x
+        x = x + 0.3 * x.std() * random.standard_normal(d).astype(np.float32)
+        yield f"unit {n} x {d}, decay {decay:g}", x / np.linalg.norm(x, axis=1, keepdims=True)
+    for count, d, size in ((6, 32, 1.0), (8, 64, 1.5), (12, 64, 1.5), (20, 128, 1.0), (40, 300, 0.6)):
+        centers = size * random.standard_normal((count, d))
+        noise = random.standard_normal((2000, d)) * np.arange(1, d + 1) ** -0.25
+        yield f"{count} clusters, {d}", (centers[random.integers(count, size=2000)] + noise).astype(np.float32)
+    for count, d in ((6, 64), (10, 128)):
+        planes = [random.standard_normal((200, 8)) @ random.standard_normal((8, d)) for _ in range(count)]
+        x = np.concatenate(planes) + 0.3 * random.standard_normal((200 * count, d))
+        yield f"{count} subspaces", x.astype(np.float32)
+    yield "rectified", np.maximum(generated(random, 1500, 96, 0.3), 0)
+    yield "uniform", random.uniform(-1, 1, (1500, 64)).astype(np.float32)
+    yield "exponential", random.exponential(size=(1500, 64)).astype(np.float32)
+    yield "signs", np.sign(generated(random, 1500, 128, 0.5))
+    rates = np.exp(random.standard_normal(100))
+    yield "counts", random.poisson(rates, (1500, 100)).astype(np.float32)
+    for decay in (0.6, 0.9):
+        x = generated(random, 1500, 96, decay) @ np.linalg.qr(random.standard_normal((96, 96)))[0]
+        yield f"rotated, decay {decay}", x.astype(np.float32)
 
 
 @cache

@@ -11,7 +11,7 @@ from isotropy.catalog import GROUPS, MEASURES, SIMILARITIES, Measure, Similarity
 
 # The lists that a measurement's detail may hold, and what each of their values belongs to.
 DETAIL_LISTS = {"by_label": "label", "dimensions": "dimension", "parts": "part", "values": "k"}
-SIMILARITY_CHOICES = {"": "Default"} | {slug.value: capitalized(title) for slug, title in SIMILARITIES.items()}
+SIMILARITY_CHOICES = {slug.value: capitalized(title) for slug, title in SIMILARITIES.items()}
 """Options of the form of a draft, by the value that it sends."""
 
 Grouped = TypeVar("Grouped")

@@ -21,7 +21,7 @@ def score_arguments(command: ArgumentParser) -> None:
     command.add_argument(
         "--similarity",
         choices=[similarity.value for similarity in Similarity],
-        default=Similarity.EUCLIDEAN.value,
+        default=Similarity.COSINE.value,
         help="how neighbors are compared, for hubness and intrinsic dimension",
     )
 

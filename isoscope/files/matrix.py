@@ -160,6 +160,12 @@ class PreviewRow(Frozen):
     values: list[float | None]
 
 
+NO_FINITE_ROW = (
+    "Every row has NaN, infinity or an empty cell, so nothing can be measured. Find where they come from (overflow in "
+    "float16 and empty texts are common) and upload the file again, or choose other vectors."
+)
+
+
 class Inspection(Frozen):
     """The parts of the files, and the matrix that ``selection`` makes of them."""
 
@@ -229,7 +235,7 @@ def inspect(upload: Upload, selection: Selection | None = None) -> Inspection:
 def _warnings(matrix: Matrix, stats: MatrixStats) -> list[str]:
     n, d = matrix.n - stats.n_nonfinite, matrix.d
     sentences = {
-        f"None of the {stats.n:,} rows is finite, so nothing can be measured.": n == 0,
+        NO_FINITE_ROW: n == 0,
         f"Left out, because of NaN, infinity or an empty cell: {stats.n_nonfinite:,} of {stats.n:,} rows.": (
             0 < stats.n_nonfinite < stats.n
         ),
@@ -245,6 +251,13 @@ def _warnings(matrix: Matrix, stats: MatrixStats) -> list[str]:
         "leave them out.": stats.n_duplicate > 0,
     }
     warnings = [sentence for sentence, applies in sentences.items() if applies]
+    part = next((part for part in matrix.contents.parts if part.name == matrix.selection.vectors), None)
+    if part is not None and part.layer is not None:
+        layers = [sibling.layer for sibling in matrix.contents.parts if sibling.stack == part.stack]
+        warnings.append(
+            f"{quote(part.stack or part.name)} has three dimensions, read as layers x rows x columns. Layer "
+            f"{part.layer} of 0 to {len(layers) - 1} is measured. Choose another below."
+        )
     if left_out := excluded_columns(matrix.contents, matrix.selection):
         warnings.append(f"Not part of the vector: {listed(left_out)}. The {matrix.d:,} chosen columns are measured.")
     return warnings + [

@@ -59,13 +59,18 @@ Rows = Annotated[
 ]
 
 
+def _measured_by(similarity: object) -> object:
+    """Return the similarity of a selection; null, which version 0.1 stored, was Euclidean distance."""
+    return Similarity.EUCLIDEAN if similarity is None else similarity
+
+
 class Selection(Frozen):
     """What a user chose of a file.
 
     ``vectors`` is an array, a column of lists, or columns of numbers in order; annotations are never coordinates.
     Rows of one of the ``groups``, such as sentences of one document, depend on each other. ``transpose``: columns are
-    the samples. ``without_rows`` are positions in the file, from 0. Null ``similarity``: Euclidean distance in
-    measures, cosine in lists of neighbors.
+    the samples. ``without_rows`` are positions in the file, from 0. Neighbors, hubs and intrinsic dimension are by
+    ``similarity``.
     """
 
     vectors: str | list[str]
@@ -76,11 +81,7 @@ class Selection(Frozen):
     quoting: Quoting | None = None
     without_rows: Rows = Field([])
     without_dimensions: Dimensions = Field([])
-    similarity: Similarity | None = None
-
-    @property
-    def list_similarity(self) -> Similarity:
-        return self.similarity or Similarity.COSINE
+    similarity: Annotated[Similarity, BeforeValidator(_measured_by)] = Similarity.COSINE
 
     @property
     def columns(self) -> list[str]:

@@ -19,6 +19,7 @@ class FindingEntry:
     effect: str  # What is measured again, and after which fix
     advice: str
     advice_by_label: str = ""  # Advice if the labels explain the parts
+    advice_by_distance: str = ""  # What to do instead of hubs by distance alone
     pitfall: str
     citation: str = "This project."
     # Singular and plural for its rows or dimensions, if the cloud can be measured without them.
@@ -40,6 +41,45 @@ _ENTRIES = (
         effect="IsoScore, undefined with these rows.",
         advice="Find where the values come from: overflow in float16 and empty texts are common. Then encode again.",
         pitfall="Every measure leaves these rows out, so the other numbers describe the rest.",
+    ),
+    FindingEntry(
+        slug="transposed",
+        name="Rows and columns swapped",
+        meaning="Each row looks like a dimension, and each column like a text.",
+        statistic="The spread of the row means and of the column means, each over that by chance; the lengths of "
+        "the columns.",
+        limit="Only with fewer rows than dimensions: columns of length 1, or row means that differ more than 20 "
+        "times as much as by chance, which a cloud with axes turned at random exceeds less than once in 100,000, and "
+        "10 times as much as column means.",
+        effect="IsoScore of the columns.",
+        advice="Choose the other orientation in the selection, or transpose the array, and measure again.",
+        pitfall="Values that rise and fall together in a whole row, such as pixels of dark and light pictures, "
+        "look alike. Centered files that are swapped cannot be told.",
+    ),
+    FindingEntry(
+        slug="zero_rows",
+        name="Zero rows",
+        meaning="Some rows are zero in every dimension.",
+        statistic="The length of each row.",
+        limit="A millionth of the median length, where fewer than 0.001 such rows are expected from the share of "
+        "zeros in each dimension. Always a warning: cosines with such rows are undefined.",
+        effect="The share of rows that have neighbors by cosine.",
+        advice="Encode these rows again: empty texts and failed requests are common. Otherwise remove them.",
+        pitfall="In sparse counts rows of zeros occur by nature and are no finding.",
+        removed_nouns=("zero row", "zero rows"),
+    ),
+    FindingEntry(
+        slug="truncated_rows",
+        name="Truncated rows",
+        meaning="Some rows hold only their first dimensions; the others are filled with one value.",
+        statistic="How many dimensions at the end of a row repeat its last value.",
+        limit="Fewer than 0.001 such rows expected: if each dimension has the value as often as in whole rows, and"
+        " if the repeats of the row lie anywhere in it. Always a warning: these rows are compared by a part of "
+        "themselves.",
+        effect="IsoScore without these rows.",
+        advice="Encode these rows again with as many dimensions as the others, or cut all rows to the shorter length.",
+        pitfall="Finds only ends of rows. A row without its middle is not found.",
+        removed_nouns=("truncated row", "truncated rows"),
     ),
     FindingEntry(
         slug="constant_dimensions",
@@ -74,7 +114,7 @@ _ENTRIES = (
         statistic="How many of the 10 nearest neighbors are duplicates.",
         limit=(
             "One duplicate: continuous clouds have none. Up to rounding: 0.5% of the length and of the usual distance, "
-            "with hardly any other row up to four times as far."
+            "with hardly any other row up to four times as far. A warning above 5% of the rows or of the neighbors."
         ),
         effect="The top-10 neighbors without duplicates, and IsoScore if they are more than 1% of the rows.",
         advice="Remove duplicates before you index or measure, unless a text is meant to count that often.",
@@ -92,6 +132,30 @@ _ENTRIES = (
         advice="Look at each listed row. Remove errors and measure again.",
         pitfall="More than a tenth of the rows count as part of the cloud, not as outliers.",
         removed_nouns=("outlier row", "outlier rows"),
+    ),
+    FindingEntry(
+        slug="doubled_dimensions",
+        name="Doubled dimensions",
+        meaning="Some dimensions repeat an earlier one. The first of each is not listed.",
+        statistic="The variance of the difference of two dimensions, over the sum of their variances.",
+        limit="0.00001, which is rounding to half precision. A warning if the score or the neighbors change, or "
+        "more than 5% of the dimensions are repeats.",
+        effect="IsoScore and the top-10 neighbors without these dimensions.",
+        advice="Drop each listed dimension. Check how the columns were joined.",
+        pitfall="Finds equal values only, not multiples or opposites.",
+        removed_nouns=("doubled dimension", "doubled dimensions"),
+    ),
+    FindingEntry(
+        slug="saturated_dimensions",
+        name="Saturated values",
+        meaning="Values are cut off at the ends of their range, as in int8 with too small a scale.",
+        statistic="How often the largest and the smallest value of a dimension occur, and the ten next to them.",
+        limit="0.5% of the values at one end, and more than twice as many as at each of the next ten values beyond "
+        "chance (binomial, 0.001 over all dimensions). A warning if the neighbors change or more than 5% of all values "
+        "are cut off.",
+        effect="Top-10 neighbors, compared with values that go on beyond the end as a normal distribution does.",
+        advice="Quantize again with a larger scale, from the largest absolute value or its 99.9% point.",
+        pitfall="Zeros at an end are a rectifier, and fewer than 64 different values a code: neither is a finding.",
     ),
     FindingEntry(
         slug="rogue_dimensions",
@@ -112,7 +176,8 @@ _ENTRIES = (
         name="Several clouds in one",
         meaning="The rows fall into two to four separate parts, such as the outputs of two models.",
         statistic="The distance of two parts along Fisher's discriminant, in standard deviations (Ashman's D).",
-        limit=f"{HEALTHY} with as many rows and dimensions, and at least 5. Each part has 10 rows or more.",
+        limit=f"{HEALTHY} with as many rows and dimensions, and at least 5. Each part has 10 rows or more. A warning "
+        "if the score changes, or the directions of the parts are unrelated: see Rows with other directions.",
         effect="IsoScore of the largest part alone.",
         advice="Check whether the parts come from different models, layers or scripts. If so, measure each alone.",
         advice_by_label="Nothing is wrong where classes lie apart. Scores of all rows include the distance between "
@@ -120,6 +185,24 @@ _ENTRIES = (
         pitfall="More than four parts are clusters, such as topics, and no finding. Parts that match labels are notes.",
         citation="Ashman, Bird & Zepf (1994). Detecting Bimodality in Astronomical Datasets. AJ 108, 2348–2361.",
         removed_nouns=("row of smaller parts", "rows of smaller parts"),
+    ),
+    FindingEntry(
+        slug="unrelated_rows",
+        name="Rows with other directions",
+        meaning="Some rows are near to each other only, in directions that the other rows do not have: those of "
+        "another model, or with dimensions in another order.",
+        statistic="The correlation of the covariances of differences between nearest neighbors in two parts, "
+        "without the trace. The parts are those into which the graph of 10 nearest neighbors falls apart.",
+        limit="At most 2 / √d in absolute value (0.25 for few dimensions), two standard errors of a random "
+        "permutation. Both parts have about equally uneven spectra, as a rotation keeps them, and are 5 standard "
+        "deviations apart on an eigenvector of the graph. Or: neighbors no nearer than 99.9% of rows with shuffled "
+        "dimensions, for less than a quarter of the rows and hardly any others. Always a warning.",
+        effect="IsoScore of the largest part alone.",
+        advice="Check whether these rows come from another model, checkpoint or layer, or have their dimensions in"
+        " another order. Encode them again.",
+        pitfall="In a cloud with nearly equal variances in all directions a rotation changes nothing that can be seen.",
+        removed_nouns=("row with other directions", "rows with other directions"),
+        citation="Shi & Malik (2000). Normalized Cuts and Image Segmentation. IEEE PAMI 22(8), 888–905.",
     ),
     FindingEntry(
         slug="unequal_norms",
@@ -137,11 +220,14 @@ _ENTRIES = (
         name="Hubs",
         meaning="A few rows are among the nearest neighbors of far too many others.",
         statistic="The share of 1,000 rows that a row is a top-10 neighbor of, by angle about the mean or by distance.",
-        limit="The 99.9% point of Gaussian clouds with as many rows and effective dimensions, by angle 1.5 "
-        "times. By distance a hub is also far nearer to the center than other rows; such rows count together.",
+        limit="By angle 1.5 times the 99.9% point of Gaussian clouds with as many rows and effective dimensions. By "
+        "distance that point for rows far nearer to the center than others, which count together; or 1.5 times the "
+        "largest hub of a Gaussian cloud of the same variances, where such rows take 5% of the places. The latter is a "
+        "note unless you chose Euclidean distance.",
         effect="Top-10 neighbors that stay when the hubs are removed.",
         advice="Look at each listed row: empty, generic or averaged texts are common. Remove such rows from the index.",
-        pitfall="High-dimensional clouds always have some hubs. The limit allows for them.",
+        advice_by_distance="Compare rows by cosine, or normalize them, so that short rows are not near to all others.",
+        pitfall="High-dimensional clouds always have some hubs, and heavy tails more. The limits allow for that.",
         citation=RADOVANOVIC_2010,
         removed_nouns=("hub", "hubs"),
     ),

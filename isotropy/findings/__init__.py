@@ -10,29 +10,40 @@ import torch
 
 from isotropy.catalog.findings import FINDINGS
 from isotropy.cloud import Cloud
-from isotropy.findings.dimensions import constant_dimensions, rogue_dimensions
+from isotropy.findings.dimensions import constant_dimensions, doubled_dimensions, rogue_dimensions
+from isotropy.findings.empty_rows import truncated_rows, zero_rows
 from isotropy.findings.finding import MAX_LISTED, Defect, Effect, ExaminedCloud, Finding, Severity
 from isotropy.findings.hubs import hubs
 from isotropy.findings.metadata import metadata_as_coordinates
 from isotropy.findings.mixed_clouds import mixed_clouds
+from isotropy.findings.orientation import transposed
 from isotropy.findings.outlier_rows import outlier_rows
+from isotropy.findings.saturation import saturated_dimensions
 from isotropy.findings.spread import collapsed, common_mean, too_few_rows, unequal_norms
 from isotropy.findings.suspect_rows import duplicate_rows, not_finite
+from isotropy.findings.unrelated_rows import unrelated_rows
 from isotropy.projection import NamesOf
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["CHECKS", "Effect", "Finding", "Severity", "findings_of", "sort_findings", "to_finding"]
 
-# Causes come before effects: a check examines the cloud without rows and dimensions that earlier checks blamed.
+# Causes before what they cause: a later check looks at what is left without the rows and dimensions found before, and
+# after an error at nothing.
 CHECKS: tuple[Callable[[ExaminedCloud], Defect | None], ...] = (
     not_finite,
+    transposed,
+    zero_rows,
     constant_dimensions,
+    truncated_rows,
     metadata_as_coordinates,
     outlier_rows,
     duplicate_rows,
+    doubled_dimensions,
+    saturated_dimensions,
     rogue_dimensions,
     mixed_clouds,
+    unrelated_rows,
     unequal_norms,
     hubs,
     collapsed,
@@ -69,6 +80,8 @@ def findings_of(
             evidence = f"{defect.evidence} Measured on the {scope} that no other finding blames."
             defect = defect._replace(title=title, evidence=evidence)
         findings.append(to_finding(defect, names_of, dimension_names))
+        if defect.severity is Severity.ERROR:
+            break
         examined = examined if defect.remaining is None else defect.remaining
         if defect.severity is not Severity.NOTE:
             examined = replace(examined, blamed=examined.blamed | {defect.slug})

@@ -12,6 +12,8 @@ from isotropy.findings.limits import greatest_gap, limit
 ROUNDING = 1e-12
 # The same for values with more digits than float32, such as timestamps, relative to the squared mean.
 ROUNDING_OF_FLOAT64 = 1e-24
+# Variance of the difference of two dimensions, over both of theirs, up to which they are copies: bfloat16 rounds less.
+COPY = 1e-5
 SMALLEST_RATIO = 2.0  # Minimum ratio between a dimension that stands out and the next
 
 
@@ -40,6 +42,37 @@ def constant_dimensions(examined: ExaminedCloud) -> Defect | None:
         evidence=f"{count:,} of {cloud.d:,} dimensions have the same value in every row, up to rounding.",
         effect=effect,
         dimensions=examined.dimensions[is_constant.numpy()],
+        remaining=remaining,
+    )
+
+
+def doubled_dimensions(examined: ExaminedCloud) -> Defect | None:
+    """Find dimensions that equal an earlier one in every row, up to rounding to half precision."""
+    cloud = examined.cloud
+    if not examined.has_spread or cloud.d < 3:
+        return None
+    S, mean = cloud.moments.covariance(), cloud.moments.mean
+    variances = S.diagonal()
+    differences = variances + variances[:, None] - 2 * S + (mean - mean[:, None]).square()
+    equal = differences <= COPY * (variances + variances[:, None])
+    is_doubled = equal.tril(-1).any(1)
+    count = int(is_doubled.sum())
+    if count == 0 or (removal := examine_without(examined, is_doubled, affected=count / cloud.d)) is None:
+        return None
+    remaining, effect, severity = removal
+    first = examined.dimensions[equal[is_doubled].int().argmax(1).numpy()]
+    doubled = examined.dimensions[is_doubled.numpy()]
+    examples = ", ".join(f"{copy} repeats {original}" for copy, original in zip(doubled[:3], first[:3], strict=True))
+    return Defect(
+        slug="doubled_dimensions",
+        severity=severity,
+        title=f"{count_dimensions(count)} {'repeats' if count == 1 else 'repeat'} another",
+        evidence=(
+            f"{count:,} of {cloud.d:,} dimensions have in every row the value of an earlier one: {examples}"
+            f"{' ...' if count > len(first[:3]) else ''}. They count twice in every cosine."
+        ),
+        effect=effect,
+        dimensions=doubled,
         remaining=remaining,
     )
 
@@ -80,13 +113,15 @@ def rogue_dimensions(examined: ExaminedCloud) -> Defect | None:
     )
 
 
-def examine_without(examined: ExaminedCloud, removed: Tensor) -> tuple[ExaminedCloud, Effect, Severity] | None:
-    """Return the cloud without some dimensions, the effect and its severity; None if no spread is left."""
+def examine_without(
+    examined: ExaminedCloud, removed: Tensor, affected: float = 0.0
+) -> tuple[ExaminedCloud, Effect, Severity] | None:
+    """Return the rest without some dimensions, the effect and its severity; None if nothing is left to measure."""
     remaining = examined.without_dimensions(removed.nonzero().squeeze(1).tolist())
     if not remaining.has_spread:
         return None
     effects = [*score_effects(examined.cloud, remaining.cloud), examined.neighbors_kept(examined.sample[:, ~removed])]
-    return remaining, *judge(effects, examined.cloud.d)
+    return remaining, *judge(effects, examined.cloud.d, affected)
 
 
 def count_dimensions(count: int) -> str:

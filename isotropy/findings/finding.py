@@ -25,7 +25,8 @@ from isotropy.rows import finite_chunks
 from isotropy.score import Score
 
 MAX_LISTED = 100  # Maximum rows, and dimensions, that a finding lists; counts include all
-MATERIAL = 0.05  # Change of a score, or share of the top-10 neighbors that change, that is worth a warning
+# Change of a score, or share of the top-10 neighbors that change or of the rows that are wrong, worth a warning.
+MATERIAL = 0.05
 NEGLIGIBLE_ERROR = 0.5  # Standard error of the participation ratio below which even a score of about 0 means something
 # Scores whose change counts; the first that changes is reported. One huge row moves only the second.
 SCORES = ("isoscore_unbiased", "isoscore")
@@ -122,10 +123,15 @@ def score_effects(before: Cloud, after: Cloud) -> list[Effect]:
     return [Effect(slug, before.moment_scores[slug], after.moment_scores[slug]) for slug in SCORES]
 
 
-def judge(effects: Sequence[Effect], d: int) -> tuple[Effect, Severity]:
-    """Return the first material effect and a warning; if none is material, the first effect and a note."""
+def judge(effects: Sequence[Effect], d: int, affected: float = 0.0) -> tuple[Effect, Severity]:
+    """Return the first material effect, else the first, and a warning if it is material; otherwise a note.
+
+    ``affected`` is the share of rows, dimensions or values that are wrong in themselves; more than ``MATERIAL`` is a
+    warning whatever the effect.
+    """
     material = next((effect for effect in effects if effect.is_material(d)), None)
-    return (effects[0], Severity.NOTE) if material is None else (material, Severity.WARNING)
+    severity = Severity.NOTE if material is None and affected <= MATERIAL else Severity.WARNING
+    return material or effects[0], severity
 
 
 def neighbors_kept_effect(share: float, se: float = 0.0) -> Effect:
@@ -210,14 +216,18 @@ class ExaminedCloud:
         scatter = self.cloud.moments.scatter
         return self.cloud.n >= 20 and bool(scatter.isfinite().all()) and float(scatter.trace()) > 0
 
-    def reference_rows(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield chunks of the rows among which neighbors are searched, with their positions."""
-        if self.cloud.points.n > REFERENCE_ROWS:
-            yield self.cloud.sample, self.cloud.rows
-            return
+    def all_rows(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the rows [m, d] that no check has taken out, and their positions [m]."""
         for chunk, positions, _ in finite_chunks(self.cloud.points):
             remaining = ~np.isin(positions, self.excluded_rows)
             yield chunk[torch.from_numpy(remaining)], torch.from_numpy(positions[remaining])
+
+    def reference_rows(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the rows among which neighbors are searched, and their positions."""
+        if self.cloud.points.n > REFERENCE_ROWS:
+            yield self.cloud.sample, self.cloud.rows
+            return
+        yield from self.all_rows()
 
     def nearest(self, similarity: Similarity) -> NearestRows:
         """Return the 10 nearest neighbors of at most ``QUERIES`` centered rows among all rows."""

@@ -1,8 +1,9 @@
 """Hubs: rows that are among the nearest neighbors of far too many others, by angle or by distance.
 
 High-dimensional clouds have hubs by nature (Radovanović, Nanopoulos & Ivanović 2010), so the limit by angle is that of
-healthy clouds with as many rows and effective dimensions. By distance, short rows of every real cloud are hubs; there a
-hub must also be far nearer to the center. Such rows share the neighbor slots, so they are counted together.
+healthy clouds with as many rows and effective dimensions. By distance, short rows of every real cloud are hubs. Those
+far nearer to the center than others share the neighbor slots, so they are counted together. Others are compared with a
+Gaussian cloud of the same variances, and are a note only where neighbors are sought by cosine, which has no such hubs.
 """
 
 from __future__ import annotations
@@ -14,20 +15,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isotropy.catalog import FINDINGS, Similarity
 from isotropy.findings.finding import (
     FEWEST_DIMENSIONS,
+    MATERIAL,
     NO_ROWS,
     Defect,
     ExaminedCloud,
+    Severity,
     judge,
     neighbors_kept_effect,
     percent,
 )
 from isotropy.findings.limits import limit
-from isotropy.findings.nearest import NEAREST, NearestRows
+from isotropy.findings.nearest import NEAREST, QUERIES, NearestRows, find_nearest
+from isotropy.spectrum import eigenvalues
 
 INWARD_FACTOR = 6.0  # Log distance of a hub below the median, in multiples of that of the 10th percentile
 ANGLE_LIMIT_FACTOR = 1.5  # Multiple of the limit for hubs by angle; spectra of equal effective dimension differ by less
+GAUSSIAN_FACTOR = 1.5  # Multiple of the share of the largest hub of one Gaussian cloud, which varies by less
+GAUSSIAN_ROWS = 20_000  # Rows of the Gaussian cloud; with more rows the largest hub has a smaller share
+SEED = 0
 MAX_SHARE = 0.05  # Maximum share of rows that count as hubs; more are part of the cloud
 
 
@@ -41,7 +49,9 @@ def hubs(examined: ExaminedCloud) -> Defect | None:
     by_angle = _describe_hubs(neighbors, rows[is_hub], "angle about the mean")
     worst = max(by_angle, _hubs_by_distance(examined), key=lambda candidate: candidate.slot_share)
     count = len(worst.rows)
-    if count == 0 or count > max(1, MAX_SHARE * examined.cloud.n):
+    if count == 0:
+        return _beyond_gaussian(examined)
+    if count > max(1, MAX_SHARE * examined.cloud.n):
         return None
     subject = "1 row is a neighbor" if count == 1 else f"{count:,} rows are neighbors"
     effect, severity = judge([neighbors_kept_effect(1 - worst.slot_share)], examined.cloud.d)
@@ -94,3 +104,50 @@ def _hubs_by_distance(examined: ExaminedCloud) -> _Hubs:
 def _describe_hubs(neighbors: NearestRows, rows: Tensor, similarity: str) -> _Hubs:
     is_hub = torch.isin(neighbors.neighbors, rows).double()
     return _Hubs(np.sort(rows.numpy()), float(is_hub.mean()), float(is_hub.amax(1).mean()), similarity)
+
+
+def _beyond_gaussian(examined: ExaminedCloud) -> Defect | None:
+    """Find rows that are neighbors by distance of more rows than any in a Gaussian cloud of the same variances."""
+    cloud = examined.cloud
+    neighbors = examined.nearest("euclidean")
+    rows, shares = neighbors.shares()
+    crowded = _describe_hubs(neighbors, rows[shares > MATERIAL], "distance")
+    if crowded.slot_share <= MATERIAL:  # the usual case, in which no cloud is drawn
+        return None
+    gaussian = _gaussian_share(examined)
+    far_hubs = _describe_hubs(neighbors, rows[shares > max(MATERIAL, GAUSSIAN_FACTOR * gaussian)], "distance")
+    count = len(far_hubs.rows)
+    if far_hubs.slot_share <= MATERIAL or count > max(1, MAX_SHARE * cloud.n):
+        return None
+    by_angle = _describe_hubs(examined.nearest("cosine"), torch.from_numpy(far_hubs.rows), "angle").slot_share
+    effect, severity = judge([neighbors_kept_effect(1 - far_hubs.slot_share)], cloud.d)
+    by_distance = cloud.similarity is Similarity.EUCLIDEAN
+    subject = "1 row is a neighbor" if count == 1 else f"{count:,} rows are neighbors"
+    return Defect(
+        slug="hubs",
+        severity=severity if by_distance else Severity.NOTE,
+        title=f"By Euclidean distance {subject} of {percent(far_hubs.row_share)} of all rows",
+        evidence=(
+            f"The largest hub is among the {NEAREST} nearest of {percent(float(shares.max()))} of the rows. In a "
+            f"Gaussian cloud of the same variances no row is near to more than {percent(gaussian)}. "
+            f"{'It takes' if count == 1 else 'They take'} {percent(far_hubs.slot_share)} of the neighbor slots by "
+            f"distance, and {percent(by_angle)} by angle about the mean: by distance short rows are near to all others."
+        ),
+        effect=effect,
+        rows=far_hubs.rows,
+        remaining=examined.without_rows(far_hubs.rows) if by_distance else None,
+        advice=FINDINGS["hubs"].advice_by_distance,
+    )
+
+
+def _gaussian_share(examined: ExaminedCloud) -> float:
+    """Return the share of rows that the largest hub by distance has in a Gaussian cloud of the same variances."""
+    cloud = examined.cloud
+    scales = eigenvalues(cloud.moments.covariance(), cloud.n - 1).clamp(min=0).sqrt().float()
+    n = min(cloud.n, GAUSSIAN_ROWS)
+    random = torch.Generator().manual_seed(SEED)
+    points = torch.randn(n, cloud.d, generator=random) * scales
+    positions = torch.arange(n)
+    return float(
+        find_nearest(points[:QUERIES], positions[:QUERIES], [(points, positions)], "euclidean").shares()[1].max()
+    )

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from isotropy.catalog import FINDINGS
 from isotropy.cosine import unit_rows
+from isotropy.findings.directions import are_unrelated
 from isotropy.findings.finding import Defect, ExaminedCloud, Severity, judge, percent, score_effects
 from isotropy.findings.limits import limit
 from isotropy.findings.spread import has_unequal_norms
@@ -57,7 +58,15 @@ def mixed_clouds(examined: ExaminedCloud) -> Defect | None:
         minorities.append(positions[~largest.row_mask((x - mean) @ directions)].numpy())
     minority = np.sort(np.concatenate(minorities))
     remaining = examined.without_rows(minority)
-    effect, severity = judge(score_effects(examined.cloud, remaining.cloud), examined.cloud.d)
+    first, second = sorted(parts, key=lambda part: int(part.rows.sum()))[-2:]
+    units = unit_rows(examined.sample - examined.cloud.moments.mean).float()
+    # Parts of one model share directions, and may lie apart by nature.
+    unrelated = are_unrelated(units[first.rows], units[second.rows])
+    effect, severity = judge(
+        score_effects(examined.cloud, remaining.cloud),
+        examined.cloud.d,
+        affected=len(minority) / examined.cloud.n if unrelated else 0.0,
+    )
     sizes = sorted((int(part.rows.sum()) / len(y) for part in parts), reverse=True)
     label_share = _share_in_part_of_label(examined, parts)
     by_label = label_share is not None and label_share >= SAME_AS_LABELS
@@ -66,6 +75,8 @@ def mixed_clouds(examined: ExaminedCloud) -> Defect | None:
         if label_share is not None and by_label
         else "The rows outside the largest part are listed."
     )
+    if unrelated:
+        list_sentence += " Their directions have nothing to do with each other, as after a rotation or permutation."
     return Defect(
         slug="mixed_clouds",
         severity=Severity.NOTE if by_label else severity,
@@ -159,8 +170,7 @@ def leading_directions(x: Tensor) -> tuple[Tensor, Tensor]:
 def best_split(y: Tensor) -> CloudSplit | None:
     """Return the split of points, float64 [n, r], with the greatest separation, or None.
 
-    Each leading direction is cut where the variance between the parts is greatest (Otsu 1979), then Fisher's
-    discriminant of the parts is cut again.
+    Each leading direction is cut, then Fisher's discriminant of the parts.
     """
     splits = [split for start in range(min(N_STARTS, y.shape[1])) if (split := _best_split_from(y, start)) is not None]
     return max(splits, key=lambda split: split.separation, default=None)
@@ -173,24 +183,11 @@ def _best_split_from(y: Tensor, start: int) -> CloudSplit | None:
     best: CloudSplit | None = None
     n = len(y)
     min_rows = max(FEWEST_IN_A_PART, int(MIN_SHARE * n))
-    lower_sizes = torch.arange(min_rows, n - min_rows + 1)
     for _ in range(ROUNDS):
-        # Projections are cut where the variance between the parts is largest.
-        p = y @ direction
-        ordered = (p - p.mean()).sort().values
-        if len(lower_sizes) == 0 or float(ordered[-1]) == float(ordered[0]):
+        cut = cut_projection(y @ direction, min_rows)
+        if cut is None or (best is not None and cut.separation <= best.separation):
             break
-        sums, squares = ordered.cumsum(0), ordered.square().cumsum(0)
-        between_variance = sums[lower_sizes - 1].square() / (lower_sizes * (n - lower_sizes))
-        k = int(lower_sizes[between_variance.argmax()])
-        lower_mean, upper_mean = sums[k - 1] / k, (sums[-1] - sums[k - 1]) / (n - k)
-        variances = (squares[k - 1] / k - lower_mean**2).clamp(min=0)
-        variances = variances + ((squares[-1] - squares[k - 1]) / (n - k) - upper_mean**2).clamp(min=0)
-        scale = float((variances / 2).sqrt())
-        separation = float(upper_mean - lower_mean) / scale if scale > 0 else float("inf")
-        if best is not None and separation <= best.separation:
-            break
-        split = CloudSplit(separation, direction, float((ordered[k - 1] + ordered[k]) / 2 + p.mean()))
+        split = CloudSplit(cut.separation, direction, cut.threshold)
         best, upper = split, split.upper_mask(y)
         parts = y[upper], y[~upper]
         first, second = (part.mean(0) for part in parts)
@@ -202,3 +199,28 @@ def _best_split_from(y: Tensor, start: int) -> CloudSplit | None:
         )
         direction = direction / direction.norm()
     return best
+
+
+class ProjectionCut(NamedTuple):
+    """The cut of numbers in two parts with the greatest variance between them (Otsu 1979)."""
+
+    separation: float  # Distance of the parts' means over the root mean square of their standard deviations
+    threshold: float
+
+
+def cut_projection(p: Tensor, min_rows: int) -> ProjectionCut | None:
+    """Cut numbers [n] in two parts of ``min_rows`` or more; None if they are too few or all equal."""
+    n = len(p)
+    below = torch.arange(min_rows, n - min_rows + 1)
+    ordered = (p - p.mean()).sort().values
+    if len(below) == 0 or float(ordered[-1]) == float(ordered[0]):
+        return None
+    sums, squares = ordered.cumsum(0), ordered.square().cumsum(0)
+    between = sums[below - 1].square() / (below * (n - below))
+    k = int(below[between.argmax()])
+    low, high = sums[k - 1] / k, (sums[-1] - sums[k - 1]) / (n - k)
+    variances = (squares[k - 1] / k - low**2).clamp(min=0)
+    variances = variances + ((squares[-1] - squares[k - 1]) / (n - k) - high**2).clamp(min=0)
+    scale = float((variances / 2).sqrt())
+    separation = float(high - low) / scale if scale > 0 else float("inf")
+    return ProjectionCut(separation, float((ordered[k - 1] + ordered[k]) / 2 + p.mean()))

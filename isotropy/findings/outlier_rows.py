@@ -19,7 +19,6 @@ from torch import Tensor
 
 from isotropy.cloud import Cloud
 from isotropy.findings.finding import Defect, ExaminedCloud, judge, percent, sample_participation, score_effects
-from isotropy.rows import finite_chunks
 from isotropy.score import FEWEST_FOR_SE
 
 LIMIT = 9.0  # Maximum excess that t5 clouds exceed less than once in a thousand: see docs/statistics.md, Outlier rows
@@ -60,10 +59,9 @@ def outlier_rows(examined: ExaminedCloud) -> Defect | None:
         return None
     centre, bulk = centre_and_bulk(cloud.sample[:BULK_ROWS].double())
     squares, positions = [], []
-    for chunk, chunk_positions, _ in finite_chunks(cloud.points):
-        remaining_rows = ~np.isin(chunk_positions, examined.excluded_rows)
-        squares.append((chunk.double() - centre).square().sum(1).numpy()[remaining_rows])
-        positions.append(chunk_positions[remaining_rows])
+    for x, row_positions in examined.all_rows():
+        squares.append((x.double() - centre).square().sum(1).numpy())
+        positions.append(row_positions.numpy())
     distances = _Distances(np.concatenate(squares), np.concatenate(positions))
     scan = _scan_outliers(cloud, distances, bulk)
     for _ in range(ROUNDS):

@@ -120,7 +120,8 @@ def not_finite(examined: ExaminedCloud) -> Defect | None:
 def duplicate_rows(examined: ExaminedCloud) -> Defect | None:
     """Find rows that repeat an earlier one, exactly or up to rounding.
 
-    It is a warning if copies take more than 5% of the neighbor places or the score changes without them.
+    It is a warning if repeats are more than 5% of the rows, copies take more than 5% of the neighbor places, or the
+    score changes without them.
     """
     cloud = examined.cloud
     if cloud.n < 2:
@@ -139,7 +140,7 @@ def duplicate_rows(examined: ExaminedCloud) -> Defect | None:
     if len(repeats) > FEW_COPIES * len(copied_rows):
         remaining = examined.without_rows(repeats)
         effects += score_effects(cloud, remaining.cloud)
-    effect, severity = judge(effects, cloud.d)
+    effect, severity = judge(effects, cloud.d, affected=len(repeats) / len(copied_rows))
     description = "exact duplicates"
     if len(repeats) != exact:
         exact_clause = f", {exact:,} of them exactly" if exact else ""

@@ -28,11 +28,11 @@ from app.db.types import utcnow
 from app.sandbox import read_in_sandbox
 from app.storage import open_storage
 from app.storage.ledger import Ledger
+from isoscope.core.errors import InvalidError
 from isoscope.files import selection as selections
-from isoscope.files.matrix import Inspection, Matrix, inspect
+from isoscope.files.matrix import NO_FINITE_ROW, Inspection, Matrix, inspect
 from isoscope.files.selection import Selection
 from isoscope.rows import values_of, with_hub_names
-from isotropy.catalog import Similarity
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import finding, findings_of
 from isotropy.projection import PointMapCollector, projection
@@ -129,9 +129,7 @@ def figure_data(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, seed
             <= selections.MAX_LISTED
         },
     }
-    neighbors = neighbours_data(
-        cloud, names_of(cloud.rows[: len(cloud.pair_rows)]), seed, matrix.selection.list_similarity
-    )
+    neighbors = neighbours_data(cloud, names_of(cloud.rows[: len(cloud.pair_rows)]), seed, cloud.similarity)
     return data if neighbors is None else data | {"neighbours": neighbors}
 
 
@@ -143,7 +141,9 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         return ()
     try:
         matrix = open_embedding(embedding, settings)
-        cloud = read_cloud(matrix, SEED, similarity=matrix.selection.similarity or Similarity.EUCLIDEAN)
+        cloud = read_cloud(matrix, SEED, similarity=matrix.selection.similarity)
+        if cloud.n == 0:
+            raise InvalidError(NO_FINITE_ROW)
         point_map = PointMapCollector(min(cloud.n, MAX_MAPPED), SEED)
         figures = figure_data(cloud, matrix, point_map, SEED)
         map_files = make_map_files(cloud, matrix, point_map, figures["projection"])

@@ -139,7 +139,7 @@ def _look_up(job: ResultJob[Lookup]) -> None:
             searched += len(rows)
             yield rows.numpy(), positions
 
-    similarity = matrix.selection.list_similarity
+    similarity = matrix.selection.similarity
     nearest = nearest_rows(blocks(), vector, K, similarity)
     rows = np.array([row.position for row in nearest], np.int64)
     names = values_of(matrix, matrix.selection.names, torch.from_numpy(rows)) or [""] * len(rows)

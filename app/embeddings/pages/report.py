@@ -60,7 +60,7 @@ def read_selection(
     groups: Annotated[str, Form()] = "",
     transpose: Annotated[bool, Form()] = False,
     quoting: Annotated[Quoting | Literal[""], Form()] = "",
-    similarity: Annotated[Similarity | Literal[""], Form()] = "",
+    similarity: Annotated[Similarity, Form()] = Similarity.COSINE,
     every_column: Annotated[bool, Form()] = False,
 ) -> Selection:
     """Read the selection in a form. ``every_column`` selects all numeric columns as vectors."""
@@ -75,7 +75,7 @@ def read_selection(
         groups=groups or None,
         transpose=transpose,
         quoting=quoting or None,
-        similarity=similarity or None,
+        similarity=similarity,
     )
     return selection if embedding.selection is None else selection.with_exclusions_of(embedding.selection)
 

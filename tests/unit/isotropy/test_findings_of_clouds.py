@@ -298,7 +298,7 @@ def test_findings_are_json_and_of_the_catalogue_in_its_order():
     for finding in findings_of(read_cloud(Rows(x))):
         document = json.loads(json.dumps(finding.to_dict(), allow_nan=False))
         assert document["advice"] == FINDINGS[finding.slug].advice
-    assert len(CHECKS) == 12
+    assert len(CHECKS) == 18
 
 
 @pytest.mark.parametrize("x", [np.eye(3), random().normal(size=(40, 1)), np.zeros((0, 3)), np.ones((1, 2))])

@@ -57,7 +57,7 @@ def test_lists_are_values_headed_by_the_first_and_settings_stand_beside(x):
     assert finding.score.value == finding.value[0]
     assert result_of("isoscore_star", x).detail == {"zeta": ZETA, "source": "identity"}
     assert result_of("uniformity", x).detail == {"t": 2}
-    assert result_of("levina_bickel", x).detail == {"k": 10, "similarity": "euclidean"}
+    assert result_of("levina_bickel", x).detail == {"k": 10, "similarity": "cosine"}
     assert result_of("alpha_req", x).detail == {"window": (4, 100)}
 
 

@@ -1,0 +1,72 @@
+"""Whether two sets of rows use unrelated directions: rows of another model, or with dimensions in another order.
+
+Clusters of one model share the directions in which nearest neighbors differ. A rotation or permutation of the
+dimensions shares none. So the covariances of differences between nearest neighbors are correlated, each without its
+trace: 1 in two parts of one cloud, about 0 after a random rotation.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+# A random permutation of d dimensions has a correlation of 0 with a standard error of 1 / sqrt(d).
+STANDARD_ERRORS = 2.0
+UNRELATED = 0.25  # Maximum absolute correlation, for few dimensions
+# Squared coefficient of variation of the local variances: below it neighbors differ in all directions alike.
+STRUCTURED = 0.1
+# Maximum ratio of it between the parts, which a rotation or permutation keeps; of neighbors, which are few, a greater.
+ALIKE = 2.0
+ALIKE_LOCALLY = 4.0
+
+
+class DirectionRelation(NamedTuple):
+    """How the covariances of two sets of rows are related, each without its trace."""
+
+    correlation: float
+    smaller_variation: float  # The smaller of the squared coefficients of variation of their eigenvalues
+    ratio: float  # The greater of these over the smaller
+
+
+def are_unrelated(first: Tensor, second: Tensor) -> bool:
+    """Return whether two sets of rows have unrelated directions, but spectra as after a rotation or permutation."""
+    limit = min(UNRELATED, STANDARD_ERRORS / first.shape[1] ** 0.5)
+    local = local_relation(first, second)
+    if abs(local.correlation) > limit or local.smaller_variation < STRUCTURED or local.ratio > ALIKE_LOCALLY:
+        return False
+    within = _relation_of(first - first.mean(0), second - second.mean(0))
+    # Rows that are permuted each in its own way vary in all directions alike.
+    return within.smaller_variation < STRUCTURED or (abs(within.correlation) <= limit and within.ratio <= ALIKE)
+
+
+def local_relation(first: Tensor, second: Tensor) -> DirectionRelation:
+    """Return the relation of the directions in which nearest neighbors differ, in two sets of unit rows [any, d]."""
+    return _relation_of(_neighbor_differences(first), _neighbor_differences(second))
+
+
+def _relation_of(first: Tensor, second: Tensor) -> DirectionRelation:
+    d = first.shape[1]
+    covariances, variations = [], []
+    for rows in (first.double(), second.double()):
+        S = rows.T @ rows
+        trace = float(S.trace())
+        # Products of different rows alone, so that tr(S S) is unbiased.
+        squares = float(S.square().sum() - rows.square().sum(1).square().sum()) * len(rows) / max(len(rows) - 1, 1)
+        covariances.append(S / max(trace, 1e-300))
+        variations.append(d * squares / max(trace, 1e-300) ** 2 - 1)
+    common = d * float((covariances[0] * covariances[1]).sum()) - 1
+    smaller, larger = min(variations), max(variations)
+    return DirectionRelation(common / max(smaller * larger, 1e-18) ** 0.5, smaller, larger / max(smaller, 1e-18))
+
+
+def _neighbor_differences(units: Tensor) -> Tensor:
+    """Return the differences [m, d] of unit rows and their nearest other row, each pair once, without copies."""
+    near = units @ units.T
+    near.fill_diagonal_(-torch.inf)
+    nearest = near.argmax(1)
+    rows = torch.arange(len(units))
+    once = (nearest[nearest] != rows) | (rows < nearest)
+    differences = (units - units[nearest])[once]
+    return differences[differences.any(1)]

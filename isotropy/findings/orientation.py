@@ -1,0 +1,46 @@
+"""Whether rows and columns of a file are swapped, so that each row is a dimension of all texts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isotropy.findings.finding import Defect, Effect, ExaminedCloud, Severity, score_effects
+from isotropy.isoscore import isoscore
+
+# Spread of the row means over that by chance. Where the axes of a cloud are turned at random it is a weighted mean of
+# chi-squared variables with one degree of freedom: above 20 less than once in 100,000 clouds.
+BY_CHANCE = 20.0
+CONTRAST = 10.0  # Minimum ratio between that of the rows and that of the columns
+UNIT = 1e-3  # Relative difference from 1 up to which a column has unit length
+
+
+def transposed(examined: ExaminedCloud) -> Defect | None:
+    """Find fewer rows than dimensions where rows differ in their means as dimensions do, or columns have length 1."""
+    cloud = examined.cloud
+    if not examined.has_spread or cloud.n >= cloud.d:
+        return None
+    moments = cloud.moments
+    row_means = np.concatenate([rows.double().mean(1).numpy() for rows, _ in examined.all_rows()])
+    energies = moments.scatter.diagonal() / cloud.n + moments.mean.square()
+    grand_mean = float(moments.mean.mean())
+    energy = float(energies.mean()) - grand_mean**2
+    by_row = cloud.d * float(np.var(row_means)) / energy
+    by_column = cloud.n * float(moments.mean.var(correction=0)) / energy
+    lengths = (energies * cloud.n).sqrt() * cloud.unit
+    columns_are_unit = bool(((lengths - 1).abs() <= UNIT).all())
+    if not columns_are_unit and (by_row <= max(BY_CHANCE, CONTRAST * by_column) or by_column > BY_CHANCE):
+        return None
+    reason = (
+        "Every column has length 1, as rows of normalized embeddings have."
+        if columns_are_unit
+        else f"The means of the rows differ {by_row:,.3g} times as much as by chance, those of the columns "
+        f"{by_column:,.2g} times. In embeddings dimensions have means of their own, and rows do not."
+    )
+    before = score_effects(cloud, cloud)[1].before
+    return Defect(
+        slug="transposed",
+        severity=Severity.ERROR,
+        title=f"Rows and columns look swapped: {cloud.n:,} rows of {cloud.d:,} dimensions",
+        evidence=reason,
+        effect=Effect("isoscore", before, isoscore(cloud.sample.double().T)),
+    )

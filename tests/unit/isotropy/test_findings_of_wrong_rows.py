@@ -1,0 +1,177 @@
+"""Rows and dimensions that came in wrong are named, each with its places; chance and nature make none."""
+
+import numpy as np
+import pytest
+import torch
+
+from isotropy.catalog import Similarity
+from isotropy.cloud import read_cloud
+from isotropy.findings import Severity, findings_of
+from isotropy.findings.directions import local_relation
+from isotropy.findings.empty_rows import CHANCE
+from isotropy.rows import Rows
+from tests.planted import generated, some
+
+
+def random(seed=0):
+    return np.random.default_rng(seed)
+
+
+def found_in(x, **options):
+    return {finding.slug: finding for finding in findings_of(read_cloud(Rows(x), **options))}
+
+
+def first_of(x):
+    return next(iter(found_in(x).values()))
+
+
+def cloud(n=600, d=32, decay=0.8, seed=0):
+    return generated(random(seed), n, d, decay)
+
+
+def test_shard_that_is_indexed_twice_is_a_warning():
+    x = cloud()
+    finding = first_of(np.concatenate([x, x[100:240]]))
+    assert (finding.slug, finding.severity, finding.row_count) == ("duplicate_rows", Severity.WARNING, 140)
+    assert finding.all_rows.tolist() == list(range(600, 740))
+    few = found_in(np.concatenate([x, x[100:118]]))["duplicate_rows"]
+    assert (few.severity, few.row_count) == (Severity.NOTE, 18)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-9])
+def test_zero_rows_are_a_warning_from_the_first(size):
+    x = cloud()
+    rows = some(random(1), 600, 3)
+    x[rows] *= size
+    finding = first_of(x)
+    assert (finding.slug, finding.severity, finding.rows) == ("zero_rows", Severity.WARNING, rows.tolist())
+    assert finding.effect.after.value == pytest.approx(1 - 3 / 600)
+
+
+def test_zero_rows_of_sparse_counts_are_nature():
+    x = random().poisson(0.5, (600, 8)).astype(np.float32)
+    assert (~x.any(1)).sum() > 0
+    assert "zero_rows" not in found_in(x)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.9])
+@pytest.mark.parametrize("fill", [0.0, -1.0])
+def test_rows_cut_to_a_prefix_are_named_with_the_dimensions_they_lack(share, fill):
+    x = cloud()
+    rows = some(random(1), 600, int(600 * share))
+    x[rows, 20:] = fill
+    finding = first_of(x)
+    assert (finding.slug, finding.severity, finding.row_count) == ("truncated_rows", Severity.WARNING, len(rows))
+    assert (finding.all_rows.tolist(), finding.dimensions) == (rows.tolist(), list(range(20, 32)))
+    assert "only the first 20 of 32 dimensions" in finding.title
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda x: np.maximum(x, 0),
+        lambda x: np.round(3 * x),
+        lambda x: x * (random(1).uniform(size=x.shape) < np.arange(x.shape[1], 0, -1) / x.shape[1]),
+        lambda x: x * (random(1).uniform(size=x.shape) < random(2).uniform(0.02, 1, (len(x), 1))),
+    ],
+    ids=["rectified", "rounded", "later dimensions are rare", "some rows are sparse"],
+)
+def test_sparse_rows_are_not_truncated(values):
+    assert "truncated_rows" not in found_in(values(cloud(2000)).astype(np.float32))
+    assert CHANCE <= 0.001
+
+
+def test_permuted_rows_are_named():
+    x = cloud(1200, 128, 1.0)
+    rows = some(random(1), 1200, 150)
+    x[rows] = x[rows][:, random(2).permutation(128)]
+    finding = first_of(x)
+    named, planted = set(finding.all_rows.tolist()), set(rows.tolist())
+    assert (finding.slug, finding.severity) == ("unrelated_rows", Severity.WARNING)
+    assert len(named & planted) >= 0.95 * len(named | planted)
+
+
+def test_rotated_twin_is_named_and_clusters_are_none():
+    x = generated(random(3), 1200, 96, 1.0)
+    rows = some(random(1), 1200, 400)
+    x[rows] = x[rows] @ np.linalg.qr(random(2).standard_normal((96, 96)))[0].astype(np.float32)
+    finding = first_of(x)
+    named, planted = set(finding.all_rows.tolist()), set(rows.tolist())
+    assert finding.slug in ("unrelated_rows", "mixed_clouds")
+    assert finding.severity is Severity.WARNING
+    assert len(named & planted) >= 0.95 * len(named | planted)
+    centers = 1.5 * random().standard_normal((12, 64))
+    clusters = centers[random(1).integers(12, size=1000)] + cloud(1000, 64)
+    assert "unrelated_rows" not in found_in(clusters.astype(np.float32))
+
+
+def test_local_relation_is_1_within_a_cloud_and_0_after_a_rotation():
+    x = torch.from_numpy(generated(random(), 1500, 96, 1.0))
+    units = torch.nn.functional.normalize(x)
+    turn = torch.linalg.qr(torch.randn(96, 96, generator=torch.Generator().manual_seed(0)))[0]
+    assert local_relation(units[:700], units[700:]).correlation == pytest.approx(1, abs=0.1)
+    assert local_relation(units[:700], units[700:] @ turn).correlation == pytest.approx(0, abs=0.1)
+
+
+@pytest.mark.parametrize("rounding", [torch.float32, torch.float16, torch.bfloat16])
+def test_doubled_dimensions_are_named_but_for_the_first(rounding):
+    x = cloud()
+    again = torch.from_numpy(x[:, [4, 9, 9]]).to(rounding).float().numpy()
+    finding = found_in(np.concatenate([x, again], axis=1))["doubled_dimensions"]
+    assert (finding.dimensions, finding.severity) == ([32, 33, 34], Severity.WARNING)
+    assert "32 repeats 4, 33 repeats 9" in finding.evidence
+    assert "doubled_dimensions" not in found_in(np.concatenate([x, -x[:, :3]], axis=1))
+
+
+@pytest.mark.parametrize("deviations", [1.0, 2.0])
+def test_saturated_int8_is_named(deviations):
+    x = cloud(1500, 24, 0.0)
+    finding = first_of((x / (deviations * x.std()) * 127).round().clip(-127, 127))
+    assert (finding.slug, finding.dimension_count) == ("saturated_dimensions", 24)
+    # Normal values beyond so many standard deviations, on both sides.
+    share = {1.0: "32%", 2.0: "4.5%"}[deviations]
+    assert finding.evidence.startswith(f"In 24 of 24 dimensions {share} of the values")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda x: (x / np.abs(x).max() * 127).round(),
+        lambda x: np.maximum(x, 0),
+        np.sign,
+        lambda x: random(1).geometric(0.3, x.shape),
+        lambda x: (x / x.std() * 3).round().clip(-7, 7),
+    ],
+    ids=["int8", "rectified", "signs", "waiting times", "int4"],
+)
+def test_codes_that_end_by_nature_are_not_saturated(values):
+    assert "saturated_dimensions" not in found_in(values(cloud(1500, 24, 0.0)).astype(np.float32))
+
+
+def test_transposed_file_is_an_error_and_hides_other_findings():
+    x = cloud(900, 48)
+    x += 0.5 * x.std() * random(1).standard_normal(48).astype(np.float32)
+    findings = findings_of(read_cloud(Rows(np.ascontiguousarray(x.T))))
+    assert [(finding.slug, finding.severity) for finding in findings] == [("transposed", Severity.ERROR)]
+    expected = read_cloud(Rows(x)).moment_scores["isoscore"].value
+    assert findings[0].effect.after.value == pytest.approx(expected, rel=1e-6)
+    x = cloud(900, 48)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    assert "Every column has length 1" in first_of(np.ascontiguousarray(x.T)).evidence
+
+
+def test_few_rows_are_not_transposed():
+    for seed in range(5):
+        x = generated(random(seed), 60, 300, 1.2)
+        assert "transposed" not in found_in(x @ np.linalg.qr(random(9).standard_normal((300, 300)))[0])
+        assert "transposed" not in found_in(x + 3)
+
+
+def test_hubs_by_distance_are_a_note_unless_distance_is_in_use():
+    x = generated(random(), 1500, 64, 0.5, heavy=True)
+    by_cosine = found_in(x)["hubs"]
+    assert by_cosine.severity is Severity.NOTE
+    assert by_cosine.advice.startswith("Compare rows by cosine")
+    by_distance = found_in(x, similarity=Similarity.EUCLIDEAN)["hubs"]
+    assert (by_distance.severity, by_distance.rows) == (Severity.WARNING, by_cosine.rows)
+    assert "hubs" not in found_in(generated(random(), 1500, 64, 0.5), similarity=Similarity.EUCLIDEAN)
