@@ -2,8 +2,10 @@
 
 import mmap
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
+from math import isnan
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +18,8 @@ from app.db.models import Embedding, FigureFile
 from app.embeddings.service import get_stored_figure
 from app.storage import Storage
 from isoscope.core.errors import NotFoundError
-from isoscope.core.formatting import count
-from isoscope.nearest import nearest_rows
+from isoscope.core.formatting import count, number
+from isoscope.nearest import NearestRow, nearest_rows
 from isotropy.catalog import Similarity
 
 MAX_QUERY_CHARACTERS = 60
@@ -25,6 +27,8 @@ MAX_QUERY_CHARACTERS = 60
 MAX_ALTERNATIVES = 8
 MAX_DRAWN = 200_000
 """Points that a browser draws, pans and selects without a pause."""
+MAX_DETAILS = 3
+"""Columns that are shown beside a row."""
 BLOCK_ROWS = 8192
 NEIGHBORS = 10
 
@@ -34,6 +38,8 @@ class NamedRow(NamedTuple):
 
     position: int
     name: str
+    details: Mapping[str, str] = MappingProxyType({})
+    """Its label and values of kept columns, by their names."""
 
     @property
     def title(self) -> str:
@@ -127,11 +133,23 @@ class StoredMap:
         scaled_distances = distances.reshape(-1, stored.k).astype(np.float64) * stored.distance_unit(self.header.unit)
         return points, neighbors.reshape(-1, stored.k), scaled_distances
 
-    def get_row(self, point: int) -> NamedRow:
-        return NamedRow(int(self.positions[point]), "" if self._names is None else self._names.read_line(point))
+    def get_row(self, point: int, color: str = "") -> NamedRow:
+        """Return the row of a point with its label, the column that colors the map, and further columns."""
+        details = {}
+        if self.header.labels is not None:
+            details["label"] = self.header.labels.names[self.read(point_map.MAP, self.header.sections["label"])[point]]
+        columns = sorted(range(len(self.header.columns)), key=lambda index: f"column-{index}" != color)
+        for index in columns[:MAX_DETAILS]:
+            column, value = self.header.columns[index], self.read_column(index)[point]
+            details[column.name] = _written(float(value)) if column.labels is None else column.labels.names[value]
+        name = "" if self._names is None else self._names.read_line(point)
+        return NamedRow(int(self.positions[point]), name, details)
 
-    def search(self, text: str) -> RowSearch:
-        """Find a row by its number, else by its name, with its neighbors; offer a row that is named like the number."""
+    def search(self, text: str, color: str = "") -> RowSearch:
+        """Find a row by its number or its name, and the rows nearest to it with the values of the column of a color.
+
+        A number that is also the name of a row offers that row beside.
+        """
         query = text.strip().replace("\n", " ")[:MAX_QUERY_CHARACTERS]
         header, named_point = self.header, self.find_named(query)
         point = named_point
@@ -150,15 +168,15 @@ class StoredMap:
                 reason = f"No row is named {query}."
             return RowSearch(query, None, [], [self.get_row(candidate) for candidate in similar], reason)
         alternatives = [self.get_row(named_point)] if named_point is not None and named_point != point else []
-        return self.find_neighbors(point, query, alternatives)
+        return self.find_neighbors(point, query, alternatives, color)
 
     def find_named(self, name: str) -> int | None:
         """Return the first point with this name, else the first whose name differs only in ASCII case."""
         return self._names.find_line(name) if self._names is not None and name else None
 
-    def find_neighbors(self, point: int, query: str, alternatives: list[NamedRow]) -> RowSearch:
+    def find_neighbors(self, point: int, query: str, alternatives: list[NamedRow], color: str = "") -> RowSearch:
         """Return the rows nearest to a point: its stored neighbors, else those found among the stored vectors."""
-        row, stored = self.get_row(point), self.header.neighbors
+        row, stored = self.get_row(point, color), self.header.neighbors
         if stored is None:
             reason = "An earlier version measured these rows. Choose again on the Source tab to get neighbors."
             return RowSearch(query, row, [], alternatives, reason)
@@ -168,13 +186,14 @@ class StoredMap:
         if index < len(points) and points[index] == point:
             pairs = zip(neighbors[index].tolist(), distances[index].tolist(), strict=True)
             near = [
-                NearRow(self.get_row(neighbor), stored.displayed_value(distance))
+                NearRow(self.get_row(neighbor, color), stored.displayed_value(distance))
                 for neighbor, distance in pairs
                 if neighbor != point_map.NO_POINT
             ]
         elif point_map.MAP_VECTORS in self._files:
             n_searched = self.header.vectors
-            near = self._search_vectors(point, stored.similarity)
+            nearest = self._search_vectors(point, stored.similarity)
+            near = [NearRow(self.get_row(neighbor.position, color), neighbor.nearness) for neighbor in nearest]
             if not near and n_searched < self.header.points:
                 reason = f"Neighbors are known for a sample of {count(n_searched)} rows. This row is not one of them."
         else:
@@ -187,7 +206,7 @@ class StoredMap:
         return RowSearch(query, row, near, alternatives, reason or ("" if near else "This row has no neighbors."),
                          n_searched, stored.similarity)  # fmt: skip
 
-    def _search_vectors(self, point: int, similarity: Similarity) -> list[NearRow]:
+    def _search_vectors(self, point: int, similarity: Similarity) -> list[NearestRow]:
         vectors = np.load(self._storage.local_path(self._files[point_map.MAP_VECTORS]), mmap_mode="r")
         points = point_map.vector_points(self.header.points, len(vectors))
         index = int(np.searchsorted(points, point))
@@ -204,8 +223,7 @@ class StoredMap:
                 yield scaled(rows), points[rows]
 
         (query,) = scaled(slice(index, index + 1))
-        nearest = nearest_rows(blocks(), query, NEIGHBORS, similarity, point)
-        return [NearRow(self.get_row(neighbor.position), neighbor.nearness) for neighbor in nearest]
+        return nearest_rows(blocks(), query, NEIGHBORS, similarity, point)
 
     def read(self, slug: str, section: point_map.MapSection) -> NDArray[Any]:
         """Return the numbers in a section of a map file, as stored on disk."""
@@ -245,6 +263,10 @@ def _open_map(context: Context, embedding_id: str, header: dict[str, Any]) -> St
     if point_map.MAP not in files:
         raise NotFoundError("The points of this map are gone. Choose again to measure the embedding again.")
     return StoredMap(context.storage, point_map.MapHeader.model_validate(header), files)
+
+
+def _written(value: float) -> str:
+    return "" if isnan(value) else number(value)
 
 
 class _MappedLines:

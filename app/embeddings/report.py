@@ -92,7 +92,7 @@ def build_report(
         "tab": query.tab,
         "later": [] if standalone else [record for record in HEAVY_FIGURES if record.needs in stored],
         "map": point_map,
-        "search": point_map.search(query.row) if point_map and query.row.strip() else None,
+        "search": point_map.search(query.row, query.color) if point_map and query.row.strip() else None,
         "color": query.color,
         "older_map": MAP not in stored,
         "sample_size": next((figure for figure in visible if figure.slug == SAMPLE_SIZE), None),

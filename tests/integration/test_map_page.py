@@ -79,11 +79,11 @@ def draw(client, embedding_id, color=""):
 
 
 def nearest(row):
-    """Return the positions and distances of the nearest of distinct rows, nearest first."""
-    x = make_points()
-    distances = cdist(x[[row]], x)[0]
-    distances[[row, TWIN]] = np.inf
-    return distances.argsort(kind="stable")[:NEIGHBOURS], np.sort(distances)[:NEIGHBOURS]
+    """Return the positions and cosines of the nearest of distinct rows, nearest first."""
+    cosines = similarities_of(row, "cosine")
+    cosines[TWIN] = -np.inf
+    order = (-cosines).argsort(kind="stable")[:NEIGHBOURS]
+    return order, cosines[order]
 
 
 def near_attribute(positions):
@@ -161,11 +161,13 @@ def test_selection_is_measured(client, work, embedding_id, measured, n, name):
 def test_rows_are_found_by_number_and_name_with_their_neighbors_and_missing_ones_say_why(client, embedding_id):
     for row in ["7", "word 7", " WORD 7 "]:
         page = find_row(client, embedding_id, row)
-        positions, distances = nearest(7)
+        positions, cosines = nearest(7)
         assert 'data-row="7"' in page
         assert near_attribute(positions) in page
         assert "Row 7 · word 7" in page
-        assert f"{distances[0]:.3g}" in page
+        assert f"{cosines[0]:.3g}" in page
+        assert [f'<th scope="col">{column}</th>' in page for column in ("kind", "price")] == [True, True]
+        assert f"<td>{positions[0] / 8:.3g}</td>" in page
     assert near_attribute(nearest(0)[0]) in find_row(client, embedding_id, TWIN)
     assert near_attribute(nearest(0)[0]) in find_row(client, embedding_id, 0)
     page = find_row(client, embedding_id, "20")

@@ -182,7 +182,8 @@ def show_neighbors(
     if not search.near:
         return LookupOut(name=search.query, status=ResultStatus.FAILED, error=search.reason, results=None)
     neighbors = [
-        {"name": row.name, search.similarity.value: nearness, "row": row.position} for row, nearness in search.near
+        {"name": row.name, search.similarity.value: nearness, "row": row.position, "details": dict(row.details)}
+        for row, nearness in search.near
     ]
     return LookupOut(
         name=search.query,
