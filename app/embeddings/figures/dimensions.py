@@ -15,27 +15,21 @@ from isotropy.catalog import OUTLIER_RULES
 
 PROFILE = "activation_profile"
 ACTIVATION = "activation"
-MAX_NAMED_OUTLIERS = 8
+MAX_NAMED = 8
 MAX_LINES = 100
 # Fraction of the plot's height, for the name of an outlier at its top.
 HEADROOM = 0.1
 ROGUE = "rogue_dimensions"
-MAX_NAMED_ROGUES = 3
-# Smallest fraction of the axis between two names.
-MIN_NAME_GAP = 0.04
 
 
 def activation(overlay: Overlay) -> Figure:
     marked_note = ""
     if not overlay.several:
-        outliers = list(outlier_rules(overlay.series[0].detail(PROFILE)))
-        marked_note = " No rule flags a dimension as an outlier."
-        if outliers:
-            names = ", ".join(map(str, outliers[:MAX_NAMED_OUTLIERS]))
-            unnamed = len(outliers) - MAX_NAMED_OUTLIERS
-            ending = f" and {count(unnamed)} more" if unnamed > 0 else ""
-            dimensions = plural(len(outliers), "dimension")
-            marked_note = f" Marked: {dimensions} flagged by an outlier rule ({names}{ending}); the numbers show which."
+        outliers = len(outlier_rules(overlay.series[0].detail(PROFILE)))
+        marked_note = _describe_blamed(overlay.series[0])
+        marked_note += (
+            f" The numbers say which rule flags {plural(outliers, 'dimension')} as outliers." if outliers else ""
+        )
     return Figure(
         slug=ACTIVATION,
         title="Activation by dimension",
@@ -52,6 +46,16 @@ def activation(overlay: Overlay) -> Figure:
         ),
         draw=partial(_draw_activation, overlay),
     )
+
+
+def _describe_blamed(series: Series) -> str:
+    """Say which dimensions are marked: those that findings name."""
+    blamed = series.subject.blamed
+    if not blamed:
+        return " No finding names a dimension."
+    unnamed = len(blamed) - MAX_NAMED
+    names = ", ".join(map(str, blamed[:MAX_NAMED])) + (f" and {count(unnamed)} more" if unnamed > 0 else "")
+    return f" Marked: {plural(len(blamed), 'dimension')} that findings name ({names})."
 
 
 def mark_dimensions(figure: Figure, dimensions: Sequence[int], finding: str) -> Figure:
@@ -92,16 +96,16 @@ def _draw_activation(overlay: Overlay) -> go.Figure:
     y_axis: dict[str, Any] = {"title": {"text": "Activation, mean ± 1 sd"}}
     if not overlay.several:
         profile = overlay.series[0].detail(PROFILE)
-        outliers = list(outlier_rules(profile))
-        are_named = len(outliers) <= MAX_NAMED_OUTLIERS
-        tops = [profile["mean"][i] + profile["std"][i] for i in outliers]
+        blamed = [i for i in overlay.series[0].subject.blamed if i < dimensions]
+        are_named = len(blamed) <= MAX_NAMED
+        tops = [profile["mean"][i] + profile["std"][i] for i in blamed]
         traces.append(
             go.Scatter(
-                x=outliers,
+                x=blamed,
                 y=tops,
                 mode="markers+text" if are_named else "markers",
                 marker={"color": palette.MARKED, "size": 7},
-                text=[str(i) for i in outliers],
+                text=[str(i) for i in blamed],
                 textposition="top center",
                 hoverinfo="skip",
             )
@@ -152,7 +156,7 @@ def rogue(overlay: Overlay) -> Figure:
         title="Rogue dimensions",
         caption="What each dimension adds to the mean cosine, "
         f"{overlay.describe_rows(ROGUE)}. "
-        f"Greatest: {overlay.describe(partial(_name_largest, 1 if overlay.several else MAX_NAMED_ROGUES))}.",
+        f"Greatest: {overlay.describe(_name_largest)}.{'' if overlay.several else _describe_blamed(overlay.series[0])}",
         table=overlay.stacked_table(
             {
                 "dimension": lambda series: range(len(_contributions(series))),
@@ -176,20 +180,13 @@ def _shares(series: Series) -> list[float | None]:
     return [None if cancels else contribution / mean_cosine for contribution in contributions]
 
 
-def _largest_contributors(series: Series, limit: int = MAX_NAMED_ROGUES) -> list[int]:
-    """Return the dimensions with the largest positive contributions, largest first."""
-    contributions = _contributions(series)
-    order = sorted(range(len(contributions)), key=lambda i: -contributions[i])
-    return [i for i in order[:limit] if contributions[i] > 0]
-
-
-def _name_largest(limit: int, series: Series) -> str:
+def _name_largest(series: Series) -> str:
     contributions, shares = _contributions(series), _shares(series)
-    names = [
-        f"{count(i)} ({number(contributions[i], 2)}" + (")" if shares[i] is None else f", {shares[i]:.0%} of the mean)")
-        for i in _largest_contributors(series, limit)
-    ]
-    return ", ".join(names) or "none: no dimension adds to it"
+    i = max(range(len(contributions)), key=contributions.__getitem__)
+    if contributions[i] <= 0:
+        return "none: no dimension adds to it"
+    share = "" if shares[i] is None else f", {shares[i]:.0%} of the mean"
+    return f"{count(i)} ({number(contributions[i], 2)}{share})"
 
 
 def _draw_rogue(overlay: Overlay) -> go.Figure:
@@ -213,17 +210,15 @@ def _draw_rogue(overlay: Overlay) -> go.Figure:
         )
         traces.append(stems)
     if not overlay.several:
-        contributions, largest = _contributions(overlay.series[0]), _largest_contributors(overlay.series[0])
-        gap = MIN_NAME_GAP * len(contributions)
-        # A name that would cover a larger one's is left out.
-        named_dimensions = [i for rank, i in enumerate(largest) if all(abs(i - j) >= gap for j in largest[:rank])]
+        contributions = _contributions(overlay.series[0])
+        blamed = [i for i in overlay.series[0].subject.blamed if i < dimensions]
         traces.append(
             go.Scatter(
-                x=named_dimensions,
-                y=[contributions[i] for i in named_dimensions],
-                mode="markers+text",
+                x=blamed,
+                y=[contributions[i] for i in blamed],
+                mode="markers+text" if len(blamed) <= MAX_NAMED else "markers",
                 marker={"color": palette.MARKED, "size": 6},
-                text=[str(i) for i in named_dimensions],
+                text=[str(i) for i in blamed],
                 textposition="top center",
                 hoverinfo="skip",
                 showlegend=False,

@@ -18,12 +18,14 @@ class Subject:
     measurements: Mapping[str, Measurement]
     data: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """Data of figures that belong to no single measure, by slug: see ``FigureData``."""
+    blamed: Sequence[int] = ()
+    """Dimensions that findings name, ascending."""
 
     @classmethod
     def from_embedding(cls, embedding: Embedding, data: Mapping[str, dict[str, Any]] | None = None) -> "Subject":
-        return cls(
-            embedding.name, {measurement.measure: measurement for measurement in embedding.measurements}, data or {}
-        )
+        measurements = {measurement.measure: measurement for measurement in embedding.measurements}
+        blamed = {dimension for finding in embedding.findings for dimension in finding.get("dimensions", [])}
+        return cls(embedding.name, measurements, data or {}, sorted(blamed))
 
 
 UNEXPLAINED = "There is no value here."

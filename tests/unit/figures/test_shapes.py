@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from app.embeddings.figures.overlay import Subject
@@ -41,19 +43,18 @@ def test_a_sample_of_cosines_is_disclosed_and_no_pair_told_in_words():
     assert "Fewer than two rows" in cosines([0, 0, 0], 1, None, 1).empty
 
 
-def test_contributions_that_cancel_are_no_shares_and_names_do_not_cover_one_another():
+def test_contributions_that_cancel_are_no_shares_and_findings_name_what_is_marked():
     alike = figure("rogue", "rogue_dimensions", {"contributions": [0.1, 0.3]})
     assert [row[2] for row in alike.table.rows] == pytest.approx([0.25, 0.75])
-    assert "Greatest: 1 (0.30, 75% of the mean), 0 (0.10, 25% of the mean)." in alike.caption
+    assert "Greatest: 1 (0.30, 75% of the mean)." in alike.caption
     cancelling = figure("rogue", "rogue_dimensions", {"contributions": [0.3, -0.29]})
     assert [row[2] for row in cancelling.table.rows] == [None, None]
     assert "Greatest: 0 (0.30)." in cancelling.caption
     below = figure("rogue", "rogue_dimensions", {"contributions": [-0.1, -0.2]})
     assert "none: no dimension adds to it" in below.caption
-    contributions = [0.0] * 100
-    contributions[10], contributions[11], contributions[50] = 0.3, 0.2, 0.1
-    names = figure("rogue", "rogue_dimensions", {"contributions": contributions}).draw().data[-1]
-    assert list(names.text) == ["10", "50"]
+    subject = subject_with("rogue_dimensions", {"contributions": [0.0, 0.3, 0.2]})
+    (marked,) = (each for each in figures_of([replace(subject, blamed=[1])]) if each.slug == "rogue")
+    assert list(marked.draw().data[-1].text) == ["1"]
 
 
 @pytest.mark.parametrize(("points", "kind"), [(1000, "scatter"), (1001, "scattergl")])
