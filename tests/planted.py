@@ -137,7 +137,7 @@ def planted_rows_and_dimensions(bases: Bases) -> Iterator[Planted]:
         yield Planted(f"zeros, {name}", "zero_rows", zeroed, rows=rows.tolist())
         rows, cut = some(random, n, int(n * random.choice([0.02, 0.2, 0.5]))), x.copy()
         cut[rows, d // 2 :] = 0
-        yield Planted(f"truncated, {name}", "truncated_rows", cut, rows.tolist(), list(range(d // 2, d))[:LISTED])
+        yield Planted(f"truncated, {name}", "truncated_rows", cut, rows=rows.tolist())
         rows, permuted = some(random, n, n // 8), x.copy()
         permuted[rows] = permuted[rows][:, random.permutation(d)]
         yield Planted(f"permuted, {name}", "unrelated_rows", permuted, rows=rows.tolist())
@@ -185,7 +185,7 @@ def healthy_of_other_kinds(bases: Bases) -> Iterator[tuple[str, Points]]:
     for n, d, decay in (
         (40, 16, 0.5),
         (60, 8, 0.0),
-        (250, 768, 0.0),
+        (250, 768, 1.0),
         (300, 400, 1.2),
         (400, 64, 0.7),
         (2500, 128, 0.3),
@@ -205,13 +205,14 @@ def healthy_of_other_kinds(bases: Bases) -> Iterator[tuple[str, Points]]:
         yield f"{count} subspaces", x.astype(np.float32)
     yield "rectified", np.maximum(generated(random, 1500, 96, 0.3), 0)
     yield "uniform", random.uniform(-1, 1, (1500, 64)).astype(np.float32)
-    yield "exponential", random.exponential(size=(1500, 64)).astype(np.float32)
+    yield "exponential", random.exponential(size=(1500, 64)).astype(np.float32) - 1
     yield "signs", np.sign(generated(random, 1500, 128, 0.5))
     rates = np.exp(random.standard_normal(100))
-    yield "counts", random.poisson(rates, (1500, 100)).astype(np.float32)
-    for decay in (0.6, 0.9):
-        x = generated(random, 1500, 96, decay) @ np.linalg.qr(random.standard_normal((96, 96)))[0]
-        yield f"rotated, decay {decay}", x.astype(np.float32)
+    yield "counts", (random.poisson(rates, (1500, 100)) - rates).astype(np.float32)
+    for n, d in ((1500, 96), (600, 32), (800, 200), (2000, 48)):
+        for decay in (0.4, 0.9):
+            x = generated(random, n, d, decay) @ np.linalg.qr(random.standard_normal((d, d)))[0]
+            yield f"rotated {n} x {d}, decay {decay}", x.astype(np.float32)
 
 
 @cache

@@ -72,22 +72,22 @@ def test_hubs_are_listed_by_name_and_a_similarity_is_chosen_and_told(scored, tmp
     lines = [f"word {row},{','.join(map(str, values))}" for row, values in enumerate(x)]
     (tmp_path / "named.csv").write_text("word,a,b,c,d,e,f\n" + "\n".join(lines))
     hubs = scored(tmp_path / "named.csv", "--measures", "hubness")["hubness"]["detail"]["hubs"]
-    far = cdist(x, x)
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    far = -unit @ unit.T
     np.fill_diagonal(far, np.inf)
     counts = np.bincount(far.argsort(axis=1)[:, :10].ravel(), minlength=len(x))
     assert [hub["occurrences"] for hub in hubs] == sorted(counts, reverse=True)[:10]
     assert all(hub["name"] == f"word {hub['row']}" and hub["occurrences"] == counts[hub["row"]] for hub in hubs)
     unnamed = scored(npy, "--measures", "hubness")["hubness"]["detail"]["hubs"]
     assert {hub["name"] for hub in unnamed} == {None}
-    chosen = (npy, "--similarity", "cosine", "--measures", "hubness,levina_bickel")
+    chosen = (npy, "--similarity", "euclidean", "--measures", "hubness,levina_bickel")
     scores = scored(*chosen)
-    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
-    far = -unit @ unit.T
+    far = cdist(x, x)
     np.fill_diagonal(far, np.inf)
     counts = np.bincount(far.argsort(axis=1)[:, :10].ravel(), minlength=len(x))
     assert scores["hubness"]["value"] == pytest.approx(skew(counts))
-    assert scores["levina_bickel"]["detail"]["similarity"] == "cosine"
-    assert "neighbors, hubness and intrinsic dimension by cosine" in score(*chosen)[0].out
+    assert scores["levina_bickel"]["detail"]["similarity"] == "euclidean"
+    assert "neighbors, hubness and intrinsic dimension by Euclidean distance" in score(*chosen)[0].out
 
 
 def test_copies_and_groups_count_as_one(scored, score, tmp_path, x):
