@@ -306,7 +306,7 @@ def test_hubs_are_listed_and_a_name_that_is_not_suggested_is_found_at_once(clien
     page = client.get(f"/embeddings/{embedding_id}", params={"name": "word 7"}).text
     section = page.partition('id="neighbours"')[2].partition("</section>")[0].replace("\u00a0", " ")
     assert "Row 7 · word 7" in section
-    assert "Nearest by Euclidean distance, among 60 rows" in section
+    assert "Nearest by cosine, among 60 rows" in section
     assert "Rings on the map" not in section
     missing = client.get(f"/api/embeddings/{embedding_id}/neighbors", params={"name": "x"})
     assert (missing.status_code, missing.json()["detail"]) == (404, "No row is named 'x'.")
@@ -340,10 +340,10 @@ def test_parquet_has_all_columns_and_a_large_map_draws_a_stated_sample(client, e
     assert (table["row"].to_pylist(), table["name"].to_pylist()[NUMBERED]) == (list(range(N)), "20")
     assert table["norm"].to_numpy() == pytest.approx(np.linalg.norm(make_points(), axis=1), rel=1e-5)
     assert table["kind"].to_pylist()[:3] == ["b", "a", "a"]
-    positions, distances = nearest(7)
+    positions, cosines = nearest(7)
     neighbors = table["neighbors"].to_pylist()[7]
     assert neighbors["ids"] == positions.tolist()
-    assert neighbors["distances"] == pytest.approx(distances, rel=1e-5)
+    assert neighbors["distances"] == pytest.approx(1 - cosines, rel=1e-4, abs=1e-6)
     for module in (point_map, row_map):
         monkeypatch.setattr(module, "MAX_DRAWN", 20)
     monkeypatch.setattr(row_map, "MARKER_SIZES", ((20, 2),))

@@ -86,11 +86,15 @@ def test_another_selection_is_inspected_when_asked_and_checked_against_a_stored_
         (np.vstack([X, X[:3]]), "Duplicate rows: 3. They count more in every measure except"),
         (np.vstack([X, [[np.nan] * 10]]), "Left out, because of NaN, infinity or an empty cell: 1 of 41 rows."),
         (X * np.nan, "Every row has NaN, infinity or an empty cell, so nothing can be measured. Find where they"),
-        (np.stack([X, X, X]), "'x' has three dimensions, read as layers x rows x columns. Layer 2 of 0 to 2 is"),
     ],
 )
 def test_what_makes_numbers_doubtful_is_a_warning_and_no_refusal(inspected, x, sentence):
     assert any(warning.startswith(sentence) for warning in inspected(x).warnings)
+
+
+def test_array_of_three_dimensions_says_which_layer_is_measured(inspected):
+    (warning,) = inspected(np.stack([X, X, X])).warnings
+    assert "read as layers x rows x columns. Layer 2 of 0 to 2 is measured." in warning
 
 
 def test_a_table_is_inspected_column_by_column(tmp_path):
