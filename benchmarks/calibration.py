@@ -1,11 +1,12 @@
-"""False positives and coverage of every test and interval of the conclusions, on data of which the truth is known.
+"""False positives, coverage and power of every test and interval of the conclusions, where the truth is known.
 
 Run: python -m benchmarks.calibration [--only WORDS] [--simulations N] [--processes N]
 """
 
 import argparse
+from concurrent.futures import ProcessPoolExecutor
 
-from benchmarks import _calibration_clouds, _calibration_sweeps, _calibration_tasks
+from benchmarks import _calibration_clouds, _calibration_sweeps, _calibration_tasks, _calibration_verdicts
 from benchmarks._calibration import HEAD, rates, row
 from benchmarks._rounds import machine
 
@@ -19,13 +20,25 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, help="of each case, in place of its own number")
     parser.add_argument("--processes", type=int, default=1)
     asked = parser.parse_args()
+    all_ok = print_verdicts(asked.only, asked.simulations, asked.processes)
     chosen = [case for kind in KINDS for case in kind.cases() if asked.only in case.name]
-    print(f"{machine('numpy')}\n\n{HEAD}", flush=True)
-    all_ok = True
+    print(f"\n{HEAD}", flush=True)
     for found in rates(chosen, asked.simulations, asked.processes):
         print(row(found), flush=True)
         all_ok &= found.ok()
     raise SystemExit(0 if all_ok else 1)
+
+
+def print_verdicts(only: str, simulations: int | None, processes: int) -> bool:
+    """Print the table of verdicts of sweeps, and return whether all rates are within their bounds."""
+    cases = [case for case in _calibration_verdicts.CASES if only in case.name]
+    print(f"{machine('numpy')}\n\n{_calibration_verdicts.HEAD}", flush=True)
+    all_ok = True
+    with ProcessPoolExecutor(processes) as pool:
+        for found in pool.map(_calibration_verdicts.verdict_rates, cases, [simulations] * len(cases)):
+            print(found.row(), flush=True)
+            all_ok &= found.ok()
+    return all_ok
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -95,6 +96,15 @@ class Predictions:
         tolerance = 0.0 if self.kind is TaskKind.CLASSIFICATION else EQUAL_TOLERANCE * max(abs(low), abs(high))
         value: int | float | None = self.predicted[0].item() if high - low <= tolerance else None
         return value
+
+    @property
+    def largest_share(self) -> float:
+        """The share of rows that got the most frequent prediction."""
+        if self.constant is not None:
+            return 1.0
+        if isinstance(self.predicted, tuple):
+            return Counter(self.predicted).most_common(1)[0][1] / len(self)
+        return float(np.unique(self.predicted, return_counts=True)[1].max() / len(self))
 
     def pack(self) -> bytes:
         steps = np.diff(self.rows, prepend=0)

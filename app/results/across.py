@@ -9,7 +9,7 @@ from fastapi import Depends, Query
 from app.context import Context
 from app.figures.figure import Figure
 from app.figures.labels import field_in_sentence
-from app.results.conclusion.conclusion import Conclusion, read_conclusion
+from app.results.conclusion.conclusion import Conclusion, find_best_runs, read_conclusion
 from app.results.labels import SCALES
 from app.results.run_data import list_metrics
 from app.results.run_table import (
@@ -71,7 +71,9 @@ def describe_selection(selection: RunSelection) -> str:
 def summarize(context: Context, selection: RunSelection, columns: TableColumns) -> SummaryTable:
     runs = selection.table.runs
     metrics = list_metrics(context, [run.id for run in runs]) if columns is TableColumns.METRICS else {}
-    means = summarize_groups(selection.table, selection.fields, columns, metrics)
+    table = selection.table
+    tables = [table.evaluated_on(evaluation).group(selection.fields) for evaluation in table.evaluations]
+    means = summarize_groups(table, selection.fields, columns, metrics, find_best_runs(context, tables))
     if len(runs) < selection.total:
         means.notes.append(f"{describe_selection(selection)}.")
     return means

@@ -46,7 +46,7 @@ class Runs(Connection):
         return self.get("runs", run, "request")
 
     def table_of_runs(self, q: str = "", *, group: Iterable[str] = (), **options: Any) -> Row:
-        """Return means and standard deviations of groups of the runs of a search.
+        """Return means of groups of the runs of a search, with half their 95% intervals.
 
         >>> isoscope.table_of_runs("task:cola", group=["lam"], columns="isotropy")["rows"]
         """

@@ -1,10 +1,11 @@
+"""What the runs of a sweep say: page, API and figure, with predictions by row."""
+
 import csv
 import html
 import io
 
 import numpy as np
 import pytest
-from sklearn.metrics import f1_score, matthews_corrcoef
 
 from app.db import predictions
 from app.db.models import Run, Split
@@ -20,7 +21,8 @@ LAMBDAS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 @pytest.fixture(autouse=True)
 def nothing_kept():
-    for cache in (conclusion._row_cache, conclusion._test_cache):
+    """Each test computes its own."""
+    for cache in (conclusion._fact_cache, conclusion._test_cache):
         cache._entries.clear()
         cache._size = 0
 
@@ -33,13 +35,13 @@ def sweep(context, gains, seeds=3, predicted=True, metric="accuracy"):
     for lam, gain in gains.items():
         for seed in range(seeds):
             hit = hard + 0.05 * random.normal(size=ROWS) < 0.65 + gain
-            answers = np.where(hit, right, 1 - right)
+            given = np.where(hit, right, 1 - right)
             score = float(hit.mean())
             results = {"metrics": {"accuracy": score}, "by_layer": {}, "by_layer_n": {}}
             star = 0.3 + 0.1 * lam + 0.002 * seed
             run = run_row(lam, seed, performance=score, isoscore_star=star, config={"metric": metric}, results=results)
             runs.append(run)
-            stored.append(Predictions(np.arange(ROWS), right.astype(np.int64), answers.astype(np.int64)))
+            stored.append(Predictions(np.arange(ROWS), right.astype(np.int64), given.astype(np.int64)))
     experiment = add_experiment(context, *runs, config={"metric": metric})
     if predicted:
         with context.sessions.begin() as session:
@@ -57,89 +59,140 @@ def page(client, experiment):
 
 def test_api_tells_a_relation_a_verdict_for_each_setting_and_which_number_to_quote(client, context):
     experiment = sweep(context, GAINS)
-    conclusion = client.get(f"/api/experiments/{experiment}/conclusion").json()
-    relation = conclusion["relation"]
-    assert (relation["spearman"], relation["lambdas"], conclusion["direction"]) == (pytest.approx(1.0), [5], "better")
+    found = client.get(f"/api/experiments/{experiment}/conclusion").json()
+    relation = found["relation"]
+    assert (relation["spearman"], relation["lambdas"], found["direction"]) == (pytest.approx(1.0), [5], "better")
     assert relation["p"] == relation["smallest_p"] == pytest.approx(2 / 120)
-    assert conclusion["effect"]["p"] < 0.05
-    by_lam = {difference["lam"]: difference for difference in conclusion["differences"]}
-    assert {lam: row["verdict"] for lam, row in by_lam.items()} == {
+    assert found["overall"]["p"] < 0.05
+    assert (found["shape"], found["unfinished"], found["collapsed"]) == ("rising", 0, [])
+    by_lam = {one["lam"]: one for one in found["differences"]}
+    assert {lam: one["verdict"] for lam, one in by_lam.items()} == {
         -1.0: "worse", -0.5: "worse", 0.5: "no difference seen", 1.0: "better",
     }  # fmt: skip
-    for row in by_lam.values():
-        assert (row["method"], row["seeds"], row["rows"], row["comparisons"]) == ("seeds and rows", [0, 1, 2], ROWS, 4)
-        assert row["low"] < row["estimate"] < row["high"]
-        assert (row["p_adjusted"] <= 0.05) == (row["low"] > 0 or row["high"] < 0)
-        assert row["exact_test"]["p_holm"] > 0.05
-        assert row["exact_test"]["seeds_needed"] == 8
-    assert by_lam[0.5]["needed"] is not None
+    for one in by_lam.values():
+        assert (one["method"], one["seeds"], one["rows"], one["comparisons"]) == ("seeds and rows", [0, 1, 2], ROWS, 4)
+        assert one["low"] < one["estimate"] < one["high"]
+        assert (one["p_adjusted"] <= 0.05) == (one["low"] > 0 or one["high"] < 0)
+        assert one["low"] <= one["pooled_low"]
     assert "3 seeds × 300 validation rows" in by_lam[1.0]["quote"]
-    assert any("Quote the difference" in sentence for sentence in conclusion["sentences"])
+    assert any("Quote the difference" in one for one in found["sentences"])
 
 
-def test_page_figure_and_cache_say_what_the_api_says(client, context):
+def test_the_page_says_what_the_api_says(client, context):
     experiment = sweep(context, GAINS)
-    path = f"/api/experiments/{experiment}/conclusion"
-    conclusion, page_text = client.get(path).json(), page(client, experiment)
-    for sentence in (*conclusion["sentences"], *conclusion["methods"], *conclusion["notes"], *conclusion["cautions"]):
-        assert sentence in page_text
-    assert "<strong>better</strong>" in page_text
-    assert "no difference seen" in page_text
-    assert "How this is computed" in page_text
+    found, shown = client.get(f"/api/experiments/{experiment}/conclusion").json(), page(client, experiment)
+    for sentence in (*found["sentences"], *found["methods"], *found["notes"], *found["cautions"]):
+        assert sentence in shown
+    assert "<strong>better</strong>" in shown
+    assert "no difference seen" in shown
+    assert "How this is computed" in shown
+
+
+def test_the_figure_has_the_intervals_of_the_verdicts(client, context):
+    experiment = sweep(context, GAINS)
+    found = client.get(f"/api/experiments/{experiment}/conclusion").json()["differences"]
     rows = list(csv.DictReader(io.StringIO(client.get(f"/experiments/{experiment}/figures/differences.csv").text)))
     assert [(row["verdict"], float(row["low"])) for row in rows] == [
-        (entry["verdict"], pytest.approx(entry["low"])) for entry in conclusion["differences"]
+        (one["verdict"], pytest.approx(one["low"])) for one in found
     ]
     drawn = client.get(f"/experiments/{experiment}/figures/differences.json").json()
     assert len(drawn["data"]) == 4
-    answers = []
-    statements = [statement for statement, _ in queries_of(context, lambda: answers.append(client.get(path).json()))]
-    assert statements
-    assert answers == [conclusion]
-    assert not [entry for entry in statements if "run_predictions" in entry and "data" in entry], "none is read again"
+
+
+@pytest.mark.parametrize("metric", ["f1", "matthews"])
+def test_metrics_that_are_no_mean_over_rows_have_an_error_of_rows_too(client, context, metric):
+    from sklearn.metrics import f1_score, matthews_corrcoef  # noqa: PLC0415
+
+    experiment = sweep(context, {0.0: 0.0, 1.0: 0.2}, metric=metric)
     with context.sessions.begin() as session:
-        session.query(Run).where(Run.experiment_id == experiment, Run.lam == 1.0).update({"performance": 0.2})
-    assert client.get(path).json() != conclusion
+        for run in session.query(Run).where(Run.experiment_id == experiment):
+            stored = predictions.read_predictions(session, [run.id], Split.VALIDATION)[run.id]
+            score = f1_score if metric == "f1" else matthews_corrcoef
+            run.performance = float(score(stored.reference, stored.predicted))
+    one = client.get(f"/api/experiments/{experiment}/conclusion").json()["differences"][0]
+    assert (one["method"], one["verdict"]) == ("seeds and rows", "better")
 
 
-def test_metrics_that_are_no_mean_over_rows_have_an_error_of_rows_too_where_predictions_give_them(client, context):
-    for metric, score in {"f1": f1_score, "matthews": matthews_corrcoef}.items():
-        experiment = sweep(context, {0.0: 0.0, 1.0: 0.2}, metric=metric)
-        with context.sessions.begin() as session:
-            for run in session.query(Run).where(Run.experiment_id == experiment):
-                stored = predictions.read_predictions(session, [run.id], Split.VALIDATION)[run.id]
-                run.performance = float(score(stored.reference, stored.predicted))
-        conclusion = client.get(f"/api/experiments/{experiment}/conclusion").json()["differences"][0]
-        assert (conclusion["method"], conclusion["verdict"]) == ("seeds and rows", "better")
+def test_predictions_that_do_not_give_the_performance_are_not_used_and_that_is_said(client, context):
     experiment = sweep(context, {0.0: 0.0, 1.0: 0.2}, metric="matthews")
-    result = client.get(f"/api/experiments/{experiment}/conclusion").json()
-    assert result["differences"][0]["method"] == "seeds"
-    assert any("do not give the logged performance" in conclusion for conclusion in result["methods"])
-    result = client.get(f"/api/experiments/{sweep(context, GAINS, predicted=False)}/conclusion").json()
-    assert {(conclusion["method"], conclusion["rows"]) for conclusion in result["differences"]} == {("seeds", None)}
-    assert any("on these validation rows" in conclusion for conclusion in result["sentences"])
+    found = client.get(f"/api/experiments/{experiment}/conclusion").json()
+    assert found["differences"][0]["method"] == "seeds"
+    assert any("do not give the logged performance" in one for one in found["methods"])
 
 
-def test_runs_that_learned_nothing_or_diverged_are_named_and_all_is_told_without_them(client, context):
+def test_without_predictions_the_verdict_is_of_seeds(client, context):
+    found = client.get(f"/api/experiments/{sweep(context, GAINS, predicted=False)}/conclusion").json()
+    assert {(one["method"], one["rows"]) for one in found["differences"]} == {("seeds", None)}
+    assert any("on these validation rows" in one for one in found["sentences"])
+
+
+def test_a_collapsed_setting_is_said_first_on_page_and_api(client, context):
+    """Accuracy .51 against .69 in every seed was called no difference."""
+    experiment = sweep(context, {-1.0: 0.0, 0.0: 0.0, 1.0: 0.0})
+    with context.sessions.begin() as session:
+        for run in session.query(Run).where(Run.experiment_id == experiment, Run.lam == -1.0):
+            stored = predictions.read_predictions(session, [run.id], Split.VALIDATION)[run.id]
+            given = np.ones(ROWS, np.int64)
+            given[0] = 0
+            write_predictions(session, run.id, Split.VALIDATION, Predictions(stored.rows, stored.reference, given))
+            run.performance = float((stored.reference == given).mean())
+    found = client.get(f"/api/experiments/{experiment}/conclusion").json()
+    assert [(one["label"], one["collapsed"], one["seeds"]) for one in found["collapsed"]] == [("λ = −1", 3, 3)]
+    assert found["sentences"][0].startswith("Collapsed: λ = −1 (3 of 3 seeds)")
+    assert "100% of the validation rows get the same prediction" in found["sentences"][0]
+    assert {one["label"]: one["verdict"] for one in found["differences"]} == {
+        "λ = −1": "collapsed", "λ = 1": "no difference seen",
+    }  # fmt: skip
+    shown = page(client, experiment)
+    assert "Yes: λ = −1 collapsed" in shown
+    assert "No λ beats the baseline yet" in shown
+    assert "No difference seen" not in shown
+
+
+def test_runs_that_diverged_are_named(client, context):
     experiment = sweep(context, GAINS)
     with context.sessions.begin() as session:
-        for run in session.query(Run).where(Run.experiment_id == experiment, Run.lam == 1.0):
-            run.learning = {"constant_prediction": "“1”", "divergence": {"loss": 186.0, "start": 0.69}}
-    conclusion = client.get(f"/api/experiments/{experiment}/conclusion").json()
-    assert [run["label"] for run in conclusion["learned_nothing"]] == [f"λ = 1, seed {seed}" for seed in range(3)]
-    assert "186" in conclusion["diverged"][0]["why"]
-    assert [difference["lam"] for difference in conclusion["without"]["differences"]] == [-1.0, -0.5, 0.5]
-    assert conclusion["without"]["relation"]["lambdas"] == [4]
-    assert "3 runs learned nothing" in page(client, experiment)
+        for run in session.query(Run).where(Run.experiment_id == experiment, Run.lam == 1.0, Run.seed == 0):
+            run.learning = {"divergence": {"loss": 186.0, "start": 0.69}}
+    found = client.get(f"/api/experiments/{experiment}/conclusion").json()
+    assert "186" in found["diverged"][0]["why"]
+    assert "1 run diverged" in page(client, experiment)
 
 
+def test_a_paper_prints_in_bold_only_what_a_verdict_calls_the_best(client, context):
+    experiment = sweep(context, GAINS)
+    table = "/api/compare/runs/table?format=markdown&q=experiment%3D"
+    bold = [line for line in client.get(table + experiment).text.splitlines() if "**" in line]
+    assert len(bold) == 1
+    assert bold[0].startswith("| 1 |")
+    undecided = client.get(table + sweep(context, {0.0: 0.0, 1.0: 0.005})).text
+    assert "**" not in undecided
+    assert "| Accuracy ± 95% |" in undecided
+
+
+@pytest.mark.both_databases
+def test_a_page_that_asks_again_reads_no_predictions(client, context):
+    experiment = sweep(context, GAINS)
+    path = f"/api/experiments/{experiment}/conclusion"
+    first = client.get(path).json()
+    answers = []
+    asked = [statement for statement, _ in queries_of(context, lambda: answers.append(client.get(path).json()))]
+    assert asked
+    assert answers == [first]
+    assert not [one for one in asked if "run_predictions" in one and "data" in one]
+    with context.sessions.begin() as session:
+        session.query(Run).where(Run.experiment_id == experiment, Run.lam == 1.0).update({"performance": 0.2})
+    assert client.get(f"/api/experiments/{experiment}/conclusion").json() != first
+
+
+@pytest.mark.both_databases
 def test_over_several_data_sets_each_is_compared_within_itself(client, context):
     for _ in range(2):
         sweep(context, GAINS)
-    conclusion = client.get("/api/compare/runs/conclusion").json()["conclusion"]
-    assert conclusion["pooled"]["measured"] == 2
-    assert conclusion["pooled"]["relation"]["lambdas"] == [5, 5]
-    assert conclusion["pooled"]["relation"]["p"] < 0.001
-    assert conclusion["relation"]["lambdas"] == [5]
-    assert any("Over all 2 data sets" in sentence for sentence in conclusion["sentences"])
+    found = client.get("/api/compare/runs/conclusion").json()["conclusion"]
+    assert found["pooled"]["measured"] == 2
+    assert found["pooled"]["relation"]["lambdas"] == [5, 5]
+    assert found["pooled"]["relation"]["p"] < 0.001
+    assert found["relation"]["lambdas"] == [5]
+    assert any("Over all 2 data sets" in one for one in found["sentences"])
     assert "Over all 2 data sets" in " ".join(html.unescape(client.get("/compare/runs").text).split())

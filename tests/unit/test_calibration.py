@@ -1,21 +1,18 @@
 """A short form of ``benchmarks.calibration``: fixed seeds, bounds widened by three binomial errors."""
 
+import numpy as np
 import pytest
 
 from benchmarks import _calibration_sweeps
 from benchmarks._calibration import COVERAGE, LEVEL, Case, Rate, coverage, false_positives, rate, row
+from benchmarks._calibration_verdicts import CASES as CASES_OF_SWEEPS
+from benchmarks._calibration_verdicts import EASE, verdict_rates
 
 SIMULATIONS = 150
 SHORT = (
     "relation, 5 λ x 5 seeds, effects 1, noise 0.3",
     "relation, 5 λ x 4 ζ x 3 seeds",
     "relation, two methods, 5 λ x 3 seeds",
-    "settings differ, none does, 4 λ x 2 seeds",
-    "any verdict of 2 λ, 3 seeds x 300 rows, seeds dominating",
-    "any verdict of 2 λ, 3 seeds, no predictions",
-    "difference in accuracy, 3 seeds x 300 rows, seeds dominating",
-    "difference in accuracy, 3 seeds x 300 rows, rows dominating",
-    "difference in Spearman, 3 seeds x 300 rows, rows dominating",
 )
 CASES = {case.name: case for case in _calibration_sweeps.cases()}
 
@@ -25,6 +22,31 @@ CASES = {case.name: case for case in _calibration_sweeps.cases()}
 def test_rates_are_within_their_bounds(name):
     rates = rate(CASES[name], SIMULATIONS)
     assert rates.ok(errors=3), row(rates)
+
+
+SHORT_SWEEPS = ("5 x 3, equal variances", "5 x 3, baseline 4x noisier", "5 x 3, rows dominate")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case", [case for case in CASES_OF_SWEEPS if case.name in SHORT_SWEEPS], ids=lambda case: case.name
+)
+def test_verdicts_are_seldom_false_and_see_more_than_the_earlier_rule(case):
+    found = verdict_rates(case, 60)
+    assert found.ok(errors=3), found.row()
+    assert all(now > before for now, before in zip(found.power[1:], found.earlier_power[1:], strict=True)), found.row()
+
+
+def test_cases_of_sweeps_have_names_of_their_own():
+    assert len({case.name for case in CASES_OF_SWEEPS}) == len(CASES_OF_SWEEPS)
+
+
+def test_a_gain_is_what_it_is_called():
+    case = CASES_OF_SWEEPS[0]
+    ease = np.full(case.settings, EASE)
+    moved = ease.copy()
+    moved[-1] += case.ease_of(0.1)
+    assert (case.right(moved) - case.right(ease))[-1] == pytest.approx(0.1, abs=1e-6)
 
 
 def test_names_are_unique_and_bounds_are_those_of_the_claims():
@@ -46,6 +68,5 @@ def test_a_rate_outside_its_bounds_is_not_ok_and_what_is_attainable_lowers_the_b
     assert "| 0.017 |" in row(Rate(case, 0.01, 10))
     assert _calibration_sweeps.attainable_by_relation(5) == pytest.approx(2 / 120)
     assert _calibration_sweeps.attainable_by_relation(4) == 0
-    assert _calibration_sweeps.attainable_by_effect(3, 3) == pytest.approx(1 / 36)
     assert isinstance(case, Case)
     assert LEVEL == 0.05

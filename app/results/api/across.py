@@ -30,10 +30,7 @@ class MomentsOut(Row):
     """A cell of a table of means."""
 
     mean: float
-    std: Annotated[
-        float | None,
-        Field(validation_alias="half_width", description="Sample standard deviation; null of a single seed."),
-    ]
+    half_width: Annotated[float | None, Field(description="Half the 95% interval of the mean; null of a single seed.")]
     n: Annotated[int, Field(description="Seeds behind it.")]
 
 
@@ -55,7 +52,7 @@ class GroupOut(Row):
 
 
 class RunTableOut(BaseModel):
-    """Means and standard deviations of groups of finished runs."""
+    """Means of groups of finished runs, with half their 95% intervals."""
 
     runs: Annotated[int, Field(description="Runs that were read, at most 1,000, those of the newest experiments.")]
     total: Annotated[int, Field(description="Runs that the search finds.")]
@@ -148,11 +145,11 @@ def show_table(
     ] = "json",
     decimals: Annotated[
         int | None,
-        Query(ge=0, le=MAX_DECIMALS, description="Of Markdown and LaTeX; without it, as the deviations allow."),
+        Query(ge=0, le=MAX_DECIMALS, description="Of Markdown and LaTeX; without it, as the intervals allow."),
     ] = None,
-    bold: Annotated[bool, Query(description="Print the largest mean of each column but isotropy in bold.")] = True,
+    bold: Annotated[bool, Query(description="Print settings in bold that a verdict calls the best.")] = True,
 ) -> Response | RunTableOut:
-    """Means and standard deviations of groups of runs, as a paper prints them or as numbers."""
+    """Means of groups of runs with half their 95% intervals, as a paper prints them or as numbers."""
     selection = select_runs(context, q, group or ())
     summary = summarize(context, selection, columns)
     if format == "json":

@@ -4,11 +4,10 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from app.results.conclusion.comparisons import Comparison
+from app.results.conclusion.comparisons import Comparison, Verdict
 from app.results.conclusion.conclusion import Conclusion
-from app.results.conclusion.evidence import Evidence
+from app.results.conclusion.evidence import Shape
 from app.results.conclusion.verdict_words import quote
-from app.results.statistics.verdict import Verdict
 from app.web.dependencies import Row
 from isotropy.catalog import Regularizer
 
@@ -28,45 +27,12 @@ class RelationOut(Row):
     reason: str | None = Field(description="Why a value or its p is missing.")
 
 
-class SettingEffectOut(Row):
-    """Whether settings differ in performance at all."""
+class OverallOut(Row):
+    """Whether settings differ at all: each against the mean of all, and the trend over lambda, as one family."""
 
-    f: float | None
-    degrees: tuple[int, int] = Field(description="Degrees of freedom: of settings, and of the residual.")
-    p: float | None = Field(description="By permutations of performance within each seed.")
-    permutations: int
-    exact: bool
-    smallest_p: float | None = Field(description="Smallest p that this many runs can reach.")
+    p: float | None
     settings: int
-    seeds: int
-    reason: str | None
-
-
-class ExactTestOut(BaseModel):
-    """The exact sign-flip test; reported next to the verdict, it never decides it."""
-
-    p: float = Field(description="Two-sided.")
-    p_holm: float = Field(description="Corrected by Holm for all settings.")
-    smallest_p: float = Field(description="Smallest p that this many seeds can reach, before the correction.")
-    seeds_needed: int | None = Field(
-        description="Number of seeds with which p_holm could reach 0.05; null if none suffices."
-    )
-
-
-class RowsOnlyOut(BaseModel):
-    """Fewer than three seeds: these very runs on new rows."""
-
-    low: float
-    high: float
-    p: float
-    test: Literal["mcnemar", "t"]
-
-
-class NeededOut(Row):
-    """Seeds or rows that would show a difference of the observed size with power 0.8."""
-
-    seeds: int | None
-    rows: int | None = Field(description="Rows needed with the present seeds, if no number of seeds suffices.")
+    trend: float | None = Field(description="From the lower half of lambda to the upper, if the trend decides.")
 
 
 class SettingDifferenceOut(BaseModel):
@@ -80,63 +46,47 @@ class SettingDifferenceOut(BaseModel):
     estimate: float = Field(description="Mean difference in performance.")
     low: float | None = Field(description="End of the 95% interval, simultaneous over all comparisons.")
     high: float | None
-    p: float | None = Field(description="Two-sided, of this setting alone.")
+    pooled_low: float | None = Field(description="The interval if seeds vary alike in all settings.")
+    pooled_high: float | None
     p_adjusted: float | None = Field(description="At most 0.05 exactly where the interval leaves out 0.")
-    comparisons: int = Field(description="Settings that p and interval are adjusted for, by Bonferroni.")
-    method: Literal["seeds and rows", "seeds"] = Field(
-        description="Model of the error: two-way random effects of seeds and rows, or the paired t-test over seeds."
-    )
+    comparisons: int = Field(description="Settings of the family, for all of which the intervals hold at once.")
+    method: Literal["seeds and rows", "seeds"] = Field(description="What counts as drawn.")
     degrees: float | None = Field(description="Of freedom, of Student's t.")
     seeds: list[int]
-    rows: int | None = Field(description="Validation rows compared one by one; null where only seeds are compared.")
-    rows_only: RowsOnlyOut | None
-    needed: NeededOut | None
-    exact_test: ExactTestOut
+    rows: int | None = Field(description="Validation rows that are part of the error; null if seeds alone are.")
     quote: str = Field(description="The number to report, with its sample size.")
 
     @classmethod
     def from_result(cls, comparison: Comparison) -> "SettingDifferenceOut":
-        judged, rows_only = comparison.judgment, comparison.rows_only
+        contrast, pooled = comparison.contrast, comparison.contrast.pooled_half_width
         return cls(
             label=comparison.label,
             regularizer=comparison.setting.regularizer,
             lam=comparison.setting.lam,
             zeta=comparison.setting.zeta,
-            verdict=judged.verdict,
+            verdict=comparison.verdict,
             estimate=comparison.estimate,
-            low=judged.low,
-            high=judged.high,
-            p=judged.p,
-            p_adjusted=judged.p_adjusted,
-            comparisons=judged.comparisons,
+            low=contrast.low,
+            high=contrast.high,
+            pooled_low=None if pooled is None else comparison.estimate - pooled,
+            pooled_high=None if pooled is None else comparison.estimate + pooled,
+            p_adjusted=contrast.p,
+            comparisons=comparison.comparisons,
             method=comparison.method.value,
-            degrees=judged.difference.degrees if judged.p is not None else None,
+            degrees=None if contrast.p is None else contrast.degrees,
             seeds=comparison.seeds,
             rows=comparison.rows,
-            rows_only=rows_only
-            and RowsOnlyOut(
-                low=rows_only.low,
-                high=rows_only.high,
-                p=rows_only.p,
-                test="mcnemar" if rows_only.mcnemar else "t",
-            ),
-            needed=judged.needed and NeededOut.model_validate(judged.needed),
-            exact_test=ExactTestOut(
-                p=comparison.flips.p,
-                p_holm=comparison.p_holm,
-                smallest_p=comparison.flips.smallest_p,
-                seeds_needed=comparison.flip_seeds_needed,
-            ),
             quote=quote(comparison),
         )
 
 
-class PeakOut(BaseModel):
-    """A curve that falls off on both sides of lambda = 0."""
+class CollapsedOut(Row):
+    """A setting that gives almost all rows one prediction, or diverges, in two thirds of its seeds or more."""
 
-    model: str
-    regularizer: Regularizer
-    gains: dict[float, float] = Field(description="Mean performance less that at lambda = 0, by lambda.")
+    label: str
+    collapsed: int = Field(description="Seeds that collapsed.")
+    seeds: int
+    why: str
 
 
 class FlaggedOut(Row):
@@ -147,48 +97,26 @@ class FlaggedOut(Row):
     why: str
 
 
-class TestsOut(BaseModel):
-    """The tests of a sweep."""
-
-    relation: RelationOut
-    direction: Verdict | None = Field(
-        description="Whether more isotropic settings perform better or worse, if p is at most 0.05 and no curve peaks "
-        "at lambda = 0."
-    )
-    effect: SettingEffectOut
-    peaks: list[PeakOut] = Field(description="Methods whose performance is lower on both sides of lambda = 0.")
-    differences: list[SettingDifferenceOut]
-    smallest_p_holm: float | None = Field(description="Smallest corrected p that the exact test can reach.")
-
-    @classmethod
-    def from_evidence(cls, evidence: Evidence) -> "TestsOut":
-        return cls(
-            relation=RelationOut.model_validate(evidence.relation),
-            direction=evidence.direction,
-            effect=SettingEffectOut.model_validate(evidence.effect),
-            peaks=[
-                PeakOut(model=peak.group.model, regularizer=peak.regularizer, gains=peak.gains)
-                for peak in evidence.peaks
-            ],
-            differences=[SettingDifferenceOut.from_result(comparison) for comparison in evidence.comparisons],
-            smallest_p_holm=evidence.smallest_p_holm,
-        )
-
-
 class PooledOut(BaseModel):
-    """The tests pooled over data sets and metrics; settings are compared only within one."""
+    """The relation pooled over data sets and metrics; settings are compared only within one."""
 
     measured: int = Field(description="Data sets and metrics.")
     relation: RelationOut
-    effect: SettingEffectOut
 
 
-class ConclusionOut(TestsOut):
+class ConclusionOut(BaseModel):
     """The numbers beside the scatters of a sweep, and the same in words."""
 
+    unfinished: int = Field(description="Runs that have not ended. As long as there are any, there is no verdict.")
+    collapsed: list[CollapsedOut]
+    baseline_collapsed: bool = Field(description="If so, no setting is compared.")
+    differences: list[SettingDifferenceOut]
+    overall: OverallOut | None
+    relation: RelationOut
+    shape: Shape = Field(description="How performance goes with isotropy across settings.")
+    peak: str | None = Field(description="The setting that exceeds both the least and the most isotropic one.")
     learned_nothing: list[FlaggedOut]
     diverged: list[FlaggedOut]
-    without: TestsOut | None = Field(description="The tests without runs that learned nothing or diverged.")
     pooled: PooledOut | None
     sentences: list[str] = Field(
         description="The conclusion: findings, what they generalize to, and the number to report."
@@ -202,16 +130,17 @@ class ConclusionOut(TestsOut):
         evidence, pooled = conclusion.evidence, conclusion.pooled
         sentences = [*conclusion.findings, *conclusion.verdict_scope, conclusion.quote_advice]
         return cls(
-            **dict(TestsOut.from_evidence(evidence)),
+            unfinished=evidence.unfinished,
+            collapsed=[CollapsedOut.model_validate(setting) for setting in evidence.collapsed],
+            baseline_collapsed=evidence.baseline_collapsed,
+            differences=[SettingDifferenceOut.from_result(comparison) for comparison in evidence.comparisons],
+            overall=evidence.overall and OverallOut.model_validate(evidence.overall),
+            relation=RelationOut.model_validate(evidence.relation),
+            shape=evidence.shape,
+            peak=evidence.peak,
             learned_nothing=[FlaggedOut.model_validate(run) for run in evidence.learned_nothing],
             diverged=[FlaggedOut.model_validate(run) for run in evidence.diverged],
-            without=TestsOut.from_evidence(evidence.without_flagged) if evidence.without_flagged else None,
-            pooled=pooled
-            and PooledOut(
-                measured=pooled.measured,
-                relation=RelationOut.model_validate(pooled.relation),
-                effect=SettingEffectOut.model_validate(pooled.effect),
-            ),
+            pooled=pooled and PooledOut(measured=pooled.measured, relation=RelationOut.model_validate(pooled.relation)),
             sentences=[*filter(None, sentences)],
             methods=conclusion.methods,
             notes=conclusion.notes,

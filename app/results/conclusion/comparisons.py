@@ -1,28 +1,22 @@
-"""Every setting against its baseline, paired by seed and, where predictions are stored, by validation row."""
+"""Every setting against its baseline: one model of all runs, with intervals that hold for all settings at once."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import comb
+from functools import cached_property
 from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
 
-from app.core.evidence import MIN_SEEDS, SIGNIFICANCE_LEVEL, t_quantile, two_sided_p
+from app.core.evidence import MIN_SEEDS
 from app.db.predictions import Predictions
 from app.db.run_rows import AnyRun
 from app.results.captions import join_first
-from app.results.run_table import RunTable, Setting
-from app.results.statistics.mean_difference import (
-    MeanDifference,
-    SignFlips,
-    over_rows,
-    over_rows_and_seeds,
-    over_seeds,
-    pairs_needed,
-    sign_flips,
-)
+from app.results.conclusion.relations import group_of
+from app.results.run_table import Family, RunTable, Setting
+from app.results.statistics.layout import Contrast, Layout, Overall, RowSpread
 from app.results.statistics.row_values import (
     accuracy_values,
     f1_values,
@@ -30,9 +24,10 @@ from app.results.statistics.row_values import (
     pearson_values,
     spearman_values,
 )
-from app.results.statistics.verdict import JudgedDifference, holm, judge
 from isoscope.core.task import Metric, TaskKind
 
+FEWEST_FOR_ERROR = 2
+"""Seeds from which an interval can be given."""
 CLOSE = 1e-3
 """Tolerance between logged performance and that of the predictions, because scripts round to three digits."""
 
@@ -60,8 +55,13 @@ class RunFacts:
     """Why the run is considered to have learned nothing, as a sentence."""
     diverged: str | None = None
     """How its training diverged, as a sentence."""
-    has_trivial_score: bool = False
-    """Whether the trivial predictor's score is known. Otherwise no note means that the run learned something."""
+    repeats_one_answer: str | None = None
+    """Which prediction it gives to 99% of the rows or more, as a sentence."""
+
+    @property
+    def collapsed(self) -> str | None:
+        """Return why the run is of no use, as a sentence."""
+        return self.diverged or self.repeats_one_answer
 
 
 NOTHING_KNOWN = RunFacts()
@@ -95,21 +95,24 @@ def _metric_values(run: AnyRun, predictions: Predictions) -> Values | None:
 
 
 class Method(StrEnum):
-    """Sources of the error of a difference."""
+    """What the error of a difference is made of."""
 
     SEEDS_AND_ROWS = "seeds and rows"
     SEEDS = "seeds"
 
 
-@dataclass(frozen=True)
-class RowsOnly:
-    """A difference between these very runs, for new rows like those of the validation set."""
+class Verdict(StrEnum):
+    """What can be said of a setting against its baseline."""
 
-    low: float
-    high: float
-    p: float
-    """McNemar's exact test where a row is right or wrong and there is one seed, else Student's t over rows."""
-    mcnemar: bool
+    COLLAPSED = "collapsed"
+    BETTER = "better"
+    WORSE = "worse"
+    NONE_SEEN = "no difference seen"
+    TOO_FEW = "too few seeds"
+    WAITING = "runs unfinished"
+
+
+DECIDED = (Verdict.BETTER, Verdict.WORSE)
 
 
 @dataclass(frozen=True)
@@ -119,163 +122,191 @@ class Comparison:
     setting: Setting
     label: str
     seeds: list[int]
-    method: Method
-    judgment: JudgedDifference
-    rows_only: RowsOnly | None
-    """For fewer than three seeds, if predictions are stored."""
-    flips: SignFlips
-    """The exact sign-flip test, reported next to the verdict; it never decides the verdict."""
-    p_holm: float
-    flip_seeds_needed: int | None
-    """The number of seeds with which the exact test could reach p = 0.05 after correction; None if none suffices."""
+    contrast: Contrast
+    verdict: Verdict
+    comparisons: int
+    """Settings of the family, for all of which the intervals hold at once."""
+    rows: int | None
+    """Validation rows that are part of the error."""
     no_rows_reason: str
     """Why rows are not part of the error, as a clause; empty where they are."""
 
     @property
     def estimate(self) -> float:
-        """Return the mean difference in performance."""
-        return self.judgment.difference.estimate
+        """The mean difference in performance."""
+        return self.contrast.estimate
+
+    @property
+    def method(self) -> Method:
+        """What the error is made of."""
+        return Method.SEEDS_AND_ROWS if self.rows is not None else Method.SEEDS
+
+
+class SettingLayout:
+    """Runs of a sweep as a layout of settings and seeds; repeated runs count once, by their mean."""
+
+    def __init__(self, sweep: RunTable, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]) -> None:
+        self._facts = facts
+        self._cells: dict[tuple[Setting, int], list[AnyRun]] = {}
+        for setting, alike in sweep.by_setting(runs).items():
+            for run in alike:
+                self._cells.setdefault((setting, run.seed), []).append(run)
+        self.settings = list(dict.fromkeys(setting for setting, _ in self._cells))
+
+    def seeds(self, setting: Setting) -> set[int]:
+        """Return the seeds that a setting was run with."""
+        return {seed for cell_setting, seed in self._cells if cell_setting == setting}
+
+    @cached_property
+    def groups(self) -> list[list[int]]:
+        """Numbers of the settings whose performance can be compared."""
+        groups: dict[object, list[int]] = {}
+        for (setting, _), alike in self._cells.items():
+            index, group = self.settings.index(setting), groups.setdefault(group_of(alike[0]), [])
+            if index not in group:
+                group.append(index)
+        return [*groups.values()]
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Scores by setting and seed. Runs that cannot be compared have seeds of their own."""
+        numbers: dict[object, int] = {}
+        seeds = [
+            numbers.setdefault((group_of(alike[0]), seed), len(numbers)) for (_, seed), alike in self._cells.items()
+        ]
+        return Layout(
+            np.array([_performance(alike) for alike in self._cells.values()]),
+            np.array([self.settings.index(setting) for setting, _ in self._cells]),
+            np.array(seeds),
+            self._spread,
+        )
+
+    def why_without_rows(self, settings: Sequence[Setting]) -> str:
+        """Return why rows are not part of the error of a comparison of settings, as a clause; else nothing."""
+        for (setting, _), alike in self._cells.items():
+            for run in alike if setting in settings else ():
+                known = self._facts.get(run.id, NOTHING_KNOWN)
+                if known.rows is None:
+                    return known.no_rows_reason
+                if known.rows.rows != self._scored_rows:
+                    return "the runs were scored on different rows"
+        return ""
+
+    @cached_property
+    def _scored_rows(self) -> bytes | None:
+        """The rows that most runs were scored on."""
+        stored = [known.rows.rows for known in self._facts.values() if known.rows is not None]
+        return Counter(stored).most_common(1)[0][0] if stored else None
 
     @property
     def rows(self) -> int | None:
-        """Return the number of validation rows compared; None if only seeds are compared."""
-        return self.judgment.difference.rows
+        """How many rows these are."""
+        return None if self._spread is None else self._spread.rows
+
+    @cached_property
+    def _spread(self) -> RowSpread | None:
+        values = [self._values(alike) for alike in self._cells.values()]
+        stored = [one for one in values if one is not None]
+        if not stored:
+            return None
+        known = np.array([one is not None for one in values])
+        covariances = np.full((len(values), len(values)), np.nan)
+        centered = np.stack(stored) - np.mean(stored, axis=1, keepdims=True)
+        covariances[np.ix_(known, known)] = centered @ centered.T / max(centered.shape[1] - 1, 1)
+        return RowSpread(covariances, centered.shape[1])
+
+    def _values(self, alike: Sequence[AnyRun]) -> npt.NDArray[np.float32] | None:
+        rows = [self._facts.get(run.id, NOTHING_KNOWN).rows for run in alike]
+        stored = [one.values for one in rows if one is not None and one.rows == self._scored_rows]
+        return np.mean(stored, axis=0, dtype=np.float32) if len(stored) == len(rows) else None
 
 
-def compare_with_baselines(
-    sweep: RunTable, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]
-) -> tuple[list[Comparison], list[str]]:
-    """Compare every setting that has a baseline, in order of λ. Also return sentences about the other settings."""
-    by_setting = {setting: _by_seed(setting_runs) for setting, setting_runs in sweep.by_setting(runs).items()}
-    paired: list[tuple[Setting, Setting, list[int]]] = []
-    without_baseline, other_seeds = [], []
-    for setting, runs_by_seed in by_setting.items():
+def compare_settings(sweep: RunTable, table: SettingLayout, collapsed: Mapping[Setting, float | None]) -> "Compared":
+    """Return every setting that has a baseline, in the order of λ, and what there is to say of the others.
+
+    Args:
+        sweep: the runs, for labels and baselines.
+        table: the runs that count, without those of settings that collapsed.
+        collapsed: settings that collapsed, with their mean difference from a baseline that did not.
+
+    """
+    pairs: list[tuple[Setting, Setting, list[int]]] = []
+    alone, apart = [], []
+    for setting in table.settings:
         if setting.is_baseline:
             continue
-        family = setting.family
-        baseline = next(
-            (candidate for candidate in by_setting if candidate.is_baseline and sweep.belongs(candidate, family)), None
-        )
+        baseline = next((one for one in table.settings if one.is_baseline and sweep.belongs(one, setting.family)), None)
         if baseline is None:
-            without_baseline.append(sweep.label(setting))
-        elif seeds := sorted(runs_by_seed.keys() & by_setting[baseline].keys()):
-            paired.append((setting, baseline, seeds))
+            if not any(one.is_baseline and sweep.belongs(one, setting.family) for one in collapsed):
+                alone.append(sweep.label(setting))
+        elif seeds := sorted(table.seeds(setting) & table.seeds(baseline)):
+            pairs.append((setting, baseline, seeds))
         else:
-            other_seeds.append(sweep.label(setting))
-    sentences = []
-    if without_baseline:
-        qualifier = " that counts" if any(setting.is_baseline for setting in sweep.pruned_settings) else ""
-        reason = f"no run at λ = 0 that is alike in all else has a performance{qualifier}"
-        sentences.append(f"Not compared, because {reason}: {join_first(without_baseline)}.")
-    if other_seeds:
-        sentences.append(f"Not compared, because λ = 0 was run with other seeds: {join_first(other_seeds)}.")
-    pairs = [_Pair(by_setting[setting], by_setting[baseline], seeds, facts) for setting, baseline, seeds in paired]
-    return _compare_pairs(sweep, [setting for setting, _, _ in paired], pairs), sentences
-
-
-class _Pair:
-    """The runs of a setting and of its baseline, by the seeds that both have."""
-
-    def __init__(
-        self,
-        setting_runs: Mapping[int, list[AnyRun]],
-        baseline_runs: Mapping[int, list[AnyRun]],
-        seeds: list[int],
-        facts: Mapping[str, RunFacts],
-    ) -> None:
-        self.seeds = seeds
-        self.scores = np.array([_performance(setting_runs[seed]) - _performance(baseline_runs[seed]) for seed in seeds])
-        self._sides = [[by_seed[seed] for seed in seeds] for by_seed in (setting_runs, baseline_runs)]
-        self._facts = facts
-        self.no_rows_reason = self._explain_missing_rows()
-
-    def _explain_missing_rows(self) -> str:
-        runs = [run for side in self._sides for seed_runs in side for run in seed_runs]
-        run_facts = [self._facts.get(run.id, NOTHING_KNOWN) for run in runs]
-        if why := next((fact.no_rows_reason for fact in run_facts if fact.rows is None), ""):
-            return why
-        rows_differ = len({fact.rows.rows for fact in run_facts if fact.rows is not None}) > 1
-        return "the runs were scored on different rows" if rows_differ else ""
-
-    @property
-    def rows(self) -> Values | None:
-        """Return the differences by row and seed, [rows, seeds]; None if rows cannot be compared."""
-        if self.no_rows_reason:
-            return None
-        setting_values, baseline_values = (
-            np.stack([self._values(seed_runs) for seed_runs in side], axis=1) for side in self._sides
-        )
-        return np.asarray(setting_values - baseline_values, float)
-
-    def _values(self, alike: Sequence[AnyRun]) -> Values:
-        run_values = [rows.values.astype(float) for run in alike if (rows := self._facts[run.id].rows) is not None]
-        return np.asarray(np.mean(run_values, axis=0), float)
-
-
-def _compare_pairs(sweep: RunTable, settings: Sequence[Setting], pairs: Sequence[_Pair]) -> list[Comparison]:
-    means, row_intervals = [], []
-    for pair in pairs:
-        rows = pair.rows
-        mean, rows_only = _mean_difference(pair, rows)
-        means.append(mean)
-        row_intervals.append(rows_only)
-    flips = [sign_flips(pair.scores.tolist()) for pair in pairs]
-    corrected_p = holm([flip.p for flip in flips])
-    seeds_needed = pairs_needed(SIGNIFICANCE_LEVEL, len(pairs))
-    return [
-        Comparison(
-            setting,
-            sweep.label(setting),
-            pair.seeds,
-            Method.SEEDS if pair.no_rows_reason else Method.SEEDS_AND_ROWS,
-            judged,
-            rows_only,
-            flipped,
-            p_holm,
-            seeds_needed,
-            pair.no_rows_reason,
-        )
-        for setting, pair, judged, rows_only, flipped, p_holm in zip(
-            settings, pairs, judge(means), row_intervals, flips, corrected_p, strict=True
-        )
+            apart.append(sweep.label(setting))
+    notes = []
+    if alone:
+        counts = " that counts" if any(setting.is_baseline for setting in sweep.pruned_settings) else ""
+        without = f"no run at λ = 0 that is alike in all else has a performance{counts}"
+        notes.append(f"Not compared, because {without}: {join_first(alone)}.")
+    if apart:
+        notes.append(f"Not compared, because λ = 0 was run with other seeds: {join_first(apart)}.")
+    finished = all(run.status.final for run in sweep.runs)
+    compared = _compare_pairs(sweep, table, pairs, finished=finished)
+    compared += [
+        Comparison(setting, sweep.label(setting), [], Contrast(gain, counts_rows=False), Verdict.COLLAPSED, 0, None, "")
+        for setting, gain in collapsed.items()
+        if gain is not None
     ]
+    order = {setting: index for index, setting in enumerate(sweep.settings)}
+    overall = None
+    if finished and table.settings:
+        lines = [_line(sweep, table, family) for family in sweep.families]
+        overall = table.layout.test_settings(table.groups, lines)
+    return Compared(sorted(compared, key=lambda one: order[one.setting]), notes, overall)
 
 
-def _mean_difference(pair: _Pair, rows: Values | None) -> tuple[MeanDifference, RowsOnly | None]:
-    """Return the mean difference of the logged scores, and an interval over rows if there are too few seeds."""
-    if rows is None:
-        return over_seeds(pair.scores), None
-    if len(pair.seeds) >= MIN_SEEDS:
-        return over_rows_and_seeds(rows)._replace(estimate=float(pair.scores.mean())), None
-    difference = over_rows(rows)
-    estimate = float(pair.scores.mean())
-    return difference._replace(estimate=estimate), _rows_only(rows, difference, estimate)
+@dataclass(frozen=True)
+class Compared:
+    """All comparisons of a sweep, sentences about settings without one, and the overall test."""
+
+    comparisons: list[Comparison]
+    notes: list[str]
+    overall: Overall | None
 
 
-def _rows_only(rows: Values, difference: MeanDifference, estimate: float) -> RowsOnly | None:
-    """Return an interval over rows for these runs; None if the differences do not vary, which leaves no error."""
-    error = difference.error or 0.0
-    if not error:
-        return None
-    half_width = t_quantile(SIGNIFICANCE_LEVEL, difference.degrees) * error
-    is_binary = rows.shape[1] == 1 and bool(np.isin(rows, (-1, 0, 1)).all())
-    p = _mcnemar(rows) if is_binary else two_sided_p(estimate / error, difference.degrees)
-    return RowsOnly(estimate - half_width, estimate + half_width, p, is_binary)
+def _line(sweep: RunTable, table: SettingLayout, family: Family) -> list[int]:
+    return [index for index, setting in sorted(enumerate(table.settings), key=lambda item: item[1].lam)
+            if sweep.belongs(setting, family)]  # fmt: skip
 
 
-def _mcnemar(rows: Values) -> float:
-    """Return the exact p of McNemar's test: a row that differs is equally likely to be won or lost."""
-    won, lost = int((rows > 0).sum()), int((rows < 0).sum())
-    n_differing, smaller = won + lost, min(won, lost)
-    ways = sum(comb(n_differing, k) for k in range(smaller + 1))
-    return min(1.0, float(2 * ways / 2**n_differing))
+def _compare_pairs(
+    sweep: RunTable, table: SettingLayout, pairs: Sequence[tuple[Setting, Setting, list[int]]], *, finished: bool
+) -> list[Comparison]:
+    if not pairs:
+        return []
+    layout = table.layout
+    weights = [
+        layout.pair(table.settings.index(setting), table.settings.index(baseline)) for setting, baseline, _ in pairs
+    ]
+    family = [index for index, pair in enumerate(pairs) if finished and len(pair[2]) >= FEWEST_FOR_ERROR]
+    contrasts = [Contrast(float(one @ layout.scores), counts_rows=False) for one in weights]
+    for index, contrast in zip(family, layout.compare(np.array([weights[one] for one in family])), strict=True):
+        contrasts[index] = contrast
+    comparisons = []
+    for (setting, baseline, seeds), contrast in zip(pairs, contrasts, strict=True):
+        why = table.why_without_rows([setting, baseline])
+        verdict = _verdict(contrast, len(seeds)) if finished else Verdict.WAITING
+        rows = None if why else table.rows
+        comparisons.append(Comparison(setting, sweep.label(setting), seeds, contrast, verdict, len(family), rows, why))
+    return comparisons
 
 
-def _by_seed(runs: Sequence[AnyRun]) -> dict[int, list[AnyRun]]:
-    by_seed: dict[int, list[AnyRun]] = {}
-    for run in runs:
-        by_seed.setdefault(run.seed, []).append(run)
-    return by_seed
+def _verdict(contrast: Contrast, seeds: int) -> Verdict:
+    if seeds < MIN_SEEDS or (contrast.p is None and contrast.estimate):
+        return Verdict.TOO_FEW
+    if not contrast.decided:
+        return Verdict.NONE_SEEN
+    return Verdict.BETTER if contrast.estimate > 0 else Verdict.WORSE
 
 
 def _performance(runs: Sequence[AnyRun]) -> float:

@@ -2,14 +2,14 @@
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from threading import Lock
 from typing import Generic, NamedTuple, TypeVar
 
 from app.context import Context
-from app.db.learning import divergence_note, no_learning_note, trivial_score
+from app.db.learning import divergence_note, no_learning_note
 from app.db.models import RunStatus, Split
 from app.db.options.measuring import SelectionRows
 from app.db.predictions import Predictions, read_predictions
@@ -38,12 +38,12 @@ class Conclusion:
 
     @cached_property
     def findings(self) -> list[str]:
-        """Return the findings, starting with the relation."""
-        evidence = self.evidence
-        pooled_sentences = [words.pooled_relation(self.pooled)] if self.pooled else []
-        effect_sentence = "" if words.is_untested(evidence) else words.describe_effect(evidence.effect)
-        sentences = [words.headline(evidence), words.name_peaks(evidence), effect_sentence, *pooled_sentences]
-        return [*filter(None, sentences), *words.describe_without_flagged(evidence)]
+        """Return the findings: what collapsed first, then whether settings differ, then the relation."""
+        sentences = [*words.describe_collapse(self.evidence), words.describe_effect(self.evidence)]
+        if not self.evidence.unfinished:
+            sentences.append(words.headline(self.evidence))
+            sentences += [words.pooled_relation(self.pooled)] if self.pooled else []
+        return sentences
 
     @cached_property
     def verdict_rows(self) -> list[verdict_words.VerdictRow]:
@@ -64,8 +64,8 @@ class Conclusion:
     def methods(self) -> list[str]:
         """Describe how everything was computed, and its assumptions."""
         evidence = self.evidence
-        tests = [words.relation_method(evidence.relation, self.sweep), words.effect_method(evidence.effect)]
-        return [*filter(None, tests), *verdict_words.describe_methods(evidence, self.sweep)]
+        relation_method = words.relation_method(evidence.relation, self.sweep)
+        return [*verdict_words.describe_methods(evidence, self.sweep), *filter(None, [relation_method])]
 
     @property
     def notes(self) -> list[str]:
@@ -96,7 +96,7 @@ def describe_cautions(evidence: Evidence, sweep: RunTable) -> list[str]:
             f"{subject} chose their checkpoint or their end on the validation rows shown, which flatters them."
         )
     if len(evidence.comparisons) > 1:
-        sentences.append("Choosing λ on these rows is optimistic. Report it on rows that chose nothing.")
+        sentences.append("Choosing λ on these rows is optimistic. Report it on held-out rows.")
     return sentences
 
 
@@ -128,10 +128,12 @@ def _chose_on_validation(run: AnyRun) -> bool:
     return run.config.selects_during_training and run.config.selection is SelectionRows.VALIDATION
 
 
+ONE_ANSWER = 0.99
+"""Fraction of rows with the same prediction from which a run collapsed."""
 MAX_CACHED_BYTES = 128 * 2**20
 """Maximum size of cached row values: 500 runs of 60,000 rows each, or 3,000 of 10,000."""
 MAX_CACHED_CONCLUSIONS = 64
-RUNS_PER_BATCH = 50
+RUNS_PER_BATCH = 100
 """Runs whose predictions are unpacked at a time."""
 BYTES_PER_RUN = 2_000
 
@@ -150,6 +152,16 @@ def read_conclusion(context: Context, sweep: RunTable, other_sweeps: Sequence[Ru
     return Conclusion(sweep, computed.evidence, computed.pooled)
 
 
+def find_best_runs(context: Context, sweeps: Sequence[RunTable]) -> set[str]:
+    """Return ids of the runs of each sweep's setting that is better than its baseline by most, by a verdict."""
+    _read_facts(context, [run for sweep in sweeps for run in sweep.runs])  # in one query: those below find them cached
+    best_runs: set[str] = set()
+    for sweep in sweeps:
+        if (best := read_conclusion(context, sweep).evidence.best) is not None:
+            best_runs |= {run.id for run in sweep.runs if sweep.setting(run) == best.setting}
+    return best_runs
+
+
 class _CachedTests(NamedTuple):
     """Cached tests, without references to database rows, which would stay in memory."""
 
@@ -159,29 +171,30 @@ class _CachedTests(NamedTuple):
 
 def _read_facts(context: Context, runs: Iterable[AnyRun]) -> dict[str, RunFacts]:
     finished = [run for run in runs if run.status is RunStatus.FINISHED]
-    values_by_run = {run.id: cached for run in finished if (cached := _row_cache.get(_run_version(run))) is not None}
-    missing_runs = [run for run in finished if run.id not in values_by_run]
+    facts = {run.id: cached for run in finished if (cached := _fact_cache.get(_run_version(run))) is not None}
+    missing_runs = [run for run in finished if run.id not in facts]
     for start in range(0, len(missing_runs), RUNS_PER_BATCH):
         batch = missing_runs[start : start + RUNS_PER_BATCH]
         with context.sessions() as session:
             stored_predictions = read_predictions(session, [run.id for run in batch], Split.VALIDATION)
         for run in batch:
-            values = _row_values(run, stored_predictions.get(run.id))
-            _row_cache.put(
-                _run_version(run), values, BYTES_PER_RUN + (0 if isinstance(values, str) else values.values.nbytes)
-            )
-            values_by_run[run.id] = values
-    return {run.id: _facts_from_rows(run, values_by_run[run.id]) for run in finished}
+            known = _facts_from_predictions(run, stored_predictions.get(run.id))
+            size = BYTES_PER_RUN + (known.rows.values.nbytes if known.rows else 0)
+            _fact_cache.put(_run_version(run), known, size)
+            facts[run.id] = known
+    return {
+        run.id: replace(facts[run.id], learned_nothing=no_learning_note(run), diverged=divergence_note(run))
+        for run in finished
+    }
 
 
-def _facts_from_rows(run: AnyRun, rows: RowValues | str) -> RunFacts:
-    return RunFacts(
-        rows=None if isinstance(rows, str) else rows,
-        no_rows_reason=rows if isinstance(rows, str) else "",
-        learned_nothing=no_learning_note(run),
-        diverged=divergence_note(run),
-        has_trivial_score=trivial_score(run) is not None,
-    )
+def _facts_from_predictions(run: AnyRun, predictions: Predictions | None) -> RunFacts:
+    rows = _row_values(run, predictions)
+    share = predictions.largest_share if predictions is not None and len(predictions) > 1 else 0.0
+    repeated = f"{share:.0%} of the validation rows get the same prediction." if share >= ONE_ANSWER else None
+    if isinstance(rows, str):
+        return RunFacts(no_rows_reason=rows, repeats_one_answer=repeated)
+    return RunFacts(rows, "", repeats_one_answer=repeated)
 
 
 def _row_values(run: AnyRun, predictions: Predictions | None) -> RowValues | str:
@@ -242,5 +255,5 @@ class _Cache(Generic[Value]):
                 self._size -= self._entries.popitem(last=False)[1][1]
 
 
-_row_cache: _Cache[RowValues | str] = _Cache(MAX_CACHED_BYTES)
+_fact_cache: _Cache[RunFacts] = _Cache(MAX_CACHED_BYTES)
 _test_cache: _Cache[_CachedTests] = _Cache(MAX_CACHED_CONCLUSIONS)

@@ -1,22 +1,23 @@
-"""Summary of an experiment: cards with answers, and a table of settings."""
+"""The first screen of an experiment: its answers in a few cards, and its settings in a table."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
 from typing import NamedTuple
 
 from app.core.evidence import MIN_SEEDS, SIGNIFICANCE_LEVEL, min_lambdas
 from app.db.run_rows import AnyRun
 from app.results.captions import join_first
 from app.results.conclusion import words
-from app.results.conclusion.comparisons import Comparison
+from app.results.conclusion.comparisons import DECIDED, Comparison, Verdict
 from app.results.conclusion.conclusion import Conclusion
+from app.results.conclusion.evidence import FLAT_MARGIN, Evidence, Shape
 from app.results.conclusion.relations import counted_runs
 from app.results.conclusion.verdict_words import format_signed
 from app.results.run_table import RunTable, Setting
 from app.results.statistics.estimate import by_seed, estimate
-from app.results.statistics.verdict import Verdict
-from isoscope.core.formatting import MISSING, capitalized, number, plural, with_error
+from isoscope.core.formatting import MISSING, capitalized, count, duration, number, plural, with_error
 
 BASELINE = "baseline"
 
@@ -38,7 +39,7 @@ class SettingRow(NamedTuple):
     isotropy: str
     seeds: int
     difference: str
-    """Includes the half-width of its interval if it has one."""
+    """With the half-width of its interval, where it has comparison."""
     verdict: str
     decided: bool
     best: bool
@@ -46,206 +47,211 @@ class SettingRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """A conclusion at a glance."""
+    """What a conclusion says at a glance."""
 
     conclusion: Conclusion
     metric: str
-    """Title of the performance metric."""
+    """The title of what is read as performance."""
 
     @property
     def cards(self) -> list[Card]:
-        """Return cards on the best setting, on λ and on isotropy; empty until a run finishes."""
-        return [self._best_card(), self._effect_card(), self._relation_card()] if self._means else []
+        """The best setting, whether λ matters, and whether isotropy does; empty while no run has finished."""
+        if not self._means:
+            return []
+        if self._evidence.unfinished:
+            return [self._waiting_card()]
+        return [self._best_card(), self._effect_card(), self._relation_card()]
 
     @property
     def rows(self) -> list[SettingRow]:
-        """Return every setting that has a result, in order of λ."""
-        return [self._row(setting, runs) for setting, runs in self._runs_by_setting.items()]
+        """Every setting that has a result, by λ."""
+        return [self._row(setting, runs) for setting, runs in self._runs.items()]
 
     @property
     def has_simultaneous_intervals(self) -> bool:
-        """Return whether intervals are adjusted for comparing several settings."""
-        return (
-            any(comparison.judgment.comparisons > 1 for comparison in self._comparisons.values())
-            and self._has_intervals
+        """Whether intervals are adjusted because several settings are compared."""
+        return any(
+            comparison.comparisons > 1 and comparison.contrast.p is not None for comparison in self._compared.values()
         )
 
-    @property
-    def _has_intervals(self) -> bool:
-        return any(comparison.judgment.low is not None for comparison in self._comparisons.values())
-
     @cached_property
-    def _runs_by_setting(self) -> dict[Setting, list[AnyRun]]:
+    def _runs(self) -> dict[Setting, list[AnyRun]]:
         return self._sweep.by_setting(counted_runs(self._sweep))
 
     @cached_property
     def _means(self) -> dict[Setting, float]:
-        return {
-            setting: _mean_over_seeds(runs, "performance") or 0.0 for setting, runs in self._runs_by_setting.items()
-        }
+        return {setting: _mean(runs, "performance") or 0.0 for setting, runs in self._runs.items()}
 
     @cached_property
-    def _common_seeds(self) -> set[int]:
-        """Return the seeds that every setting has. Ranking by these keeps a setting from winning by a lucky seed."""
-        return set.intersection(*({run.seed for run in runs} for runs in self._runs_by_setting.values()))
+    def _isotropy(self) -> dict[Setting, float | None]:
+        return {setting: _mean(runs, "isoscore_star") for setting, runs in self._runs.items()}
 
     @cached_property
-    def _ranking_means(self) -> dict[Setting, float]:
-        """Return means by setting over the common seeds, or over all seeds if none is common."""
-        if not self._common_seeds:
-            return self._means
-        common_runs = {
-            setting: [run for run in runs if run.seed in self._common_seeds]
-            for setting, runs in self._runs_by_setting.items()
-        }
-        return {setting: _mean_over_seeds(runs, "performance") or 0.0 for setting, runs in common_runs.items()}
-
-    @cached_property
-    def _isotropy_means(self) -> dict[Setting, float | None]:
-        return {setting: _mean_over_seeds(runs, "isoscore_star") for setting, runs in self._runs_by_setting.items()}
-
-    @cached_property
-    def _comparisons(self) -> dict[Setting, Comparison]:
+    def _compared(self) -> dict[Setting, Comparison]:
         return {comparison.setting: comparison for comparison in self.conclusion.evidence.comparisons}
 
     @property
     def _sweep(self) -> RunTable:
         return self.conclusion.sweep
 
+    @property
+    def _evidence(self) -> Evidence:
+        return self.conclusion.evidence
+
     @cached_property
-    def _best_settings(self) -> list[Setting]:
-        """Return the settings with the highest mean; several if they tie."""
-        highest = max(self._ranking_means.values())
-        return [setting for setting, value in self._ranking_means.items() if value == highest]
+    def _best(self) -> Setting | None:
+        return self._evidence.best.setting if self._evidence.best else None
 
     def _label(self, setting: Setting) -> str:
-        """Return the label of a setting as the page shows it; baselines are labeled as such."""
+        """A setting as the page calls it; a baseline by that name."""
         label = self._sweep.label(setting)
         if not setting.is_baseline:
             return label
         return "Baseline (λ = 0)" + (label[label.find(", ") :] if ", " in label else "")
 
+    def _waiting_card(self) -> Card:
+        ended = sum(run.status.final for run in self._sweep.runs)
+        answer = f"{count(ended)} of {plural(len(self._sweep.runs), 'run')} ended"
+        return Card("Verdict", answer, "It appears when all runs have ended: verdicts on the way favor luck.")
+
     def _best_card(self) -> Card:
-        (best, *ties), ranked = self._best_settings, self._ranking_means
-        sentence = f"{self.metric} {number(ranked[best])}"
-        runners_up = [setting for setting in ranked if setting not in self._best_settings]
-        if not ties and (candidate := self._comparisons.get(best)) is not None:
-            sentence += f", {_format_difference(candidate)} from the baseline"
-        elif runners_up:
-            runner_up = max(runners_up, key=lambda candidate: ranked[candidate])
-            sentence += f"; next {self._label(runner_up)}, {number(ranked[runner_up])}"
-        seeds = {run.seed for runs in self._runs_by_setting.values() for run in runs}
-        if self._common_seeds and len(self._common_seeds) < len(seeds):
-            sentence += f", over the {plural(len(self._common_seeds), 'seed')} that all settings have"
-        answer = (
-            join_first([self._label(candidate) for candidate in self._best_settings])
-            if runners_up or not ties
-            else "All settings tie"
-        )
-        return Card("Best on validation", answer, f"{sentence}.")
+        evidence, question = self._evidence, "Best on validation"
+        if evidence.baseline_collapsed:
+            learned = f"Learned: {join_first(evidence.learned)}." if evidence.learned else "No setting learned."
+            return Card(question, "The baseline collapsed", f"Nothing is compared with it. {learned}")
+        if self._best is not None:
+            comparison = self._compared[self._best]
+            evidence_text = (
+                f"{self.metric} {number(self._means[self._best])}, {_difference(comparison)} from the baseline."
+            )
+            return Card(question, comparison.label, evidence_text)
+        tested = self._tested
+        if not tested:
+            return Card(question, "Nothing to compare yet", words.describe_effect(evidence))
+        if all(comparison.verdict is Verdict.TOO_FEW for comparison in tested):
+            return Card(question, "No λ beats the baseline yet", self._too_few())
+        return Card(question, "No λ beats the baseline yet", self._more_seeds())
+
+    @cached_property
+    def _tested(self) -> list[Comparison]:
+        return [comparison for comparison in self._compared.values() if comparison.verdict is not Verdict.COLLAPSED]
+
+    def _too_few(self) -> str:
+        fewest = min(len(comparison.seeds) for comparison in self._tested)
+        if fewest >= MIN_SEEDS:
+            return "All differ from the baseline by the same amount, so the error is unknown."
+        return f"{plural(fewest, 'seed')} so far. A verdict takes {MIN_SEEDS} or more."
+
+    def _more_seeds(self) -> str:
+        """How many more seeds of the undecided settings and the baseline would show what, and how long they take."""
+        undecided = [
+            comparison
+            for comparison in self._tested
+            if comparison.verdict is Verdict.NONE_SEEN and comparison.contrast.p is not None
+        ]
+        if not undecided:
+            return "Runs answer every row as their baselines do."
+        more = max(len(comparison.seeds) for comparison in undecided)
+        differences = [
+            comparison.contrast.detectable((len(comparison.seeds) + more) / len(comparison.seeds))
+            for comparison in undecided
+        ]
+        settings = {comparison.setting for comparison in undecided}
+        seconds = [run.seconds for run in self._sweep.finished_runs if run.seconds]
+        runs = more * (len(settings) + len([comparison for comparison in self._runs if comparison.is_baseline]))
+        time = f" (about {duration(runs * fmean(seconds))} one at a time)" if seconds else ""
+        shown = number(max(differences), 2)
+        return f"{plural(more, 'more seed', 'more seeds')} each{time} would show a difference of {shown}."
 
     def _effect_card(self) -> Card:
-        comparisons = list(self._comparisons.values())
-        question = "Does λ matter?"
-        if not comparisons:
-            return Card(question, "Cannot be tested yet", words.describe_effect(self.conclusion.evidence.effect))
-        better, worse = (
-            [comparison.label for comparison in comparisons if comparison.judgment.verdict is verdict]
-            for verdict in (Verdict.BETTER, Verdict.WORSE)
-        )
-        if better or worse:
-            clauses = [
-                f"{join_first(labels)} {word}" for labels, word in ((better, "better"), (worse, "worse")) if labels
-            ]
+        evidence, question = self._evidence, "Does λ matter?"
+        collapsed = [comparison.label for comparison in evidence.collapsed if not comparison.setting.is_baseline]
+        parts = [f"{join_first(collapsed)} collapsed"] if collapsed else []
+        parts += [verdicts] if (verdicts := words.describe_verdicts(evidence)) else []
+        if evidence.baseline_collapsed:
+            parts = ["The baseline collapsed", *parts]
+            return Card(question, ", ".join(parts), " ".join(words.describe_collapse(evidence)[1:]))
+        if parts:
+            because = _surest(self._tested) if verdicts else evidence.collapsed[0].why
+            return Card(question, f"Yes: {', '.join(parts)}", f"{because} Compared with the baseline.")
+        if self._tested and all(comparison.verdict is Verdict.TOO_FEW for comparison in self._tested):
+            return Card(question, "Too few seeds to tell", self._too_few())
+        if evidence.overall is None or evidence.overall.p is None:
+            return Card(question, "Cannot be tested yet", words.describe_effect(evidence))
+        if evidence.overall.decided:
             return Card(
                 question,
-                f"Yes: {', '.join(clauses)}",
-                f"{_describe_smallest_p(comparisons)} Compared with the baseline.",
+                "Yes: settings differ",
+                f"{words.describe_effect(evidence)} None differs from the baseline for sure.",
             )
-        if all(comparison.judgment.verdict is Verdict.TOO_FEW for comparison in comparisons):
-            fewest = min(len(comparison.seeds) for comparison in comparisons)
-            requirement = f"It takes {MIN_SEEDS} or more."
-            if fewest >= MIN_SEEDS:
-                requirement = "All differ from the baseline by the same amount, so the error is unknown."
-            return Card(question, "Too few seeds to tell", f"{plural(fewest, 'seed')} so far. {requirement}")
-        sentence = "Runs answer every row as their baselines do."
-        if self._has_intervals:
-            sentence = f"{_describe_smallest_p(comparisons)} All intervals include 0."
-        return Card(question, "No difference seen", sentence)
+        return Card(question, "No difference seen", words.describe_effect(evidence))
 
     def _relation_card(self) -> Card:
-        evidence = self.conclusion.evidence
-        relation = evidence.relation
-        sentence = relation.reason or ""
+        relation = self._evidence.relation
+        text = relation.reason or ""
         if relation.value is not None:
-            sentence = f"{capitalized(words.relation_numbers(relation))}."
-        return Card("Is isotropy related to performance?", _relation_answer(self.conclusion), sentence)
+            text = f"{capitalized(words.relation_numbers(relation))}."
+        return Card("Is isotropy related to performance?", _relation_answer(self._evidence), text)
 
     def _row(self, setting: Setting, runs: Sequence[AnyRun]) -> SettingRow:
-        comparison = self._comparisons.get(setting)
-        verdict = (
-            BASELINE if setting.is_baseline else MISSING if comparison is None else comparison.judgment.verdict.value
-        )
+        comparison = self._compared.get(setting)
+        collapsed = any(collapse.setting == setting for collapse in self._evidence.collapsed)
+        verdict = BASELINE if setting.is_baseline else MISSING if comparison is None else comparison.verdict.value
+        if collapsed:
+            verdict = f"{BASELINE}, collapsed" if setting.is_baseline else Verdict.COLLAPSED.value
         return SettingRow(
             setting,
             self._label(setting),
-            _format_in_column(self._means[setting], self._means.values()),
-            _format_in_column(self._isotropy_means[setting], self._isotropy_means.values()),
+            _fixed(self._means[setting], self._means.values()),
+            _fixed(self._isotropy[setting], self._isotropy.values()),
             len({run.seed for run in runs}),
-            "" if comparison is None else _format_difference(comparison),
+            "" if comparison is None else _difference(comparison),
             verdict,
-            comparison is not None and comparison.judgment.verdict in (Verdict.BETTER, Verdict.WORSE),
-            setting in self._best_settings and len(self._best_settings) < len(self._means),
+            collapsed or (comparison is not None and comparison.verdict in DECIDED),
+            setting == self._best,
         )
 
 
-def _relation_answer(conclusion: Conclusion) -> str:
-    evidence, relation = conclusion.evidence, conclusion.evidence.relation
-    if relation.value is None:
-        return "Cannot be tested yet"
-    if evidence.peaks_at_zero:
-        return "Not in one direction: best at λ = 0"
+def _relation_answer(evidence: Evidence) -> str:
+    measured = evidence.relation
+    if evidence.shape is Shape.PEAK:
+        return f"Not in one direction: it peaks at {evidence.peak}"
     if evidence.direction is not None:
         return f"Yes: more isotropic runs score {'higher' if evidence.direction is Verdict.BETTER else 'lower'}"
-    if relation.p is None:
-        return "Cannot be tested"
-    if relation.smallest_p is not None and relation.smallest_p > SIGNIFICANCE_LEVEL:
+    if evidence.shape is Shape.FLAT:
+        return f"No: flat within ±{FLAT_MARGIN}"
+    if measured.p is None:
+        return "Cannot be tested" if measured.value is not None else "Cannot be tested yet"
+    if measured.smallest_p is not None and measured.smallest_p > SIGNIFICANCE_LEVEL:
         return f"Too few λ to tell; {min_lambdas()} needed"
     return "No clear relation"
 
 
-def _format_difference(comparison: Comparison) -> str:
-    """Format a difference with the half-width of its interval, such as −0.077 ± 0.062."""
-    if comparison.judgment.low is None or comparison.judgment.high is None:
+def _difference(comparison: Comparison) -> str:
+    """A difference with the half-width of its interval: −0.077 ± 0.062."""
+    if comparison.contrast.half_width is None:
         return format_signed(comparison.estimate)
-    return ("+" if comparison.estimate > 0 else "") + with_error(
-        comparison.estimate, (comparison.judgment.high - comparison.judgment.low) / 2
-    )
+    return ("+" if comparison.estimate > 0 else "") + with_error(comparison.estimate, comparison.contrast.half_width)
 
 
-def _describe_smallest_p(comparisons: Sequence[Comparison]) -> str:
-    """Report the smallest p of all differences, adjusted if there are several."""
-    p_values = [
-        comparison.judgment.p_adjusted for comparison in comparisons if comparison.judgment.p_adjusted is not None
-    ]
+def _surest(comparisons: Sequence[Comparison]) -> str:
+    """Return the smallest p of all differences, adjusted if there are several."""
+    p_values = [comparison.contrast.p for comparison in comparisons if comparison.contrast.p is not None]
     if not p_values:
         return ""
-    return (
-        f"Smallest adjusted p: {words.format_p_value(min(p_values))}."
-        if len(p_values) > 1
-        else f"p = {words.format_p_value(p_values[0])}."
-    )
+    smallest = words.format_p_value(min(p_values))
+    return f"Smallest adjusted p: {smallest}." if len(p_values) > 1 else f"p = {smallest}."
 
 
-def _mean_over_seeds(runs: Sequence[AnyRun], quantity: str) -> float | None:
-    """Return the mean of a quantity over seeds, counting each seed once."""
+def _mean(runs: Sequence[AnyRun], quantity: str) -> float | None:
+    """The mean over seeds of a column of runs, each seed once."""
     values = by_seed((run.seed, getattr(run, quantity)) for run in runs if getattr(run, quantity) is not None)
     return estimate(list(values.values())).mean if values else None
 
 
-def _format_in_column(value: float | None, column: Iterable[float | None]) -> str:
-    """Format a value with the decimals of its column: at least three, and more to show three digits of the largest."""
-    largest = max((abs(cell) for cell in column if cell is not None), default=0.0)
+def _fixed(value: float | None, column: Iterable[float | None]) -> str:
+    """A value with the decimals of its column, so that the greatest shows three digits or more."""
+    largest = max((abs(entry) for entry in column if entry is not None), default=0.0)
     if value is None or "×" in number(largest):
         return number(value)
     return f"{value:z.{max(len(number(largest).partition('.')[2]), 3)}f}".replace("-", "−")

@@ -1,77 +1,91 @@
-"""Sentences of a conclusion: findings, methods and assumptions."""
+"""A conclusion in words: the finding first, then what stands behind it."""
 
 from collections.abc import Sequence
 
 from app.core.evidence import SIGNIFICANCE_LEVEL, min_lambdas
-from app.db.options.regularization import REGULARIZER_NAMES
 from app.db.run_rows import AnyRun
-from app.results.conclusion.evidence import Evidence, PooledTests
+from app.results.captions import join_first
+from app.results.conclusion.comparisons import DECIDED
+from app.results.conclusion.evidence import FLAT_MARGIN, Evidence, PooledTests, Shape
 from app.results.run_table import RunTable
 from app.results.statistics.relation import Relation
-from app.results.statistics.setting_effect import SettingEffect
-from isoscope.core.formatting import MISSING, count, number, plural, two_decimals
+from isoscope.core.formatting import MISSING, capitalized, count, number, plural, two_decimals
 
 
-def is_untested(evidence: Evidence) -> bool:
-    """Return whether neither the relation nor the settings can be tested, so that one sentence covers both."""
-    return evidence.relation.value is None and evidence.effect.p is None
+def describe_collapse(evidence: Evidence) -> list[str]:
+    """Which settings collapsed, the baseline first, and which learned if the baseline did not."""
+    sentences = []
+    if evidence.baseline_collapsed:
+        sentences.append(f"The baseline collapsed, so no setting is compared with it. {_learned(evidence)}")
+    if evidence.collapsed:
+        settings = join_first(
+            [
+                f"{comparison.label} ({comparison.collapsed} of {plural(comparison.seeds, 'seed')})"
+                for comparison in evidence.collapsed
+            ]
+        )
+        sentences.append(
+            f"Collapsed: {settings}. For example, {evidence.collapsed[0].label}: {evidence.collapsed[0].why}"
+        )
+    return sentences
+
+
+def _learned(evidence: Evidence) -> str:
+    return f"Learned: {join_first(evidence.learned)}." if evidence.learned else "No setting learned."
+
+
+def describe_verdicts(evidence: Evidence) -> str:
+    """Which settings are better and worse than their baselines; empty if none is."""
+    by_verdict = {
+        verdict: [comparison.label for comparison in evidence.comparisons if comparison.verdict is verdict]
+        for verdict in DECIDED
+    }
+    return ", ".join(f"{join_first(labels)} {verdict}" for verdict, labels in by_verdict.items() if labels)
 
 
 def headline(evidence: Evidence) -> str:
-    """Summarize whether performance goes with isotropy across settings."""
-    relation = evidence.relation
-    if relation.value is None:
-        reason = f"{relation.reason} {evidence.effect.reason}" if is_untested(evidence) else relation.reason
-        return f"{'Nothing can be tested yet' if is_untested(evidence) else 'No relation can be tested'}. {reason}"
-    if evidence.peaks_at_zero:
+    """What shape the relation between isotropy and performance has, in a sentence."""
+    measured = evidence.relation
+    numbers = relation_numbers(measured)
+    if evidence.shape is Shape.PEAK:
         return (
-            "Performance peaks at λ = 0 and is lower on both sides, so neither more nor less isotropy goes with better "
-            f"performance: {relation_numbers(relation)}."
+            f"Performance peaks at {evidence.peak}, which exceeds both the least and the most isotropic setting by "
+            f"intervals that hold at once ({numbers})."
         )
-    if relation.p is None:
-        return f"The relation cannot be tested: {relation_numbers(relation)}. {relation.reason}"
     if evidence.direction is not None:
-        condition = "" if relation.positive == (relation.value > 0) else ", compared at the same λ"
+        where = "" if measured.positive == ((measured.value or 0) > 0) else ", compared at the same λ"
+        return f"The more isotropic a setting, the {evidence.direction} it does{where}: {numbers}."
+    if evidence.shape is Shape.FLAT:
         return (
-            f"The more isotropic a setting, the {evidence.direction} it does{condition}: {relation_numbers(relation)}."
+            f"Performance is flat over isotropy: all intervals lie within ±{FLAT_MARGIN} of the baseline ({numbers})."
         )
-    if relation.smallest_p is not None and relation.smallest_p > SIGNIFICANCE_LEVEL:
+    if measured.p is None:
+        tested = "No relation can be tested" if measured.value is None else f"The relation cannot be tested: {numbers}"
+        return f"{tested}. {measured.reason}"
+    if measured.smallest_p is not None and measured.smallest_p > SIGNIFICANCE_LEVEL:
         return (
-            f"{_values_of_lambda(relation)} are too few to show a relation between isotropy and performance: p cannot "
-            f"fall below {format_p_value(relation.smallest_p)}; it takes {min_lambdas()} values. "
-            f"Here: {relation_numbers(relation)}."
+            f"{_values_of_lambda(measured)} are too few to show a relation between isotropy and performance: p cannot "
+            f"fall below {format_p_value(measured.smallest_p)}; it takes {min_lambdas()} values. Here: {numbers}."
         )
-    return f"No clear relation between isotropy and performance: {relation_numbers(relation)}."
+    return f"No clear relation between isotropy and performance: {numbers}."
 
 
-def name_peaks(evidence: Evidence) -> str:
-    """Name the methods that peak at λ = 0; empty if none does, or if the headline already says so."""
-    if not evidence.peaks or evidence.peaks_at_zero:
-        return ""
-    has_several_models = len({curve.group.model for curve in evidence.curves}) > 1
-    method_names = (
-        REGULARIZER_NAMES[curve_at_peak.regularizer] + f" ({curve_at_peak.group.model})" * has_several_models
-        for curve_at_peak in evidence.peaks
-    )
-    return f"Performance peaks at λ = 0 and is lower on both sides for {', '.join(method_names)}."
-
-
-def describe_effect(setting_effect: SettingEffect) -> str:
-    """Summarize whether settings differ in performance."""
-    if setting_effect.p is None:
-        return f"Whether settings differ cannot be tested. {setting_effect.reason}"
-    settings, seeds = plural(setting_effect.settings, "setting"), plural(setting_effect.seeds, "seed")
-    statistics = f"p = {format_p_value(setting_effect.p)}, {settings}, {seeds}"
-    if setting_effect.f is not None:
-        statistics = (
-            f"F({setting_effect.degrees[0]}, {setting_effect.degrees[1]}) = {number(setting_effect.f)}, {statistics}"
-        )
-    if setting_effect.p <= SIGNIFICANCE_LEVEL:
-        return f"Settings differ in performance: {statistics}."
-    if setting_effect.smallest_p is not None and setting_effect.smallest_p > SIGNIFICANCE_LEVEL:
-        bound = f"p cannot fall below {format_p_value(setting_effect.smallest_p)}, so it takes more seeds or settings"
-        return f"These runs are too few to show that settings differ: {statistics}; {bound}."
-    return f"No clear difference between settings: {statistics}."
+def describe_effect(evidence: Evidence) -> str:
+    """Whether settings differ in performance at all, in a sentence."""
+    if evidence.unfinished:
+        return f"{capitalized(plural(evidence.unfinished, 'run'))} have not ended. Verdicts appear when all have."
+    if verdicts := describe_verdicts(evidence):
+        return f"Against the baseline: {verdicts}."
+    overall = evidence.overall
+    if overall is None or overall.p is None:
+        return "Whether settings differ cannot be tested yet: finish two settings with the same two seeds."
+    numbers = f"p = {format_p_value(overall.p)}, {plural(overall.settings, 'setting')}"
+    if not overall.decided:
+        return f"No clear difference between settings: {numbers}."
+    trend = ""
+    if overall.trend is not None:
+        trend = f" Performance {'rises' if overall.trend > 0 else 'falls'} with λ."
+    return f"Settings differ in performance: {numbers}.{trend}"
 
 
 def relation_method(relation: Relation, sweep: RunTable) -> str:
@@ -96,44 +110,6 @@ def relation_method(relation: Relation, sweep: RunTable) -> str:
         "λ can agree by chance, so few values of λ show that isotropy and performance go together, not that one causes "
         "the other."
     )
-
-
-def effect_method(setting_effect: SettingEffect) -> str:
-    """Describe how the difference between settings is tested."""
-    if setting_effect.p is None:
-        return ""
-    permutations = (
-        f"all {count(setting_effect.permutations)}"
-        if setting_effect.exact
-        else f"{count(setting_effect.permutations)} random"
-    )
-    return (
-        "Settings: F of the setting in a layout of settings and seeds, with seeds taken out; p by "
-        f"{permutations} permutations of performance within each seed. It says that settings differ, not why."
-    )
-
-
-def describe_without_flagged(evidence: Evidence) -> list[str]:
-    """Describe what changes without the runs that learned nothing or diverged; empty without such runs."""
-    remaining = evidence.without_flagged
-    if remaining is None:
-        return []
-    left_out = len({comparison.run_id for comparison in (*evidence.learned_nothing, *evidence.diverged)})
-    sentences = [
-        f"Without {plural(left_out, 'run')} that learned nothing or diverged: {headline(remaining)} "
-        f"{describe_effect(remaining.effect)}"
-    ]
-    verdicts_before = {
-        comparison.setting: (comparison.label, comparison.judgment.verdict.value) for comparison in evidence.comparisons
-    }
-    verdicts_after = {comparison.setting: comparison.judgment.verdict.value for comparison in remaining.comparisons}
-    changed = [
-        f"{label}: {verdict} becomes {verdicts_after.get(setting, 'no runs left to compare')}"
-        for setting, (label, verdict) in verdicts_before.items()
-        if verdicts_after.get(setting) != verdict
-    ]
-    sentences.append(f"Verdicts that change: {'; '.join(changed)}." if changed else "No verdict changes.")
-    return sentences
 
 
 def relation_numbers(relation: Relation) -> str:

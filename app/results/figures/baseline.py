@@ -11,7 +11,7 @@ from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.figure import Figure, FigureTable, plain, plot
 from app.results.captions import describe_means, describe_pruned, describe_unscored, estimate_cells, explain_empty
-from app.results.conclusion.comparisons import Comparison
+from app.results.conclusion.comparisons import DECIDED, Comparison
 from app.results.conclusion.verdict_words import format_interval, format_signed
 from app.results.figures import legend
 from app.results.figures.scatter import QUIET_LINE, error_bar
@@ -19,7 +19,6 @@ from app.results.figures.trivial import TrivialPredictor
 from app.results.labels import SCALES
 from app.results.run_table import RunTable, Setting
 from app.results.statistics.estimate import Estimate, by_seed, estimate
-from app.results.statistics.verdict import Verdict
 from isoscope.core.formatting import count, number, plural
 from isotropy.catalog import Regularizer
 
@@ -29,8 +28,8 @@ NUMBER_MARGIN = 0.22
 # Maximum number of settings in a plot. The table has all.
 MAX_SETTINGS = 60
 DIFFERENCE_HEADS = [
-    "verdict", "difference", "low", "high", "p", "p_adjusted", "comparisons", "error_of", "seeds", "rows",
-    "p_exact", "p_exact_holm",
+    "verdict", "difference", "low", "high", "pooled_half_width", "p_adjusted", "comparisons", "error_of", "seeds",
+    "rows",
 ]  # fmt: skip
 
 
@@ -168,11 +167,13 @@ def baseline_differences(table: RunTable, comparisons: Sequence[Comparison], met
     """Return mean differences in performance with simultaneous 95% intervals, one row per setting."""
     caption, empty = "", None
     if comparisons:
-        n_comparisons = max(comparison.judgment.comparisons for comparison in comparisons)
+        n_comparisons = max(comparison.comparisons for comparison in comparisons)
         simultaneous = f", simultaneous over {count(n_comparisons)} comparisons" if n_comparisons > 1 else ""
         caption = f"Bars are 95% intervals{simultaneous}: a bar that excludes 0 is a verdict."
-        if n_without_bar := sum(comparison.judgment.low is None for comparison in comparisons):
-            caption += f" {plural(n_without_bar, 'setting')} without a bar: too few seeds, or no row differs."
+        if n_without_bar := sum(comparison.contrast.p is None for comparison in comparisons):
+            caption += (
+                f" {plural(n_without_bar, 'setting')} without a bar: collapsed, too few seeds, or no row differs."
+            )
         if (n := len(comparisons)) > MAX_SETTINGS:
             caption += f" The first {MAX_SETTINGS} of {count(n)} settings are drawn."
     else:
@@ -186,11 +187,11 @@ def baseline_differences(table: RunTable, comparisons: Sequence[Comparison], met
         table=FigureTable(
             [*table.heads, *DIFFERENCE_HEADS],
             [
-                [*table.cells(comparison.setting), judged.verdict.value, comparison.estimate, judged.low, judged.high,
-                 judged.p, judged.p_adjusted, judged.comparisons, comparison.method.value, len(comparison.seeds),
-                 comparison.rows, comparison.flips.p, comparison.p_holm]
+                [*table.cells(comparison.setting), comparison.verdict.value, comparison.estimate, contrast.low,
+                 contrast.high, contrast.pooled_half_width, contrast.p, comparison.comparisons,
+                 comparison.method.value, len(comparison.seeds), comparison.rows]
                 for comparison in comparisons
-                for judged in [comparison.judgment]
+                for contrast in [comparison.contrast]
             ],
         ),
         draw=partial(_draw_differences, table, comparisons[:MAX_SETTINGS], metric),
@@ -201,15 +202,13 @@ def baseline_differences(table: RunTable, comparisons: Sequence[Comparison], met
 def _draw_differences(table: RunTable, comparisons: Sequence[Comparison], metric: str) -> go.Figure:
     traces = []
     for index, comparison in enumerate(comparisons):
-        judged = comparison.judgment
+        low, high = comparison.contrast.low, comparison.contrast.high
         label = plain(comparison.label, MAX_NAME_LENGTH)
-        bounds = (
-            "no interval" if judged.low is None or judged.high is None else format_interval(judged.low, judged.high)
-        )
+        bounds = "no interval" if low is None or high is None else format_interval(low, high)
         rows = f" × {plural(comparison.rows, 'row')}" if comparison.rows is not None else ""
         bar: dict[str, object] = {"visible": False}
-        if judged.high is not None:
-            bar = {"type": "data", "array": [judged.high - comparison.estimate], "color": palette.QUIET,
+        if high is not None:
+            bar = {"type": "data", "array": [high - comparison.estimate], "color": palette.QUIET,
                    "thickness": 2, "width": 5}  # fmt: skip
         traces.append(
             go.Scatter(
@@ -219,11 +218,11 @@ def _draw_differences(table: RunTable, comparisons: Sequence[Comparison], metric
                 marker={
                     "color": legend.colour(table, comparison.setting),
                     "size": 11,
-                    "symbol": "circle" if judged.verdict in (Verdict.BETTER, Verdict.WORSE) else "circle-open",
+                    "symbol": "circle" if comparison.verdict in DECIDED else "circle-open",
                     "line": {"width": 2},
                 },
                 error_x=bar,
-                hovertext=f"{label}: {judged.verdict.value}<br>{format_signed(comparison.estimate)} {bounds}"
+                hovertext=f"{label}: {comparison.verdict.value}<br>{format_signed(comparison.estimate)} {bounds}"
                 f"<br>{plural(len(comparison.seeds), 'seed')}{rows}",
                 hoverinfo="text",
             )

@@ -13,25 +13,26 @@ from isoscope.core.formatting import capitalized, count
 
 MAX_DECIMALS = 6
 DEFAULT_DECIMALS = 3
-"""Decimals without a standard deviation."""
+"""Decimals without a half-width."""
+ALL_EQUAL = "all equal"
 
 
 class PrintStyle(NamedTuple):
-    """Decimals of all cells (None: as the deviations allow), and whether the best of a column is bold."""
+    """Decimals of all cells (None: as the half-widths allow), and whether what a verdict calls the best is bold."""
 
     decimals: int | None = None
     bold: bool = True
 
 
 class PrintedValue(NamedTuple):
-    """A cell as text with hyphens for minus; ``std`` is None for a single run."""
+    """A cell as text with hyphens for minus; without a half-width if there is one seed, or if all scored alike."""
 
     mean: str
-    std: str | None
+    half_width: str | None
     n: int
     best: bool
     size: str = ""
-    """Number of seeds in words, if it differs from the caption's."""
+    """Number of seeds in words, if it differs from the caption's, and whether all of them scored alike."""
 
 
 class PrintedRow(NamedTuple):
@@ -54,51 +55,55 @@ class PrintedTable:
 def print_summary(summary: SummaryTable, style: PrintStyle) -> PrintedTable:
     """Round every cell, with the same number of decimals in a column."""
     columns = list(zip(*(row.cells for row in summary.rows), strict=True)) or [() for _ in summary.columns]
-    values: list[list[PrintedValue | None]] = [[] for _ in columns]
-    for column, cells, printed in zip(summary.columns, columns, values, strict=True):
-        decimals = choose_decimals(cells) if style.decimals is None else style.decimals
-        can_be_bold = style.bold and column.greater_is_better
-        bold = [can_be_bold and column.dataset not in row.pruned_on for row in summary.rows]
-        means = [cell.mean for cell, eligible in zip(cells, bold, strict=True) if cell is not None and eligible]
-        means_differ = len({format_fixed(mean, decimals) for mean in means}) > 1
-        best = format_fixed(max(means), decimals) if means_differ else None
-        for cell, eligible in zip(cells, bold, strict=True):
-            if cell is None:
-                printed.append(None)
-                continue
-            mean = format_fixed(cell.mean, decimals)
-            std = None if cell.half_width is None else format_fixed(cell.half_width, decimals)
-            printed.append(PrintedValue(mean, std, cell.n, eligible and mean == best))
-    sizes = Counter(cell.n for column in values for cell in column if cell is not None)
+    sizes = Counter(cell.n for cells in columns for cell in cells if cell is not None)
     usual_size = max(sizes.items(), key=lambda item: (item[1], item[0]), default=(0, 0))[0]
-    values = [[cell and cell._replace(size="" if cell.n == usual_size else f"n = {count(cell.n)}") for cell in column]
-              for column in values]  # fmt: skip
+    values: list[list[PrintedValue | None]] = []
+    for column, cells in zip(summary.columns, columns, strict=True):
+        decimals = choose_decimals(cells) if style.decimals is None else style.decimals
+        bold = [style.bold and column in row.best for row in summary.rows]
+        values.append(
+            [
+                None if cell is None else _print_value(cell, decimals, usual_size, best=best)
+                for cell, best in zip(cells, bold, strict=True)
+            ]
+        )
     lines = [PrintedRow(row.labels, [cells[index] for cells in values]) for index, row in enumerate(summary.rows)]
     datasets = list(dict.fromkeys(column.dataset for column in summary.columns))
     measures = list(dict.fromkeys(column.measure for column in summary.columns))
     heads = [column.dataset if len(datasets) > 1 else column.measure for column in summary.columns]
     if len(datasets) > 1 and len(measures) > 1:
         heads = [f"{column.dataset}, {column.measure}" for column in summary.columns]
+    heads = [f"{head} ± 95%" for head in heads]
     if not sizes:
         return PrintedTable(" ".join(["No finished run has a value.", *summary.notes]), summary.heads, heads, lines)
     subject = measures[0] if len(measures) == 1 else "each measure"
     scope = f" on {datasets[0]}" if len(datasets) == 1 else " on each data set" if datasets else ""
     size_note = f"n = {count(usual_size)}{'' if len(sizes) == 1 else ' unless a cell says otherwise'}"
-    sentences = [f"Mean ± standard deviation of {subject}{scope} over seeds ({size_note})."]
+    sentences = [f"Mean ± half the 95% interval of {subject}{scope} over seeds ({size_note})."]
     if max(sizes) == 1:
-        sentences = [f"{capitalized(subject)}{scope} of single seeds (n = 1), which have no standard deviation."]
+        sentences = [f"{capitalized(subject)}{scope} of single seeds (n = 1), which have no interval."]
     elif min(sizes) == 1:
-        sentences.append("A single seed has no standard deviation.")
-    if any(cell is not None and cell.best for column in values for cell in column):
-        sentences.append("Bold: the largest mean of a column.")
+        sentences.append("A single seed has no interval.")
+    printed = [cell for column in values for cell in column if cell is not None]
+    if any(ALL_EQUAL in cell.size for cell in printed):
+        sentences.append("All equal: the seeds scored alike, so their error is unknown.")
+    if any(cell.best for cell in printed):
+        sentences.append("Bold: better than the baseline by a verdict, and by the most.")
     return PrintedTable(" ".join([*sentences, *summary.notes]), summary.heads, heads, lines)
 
 
+def _print_value(estimate: Estimate, decimals: int, usual_size: int, *, best: bool) -> PrintedValue:
+    size = [] if estimate.n == usual_size else [f"n = {count(estimate.n)}"]
+    size += [ALL_EQUAL] if estimate.half_width == 0 else []
+    half_width = format_fixed(estimate.half_width, decimals) if estimate.half_width else None
+    return PrintedValue(format_fixed(estimate.mean, decimals), half_width, estimate.n, best, ", ".join(size))
+
+
 def choose_decimals(cells: Sequence[Estimate | None]) -> int:
-    """Return the median number of decimals that gives the deviations of a column two significant digits."""
+    """Return the median number of decimals that gives the half-widths of a column two significant digits."""
     # Count decimals after rounding: 0.0996 becomes 0.10, which needs one decimal fewer.
     rounded = [float(f"{cell.half_width:.1e}") for cell in cells if cell is not None and cell.half_width]
-    needed = median_low([1 - floor(log10(std)) for std in rounded]) if rounded else DEFAULT_DECIMALS
+    needed = median_low([1 - floor(log10(half_width)) for half_width in rounded]) if rounded else DEFAULT_DECIMALS
     return min(max(needed, 0), MAX_DECIMALS)
 
 

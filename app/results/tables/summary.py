@@ -1,7 +1,7 @@
 """Tables of means over seeds: groups of runs in rows, data sets or metrics in columns."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from app.db.models import RunStatus
 from app.db.run_rows import AnyRun
 from app.figures.figure import Cell, FigureTable
 from app.figures.labels import field_heading, field_in_sentence
-from app.results.captions import describe_overstated, estimate_cells, join_first
+from app.results.captions import estimate_cells, join_first
 from app.results.labels import SCALES
 from app.results.run_table import RunTable, cell_text, sort_key
 from app.results.statistics.estimate import ErrorBar, Estimate, by_seed, estimate
@@ -39,12 +39,12 @@ class SummaryColumn(NamedTuple):
 
 
 class SummaryRow(NamedTuple):
-    """A group of runs: its labels, and for each column a mean with standard deviation or None."""
+    """A group of runs: its labels, and for each column a mean with its 95% half-width or None."""
 
     labels: list[str]
     cells: list[Estimate | None]
-    pruned_on: frozenset[str] = frozenset()
-    """Data sets on which a search pruned runs of the group, so that its mean is too good."""
+    best: frozenset[SummaryColumn] = frozenset()
+    """Columns of performance in which a verdict calls the group the best of those that beat the baseline."""
 
 
 @dataclass(frozen=True)
@@ -62,21 +62,29 @@ class SummaryTable:
             for row in self.rows
             for column, estimate in zip(self.columns, row.cells, strict=True)
         ]
-        return FigureTable([*self.heads, "data set", "measure", "mean", "std", "n"], lines)
+        return FigureTable([*self.heads, "data set", "measure", "mean", ErrorBar.CI95.column, "n"], lines)
 
 
 def summarize_groups(
-    table: RunTable, fields: Sequence[str], column_choice: TableColumns, metrics: Metrics
+    table: RunTable,
+    fields: Sequence[str],
+    column_choice: TableColumns,
+    metrics: Metrics,
+    best_runs: Collection[str] = (),
 ) -> SummaryTable:
-    """Group finished runs by these fields. No mean mixes data sets or metrics."""
+    """Group finished runs by these fields. No mean mixes data sets or metrics.
+
+    ``best_runs`` are ids of the runs of settings that a verdict calls the best.
+    """
     finished = table.subset([run for run in table.runs if run.status is RunStatus.FINISHED])
     values: dict[tuple[Cell, ...], dict[SummaryColumn, list[tuple[int, float]]]] = {}
-    pruned_on: defaultdict[tuple[Cell, ...], set[str]] = defaultdict(set)
+    best: defaultdict[tuple[Cell, ...], set[SummaryColumn]] = defaultdict(set)
+    not_best: defaultdict[tuple[Cell, ...], set[SummaryColumn]] = defaultdict(set)
     for run, labels in zip(table.runs, table.rows(fields), strict=True):
-        if run.status is RunStatus.PRUNED:
-            pruned_on[labels].add(table.datasets[run.experiment.dataset_id])
         if run.status is not RunStatus.FINISHED:
             continue
+        performance = SummaryColumn(table.datasets[run.experiment.dataset_id], _title(run.config.metric))
+        (best if run.id in best_runs else not_best)[labels].add(performance)
         row = values.setdefault(labels, {})
         for column, value in _column_values(table, run, column_choice, metrics):
             seed_values = row.setdefault(column, [])
@@ -89,8 +97,8 @@ def summarize_groups(
     rows = []
     for labels in ordered_groups:
         seed_means_by_column = [by_seed(values[labels].get(column, [])).values() for column in columns]
-        means = [estimate([*seed_means], ErrorBar.STD) if seed_means else None for seed_means in seed_means_by_column]
-        rows.append(SummaryRow([cell_text(cell) for cell in labels], means, frozenset(pruned_on[labels])))
+        means = [estimate([*seed_means]) if seed_means else None for seed_means in seed_means_by_column]
+        rows.append(SummaryRow([cell_text(cell) for cell in labels], means, frozenset(best[labels] - not_best[labels])))
     repeated = dict.fromkeys(
         ", ".join([*map(cell_text, labels), f"seed {seed}"])
         for labels in ordered_groups
@@ -101,8 +109,6 @@ def summarize_groups(
     notes = _collect_notes(table, finished, fields, column_choice)
     notes += [f"A seed of several runs counts once, by their mean: {join_first([*repeated])}."] if repeated else []
     notes += _note_missing_metrics(finished, metrics) if column_choice is TableColumns.METRICS else []
-    pruned_groups = [", ".join(row.labels) or "all runs" for row in rows if row.pruned_on]
-    notes += filter(None, [describe_overstated("Never bold", pruned_groups).strip()])
     return SummaryTable([field_heading(field) for field in fields], columns, rows, notes)
 
 

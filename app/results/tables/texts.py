@@ -91,7 +91,7 @@ def latex(table: PrintedTable) -> str:
 def _latex_cell(value: PrintedValue | None) -> str:
     if value is None:
         return LATEX_MISSING
-    text = value.mean + (rf" \pm {value.std}" if value.std is not None else "")
+    text = value.mean + (rf" \pm {value.half_width}" if value.half_width is not None else "")
     number = rf"$\mathbf{{{text}}}$" if value.best else f"${text}$"
     return f"{number} ({value.size.replace('n', '$n$')})" if value.size else number
 
@@ -122,7 +122,7 @@ def markdown(table: PrintedTable) -> str:
 def _markdown_cell(value: PrintedValue | None) -> str:
     if value is None:
         return MARKDOWN_MISSING
-    text = value.mean.replace("-", "−") + (f" ± {value.std}" if value.std is not None else "")
+    text = value.mean.replace("-", "−") + (f" ± {value.half_width}" if value.half_width is not None else "")
     number = f"**{text}**" if value.best else text
     return f"{number} ({value.size})" if value.size else number
 

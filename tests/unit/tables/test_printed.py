@@ -16,15 +16,16 @@ BY_LAMBDA = SummaryTable(
     [ACCURACY, ISOTROPY],
     [
         SummaryRow(["bert_base", "−1"], [Estimate(0.84731, 0.01234, 5), Estimate(0.1234, 0.0012, 5)]),
-        SummaryRow(["bert_base", "0"], [Estimate(0.85561, 0.00812, 5), None]),
+        SummaryRow(["bert_base", "0"], [Estimate(0.85561, 0.00812, 5), None], frozenset({ACCURACY})),
         SummaryRow(["bert_base", "1"], [Estimate(-0.002, None, 1), Estimate(0.9, 0.0, 5)]),
     ],
     ["Runs in one mean differ in batch size too."],
 )
 CAPTION = (
-    "Mean ± standard deviation of each measure on CoLA over seeds (n = 5 unless a cell says otherwise). "
-    "A single seed has no standard deviation. "
-    "Bold: the largest mean of a column. Runs in one mean differ in batch size too."
+    "Mean ± half the 95% interval of each measure on CoLA over seeds (n = 5 unless a cell says otherwise). "
+    "A single seed has no interval. "
+    "All equal: the seeds scored alike, so their error is unknown. "
+    "Bold: better than the baseline by a verdict, and by the most. Runs in one mean differ in batch size too."
 )
 
 
@@ -46,14 +47,14 @@ def test_latex_as_it_is_pasted():
         "% \\usepackage{booktabs}\n"
         "\\begin{table}\n"
         "  \\centering\n"
-        "  \\caption{" + CAPTION.replace("±", r"$\pm$") + "}\n"
+        "  \\caption{" + CAPTION.replace("±", r"$\pm$").replace("%", r"\%") + "}\n"
         "  \\begin{tabular}{llrr}\n"
         "    \\toprule\n"
-        "    Model & $\\lambda$ & Accuracy & IsoScore$^\\star$ \\\\\n"
+        "    Model & $\\lambda$ & Accuracy $\\pm$ 95\\% & IsoScore$^\\star$ $\\pm$ 95\\% \\\\\n"
         "    \\midrule\n"
         "    bert\\_base & $-$1 & $0.847 \\pm 0.012$ & $0.1234 \\pm 0.0012$ \\\\\n"
         "    bert\\_base & 0 & $\\mathbf{0.856 \\pm 0.008}$ & -- \\\\\n"
-        "    bert\\_base & 1 & $-0.002$ ($n$ = 1) & $0.9000 \\pm 0.0000$ \\\\\n"
+        "    bert\\_base & 1 & $-0.002$ ($n$ = 1) & $0.9000$ (all equal) \\\\\n"
         "    \\bottomrule\n"
         "  \\end{tabular}\n"
         "\\end{table}\n"
@@ -62,53 +63,44 @@ def test_latex_as_it_is_pasted():
 
 def test_markdown_as_it_is_pasted():
     assert texts.markdown(print_summary(BY_LAMBDA, PrintStyle(decimals=2, bold=False))) == (
-        CAPTION.replace(" Bold: the largest mean of a column.", "") + "\n\n"
-        "| Model | λ | Accuracy | IsoScore★ |\n"
+        CAPTION.replace(" Bold: better than the baseline by a verdict, and by the most.", "") + "\n\n"
+        "| Model | λ | Accuracy ± 95% | IsoScore★ ± 95% |\n"
         "| :-- | :-- | --: | --: |\n"
         "| bert\\_base | −1 | 0.85 ± 0.01 | 0.12 ± 0.00 |\n"
         "| bert\\_base | 0 | 0.86 ± 0.01 | – |\n"
-        "| bert\\_base | 1 | 0.00 (n = 1) | 0.90 ± 0.00 |\n"
+        "| bert\\_base | 1 | 0.00 (n = 1) | 0.90 (all equal) |\n"
     )  # fmt: skip
 
 
-def test_means_that_are_printed_alike_are_equally_good_and_what_a_study_flatters_is_never_bold():
-    rows = [SummaryRow([name], [Estimate(mean, 0.1, 3)]) for name, mean in (("a", 0.501), ("b", 0.499), ("c", 0.4))]
-    table = print_summary(SummaryTable(["Model"], [ACCURACY], rows, []), PrintStyle())
-    assert [line.cells[0].best for line in table.lines] == [True, True, False]
-    cells = (("a", 0.9, frozenset({"CoLA"})), ("b", 0.5, frozenset({"MRPC"})), ("c", 0.4, frozenset()))
-    rows = [SummaryRow([name], [Estimate(mean, 0.1, 3)], given_up) for name, mean, given_up in cells]
-    table = print_summary(SummaryTable(["Model"], [ACCURACY], rows, []), PrintStyle())
-    assert [line.cells[0].best for line in table.lines] == [False, True, False]
-
-
-def test_one_group_alone_is_not_the_best():
-    single = [SummaryRow(["a"], [Estimate(0.5, 0.1, 3)])]
-    table = print_summary(SummaryTable(["Model"], [ACCURACY], single, []), PrintStyle())
+def test_bold_needs_a_verdict():
+    table = print_summary(
+        SummaryTable(["Model"], [ACCURACY], [SummaryRow(["a"], [Estimate(0.5, 0.1, 3)])], []), PrintStyle()
+    )
     assert not table.lines[0].cells[0].best
-    assert table.caption == "Mean ± standard deviation of Accuracy on CoLA over seeds (n = 3)."
+    assert table.caption == "Mean ± half the 95% interval of Accuracy on CoLA over seeds (n = 3)."
     alike = [SummaryRow([name], [Estimate(mean, 0.1, 3)]) for name, mean in (("a", 0.501), ("b", 0.499))]
     table = print_summary(SummaryTable(["Model"], [ACCURACY], alike, []), PrintStyle())
     assert [line.cells[0].best for line in table.lines] == [False, False]
 
 
 def test_heads_say_what_differs_and_the_caption_the_rest():
-    estimates = [Estimate(0.5, 0.1, 3), Estimate(0.5, 0.1, 3)]
+    both = [Estimate(0.5, 0.1, 3), Estimate(0.5, 0.1, 3)]
 
-    def heads_and_caption(*columns):
-        table = print_summary(SummaryTable([], list(columns), [SummaryRow([], estimates)], []), PrintStyle())
+    def told(*columns):
+        table = print_summary(SummaryTable([], list(columns), [SummaryRow([], both)], []), PrintStyle())
         return table.columns, table.caption.partition(" over ")[0]
 
-    assert heads_and_caption(ACCURACY, SummaryColumn("MRPC", "Accuracy")) == (
-        ["CoLA", "MRPC"], "Mean ± standard deviation of Accuracy on each data set",
+    assert told(ACCURACY, SummaryColumn("MRPC", "Accuracy")) == (
+        ["CoLA ± 95%", "MRPC ± 95%"], "Mean ± half the 95% interval of Accuracy on each data set",
     )  # fmt: skip
-    assert heads_and_caption(ACCURACY, SummaryColumn("MRPC", "F1")) == (
-        ["CoLA, Accuracy", "MRPC, F1"], "Mean ± standard deviation of each measure on each data set",
+    assert told(ACCURACY, SummaryColumn("MRPC", "F1")) == (
+        ["CoLA, Accuracy ± 95%", "MRPC, F1 ± 95%"], "Mean ± half the 95% interval of each measure on each data set",
     )  # fmt: skip
 
 
 def test_single_runs_have_no_deviation_and_none_at_all_says_so():
-    printed = print_summary(SummaryTable([], [ACCURACY], [SummaryRow([], [Estimate(0.5, None, 1)])], []), PrintStyle())
-    assert printed.caption == "Accuracy on CoLA of single seeds (n = 1), which have no standard deviation."
+    one = print_summary(SummaryTable([], [ACCURACY], [SummaryRow([], [Estimate(0.5, None, 1)])], []), PrintStyle())
+    assert one.caption == "Accuracy on CoLA of single seeds (n = 1), which have no interval."
     none = print_summary(SummaryTable(["λ"], [], [], ["Left out."]), PrintStyle())
     assert none.caption == "No finished run has a value. Left out."
     assert none.lines == []
@@ -139,8 +131,8 @@ def test_another_engine_is_asked_for_only_where_pdflatex_does_not_know_a_charact
     table = print_summary(
         SummaryTable(["Model"], [ACCURACY], [SummaryRow([text], [Estimate(0.5, 0.1, 3)])], []), PrintStyle()
     )
-    comment = "% Compile with XeLaTeX or LuaLaTeX: it has characters that pdfLaTeX does not know."
-    assert (comment in texts.latex(table)) == beyond
+    told = "% Compile with XeLaTeX or LuaLaTeX: it has characters that pdfLaTeX does not know."
+    assert (told in texts.latex(table)) == beyond
 
 
 @pytest.mark.parametrize(
@@ -167,17 +159,17 @@ TEXTS = st.text() | st.text(alphabet='\\{}$&%#_~^<>|"`[]*λ\n ab-,@:/w.1')
 
 @given(TEXTS)
 def test_no_escaped_text_has_a_bare_special_character_in_latex(text):
-    escaped = texts.escape_latex(text)
-    assert not re.search("--|,,", escaped)
+    rest = texts.escape_latex(text)
+    assert not re.search("--|,,", rest)
     for command in sorted({*texts.LATEX_COMMANDS.values(), "{}"}, key=len, reverse=True):
-        escaped = escaped.replace(command, "")
-    assert not re.search(r"[\\{}$&%#_~^<>|\"`\[\]*\n]", escaped)
+        rest = rest.replace(command, "")
+    assert not re.search(r"[\\{}$&%#_~^<>|\"`\[\]*\n]", rest)
 
 
 @given(TEXTS)
 def test_no_escaped_text_has_a_bare_special_character_in_markdown(text):
-    stripped = re.sub(r"\\[!-/:-@\[-`{-~]|<!-- -->", "", texts.escape_markdown(text))
-    assert not re.search(r"[\\|_*`<>\[\]&#~$!\n]", stripped)
+    rest = re.sub(r"\\[!-/:-@\[-`{-~]|<!-- -->", "", texts.escape_markdown(text))
+    assert not re.search(r"[\\|_*`<>\[\]&#~$!\n]", rest)
 
 
 @given(TEXTS, TEXTS)

@@ -1,0 +1,374 @@
+"""Contrasts between settings of a sweep, with intervals that hold for a whole family at once.
+
+One model: performance is setting plus seed plus an error of the run, and rows are drawn. Each setting has a variance of
+its own, from the residuals of all settings (White's estimator with HC2's correction, MacKinnon and White 1985), with
+Satterthwaite's degrees of freedom. The same with one variance for all settings is more precise where settings vary
+alike and false where they do not. The interval is the wider of both.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from math import inf, log, sqrt
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from app.core.evidence import SIGNIFICANCE_LEVEL, t_quantile, two_sided_p
+
+MAX_DRAWS, MIN_DRAWS = 20_000, 2_000
+MAX_DRAWN_NUMBERS = 4_000_000
+STEP_OF_CORRELATIONS = 0.02
+"""They are rounded to it, so that maxima are drawn once for layouts that are almost alike."""
+NODES = 160
+PRECISION = 1e-6
+MAX_DEGREES = 1_000
+EQUAL_SHARE = 1 / 5
+"""Of the degrees of freedom, what they are if settings vary alike: Satterthwaite's alone come out too few by chance,
+which costs power. Simulated levels stay below .065 up to a half."""
+ROUNDING = 1e-9
+TINY = 1e-300
+POWER = 0.8
+
+Values = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+
+class RowSpread(NamedTuple):
+    """How runs vary over the rows that all of them were scored on."""
+
+    covariances: Values
+    """[runs, runs], over rows; NaN for runs without values by row."""
+    rows: int
+
+
+class Contrast(NamedTuple):
+    """A weighted sum of the scores of runs, and what its error is made of."""
+
+    estimate: float
+    counts_rows: bool
+    p: float | None = None
+    """Adjusted for the family: at most its level exactly where the interval excludes 0; None without an error."""
+    pooled_half_width: float | None = None
+    """Half the interval if seeds vary alike in all settings."""
+    seed_variance: float = 0.0
+    row_variance: float = 0.0
+    degrees: float = inf
+    level: float = SIGNIFICANCE_LEVEL
+    """Two-sided level of this contrast alone, so that the family has its own."""
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the 95% interval, simultaneous over the family."""
+        if self.pooled_half_width is None:
+            return None
+        error = sqrt(self.seed_variance + self.row_variance)
+        return max(t_quantile(self.level, self.degrees) * error, self.pooled_half_width)
+
+    @property
+    def low(self) -> float | None:
+        return None if self.half_width is None else self.estimate - self.half_width
+
+    @property
+    def high(self) -> float | None:
+        return None if self.half_width is None else self.estimate + self.half_width
+
+    @property
+    def decided(self) -> bool:
+        """Whether the interval excludes 0."""
+        return self.half_width is not None and abs(self.estimate) > self.half_width
+
+    def detectable(self, times: float) -> float:
+        """Return the difference that so many times the seeds would show with power 0.8."""
+        degrees = self.degrees * times
+        reach = t_quantile(self.level, degrees) + t_quantile(2 * (1 - POWER), degrees)
+        return reach * sqrt(self.seed_variance / times + self.row_variance)
+
+
+class Overall(NamedTuple):
+    """Whether settings differ at all: each against the mean of its group, and the trends over λ, as one family."""
+
+    p: float | None
+    settings: int
+    trend: float | None
+    """The difference along a line of settings, from its first half to its second, if that trend decides."""
+
+    @property
+    def decided(self) -> bool:
+        return self.p is not None and self.p <= SIGNIFICANCE_LEVEL
+
+
+class Layout:
+    """Runs of settings by seed, at most one of each."""
+
+    def __init__(self, scores: Values, settings: Indices, seeds: Indices, spread: RowSpread | None = None) -> None:
+        """Take the scores of runs [n], their settings and seeds [n] numbered from 0, and how they vary over rows.
+
+        Runs that are not comparable, such as those of two models, have other seeds.
+        """
+        self.scores, self.settings, self.seeds, self.spread = scores, settings, seeds, spread
+        self.members = np.eye(int(settings.max()) + 1)[settings]
+
+    def pair(self, setting: int, baseline: int) -> Values:
+        """Return weights [n] of the mean difference over the seeds that both have."""
+        of_setting, of_baseline = self.settings == setting, self.settings == baseline
+        common = np.intersect1d(self.seeds[of_setting], self.seeds[of_baseline])
+        paired = np.isin(self.seeds, common)
+        return np.asarray((1.0 * (of_setting & paired) - (of_baseline & paired)) / max(len(common), 1), float)
+
+    def adjust(self, contrasts: Values) -> Values:
+        """Return weights [m, n] of contrasts between settings [m, settings], adjusted for seeds.
+
+        Contrasts that no seed connects are left out.
+        """
+        weights = contrasts @ np.linalg.pinv(self._design)[: self.members.shape[1]]
+        target = np.concatenate([contrasts, np.zeros((len(contrasts), self._design.shape[1] - contrasts.shape[1]))], 1)
+        connected = np.abs(weights @ self._design - target).max(axis=1) < ROUNDING
+        return np.asarray(weights[connected], float)
+
+    def compare(self, weights: Values, level: float = SIGNIFICANCE_LEVEL) -> list[Contrast]:
+        """Return contrasts [m, n] as one family."""
+        if not len(weights):
+            return []
+        estimates = weights @ self.scores
+        estimates[np.abs(estimates) <= ROUNDING * np.abs(self.scores).max()] = 0.0
+        counts_rows = ~((weights != 0) @ ~self._has_rows)
+        by_setting, pooled = self._seed_variances
+        if pooled == 0:
+            return [Contrast(*pair) for pair in zip(estimates.tolist(), counts_rows.tolist(), strict=True)]
+        separate = self._errors(weights, by_setting, self._rest_by_setting, self._freedom)
+        alike = np.full_like(by_setting, pooled)
+        shared = np.full_like(self._freedom, 1 / self._degrees)
+        together = self._errors(weights, alike, np.full_like(by_setting, self._pooled_rest), shared)
+        separate_maxima = Maxima.draw(separate.correlations)
+        shared_maxima = Maxima.draw(together.correlations, float(together.degrees.min()))
+        alone = 2 * NormalDist().cdf(-separate_maxima.critical(level))
+        shared_t = shared_maxima.critical(level)
+        contrasts = []
+        for index, estimate in enumerate(estimates.tolist()):
+            error, shared_error = (sqrt(errors.variances[index]) for errors in (separate, together))
+            degrees = float(separate.degrees[index])
+            z = -NormalDist().inv_cdf(max(two_sided_p(estimate / error, degrees) / 2, TINY))
+            p = max(separate_maxima.exceed(z), shared_maxima.exceed(abs(estimate) / shared_error))
+            seed_variance = float(separate.seeds[index])
+            row_variance = float(separate.variances[index]) - seed_variance
+            contrasts.append(
+                Contrast(
+                    estimate,
+                    bool(counts_rows[index]),
+                    p,
+                    shared_t * shared_error,
+                    seed_variance,
+                    row_variance,
+                    degrees,
+                    alone,
+                )
+            )
+        return contrasts
+
+    def test_settings(self, groups: Sequence[Sequence[int]], lines: Sequence[Sequence[int]]) -> Overall:
+        """Test whether settings differ within any of the groups; lines are settings in the order of λ."""
+        size = self.members.shape[1]
+        rows = [_deviation(size, group, setting) for group in groups if len(group) > 1 for setting in group]
+        rows += [_trend(size, line) for line in lines if len(line) > 2]
+        weights = self.adjust(np.array(rows)) if rows else np.empty((0, len(self.scores)))
+        contrasts = [one for one in self.compare(weights) if one.p is not None]
+        if not contrasts:
+            return Overall(None, size, None)
+        surest = min(contrasts, key=lambda one: one.p or 0.0)
+        trends = [one for one in contrasts[-sum(len(line) > 2 for line in lines) :] if one.decided] if lines else []
+        return Overall(surest.p, size, trends[0].estimate if trends else None)
+
+    @cached_property
+    def _design(self) -> Values:
+        return np.concatenate([self.members, np.eye(int(self.seeds.max()) + 1)[self.seeds]], axis=1)
+
+    @cached_property
+    def _residual_maker(self) -> Values:
+        return _residual_maker(self._design)
+
+    @cached_property
+    def _shares(self) -> Values:
+        """What the error of one setting adds to the squared residuals of another [settings, settings]."""
+        return np.asarray(self.members.T @ self._residual_maker**2 @ self.members, float)
+
+    @cached_property
+    def _degrees(self) -> float:
+        return float(np.trace(self._residual_maker))
+
+    @cached_property
+    def _freedom(self) -> Values:
+        """Covariances of the variances of settings, over twice their product: 1 / degrees of freedom on the diagonal.
+
+        A setting with one run has no variance of its own, so it takes the pooled one.
+        """
+        sums = self._shares.sum(axis=1)
+        alone = sums < ROUNDING
+        safe = np.where(alone, 1.0, sums)
+        freedom = self._shares / np.outer(safe, safe)
+        return np.asarray(freedom + np.diag(alone / max(self._degrees, 1.0)), float)
+
+    @cached_property
+    def _seed_variances(self) -> tuple[Values, float]:
+        """Variances of single runs about setting plus seed [settings], and the pooled one; 0 if there is none."""
+        if self._degrees < 0.5:
+            return np.zeros(self.members.shape[1]), 0.0
+        squares = (self._residual_maker @ (self.scores - self.scores.mean())) ** 2
+        pooled = float(squares.sum()) / self._degrees
+        if pooled <= (ROUNDING * float(np.ptp(self.scores))) ** 2:
+            return np.zeros(self.members.shape[1]), 0.0
+        sums = self._shares.sum(axis=1)
+        by_setting = np.where(sums < ROUNDING, pooled, (squares @ self.members) / np.maximum(sums, ROUNDING))
+        step = _step(self.scores) ** 2 / 12
+        rows = self.spread.rows if self.spread else 1
+        setting_has_rows = ~(self.members.T @ ~self._has_rows > 0)
+        floors = np.where(setting_has_rows, self._rest_by_setting / rows, step)
+        return np.maximum(by_setting, floors), max(pooled, float(floors.mean()))
+
+    @cached_property
+    def _has_rows(self) -> npt.NDArray[np.bool_]:
+        """Whether each run is of a setting all of whose runs have values by row [n]."""
+        if self.spread is None:
+            return np.zeros(len(self.scores), bool)
+        missing = np.isnan(np.diag(self.spread.covariances))
+        return np.asarray((self.members @ (self.members.T @ missing)) == 0)
+
+    @cached_property
+    def _rest(self) -> tuple[Values, float]:
+        """Variances of one row of one run, beyond what rows and seeds leave [settings], and the pooled one."""
+        chosen = np.flatnonzero(self._has_rows)
+        none = np.zeros(self.members.shape[1])
+        if self.spread is None or not len(chosen):
+            return none, 0.0
+        maker = _residual_maker(self._design[chosen])
+        degrees = float(np.trace(maker))
+        if degrees < 0.5:
+            return none, 0.0
+        squares = np.einsum("ij,jk,ki->i", maker, self.spread.covariances[np.ix_(chosen, chosen)], maker, optimize=True)
+        sums = self.members[chosen].T @ np.diag(maker)
+        pooled = float(squares.sum()) / degrees
+        by_setting = np.where(sums < ROUNDING, pooled, (squares @ self.members[chosen]) / np.maximum(sums, ROUNDING))
+        return np.maximum(by_setting, 0.0), max(pooled, 0.0)
+
+    @property
+    def _rest_by_setting(self) -> Values:
+        return self._rest[0]
+
+    @property
+    def _pooled_rest(self) -> float:
+        return self._rest[1]
+
+    def _errors(self, weights: Values, variances: Values, rest: Values, freedom: Values) -> "_Errors":
+        """Return the errors of contrasts, with these variances of runs and of their rows [settings]."""
+        seed_covariances = (weights * (self.members @ variances)) @ weights.T
+        seeds = np.diag(seed_covariances)
+        row_covariances, rows = self._row_covariances(weights, rest)
+        row_variances = np.diag(row_covariances)
+        total = seeds + row_variances
+        squares = (weights**2) @ self.members
+        parts = squares * variances
+        estimated = seeds**2 / np.einsum("mi,ij,mj->m", parts, freedom, parts)
+        alike = squares.sum(axis=1) ** 2 / np.einsum("mi,ij,mj->m", squares, freedom, squares)
+        of_seeds = (1 - EQUAL_SHARE) * estimated + EQUAL_SHARE * alike
+        degrees = np.maximum(total**2 / (seeds**2 / of_seeds + row_variances**2 / max(rows - 1, 1)), 1.0)
+        correlations = (seed_covariances + row_covariances) / np.sqrt(np.outer(total, total))
+        return _Errors(total, seeds, degrees, correlations)
+
+    def _row_covariances(self, weights: Values, rest: Values) -> tuple[Values, int]:
+        """Return covariances of contrasts over drawn rows [m, m]; 0 for contrasts of runs without rows."""
+        if self.spread is None:
+            return np.zeros((len(weights), len(weights))), 2
+        counted = ~((weights != 0) @ ~self._has_rows)
+        chosen = np.where(counted[:, None], weights, 0.0)
+        covariances = chosen @ np.nan_to_num(self.spread.covariances) @ chosen.T
+        observed = np.diag(covariances)
+        variances = np.maximum(observed - (chosen**2) @ (self.members @ rest), 0.0) / self.spread.rows
+        scale = np.sqrt(variances / np.where(observed > 0, observed, 1.0))
+        return covariances * np.outer(scale, scale), self.spread.rows
+
+
+class _Errors(NamedTuple):
+    """Of contrasts: variances, the part of seeds, degrees of freedom [m], and correlations [m, m]."""
+
+    variances: Values
+    seeds: Values
+    degrees: Values
+    correlations: Values
+
+
+class Maxima(NamedTuple):
+    """The distribution of the largest of several |z|, or of several |t| that share one variance (Dunnett's)."""
+
+    draws: Values
+    """Of the largest |z|, sorted."""
+    scales: Values
+    """Standard deviations that the shared variance can give, and their probabilities."""
+    weights: Values
+
+    @classmethod
+    def draw(cls, correlations: Values, degrees: float = inf) -> "Maxima":
+        """Return the distribution for numbers with these correlations, and a variance with these degrees of freedom."""
+        rounded = np.round(correlations / STEP_OF_CORRELATIONS) * STEP_OF_CORRELATIONS + 0.0
+        draws = _draw_maxima(rounded.tobytes(), len(rounded))
+        return cls(draws, *(_scales(degrees) if degrees < MAX_DEGREES else (np.ones(1), np.ones(1))))
+
+    def exceed(self, value: float) -> float:
+        """Return the probability that the maximum is at least this large."""
+        shares = 1 - np.searchsorted(self.draws, value * self.scales) / len(self.draws)
+        return float(self.weights @ shares)
+
+    def critical(self, level: float) -> float:
+        """Return what the maximum exceeds with probability ``level``, by bisection."""
+        low, high = 0.0, 1.0
+        while self.exceed(high) > level:
+            low, high = high, 2 * high
+        while high - low > PRECISION * high:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.exceed(middle) > level else (low, middle)
+        return high
+
+
+@lru_cache(maxsize=256)
+def _draw_maxima(correlations: bytes, size: int) -> Values:
+    sizes, vectors = np.linalg.eigh(np.frombuffer(correlations).reshape(size, size))
+    return np.sort(np.abs((vectors * np.sqrt(np.maximum(sizes, 0.0))) @ _normal_draws(size)).max(axis=0))
+
+
+@lru_cache(maxsize=256)
+def _scales(degrees: float) -> tuple[Values, Values]:
+    """Return nodes of the square root of chi-square over its degrees of freedom, and their weights."""
+    logarithms = np.linspace(log(degrees) - 60 / degrees - 5, log(degrees + 12 * sqrt(2 * degrees) + 60), NODES)
+    weights = np.exp(degrees / 2 * (logarithms - log(degrees)) - (np.exp(logarithms) - degrees) / 2)
+    return np.sqrt(np.exp(logarithms) / degrees), np.asarray(weights / weights.sum(), float)
+
+
+@lru_cache(maxsize=4)
+def _normal_draws(size: int) -> Values:
+    draws = max(MIN_DRAWS, min(MAX_DRAWS, MAX_DRAWN_NUMBERS // size))
+    return np.random.default_rng(0).standard_normal((size, draws))
+
+
+def _deviation(size: int, group: Sequence[int], setting: int) -> Values:
+    weights = np.zeros(size)
+    weights[list(group)] = -1 / len(group)
+    weights[setting] += 1
+    return weights
+
+
+def _trend(size: int, line: Sequence[int]) -> Values:
+    ranks = np.arange(len(line)) - (len(line) - 1) / 2
+    weights = np.zeros(size)
+    weights[list(line)] = 2 * ranks / np.abs(ranks).sum()
+    return weights
+
+
+def _residual_maker(design: Values) -> Values:
+    return np.asarray(np.eye(len(design)) - design @ np.linalg.pinv(design), float)
+
+
+def _step(scores: Values) -> float:
+    """Return the smallest step between different scores; 0 if all are equal."""
+    steps = np.diff(np.sort(scores))
+    steps = steps[steps > ROUNDING * max(float(np.abs(scores).max()), ROUNDING)]
+    return float(steps.min()) if len(steps) else 0.0

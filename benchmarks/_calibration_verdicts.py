@@ -1,0 +1,281 @@
+"""Simulated sweeps in which rows are answered: how often anything false is said, and how often a true gain is seen."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import sqrt
+from statistics import NormalDist
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from app.core.evidence import MIN_SEEDS
+from app.results.statistics.layout import Layout, RowSpread
+from app.results.statistics.row_values import f1_values
+from benchmarks._calibration import SEED
+from benchmarks._earlier_rule import half_widths_by_rows, half_widths_by_seeds
+
+SIMULATIONS = 4_000
+ROWS = 300
+STEP = 1 / ROWS
+EASE = 0.6
+BY_ANSWER = 0.3
+BY_SEED = 0.05
+"""What a seed adds to the answers of all settings."""
+MOST_FALSE, LEAST_COVERAGE = 0.065, 0.925
+NORMAL = NormalDist()
+
+Values = npt.NDArray[np.float64]
+Random = np.random.Generator
+
+
+@dataclass(frozen=True)
+class SweepCase:
+    """A kind of sweep: a baseline and settings, each with the same seeds, which answer the same rows."""
+
+    name: str
+    lines: tuple[int, ...]
+    """Settings of each line over λ, besides the baseline in its middle."""
+    seeds: int
+    by_run: float = 0.1
+    """Standard deviation of how well a run does, beside 1 of how hard rows are."""
+    by_row: float = 0.15
+    """That of what a setting makes of a row."""
+    noise: dict[int, float] = field(default_factory=dict)
+    """How many times as noisy the runs of some settings are, by number; 0 is the baseline."""
+    stored: bool = True
+    """Whether predictions are stored; else scores are rounded to steps."""
+    metric: str = "accuracy"
+    missing: float = 0.0
+    collapsing: float = 0.0
+    """Share of runs that give all rows one answer, whatever the setting."""
+    gains: tuple[int, ...] = ()
+    """Of the last setting, in standard deviations of one run about its setting's mean."""
+
+    @property
+    def settings(self) -> int:
+        """How many there are, with the baseline."""
+        return 1 + sum(self.lines)
+
+    @property
+    def scales(self) -> Values:
+        """How noisy the runs of each setting are."""
+        return self.by_run * np.array([self.noise.get(index, 1.0) for index in range(self.settings)])
+
+    @property
+    def ordered_lines(self) -> list[list[int]]:
+        """Settings of each line in the order of λ, the baseline in the middle."""
+        starts = np.cumsum([1, *self.lines[:-1]]).tolist()
+        lines = [[*range(start, start + size)] for start, size in zip(starts, self.lines, strict=True)]
+        return [[*line[: len(line) // 2], 0, *line[len(line) // 2 :]] for line in lines]
+
+    def right(self, ease: Values) -> Values:
+        """Return the true accuracy of settings with this ease."""
+        spread = np.sqrt(1 + self.by_row**2 + self.scales**2 + BY_ANSWER**2 + BY_SEED**2)
+        return np.array([NORMAL.cdf(one) for one in ease / spread])
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the accuracy of one run about its setting's mean, with a seed's and its rows'."""
+        random = np.random.default_rng(SEED)
+        alike = SweepCase("", (1,), 400, self.by_run, self.by_row)
+        return float(np.sqrt(_answer(alike, np.zeros(2), 20, random).mean(axis=3).var(axis=2, ddof=1).mean()))
+
+    def ease_of(self, gain: float) -> float:
+        """Return what makes the last setting more accurate by this much."""
+        low, high, start = 0.0, 5.0, float(self.right(np.full(self.settings, EASE))[-1])
+        while high - low > 1e-9:
+            middle = (low + high) / 2
+            enough = self.right(np.full(self.settings, EASE + middle))[-1] - start >= gain
+            low, high = (low, middle) if enough else (middle, high)
+        return high
+
+
+class Outcome(NamedTuple):
+    """What both rules say of one sweep: is a verdict false, is anything, do all intervals cover, is the gain seen."""
+
+    false_verdict: bool
+    false: bool
+    covered: bool
+    seen: bool
+    overall: bool
+    earlier_false: bool
+    earlier_seen: bool
+    width: float
+    earlier_width: float
+
+
+def _answer(case: SweepCase, gains: Values, sweeps: int, random: Random) -> npt.NDArray[np.bool_]:
+    """Return which rows are answered rightly [sweeps, settings, seeds, rows]."""
+    draw = partial(random.standard_normal, dtype=np.float32)
+    shape = sweeps, len(gains), case.seeds, ROWS
+    ease: npt.NDArray[np.float32] = np.asarray(draw(shape), np.float32)
+    ease *= np.float32(BY_ANSWER)
+    ease += draw((sweeps, 1, 1, ROWS))
+    ease += np.float32(case.by_row) * draw((*shape[:2], 1, ROWS))
+    ease += case.scales.astype(np.float32)[:, None, None] * draw((*shape[:3], 1))
+    ease += np.float32(BY_SEED) * draw((sweeps, 1, case.seeds, 1))
+    ease += (EASE + gains).astype(np.float32)[:, None, None]
+    right: npt.NDArray[np.bool_] = np.asarray(ease > 0)
+    if case.collapsing:
+        collapsed = random.random(shape[:3]) < case.collapsing
+        right = np.where(collapsed[..., None], random.random((sweeps, 1, 1, ROWS)) < 0.5, right)
+    return right
+
+
+def outcomes(case: SweepCase, gain: float, sweeps: int, random: Random) -> Iterator[Outcome]:
+    """Simulate sweeps in which the last setting gains this much accuracy and no other setting differs."""
+    gains = np.zeros(case.settings)
+    gains[-1] = case.ease_of(gain) if gain else 0.0
+    truth = case.right(EASE + gains) if case.metric == "accuracy" and not case.collapsing else np.zeros(case.settings)
+    wanted = np.zeros(case.settings)
+    wanted[-1] = gain
+    for start in range(0, sweeps, 100):
+        for answers in _answer(case, gains, min(100, sweeps - start), random):
+            values = _row_values(case, answers, random)
+            scores = values.mean(axis=2)
+            if not case.stored:
+                scores = np.round(scores / STEP) * STEP
+            present = random.random(scores.shape) >= case.missing
+            # Noise moves the mean accuracy a little: taken off, so that without a gain all settings are alike.
+            yield _judge(case, scores - truth[:, None] + wanted[:, None], values, present, wanted)
+
+
+def _row_values(case: SweepCase, answers: npt.NDArray[np.bool_], random: Random) -> Values:
+    if case.metric == "accuracy":
+        return answers.astype(float)
+    labels = (random.random(ROWS) < 0.3).astype(np.int64)
+    runs = answers.reshape(-1, ROWS)
+    return np.array([f1_values(labels, np.where(run, labels, 1 - labels), 1) for run in runs]).reshape(answers.shape)
+
+
+def _judge(case: SweepCase, scores: Values, values: Values, present: npt.NDArray[np.bool_], truth: Values) -> Outcome:
+    settings, seeds = np.nonzero(present)
+    covariances = np.cov(values[present]) if case.stored else None
+    layout = Layout(scores[present], settings, seeds, None if covariances is None else RowSpread(covariances, ROWS))
+    paired = [one for one in range(1, case.settings) if (present[one] & present[0]).sum() >= MIN_SEEDS]
+    contrasts = layout.compare(np.array([layout.pair(one, 0) for one in paired]).reshape(-1, len(settings)))
+    overall = layout.test_settings([[*range(case.settings)]], case.ordered_lines)
+    errors = [abs(one.estimate - truth[index]) for index, one in zip(paired, contrasts, strict=True)]
+    halves = [np.inf if one.half_width is None else one.half_width for one in contrasts]
+    covered = all(error <= half for error, half in zip(errors, halves, strict=True))
+    false_verdict = any(
+        one.decided and one.estimate * truth[index] <= 0 for index, one in zip(paired, contrasts, strict=True)
+    )
+    seen = bool(paired and paired[-1] == case.settings - 1 and contrasts[-1].decided and contrasts[-1].estimate > 0)
+    earlier = _earlier(case, scores, values, present) if case.missing == 0 else (np.array([np.nan]), np.array([np.inf]))
+    decided = np.abs(earlier[0]) > earlier[1]
+    return Outcome(
+        false_verdict,
+        false_verdict or (overall.decided and not truth.any()),
+        covered,
+        seen,
+        overall.decided or any(one.decided for one in contrasts),
+        bool((decided & (earlier[0] * truth[1:] <= 0)).any()),
+        bool(decided[-1] and earlier[0][-1] > 0),
+        float(np.median(halves)) if halves else np.inf,
+        float(np.median(earlier[1])),
+    )
+
+
+def _earlier(case: SweepCase, scores: Values, values: Values, present: npt.NDArray[np.bool_]) -> tuple[Values, Values]:
+    differences = scores[1:] - scores[0]
+    if not case.stored:
+        return differences.mean(axis=1), half_widths_by_seeds(differences)
+    by_row = values[1:] - values[0]
+    centered = by_row - by_row.mean(axis=2, keepdims=True)
+    covariances = centered @ centered.transpose(0, 2, 1) / (ROWS - 1)
+    return differences.mean(axis=1), half_widths_by_rows(differences, covariances, ROWS)
+
+
+CASES = (
+    SweepCase("5 x 3, equal variances", (4,), 3, gains=(1, 2, 3)),
+    SweepCase("5 x 3, sds spread 7-fold", (4,), 3, noise={0: 1.0, 1: 0.38, 2: 0.62, 3: 1.64, 4: 2.7}),
+    SweepCase("5 x 3, one setting 6x noisier", (4,), 3, noise={2: 6.0}),
+    SweepCase("5 x 3, baseline 4x noisier", (4,), 3, noise={0: 4.0}),
+    SweepCase("5 x 3, rows dominate", (4,), 3, by_run=0.02, by_row=0.6, gains=(3,)),
+    SweepCase("5 x 3, seeds dominate", (4,), 3, by_run=0.3, by_row=0.1, gains=(3,)),
+    SweepCase("5 x 3, no predictions, steps of 1/300", (4,), 3, stored=False, gains=(3,)),
+    SweepCase("5 x 3, F1", (4,), 3, metric="f1"),
+    SweepCase("5 x 3, a sixth of the runs collapse", (4,), 3, collapsing=1 / 6),
+    SweepCase("5 x 3, a third of the runs collapse", (4,), 3, collapsing=1 / 3),
+    SweepCase("two regularizers x 4 λ x 3", (4, 4), 3, gains=(3,)),
+    SweepCase("7 λ x 4 ζ x 3", (6, 6, 6, 6), 3, gains=(3,)),
+    SweepCase("7 x 5, equal variances", (6,), 5, gains=(1, 2, 3)),
+    SweepCase("7 x 5, one setting 6x noisier", (6,), 5, noise={3: 6.0}),
+    SweepCase("7 x 5, baseline 4x noisier", (6,), 5, noise={0: 4.0}),
+    SweepCase("7 x 5, rows dominate", (6,), 5, by_run=0.02, by_row=0.6, gains=(2,)),
+    SweepCase("7 x 5, a fifth of the runs missing", (6,), 5, missing=0.2, gains=(2,)),
+    SweepCase("7 x 5, a sixth of the runs collapse", (6,), 5, collapsing=1 / 6),
+)
+
+HEAD = (
+    "| sweep (settings x seeds) | false verdict | anything false | coverage | false before | power | power before "
+    "| settings differ | times narrower |\n|---|---|---|---|---|---|---|---|---|"
+)
+
+
+@dataclass(frozen=True)
+class VerdictRates:
+    """What came out for a case: rates without a gain, and with each of its gains."""
+
+    case: SweepCase
+    level: float
+    anything: float
+    coverage: float
+    earlier_level: float
+    power: list[float]
+    earlier_power: list[float]
+    overall: list[float]
+    narrower: float
+    simulations: int
+
+    def ok(self, errors: float = 2.0) -> bool:
+        """Whether levels and coverage lie within their bounds, widened by so many binomial errors."""
+        slack = errors * sqrt(MOST_FALSE * (1 - MOST_FALSE) / self.simulations)
+        return max(self.level, self.anything) <= MOST_FALSE + slack and self.coverage >= LEAST_COVERAGE - slack
+
+    def row(self) -> str:
+        """Return a row of a table in Markdown, under ``HEAD``."""
+        gains = self.case.gains
+        before = self.case.missing == 0
+        cells = [
+            self.case.name, f"{self.level:.3f}", f"{self.anything:.3f}", f"{self.coverage:.3f}",
+            f"{self.earlier_level:.3f}" if before else "", _powers(gains, self.power),
+            _powers(gains, self.earlier_power) if before else "", _powers(gains, self.overall),
+            f"{self.narrower:.1f}" if before else "",
+        ]  # fmt: skip
+        return f"| {' | '.join(cells)} |"
+
+
+def _powers(gains: Sequence[int], rates: Sequence[float]) -> str:
+    return ", ".join(f"{rate:.2f} at {gain}" for gain, rate in zip(gains, rates, strict=True))
+
+
+def verdict_rates(case: SweepCase, simulations: int | None = None) -> VerdictRates:
+    """Simulate a case, with random numbers that depend on its name alone."""
+    sweeps = simulations or SIMULATIONS
+    random = np.random.default_rng([SEED, crc32(case.name.encode())])
+    null = [*outcomes(case, 0.0, sweeps, random)]
+    deviation = case.deviation
+    gained = [[*outcomes(case, gain * deviation, sweeps, random)] for gain in case.gains]
+    widths = [(one.width, one.earlier_width) for one in null]
+    new, earlier = np.median(widths, axis=0)
+    return VerdictRates(
+        case,
+        _rate([one.false_verdict for one in null]),
+        _rate([one.false for one in null]),
+        _rate([one.covered for one in null]),
+        _rate([one.earlier_false for one in null]),
+        [_rate([one.seen for one in some]) for some in gained],
+        [_rate([one.earlier_seen for one in some]) for some in gained],
+        [_rate([one.overall for one in some]) for some in gained],
+        float(earlier / new),
+        sweeps,
+    )
+
+
+def _rate(outcomes: Sequence[bool]) -> float:
+    return sum(outcomes) / len(outcomes)

@@ -1,0 +1,131 @@
+"""Contrasts of a layout against scipy, closed forms, and simulated sweeps."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from app.results.statistics.layout import Layout, Maxima, RowSpread
+
+
+def layout(scores, rows=None):
+    """Scores [settings, seeds]; values by row [settings, seeds, rows] in place of them."""
+    scores = np.asarray(scores if rows is None else rows.mean(axis=2), float)
+    settings, seeds = np.indices(scores.shape)
+    spread = None if rows is None else RowSpread(np.cov(rows.reshape(scores.size, -1)), rows.shape[2])
+    return Layout(scores.ravel(), settings.ravel(), seeds.ravel(), spread)
+
+
+def against_baseline(found, level=0.05):
+    return found.compare(np.array([found.pair(index, 0) for index in range(1, found.members.shape[1])]), level)
+
+
+def scores(settings, seeds, seed=0):
+    random = np.random.default_rng(seed)
+    return 0.7 + 0.02 * random.normal(size=(settings, seeds)) + 0.05 * random.normal(size=seeds)
+
+
+@pytest.mark.parametrize(("comparisons", "degrees"), [(4, 8), (4, 24), (6, 24)])
+def test_the_critical_value_of_a_shared_variance_is_dunnetts(comparisons, degrees):
+    correlations = np.full((comparisons, comparisons), 0.5) + 0.5 * np.eye(comparisons)
+    critical = Maxima.draw(correlations, degrees).critical(0.05)
+    known = stats.multivariate_t(np.zeros(comparisons), correlations, df=degrees)
+    inside = known.cdf(np.full(comparisons, critical), lower_limit=np.full(comparisons, -critical))
+    assert 1 - inside == pytest.approx(0.05, abs=0.0025)
+
+
+def test_two_settings_without_rows_are_the_paired_t_test():
+    values = scores(2, 5)
+    one = against_baseline(layout(values))[0]
+    known = stats.ttest_rel(values[1], values[0])
+    assert one.p == pytest.approx(known.pvalue, abs=0.012)
+    assert one.degrees == pytest.approx(4)
+    assert one.half_width == pytest.approx(known.confidence_interval().high - one.estimate, rel=0.03)
+
+
+def test_a_setting_that_varies_more_has_the_wider_interval():
+    values = scores(5, 5)
+    values[2] += 0.2 * np.random.default_rng(1).normal(size=5)
+    found = against_baseline(layout(values))
+    assert found[1].half_width > 1.5 * found[0].half_width
+    assert found[0].half_width >= found[0].pooled_half_width
+
+
+def test_the_interval_excludes_0_exactly_where_p_is_at_most_the_level():
+    for seed in range(40):
+        values = scores(5, 3, seed)
+        values[4] += 0.08
+        for one in against_baseline(layout(values)):
+            assert (one.p <= 0.05) == one.decided
+
+
+def test_settings_are_compared_over_the_seeds_that_both_have():
+    values = scores(3, 4)
+    found = layout(values)
+    present = np.array([True] * 11 + [False])
+    less = Layout(found.scores[present], found.settings[present], found.seeds[present])
+    pair = less.compare(np.array([less.pair(1, 0), less.pair(2, 0)]))
+    assert pair[0].estimate == pytest.approx((values[1] - values[0]).mean())
+    assert pair[1].estimate == pytest.approx((values[2] - values[0])[:3].mean())
+
+
+def test_rows_that_settings_treat_differently_widen_the_interval():
+    random = np.random.default_rng(0)
+    difficulty, by_setting = random.normal(size=300), random.normal(size=(2, 1, 300))
+    answers = (difficulty + by_setting + 0.1 * random.normal(size=(2, 3, 300)) > -0.5).astype(float)
+    with_rows, alone = against_baseline(layout(None, answers))[0], against_baseline(layout(answers.mean(axis=2)))[0]
+    differences = (answers[1] - answers[0]).mean(axis=0)
+    assert with_rows.row_variance == pytest.approx(differences.var(ddof=1) / 300, rel=0.2)
+    assert (with_rows.counts_rows, alone.counts_rows, alone.row_variance) == (True, False, 0)
+
+
+def test_equal_differences_have_no_interval_and_decide_nothing():
+    one = against_baseline(layout([[0.5, 0.6, 0.7], [0.6, 0.7, 0.8]]))[0]
+    assert (one.estimate, one.half_width, one.p, one.decided) == (pytest.approx(0.1), None, None, False)
+
+
+def test_scores_in_steps_have_at_least_the_variance_of_rounding():
+    values = np.round(scores(3, 3) * 50) / 50
+    values[0], values[1] = 0.7, 0.72
+    variances, _ = layout(values)._seed_variances
+    assert variances.min() >= 0.02**2 / 12 - 1e-12
+
+
+def test_the_overall_test_sees_settings_that_differ_from_each_other_and_not_from_the_baseline():
+    values = scores(5, 5) * 0 + 0.01 * np.random.default_rng(2).normal(size=(5, 5))
+    values[1] -= 0.02
+    values[2] += 0.02
+    found = layout(values)
+    assert not found.test_settings([[0]], []).decided
+    assert found.test_settings([range(5)], [[1, 3, 0, 4, 2]]).decided
+    assert found.test_settings([range(5)], [[1, 3, 0, 4, 2]]).trend > 0
+
+
+def test_more_seeds_show_smaller_differences():
+    one = against_baseline(layout(scores(5, 3)))[0]
+    assert one.detectable(2) < one.detectable(1)
+    assert one.detectable(1) > one.half_width * 0.9
+
+
+def test_settings_that_share_no_seed_are_not_tested():
+    apart = Layout(np.array([0.5, 0.6, 0.7, 0.8]), np.array([0, 0, 1, 1]), np.array([0, 1, 2, 3]))
+    assert apart.test_settings([[0, 1]], []).p is None
+
+
+@pytest.mark.parametrize("noise", [(1, 1, 1, 1, 1), (4, 1, 1, 1, 1)])
+def test_sweeps_without_an_effect_have_few_verdicts(noise):
+    random = np.random.default_rng(0)
+    wrong = sum(
+        any(
+            one.decided
+            for one in against_baseline(layout(0.01 * np.array(noise)[:, None] * random.normal(size=(5, 3))))
+        )
+        for _ in range(150)
+    )
+    assert wrong / 150 < 0.065 + 3 * np.sqrt(0.065 * 0.935 / 150)
+
+
+def test_a_gain_of_four_standard_deviations_is_seen_in_half_of_the_sweeps():
+    random = np.random.default_rng(0)
+    gain = np.array([0, 0, 0, 0, 4])[:, None]
+    seen = sum(against_baseline(layout(gain + random.normal(size=(5, 3))))[-1].decided for _ in range(100))
+    assert seen > 50
