@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from app.results.conclusion.comparisons import Comparison, Verdict
 from app.results.conclusion.conclusion import Conclusion
-from app.results.conclusion.evidence import Shape
+from app.results.conclusion.evidence import RelationShape
 from app.results.conclusion.verdict_words import quote
 from app.web.dependencies import Row
 from isotropy.catalog import Regularizer
@@ -113,7 +113,7 @@ class ConclusionOut(BaseModel):
     differences: list[SettingDifferenceOut]
     overall: OverallOut | None
     relation: RelationOut
-    shape: Shape = Field(description="How performance goes with isotropy across settings.")
+    shape: RelationShape = Field(description="How performance goes with isotropy across settings.")
     peak: str | None = Field(description="The setting that exceeds both the least and the most isotropic one.")
     learned_nothing: list[FlaggedOut]
     diverged: list[FlaggedOut]

@@ -185,17 +185,17 @@ class SettingLayout:
         """Return why rows are not part of the error of a comparison of settings, as a clause; else nothing."""
         for (setting, _), alike in self._cells.items():
             for run in alike if setting in settings else ():
-                known = self._facts.get(run.id, NOTHING_KNOWN)
-                if known.rows is None:
-                    return known.no_rows_reason
-                if known.rows.rows != self._scored_rows:
+                facts = self._facts.get(run.id, NOTHING_KNOWN)
+                if facts.rows is None:
+                    return facts.no_rows_reason
+                if facts.rows.rows != self._scored_rows:
                     return "the runs were scored on different rows"
         return ""
 
     @cached_property
     def _scored_rows(self) -> bytes | None:
         """The rows that most runs were scored on."""
-        stored = [known.rows.rows for known in self._facts.values() if known.rows is not None]
+        stored = [facts.rows.rows for facts in self._facts.values() if facts.rows is not None]
         return Counter(stored).most_common(1)[0][0] if stored else None
 
     @property
@@ -206,18 +206,18 @@ class SettingLayout:
     @cached_property
     def _spread(self) -> RowSpread | None:
         values = [self._values(alike) for alike in self._cells.values()]
-        stored = [one for one in values if one is not None]
+        stored = [row_values for row_values in values if row_values is not None]
         if not stored:
             return None
-        known = np.array([one is not None for one in values])
+        has_rows = np.array([row_values is not None for row_values in values])
         covariances = np.full((len(values), len(values)), np.nan)
         centered = np.stack(stored) - np.mean(stored, axis=1, keepdims=True)
-        covariances[np.ix_(known, known)] = centered @ centered.T / max(centered.shape[1] - 1, 1)
+        covariances[np.ix_(has_rows, has_rows)] = centered @ centered.T / max(centered.shape[1] - 1, 1)
         return RowSpread(covariances, centered.shape[1])
 
     def _values(self, alike: Sequence[AnyRun]) -> npt.NDArray[np.float32] | None:
         rows = [self._facts.get(run.id, NOTHING_KNOWN).rows for run in alike]
-        stored = [one.values for one in rows if one is not None and one.rows == self._scored_rows]
+        stored = [row.values for row in rows if row is not None and row.rows == self._scored_rows]
         return np.mean(stored, axis=0, dtype=np.float32) if len(stored) == len(rows) else None
 
 
@@ -231,25 +231,32 @@ def compare_settings(sweep: RunTable, table: SettingLayout, collapsed: Mapping[S
 
     """
     pairs: list[tuple[Setting, Setting, list[int]]] = []
-    alone, apart = [], []
+    unpaired, unmatched = [], []
     for setting in table.settings:
         if setting.is_baseline:
             continue
-        baseline = next((one for one in table.settings if one.is_baseline and sweep.belongs(one, setting.family)), None)
+        baseline = next(
+            (
+                candidate
+                for candidate in table.settings
+                if candidate.is_baseline and sweep.belongs(candidate, setting.family)
+            ),
+            None,
+        )
         if baseline is None:
-            if not any(one.is_baseline and sweep.belongs(one, setting.family) for one in collapsed):
-                alone.append(sweep.label(setting))
+            if not any(candidate.is_baseline and sweep.belongs(candidate, setting.family) for candidate in collapsed):
+                unpaired.append(sweep.label(setting))
         elif seeds := sorted(table.seeds(setting) & table.seeds(baseline)):
             pairs.append((setting, baseline, seeds))
         else:
-            apart.append(sweep.label(setting))
+            unmatched.append(sweep.label(setting))
     notes = []
-    if alone:
+    if unpaired:
         counts = " that counts" if any(setting.is_baseline for setting in sweep.pruned_settings) else ""
         without = f"no run at λ = 0 that is alike in all else has a performance{counts}"
-        notes.append(f"Not compared, because {without}: {join_first(alone)}.")
-    if apart:
-        notes.append(f"Not compared, because λ = 0 was run with other seeds: {join_first(apart)}.")
+        notes.append(f"Not compared, because {without}: {join_first(unpaired)}.")
+    if unmatched:
+        notes.append(f"Not compared, because λ = 0 was run with other seeds: {join_first(unmatched)}.")
     finished = all(run.status.final for run in sweep.runs)
     compared = _compare_pairs(sweep, table, pairs, finished=finished)
     compared += [
@@ -262,7 +269,7 @@ def compare_settings(sweep: RunTable, table: SettingLayout, collapsed: Mapping[S
     if finished and table.settings:
         lines = [_line(sweep, table, family) for family in sweep.families]
         overall = table.layout.test_settings(table.groups, lines)
-    return Compared(sorted(compared, key=lambda one: order[one.setting]), notes, overall)
+    return Compared(sorted(compared, key=lambda comparison: order[comparison.setting]), notes, overall)
 
 
 @dataclass(frozen=True)
@@ -289,8 +296,8 @@ def _compare_pairs(
         layout.pair(table.settings.index(setting), table.settings.index(baseline)) for setting, baseline, _ in pairs
     ]
     family = [index for index, pair in enumerate(pairs) if finished and len(pair[2]) >= FEWEST_FOR_ERROR]
-    contrasts = [Contrast(float(one @ layout.scores), counts_rows=False) for one in weights]
-    for index, contrast in zip(family, layout.compare(np.array([weights[one] for one in family])), strict=True):
+    contrasts = [Contrast(float(row @ layout.scores), counts_rows=False) for row in weights]
+    for index, contrast in zip(family, layout.compare(np.array([weights[index] for index in family])), strict=True):
         contrasts[index] = contrast
     comparisons = []
     for (setting, baseline, seeds), contrast in zip(pairs, contrasts, strict=True):

@@ -145,9 +145,9 @@ def read_conclusion(context: Context, sweep: RunTable, other_sweeps: Sequence[Ru
     key = _cache_key([sweep, *other_sweeps])
     computed = _test_cache.get(key)
     if computed is None:
-        computed = _CachedTests(
-            collect_evidence(sweep, _read_facts(context, sweep.runs)), pool_sweeps([sweep, *other_sweeps])
-        )
+        # All in one query, whatever the number of data sets: the table of means reads the others too.
+        facts = _read_facts(context, [run for table in (sweep, *other_sweeps) for run in table.runs])
+        computed = _CachedTests(collect_evidence(sweep, facts), pool_sweeps([sweep, *other_sweeps]))
         _test_cache.put(key, computed, 1)
     return Conclusion(sweep, computed.evidence, computed.pooled)
 
@@ -178,10 +178,10 @@ def _read_facts(context: Context, runs: Iterable[AnyRun]) -> dict[str, RunFacts]
         with context.sessions() as session:
             stored_predictions = read_predictions(session, [run.id for run in batch], Split.VALIDATION)
         for run in batch:
-            known = _facts_from_predictions(run, stored_predictions.get(run.id))
-            size = BYTES_PER_RUN + (known.rows.values.nbytes if known.rows else 0)
-            _fact_cache.put(_run_version(run), known, size)
-            facts[run.id] = known
+            run_facts = _facts_from_predictions(run, stored_predictions.get(run.id))
+            size = BYTES_PER_RUN + (run_facts.rows.values.nbytes if run_facts.rows else 0)
+            _fact_cache.put(_run_version(run), run_facts, size)
+            facts[run.id] = run_facts
     return {
         run.id: replace(facts[run.id], learned_nothing=no_learning_note(run), diverged=divergence_note(run))
         for run in finished

@@ -49,7 +49,7 @@ class CollapsedSetting(NamedTuple):
     """How it is known of one of them, as a sentence."""
 
 
-class Shape(StrEnum):
+class RelationShape(StrEnum):
     """How performance goes with isotropy across settings."""
 
     RISING = "rising"
@@ -64,7 +64,7 @@ class Evidence:
     """All of a sweep."""
 
     relation: Relation
-    shape: Shape
+    shape: RelationShape
     peak: str | None
     """The setting that exceeds both the least and the most isotropic one."""
     overall: Overall | None
@@ -85,18 +85,18 @@ class Evidence:
     @property
     def best(self) -> Comparison | None:
         """The setting that is better than its baseline by most, if a verdict says so of any."""
-        better = [one for one in self.comparisons if one.verdict is Verdict.BETTER]
-        return max(better, key=lambda one: one.estimate, default=None)
+        better = [comparison for comparison in self.comparisons if comparison.verdict is Verdict.BETTER]
+        return max(better, key=lambda comparison: comparison.estimate, default=None)
 
     @property
     def direction(self) -> Verdict | None:
         """What more isotropic settings do, where that can be told."""
-        return {Shape.RISING: Verdict.BETTER, Shape.FALLING: Verdict.WORSE}.get(self.shape)
+        return {RelationShape.RISING: Verdict.BETTER, RelationShape.FALLING: Verdict.WORSE}.get(self.shape)
 
     @property
     def baseline_collapsed(self) -> bool:
         """Whether a baseline collapsed, so that nothing can be compared with it."""
-        return any(one.setting.is_baseline for one in self.collapsed)
+        return any(collapse.setting.is_baseline for collapse in self.collapsed)
 
 
 def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = None) -> Evidence:
@@ -104,14 +104,14 @@ def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = Non
 
     Settings with a run that a study pruned are left out: only their better runs finished.
     """
-    known = facts or {}
+    facts = facts or {}
     runs = counted_runs(sweep)
-    collapsed = _collapsed_settings(sweep, known)
-    gone = {one.setting for one in collapsed}
-    table = SettingLayout(sweep, [run for run in runs if sweep.setting(run) not in gone], known)
+    collapsed = _collapsed_settings(sweep, facts)
+    gone = {setting.setting for setting in collapsed}
+    table = SettingLayout(sweep, [run for run in runs if sweep.setting(run) not in gone], facts)
     compared = compare_settings(sweep, table, {setting: _gain(sweep, runs, setting, gone) for setting in gone})
     across = relation(measured_runs(sweep, runs))
-    peak = _find_peak(sweep, SettingLayout(sweep, runs, known), runs) if compared.overall else None
+    peak = _find_peak(sweep, SettingLayout(sweep, runs, facts), runs) if compared.overall else None
     return Evidence(
         across,
         _shape(across, peak, compared.comparisons),
@@ -126,8 +126,8 @@ def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = Non
             for setting, alike in sweep.by_setting(runs).items()
             for seed in _repeated(alike)
         ],
-        _flag(sweep, known, lambda known: known.learned_nothing),
-        _flag(sweep, known, lambda known: known.diverged),
+        _flag(sweep, facts, lambda run_facts: run_facts.learned_nothing),
+        _flag(sweep, facts, lambda run_facts: run_facts.diverged),
         sum(not run.status.final for run in sweep.runs),
     )
 
@@ -171,21 +171,23 @@ def _find_peak(sweep: RunTable, table: SettingLayout, runs: Sequence[AnyRun]) ->
         return None
     pairs = [(inner, end) for inner in order[1:-1] for end in (order[0], order[-1])]
     contrasts = table.layout.compare(np.array([table.layout.pair(*pair) for pair in pairs]))
-    exceeds = Counter(pair[0] for pair, one in zip(pairs, contrasts, strict=True) if one.decided and one.estimate > 0)
+    exceeds = Counter(
+        pair[0] for pair, contrast in zip(pairs, contrasts, strict=True) if contrast.decided and contrast.estimate > 0
+    )
     peaks = [index for index, ends in exceeds.items() if ends == 2]
     means = {index: float(table.layout.scores[table.layout.settings == index].mean()) for index in peaks}
     return sweep.label(table.settings[max(means, key=lambda index: means[index])]) if means else None
 
 
-def _shape(across: Relation, peak: str | None, comparisons: Sequence[Comparison]) -> Shape:
+def _shape(across: Relation, peak: str | None, comparisons: Sequence[Comparison]) -> RelationShape:
     if peak is not None:
-        return Shape.PEAK
+        return RelationShape.PEAK
     if across.p is not None and across.p <= SIGNIFICANCE_LEVEL:
-        return Shape.RISING if across.positive else Shape.FALLING
-    intervals = [(one.contrast.low, one.contrast.high) for one in comparisons]
+        return RelationShape.RISING if across.positive else RelationShape.FALLING
+    intervals = [(comparison.contrast.low, comparison.contrast.high) for comparison in comparisons]
     inside = [low is not None and high is not None and -FLAT_MARGIN <= low <= high <= FLAT_MARGIN
               for low, high in intervals]  # fmt: skip
-    return Shape.FLAT if inside and all(inside) else Shape.UNCLEAR
+    return RelationShape.FLAT if inside and all(inside) else RelationShape.UNCLEAR
 
 
 def _flag(sweep: RunTable, facts: Mapping[str, RunFacts], reason: Callable[[RunFacts], str | None]) -> list[Flagged]:
@@ -218,5 +220,5 @@ def pool_sweeps(sweeps: Sequence[RunTable]) -> PooledTests | None:
     with_runs = [(sweep, runs) for sweep in sweeps if (runs := counted_runs(sweep))]
     if len(with_runs) < 2:
         return None
-    measured = tuple(one for sweep, runs in with_runs for one in measured_runs(sweep, runs))
+    measured = tuple(run for sweep, runs in with_runs for run in measured_runs(sweep, runs))
     return PooledTests(len(with_runs), relation(measured))

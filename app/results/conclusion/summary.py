@@ -12,7 +12,7 @@ from app.results.captions import join_first
 from app.results.conclusion import words
 from app.results.conclusion.comparisons import DECIDED, Comparison, Verdict
 from app.results.conclusion.conclusion import Conclusion
-from app.results.conclusion.evidence import FLAT_MARGIN, Evidence, Shape
+from app.results.conclusion.evidence import FLAT_MARGIN, Evidence, RelationShape
 from app.results.conclusion.relations import counted_runs
 from app.results.conclusion.verdict_words import format_signed
 from app.results.run_table import RunTable, Setting
@@ -151,17 +151,17 @@ class Summary:
         ]
         if not undecided:
             return "Runs answer every row as their baselines do."
-        more = max(len(comparison.seeds) for comparison in undecided)
+        n_more = max(len(comparison.seeds) for comparison in undecided)
         differences = [
-            comparison.contrast.detectable((len(comparison.seeds) + more) / len(comparison.seeds))
+            comparison.contrast.detectable((len(comparison.seeds) + n_more) / len(comparison.seeds))
             for comparison in undecided
         ]
         settings = {comparison.setting for comparison in undecided}
         seconds = [run.seconds for run in self._sweep.finished_runs if run.seconds]
-        runs = more * (len(settings) + len([comparison for comparison in self._runs if comparison.is_baseline]))
+        runs = n_more * (len(settings) + len([comparison for comparison in self._runs if comparison.is_baseline]))
         time = f" (about {duration(runs * fmean(seconds))} one at a time)" if seconds else ""
-        shown = number(max(differences), 2)
-        return f"{plural(more, 'more seed', 'more seeds')} each{time} would show a difference of {shown}."
+        difference = number(max(differences), 2)
+        return f"{plural(n_more, 'more seed', 'more seeds')} each{time} would show a difference of {difference}."
 
     def _effect_card(self) -> Card:
         evidence, question = self._evidence, "Does λ matter?"
@@ -214,11 +214,11 @@ class Summary:
 
 def _relation_answer(evidence: Evidence) -> str:
     measured = evidence.relation
-    if evidence.shape is Shape.PEAK:
+    if evidence.shape is RelationShape.PEAK:
         return f"Not in one direction: it peaks at {evidence.peak}"
     if evidence.direction is not None:
         return f"Yes: more isotropic runs score {'higher' if evidence.direction is Verdict.BETTER else 'lower'}"
-    if evidence.shape is Shape.FLAT:
+    if evidence.shape is RelationShape.FLAT:
         return f"No: flat within ±{FLAT_MARGIN}"
     if measured.p is None:
         return "Cannot be tested" if measured.value is not None else "Cannot be tested yet"

@@ -6,7 +6,7 @@ from app.core.evidence import SIGNIFICANCE_LEVEL, min_lambdas
 from app.db.run_rows import AnyRun
 from app.results.captions import join_first
 from app.results.conclusion.comparisons import DECIDED
-from app.results.conclusion.evidence import FLAT_MARGIN, Evidence, PooledTests, Shape
+from app.results.conclusion.evidence import FLAT_MARGIN, Evidence, PooledTests, RelationShape
 from app.results.run_table import RunTable
 from app.results.statistics.relation import Relation
 from isoscope.core.formatting import MISSING, capitalized, count, number, plural, two_decimals
@@ -47,7 +47,7 @@ def headline(evidence: Evidence) -> str:
     """What shape the relation between isotropy and performance has, in a sentence."""
     measured = evidence.relation
     numbers = relation_numbers(measured)
-    if evidence.shape is Shape.PEAK:
+    if evidence.shape is RelationShape.PEAK:
         return (
             f"Performance peaks at {evidence.peak}, which exceeds both the least and the most isotropic setting by "
             f"intervals that hold at once ({numbers})."
@@ -55,7 +55,7 @@ def headline(evidence: Evidence) -> str:
     if evidence.direction is not None:
         where = "" if measured.positive == ((measured.value or 0) > 0) else ", compared at the same λ"
         return f"The more isotropic a setting, the {evidence.direction} it does{where}: {numbers}."
-    if evidence.shape is Shape.FLAT:
+    if evidence.shape is RelationShape.FLAT:
         return (
             f"Performance is flat over isotropy: all intervals lie within ±{FLAT_MARGIN} of the baseline ({numbers})."
         )

@@ -137,17 +137,17 @@ class Layout:
         by_setting, pooled = self._seed_variances
         if pooled == 0:
             return [Contrast(*pair) for pair in zip(estimates.tolist(), counts_rows.tolist(), strict=True)]
-        separate = self._errors(weights, by_setting, self._rest_by_setting, self._freedom)
+        separate = self._errors(weights, by_setting, self._row_noise, self._freedom)
         alike = np.full_like(by_setting, pooled)
         shared = np.full_like(self._freedom, 1 / self._degrees)
-        together = self._errors(weights, alike, np.full_like(by_setting, self._pooled_rest), shared)
+        shared_errors = self._errors(weights, alike, np.full_like(by_setting, self._pooled_row_noise), shared)
         separate_maxima = Maxima.draw(separate.correlations)
-        shared_maxima = Maxima.draw(together.correlations, float(together.degrees.min()))
-        alone = 2 * NormalDist().cdf(-separate_maxima.critical(level))
+        shared_maxima = Maxima.draw(shared_errors.correlations, float(shared_errors.degrees.min()))
+        single_level = 2 * NormalDist().cdf(-separate_maxima.critical(level))
         shared_t = shared_maxima.critical(level)
         contrasts = []
         for index, estimate in enumerate(estimates.tolist()):
-            error, shared_error = (sqrt(errors.variances[index]) for errors in (separate, together))
+            error, shared_error = (sqrt(errors.variances[index]) for errors in (separate, shared_errors))
             degrees = float(separate.degrees[index])
             z = -NormalDist().inv_cdf(max(two_sided_p(estimate / error, degrees) / 2, TINY))
             p = max(separate_maxima.exceed(z), shared_maxima.exceed(abs(estimate) / shared_error))
@@ -162,7 +162,7 @@ class Layout:
                     seed_variance,
                     row_variance,
                     degrees,
-                    alone,
+                    single_level,
                 )
             )
         return contrasts
@@ -173,11 +173,15 @@ class Layout:
         rows = [_deviation(size, group, setting) for group in groups if len(group) > 1 for setting in group]
         rows += [_trend(size, line) for line in lines if len(line) > 2]
         weights = self.adjust(np.array(rows)) if rows else np.empty((0, len(self.scores)))
-        contrasts = [one for one in self.compare(weights) if one.p is not None]
+        contrasts = [contrast for contrast in self.compare(weights) if contrast.p is not None]
         if not contrasts:
             return Overall(None, size, None)
-        surest = min(contrasts, key=lambda one: one.p or 0.0)
-        trends = [one for one in contrasts[-sum(len(line) > 2 for line in lines) :] if one.decided] if lines else []
+        surest = min(contrasts, key=lambda contrast: contrast.p or 0.0)
+        trends = (
+            [contrast for contrast in contrasts[-sum(len(line) > 2 for line in lines) :] if contrast.decided]
+            if lines
+            else []
+        )
         return Overall(surest.p, size, trends[0].estimate if trends else None)
 
     @cached_property
@@ -204,10 +208,10 @@ class Layout:
         A setting with one run has no variance of its own, so it takes the pooled one.
         """
         sums = self._shares.sum(axis=1)
-        alone = sums < ROUNDING
-        safe = np.where(alone, 1.0, sums)
+        has_one_run = sums < ROUNDING
+        safe = np.where(has_one_run, 1.0, sums)
         freedom = self._shares / np.outer(safe, safe)
-        return np.asarray(freedom + np.diag(alone / max(self._degrees, 1.0)), float)
+        return np.asarray(freedom + np.diag(has_one_run / max(self._degrees, 1.0)), float)
 
     @cached_property
     def _seed_variances(self) -> tuple[Values, float]:
@@ -223,7 +227,7 @@ class Layout:
         step = _step(self.scores) ** 2 / 12
         rows = self.spread.rows if self.spread else 1
         setting_has_rows = ~(self.members.T @ ~self._has_rows > 0)
-        floors = np.where(setting_has_rows, self._rest_by_setting / rows, step)
+        floors = np.where(setting_has_rows, self._row_noise / rows, step)
         return np.maximum(by_setting, floors), max(pooled, float(floors.mean()))
 
     @cached_property
@@ -235,7 +239,7 @@ class Layout:
         return np.asarray((self.members @ (self.members.T @ missing)) == 0)
 
     @cached_property
-    def _rest(self) -> tuple[Values, float]:
+    def _residual_rows(self) -> tuple[Values, float]:
         """Variances of one row of one run, beyond what rows and seeds leave [settings], and the pooled one."""
         chosen = np.flatnonzero(self._has_rows)
         none = np.zeros(self.members.shape[1])
@@ -252,18 +256,18 @@ class Layout:
         return np.maximum(by_setting, 0.0), max(pooled, 0.0)
 
     @property
-    def _rest_by_setting(self) -> Values:
-        return self._rest[0]
+    def _row_noise(self) -> Values:
+        return self._residual_rows[0]
 
     @property
-    def _pooled_rest(self) -> float:
-        return self._rest[1]
+    def _pooled_row_noise(self) -> float:
+        return self._residual_rows[1]
 
-    def _errors(self, weights: Values, variances: Values, rest: Values, freedom: Values) -> "_Errors":
+    def _errors(self, weights: Values, variances: Values, row_noise: Values, freedom: Values) -> "_Errors":
         """Return the errors of contrasts, with these variances of runs and of their rows [settings]."""
         seed_covariances = (weights * (self.members @ variances)) @ weights.T
         seeds = np.diag(seed_covariances)
-        row_covariances, rows = self._row_covariances(weights, rest)
+        row_covariances, rows = self._row_covariances(weights, row_noise)
         row_variances = np.diag(row_covariances)
         total = seeds + row_variances
         squares = (weights**2) @ self.members
@@ -275,7 +279,7 @@ class Layout:
         correlations = (seed_covariances + row_covariances) / np.sqrt(np.outer(total, total))
         return _Errors(total, seeds, degrees, correlations)
 
-    def _row_covariances(self, weights: Values, rest: Values) -> tuple[Values, int]:
+    def _row_covariances(self, weights: Values, row_noise: Values) -> tuple[Values, int]:
         """Return covariances of contrasts over drawn rows [m, m]; 0 for contrasts of runs without rows."""
         if self.spread is None:
             return np.zeros((len(weights), len(weights))), 2
@@ -283,7 +287,7 @@ class Layout:
         chosen = np.where(counted[:, None], weights, 0.0)
         covariances = chosen @ np.nan_to_num(self.spread.covariances) @ chosen.T
         observed = np.diag(covariances)
-        variances = np.maximum(observed - (chosen**2) @ (self.members @ rest), 0.0) / self.spread.rows
+        variances = np.maximum(observed - (chosen**2) @ (self.members @ row_noise), 0.0) / self.spread.rows
         scale = np.sqrt(variances / np.where(observed > 0, observed, 1.0))
         return covariances * np.outer(scale, scale), self.spread.rows
 

@@ -11,15 +11,15 @@ from tests.queries import queries_of
 
 
 def test_table_as_latex_and_markdown(client, two):
-    caption = "Mean {} standard deviation of Accuracy on CoLA over seeds (n = 3). Bold: the largest mean of a column."
+    caption = "Mean $\\pm$ half the 95\\% interval of Accuracy on CoLA over seeds (n = 3)."
     tex = client.get("/api/compare/runs/table?format=latex&group=model&group=lam")
     assert tex.headers["content-type"].startswith("application/x-tex")
     assert tex.text == (
         "% \\usepackage{booktabs}\n\\begin{table}\n  \\centering\n"
-        f"  \\caption{{{caption.format('$' + chr(92) + 'pm$')}}}\n"
-        "  \\begin{tabular}{llr}\n    \\toprule\n    Model & $\\lambda$ & Accuracy \\\\\n    \\midrule\n"
-        "    bert\\_base & 0 & $0.510 \\pm 0.010$ \\\\\n    bert\\_base & 1 & $0.610 \\pm 0.010$ \\\\\n"
-        "    roberta & 0 & $0.610 \\pm 0.010$ \\\\\n    roberta & 1 & $\\mathbf{0.710 \\pm 0.010}$ \\\\\n"
+        f"  \\caption{{{caption}}}\n"
+        "  \\begin{tabular}{llr}\n    \\toprule\n    Model & $\\lambda$ & Accuracy $\\pm$ 95\\% \\\\\n    \\midrule\n"
+        "    bert\\_base & 0 & $0.510 \\pm 0.025$ \\\\\n    bert\\_base & 1 & $0.610 \\pm 0.025$ \\\\\n"
+        "    roberta & 0 & $0.610 \\pm 0.025$ \\\\\n    roberta & 1 & $0.710 \\pm 0.025$ \\\\\n"
         "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n"
     )
     assert client.get("/compare/runs/table.tex?group=model&group=lambda").text == tex.text
@@ -39,8 +39,8 @@ def test_table_as_numbers(client, two):
     assert [row["group"] for row in answer["rows"]] == [["bert_base"], ["roberta"]]
     # A seed counts once: of 0.50 and 0.60, 0.51 and 0.61, 0.52 and 0.62.
     assert answer["rows"][0]["cells"] == [
-        {"mean": pytest.approx(0.56), "std": pytest.approx(0.01), "n": 3},
-        {"mean": 0.25, "std": 0, "n": 3},
+        {"mean": pytest.approx(0.56), "half_width": pytest.approx(4.302653 * 0.01 / 3**0.5), "n": 3},
+        {"mean": 0.25, "half_width": 0, "n": 3},
     ]
     assert answer["notes"] == [
         "Runs in one mean differ in λ too.",
@@ -60,7 +60,7 @@ def test_table_as_numbers(client, two):
     assert '<section id="means">' in page
     assert 'hx-get="/compare/runs/table.html"' in page
     assert f'<input type="hidden" name="q" value="experiment={two[0]}">' in page
-    assert "0.610 ± 0.010" in page
+    assert "0.610 ± 0.025" in page
     assert "roberta" not in page
 
 
