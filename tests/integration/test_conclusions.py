@@ -35,13 +35,13 @@ def sweep(context, gains, seeds=3, predicted=True, metric="accuracy"):
     for lam, gain in gains.items():
         for seed in range(seeds):
             hit = hard + 0.05 * random.normal(size=ROWS) < 0.65 + gain
-            given = np.where(hit, right, 1 - right)
+            predicted_labels = np.where(hit, right, 1 - right)
             score = float(hit.mean())
             results = {"metrics": {"accuracy": score}, "by_layer": {}, "by_layer_n": {}}
             star = 0.3 + 0.1 * lam + 0.002 * seed
             run = run_row(lam, seed, performance=score, isoscore_star=star, config={"metric": metric}, results=results)
             runs.append(run)
-            stored.append(Predictions(np.arange(ROWS), right.astype(np.int64), given.astype(np.int64)))
+            stored.append(Predictions(np.arange(ROWS), right.astype(np.int64), predicted_labels.astype(np.int64)))
     experiment = add_experiment(context, *runs, config={"metric": metric})
     if predicted:
         with context.sessions.begin() as session:
@@ -59,41 +59,46 @@ def page(client, experiment):
 
 def test_api_tells_a_relation_a_verdict_for_each_setting_and_which_number_to_quote(client, context):
     experiment = sweep(context, GAINS)
-    found = client.get(f"/api/experiments/{experiment}/conclusion").json()
-    relation = found["relation"]
+    result = client.get(f"/api/experiments/{experiment}/conclusion").json()
+    relation = result["relation"]
     assert (relation["spearman"], relation["lambdas"]) == (pytest.approx(1.0), [5])
     assert relation["p"] == relation["smallest_p"] == pytest.approx(2 / 120)
-    assert found["overall"]["p"] < 0.05
-    assert (found["shape"], found["unfinished"], found["collapsed"]) == ("rising", 0, [])
-    by_lam = {one["lam"]: one for one in found["differences"]}
-    assert {lam: one["verdict"] for lam, one in by_lam.items()} == {
+    assert result["overall"]["p"] < 0.05
+    assert (result["shape"], result["unfinished"], result["collapsed"]) == ("rising", 0, [])
+    by_lam = {difference["lam"]: difference for difference in result["differences"]}
+    assert {lam: difference["verdict"] for lam, difference in by_lam.items()} == {
         -1.0: "worse", -0.5: "worse", 0.5: "no difference seen", 1.0: "better",
     }  # fmt: skip
-    for one in by_lam.values():
-        assert (one["method"], one["seeds"], one["rows"], one["comparisons"]) == ("seeds and rows", [0, 1, 2], ROWS, 4)
-        assert one["low"] < one["estimate"] < one["high"]
-        assert (one["p_adjusted"] <= 0.05) == (one["low"] > 0 or one["high"] < 0)
-        assert one["low"] <= one["pooled_low"]
+    for difference in by_lam.values():
+        assert (difference["method"], difference["seeds"], difference["rows"], difference["comparisons"]) == (
+            "seeds and rows",
+            [0, 1, 2],
+            ROWS,
+            4,
+        )
+        assert difference["low"] < difference["estimate"] < difference["high"]
+        assert (difference["p_adjusted"] <= 0.05) == (difference["low"] > 0 or difference["high"] < 0)
+        assert difference["low"] <= difference["pooled_low"]
     assert "3 seeds × 300 validation rows" in by_lam[1.0]["quote"]
-    assert any("Quote the difference" in one for one in found["sentences"])
+    assert any("Quote the difference" in difference for difference in result["sentences"])
 
 
 def test_the_page_says_what_the_api_says(client, context):
     experiment = sweep(context, GAINS)
-    found, shown = client.get(f"/api/experiments/{experiment}/conclusion").json(), page(client, experiment)
-    for sentence in (*found["sentences"], *found["methods"], *found["notes"], *found["cautions"]):
-        assert sentence in shown
-    assert "<strong>better</strong>" in shown
-    assert "no difference seen" in shown
-    assert "How this is computed" in shown
+    result, text = client.get(f"/api/experiments/{experiment}/conclusion").json(), page(client, experiment)
+    for sentence in (*result["sentences"], *result["methods"], *result["notes"], *result["cautions"]):
+        assert sentence in text
+    assert "<strong>better</strong>" in text
+    assert "no difference seen" in text
+    assert "How this is computed" in text
 
 
 def test_the_figure_has_the_intervals_of_the_verdicts(client, context):
     experiment = sweep(context, GAINS)
-    found = client.get(f"/api/experiments/{experiment}/conclusion").json()["differences"]
+    result = client.get(f"/api/experiments/{experiment}/conclusion").json()["differences"]
     rows = list(csv.DictReader(io.StringIO(client.get(f"/experiments/{experiment}/figures/differences.csv").text)))
     assert [(row["verdict"], float(row["low"])) for row in rows] == [
-        (one["verdict"], pytest.approx(one["low"])) for one in found
+        (difference["verdict"], pytest.approx(difference["low"])) for difference in result
     ]
     drawn = client.get(f"/experiments/{experiment}/figures/differences.json").json()
     assert len(drawn["data"]) == 4
@@ -109,21 +114,21 @@ def test_metrics_that_are_no_mean_over_rows_have_an_error_of_rows_too(client, co
             stored = predictions.read_predictions(session, [run.id], Split.VALIDATION)[run.id]
             score = f1_score if metric == "f1" else matthews_corrcoef
             run.performance = float(score(stored.reference, stored.predicted))
-    one = client.get(f"/api/experiments/{experiment}/conclusion").json()["differences"][0]
-    assert (one["method"], one["verdict"]) == ("seeds and rows", "better")
+    difference = client.get(f"/api/experiments/{experiment}/conclusion").json()["differences"][0]
+    assert (difference["method"], difference["verdict"]) == ("seeds and rows", "better")
 
 
 def test_predictions_that_do_not_give_the_performance_are_not_used_and_that_is_said(client, context):
     experiment = sweep(context, {0.0: 0.0, 1.0: 0.2}, metric="matthews")
-    found = client.get(f"/api/experiments/{experiment}/conclusion").json()
-    assert found["differences"][0]["method"] == "seeds"
-    assert any("do not give the logged performance" in one for one in found["methods"])
+    result = client.get(f"/api/experiments/{experiment}/conclusion").json()
+    assert result["differences"][0]["method"] == "seeds"
+    assert any("do not give the logged performance" in difference for difference in result["methods"])
 
 
 def test_without_predictions_the_verdict_is_of_seeds(client, context):
-    found = client.get(f"/api/experiments/{sweep(context, GAINS, predicted=False)}/conclusion").json()
-    assert {(one["method"], one["rows"]) for one in found["differences"]} == {("seeds", None)}
-    assert any("on these validation rows" in one for one in found["sentences"])
+    result = client.get(f"/api/experiments/{sweep(context, GAINS, predicted=False)}/conclusion").json()
+    assert {(difference["method"], difference["rows"]) for difference in result["differences"]} == {("seeds", None)}
+    assert any("on these validation rows" in difference for difference in result["sentences"])
 
 
 def test_a_collapsed_setting_is_said_first_on_page_and_api(client, context):
@@ -132,21 +137,25 @@ def test_a_collapsed_setting_is_said_first_on_page_and_api(client, context):
     with context.sessions.begin() as session:
         for run in session.query(Run).where(Run.experiment_id == experiment, Run.lam == -1.0):
             stored = predictions.read_predictions(session, [run.id], Split.VALIDATION)[run.id]
-            given = np.ones(ROWS, np.int64)
-            given[0] = 0
-            write_predictions(session, run.id, Split.VALIDATION, Predictions(stored.rows, stored.reference, given))
-            run.performance = float((stored.reference == given).mean())
-    found = client.get(f"/api/experiments/{experiment}/conclusion").json()
-    assert [(one["label"], one["collapsed"], one["seeds"]) for one in found["collapsed"]] == [("λ = −1", 3, 3)]
-    assert found["sentences"][0].startswith("Collapsed: λ = −1 (3 of 3 seeds)")
-    assert "100% of the validation rows get the same prediction" in found["sentences"][0]
-    assert {one["label"]: one["verdict"] for one in found["differences"]} == {
+            predicted_labels = np.ones(ROWS, np.int64)
+            predicted_labels[0] = 0
+            write_predictions(
+                session, run.id, Split.VALIDATION, Predictions(stored.rows, stored.reference, predicted_labels)
+            )
+            run.performance = float((stored.reference == predicted_labels).mean())
+    result = client.get(f"/api/experiments/{experiment}/conclusion").json()
+    assert [
+        (difference["label"], difference["collapsed"], difference["seeds"]) for difference in result["collapsed"]
+    ] == [("λ = −1", 3, 3)]
+    assert result["sentences"][0].startswith("Collapsed: λ = −1 (3 of 3 seeds)")
+    assert "100% of the validation rows get the same prediction" in result["sentences"][0]
+    assert {difference["label"]: difference["verdict"] for difference in result["differences"]} == {
         "λ = −1": "collapsed", "λ = 1": "no difference seen",
     }  # fmt: skip
-    shown = page(client, experiment)
-    assert "Yes: λ = −1 collapsed" in shown
-    assert "No λ beats the baseline yet" in shown
-    assert "No difference seen" not in shown
+    text = page(client, experiment)
+    assert "Yes: λ = −1 collapsed" in text
+    assert "No λ beats the baseline yet" in text
+    assert "No difference seen" not in text
 
 
 def test_runs_that_diverged_are_named(client, context):
@@ -154,8 +163,8 @@ def test_runs_that_diverged_are_named(client, context):
     with context.sessions.begin() as session:
         for run in session.query(Run).where(Run.experiment_id == experiment, Run.lam == 1.0, Run.seed == 0):
             run.learning = {"divergence": {"loss": 186.0, "start": 0.69}}
-    found = client.get(f"/api/experiments/{experiment}/conclusion").json()
-    assert "186" in found["diverged"][0]["why"]
+    result = client.get(f"/api/experiments/{experiment}/conclusion").json()
+    assert "186" in result["diverged"][0]["why"]
     assert "1 run diverged" in page(client, experiment)
 
 
@@ -176,10 +185,10 @@ def test_a_page_that_asks_again_reads_no_predictions(client, context):
     path = f"/api/experiments/{experiment}/conclusion"
     first = client.get(path).json()
     answers = []
-    asked = [statement for statement, _ in queries_of(context, lambda: answers.append(client.get(path).json()))]
-    assert asked
+    statements = [statement for statement, _ in queries_of(context, lambda: answers.append(client.get(path).json()))]
+    assert statements
     assert answers == [first]
-    assert not [one for one in asked if "run_predictions" in one and "data" in one]
+    assert not [difference for difference in statements if "run_predictions" in difference and "data" in difference]
     with context.sessions.begin() as session:
         session.query(Run).where(Run.experiment_id == experiment, Run.lam == 1.0).update({"performance": 0.2})
     assert client.get(f"/api/experiments/{experiment}/conclusion").json() != first
@@ -189,10 +198,10 @@ def test_a_page_that_asks_again_reads_no_predictions(client, context):
 def test_over_several_data_sets_each_is_compared_within_itself(client, context):
     for _ in range(2):
         sweep(context, GAINS)
-    found = client.get("/api/compare/runs/conclusion").json()["conclusion"]
-    assert found["pooled"]["measured"] == 2
-    assert found["pooled"]["relation"]["lambdas"] == [5, 5]
-    assert found["pooled"]["relation"]["p"] < 0.001
-    assert found["relation"]["lambdas"] == [5]
-    assert any("Over all 2 data sets" in one for one in found["sentences"])
+    result = client.get("/api/compare/runs/conclusion").json()["conclusion"]
+    assert result["pooled"]["measured"] == 2
+    assert result["pooled"]["relation"]["lambdas"] == [5, 5]
+    assert result["pooled"]["relation"]["p"] < 0.001
+    assert result["relation"]["lambdas"] == [5]
+    assert any("Over all 2 data sets" in difference for difference in result["sentences"])
     assert "Over all 2 data sets" in " ".join(html.unescape(client.get("/compare/runs").text).split())

@@ -32,9 +32,11 @@ SHORT_SWEEPS = ("5 x 3, equal variances", "5 x 3, baseline 4x noisier", "5 x 3, 
     "case", [case for case in CASES_OF_SWEEPS if case.name in SHORT_SWEEPS], ids=lambda case: case.name
 )
 def test_verdicts_are_seldom_false_and_see_more_than_the_earlier_rule(case):
-    found = verdict_rates(case, 60)
-    assert found.ok(errors=3), found.row()
-    assert all(now > before for now, before in zip(found.power[1:], found.earlier_power[1:], strict=True)), found.row()
+    rates_of_case = verdict_rates(case, 60)
+    assert rates_of_case.ok(errors=3), rates_of_case.row()
+    assert all(
+        now > before for now, before in zip(rates_of_case.power[1:], rates_of_case.earlier_power[1:], strict=True)
+    ), rates_of_case.row()
 
 
 def test_cases_of_sweeps_have_names_of_their_own():

@@ -11,8 +11,8 @@ LAMBDAS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 
 def concluded(*runs, facts=None, **grid):
-    of = sweep(*runs, **grid)
-    return Conclusion(of, collect_evidence(of, facts or {}))
+    table = sweep(*runs, **grid)
+    return Conclusion(table, collect_evidence(table, facts or {}))
 
 
 def trend(lams=LAMBDAS, seeds=3, slope=0.05, noise=0.002, **options):
@@ -32,9 +32,9 @@ def answered(gains, seeds=3, rows=300, seed=0, right=0.7):
     for lam, gain in gains.items():
         for number in range(seeds):
             values = (hard + 0.05 * random.normal(size=rows) < right + gain).astype(np.float32)
-            one = run(lam, number, float(values.mean()), 0.3 + 0.1 * lam + 0.001 * number)
-            runs.append(one)
-            facts[one.id] = RunFacts(rows=RowValues(b"validation", values), no_rows_reason="")
+            row = run(lam, number, float(values.mean()), 0.3 + 0.1 * lam + 0.001 * number)
+            runs.append(row)
+            facts[row.id] = RunFacts(rows=RowValues(b"validation", values), no_rows_reason="")
     return runs, facts
 
 

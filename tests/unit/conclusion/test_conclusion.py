@@ -10,8 +10,8 @@ from tests.unit.figures.rows import run
 
 
 def test_a_relation_is_told_with_direction_coefficient_p_and_values_of_lambda():
-    found = concluded(*trend())
-    assert found.findings[-1] == (
+    conclusion = concluded(*trend())
+    assert conclusion.findings[-1] == (
         "The more isotropic a setting, the better it does: rank correlation 1.00 (p = 0.017) across 5 values of λ."
     )
     worse = concluded(*trend(slope=-0.05)).findings[-1]
@@ -23,44 +23,46 @@ def test_seeds_never_make_a_relation_surer(seeds):
     assert concluded(*trend(seeds=seeds)).evidence.relation.p == pytest.approx(2 / 120)
 
 
-@pytest.mark.parametrize(("lams", "least"), [((0.0, 1.0, 2.0), "0.33"), ((-1.0, 0.0, 1.0, 2.0), "0.083")])
-def test_too_few_values_of_lambda_are_told_with_the_floor_and_how_many_it_takes(lams, least):
-    said = concluded(*trend(lams, 5)).findings[-1]
-    assert f"{len(lams)} values of λ are too few" in said
-    assert f"cannot fall below {least}; it takes 5 values" in said
+@pytest.mark.parametrize(("lams", "smallest_p"), [((0.0, 1.0, 2.0), "0.33"), ((-1.0, 0.0, 1.0, 2.0), "0.083")])
+def test_too_few_values_of_lambda_are_told_with_the_floor_and_how_many_it_takes(lams, smallest_p):
+    sentences = concluded(*trend(lams, 5)).findings[-1]
+    assert f"{len(lams)} values of λ are too few" in sentences
+    assert f"cannot fall below {smallest_p}; it takes 5 values" in sentences
 
 
 def test_no_relation_is_called_no_clear_one():
     scores = dict(zip(LAMBDAS, (0.70, 0.60, 0.65, 0.72, 0.61), strict=True))
-    said = concluded(*(run(lam, seed, scores[lam], 0.3 + 0.1 * lam) for lam in LAMBDAS for seed in range(2))).findings
-    assert said[-1].startswith("No clear relation between isotropy and performance: rank correlation")
+    sentences = concluded(
+        *(run(lam, seed, scores[lam], 0.3 + 0.1 * lam) for lam in LAMBDAS for seed in range(2))
+    ).findings
+    assert sentences[-1].startswith("No clear relation between isotropy and performance: rank correlation")
 
 
 def test_methods_and_models_are_blocks_and_the_baseline_counts_with_one_method():
-    models = [one for model in ("tiny-bert", "tiny-gpt") for one in trend(model=model)]
-    found = concluded(*models, model=["tiny-bert", "tiny-gpt"]).evidence
-    assert found.relation.lambdas == (5, 5)
+    models = [row for model in ("tiny-bert", "tiny-gpt") for row in trend(model=model)]
+    conclusion = concluded(*models, model=["tiny-bert", "tiny-gpt"]).evidence
+    assert conclusion.relation.lambdas == (5, 5)
     cosreg = trend((1.0, 2.0, 3.0), regularizer=Regularizer.COSREG)
-    both = concluded(*trend(), *cosreg)
-    assert both.evidence.relation.lambdas == (5, 3)
-    assert "across 5 + 3 values of λ" in both.findings[-1]
+    two_methods = concluded(*trend(), *cosreg)
+    assert two_methods.evidence.relation.lambdas == (5, 3)
+    assert "across 5 + 3 values of λ" in two_methods.findings[-1]
 
 
 def test_values_of_lambda_move_with_all_zetas_and_the_baseline_counts_once():
-    zetas = [one for zeta in (0.2, 0.8) for one in trend((-1.0, -0.5, 0.5, 1.0), zeta=zeta)]
-    found = concluded(*trend((0.0,)), *zetas)
-    assert (found.evidence.relation.lambdas, found.evidence.relation.settings) == ((5,), 9)
-    assert "across 5 values of λ, 9 settings" in found.findings[-1]
+    zetas = [row for zeta in (0.2, 0.8) for row in trend((-1.0, -0.5, 0.5, 1.0), zeta=zeta)]
+    conclusion = concluded(*trend((0.0,)), *zetas)
+    assert (conclusion.evidence.relation.lambdas, conclusion.evidence.relation.settings) == ((5,), 9)
+    assert "across 5 values of λ, 9 settings" in conclusion.findings[-1]
 
 
 def test_what_a_relation_takes_for_granted_stands_with_the_method():
     method = concluded(*trend()).methods[-1]
-    for told in ("All 120 permutations of the values of λ", "all its seeds", "never across", "0.017",
+    for phrase in ("All 120 permutations of the values of λ", "all its seeds", "never across", "0.017",
                  "every order of the values of λ is equally likely", "agree by chance"):  # fmt: skip
-        assert told in method
+        assert phrase in method
     logged = trend()
-    for one in logged:
-        one.config = reported(one)
+    for row in logged:
+        row.config = reported(row)
     assert "We assume that runs of a script with the same seed" in concluded(*logged).methods[-1]
 
 
@@ -73,11 +75,11 @@ def test_runs_that_are_all_there_twice_say_no_more_than_once():
 
 
 def test_a_setting_of_which_a_study_gave_up_a_run_is_left_out_with_a_sentence():
-    kept = trend((-1.0, 0.0, 1.0))
-    found = concluded(*kept, run(1.0, 3, None, None, RunStatus.PRUNED))
-    assert [one.label for one in found.evidence.comparisons] == ["λ = −1"]
-    assert "overstate them: λ = 1." in found.notes[0]
-    baseline = concluded(*kept, run(0.0, 3, None, None, RunStatus.PRUNED)).notes
+    runs = trend((-1.0, 0.0, 1.0))
+    conclusion = concluded(*runs, run(1.0, 3, None, None, RunStatus.PRUNED))
+    assert [row.label for row in conclusion.evidence.comparisons] == ["λ = −1"]
+    assert "overstate them: λ = 1." in conclusion.notes[0]
+    baseline = concluded(*runs, run(0.0, 3, None, None, RunStatus.PRUNED)).notes
     assert "has a performance that counts: λ = −1; λ = 1." in baseline[1]
 
 
@@ -91,15 +93,17 @@ def test_seeds_that_failed_are_counted_with_their_settings():
 def test_runs_without_a_value_are_left_out_and_counted():
     undefined = run(1.0, 8, performance=None, performance_reason="All predictions are equal.")
     blind = run(1.0, 9, isoscore_star=None)
-    found = concluded(*trend((0.0, 1.0), 2), undefined, blind, run(3.0, status=RunStatus.RUNNING, performance=None))
-    assert "performance is undefined: 1 run. All predictions are equal." in found.notes[0]
-    assert found.notes[1] == "Not in the relation, because IsoScore★ is undefined: 1 run."
+    conclusion = concluded(
+        *trend((0.0, 1.0), 2), undefined, blind, run(3.0, status=RunStatus.RUNNING, performance=None)
+    )
+    assert "performance is undefined: 1 run. All predictions are equal." in conclusion.notes[0]
+    assert conclusion.notes[1] == "Not in the relation, because IsoScore★ is undefined: 1 run."
 
 
 def test_a_study_says_that_its_p_values_are_not_exact():
-    told = "A study chose λ by the results before it"
-    assert any(told in one for one in concluded(*trend(study={"over": True})).cautions)
-    assert not any(told in one for one in concluded(*trend()).cautions)
+    phrase = "A study chose λ by the results before it"
+    assert any(phrase in row for row in concluded(*trend(study={"over": True})).cautions)
+    assert not any(phrase in row for row in concluded(*trend()).cautions)
 
 
 def test_what_was_chosen_on_the_rows_shown_is_told():
@@ -116,9 +120,9 @@ def test_before_the_first_run_has_finished_it_is_too_early():
 
 
 def test_nothing_finished_has_no_verdict():
-    found = concluded(run(1.0, performance=None, status=RunStatus.RUNNING), run(status=RunStatus.FAILED))
-    assert found.findings == ["1 run have not ended. Verdicts appear when all have."]
-    assert found.evidence.comparisons == []
+    conclusion = concluded(run(1.0, performance=None, status=RunStatus.RUNNING), run(status=RunStatus.FAILED))
+    assert conclusion.findings == ["1 run have not ended. Verdicts appear when all have."]
+    assert conclusion.evidence.comparisons == []
 
 
 def noisy(scores, seeds=3, spread=0.01):
@@ -133,35 +137,39 @@ def noisy(scores, seeds=3, spread=0.01):
 
 def test_no_verdict_while_a_run_has_not_ended():
     runs = noisy({-1.0: 0.5, 0.0: 0.8, 1.0: 0.9})
-    assert {one.verdict for one in concluded(*runs).evidence.comparisons} == {Verdict.WORSE, Verdict.BETTER}
+    assert {row.verdict for row in concluded(*runs).evidence.comparisons} == {Verdict.WORSE, Verdict.BETTER}
     waiting = concluded(*runs, run(1.0, 3, None, None, RunStatus.RUNNING))
-    assert {one.verdict for one in waiting.evidence.comparisons} == {Verdict.WAITING}
-    assert all(one.contrast.p is None for one in waiting.evidence.comparisons)
+    assert {row.verdict for row in waiting.evidence.comparisons} == {Verdict.WAITING}
+    assert all(row.contrast.p is None for row in waiting.evidence.comparisons)
     assert (waiting.quote_advice, len(waiting.findings)) == ("", 1)
 
 
 def test_an_interior_setting_above_both_ends_is_a_peak():
-    found = concluded(*noisy({-1.0: 0.6, -0.5: 0.7, 0.0: 0.8, 0.5: 0.7, 1.0: 0.6}))
-    assert (found.evidence.shape, found.evidence.peak, found.evidence.direction) == ("peak", "λ = 0", None)
-    assert any("peaks at λ = 0, which exceeds both" in one for one in found.findings)
+    conclusion = concluded(*noisy({-1.0: 0.6, -0.5: 0.7, 0.0: 0.8, 0.5: 0.7, 1.0: 0.6}))
+    assert (conclusion.evidence.shape, conclusion.evidence.peak, conclusion.evidence.direction) == (
+        "peak",
+        "λ = 0",
+        None,
+    )
+    assert any("peaks at λ = 0, which exceeds both" in row for row in conclusion.findings)
 
 
 def test_a_fall_on_one_side_is_no_peak():
-    found = concluded(*noisy({-1.0: 0.5, -0.5: 0.8, 0.0: 0.8, 0.5: 0.8, 1.0: 0.8}))
-    assert found.evidence.peak is None
-    assert found.evidence.overall.decided
+    conclusion = concluded(*noisy({-1.0: 0.5, -0.5: 0.8, 0.0: 0.8, 0.5: 0.8, 1.0: 0.8}))
+    assert conclusion.evidence.peak is None
+    assert conclusion.evidence.overall.decided
 
 
 def test_performance_within_the_margin_is_flat():
-    found = concluded(*noisy(dict.fromkeys(LAMBDAS, 0.8), seeds=5, spread=0.002))
-    assert found.evidence.shape == "flat"
-    assert "all intervals lie within ±0.02" in found.findings[-1]
+    conclusion = concluded(*noisy(dict.fromkeys(LAMBDAS, 0.8), seeds=5, spread=0.002))
+    assert conclusion.evidence.shape == "flat"
+    assert "all intervals lie within ±0.02" in conclusion.findings[-1]
 
 
 def test_settings_that_differ_only_from_each_other_are_told_by_the_overall_test():
-    found = concluded(*noisy({-1.0: 0.77, -0.5: 0.775, 0.0: 0.8, 0.5: 0.825, 1.0: 0.83}, spread=0.012))
-    assert found.evidence.overall.decided
-    assert {one.verdict for one in found.evidence.comparisons} == {Verdict.NONE_SEEN}
-    assert found.findings[0].startswith("Settings differ in performance: p = ")
-    assert found.findings[0].endswith("Performance rises with λ.")
+    conclusion = concluded(*noisy({-1.0: 0.77, -0.5: 0.775, 0.0: 0.8, 0.5: 0.825, 1.0: 0.83}, spread=0.012))
+    assert conclusion.evidence.overall.decided
+    assert {row.verdict for row in conclusion.evidence.comparisons} == {Verdict.NONE_SEEN}
+    assert conclusion.findings[0].startswith("Settings differ in performance: p = ")
+    assert conclusion.findings[0].endswith("Performance rises with λ.")
     assert "cannot be tested" in concluded(*trend(seeds=1)).findings[0]

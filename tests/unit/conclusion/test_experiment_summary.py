@@ -18,21 +18,21 @@ def summary(*runs, facts=None):
     return Summary(concluded(*runs, facts=facts), "Accuracy")
 
 
-def answers(found):
-    return {card.question: card.answer for card in found.cards}
+def answers(result):
+    return {card.question: card.answer for card in result.cards}
 
 
 def test_it_names_the_best_setting_with_its_difference_and_says_whether_isotropy_goes_with_it():
-    found = summary(*trend(seeds=5))
-    assert answers(found) == {
+    result = summary(*trend(seeds=5))
+    assert answers(result) == {
         "Best on validation": "λ = 1",
         "Does λ matter?": "Yes: λ = 0.5; λ = 1 better, λ = −1; λ = −0.5 worse",
         RELATED: "Yes: more isotropic runs score higher",
     }
-    assert found.cards[0].evidence.startswith("Accuracy 0.65")
-    assert "from the baseline" in found.cards[0].evidence
-    assert found.cards[1].evidence.startswith("Smallest adjusted p: ")
-    assert found.cards[2].evidence.startswith("Rank correlation 1.00 (p = ")
+    assert result.cards[0].evidence.startswith("Accuracy 0.65")
+    assert "from the baseline" in result.cards[0].evidence
+    assert result.cards[1].evidence.startswith("Smallest adjusted p: ")
+    assert result.cards[2].evidence.startswith("Rank correlation 1.00 (p = ")
 
 
 def test_it_says_when_less_isotropy_goes_with_better_performance():
@@ -41,69 +41,69 @@ def test_it_says_when_less_isotropy_goes_with_better_performance():
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_best_needs_a_verdict(seeds):
-    found = summary(*trend(seeds=seeds))
-    assert answers(found)["Best on validation"] == "No λ beats the baseline yet"
-    assert answers(found)["Does λ matter?"] == "Too few seeds to tell"
-    assert found.cards[1].evidence == f"{seeds} seed{'s' * (seeds > 1)} so far. A verdict takes 3 or more."
-    assert {row.verdict for row in found.rows} == {"too few seeds", "baseline"}
-    assert not any(row.best for row in found.rows)
+    result = summary(*trend(seeds=seeds))
+    assert answers(result)["Best on validation"] == "No λ beats the baseline yet"
+    assert answers(result)["Does λ matter?"] == "Too few seeds to tell"
+    assert result.cards[1].evidence == f"{seeds} seed{'s' * (seeds > 1)} so far. A verdict takes 3 or more."
+    assert {row.verdict for row in result.rows} == {"too few seeds", "baseline"}
+    assert not any(row.best for row in result.rows)
 
 
 def test_more_seeds_are_offered_with_what_they_would_show():
     runs, facts = answered({0.0: 0.0, 1.0: 0.001})
-    found = summary(*runs, facts=facts)
-    assert found.cards[0].answer == "No λ beats the baseline yet"
-    assert found.cards[0].evidence.startswith("3 more seeds each would show a difference of 0.")
-    assert found.cards[1].answer == "No difference seen"
-    assert found.cards[1].evidence.startswith("No clear difference between settings: p = ")
+    result = summary(*runs, facts=facts)
+    assert result.cards[0].answer == "No λ beats the baseline yet"
+    assert result.cards[0].evidence.startswith("3 more seeds each would show a difference of 0.")
+    assert result.cards[1].answer == "No difference seen"
+    assert result.cards[1].evidence.startswith("No clear difference between settings: p = ")
 
 
 def test_cards_name_what_collapsed_first_and_never_say_that_lambda_does_not_matter():
     runs, facts = answered({0.0: 0.0, 1.0: 0.0, 2.0: -0.2})
-    flat = {one.id: replace(facts[one.id], repeats_one_answer="100% get the same prediction.")
-            for one in runs if one.lam == 2}  # fmt: skip
-    found = summary(*runs, facts=facts | flat)
-    assert found.cards[1].answer == "Yes: λ = 2 collapsed"
-    assert [row.verdict for row in found.rows] == ["baseline", "no difference seen", "collapsed"]
-    assert not any(row.best for row in found.rows)
+    flat = {row_run.id: replace(facts[row_run.id], repeats_one_answer="100% get the same prediction.")
+            for row_run in runs if row_run.lam == 2}  # fmt: skip
+    result = summary(*runs, facts=facts | flat)
+    assert result.cards[1].answer == "Yes: λ = 2 collapsed"
+    assert [row.verdict for row in result.rows] == ["baseline", "no difference seen", "collapsed"]
+    assert not any(row.best for row in result.rows)
 
 
 def test_a_collapsed_baseline_is_said_on_the_first_card():
     runs, facts = answered({0.0: -0.2, 1.0: 0.0})
-    flat = {one.id: replace(facts[one.id], repeats_one_answer="100% get the same prediction.")
-            for one in runs if one.lam == 0}  # fmt: skip
+    flat = {row_run.id: replace(facts[row_run.id], repeats_one_answer="100% get the same prediction.")
+            for row_run in runs if row_run.lam == 0}  # fmt: skip
     card = summary(*runs, facts=facts | flat).cards[0]
     assert (card.answer, card.evidence) == ("The baseline collapsed", "Nothing is compared with it. Learned: λ = 1.")
 
 
 def test_while_runs_are_unfinished_there_is_no_verdict():
-    found = summary(*trend(), run(2.0, 0, None, None, RunStatus.RUNNING))
-    assert [card.answer for card in found.cards] == ["15 of 16 runs ended"]
+    result = summary(*trend(), run(2.0, 0, None, None, RunStatus.RUNNING))
+    assert [card.answer for card in result.cards] == ["15 of 16 runs ended"]
 
 
 def test_settings_that_differ_only_from_each_other_matter_though_none_beats_the_baseline():
     noise = np.random.default_rng(0)
     scores = {-1.0: 0.77, -0.5: 0.775, 0.0: 0.8, 0.5: 0.825, 1.0: 0.83}
-    found = summary(*(run(lam, seed, score + 0.012 * noise.normal(), 0.3 + lam / 10)
+    result = summary(*(run(lam, seed, score + 0.012 * noise.normal(), 0.3 + lam / 10)
                       for lam, score in scores.items() for seed in range(3)))  # fmt: skip
-    assert answers(found)["Best on validation"] == "No λ beats the baseline yet"
-    assert answers(found)["Does λ matter?"] == "Yes: settings differ"
+    assert answers(result)["Best on validation"] == "No λ beats the baseline yet"
+    assert answers(result)["Does λ matter?"] == "Yes: settings differ"
 
 
 def test_of_enough_seeds_it_is_not_said_that_it_takes_as_many():
-    found = summary(*(run(lam, seed, 0.8 + 0.125 * lam + 0.01 * seed, 0.3) for lam in (0.0, 1.0) for seed in range(3)))
-    assert found.cards[1].evidence == "All differ from the baseline by the same amount, so the error is unknown."
+    result = summary(*(run(lam, seed, 0.8 + 0.125 * lam + 0.01 * seed, 0.3) for lam in (0.0, 1.0) for seed in range(3)))
+    assert result.cards[1].evidence == "All differ from the baseline by the same amount, so the error is unknown."
 
 
 def test_of_runs_that_answer_alike_no_interval_is_told():
     runs, facts = answered({0.0: 0.0, 1.0: 0.0})
-    same = facts[next(one.id for one in runs if one.config.lam == 0)]
-    for one in runs:
-        one.performance = float(same.rows.values.mean())
-    found = summary(*runs, facts=dict.fromkeys(facts, same))
-    assert found.cards[0].evidence == "Runs answer every row as their baselines do."
-    assert "±" not in found.rows[1].difference
-    assert not found.has_simultaneous_intervals
+    same = facts[next(row_run.id for row_run in runs if row_run.config.lam == 0)]
+    for row_run in runs:
+        row_run.performance = float(same.rows.values.mean())
+    result = summary(*runs, facts=dict.fromkeys(facts, same))
+    assert result.cards[0].evidence == "Runs answer every row as their baselines do."
+    assert "±" not in result.rows[1].difference
+    assert not result.has_simultaneous_intervals
 
 
 @pytest.mark.parametrize(
@@ -114,14 +114,14 @@ def test_few_values_of_lambda_show_no_relation(lams, answer):
 
 
 def test_plain_training_has_nothing_to_compare():
-    found = summary(*(run(0.0, seed, 0.8, 0.3) for seed in range(3)))
-    assert answers(found)["Does λ matter?"] == "Cannot be tested yet"
-    assert [(row.label, row.difference, row.best) for row in found.rows] == [("Baseline (λ = 0)", "", False)]
+    result = summary(*(run(0.0, seed, 0.8, 0.3) for seed in range(3)))
+    assert answers(result)["Does λ matter?"] == "Cannot be tested yet"
+    assert [(row.label, row.difference, row.best) for row in result.rows] == [("Baseline (λ = 0)", "", False)]
 
 
 def test_without_a_result_there_is_nothing_to_show():
-    found = summary(run(0.0, 0, None, None))
-    assert (found.cards, found.rows) == ([], [])
+    result = summary(run(0.0, 0, None, None))
+    assert (result.cards, result.rows) == ([], [])
 
 
 def test_rows_have_the_decimals_of_their_column_and_differences_their_half_width():

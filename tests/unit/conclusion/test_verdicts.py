@@ -10,35 +10,35 @@ from tests.unit.conclusion.concluding import answered, concluded, trend
 from tests.unit.figures.rows import run
 
 
-def verdicts(found):
-    return {line.label: line.verdict for line in found.verdict_rows}
+def verdicts(conclusion):
+    return {line.label: line.verdict for line in conclusion.verdict_rows}
 
 
 def test_with_predictions_rows_are_part_of_the_error_and_the_population_says_so():
     runs, facts = answered({0.0: 0.0, 1.0: 0.2, 2.0: 0.001, -1.0: -0.25})
-    found = concluded(*runs, facts=facts)
-    assert verdicts(found) == {"λ = −1": "worse", "λ = 1": "better", "λ = 2": "no difference seen"}
-    assert {(one.method, one.rows, one.comparisons) for one in found.evidence.comparisons} == {
+    conclusion = concluded(*runs, facts=facts)
+    assert verdicts(conclusion) == {"λ = −1": "worse", "λ = 1": "better", "λ = 2": "no difference seen"}
+    assert {(row.method, row.rows, row.comparisons) for row in conclusion.evidence.comparisons} == {
         ("seeds and rows", 300, 3)
     }
-    assert found.verdict_scope == [
+    assert conclusion.verdict_scope == [
         "Intervals over rows and seeds: a verdict holds for new seeds and new rows like these 300 validation rows."
     ]
 
 
 def test_without_predictions_verdicts_are_about_these_validation_rows():
-    found = concluded(*trend(seeds=5))
-    assert verdicts(found)["λ = 1"] == "better"
-    assert {one.method for one in found.evidence.comparisons} == {"seeds"}
-    assert "new seeds on these validation rows" in found.verdict_scope[0]
-    assert any("no predictions are stored" in one for one in found.methods)
+    conclusion = concluded(*trend(seeds=5))
+    assert verdicts(conclusion)["λ = 1"] == "better"
+    assert {row.method for row in conclusion.evidence.comparisons} == {"seeds"}
+    assert "new seeds on these validation rows" in conclusion.verdict_scope[0]
+    assert any("no predictions are stored" in row for row in conclusion.methods)
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_below_three_seeds_it_is_always_too_few_seeds(seeds):
-    found = concluded(*trend(seeds=seeds, slope=0.5))
-    assert {*verdicts(found).values()} == {"too few seeds"}
-    assert "Do not quote" in found.quote_advice
+    conclusion = concluded(*trend(seeds=seeds, slope=0.5))
+    assert {*verdicts(conclusion).values()} == {"too few seeds"}
+    assert "Do not quote" in conclusion.quote_advice
 
 
 def test_no_difference_seen_has_its_interval_and_what_it_would_take():
@@ -53,17 +53,17 @@ def test_runs_scored_on_other_rows_are_paired_by_seed_alone_and_it_is_told():
     runs, facts = answered({0.0: 0.0, 1.0: 0.2})
     moved = facts[runs[-1].id]
     facts[runs[-1].id] = RunFacts(RowValues(b"others", moved.rows.values), "")
-    found = concluded(*runs, facts=facts)
-    assert found.evidence.comparisons[0].method == "seeds"
-    assert any("scored on different rows" in one for one in found.methods)
+    conclusion = concluded(*runs, facts=facts)
+    assert conclusion.evidence.comparisons[0].method == "seeds"
+    assert any("scored on different rows" in row for row in conclusion.methods)
 
 
 def test_the_number_to_quote_has_its_interval_seeds_and_rows():
     runs, facts = answered({0.0: 0.0, 1.0: 0.2, 2.0: 0.0})
-    said = concluded(*runs, facts=facts).quote_advice
-    for told in ("Quote the difference", "λ = 1: +0.2", "[0.", "95%, simultaneous over 2 comparisons", "3 seeds",
+    advice = concluded(*runs, facts=facts).quote_advice
+    for phrase in ("Quote the difference", "λ = 1: +0.2", "[0.", "95%, simultaneous over 2 comparisons", "3 seeds",
                  "300 validation rows"):  # fmt: skip
-        assert told in said
+        assert phrase in advice
 
 
 def test_each_family_has_the_baseline_that_is_alike_in_all_else():
@@ -71,14 +71,14 @@ def test_each_family_has_the_baseline_that_is_alike_in_all_else():
     runs = [run(lam, seed, start + slope * lam, 0.2 + lam, model=model)
             for model, start, slope in ((models[0], 0.9, -0.1), (models[1], 0.5, 0.1))
             for lam in (0.0, 1.0) for seed in (0, 1)]  # fmt: skip
-    found = concluded(*runs, model=models).evidence
-    assert [one.estimate for one in found.comparisons] == pytest.approx([-0.1, 0.1])
+    conclusion = concluded(*runs, model=models).evidence
+    assert [row.estimate for row in conclusion.comparisons] == pytest.approx([-0.1, 0.1])
 
 
 def test_settings_of_zeta_share_the_baseline_and_methods_are_named():
     zetas = [run(1.0, seed, 0.7, 0.4, zeta=zeta) for zeta in (0.2, 0.8) for seed in (0, 1)]
-    found = concluded(*trend((0.0,), 2), *zetas, *trend((1.0,), 2, regularizer=Regularizer.COSREG)).evidence
-    assert [one.label for one in found.comparisons] == [
+    conclusion = concluded(*trend((0.0,), 2), *zetas, *trend((1.0,), 2, regularizer=Regularizer.COSREG)).evidence
+    assert [row.label for row in conclusion.comparisons] == [
         "I-STAR, λ = 1, ζ = 0.2", "I-STAR, λ = 1, ζ = 0.8", "CosReg, λ = 1",
     ]  # fmt: skip
 
@@ -91,16 +91,16 @@ def test_what_cannot_be_compared_is_told():
 
 
 def test_two_runs_of_a_seed_are_compared_by_their_mean():
-    found = concluded(run(0.0, 0, 0.5), run(1.0, 0, 0.6), run(1.0, 0, 0.8))
-    assert found.evidence.comparisons[0].estimate == pytest.approx(0.2)
+    conclusion = concluded(run(0.0, 0, 0.5), run(1.0, 0, 0.6), run(1.0, 0, 0.8))
+    assert conclusion.evidence.comparisons[0].estimate == pytest.approx(0.2)
 
 
 def always_right_or_constant(seeds):
     """One setting answers every row rightly and the other gives one answer: by Matthews no row stands out."""
     right = np.arange(200) % 2
     runs, facts = [], {}
-    for lam, given in ((0.0, right), (1.0, np.zeros_like(right))):
-        values = matthews_values(right, given).astype(np.float32)
+    for lam, predicted in ((0.0, right), (1.0, np.zeros_like(right))):
+        values = matthews_values(right, predicted).astype(np.float32)
         for seed in range(seeds):
             runs.append(run(lam, seed, float(values.mean()), 0.3 + lam))
             facts[runs[-1].id] = RunFacts(RowValues(b"validation", values), "")
@@ -121,10 +121,10 @@ def test_rows_that_no_run_answers_differently_have_no_interval():
             values = (np.arange(8) % (seed + 2) > 0).astype(np.float32)
             runs.append(run(lam, seed, float(values.mean()), 0.3 + lam))
             facts[runs[-1].id] = RunFacts(RowValues(b"validation", values), "")
-    found = concluded(*runs, facts=facts)
-    line = found.verdict_rows[0]
+    conclusion = concluded(*runs, facts=facts)
+    line = conclusion.verdict_rows[0]
     assert (line.difference, line.verdict, line.interval, line.rows) == ("0", "no difference seen", "–", "8")
-    assert found.verdict_scope == [
+    assert conclusion.verdict_scope == [
         "Intervals over rows and seeds: a verdict holds for new seeds and new rows like these 8 validation rows."
     ]
 
@@ -145,7 +145,7 @@ def collapsed(lam, seeds=3, failed=3, score=0.5, **reasons):
     """A setting of which some seeds collapsed."""
     reasons = reasons or {"repeats_one_answer": "100% of the validation rows get the same prediction."}
     runs = [run(lam, seed, score + 0.001 * seed, 0.01) for seed in range(seeds)]
-    return runs, {one.id: RunFacts(**reasons) for one in runs[:failed]}
+    return runs, {row.id: RunFacts(**reasons) for row in runs[:failed]}
 
 
 @pytest.mark.parametrize(("seeds", "failed", "verdict"), [
@@ -153,42 +153,44 @@ def collapsed(lam, seeds=3, failed=3, score=0.5, **reasons):
 ])  # fmt: skip
 def test_two_thirds_of_the_seeds_and_at_least_two_are_a_collapse(seeds, failed, verdict):
     runs, facts = collapsed(2.0, seeds, failed)
-    found = concluded(*trend(seeds=seeds), *runs, facts=facts)
-    assert (verdicts(found)["λ = 2"] == "collapsed") is verdict
-    assert found.findings[0].startswith("Collapsed: λ = 2") is verdict
+    conclusion = concluded(*trend(seeds=seeds), *runs, facts=facts)
+    assert (verdicts(conclusion)["λ = 2"] == "collapsed") is verdict
+    assert conclusion.findings[0].startswith("Collapsed: λ = 2") is verdict
 
 
 def test_a_collapsed_setting_is_not_tested_and_widens_no_interval():
     runs, facts = collapsed(2.0)
-    beside, alone = concluded(*trend(), *runs, facts=facts), concluded(*trend())
-    tested = [one for one in beside.evidence.comparisons if one.verdict != "collapsed"]
-    assert tested == alone.evidence.comparisons
-    line = beside.verdict_rows[-1]
+    with_collapsed, without_collapsed = concluded(*trend(), *runs, facts=facts), concluded(*trend())
+    tested = [row for row in with_collapsed.evidence.comparisons if row.verdict != "collapsed"]
+    assert tested == without_collapsed.evidence.comparisons
+    line = with_collapsed.verdict_rows[-1]
     assert (line.verdict, line.decided, line.interval, line.p_adjusted) == ("collapsed", True, "–", "–")
     assert line.difference.startswith("−0.09")
-    assert (len(beside.evidence.relation.lambdas), sum(beside.evidence.relation.lambdas)) == (1, 6)
+    assert (len(with_collapsed.evidence.relation.lambdas), sum(with_collapsed.evidence.relation.lambdas)) == (1, 6)
 
 
 def test_a_training_that_diverged_counts_as_collapsed():
     runs, facts = collapsed(2.0, diverged="Training diverged: its task loss ended at 186, after starting at 0.693.")
-    found = concluded(*trend(), *runs, facts=facts)
-    assert "186" in found.findings[0]
-    assert any("3 runs diverged" in one for one in found.cautions)
+    conclusion = concluded(*trend(), *runs, facts=facts)
+    assert "186" in conclusion.findings[0]
+    assert any("3 runs diverged" in row for row in conclusion.cautions)
 
 
 def test_if_the_baseline_collapsed_nothing_is_compared_and_what_learned_is_listed():
     runs, facts = collapsed(0.0)
-    found = concluded(*trend((-1.0, 1.0)), *runs, facts=facts)
-    assert found.findings[0] == ("The baseline collapsed, so no setting is compared with it. Learned: λ = −1; λ = 1.")
-    assert (found.evidence.comparisons, found.notes) == ([], [])
+    conclusion = concluded(*trend((-1.0, 1.0)), *runs, facts=facts)
+    assert conclusion.findings[0] == (
+        "The baseline collapsed, so no setting is compared with it. Learned: λ = −1; λ = 1."
+    )
+    assert (conclusion.evidence.comparisons, conclusion.notes) == ([], [])
 
 
 def test_a_setting_no_better_than_the_trivial_predictor_is_tested_and_noted():
     runs = [run(2.0, seed, 0.5 + 0.01 * seed, 0.01) for seed in range(3)]
-    facts = {one.id: RunFacts(learned_nothing="Performance 0.5 is not above the trivial predictor’s.") for one in runs}
-    found = concluded(*trend(), *runs, facts=facts)
-    assert verdicts(found)["λ = 2"] == "worse"
-    assert "3 runs learned nothing: λ = 2, seed 0; λ = 2, seed 1; λ = 2, seed 2." in found.cautions[0]
+    facts = {row.id: RunFacts(learned_nothing="Performance 0.5 is not above the trivial predictor’s.") for row in runs}
+    conclusion = concluded(*trend(), *runs, facts=facts)
+    assert verdicts(conclusion)["λ = 2"] == "worse"
+    assert "3 runs learned nothing: λ = 2, seed 0; λ = 2, seed 1; λ = 2, seed 2." in conclusion.cautions[0]
 
 
 def test_seeds_that_all_differ_alike_have_no_error():

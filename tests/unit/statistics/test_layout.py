@@ -15,8 +15,10 @@ def layout(scores, rows=None):
     return Layout(scores.ravel(), settings.ravel(), seeds.ravel(), spread)
 
 
-def against_baseline(found, level=0.05):
-    return found.compare(np.array([found.pair(index, 0) for index in range(1, found.members.shape[1])]), level)
+def against_baseline(contrasts, level=0.05):
+    return contrasts.compare(
+        np.array([contrasts.pair(index, 0) for index in range(1, contrasts.members.shape[1])]), level
+    )
 
 
 def scores(settings, seeds, seed=0):
@@ -28,41 +30,41 @@ def scores(settings, seeds, seed=0):
 def test_the_critical_value_of_a_shared_variance_is_dunnetts(comparisons, degrees):
     correlations = np.full((comparisons, comparisons), 0.5) + 0.5 * np.eye(comparisons)
     critical = Maxima.draw(correlations, degrees).critical(0.05)
-    known = stats.multivariate_t(np.zeros(comparisons), correlations, df=degrees)
-    inside = known.cdf(np.full(comparisons, critical), lower_limit=np.full(comparisons, -critical))
+    expected = stats.multivariate_t(np.zeros(comparisons), correlations, df=degrees)
+    inside = expected.cdf(np.full(comparisons, critical), lower_limit=np.full(comparisons, -critical))
     assert 1 - inside == pytest.approx(0.05, abs=0.0025)
 
 
 def test_two_settings_without_rows_are_the_paired_t_test():
     values = scores(2, 5)
-    one = against_baseline(layout(values))[0]
-    known = stats.ttest_rel(values[1], values[0])
-    assert one.p == pytest.approx(known.pvalue, abs=0.012)
-    assert one.degrees == pytest.approx(4)
-    assert one.half_width == pytest.approx(known.confidence_interval().high - one.estimate, rel=0.03)
+    contrast = against_baseline(layout(values))[0]
+    expected = stats.ttest_rel(values[1], values[0])
+    assert contrast.p == pytest.approx(expected.pvalue, abs=0.012)
+    assert contrast.degrees == pytest.approx(4)
+    assert contrast.half_width == pytest.approx(expected.confidence_interval().high - contrast.estimate, rel=0.03)
 
 
 def test_a_setting_that_varies_more_has_the_wider_interval():
     values = scores(5, 5)
     values[2] += 0.2 * np.random.default_rng(1).normal(size=5)
-    found = against_baseline(layout(values))
-    assert found[1].half_width > 1.5 * found[0].half_width
-    assert found[0].half_width >= found[0].pooled_half_width
+    contrasts = against_baseline(layout(values))
+    assert contrasts[1].half_width > 1.5 * contrasts[0].half_width
+    assert contrasts[0].half_width >= contrasts[0].pooled_half_width
 
 
 def test_the_interval_excludes_0_exactly_where_p_is_at_most_the_level():
     for seed in range(40):
         values = scores(5, 3, seed)
         values[4] += 0.08
-        for one in against_baseline(layout(values)):
-            assert (one.p <= 0.05) == one.decided
+        for contrast in against_baseline(layout(values)):
+            assert (contrast.p <= 0.05) == contrast.decided
 
 
 def test_settings_are_compared_over_the_seeds_that_both_have():
     values = scores(3, 4)
-    found = layout(values)
+    contrasts = layout(values)
     present = np.array([True] * 11 + [False])
-    less = Layout(found.scores[present], found.settings[present], found.seeds[present])
+    less = Layout(contrasts.scores[present], contrasts.settings[present], contrasts.seeds[present])
     pair = less.compare(np.array([less.pair(1, 0), less.pair(2, 0)]))
     assert pair[0].estimate == pytest.approx((values[1] - values[0]).mean())
     assert pair[1].estimate == pytest.approx((values[2] - values[0])[:3].mean())
@@ -72,15 +74,23 @@ def test_rows_that_settings_treat_differently_widen_the_interval():
     random = np.random.default_rng(0)
     difficulty, by_setting = random.normal(size=300), random.normal(size=(2, 1, 300))
     answers = (difficulty + by_setting + 0.1 * random.normal(size=(2, 3, 300)) > -0.5).astype(float)
-    with_rows, alone = against_baseline(layout(None, answers))[0], against_baseline(layout(answers.mean(axis=2)))[0]
+    with_rows, without_rows = (
+        against_baseline(layout(None, answers))[0],
+        against_baseline(layout(answers.mean(axis=2)))[0],
+    )
     differences = (answers[1] - answers[0]).mean(axis=0)
     assert with_rows.row_variance == pytest.approx(differences.var(ddof=1) / 300, rel=0.2)
-    assert (with_rows.counts_rows, alone.counts_rows, alone.row_variance) == (True, False, 0)
+    assert (with_rows.counts_rows, without_rows.counts_rows, without_rows.row_variance) == (True, False, 0)
 
 
 def test_equal_differences_have_no_interval_and_decide_nothing():
-    one = against_baseline(layout([[0.5, 0.6, 0.7], [0.6, 0.7, 0.8]]))[0]
-    assert (one.estimate, one.half_width, one.p, one.decided) == (pytest.approx(0.1), None, None, False)
+    contrast = against_baseline(layout([[0.5, 0.6, 0.7], [0.6, 0.7, 0.8]]))[0]
+    assert (contrast.estimate, contrast.half_width, contrast.p, contrast.decided) == (
+        pytest.approx(0.1),
+        None,
+        None,
+        False,
+    )
 
 
 def test_scores_in_steps_have_at_least_the_variance_of_rounding():
@@ -94,21 +104,21 @@ def test_the_overall_test_sees_settings_that_differ_from_each_other_and_not_from
     values = scores(5, 5) * 0 + 0.01 * np.random.default_rng(2).normal(size=(5, 5))
     values[1] -= 0.02
     values[2] += 0.02
-    found = layout(values)
-    assert not found.test_settings([[0]], []).decided
-    assert found.test_settings([range(5)], [[1, 3, 0, 4, 2]]).decided
-    assert found.test_settings([range(5)], [[1, 3, 0, 4, 2]]).trend > 0
+    contrasts = layout(values)
+    assert not contrasts.test_settings([[0]], []).decided
+    assert contrasts.test_settings([range(5)], [[1, 3, 0, 4, 2]]).decided
+    assert contrasts.test_settings([range(5)], [[1, 3, 0, 4, 2]]).trend > 0
 
 
 def test_more_seeds_show_smaller_differences():
-    one = against_baseline(layout(scores(5, 3)))[0]
-    assert one.detectable(2) < one.detectable(1)
-    assert one.detectable(1) > one.half_width * 0.9
+    contrast = against_baseline(layout(scores(5, 3)))[0]
+    assert contrast.detectable(2) < contrast.detectable(1)
+    assert contrast.detectable(1) > contrast.half_width * 0.9
 
 
 def test_settings_that_share_no_seed_are_not_tested():
-    apart = Layout(np.array([0.5, 0.6, 0.7, 0.8]), np.array([0, 0, 1, 1]), np.array([0, 1, 2, 3]))
-    assert apart.test_settings([[0, 1]], []).p is None
+    unconnected = Layout(np.array([0.5, 0.6, 0.7, 0.8]), np.array([0, 0, 1, 1]), np.array([0, 1, 2, 3]))
+    assert unconnected.test_settings([[0, 1]], []).p is None
 
 
 @pytest.mark.parametrize("noise", [(1, 1, 1, 1, 1), (4, 1, 1, 1, 1)])
@@ -116,8 +126,8 @@ def test_sweeps_without_an_effect_have_few_verdicts(noise):
     random = np.random.default_rng(0)
     wrong = sum(
         any(
-            one.decided
-            for one in against_baseline(layout(0.01 * np.array(noise)[:, None] * random.normal(size=(5, 3))))
+            contrast.decided
+            for contrast in against_baseline(layout(0.01 * np.array(noise)[:, None] * random.normal(size=(5, 3))))
         )
         for _ in range(150)
     )
@@ -127,5 +137,5 @@ def test_sweeps_without_an_effect_have_few_verdicts(noise):
 def test_a_gain_of_four_standard_deviations_is_seen_in_half_of_the_sweeps():
     random = np.random.default_rng(0)
     gain = np.array([0, 0, 0, 0, 4])[:, None]
-    seen = sum(against_baseline(layout(gain + random.normal(size=(5, 3))))[-1].decided for _ in range(100))
-    assert seen > 50
+    n_decided = sum(against_baseline(layout(gain + random.normal(size=(5, 3))))[-1].decided for _ in range(100))
+    assert n_decided > 50

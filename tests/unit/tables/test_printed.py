@@ -84,23 +84,23 @@ def test_bold_needs_a_verdict():
 
 
 def test_heads_say_what_differs_and_the_caption_the_rest():
-    both = [Estimate(0.5, 0.1, 3), Estimate(0.5, 0.1, 3)]
+    cells = [Estimate(0.5, 0.1, 3), Estimate(0.5, 0.1, 3)]
 
-    def told(*columns):
-        table = print_summary(SummaryTable([], list(columns), [SummaryRow([], both)], []), PrintStyle())
+    def describe(*columns):
+        table = print_summary(SummaryTable([], list(columns), [SummaryRow([], cells)], []), PrintStyle())
         return table.columns, table.caption.partition(" over ")[0]
 
-    assert told(ACCURACY, SummaryColumn("MRPC", "Accuracy")) == (
+    assert describe(ACCURACY, SummaryColumn("MRPC", "Accuracy")) == (
         ["CoLA ± 95%", "MRPC ± 95%"], "Mean ± half the 95% interval of Accuracy on each data set",
     )  # fmt: skip
-    assert told(ACCURACY, SummaryColumn("MRPC", "F1")) == (
+    assert describe(ACCURACY, SummaryColumn("MRPC", "F1")) == (
         ["CoLA, Accuracy ± 95%", "MRPC, F1 ± 95%"], "Mean ± half the 95% interval of each measure on each data set",
     )  # fmt: skip
 
 
 def test_single_runs_have_no_deviation_and_none_at_all_says_so():
-    one = print_summary(SummaryTable([], [ACCURACY], [SummaryRow([], [Estimate(0.5, None, 1)])], []), PrintStyle())
-    assert one.caption == "Accuracy on CoLA of single seeds (n = 1), which have no interval."
+    single = print_summary(SummaryTable([], [ACCURACY], [SummaryRow([], [Estimate(0.5, None, 1)])], []), PrintStyle())
+    assert single.caption == "Accuracy on CoLA of single seeds (n = 1), which have no interval."
     none = print_summary(SummaryTable(["λ"], [], [], ["Left out."]), PrintStyle())
     assert none.caption == "No finished run has a value. Left out."
     assert none.lines == []
@@ -131,8 +131,8 @@ def test_another_engine_is_asked_for_only_where_pdflatex_does_not_know_a_charact
     table = print_summary(
         SummaryTable(["Model"], [ACCURACY], [SummaryRow([text], [Estimate(0.5, 0.1, 3)])], []), PrintStyle()
     )
-    told = "% Compile with XeLaTeX or LuaLaTeX: it has characters that pdfLaTeX does not know."
-    assert (told in texts.latex(table)) == beyond
+    describe = "% Compile with XeLaTeX or LuaLaTeX: it has characters that pdfLaTeX does not know."
+    assert (describe in texts.latex(table)) == beyond
 
 
 @pytest.mark.parametrize(
@@ -159,17 +159,17 @@ TEXTS = st.text() | st.text(alphabet='\\{}$&%#_~^<>|"`[]*λ\n ab-,@:/w.1')
 
 @given(TEXTS)
 def test_no_escaped_text_has_a_bare_special_character_in_latex(text):
-    rest = texts.escape_latex(text)
-    assert not re.search("--|,,", rest)
+    remaining = texts.escape_latex(text)
+    assert not re.search("--|,,", remaining)
     for command in sorted({*texts.LATEX_COMMANDS.values(), "{}"}, key=len, reverse=True):
-        rest = rest.replace(command, "")
-    assert not re.search(r"[\\{}$&%#_~^<>|\"`\[\]*\n]", rest)
+        remaining = remaining.replace(command, "")
+    assert not re.search(r"[\\{}$&%#_~^<>|\"`\[\]*\n]", remaining)
 
 
 @given(TEXTS)
 def test_no_escaped_text_has_a_bare_special_character_in_markdown(text):
-    rest = re.sub(r"\\[!-/:-@\[-`{-~]|<!-- -->", "", texts.escape_markdown(text))
-    assert not re.search(r"[\\|_*`<>\[\]&#~$!\n]", rest)
+    remaining = re.sub(r"\\[!-/:-@\[-`{-~]|<!-- -->", "", texts.escape_markdown(text))
+    assert not re.search(r"[\\|_*`<>\[\]&#~$!\n]", remaining)
 
 
 @given(TEXTS, TEXTS)
