@@ -53,7 +53,7 @@ def test_contributions_that_cancel_are_no_shares_and_findings_name_what_is_marke
     below = figure("rogue", "rogue_dimensions", {"contributions": [-0.1, -0.2]})
     assert "none: no dimension adds to it" in below.caption
     subject = subject_with("rogue_dimensions", {"contributions": [0.0, 0.3, 0.2]})
-    (marked,) = (each for each in figures_of([replace(subject, blamed=[1])]) if each.slug == "rogue")
+    (marked,) = (result for result in figures_of([replace(subject, blamed=[1])]) if result.slug == "rogue")
     assert list(marked.draw().data[-1].text) == ["1"]
 
 

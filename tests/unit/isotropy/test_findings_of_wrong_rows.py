@@ -34,8 +34,8 @@ def test_shard_that_is_indexed_twice_is_a_warning():
     finding = first_of(np.concatenate([x, x[100:240]]))
     assert (finding.slug, finding.severity, finding.row_count) == ("duplicate_rows", Severity.WARNING, 140)
     assert finding.all_rows.tolist() == list(range(600, 740))
-    few = found_in(np.concatenate([x, x[100:118]]))["duplicate_rows"]
-    assert (few.severity, few.row_count) == (Severity.NOTE, 18)
+    small_shard = found_in(np.concatenate([x, x[100:118]]))["duplicate_rows"]
+    assert (small_shard.severity, small_shard.row_count) == (Severity.NOTE, 18)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-9])
@@ -86,9 +86,9 @@ def test_permuted_rows_are_named():
     rows = some(random(1), 1200, 150)
     x[rows] = x[rows][:, random(2).permutation(128)]
     finding = first_of(x)
-    named, planted = set(finding.all_rows.tolist()), set(rows.tolist())
+    named_rows, planted_rows = set(finding.all_rows.tolist()), set(rows.tolist())
     assert (finding.slug, finding.severity) == ("unrelated_rows", Severity.WARNING)
-    assert len(named & planted) >= 0.95 * len(named | planted)
+    assert len(named_rows & planted_rows) >= 0.95 * len(named_rows | planted_rows)
 
 
 def test_rotated_twin_is_named_and_clusters_are_none():
@@ -96,10 +96,10 @@ def test_rotated_twin_is_named_and_clusters_are_none():
     rows = some(random(1), 1200, 400)
     x[rows] = x[rows] @ np.linalg.qr(random(2).standard_normal((96, 96)))[0].astype(np.float32)
     finding = first_of(x)
-    named, planted = set(finding.all_rows.tolist()), set(rows.tolist())
+    named_rows, planted_rows = set(finding.all_rows.tolist()), set(rows.tolist())
     assert finding.slug in ("unrelated_rows", "mixed_clouds")
     assert finding.severity is Severity.WARNING
-    assert len(named & planted) >= 0.95 * len(named | planted)
+    assert len(named_rows & planted_rows) >= 0.95 * len(named_rows | planted_rows)
     centers = 1.5 * random().standard_normal((12, 64))
     clusters = centers[random(1).integers(12, size=1000)] + cloud(1000, 64)
     assert "unrelated_rows" not in found_in(clusters.astype(np.float32))
