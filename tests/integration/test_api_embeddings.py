@@ -268,7 +268,7 @@ def test_several_files_are_one_embedding_whose_names_and_labels_another_offers(c
     draft = client.get(path).json()
     assert (draft["n"], draft["inspection"]["preview"][0]["values"]) == (400, cloud[0].tolist())
     chosen = {name: value for name, value in draft["selection"].items() if value}
-    assert chosen == {"vectors": "array", "names": "word", "labels": "label"}
+    assert chosen == {"vectors": "array", "names": "word", "labels": "label", "similarity": "cosine"}
     chosen = client.put(f"{path}/selection", json={"vectors": "array", "names": "word", "labels": "group"})
     assert chosen.status_code == 200
     work()
