@@ -157,7 +157,9 @@ def _judge(case: SweepCase, scores: Values, values: Values, present: npt.NDArray
     layout = Layout(scores[present], settings, seeds, None if covariances is None else RowSpread(covariances, ROWS))
     paired = [one for one in range(1, case.settings) if (present[one] & present[0]).sum() >= MIN_SEEDS]
     contrasts = layout.compare(np.array([layout.pair(one, 0) for one in paired]).reshape(-1, len(settings)))
-    overall = layout.test_settings([[*range(case.settings)]], case.ordered_lines)
+    measured = [index for index in range(case.settings) if present[index].any()]
+    lines = [[index for index in line if index in measured] for line in case.ordered_lines]
+    overall = layout.test_settings([measured], lines)
     errors = [abs(one.estimate - truth[index]) for index, one in zip(paired, contrasts, strict=True)]
     halves = [np.inf if one.half_width is None else one.half_width for one in contrasts]
     covered = all(error <= half for error, half in zip(errors, halves, strict=True))
