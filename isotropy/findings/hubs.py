@@ -120,8 +120,9 @@ def _beyond_gaussian(examined: ExaminedCloud) -> Defect | None:
     if far_hubs.slot_share <= MATERIAL or count > max(1, MAX_SHARE * cloud.n):
         return None
     by_angle = _describe_hubs(examined.nearest("cosine"), torch.from_numpy(far_hubs.rows), "angle").slot_share
-    effect, severity = judge([neighbors_kept_effect(1 - far_hubs.slot_share)], cloud.d)
     by_distance = cloud.similarity is Similarity.EUCLIDEAN
+    # The effect is on the neighbors by the similarity in use.
+    effect, severity = judge([neighbors_kept_effect(1 - (far_hubs.slot_share if by_distance else by_angle))], cloud.d)
     subject = "1 row is a neighbor" if count == 1 else f"{count:,} rows are neighbors"
     return Defect(
         slug="hubs",

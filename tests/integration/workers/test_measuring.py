@@ -217,9 +217,7 @@ class TestMeasuring:
         assert get_data(row.id) == data
         assert set(data) >= {"sample_size", "projection"}
 
-    @pytest.mark.parametrize(
-        "x", [np.full((50, 3), np.nan), np.ones((1, 3)), np.ones((20, 3)), np.zeros((20, 3)), np.arange(20.0)[:, None]]
-    )
+    @pytest.mark.parametrize("x", [np.ones((1, 3)), np.ones((20, 3)), np.zeros((20, 3)), np.arange(20.0)[:, None]])
     def test_what_has_no_value_has_a_reason(self, measured, get_data, x):
         row, measurements, curves = measured(x)
         size = get_data(row.id)["sample_size"]
