@@ -5,15 +5,19 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks._calibration import Case, coverage
+from benchmarks._calibration import LEVEL, Case, coverage
 from isotropy.catalog import Similarity
 from isotropy.tasks.bootstrap import intervals, mean
+from isotropy.tasks.decision import BASELINE
 from isotropy.tasks.judge import JudgingTask, decide, map_of
+from isotropy.tasks.search import rank_ties
 from isotropy.tasks.storage import StoredSpace, VectorStorage
 from isotropy.tasks.truth import DEPTH, QueryTruth
 from isotropy.tasks.variants import Dimensions, Parameters, Variant
 
 SIMULATIONS = 1000
+CHOSEN = "a change is chosen"
+"""The claim of cases that count decisions for another variant than the vectors as they are."""
 DOCUMENTS, DIMENSIONS = 600, 16
 FRESH = 4000  # Documents drawn whose queries give the true score: their own error adds one percent to that of 40 groups
 REMOVAL: Parameters = (("D", 1),)
@@ -51,24 +55,65 @@ def asked_of(
     return (corpus[relevant] + shift[group] + noise).astype(np.float32), relevant
 
 
+def _task(random: np.random.Generator, corpus: Points, documents: int, size: int = 1) -> JudgingTask:
+    queries, relevant = asked_of(random, corpus, documents, size)
+    truth = QueryTruth(queries, [{row: 1} for row in relevant.tolist()], [str(row) for row in range(len(corpus))])
+    return JudgingTask(corpus, truth, Similarity.COSINE, seed=int(random.integers(2**31)))
+
+
+def chooses_without_gain(random: np.random.Generator, documents: int) -> bool:
+    """Return whether a change is chosen for an isotropic corpus and queries with isotropic noise: none gains there."""
+    corpus = random.standard_normal((DOCUMENTS, DIMENSIONS)).astype(np.float32)
+    return decide(_task(random, corpus, documents), VARIANTS).chosen != BASELINE
+
+
+def chooses_worse(random: np.random.Generator, documents: int) -> bool:
+    """Return whether the chosen variant is worse than no change on fresh queries."""
+    corpus = corpus_of(random)
+    task = _task(random, corpus, documents)
+    decision = decide(task, VARIANTS)
+    return decision.chosen != BASELINE and _true_difference(random, task, decision.chosen, BASELINE) < 0
+
+
+def covers_smallest(random: np.random.Generator, documents: int) -> bool:
+    """Return whether the interval of the smallest minus the chosen variant holds their difference on fresh queries."""
+    task = _task(random, corpus_of(random), documents)
+    decision = decide(task, VARIANTS, tolerance=0.05)
+    interval = decision.smallest_difference
+    return interval.low <= _true_difference(random, task, decision.smallest, decision.chosen) <= interval.high
+
+
+def finds_gain(random: np.random.Generator, documents: int, scale: float) -> bool:
+    """Return whether a change is chosen where one dimension is so many times as wide as the others."""
+    corpus = random.standard_normal((DOCUMENTS, DIMENSIONS)).astype(np.float32)
+    queries, relevant = asked_of(random, corpus, documents, 1)
+    corpus[:, 0] *= scale
+    queries[:, 0] *= scale
+    truth = QueryTruth(queries, [{row: 1} for row in relevant.tolist()], [str(row) for row in range(DOCUMENTS)])
+    return decide(JudgingTask(corpus, truth, seed=int(random.integers(2**31))), VARIANTS).chosen != BASELINE
+
+
+def _true_difference(random: np.random.Generator, task: JudgingTask, first: int, second: int) -> float:
+    fresh, relevant = asked_of(random, task.corpus, FRESH, 1)
+    scores = [_score(task, VARIANTS[index], fresh, relevant) for index in (first, second)]
+    return scores[0] - scores[1]
+
+
 def covers(random: np.random.Generator, documents: int, size: int, *, smallest: bool = False) -> bool:
     """Return whether the interval of the chosen variant, or of the smallest, holds its score on fresh queries."""
     corpus = corpus_of(random)
-    ids = [str(row) for row in range(DOCUMENTS)]
-    queries, relevant = asked_of(random, corpus, documents, size)
-    truth = QueryTruth(queries, [{row: 1} for row in relevant.tolist()], ids)
-    task = JudgingTask(corpus, truth, Similarity.COSINE, seed=int(random.integers(2**31)))
+    task = _task(random, corpus, documents, size)
     decision = decide(task, VARIANTS)
     judged = decision.variants[decision.smallest if smallest else decision.chosen]
     fresh, of_fresh = asked_of(random, corpus, FRESH, size)
-    score = _score(task, truth, judged.variant, fresh, of_fresh)
+    score = _score(task, judged.variant, fresh, of_fresh)
     return judged.report.low <= score <= judged.report.high
 
 
-def _score(task: JudgingTask, truth: QueryTruth, variant: Variant, fresh: Points, relevant: NDArray[np.int64]) -> float:
+def _score(task: JudgingTask, variant: Variant, fresh: Points, relevant: NDArray[np.int64]) -> float:
     image = map_of(task, variant)
     space = StoredSpace(image.apply(task.corpus), variant.storage, task.similarity, task.seed)
-    found = space.nearest(image.apply(fresh), DEPTH, truth.tie_ranks)
+    found = space.nearest(image.apply(fresh), DEPTH, rank_ties([str(row) for row in range(DOCUMENTS)]))
     # nDCG of one relevant document, in closed form.
     return float(((found == relevant[:, None]) / np.log2(np.arange(2, DEPTH + 2))).sum(1).mean())
 
@@ -102,4 +147,28 @@ def cases() -> list[Case]:
         )
         for queries, changed in ((10, 0.4), (20, 0.4), (40, 0.1), (100, 0.1))
     ]
-    return [*found, coverage("tasks, 100 queries apart, smallest", few, SIMULATIONS), *differences]
+    without_gain = [
+        Case(f"tasks, {documents} queries, no true gain, a change is chosen", CHOSEN, 0, LEVEL, SIMULATIONS,
+             partial(chooses_without_gain, documents=documents))
+        for documents in (100, 300, 1500)
+    ]  # fmt: skip
+    worse = Case("tasks, 300 queries, the chosen is worse", CHOSEN, 0, LEVEL, SIMULATIONS,
+                 partial(chooses_worse, documents=300))  # fmt: skip
+    smallest = coverage(
+        "tasks, 300 queries, smallest minus chosen", partial(covers_smallest, documents=300), SIMULATIONS,
+        conservative=True,
+    )  # fmt: skip
+    power = [
+        Case(f"tasks, {documents} queries, one dimension {scale:g}x as wide", CHOSEN, least, 1.0, SIMULATIONS,
+             partial(finds_gain, documents=documents, scale=scale))
+        for documents, scale, least in ((100, 20, 0), (300, 10, 0.5), (1500, 6, 0.5))
+    ]  # fmt: skip
+    return [
+        *found,
+        *without_gain,
+        worse,
+        smallest,
+        *power,
+        coverage("tasks, 100 queries apart, smallest", few, SIMULATIONS),
+        *differences,
+    ]

@@ -1,4 +1,4 @@
-"""``isoscope decide``: the best variant of vectors by a task, and the smallest that is about as good.
+"""``isoscope decide``: the variant of vectors to take by a task, and the smallest that is about as good.
 
 Several vectors, such as layers, are evaluated by the same task.
 """
@@ -18,7 +18,7 @@ from isoscope.core.formatting import plural, quote
 from isoscope.rank_relation import ScoredEmbedding, describe_relation, relation_of
 from isoscope.task_files import LoadedTask, TaskFiles, load_task
 from isotropy.catalog import METRICS, Similarity
-from isotropy.tasks.decision import BASELINE, Decision, format_difference
+from isotropy.tasks.decision import BASELINE, Decision, format_difference, signed
 from isotropy.tasks.judge import JudgingTask, decide, map_of
 from isotropy.tasks.variants import Variant, all_variants, default_variants
 
@@ -109,13 +109,16 @@ def _decision_table(task: JudgingTask, decision: Decision) -> Iterator[str]:
         f"{task.truth.units}: {decision.fit_units:,} fit, {decision.choose_units:,} choose, "
         f"{decision.report_units:,} report"
     )
-    yield f"{'':6}{'bytes':>7}{'IsoScore':>10}{'choose':>9}{'report':>9}  {'difference [95%]':26}  variant"
+    heads = f"{'held out':>9}  {'difference [95%]':26}  {'gain [95%]':26}"
+    yield f"{'':6}{'bytes':>7}{'IsoScore':>10}{heads}  variant"
     for index, result in enumerate(decision.variants):
         mark = ("*" if index == decision.chosen else " ") + ("+" if index == decision.smallest else " ")
-        scores = f"{result.choose_score:9.3f}{result.report.value:9.3f}  {format_difference(result.report):26}"
+        gain = f"{signed(result.gain.difference)} [{signed(result.gain.low)}, {signed(result.gain.high)}]"
+        scores = f"{result.report.value:9.3f}  {format_difference(result.report):26}  {gain:26}"
         yield f"{mark}{index:3} {result.bytes:7,}{number(result.isoscore):>10}{scores}  {result.variant.name}"
-    yield "* chosen, + smallest: reported on rows that chose nothing. The others are not corrected for choosing."
-    yield "bytes per vector; IsoScore is bias-corrected, so it can exceed 1."
+    yield "* chosen: the best whose gain has an interval above 0, else as it is. + smallest within the tolerance of it."
+    yield f"gain: on the {decision.choose_units:,} that choose; its intervals hold for all variants at once."
+    yield f"held out, difference: on {decision.report_units:,} others. bytes: per vector. IsoScore: bias-corrected."
     for side, hubness in decision.hubness.items():
         top_hubs = ", ".join(f"{hub.id} ({hub.queries:,})" for hub in hubness.hubs[:3])
         skewness = f"skewness {number(hubness.skewness)}, {hubness.never:.0%} never found"

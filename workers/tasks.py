@@ -1,7 +1,7 @@
 """The job of a task run: score variants of an embedding's vectors on ground truth, and store the maps of two."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,12 +11,13 @@ from safetensors.torch import save
 from app.core.settings import Settings
 from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_TASK, Embedding, TaskRun, TaskStatus
-from app.db.task import QueryHubness, ScoreSoFar, TaskMaps, TaskResults
+from app.db.task import QueryHubness, ScoreSoFar, TaskConfig, TaskMaps, TaskResults
 from app.db.types import utcnow
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope import task_files
 from isoscope.core.errors import InvalidError, NotFoundError
+from isoscope.core.formatting import plural
 from isoscope.files.ground_truth import (
     COLUMN_ADVICE,
     PAIRS,
@@ -32,7 +33,8 @@ from isoscope.files.selection import Selection
 from isoscope.rows import require_measurable
 from isotropy.catalog import TruthKind
 from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
-from isotropy.tasks.variants import all_variants, default_variants
+from isotropy.tasks.truth import LabelTruth
+from isotropy.tasks.variants import Variant, VariantSetting, all_variants, default_variants, remedies
 from workers.failure import record
 from workers.files import fetch, fetch_upload, storing_files
 from workers.job_rows import JobProgress, StoppedError, job_sessions
@@ -41,6 +43,8 @@ GROUP = PAIRS[-1]
 TRUTH_FILE = "truth.jsonl"
 """The filename given to readers of stored ground truth: its suffix tells them the format."""
 MAP_FILE = "map.safetensors"
+SECONDS, CORES, VARIANTS = 20, 2, 16  # What trying remedies may take, on how many cores, for about how many variants
+FEWEST_ROWS, MAX_ROWS = 2_000, 50_000  # Bounds of the rows that remedies are tried on
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
 
     try:
         task = JudgingTask(loaded.corpus, loaded.truth, config.similarity, config.seed, config.metric)
-        variants = (all_variants if config.full else default_variants)(task.setting)
+        variants = _variants_of(config)(task.setting)
         progress.set_columns(total=len(variants), notes=loaded.notes)
         decision = decide(task, variants, config.tolerance, advance)
         chosen, smallest = (map_of(task, variants[index]) for index in (decision.chosen, decision.smallest))
@@ -120,6 +124,22 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
             )
 
 
+def _variants_of(config: TaskConfig) -> Callable[[VariantSetting], list[Variant]]:
+    if config.remedies:
+        return remedies
+    return all_variants if config.full else default_variants
+
+
+def rows_within_seconds(d: int) -> int:
+    """Return how many rows of d dimensions have their remedies judged in about 20 seconds on two cores.
+
+    A variant of n rows takes about n d 1e-7 + n^2 d 1e-11 seconds of one core: comparing candidates, and searching.
+    """
+    seconds = SECONDS * CORES / VARIANTS
+    rows = ((1e-14 + 4e-11 * seconds / d) ** 0.5 - 1e-7) / 2e-11
+    return min(max(int(rows), FEWEST_ROWS), MAX_ROWS)
+
+
 def _load(job: _TaskJob) -> task_files.LoadedTask:
     """Read vectors and ground truth into memory.
 
@@ -141,7 +161,8 @@ def _load(job: _TaskJob) -> task_files.LoadedTask:
     if queries is not None:
         task_files.require_same_dimensions(corpus, queries)
     if config.kind is TruthKind.LABELS:
-        return task_files.labels_task(corpus)
+        loaded = task_files.labels_task(corpus)
+        return _sampled(loaded, config.seed) if config.remedies else loaded
     if config.kind is TruthKind.PAIRS or (config.kind is TruthKind.QUERIES and queries is not None):
         if job.row.truth_sha256 is None:
             raise NotFoundError("This task has no ground truth. Upload it again.")
@@ -153,6 +174,16 @@ def _load(job: _TaskJob) -> task_files.LoadedTask:
     if queries is not None:
         return task_files.queries_task(corpus, queries, config.similarity)
     return task_files.compression_task(corpus, config.similarity, config.seed)
+
+
+def _sampled(loaded: task_files.LoadedTask, seed: int) -> task_files.LoadedTask:
+    """Return as many rows as remedies can be tried on in seconds, and a note of how many."""
+    labeled = loaded.truth
+    if not isinstance(labeled, LabelTruth):
+        raise TypeError(f"Expected labels to try remedies by, got {labeled.kind}.")
+    corpus, truth = labeled.sampled(loaded.corpus, rows_within_seconds(loaded.corpus.shape[1]), seed)
+    notes = [f"{len(corpus):,} of {plural(len(labeled.rows), 'labeled row')}, drawn at random, are judged."]
+    return task_files.LoadedTask(corpus, truth, loaded.notes + (notes if truth is not labeled else []))
 
 
 def _load_vectors(

@@ -7,7 +7,7 @@ from pydantic import Field, FiniteFloat
 from app.db.config import Seed
 from isoscope.core.errors import InvalidError
 from isoscope.files.strict import Frozen
-from isotropy.catalog import METRICS, TASKS, Similarity, TruthKind
+from isotropy.catalog import METHODS, METRICS, TASKS, Similarity, TruthKind
 
 Column = Annotated[str, Field(max_length=200)]
 
@@ -29,6 +29,8 @@ class TaskConfig(Frozen):
     # All methods with all dimensions and storages: several hundred variants, not 40.
     full: bool = False
     tolerance: Annotated[FiniteFloat, Field(ge=0, le=1)] = 0.01
+    remedies: bool = False
+    """Whether only post-processings are judged, on as many rows as seconds allow."""
 
     @property
     def judged_by(self) -> str:
@@ -63,9 +65,23 @@ class Parts(Frozen):
 
 
 class ChoiceScore(Frozen):
-    """The score on the part that chooses."""
+    """The score on the part that chooses, and its difference to the vectors as they are.
+
+    Its 95% intervals hold for all variants at once. Null in results of version 0.1.
+    """
 
     value: FiniteFloat
+    difference: FiniteFloat | None = None
+    difference_low: FiniteFloat | None = None
+    difference_high: FiniteFloat | None = None
+
+
+class SmallestDifference(Frozen):
+    """The difference of the smallest to the chosen variant on the part that reports, with its own 95% interval."""
+
+    difference: FiniteFloat
+    low: FiniteFloat
+    high: FiniteFloat
 
 
 class ReportScore(Frozen):
@@ -110,6 +126,11 @@ class JudgedVariant(Frozen):
     report: ReportScore
     recall_of_exact: float | None
 
+    @property
+    def changes_vectors(self) -> bool:
+        """Whether it differs from the vectors as they are by more than their storage."""
+        return self.method in METHODS or self.dimensions != "all"
+
 
 class ScoreSoFar(Frozen):
     """The score of a variant on the part that chooses, while others are still being evaluated."""
@@ -133,6 +154,8 @@ class TaskResults(Frozen):
     baseline: int
     chosen: int
     smallest: int
+    smallest_difference: SmallestDifference | None = None
+    """Null in results of version 0.1."""
     conclusion: str
     hubness: dict[Literal["baseline", "chosen"], QueryHubness] = Field({})
     """Empty for tasks without queries, and for those that an earlier version evaluated."""

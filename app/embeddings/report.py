@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from app.context import Context
 from app.db.models import FULL_FINDINGS, Embedding, PostProcessing
 from app.db.point_map import MAP
+from app.embeddings.decision import find_deciding_task
 from app.embeddings.figures.dimensions import ACTIVATION, mark_dimensions
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import DATA_OF_FIGURE, FIGURE_OF_MEASURE, FIGURES, HEAVY_FIGURES, TAB_OF, figures_of
@@ -80,6 +81,7 @@ def build_report(
         marked_rows = format_rows(parse_rows(query.select))
     return {
         "headline": headline_of(embedding),
+        "deciding": find_deciding_task(context, embedding.id) if standalone or query.tab == "overview" else None,
         "findings": report_findings(embedding, find_selections(context, embedding), anchors),
         "marked": marked,
         "marked_rows": marked_rows,

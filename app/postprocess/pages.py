@@ -9,8 +9,10 @@ from fastapi import APIRouter, Form, Request, Response
 from app.context import Context
 from app.db.models import Embedding, PostProcessing
 from app.db.types import RowId
+from app.embeddings.decision import find_deciding_task
 from app.embeddings.files import get_trial_map
 from app.embeddings.lookups import read_neighbors
+from app.embeddings.report import TABS
 from app.embeddings.service import get_embedding, require_ready
 from app.postprocess.method_settings import (
     MethodSettings,
@@ -20,6 +22,7 @@ from app.postprocess.method_settings import (
     method_settings_of,
     parse_parameters,
 )
+from app.postprocess.remedies import rank_remedies
 from app.postprocess.service import (
     create_postprocessed_embedding,
     find_postprocessing,
@@ -30,7 +33,7 @@ from app.postprocess.trial import comparisons_of, outcome_of, trial_figures
 from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import FileKind, download_response, figure_file, redirect_to, render
 from isoscope.core.errors import InvalidError, NotFoundError
-from isotropy.catalog import METHODS, MethodEntry
+from isotropy.catalog import METHODS, METRICS, MethodEntry
 
 router = APIRouter(prefix="/embeddings/{embedding_id}/lab")
 
@@ -132,8 +135,14 @@ def _page(
     problem: InvalidError | None = None,
 ) -> Response:
     rows, fit_rows = count_trial_rows(embedding)
+    task = find_deciding_task(context, embedding.id)
+    results = None if task is None else task.results
     values: dict[str, Any] = {
         "embedding": embedding,
+        "tabs": TABS,
+        "results": results,
+        "score_title": "" if results is None else METRICS[results.metric],
+        "remedies": rank_remedies(results),
         "method": trial_request.method,
         "dials": dials_of(embedding, trial_request.method, trial_request.texts),
         "mean_variance": mean_variance(embedding),

@@ -52,7 +52,7 @@ def read_family(context: Context, task: TaskRun) -> list[FamilyMember]:
                 task_id=task_run.id,
                 embedding_id=embedding.id,
                 name=embedding.name,
-                series=series_of(embedding),
+                series=embedding.series,
                 layer=embedding.layer,
                 pooling=embedding.pooling,
                 status=task_run.status,
@@ -76,12 +76,3 @@ def scored_embeddings(members: Iterable[FamilyMember]) -> list[ScoredEmbedding]:
         for member in members
         if member.as_it_is is not None
     ]
-
-
-def series_of(embedding: Embedding) -> str | None:
-    """Return the key shared by all layers of an embedding's encoding or file; None if it is not a layer."""
-    if embedding.layer is None:
-        return None
-    if embedding.encoding_id is not None:
-        return f"{embedding.encoding_id} {embedding.pooling}"
-    return " ".join(shard.file_sha256 for shard in embedding.shards)

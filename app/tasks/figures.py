@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from statistics import quantiles
 from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
@@ -15,6 +16,9 @@ from isotropy.catalog import METRICS
 MAX_NAME_CHARACTERS = 48
 MARKER_SIZE = 10
 SMALL_MARKER_SIZE = 7
+WHISKER = 1.5
+ROOM = 0.05
+"""Of the axis of scores, beyond the points."""
 
 
 class VariantRole(NamedTuple):
@@ -42,8 +46,7 @@ def task_figures(results: TaskResults) -> list[Figure]:
     by_isotropy = Figure(
         slug="isotropy",
         title="Performance by isotropy",
-        caption=f"Each point is a variant. Bars are 95% intervals.{note} Pale variants are not corrected for choosing."
-        f"{role_sentences}",
+        caption=f"Each point is a variant. Bars are 95% intervals.{note}{_below(results)}{role_sentences}",
         table=table,
         draw=partial(_draw, results, drawn, lambda variant: variant.isoscore or 0.0, isoscore_axis, ()),
     )
@@ -55,7 +58,7 @@ def task_figures(results: TaskResults) -> list[Figure]:
         slug="bytes",
         title="Performance by size",
         caption="Each point is a variant. No other beats those on the line in both size and score, on these rows."
-        f"{role_sentences}",
+        f"{_below(results)}{role_sentences}",
         table=FigureTable([*table.columns, "on the line"], rows),
         draw=partial(_draw, results, indices, lambda variant: float(variant.bytes), bytes_axis, front),
     )
@@ -68,6 +71,31 @@ def roles_of(results: TaskResults) -> dict[int, str]:
     for index, role in ((results.chosen, CHOSEN), (results.smallest, SMALLEST)):
         titles_by_index.setdefault(index, []).append(role.title)
     return {index: ", ".join([titles[0], *map(str.lower, titles[1:])]) for index, titles in titles_by_index.items()}
+
+
+def score_range(results: TaskResults) -> tuple[float, float] | None:
+    """Return the ends of the axis of scores where some variants lie far below the others, else None.
+
+    Far: 1.5 times the distance of the quartiles below the lower one (Tukey 1977), and below what the decision names.
+    """
+    scores = sorted(variant.report.value for variant in results.variants)
+    low, _, high = quantiles(scores, n=4, method="inclusive") if len(scores) > 1 else (scores[0],) * 3
+    named = [results.variants[place].report for place in (results.baseline, results.chosen, results.smallest)]
+    fence = min(low - WHISKER * (high - low), *(report.low for report in named))
+    if scores[0] >= fence:
+        return None
+    drawn = [variant.report for variant in results.variants if variant.report.value >= fence]
+    bottom, top = min(report.low for report in drawn), max(report.high for report in drawn)
+    room = ROOM * (top - bottom)
+    return bottom - room, top + room
+
+
+def _below(results: TaskResults) -> str:
+    """Return which variants lie below the axis: " Below the axis: binary (0.120)."."""
+    if (ends := score_range(results)) is None:
+        return ""
+    below = [variant for variant in results.variants if variant.report.value < ends[0]]
+    return f" Below the axis: {', '.join(f'{variant.name} ({variant.report.value:.3f})' for variant in below)}."
 
 
 def pareto_front(results: TaskResults) -> list[int]:
@@ -86,7 +114,7 @@ MakeAxis = Callable[[Sequence[float]], dict[str, Any]]
 
 def _table(results: TaskResults) -> FigureTable:
     columns = [
-        "variant", "role", "bytes", "IsoScore, bias-corrected", "choose", "report", "low", "high",
+        "variant", "role", "bytes", "IsoScore, bias-corrected", "score on the choosing part", "score", "low", "high",
         "difference", "difference low", "difference high",
     ]  # fmt: skip
     roles = roles_of(results)
@@ -125,12 +153,10 @@ def _draw(
         if index in indices:
             traces.append(_points(variants, [index], x_value, role._replace(title=role_titles[index]), MARKER_SIZE))
     x_values = [x_value(variants[index]) for index in indices]
-    return plot(
-        traces,
-        showlegend=True,
-        xaxis=make_axis(x_values),
-        yaxis=linear_axis(METRICS[results.metric], [variants[index].report.value for index in indices]),
-    )
+    scores = linear_axis(METRICS[results.metric], [variants[index].report.value for index in indices])
+    if (ends := score_range(results)) is not None:
+        scores["range"] = list(ends)
+    return plot(traces, showlegend=True, xaxis=make_axis(x_values), yaxis=scores)
 
 
 def _points(

@@ -3,7 +3,7 @@
 from app.context import Context
 from app.core.names import clean_name, describe_method
 from app.db.models import Embedding
-from app.db.task import JudgedVariant, MapVariant, Side
+from app.db.task import MapVariant, Side
 from app.embeddings.service import add_mapped_embedding, get_embedding, require_measured
 from app.storage.storage import Download
 from app.tasks.service import get_results, get_task
@@ -19,11 +19,6 @@ def get_map(context: Context, task_id: str, map_variant: MapVariant = "chosen") 
     return Download(context.storage.local_path(sha256), "map.safetensors")
 
 
-def changes_vectors(variant: JudgedVariant) -> bool:
-    """Return whether a variant changes the vectors, not just their storage."""
-    return variant.method in METHODS or variant.dimensions != "all"
-
-
 def create_mapped_embedding(
     context: Context, task_id: str, map_variant: MapVariant = "chosen", name: str | None = None, side: Side = "corpus"
 ) -> Embedding:
@@ -35,7 +30,7 @@ def create_mapped_embedding(
     source = get_embedding(context, mapped_id)
     require_measured(source, "a map")
     variant = results.variants[{"chosen": results.chosen, "smallest": results.smallest}[map_variant]]
-    if not changes_vectors(variant):
+    if not variant.changes_vectors:
         raise ConflictError(
             f"The {map_variant} variant keeps the vectors of {source.name} as they are. "
             "A new embedding would be a copy."
@@ -55,7 +50,7 @@ def create_mapped_embedding(
         "seed": task.config.seed,
     }
     if side == "corpus" and (variant.method in METHODS or dimensions[0] == "pca"):
-        provenance |= {"rows": results.n, "fit_rows": results.n}
+        provenance |= {"rows": source.n_measured, "fit_rows": results.n}
     d = results.d if len(dimensions) == 1 else int(dimensions[1])
     return add_mapped_embedding(
         context, source, task_id, clean_name(name, f"{source.name}, {variant_title}"), d, provenance

@@ -10,7 +10,7 @@ from app.context import MAX_CHOICES, Context
 from app.db.models import Embedding, EmbeddingStatus, StoredFile, TaskRun
 from app.embeddings.service import get_embedding
 from app.storage import Stored
-from app.tasks.family import FamilyMember, read_family, series_of
+from app.tasks.family import FamilyMember, read_family
 from app.tasks.service import LAUNCHABLE, check_columns, check_vectors, get_task, launch_task
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
 from isotropy.catalog import TruthKind
@@ -125,7 +125,7 @@ class _TaskRows(NamedTuple):
         return cls(task, corpus, queries, [queries, *_list_candidates(context, queries)])
 
     def is_layer(self, embedding: Embedding) -> bool:
-        return series_of(embedding) is not None and series_of(embedding) == series_of(self.corpus)
+        return embedding.series is not None and embedding.series == self.corpus.series
 
     def describe(self, embedding: Embedding) -> SameRowsEmbedding:
         queries, reason = None, None
@@ -154,7 +154,7 @@ class _TaskRows(NamedTuple):
             raise InvalidError("There are no queries.")
         same_file = self.is_layer(embedding) and embedding.encoding_id is None
         for queries in self.possible_queries:
-            if same_file and series_of(queries) == series_of(self.queries) and queries.layer == embedding.layer:
+            if same_file and queries.series == self.queries.series and queries.layer == embedding.layer:
                 return queries
             if (
                 _model_identity(embedding) is not None
@@ -198,9 +198,9 @@ def _list_candidates(context: Context, reference: Embedding) -> list[Embedding]:
     siblings_first = case((Embedding.encoding_id == reference.encoding_id, 0), else_=1)
     order = siblings_first, Embedding.created_at.desc(), Embedding.id
     embeddings = context.scalars(same_size.order_by(*order).limit(MAX_CHOICES).options(lazyload(Embedding.tags)))
-    series = series_of(reference)
+    series = reference.series
     if series:
-        embeddings.sort(key=lambda embedding: (0, embedding.layer or 0) if series_of(embedding) == series else (1, 0))
+        embeddings.sort(key=lambda embedding: (0, embedding.layer or 0) if embedding.series == series else (1, 0))
     return embeddings
 
 

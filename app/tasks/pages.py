@@ -10,12 +10,13 @@ from app.context import PAGE_ROWS, Context, count_pages, offset_of
 from app.core.validation_messages import field_errors
 from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
 from app.db.task import MapVariant, Side, TaskConfig
+from app.embeddings.report import TABS
 from app.embeddings.service import get_embedding, require_ready
 from app.tasks import service
 from app.tasks.family import read_family, scored_embeddings
 from app.tasks.family_figures import family_figure, figures_of
 from app.tasks.figures import roles_of, task_figures
-from app.tasks.maps import changes_vectors, create_mapped_embedding, get_map
+from app.tasks.maps import create_mapped_embedding, get_map
 from app.tasks.others import EmbeddingChoice, judge_others, list_others
 from app.tasks.qrels import create_task_of_split, list_qrels
 from app.training.queue_status import list_workers
@@ -75,6 +76,7 @@ def show_task(request: Request, context: ContextDep, task_id: str) -> Response:
 def _task_page(request: Request, context: Context, task: TaskRun, problem: IsoscopeError | None = None) -> Response:
     values: dict[str, Any] = {
         "task": task,
+        "tabs": TABS,
         "embedding": get_embedding(context, task.embedding_id),
         "queries": None if task.queries_id is None else get_embedding(context, task.queries_id),
         "kind": TASKS[task.config.kind],
@@ -89,7 +91,6 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
         values |= {
             "figures": task_figures(task.results),
             "roles": roles_of(task.results),
-            "changes_vectors": changes_vectors,
             "title": METRICS[task.results.metric],
             "members": members,
             "waiting": [member for member in members if member.status in UNFINISHED_TASK],
@@ -188,6 +189,7 @@ def _list_page(
     tasks = service.list_tasks(context, embedding_id, limit=PAGE_ROWS, offset=offset_of(page))
     page_values = {
         "embedding": embedding,
+        "tabs": TABS,
         "tasks": tasks,
         "page": page,
         "pages": count_pages(service.count_tasks(context, embedding_id)),

@@ -52,6 +52,8 @@ class MethodEntry:
 
     slug: str
     name: str
+    action: str
+    """What applying it is called."""
     formula: str
     meaning: str
     pitfall: str
@@ -81,6 +83,7 @@ METHODS: dict[str, MethodEntry] = {
         MethodEntry(
             slug="centring",
             name="Centering",
+            action="Center",
             formula="x − μ",
             meaning="Subtracts the mean. Mean cosine falls toward 0.",
             pitfall="Does not change covariance or IsoScore.",
@@ -89,6 +92,7 @@ METHODS: dict[str, MethodEntry] = {
         MethodEntry(
             slug="standardisation",
             name="Standardization",
+            action="Standardize",
             formula="(x_i − μ_i) / s_i in each dimension, s_i over n; 0 where s_i = 0",
             meaning="Gives every dimension equal weight, so no rogue dimension dominates the cosine.",
             pitfall="Depends on the basis, keeps correlations, and amplifies the noise of weak dimensions.",
@@ -97,6 +101,7 @@ METHODS: dict[str, MethodEntry] = {
         MethodEntry(
             slug="all_but_the_top",
             name="All-but-the-Top",
+            action="Remove the mean and the top directions",
             formula="y − Σ_{i ≤ D} (u_i · y) u_i, y = x − μ, u_i the principal directions",
             meaning="Removes the mean and the strongest components, which often encode frequency rather than meaning.",
             pitfall="Removed components are lost, and a smooth spectrum has no clear cut. Compare several D on "
@@ -107,6 +112,7 @@ METHODS: dict[str, MethodEntry] = {
         MethodEntry(
             slug="weighted_removal",
             name="Weighted removal",
+            action="Shrink the top directions",
             formula="y − Σ_{i ≤ D} w_i (u_i · y) u_i, w_i = 1 − √(c / λ_i), c = Σ_{i > D} λ_i² / Σ_{i > D} λ_i",
             meaning="Shrinks the strongest components to the level that maximizes IsoScore. None is removed entirely.",
             pitfall="The paper trains its weights on human scores of word pairs. Isoscope derives them from the "
@@ -117,6 +123,7 @@ METHODS: dict[str, MethodEntry] = {
         MethodEntry(
             slug="pca_whitening",
             name="PCA whitening",
+            action="Whiten by PCA",
             formula="Λ^(−1/2) Uᵀ (x − μ), greatest λ first; 0 where λ = 0",
             meaning="Maps the points to their principal components, each with variance 1.",
             pitfall=_TAUTOLOGY,
@@ -125,6 +132,7 @@ METHODS: dict[str, MethodEntry] = {
         MethodEntry(
             slug="zca_whitening",
             name="ZCA whitening",
+            action="Whiten",
             formula="U Λ^(−1/2) Uᵀ (x − μ), without the directions where λ = 0",
             meaning="Gives the points identity covariance while moving them as little as possible.",
             pitfall=_TAUTOLOGY,
@@ -133,6 +141,7 @@ METHODS: dict[str, MethodEntry] = {
         MethodEntry(
             slug="soft_zca",
             name="Soft ZCA whitening",
+            action="Whiten softly",
             formula="U (Λ + ε I)^(−1/2) Uᵀ (x − μ)",
             meaning="Whitens strong directions and spares weak ones, which are mostly noise.",
             pitfall="ε is in squared units of the points: the same ε whitens points of another model more or less.",
@@ -152,6 +161,7 @@ METHODS: dict[str, MethodEntry] = {
         MethodEntry(
             slug="cluster_based",
             name="Cluster-based isotropy",
+            action="Remove the top directions of each cluster",
             formula="y − Σ_{i ≤ D} (u_i · y) u_i, y = x − μ, with μ and u of the cluster of the nearest centroid",
             meaning="All-but-the-Top within each k-means cluster, because contextual embeddings form clusters.",
             pitfall="Moves all clusters to 0. What separated them, perhaps a class, is lost.",
@@ -182,6 +192,7 @@ METHODS: dict[str, MethodEntry] = {
         MethodEntry(
             slug="flow",
             name="Gaussian calibration by a flow",
+            action="Apply a flow",
             formula="f(x), f invertible and trained to raise log N(f(x); 0, I) + log |det ∂f/∂x|",
             meaning="Transforms the points toward a Gaussian: whitening, then a small network.",
             pitfall="In high dimensions with few points it learns little beyond whitening. Check the held-out rows.",

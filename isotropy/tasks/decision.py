@@ -1,17 +1,23 @@
-"""The decision: the scores of all variants, the best, the smallest within the tolerance, and a conclusion."""
+"""The decision of a task: what each variant scores, which to take, the smallest that is about as good; in words too."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from isotropy.catalog import METRICS, Similarity, TruthKind
+from isotropy.catalog import METRICS, TASKS, Similarity, TruthKind
 from isotropy.tasks.bootstrap import Interval
+from isotropy.tasks.gains import Gain
 from isotropy.tasks.search import RetrievalCounts
 from isotropy.tasks.storage import VectorStorage
-from isotropy.tasks.truth import Truth
-from isotropy.tasks.variants import Variant
+from isotropy.tasks.variants import AS_IT_IS, Variant
 
-BASELINE = 0  # The first variant is what others are compared with
+BASELINE = 0
+"""The first variant is what others are compared with."""
+ACCURACIES = {
+    "knn_accuracy": "the nearest neighbors predict the label of {} of rows",
+    "probe_accuracy": "a linear probe predicts the label of {} of rows",
+}
+"""Metrics that are shares of rows, in words."""
 
 
 @dataclass(frozen=True)
@@ -19,15 +25,18 @@ class VariantScores:
     """A variant and its scores."""
 
     variant: Variant
-    bytes: int  # Bytes per vector that a search keeps in memory
-    # Bias-corrected, of the corpus after post-processing and in these dimensions; None where it is undefined.
+    bytes: int
+    """Bytes per vector that a search keeps in memory."""
     isoscore: float | None
+    """Bias-corrected, of the corpus after post-processing and in these dimensions; None where it is undefined."""
     choose_score: float  # On the part that chooses
+    gain: Gain
+    """On that part, over the baseline."""
     report: Interval
-    # Share of the ten nearest in float32 that a search of the stored vectors finds; None if nothing is searched.
     recall_of_exact: float | None
-    # How often choose and report queries retrieve each row; None without queries.
+    """Share of the ten nearest in float32 that a search of the stored vectors finds; None if nothing is searched."""
     retrieved: RetrievalCounts | None = None
+    """How often choose and report queries retrieve each row; None without queries."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -38,10 +47,40 @@ class VariantScores:
             "storage": self.variant.storage.value,
             "bytes": self.bytes,
             "isoscore": self.isoscore,
-            "choose": {"value": self.choose_score},
+            "choose": {
+                "value": self.choose_score,
+                "difference": self.gain.difference,
+                "difference_low": self.gain.low,
+                "difference_high": self.gain.high,
+            },
             "report": self.report._asdict(),
             "recall_of_exact": self.recall_of_exact,
         }
+
+
+@dataclass(frozen=True)
+class VariantChoice:
+    """The variants to take, by their positions."""
+
+    chosen: int
+    """The best of those whose gain is clear; the baseline where none is."""
+    smallest: int
+    """The variant with the fewest bytes within the tolerance of the chosen one, if it has fewer; else that one."""
+
+
+def choose_variants(
+    variants: Sequence[Variant], scores: Sequence[float], clear: Sequence[bool], sizes: Sequence[int], tolerance: float
+) -> VariantChoice:
+    """Choose by scores on the choose part, which gains are clear there, and bytes per vector.
+
+    Storage comes after: of what is chosen, float32 is taken where its gain is clear too.
+    """
+    indices = range(len(scores))
+    chosen = min((i for i in indices if clear[i] or i == BASELINE), key=lambda i: (-scores[i], sizes[i], i))
+    unstored = replace(variants[chosen], storage=VectorStorage.FLOAT32)
+    chosen = next((i for i in indices if variants[i] == unstored and clear[i]), chosen)
+    close = [i for i in indices if scores[i] >= scores[chosen] - tolerance and sizes[i] < sizes[chosen]]
+    return VariantChoice(chosen, min([*close, chosen], key=lambda i: (sizes[i], -scores[i], i)))
 
 
 @dataclass(frozen=True)
@@ -57,39 +96,36 @@ class Decision:
     choose_units: int
     report_units: int
     variants: tuple[VariantScores, ...]
-    chosen: int  # Best on the part that chooses; ties go to the fewest bytes
-    smallest: int  # The variant with the fewest bytes within the tolerance of the best
+    choice: VariantChoice
+    smallest_difference: Gain
+    """On the report part, of the smallest to the chosen variant, with its own 95% interval.
+
+    Where they answer every unit alike it allows for units that they would not.
+    """
     tolerance: float
-    trivial_score: float = 0.0  # Score of a constant answer on the choose part
+    trivial_score: float = 0.0
+    """Score of a constant answer on the choose part."""
+
+    @property
+    def chosen(self) -> int:
+        return self.choice.chosen
+
+    @property
+    def smallest(self) -> int:
+        return self.choice.smallest
 
     @property
     def conclusion(self) -> str:
-        """The recommendation in sentences, with its scores on the report part."""
-        metric_name = METRICS[self.metric]
-        chosen, smallest = self.variants[self.chosen], self.variants[self.smallest]
-        if chosen.choose_score <= max(self.trivial_score, 0):
-            floor, explanation = "0", ""
+        """What to do in sentences, with the scores on the report part."""
+        title = METRICS[self.metric]
+        if max(variant.choose_score for variant in self.variants) <= max(self.trivial_score, 0):
+            floor, why = "0", ""
             if self.trivial_score > 0:
-                floor, explanation = (
-                    f"{self.trivial_score:.3f}",
-                    ", which always telling the most frequent label scores",
-                )
+                floor, why = f"{self.trivial_score:.3f}", ", which always predicting the most frequent label scores"
             check = "Check that the ground truth belongs to these vectors."
-            return f"No variant scores above {floor} by {metric_name}{explanation}. {check}"
-        if self.chosen == BASELINE:
-            value = f"{metric_name} {chosen.report.value:.3f} [{chosen.report.low:.3f}, {chosen.report.high:.3f}]"
-            best_sentence = f"Best: the vectors as they are: {value}."
-        else:
-            report = chosen.report
-            may_be_chance = report.difference_low <= 0 <= report.difference_high and report.difference != 0
-            doubt = ", which may be chance" if may_be_chance else ""
-            best_sentence = f"Best: {self._claim(chosen)} {metric_name}{doubt}."
-        if self.smallest == self.chosen:
-            return f"{best_sentence} No smaller variant is within {self.tolerance:g} of it."
-        rescored = smallest.variant.storage is VectorStorage.RESCORED
-        note = "; keep float32 vectors on disk to rescore" if rescored else ""
-        claim = f"{self._claim(smallest)} {metric_name}{note}"
-        return f"{best_sentence} Smallest within {self.tolerance:g} of it: {claim}."
+            return f"No variant scores above {floor} by {title}{why}. {check}"
+        sentences = [] if self.task is TruthKind.COMPRESSION else [self._advice()]
+        return " ".join([*sentences, self._saving()])
 
     @property
     def hubness(self) -> dict[str, RetrievalCounts]:
@@ -108,55 +144,75 @@ class Decision:
             "baseline": BASELINE,
             "chosen": self.chosen,
             "smallest": self.smallest,
+            "smallest_difference": self.smallest_difference._asdict(),
             "conclusion": self.conclusion,
         }
 
-    def _claim(self, variant: VariantScores) -> str:
-        """Describe a variant, as in "PCA-192 int8: 8x smaller, −0.008 [−0.015, −0.002]"."""
-        ratio = self.variants[BASELINE].bytes / variant.bytes
-        size = f"{ratio:.3g}x smaller, " if ratio > 1 else ""
-        return f"{variant.variant.name}: {size}{format_difference(variant.report)}"
+    def _advice(self) -> str:
+        """Return what to do with the vectors, the score that has, and what it was."""
+        chosen, baseline = self.variants[self.chosen], self.variants[BASELINE]
+        report = chosen.report
+        if self.chosen == BASELINE:
+            interval = f"{self._score(report.low)} to {self._score(report.high)}"
+            sentence = f"Keep the vectors as they are: {self._says(report.value)} ({interval})."
+            return f"{sentence} No change is clearly better."
+        change = f"{self._says(report.value)} instead of {self._score(baseline.report.value)}"
+        interval = self._range(report.difference_low, report.difference_high)
+        sentence = f"{chosen.variant.action}: {change} ({interval})."
+        if report.difference_low <= 0:
+            return f"{sentence} The gain was clear where it was chosen; these held-out {self._units} do not confirm it."
+        return f"{sentence} No other change is clearly better."
+
+    def _saving(self) -> str:
+        """Return how to save memory, and what it costs."""
+        if self.smallest == self.chosen:
+            return f"No smaller variant is within {self.tolerance:g}."
+        smallest, cost = self.variants[self.smallest], self.smallest_difference
+        times = self.variants[self.chosen].bytes / smallest.bytes
+        title = METRICS[self.metric]
+        if cost.difference == 0:
+            price = f"with the same {title}"
+        else:
+            price = f"for {signed(cost.difference)} {title} ({signed(cost.low)} to {signed(cost.high)})"
+        note = ""
+        if smallest.variant.storage is VectorStorage.RESCORED:
+            note = ", with float32 vectors kept on disk to rescore"
+        chosen = self.variants[self.chosen].variant
+        same_method = (smallest.variant.method, smallest.variant.parameters) == (chosen.method, chosen.parameters)
+        stored = replace(smallest.variant, method=AS_IT_IS, parameters=()) if same_method else smallest.variant
+        action = stored.action
+        return f"To save memory, {action[0].lower()}{action[1:]}{note}: {times:.3g} times smaller {price}."
+
+    @property
+    def _units(self) -> str:
+        return TASKS[self.task].units
+
+    def _says(self, value: float) -> str:
+        """Return what a score says: "nDCG@10 is 0.797"."""
+        words = ACCURACIES.get(self.metric, f"{METRICS[self.metric]} is {{}}")
+        return words.format(self._score(value))
+
+    def _score(self, value: float) -> str:
+        return _percent(value) if self.metric in ACCURACIES else f"{value:.3f}"
+
+    def _range(self, low: float, high: float) -> str:
+        """Return the interval of a difference: "+0.2 to +1.7 points", or "+0.002 to +0.017"."""
+        if self.metric in ACCURACIES:
+            return f"{signed(100 * low, 1)} to {signed(100 * high, 1)} points"
+        return f"{signed(low)} to {signed(high)}"
 
 
 def format_difference(report: Interval) -> str:
     """Return the difference to the baseline with its interval: "−0.008 [−0.015, −0.002]"."""
-    value, low, high = (
-        f"{number:+z.3f}".replace("-", "−") if round(number, 3) else "0.000"
-        for number in (report.difference, report.difference_low, report.difference_high)
-    )
-    return f"{value} [{low}, {high}]"
+    low, high = signed(report.difference_low), signed(report.difference_high)
+    return f"{signed(report.difference)} [{low}, {high}]"
 
 
-def choose_variant(
-    truth: Truth,
-    metric: str,
-    similarity: Similarity,
-    shape: tuple[int, int],
-    part_sizes: tuple[int, int, int],
-    variants: Sequence[VariantScores],
-    tolerance: float,
-    trivial_score: float = 0.0,
-) -> Decision:
-    """Choose a variant by its score on the choose part alone."""
-    indices = range(len(variants))
-    chosen = min(indices, key=lambda i: (-variants[i].choose_score, variants[i].bytes, i))
-    minimum_score = variants[chosen].choose_score - tolerance
-    smallest = min(
-        (i for i in indices if variants[i].choose_score >= minimum_score),
-        key=lambda i: (variants[i].bytes, -variants[i].choose_score, i),
-    )
-    return Decision(
-        task=truth.kind,
-        metric=metric,
-        similarity=similarity,
-        n=shape[0],
-        d=shape[1],
-        fit_units=part_sizes[0],
-        choose_units=part_sizes[1],
-        report_units=part_sizes[2],
-        variants=tuple(variants),
-        chosen=chosen,
-        smallest=smallest,
-        tolerance=tolerance,
-        trivial_score=trivial_score,
-    )
+def signed(value: float, digits: int = 3) -> str:
+    """Return a difference with its sign: "+0.012", "−0.008" or "0.000"."""
+    sign = "+" if round(value, digits) else ""
+    return f"{value:{sign}z.{digits}f}".replace("-", "−")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}".removesuffix(".0") + "%"

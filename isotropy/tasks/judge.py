@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from isotropy.catalog import Similarity
 from isotropy.postprocess.components import principal_components
 from isotropy.postprocess.fitted import FittedMap
-from isotropy.tasks.bootstrap import Numbers, intervals
-from isotropy.tasks.decision import Decision, VariantScores, choose_variant
+from isotropy.tasks.bootstrap import Interval, Numbers, intervals
+from isotropy.tasks.decision import BASELINE, Decision, VariantScores, choose_variants
+from isotropy.tasks.gains import Gain, gains
 from isotropy.tasks.maps import Map, apply_fitted, dimension_matrix, fit_variant, reduce_dimensions
 from isotropy.tasks.parts import Codes, TaskPart, split
 from isotropy.tasks.search import Floats, Indices, RetrievalCounts, prepare
@@ -97,9 +98,8 @@ def decide(
     """
     variants = default_variants(task.setting) if variants is None else list(variants)
     parts, (n, d) = task.parts, task.corpus.shape
-    judged_parts = parts[parts != TaskPart.FIT]
-    fit_count, choose_count, report_count = (int((parts == part).sum()) for part in TaskPart)
-    statistic, equal_weights = task.truth.statistic(parts == TaskPart.CHOOSE), np.ones((1, choose_count))
+    choosing, reporting = (parts[parts != TaskPart.FIT] == part for part in (TaskPart.CHOOSE, TaskPart.REPORT))
+    statistic = task.truth.statistic(parts == TaskPart.CHOOSE)
     # Sorted by method, then by dimensions, so that each transformation is computed once.
     methods = list(dict.fromkeys((variant.method, variant.parameters) for variant in variants))
     dimensions = list(dict.fromkeys(variant.dimensions for variant in variants))
@@ -107,30 +107,60 @@ def decide(
         variants,
         key=lambda variant: (methods.index((variant.method, variant.parameters)), dimensions.index(variant.dimensions)),
     )
-    measured: dict[Variant, tuple[ScoredVariant, _VariantMeasurement]] = {}
+    measured_variants: dict[Variant, tuple[ScoredVariant, _VariantMeasurement]] = {}
     for variant, measurement in zip(order, _measure_variants(task, order), strict=True):
-        choose_score = float(statistic(measurement.values[None, judged_parts == TaskPart.CHOOSE], equal_weights)[0, 0])
-        scored = ScoredVariant(variant, variant.bytes_of(d), measurement.isoscore, choose_score)
-        measured[variant] = scored, measurement
+        choose = float(statistic(measurement.values[None, choosing], np.ones((1, int(choosing.sum()))))[0, 0])
+        scored = ScoredVariant(variant, variant.bytes_of(d), measurement.isoscore, choose)
+        measured_variants[variant] = scored, measurement
         if progress is not None:
             progress(scored)
-    report_intervals = intervals(
-        np.stack([measured[variant][1].values[judged_parts == TaskPart.REPORT] for variant in variants]),
-        task.groups[parts == TaskPart.REPORT],
-        task.truth.statistic(parts == TaskPart.REPORT),
-        task.seed,
+    scored_variants = [measured_variants[variant][0] for variant in variants]
+    measurements = [measured_variants[variant][1] for variant in variants]
+    values = np.stack([measurement.values for measurement in measurements])
+    choosing_groups = task.groups[parts == TaskPart.CHOOSE]
+    choose_gains = gains(values[:, choosing], choosing_groups, statistic, task.seed)
+    choice = choose_variants(
+        variants,
+        [scored.choose_score for scored in scored_variants],
+        [gain.is_clear for gain in choose_gains],
+        [scored.bytes for scored in scored_variants],
+        tolerance,
     )
-    variant_scores = [
-        VariantScores(*scored, report, measurement.recall, measurement.retrieved)
-        for (scored, measurement), report in zip(
-            (measured[variant] for variant in variants), report_intervals, strict=True
-        )
+    smallest_difference = Gain(0.0, 0.0, 0.0)
+    if choice.smallest != choice.chosen:
+        smallest = _report(task, values[[choice.chosen, choice.smallest]][:, reporting])[1]
+        smallest_difference = Gain(smallest.difference, smallest.difference_low, smallest.difference_high)
+    alike = (values == values[BASELINE]).all(1)
+    reports = [
+        report._replace(difference_low=0.0, difference_high=0.0) if is_alike else report
+        for report, is_alike in zip(_report(task, values[:, reporting]), alike, strict=True)
     ]
-    trivial_score = task.truth.trivial_score(parts)
-    part_sizes = fit_count, choose_count, report_count
-    return choose_variant(
-        task.truth, task.judged_by, task.similarity, (n, d), part_sizes, variant_scores, tolerance, trivial_score
+    return Decision(
+        task=task.truth.kind,
+        metric=task.judged_by,
+        similarity=task.similarity,
+        n=n,
+        d=d,
+        fit_units=int((parts == TaskPart.FIT).sum()),
+        choose_units=int(choosing.sum()),
+        report_units=int(reporting.sum()),
+        variants=tuple(
+            VariantScores(*scored, gain, interval, measurement.recall, measurement.retrieved)
+            for scored, gain, interval, measurement in zip(
+                scored_variants, choose_gains, reports, measurements, strict=True
+            )
+        ),
+        choice=choice,
+        smallest_difference=smallest_difference,
+        tolerance=tolerance,
+        trivial_score=task.truth.trivial_score(parts),
     )
+
+
+def _report(task: JudgingTask, values: Numbers) -> list[Interval]:
+    """Return the intervals of variants by their values [V, m] on the report part; the first is the baseline."""
+    reporting = task.parts == TaskPart.REPORT
+    return intervals(values, task.groups[reporting], task.truth.statistic(reporting), task.seed)
 
 
 def map_of(task: JudgingTask, variant: Variant) -> Map:

@@ -227,6 +227,15 @@ class LabelTruth(Truth):
         majority = np.bincount(self.codes[parts == TaskPart.FIT]).argmax()
         return float((self.codes[parts == TaskPart.CHOOSE] == majority).mean())
 
+    def sampled(self, corpus: NDArray[Any], count: int, seed: int) -> tuple[NDArray[Any], "LabelTruth"]:
+        """Return so many labeled rows of a corpus, drawn at random, and their truth; all if there are no more."""
+        if count >= len(self.rows):
+            return corpus, self
+        drawn = np.sort(np.random.default_rng(seed).permutation(len(self.rows))[:count])
+        rows = self.rows[drawn]
+        groups = None if self.groups is None else self.groups[drawn]
+        return corpus[rows], LabelTruth(np.arange(count), self.codes[drawn], [self.ids[row] for row in rows], groups)
+
 
 def equal_vectors(x: NDArray[Any]) -> Codes:
     """Number the vectors of [n, d] by first appearance, int64 [n]; equal vectors share a number, also 0.0 and -0.0."""

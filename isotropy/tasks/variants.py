@@ -1,7 +1,7 @@
 """Variants to compare: a post-processing method, a number of dimensions, and a storage format."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from isotropy.catalog import METHODS
@@ -14,6 +14,9 @@ ROWS_PER_CLUSTER = 50
 FEWEST_DIMENSIONS = 4
 # Methods that leave no strong directions for principal components to select.
 WHITENINGS = ("pca_whitening", "zca_whitening", "flow")
+
+SLOW_METHODS = ("weighted_removal", "cluster_based", "flow")
+"""Methods that take many times as long as the others, or differ little from one of them."""
 
 Parameters = tuple[tuple[str, int | float], ...]
 
@@ -54,6 +57,23 @@ class Variant:
         if self.storage is not VectorStorage.FLOAT32:
             name_parts.append(self.storage.label)
         return " ".join(name_parts) or "as it is"
+
+    @property
+    def action(self) -> str:
+        """What taking the variant means, such as "Standardize, keep 192 principal components, store as int8"."""
+        words = []
+        if self.method != AS_IT_IS:
+            arguments = ", ".join(f"{name} {value:g}" for name, value in self.parameters)
+            words.append(METHODS[self.method].action + (f" ({arguments})" if arguments else ""))
+        kind, size = self.dimensions
+        if size is not None:
+            words.append(
+                {"pca": f"keep {size} principal components", "first": f"keep the first {size} dimensions"}[kind]
+            )
+        if self.storage is not VectorStorage.FLOAT32:
+            words.append(f"store as {self.storage.label}")
+        sentence = ", ".join(words) or "keep the vectors as they are"
+        return sentence[0].upper() + sentence[1:]
 
     def bytes_of(self, d: int) -> int:
         """Return the bytes per vector that a search keeps, for d dimensions before reduction."""
@@ -102,6 +122,22 @@ def default_variants(setting: VariantSetting) -> list[Variant]:
         variants += (Variant("soft_zca", (("eps", _eps(setting, 1)),), *reduction) for reduction in reductions)
         variants.append(Variant("centring", storage=VectorStorage.BINARY))
     return _drop_impossible(variants, setting)[:MAX_VARIANTS]
+
+
+def remedies(setting: VariantSetting) -> list[Variant]:
+    """Return the post-processings that take seconds, the unchanged vectors first, and some of them as int8."""
+    half, quarter = _reduced_sizes(setting.d)
+    kept = [Variant(dimensions=Dimensions("pca", size)) for size in (half, quarter)]
+    changed = [
+        Variant(method, parameters, Dimensions("first", half) if method == "pca_whitening" else ALL)
+        for method, parameters in default_methods(setting)
+        if method not in SLOW_METHODS
+    ]
+    int8 = [
+        replace(variant, storage=VectorStorage.INT8)
+        for variant in (Variant(), Variant("centring"), Variant("standardisation"), *kept)
+    ]
+    return _drop_impossible([Variant(), *changed, *kept, *int8], setting)
 
 
 def all_variants(setting: VariantSetting) -> list[Variant]:

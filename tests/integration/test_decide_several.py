@@ -69,7 +69,7 @@ def test_the_table_has_a_line_for_each_as_it_is_and_chosen(decide):
     rows = lines[lines.index(heads) + 1 :][:2]
     assert [row.split()[0] for row in rows] == [NAMES[4], "narrow"]
     assert f"{NAMES[4]}:" in lines, "lists of other dimensions are each printed before it runs"
-    assert any(line.startswith(f"{NAMES[4]}: Best: ") for line in lines)
+    assert any(line.startswith(f"{NAMES[4]}: Keep the vectors as they are") for line in lines)
     assert "A rank correlation needs at least 5 embeddings." in printed.out
     printed, code = decide(NAMES, "--list")
     assert code == 0

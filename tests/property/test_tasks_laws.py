@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotropy.catalog import Similarity
-from isotropy.tasks.bootstrap import Interval
-from isotropy.tasks.decision import VariantScores, choose_variant
+from isotropy.tasks.decision import BASELINE, VariantChoice, choose_variants
 from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
 from isotropy.tasks.maps import Map
 from isotropy.tasks.parts import FEWEST_GROUPS, TaskPart, split
@@ -17,9 +16,6 @@ from isotropy.tasks.search import rank_ties
 from isotropy.tasks.storage import StoredSpace, VectorStorage
 from isotropy.tasks.truth import LabelTruth, PairTruth, QueryTruth
 from isotropy.tasks.variants import MAX_VARIANTS, Dimensions, Variant, VariantSetting, all_variants, default_variants
-
-NO_DIFFERENCE = Interval(0.5, 0.4, 0.6, 0.0, -0.1, 0.1)
-LABELS = LabelTruth(np.arange(2), np.arange(2), ["a", "b"])
 
 
 @given(st.lists(st.integers(1, 6), min_size=2 * FEWEST_GROUPS, max_size=120), st.integers(0, 2**31))
@@ -41,30 +37,74 @@ def test_too_few_groups_are_refused(sizes):
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from([0.2, 0.5, 0.505, 0.51, 0.6]), st.integers(1, 4)), min_size=1, max_size=12),
+    st.lists(
+        st.tuples(st.sampled_from([0.2, 0.5, 0.505, 0.51, 0.6]), st.booleans(), st.integers(1, 4)),
+        min_size=1,
+        max_size=12,
+    ),
     st.sampled_from([0.0, 0.01, 0.2]),
 )
-def test_the_best_is_chosen_and_the_smallest_is_within_the_tolerance(scores, tolerance):
-    judged = [VariantScores(Variant(), size, None, value, NO_DIFFERENCE, None) for value, size in scores]
-    decision = choose_variant(LABELS, "knn_accuracy", Similarity.COSINE, (10, 4), (2, 4, 4), judged, tolerance)
-    chosen, smallest = judged[decision.chosen], judged[decision.smallest]
-    assert all(row.choose_score <= chosen.choose_score for row in judged)
-    assert all(row.bytes >= chosen.bytes for row in judged if row.choose_score == chosen.choose_score)
-    assert smallest.choose_score >= chosen.choose_score - tolerance
-    assert all(row.bytes >= smallest.bytes for row in judged if row.choose_score >= chosen.choose_score - tolerance)
-    assert smallest.bytes <= chosen.bytes
+def test_the_best_clear_gain_is_chosen_and_the_smallest_is_within_the_tolerance(variants, tolerance):
+    scores, clear, sizes = map(list, zip(*variants, strict=True))
+    names = [Variant("soft_zca", (("eps", i),)) for i in range(len(scores))]
+    choice = choose_variants(names, scores, [is_clear and i > 0 for i, is_clear in enumerate(clear)], sizes, tolerance)
+    candidates = [i for i, is_clear in enumerate(clear) if is_clear or i == BASELINE]
+    assert choice.chosen in candidates
+    assert scores[choice.chosen] == max(scores[i] for i in candidates)
+    assert scores[choice.smallest] >= scores[choice.chosen] - tolerance
+    assert sizes[choice.smallest] == min(
+        [sizes[i] for i in range(len(scores)) if scores[i] >= scores[choice.chosen] - tolerance]
+        + [sizes[choice.chosen]]
+    )
+    assert choice.smallest == choice.chosen or sizes[choice.smallest] < sizes[choice.chosen]
 
 
-@given(st.lists(st.floats(-1, 1), min_size=1, max_size=5))
-def test_nothing_is_called_best_where_nothing_scores_above_zero(scores):
-    judged = [VariantScores(Variant(), 4, None, value, NO_DIFFERENCE, None) for value in scores]
-    decision = choose_variant(LABELS, "knn_accuracy", Similarity.COSINE, (10, 4), (2, 4, 4), judged, 0.01)
-    assert ("No variant scores above 0 by k-NN accuracy" in decision.conclusion) == (max(scores) <= 0)
-    assert ("Best" in decision.conclusion) == (max(scores) > 0)
+def test_nothing_clear_keeps_the_vectors_as_they_are():
+    variants = [Variant(), Variant("centring"), Variant("standardisation")]
+    choice = choose_variants(variants, [0.5, 0.9, 0.8], [False] * 3, [4, 4, 4], 0.01)
+    assert choice == VariantChoice(BASELINE, BASELINE)
+
+
+def test_storage_is_chosen_after_the_method():
+    variants = [Variant(), Variant("centring"), Variant("centring", storage=VectorStorage.INT8)]
+    assert choose_variants(variants, [0.5, 0.8, 0.805], [False, True, True], [4, 4, 1], 0.01) == VariantChoice(1, 2)
+    assert choose_variants(variants, [0.5, 0.8, 0.9], [False, False, True], [4, 4, 1], 0.01) == VariantChoice(2, 2)
+
+
+@pytest.fixture(scope="module")
+def isotropic():
+    """A task whose corpus and queries leave nothing to gain."""
+    random = np.random.default_rng(1)
+    corpus = random.standard_normal((400, 16)).astype(np.float32)
+    queries = (corpus[:250] + random.standard_normal((250, 16))).astype(np.float32)
+    truth = QueryTruth(queries, [{row: 1} for row in range(250)], [f"{row:03}" for row in range(400)])
+    return decide(JudgingTask(corpus, truth))
+
+
+def test_without_a_gain_the_vectors_are_kept_and_the_sentence_says_so(isotropic):
+    assert isotropic.chosen == BASELINE
+    assert isotropic.conclusion.startswith("Keep the vectors as they are: nDCG@10 is ")
+    assert "No change is clearly better." in isotropic.conclusion
+    assert ": " not in isotropic.conclusion.split(". ", 1)[0].split(": ", 1)[1]
+
+
+def test_what_answers_every_query_alike_differs_by_exactly_nothing(isotropic):
+    half = next(one for one in isotropic.variants if one.variant == Variant(storage=VectorStorage.FLOAT16))
+    assert half.report[3:] == (0, 0, 0)
+    assert half.gain == (0, 0, 0)
+
+
+def test_the_smallest_has_an_interval_against_the_chosen(isotropic):
+    chosen, smallest = (isotropic.variants[i] for i in (isotropic.chosen, isotropic.smallest))
+    cost = isotropic.smallest_difference
+    assert smallest.bytes < chosen.bytes
+    assert cost.difference == pytest.approx(smallest.report.value - chosen.report.value)
+    assert cost.low < cost.high
+    assert f"{chosen.bytes / smallest.bytes:.3g} times smaller" in isotropic.conclusion
 
 
 @pytest.mark.parametrize("metric", ["knn_accuracy", "probe_accuracy"])
-def test_nothing_is_called_best_that_is_no_better_than_the_most_frequent_label(metric):
+def test_nothing_is_advised_that_is_no_better_than_the_most_frequent_label(metric):
     random = np.random.default_rng(0)
     x, ids = random.standard_normal((400, 8)).astype(np.float32), [str(row) for row in range(400)]
     variants = (Variant(), Variant(storage=VectorStorage.BINARY))
@@ -73,7 +113,7 @@ def test_nothing_is_called_best_that_is_no_better_than_the_most_frequent_label(m
     assert sentence.startswith("No variant scores above 0.9")
     assert "the most frequent label" in sentence
     progress = LabelTruth(np.arange(400), (x[:, 0] > 1).astype(np.int64), ids)
-    assert "Best" in decide(JudgingTask(x, progress, metric=metric), variants).conclusion
+    assert decide(JudgingTask(x, progress, metric=metric), variants).conclusion.startswith("Keep the vectors")
 
 
 @given(st.integers(1, 200_000), st.integers(2, 5000), st.booleans(), st.booleans())

@@ -5,7 +5,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import delete
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from app.core.settings import Settings
@@ -21,6 +21,7 @@ from app.db.models import (
     Measurement,
     MeasurementStatus,
     ResultStatus,
+    TaskRun,
     ZetaCurve,
 )
 from app.db.point_map import MAP, MAX_MAPPED
@@ -41,6 +42,7 @@ from isotropy.sample_size import sample_size
 from isotropy.spectrum import scaled_identity
 from workers.embeddings.neighbours import neighbours_data
 from workers.embeddings.point_map import make_map_files
+from workers.embeddings.remedies import propose_task
 from workers.embeddings.zeta_curves import zeta_lines
 from workers.files import fetch_upload, open_embedding, storing_files
 from workers.job_rows import job_sessions, lock_waiting_row, record_failure
@@ -171,10 +173,26 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
             ]
             with ledger.recording(*stored.values()) as session:
                 replaced_files = _replace_results(session, embedding, cloud, rows, _describe_rows(cloud, matrix))
+                task = _add_task(session, embedding_id)
         ledger.release(*replaced_files)
     except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
         record_failure(error, sessions, embedding)
-    return ()
+        return ()
+    return () if task is None else (Job(job_kinds.JUDGE, task.id),)
+
+
+def _add_task(session: Session, embedding_id: str) -> TaskRun | None:
+    """Add the task that tries remedies on an embedding that is ready now, where it has labels and no such task."""
+    embedding = session.get(Embedding, embedding_id)
+    if embedding is None or embedding.status is not EmbeddingStatus.READY:
+        return None
+    tasks = session.scalars(select(TaskRun).where(TaskRun.embedding_id == embedding_id))
+    if any(task.config.remedies for task in tasks):
+        return None
+    task = propose_task(embedding, (embedding.independent or {})["groups"])
+    if task is not None:
+        session.add(task)
+    return task
 
 
 def _describe_rows(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:

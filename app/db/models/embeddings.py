@@ -103,6 +103,15 @@ class Embedding(Described, Base):
         return findings
 
     @property
+    def series(self) -> str | None:
+        """What the layers of its encoding or file have in common; None where it is no layer."""
+        if self.layer is None:
+            return None
+        if self.encoding_id is not None:
+            return f"{self.encoding_id} {self.pooling}"
+        return " ".join(shard.file_sha256 for shard in self.shards)
+
+    @property
     def n_measured(self) -> int:
         """Return the number of measured rows; 0 until the files have been read."""
         return (self.n or 0) - (self.n_left_out or 0)

@@ -1,0 +1,135 @@
+"""Remedies are tried on measured embeddings with labels, and the decision heads the report."""
+
+import html
+import re
+
+import numpy as np
+import pytest
+
+from app.db.models import Embedding, EmbeddingStatus
+from tests.judged import add_rows
+from workers.embeddings.measure import measure_embedding
+from workers.tasks import judge_task, rows_within_seconds
+
+N, D = 400, 8
+
+
+@pytest.fixture
+def x():
+    """Points whose classes hide behind a strong direction."""
+    x = np.random.default_rng(3).normal(size=(N, D)).astype(np.float32)
+    x[:, 0] *= 20
+    return x
+
+
+@pytest.fixture
+def add(context, tmp_path):
+    """Add an embedding that waits to be measured, with or without chosen labels."""
+
+    def add(x, name="cloud", labels="side", **columns):
+        embedding_id = add_rows(context, tmp_path, name, x, name, status=EmbeddingStatus.MEASURING, **columns)
+        with context.sessions.begin() as session:
+            row = session.get(Embedding, embedding_id)
+            row.selection = {**row.selection, "labels": labels}
+        return embedding_id
+
+    return add
+
+
+@pytest.fixture
+def tried(client, settings, add):
+    """Measure an embedding, have its remedies judged, and return its id and the task."""
+
+    def tried(x, **columns):
+        embedding_id = add(x, **columns)
+        jobs = measure_embedding(embedding_id, settings, "cpu")
+        assert [job.kind.name for job in jobs] == ["judge"]
+        judge_task(jobs[0].row_id, settings, "cpu")
+        return embedding_id, client.get(f"/api/tasks/{jobs[0].row_id}").json()
+
+    return tried
+
+
+def page_of(client, address):
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", client.get(address).text)).split())
+
+
+def test_labels_have_remedies_tried_and_the_decision_heads_the_report(client, tried, x):
+    embedding_id, task = tried(x)
+    assert task["status"] == "finished", task["error"]
+    conclusion = task["results"]["conclusion"]
+    assert conclusion.startswith(("Standardize: the nearest neighbors predict", "Whiten", "Remove the mean"))
+    head = client.get(f"/embeddings/{embedding_id}").text.partition('class="headline"')[2]
+    assert conclusion in html.unescape(head)
+    assert f'action="/tasks/{task["id"]}/embedding"' in head
+    assert "chosen on 160, reported on 160 others" in page_of(client, f"/embeddings/{embedding_id}")
+    made = client.post(f"/tasks/{task['id']}/embedding", data={"which": "chosen"})
+    assert made.headers["location"].startswith("/embeddings/")
+
+
+def test_a_waiting_decision_updates_itself(client, settings, add, x):
+    embedding_id = add(x)
+    measure_embedding(embedding_id, settings, "cpu")
+    page = client.get(f"/embeddings/{embedding_id}").text
+    assert "Trying remedies by column side" in page
+    assert 'hx-select="#decision"' in page
+
+
+def test_a_categorical_column_is_ground_truth_though_nobody_chose_it(tried, x):
+    _, task = tried(x, labels=None)
+    assert task["config"]["labels"] == "side"
+
+
+def test_too_few_rows_are_not_judged_and_the_report_has_a_finding_or_nothing_to_mend(client, settings, add, x):
+    embedding_id = add(x[:60])
+    assert measure_embedding(embedding_id, settings, "cpu") == ()
+    isotropic = add(np.random.default_rng(0).normal(size=(90, 4)).astype(np.float32), "even")
+    assert measure_embedding(isotropic, settings, "cpu") == ()
+    assert "Nothing to mend." in page_of(client, f"/embeddings/{isotropic}")
+    assert (
+        "Standardize or drop" in client.get(f"/embeddings/{embedding_id}").text.partition('class="headline"')[2][:400]
+    )
+
+
+def test_layers_are_judged_together(client, tried, x):
+    ids, tasks = zip(*(tried(x, layer=layer) for layer in (0, 1)), strict=True)
+    members = client.get(f"/api/tasks/{tasks[0]['id']}/family").json()["members"]
+    assert [member["embedding_id"] for member in members] == list(ids)
+
+
+def test_large_embeddings_are_sampled_and_the_page_says_so(client, tried, x, monkeypatch):
+    monkeypatch.setattr("workers.tasks.rows_within_seconds", lambda d: 200)
+    embedding_id, task = tried(x)
+    assert task["results"]["n"] == 200
+    assert task["notes"] == ["200 of 400 labeled rows, drawn at random, are judged."]
+    page = page_of(client, f"/embeddings/{embedding_id}")
+    assert "on 200 of 400 rows" in page
+    assert "Judge every method on all rows" in page
+
+
+def test_the_lab_ranks_remedies_with_their_scores_and_opens_their_sliders(client, tried, x):
+    embedding_id, task = tried(x)
+    page = client.get(f"/embeddings/{embedding_id}/lab").text
+    table = page.partition('id="remedies"')[2].partition("</section>")[0]
+    names = [html.unescape(name) for name in re.findall(r'<th scope="row" class="wrap">(?:<a[^>]*>)?([^<]+)', table)]
+    assert set(names) >= {"As it is", "Standardization", "Gaussian calibration by a flow"}
+    scores = {variant["name"]: variant["choose"]["value"] for variant in task["results"]["variants"]}
+    ranked = [scores[name[0].lower() + name[1:]] if name == "As it is" else scores.get(name) for name in names]
+    ranked = [score for score in ranked if score is not None]
+    assert ranked == sorted(ranked, reverse=True)
+    assert f'href="/embeddings/{embedding_id}/lab?method=standardisation#lab"' in table
+
+
+@pytest.mark.parametrize("path", ["/lab", "/tasks"])
+def test_task_and_lab_pages_keep_title_and_tabs(client, tried, x, path):
+    embedding_id, task = tried(x)
+    for address in (f"/embeddings/{embedding_id}{path}", f"/tasks/{task['id']}"):
+        page = client.get(address).text
+        assert "<h1>cloud</h1>" in page
+        assert 'aria-label="Parts of this page"' in page
+
+
+@pytest.mark.parametrize("d", [2, 384, 4096])
+def test_rows_within_seconds_fall_with_dimensions(d):
+    assert rows_within_seconds(2 * d) <= rows_within_seconds(d)
+    assert 2_000 <= rows_within_seconds(d) <= 50_000
