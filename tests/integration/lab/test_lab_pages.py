@@ -74,7 +74,7 @@ def test_a_wrong_number_comes_back_with_the_sentence_at_its_field(client, contex
         row = session.get_one(Embedding, source)
         row.n, row.n_left_out = 30_000, 9_000
     page = " ".join(client.get(lab).text.split())
-    assert "It is fitted on about half of 20,000 rows drawn of 21,000 and judged by the other half" in page
+    assert "Fitted on about half of 20,000 rows drawn of 21,000 and measured on the other half" in page
 
 
 def test_what_is_so_by_construction_is_said(client, work, source):
