@@ -80,8 +80,10 @@ def score_range(results: TaskResults) -> tuple[float, float] | None:
     """
     scores = sorted(variant.report.value for variant in results.variants)
     low, _, high = quantiles(scores, n=4, method="inclusive") if len(scores) > 1 else (scores[0],) * 3
-    named = [results.variants[place].report for place in (results.baseline, results.chosen, results.smallest)]
-    fence = min(low - WHISKER * (high - low), *(report.low for report in named))
+    decision_reports = [
+        results.variants[index].report for index in (results.baseline, results.chosen, results.smallest)
+    ]
+    fence = min(low - WHISKER * (high - low), *(report.low for report in decision_reports))
     if scores[0] >= fence:
         return None
     drawn = [variant.report for variant in results.variants if variant.report.value >= fence]

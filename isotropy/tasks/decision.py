@@ -154,9 +154,9 @@ class Decision:
         report = chosen.report
         if self.chosen == BASELINE:
             interval = f"{self._score(report.low)} to {self._score(report.high)}"
-            sentence = f"Keep the vectors as they are: {self._says(report.value)} ({interval})."
+            sentence = f"Keep the vectors as they are: {self._score_sentence(report.value)} ({interval})."
             return f"{sentence} No change is clearly better."
-        change = f"{self._says(report.value)} instead of {self._score(baseline.report.value)}"
+        change = f"{self._score_sentence(report.value)} instead of {self._score(baseline.report.value)}"
         interval = self._range(report.difference_low, report.difference_high)
         sentence = f"{chosen.variant.action}: {change} ({interval})."
         if report.difference_low <= 0:
@@ -187,7 +187,7 @@ class Decision:
     def _units(self) -> str:
         return TASKS[self.task].units
 
-    def _says(self, value: float) -> str:
+    def _score_sentence(self, value: float) -> str:
         """Return what a score says: "nDCG@10 is 0.797"."""
         words = ACCURACIES.get(self.metric, f"{METRICS[self.metric]} is {{}}")
         return words.format(self._score(value))

@@ -127,7 +127,7 @@ def default_variants(setting: VariantSetting) -> list[Variant]:
 def remedies(setting: VariantSetting) -> list[Variant]:
     """Return the post-processings that take seconds, the unchanged vectors first, and some of them as int8."""
     half, quarter = _reduced_sizes(setting.d)
-    kept = [Variant(dimensions=Dimensions("pca", size)) for size in (half, quarter)]
+    reduced = [Variant(dimensions=Dimensions("pca", size)) for size in (half, quarter)]
     changed = [
         Variant(method, parameters, Dimensions("first", half) if method == "pca_whitening" else ALL)
         for method, parameters in default_methods(setting)
@@ -135,9 +135,9 @@ def remedies(setting: VariantSetting) -> list[Variant]:
     ]
     int8 = [
         replace(variant, storage=VectorStorage.INT8)
-        for variant in (Variant(), Variant("centring"), Variant("standardisation"), *kept)
+        for variant in (Variant(), Variant("centring"), Variant("standardisation"), *reduced)
     ]
-    return _drop_impossible([Variant(), *changed, *kept, *int8], setting)
+    return _drop_impossible([Variant(), *changed, *reduced, *int8], setting)
 
 
 def all_variants(setting: VariantSetting) -> list[Variant]:

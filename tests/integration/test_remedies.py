@@ -63,8 +63,8 @@ def test_labels_have_remedies_tried_and_the_decision_heads_the_report(client, tr
     assert conclusion in html.unescape(head)
     assert f'action="/tasks/{task["id"]}/embedding"' in head
     assert "chosen on 160, reported on 160 others" in page_of(client, f"/embeddings/{embedding_id}")
-    made = client.post(f"/tasks/{task['id']}/embedding", data={"which": "chosen"})
-    assert made.headers["location"].startswith("/embeddings/")
+    response = client.post(f"/tasks/{task['id']}/embedding", data={"which": "chosen"})
+    assert response.headers["location"].startswith("/embeddings/")
 
 
 def test_a_waiting_decision_updates_itself(client, settings, add, x):

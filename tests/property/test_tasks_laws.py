@@ -89,7 +89,7 @@ def test_without_a_gain_the_vectors_are_kept_and_the_sentence_says_so(isotropic)
 
 
 def test_what_answers_every_query_alike_differs_by_exactly_nothing(isotropic):
-    half = next(one for one in isotropic.variants if one.variant == Variant(storage=VectorStorage.FLOAT16))
+    half = next(scores for scores in isotropic.variants if scores.variant == Variant(storage=VectorStorage.FLOAT16))
     assert half.report[3:] == (0, 0, 0)
     assert half.gain == (0, 0, 0)
 

@@ -43,11 +43,11 @@ def test_a_variant_that_answers_alike_gains_exactly_nothing(random):
 
 def test_units_of_a_group_count_together(random):
     change = np.repeat(random.normal(0.1, 0.2, 30), 4)
-    apart, grouped = (
+    ungrouped, grouped = (
         gains(np.stack([np.zeros(120), change]), groups, mean, 0)[1]
         for groups in (np.arange(120), np.repeat(np.arange(30), 4))
     )
-    assert grouped.high - grouped.low == pytest.approx(2 * (apart.high - apart.low), rel=0.1)
+    assert grouped.high - grouped.low == pytest.approx(2 * (ungrouped.high - ungrouped.low), rel=0.1)
 
 
 @pytest.mark.parametrize(("m", "changed"), [(40, 0.1), (120, 0.3)])
