@@ -39,12 +39,11 @@ UNDEFINED = {
     "equal rows": {"isoscore", "isoscore_star", "participation_ratio", "anisotropy_centred", "spectrum"},
     "zeros": {"isoscore", "mean_cosine", "mean_share", "anisotropy_raw", "anisotropy_centred"},
     "squares beyond float64": {"isoscore", "partition"},
-    "nothing but NaN": {"isoscore", "mean_cosine"},
     "one row": {"isoscore", "mean_cosine"},
     "one column": {"isoscore"},
 }
 MATRICES = (
-    np.ones((40, 3), dtype=np.float32), np.zeros((40, 3)), np.full((40, 3), 1e200), np.full((40, 3), np.nan),
+    np.ones((40, 3), dtype=np.float32), np.zeros((40, 3)), np.full((40, 3), 1e200),
     np.ones((1, 3)), np.ones((40, 1)),
 )  # fmt: skip
 
@@ -86,6 +85,13 @@ def test_points_of_extreme_size_score_as_any_others(client, work):
     assert all(OUT_OF_RANGE in client.get(f"/embeddings/{row}").text for row in ids[1:])
     curves = [strict(client.get(f"/api/embeddings/{row}/curves/zeta").text)["lines"] for row in ids]
     assert curves[1:] == [curves[0]] * 2
+
+
+def test_file_without_a_finite_row_fails_with_what_to_do(client, work):
+    (embedding_id,) = uploaded(client, work, np.full((40, 3), np.nan))
+    answer = client.get(f"/api/embeddings/{embedding_id}").json()
+    assert answer["status"] == "failed"
+    assert "upload the file again" in answer["error"]
 
 
 def test_rows_with_nan_or_infinity_are_left_out_counted_and_shown(client, work):
