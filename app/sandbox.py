@@ -1,22 +1,27 @@
-"""Reading hostile files in a process of its own, with a limit on memory and time."""
+"""Reading hostile files in a process of its own, with few rights and a limit on memory and time."""
 
+import io
 import logging
 import math
-import multiprocessing
 import os
+import pickle
 import resource
 import signal
+import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
-from multiprocessing.connection import Connection
+from enum import Enum
+from multiprocessing.connection import wait
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar, TypeVarTuple, cast
 
+from app.core.confinement import confine
 from isoscope.core.errors import AbandonedError, InvalidError, IsoscopeError
 
 if TYPE_CHECKING:  # each sandbox imports this module anew
@@ -26,7 +31,8 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 GIB = 2**30
-SMALL_BYTES, SMALL_SECONDS = 10 * 2**20, 30
+MIB = 2**20
+SMALL_BYTES, SMALL_SECONDS = 10 * MIB, 30
 """Files of fewer bytes get at most so much processor time: one that takes longer never ends."""
 GRACE_SECONDS = 5
 """CPU seconds from SIGXCPU, which tells the parent the reason, to SIGKILL."""
@@ -39,6 +45,18 @@ STOPPED = (
     "Reading this file stopped unexpectedly ({}): "
     "check that it is what it claims to be, or write it again in another format."
 )
+# Of the parent's environment, what loading libraries may need: no secrets.
+PASSED_VARIABLES = (
+    "DYLD_LIBRARY_PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONHOME",
+)  # fmt: skip
+# The rest of the command line is the parent's module path.
+SCRIPT = "import sys; sys.path[:] = sys.argv[1:]; from app.sandbox import answer_call; answer_call()"
+TIMES = {
+    "datetime.date", "datetime.datetime", "datetime.time", "datetime.timedelta", "datetime.timezone",
+    "pydantic_core._pydantic_core.TzInfo",
+}  # fmt: skip
+"""Classes in answers that are not ours."""
+MAX_ANSWER_BYTES = GIB // 4
 POLL_SECONDS = 0.2
 NICENESS = 10
 """With few cores, requests and training take precedence."""
@@ -76,99 +94,133 @@ def _lower_limit(limit: int, value: int, grace: int = 0) -> None:
 class _Failure:
     """An exception of the sandboxed function, as plain values because not every exception can be pickled."""
 
-    kind: type[BaseException]
+    kind: str
     message: str
     field: str | None = None
 
 
-def read_in_sandbox(settings: "Settings", function: Callable[[*Ts], T], *args: *Ts) -> T:
+class _OutcomeUnpickler(pickle.Unpickler):
+    """Accepts plain values and our own records only: a hostile file may have taken over the process that sends them."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module.startswith(("app.", "isoscope.", "isotropy.")) or f"{module}.{name}" in TIMES:
+            kind = getattr(sys.modules.get(module), name, None)  # importing a module would run its code
+            if isinstance(kind, type) and kind.__module__ == module:
+                is_record = is_dataclass(kind) or issubclass(kind, (Enum, tuple)) or hasattr(kind, "model_fields")
+                if is_record or f"{module}.{name}" in TIMES:
+                    return kind
+        raise pickle.UnpicklingError(f"{module}.{name} is not one of our records")
+
+
+def read_in_sandbox(settings: "Settings", function: Callable[[*Ts], T], *args: *Ts, writable: Path | None = None) -> T:
     """Call ``run_in_sandbox`` with the limits that the settings have for parsing an upload."""
-    seconds = settings.parse_seconds
-    cpu_seconds = min(seconds, SMALL_SECONDS) if _size_of(args) < SMALL_BYTES else seconds
-    memory_bytes = settings.parse_memory_bytes
-    return run_in_sandbox(function, *args, memory_bytes=memory_bytes, seconds=seconds, cpu_seconds=cpu_seconds)
-
-
-def _size_of(argument: object) -> int:
-    """Return the bytes of all files that an argument names."""
-    if isinstance(argument, Path):
-        return argument.stat().st_size if argument.is_file() else 0
-    if is_dataclass(argument):
-        argument = [getattr(argument, field.name) for field in fields(argument)]
-    return sum(map(_size_of, argument)) if isinstance(argument, (list, tuple)) else 0
+    memory_bytes, seconds = settings.parse_memory_bytes, settings.parse_seconds
+    return run_in_sandbox(function, *args, memory_bytes=memory_bytes, seconds=seconds, writable=writable)
 
 
 def run_in_sandbox(
-    function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, seconds: float, cpu_seconds: float | None = None
+    function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, seconds: float, writable: Path | None = None
 ) -> T:
     """Return ``function(*args)``, called in a fresh process. The function must be importable by its name.
+
+    It can read the files and folders among its arguments and write in the folder ``writable``, and reach nothing else
+    where the system has means against that (``core/confinement``).
 
     Raises the function's IsoscopeError, InvalidError if it needed too much memory or time or its process died, and
     AbandonedError if nobody waits for it any more.
     """
-    cpu_seconds = cpu_seconds or seconds
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(
-        target=_run_in_child,
-        args=(sender, memory_bytes, cpu_seconds, function, args),
-        name="isoscope-sandbox",
-        daemon=True,
-    )
-    child.start()
-    sender.close()
+    end, paths = time.monotonic() + seconds, _paths_in(args)
+    files = {path: path.stat() for path in paths if path.is_file()}
+    is_small = sum(file.st_size for file in files.values()) < SMALL_BYTES
+    cpu_seconds = min(seconds, SMALL_SECONDS) if is_small else seconds
+    with subprocess.Popen(  # noqa: S603 - a fixed command
+        [sys.executable, "-P", "-c", SCRIPT, *map(os.path.abspath, sys.path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ},
+        # Away from the terminal, into which it could type. Only Linux ends it with its parent then.
+        start_new_session=sys.platform == "linux",
+    ) as child:
+        try:
+            with suppress(BrokenPipeError), cast("IO[bytes]", child.stdin) as stdin:
+                pickle.dump((paths, writable, memory_bytes, cpu_seconds), stdin)
+                pickle.dump((function, args), stdin)
+            answer = _read_answer(cast("IO[bytes]", child.stdout), end)
+            exit_code = child.wait(GRACE_SECONDS)
+        except (TimeoutError, subprocess.TimeoutExpired):
+            raise InvalidError(TOO_SLOW.format(seconds)) from None
+        finally:
+            child.kill()
+    if exit_code != 0:
+        is_slow = exit_code == -signal.SIGXCPU
+        reason = f"its process ended with code {exit_code}"
+        raise InvalidError(TOO_SLOW.format(cpu_seconds) if is_slow else STOPPED.format(reason))
     try:
-        if not _wait_for_result(receiver, seconds):
-            raise InvalidError(TOO_SLOW.format(seconds))
-        outcome = receiver.recv()
-    except EOFError:
-        child.join()
-        if child.exitcode == -signal.SIGXCPU:
-            raise InvalidError(TOO_SLOW.format(cpu_seconds)) from None
-        raise InvalidError(STOPPED.format(f"its process ended with code {child.exitcode}")) from None
-    finally:
-        receiver.close()
-        child.kill()
-        child.join()
+        outcome = _OutcomeUnpickler(io.BytesIO(answer)).load()
+    except Exception as error:  # whatever a hostile process makes of it
+        logger.exception("A sandbox sent what is no outcome.")
+        raise InvalidError(STOPPED.format("its result cannot be read")) from error
     if not isinstance(outcome, _Failure):
         return cast("T", outcome)
-    if issubclass(outcome.kind, IsoscopeError):
-        raise outcome.kind(outcome.message, outcome.field)
-    if issubclass(outcome.kind, MemoryError):
+    if any(path.exists() and not os.path.samestat(path.stat(), file) for path, file in files.items()):
+        # Another upload of the same content replaced the file, and Landlock allows only the former one.
+        return run_in_sandbox(function, *args, memory_bytes=memory_bytes, seconds=seconds, writable=writable)
+    for kind in IsoscopeError.__subclasses__():
+        if kind.__name__ == outcome.kind:
+            raise kind(outcome.message, outcome.field)
+    if outcome.kind == MemoryError.__name__:
         raise InvalidError(
             f"Reading this file needed more than {memory_bytes / GIB:.1f} GiB of memory, the limit here: "
             "upload a part of it, or check that it is what it claims to be."
         )
     # Only developers can fix this, so the traceback goes to the log.
     logger.error("A file could not be read:\n%s", outcome.message)
-    raise InvalidError(STOPPED.format(f"it raised {outcome.kind.__name__}"))
+    raise InvalidError(STOPPED.format(f"it raised {outcome.kind}"))
 
 
-def _wait_for_result(receiver: Connection, seconds: float) -> bool:
-    abandoned = ABANDONED.get()
-    if abandoned is None:
-        return receiver.poll(seconds)
-    end = time.monotonic() + seconds
-    while not receiver.poll(POLL_SECONDS):
-        if abandoned.is_set():
+def _paths_in(argument: object) -> list[Path]:
+    if isinstance(argument, Path):
+        return [argument]
+    if is_dataclass(argument):
+        argument = [getattr(argument, field.name) for field in fields(argument)]
+    return [path for item in argument for path in _paths_in(item)] if isinstance(argument, (list, tuple)) else []
+
+
+def _read_answer(stream: IO[bytes], end: float) -> bytes:
+    """Read until the process closes the stream; raise TimeoutError at ``end``."""
+    abandoned, answer = ABANDONED.get(), bytearray()
+    while (seconds_left := end - time.monotonic()) > 0:
+        if abandoned is not None and abandoned.is_set():
             raise AbandonedError("Nobody waits for this file any more.")
-        if time.monotonic() >= end:
-            return False
-    return True
+        if wait([stream.fileno()], min(seconds_left, POLL_SECONDS)):
+            block = os.read(stream.fileno(), MIB)
+            answer += block
+            if not block:
+                return bytes(answer)
+            if len(answer) > MAX_ANSWER_BYTES:
+                raise InvalidError(STOPPED.format("its result is too large"))
+    raise TimeoutError
 
 
-def _run_in_child(
-    sender: Connection, memory_bytes: int, cpu_seconds: float, function: Callable[..., Any], args: tuple[Any, ...]
-) -> None:
+def answer_call() -> None:
+    """Make the call that standard input describes, and write its outcome to standard output; the sandbox's part."""
+    answer = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is no part of the answer
+    readable, writable, memory_bytes, cpu_seconds = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the parent
     outcome: Any
     try:
         os.nice(NICENESS)
+        # Before the call is unpickled: that imports libraries, which start threads.
+        confine(readable, writable)
+        function, args = pickle.load(sys.stdin.buffer)  # noqa: S301
         limit_resources(memory_bytes, cpu_seconds)
         outcome = function(*args)
     except IsoscopeError as error:
-        outcome = _Failure(type(error), error.message, error.field)
+        outcome = _Failure(type(error).__name__, error.message, error.field)
     except MemoryError:
-        outcome = _Failure(MemoryError, "")
+        outcome = _Failure(MemoryError.__name__, "")
     except Exception as error:  # noqa: BLE001 -- whatever a hostile file provokes becomes a sentence in the parent
-        outcome = _Failure(type(error), traceback.format_exc())
-    sender.send(outcome)
+        outcome = _Failure(type(error).__name__, traceback.format_exc())
+    with answer:
+        pickle.dump(outcome, answer)
+    os._exit(0)

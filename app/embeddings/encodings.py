@@ -115,7 +115,7 @@ def _create_beir(context: Context, files: Sequence[Incoming], name: str | None) 
     ):
 
         def store_file(filename: str) -> Stored:
-            with Path(folder, filename).open("rb") as stream:
+            with Path(folder, Path(filename).name).open("rb") as stream:  # the name comes from the sandbox
                 return store(stream, settings.max_upload_bytes)
 
         uploads = [store(file.stream, settings.max_dataset_bytes) for file in files]
@@ -123,7 +123,7 @@ def _create_beir(context: Context, files: Sequence[Incoming], name: str | None) 
             NamedFile(context.storage.local_path(upload.sha256), base_name(file.filename))
             for file, upload in zip(files, uploads, strict=True)
         ]
-        description = read_in_sandbox(settings, describe_beir, named_files, Path(folder))
+        description = read_in_sandbox(settings, describe_beir, named_files, Path(folder), writable=Path(folder))
         corpus_file, queries_file = store_file(CORPUS), store_file(QUERIES)
         qrels_files = [store_file(split.filename) for split in description.splits]
         with context.ledger.recording(corpus_file, queries_file, *qrels_files) as session:

@@ -20,6 +20,7 @@ from pydantic_settings import SettingsError
 from sqlalchemy import make_url, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.core.confinement import missing_protections
 from app.core.peer import peer_uid
 from app.core.process import BUNDLED_MODEL, BUNDLED_PACKAGE, bundled_folder
 from app.core.settings import SETTINGS_PREFIX, Settings, add_driver, is_loopback, setting_errors
@@ -31,6 +32,7 @@ from app.db.work import slot_name, waiting_jobs
 from app.operations.health import try_listening
 from app.operations.migrate import require_writing
 from app.queue import JobQueue
+from app.sandbox import read_in_sandbox
 from app.storage import open_storage
 from app.training.queue_status import LOST_AFTER
 from isoscope.core.errors import ConflictError, IsoscopeError
@@ -248,8 +250,19 @@ def check_access(settings: Settings) -> Results:
             yield PROBLEM, f"Nobody can listen at {address} here: {error.strerror}.", advice
 
 
+def check_sandbox(settings: Settings) -> Results:
+    """Check that the process that parses uploads starts, and which rights it loses."""
+    readers = filter(find_spec, ("h5py", "pyarrow.parquet", "tokenizers"))
+    read_in_sandbox(settings, exec, f"import {', '.join(readers)}")
+    if missing := missing_protections():
+        sentence = f"A hostile upload could do harm: this system has no {' and no '.join(missing)} to confine parsers."
+        yield WARNING, sentence, "Serve uploads of strangers on Linux 5.13 or newer, with both enabled."
+    else:
+        yield OK, "Uploads are parsed without secrets, network and other files."
+
+
 CHECKS: dict[str, Check] = {
     "settings": check_settings, "folders": check_folders, "metrics database": check_metrics_database,
     "queue database": check_queue_database, "storage": check_storage, "workers": check_workers,
-    "devices": check_devices, "access": check_access,
+    "devices": check_devices, "access": check_access, "sandbox": check_sandbox,
 }  # fmt: skip

@@ -259,15 +259,16 @@ def _save_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
     with context.ledger.storing() as store, tempfile.TemporaryDirectory(dir=root, prefix=CHECKING_PREFIX) as folder:
         stored = store(truth.stream, context.settings.max_dataset_bytes)
         target = Path(folder) / "truth.jsonl"
+        read = partial(read_in_sandbox, context.settings, writable=target.parent)
         source = context.storage.local_path(stored.sha256), task.filename
         rows = _named_rows(context, corpus, task.config.ids)
         try:
             if queries is not None:
                 query_rows = _named_rows(context, queries, task.config.query_ids)
-                task.preview = read_in_sandbox(context.settings, check_qrels, *source, rows, query_rows, target)
+                task.preview = read(check_qrels, *source, rows, query_rows, target)
             else:
                 groups = task.config.groups
-                task.preview = read_in_sandbox(context.settings, check_pairs, *source, groups, rows, target)
+                task.preview = read(check_pairs, *source, groups, rows, target)
         except InvalidError as error:
             if error.field in (None, "qrels", "pairs"):
                 error.field = "file"

@@ -281,13 +281,14 @@ def divide_upload(
     settings = context.settings
     train, validation = files["train"], files.get("validation")
     validation_file = None if validation is None else validation.location(context)
-    with tempfile.TemporaryDirectory(dir=settings.root, prefix=DIVIDING_PREFIX) as folder:
+    with tempfile.TemporaryDirectory(dir=settings.root, prefix=DIVIDING_PREFIX) as folder_name:
+        folder = Path(folder_name)
         counts, readings = read_in_sandbox(
-            settings, divide_file, division, *train.location(context), validation_file, Path(folder), quoting
+            settings, divide_file, division, *train.location(context), validation_file, folder, quoting, writable=folder
         )
         stem, split_files = FILE_SUFFIX.sub("", train.filename)[:200], {}
         for split in counts:
-            with (Path(folder) / f"{split}{SUFFIX}").open("rb") as file:
+            with (folder / f"{split}{SUFFIX}").open("rb") as file:
                 stored = store(file, settings.max_dataset_bytes)
             split_files[split] = SplitFile(stored, f"{stem}-{split}{SUFFIX}")
     return split_files, readings

@@ -152,7 +152,7 @@ def describe_beir(files: list[NamedFile], folder: Path) -> BeirDescription:
     if len(files) == 1:
         with blaming(files[0].filename, "file"):
             unpacked = folder / "unpacked"
-            unpacked.mkdir()
+            unpacked.mkdir(exist_ok=True)
             files = unpack(files[0].path, unpacked)
     data_set = find_beir(files)
     for file, name, columns in ((data_set.corpus, CORPUS, [ID, TITLE, TEXT]), (data_set.queries, QUERIES, [ID, TEXT])):

@@ -48,7 +48,7 @@ def test_an_upload_whose_client_leaves_is_parsed_no_further(tmp_path, empty_dash
 
         def parsing():
             children = psutil.Process().children(recursive=True)
-            return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+            return [child for child in children if "app.sandbox" in " ".join(child.cmdline())]
 
         with pytest.raises(httpx2.ReadTimeout):
             httpx2.post(f"{url}/api/encodings", files={"file": ("t.jsonl", rows)}, timeout=httpx2.Timeout(30, read=0.5))

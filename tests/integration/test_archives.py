@@ -15,10 +15,12 @@ from app.db.config import TrainingConfig
 from app.db.models import Experiment, FailureCause, Run, RunStatus, Step
 from app.db.study import Search
 from app.db.work import waiting_jobs
+from app.results.archive.reading import check_archive
 from app.results.exchange import export_experiment
 from app.results.logged_config import ScriptRun
 from app.results.logged_runs import begin_run
 from app.results.sweep_figures import available_figures
+from app.sandbox import run_in_sandbox
 from docs.experiment_schema import schema
 from tests import factories
 from tests.archives import GRID, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
@@ -245,6 +247,13 @@ def test_what_a_script_logged_travels_as_it_was_said_and_nothing_is_added(client
 
 
 @pytest.mark.both_databases
+def test_archive_comes_out_of_the_sandbox_as_it_is(client, context, experiment, tmp_path):
+    with context.sessions.begin() as session:
+        session.get(Experiment, experiment).study = Search(trials=7).model_dump(mode="json")
+    (path := tmp_path / "experiment.zip").write_bytes(exported(client, experiment))
+    assert run_in_sandbox(check_archive, path, memory_bytes=2**31, seconds=60) == check_archive(path)
+
+
 def test_a_search_ends_where_it_comes_in_and_what_it_gave_up_or_failed_is_told(client, context, experiment, elsewhere):
     evaluated = {"metrics": {}, "selection": {"split": "held_out", "history": [[4, 0.5], [8, None]]}}
     search = Search(trials=7, lam_high=2.0)

@@ -34,6 +34,6 @@ def test_no_hostile_upload_is_taken_for_data_and_reading_them_all_takes_little_m
     for i, (_, content) in enumerate(uploads.values()):
         (tmp_path / str(i)).write_bytes(content)
     names = [name for name, _ in uploads.values()]
-    results, peak = run_in_sandbox(outcomes, str(tmp_path), names, memory_bytes=2048 * MIB, seconds=300)
+    results, peak = run_in_sandbox(outcomes, tmp_path, names, memory_bytes=2048 * MIB, seconds=300)
     assert {label: came for label, came in zip(uploads, results, strict=True) if came != "refused"} == {}
     assert peak < 768 * MIB

@@ -41,7 +41,7 @@ def test_a_reader_of_a_library_reads_or_refuses_and_at_worst_its_process_ends(na
         for i in range(BATCH):
             (tmp_path / str(i)).write_bytes(mutated(GOOD[name], chance))
         try:
-            results, _ = run_in_sandbox(outcomes, str(tmp_path), [name] * BATCH, memory_bytes=4 * GIB, seconds=20)
+            results, _ = run_in_sandbox(outcomes, tmp_path, [name] * BATCH, memory_bytes=4 * GIB, seconds=20)
         except InvalidError:  # the sandbox tells so that its process died, or went on for ever, as in HDF5
             ended += 1
             continue

@@ -75,7 +75,7 @@ def test_the_sandbox_of_a_client_that_leaves_ends_and_its_place_is_free():
     first, second, third = asyncio.run(leave())
     assert (type(first), type(second), third) == (AbandonedError, AbandonedError, "read")
     assert time.monotonic() - started < 20
-    assert not [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
+    assert not [child for child in psutil.Process().children() if "app.sandbox" in " ".join(child.cmdline())]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
+import io
 import logging
+import pickle
 import sys
 import time
 
@@ -7,7 +9,7 @@ import pytest
 import sandboxed
 
 from app.core.settings import Settings
-from app.sandbox import read_in_sandbox, run_in_sandbox
+from app.sandbox import _OutcomeUnpickler, read_in_sandbox, run_in_sandbox
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.files.upload import NamedFile, Upload
 
@@ -57,7 +59,7 @@ def test_too_much_time_is_told_and_the_process_is_gone_even_if_it_never_yields()
     with pytest.raises(InvalidError, match=r"took longer than 1\.5 s, the limit here: upload a part"):
         run(sandboxed.sleep, 60, seconds=1.5)
     assert time.monotonic() - started < 30
-    assert not [p for p in psutil.Process().children() if "spawn_main" in " ".join(p.cmdline())]
+    assert not [p for p in psutil.Process().children() if "app.sandbox" in " ".join(p.cmdline())]
     with pytest.raises(InvalidError, match="took longer than 2 s"):
         run(sandboxed.spin, seconds=2)
 
@@ -69,3 +71,13 @@ def test_small_files_get_thirty_seconds_of_processor_time_wherever_they_are_name
             file.truncate(size_bytes)
         limits = read_in_sandbox(Settings(data_dir=tmp_path), sandboxed.limits, Upload((NamedFile(path, path.name),)))
         assert minimum <= limits["RLIMIT_CPU"] <= maximum
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["os\nsystem", "isoscope.__main__\nmain", "app.sandbox\nPath", "app.sandbox\nrun_in_sandbox", "datetime\nsys"],
+)
+def test_answer_names_no_class_but_imported_records(name):
+    with pytest.raises(pickle.UnpicklingError, match="is not one of our records"):
+        _OutcomeUnpickler(io.BytesIO(f"c{name}\n.".encode())).load()
+    assert "isoscope.__main__" not in sys.modules

@@ -10,8 +10,8 @@ from isoscope.files.matrix import inspect
 from isoscope.files.upload import NamedFile, Upload
 
 
-def outcomes(folder: str, names: list[str]) -> tuple[list[str], int]:
-    return [_outcome(Path(folder, str(i)), name) for i, name in enumerate(names)], _peak()
+def outcomes(folder: Path, names: list[str]) -> tuple[list[str], int]:
+    return [_outcome(folder / str(i), name) for i, name in enumerate(names)], _peak()
 
 
 def _outcome(path: Path, name: str) -> str:

@@ -50,6 +50,7 @@ def test_migrate_makes_both_databases_in_which_doctor_finds_no_problem(tmp_path)
     looked_at = [finding["check"] for finding in report["findings"]]
     assert list(dict.fromkeys(looked_at)) == [
         "settings", "folders", "metrics database", "queue database", "storage", "workers", "devices", "access",
+        "sandbox",
     ]  # fmt: skip
     assert {finding["level"] for finding in report["findings"]} <= {"ok", "warning"}
     assert list((data / "files").iterdir()) == []

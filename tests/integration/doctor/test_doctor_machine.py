@@ -8,7 +8,16 @@ import pytest
 from app.core import process
 from app.core.settings import Settings
 from app.operations import doctor
-from app.operations.doctor import OK, PROBLEM, WARNING, check_access, check_devices, check_folders, check_storage
+from app.operations.doctor import (
+    OK,
+    PROBLEM,
+    WARNING,
+    check_access,
+    check_devices,
+    check_folders,
+    check_sandbox,
+    check_storage,
+)
 from tests.ports import free_port
 
 TOKEN = "5c5b3e1f9a7d2048"
@@ -43,6 +52,15 @@ def test_data_folder_that_is_read_only_or_a_file_is_a_problem(tmp_path):
     (tmp_path / "data").touch()
     level, sentence, _ = next(check_folders(Settings(data_dir=tmp_path / "data")))
     assert (level, sentence) == (PROBLEM, f"{tmp_path}/data cannot be written to: Not a directory.")
+
+
+def test_sandbox_is_fine_where_the_kernel_confines_it_and_a_warning_elsewhere(settings, monkeypatch):
+    monkeypatch.setattr(doctor, "missing_protections", list)
+    assert list(check_sandbox(settings)) == [(OK, "Uploads are parsed without secrets, network and other files.")]
+    monkeypatch.setattr(doctor, "missing_protections", lambda: ["Landlock", "seccomp"])
+    [(level, sentence, _)] = check_sandbox(settings)
+    assert level == WARNING
+    assert sentence.endswith("this system has no Landlock and no seccomp to confine parsers.")
 
 
 def test_absent_device_is_a_problem_and_no_torch_none(tmp_path, monkeypatch):
