@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 
 from app.context import Context
 from app.core.evidence import MIN_SEEDS, min_lambdas
+from app.core.process import machine_cores
 from app.db.config import (
     OPTIONS,
     RunConfig,
@@ -24,6 +25,7 @@ from app.db.options.option import DATA, NAME, SHRINKAGE, SWEPT, Group, Option
 from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta, regularizers_with
 from app.db.options.training import Precision
 from app.db.types import RowId
+from app.db.work import slot_name
 from app.training.columns import check_columns
 from app.training.datasets import find_dataset
 from app.training.grid_expansion import GRID_FIELDS, ZETA, Grid, Product, product_of
@@ -175,6 +177,7 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
     check_all(
         *(partial(check_run, run, models[run.model], grid) for run in runs),
         lambda: check_precision(runs, list_workers(context), grid),
+        lambda: check_processes(context, runs, grid),
     )
     distinct_runs = _distinct_runs(runs)
     notes = [*notes_of(request, factors, factors.total - len(distinct_runs)), *notes_of_rows(dataset, runs)]
@@ -263,6 +266,17 @@ def check_precision(runs: Collection[RunConfig], workers: Collection[WorkerState
             f"Expected a worker with a GPU to train in fp16, got only {', '.join(sorted(set(alive)))}. "
             "Choose bf16 or fp32.",
             "grid" if "precision" in grid else "precision",
+        )
+
+
+def check_processes(context: Context, runs: Collection[RunConfig], grid: Collection[str]) -> None:
+    """Raise InvalidError for more processes than this machine has cores, unless workers elsewhere may have more."""
+    requested, cores, own_slot = max(run.processes for run in runs), machine_cores(), slot_name(context.settings, "cpu")
+    if requested > cores and all(worker.slot == own_slot for worker in list_workers(context) if worker.alive):
+        raise InvalidError(
+            f"Expected at most {plural(cores, 'process', 'processes')}, one for each core of this machine, got "
+            f"{requested}. Choose fewer, or start a worker on a machine with more.",
+            "grid" if "processes" in grid else "processes",
         )
 
 

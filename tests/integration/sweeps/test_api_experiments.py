@@ -3,6 +3,7 @@ import json
 import pytest
 from sqlalchemy import Engine, event
 
+from app.core.process import machine_cores
 from app.db.models import Run, RunStatus, Worker
 from app.db.types import utcnow
 from app.db.work import waiting_jobs
@@ -125,6 +126,20 @@ def test_no_run_is_made_twice_where_only_some_sets_of_further_regularizers_read_
         *[({}, 0.2, lam) for lam in (0, 1)],
         *[({"istar": 0.5}, zeta, lam) for zeta in (0.2, 0.4) for lam in (0, 1)],
     ]
+
+
+def test_more_processes_than_cores_are_refused_unless_another_machine_may_have_them(client, context, request_body):
+    cores = machine_cores()
+    many = request_body | {"processes": cores + 1}
+    refused = client.post("/api/experiments", json=many)
+    assert (refused.status_code, refused.json()["field"]) == (422, "processes")
+    assert refused.json()["detail"].endswith(
+        f"got {cores + 1}. Choose fewer, or start a worker on a machine with more."
+    )
+    assert client.post("/api/experiments", json=request_body | {"processes": cores}).status_code == 201
+    with context.sessions.begin() as session:
+        session.add(Worker(slot="elsewhere/cuda:0", device="cuda:0", pid=1))
+    assert client.post("/api/experiments", json=many).status_code == 201
 
 
 def test_float16_is_refused_where_all_workers_that_live_lack_a_gpu(client, context, request_body):
