@@ -45,12 +45,12 @@ class FileLocks:
         self._folder = folder
 
     @contextmanager
-    def held(self, name: str) -> Iterator[None]:
+    def held(self, name: str, refusal: str | None = None) -> Iterator[None]:
         with (self._folder / f"{name.replace('/', '_')}.lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise slot_taken_error(name) from None
+                raise (ConflictError(refusal) if refusal else slot_taken_error(name)) from None
             yield
 
 

@@ -10,6 +10,7 @@ from app.core.process import PARENT_FLAG, StopSignals, raise_file_limit
 from app.core.settings import Settings
 from app.core.space import SpareFile
 from app.db.failures import check_after_crash
+from app.db.work import FileLocks
 from app.operations.health import is_listening, try_listening
 from app.operations.migrate import migrate
 from app.operations.samples import launch_samples
@@ -64,7 +65,9 @@ def serve(settings: Settings) -> int:
         )
         return 1
     settings.create_folders()
-    with check_after_crash(settings.root / "locks" / "serve.running", settings.database, settings.queue):
+    marker = settings.root / "locks" / "serve.running"
+    refusal = f"Another isoscope serve uses {settings.root}. Stop it first, or set ISOSCOPE_DATA_DIR to another folder."
+    with FileLocks(marker.parent).held("serve", refusal), check_after_crash(marker, settings.database, settings.queue):
         prepare_databases(settings)
         keep_alive(settings, stop)
     return 0

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 
+from app.db.work import FileLocks
 from tests.commands import isoscope
 from tests.ports import free_port
 from tests.waiting import wait_for
@@ -40,6 +41,16 @@ def test_a_wrong_setting_a_taken_port_and_a_silent_database_are_said_before_anyt
     assert ended.returncode == 1
     assert "The database postgresql+psycopg://u:***@127.0.0.1:1/x cannot be opened: " in ended.stderr
     assert "Start it, or correct ISOSCOPE_DATABASE_URL." in ended.stderr
+
+
+def test_second_serve_on_a_folder_is_refused_and_leaves_the_mark_of_the_first(tmp_path):
+    (locks := tmp_path / "data" / "locks").mkdir(parents=True)
+    (locks / "serve.running").touch()
+    with FileLocks(locks).held("serve"):
+        ended = serve(tmp_path, ISOSCOPE_PORT=str(free_port()))
+    assert ended.returncode == 1
+    assert f"Another isoscope serve uses {tmp_path}/data. Stop it first" in ended.stderr
+    assert (locks / "serve.running").exists()
 
 
 def test_a_storage_that_is_away_when_the_sample_is_queued_is_said_in_a_sentence(tmp_path):
