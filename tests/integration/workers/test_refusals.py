@@ -5,8 +5,10 @@ from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, R
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
+from app.core.process import BUNDLED_MODEL, bundled_folder
 from app.db.models import Dataset, DatasetOrigin, RunStatus
 from app.storage import open_storage
+from isoscope.core.errors import InvalidError
 from workers import models
 from workers.training import trainer
 from workers.training.job import fine_tune
@@ -44,6 +46,15 @@ HUB = [
 def test_a_name_that_no_models_directory_and_no_hub_has(make_run, error_of, monkeypatch, name, error, sentence):
     monkeypatch.setattr(models, "snapshot_download", raising(error))
     assert sentence.format(name) in error_of(make_run(model=name))
+
+
+def test_bundled_weights_that_are_not_the_published_ones_are_not_loaded(settings, tmp_path, monkeypatch):
+    assert models.find_source(BUNDLED_MODEL, settings).folder == bundled_folder()
+    (tmp_path / "model.safetensors").write_bytes(b"altered")
+    monkeypatch.setattr(models, "bundled_folder", lambda: tmp_path)
+    with pytest.raises(InvalidError, match="are not the published ones: the file was damaged or altered") as raised:
+        models.find_source(BUNDLED_MODEL, settings)
+    assert raised.value.field == "model"
 
 
 def pickle_weights(folder):
