@@ -34,7 +34,7 @@ from app.db.work import (
 from app.queue import JobQueue
 from isoscope.core.errors import ConflictError
 from workers.locks import Background, Locks
-from workers.process import DATABASE_AWAY, DISK_FULL, JobProcesses
+from workers.process import DATABASE_AWAY, DISK_FULL, LIBRARY_MISSING, JobProcesses
 from workers.training.log import Log
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,16 @@ MAX_ATTEMPTS = 5
 MAX_LOST_ATTEMPTS = 25
 DATABASE_AWAY_TEXT = "the database not answering"
 DISK_FULL_TEXT = "a full disk"
-CAUSES = {DATABASE_AWAY_TEXT: FailureCause.DATABASE, DISK_FULL_TEXT: FailureCause.DISK}
+LIBRARY_MISSING_TEXT = "a library that is missing or too old"
+# The cause of a failed run, and the end of its sentence.
+EXPLANATIONS = {
+    DATABASE_AWAY_TEXT: (FailureCause.DATABASE, ", the last time because the database did not answer. See that it runs "
+        "and can be reached from the worker, and try again."),
+    DISK_FULL_TEXT: (FailureCause.DISK, ", the last time because the worker's disk is full. Free some space there, and "
+        "try again."),
+    LIBRARY_MISSING_TEXT: (FailureCause.UNSPECIFIED, f": the worker has {LIBRARY_MISSING_TEXT}. Its log names it. "
+        "Install what Isoscope needs there, start the worker again, and try again."),
+}  # fmt: skip
 TEMPORARY_OUTCOMES = (AttemptOutcome.DATABASE_AWAY, AttemptOutcome.DISK_FULL)
 # The pause before a job that ended for such a reason is tried again doubles each time. The first pause also separates
 # attempts to write to a database that is away, until the patience ends.
@@ -122,6 +131,7 @@ class ProcessEnd(NamedTuple):
 END_BY_EXIT_CODE = {
     DATABASE_AWAY: ProcessEnd(AttemptOutcome.DATABASE_AWAY, DATABASE_AWAY_TEXT),
     DISK_FULL: ProcessEnd(AttemptOutcome.DISK_FULL, DISK_FULL_TEXT),
+    LIBRARY_MISSING: ProcessEnd(AttemptOutcome.KILLED, LIBRARY_MISSING_TEXT),
     NOT_STARTED: ProcessEnd(AttemptOutcome.KILLED, "could not start a process"),
 }
 
@@ -260,25 +270,18 @@ class Executor:
     def _give_up(self, session: Session, kind: JobKind, row: Any) -> None:
         if kind.sets_finished_at:
             row.finished_at = utcnow()
+        cause, advice = EXPLANATIONS.get(row.error or "", (FailureCause.KILLED, ""))
         if isinstance(row, Run):
-            row.cause = CAUSES.get(row.error or "", FailureCause.KILLED)
+            row.cause = cause
             row.log = Log(self.runs / row.id).tail() or row.log
             end_lost_attempts(session, Attempt.run_id == row.id)
-        sentence = f"The process of this job ended {row.attempts - 1} times without getting further"
-        if row.error == DATABASE_AWAY_TEXT:
-            sentence += (
-                ", the last time because the database did not answer. See that it runs and can be reached from the "
-                "worker, and try again."
-            )
-        elif row.error == DISK_FULL_TEXT:
-            sentence += ", the last time because the worker's disk is full. Free some space there, and try again."
-        else:
+        if not advice:
             suggestion = "a smaller batch, a smaller model" if kind.queue is Queue.GPU else "fewer dimensions"
-            sentence += (
+            advice = (
                 f" (last by {row.error or 'the end of its whole worker'}). SIGKILL most often means that memory ran "
                 f"out: try {suggestion} or fewer rows."
             )
-        row.error = sentence
+        row.error = f"The process of this job ended {row.attempts - 1} times without getting further{advice}"
         if isinstance(row, Run):
             session.flush()
             pause_waiting_runs(session, row)

@@ -99,6 +99,9 @@ def log_and_describe(error: Exception) -> str:
             "There was not enough memory. Take fewer rows or columns, a smaller batch, shorter texts or a smaller "
             "model, or a worker with more memory."
         )
+    elif isinstance(error, ImportError):
+        logger.error("A job lacks a library.", exc_info=error)
+        sentence = f"The worker has a library that is missing or too old: {error}. Install what Isoscope needs there."
     else:
         logger.error("A job failed in an unforeseen way.", exc_info=error)
         sentence = f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -46,10 +46,11 @@ def group_memory(group: int) -> tuple[int | None, int | None]:
 logger = logging.getLogger(__name__)
 
 SECONDS_TO_END = 10
-# Exit codes of a job's process that could not reach the database, or found the disk full: EX_TEMPFAIL and EX_IOERR
-# of sysexits.h.
+# Exit codes of a job's process that could not reach the database, found the disk full, or could not import its code:
+# EX_TEMPFAIL, EX_IOERR and EX_UNAVAILABLE of sysexits.h.
 DATABASE_AWAY = 75
 DISK_FULL = 74
+LIBRARY_MISSING = 69
 
 
 class JobProcesses:
@@ -160,6 +161,9 @@ def _run_job(workflow_id: str, work: str, row_id: str, settings: Settings, devic
         if isinstance(error, DATABASE_ERRORS):
             logger.warning("%s could not reach the database: %s", workflow_id, error_line(error))
             sys.exit(DATABASE_AWAY)
+        if isinstance(error, ImportError):
+            logger.exception("%s needs a library that is missing or too old", workflow_id)
+            sys.exit(LIBRARY_MISSING)
         raise
     if immediate_jobs := [job for job in next_jobs if not job.kind.waits_in_row]:
         queue = JobQueue(settings.queue)

@@ -15,7 +15,7 @@ from tests.executing import Processes
 from tests.factories import add_embedding, add_encoding, add_experiment, run_row
 from tests.waiting import wait_for
 from workers.executor import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS, Executor
-from workers.process import DATABASE_AWAY
+from workers.process import DATABASE_AWAY, LIBRARY_MISSING
 
 pytestmark = pytest.mark.usefixtures("impatient")
 KILLED = -signal.SIGKILL
@@ -114,6 +114,11 @@ def test_a_run_of_a_lost_worker_is_taken_over_and_one_that_another_was_given_mea
     ("exit_code", "cause", "sentence"),
     [
         (KILLED, models.FailureCause.KILLED, "ended 5 times without getting further (last by signal SIGKILL)"),
+        (
+            LIBRARY_MISSING,
+            models.FailureCause.UNSPECIFIED,
+            "a library that is missing or too old. Its log names it.",
+        ),
         (
             DATABASE_AWAY,
             models.FailureCause.DATABASE,

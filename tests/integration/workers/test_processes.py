@@ -1,8 +1,12 @@
 import asyncio
+import dataclasses
 import os
 import signal
+import subprocess
+import sys
 import time
 from multiprocessing import get_context
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +14,7 @@ from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.queue import migrate
 from tests.waiting import wait_for
-from workers.process import JobProcesses, _terminate
+from workers.process import LIBRARY_MISSING, JobProcesses, _terminate
 
 
 def test_a_process_does_a_job_of_every_kind_and_may_be_called_for_again_before_its_end(settings, sessions):
@@ -24,6 +28,20 @@ def test_a_process_does_a_job_of_every_kind_and_may_be_called_for_again_before_i
 
     assert asyncio.run(run_all()) == [0] * (2 + len(job_kinds.KINDS))
     processes.kill_all()
+
+
+def test_job_whose_library_is_missing_says_so_by_its_exit_code(settings):
+    kind = dataclasses.replace(job_kinds.CURVE, work="a_module_that_is_missing:work")
+    assert asyncio.run(JobProcesses(settings, "cpu").run(Job(kind, "row"))) == LIBRARY_MISSING
+
+
+def test_code_of_jobs_that_cannot_be_imported_is_logged_and_ends_no_fork_server(tmp_path):
+    (tmp_path / "transformers.py").write_text("raise AttributeError('of an old library')")
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path.cwd()}"}
+    command = [sys.executable, "-c", "import workers.preload"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    assert "Jobs will fail: a library is missing or too old." in ended.stderr
+    assert "of an old library" in ended.stderr
 
 
 @pytest.mark.parametrize("cancels", [1, 2])

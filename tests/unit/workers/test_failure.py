@@ -12,6 +12,10 @@ from workers.training.run_spec import OutOfMemoryError
 
 def test_what_no_database_can_keep_of_a_text_is_replaced_and_failures_elsewhere_keep_their_kind():
     assert log_and_describe(InvalidError("got a\0b and \ud800, ζ")) == "got a\ufffdb and ?, ζ"
+    assert log_and_describe(ImportError("cannot import name 'x' from 'transformers'")) == (
+        "The worker has a library that is missing or too old: cannot import name 'x' from 'transformers'. Install what "
+        "Isoscope needs there."
+    )
     failure = Failure("The loss is not a number.", FailureCause.NOT_A_NUMBER, "learning_rate")
     assert failure_of(OtherProcessError(failure)) == failure
 
