@@ -70,7 +70,7 @@ def _table_lines(
     for finding in detected_findings:
         yield from lines_of(finding)
     if cloud.similarity is not Similarity.COSINE:
-        yield f"neighbors, hubness and intrinsic dimension by {SIMILARITIES[cloud.similarity]}"
+        yield f"neighbors and hubness by {SIMILARITIES[cloud.similarity]}"
     label_columns = [column.name for column in matrix.contents.annotations if column.n_distinct <= MAX_DISTINCT]
     no_labels = (
         f"none; for silhouettes choose a column by --labels: {listed(label_columns)}" if label_columns else "none"

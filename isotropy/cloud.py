@@ -17,7 +17,7 @@ from isotropy.catalog import Similarity
 from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore_from_ratio, participation_ratio, shrunk_ratio
 from isotropy.neighbours import BlockNeighbours, NearestNeighbours
-from isotropy.pairs import PairMeasures, choose_search, measure_pairs
+from isotropy.pairs import PairMeasures, measure_euclidean_pairs, measure_pairs
 from isotropy.partition import PartitionFunction
 from isotropy.rows import (
     Dealing,
@@ -199,6 +199,13 @@ class Cloud:
         """Nearest neighbors among the distinct rows of ``pair_rows``."""
         return self.pair_measures.neighbours
 
+    @cached_property
+    def euclidean_pairs(self) -> PairMeasures:
+        """Pairwise results by Euclidean distance."""
+        if self.similarity is Similarity.EUCLIDEAN:
+            return self.pair_measures
+        return measure_euclidean_pairs(self.pair_rows, NEIGHBOURS + 1)
+
     def row_of(self, point: int) -> int:
         """Return the position in the file of a distinct row of ``pair_rows``, the first among its copies."""
         row = self.pair_rows[self.pair_measures.distinct_rows[point]]
@@ -207,12 +214,11 @@ class Cloud:
 
     @cached_property
     def block_neighbours(self) -> BlockNeighbours:
-        """Nearest neighbors within the first rows and within each block, for standard errors."""
-        pairs = self.pair_measures
+        """Nearest neighbors by Euclidean distance within the first rows and within each block, for standard errors."""
+        pairs = self.euclidean_pairs
         positions = self.rows[: len(self.pair_rows)][pairs.distinct_rows].numpy()
         blocks = self.dealing.blocks_of(positions, BLOCKS)
-        search = choose_search(self.similarity, self.pair_rows.dtype)
-        return BlockNeighbours(pairs.points, blocks, NEIGHBOURS + 1, pairs.neighbours, search)
+        return BlockNeighbours(pairs.points, blocks, NEIGHBOURS + 1, pairs.neighbours)
 
     @cached_property
     def bars(self) -> Tensor:

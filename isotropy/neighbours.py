@@ -191,18 +191,16 @@ class BlockNeighbours:
         blocks: NDArray[np.int64],
         k: int,
         all_neighbours: NearestNeighbours | None = None,
-        search: Callable[[Tensor, int], NearestNeighbours] = nearest_neighbours,
     ) -> None:
         self._points = points
         self._blocks = torch.from_numpy(blocks)
         self._k = k
-        self._search = search
         self._all_neighbours = all_neighbours
         self._by_size: dict[int, list[NearestNeighbours]] = {}
 
     @cached_property
     def all_neighbours(self) -> NearestNeighbours:
-        return self._all_neighbours or self._search(self._points, self._k)
+        return self._all_neighbours or nearest_neighbours(self._points, self._k)
 
     def score(self, measure: Callable[[NearestNeighbours], Score]) -> Score:
         return self._with_error(measure, len(self._points), measure(self.all_neighbours))
@@ -224,7 +222,7 @@ class BlockNeighbours:
         """Return the neighbors within the first ``size`` points, then within each block of them."""
         if size not in self._by_size:
             points, blocks = self._points[:size], self._blocks[:size]
-            all_neighbours = self.all_neighbours if size == len(self._points) else self._search(points, self._k)
-            by_block = [self._search(points[blocks == block], self._k) for block in range(int(blocks.max()) + 1)]
+            all_neighbours = self.all_neighbours if size == len(self._points) else nearest_neighbours(points, self._k)
+            by_block = [nearest_neighbours(points[blocks == block], self._k) for block in range(int(blocks.max()) + 1)]
             self._by_size[size] = [all_neighbours, *by_block]
         return self._by_size[size]

@@ -12,7 +12,6 @@ from torch import Tensor
 from isotropy import rank
 from isotropy.activation import activation_profile
 from isotropy.catalog import MEASURES as CATALOG
-from isotropy.catalog import Similarity
 from isotropy.cloud import BARCODE_ROWS, NEIGHBOURS, ZETA, Cloud
 from isotropy.clusters import silhouette, simplified_silhouette
 from isotropy.cosine import CosineMoments, cosine_histogram
@@ -30,10 +29,6 @@ from isotropy.uniformity import T
 LISTED_DIMENSIONS = 10
 HISTOGRAM_ROWS = 2000
 DISCARD = 0.1
-NO_DIMENSION = (
-    "Local dimension is undefined by dot product, which is no distance between rows. Choose cosine or Euclidean "
-    "distance."
-)
 NO_LABELS = Score.undefined("The rows have no labels: choose a column or an array that labels them.")
 
 
@@ -144,7 +139,7 @@ def _mean_over_pairs(rows: Tensor) -> Score:
 
 
 def _twonn(cloud: Cloud) -> MeasureResult:
-    fit = twonn(cloud.neighbours, DISCARD)
+    fit = twonn(cloud.euclidean_pairs.neighbours, DISCARD)
     points = {"log_mu": fit.log_mu.tolist(), "minus_log_survival": fit.minus_log_survival.tolist()}
     goodness = {"fit_distance": fit.distance, "fit_distance_by_chance": fit.chance_distance}
     detail = {"discard": DISCARD, **points, "parts": goodness}
@@ -154,12 +149,10 @@ def _twonn(cloud: Cloud) -> MeasureResult:
 def _local_dimension(
     cloud: Cloud, estimate: Callable[[NearestNeighbours], Score], detail: Mapping[str, Any] = MappingProxyType({})
 ) -> MeasureResult:
-    block_neighbours = cloud.block_neighbours
-    n = len(block_neighbours.all_neighbours.indices)
-    if cloud.similarity is Similarity.DOT:
-        return MeasureResult(Score.undefined(NO_DIMENSION), n)
-    settings = {**detail, "similarity": cloud.similarity.value}
-    return MeasureResult(block_neighbours.score(estimate), n, settings, block_neighbours.scores_by_size(estimate))
+    """Estimate by Euclidean distance, whatever rows are compared by: unit rows lie on a sphere, a dimension less."""
+    neighbours = cloud.block_neighbours
+    n = len(neighbours.all_neighbours.indices)
+    return MeasureResult(neighbours.score(estimate), n, dict(detail), neighbours.scores_by_size(estimate))
 
 
 def _hubness(cloud: Cloud) -> MeasureResult:

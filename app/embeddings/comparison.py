@@ -336,8 +336,7 @@ class EmbeddingComparison:
         if len(set(similarity.values())) > 1:
             pairs = ", ".join(f"{names[key]} ({SIMILARITIES[value]})" for key, value in similarity.items())
             sentences.append(
-                f"Similarities differ: {pairs}. Hubness and intrinsic dimension cannot be compared: measure all by the "
-                "same similarity."
+                f"Similarities differ: {pairs}. Hubness cannot be compared: measure all by the same similarity."
             )
         unpaired_by_reason: dict[str, list[str]] = {}
         for embedding in self.embeddings[1:]:

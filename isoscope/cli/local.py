@@ -22,7 +22,7 @@ def score_arguments(command: ArgumentParser) -> None:
         "--similarity",
         choices=[similarity.value for similarity in Similarity],
         default=Similarity.COSINE.value,
-        help="how neighbors are compared, for hubness and intrinsic dimension",
+        help="how rows are compared, for neighbors and hubness",
     )
 
 

@@ -69,8 +69,7 @@ class Selection(Frozen):
 
     ``vectors`` is an array, a column of lists, or columns of numbers in order; annotations are never coordinates.
     Rows of one of the ``groups``, such as sentences of one document, depend on each other. ``transpose``: columns are
-    the samples. ``without_rows`` are positions in the file, from 0. Neighbors, hubs and intrinsic dimension are by
-    ``similarity``.
+    the samples. ``without_rows`` are positions in the file, from 0. Neighbors and hubs are by ``similarity``.
     """
 
     vectors: str | list[str]

@@ -86,8 +86,8 @@ def test_hubs_are_listed_by_name_and_a_similarity_is_chosen_and_told(scored, tmp
     np.fill_diagonal(far, np.inf)
     counts = np.bincount(far.argsort(axis=1)[:, :10].ravel(), minlength=len(x))
     assert scores["hubness"]["value"] == pytest.approx(skew(counts))
-    assert scores["levina_bickel"]["detail"]["similarity"] == "euclidean"
-    assert "neighbors, hubness and intrinsic dimension by Euclidean distance" in score(*chosen)[0].out
+    assert scores["hubness"]["detail"]["similarity"] == "euclidean"
+    assert "neighbors and hubness by Euclidean distance" in score(*chosen)[0].out
 
 
 def test_copies_and_groups_count_as_one(scored, score, tmp_path, x):

@@ -71,22 +71,13 @@ def test_hubness_is_the_skewness_of_scipy_over_neighbours_of_that_similarity(poi
 
 
 @pytest.mark.measure("twonn", "levina_bickel")
-def test_local_dimension_by_cosine_is_that_of_scikit_dimension_on_rows_of_length_1(points):
-    unit = normalize(points.double().numpy())
-    result = measure(read_cloud(Rows(points.numpy()), similarity=Similarity.COSINE), ["twonn", "levina_bickel"])
-    assert result["twonn"].value == pytest.approx(TwoNN(discard_fraction=0.1).fit(unit).dimension_, rel=1e-7)
-    theirs = MLE().fit(unit, n_neighbors=10, comb="mle").dimension_
-    assert result["levina_bickel"].value == pytest.approx(theirs, rel=1e-7)
-
-
-@pytest.mark.parametrize("slug", ["twonn", "twonn_mle", "levina_bickel"])
-def test_local_dimension_has_no_meaning_by_dot_product(slug):
-    result = measure(read_cloud(Rows(cloud().numpy()), similarity=Similarity.DOT), [slug])[slug]
-    assert (result.value, result.at_sizes) == (None, {})
-    reason = (
-        "Local dimension is undefined by dot product, which is no distance between rows. Choose cosine or Euclidean"
-    )
-    assert result.score.reason == f"{reason} distance."
+@pytest.mark.parametrize("similarity", Similarity)
+def test_intrinsic_dimension_is_that_of_scikit_dimension_whatever_the_similarity(points, similarity):
+    result = measure(read_cloud(Rows(points.numpy()), similarity=similarity), ["twonn", "levina_bickel"])
+    rows = points.double().numpy()
+    assert result["twonn"].value == pytest.approx(TwoNN(discard_fraction=0.1).fit(rows).dimension_, rel=1e-5)
+    theirs = MLE().fit(rows, n_neighbors=10, comb="mle").dimension_
+    assert result["levina_bickel"].value == pytest.approx(theirs, rel=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

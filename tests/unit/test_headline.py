@@ -43,7 +43,7 @@ def test_isotropic_cloud_fills_its_space():
     assert title == "The variance fills about 6.0 of 6 dimensions; half of the variance lies in 3 of 6 directions."
     assert sentences == [
         "The mean carries less than 0.1% of the energy; two random rows have a cosine of 0.00 on average.",
-        "Locally the cloud looks about 5-dimensional.",
+        "Locally the cloud looks about 6-dimensional.",
     ]
 
 
