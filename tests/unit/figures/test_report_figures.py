@@ -151,7 +151,7 @@ def test_rogue_dimensions_add_up_to_the_mean_cosine_and_counts_are_whole():
 
 
 def test_the_line_of_twonn_has_the_slope_of_its_fit_and_long_lists_are_thinned():
-    fit = twonn(CLOUD().neighbours)
+    fit = twonn(CLOUD().euclidean_pairs.neighbours)
     (line,) = traces("twonn", mode="lines")
     assert (line.x[0], line.y[0]) == (0, 0)
     assert line.y[1] / line.x[1] == pytest.approx(fit.dimension.value)

@@ -57,7 +57,7 @@ def test_lists_are_values_headed_by_the_first_and_settings_stand_beside(x):
     assert finding.score.value == finding.value[0]
     assert result_of("isoscore_star", x).detail == {"zeta": ZETA, "source": "identity"}
     assert result_of("uniformity", x).detail == {"t": 2}
-    assert result_of("levina_bickel", x).detail == {"k": 10, "similarity": "cosine"}
+    assert result_of("levina_bickel", x).detail == {"k": 10}
     assert result_of("alpha_req", x).detail == {"window": (4, 100)}
 
 
@@ -108,7 +108,7 @@ def test_the_points_of_the_fit_lie_about_its_line_and_chance_is_told(x):
     log_mu, survival = np.array(finding.detail["log_mu"]), np.array(finding.detail["minus_log_survival"])
     assert len(log_mu) == len(survival) > 100
     assert (survival @ log_mu) / (log_mu @ log_mu) == pytest.approx(finding.value, rel=0.05)
-    assert finding.n == 295  # rows of zeros have no direction
+    assert finding.n == 296  # of the five equal rows, one
     good = result_of("twonn", np.random.default_rng(0).uniform(size=(1000, 3))).detail["parts"]
     assert good["fit_distance"] < 2 * good["fit_distance_by_chance"] == pytest.approx(2.2 / 1000**0.5)
 
