@@ -118,9 +118,12 @@ def _python_paths() -> Iterator[Path]:
     library_path = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
     yield from (*prefixes, *map(Path, SYSTEM_PATHS), *map(Path, filter(None, library_path)))
     for entry in map(Path, sys.path):
+        if not os.access(entry, os.R_OK) or not entry.is_dir():
+            continue
         if entry.name in ("site-packages", "dist-packages"):
             yield entry
-        elif os.access(entry, os.R_OK) and entry.is_dir() and not any(map(entry.is_relative_to, prefixes)):
+            yield from filter(Path.is_symlink, entry.iterdir())  # installers may link packages of a cache
+        elif not any(map(entry.is_relative_to, prefixes)):
             # Perhaps a checkout, with .env and the data folder in it.
             yield from (path for path in entry.iterdir() if path.suffix in LIBRARIES or any(path.glob("*.py")))
 

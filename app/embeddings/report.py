@@ -70,7 +70,7 @@ def build_report(
     marked = find_marked_finding(embedding, data.pop(FULL_FINDINGS, {}), query.finding)
     point_map = find_map(context, embedding, data.pop(MAP, None))
     neighbors = read_neighbors(data.get("neighbours"), query.name)
-    figures = figures_of([Subject.from_embedding(embedding, data)])
+    figures = figures_of([_subject(embedding, data)])
     visible = [figure for figure in figures if standalone or TAB_OF[figure.slug] == query.tab]
     anchors = {f"figure-{figure.slug}" for figure in figures if not figure.empty}
     anchors |= {anchor for anchor, slug in (("map", MAP), ("sample-size", SAMPLE_SIZE)) if slug in stored}
@@ -121,7 +121,7 @@ def report_figures(
         return [curve] if curve else []
     data = get_figure_data(context, embedding.id, DATA_OF_FIGURE.get(slug, slug), *([FULL_FINDINGS] if finding else []))
     marked = find_marked_finding(embedding, data.pop(FULL_FINDINGS, {}), finding)
-    return [_mark_figure(figure, marked) for figure in figures_of([Subject.from_embedding(embedding, data)], slug)]
+    return [_mark_figure(figure, marked) for figure in figures_of([_subject(embedding, data)], slug)]
 
 
 def _read_query(
@@ -255,6 +255,11 @@ def find_marked_finding(embedding: Embedding, full_findings: Mapping[str, Any], 
             rows, dimensions = full_finding["rows"][:MAX_MARKED], full_finding.get("dimensions", [])
             return MarkedFinding(slug, finding["title"], rows, finding["row_count"], dimensions)
     return None
+
+
+def _subject(embedding: Embedding, data: Mapping[str, dict[str, Any]]) -> Subject:
+    blamed = {dimension for finding in embedding.findings for dimension in finding.get("dimensions", [])}
+    return Subject.from_embedding(embedding, data, sorted(blamed))
 
 
 def _mark_figure(figure: Figure, marked: MarkedFinding | None) -> Figure:

@@ -82,7 +82,7 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, p
 
 
 def means(latex: str) -> dict[float, tuple[float, int]]:
-    lines = re.findall(r"^ +(?:.* & )?(\S+) & \$(?:\\mathbf\{)?([-.\d]+) \\pm", latex, re.MULTILINE)
+    lines = re.findall(r"^ +(?:.* & )?(\S+) & \$(?:\\mathbf\{)?([-.\d]+)", latex, re.MULTILINE)
     return {float(lam.replace("$-$", "-")): (float(mean), len(mean.partition(".")[2])) for lam, mean in lines}
 
 

@@ -224,7 +224,6 @@ def test_chosen_similarity_is_that_of_measures_map_and_names(client, work, simil
     embedding = client.get(f"/api/embeddings/{embedding_id}").json()
     measurements = {measurement["measure"]: measurement for measurement in embedding["measurements"]}
     assert embedding["selection"]["similarity"] == measurements["hubness"]["detail"]["similarity"] == similarity
-    assert (measurements["twonn"]["value"] is None) == (similarity == "dot")
     scores = similarities_of(7, similarity)
     scores[TWIN] = -np.inf
     positions = scores.argsort()[::-1][:NEIGHBOURS]

@@ -103,7 +103,7 @@ def test_what_cannot_be_is_refused_with_a_sentence(client, begin, context):
         ({"rows": [0], "predicted": [1]}, "reference"),
         ({"rows": [0], "reference": [0], "predicted": [0.5]}, "whole numbers"),
         ({"rows": [0], "reference": [0], "predicted": ["yes"]}, "numbers, got text"),
-        ({"rows": [0], "reference": [0], "predicted": [1], "f1": [1]}, "answers only"),
+        ({"rows": [0], "reference": [0], "predicted": [1], "f1": [1]}, "only with answers"),
         ({"rows": [-1], "reference": [0], "predicted": [1]}, "at least 0"),
         ({"rows": [], "reference": [], "predicted": []}, "rows"),
         ({"rows": [0], "reference": [0], "predicted": [1e300]}, "predicted"),

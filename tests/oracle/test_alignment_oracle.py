@@ -106,7 +106,7 @@ def test_too_few_rows_or_rows_a_dimension_have_a_reason():
     same = alignment(x, 2 * x, blocks_of(128))["procrustes"]
     assert (same.value, same.reason) == (0, None)
     x, y = pair(12, 3)
-    assert all("at least 20 rows" in entry.reason for entry in alignment(x, y, blocks_of(12)).values())
+    assert all("At least 20 shared rows" in entry.reason for entry in alignment(x, y, blocks_of(12)).values())
     same = torch.ones(30, 3)
     drift = alignment(same, same, blocks_of(30))
     assert (drift["cka"].value, drift["procrustes"].value) == (None, None)

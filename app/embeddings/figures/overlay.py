@@ -22,10 +22,11 @@ class Subject:
     """Dimensions that findings name, ascending."""
 
     @classmethod
-    def from_embedding(cls, embedding: Embedding, data: Mapping[str, dict[str, Any]] | None = None) -> "Subject":
+    def from_embedding(
+        cls, embedding: Embedding, data: Mapping[str, dict[str, Any]] | None = None, blamed: Sequence[int] = ()
+    ) -> "Subject":
         measurements = {measurement.measure: measurement for measurement in embedding.measurements}
-        blamed = {dimension for finding in embedding.findings for dimension in finding.get("dimensions", [])}
-        return cls(embedding.name, measurements, data or {}, sorted(blamed))
+        return cls(embedding.name, measurements, data or {}, blamed)
 
 
 UNEXPLAINED = "There is no value here."

@@ -130,8 +130,8 @@ def test_no_run_is_made_twice_where_only_some_sets_of_further_regularizers_read_
 
 def test_more_processes_than_cores_are_refused_unless_another_machine_may_have_them(client, context, request_body):
     cores = machine_cores()
-    many = request_body | {"processes": cores + 1}
-    refused = client.post("/api/experiments", json=many)
+    excessive = request_body | {"processes": cores + 1}
+    refused = client.post("/api/experiments", json=excessive)
     assert (refused.status_code, refused.json()["field"]) == (422, "processes")
     assert refused.json()["detail"].endswith(
         f"got {cores + 1}. Choose fewer, or start a worker on a machine with more."
@@ -139,7 +139,7 @@ def test_more_processes_than_cores_are_refused_unless_another_machine_may_have_t
     assert client.post("/api/experiments", json=request_body | {"processes": cores}).status_code == 201
     with context.sessions.begin() as session:
         session.add(Worker(slot="elsewhere/cuda:0", device="cuda:0", pid=1))
-    assert client.post("/api/experiments", json=many).status_code == 201
+    assert client.post("/api/experiments", json=excessive).status_code == 201
 
 
 def test_float16_is_refused_where_all_workers_that_live_lack_a_gpu(client, context, request_body):
