@@ -92,7 +92,8 @@ class Overall(NamedTuple):
     p: float | None
     settings: int
     trend: float | None
-    """The difference along a line of settings, from its first half to its second, if that trend decides."""
+    """The difference along a line of settings, from its first half to its second; None if no trend over a line decides,
+    or trends over several lines that decide have different signs."""
 
     @property
     def decided(self) -> bool:
@@ -170,19 +171,16 @@ class Layout:
     def test_settings(self, groups: Sequence[Sequence[int]], lines: Sequence[Sequence[int]]) -> Overall:
         """Test whether settings differ within any of the groups; lines are settings in the order of λ."""
         size = self.members.shape[1]
-        rows = [_deviation(size, group, setting) for group in groups if len(group) > 1 for setting in group]
-        rows += [_trend(size, line) for line in lines if len(line) > 2]
-        weights = self.adjust(np.array(rows)) if rows else np.empty((0, len(self.scores)))
-        contrasts = [contrast for contrast in self.compare(weights) if contrast.p is not None]
-        if not contrasts:
+        deviations = [_deviation(size, group, setting) for group in groups if len(group) > 1 for setting in group]
+        trends = self.adjust(np.array([_trend(size, line) for line in lines if len(line) > 2]).reshape(-1, size))
+        weights = np.concatenate([trends, self.adjust(np.array(deviations).reshape(-1, size))])
+        contrasts = self.compare(weights)
+        p_values = [contrast.p for contrast in contrasts if contrast.p is not None]
+        if not p_values:
             return Overall(None, size, None)
-        surest = min(contrasts, key=lambda contrast: contrast.p or 0.0)
-        trends = (
-            [contrast for contrast in contrasts[-sum(len(line) > 2 for line in lines) :] if contrast.decided]
-            if lines
-            else []
-        )
-        return Overall(surest.p, size, trends[0].estimate if trends else None)
+        estimates = [contrast.estimate for contrast in contrasts[: len(trends)] if contrast.decided]
+        have_one_sign = len({estimate > 0 for estimate in estimates}) == 1
+        return Overall(min(p_values), size, estimates[0] if have_one_sign else None)
 
     @cached_property
     def _design(self) -> Values:
@@ -220,7 +218,7 @@ class Layout:
             return np.zeros(self.members.shape[1]), 0.0
         squares = (self._residual_maker @ (self.scores - self.scores.mean())) ** 2
         pooled = float(squares.sum()) / self._degrees
-        if pooled <= (ROUNDING * float(np.ptp(self.scores))) ** 2:
+        if pooled <= (ROUNDING * float(np.abs(self.scores).max())) ** 2:
             return np.zeros(self.members.shape[1]), 0.0
         sums = self._shares.sum(axis=1)
         by_setting = np.where(sums < ROUNDING, pooled, (squares @ self.members) / np.maximum(sums, ROUNDING))

@@ -110,6 +110,23 @@ def test_the_overall_test_sees_settings_that_differ_from_each_other_and_not_from
     assert contrasts.test_settings([range(5)], [[1, 3, 0, 4, 2]]).trend > 0
 
 
+def test_lines_of_two_settings_have_no_trend():
+    overall = layout([[0.7, 0.71, 0.69], [0.9, 0.91, 0.9]]).test_settings([[0, 1]], [[0, 1]])
+    assert (overall.decided, overall.trend) == (True, None)
+
+
+def test_a_trend_over_unconnected_seeds_is_left_out():
+    values = layout(np.array([[0.7, 0.71, 0.69], [0.9, 0.91, 0.9], [0.5, 0.5, 0.5]]))
+    seeds = values.seeds + 3 * (values.settings == 2)
+    overall = Layout(values.scores, values.settings, seeds).test_settings([[0, 1]], [[0, 1, 2]])
+    assert (overall.decided, overall.trend) == (True, None)
+
+
+def test_equal_scores_have_no_interval():
+    contrast = against_baseline(layout(np.full((5, 3), 0.7)))[0]
+    assert (contrast.estimate, contrast.half_width) == (0, None)
+
+
 def test_more_seeds_show_smaller_differences():
     contrast = against_baseline(layout(scores(5, 3)))[0]
     assert contrast.detectable(2) < contrast.detectable(1)
