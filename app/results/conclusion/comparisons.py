@@ -146,22 +146,40 @@ class SettingLayout:
     """Runs of a sweep as a layout of settings and seeds; repeated runs count once, by their mean."""
 
     def __init__(self, sweep: RunTable, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]) -> None:
-        self._facts = facts
+        self._sweep, self._facts = sweep, facts
         self._cells: dict[tuple[Setting, int], list[AnyRun]] = {}
         for setting, alike in sweep.by_setting(runs).items():
             for run in alike:
                 self._cells.setdefault((setting, run.seed), []).append(run)
         self.settings = list(dict.fromkeys(setting for setting, _ in self._cells))
 
-    def seeds(self, setting: Setting) -> set[int]:
-        """Return the seeds that a setting was run with."""
-        return {seed for cell_setting, seed in self._cells if cell_setting == setting}
+    def shared_seeds(self, first: Setting, second: Setting) -> list[int]:
+        """Return the seeds that both settings were run with, in runs that can be compared."""
+        first_cells, second_cells = (
+            {(group_of(runs[0]), seed) for (cell_setting, seed), runs in self._cells.items() if cell_setting == setting}
+            for setting in (first, second)
+        )
+        return sorted(seed for _, seed in first_cells & second_cells)
+
+    def line(self, family: Family) -> list[int]:
+        """Return the numbers of a family's settings that have enough seeds for a verdict, in the order of λ."""
+        indices = [
+            index for index, setting in enumerate(self.settings)
+            if self._sweep.belongs(setting, family) and self._n_seeds[setting] >= MIN_SEEDS
+        ]  # fmt: skip
+        return sorted(indices, key=lambda index: self.settings[index].lam)
+
+    @cached_property
+    def _n_seeds(self) -> Counter[Setting]:
+        return Counter(setting for setting, _ in self._cells)
 
     @cached_property
     def groups(self) -> list[list[int]]:
-        """Numbers of the settings whose performance can be compared."""
+        """Numbers of the settings whose performance can be compared, with enough seeds for a verdict."""
         groups: dict[object, list[int]] = {}
         for (setting, _), alike in self._cells.items():
+            if self._n_seeds[setting] < MIN_SEEDS:
+                continue
             index, group = self.settings.index(setting), groups.setdefault(group_of(alike[0]), [])
             if index not in group:
                 group.append(index)
@@ -194,8 +212,9 @@ class SettingLayout:
 
     @cached_property
     def _scored_rows(self) -> bytes | None:
-        """The rows that most runs were scored on."""
-        stored = [facts.rows.rows for facts in self._facts.values() if facts.rows is not None]
+        """The rows that most runs of the layout were scored on. ``facts`` may have runs on other data sets too."""
+        facts = [self._facts.get(run.id, NOTHING_KNOWN) for cell_runs in self._cells.values() for run in cell_runs]
+        stored = [run_facts.rows.rows for run_facts in facts if run_facts.rows is not None]
         return Counter(stored).most_common(1)[0][0] if stored else None
 
     @property
@@ -246,7 +265,7 @@ def compare_settings(sweep: RunTable, table: SettingLayout, collapsed: Mapping[S
         if baseline is None:
             if not any(candidate.is_baseline and sweep.belongs(candidate, setting.family) for candidate in collapsed):
                 unpaired.append(sweep.label(setting))
-        elif seeds := sorted(table.seeds(setting) & table.seeds(baseline)):
+        elif seeds := table.shared_seeds(setting, baseline):
             pairs.append((setting, baseline, seeds))
         else:
             unmatched.append(sweep.label(setting))
@@ -267,8 +286,7 @@ def compare_settings(sweep: RunTable, table: SettingLayout, collapsed: Mapping[S
     order = {setting: index for index, setting in enumerate(sweep.settings)}
     overall = None
     if finished and table.settings:
-        lines = [_line(sweep, table, family) for family in sweep.families]
-        overall = table.layout.test_settings(table.groups, lines)
+        overall = table.layout.test_settings(table.groups, [table.line(family) for family in sweep.families])
     return Compared(sorted(compared, key=lambda comparison: order[comparison.setting]), notes, overall)
 
 
@@ -279,11 +297,6 @@ class Compared:
     comparisons: list[Comparison]
     notes: list[str]
     overall: Overall | None
-
-
-def _line(sweep: RunTable, table: SettingLayout, family: Family) -> list[int]:
-    return [index for index, setting in sorted(enumerate(table.settings), key=lambda item: item[1].lam)
-            if sweep.belongs(setting, family)]  # fmt: skip
 
 
 def _compare_pairs(

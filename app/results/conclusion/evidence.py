@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.core.evidence import SIGNIFICANCE_LEVEL
+from app.core.evidence import MIN_SEEDS, SIGNIFICANCE_LEVEL
 from app.db.run_rows import AnyRun
 from app.results.conclusion.comparisons import (
     NOTHING_KNOWN,
@@ -66,7 +66,7 @@ class Evidence:
     relation: Relation
     shape: RelationShape
     peak: str | None
-    """The setting that exceeds both the least and the most isotropic one."""
+    """The setting that exceeds both the least and the most isotropic one of its line over λ."""
     overall: Overall | None
     """None while runs are unfinished, or if there is nothing to test."""
     comparisons: list[Comparison]
@@ -159,22 +159,29 @@ def _gain(sweep: RunTable, runs: Sequence[AnyRun], setting: Setting, collapsed: 
 
 
 def _find_peak(sweep: RunTable, table: SettingLayout, runs: Sequence[AnyRun]) -> str | None:
-    """Return the setting that exceeds both the least and the most isotropic one, by intervals that hold at once."""
-    stars = {
+    """Return the setting that exceeds both the least and the most isotropic one of a line over λ.
+
+    The intervals of all lines hold at once.
+    """
+    isotropy = {
         setting: fmean(values)
-        for setting, alike in sweep.by_setting(runs).items()
-        if (values := [run.isoscore_star for run in alike if run.isoscore_star is not None])
+        for setting, setting_runs in sweep.by_setting(runs).items()
+        if (values := [run.isoscore_star for run in setting_runs if run.isoscore_star is not None])
     }
-    order = sorted((index for index, setting in enumerate(table.settings) if setting in stars),
-                   key=lambda index: stars[table.settings[index]])  # fmt: skip
-    if len(table.groups) != 1 or len(order) < 3:
-        return None
-    pairs = [(inner, end) for inner in order[1:-1] for end in (order[0], order[-1])]
+    candidates: list[tuple[int, int, int]] = []
+    for family in sweep.families:
+        measured = [index for index in table.line(family) if table.settings[index] in isotropy]
+        order = sorted(measured, key=lambda index: isotropy[table.settings[index]])
+        candidates += [(index, order[0], order[-1]) for index in order[1:-1]]
+    pairs = [
+        pair for pair in dict.fromkeys((index, end) for index, *ends in candidates for end in ends)
+        if len(table.shared_seeds(*(table.settings[index] for index in pair))) >= MIN_SEEDS
+    ]  # fmt: skip
     contrasts = table.layout.compare(np.array([table.layout.pair(*pair) for pair in pairs]))
-    exceeds = Counter(
-        pair[0] for pair, contrast in zip(pairs, contrasts, strict=True) if contrast.decided and contrast.estimate > 0
-    )
-    peaks = [index for index, ends in exceeds.items() if ends == 2]
+    exceeding = {
+        pair for pair, contrast in zip(pairs, contrasts, strict=True) if contrast.decided and contrast.estimate > 0
+    }
+    peaks = {index for index, *ends in candidates if exceeding.issuperset((index, end) for end in ends)}
     means = {index: float(table.layout.scores[table.layout.settings == index].mean()) for index in peaks}
     return sweep.label(table.settings[max(means, key=lambda index: means[index])]) if means else None
 

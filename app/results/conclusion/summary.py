@@ -174,7 +174,8 @@ class Summary:
         if parts:
             because = _surest(self._tested) if verdicts else evidence.collapsed[0].why
             return Card(question, f"Yes: {', '.join(parts)}", f"{because} Compared with the baseline.")
-        if self._tested and all(comparison.verdict is Verdict.TOO_FEW for comparison in self._tested):
+        has_overall_test = evidence.overall is not None and evidence.overall.p is not None
+        if not has_overall_test and self._tested and all(row.verdict is Verdict.TOO_FEW for row in self._tested):
             return Card(question, "Too few seeds to tell", self._too_few())
         if evidence.overall is None or evidence.overall.p is None:
             return Card(question, "Cannot be tested yet", words.describe_effect(evidence))

@@ -49,8 +49,8 @@ def headline(evidence: Evidence) -> str:
     numbers = relation_numbers(measured)
     if evidence.shape is RelationShape.PEAK:
         return (
-            f"Performance peaks at {evidence.peak}, which exceeds both the least and the most isotropic setting by "
-            f"intervals that hold at once ({numbers})."
+            f"Performance peaks at {evidence.peak}, which exceeds both the least and the most isotropic setting over λ "
+            f"by intervals that hold at once ({numbers})."
         )
     if evidence.direction is not None:
         where = "" if measured.positive == ((measured.value or 0) > 0) else ", compared at the same λ"
@@ -73,12 +73,13 @@ def headline(evidence: Evidence) -> str:
 def describe_effect(evidence: Evidence) -> str:
     """Whether settings differ in performance at all, in a sentence."""
     if evidence.unfinished:
-        return f"{capitalized(plural(evidence.unfinished, 'run'))} have not ended. Verdicts appear when all have."
+        verb = "has" if evidence.unfinished == 1 else "have"
+        return f"{capitalized(plural(evidence.unfinished, 'run'))} {verb} not ended. Verdicts appear when all have."
     if verdicts := describe_verdicts(evidence):
         return f"Against the baseline: {verdicts}."
     overall = evidence.overall
     if overall is None or overall.p is None:
-        return "Whether settings differ cannot be tested yet: finish two settings with the same two seeds."
+        return "Whether settings differ cannot be tested yet: finish two settings with the same three seeds."
     numbers = f"p = {format_p_value(overall.p)}, {plural(overall.settings, 'setting')}"
     if not overall.decided:
         return f"No clear difference between settings: {numbers}."

@@ -171,16 +171,17 @@ class Layout:
     def test_settings(self, groups: Sequence[Sequence[int]], lines: Sequence[Sequence[int]]) -> Overall:
         """Test whether settings differ within any of the groups; lines are settings in the order of λ."""
         size = self.members.shape[1]
+        n_settings = len({setting for group in groups for setting in group})
         deviations = [_deviation(size, group, setting) for group in groups if len(group) > 1 for setting in group]
         trends = self.adjust(np.array([_trend(size, line) for line in lines if len(line) > 2]).reshape(-1, size))
         weights = np.concatenate([trends, self.adjust(np.array(deviations).reshape(-1, size))])
         contrasts = self.compare(weights)
         p_values = [contrast.p for contrast in contrasts if contrast.p is not None]
         if not p_values:
-            return Overall(None, size, None)
+            return Overall(None, n_settings, None)
         estimates = [contrast.estimate for contrast in contrasts[: len(trends)] if contrast.decided]
         have_one_sign = len({estimate > 0 for estimate in estimates}) == 1
-        return Overall(min(p_values), size, estimates[0] if have_one_sign else None)
+        return Overall(min(p_values), n_settings, estimates[0] if have_one_sign else None)
 
     @cached_property
     def _design(self) -> Values:

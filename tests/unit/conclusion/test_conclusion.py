@@ -121,7 +121,7 @@ def test_before_the_first_run_has_finished_it_is_too_early():
 
 def test_nothing_finished_has_no_verdict():
     conclusion = concluded(run(1.0, performance=None, status=RunStatus.RUNNING), run(status=RunStatus.FAILED))
-    assert conclusion.findings == ["1 run have not ended. Verdicts appear when all have."]
+    assert conclusion.findings == ["1 run has not ended. Verdicts appear when all have."]
     assert conclusion.evidence.comparisons == []
 
 
@@ -173,3 +173,22 @@ def test_settings_that_differ_only_from_each_other_are_told_by_the_overall_test(
     assert conclusion.findings[0].startswith("Settings differ in performance: p = ")
     assert conclusion.findings[0].endswith("Performance rises with λ.")
     assert "cannot be tested" in concluded(*trend(seeds=1)).findings[0]
+
+
+def test_peaks_are_sought_among_settings_that_differ_only_in_lambda():
+    scores = {(0.1, 0.0): 0.6, (0.1, 1.0): 0.6, (0.2, 0.0): 0.8, (0.2, 1.0): 0.8}
+    rows = [run(lam, seed, score + 0.001 * (seed * (lam + 1) % 3), isotropy, learning_rate=rate)
+            for ((rate, lam), score), isotropy in zip(scores.items(), (0.1, 0.4, 0.2, 0.3), strict=True)
+            for seed in range(3)]  # fmt: skip
+    assert concluded(*rows, learning_rate=[0.1, 0.2]).evidence.peak is None
+
+
+def test_ends_with_other_seeds_have_no_peak():
+    rows = noisy({-1.0: 0.6, 0.0: 0.8}) + [run(1.0, seed, 0.6 + 0.001 * seed, 0.4) for seed in (7, 8, 9)]
+    assert concluded(*rows).evidence.peak is None
+
+
+def test_two_seeds_have_no_overall_test():
+    conclusion = concluded(*noisy({-1.0: 0.5, 0.0: 0.8, 1.0: 0.5, 2.0: 0.1}, seeds=2))
+    assert (conclusion.evidence.overall.p, conclusion.evidence.peak) == (None, None)
+    assert "cannot be tested yet" in conclusion.findings[0]

@@ -58,6 +58,18 @@ def test_runs_scored_on_other_rows_are_paired_by_seed_alone_and_it_is_told():
     assert any("scored on different rows" in row for row in conclusion.methods)
 
 
+def test_rows_of_other_data_sets_do_not_decide_which_rows_count():
+    runs, facts = answered({0.0: 0.0, 1.0: 0.2})
+    others = {f"other {number}": RunFacts(RowValues(b"others", np.zeros(5, np.float32)), "") for number in range(9)}
+    assert concluded(*runs, facts=facts | others).evidence == concluded(*runs, facts=facts).evidence
+
+
+def test_a_baseline_of_another_model_is_not_compared():
+    other_model = [run(1.0, seed, 0.8 + 0.01 * seed, model="tiny-gpt") for seed in range(3)]
+    conclusion = concluded(*trend((0.0,)), *other_model)
+    assert (conclusion.evidence.comparisons, len(conclusion.notes)) == ([], 1)
+
+
 def test_the_number_to_quote_has_its_interval_seeds_and_rows():
     runs, facts = answered({0.0: 0.0, 1.0: 0.2, 2.0: 0.0})
     advice = concluded(*runs, facts=facts).quote_advice
