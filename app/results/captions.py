@@ -28,7 +28,6 @@ def describe_unscored(table: RunTable) -> str:
 def describe_pruned(table: RunTable, action: str) -> str:
     """List the settings with pruned runs after the ``action`` taken on them; empty if there are none."""
     labels = [table.label(setting) for setting in table.settings if setting in table.pruned_settings]
-    labels = [table.label(setting) for setting in table.settings if setting in table.pruned_settings]
     if not labels:
         return ""
     return (

@@ -74,10 +74,7 @@ class Experiments(Datasets):
         return self.get("experiments", experiment, "request")
 
     def conclusion(self, experiment: Reference) -> Row:
-        """Return two tests and a verdict for each lambda.
-
-        The tests: does the setting change performance, and does performance go with isotropy across settings.
-        """
+        """Return a verdict for each setting, whether settings differ, and how performance goes with isotropy."""
         return self.get("experiments", experiment, "conclusion")
 
     def test_scores(self, experiment: Reference) -> Row:

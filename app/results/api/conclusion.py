@@ -109,7 +109,7 @@ class ConclusionOut(BaseModel):
 
     unfinished: int = Field(description="Runs that have not ended. As long as there are any, there is no verdict.")
     collapsed: list[CollapsedOut]
-    baseline_collapsed: bool = Field(description="If so, no setting is compared.")
+    baseline_collapsed: bool = Field(description="Whether no setting can be compared, because its baseline collapsed.")
     differences: list[SettingDifferenceOut]
     overall: OverallOut | None
     relation: RelationOut

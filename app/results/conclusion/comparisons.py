@@ -250,7 +250,7 @@ def compare_settings(sweep: RunTable, table: SettingLayout, collapsed: Mapping[S
 
     """
     pairs: list[tuple[Setting, Setting, list[int]]] = []
-    unpaired, unmatched = [], []
+    unpaired, unmatched, with_collapsed_baseline = [], [], []
     for setting in table.settings:
         if setting.is_baseline:
             continue
@@ -263,8 +263,8 @@ def compare_settings(sweep: RunTable, table: SettingLayout, collapsed: Mapping[S
             None,
         )
         if baseline is None:
-            if not any(candidate.is_baseline and sweep.belongs(candidate, setting.family) for candidate in collapsed):
-                unpaired.append(sweep.label(setting))
+            has_collapsed = any(row.is_baseline and sweep.belongs(row, setting.family) for row in collapsed)
+            (with_collapsed_baseline if has_collapsed else unpaired).append(sweep.label(setting))
         elif seeds := table.shared_seeds(setting, baseline):
             pairs.append((setting, baseline, seeds))
         else:
@@ -276,6 +276,8 @@ def compare_settings(sweep: RunTable, table: SettingLayout, collapsed: Mapping[S
         notes.append(f"Not compared, because {without}: {join_first(unpaired)}.")
     if unmatched:
         notes.append(f"Not compared, because λ = 0 was run with other seeds: {join_first(unmatched)}.")
+    if with_collapsed_baseline and pairs:  # without pairs, the first finding says so
+        notes.append(f"Not compared, because the baseline collapsed: {join_first(with_collapsed_baseline)}.")
     finished = all(run.status.final for run in sweep.runs)
     compared = _compare_pairs(sweep, table, pairs, finished=finished)
     compared += [

@@ -95,8 +95,8 @@ class Evidence:
 
     @property
     def baseline_collapsed(self) -> bool:
-        """Whether a baseline collapsed, so that nothing can be compared with it."""
-        return any(collapse.setting.is_baseline for collapse in self.collapsed)
+        """Whether a baseline collapsed and no setting has another, so that nothing is compared."""
+        return not self.comparisons and any(collapse.setting.is_baseline for collapse in self.collapsed)
 
 
 def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = None) -> Evidence:
@@ -111,10 +111,11 @@ def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = Non
     table = SettingLayout(sweep, [run for run in runs if sweep.setting(run) not in gone], facts)
     compared = compare_settings(sweep, table, {setting: _gain(sweep, runs, setting, gone) for setting in gone})
     across = relation(measured_runs(sweep, runs))
+    unfinished = sum(not run.status.final for run in sweep.runs)
     peak = _find_peak(sweep, SettingLayout(sweep, runs, facts), runs) if compared.overall else None
     return Evidence(
         across,
-        _shape(across, peak, compared.comparisons),
+        _shape(across, peak, compared.comparisons) if not unfinished else RelationShape.UNCLEAR,
         peak,
         compared.overall,
         compared.comparisons,
@@ -128,7 +129,7 @@ def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = Non
         ],
         _flag(sweep, facts, lambda run_facts: run_facts.learned_nothing),
         _flag(sweep, facts, lambda run_facts: run_facts.diverged),
-        sum(not run.status.final for run in sweep.runs),
+        unfinished,
     )
 
 
@@ -191,10 +192,14 @@ def _shape(across: Relation, peak: str | None, comparisons: Sequence[Comparison]
         return RelationShape.PEAK
     if across.p is not None and across.p <= SIGNIFICANCE_LEVEL:
         return RelationShape.RISING if across.positive else RelationShape.FALLING
-    intervals = [(comparison.contrast.low, comparison.contrast.high) for comparison in comparisons]
-    inside = [low is not None and high is not None and -FLAT_MARGIN <= low <= high <= FLAT_MARGIN
-              for low, high in intervals]  # fmt: skip
-    return RelationShape.FLAT if inside and all(inside) else RelationShape.UNCLEAR
+    flat = bool(comparisons) and all(
+        low is not None and high is not None and -FLAT_MARGIN <= low <= high <= FLAT_MARGIN
+        for low, high in (
+            (row.contrast.low, row.contrast.high) if row.verdict is not Verdict.TOO_FEW else (None, None)
+            for row in comparisons
+        )
+    )
+    return RelationShape.FLAT if flat else RelationShape.UNCLEAR
 
 
 def _flag(sweep: RunTable, facts: Mapping[str, RunFacts], reason: Callable[[RunFacts], str | None]) -> list[Flagged]:

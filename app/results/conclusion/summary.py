@@ -39,7 +39,7 @@ class SettingRow(NamedTuple):
     isotropy: str
     seeds: int
     difference: str
-    """With the half-width of its interval, where it has comparison."""
+    """With the half-width of its interval, where it has one."""
     verdict: str
     decided: bool
     best: bool
@@ -126,6 +126,8 @@ class Summary:
             )
             return Card(question, comparison.label, evidence_text)
         tested = self._tested
+        if not tested and self._compared:
+            return Card(question, "No λ beats the baseline", "Every setting that it is compared with collapsed.")
         if not tested:
             return Card(question, "Nothing to compare yet", words.describe_effect(evidence))
         if all(comparison.verdict is Verdict.TOO_FEW for comparison in tested):
@@ -149,8 +151,10 @@ class Summary:
             for comparison in self._tested
             if comparison.verdict is Verdict.NONE_SEEN and comparison.contrast.p is not None
         ]
+        if not undecided and (verdicts := words.describe_verdicts(self._evidence)):
+            return f"Against the baseline: {verdicts}."
         if not undecided:
-            return "Runs answer every row as their baselines do."
+            return "Every seed scores exactly as its baseline."
         n_more = max(len(comparison.seeds) for comparison in undecided)
         differences = [
             comparison.contrast.detectable((len(comparison.seeds) + n_more) / len(comparison.seeds))
@@ -165,15 +169,19 @@ class Summary:
 
     def _effect_card(self) -> Card:
         evidence, question = self._evidence, "Does λ matter?"
-        collapsed = [comparison.label for comparison in evidence.collapsed if not comparison.setting.is_baseline]
-        parts = [f"{join_first(collapsed)} collapsed"] if collapsed else []
+        collapsed = [
+            collapse
+            for collapse in evidence.collapsed
+            if not collapse.setting.is_baseline and not self._has_collapsed_baseline(collapse.setting)
+        ]
+        parts = [f"{join_first([collapse.label for collapse in collapsed])} collapsed"] if collapsed else []
         parts += [verdicts] if (verdicts := words.describe_verdicts(evidence)) else []
         if evidence.baseline_collapsed:
             parts = ["The baseline collapsed", *parts]
             return Card(question, ", ".join(parts), " ".join(words.describe_collapse(evidence)[1:]))
         if parts:
-            because = _surest(self._tested) if verdicts else evidence.collapsed[0].why
-            return Card(question, f"Yes: {', '.join(parts)}", f"{because} Compared with the baseline.")
+            reason = _smallest_p(self._tested) if verdicts else collapsed[0].why
+            return Card(question, f"Yes: {', '.join(parts)}", f"{reason} Compared with the baseline.")
         has_overall_test = evidence.overall is not None and evidence.overall.p is not None
         if not has_overall_test and self._tested and all(row.verdict is Verdict.TOO_FEW for row in self._tested):
             return Card(question, "Too few seeds to tell", self._too_few())
@@ -183,9 +191,15 @@ class Summary:
             return Card(
                 question,
                 "Yes: settings differ",
-                f"{words.describe_effect(evidence)} None differs from the baseline for sure.",
+                f"{words.describe_effect(evidence)} None clearly differs from the baseline.",
             )
         return Card(question, "No difference seen", words.describe_effect(evidence))
+
+    def _has_collapsed_baseline(self, setting: Setting) -> bool:
+        return any(
+            collapse.setting.is_baseline and self._sweep.belongs(collapse.setting, setting.family)
+            for collapse in self._evidence.collapsed
+        )
 
     def _relation_card(self) -> Card:
         relation = self._evidence.relation
@@ -235,7 +249,7 @@ def _difference(comparison: Comparison) -> str:
     return ("+" if comparison.estimate > 0 else "") + with_error(comparison.estimate, comparison.contrast.half_width)
 
 
-def _surest(comparisons: Sequence[Comparison]) -> str:
+def _smallest_p(comparisons: Sequence[Comparison]) -> str:
     """Return the smallest p of all differences, adjusted if there are several."""
     p_values = [comparison.contrast.p for comparison in comparisons if comparison.contrast.p is not None]
     if not p_values:

@@ -90,8 +90,8 @@ def describe_methods(evidence: Evidence, sweep: RunTable) -> list[str]:
         why = sorted({comparison.no_rows_reason for comparison in evidence.comparisons if comparison.no_rows_reason})
         sentences.append(f"Otherwise seeds alone are the error, because {'; '.join(why)}.")
     sentences.append(
-        "Intervals hold for all settings at once in at least 95% of sweeps (largest |t|, as in Dunnett’s test). The "
-        "interval is the wider of two: with a variance for each setting, and with one for all. The second stands "
+        "Intervals hold for all settings at once, in about 95% of sweeps or more (largest |t|, as in Dunnett’s test). "
+        "The interval is the wider of two: with a variance for each setting, and with one for all. The second stands "
         "beside it: it is right if seeds vary alike in all settings."
     )
     if evidence.overall is not None and evidence.overall.p is not None:
@@ -104,6 +104,8 @@ def describe_methods(evidence: Evidence, sweep: RunTable) -> list[str]:
 
 def quote(comparison: Comparison) -> str:
     """The number to quote of a comparison, complete with what it is of."""
+    if comparison.verdict is Verdict.COLLAPSED:
+        return f"{comparison.label}: collapsed, {format_signed(comparison.estimate)}"
     contrast, size = comparison.contrast, plural(len(comparison.seeds), "seed")
     if comparison.rows is not None:
         size += f" × {plural(comparison.rows, 'validation row')}"
@@ -115,7 +117,7 @@ def quote(comparison: Comparison) -> str:
 
 
 def recommend_quote(evidence: Evidence) -> str:
-    """Which number of the table to quote, by the example of the surest; empty where nothing is compared."""
+    """Which number of the table to quote, by the example with the smallest p; empty where nothing is compared."""
     tested = [comparison for comparison in evidence.comparisons if comparison.verdict is not Verdict.COLLAPSED]
     if not tested or evidence.unfinished:
         return ""
@@ -125,9 +127,11 @@ def recommend_quote(evidence: Evidence) -> str:
         if comparison.verdict is not Verdict.TOO_FEW and comparison.contrast.p is not None
     ]
     if not judged:
+        if min(len(comparison.seeds) for comparison in tested) >= MIN_SEEDS:
+            return "Do not quote a difference: its error is unknown, because all seeds differ by the same amount."
         return f"Do not quote a difference yet: no verdict stands on fewer than {MIN_SEEDS} seeds."
-    surest = min(judged, key=lambda comparison: (comparison.contrast.p or 0.0, -abs(comparison.estimate)))
-    return f"Quote the difference with its interval: {quote(surest)}."
+    clearest = min(judged, key=lambda comparison: (comparison.contrast.p or 0.0, -abs(comparison.estimate)))
+    return f"Quote the difference with its interval: {quote(clearest)}."
 
 
 def format_interval(low: float, high: float) -> str:

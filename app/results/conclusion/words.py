@@ -82,7 +82,8 @@ def describe_effect(evidence: Evidence) -> str:
         return "Whether settings differ cannot be tested yet: finish two settings with the same three seeds."
     numbers = f"p = {format_p_value(overall.p)}, {plural(overall.settings, 'setting')}"
     if not overall.decided:
-        return f"No clear difference between settings: {numbers}."
+        among = "the settings that did not collapse" if evidence.collapsed else "settings"
+        return f"No clear difference between {among}: {numbers}."
     trend = ""
     if overall.trend is not None:
         trend = f" Performance {'rises' if overall.trend > 0 else 'falls'} with λ."

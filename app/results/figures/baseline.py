@@ -169,10 +169,13 @@ def baseline_differences(table: RunTable, comparisons: Sequence[Comparison], met
     if comparisons:
         n_comparisons = max(comparison.comparisons for comparison in comparisons)
         simultaneous = f", simultaneous over {count(n_comparisons)} comparisons" if n_comparisons > 1 else ""
-        caption = f"Bars are 95% intervals{simultaneous}: a bar that excludes 0 is a verdict."
+        caption = (
+            f"Bars are 95% intervals{simultaneous}: a bar that excludes 0 is a verdict if it has three seeds or more."
+        )
         if n_without_bar := sum(comparison.contrast.p is None for comparison in comparisons):
             caption += (
-                f" {plural(n_without_bar, 'setting')} without a bar: collapsed, too few seeds, or no row differs."
+                f" {plural(n_without_bar, 'setting')} without a bar: unfinished, collapsed, too few seeds, or "
+                "the same difference in every seed."
             )
         if (n := len(comparisons)) > MAX_SETTINGS:
             caption += f" The first {MAX_SETTINGS} of {count(n)} settings are drawn."

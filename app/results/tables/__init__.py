@@ -1,1 +1,1 @@
-"""Means and standard deviations as a paper prints them."""
+"""Means and 95% intervals as a paper prints them."""

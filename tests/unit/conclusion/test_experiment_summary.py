@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from app.db.models import RunStatus
+from app.results.conclusion.comparisons import RunFacts
 from app.results.conclusion.summary import Summary
 from isotropy.catalog import Regularizer
 from tests.unit.conclusion.concluding import answered, concluded, trend
@@ -101,7 +102,7 @@ def test_of_runs_that_answer_alike_no_interval_is_told():
     for row_run in runs:
         row_run.performance = float(same.rows.values.mean())
     result = summary(*runs, facts=dict.fromkeys(facts, same))
-    assert result.cards[0].evidence == "Runs answer every row as their baselines do."
+    assert result.cards[0].evidence == "Every seed scores exactly as its baseline."
     assert "±" not in result.rows[1].difference
     assert not result.has_simultaneous_intervals
 
@@ -131,3 +132,36 @@ def test_rows_have_the_decimals_of_their_column_and_differences_their_half_width
     assert (first.performance, first.isotropy, first.seeds) == ("0.599", "0.301", 3)
     assert " ± " in second.difference
     assert second.difference.startswith("+0.0")
+
+
+def test_if_every_setting_is_worse_the_cards_agree():
+    result = summary(*(run(lam, seed, 0.8 - 0.2 * abs(lam) + 0.01 * (seed * (lam + 2) % 3), 0.3)
+                       for lam in (-1.0, 0.0, 1.0) for seed in range(3)))  # fmt: skip
+    assert result.cards[0].evidence == "Against the baseline: λ = −1; λ = 1 worse."
+    assert answers(result)["Does λ matter?"] == "Yes: λ = −1; λ = 1 worse"
+
+
+def collapse(runs, facts, **options):
+    chosen = [row for row in runs if all(getattr(row.config, name) == value for name, value in options.items())]
+    return facts | {row.id: RunFacts(repeats_one_answer="100% get the same prediction.") for row in chosen}
+
+
+def test_if_every_other_setting_collapsed_none_beats_the_baseline():
+    runs, facts = answered({0.0: 0.0, 1.0: -0.2})
+    card = summary(*runs, facts=collapse(runs, facts, lam=1.0)).cards[0]
+    assert (card.answer, card.evidence) == (
+        "No λ beats the baseline",
+        "Every setting that it is compared with collapsed.",
+    )
+
+
+def test_a_collapsed_baseline_leaves_the_other_baseline():
+    rates = [0.1, 0.2]
+    runs = [row for rate in rates for row in trend(learning_rate=rate)]
+    conclusion = concluded(*runs, facts=collapse(runs, {}, learning_rate=0.1, lam=0.0), learning_rate=rates)
+    result = Summary(conclusion, "Accuracy")
+    assert not conclusion.evidence.baseline_collapsed
+    assert result.cards[0].answer == "λ = 1, learning rate 0.2"
+    assert "because the baseline collapsed: " in conclusion.notes[0]
+    everything = concluded(*runs, facts=collapse(runs, {}, learning_rate=0.1), learning_rate=rates)
+    assert "collapsed" not in Summary(everything, "Accuracy").cards[1].answer
