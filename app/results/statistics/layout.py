@@ -82,8 +82,10 @@ class Contrast(NamedTuple):
     def detectable(self, times: float) -> float:
         """Return the difference that so many times the seeds would show with power 0.8."""
         degrees = self.degrees * times
-        reach = t_quantile(self.level, degrees) + t_quantile(2 * (1 - POWER), degrees)
-        return reach * sqrt(self.seed_variance / times + self.row_variance)
+        error = sqrt(self.seed_variance / times + self.row_variance)
+        shrinkage = error / sqrt(self.seed_variance + self.row_variance)
+        half_width = max(t_quantile(self.level, degrees) * error, (self.pooled_half_width or 0.0) * shrinkage)
+        return half_width + t_quantile(2 * (1 - POWER), degrees) * error
 
 
 class Overall(NamedTuple):

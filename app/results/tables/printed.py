@@ -94,9 +94,15 @@ def print_summary(summary: SummaryTable, style: PrintStyle) -> PrintedTable:
 
 def _print_value(estimate: Estimate, decimals: int, usual_size: int, *, best: bool) -> PrintedValue:
     size = [] if estimate.n == usual_size else [f"n = {count(estimate.n)}"]
-    size += [ALL_EQUAL] if estimate.half_width == 0 else []
-    half_width = format_fixed(estimate.half_width, decimals) if estimate.half_width else None
+    half_width = None if estimate.half_width is None else _format_half_width(estimate.half_width, decimals)
+    size += [ALL_EQUAL] if estimate.half_width is not None and half_width is None else []
     return PrintedValue(format_fixed(estimate.mean, decimals), half_width, estimate.n, best, ", ".join(size))
+
+
+def _format_half_width(half_width: float, decimals: int) -> str | None:
+    """Format a half-width with as many more decimals as it takes not to print 0; None if seeds scored alike."""
+    texts = (f"{half_width:.{precision}f}" for precision in range(decimals, MAX_DECIMALS + 1))
+    return next((text for text in texts if float(text)), None)
 
 
 def choose_decimals(cells: Sequence[Estimate | None]) -> int:

@@ -66,7 +66,7 @@ def test_markdown_as_it_is_pasted():
         CAPTION.replace(" Bold: better than the baseline by a verdict, and by the most.", "") + "\n\n"
         "| Model | λ | Accuracy ± 95% | IsoScore★ ± 95% |\n"
         "| :-- | :-- | --: | --: |\n"
-        "| bert\\_base | −1 | 0.85 ± 0.01 | 0.12 ± 0.00 |\n"
+        "| bert\\_base | −1 | 0.85 ± 0.01 | 0.12 ± 0.001 |\n"
         "| bert\\_base | 0 | 0.86 ± 0.01 | – |\n"
         "| bert\\_base | 1 | 0.00 (n = 1) | 0.90 (all equal) |\n"
     )  # fmt: skip
@@ -183,3 +183,11 @@ def test_whatever_is_called_what_a_table_keeps_its_rows_and_columns(model, datas
     lines = texts.markdown(table).splitlines()
     assert len(lines) == 6
     assert [len(re.findall(r"(?<!\\)\|", re.sub(r"\\\\", "", line))) for line in lines[2:]] == [3, 3, 3, 3]
+
+
+def test_a_half_width_is_never_printed_as_0():
+    cells = [Estimate(0.5, half_width, 3) for half_width in (0.05, 0.0004, 1e-17)]
+    rows = [SummaryRow([str(index)], [cell]) for index, cell in enumerate(cells)]
+    printed = print_summary(SummaryTable(["λ"], [SummaryColumn("RTE", "Accuracy")], rows, []), PrintStyle(decimals=2))
+    assert [line.cells[0].half_width for line in printed.lines] == ["0.05", "0.0004", None]
+    assert printed.lines[2].cells[0].size == "all equal"
