@@ -63,7 +63,7 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
     ready = client.get(f"/api/embeddings/{made_id}").json()
     assert (ready["status"], ready["n"], ready["d"], ready["n_left_out"]) == ("ready", 400, 8, 1)
     chosen = {name: value for name, value in ready["selection"].items() if value}
-    assert chosen == {"vectors": "array", "names": "name", "labels": "label"}
+    assert chosen == {"vectors": "array", "names": "name", "labels": "label", "similarity": "cosine"}
     assert {entry["role"] for entry in ready["files"]} == {"vectors", "annotations"}
     silhouette = next(measurement for measurement in ready["measurements"] if measurement["measure"] == "silhouette")
     assert silhouette["n"] == 399

@@ -103,7 +103,7 @@ def test_a_refused_choice_stays_in_the_form_which_is_open_at_what_was_wrong(clie
         assert answer.status_code == 422
         form_shown = " ".join(answer.text.partition('<form id="choose"')[2].partition("</form>")[0].split())
         assert re.findall(r"<option selected>(x\d)", form_shown) == ["x0", "x2"]
-        assert re.findall(r'<option value="(\w+)" selected', form_shown) == ["other", "word"]
+        assert re.findall(r'<option value="(\w+)" selected', form_shown) == ["other", "word", "cosine"]
         assert re.findall(r'<select [^>]*name="(\w+)"[^>]* autofocus', form_shown) == ["labels"]
         assert too_many not in form_shown
         assert re.search(r"<details [^>]*open>\s*<summary>Choose again", answer.text)
