@@ -250,7 +250,9 @@ def compare_settings(sweep: RunTable, table: SettingLayout, collapsed: Mapping[S
 
     """
     pairs: list[tuple[Setting, Setting, list[int]]] = []
-    unpaired, unmatched, with_collapsed_baseline = [], [], []
+    unpaired: list[str] = []
+    unmatched: list[str] = []
+    with_collapsed_baseline: list[str] = []
     for setting in table.settings:
         if setting.is_baseline:
             continue
