@@ -45,7 +45,9 @@ def test_an_experiment_comes_in_elsewhere_with_identical_figures_and_rows(client
     assert imported.is_success, imported.detail
     twin = imported.json()
     assert (twin["id"] != experiment, twin["name"], list(twin["grid"])) == (True, "A sweep, ζ = 0.2", list(GRID))
-    for name in (f"{slug}.{kind}" for slug in OF_SWEEPS for kind in ("json", "csv")):
+    # No verdict while a run goes on, which it does not elsewhere.
+    settled = [slug for slug in OF_SWEEPS if slug != "differences"]
+    for name in (f"{slug}.{kind}" for slug in settled for kind in ("json", "csv")):
         ours = client.get(f"/experiments/{experiment}/figures/{name}?seeds=1")
         theirs = elsewhere.get(f"/experiments/{twin['id']}/figures/{name}?seeds=1")
         assert (ours.status_code, ours.text) == (200, theirs.text), name
