@@ -311,4 +311,9 @@ def test_archive_of_version_0_1_shows_its_numbers(client):
     assert [step["task_loss"] for step in run["steps"]] == [
         step["task_loss"] for step in steps if step["run"] == records[0]["id"]
     ]
-    assert client.get(f"/experiments/{experiment['id']}").is_success
+    conclusion = client.get(f"/api/experiments/{experiment['id']}/conclusion").json()
+    assert [setting["label"] for setting in conclusion["collapsed"]] == ["λ = −5", "λ = −1", "λ = −0.1"]
+    assert conclusion["shape"] == "peak"
+    page = client.get(f"/experiments/{experiment['id']}?tab=conclusion").text
+    assert "Settings that did not collapse differ in performance" in page
+    assert "Performance falls with λ" not in page, "beside a peak"

@@ -81,13 +81,13 @@ def describe_effect(evidence: Evidence) -> str:
     if overall is None or overall.p is None:
         return "Whether settings differ cannot be tested yet: finish two settings with the same three seeds."
     numbers = f"p = {format_p_value(overall.p)}, {plural(overall.settings, 'setting')}"
+    settings = "settings that did not collapse" if evidence.collapsed else "settings"
     if not overall.decided:
-        among = "the settings that did not collapse" if evidence.collapsed else "settings"
-        return f"No clear difference between {among}: {numbers}."
+        return f"No clear difference between {settings}: {numbers}."
     trend = ""
-    if overall.trend is not None:
+    if overall.trend is not None and evidence.shape is not RelationShape.PEAK:
         trend = f" Performance {'rises' if overall.trend > 0 else 'falls'} with λ."
-    return f"Settings differ in performance: {numbers}.{trend}"
+    return f"{capitalized(settings)} differ in performance: {numbers}.{trend}"
 
 
 def relation_method(relation: Relation, sweep: RunTable) -> str:
