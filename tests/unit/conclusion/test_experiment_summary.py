@@ -163,5 +163,5 @@ def test_a_collapsed_baseline_leaves_the_other_baseline():
     assert not conclusion.evidence.baseline_collapsed
     assert result.cards[0].answer == "λ = 1, learning rate 0.2"
     assert "because the baseline collapsed: " in conclusion.notes[0]
-    everything = concluded(*runs, facts=collapse(runs, {}, learning_rate=0.1), learning_rate=rates)
-    assert "collapsed" not in Summary(everything, "Accuracy").cards[1].answer
+    all_collapsed = concluded(*runs, facts=collapse(runs, {}, learning_rate=0.1), learning_rate=rates)
+    assert "collapsed" not in Summary(all_collapsed, "Accuracy").cards[1].answer

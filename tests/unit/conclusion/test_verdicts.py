@@ -60,8 +60,10 @@ def test_runs_scored_on_other_rows_are_paired_by_seed_alone_and_it_is_told():
 
 def test_rows_of_other_data_sets_do_not_decide_which_rows_count():
     runs, facts = answered({0.0: 0.0, 1.0: 0.2})
-    others = {f"other {number}": RunFacts(RowValues(b"others", np.zeros(5, np.float32)), "") for number in range(9)}
-    assert concluded(*runs, facts=facts | others).evidence == concluded(*runs, facts=facts).evidence
+    other_facts = {
+        f"other {number}": RunFacts(RowValues(b"others", np.zeros(5, np.float32)), "") for number in range(9)
+    }
+    assert concluded(*runs, facts=facts | other_facts).evidence == concluded(*runs, facts=facts).evidence
 
 
 def test_a_baseline_of_another_model_is_not_compared():
