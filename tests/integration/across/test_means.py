@@ -24,9 +24,9 @@ def test_table_as_latex_and_markdown(client, two):
     )
     assert client.get("/compare/runs/table.tex?group=model&group=lambda").text == tex.text
     text = client.get("/api/compare/runs/table?format=markdown&group=model&group=lam&decimals=1&bold=false").text
-    assert text.splitlines()[-2:] == ["| roberta | 0 | 0.6 ± 0.0 |", "| roberta | 1 | 0.7 ± 0.0 |"]
+    assert text.splitlines()[-2:] == ["| roberta | 0 | 0.6 ± 0.02 |", "| roberta | 1 | 0.7 ± 0.02 |"]
     page = words(client.get("/compare/runs?group=model&group=lam&decimals=1&bold=0"))
-    assert "| roberta | 1 | 0.7 ± 0.0 |" in page
+    assert "| roberta | 1 | 0.7 ± 0.02 |" in page
     assert "<strong>" not in page.partition('<section id="means">')[2]
 
 
