@@ -28,9 +28,9 @@ QUIET = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A browser for this folder: while it is open an event loop runs in this thread, in which no other test could."""
+    """A browser for a file: while it is open an event loop runs in this thread, in which other tests could not."""
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on this machine: install the package chromium to run the browser tests")
     with sync_playwright() as playwright:
