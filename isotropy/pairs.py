@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -39,7 +40,12 @@ class PairMeasures:
     points: Tensor  # These rows, [len(distinct_rows), d]
     # Nearest among the distinct rows, because copies say nothing about a point's surroundings.
     neighbours: NearestNeighbours
-    uniformity: Score  # Uniformity of all rows, including copies
+    compute_uniformity: Callable[[], Score]
+
+    @cached_property
+    def uniformity(self) -> Score:
+        """Uniformity of all rows, including copies."""
+        return self.compute_uniformity()
 
 
 def measure_euclidean_pairs(x: Tensor, k: int) -> PairMeasures:
@@ -58,10 +64,11 @@ def measure_euclidean_pairs(x: Tensor, k: int) -> PairMeasures:
     # most 1 + sqrt(2) times as long as the longest.
     can_share_products = dtype in precisions and search.k
     if not can_share_products or has_exact_products(search.points, 6 * float(search.lengths.max()) ** 2, dtype):
-        return PairMeasures(distinct, points, nearest_neighbours(points, k), uniformity(x))
+        return PairMeasures(distinct, points, nearest_neighbours(points, k), partial(uniformity, x))
     bounds = DirectionDistances(search.points, search.lengths, copy_counts[distinct] * (search.lengths > 0))
     search.search_tiles(bounds.tile, dtype, bounds.bound_limit)
-    return PairMeasures(distinct, points, search.search_unsettled(precisions), bounds.directions.uniformity())
+    shared = bounds.directions.uniformity()
+    return PairMeasures(distinct, points, search.search_unsettled(precisions), lambda: shared)
 
 
 class DirectionDistances:
@@ -132,7 +139,7 @@ def measure_pairs(x: Tensor, k: int, similarity: Similarity) -> PairMeasures:
         distinct = distinct[x[distinct].any(1)]
     points = x[distinct].double()
     points = unit_rows(points) if similarity is Similarity.COSINE else points
-    return PairMeasures(distinct, points, choose_search(similarity, x.dtype)(points, k), uniformity(x))
+    return PairMeasures(distinct, points, choose_search(similarity, x.dtype)(points, k), partial(uniformity, x))
 
 
 def choose_search(similarity: Similarity, dtype: torch.dtype) -> NearestSearch:

@@ -233,7 +233,7 @@ MEASURES: dict[str, MeasureFunction] = {
     "partition": lambda cloud: MeasureResult(cloud.partition.isotropy(), cloud.n),
     "partition_log": lambda cloud: MeasureResult(cloud.partition.log_isotropy(), cloud.n),
     "uniformity": lambda cloud: MeasureResult(
-        cloud.pair_measures.uniformity, int(cloud.pair_rows.any(dim=1).sum()), {"t": T}
+        cloud.euclidean_pairs.uniformity, int(cloud.pair_rows.any(dim=1).sum()), {"t": T}
     ),
     "activation_profile": _activation_profile,
     "cosine_histogram": _cosine_histogram,
