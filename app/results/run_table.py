@@ -409,6 +409,11 @@ class RunTable:
         pairs = zip((setting.zeta, *setting.values), (family.zeta, *family.values), strict=True)
         return all(value in (None, family_value) for value, family_value in pairs)
 
+    def find_baseline(self, setting: Setting, settings: Iterable[Setting]) -> Setting | None:
+        """Return the baseline of a setting among some settings; None if it is not there."""
+        baselines = (candidate for candidate in settings if candidate.is_baseline)
+        return next((baseline for baseline in baselines if self.belongs(baseline, setting.family)), None)
+
     # Words and cells.
 
     def label(self, setting: Setting, fields: Collection[str] | None = None) -> str:

@@ -49,7 +49,7 @@ class SettingDifferenceOut(BaseModel):
     pooled_low: float | None = Field(description="The interval if seeds vary alike in all settings.")
     pooled_high: float | None
     p_adjusted: float | None = Field(description="At most 0.05 exactly where the interval leaves out 0.")
-    comparisons: int = Field(description="Settings of the family, for all of which the intervals hold at once.")
+    comparisons: int = Field(description="Number of settings compared; their intervals hold simultaneously.")
     method: Literal["seeds and rows", "seeds"] = Field(description="What counts as drawn.")
     degrees: float | None = Field(description="Of freedom, of Student's t.")
     seeds: list[int]

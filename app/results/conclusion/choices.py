@@ -143,7 +143,7 @@ class _Reader:
     def read(self, setting: Setting, runs: Sequence[AnyRun], label: str, chosen: int | None) -> OpenedResult:
         """Return the test scores of a setting, compared with the baseline on the same seeds."""
         values = self._by_seed(runs)
-        baseline = None if setting.is_baseline else self._baseline(setting)
+        baseline = None if setting.is_baseline else self.sweep.find_baseline(setting, self.sweep.settings)
         baseline_values = self._by_seed(self.sweep.by_setting(self.sweep.runs)[baseline]) if baseline else {}
         differences = [values[seed] - baseline_values[seed] for seed in values if seed in baseline_values]
         validation_scores = by_seed((run.seed, run.performance) for run in runs if run.performance is not None)
@@ -162,17 +162,6 @@ class _Reader:
             (run.seed, self.scores[run.id].metrics.get(self.metric)) for run in runs if run.id in self.scores
         )
         return by_seed((seed, value) for seed, value in seed_scores if value is not None and isfinite(value))
-
-    def _baseline(self, setting: Setting) -> Setting | None:
-        family = setting.family
-        return next(
-            (
-                candidate
-                for candidate in self.sweep.settings
-                if candidate.is_baseline and self.sweep.belongs(candidate, family)
-            ),
-            None,
-        )
 
     def _reason(self, runs: Sequence[AnyRun]) -> str:
         reasons = (self.scores[run.id].reasons.get(self.metric) for run in runs if run.id in self.scores)

@@ -125,7 +125,7 @@ class Comparison:
     contrast: Contrast
     verdict: Verdict
     comparisons: int
-    """Settings of the family, for all of which the intervals hold at once."""
+    """Number of settings compared; their intervals hold simultaneously."""
     rows: int | None
     """Validation rows that are part of the error."""
     no_rows_reason: str
@@ -152,6 +152,7 @@ class SettingLayout:
             for run in alike:
                 self._cells.setdefault((setting, run.seed), []).append(run)
         self.settings = list(dict.fromkeys(setting for setting, _ in self._cells))
+        self.numbers = {setting: number for number, setting in enumerate(self.settings)}
 
     def shared_seeds(self, first: Setting, second: Setting) -> list[int]:
         """Return the seeds that both settings were run with, in runs that can be compared."""
@@ -180,7 +181,7 @@ class SettingLayout:
         for (setting, _), alike in self._cells.items():
             if self._n_seeds[setting] < MIN_SEEDS:
                 continue
-            index, group = self.settings.index(setting), groups.setdefault(group_of(alike[0]), [])
+            index, group = self.numbers[setting], groups.setdefault(group_of(alike[0]), [])
             if index not in group:
                 group.append(index)
         return [*groups.values()]
@@ -194,7 +195,7 @@ class SettingLayout:
         ]
         return Layout(
             np.array([_performance(alike) for alike in self._cells.values()]),
-            np.array([self.settings.index(setting) for setting, _ in self._cells]),
+            np.array([self.numbers[setting] for setting, _ in self._cells]),
             np.array(seeds),
             self._spread,
         )
@@ -256,16 +257,8 @@ def compare_settings(sweep: RunTable, table: SettingLayout, collapsed: Mapping[S
     for setting in table.settings:
         if setting.is_baseline:
             continue
-        baseline = next(
-            (
-                candidate
-                for candidate in table.settings
-                if candidate.is_baseline and sweep.belongs(candidate, setting.family)
-            ),
-            None,
-        )
-        if baseline is None:
-            has_collapsed = any(row.is_baseline and sweep.belongs(row, setting.family) for row in collapsed)
+        if (baseline := sweep.find_baseline(setting, table.settings)) is None:
+            has_collapsed = sweep.find_baseline(setting, collapsed) is not None
             (with_collapsed_baseline if has_collapsed else unpaired).append(sweep.label(setting))
         elif seeds := table.shared_seeds(setting, baseline):
             pairs.append((setting, baseline, seeds))
@@ -309,9 +302,7 @@ def _compare_pairs(
     if not pairs:
         return []
     layout = table.layout
-    weights = [
-        layout.pair(table.settings.index(setting), table.settings.index(baseline)) for setting, baseline, _ in pairs
-    ]
+    weights = [layout.pair(table.numbers[setting], table.numbers[baseline]) for setting, baseline, _ in pairs]
     family = [index for index, pair in enumerate(pairs) if finished and len(pair[2]) >= FEWEST_FOR_ERROR]
     contrasts = [Contrast(float(row @ layout.scores), counts_rows=False) for row in weights]
     for index, contrast in zip(family, layout.compare(np.array([weights[index] for index in family])), strict=True):

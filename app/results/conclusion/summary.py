@@ -196,10 +196,8 @@ class Summary:
         return Card(question, "No difference seen", words.describe_effect(evidence))
 
     def _has_collapsed_baseline(self, setting: Setting) -> bool:
-        return any(
-            collapse.setting.is_baseline and self._sweep.belongs(collapse.setting, setting.family)
-            for collapse in self._evidence.collapsed
-        )
+        collapsed = (collapse.setting for collapse in self._evidence.collapsed)
+        return self._sweep.find_baseline(setting, collapsed) is not None
 
     def _relation_card(self) -> Card:
         relation = self._evidence.relation
