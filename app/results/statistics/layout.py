@@ -80,7 +80,7 @@ class Contrast(NamedTuple):
         return self.half_width is not None and abs(self.estimate) > self.half_width
 
     def detectable(self, times: float) -> float:
-        """Return the difference that so many times the seeds would show with power 0.8."""
+        """Return the difference detectable with power 0.8 if every setting had ``times`` as many seeds."""
         degrees = self.degrees * times
         error = sqrt(self.seed_variance / times + self.row_variance)
         shrinkage = error / sqrt(self.seed_variance + self.row_variance)
@@ -136,14 +136,15 @@ class Layout:
             return []
         estimates = weights @ self.scores
         estimates[np.abs(estimates) <= ROUNDING * np.abs(self.scores).max()] = 0.0
-        counts_rows = ~((weights != 0) @ ~self._has_rows)
+        counts_rows = self._counts_rows(weights)
         by_setting, pooled = self._seed_variances
         if pooled == 0:
             return [Contrast(*pair) for pair in zip(estimates.tolist(), counts_rows.tolist(), strict=True)]
-        separate = self._errors(weights, by_setting, self._row_noise, self._freedom)
+        row_noise, pooled_row_noise = self._row_noise
+        separate = self._errors(weights, by_setting, row_noise, self._freedom)
         alike = np.full_like(by_setting, pooled)
         shared = np.full_like(self._freedom, 1 / self._degrees)
-        shared_errors = self._errors(weights, alike, np.full_like(by_setting, self._pooled_row_noise), shared)
+        shared_errors = self._errors(weights, alike, np.full_like(by_setting, pooled_row_noise), shared)
         separate_maxima = Maxima.draw(separate.correlations)
         shared_maxima = Maxima.draw(shared_errors.correlations, float(shared_errors.degrees.min()))
         single_level = 2 * NormalDist().cdf(-separate_maxima.critical(level))
@@ -224,11 +225,11 @@ class Layout:
         if pooled <= (ROUNDING * float(np.abs(self.scores).max())) ** 2:
             return np.zeros(self.members.shape[1]), 0.0
         sums = self._shares.sum(axis=1)
-        by_setting = np.where(sums < ROUNDING, pooled, (squares @ self.members) / np.maximum(sums, ROUNDING))
+        by_setting = _divide(squares @ self.members, sums, pooled)
         step = _step(self.scores) ** 2 / 12
         rows = self.spread.rows if self.spread else 1
         setting_has_rows = ~(self.members.T @ ~self._has_rows > 0)
-        floors = np.where(setting_has_rows, self._row_noise / rows, step)
+        floors = np.where(setting_has_rows, self._row_noise[0] / rows, step)
         return np.maximum(by_setting, floors), max(pooled, float(floors.mean()))
 
     @cached_property
@@ -239,8 +240,12 @@ class Layout:
         missing = np.isnan(np.diag(self.spread.covariances))
         return np.asarray((self.members @ (self.members.T @ missing)) == 0)
 
+    def _counts_rows(self, weights: Values) -> npt.NDArray[np.bool_]:
+        """Return whether each contrast [m, n] is only of runs with values by row [m]."""
+        return np.asarray(~((weights != 0) @ ~self._has_rows))
+
     @cached_property
-    def _residual_rows(self) -> tuple[Values, float]:
+    def _row_noise(self) -> tuple[Values, float]:
         """Variances of one row of one run, beyond what rows and seeds leave [settings], and the pooled one."""
         chosen = np.flatnonzero(self._has_rows)
         none = np.zeros(self.members.shape[1])
@@ -253,16 +258,8 @@ class Layout:
         squares = np.einsum("ij,jk,ki->i", maker, self.spread.covariances[np.ix_(chosen, chosen)], maker, optimize=True)
         sums = self.members[chosen].T @ np.diag(maker)
         pooled = float(squares.sum()) / degrees
-        by_setting = np.where(sums < ROUNDING, pooled, (squares @ self.members[chosen]) / np.maximum(sums, ROUNDING))
+        by_setting = _divide(squares @ self.members[chosen], sums, pooled)
         return np.maximum(by_setting, 0.0), max(pooled, 0.0)
-
-    @property
-    def _row_noise(self) -> Values:
-        return self._residual_rows[0]
-
-    @property
-    def _pooled_row_noise(self) -> float:
-        return self._residual_rows[1]
 
     def _errors(self, weights: Values, variances: Values, row_noise: Values, freedom: Values) -> "_Errors":
         """Return the errors of contrasts, with these variances of runs and of their rows [settings]."""
@@ -284,8 +281,7 @@ class Layout:
         """Return covariances of contrasts over drawn rows [m, m]; 0 for contrasts of runs without rows."""
         if self.spread is None:
             return np.zeros((len(weights), len(weights))), 2
-        counted = ~((weights != 0) @ ~self._has_rows)
-        chosen = np.where(counted[:, None], weights, 0.0)
+        chosen = np.where(self._counts_rows(weights)[:, None], weights, 0.0)
         covariances = chosen @ np.nan_to_num(self.spread.covariances) @ chosen.T
         observed = np.diag(covariances)
         variances = np.maximum(observed - (chosen**2) @ (self.members @ row_noise), 0.0) / self.spread.rows
@@ -370,6 +366,11 @@ def _trend(size: int, line: Sequence[int]) -> Values:
 
 def _residual_maker(design: Values) -> Values:
     return np.asarray(np.eye(len(design)) - design @ np.linalg.pinv(design), float)
+
+
+def _divide(squares: Values, shares: Values, pooled: float) -> Values:
+    """Return variances of settings; the pooled one where a setting has no share of the residuals."""
+    return np.where(shares < ROUNDING, pooled, squares / np.maximum(shares, ROUNDING))
 
 
 def _step(scores: Values) -> float:
