@@ -61,11 +61,16 @@ def _relation_of(first: Tensor, second: Tensor) -> DirectionRelation:
     return DirectionRelation(common / max(smaller * larger, 1e-18) ** 0.5, smaller, larger / max(smaller, 1e-18))
 
 
+def cosines_to_others(units: Tensor, references: Tensor) -> Tensor:
+    """Return the cosines [n, n] of unit rows with unit references [n, d], and -inf for a row with its own reference."""
+    cosines = units @ references.T
+    cosines.fill_diagonal_(-torch.inf)
+    return cosines
+
+
 def _neighbor_differences(units: Tensor) -> Tensor:
     """Return the differences [m, d] of unit rows and their nearest other row, each pair once, without copies."""
-    near = units @ units.T
-    near.fill_diagonal_(-torch.inf)
-    nearest = near.argmax(1)
+    nearest = cosines_to_others(units, units).argmax(1)
     rows = torch.arange(len(units))
     once = (nearest[nearest] != rows) | (rows < nearest)
     differences = (units - units[nearest])[once]

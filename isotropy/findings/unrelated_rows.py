@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from isotropy.cosine import unit_rows
-from isotropy.findings.directions import are_unrelated, local_relation
+from isotropy.findings.directions import are_unrelated, cosines_to_others, local_relation
 from isotropy.findings.finding import FEWEST_DIMENSIONS, Defect, ExaminedCloud, Severity, judge, percent, score_effects
 from isotropy.findings.mixed_clouds import FEWEST_IN_A_PART, FEWEST_ROWS, MAX_PARTS, MIN_SEPARATION, cut_projection
 from isotropy.findings.nearest import NEAREST
@@ -94,9 +94,7 @@ def _unrelated_parts(units: Tensor) -> list[Tensor]:
 
 def _bisect(units: Tensor) -> Tensor | None:
     """Return a mask [n] of one of two parts of unit rows [n, d] with unrelated directions, or None."""
-    near = units @ units.T
-    near.fill_diagonal_(-torch.inf)
-    neighbors = near.topk(NEAREST).indices
+    neighbors = cosines_to_others(units, units).topk(NEAREST).indices
     for eigenvector in _graph_eigenvectors(neighbors).T:
         # A few rows far out on an eigenvector would hide the others.
         p = eigenvector.clamp(*eigenvector.quantile(torch.tensor([0.01, 0.99], dtype=torch.float64)).tolist())
@@ -133,10 +131,9 @@ def _graph_eigenvectors(neighbors: Tensor) -> Tensor:
 def _nearness_of_strays(units: Tensor) -> float | None:
     """Return the mean cosine of neighbors up to which rows of units [n, d] stray; None if none or many do."""
     order = torch.rand(units.shape, generator=torch.Generator().manual_seed(SEED)).argsort(1)
-    near, shuffled = units @ units.T, units.gather(1, order) @ units.T
-    for cosines in (near, shuffled):
-        cosines.fill_diagonal_(-torch.inf)
-    nearness, by_chance = (cosines.topk(NEAREST).values.mean(1) for cosines in (near, shuffled))
+    nearness, by_chance = (
+        cosines_to_others(rows, units).topk(NEAREST).values.mean(1) for rows in (units, units.gather(1, order))
+    )
     at_most = float(by_chance.double().quantile(SHUFFLED))
     strays = int((nearness <= at_most).sum())
     between = int((nearness <= 2 * at_most - float(by_chance.median())).sum()) - strays

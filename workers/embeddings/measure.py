@@ -186,8 +186,8 @@ def _add_task(session: Session, embedding_id: str) -> TaskRun | None:
     embedding = session.get(Embedding, embedding_id)
     if embedding is None or embedding.status is not EmbeddingStatus.READY:
         return None
-    tasks = session.scalars(select(TaskRun).where(TaskRun.embedding_id == embedding_id))
-    if any(task.config.remedies for task in tasks):
+    configs = session.scalars(select(TaskRun.config).where(TaskRun.embedding_id == embedding_id))
+    if any(config.remedies for config in configs):
         return None
     task = propose_task(embedding, (embedding.independent or {})["groups"])
     if task is not None:
