@@ -205,7 +205,7 @@ def _read_answer(stream: IO[bytes], end: float) -> bytes:
 def answer_call() -> None:
     """Make the call that standard input describes, and write its outcome to standard output; the sandbox's part."""
     answer = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print is no part of the answer
+    os.dup2(2, 1)  # keep what libraries print out of the answer
     readable, writable, memory_bytes, cpu_seconds = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the parent
     outcome: Any
     try:

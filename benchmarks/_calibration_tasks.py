@@ -84,7 +84,7 @@ def covers_smallest(random: np.random.Generator, documents: int) -> bool:
 
 
 def finds_gain(random: np.random.Generator, documents: int, scale: float) -> bool:
-    """Return whether a change is chosen where one dimension is so many times as wide as the others."""
+    """Return whether a change is chosen if one dimension is ``scale`` times as wide as the others."""
     corpus = random.standard_normal((DOCUMENTS, DIMENSIONS)).astype(np.float32)
     queries, relevant = asked_of(random, corpus, documents, 1)
     corpus[:, 0] *= scale
@@ -113,9 +113,9 @@ def covers(random: np.random.Generator, documents: int, size: int, *, smallest: 
 def _score(task: JudgingTask, variant: Variant, fresh: Points, relevant: NDArray[np.int64]) -> float:
     image = map_of(task, variant)
     space = StoredSpace(image.apply(task.corpus), variant.storage, task.similarity, task.seed)
-    found = space.nearest(image.apply(fresh), DEPTH, rank_ties([str(row) for row in range(DOCUMENTS)]))
+    nearest = space.nearest(image.apply(fresh), DEPTH, rank_ties([str(row) for row in range(DOCUMENTS)]))
     # nDCG of one relevant document, in closed form.
-    return float(((found == relevant[:, None]) / np.log2(np.arange(2, DEPTH + 2))).sum(1).mean())
+    return float(((nearest == relevant[:, None]) / np.log2(np.arange(2, DEPTH + 2))).sum(1).mean())
 
 
 # By how much nDCG of a query changes where its document moves by a place or more.

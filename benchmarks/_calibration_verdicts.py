@@ -74,7 +74,7 @@ class SweepCase:
     def right(self, ease: Values) -> Values:
         """Return the true accuracy of settings with this ease."""
         spread = np.sqrt(1 + self.by_row**2 + self.scales**2 + BY_ANSWER**2 + BY_SEED**2)
-        return np.array([NORMAL.cdf(one) for one in ease / spread])
+        return np.array([NORMAL.cdf(scaled_ease) for scaled_ease in ease / spread])
 
     @property
     def deviation(self) -> float:
@@ -130,8 +130,8 @@ def outcomes(case: SweepCase, gain: float, sweeps: int, random: Random) -> Itera
     gains = np.zeros(case.settings)
     gains[-1] = case.ease_of(gain) if gain else 0.0
     truth = case.right(EASE + gains) if case.metric == "accuracy" and not case.collapsing else np.zeros(case.settings)
-    wanted = np.zeros(case.settings)
-    wanted[-1] = gain
+    true_gains = np.zeros(case.settings)
+    true_gains[-1] = gain
     for start in range(0, sweeps, 100):
         for answers in _answer(case, gains, min(100, sweeps - start), random):
             values = _row_values(case, answers, random)
@@ -140,7 +140,7 @@ def outcomes(case: SweepCase, gain: float, sweeps: int, random: Random) -> Itera
                 scores = np.round(scores / STEP) * STEP
             present = random.random(scores.shape) >= case.missing
             # Noise moves the mean accuracy a little: taken off, so that without a gain all settings are alike.
-            yield _judge(case, scores - truth[:, None] + wanted[:, None], values, present, wanted)
+            yield _judge(case, scores - truth[:, None] + true_gains[:, None], values, present, true_gains)
 
 
 def _row_values(case: SweepCase, answers: npt.NDArray[np.bool_], random: Random) -> Values:
@@ -155,16 +155,17 @@ def _judge(case: SweepCase, scores: Values, values: Values, present: npt.NDArray
     settings, seeds = np.nonzero(present)
     covariances = np.cov(values[present]) if case.stored else None
     layout = Layout(scores[present], settings, seeds, None if covariances is None else RowSpread(covariances, ROWS))
-    paired = [one for one in range(1, case.settings) if (present[one] & present[0]).sum() >= MIN_SEEDS]
-    contrasts = layout.compare(np.array([layout.pair(one, 0) for one in paired]).reshape(-1, len(settings)))
+    paired = [setting for setting in range(1, case.settings) if (present[setting] & present[0]).sum() >= MIN_SEEDS]
+    contrasts = layout.compare(np.array([layout.pair(setting, 0) for setting in paired]).reshape(-1, len(settings)))
     measured = [index for index in range(case.settings) if present[index].any()]
     lines = [[index for index in line if index in measured] for line in case.ordered_lines]
     overall = layout.test_settings([measured], lines)
-    errors = [abs(one.estimate - truth[index]) for index, one in zip(paired, contrasts, strict=True)]
-    halves = [np.inf if one.half_width is None else one.half_width for one in contrasts]
-    covered = all(error <= half for error, half in zip(errors, halves, strict=True))
+    errors = [abs(contrast.estimate - truth[setting]) for setting, contrast in zip(paired, contrasts, strict=True)]
+    half_widths = [np.inf if contrast.half_width is None else contrast.half_width for contrast in contrasts]
+    covered = all(error <= half_width for error, half_width in zip(errors, half_widths, strict=True))
     false_verdict = any(
-        one.decided and one.estimate * truth[index] <= 0 for index, one in zip(paired, contrasts, strict=True)
+        contrast.decided and contrast.estimate * truth[setting] <= 0
+        for setting, contrast in zip(paired, contrasts, strict=True)
     )
     seen = bool(paired and paired[-1] == case.settings - 1 and contrasts[-1].decided and contrasts[-1].estimate > 0)
     earlier = _earlier(case, scores, values, present) if case.missing == 0 else (np.array([np.nan]), np.array([np.inf]))
@@ -174,10 +175,10 @@ def _judge(case: SweepCase, scores: Values, values: Values, present: npt.NDArray
         false_verdict or (overall.decided and not truth.any()),
         covered,
         seen,
-        overall.decided or any(one.decided for one in contrasts),
+        overall.decided or any(contrast.decided for contrast in contrasts),
         bool((decided & (earlier[0] * truth[1:] <= 0)).any()),
         bool(decided[-1] and earlier[0][-1] > 0),
-        float(np.median(halves)) if halves else np.inf,
+        float(np.median(half_widths)) if half_widths else np.inf,
         float(np.median(earlier[1])),
     )
 
@@ -235,7 +236,7 @@ class VerdictRates:
     simulations: int
 
     def ok(self, errors: float = 2.0) -> bool:
-        """Whether levels and coverage lie within their bounds, widened by so many binomial errors."""
+        """Return whether levels and coverage lie within their bounds, widened by this number of binomial errors."""
         slack = errors * sqrt(MOST_FALSE * (1 - MOST_FALSE) / self.simulations)
         return max(self.level, self.anything) <= MOST_FALSE + slack and self.coverage >= LEAST_COVERAGE - slack
 
@@ -263,17 +264,17 @@ def verdict_rates(case: SweepCase, simulations: int | None = None) -> VerdictRat
     null = [*outcomes(case, 0.0, sweeps, random)]
     deviation = case.deviation
     gained = [[*outcomes(case, gain * deviation, sweeps, random)] for gain in case.gains]
-    widths = [(one.width, one.earlier_width) for one in null]
+    widths = [(outcome.width, outcome.earlier_width) for outcome in null]
     new, earlier = np.median(widths, axis=0)
     return VerdictRates(
         case,
-        _rate([one.false_verdict for one in null]),
-        _rate([one.false for one in null]),
-        _rate([one.covered for one in null]),
-        _rate([one.earlier_false for one in null]),
-        [_rate([one.seen for one in some]) for some in gained],
-        [_rate([one.earlier_seen for one in some]) for some in gained],
-        [_rate([one.overall for one in some]) for some in gained],
+        _rate([outcome.false_verdict for outcome in null]),
+        _rate([outcome.false for outcome in null]),
+        _rate([outcome.covered for outcome in null]),
+        _rate([outcome.earlier_false for outcome in null]),
+        [_rate([outcome.seen for outcome in gain_outcomes]) for gain_outcomes in gained],
+        [_rate([outcome.earlier_seen for outcome in gain_outcomes]) for gain_outcomes in gained],
+        [_rate([outcome.overall for outcome in gain_outcomes]) for gain_outcomes in gained],
         float(earlier / new),
         sweeps,
     )

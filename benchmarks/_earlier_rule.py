@@ -20,18 +20,18 @@ def half_widths_by_rows(differences: Values, covariances: Values, rows: int) -> 
     comparisons, seeds = differences.shape
     of_seeds = rows * differences.var(axis=1, ddof=1)
     of_rows = covariances.sum(axis=(1, 2)) / seeds
-    rest = (np.trace(covariances, axis1=1, axis2=2) - of_rows) / (seeds - 1)
+    residual = (np.trace(covariances, axis1=1, axis2=2) - of_rows) / (seeds - 1)
     cells = seeds * rows
-    variance = np.max([of_seeds + of_rows - rest, of_seeds, of_rows, rest], axis=0) / cells
-    squares = ((of_seeds, seeds - 1), (of_rows, rows - 1), (rest, (seeds - 1) * (rows - 1)))
+    variance = np.max([of_seeds + of_rows - residual, of_seeds, of_rows, residual], axis=0) / cells
+    squares = ((of_seeds, seeds - 1), (of_rows, rows - 1), (residual, (seeds - 1) * (rows - 1)))
     below = sum((square / cells) ** 2 / degrees for square, degrees in squares)
     variance = np.maximum(variance, TINY)
     half = student.isf(LEVEL / comparisons / 2, variance**2 / np.maximum(below, TINY)) * np.sqrt(variance)
     if comparisons == 1:
         return np.asarray(half, float)
     nodes, weights = _chi_square(seeds - 1)
-    possible = np.maximum(np.maximum(of_seeds[:, None] * (seeds - 1) / nodes, rest[:, None]), TINY)
-    spreads = np.sqrt((possible + np.maximum(of_rows - rest, 0)[:, None]) / cells)
+    possible = np.maximum(np.maximum(of_seeds[:, None] * (seeds - 1) / nodes, residual[:, None]), TINY)
+    spreads = np.sqrt((possible + np.maximum(of_rows - residual, 0)[:, None]) / cells)
     low, high = np.zeros(comparisons), 1000 * np.sqrt(variance)
     for _ in range(STEPS):
         middle = (low + high) / 2

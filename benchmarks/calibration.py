@@ -19,13 +19,13 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases whose names have this in them")
     parser.add_argument("--simulations", type=int, help="of each case, in place of its own number")
     parser.add_argument("--processes", type=int, default=1)
-    asked = parser.parse_args()
-    all_ok = print_verdicts(asked.only, asked.simulations, asked.processes)
-    chosen = [case for kind in KINDS for case in kind.cases() if asked.only in case.name]
+    arguments = parser.parse_args()
+    all_ok = print_verdicts(arguments.only, arguments.simulations, arguments.processes)
+    chosen = [case for kind in KINDS for case in kind.cases() if arguments.only in case.name]
     print(f"\n{HEAD}", flush=True)
-    for found in rates(chosen, asked.simulations, asked.processes):
-        print(row(found), flush=True)
-        all_ok &= found.ok()
+    for claim in rates(chosen, arguments.simulations, arguments.processes):
+        print(row(claim), flush=True)
+        all_ok &= claim.ok()
     raise SystemExit(0 if all_ok else 1)
 
 
@@ -35,9 +35,9 @@ def print_verdicts(only: str, simulations: int | None, processes: int) -> bool:
     print(f"{machine('numpy')}\n\n{_calibration_verdicts.HEAD}", flush=True)
     all_ok = True
     with ProcessPoolExecutor(processes) as pool:
-        for found in pool.map(_calibration_verdicts.verdict_rates, cases, [simulations] * len(cases)):
-            print(found.row(), flush=True)
-            all_ok &= found.ok()
+        for verdicts in pool.map(_calibration_verdicts.verdict_rates, cases, [simulations] * len(cases)):
+            print(verdicts.row(), flush=True)
+            all_ok &= verdicts.ok()
     return all_ok
 
 
