@@ -53,10 +53,11 @@ def show_home(request: Request, context: ContextDep) -> Response:
     values: dict[str, Any] = {}
     if experiment:
         sweep, metric = RunTable.from_experiment(experiment), experiment.config.metric
-        title = SCALES[metric].title
+        title, conclusion = SCALES[metric].title, read_conclusion(context, sweep)
+        collapsed = {collapse.setting for collapse in conclusion.evidence.collapsed}
         values = {
-            "scatter": scatter(sweep, metric, slug="isotropy"),
-            "summary": Summary(read_conclusion(context, sweep), title),
+            "scatter": scatter(sweep, metric, slug="isotropy", collapsed=collapsed),
+            "summary": Summary(conclusion, title),
             "colouring": Colouring(sweep, DEFAULT_STYLE.colour),
             "metric": title,
         }

@@ -1,6 +1,7 @@
 """Names of metrics, measures and penalties of runs."""
 
 from collections.abc import Mapping
+from math import inf
 from typing import NamedTuple
 
 from app.db.options.regularization import Bars
@@ -51,6 +52,13 @@ def title_of(measure: str) -> str:
     record = LAYER_MEASURES.get(measure)
     name = starred(record.name) if record else measure
     return f"{name}, k = {measure.rpartition('_')[2]}" if record and record.leading_values else name
+
+
+def bounds_of(measure: str) -> tuple[float, float]:
+    """Return the smallest and largest value of a measure for any number of points and dimensions."""
+    bounds = MEASURES[slug_of(measure)].bounds
+    ends = [bounds(size, size) for size in (2, 2**40)] if bounds else [(-inf, inf)]
+    return min(low for low, _ in ends), max(high for _, high in ends)
 
 
 def caution_of(measure: str) -> str:

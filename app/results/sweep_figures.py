@@ -36,7 +36,7 @@ from isoscope.core.task import METRIC_TITLES, TaskKind
 
 SILHOUETTE = "silhouette"
 # Headings of a page, below its conclusion.
-SECTIONS = {"methods": "Methods", "layers": "Layers", "directions": "Directions", "training": "Training"}
+SECTIONS = {"methods": "By method", "training": "Training", "layers": "Layers", "directions": "Directions"}
 # URL parameters that change scatters, and those that change curves.
 SCATTER_PARAMETERS = ("seeds", "error", "colour", "y", "facet", "x_scale", "y_scale")
 CURVE_PARAMETERS = ("seeds", "log", "smooth")
@@ -107,7 +107,9 @@ class FigureRequest(NamedTuple):
                     layers = list_by_layer(self.context, self.source, quantity.key)
                     rows = {run_id: (row["values"][-1], row["reasons"][-1]) for run_id, row in layers.items()}
                 self.runs.add_readings(quantity.key, {run_id: MeasuredValue(*row) for run_id, row in rows.items()})
-        return scatter(self.runs, self.experiment.config.metric, plan.style, slug=slug)
+        evidence = read_conclusion(self.context, self.runs).evidence
+        collapsed = {collapse.setting for collapse in evidence.collapsed}
+        return scatter(self.runs, self.experiment.config.metric, plan.style, slug=slug, collapsed=collapsed)
 
     def curves(self, quantity: LoggedQuantity) -> Figure:
         values = list_logged(self.context, self.source, quantity.column)
@@ -181,14 +183,17 @@ _SWEEP_FIGURES = (
         ),
     ),
     SweepFigure(
-        "parallel", "Runs by all that varies", "runs",
+        "parallel", "Runs by setting", "runs",
         lambda request: parallel_coordinates(request.runs, request.experiment.config.metric),
     ),
     SweepFigure(
-        "learning", "Learning curves", "training", lambda request: request.curves(TASK_LOSS), CURVE_PARAMETERS
+        "learning", "Learning curves", "training", lambda request: request.curves(TASK_LOSS), CURVE_PARAMETERS,
+        wide=False,
     ),
+    SweepFigure("watched", "{measure} during training", "training", _draw_during_training, ("measure",), wide=False),
     SweepFigure(
-        "penalties", "Penalty during training", "training", lambda request: request.curves(PENALTY), CURVE_PARAMETERS
+        "penalties", "Penalty during training", "training", lambda request: request.curves(PENALTY), CURVE_PARAMETERS,
+        wide=False,
     ),
     SweepFigure(
         "methods", "Performance by method", "methods",
@@ -199,8 +204,7 @@ _SWEEP_FIGURES = (
         lambda request: request.scatter(SILHOUETTE, x=ISOTROPY, y=SILHOUETTE, facet="", x_scale="", y_scale=""),
         ("seeds", "error", "colour"), wide=False, needs="classes",
     ),
-    SweepFigure("watched", "{measure} during training", "training", _draw_during_training, ("measure",)),
-    SweepFigure("layers", "{measure} by layer and step", "layers", _draw_layers, ("measure", "setting")),
+    SweepFigure("layers", "{measure} by layer and step", "layers", _draw_layers, ("measure", "setting"), wide=False),
     SweepFigure(
         "activation", "Activation by dimension", "directions",
         lambda request: activation_profiles(
@@ -214,7 +218,7 @@ _SWEEP_FIGURES = (
         "twonn", "Intrinsic dimension, TwoNN by layer", "layers",
         lambda request: measure_by_layer(
             request.runs, list_by_layer(request.context, request.source, "twonn"), "twonn"
-        ),
+        ), wide=False,
     ),
     SweepFigure(
         "pareto", "Front of isotropy and performance", "search",

@@ -20,6 +20,7 @@ from app.db.models import (
     Experiment,
     Import,
     ImportStatus,
+    Phase,
     Run,
     RunStatus,
     Worker,
@@ -169,20 +170,47 @@ def _select_runs(condition: ColumnElement[bool]) -> Select[Run]:
     return select(Run).join(Run.experiment).where(condition).options(QUEUE_COLUMNS, with_experiment)
 
 
+def time_running_runs(runs: Sequence[Run], now: datetime | None = None) -> list[tuple[Run, float | None]]:
+    """Return running runs, each with the seconds until it ends; None if unknown.
+
+    They are those of a finished run on average. A run that takes longer, or comes first, is timed by its steps.
+    """
+    now, usual = now or utcnow(), _mean_duration(runs)
+    timed: list[tuple[Run, float | None]] = []
+    for run in runs:
+        if run.status is RunStatus.RUNNING:
+            elapsed, left = _elapsed(run, run.started_at or now, now), None
+            if usual is not None and usual > elapsed:
+                left = usual - elapsed
+            elif run.phase is Phase.TRAINING and run.phase_done and run.phase_total:
+                left = elapsed * run.phase_total / run.phase_done - elapsed
+            timed.append((run, left))
+    return timed
+
+
 def seconds_left(runs: Sequence[Run], workers: int, now: datetime | None = None) -> float | None:
     """Return the seconds until all runs end if they were next in the queue; None if unknown."""
+    now = now or utcnow()
+    timed = [(run, left) for run, left in time_running_runs(runs, now) if left is not None]
+    waiting = sum(run.status is RunStatus.QUEUED for run in runs)
+    usual = _mean_duration(runs)
+    if usual is None and timed:
+        usual = max(left + _elapsed(run, run.started_at or now, now) for run, left in timed)
+    if usual is None or not workers or not (timed or waiting):
+        return None
+    remaining = [left for _, left in timed]
+    at_once = min(workers, len(timed) + waiting)
+    return max((waiting * usual + sum(remaining)) / at_once, max(remaining, default=0.0))
+
+
+def _mean_duration(runs: Sequence[Run]) -> float | None:
     durations = [
-        (run.finished_at - run.started_at).total_seconds() - run.rested_seconds
+        _elapsed(run, run.started_at, run.finished_at)
         for run in runs
         if run.status is RunStatus.FINISHED and run.started_at is not None and run.finished_at is not None
     ]
-    running = [run for run in runs if run.status is RunStatus.RUNNING]
-    waiting = sum(run.status is RunStatus.QUEUED for run in runs)
-    if not durations or not workers or not (running or waiting):
-        return None
-    mean, now = sum(durations) / len(durations), now or utcnow()
-    remaining_seconds = [
-        max(mean - (now - (run.started_at or now)).total_seconds() + run.rested_seconds, 0.0) for run in running
-    ]
-    at_once = min(workers, len(running) + waiting)
-    return max((waiting * mean + sum(remaining_seconds)) / at_once, max(remaining_seconds, default=0.0))
+    return sum(durations) / len(durations) if durations else None
+
+
+def _elapsed(run: Run, start: datetime, end: datetime) -> float:
+    return (end - start).total_seconds() - run.rested_seconds

@@ -20,17 +20,14 @@ MEASURED = (
     "/compare?id={embedding}&id={layer}", "/compare?id={first_layer}&id={layer}",
     "/compare/rows?id={first_layer}&id={layer}", "/encodings", "/encodings/{encoding}", "/playground", "/trash",
 )  # fmt: skip
-EXPERIMENT = tuple(
-    f"/experiments/{{finished}}{tab}" for tab in ("", "?tab=layers", "?tab=training", "?tab=conclusion", "?tab=paper")
-)
+EXPERIMENT = tuple(f"/experiments/{{finished}}{tab}" for tab in ("", "?tab=training", "?tab=runs", "?tab=export"))
 FILLED = (
     *EXPERIMENT, "/experiments/{finished}?x=lam&facet=lam&colour=isoscore_star&seeds=1",
-    "/experiments/{finished}?tab=runs", "/experiments/{finished}?tab=settings",
     "/experiments/{finished}/runs?q=lam%3E5&sort=-iso", "/experiments/{troubled}",
     "/experiments/new?dataset_id={dataset}",
     "/experiments/new?dataset_id={dataset}&regularizers=istar&regularizers=entropy",
     "/experiments/search?dataset_id={dataset}", "/experiments/import",
-    *(f"/runs/{{finished_run}}?tab={tab}" for tab in ("training", "layers", "results", "settings")),
+    *(f"/runs/{{finished_run}}?tab={tab}" for tab in ("training", "results", "settings")),
     "/runs/{failed_run}", "/", "/datasets", "/datasets/{dataset}", "/experiments", "/compare", "/compare/runs",
     "/compare/runs?q=lam%3E", "/compare/runs/list", "/queue", "/measures", "/nowhere",
 )  # fmt: skip
@@ -38,8 +35,8 @@ SHORT = (*MEASURED_REPORT, *EXPERIMENT, "/tasks/{task}", "/experiments/new?datas
 MOST_PIXELS = 2250  # two and a half screens of 1400 x 900
 DRAWN = (
     *MEASURED_REPORT[1:4], "/embeddings/{embedding}/lab?method=zca_whitening", "/tasks/{task}",
-    "/compare?id={first_layer}&id={layer}", "/encodings/{encoding}", "/playground", *EXPERIMENT[1:4],
-    "/experiments/{finished}?x=lam&facet=lam&colour=isoscore_star&seeds=1", "/experiments/{finished}?tab=runs",
+    "/compare?id={first_layer}&id={layer}", "/encodings/{encoding}", "/playground", *EXPERIMENT[1:3],
+    "/experiments/{finished}?x=lam&facet=lam&colour=isoscore_star&seeds=1",
     "/runs/{finished_run}?tab=training",
 )  # fmt: skip
 KEY_PAGES = {

@@ -30,7 +30,7 @@ def drag(page: Page, axis: Locator, start: float, end: float) -> None:
 
 def open_axes(page: Page, experiment: str) -> Locator:
     page.goto(experiment)
-    page.get_by_role("heading", name="Runs by all that varies").scroll_into_view_if_needed()
+    page.get_by_role("heading", name="Runs by setting").scroll_into_view_if_needed()
     axes = page.locator("#figure-parallel .axis-brush")
     expect(axes).to_have_count(4)
     page.locator("#figure-parallel").scroll_into_view_if_needed()

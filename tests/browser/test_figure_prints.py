@@ -17,6 +17,7 @@ def test_figure_is_printed_alone_at_the_width_of_a_paper(filled, page):
     caption = page.locator("#figure-lambda figcaption").text_content()
     for size, points in POINTS.items():
         page.evaluate("window.printed = ''; window.print = () => { window.printed = document.title; }")
+        page.locator("#figure-lambda summary", has_text="Export").click()
         page.locator(f"[data-export=pdf][data-sheet={size}]").click()
         wait_for(lambda: page.evaluate("() => window.printed"), 60)
         assert page.evaluate("window.printed") == "All-finished-lambda"
@@ -48,6 +49,7 @@ def test_pictures_of_a_figure_are_in_the_face_of_the_page(filled, page, tmp_path
     page.evaluate("faces => { document.body.style.fontFamily = faces }", f"{face}, {FALLBACK_FACE}")
     draw_all(page)
     for kind in ("png", "svg"):
+        page.locator("#figure-lambda summary", has_text="Export").click()
         with page.expect_download() as download:
             page.locator(f"#figure-lambda [data-export={kind}]").click()
         download.value.save_as(tmp_path / f"picture.{kind}")

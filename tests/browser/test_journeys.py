@@ -67,6 +67,7 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, p
 
     expect(page.locator("#figure-zeta .main-svg").first).to_be_visible()
     for button in ("png", "svg"):
+        page.locator(".figure summary", has_text="Export").first.click()
         with page.expect_download() as download:
             page.locator(f"[data-export={button}]").first.click()
         assert Path(download.value.path()).stat().st_size > 1000
@@ -100,7 +101,9 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
     expect(page.locator("#plan strong").first).to_have_text("6 runs")
     page.get_by_role("button", name="Launch", exact=True).click()
 
+    expect(page.get_by_role("link", name="Training", exact=True)).to_have_attribute("aria-current", "page")
     expect(page.get_by_text("6 of 6 runs finished")).to_be_visible(timeout=240_000)
+    page.get_by_role("link", name="Result", exact=True).click()
     expect(page.locator("#figure-isotropy .js-plotly-plot")).to_be_visible()
     link = page.locator("#figure-isotropy a[download$='.csv']").evaluate("link => link.href")
     points = csv.DictReader(io.StringIO(page.request.get(link).text()))
@@ -108,7 +111,7 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
     page.get_by_role("combobox", name="X axis").select_option("lam")
     expect(page.locator("#figure-lambda .js-plotly-plot")).to_be_visible()
 
-    page.get_by_role("link", name="Paper", exact=True).click()
+    page.get_by_role("link", name="Export", exact=True).click()
     table = page.locator("#means")
     table.locator("summary", has_text="LaTeX").click()
     latex = table.get_by_role("region", name="The table in LaTeX").inner_text()

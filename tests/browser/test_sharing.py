@@ -72,7 +72,7 @@ def test_address_shows_another_browser_the_same_page(filled, open_page):
     assert len(isotropy) == 12
     assert isotropy == sorted(isotropy, reverse=True)
     for viewer in (page, second_page):
-        follow(viewer.get_by_role("link", name="Scatter", exact=True))
+        follow(viewer.get_by_role("link", name="Result", exact=True))
         expect(viewer.get_by_label("Error bars")).to_have_value("se")
     assert figures(second_page) == figures(page)
     assert figures(second_page).keys() == drawn.keys()
@@ -81,19 +81,19 @@ def test_address_shows_another_browser_the_same_page(filled, open_page):
 def read_views(page: Page, address: str) -> tuple[dict[str, str], str, list[str]]:
     drawn: dict[str, str] = {}
     conclusion = ""
-    for tab in ("scatter", "conclusion", "runs"):
+    for tab in ("result", "runs"):
         page.goto(f"{address}?tab={tab}")
         drawn |= figures(page)
-        conclusion = page.locator(".conclusion").inner_text() if tab == "conclusion" else conclusion
+        conclusion = page.locator(".conclusion").inner_text() if tab == "result" else conclusion
     return drawn, conclusion, cells(page, "Runs")
 
 
 def test_an_experiment_that_is_exported_shows_the_same_on_an_empty_isoscope(filled, elsewhere, page, tmp_path):
     drawn, conclusion, runs = read_views(page, f"{filled.url}/experiments/{filled.finished}")
     assert {"figure-isotropy", "figure-parallel"} < drawn.keys()
-    page.get_by_text("More", exact=True).click()
+    page.get_by_role("link", name="Export", exact=True).click()
     with page.expect_download() as download:
-        page.get_by_role("link", name="Export").click()
+        page.get_by_role("link", name="Archive", exact=True).click()
     download.value.save_as(tmp_path / download.value.suggested_filename)
 
     page.goto(f"{elsewhere}/experiments")

@@ -77,7 +77,7 @@ def test_what_an_experiment_says_is_read_in_numbers_and_its_figures_on_pages_of_
     plain.locator("#figure-lambda").get_by_text("Numbers", exact=True).click()
     expect(plain.locator("#numbers-lambda tbody tr")).to_have_count(10)
     plain.get_by_role("link", name="Training", exact=True).click()
-    plain.get_by_role("link", name="Learning curves on a page of its own").click()
+    plain.get_by_role("link", name="Open Learning curves").click()
     plain.get_by_text("Numbers", exact=True).click()
     expect(plain.locator("#numbers-learning tbody tr").first).to_be_visible()
 

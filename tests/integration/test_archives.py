@@ -314,6 +314,6 @@ def test_archive_of_version_0_1_shows_its_numbers(client):
     conclusion = client.get(f"/api/experiments/{experiment['id']}/conclusion").json()
     assert [setting["label"] for setting in conclusion["collapsed"]] == ["λ = −5", "λ = −1", "λ = −0.1"]
     assert conclusion["shape"] == "peak"
-    page = client.get(f"/experiments/{experiment['id']}?tab=conclusion").text
+    page = client.get(f"/experiments/{experiment['id']}").text
     assert "Settings that did not collapse differ in performance" in page
     assert "Performance falls with λ" not in page, "beside a peak"

@@ -55,15 +55,15 @@ def test_the_chosen_setting_comes_with_its_interval_difference_or_reason(client,
     assert chosen["difference"]["mean"] == pytest.approx(0.05)
     assert (chosen["difference"]["n"], chosen["baseline"]) == (3, "λ = 0")
     assert chosen["validation"]["mean"] == pytest.approx(0.61)
-    page = client.get(f"/experiments/{experiment_id}?tab=conclusion").text
+    page = client.get(f"/experiments/{experiment_id}?tab=result").text
     assert "λ = 1: Accuracy 0.860 ± 0.025 on 500 test rows over 3 seeds." in page
     assert "Difference from λ = 0: +0.050 ± 0.025 over 3 seeds." in page
     assert page.index("<strong>chosen</strong>") > page.index("not chosen")
     assert "Chosen by local user" in page
-    assert "a record, not a lock" in client.get(f"/experiments/{add_sealed(context)}?tab=conclusion").text
+    assert "a record, not a lock" in client.get(f"/experiments/{add_sealed(context)}?tab=result").text
     experiment_id = add_sealed(context, scores=[0.8, 0.81, 0.82, 0.665, 0.665, 0.665])
     open_by(client, experiment_id, "lambda = 1")
-    page = client.get(f"/experiments/{experiment_id}?tab=conclusion").text
+    page = client.get(f"/experiments/{experiment_id}?tab=result").text
     table = page[page.index('aria-label="Test scores"') :].partition("</table>")[0]
     assert "95% intervals are for new seeds on these test rows" in table
     assert "0.665" in table
@@ -72,7 +72,7 @@ def test_the_chosen_setting_comes_with_its_interval_difference_or_reason(client,
     chosen = open_by(client, experiment_id, "lambda = 1").json()["chosen"]
     assert chosen["test"] is None
     assert chosen["reason"].startswith("No test row has the label")
-    assert "No test row has the label" in client.get(f"/experiments/{experiment_id}?tab=conclusion").text
+    assert "No test row has the label" in client.get(f"/experiments/{experiment_id}?tab=result").text
 
 
 def test_a_run_is_chosen_in_several_ways_and_a_choice_changed_afterwards_is_marked(client, context):
@@ -87,7 +87,7 @@ def test_a_run_is_chosen_in_several_ways_and_a_choice_changed_afterwards_is_mark
     back = open_by(client, experiment_id, "lambda = 0").json()
     assert [score["label"] for score in back["openings"]] == ["λ = 0", "λ = 1", "λ = 0"]
     assert [score["chosen"] for score in back["scores"]] == [1, 2]
-    page = client.get(f"/experiments/{experiment_id}?tab=conclusion").text
+    page = client.get(f"/experiments/{experiment_id}?tab=result").text
     assert "changed after the scores were shown" in page
     assert "looked better" in page
     experiment_id = add_sealed(context)
@@ -108,12 +108,9 @@ def test_openings_on_the_same_rows_are_counted_in_any_experiment_and_outlive_it(
     open_by(client, first, "lambda = 0")
     client.delete(f"/api/experiments/{first}")
     assert client.get(address(second)).json()["opened_on_rows"] == 2
-    assert "2 choices were opened on these test rows before" in client.get(f"/experiments/{second}?tab=conclusion").text
+    assert "2 choices were opened on these test rows before" in client.get(f"/experiments/{second}?tab=result").text
     assert open_by(client, second, "lambda = 1").json()["openings"][0]["opened_before"] == 2
-    assert (
-        "2 choices had been opened on these test rows before"
-        in client.get(f"/experiments/{second}?tab=conclusion").text
-    )
+    assert "2 choices had been opened on these test rows before" in client.get(f"/experiments/{second}?tab=result").text
     assert open_by(client, third, "lambda = 1").json()["openings"][0]["opened_before"] == 0
 
 
@@ -121,12 +118,12 @@ def test_what_cannot_be_opened_says_why(client, context):
     plain = add_experiment(context, run_row(0.0), run_row(1.0))
     assert client.get(address(plain)).json()["state"] == "none"
     assert "no test split" in open_by(client, plain, "lambda = 1").json()["detail"]
-    assert 'id="test"' not in client.get(f"/experiments/{plain}?tab=conclusion").text
+    assert 'id="test"' not in client.get(f"/experiments/{plain}?tab=result").text
     running = add_sealed(context, run_row(0.0), run_row(1.0, status=RunStatus.RUNNING))
     refused = open_by(client, running, "lambda = 0")
     assert (refused.status_code, "1 run have not ended" in refused.json()["detail"]) == (409, False)
     assert "has not ended" in refused.json()["detail"]
-    page = client.get(f"/experiments/{running}?tab=conclusion").text
+    page = client.get(f"/experiments/{running}?tab=result").text
     assert "1 run has not ended. You can freeze and open when all runs have ended." in page
     assert f'href="/experiments/{running}/opening"' not in page
     refused = open_by(client, add_sealed(context), "lambda = 3")
@@ -138,7 +135,7 @@ def test_what_cannot_be_opened_says_why(client, context):
 
 def test_the_page_asks_before_it_opens_and_works_as_a_plain_form(client, context):
     experiment_id = add_sealed(context)
-    page = client.get(f"/experiments/{experiment_id}?tab=conclusion").text
+    page = client.get(f"/experiments/{experiment_id}?tab=result").text
     assert "6 runs are scored on 500 test rows" in page
     opening_url = f"/experiments/{experiment_id}/opening"
     assert f'href="{opening_url}"' in page
@@ -150,9 +147,9 @@ def test_the_page_asks_before_it_opens_and_works_as_a_plain_form(client, context
     assert "kept</textarea>" in refused.text
     assert client.post(opening_url, data={"choose": "λ = 1", "note": "x" * 3000}).status_code == 422
     opened = client.post(opening_url, data={"choose": "λ = 1", "run": "", "note": "because", "by": "Ada"})
-    expected = (303, f"/experiments/{experiment_id}?tab=conclusion#test")
+    expected = (303, f"/experiments/{experiment_id}?tab=result#test")
     assert (opened.status_code, opened.headers["location"]) == expected
-    assert "“because”" in client.get(f"/experiments/{experiment_id}?tab=conclusion").text
+    assert "“because”" in client.get(f"/experiments/{experiment_id}?tab=result").text
     assert "Change the choice" in client.get(opening_url).text
 
 

@@ -79,7 +79,7 @@ def test_deletion_asks_first_and_removes_run_with_its_rows(client, context, runs
     with context.sessions() as session:
         assert [session.scalar(select(func.count()).select_from(table)) for table in (RunTag, Step)] == [0, 0]
     assert client.delete(f"/api/runs/{third}").status_code == 204
-    for tab in ("scatter", "conclusion", "runs"):
+    for tab in ("result", "training", "runs"):
         assert client.get(f"/experiments/{experiment_id}?tab={tab}").status_code == 200
     assert client.get(f"/experiments/{experiment_id}/export.zip").status_code == 200
 

@@ -40,7 +40,7 @@ def test_an_import_is_as_sealed_as_what_was_exported(client, elsewhere, context)
     sealed = opening(elsewhere, copied)
     assert (sealed["state"], sealed["n"], sealed["scored_runs"], sealed["scores"]) == ("sealed", 500, 6, None)
     assert sealed["rows_sha256"] == opening(client, experiment_id)["rows_sha256"]
-    page = elsewhere.get(f"/experiments/{copied}?tab=conclusion").text
+    page = elsewhere.get(f"/experiments/{copied}?tab=result").text
     assert "Freeze and open" in page
     assert DIGITS not in page
     run = elsewhere.get(f"/api/experiments/{copied}").json()["runs"][0]["id"]
@@ -60,7 +60,7 @@ def test_the_history_of_openings_comes_along_and_counts_once(client, elsewhere, 
     copied = imported(elsewhere, content)
     before, after = opening(client, experiment_id), opening(elsewhere, copied)
     assert (after["openings"], after["chosen"]) == (before["openings"], before["chosen"])
-    assert "changed after the scores were shown" in elsewhere.get(f"/experiments/{copied}?tab=conclusion").text
+    assert "changed after the scores were shown" in elsewhere.get(f"/experiments/{copied}?tab=result").text
     elsewhere.delete(f"/api/experiments/{copied}")
     again = imported(elsewhere, content)
     assert opening(elsewhere, again)["opened_on_rows"] == 2

@@ -2,20 +2,21 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.db.models import RunStatus
+from app.db.models import Phase, RunStatus
 from app.training.queue_status import seconds_left
 from tests.factories import run_row
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def run(status, began=None, ended=None, rested=0.0):
+def run(status, began=None, ended=None, rested=0.0, step=0):
     """A run that began and ended so many seconds ago."""
     times = {
         name: None if ago is None else NOW - timedelta(seconds=ago)
         for name, ago in (("started_at", began), ("finished_at", ended))
     }
-    return run_row(status=status, rested_seconds=rested, **times)
+    progress = {"phase": Phase.TRAINING, "phase_done": step, "phase_total": 100}
+    return run_row(status=status, rested_seconds=rested, **progress, **times)
 
 
 FINISHED = run(RunStatus.FINISHED, 200, 100)
@@ -30,7 +31,9 @@ QUEUED = run(RunStatus.QUEUED)
         ([FINISHED, QUEUED], 8, 100),
         ([FINISHED, run(RunStatus.RUNNING, 30), QUEUED], 1, 170),
         ([FINISHED, run(RunStatus.RUNNING, 30)], 4, 70),
-        ([FINISHED, run(RunStatus.RUNNING, 500)], 1, 0),
+        ([FINISHED, run(RunStatus.RUNNING, 500), QUEUED], 1, 100),
+        ([FINISHED, run(RunStatus.RUNNING, 180, step=90)], 1, 20),
+        ([run(RunStatus.RUNNING, 50, step=25), QUEUED], 1, 350),
         ([run(RunStatus.FINISHED, 200, 100, rested=40), QUEUED], 1, 60),
     ],
 )
@@ -40,7 +43,10 @@ def test_it_is_the_mean_time_of_finished_runs_for_each_that_is_left(runs, worker
 
 @pytest.mark.parametrize(
     ("runs", "workers"),
-    [([QUEUED], 1), ([FINISHED, QUEUED], 0), ([FINISHED], 1), ([FINISHED, run(RunStatus.PAUSED)], 1)],
-)
-def test_it_is_unknown_without_a_finished_run_a_worker_or_work(runs, workers):
+    [
+        ([QUEUED], 1), ([run(RunStatus.RUNNING, 50)], 1), ([FINISHED, QUEUED], 0), ([FINISHED], 1),
+        ([FINISHED, run(RunStatus.PAUSED)], 1), ([FINISHED, run(RunStatus.RUNNING, 500)], 1),
+    ],
+)  # fmt: skip
+def test_it_is_unknown_without_a_finished_run_or_steps_a_worker_or_work(runs, workers):
     assert seconds_left(runs, workers, NOW) is None

@@ -56,7 +56,7 @@ def method_bars(table: RunTable, metric: str) -> Figure:
                 f" Each bar is the best of up to {count(n_settings)} settings, chosen on the same rows. Methods with "
                 "more settings look better. Compare them on a test split."
             )
-        caption += trivial.caption(table) + pruned + describe_unscored(table)
+        caption += trivial.caption() + pruned + describe_unscored(table)
     return Figure(
         slug="methods",
         title="Performance by method",

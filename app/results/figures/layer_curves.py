@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import isfinite
 from statistics import fmean
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -13,7 +15,7 @@ from app.figures import palette
 from app.figures.figure import STEP_AXIS, Figure, FigureTable, plot
 from app.results.captions import describe_means, describe_source, describe_texts, explain_absence, format_sizes
 from app.results.figures import legend, sweep_curves
-from app.results.labels import ANISOTROPY_MEASURES, caution_of, slug_of, title_of, uses_text_vectors
+from app.results.labels import ANISOTROPY_MEASURES, bounds_of, caution_of, slug_of, title_of, uses_text_vectors
 from app.results.run_table import RunTable, Setting
 from app.results.statistics.estimate import LAST_PART, Estimate, Row, by_position, by_seed, estimate, tail_mean
 from isoscope.core.formatting import number
@@ -59,7 +61,8 @@ def measure_during_training(
             sweep_curves.mean_traces(table, means, bands=sweep_curves.can_draw_bands(means)),
             showlegend=True,
             xaxis=STEP_AXIS,
-            yaxis={"title": {"text": title_of(measure)}},
+            uirevision="curves",
+            yaxis=_axis_within_bounds(title_of(measure), measure),
         ),
         empty=explain_absence(
             means,
@@ -118,6 +121,12 @@ def late_anisotropy(table: RunTable, measurements_by_run: Mapping[str, LayerMeas
     )  # fmt: skip
 
 
+def _axis_within_bounds(title: str, measure: str) -> dict[str, Any]:
+    low, high = bounds_of(measure)
+    ends = {name: end for name, end in (("clipmin", low), ("clipmax", high)) if isfinite(end)}
+    return {"title": {"text": title}, "autorangeoptions": ends}
+
+
 def _last_layer(measurements: LayerMeasurements, measure: str) -> list[tuple[int, float]]:
     return [
         (step, value)
@@ -151,7 +160,7 @@ def _draw_shares(table: RunTable, means: Mapping[Setting, Sequence[Estimate | No
         showlegend=True,
         xaxis={"title": {"text": "k, raw"}, "dtick": 1, "domain": [0, 0.47]},
         xaxis2={"title": {"text": "k, centered"}, "dtick": 1, "domain": [0.53, 1], "anchor": "y"},
-        yaxis={"title": {"text": "k-th anisotropy"}, "rangemode": "tozero"},
+        yaxis=_axis_within_bounds("k-th anisotropy", ANISOTROPY_MEASURES[0]) | {"rangemode": "tozero"},
     )
 
 

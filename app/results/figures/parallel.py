@@ -46,7 +46,7 @@ class ParallelAxis(NamedTuple):
         attributes = {"name": self.field, "label": plain(self.title, MAX_NAME_LENGTH), "multiselect": False}
         steps = self.steps
         if not steps:
-            return attributes | {"values": self.values}
+            return attributes | {"values": self.values, "tickformat": ".3~g"}
         names = (
             {regularizer.value: name for regularizer, name in REGULARIZER_NAMES.items()}
             if self.field == "regularizer"
@@ -94,7 +94,7 @@ def parallel_coordinates(table: RunTable, metric: str) -> Figure:
     gaps = f" Not drawn, because a value is undefined: {plural(left_out, 'run')}." if left_out else ""
     return Figure(
         slug="parallel",
-        title="Runs by all that varies",
+        title="Runs by setting",
         caption=f"{plural(len(runs), 'finished run')}, one line per run, colored by λ.{gaps} Drag along an axis to "
         "filter runs. The search field shows the filter, and accepts it from the keyboard. Click the axis to clear it."
         if runs

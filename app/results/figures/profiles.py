@@ -206,5 +206,5 @@ def _draw_layers(table: RunTable, means: Mapping[Setting, Sequence[Estimate | No
         traces,
         showlegend=len(means) > 1,
         xaxis={"title": {"text": "Layer"}, "dtick": max(1, -(-depth // 12)), "range": [0.7, depth + 0.3]},
-        yaxis={"title": {"text": title}},
+        yaxis={"title": {"text": title}, "rangemode": "nonnegative"},
     )

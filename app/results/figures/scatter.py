@@ -3,7 +3,7 @@
 There are as many traces as colors, not as points: a thousand runs are drawn as fast as ten.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import log10
@@ -54,12 +54,19 @@ NO_LEGEND = {"showlegend": False, "hoverinfo": "skip"}
 RunMark = tuple[float | None, float | None, str]
 
 
-def scatter(runs: RunTable, metric: str, style: ScatterStyle = DEFAULT_STYLE, *, slug: str = "scatter") -> Figure:
-    """Return the scatter of a style. ``metric`` names one of ``SCALES``.
+def scatter(
+    runs: RunTable,
+    metric: str,
+    style: ScatterStyle = DEFAULT_STYLE,
+    *,
+    slug: str = "scatter",
+    collapsed: Collection[Setting] = (),
+) -> Figure:
+    """Return the scatter of a style. ``metric`` names one of ``SCALES``. ``collapsed`` settings are hollow.
 
     Raises InvalidError of ``x``, ``y``, ``colour`` or ``facet``.
     """
-    plan = Scatter(runs, metric, style)
+    plan = Scatter(runs, metric, style, collapsed)
     name = plan.y.name
     left_out = plan.describe_left_out()
     return Figure(
@@ -352,11 +359,13 @@ def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.
             if runs
         ),
         *([_marker_trace(baselines, RING_MARKER)] if baselines else []),
-        *(_mean_trace(group, colour, plan.runs) for colour, group in unshaded.items() if group),
-        *([_shaded_trace(shaded, drawing.shades, plan.runs)] if drawing.shades and shaded else []),
+        *(_mean_trace(group, colour, plan) for colour, group in unshaded.items() if group),
+        *([_shaded_trace(shaded, drawing.shades, plan)] if drawing.shades and shaded else []),
         *names,
         *_legend_traces(colouring, marks, lambda_is_visible=lambda_is_visible),
-        *panel.trivial_predictor.cross_traces([(mark.setting, mark.x.mean, mark.y.mean) for mark in marks]),
+        *panel.trivial_predictor.without(plan.collapsed).cross_traces(
+            [(mark.setting, mark.x.mean, mark.y.mean) for mark in marks]
+        ),
     ]
 
 
@@ -395,10 +404,14 @@ def _family_lines(colouring: Colouring, marks: Sequence[Mark]) -> list[go.Scatte
     ]
 
 
-def _mean_trace(marks: Sequence[Mark], colour: str, runs: RunTable) -> go.Scatter:
+def _mean_trace(marks: Sequence[Mark], colour: str, plan: Scatter) -> go.Scatter:
+    symbols = [
+        legend.symbol(plan.runs, mark.setting.family) + ("-open" if mark.setting in plan.collapsed else "")
+        for mark in marks
+    ]
     return _marker_trace(
         marks,
-        {"color": colour, "size": MEAN_SIZE, "symbol": [legend.symbol(runs, mark.setting.family) for mark in marks]},
+        {"color": colour, "size": MEAN_SIZE, "symbol": symbols},
         error_x=error_bar(*(mark.x for mark in marks)),
         error_y=error_bar(*(mark.y for mark in marks)),
         hovertext=[mark.hover_text for mark in marks],
@@ -406,9 +419,9 @@ def _mean_trace(marks: Sequence[Mark], colour: str, runs: RunTable) -> go.Scatte
     )
 
 
-def _shaded_trace(marks: Sequence[Mark], value_range: tuple[float, float], runs: RunTable) -> go.Scatter:
+def _shaded_trace(marks: Sequence[Mark], value_range: tuple[float, float], plan: Scatter) -> go.Scatter:
     steps = [step / (SHADES - 1) for step in range(SHADES)]
-    trace = _mean_trace(marks, palette.QUIET, runs)
+    trace = _mean_trace(marks, palette.QUIET, plan)
     trace.marker.update(
         color=[mark.shade for mark in marks],
         cmin=value_range[0],

@@ -3,7 +3,7 @@
 Axes, colors and panels show measured quantities, or settings in which runs differ.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from math import inf
 from typing import Literal, NamedTuple
@@ -29,6 +29,7 @@ from app.results.labels import (
     SCALES,
     SENTENCE_MEASURES,
     TRAINING_MEASURES,
+    bounds_of,
     slug_of,
     title_of,
     uses_text_vectors,
@@ -86,7 +87,13 @@ def measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:
     task = table.runs[0].config.task if table.runs else next(iter(METRICS))
     quantities = [
         Quantity(PERFORMANCE, "Performance", axis_title, bounds=bounds),
-        Quantity(ISOTROPY, "isotropy", "IsoScore★ (1 is isotropic)", explanation=f"IsoScore★ is {source}."),
+        Quantity(
+            ISOTROPY,
+            "isotropy",
+            "IsoScore★ (1 is isotropic)",
+            bounds=bounds_of(ISOTROPY),
+            explanation=f"IsoScore★ is {source}.",
+        ),
         *(
             Quantity(
                 another_metric.value,
@@ -104,7 +111,10 @@ def measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:
             vectors = "sentence vectors" if measure in SENTENCE_MEASURES or uses_text_vectors(measure) else "tokens"
             layer_source = describe_source(table.runs, f"of the last layer’s {vectors}")
             explanation = f"{measure_title} is {layer_source}. Range: {MEASURES[slug_of(measure)].range}."
-            quantities.append(Quantity(measure, measure_title, f"{measure_title}, last layer", explanation=explanation))
+            axis = f"{measure_title}, last layer"
+            quantities.append(
+                Quantity(measure, measure_title, axis, bounds=bounds_of(measure), explanation=explanation)
+            )
     quantities.append(Quantity(SECONDS, "training time", "Time from start to end (s)"))
     return {quantity.key: quantity for quantity in quantities}
 
@@ -195,9 +205,15 @@ class Scatter:
     ``runs`` must have the readings of ``measured`` before points are made.
     """
 
-    def __init__(self, runs: RunTable, metric: str, style: ScatterStyle = DEFAULT_STYLE) -> None:
+    def __init__(
+        self,
+        runs: RunTable,
+        metric: str,
+        style: ScatterStyle = DEFAULT_STYLE,
+        collapsed: Collection[Setting] = (),
+    ) -> None:
         """Find the quantities of a style. Raises InvalidError of ``x``, ``y``, ``colour`` or ``facet``."""
-        self.runs, self.metric, self.style = runs, metric, style
+        self.runs, self.metric, self.style, self.collapsed = runs, metric, style, collapsed
         quantities = measured_quantities(runs, metric)
         self.x = find_quantity(runs, metric, style.x or ISOTROPY, "x", quantities)
         self.y = find_quantity(runs, metric, style.y, "y", quantities)
@@ -275,9 +291,11 @@ class Scatter:
             sentences.append("Lines connect settings that differ only in λ.")
         if any(point.setting.is_baseline for point in self.points):
             sentences.append("Ring and dotted line: λ = 0.")
+        if any(point.setting in self.collapsed for point in self.points):
+            sentences.append("Hollow: collapsed.")
         return (
             " ".join(sentences)
-            + self.trivial_predictor.caption(self.runs)
+            + self.trivial_predictor.without(self.collapsed).caption()
             + describe_pruned(self.runs, "Read with care")
         )
 

@@ -184,6 +184,7 @@ def _caption(
         if style.window > 1
         else "As logged: no smoothing.",
         "Some values are not above zero, so the scale stays linear." if style.log and not log else "",
+        "Click in the legend to hide a setting." if len(means) > 1 else "",
         sample.strip(),
     )
     return " ".join(filter(None, sentences))
@@ -200,12 +201,15 @@ def _draw(
         axis = log_axis(f"{quantity.axis}, logarithmic", values)
     elif quantity is TASK_LOSS and min(values, default=0) >= 0:  # the loss that a script logs may be below zero
         axis["rangemode"] = "nonnegative"
-    # One trace with gaps for each color: hundreds of traces would block browsers.
-    points: dict[tuple[str, str], list[tuple[int | None, float | None, str]]] = {}
+    # One trace with gaps for each entry of the legend, which hides it: hundreds of traces would block browsers.
+    drawn_settings = list(means)
+    points: dict[tuple[str, str, str], list[tuple[int | None, float | None, str]]] = {}
     for run, curve in curves.items():
         setting = table.setting(run)
         label = f"{legend.hover_label(table, setting)}, seed {run.seed}"
-        trace = points.setdefault((legend.colour(table, setting), "lines" if len(curve) > 1 else "markers"), [])
+        entry = legend.entry(table, setting, drawn_settings)["legendgroup"]
+        mode = "lines" if len(curve) > 1 else "markers"
+        trace = points.setdefault((entry, legend.colour(table, setting), mode), [])
         trace += [*((step, value, label) for step, value in curve), (None, None, "")]
     run_traces = [
         go.Scatter(
@@ -215,13 +219,15 @@ def _draw(
             mode=mode,
             line={"color": colour, "width": 0.6},
             showlegend=False,
+            legendgroup=entry,
             hovertemplate="%{text}<br>step %{x:,}: %{y:.4g}<extra></extra>",
         )
-        for (colour, mode), trace in points.items()
+        for (entry, colour, mode), trace in points.items()
     ]
     return plot(
         [*run_traces, *mean_traces(table, means, bands=can_draw_bands(means) and not curves)],
         showlegend=True,
+        uirevision="curves",
         xaxis=STEP_AXIS,
         yaxis=axis,
     )

@@ -1,6 +1,6 @@
 """The trivial predictor that runs have to beat: its line, and crosses on settings with runs that learned nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
@@ -9,7 +9,6 @@ from app.db.learning import no_learning_note, trivial_predictor, trivial_score
 from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.figure import Cell, plain
-from app.results.captions import join_first
 from app.results.run_table import RunTable, Setting
 from isoscope.core.formatting import number, plural
 
@@ -49,21 +48,18 @@ class TrivialPredictor(NamedTuple):
     def cells(self, setting: Setting) -> list[Cell]:
         return [self.score, len(self.runs_that_learned_nothing.get(setting, ()))] if self.heads else []
 
-    def caption(self, table: RunTable) -> str:
+    def without(self, settings: Collection[Setting]) -> "TrivialPredictor":
+        """Return it with crosses on other settings only."""
+        runs = {setting: runs for setting, runs in self.runs_that_learned_nothing.items() if setting not in settings}
+        return self._replace(runs_that_learned_nothing=runs)
+
+    def caption(self) -> str:
         level = ""
         if self.score is not None:
             level = f" The trivial predictor (dashed line or arrow) scores {number(self.score)}: {self.predictor}."
-        learned_nothing = [pair for group in self.runs_that_learned_nothing.values() for pair in group]
-        if not learned_nothing:
-            return level
-        labels = join_first(
-            [f"{table.label(table.setting(run))} seed {run.seed}" for run, _ in learned_nothing], separator=", "
-        )
-        marks = (
-            "a cross marks its setting" if len(self.runs_that_learned_nothing) == 1 else "crosses mark their settings"
-        )
-        reason = learned_nothing[0][1]
-        return f"{level} {plural(len(learned_nothing), 'run')} learned nothing ({marks}): {labels}. {reason}"
+        n_runs = sum(map(len, self.runs_that_learned_nothing.values()))
+        crosses = f" Crosses: {plural(n_runs, 'run')} learned nothing." if n_runs else ""
+        return level + crosses
 
     def describe(self, setting: Setting) -> str:
         """Return lines for a hover text on a setting's runs that learned nothing; empty if all learned."""

@@ -42,7 +42,7 @@ from app.results.sweep_figures import (
     read_figure,
 )
 from app.training.experiments import delete_experiment, describe_experiment, get_experiment, get_experiment_without_runs
-from app.training.queue_status import list_workers, seconds_left
+from app.training.queue_status import list_workers, seconds_left, time_running_runs
 from app.training.run_actions import EXPERIMENTS, RUNS
 from app.web.activity import find_launcher, name_of_user
 from app.web.dependencies import ContextDep
@@ -107,17 +107,8 @@ def _import_page(request: Request, context: Context, problem: IsoscopeError | No
 
 router = APIRouter(prefix="/experiments")
 
-TABS = (
-    Tab("scatter", "Scatter"),
-    Tab("conclusion", "Conclusion"),
-    Tab("layers", "Layers"),
-    Tab("training", "Training"),
-    Tab("runs", "Runs"),
-    Tab("paper", "Paper"),
-    Tab("settings", "Settings"),
-)
-TAB_OF_SECTION = {"methods": "conclusion", "layers": "layers", "directions": "layers", "training": "training"}
-"""Tabs that show the figures of a section."""
+TABS = (Tab("result", "Result"), Tab("training", "Training"), Tab("runs", "Runs"), Tab("export", "Export"))
+SECTIONS_OF_TAB = {"result": ["methods"], "training": ["training", "layers", "directions"]}
 
 
 description_router = descriptions.description_router(EXPERIMENTS, get_experiment, describe_experiment)
@@ -175,10 +166,11 @@ def _read_runs(context: Context, experiment_id: str, run_query: RunQuery) -> Run
 def show_experiment(
     request: Request, context: ContextDep, experiment_id: str, query: SweepDep, run_query: RunQueryDep
 ) -> Response:
-    """Show a tab of the experiment. It refreshes until all runs have ended; figures load when visible."""
-    tab = chosen_tab(TABS, query.tab, "runs" if run_query != RunQuery() else "")
-    query = query._replace(tab="" if tab == TABS[0].slug else tab)
+    """Show a tab of the experiment: its curves while it runs. It refreshes until all runs have ended."""
     experiment = get_experiment(context, experiment_id)
+    default = "runs" if run_query != RunQuery() else "" if experiment.ended else "training"
+    tab = chosen_tab(TABS, query.tab, default)
+    query = query._replace(tab=tab)
     config = experiment.config
     workers = list_workers(context)
     sweep = RunTable.from_experiment(experiment)
@@ -198,7 +190,7 @@ def show_experiment(
         "scale": SCALES[config.metric],
         "query": query,
         "scatters": [
-            read_figure(context, experiment, slug, query, sweep) for slug in query.scatters if tab == "scatter"
+            read_figure(context, experiment, slug, query, sweep) for slug in query.scatters if tab == "result"
         ],
         "errors": ErrorBar,
         "form": scatter_form(sweep, config.metric, query.style),
@@ -210,16 +202,17 @@ def show_experiment(
         "methods": {REGULARIZER_NAMES[name]: name in regularizers_with("zeta") for name in sweep.methods},
         "fixed": {REGULARIZER_NAMES[name]: lam for name, lam in config.fixed_regularizers.items()},
         "figures": group_by_section(list_figure_slugs(experiment)),
-        "figure_sections": {section: title for section, title in SECTIONS.items() if TAB_OF_SECTION[section] == tab},
+        "figure_sections": {section: SECTIONS[section] for section in SECTIONS_OF_TAB.get(tab, [])},
         "tabs": TABS,
         "tab": tab,
-        "settings": compare_settings(RunTable(experiment.runs)) if tab == "settings" else None,
+        "settings": compare_settings(RunTable(experiment.runs)) if tab == "export" else None,
         "head": field_heading,
         "watched": {measure: title_of(measure) for measure in TRAINING_MEASURES},
         "windows": WINDOWS,
         "counts": Counter(run.status for run in experiment.runs),
         "ended": experiment.ended,
         "workers": workers,
+        "running": time_running_runs(experiment.runs) if tab == "training" else [],
         "left": seconds_left(experiment.runs, sum(worker.alive for worker in workers)),
     }
     return render(request, "results/experiment.html", page_values)
@@ -287,7 +280,7 @@ def open_scores(
         open_test(context, experiment_id, opening)
     except IsoscopeError as error:
         return _opening_page(request, context, experiment_id, error, form_values)
-    return redirect_to(f"/experiments/{experiment_id}?tab=conclusion#test")
+    return redirect_to(f"/experiments/{experiment_id}?tab=result#test")
 
 
 def _require_length(text: str, limit: int, field: str) -> str:

@@ -208,7 +208,7 @@ def test_axes_contain_points_runs_and_possible_error_bars(rows, error):
         plot = plot_of(table, metric="matthews", x=x, seeds=True, error=error)
         for trace in plot.data:
             for axis, values, bars, minimum, maximum in (
-                ("xaxis", trace.x, trace.error_x, -inf, inf),
+                ("xaxis", trace.x, trace.error_x, *((0, 1) if x == "isoscore_star" else (-inf, inf))),
                 ("yaxis", trace.y, trace.error_y, -1, 1),
             ):
                 low, high = plot.layout[axis].range
@@ -219,16 +219,26 @@ def test_axes_contain_points_runs_and_possible_error_bars(rows, error):
                         assert min(value + (width or 0), maximum) < high
 
 
-def test_axis_ends_near_the_bounds_of_a_metric_and_plain_training_has_a_ring():
-    plot = plot_of(sweep(run(1.0, 0, 0.2), run(1.0, 1, 0.95)))
-    assert any(trace.error_y.array and max(trace.error_y.array) > 1 for trace in plot.data)
-    low, high = plot.layout.yaxis.range
-    assert -0.05 < low < 0
-    assert 1 < high < 1.05
+def test_axis_ends_near_the_bounds_of_metrics_and_measures_and_plain_training_has_a_ring():
+    plot = plot_of(sweep(run(1.0, 0, 0.2, 0.1), run(1.0, 1, 0.95, 0.9)))
+    for axis, bar in (("yaxis", "error_y"), ("xaxis", "error_x")):
+        assert any(trace[bar].array and max(trace[bar].array) > 1 for trace in plot.data)
+        low, high = plot.layout[axis].range
+        assert -0.05 < low < 0
+        assert 1 < high < 1.05
     plot = plot_of(SWEEP)
     (ring,) = (trace for trace in plot.data if trace.marker.size == RING_SIZE)
     assert (ring.x, ring.y) == ((pytest.approx(0.305),), (pytest.approx(0.805),))
     assert [shape.y0 for shape in plot.layout.shapes] == [pytest.approx(0.805)]
+
+
+def test_collapsed_settings_are_hollow():
+    settings = [setting for setting in SWEEP.settings if setting.lam < 0]
+    figure = scatter(SWEEP, "accuracy", collapsed=settings)
+    symbols = {trace.x[0]: trace.marker.symbol[0] for trace in means(figure.draw())}
+    assert list(symbols.values()) == ["circle-open", "circle", "circle"]
+    assert "Hollow: collapsed." in figure.caption
+    assert "Hollow" not in scatter(SWEEP, "accuracy").caption
 
 
 def test_colors_are_as_chosen_or_usual_if_that_does_not_vary():
