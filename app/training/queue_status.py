@@ -179,28 +179,28 @@ def time_running_runs(runs: Sequence[Run], now: datetime | None = None) -> list[
     timed: list[tuple[Run, float | None]] = []
     for run in runs:
         if run.status is RunStatus.RUNNING:
-            elapsed, left = _elapsed(run, run.started_at or now, now), None
+            elapsed, remaining = _elapsed(run, run.started_at or now, now), None
             if usual is not None and usual > elapsed:
-                left = usual - elapsed
+                remaining = usual - elapsed
             elif run.phase is Phase.TRAINING and run.phase_done and run.phase_total:
-                left = elapsed * run.phase_total / run.phase_done - elapsed
-            timed.append((run, left))
+                remaining = elapsed * run.phase_total / run.phase_done - elapsed
+            timed.append((run, remaining))
     return timed
 
 
 def seconds_left(runs: Sequence[Run], workers: int, now: datetime | None = None) -> float | None:
     """Return the seconds until all runs end if they were next in the queue; None if unknown."""
     now = now or utcnow()
-    timed = [(run, left) for run, left in time_running_runs(runs, now) if left is not None]
+    timed = [(run, remaining) for run, remaining in time_running_runs(runs, now) if remaining is not None]
     waiting = sum(run.status is RunStatus.QUEUED for run in runs)
     usual = _mean_duration(runs)
     if usual is None and timed:
-        usual = max(left + _elapsed(run, run.started_at or now, now) for run, left in timed)
+        usual = max(remaining + _elapsed(run, run.started_at or now, now) for run, remaining in timed)
     if usual is None or not workers or not (timed or waiting):
         return None
-    remaining = [left for _, left in timed]
+    times = [remaining for _, remaining in timed]
     at_once = min(workers, len(timed) + waiting)
-    return max((waiting * usual + sum(remaining)) / at_once, max(remaining, default=0.0))
+    return max((waiting * usual + sum(times)) / at_once, max(times, default=0.0))
 
 
 def _mean_duration(runs: Sequence[Run]) -> float | None:

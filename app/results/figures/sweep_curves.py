@@ -184,7 +184,6 @@ def _caption(
         if style.window > 1
         else "As logged: no smoothing.",
         "Some values are not above zero, so the scale stays linear." if style.log and not log else "",
-        "Click in the legend to hide a setting." if len(means) > 1 else "",
         sample.strip(),
     )
     return " ".join(filter(None, sentences))
