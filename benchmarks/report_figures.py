@@ -1,4 +1,4 @@
-"""What the data of a report's figures cost beside the report itself, of 50,000 points that have names.
+"""What the data of a report's figures cost beside the report itself, of 50,000 points.
 
 Run: python -m benchmarks.report_figures
 """
@@ -9,12 +9,11 @@ from dataclasses import replace
 import torch
 
 from benchmarks._rounds import interleave, machine, rounds_asked, table
-from isotropy.cloud import PAIR_ROWS, Cloud, read_cloud
+from isotropy.cloud import Cloud, read_cloud
 from isotropy.projection import projection
 from isotropy.report import measure
 from isotropy.rows import Rows
 from isotropy.sample_size import sample_size
-from workers.embeddings.neighbours import neighbours_data
 
 N, D, THREADS = 50_000, 768, 2
 
@@ -24,7 +23,6 @@ def main() -> None:
     torch.set_num_threads(THREADS)
     generator = torch.Generator().manual_seed(0)
     points = Rows((0.3 + torch.randn(N, D, generator=generator) * torch.rand(D, generator=generator)).numpy())
-    names = [f"row {row}" for row in range(PAIR_ROWS)]
     read = read_cloud(points)
     measure(read)
 
@@ -38,7 +36,6 @@ def main() -> None:
         "`read_cloud` alone": lambda: read_cloud(points),
         "`sample_size`": lambda: sample_size(fresh()),
         "`projection`": lambda: projection(fresh()),
-        "neighbours by name": lambda: neighbours_data(fresh(), names, 0),
     }
     times = interleave(ways, rounds_asked())
 

@@ -16,6 +16,8 @@ MAP_NAMES = "map_names"
 MAP_NEIGHBORS = "map_neighbors"
 # A kept column in FigureFile, by its place in the header.
 MAP_COLUMN = "map_column_{}"
+# Name of the column that counts how often a row is a nearest neighbor of others.
+HUBNESS = "hubness"
 
 # Directions of the rows in FigureFile, an .npy of float16: see MapHeader.vectors.
 MAP_VECTORS = "map_vectors"

@@ -138,8 +138,10 @@ class StoredMap:
         details = {}
         if self.header.labels is not None:
             details["label"] = self.header.labels.names[self.read(point_map.MAP, self.header.sections["label"])[point]]
-        columns = sorted(range(len(self.header.columns)), key=lambda index: f"column-{index}" != color)
-        for index in columns[:MAX_DETAILS]:
+        names = [column.name for column in self.header.columns]
+        colored = [index for index in range(len(names)) if f"column-{index}" == color]
+        columns = [index for index, name in enumerate(names) if index not in colored and name != point_map.HUBNESS]
+        for index in [*colored, *columns][:MAX_DETAILS]:
             column, value = self.header.columns[index], self.read_column(index)[point]
             details[column.name] = _written(float(value)) if column.labels is None else column.labels.names[value]
         name = "" if self._names is None else self._names.read_line(point)
@@ -178,7 +180,7 @@ class StoredMap:
         """Return the rows nearest to a point: its stored neighbors, else those found among the stored vectors."""
         row, stored = self.get_row(point, color), self.header.neighbors
         if stored is None:
-            reason = "An earlier version measured these rows. Choose again on the Source tab to get neighbors."
+            reason = "An earlier version measured these rows. Choose again on the Details tab to get neighbors."
             return RowSearch(query, row, [], alternatives, reason)
         points, neighbors, distances = self.read_neighbors()
         index = int(np.searchsorted(points, point))
@@ -199,7 +201,7 @@ class StoredMap:
         else:
             reason = (
                 f"Neighbors are known for {count(stored.rows)} rows drawn at random. This row is not one of them. "
-                "Choose again on the Source tab to measure these vectors again: then every row has neighbors."
+                "Choose again on the Details tab to measure these vectors again: then every row has neighbors."
             )
         if not near and not reason and stored.similarity is Similarity.COSINE:
             reason = "This row is all zeros. It has no direction, so no row is near to it by cosine."

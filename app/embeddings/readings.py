@@ -14,6 +14,7 @@ DETAIL_LISTS = {"by_label": "label", "dimensions": "dimension", "parts": "part",
 SIMILARITY_CHOICES = {slug.value: capitalized(title) for slug, title in SIMILARITIES.items()}
 """Options of the form of a draft, by the value that it sends."""
 
+REFERENCE_ENCODER = "all-MiniLM-L6-v2"
 Grouped = TypeVar("Grouped")
 
 
@@ -185,6 +186,25 @@ def reference_values() -> dict[str, list[ReferenceValue]]:
         for slug, (value, se, n) in cloud.values.items():
             values.setdefault(slug, []).append(ReferenceValue(cloud.name, cloud.about, value, se, n, cloud.d))
     return values
+
+
+class ReferenceBand(NamedTuple):
+    """The scores of all layers of a known encoder on one measure, smallest and largest."""
+
+    encoder: str
+    low: float
+    high: float
+    d: int
+
+
+@cache
+def reference_bands() -> dict[str, ReferenceBand]:
+    bands = {}
+    for slug, values in reference_values().items():
+        if layers := [reference for reference in values if reference.name.startswith(REFERENCE_ENCODER)]:
+            scores = [layer.value for layer in layers]
+            bands[slug] = ReferenceBand(REFERENCE_ENCODER, min(scores), max(scores), layers[0].d)
+    return bands
 
 
 def similarity_of(measurement: Measurement) -> Similarity:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Request
 from pydantic import BaseModel, Field
 
 from app.context import Context
@@ -13,12 +13,12 @@ from app.db.point_map import MAP
 from app.embeddings.decision import find_deciding_task
 from app.embeddings.figures.dimensions import ACTIVATION, mark_dimensions
 from app.embeddings.figures.overlay import Subject
-from app.embeddings.figures.report import DATA_OF_FIGURE, FIGURE_OF_MEASURE, FIGURES, HEAVY_FIGURES, TAB_OF, figures_of
+from app.embeddings.figures.report import DATA_OF_FIGURE, FIGURE_OF_MEASURE, FIGURES, HEAVY_FIGURES, PART_OF, figures_of
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.headline import headline_of
-from app.embeddings.lookups import find_text_search, read_neighbors
+from app.embeddings.lookups import find_text_search
 from app.embeddings.point_map import find_map
-from app.embeddings.readings import groups_of, headlines_of, hubs_of, reference_values
+from app.embeddings.readings import groups_of, headlines_of, hubs_of, reference_bands, reference_values
 from app.embeddings.selections import find_selections, format_rows, parse_rows
 from app.embeddings.service import get_figure_data, list_stored_figures
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
@@ -28,29 +28,22 @@ from isoscope.core.effects import effect_sentence
 from isotropy.catalog import FINDINGS, METHODS, MethodEntry
 
 LARGE_FIGURES = frozenset(record.slug for record in FIGURES if record.large)
-# The tabs that show measures with reference values.
-REFERENCE_TABS = ("overview", "measures")
 # The figure data that a tab reads. The projection is a megabyte: it is loaded from its own page.
-TAB_DATA = {"overview": (MAP,), "map": (MAP, SAMPLE_SIZE), "neighbors": ("neighbours", MAP)}
+TAB_DATA = {"overview": (MAP,), "map": (MAP,), "details": (SAMPLE_SIZE,)}
 TABS = (
     Tab("overview", "Overview"),
-    Tab("map", "Map and rows"),
-    Tab("directions", "Directions"),
-    Tab("neighbors", "Neighbors"),
+    Tab("map", "Map & neighbors"),
     Tab("task", "Task", "/tasks"),
-    Tab("lab", "Post-processing", "/lab"),
-    Tab("measures", "All measures"),
-    Tab("source", "Source"),
+    Tab("details", "Details"),
 )
 # Rows of a finding that the map marks.
 MAX_MARKED = 5000
 
 
 class ReportQuery(NamedTuple):
-    """Query of a report: the shrinkage curve, the row whose neighbors are listed, the tab, and selections."""
+    """Query of a report: the shrinkage curve, the tab, the row whose neighbors are listed, and selections."""
 
     shrinkage: ShrinkageQuery
-    name: str | None
     tab: str = TABS[0].slug
     finding: str = ""
     row: str = ""
@@ -64,16 +57,17 @@ def build_report(
     context: Context, embedding: Embedding, query: ReportQuery, *, standalone: bool = False
 ) -> dict[str, Any]:
     """Return the values of the report's template. Only ``standalone`` reads all tabs and their figures' data."""
-    slugs = {*DATA_OF_FIGURE.values(), "neighbours"} if standalone else set(TAB_DATA.get(query.tab, ()))
+    slugs = set(DATA_OF_FIGURE.values()) if standalone else set(TAB_DATA.get(query.tab, ()))
     stored = list_stored_figures(context, embedding.id, slugs | ({FULL_FINDINGS} if query.finding else set()))
     data = {slug: figure_data for slug, figure_data in stored.items() if figure_data is not None}
     marked = find_marked_finding(embedding, data.pop(FULL_FINDINGS, {}), query.finding)
     point_map = find_map(context, embedding, data.pop(MAP, None))
-    neighbors = read_neighbors(data.get("neighbours"), query.name)
     figures = figures_of([_subject(embedding, data)])
-    visible = [figure for figure in figures if standalone or TAB_OF[figure.slug] == query.tab]
+    parts: dict[str, list[Figure]] = {}
+    for figure in figures if standalone or query.tab == "details" else ():
+        parts.setdefault(PART_OF[figure.slug], []).append(_mark_figure(figure, marked))
     anchors = {f"figure-{figure.slug}" for figure in figures if not figure.empty}
-    anchors |= {anchor for anchor, slug in (("map", MAP), ("sample-size", SAMPLE_SIZE)) if slug in stored}
+    anchors |= {anchor for anchor, slug in (("map", MAP), (f"figure-{SAMPLE_SIZE}", SAMPLE_SIZE)) if slug in stored}
     marked_rows = ""
     if query.tab == "map" and marked:
         marked_rows = format_rows(marked.rows)
@@ -87,22 +81,21 @@ def build_report(
         "marked_rows": marked_rows,
         "headlines": headlines_of(embedding),
         "groups": groups_of(embedding),
-        "references": reference_values() if standalone or query.tab in REFERENCE_TABS else {},
+        "references": reference_values() if standalone or query.tab == "details" else {},
+        "bands": reference_bands(),
         "drawn": FIGURE_OF_MEASURE,
-        "tab_of": TAB_OF,
         "tabs": TABS,
         "tab": query.tab,
-        "later": [] if standalone else [record for record in HEAVY_FIGURES if record.needs in stored],
+        "later": []
+        if standalone
+        else [record for record in HEAVY_FIGURES if record.needs in stored and (record.single or MAP not in stored)],
         "map": point_map,
         "search": point_map.search(query.row, query.color) if point_map and query.row.strip() else None,
         "color": query.color,
         "older_map": MAP not in stored,
-        "sample_size": next((figure for figure in visible if figure.slug == SAMPLE_SIZE), None),
-        "shape": [_mark_figure(figure, marked) for figure in visible if figure.slug != SAMPLE_SIZE],
+        "parts": parts,
         "large": LARGE_FIGURES,
         "shrinkage": read_shrinkage(context, embedding, query.shrinkage),
-        "neighbours": neighbors,
-        "named_row": point_map.search(neighbors.unknown) if point_map and neighbors and neighbors.unknown else None,
         "near_text": find_text_search(context, embedding, query.text),
         "hubs": hubs_of(embedding),
         "hubs_on_map": MAP in stored,
@@ -127,7 +120,6 @@ def report_figures(
 def _read_query(
     request: Request,
     shrinkage: ShrinkageDep,
-    name: Annotated[str | None, Query()] = None,
     tab: str = "",
     finding: str = "",
     row: str = "",
@@ -137,9 +129,9 @@ def _read_query(
 ) -> ReportQuery:
     """Read the query. If the tab is not named, infer it from the parameters of its form."""
     parameters = request.query_params.keys()
-    form_tab = "neighbors" if name is not None else "directions" if parameters & {"zeta", "rows", "source"} else ""
-    form_tab = "map" if parameters & {"row", "select", "color"} else form_tab
-    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, form_tab), finding, row, text, select, color)
+    form_tab = "details" if parameters & {"zeta", "rows", "source"} else ""
+    form_tab = "map" if parameters & {"row", "text", "select", "color"} else form_tab
+    return ReportQuery(shrinkage, chosen_tab(TABS, tab, form_tab), finding, row, text, select, color)
 
 
 ReportDep = Annotated[ReportQuery, Depends(_read_query)]
@@ -184,13 +176,13 @@ class FindingLink(NamedTuple):
     text: str
 
 
-DIMENSIONS_LINK = FindingLink("directions", "figure-activation", "See them by dimension")
+DIMENSIONS_LINK = FindingLink("details", "figure-activation", "See them by dimension")
 MAP_LINK = FindingLink("map", "map", "See them on the map")
 # Links for findings that name neither rows nor dimensions.
 FINDING_LINKS = {
-    "collapsed": FindingLink("overview", "figure-spectrum", "See the spectrum"),
-    "common_mean": FindingLink("overview", "figure-cosines", "See the cosines"),
-    "too_few_rows": FindingLink("map", "sample-size", "See how many rows it takes"),
+    "collapsed": FindingLink("details", "figure-spectrum", "See the spectrum"),
+    "common_mean": FindingLink("details", "figure-cosines", "See the cosines"),
+    "too_few_rows": FindingLink("details", "figure-sample_size", "See how many rows it takes"),
 }
 # The finding whose rows are not measured, so that no map has them.
 UNMAPPED_FINDING = "not_finite"

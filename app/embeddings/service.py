@@ -290,9 +290,8 @@ def get_stored_figure(context: Context, embedding_id: str, slug: str) -> dict[st
             raise NotFoundError(
                 f"There is no {slug!r} of {embedding.name}, which is {embedding.status}: it comes with the measures."
             )
-        unnamed = "its rows have no names, or " if slug == "neighbours" else ""
         raise NotFoundError(
-            f"There is no {slug!r} of {embedding.name}: {unnamed}another version of Isoscope measured it. Choose again "
+            f"There is no {slug!r} of {embedding.name}: another version of Isoscope measured it. Choose again "
             f"to measure it with this version."
         )
     return data[slug]

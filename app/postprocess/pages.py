@@ -12,6 +12,7 @@ from app.db.types import RowId
 from app.embeddings.decision import find_deciding_task
 from app.embeddings.files import get_trial_map
 from app.embeddings.lookups import read_neighbors
+from app.embeddings.remedies import find_remedy
 from app.embeddings.report import TABS
 from app.embeddings.service import get_embedding, require_ready
 from app.postprocess.method_settings import (
@@ -22,7 +23,6 @@ from app.postprocess.method_settings import (
     method_settings_of,
     parse_parameters,
 )
-from app.postprocess.remedies import rank_remedies
 from app.postprocess.service import (
     create_postprocessed_embedding,
     find_postprocessing,
@@ -37,7 +37,7 @@ from isotropy.catalog import METHODS, METRICS, MethodEntry
 
 router = APIRouter(prefix="/embeddings/{embedding_id}/lab")
 
-FIRST_METHOD = "all_but_the_top"
+DEFAULT_METHOD = "centring"
 WHITENING_METHODS = ("pca_whitening", "zca_whitening")
 TRAINED_METHOD = "flow"
 MAX_TEXT_CHARACTERS = 200
@@ -53,7 +53,7 @@ class TrialRequest(NamedTuple):
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> "TrialRequest":
         texts = {key: str(value)[:MAX_TEXT_CHARACTERS] for key, value in fields.items()}
-        if (method := METHODS.get(texts.get("method", FIRST_METHOD))) is None:
+        if (method := METHODS.get(texts.get("method", DEFAULT_METHOD))) is None:
             raise NotFoundError(f"There is no method {texts['method']!r}: choose one in the lab.")
         parameters = {
             parameter.name: texts[parameter.name] for parameter in method.parameters if parameter.name in texts
@@ -66,7 +66,11 @@ class TrialRequest(NamedTuple):
 
 @router.get("")
 def show_lab(request: Request, context: ContextDep, embedding_id: str) -> Response:
-    embedding, trial_request = _get_measured_embedding(context, embedding_id), TrialRequest.parse(request.query_params)
+    """Show a trial of the requested method, else of the remedy that a task chose or that the worst finding needs."""
+    embedding = _get_measured_embedding(context, embedding_id)
+    if "method" not in request.query_params and (query := find_remedy(context, embedding)):
+        return redirect_to(f"/embeddings/{embedding_id}/lab?{query}")
+    trial_request = TrialRequest.parse(request.query_params)
     try:
         settings = trial_request.to_settings(embedding)
     except InvalidError as error:
@@ -135,20 +139,19 @@ def _page(
     problem: InvalidError | None = None,
 ) -> Response:
     rows, fit_rows = count_trial_rows(embedding)
-    task = find_deciding_task(context, embedding.id)
+    task, method = find_deciding_task(context, embedding.id), trial_request.method
     results = None if task is None else task.results
     values: dict[str, Any] = {
         "embedding": embedding,
         "tabs": TABS,
-        "results": results,
         "score_title": "" if results is None else METRICS[results.metric],
-        "remedies": rank_remedies(results),
-        "method": trial_request.method,
-        "dials": dials_of(embedding, trial_request.method, trial_request.texts),
+        "judged": [variant for variant in results.variants if variant.method == method.slug] if results else [],
+        "method": method,
+        "dials": dials_of(embedding, method, trial_request.texts),
         "mean_variance": mean_variance(embedding),
         "rows": rows,
-        "trained": trial_request.method.slug == TRAINED_METHOD,
-        "tautology": trial_request.method.slug in WHITENING_METHODS and fit_rows > (embedding.d or 0),
+        "trained": method.slug == TRAINED_METHOD,
+        "tautology": method.slug in WHITENING_METHODS and fit_rows > (embedding.d or 0),
         "name": trial_request.name,
         "trial": None,
         "result": None,

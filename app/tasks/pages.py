@@ -10,6 +10,8 @@ from app.context import PAGE_ROWS, Context, count_pages, offset_of
 from app.core.validation_messages import field_errors
 from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
 from app.db.task import MapVariant, Side, TaskConfig
+from app.embeddings.decision import find_deciding_task
+from app.embeddings.remedies import rank_remedies
 from app.embeddings.report import TABS
 from app.embeddings.service import get_embedding, require_ready
 from app.tasks import service
@@ -184,12 +186,21 @@ def _list_page(
 ) -> Response:
     embedding = get_embedding(context, embedding_id)
     require_ready(embedding, "a task")
-    chosen_kind = next((kind for kind in TruthKind if kind == values.get("kind")), TruthKind.QUERIES)
     annotations = (embedding.inspection or {}).get("annotations", [])
+    deciding, qrels = find_deciding_task(context, embedding_id), list_qrels(context, embedding)
+    results = None if deciding is None else deciding.results
+    labels = (embedding.selection or {}).get("labels") or (deciding.config.labels if deciding else None) or ""
+    likely_kind = TruthKind.LABELS if labels and not qrels else TruthKind.QUERIES
+    chosen_kind = next((kind for kind in TruthKind if kind == values.get("kind")), likely_kind)
     tasks = service.list_tasks(context, embedding_id, limit=PAGE_ROWS, offset=offset_of(page))
     page_values = {
         "embedding": embedding,
         "tabs": TABS,
+        "deciding": deciding,
+        "results": results,
+        "score_title": "" if results is None else METRICS[results.metric],
+        "remedies": rank_remedies(results),
+        "asked": "kind" in values,
         "tasks": tasks,
         "page": page,
         "pages": count_pages(service.count_tasks(context, embedding_id)),
@@ -200,12 +211,12 @@ def _list_page(
         "similarities": list(Similarity),
         "columns": [annotation["name"] for annotation in annotations],
         "queries": service.list_queries(context, embedding) if chosen_kind in service.KINDS_WITH_QUERIES else [],
-        "qrels": list_qrels(context, embedding) if chosen_kind is TruthKind.QUERIES else [],
+        "qrels": qrels if chosen_kind is TruthKind.QUERIES else [],
         "suffixes": suffixes(Role.ANNOTATIONS),
         "max_bytes": context.settings.max_dataset_bytes,
         "values": {
             **dict.fromkeys((*TaskConfig.model_fields, "queries_id", "split"), ""),
-            "labels": (embedding.selection or {}).get("labels") or "",
+            "labels": labels,
             **values,
         },
     }

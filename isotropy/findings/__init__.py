@@ -12,7 +12,7 @@ from isotropy.catalog.findings import FINDINGS
 from isotropy.cloud import Cloud
 from isotropy.findings.dimensions import constant_dimensions, doubled_dimensions, rogue_dimensions
 from isotropy.findings.empty_rows import truncated_rows, zero_rows
-from isotropy.findings.finding import MAX_LISTED, Defect, Effect, ExaminedCloud, Finding, Severity
+from isotropy.findings.finding import MAX_LISTED, Defect, Effect, ExaminedCloud, Finding, Severity, percent
 from isotropy.findings.hubs import hubs
 from isotropy.findings.metadata import metadata_as_coordinates
 from isotropy.findings.mixed_clouds import mixed_clouds
@@ -77,6 +77,9 @@ def findings_of(
         )
         if scope:
             title = f"{defect.title} ({scope})"
+            share = cloud.moment_scores["mean_share"].value
+            if defect.slug == "common_mean" and share is not None:  # the headline of a report tells the share of all
+                title += f", {percent(share)} with all"
             evidence = f"{defect.evidence} Measured on the {scope} that no other finding blames."
             defect = defect._replace(title=title, evidence=evidence)
         findings.append(to_finding(defect, names_of, dimension_names))

@@ -10,10 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.drawing import draw_all
 
-MEASURED_REPORT = tuple(
-    f"/embeddings/{{embedding}}{tab}"
-    for tab in ("", "?tab=map", "?tab=directions", "?tab=neighbors", "?tab=measures", "?tab=source")
-)
+MEASURED_REPORT = tuple(f"/embeddings/{{embedding}}{tab}" for tab in ("", "?tab=map", "?tab=details", "/tasks"))
 MEASURED = (
     *MEASURED_REPORT, "/embeddings?sort=-isoscore", "/embeddings/{embedding}/description",
     "/embeddings/{embedding}/lab?method=zca_whitening", "/embeddings/{embedding}/tasks?kind=queries", "/tasks/{task}",
@@ -31,10 +28,16 @@ FILLED = (
     "/runs/{failed_run}", "/", "/datasets", "/datasets/{dataset}", "/experiments", "/compare", "/compare/runs",
     "/compare/runs?q=lam%3E", "/compare/runs/list", "/queue", "/measures", "/nowhere",
 )  # fmt: skip
-SHORT = (*MEASURED_REPORT, *EXPERIMENT, "/tasks/{task}", "/experiments/new?dataset_id={dataset}")
+SHORT = (
+    *MEASURED_REPORT,
+    *EXPERIMENT,
+    "/tasks/{task}",
+    "/embeddings/{embedding}/lab?method=zca_whitening",
+    "/experiments/new?dataset_id={dataset}",
+)
 MOST_PIXELS = 2250  # two and a half screens of 1400 x 900
 DRAWN = (
-    *MEASURED_REPORT[1:4], "/embeddings/{embedding}/lab?method=zca_whitening", "/tasks/{task}",
+    *MEASURED_REPORT[1:3], "/embeddings/{embedding}/lab?method=zca_whitening", "/tasks/{task}",
     "/compare?id={first_layer}&id={layer}", "/encodings/{encoding}", "/playground", *EXPERIMENT[1:3],
     "/experiments/{finished}?x=lam&facet=lam&colour=isoscore_star&seeds=1",
     "/runs/{finished_run}?tab=training",

@@ -40,10 +40,12 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, p
     expect(page.get_by_role("cell", name="word0", exact=True)).to_be_visible()
     page.get_by_role("button", name="Measure these embeddings").click()
     expect(page.get_by_role("navigation", name="Parts of this page")).to_be_visible()
-    expect(page.locator("#figure-spectrum .js-plotly-plot")).to_be_visible()
-    expect(page.locator("[data-figure]:not(:has(.js-plotly-plot))")).to_have_count(0)
+    expect(page.locator("#map-plot .js-plotly-plot")).to_be_visible()
 
-    page.get_by_role("link", name="All measures", exact=True).click()
+    page.get_by_role("link", name="Details", exact=True).click()
+    expect(page.locator("#figure-spectrum .js-plotly-plot")).to_be_visible()
+    expect(page.locator("[data-figure]:visible:not(:has(.js-plotly-plot))")).to_have_count(0)
+    page.get_by_role("heading", name="All measures").click()
     measures = page.get_by_role("region", name="All measures")
     table = measures.get_by_role("table", name="Mean, directions and dimensions")
     expect(table.get_by_role("rowheader", name="Mean cosine similarity")).to_be_visible()
@@ -201,11 +203,12 @@ def test_at_phone_width_menu_and_tabs_of_a_report_stay_on_the_screen(dashboard, 
     assert 0 <= opened["x"] <= opened["x"] + opened["width"] <= 390
     page.get_by_role("heading", level=1).click()
     expect(page.locator(".menu > div")).to_be_hidden()
-    for part in ("Map and rows", "Directions", "Neighbors", "Source", "All measures"):
+    for part in ("Map & neighbors", "Task", "Details"):
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         follow(page.get_by_role("link", name=part, exact=True))
         expect(page.locator(".tabs [aria-current]")).to_be_in_viewport(ratio=0.9)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_role("heading", name="All measures").click()
     tables = page.locator("#all-measures > .table")
     assert tables.count() > 1
     assert tables.evaluate_all("boxes => boxes.every(box => box.scrollWidth <= box.clientWidth)")

@@ -16,9 +16,9 @@ def lab(dashboard):
 
 
 def test_a_slider_is_moved_to_a_result_and_a_new_embedding_made_of_it(lab, page):
-    page.goto(lab)
-    expect(page.get_by_text("has not been tried on these vectors yet")).to_be_visible()
+    page.goto(lab.replace("/lab", "/tasks"))
     page.get_by_role("link", name="Soft ZCA whitening").click()
+    expect(page.get_by_text("has not been tried on these vectors yet")).to_be_visible()
     page.get_by_role("button", name="Try it").click()
     expect(page).to_have_url(re.compile(r"method=soft_zca&eps=0.1$"))
     table = page.get_by_role("region", name="Scores before and after")
@@ -29,12 +29,14 @@ def test_a_slider_is_moved_to_a_result_and_a_new_embedding_made_of_it(lab, page)
     expect(page).to_have_url(re.compile(r"eps=0.11$"))
     expect(page.get_by_role("heading", name="Soft ZCA whitening, eps 0.11")).to_be_visible()
     expect(page.get_by_role("button", name="Keep as an embedding")).to_be_visible()
+    page.get_by_text("Figures before and after").click()
     expect(page.locator("#figure-spectrum .js-plotly-plot")).to_be_visible()
     page.get_by_label("ε", exact=True).fill("1")
     expect(page.get_by_label("ε, slider")).to_have_value("0")
 
     page.reload()
     expect(page.get_by_role("heading", name="Soft ZCA whitening, eps 0.11")).to_be_visible()
+    page.get_by_text("Nearest neighbors before and after").click()
     name = page.locator("#names option").nth(7).get_attribute("value")
     page.get_by_label("Look up").fill(name)
     page.get_by_role("button", name="Look up").click()
@@ -42,7 +44,7 @@ def test_a_slider_is_moved_to_a_result_and_a_new_embedding_made_of_it(lab, page)
     expect(page).to_have_url(re.compile(f"name={name}$"))
 
     page.get_by_role("button", name="Keep as an embedding").click()
-    expect(page.get_by_role("link", name="All measures", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name="Map & neighbors", exact=True)).to_be_visible()
     expect(page.locator("#provenance")).to_contain_text("Made of cloud.csv by Soft ZCA whitening, eps 0.11")
     page.get_by_text("More", exact=True).click()
     with page.expect_download() as download:
@@ -73,7 +75,7 @@ def test_a_wrong_number_is_refused_at_its_field(lab, page):
 def test_without_javascript_the_lab_is_two_forms(lab, browser):
     context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 800})
     page = context.new_page()
-    page.goto(lab)
+    page.goto(lab.replace("/lab", "/tasks"))
     page.get_by_role("link", name="Soft ZCA whitening").click()
     expect(page.get_by_label("ε, slider")).to_be_hidden()
     page.get_by_label("ε", exact=True).fill("0.5")

@@ -74,6 +74,8 @@ def test_rows_are_clicked_found_selected_and_colored(page, measured_map):
     expect(page.locator("#map-row h3")).to_have_text(f"Row {LONE_ROW} · word {LONE_ROW}")
     expect(page.locator("#map-row tbody tr")).to_have_count(10)
     assert parse_qs(page.url.partition("?")[2]) == {"tab": ["map"], "row": [str(LONE_ROW)]}
+    expect(page.locator("#map-row")).to_be_in_viewport()
+    expect(plot).to_be_in_viewport()
     plot = open_map(page, measured_map, f"&row={LONE_ROW}")
     wait_for(lambda: plot.evaluate("plot => plot.data.at(-1).name") == "rings")
     assert plot.evaluate("plot => plot.data.at(-1).x.length") == 11
@@ -103,7 +105,8 @@ def test_without_webgl_rows_are_drawn_as_shapes(page, measured_map):
 
 def test_map_and_figures_that_the_server_does_not_send_say_so(page, measured_map):
     page.route(re.compile(r"/plot\.json|/figures/"), lambda route: route.abort("connectionreset"))
-    page.goto(measured_map)
+    page.goto(f"{measured_map}?tab=details")
     missing = "This figure could not be drawn. The server did not answer. Reload the page to try again."
-    expect(page.locator("#map-plot")).to_have_text(missing)
     expect(page.locator(".plot[data-figure]").first).to_have_text(missing)
+    page.goto(measured_map)
+    expect(page.locator("#map-plot")).to_have_text(missing)

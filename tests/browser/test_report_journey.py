@@ -1,7 +1,5 @@
 import io
-import json
 import re
-import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -18,41 +16,24 @@ def report(dashboard):
     cloud = np.random.default_rng(0).normal(size=(400, 8)) * np.arange(1, 9)
     np.savez(buffer := io.BytesIO(), vectors=cloud, words=np.array([f"word{i}" for i in range(len(cloud))]))
     embedding_id = dashboard.measure("cloud.npz", buffer.getvalue(), data={"name": HOSTILE})
-    names = ("first", HOSTILE)
-    rows = [{"name": name, "before": [{"name": f"{name} before", "cosine": 0.5}], "after": []} for name in names]
-    data = {"k": 1, "rows": 400, "method": "centring", "parameters": {}, "of": rows}
-    with sqlite3.connect(dashboard.data_dir / "isoscope.sqlite", timeout=30) as database:
-        database.execute("DELETE FROM figure_data WHERE slug = 'neighbours'")
-        database.execute("INSERT INTO figure_data VALUES (?, 'neighbours', ?)", (embedding_id, json.dumps(data)))
     return f"{dashboard.url}/embeddings/{embedding_id}"
-
-
-def test_neighbours_are_chosen_by_name_and_kept_in_the_address(report, page: Page):
-    page.goto(f"{report}?tab=neighbors")
-    neighbours = page.get_by_role("region", name="Nearest neighbors", exact=True)
-    expect(neighbours.get_by_role("cell", name="first before")).to_be_visible()
-    neighbours.get_by_label("Look up").fill(HOSTILE)
-    neighbours.get_by_role("button", name="Look up").click()
-    expect(neighbours.get_by_role("cell", name=f"{HOSTILE} before")).to_be_visible()
-    expect(page).to_have_url(re.compile("name="))
-    page.reload()
-    expect(neighbours.get_by_role("cell", name=f"{HOSTILE} before")).to_be_visible()
 
 
 def test_tabs_and_numbers_of_figures_come_by_keyboard_when_asked_for(report, page: Page):
     page.goto(report)
+    expect(page.locator("#figure-spectrum")).to_have_count(0)
+    tab = page.get_by_role("navigation", name="Parts of this page").get_by_role("link", name="Details")
+    tab.press("Enter")
+    expect(page).to_have_url(re.compile(r"\?tab=details$"))
+    expect(tab).to_have_attribute("aria-current", "page")
     expect(page.locator("#figure-spectrum .js-plotly-plot")).to_be_visible()
-    expect(page.locator("#figure-twonn")).to_have_count(0)
+    expect(page.locator("#figure-twonn .js-plotly-plot")).to_have_count(0)
     spectrum = page.locator("#figure-spectrum")
     expect(spectrum.get_by_role("cell")).to_have_count(0)
     spectrum.get_by_text("Numbers", exact=True).press("Enter")
     expect(spectrum.get_by_role("row")).to_have_count(1 + 8)
-    tab = page.get_by_role("navigation", name="Parts of this page").get_by_role("link", name="Neighbors")
-    tab.press("Enter")
-    expect(page).to_have_url(re.compile(r"\?tab=neighbors$"))
-    expect(tab).to_have_attribute("aria-current", "page")
+    page.get_by_role("heading", name="Neighborhoods").locator("..").press("Enter")
     expect(page.locator("#figure-twonn .js-plotly-plot")).to_be_visible()
-    expect(page.locator("#figure-spectrum")).to_have_count(0)
 
 
 def test_the_file_opens_from_disk_without_a_network_and_asks_for_nothing(report, browser, page: Page, tmp_path: Path):

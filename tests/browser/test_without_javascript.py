@@ -29,7 +29,7 @@ def test_pages_need_no_javascript(filled, plain):
 
 
 def test_plots_that_are_not_drawn_take_a_line_or_two(dashboard, measured, plain):
-    for tab in ("", "?tab=directions", "?tab=neighbors"):
+    for tab in ("?tab=map", "?tab=details"):
         plain.goto(f"{dashboard.url}/embeddings/{measured['embedding']}{tab}")
         heights = plain.locator(".plot").evaluate_all("plots => plots.map((plot) => plot.offsetHeight)")
         assert heights

@@ -118,7 +118,7 @@ def test_the_report_by_layer_links_every_number_to_its_layer_and_every_layer_to_
     means = [row["embedding_id"] for row in layers if row["pooling"] == "mean"]
     page = client.get(encoding)
     for row in means:
-        assert page.text.count(f'"/embeddings/{row}?tab=measures#all-measures"') == 11
+        assert page.text.count(f'"/embeddings/{row}?tab=details#all-measures"') == 11
     compared = "&".join(f"id={row}" for row in means)
     assert f'href="/compare?{compared}"' in html.unescape(page.text)
     firsts = client.get(encoding, params={"pooling": "first", "measures": ["isoscore", "twonn"], "by": "twonn"})

@@ -50,12 +50,12 @@ def test_figure_of_a_report_is_added_by_its_record(client, context, monkeypatch)
     def draw(overlay):
         return undefined_figure("luck", "Luck", f"There is no luck in {len(overlay.series)}.")
 
-    record = report.ReportFigure("hubness", "luck", "Luck", draw, tab="overview")
+    record = report.ReportFigure("hubness", "luck", "Luck", draw, part="Luck")
     monkeypatch.setattr(report, "FIGURES", (*report.FIGURES, record))
-    monkeypatch.setitem(report.TAB_OF, "luck", record.tab)
+    monkeypatch.setitem(report.PART_OF, "luck", record.part)
     ids = [add_embedding(context, name, {"hubness": 0.5}) for name in ("a", "b")]
     with context.sessions.begin() as session:
         session.execute(update(Measurement).values(detail={"parts": {"greatest": 3.0}}))
-    assert "There is no luck in 1." in client.get(f"/embeddings/{ids[0]}").text
+    assert "There is no luck in 1." in client.get(f"/embeddings/{ids[0]}?tab=details").text
     assert "no luck in 1." in client.get(f"/api/embeddings/{ids[0]}/figures/luck").json()["empty"]
     assert "There is no luck in 2." in client.get("/compare", params={"id": ids}).text

@@ -19,7 +19,7 @@ def test_a_finding_of_rows_heads_the_report_and_leads_to_the_map_with_these_rows
     embedding_id, healthy, shifted = uploaded(client, work, x, plain, plain + 30)
     assert client.get(f"/api/embeddings/{healthy}").json()["findings"] == []
     page = client.get(f"/embeddings/{shifted}").text
-    assert figure_of(page, "common_mean") == [("overview", "common_mean", "figure-cosines", "See the cosines")]
+    assert figure_of(page, "common_mean") == [("details", "common_mean", "figure-cosines", "See the cosines")]
     assert 'id="figure-cosines"' in page
     path = f"/embeddings/{embedding_id}"
     (finding,) = client.get(f"/api{path}").json()["findings"]
@@ -54,9 +54,9 @@ def test_a_finding_of_dimensions_leads_to_a_figure_with_these_dimensions_marked_
     assert (finding["slug"], finding["dimensions"], finding["dimension_names"]) == ("rogue_dimensions", [4], ["e4"])
     page = client.get(path).text
     assert "4 (e4)" in page
-    link = ("directions", "rogue_dimensions", "figure-activation", "See them by dimension")
+    link = ("details", "rogue_dimensions", "figure-activation", "See them by dimension")
     assert figure_of(page, "rogue_dimensions") == [link]
-    page = client.get(f"{path}?tab=directions&finding=rogue_dimensions").text
+    page = client.get(f"{path}?tab=details&finding=rogue_dimensions").text
     assert "Dotted: 1 dimension of the finding" in page.replace("\u00a0", " ")
     assert f'data-figure="{path}/figures/activation.json?finding=rogue_dimensions"' in page
     plot = client.get(f"{path}/figures/activation.json?finding=rogue_dimensions").json()

@@ -104,7 +104,7 @@ def test_rows_with_nan_or_infinity_are_left_out_counted_and_shown(client, work):
     assert {row["n"] for row in measured} == {40 - left_out}
     assert all(row["status"] == "ok" for row in measured)
     assert 'id="finding-not_finite"' in client.get(f"/embeddings/{embedding_id}").text
-    assert f"empty cell: {left_out} of 40 rows." in client.get(f"/embeddings/{embedding_id}?tab=source").text
+    assert f"empty cell: {left_out} of 40 rows." in client.get(f"/embeddings/{embedding_id}?tab=details").text
 
 
 @pytest.fixture

@@ -235,9 +235,7 @@ def test_chosen_similarity_is_that_of_measures_map_and_names(client, work, simil
     neighbors = answer["results"]["of"][0]["before"]
     assert [neighbor["row"] for neighbor in neighbors] == positions.tolist()
     assert neighbors[0][similarity] == pytest.approx(abs(scores[positions[0]]), rel=1e-5)
-    tab = client.get(f"/embeddings/{embedding_id}", params={"tab": "neighbors"}).text
-    assert f"nearest neighbors of other rows by {WORDS[similarity]}" in tab
-    assert f"The nearest rows by {WORDS[similarity]} among" in tab
+    assert f"nearest by {WORDS[similarity]}. Without hubs" in client.get(f"/embeddings/{embedding_id}?tab=map").text
 
 
 @pytest.mark.parametrize("similarity", WORDS)
@@ -279,16 +277,16 @@ def test_rows_beyond_the_kept_sample_say_so(client, context, work, few_pairs, mo
     with context.sessions.begin() as session:
         session.execute(delete(FigureFile).where(FigureFile.slug == MAP_VECTORS))
     pages = [find_row(client, embedding_id, row) for row in range(N)]
-    assert sum("Choose again on the Source tab to measure these vectors again" in page for page in pages) == N - 20
+    assert sum("Choose again on the Details tab to measure these vectors again" in page for page in pages) == N - 20
 
 
-def test_hubs_are_listed_and_a_name_that_is_not_suggested_is_found_at_once(client, context, embedding_id):
+def test_hubs_are_listed_and_lead_to_the_map(client, context, embedding_id):
     measurements = client.get(f"/api/embeddings/{embedding_id}").json()["measurements"]
     hubs = next(measurement for measurement in measurements if measurement["measure"] == "hubness")["detail"]["hubs"]
     counts = np.bincount(np.concatenate([nearest(row)[0] for row in range(N) if row != TWIN]), minlength=N)
     assert [hub["occurrences"] for hub in hubs] == sorted(counts.tolist(), reverse=True)[:10]
     assert all(hub["occurrences"] == counts[hub["row"]] and hub["name"] == f"word {hub['row']}" for hub in hubs)
-    address = f"/embeddings/{embedding_id}?tab=neighbors"
+    address = f"/embeddings/{embedding_id}?tab=map"
     link = f'<a href="/embeddings/{embedding_id}?tab=map&amp;row={hubs[0]["row"]}#map">{hubs[0]["name"]}</a>'
     assert link in client.get(address).text
     report = client.get(f"/embeddings/{embedding_id}/report.html").text
@@ -298,18 +296,8 @@ def test_hubs_are_listed_and_a_name_that_is_not_suggested_is_found_at_once(clien
         hubness = session.scalars(select(Measurement).where(Measurement.measure == "hubness")).one()
         hubness.detail = {key: value for key, value in hubness.detail.items() if key != "hubs"}
     assert "Greatest hubs" not in client.get(address).text
-    suggested = [{"name": name, "before": [], "after": []} for name in ("word 1", "word 2")]
-    stored = {"k": 2, "rows": N, "method": "all_but_the_top", "parameters": {"D": 1}, "of": suggested}
-    with context.sessions.begin() as session:
-        session.merge(FigureData(embedding_id=embedding_id, slug="neighbours", data=stored))
-    page = client.get(f"/embeddings/{embedding_id}", params={"name": "word 7"}).text
-    section = page.partition('id="neighbours"')[2].partition("</section>")[0].replace("\u00a0", " ")
-    assert "Row 7 · word 7" in section
-    assert "Nearest by cosine, among 60 rows" in section
-    assert "Rings on the map" not in section
     missing = client.get(f"/api/embeddings/{embedding_id}/neighbors", params={"name": "x"})
     assert (missing.status_code, missing.json()["detail"]) == (404, "No row is named 'x'.")
-    assert "No row is named x." in client.get(f"/embeddings/{embedding_id}", params={"name": "x"}).text
 
 
 def test_rows_of_an_address_are_selected_and_those_that_cannot_be_measured_refused(client, embedding_id):

@@ -68,7 +68,7 @@ def test_all_measures_stand_by_group_with_error_sample_and_list(client, context,
         former = Measurement(embedding_id=embedding_id, measure="former", status=MeasurementStatus.OK, value=1, n=1)
         session.add(former)
     page_text = client.get(page).text
-    measures = client.get(f"{page}?tab=measures").text
+    measures = client.get(f"{page}?tab=details").text
     section = " ".join(measures.partition('id="all-measures"')[2].partition("</section>")[0].split())
     headings = [section.index(f"<caption><h3>{heading}</h3></caption>") for heading in list(GROUPS.values())[:2]]
     assert headings == sorted(headings)
@@ -146,7 +146,7 @@ def test_another_array_can_be_chosen_and_what_the_draft_s_form_says_is_measured(
     report = client.get(page).text
     assert "3 rows × 30 dimensions, array second, rows and columns swapped, npz" in " ".join(report.split())
     assert "There are fewer rows than dimensions" in report
-    assert "3 rows are fewer than 30 dimensions" in client.get(f"{page}?tab=source").text
+    assert "3 rows are fewer than 30 dimensions" in client.get(f"{page}?tab=details").text
 
 
 def test_empty_pages_say_what_to_do_and_refused_uploads_come_back(client):

@@ -41,8 +41,10 @@ def test_a_layer_of_the_bundled_encoder_scores_what_is_stored():
 
 def test_report_shows_known_clouds_with_rows_and_dimensions(client, context):
     embedding_id = add_embedding(context, "mine", {MEASURE: 0.5}, measured_at=utcnow())
-    for path in ("", "?tab=measures", "/report.html"):
+    band = "Layers of all-MiniLM-L6-v2 (384 dimensions): 0.050 to 0.12"
+    assert band in client.get(f"/embeddings/{embedding_id}").text.replace("\u00a0", " ")
+    for path in ("?tab=details", "/report.html"):
         page = client.get(f"/embeddings/{embedding_id}{path}").text
         for words in ('aria-label="Reference values of', "Narrow cone", "2,000 × 384"):
             assert words in page
-    assert "Reference values" not in client.get(f"/embeddings/{embedding_id}?tab=source").text
+    assert "Reference values" not in client.get(f"/embeddings/{embedding_id}?tab=map").text

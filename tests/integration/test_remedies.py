@@ -107,9 +107,11 @@ def test_large_embeddings_are_sampled_and_the_page_says_so(client, tried, x, mon
     assert "Judge every method on all rows" in page
 
 
-def test_the_lab_ranks_remedies_with_their_scores_and_opens_their_sliders(client, tried, x):
+def test_task_tab_ranks_remedies_that_open_the_lab_and_the_lab_opens_on_the_chosen_one(client, tried, x):
     embedding_id, task = tried(x)
-    page = client.get(f"/embeddings/{embedding_id}/lab").text
+    page = client.get(f"/embeddings/{embedding_id}/tasks").text
+    assert page.index('id="remedies"') < page.index("Judge by other ground truth")
+    assert 'kind=labels" aria-current="page"' in page
     table = page.partition('id="remedies"')[2].partition("</section>")[0]
     names = [html.unescape(name) for name in re.findall(r'<th scope="row" class="wrap">(?:<a[^>]*>)?([^<]+)', table)]
     assert set(names) >= {"As it is", "Standardization", "Gaussian calibration by a flow"}
@@ -117,10 +119,14 @@ def test_the_lab_ranks_remedies_with_their_scores_and_opens_their_sliders(client
     ranked = [scores[name[0].lower() + name[1:]] if name == "As it is" else scores.get(name) for name in names]
     ranked = [score for score in ranked if score is not None]
     assert ranked == sorted(ranked, reverse=True)
-    assert f'href="/embeddings/{embedding_id}/lab?method=standardisation#lab"' in table
+    assert f'href="/embeddings/{embedding_id}/lab?method=standardisation"' in table
+    lab, results = f"/embeddings/{embedding_id}/lab", task["results"]
+    chosen = results["variants"][results["chosen"]]
+    assert client.get(lab).headers["location"].startswith(f"{lab}?method={chosen['method']}")
+    assert f"By your task, {chosen['name']}: k-NN accuracy" in page_of(client, f"{lab}?method={chosen['method']}")
 
 
-@pytest.mark.parametrize("path", ["/lab", "/tasks"])
+@pytest.mark.parametrize("path", ["/lab?method=centring", "/tasks"])
 def test_task_and_lab_pages_keep_title_and_tabs(client, tried, x, path):
     embedding_id, task = tried(x)
     for address in (f"/embeddings/{embedding_id}{path}", f"/tasks/{task['id']}"):

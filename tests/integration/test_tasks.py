@@ -104,8 +104,8 @@ def test_the_form_asks_for_what_a_kind_needs_and_pages_count_tasks_that_go_too(c
         for _ in range(2):
             config = TaskConfig(kind=TruthKind.COMPRESSION)
             session.add(TaskRun(embedding_id=corpus, queries_id=queries, config=config))
-    assert warning in client.get(f"/embeddings/{corpus}?tab=source").text
-    assert warning in client.get(f"/embeddings/{queries}?tab=source").text
+    assert warning in client.get(f"/embeddings/{corpus}?tab=details").text
+    assert warning in client.get(f"/embeddings/{queries}?tab=details").text
     with context.sessions.begin() as session:
         session.get_one(Embedding, queries).encoding_id = encoding.id
     assert warning in client.get(f"/encodings/{encoding.id}/delete").text

@@ -55,10 +55,10 @@ def test_a_text_is_encoded_as_the_rows_were_unless_weights_changed(client, encod
     assert [row["cosine"] for row in before] == pytest.approx(np.sort(cosines)[::-1][: len(before)], abs=1e-5)
     page = client.get(f"/embeddings/{encoded}", params={"tab": "map", "text": TEXTS[3]}).text
     assert f'data-near="{" ".join(str(row["row"]) for row in before)}"' in page
-    response = client.post(f"/embeddings/{encoded}/neighbors", data={"text": "good film", "tab": "map"})
+    response = client.post(f"/embeddings/{encoded}/neighbors", data={"text": "good film"})
     expected = (303, f"/embeddings/{encoded}?tab=map&text=good+film#near-text")
     assert (response.status_code, response.headers["location"]) == expected
-    page = client.get(f"/embeddings/{encoded}", params={"tab": "neighbors", "text": "good film"}).text
+    page = client.get(f"/embeddings/{encoded}", params={"text": "good film"}).text
     assert "A worker is encoding the text" in page
     assert "tiny-bert, layer 2, mean pooling" in page
     with context.sessions.begin() as session:
@@ -88,7 +88,7 @@ def test_asks_for_a_name_or_a_text_of_vectors_that_were_encoded_here(client, enc
     refused = client.post(f"/api/embeddings/{upload_id}/neighbors", json={"text": "good"})
     assert (refused.status_code, refused.json()["field"]) == (422, "text")
     assert "not encoded here" in refused.json()["detail"]
-    assert "not encoded here" in client.get(f"/embeddings/{upload_id}", params={"tab": "neighbors"}).text
+    assert "Rows near a text" not in client.get(f"/embeddings/{upload_id}", params={"tab": "map"}).text
 
 
 def test_lookup_waits_in_the_lab_queue_and_goes_with_its_embedding(client, context, encoded):

@@ -40,7 +40,6 @@ from isotropy.projection import PointMapCollector, projection
 from isotropy.report import MeasureResult, measure
 from isotropy.sample_size import sample_size
 from isotropy.spectrum import scaled_identity
-from workers.embeddings.neighbours import neighbours_data
 from workers.embeddings.point_map import make_map_files
 from workers.embeddings.remedies import propose_task
 from workers.embeddings.zeta_curves import zeta_lines
@@ -115,7 +114,7 @@ def figure_data(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, seed
         finding_report.in_file(matrix.file_rows, matrix.dimension_numbers)
         for finding_report in findings_of(cloud, names_of, matrix.dimension_names)
     ]
-    data: dict[str, dict[str, Any]] = {
+    return {
         "sample_size": sample_size(cloud),
         "projection": projection(cloud, seed, names_of, point_map),
         "findings": {"findings": [finding_report.to_dict() for finding_report in findings]},
@@ -131,8 +130,6 @@ def figure_data(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, seed
             <= selections.MAX_LISTED
         },
     }
-    neighbors = neighbours_data(cloud, names_of(cloud.rows[: len(cloud.pair_rows)]), seed, cloud.similarity)
-    return data if neighbors is None else data | {"neighbours": neighbors}
 
 
 def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Sequence[Job]:

@@ -14,19 +14,14 @@ from app.db.models.embeddings import lookup_key
 from isoscope.core.errors import InvalidError
 from isoscope.nearest import nearest_rows
 from isoscope.rows import values_of
-from isotropy.catalog import METHODS, Similarity
-from isotropy.cloud import Cloud
+from isotropy.catalog import Similarity
 from isotropy.points import at_least_float32
-from isotropy.postprocess.methods import fit
 from isotropy.rows import finite_chunks
 from workers.embeddings.encoder import encode_with_provenance
 from workers.files import open_embedding
 from workers.job_rows import ResultJob, run_result_job
 
 K = 8
-REPORT_QUERIES = 200
-"""Rows whose neighbors a report lists, about 230 kB of JSON."""
-REPORT_METHOD = "all_but_the_top"
 BLOCK_ROWS = 64
 
 
@@ -49,37 +44,6 @@ def named_neighbours(
         {"name": names[query], "before": nearest_before, "after": nearest_after}
         for query, nearest_before, nearest_after in zip(queries.tolist(), *before_and_after, strict=True)
     ]
-
-
-def neighbours_data(
-    cloud: Cloud, names: Sequence[str] | None, seed: int, similarity: Similarity = Similarity.COSINE
-) -> dict[str, Any] | None:
-    """Return a report's neighbors of some named rows, before and after removing mean and top components.
-
-    Neighbors are among ``cloud.pair_rows``, which have these ``names`` and which All-but-the-Top is also fitted on.
-    ``seed`` draws the rows that are looked up. Returns the "neighbours" document of ``FigureData``; None without names,
-    with fewer than two rows that have a direction, or if squares of the points leave float64.
-    """
-    x = cloud.pair_rows
-    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
-    queries = first_named_rows(names, x, order, REPORT_QUERIES) if names else order[:0]
-    if names is None or len(queries) < 2:
-        return None
-    parameters: dict[str, Any] = {"D": METHODS[REPORT_METHOD].parameters[0].default_for(cloud.d)}
-    try:
-        after = fit(REPORT_METHOD, x, **parameters).apply(x)
-    except ValueError:
-        return None
-    if similarity is not Similarity.COSINE:
-        x, after = x * cloud.unit, after * cloud.unit
-    return {
-        "k": K,
-        "rows": len(x),
-        "method": REPORT_METHOD,
-        "parameters": parameters,
-        "of": named_neighbours(names, x, after, queries, similarity=similarity),
-        "similarity": similarity.value,
-    }
 
 
 def first_named_rows(names: Sequence[str], x: Tensor, order: Tensor, max_rows: int) -> Tensor:

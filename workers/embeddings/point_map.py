@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from app.db.point_map import (
+    HUBNESS,
     MAP,
     MAP_COLUMN,
     MAP_NAMES,
@@ -50,8 +51,6 @@ from workers.files import npy_file
 SectionName = Literal["xy", "norm", "row", "label"]
 NeighborSection = Literal["point", "neighbor", "distance"]
 Name = TypeVar("Name", bound=str)
-HUBNESS = "hubness"
-"""Name of the column that counts how often a row is a nearest neighbor of others."""
 MAX_FLOAT32 = float(np.finfo(np.float32).max)
 MAX_NUMBERED_LABELS = 12
 """Columns with at most this many different whole numbers hold labels rather than a scale."""

@@ -97,7 +97,7 @@ def list_measures() -> list[Measure]:
     return list(MEASURES.values())
 
 
-FigureDataSlug = Literal["sample_size", "projection", "map", "neighbours"]
+FigureDataSlug = Literal["sample_size", "projection", "map"]
 
 
 class ZetaCurveOut(BaseModel):

@@ -18,7 +18,7 @@ ACTIVATION = "activation"
 MAX_NAMED = 8
 MAX_LINES = 100
 # Fraction of the plot's height, for the name of an outlier at its top.
-HEADROOM = 0.1
+HEADROOM = 0.2
 ROGUE = "rogue_dimensions"
 
 

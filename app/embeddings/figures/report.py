@@ -29,7 +29,8 @@ class ReportFigure(NamedTuple):
     """Whether it takes the width of the page."""
     heavy: bool = False
     """Whether its data are so large that a report loads it from the figure's own page."""
-    tab: str = "directions"
+    part: str = "Directions"
+    """Heading under which reports and comparisons show it."""
     single: bool = False
     """Whether it cannot draw several subjects."""
 
@@ -37,7 +38,7 @@ class ReportFigure(NamedTuple):
 # In the order of the page. Reports, comparisons, trials and the API loop over them.
 FIGURES = (
     ReportFigure(
-        PROJECTION, PROJECTION, "First two principal components", projection, large=True, heavy=True, tab="map"
+        PROJECTION, PROJECTION, "First two principal components", projection, large=True, heavy=True, part="Map"
     ),
     ReportFigure(
         PROJECTION,
@@ -46,18 +47,18 @@ FIGURES = (
         projection_3d,
         large=True,
         heavy=True,
-        tab="map",
+        part="Map",
         single=True,
     ),
     ReportFigure("activation_profile", "activation", "Activation by dimension", activation, large=True),
-    ReportFigure("spectrum", "spectrum", "Eigenvalue spectrum", spectrum, tab="overview"),
+    ReportFigure("spectrum", "spectrum", "Eigenvalue spectrum", spectrum),
     ReportFigure("spectrum", "cumulative", "Cumulative variance", cumulative),
     ReportFigure("anisotropy_raw", "anisotropy", "k-th anisotropy", anisotropy),
-    ReportFigure("cosine_histogram", "cosines", "Cosines of pairs", cosines, tab="overview"),
+    ReportFigure("cosine_histogram", "cosines", "Cosines of pairs", cosines),
     ReportFigure("rogue_dimensions", "rogue", "Rogue dimensions", rogue),
-    ReportFigure("twonn", "twonn", "TwoNN fit", twonn, tab="neighbors"),
-    ReportFigure("barcode", "barcode", "Barcode in dimension 0", barcode, tab="neighbors"),
-    ReportFigure(SAMPLE_SIZE, SAMPLE_SIZE, "How many rows it takes", sample_size, tab="map"),
+    ReportFigure("twonn", "twonn", "TwoNN fit", twonn, part="Neighborhoods"),
+    ReportFigure("barcode", "barcode", "Barcode in dimension 0", barcode, part="Neighborhoods"),
+    ReportFigure(SAMPLE_SIZE, SAMPLE_SIZE, "How many rows it takes", sample_size, part="Number of rows"),
 )
 
 HEAVY_FIGURES = tuple(record for record in FIGURES if record.heavy)
@@ -65,7 +66,7 @@ HEAVY_FIGURES = tuple(record for record in FIGURES if record.heavy)
 DATA_OF_FIGURE = {record.slug: record.needs for record in FIGURES}
 # The figure that shows all of a measure.
 FIGURE_OF_MEASURE = {record.needs: record.slug for record in reversed(FIGURES)}
-TAB_OF = {record.slug: record.tab for record in FIGURES}
+PART_OF = {record.slug: record.part for record in FIGURES}
 
 
 def figures_of(subjects: Sequence[Subject], slug: str = "") -> list[Figure]:

@@ -1,6 +1,7 @@
 """Pages that compare embeddings: measures, differences, alignments, and the rows that moved."""
 
 from collections.abc import Callable
+from itertools import groupby
 from statistics import fmean, median
 from typing import Annotated, Any, Literal
 
@@ -34,11 +35,10 @@ from app.embeddings.comparison import (
     suggest_order,
 )
 from app.embeddings.figures.comparison import moved_figures, similarity_figures, step_figures
-from app.embeddings.figures.report import HEAVY_FIGURES, TAB_OF
+from app.embeddings.figures.report import HEAVY_FIGURES, PART_OF
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.library import list_newest_measured
 from app.embeddings.readings import group_items
-from app.embeddings.report import TABS
 from app.embeddings.selections import format_rows
 from app.embeddings.service import list_stored_figures
 from app.figures.palette import SERIES
@@ -95,8 +95,9 @@ def show_comparison(
         if comparison.fits_side_by_side:
             figures = overlaid_figures(context, embeddings, SAMPLE_SIZE)
             stored_slugs = {slug for embedding in embeddings for slug in list_stored_figures(context, embedding.id, ())}
-            by_tab = {tab.title: [figure for figure in figures if TAB_OF[figure.slug] == tab.slug] for tab in TABS}
-            values["parts"] = {title: tab_figures for title, tab_figures in by_tab.items() if tab_figures}
+            values["parts"] = {
+                part: list(group) for part, group in groupby(figures, lambda figure: PART_OF[figure.slug])
+            }
             # These take megabytes for several embeddings, so they load from their own pages.
             values["later"] = [figure for figure in HEAVY_FIGURES if figure.needs in stored_slugs and not figure.single]
     return render(request, "embeddings/compare.html", values)

@@ -1,5 +1,6 @@
 """Pages of one embedding: draft, selection, measuring, description, report, map, downloads."""
 
+from itertools import chain
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
@@ -138,9 +139,9 @@ def _embedding_page(
         "rows_left_out": rows_left_out(embedding),
     }
     if embedding.status is EmbeddingStatus.READY:
-        query = query._replace(tab="source") if problem else query
+        query = query._replace(tab="details") if problem else query
         page |= build_report(context, embedding, query)
-    if embedding.status is EmbeddingStatus.FAILED or query.tab == "source":
+    if embedding.status is EmbeddingStatus.FAILED or query.tab == "details":
         page["tasks_lost"] = describe_lost_tasks(context, Embedding.id == embedding_id)
     return render(request, "embeddings/embedding.html", page, problem)
 
@@ -168,7 +169,10 @@ report_router = APIRouter(prefix="/embeddings/{embedding_id}")
 def show_report_file(request: Request, context: ContextDep, embedding_id: str, query: ReportDep) -> Response:
     embedding = _get_measured(context, embedding_id)
     report = build_report(context, embedding, query, standalone=True)
-    figures: list[Figure] = [*filter(None, (report["shrinkage"].figure, *report["shape"], report["sample_size"]))]
+    figures: list[Figure] = [
+        *filter(None, [report["shrinkage"].figure]),
+        *chain.from_iterable(report["parts"].values()),
+    ]
     report |= {
         "embedding": embedding,
         "here": "",
@@ -232,14 +236,9 @@ def measure_without_finding(context: ContextDep, embedding_id: str, finding: Ann
 
 
 @report_router.post("/neighbors")
-def look_up(
-    context: ContextDep,
-    embedding_id: str,
-    text: Annotated[str, Form()] = "",
-    tab: Annotated[Literal["map", "neighbors"], Form()] = "neighbors",
-) -> Response:
+def look_up(context: ContextDep, embedding_id: str, text: Annotated[str, Form()] = "") -> Response:
     request_lookup(context, embedding_id, text)
-    return redirect_to(f"/embeddings/{embedding_id}?{urlencode({'tab': tab, 'text': text})}#near-text")
+    return redirect_to(f"/embeddings/{embedding_id}?{urlencode({'tab': 'map', 'text': text})}#near-text")
 
 
 @report_router.get("/map/plot.json")

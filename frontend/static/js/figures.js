@@ -86,12 +86,14 @@ async function draw(box) {
   }
 }
 
-const boxes = () => document.querySelectorAll("[data-figure]");
+// What a closed fold hides is drawn when it is opened.
+const boxes = () => [...document.querySelectorAll("[data-figure]")].filter((box) => !box.closest("details:not([open])"));
 const drawAll = () => boxes().forEach(draw);
 const paintAll = (...how) => boxes().forEach((box) => drawn.get(box)?.figure && paint(box, ...how));
 const repaintAll = () => paintAll();
 
 document.addEventListener("htmx:after:swap", drawAll);
+document.addEventListener("toggle", drawAll, true);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaintAll);
 new MutationObserver(repaintAll).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 

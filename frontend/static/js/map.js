@@ -73,7 +73,8 @@ document.addEventListener("figure:painted", async ({ target: plot, detail: plotl
   plot.on("plotly_selected", (selection) => selection && select(selection.points));
   plot.on("plotly_deselect", () => select([]));
   plot.on("plotly_click", ({ points }) => {
-    const find = map.querySelector("[data-map-find]");
+    const find = document.querySelector("[data-map-find]");
+    if (!find) return location.assign(`?tab=map&row=${points[0].customdata}`);
     find.elements.row.value = points[0].customdata;
     find.requestSubmit();
   });

@@ -73,7 +73,7 @@ def test_a_wrong_number_comes_back_with_the_sentence_at_its_field(client, contex
     with context.sessions.begin() as session:
         row = session.get_one(Embedding, source)
         row.n, row.n_left_out = 30_000, 9_000
-    page = " ".join(client.get(lab).text.split())
+    page = " ".join(client.get(f"{lab}?method=centring").text.split())
     assert "Fitted on about half of 20,000 rows drawn of 21,000 and measured on the other half" in page
 
 

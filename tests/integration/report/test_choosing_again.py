@@ -89,14 +89,14 @@ def test_a_refused_choice_stays_in_the_form_which_is_open_at_what_was_wrong(clie
     answer = client.post(f"/embeddings/{measured}/commit", data={"chosen": "true", "vectors": ["x0"], "labels": "none"})
     assert answer.status_code == 422
     assert 'id="labels-error"' in answer.text
-    assert f'href="/embeddings/{measured}?tab=measures"' in answer.text, "beside the report"
+    assert f'href="/embeddings/{measured}?tab=details"' in answer.text, "beside the report"
     with context.sessions.begin() as session:
         row = session.get_one(Embedding, measured)
         columns = {item["name"]: item for item in row.inspection["annotations"]}
         columns["word"] = columns["word"] | {"n_distinct": 1001}
         row.inspection = row.inspection | {"annotations": list(columns.values())}
     too_many = "disabled>word (more than 1,000 different, too many for labels)</option>"
-    assert too_many in client.get(f"/embeddings/{measured}?tab=source").text
+    assert too_many in client.get(f"/embeddings/{measured}?tab=details").text
     form = {"chosen": "true", "vectors": ["x0", "x2"], "names": "other", "labels": "word"}
     for way in ("selection", "commit"):
         answer = client.post(f"/embeddings/{measured}/{way}", data=form)

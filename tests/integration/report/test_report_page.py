@@ -14,18 +14,6 @@ from tests.queries import queries_of
 from tests.reports import HOSTILE, PROJECTION, csv_of, store
 from tests.uploads.good import npy
 
-NEIGHBOURS = {
-    "k": 2, "rows": 400, "method": "all_but_the_top", "parameters": {"D": 1},
-    "of": [
-        {
-            "name": name,
-            "before": [{"name": f"{name} one", "cosine": 0.75}, {"name": f"{name} two", "cosine": 0.5}],
-            "after": [{"name": f"{name} two", "cosine": 0.25}, {"name": f"{name} three", "cosine": -0.125}],
-        }
-        for name in ("word1", HOSTILE)
-    ],
-}  # fmt: skip
-
 
 def text_of(page):
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
@@ -36,7 +24,7 @@ def test_the_report_begins_with_words_whose_numbers_link_to_their_measures(clien
     head = page_text.partition('class="headline"')[2].partition("</div>")[0]
     values = {row["measure"]: row["value"] for row in client.get(f"/api/embeddings/{measured}").json()["measurements"]}
     used = f"The variance fills about {values['participation_ratio_unbiased']:.1f} of 8 dimensions"
-    measures = f"/embeddings/{measured}?tab=measures"
+    measures = f"/embeddings/{measured}?tab=details"
     assert f'<a href="{measures}#measure-participation_ratio_unbiased">{used}</a>' in head
     linked = set(re.findall(r'href="[^"]*#(measure-[a-z_]+)"', head))
     assert {"measure-participation_ratio_unbiased", "measure-mean_share"} <= linked
@@ -56,45 +44,24 @@ def test_the_report_begins_with_words_whose_numbers_link_to_their_measures(clien
 
 def test_each_part_has_an_address_and_shows_itself_alone(client, measured):
     page = f"/embeddings/{measured}"
-    ids = {
-        "overview": "figure-spectrum", "directions": "shrinkage", "neighbors": "figure-twonn",
-        "measures": "all-measures",
-    }  # fmt: skip
+    ids = {"overview": "findings", "map": "map-row", "details": "all-measures"}
     for tab, mark in ids.items():
         page_text = client.get(f"{page}?tab={tab}").text
         assert f'href="{page}?tab={tab}" aria-current="page"' in page_text
         assert [item for item in ids.values() if f'id="{item}"' in page_text] == [mark]
-    assert f'href="{page}/lab"' in client.get(page).text
-    for query, tab in (("zeta=0.5", "directions"), ("name=a", "neighbors"), ("tab=x", "overview")):
+    assert f'href="{page}/tasks"' in client.get(page).text
+    for query, tab in (("zeta=0.5", "details"), ("row=1", "map"), ("tab=x", "overview")):
         assert f'?tab={tab}" aria-current="page"' in client.get(f"{page}?{query}").text
-    statements = text_of(client.get(f"{page}?tab=source").text)
+    statements = text_of(client.get(f"{page}?tab=details").text)
     read = "Read from 8 columns, x0 to x7 ; rows named by word (400 different), labeled by side (2 different);"
     assert read in statements
     assert "2 of 400 rows left out because of NaN, infinity or an empty cell" in statements
     figure = f"{page}/figures/spectrum.html"
-    page_text = client.get(page).text
+    page_text = client.get(f"{page}?tab=details").text
     assert f'hx-get="{figure}"' in page_text
     assert "Rows 1 to" not in page_text.partition('id="figure-spectrum"')[2].partition("</figure>")[0]
     assert "component eigenvalue 1 " in text_of(client.get(figure).text)
     assert client.get(f"{page}/figures/nothing.html").status_code == 404
-
-
-def test_neighbours_are_shown_of_the_named_row_before_and_after(client, context, measured):
-    store(context, measured, neighbours=NEIGHBOURS)
-
-    def section(query=""):
-        report = client.get(f"/embeddings/{measured}?tab=neighbors{query}").text
-        return text_of(report.partition('id="neighbours"')[2].partition("</section>")[0])
-
-    first = section()
-    assert "among 400 rows, before and after All-but-the-Top, D 1" in first
-    assert "Nearest to word1 by cosine; 1 of 2 are still among the nearest after; new ones are bold." in first
-    assert "1 word1 one 0.750 word1 two 0.250 2 word1 two 0.500 word1 three , new −0.125" in first
-    named_page = client.get(f"/embeddings/{measured}", params={"name": HOSTILE}).text
-    assert "Nearest to <strong>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</strong>" in named_page
-    assert HOSTILE not in named_page
-    unknown = section("&name=nobody")
-    assert "Any other row is found as it is. No row is named nobody." in unknown
 
 
 def reads_projection(statements):
@@ -103,7 +70,7 @@ def reads_projection(statements):
 
 @pytest.mark.both_databases
 def test_pages_read_stored_rows_alone_in_a_fixed_number_of_queries(client, context, measured, cloud):
-    store(context, measured, projection=PROJECTION, neighbours=NEIGHBOURS)
+    store(context, measured, projection=PROJECTION)
     page, answers = f"/embeddings/{measured}", []
 
     def ask(path):
@@ -124,13 +91,12 @@ def test_pages_read_stored_rows_alone_in_a_fixed_number_of_queries(client, conte
         assert all(statement.startswith("SELECT") for statement, _ in statements), figure
     statements = queries_of(context, partial(ask, f"{page}?tab=map"))
     assert reads_projection(statements) == [], "it is left to its own page"
-    assert f'hx-get="{page}/figures/projection.html" hx-trigger="toggle once"' in answers[-1].text
+    assert f'hx-get="{page}/figures/space.html" hx-trigger="toggle once"' in answers[-1].text
     assert len(reads_projection(queries_of(context, partial(ask, f"{page}/figures/projection.json")))) == 1
     assert {answer.status_code for answer in answers} == {200}
 
 
 def test_the_report_is_one_file_with_its_figures_that_names_nothing_outside_it(client, context, measured):
-    store(context, measured, neighbours=NEIGHBOURS)
     answer = client.get(f"/embeddings/{measured}/report.html")
     report = answer.text
     attachment = 'attachment; filename="isoscope-script-script-alert-1-script.html"'
@@ -185,7 +151,7 @@ def test_of_points_that_have_no_geometry_page_file_and_figures_say_so(client, wo
 
 
 def test_the_data_of_a_figure_is_answered_as_it_is_stored(client, context, measured):
-    for slug, data in {"sample_size": {"n": 3}, "projection": PROJECTION, "neighbours": NEIGHBOURS}.items():
+    for slug, data in {"sample_size": {"n": 3}, "projection": PROJECTION}.items():
         store(context, measured, **{slug: data})
         assert client.get(f"/api/embeddings/{measured}/figure-data/{slug}").json() == data
 
@@ -195,12 +161,6 @@ def test_data_that_is_not_there_is_told_with_what_to_do(client, context, measure
         for row in session.scalars(select(FigureData)):
             session.delete(row)
     path = "/api/embeddings/{}/figure-data/{}"
-    absent = client.get(path.format(measured, "neighbours"))
-    assert absent.status_code == 404
-    assert absent.json()["detail"] == (
-        f"There is no 'neighbours' of {HOSTILE}: its rows have no names, or another version of Isoscope measured it. "
-        "Choose again to measure it with this version."
-    )
     absent = client.get(path.format(measured, "projection")).json()["detail"]
     assert absent.startswith(f"There is no 'projection' of {HOSTILE}: another version of Isoscope")
     draft = client.post("/api/embeddings", files={"file": ("cloud.csv", csv_of(cloud))}).json()["id"]

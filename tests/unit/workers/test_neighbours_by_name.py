@@ -2,10 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.cloud import read_cloud
-from isotropy.postprocess.removal import fit_all_but_the_top
-from isotropy.rows import Rows
-from workers.embeddings.neighbours import K, first_named_rows, named_neighbours, neighbours_data
+from workers.embeddings.neighbours import first_named_rows, named_neighbours
 
 
 @pytest.fixture
@@ -61,47 +58,3 @@ def test_large_and_tiny_points_keep_their_cosines_and_each_name_is_taken_once():
     order = torch.tensor([4, 3, 2, 1, 0])
     assert first_named_rows(["a", "b", "", "d", "d"], x, order, 9).tolist() == [4, 0]
     assert first_named_rows(["a", "b", "c", "d", "e"], x, order, 2).tolist() == [4, 3]
-
-
-def of_pairs(cloud):
-    return [f"word{row}" for row in cloud.rows.tolist()]
-
-
-def test_a_report_has_the_neighbours_of_200_names_that_the_seed_draws(x):
-    large = np.random.default_rng(1).normal(size=(260, 5))
-    data = neighbours_data(read_cloud(Rows(large), seed=0), [f"word{row}" for row in range(260)], seed=0)
-    assert len({named_row["name"] for named_row in data["of"]}) == 200
-    cloud = read_cloud(Rows(x))
-    first, again, reseeded = (neighbours_data(cloud, of_pairs(cloud), seed) for seed in (0, 0, 1))
-    assert first == again
-    assert [named_row["name"] for named_row in first["of"]] != [named_row["name"] for named_row in reseeded["of"]]
-
-
-def test_a_report_has_the_neighbours_of_names_less_the_top_component(x):
-    x[17] = np.nan
-    cloud = read_cloud(Rows(x), seed=0)
-    data = neighbours_data(cloud, of_pairs(cloud), seed=0)
-    assert (data["k"], data["rows"]) == (K, 59)
-    assert (data["method"], data["parameters"]) == ("all_but_the_top", {"D": 1})
-    assert len({row["name"] for row in data["of"]}) == 59
-    clean = np.delete(x, 17, 0)
-    after = fit_all_but_the_top(torch.from_numpy(clean)).apply(torch.from_numpy(clean)).numpy()
-    positions = [i for i in range(60) if i != 17]
-    entry = data["of"][0]
-    row = positions.index(int(entry["name"].removeprefix("word")))
-    expected_names = {f"word{i}": f"word{position}" for i, position in enumerate(positions)}
-    for side, points in (("before", clean), ("after", after)):
-        expected = [(expected_names[name], cosine) for name, cosine in nearest(points, row, K)]
-        assert [name for name, _ in expected] == [row["name"] for row in entry[side]]
-        assert [cosine for _, cosine in expected] == pytest.approx([row["cosine"] for row in entry[side]], abs=1e-4)
-
-
-def test_a_report_without_directions_or_names_has_no_neighbours(x):
-    assert neighbours_data(read_cloud(Rows(x * 0)), names(60), 0) is None
-    assert neighbours_data(read_cloud(Rows(x)), None, 0) is None
-    assert neighbours_data(read_cloud(Rows(x)), [""] * 60, 0) is None
-
-
-def test_points_whose_squares_are_beyond_float64_have_the_neighbours_of_smaller_ones(x):
-    data, expected = (neighbours_data(read_cloud(Rows(x.astype(np.float64) * 2.0**k)), names(60), 0) for k in (660, 0))
-    assert data == expected

@@ -3,8 +3,11 @@
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from app.context import Context
+from app.db.models import Embedding
 from app.db.task import JudgedVariant, TaskResults
-from isotropy.catalog import METHODS
+from app.embeddings.decision import find_deciding_task
+from isotropy.catalog import FINDINGS, METHODS
 
 
 class Remedy(NamedTuple):
@@ -34,6 +37,15 @@ def rank_remedies(results: TaskResults | None) -> list[Remedy]:
         for slug, method in METHODS.items()
         if slug not in tried
     ]
+
+
+def find_remedy(context: Context, embedding: Embedding) -> str:
+    """Return the query of the remedy that the deciding task chose, else of the worst finding; empty without one."""
+    task = find_deciding_task(context, embedding.id)
+    chosen = [remedy.query for remedy in rank_remedies(None if task is None else task.results) if remedy.is_chosen]
+    methods = [FINDINGS[finding["slug"]].method for finding in embedding.findings if finding["slug"] in FINDINGS]
+    queries = [*chosen, *(urlencode({"method": method}) for method in methods if method)]
+    return next(filter(None, queries), "")
 
 
 def _judged(variant: JudgedVariant, *, is_chosen: bool) -> Remedy:
