@@ -141,7 +141,7 @@ def show_experiment(tour: Tour, experiment: str) -> None:
     wait(tour, experiment)
     tour.open(f"/experiments/{experiment}")
     tour.picture("experiment", 1070)
-    tour.open(f"/experiments/{experiment}?tab=paper")
+    tour.open(f"/experiments/{experiment}?tab=export")
     page.locator("#means summary", has_text="LaTeX").click()
     tour.picture("means", 760, "#means")
 

@@ -15,6 +15,8 @@ TINY = 1e-300
 NORMAL_DEGREES = 1e7
 # Heaviest tails for which block intervals cover 95%: independent t5 coordinates, by simulation.
 BLOCK_KURTOSIS = 1.5
+COLLAPSED_SHARE, FEWEST_COLLAPSED = 2 / 3, 2
+"""Share and number of runs that learn nothing from which on their setting is collapsed."""
 
 
 def min_lambdas() -> int:

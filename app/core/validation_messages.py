@@ -56,6 +56,8 @@ VALUE_ERROR = "value_error"
 FIELD_NAME = re.compile(r"`(\w+)`")
 # Union alternatives and dictionary keys in the location of a pydantic error.
 ALTERNATIVE = re.compile(r"[\w-]*\[.+\]|(?:constrained-)?(?:str|int|float|bool)")
+# Pages take a choice that was left open, which no sentence offers.
+EMPTY_CHOICE = re.compile(r"'', | or ''|^''$")
 LIST_ITEM = re.compile(r"list\[(?:constrained-)?(int|float|str)")
 LIST_WORDS = {"int": "a list of whole numbers", "float": "a list of numbers", "str": "a list of texts"}
 # Errors about a value's type. For a union, all alternatives but one report such an error.
@@ -127,7 +129,7 @@ def _message(errors: Sequence[Error], known_names: Collection[str], sentence: Se
         closest = (close_errors or union_errors)[0]
         path = _field_path(closest)
         return FieldMessage(sentence(closest, path), path)
-    expected_kinds = ", ".join(_expected_kind(error) for error in union_errors)
+    expected_kinds = ", ".join(filter(None, map(_expected_kind, union_errors)))
     if sentence is form_sentence:
         return FieldMessage(f"Enter {expected_kinds}{_received(first, *FORM_WORDS)}.", path)
     return FieldMessage(f"Expected {dotted_path(path)} as {expected_kinds}{_received(first)}.", path)
@@ -167,7 +169,7 @@ def _is_alternative(part: str | int) -> bool:
 
 def _context_words(error: Error) -> dict[str, str]:
     return {
-        name: f"{value:g}" if isinstance(value, float) else str(value).replace("'", "")
+        name: f"{value:g}" if isinstance(value, float) else EMPTY_CHOICE.sub("", str(value)).replace("'", "")
         for name, value in error.get("ctx", {}).items()
     }
 

@@ -44,7 +44,7 @@ LABELS = {name: option.label for name, option in options_of(SweepRequest).items(
     field: f"λ of {REGULARIZERS[regularizer].name}" for field, regularizer in EXTRA_PENALTY_FIELDS.items()
 }
 TASKS_WITHOUT_CLASSES = set(TaskKind) - {TaskKind.CLASSIFICATION}
-NEW_FORM_VALUES = {"lambdas": "-1, -0.3, 0, 0.3, 1", "seeds": "0, 1, 2"}
+NEW_FORM_VALUES = {"lambdas": "-0.1, -0.01, 0, 0.1, 1", "seeds": "0, 1, 2"}
 """λ and seeds of a new form: the fewest that allow a verdict. A request's own defaults are fewer."""
 NULL_TEXT = "default"
 """Text of null among the values of a grid."""

@@ -26,6 +26,7 @@ from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta
 from app.db.options.training import Precision
 from app.db.types import RowId
 from app.db.work import slot_name
+from app.training.collapse_warnings import warn_of_collapse
 from app.training.columns import check_columns
 from app.training.datasets import find_dataset
 from app.training.grid_expansion import GRID_FIELDS, ZETA, Grid, Product, product_of
@@ -180,7 +181,11 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
         lambda: check_processes(context, runs, grid),
     )
     distinct_runs = _distinct_runs(runs)
-    notes = [*notes_of(request, factors, factors.total - len(distinct_runs)), *notes_of_rows(dataset, runs)]
+    notes = [
+        *warn_of_collapse(context, distinct_runs),
+        *notes_of(request, factors, factors.total - len(distinct_runs)),
+        *notes_of_rows(dataset, runs),
+    ]
     return SweepPlan(dataset, config, grid, factors, distinct_runs, notes)
 
 

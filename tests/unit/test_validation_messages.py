@@ -1,3 +1,4 @@
+from enum import StrEnum
 from typing import Annotated, Literal
 
 import pytest
@@ -10,6 +11,7 @@ class Request(BaseModel):
     zeta: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.2
     rows: Annotated[int, Field(gt=1, lt=100)] = 5
     sort: Literal["name", "-name", "created"] = "name"
+    scale: Literal["", "linear", "log"] = ""
     q: Annotated[str, Field(max_length=3)] = ""
     layers: bool = False
     tag: Annotated[str, Field(pattern="a+")] = "a"
@@ -40,6 +42,7 @@ def complaint(**values):
         ({"rows": 1}, "Expected rows above 1, got 1."),
         ({"rows": 100}, "Expected rows below 100, got 100."),
         ({"sort": "foo"}, "Expected sort as name, -name or created, got 'foo'."),
+        ({"scale": "weird"}, "Expected scale as linear or log, got 'weird'."),
         ({"q": "long"}, "Expected q of at most 3 characters, got 'long'."),
         ({"layers": "perhaps"}, "Expected layers as true or false, got 'perhaps'."),
         ({"seeds": []}, "Expected seeds with 1 or more values, got 0."),
@@ -58,10 +61,16 @@ def test_what_is_missing_is_named_and_a_long_text_is_cut_short():
     assert complaint(q="x" * 500) == f"Expected q of at most 3 characters, got '{'x' * 79}."
 
 
+class Status(StrEnum):
+    READY = "ready"
+    FAILED = "failed"
+
+
 class Several(BaseModel):
     layers: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)] | Literal["all", "last"] | None = None
     vectors: str | list[str] = "x"
     weights: dict[Literal["a", "b"], float] = {}
+    status: Status | Literal[""] = ""
 
 
 @pytest.mark.parametrize(
@@ -75,6 +84,7 @@ class Several(BaseModel):
         ({"vectors": 3}, "Expected vectors as a text, a list of texts, got 3.", ["vectors"]),
         ({"weights": {"c": 1}}, "Expected weights.c as a or b, got 'c'.", ["weights", "c"]),
         ({"weights": {"a": "much"}}, "Expected weights.a as a number, got 'much'.", ["weights", "a"]),
+        ({"status": "weird"}, "Expected status as ready or failed, got 'weird'.", ["status"]),
         ({"weights": 1}, "Expected weights as an object, got 1.", ["weights"]),
     ],
 )

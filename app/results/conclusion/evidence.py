@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.core.evidence import MIN_SEEDS, SIGNIFICANCE_LEVEL
+from app.core.evidence import COLLAPSED_SHARE, FEWEST_COLLAPSED, MIN_SEEDS, SIGNIFICANCE_LEVEL
 from app.db.run_rows import AnyRun
 from app.results.conclusion.comparisons import (
     NOTHING_KNOWN,
@@ -24,8 +24,6 @@ from app.results.run_table import RunTable, Setting
 from app.results.statistics.layout import Overall
 from app.results.statistics.relation import Relation, relation
 
-COLLAPSED_SHARE = 2 / 3
-FEWEST_COLLAPSED = 2
 FLAT_MARGIN = 0.02
 """Difference within which all intervals lie if performance is flat."""
 

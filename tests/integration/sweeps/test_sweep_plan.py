@@ -5,6 +5,8 @@ import pytest
 from app.core.settings import Settings
 from app.core.training_cost import MachineSpeed
 from app.db.models import Run, RunStatus, Worker
+from app.training.collapse_warnings import KNOWN_COLLAPSE
+from tests.factories import add_experiment, run_row
 from tests.tiny import upload_once
 
 SPEED = MachineSpeed(device_name="x", products={"fp32": 1e9, "bf16": 1e9}, element_seconds=1e-9, layer_seconds=0.01)
@@ -51,6 +53,7 @@ def test_plan_and_form_tell_runs_steps_time_and_tokens_and_launch_nothing(client
     assert document["passing_bytes"] > 10_000
     assert document["kept_bytes"] == 0
     assert client.get("/api/experiments").json() == []
+    assert [note for note in document["notes"] if "Caution" in note] == [KNOWN_COLLAPSE]
     cut = plan(client, sweep | {"max_length": 8, "export": True})
     assert 0 < cut["tokens"]["n_cut"] < 60
     assert cut["kept_bytes"] == 10 * cut["passing_bytes"] / 6
@@ -91,3 +94,15 @@ def test_what_is_unknown_is_said(client, context, sweep, worker):
     assert (document["estimate"], document["tokens"]) == (None, None)
     assert "The Hub's rows are fetched" in document["no_tokens"]
     assert document["steps"] == 10 * 2 * math.ceil(hub["n_train"] / 8)
+
+
+def test_launch_warns_where_earlier_runs_of_the_model_learned_nothing(client, context, sweep):
+    learning = {"constant_prediction": "“0”"}
+    runs = [run_row(lam, seed, learning=learning if lam < 0 else None) for lam in (-1.0, 1.0) for seed in (0, 1)]
+    add_experiment(context, *runs, run_row(-2.0, 0, learning=learning))
+    cautions = [note for note in plan(client, sweep | {"lambdas": [-2, -1, 0, 1]})["notes"] if "Caution" in note]
+    assert cautions == ["Caution: I-STAR at λ = −1 learned nothing in 2 of 2 earlier runs. Choose values nearer to 0."]
+    assert plan(client, sweep | {"lambdas": [0, 1], "seeds": [0, 1, 2]})["notes"] != cautions
+    add_experiment(context, *(run_row(-1.0, seed) for seed in (2, 3)))
+    notes = plan(client, sweep | {"lambdas": [-1, 0, 1]})["notes"]
+    assert not any("Caution" in note for note in notes), "half of the runs learned"
