@@ -1,6 +1,5 @@
 """Many who use a dashboard at once, and how long the slowest of them waits."""
 
-import os
 import signal
 import sqlite3
 import threading
@@ -11,18 +10,13 @@ from contextlib import closing
 import httpx2
 
 from app.context import create_context
-from app.core.process import machine_cores
 from tests.archives import add_experiment, large_archive
 from tests.script_runs import RUN
 from tests.serving import served
+from tests.waiting import patience
 
 WRITERS = 15
 ANSWERED_SECONDS = 2.0
-
-
-def patience():
-    """How much slower everything is on a machine that others keep busy."""
-    return max(1.0, os.getloadavg()[0] / machine_cores())
 
 
 def slowest_health(url, until):

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from app.core.process import raise_file_limit
 from app.core.settings import Settings
-from tests.crowd import ANSWERED_SECONDS, patience
+from tests.crowd import ANSWERED_SECONDS
 from tests.ports import free_port
 from tests.serving import is_healthy
-from tests.waiting import wait_for
+from tests.waiting import patience, wait_for
 
 HEADS = {
     "silent": b"",

@@ -1,5 +1,6 @@
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.waiting import wait_for
@@ -80,6 +81,7 @@ def test_the_keyboard_alone_moves_every_slider(filled, page):
     expect(page.get_by_role("heading", name="Narrow cone, 2,000 points")).to_be_visible()
 
 
+@pytest.mark.long
 def test_the_flat_view_needs_no_webgl_and_the_whole_of_plotly_comes_where_a_figure_needs_it(filled, page):
     requested_urls: list[str] = []
     page.on("request", lambda request: requested_urls.append(request.url))
@@ -103,6 +105,7 @@ def test_where_the_whole_of_plotly_cannot_be_had_the_figure_says_so_and_others_a
     expect(page.locator("#figure-sample_size .js-plotly-plot, #figure-shift .js-plotly-plot").first).to_be_visible()
 
 
+@pytest.mark.long
 def test_the_controls_show_where_the_cloud_is_after_every_change_by_hand_and_every_example(filled, page):
     open_playground(page, filled.url)
     shape, title = page.get_by_label("Shape"), page.locator("#figure-cloud h3")

@@ -95,6 +95,7 @@ def bring_in(page: Page, url: str, file: Path) -> None:
     wait_for(has_ended, seconds=90)
 
 
+@pytest.mark.long
 def test_an_experiment_leaves_and_comes_in(filled, elsewhere, plain, tmp_path):
     plain.goto(f"{filled.url}/experiments/{filled.troubled}")
     with plain.expect_download() as download:

@@ -17,7 +17,7 @@ def sweep(serving, models_dir):
     return server, f"/api/experiments/{experiment['id']}"
 
 
-def test_every_run_ends_once_whatever_is_killed(sweep):
+def test_every_run_ends_once_whatever_is_killed_and_a_killed_supervisor_leaves_nothing_behind(sweep):
     server, experiment = sweep
 
     def runs():
@@ -29,6 +29,9 @@ def test_every_run_ends_once_whatever_is_killed(sweep):
     server.wait_for(training(0), "the first run to train")
     server.child("-m workers").kill()
     server.wait_for(training(1), "the second run to train, after the worker was killed")
+    assert server.stop() == 0
+    server.start()
+    server.wait_for(training(1), "the second run to train, after Ctrl-C and another start")
     server.child("multiprocessing.forkserver").kill()
     server.wait_for(training(2), "the third run to train, after the training process was killed")
     server.child("-m app").kill()
@@ -42,17 +45,6 @@ def test_every_run_ends_once_whatever_is_killed(sweep):
         assert steps == sorted(set(steps))
         assert steps[-1] == STEPS
     assert not list((server.data_dir / "runs").iterdir())
-    assert server.stop() == 0
-
-
-def test_ctrl_c_ends_everything_the_next_start_goes_on_and_a_killed_supervisor_leaves_nothing_behind(sweep):
-    server, experiment = sweep
-    server.wait_for(lambda: server.get(experiment)["runs"][0]["phase"] == "training", "the first run to train")
-    assert server.stop() == 0
-    server.start()
-    server.wait_for(
-        lambda: all(run["status"] == "finished" for run in server.get(experiment)["runs"]), "the end of the sweep"
-    )
     children = [server.child("-m workers"), server.child("-m app")]
     server.process.kill()
     server.process.wait()

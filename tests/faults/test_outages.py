@@ -7,6 +7,7 @@ import pytest
 from tests.outages import fill_disk, freeze, lock_sqlite, small_disk, write_at_once
 
 
+@pytest.mark.long
 def test_runs_outlast_a_full_disk(train_on, tmp_path):
     with small_disk(tmp_path / "data", 48 * 2**20):
         sweep = train_on()

@@ -273,7 +273,7 @@ def test_a_trial_of_the_lab_waits_neither_for_reports_nor_for_an_encoding(contex
 def test_idle_worker_stops_asking_and_wakes_for_a_job(context, monkeypatch):
     """The engine's threads would ask again only after hours; what wakes them is the job that waits."""
     monkeypatch.setattr("app.queue.IDLE_SECONDS", 10_000.0)
-    began, asked_at = [], []
+    began, asked_at = [], [time.monotonic()]
     dequeue_scopes = SystemDatabase.dequeue_scopes
 
     def note_question(database, queue_name):
@@ -285,7 +285,7 @@ def test_idle_worker_stops_asking_and_wakes_for_a_job(context, monkeypatch):
 
     monkeypatch.setattr(SystemDatabase, "dequeue_scopes", note_question)
     with processing_jobs(context.settings.queue, "here/cpu", execute):
-        wait_for(lambda: asked_at and time.monotonic() - asked_at[-1] > 4 * POLLING_SECONDS)
+        wait_for(lambda: time.monotonic() - asked_at[-1] > 4 * POLLING_SECONDS)
         questions = len(asked_at)
         job = Job(job_kinds.INSPECT, "some-row")
         context.queue.enqueue(job)

@@ -64,7 +64,7 @@ def copy_rows(source: str, target: str) -> None:
     source_engine.dispose()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def upgraded(request, data_dir, models_dir) -> Iterator[UpgradedDashboard]:
     database = {}
     if request.param == "postgresql":

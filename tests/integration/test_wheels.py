@@ -81,6 +81,7 @@ def test_help_takes_a_moment_and_commands_of_the_server_say_what_to_install(ligh
     assert ran.stderr == "isoscope serve needs the server, which is not installed: pip install isoscope-server\n"
 
 
+@pytest.mark.long
 def test_a_script_logs_and_uploads_beside_a_foreign_app_to_a_server_from_a_wheel(light, server, elsewhere, tmp_path):
     address = f"http://127.0.0.1:{free_port()}"
     env = {name: value for name, value in os.environ.items() if not name.startswith(("ISOSCOPE_", "PYTHONPATH"))}

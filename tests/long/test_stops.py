@@ -9,9 +9,9 @@ from contextlib import suppress
 import httpx2
 
 from app.operations.serve import EXIT_SECONDS
-from tests.crowd import patience
 from tests.stops import stop_bare_processes
 from tests.texts import FILM_FILES
+from tests.waiting import patience
 
 STOPS = 300
 
