@@ -3,9 +3,12 @@
 import argparse
 import logging
 import os
+import runpy
 import subprocess
 import sys
+from importlib.util import find_spec
 from multiprocessing import forkserver
+from pathlib import Path
 from threading import Thread
 
 from app.core import process
@@ -37,22 +40,29 @@ def main() -> int:
     os.umask(process.PRIVATE_UMASK)
     settings = Settings()
     limit_thread_spinning()
-    device = arguments.device
-    if device == "auto":
-        # The first GPU, if any. A subprocess checks, because this process must not load torch.
-        script = (
-            "import torch; print('cuda:0' if torch.cuda.is_available() else "
-            "'mps' if torch.backends.mps.is_available() else 'cpu')"
-        )
-        device = subprocess.run(  # noqa: S603 - fixed arguments
-            [sys.executable, "-c", script], check=True, capture_output=True, text=True
-        ).stdout.strip()
     try:
-        work(settings, device, lifeline=arguments.lifeline)
+        work(settings, find_device() if arguments.device == "auto" else arguments.device, lifeline=arguments.lifeline)
     except IsoscopeError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
+
+
+def find_device() -> str:
+    """Return the first GPU that torch can use, or ``cpu``."""
+    torch = find_spec("torch")
+    if torch is None or torch.origin is None:
+        return "cpu"
+    # Importing torch takes seconds, in a subprocess because this process must not load it; its version is a file.
+    version = runpy.run_path(str(Path(torch.origin).with_name("version.py")))
+    if sys.platform == "linux" and not version.get("cuda") and not version.get("hip"):
+        return "cpu"
+    script = (
+        "import torch; print('cuda:0' if torch.cuda.is_available() else "
+        "'mps' if torch.backends.mps.is_available() else 'cpu')"
+    )
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603 - fixed
 
 
 def work(settings: Settings, device: str, *, lifeline: bool) -> None:
