@@ -1,11 +1,14 @@
 """The map of an embedding's rows: contents and format of its files."""
 
+from datetime import UTC, datetime, timedelta
+from math import isnan
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
+from isoscope.core.formatting import number
 from isotropy.catalog import Similarity
 
 # Slug of the map in FigureData, and of its points in FigureFile.
@@ -28,6 +31,9 @@ MAX_MAPPED = 1_000_000
 MAX_COLUMNS = 12
 # A missing neighbor, or one that the map does not show.
 NO_POINT = 2**32 - 1
+
+# Day 0 of a column of dates.
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 SectionType = Literal["float32", "uint32", "uint16"]
 
@@ -59,9 +65,18 @@ class MapColumn(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
-    # Numbers of the points, NaN for missing; of labels an index of labels.names.
+    # Numbers of the points, NaN for missing; of labels an index of labels.names; of dates days since 1970.
     values: MapSection
     labels: MapLabels | None
+    dates: bool = False
+
+    def format_value(self, value: float) -> str:
+        """Return a value of a point as text; empty for none."""
+        if self.labels is not None:
+            return self.labels.names[int(value)]
+        if isnan(value):
+            return ""
+        return (EPOCH + timedelta(days=value)).date().isoformat() if self.dates else number(value)
 
 
 class MapNeighbors(BaseModel):

@@ -37,7 +37,10 @@ def write_parquet(stored_map: StoredMap) -> bytes:
         values = stored_map.read_column(number)
         candidates = (column.name, *(f"{column.name} {suffix}" for suffix in range(2, len(columns) + 3)))
         name = next(candidate for candidate in candidates if candidate not in columns)
-        columns[name] = values if column.labels is None else _label_array(values, column.labels)
+        if column.dates:
+            columns[name] = pa.array(np.floor(values), mask=np.isnan(values)).cast(pa.int32()).cast(pa.date32())
+        else:
+            columns[name] = values if column.labels is None else _label_array(values, column.labels)
     sink = io.BytesIO()
     parquet.write_table(pa.table(columns), sink)
     return sink.getvalue()

@@ -4,7 +4,6 @@ import mmap
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from math import isnan
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from app.db.models import Embedding, FigureFile
 from app.embeddings.service import get_stored_figure
 from app.storage import Storage
 from isoscope.core.errors import NotFoundError
-from isoscope.core.formatting import count, number
+from isoscope.core.formatting import count
 from isoscope.nearest import NearestRow, nearest_rows
 from isotropy.catalog import Similarity
 
@@ -143,7 +142,7 @@ class StoredMap:
         columns = [index for index, name in enumerate(names) if index not in colored and name != point_map.HUBNESS]
         for index in [*colored, *columns][:MAX_DETAILS]:
             column, value = self.header.columns[index], self.read_column(index)[point]
-            details[column.name] = _written(float(value)) if column.labels is None else column.labels.names[value]
+            details[column.name] = column.format_value(float(value))
         name = "" if self._names is None else self._names.read_line(point)
         return NamedRow(int(self.positions[point]), name, details)
 
@@ -265,10 +264,6 @@ def _open_map(context: Context, embedding_id: str, header: dict[str, Any]) -> St
     if point_map.MAP not in files:
         raise NotFoundError("The points of this map are gone. Choose again to measure the embedding again.")
     return StoredMap(context.storage, point_map.MapHeader.model_validate(header), files)
-
-
-def _written(value: float) -> str:
-    return "" if isnan(value) else number(value)
 
 
 class _MappedLines:

@@ -178,6 +178,7 @@ class FindingLink(NamedTuple):
 
 DIMENSIONS_LINK = FindingLink("details", "figure-activation", "See them by dimension")
 MAP_LINK = FindingLink("map", "map", "See them on the map")
+SMALLER_CLOUDS_LINK = MAP_LINK._replace(text="See the smaller clouds on the map")
 # Links for findings that name neither rows nor dimensions.
 FINDING_LINKS = {
     "collapsed": FindingLink("details", "figure-spectrum", "See the spectrum"),
@@ -214,7 +215,11 @@ def report_findings(
         if finding.dimension_count:
             link = DIMENSIONS_LINK
         elif finding.row_count and finding.slug != UNMAPPED_FINDING:
-            link = MAP_LINK
+            link = (
+                MAP_LINK
+                if finding.slug != "mixed_clouds"
+                else MAP_LINK._replace(text="See the smaller ones on the map")
+            )
         entry, effect = FINDINGS.get(finding.slug), finding.effect
         findings.append(
             ReportFinding(

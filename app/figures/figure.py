@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import blake2b
 from html import escape
-from math import ceil, floor, inf, log10
+from math import ceil, floor, inf, isfinite, log10
 from typing import Any, TypeVar, overload
 
 import plotly.graph_objects as go
@@ -184,11 +184,18 @@ def linear_axis(
     low, high = min(defined, default=0.0), max(defined, default=0.0)
     axis: dict[str, Any] = {"title": {"text": title}}
     margin = EQUAL_MARGIN * (bounds[1] - bounds[0] if bounds else abs(low))
+    room = AXIS_MARGIN * margin
+    lowest, highest = (bounds[0] - room, bounds[1] + room) if bounds else (-inf, inf)
+    axis |= clipped_axis(title, (lowest, highest)) if bounds else {}
     if margin and high <= low + EQUAL_TOLERANCE * max(abs(low), abs(high)):
-        room = AXIS_MARGIN * margin
-        lowest, highest = (bounds[0] - room, bounds[1] + room) if bounds else (-inf, inf)
         axis["range"] = [max(low - margin, lowest), min(low + margin, highest)]
     return axis
+
+
+def clipped_axis(title: str, bounds: tuple[float, float]) -> dict[str, Any]:
+    """Return an axis that no error bar extends beyond the bounds."""
+    ends = {name: end for name, end in zip(("clipmin", "clipmax"), bounds, strict=True) if isfinite(end)}
+    return {"title": {"text": title}, "autorangeoptions": ends}
 
 
 def log_axis(title: str, values: Iterable[float | None]) -> dict[str, Any]:

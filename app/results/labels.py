@@ -1,7 +1,6 @@
 """Names of metrics, measures and penalties of runs."""
 
 from collections.abc import Mapping
-from math import inf
 from typing import NamedTuple
 
 from app.db.options.regularization import Bars
@@ -55,10 +54,8 @@ def title_of(measure: str) -> str:
 
 
 def bounds_of(measure: str) -> tuple[float, float]:
-    """Return the smallest and largest value of a measure for any number of points and dimensions."""
-    bounds = MEASURES[slug_of(measure)].bounds
-    ends = [bounds(size, size) for size in (2, 2**40)] if bounds else [(-inf, inf)]
-    return min(low for low, _ in ends), max(high for _, high in ends)
+    bounds: tuple[float, float] = MEASURES[slug_of(measure)].widest_bounds
+    return bounds
 
 
 def caution_of(measure: str) -> str:

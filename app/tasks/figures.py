@@ -17,6 +17,8 @@ MAX_NAME_CHARACTERS = 48
 MARKER_SIZE = 10
 SMALL_MARKER_SIZE = 7
 WHISKER = 1.5
+SCORE_BOUNDS = (-1.0, 1.0)
+"""Of all metrics: a rank correlation may be negative."""
 ROOM = 0.05
 """Of the axis of scores, beyond the points."""
 
@@ -155,7 +157,7 @@ def _draw(
         if index in indices:
             traces.append(_points(variants, [index], x_value, role._replace(title=role_titles[index]), MARKER_SIZE))
     x_values = [x_value(variants[index]) for index in indices]
-    scores = linear_axis(METRICS[results.metric], [variants[index].report.value for index in indices])
+    scores = linear_axis(METRICS[results.metric], [variants[index].report.value for index in indices], SCORE_BOUNDS)
     if (ends := score_range(results)) is not None:
         scores["range"] = list(ends)
     return plot(traces, showlegend=True, xaxis=make_axis(x_values), yaxis=scores)

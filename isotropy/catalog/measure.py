@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from math import inf
 from typing import Literal, NamedTuple
 
 ErrorKind = Literal["none", "population", "sample"]
@@ -93,6 +94,12 @@ class Measure:
             return None
         low, high = self.bounds(n, d)
         return (low, high) if low < high else None
+
+    @property
+    def widest_bounds(self) -> tuple[float, float]:
+        """Return the smallest and largest value for any number of points and dimensions."""
+        ends = [self.bounds(size, size) for size in (2, 2**40)] if self.bounds else [(-inf, inf)]
+        return min(low for low, _ in ends), max(high for _, high in ends)
 
 
 COMPARED: dict[ErrorKind, Comparability] = {"none": "never", "population": "at any n", "sample": "at equal n"}

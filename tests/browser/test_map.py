@@ -97,6 +97,15 @@ def test_rows_are_clicked_found_selected_and_colored(page, measured_map):
     assert parse_qs(page.url.partition("?")[2])["color"] == ["column-1"]
 
 
+def test_a_row_clicked_on_the_overview_opens_the_map_with_its_neighbors(page, measured_map):
+    page.goto(measured_map)
+    plot = page.locator("#map-plot .js-plotly-plot")
+    expect(plot.locator(".gl-canvas").first).to_be_attached()
+    page.mouse.click(*plot.evaluate(PIXEL, LONE_ROW))
+    expect(page.locator("#map-row h3")).to_have_text(f"Row {LONE_ROW} · word {LONE_ROW}")
+    expect(page.locator(".tabs [aria-current]")).to_have_text("Map & neighbors")
+
+
 def test_without_webgl_rows_are_drawn_as_shapes(page, measured_map):
     page.add_init_script("HTMLCanvasElement.prototype.getContext = () => null")
     page.goto(f"{measured_map}?tab=map")

@@ -108,7 +108,9 @@ def test_texts_go_through_the_model_and_each_layer_is_measured(client, encoding)
     assert line[0] == "pooling,layer,mean_cosine,se,n,reason"
     value = {layer["measure"]: layer["value"] for layer in layers[3]["measurements"]}["mean_cosine"]
     assert f"mean,1,{value}," in "\n".join(line)
-    names = [trace["name"] for trace in client.get(f"{encoding}/figures/by-layer.json", params=query).json()["data"]]
+    figure = client.get(f"{encoding}/figures/by-layer.json", params=query).json()
+    assert figure["layout"]["yaxis"]["autorangeoptions"] == {"clipmin": -1, "clipmax": 1}
+    names = [trace["name"] for trace in figure["data"]]
     assert names == [POOLING_TITLES["first"], POOLING_TITLES["mean"]]
     assert client.get(f"{encoding}/figures/none.csv").status_code == 404
 

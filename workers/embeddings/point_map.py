@@ -10,6 +10,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import compress
 from math import isfinite, nan
@@ -20,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from app.db.point_map import (
+    EPOCH,
     HUBNESS,
     MAP,
     MAP_COLUMN,
@@ -178,7 +180,7 @@ class _NeighborLists:
 
 def _add_column(number: int, column: ColorColumn, files: dict[str, bytes]) -> MapColumn:
     sections, files[MAP_COLUMN.format(number)] = _join_sections({"values": column.values})
-    return MapColumn(name=column.name, values=sections["values"], labels=column.labels)
+    return MapColumn(name=column.name, values=sections["values"], labels=column.labels, dates=column.dates)
 
 
 def _join_sections(numbers: Mapping[Name, NDArray[Any]]) -> tuple[dict[Name, MapSection], bytes]:
@@ -200,6 +202,7 @@ class ColorColumn(NamedTuple):
     values: NDArray[Any]
     """float32 numbers, NaN where there is none, or uint16 positions in ``labels.names``."""
     labels: MapLabels | None
+    dates: bool = False
 
 
 def _row_mask(matrix: Matrix, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -228,12 +231,19 @@ def color_columns(matrix: Matrix, rows: NDArray[np.int64]) -> list[ColorColumn]:
     return [column for collector in collectors if (column := collector.finish()) is not None]
 
 
+def _days_since_epoch(text: str) -> float:
+    """Return the days from 1970 to a date of ISO 8601, in UTC where it has no zone."""
+    moment = datetime.fromisoformat(text.strip())
+    return (moment.replace(tzinfo=moment.tzinfo or UTC) - EPOCH) / timedelta(days=1)
+
+
 @dataclass(eq=False)
 class _ColumnCollector:
-    """Collects a column as numbers while all values are numbers, and as labels while few values differ."""
+    """Collects a column as numbers while all are numbers, as dates while all are, as labels while few differ."""
 
     name: str
     _numbers: array[float] | None = field(default_factory=lambda: array("f"))
+    _days: array[float] | None = field(default_factory=lambda: array("f"))
     _codes: array[int] | None = field(default_factory=lambda: array("H"))
     _code_by_value: dict[str, int] = field(default_factory=dict)
     _are_integers: bool = True
@@ -244,6 +254,11 @@ class _ColumnCollector:
             self._codes.append(self._code_by_value.setdefault(value, len(self._code_by_value)))
             if len(self._code_by_value) > MAX_DISTINCT + 1:
                 self._codes = None
+        if self._days is not None:
+            try:
+                self._days.append(_days_since_epoch(value) if value else nan)
+            except ValueError:
+                self._days = None
         if self._numbers is not None:
             try:
                 number = float(value) if value else nan
@@ -259,6 +274,8 @@ class _ColumnCollector:
             return None
         if self._numbers is not None and not (self._are_integers and len(self._code_by_value) <= MAX_NUMBERED_LABELS):
             return ColorColumn(self.name, np.array(self._numbers, np.float32), None)
+        if self._days is not None:
+            return ColorColumn(self.name, np.array(self._days, np.float32), None, dates=True)
         if self._codes is None:
             return None
         codes, names = np.array(self._codes, np.uint16), list(self._code_by_value)

@@ -6,6 +6,7 @@ neighbors that rows keep and the distances that they moved are histograms.
 
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 from typing import NamedTuple
 
 import plotly.graph_objects as go
@@ -13,7 +14,7 @@ import plotly.graph_objects as go
 from app.embeddings.alignments import AlignedSteps, MovedRows
 from app.embeddings.comparison import ComparedMeasure, EmbeddingComparison
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plain, plot, thinned
+from app.figures.figure import Cell, Figure, FigureTable, clipped_axis, linear_axis, plain, plot, thinned
 from isoscope.core.formatting import number, plural, starred
 from isotropy.catalog import ALIGNMENTS
 
@@ -67,7 +68,7 @@ def step_figures(comparison: EmbeddingComparison, compared: ComparedMeasure) -> 
         title=f"{name} over the {comparison.axis.lower()}s",
         caption=f"Range: {measure.range}.{bars if any(point.low is not None for point in line.points) else ''}",
         table=FigureTable(columns, rows),
-        draw=partial(_draw_lines, comparison, [line], name),
+        draw=partial(_draw_lines, comparison, [line], name, measure.widest_bounds),
         empty=None if _has_values([line]) else "No step has a value of this measure.",
     )
     return [values_figure, _changes_figure(comparison, compared)]
@@ -143,7 +144,12 @@ def _tabulate(comparison: EmbeddingComparison, lines: Sequence[StepLine]) -> Fig
 
 
 def _draw_lines(
-    comparison: EmbeddingComparison, lines: Sequence[StepLine], title: str, *, include_zero: bool = False
+    comparison: EmbeddingComparison,
+    lines: Sequence[StepLine],
+    title: str,
+    bounds: tuple[float, float] = (-inf, inf),
+    *,
+    include_zero: bool = False,
 ) -> go.Figure:
     ticks = thinned(range(len(comparison.names)), MAX_TICKS)
     ends = [end for line in lines for point in line.points for end in point[:3]]
@@ -174,10 +180,11 @@ def _draw_lines(
             hovertemplate="%{hovertext}<extra></extra>",
         )  # fmt: skip
         traces.append(trace)
+    axis = linear_axis(title, [*ends, *([0.0] if include_zero else [])])
     return plot(
         traces,
         xaxis={"title": {"text": comparison.axis}, "tickvals": ticks, "ticktext": [labels[tick] for tick in ticks]},
-        yaxis={**linear_axis(title, [*ends, *([0.0] if include_zero else [])]), "zeroline": include_zero},
+        yaxis=clipped_axis(title, bounds) | axis | {"zeroline": include_zero},
         showlegend=len(lines) > 1,
     )
 

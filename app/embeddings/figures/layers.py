@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.db.models import Measurement, Pooling
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, plain, plot
+from app.figures.figure import Cell, Figure, FigureTable, clipped_axis, plain, plot
 from isoscope.core.formatting import count, number, starred
 from isotropy.catalog import Measure
 
@@ -161,6 +161,6 @@ def _draw_layers(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoint]]
     return plot(
         traces,
         xaxis={"title": {"text": "Layer"}, "dtick": max(1, -(-last_layer // 12))},  # about twelve ticks
-        yaxis={"title": {"text": title}},
+        yaxis=clipped_axis(title, measure.widest_bounds),
         showlegend=len(lines) > 1,
     )

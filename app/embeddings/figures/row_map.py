@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.db.point_map import MAP, MapLabels
+from app.db.point_map import MAP, MapColumn, MapLabels
 from app.embeddings.figures.projection import LEGEND, LONGEST_LABEL, LONGEST_NAME, OTHER_LABELS, UNLABELLED
 from app.embeddings.point_map import MAX_DRAWN, StoredMap
 from app.figures import palette
@@ -29,20 +29,20 @@ def draw_map(stored_map: StoredMap, color: str) -> go.Figure:
     if len(points) > MAX_DRAWN:
         points = np.sort(np.random.default_rng(SEED).choice(len(points), MAX_DRAWN, replace=False))
     color = color if color in stored_map.colors else next(iter(stored_map.colors))
-    title, values, labels = stored_map.colors[color], None, None
+    title, values, labels, column = stored_map.colors[color], None, None, None
     if color == "norm":
         values = stored_map.norms[points]
     elif color == "label":
         labels = stored_map.header.labels
         values = stored_map.read(MAP, stored_map.header.sections["label"])[points]
     elif color.startswith("column-"):
-        column = int(color.removeprefix("column-"))
-        labels = stored_map.header.columns[column].labels
-        values = stored_map.read_column(column)[points]
+        index = int(color.removeprefix("column-"))
+        column = stored_map.header.columns[index]
+        labels, values = column.labels, stored_map.read_column(index)[points]
     if values is None:
         traces = [_trace(stored_map, points, "", {"color": palette.MAIN})]
     elif labels is None:
-        traces = _numeric_traces(stored_map, points, values, title)
+        traces = _numeric_traces(stored_map, points, values, title, column)
     else:
         traces = _labeled_traces(stored_map, points, values, labels)
     first, second = (
@@ -81,9 +81,14 @@ def _labeled_traces(
 
 
 def _numeric_traces(
-    stored_map: StoredMap, points: NDArray[np.int64], values: NDArray[Any], title: str
+    stored_map: StoredMap,
+    points: NDArray[np.int64],
+    values: NDArray[Any],
+    title: str,
+    column: MapColumn | None,
 ) -> list[go.Scattergl]:
-    """Return a trace colored by number along a ramp, drawn over a trace of the rows without a number."""
+    """Return a trace colored by number or date along a ramp, drawn over a trace of the rows without one."""
+    format_value = number if column is None else column.format_value
     has_number = ~np.isnan(values)
     traces = []
     name = plain(title, LONGEST_NAME)
@@ -107,13 +112,16 @@ def _numeric_traces(
             "cmin": stops[0],
             "cmax": stops[-1],
         }
-        trace = _trace(stored_map, points[has_number], name, marker, f"{name} %{{marker.color:.4~g}}")
+        has_dates = column is not None and column.dates
+        hover = f"{name} {'%{hovertext}' if has_dates else '%{marker.color:.4~g}'}"
+        trace = _trace(stored_map, points[has_number], name, marker, hover)
+        trace.hovertext = [format_value(value) for value in numbers.tolist()] if has_dates else None
         traces.append(trace.update(showlegend=False))
         # Entries of the legend: plotly's bar of colors sets empty styles, which the policy of pages forbids.
         for stop, color in zip(stops, RAMP, strict=True):
             end = " or less" if stop == low > numbers.min() else " or more" if stop == high < numbers.max() else ""
             entry = {"x": [None], "y": [None], "mode": "markers", "hoverinfo": "skip", "marker": {"color": color}}
-            traces.append(go.Scattergl(name=f"{number(stop)}{end}", **entry))
+            traces.append(go.Scattergl(name=f"{format_value(stop)}{end}", **entry))
     return traces
 
 

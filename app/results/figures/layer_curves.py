@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from math import isfinite
 from statistics import fmean
-from typing import Any
 
 import plotly.graph_objects as go
 
@@ -12,7 +10,7 @@ from app.db.models import Run
 from app.db.models.runs import LayerMeasurements
 from app.db.run_rows import AnyRun
 from app.figures import palette
-from app.figures.figure import STEP_AXIS, Figure, FigureTable, plot
+from app.figures.figure import STEP_AXIS, Figure, FigureTable, clipped_axis, plot
 from app.results.captions import describe_means, describe_source, describe_texts, explain_absence, format_sizes
 from app.results.figures import legend, sweep_curves
 from app.results.labels import ANISOTROPY_MEASURES, bounds_of, caution_of, slug_of, title_of, uses_text_vectors
@@ -62,7 +60,7 @@ def measure_during_training(
             showlegend=True,
             xaxis=STEP_AXIS,
             uirevision="curves",
-            yaxis=_axis_within_bounds(title_of(measure), measure),
+            yaxis=clipped_axis(title_of(measure), bounds_of(measure)),
         ),
         empty=explain_absence(
             means,
@@ -121,12 +119,6 @@ def late_anisotropy(table: RunTable, measurements_by_run: Mapping[str, LayerMeas
     )  # fmt: skip
 
 
-def _axis_within_bounds(title: str, measure: str) -> dict[str, Any]:
-    low, high = bounds_of(measure)
-    ends = {name: end for name, end in (("clipmin", low), ("clipmax", high)) if isfinite(end)}
-    return {"title": {"text": title}, "autorangeoptions": ends}
-
-
 def _last_layer(measurements: LayerMeasurements, measure: str) -> list[tuple[int, float]]:
     return [
         (step, value)
@@ -160,7 +152,7 @@ def _draw_shares(table: RunTable, means: Mapping[Setting, Sequence[Estimate | No
         showlegend=True,
         xaxis={"title": {"text": "k, raw"}, "dtick": 1, "domain": [0, 0.47]},
         xaxis2={"title": {"text": "k, centered"}, "dtick": 1, "domain": [0.53, 1], "anchor": "y"},
-        yaxis=_axis_within_bounds("k-th anisotropy", ANISOTROPY_MEASURES[0]) | {"rangemode": "tozero"},
+        yaxis=clipped_axis("k-th anisotropy", bounds_of(ANISOTROPY_MEASURES[0])) | {"rangemode": "tozero"},
     )
 
 

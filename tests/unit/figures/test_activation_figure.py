@@ -26,7 +26,7 @@ def test_dimensions_of_findings_are_marked_above_the_band_with_room_for_the_name
     assert (mark.x[0], mark.y[0], mark.text[0]) == (1, 7.0, "1")
     rules = f"{OUTLIER_RULES['mean_mad']}; {OUTLIER_RULES['std_mad']}"
     assert figure.table.rows[1] == [1, 5.0, 2.0, rules]
-    assert figure.draw().layout.yaxis.autorangeoptions.include == 7.0 + 0.1 * (7.0 - -1.0)
+    assert figure.draw().layout.yaxis.autorangeoptions.include == 7.0 + 0.2 * (7.0 - -1.0)
     assert quiet.draw().layout.yaxis.autorangeoptions.include is None
 
 

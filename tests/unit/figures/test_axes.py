@@ -64,4 +64,6 @@ def test_an_axis_does_not_spread_what_rounding_alone_tells_apart(values, ends):
     ],
 )
 def test_room_about_one_value_stays_where_values_can_lie(values, ends):
-    assert linear_axis("Accuracy", values, (0, 1)).get("range") == (ends and pytest.approx(ends))
+    axis = linear_axis("Accuracy", values, (0, 1))
+    assert axis.get("range") == (ends and pytest.approx(ends))
+    assert axis["autorangeoptions"] == {"clipmin": pytest.approx(-0.008), "clipmax": pytest.approx(1.008)}

@@ -195,7 +195,8 @@ def test_a_finding_of_a_part_says_of_which_in_its_title():
     findings = found_in(x)
     assert findings["rogue_dimensions"].title.startswith("1 dimension holds ")
     assert findings["rogue_dimensions"].title.endswith(" of the variance")
-    assert findings["common_mean"].title.endswith(" of the energy (47 of 48 dimensions)")
+    share = 100 * (x.mean(0) ** 2).sum() / (x**2).sum(1).mean()
+    assert findings["common_mean"].title.endswith(f" of the energy (47 of 48 dimensions), {share:.0f}% with all")
     sentence = " Measured on the 47 of 48 dimensions that no other finding blames."
     assert findings["common_mean"].evidence.endswith(sentence)
 

@@ -1,9 +1,10 @@
 import json
+from datetime import date, timedelta
 
 import numpy as np
 import pytest
 
-from app.db.point_map import MAX_COLUMNS
+from app.db.point_map import MAX_COLUMNS, MapColumn, MapSection
 from isoscope.files.contents import MAX_DISTINCT
 from isoscope.files.matrix import open_matrix
 from isoscope.files.selection import Selection
@@ -57,6 +58,21 @@ def test_fractions_and_many_numbers_are_a_scale_and_the_rest_labels_by_frequency
     assert "x2" in color_columns_of(csv(tmp_path, COLUMNS), vectors=["x0", "x1"])
     prices = [*COLUMNS["price"][:-2], "", "1e300"]
     assert np.isnan(color_columns_of(csv(tmp_path, {"price": prices}))["price"].values[-2:]).all()
+
+
+def test_dates_are_a_scale_of_days_whose_values_read_as_dates(tmp_path):
+    first = date(2021, 3, 1)
+    days = [(first + timedelta(days=31 * i)).isoformat() for i in range(N - 2)]
+    columns = color_columns_of(
+        csv(tmp_path, {"day": [*days, "2021-03-01T12:00:00+00:00", ""], "text": [*days, "soon", ""]})
+    )
+    column = columns["day"]
+    assert (column.labels, column.dates, columns["text"].dates) == (None, True, False)
+    assert column.values[:2].tolist() == [(first - date(1970, 1, 1)).days, (first - date(1970, 1, 1)).days + 31]
+    assert column.values[-2] == column.values[0] + 0.5
+    values = MapSection(type="float32", offset=0, count=N)
+    stored = MapColumn(name="day", values=values, labels=None, dates=True)
+    assert [stored.format_value(value) for value in column.values.tolist()] == [*days, "2021-03-01", ""]
 
 
 @pytest.mark.parametrize("without", [[], [0, 5]])
