@@ -1,10 +1,12 @@
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.tiny import make_table
 
 
+@pytest.mark.long
 def test_texts_are_uploaded_encoded_and_read_layer_by_layer(dashboard, page, tmp_path):
     (texts := tmp_path / "reviews.tsv").write_bytes(make_table(40, 1))
     page.goto(f"{dashboard.url}/embeddings")

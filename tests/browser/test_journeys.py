@@ -181,6 +181,7 @@ def test_a_plot_is_as_wide_as_its_place_after_every_choice_of_scatters(filled, p
 
 
 @pytest.mark.skipif(not WORD2VEC.is_file(), reason="ISOSCOPE_BENCH_DATA names no folder with word2vec")
+@pytest.mark.long
 def test_the_reference_word2vec_matrix_is_uploaded_and_read(dashboard, page):
     page.goto(f"{dashboard.url}/embeddings")
     page.get_by_label("A file of vectors").set_input_files(WORD2VEC)

@@ -15,6 +15,7 @@ def lab(dashboard):
     return f"{dashboard.url}/embeddings/{dashboard.measure('cloud.csv', content)}/lab"
 
 
+@pytest.mark.long
 def test_a_slider_is_moved_to_a_result_and_a_new_embedding_made_of_it(lab, page):
     page.goto(lab.replace("/lab", "/tasks"))
     page.get_by_role("link", name="Soft ZCA whitening").click()

@@ -27,6 +27,7 @@ def open_trash_as_on_a_phone(page: Page) -> None:
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
+@pytest.mark.long
 def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(dashboard, page, round_id):
     page.goto(f"{dashboard.url}/embeddings")
     page.get_by_role("link", name="round", exact=True).click()

@@ -109,7 +109,8 @@ def expected(uninterrupted):
     return uninterrupted(CONFIG)
 
 
-@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])
+@pytest.mark.long
+@pytest.mark.parametrize("rank", [0, 1])
 def test_a_killed_process_ends_the_others_and_the_run_is_resumed(settings, get_run, resume, expected, training, rank):
     job, run_id, ranks = training
     ranks[rank].kill()
