@@ -1,23 +1,29 @@
 """``isoscope check``: find what is wrong with the vectors of a file, without a server."""
 
 import json
+import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from tqdm import tqdm
 
+from isoscope.cli.local import REQUIRED
 from isoscope.cli.printing import write
 from isoscope.core.effects import effect_sentence
 from isoscope.core.errors import InvalidError
+from isoscope.files.ground_truth import read_ids, vectors_of
 from isoscope.files.matrix import Matrix, select
 from isoscope.files.selection import Selection, propose
 from isoscope.files.upload import NamedFile, Upload, open_upload, require_readable
+from isoscope.remedies import find_labels, try_remedies
 from isoscope.rows import pairs_by_name, require_measurable, shared_rows, values_of
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import Finding, Severity, findings_of, sort_findings, to_finding
 from isotropy.findings.drift import SHARED_ROWS, drift
+from isotropy.tasks.decision import Decision
 
 # Maximum number of rows or dimensions printed per finding.
 MAX_LISTED = 10
@@ -74,14 +80,37 @@ def print_check(arguments: Namespace) -> int:
             )
         if (drift_finding := drift(cloud, baseline, shared)) is not None:
             findings = sort_findings([*findings, to_finding(drift_finding, names_of, matrix.dimension_names)])
+    decision = _decide_by_labels(matrix, cloud, arguments.seed)
     if arguments.json:
-        lines = [json.dumps({"findings": [finding.to_dict() for finding in findings]}, allow_nan=False)]
+        document = {
+            "decision": None if decision is None else decision.to_dict(),
+            "findings": [finding.to_dict() for finding in findings],
+        }
+        lines = [json.dumps(document, allow_nan=False)]
     else:
         finding_lines = [line for finding in findings for line in lines_of(finding)] or ["Nothing found."]
-        lines = [f"points n = {cloud.n:,}, dimensions d = {matrix.d:,}", *finding_lines]
+        conclusions = [] if decision is None else [decision.conclusion]
+        lines = [f"points n = {cloud.n:,}, dimensions d = {matrix.d:,}", *conclusions, *finding_lines]
     exit_code = write(lines)
     threshold_rank = Severity(arguments.fail_on).rank
     return exit_code or int(any(finding.severity.rank <= threshold_rank for finding in findings))
+
+
+def _decide_by_labels(matrix: Matrix, cloud: Cloud, seed: int) -> Decision | None:
+    """Return what to do with the vectors by the named labels, else the likeliest; None if no labels judge them."""
+    proposal = propose(matrix.contents)
+    likeliest = {"labels": proposal.labels, "names": proposal.names}
+    selection = matrix.selection.model_copy(update={} if matrix.selection.labels else likeliest)
+    labels = find_labels(selection, matrix.contents.annotations, cloud.n, matrix.d, cloud.dealing.groups)
+    if labels is None or cloud.n_left_out or any(find_spec(module) is None for module in REQUIRED):
+        return None
+    labeled = select(matrix.contents, selection.model_copy(update={"labels": labels}))
+    try:
+        ids = read_ids(labeled, "the file", None, names_column(matrix)).without_repeats()
+        return try_remedies(vectors_of(labeled, ids, "files"), seed)
+    except InvalidError as error:
+        sys.stderr.write(f"Column {labels} cannot be used as labels: {error}\n")
+        return None
 
 
 def _read_cloud(matrix: Matrix, seed: int, description: str) -> Cloud:

@@ -15,12 +15,14 @@ from tqdm import tqdm
 from isoscope.cli.printing import number, table, write
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import plural, quote
+from isoscope.leader import RankedEmbedding, describe_leader
 from isoscope.rank_relation import ScoredEmbedding, describe_relation, relation_of
+from isoscope.remedies import sample_labels
 from isoscope.task_files import LoadedTask, TaskFiles, load_task
 from isotropy.catalog import METRICS, Similarity
 from isotropy.tasks.decision import BASELINE, Decision, format_difference, signed
 from isotropy.tasks.judge import JudgingTask, decide, map_of
-from isotropy.tasks.variants import Variant, all_variants, default_variants
+from isotropy.tasks.variants import Variant, all_variants, default_variants, remedies
 
 
 def print_decision(arguments: Namespace) -> int:
@@ -73,6 +75,8 @@ def read_task(arguments: Namespace, vectors: str | list[str] | None) -> tuple[Lo
         vectors, arguments.ids, arguments.groups, arguments.split,
     )  # fmt: skip
     loaded = load_task(files, similarity, arguments.seed)
+    if arguments.labels is not None and not arguments.full:
+        loaded = sample_labels(loaded, arguments.seed)
     try:
         return loaded, JudgingTask(loaded.corpus, loaded.truth, similarity, arguments.seed, arguments.metric)
     except ValueError as error:
@@ -80,7 +84,9 @@ def read_task(arguments: Namespace, vectors: str | list[str] | None) -> tuple[Lo
 
 
 def variants_of(arguments: Namespace, task: JudgingTask) -> Sequence[Variant]:
-    return (all_variants if arguments.full else default_variants)(task.setting)
+    if arguments.full:
+        return all_variants(task.setting)
+    return (default_variants if arguments.labels is None else remedies)(task.setting)
 
 
 def judge(arguments: Namespace, task: JudgingTask, variants: Sequence[Variant], name: str | None = None) -> Decision:
@@ -138,6 +144,11 @@ class JudgedVectors(NamedTuple):
         baseline = self.decision.variants[BASELINE]
         return ScoredEmbedding(self.name, baseline.isoscore, baseline.report.value)
 
+    @property
+    def ranked(self) -> RankedEmbedding:
+        chosen = self.decision.variants[self.decision.chosen]
+        return RankedEmbedding(self.name, chosen.choose_score, *chosen.report[:3])
+
 
 def print_decisions(arguments: Namespace) -> int:
     """Compare several embeddings of the same rows by one task, each unchanged and as its chosen variant."""
@@ -192,8 +203,15 @@ def decisions_document(judged_vectors: Sequence[JudgedVectors]) -> dict[str, Any
         "similarity": decision.similarity.value,
         "embeddings": [{"name": vectors.name, **vectors.decision.to_dict()} for vectors in judged_vectors],
         "relation": None if relation is None else relation._asdict(),
-        "conclusion": describe_relation(baselines, decision.metric),
+        "conclusion": _conclusion(judged_vectors),
     }
+
+
+def _conclusion(judged_vectors: Sequence[JudgedVectors]) -> str:
+    """Say which vectors score highest by the chosen variants, and whether the more isotropic ones do."""
+    metric = judged_vectors[0].decision.metric
+    leader = describe_leader([vectors.ranked for vectors in judged_vectors], metric)
+    return f"{leader} {describe_relation([vectors.scored_baseline for vectors in judged_vectors], metric)}"
 
 
 def _variant_lists(names: Sequence[str], lists: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -222,6 +240,6 @@ def _comparison_lines(judged_vectors: Sequence[JudgedVectors], task: JudgingTask
         yield f"Vectors with other exact copies are split otherwise: scores are not on all the same {task.truth.units}."
     yield "Scores are reported on rows that chose nothing. IsoScore is bias-corrected, so it can exceed 1."
     yield ""
-    yield describe_relation([vectors.scored_baseline for vectors in judged_vectors], judged_vectors[0].decision.metric)
+    yield _conclusion(judged_vectors)
     for vectors in judged_vectors:
         yield f"{vectors.name}: {vectors.decision.conclusion}"

@@ -17,12 +17,10 @@ from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope import task_files
 from isoscope.core.errors import InvalidError, NotFoundError
-from isoscope.core.formatting import plural
 from isoscope.files.ground_truth import (
     COLUMN_ADVICE,
     PAIRS,
     NamedVectors,
-    RowIds,
     read_ids,
     read_pairs,
     read_qrels,
@@ -30,10 +28,10 @@ from isoscope.files.ground_truth import (
 )
 from isoscope.files.matrix import open_matrix
 from isoscope.files.selection import Selection
+from isoscope.remedies import sample_labels
 from isoscope.rows import require_measurable
 from isotropy.catalog import TruthKind
 from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
-from isotropy.tasks.truth import LabelTruth
 from isotropy.tasks.variants import Variant, VariantSetting, all_variants, default_variants, remedies
 from workers.failure import record
 from workers.files import fetch, fetch_upload, storing_files
@@ -43,8 +41,6 @@ GROUP = PAIRS[-1]
 TRUTH_FILE = "truth.jsonl"
 """The filename given to readers of stored ground truth: its suffix tells them the format."""
 MAP_FILE = "map.safetensors"
-SECONDS, CORES, VARIANTS = 20, 2, 16  # What trying remedies may take, on how many cores, for about how many variants
-FEWEST_ROWS, MAX_ROWS = 2_000, 50_000  # Bounds of the rows that remedies are tried on
 
 
 @dataclass(frozen=True)
@@ -130,16 +126,6 @@ def _variants_of(config: TaskConfig) -> Callable[[VariantSetting], list[Variant]
     return all_variants if config.full else default_variants
 
 
-def rows_within_seconds(d: int) -> int:
-    """Return how many rows of d dimensions have their remedies judged in about 20 seconds on two cores.
-
-    A variant of n rows takes about n d 1e-7 + n^2 d 1e-11 seconds of one core: comparing candidates, and searching.
-    """
-    seconds = SECONDS * CORES / VARIANTS
-    rows = ((1e-14 + 4e-11 * seconds / d) ** 0.5 - 1e-7) / 2e-11
-    return min(max(int(rows), FEWEST_ROWS), MAX_ROWS)
-
-
 def _load(job: _TaskJob) -> task_files.LoadedTask:
     """Read vectors and ground truth into memory.
 
@@ -162,7 +148,7 @@ def _load(job: _TaskJob) -> task_files.LoadedTask:
         task_files.require_same_dimensions(corpus, queries)
     if config.kind is TruthKind.LABELS:
         loaded = task_files.labels_task(corpus)
-        return _sampled(loaded, config.seed) if config.remedies else loaded
+        return sample_labels(loaded, config.seed) if config.remedies else loaded
     if config.kind is TruthKind.PAIRS or (config.kind is TruthKind.QUERIES and queries is not None):
         if job.row.truth_sha256 is None:
             raise NotFoundError("This task has no ground truth. Upload it again.")
@@ -174,16 +160,6 @@ def _load(job: _TaskJob) -> task_files.LoadedTask:
     if queries is not None:
         return task_files.queries_task(corpus, queries, config.similarity)
     return task_files.compression_task(corpus, config.similarity, config.seed)
-
-
-def _sampled(loaded: task_files.LoadedTask, seed: int) -> task_files.LoadedTask:
-    """Return as many rows as remedies can be tried on in seconds, and a note of how many."""
-    labeled = loaded.truth
-    if not isinstance(labeled, LabelTruth):
-        raise TypeError(f"Expected labels to try remedies by, got {labeled.kind}.")
-    corpus, truth = labeled.sampled(loaded.corpus, rows_within_seconds(loaded.corpus.shape[1]), seed)
-    notes = [f"{len(corpus):,} of {plural(len(labeled.rows), 'labeled row')}, drawn at random, are judged."]
-    return task_files.LoadedTask(corpus, truth, loaded.notes + (notes if truth is not labeled else []))
 
 
 def _load_vectors(
@@ -202,6 +178,6 @@ def _load_vectors(
     row_ids = read_ids(matrix, embedding.name, ids_column, selection.names, role)
     if job.row.truth_sha256 is not None:
         row_ids.require_unique(role, COLUMN_ADVICE)
-    elif len(set(row_ids.values)) < matrix.n:  # without ground truth, ids only break ties
-        row_ids = RowIds(embedding.name, [str(row) for row in range(matrix.n)], None)
+    else:  # without a file of ground truth, ids only break ties
+        row_ids = row_ids.without_repeats()
     return vectors_of(matrix, row_ids, role)

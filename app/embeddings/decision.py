@@ -1,20 +1,21 @@
 """The decision of an embedding: the newest task that judged its vectors, whose conclusion heads the report."""
 
-from sqlalchemy import select
+from sqlalchemy import case, select
+from sqlalchemy.orm import defer
 
 from app.context import Context
 from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
-from isotropy.catalog import TruthKind
+from app.embeddings.family import WITH_TRUTH
 
 
 def find_deciding_task(context: Context, embedding_id: str) -> TaskRun | None:
     """Return the newest task of an embedding with ground truth that has finished; else one that waits or runs."""
-    newest = select(TaskRun.id, TaskRun.status, TaskRun.config).where(TaskRun.embedding_id == embedding_id)
+    judging = select(TaskRun).where(
+        TaskRun.embedding_id == embedding_id,
+        TaskRun.status.in_((TaskStatus.FINISHED, *UNFINISHED_TASK)),
+        WITH_TRUTH,
+    )
+    finished_first = case((TaskRun.status == TaskStatus.FINISHED, 0), else_=1)
+    newest = judging.order_by(finished_first, TaskRun.created_at.desc(), TaskRun.id).limit(1)
     with context.sessions() as session:
-        rows = session.execute(newest.order_by(TaskRun.created_at.desc(), TaskRun.id)).all()
-    judging = [(task_id, status) for task_id, status, config in rows if config.kind is not TruthKind.COMPRESSION]
-    for states in ((TaskStatus.FINISHED,), UNFINISHED_TASK):
-        for task_id, status in judging:
-            if status in states:
-                return context.get(TaskRun, task_id)
-    return None
+        return session.scalar(newest.options(*map(defer, (TaskRun.maps, TaskRun.preview, TaskRun.judged))))

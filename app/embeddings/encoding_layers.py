@@ -12,6 +12,7 @@ from sqlalchemy.orm import defer, lazyload, selectinload
 from app.context import Context
 from app.db.models import Embedding, EmbeddingStatus, Encoding, Measurement, Pooling
 from app.embeddings.choice import ComparisonChoice
+from app.embeddings.family import LayerRanking, rank_layers
 from app.embeddings.figures.layers import HeatMapRow, LayerPoint, heat_map, measure_by_layer
 from app.embeddings.readings import group_items
 from app.figures.figure import Figure
@@ -63,6 +64,8 @@ class LayersReport(NamedTuple):
     """Embeddings of all poolings that are not measured yet."""
     total: int
     figures: list[Figure]
+    ranking: LayerRanking | None
+    """By a task with ground truth; None without one."""
 
     @property
     def comparison_url(self) -> str:
@@ -132,6 +135,7 @@ def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> Lay
         waiting=sum(layer.status in BUSY for layer in embeddings),
         total=len(embeddings),
         figures=figures,
+        ranking=rank_layers(context, [layer.id for layer in layers]),
     )
 
 

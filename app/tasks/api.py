@@ -13,10 +13,11 @@ from app.db.models import Embedding, Pooling, TaskRun, TaskStatus
 from app.db.task import Column, JudgedVariant, MapVariant, ScoreSoFar, Side, TaskConfig, TaskMaps, TaskResults
 from app.db.types import RowId
 from app.embeddings.api.embeddings import EmbeddingOut
+from app.embeddings.family import FamilyMember, describe_best, read_family, scored_embeddings
+from app.embeddings.service import get_embedding
 from app.tasks import others, service
-from app.tasks.family import FamilyMember, read_family, scored_embeddings
 from app.tasks.maps import create_mapped_embedding, get_map
-from app.tasks.others import MAX_OTHERS, EmbeddingChoice, SkippedLayer
+from app.tasks.others import MAX_OTHERS, EmbeddingChoice, PossibleTask, SkippedLayer
 from app.tasks.qrels import create_task_of_split
 from app.tasks.service import TaskSummary
 from app.web.dependencies import ContextDep, Limit, Offset, Row
@@ -82,6 +83,14 @@ class LeftOutLayer(Row):
     reason: str
 
 
+class PossibleTaskOut(Row):
+    """A task of another embedding of the same rows, whose ground truth can judge this one too."""
+
+    task_id: str
+    name: Annotated[str, Field(description="The file or column of the ground truth.")]
+    embedding: Annotated[str, Field(description="Name of the embedding that it has judged.")]
+
+
 class RankRelationOut(Row):
     """Spearman's correlation of IsoScore and score over these embeddings as they are, with p by permutation."""
 
@@ -97,6 +106,7 @@ class FamilyOut(BaseModel):
 
     members: Annotated[list[MemberOut], Field(description="Layers in order, then the oldest first.")]
     relation: Annotated[RankRelationOut | None, Field(description="Null for fewer than five embeddings.")]
+    conclusion: Annotated[str, Field(description="Which scores highest, if that is clear; empty for fewer than two.")]
     left_out: Annotated[list[LeftOutLayer], Field(description="Requested layers that cannot be judged.")] = []
 
 
@@ -187,6 +197,12 @@ def create_task(
     return service.create_task(context, embedding_id, config, queries_id, truth, launch=launch)
 
 
+@embedding_router.get("/possible", response_model=list[PossibleTaskOut])
+def list_possible_tasks(context: ContextDep, embedding_id: str) -> Sequence[PossibleTask]:
+    """Ground truth of other embeddings of the same rows: `POST /tasks/{task_id}/others` judges this one by it."""
+    return others.list_possible_tasks(context, get_embedding(context, embedding_id))
+
+
 @router.get("", response_model=TaskOut)
 def show_task(context: ContextDep, task_id: str) -> TaskRun:
     """One task run; `results` are there when its `status` is `finished`."""
@@ -202,7 +218,8 @@ def launch_task(context: ContextDep, task_id: str) -> TaskRun:
 @router.get("/family")
 def show_family(context: ContextDep, task_id: str) -> FamilyOut:
     """Embeddings judged by the same task, with the relation of isotropy and performance over them."""
-    return _family(read_family(context, service.get_task(context, task_id)))
+    task = service.get_task(context, task_id)
+    return _family(task, read_family(context, task.family_key))
 
 
 @router.post("/others", status_code=201)
@@ -214,14 +231,15 @@ def judge_others(context: ContextDep, task_id: str, request: OthersIn) -> Family
         else [EmbeddingChoice(choice.embedding_id, choice.queries_id) for choice in request.others]
     )
     judged = others.judge_others(context, task_id, choices)
-    return _family(judged.members, judged.left_out)
+    return _family(service.get_task(context, task_id), judged.members, judged.left_out)
 
 
-def _family(members: Sequence[FamilyMember], left_out: Sequence[SkippedLayer] = ()) -> FamilyOut:
+def _family(task: TaskRun, members: Sequence[FamilyMember], left_out: Sequence[SkippedLayer] = ()) -> FamilyOut:
     relation = relation_of(scored_embeddings(members))
     return FamilyOut(
         members=[MemberOut.model_validate(member) for member in members],
         relation=None if relation is None else RankRelationOut.model_validate(relation),
+        conclusion=describe_best(members, task.config.judged_by),
         left_out=[LeftOutLayer.model_validate(layer) for layer in left_out],
     )
 

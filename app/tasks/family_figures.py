@@ -8,10 +8,10 @@ import plotly.graph_objects as go
 
 from app.context import Context
 from app.db.task import JudgedVariant
+from app.embeddings.family import FamilyMember, read_family
 from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plain, plot
 from app.figures.labels import LabeledPoint, place_labels, short_names
-from app.tasks.family import FamilyMember, read_family
 from app.tasks.figures import task_figures
 from app.tasks.service import get_results, get_task
 from isoscope.core.formatting import number, plural
@@ -44,7 +44,7 @@ COLUMNS = [
 def figures_of(context: Context, task_id: str) -> list[Figure]:
     """Return the figures of a finished task: its family's, if it has one, then those of its variants."""
     results = get_results(context, task_id)
-    figure = family_figure(read_family(context, get_task(context, task_id)), results.metric)
+    figure = family_figure(read_family(context, get_task(context, task_id).family_key), results.metric)
     return [*([figure] if figure else []), *task_figures(results)]
 
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import case, select
-from sqlalchemy.orm import lazyload
+from sqlalchemy.orm import defer, lazyload
 
-from app.context import MAX_CHOICES, Context
+from app.context import MAX_CHOICES, PAGE_ROWS, Context
 from app.db.models import Embedding, EmbeddingStatus, StoredFile, TaskRun
+from app.embeddings.family import WITH_TRUTH, FamilyMember, read_family
 from app.embeddings.service import get_embedding
 from app.storage import Stored
-from app.tasks.family import FamilyMember, read_family
 from app.tasks.service import LAUNCHABLE, check_columns, check_vectors, get_task, launch_task
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
 from isotropy.catalog import TruthKind
@@ -64,7 +64,9 @@ def list_others(context: Context, task: TaskRun) -> list[SameRowsEmbedding]:
     if task.config.kind is TruthKind.COMPRESSION:
         return []
     task_rows = _TaskRows.read(context, task)
-    judged_ids = {member.embedding_id for member in read_family(context, task) if member.status not in LAUNCHABLE}
+    judged_ids = {
+        member.embedding_id for member in read_family(context, task.family_key) if member.status not in LAUNCHABLE
+    }
     candidates = _list_candidates(context, task_rows.corpus)
     return [task_rows.describe(candidate) for candidate in candidates if candidate.id not in judged_ids]
 
@@ -98,14 +100,41 @@ def judge_others(context: Context, task_id: str, choices: Sequence[EmbeddingChoi
     if len(candidates) > MAX_OTHERS:
         raise InvalidError(f"Judge at most {MAX_OTHERS} embeddings at once, not {len(candidates):,}.", "others")
     context.require_room()
-    members = {member.embedding_id: member for member in read_family(context, task)}
+    members = {member.embedding_id: member for member in read_family(context, task.family_key)}
     for candidate in candidates:
         member = members.get(candidate.embedding_id)
         if member is None:
             launch_task(context, _add_draft(context, task, candidate))
         elif member.status in LAUNCHABLE:
             launch_task(context, member.task_id)
-    return JudgedOthers(read_family(context, task), left_out)
+    return JudgedOthers(read_family(context, task.family_key), left_out)
+
+
+class PossibleTask(NamedTuple):
+    """A task of another embedding, whose ground truth can judge one of the same rows too."""
+
+    task_id: str
+    name: str
+    """The file or column of the ground truth."""
+    embedding: str
+
+
+def list_possible_tasks(context: Context, embedding: Embedding) -> list[PossibleTask]:
+    """Return tasks of other embeddings of the same rows that have not judged this one, the newest first."""
+    newest = select(TaskRun, Embedding.name).join(Embedding, Embedding.id == TaskRun.embedding_id)
+    newest = newest.where(Embedding.n == embedding.n, Embedding.trashed_at.is_(None), WITH_TRUTH)
+    newest = newest.order_by(TaskRun.created_at.desc(), TaskRun.id).limit(PAGE_ROWS)
+    with context.sessions() as session:
+        rows = session.execute(newest.options(*map(defer, (TaskRun.results, TaskRun.maps, TaskRun.preview)))).all()
+    judged_keys = {task.family_key for task, _ in rows if task.embedding_id == embedding.id}
+    possible = []
+    for task, name in rows:
+        if task.family_key in judged_keys:
+            continue
+        judged_keys.add(task.family_key)
+        if _TaskRows.read(context, task).describe(embedding).reason is None:
+            possible.append(PossibleTask(task.id, task.filename or task.config.labels or "", name))
+    return possible
 
 
 class _TaskRows(NamedTuple):
@@ -237,7 +266,7 @@ def _add_draft(context: Context, task: TaskRun, candidate: EmbeddingChoice) -> s
         embedding_id=candidate.embedding_id,
         queries_id=candidate.queries_id,
         config=task.config,
-        family_id=task.family_id or task.id,
+        family_id=task.family_key,
         filename=task.filename,
         truth_sha256=task.truth_sha256,
     )

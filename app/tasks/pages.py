@@ -11,15 +11,15 @@ from app.core.validation_messages import field_errors
 from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
 from app.db.task import MapVariant, Side, TaskConfig
 from app.embeddings.decision import find_deciding_task
+from app.embeddings.family import describe_best, read_family, scored_embeddings
 from app.embeddings.remedies import rank_remedies
 from app.embeddings.report import TABS
 from app.embeddings.service import get_embedding, require_ready
 from app.tasks import service
-from app.tasks.family import read_family, scored_embeddings
 from app.tasks.family_figures import family_figure, figures_of
 from app.tasks.figures import roles_of, task_figures
 from app.tasks.maps import create_mapped_embedding, get_map
-from app.tasks.others import EmbeddingChoice, judge_others, list_others
+from app.tasks.others import EmbeddingChoice, judge_others, list_others, list_possible_tasks
 from app.tasks.qrels import create_task_of_split, list_qrels
 from app.training.queue_status import list_workers
 from app.web.dependencies import ContextDep, FormDep
@@ -89,7 +89,7 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
     if task.status is TaskStatus.QUEUED:
         values["workers"] = list_workers(context)
     if task.results is not None:
-        members = read_family(context, task)
+        members = read_family(context, task.family_key)
         values |= {
             "figures": task_figures(task.results),
             "roles": roles_of(task.results),
@@ -97,6 +97,7 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
             "members": members,
             "waiting": [member for member in members if member.status in UNFINISHED_TASK],
             "family": family_figure(members, task.results.metric),
+            "best": describe_best(members, task.results.metric),
             "statement": describe_relation(scored_embeddings(members), task.results.metric),
             "others": list_others(context, task),
         }
@@ -205,6 +206,7 @@ def _list_page(
         "page": page,
         "pages": count_pages(service.count_tasks(context, embedding_id)),
         "busy": any(task.status in UNFINISHED_TASK for task in tasks),
+        "possible": list_possible_tasks(context, embedding),
         "kinds": TASKS,
         "chosen": chosen_kind,
         "metrics": {metric: METRICS[metric] for metric in TASKS[chosen_kind].metrics},

@@ -282,7 +282,7 @@ def _save_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
             query = query.where(TaskRun.truth_sha256 == task.truth_sha256, Embedding.n == corpus.n)
             for related_task in session.scalars(query.order_by(TaskRun.created_at, TaskRun.id)):
                 if related_task.config.is_comparable_to(task.config):
-                    task.family_id = related_task.family_id or related_task.id
+                    task.family_id = related_task.family_key
                     break
             session.add(task)
     context.ledger.release(stored.sha256)

@@ -68,6 +68,10 @@ class Tasks(Connection):
         members = [{"embedding_id": id_of(embedding)} for embedding in embeddings]
         return self.post("tasks", task, "others", json={"others": members or None})
 
+    def possible_tasks(self, embedding: Reference) -> list[Row]:
+        """Return tasks of other embeddings of the same rows; ``judge_others(task["task_id"], embedding)`` judges it."""
+        return self.get_list("embeddings", embedding, "tasks", "possible")
+
     def task_family(self, task: Reference) -> Row:
         """Return the embeddings of the same task: ``members``, and the rank ``relation`` over them."""
         return self.get("tasks", task, "family")

@@ -69,6 +69,12 @@ class RowIds:
                 field,
             )
 
+    def without_repeats(self) -> "RowIds":
+        """Return these ids, or the numbers of the rows where an id is repeated, which could not break ties."""
+        if len(set(self.values)) == len(self.values):
+            return self
+        return RowIds(self.filename, [str(row) for row in range(len(self.values))], None)
+
 
 def read_ids(matrix: Matrix, filename: str, requested: str | None, names: str | None, field: str = "ids") -> RowIds:
     """Return the ids of a matrix's rows: the requested column, else the likeliest one, else row numbers.

@@ -32,7 +32,7 @@ def test_a_healthy_file_and_another_sample_have_no_findings_but_drift_has(files,
     assert check(files, "first", "--fail-on", "note") == 0
     assert "Nothing found." in capsys.readouterr().out
     assert check(files, "first", "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {"findings": []}
+    assert json.loads(capsys.readouterr().out) == {"decision": None, "findings": []}
     assert check(files, "second", "--baseline", files / "first.npy", "--fail-on", "note") == 0
     assert check(files, "moved", "--baseline", files / "first.npy", "--fail-on", "warning", "--json") == 1
     findings = json.loads(capsys.readouterr().out.splitlines()[-1])["findings"]

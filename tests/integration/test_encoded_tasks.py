@@ -1,6 +1,7 @@
 import gzip
 import io
 import json
+import re
 import zipfile
 from pathlib import Path
 
@@ -175,3 +176,24 @@ def test_questions_of_squad_find_their_paragraphs(client, settings, launched):
     reported = results["variants"][0]["report"]
     assert (results["metric"], results["n"]) == ("ndcg@10", 100)
     assert reported["low"] < ndcg < reported["high"], "of all questions, where the report is of a part of them"
+
+
+def test_layers_of_labeled_texts_are_judged_and_ranked_without_asking(client, settings, work):
+    random = np.random.default_rng(1)
+    texts = [f"{' '.join(random.choice(WORDS, 6))} {row}" for row in range(DOCUMENTS)]
+    lines = ["text\tlabel", *(f"{text}\t{'yes' if 'good' in text else 'no'}" for text in texts)]
+    encoding = client.post("/api/encodings", files={"file": ("texts.tsv", "\n".join(lines).encode())}).json()
+    config = CONFIG | {"label_column": "label"}
+    assert client.post(f"/api/encodings/{encoding['id']}/launch", json=config).status_code == 200
+    jobs = encode_texts(encoding["id"], settings, "cpu")
+    work()
+    tasks = [client.get(f"/api/embeddings/{job.row_id}/tasks").json()[0]["id"] for job in jobs]
+    family = client.get(f"/api/tasks/{tasks[0]}/family").json()
+    scores = {row["task_id"]: row["chosen"]["choose"]["value"] for row in family["members"]}
+    ranking = (
+        client.get(f"/encodings/{encoding['id']}").text.partition('id="ranking-title"')[2].partition("</section>")[0]
+    )
+    ranked = [scores[task] for task in re.findall(r'href="/tasks/(\w+)"', ranking)]
+    assert ranked == sorted(scores.values(), reverse=True)
+    assert re.search("Layer [0-2] is best: |None is clearly best. Layer [0-2] ranks first", ranking)
+    assert re.sub(r"texts · tiny-bert · layer (\d), mean", r"Layer \1", family["conclusion"]) in ranking

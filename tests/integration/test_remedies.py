@@ -1,15 +1,18 @@
 """Remedies are tried on measured embeddings with labels, and the decision heads the report."""
 
 import html
+import json
 import re
 
 import numpy as np
 import pytest
 
 from app.db.models import Embedding, EmbeddingStatus
+from isoscope.cli import main
+from isoscope.remedies import rows_within_seconds
 from tests.judged import add_rows
 from workers.embeddings.measure import measure_embedding
-from workers.tasks import judge_task, rows_within_seconds
+from workers.tasks import judge_task
 
 N, D = 400, 8
 
@@ -67,6 +70,20 @@ def test_labels_have_remedies_tried_and_the_decision_heads_the_report(client, tr
     assert response.headers["location"].startswith("/embeddings/")
 
 
+def test_check_decide_api_and_page_say_the_same_of_a_labeled_file(client, tried, x, tmp_path, capsys):
+    embedding_id, task = tried(x)
+    (listed,) = client.get(f"/api/embeddings/{embedding_id}/tasks").json()
+    conclusion = listed["conclusion"]
+    assert conclusion in page_of(client, f"/embeddings/{embedding_id}")
+    file = str(tmp_path / "cloud.jsonl")
+    assert main(["check", file]) == 0
+    assert conclusion in capsys.readouterr().out.splitlines()
+    assert main(["check", file, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["decision"]["variants"] == task["results"]["variants"]
+    assert main(["decide", file, "--labels", "side"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == conclusion
+
+
 def test_a_waiting_decision_updates_itself(client, settings, add, x):
     embedding_id = add(x)
     measure_embedding(embedding_id, settings, "cpu")
@@ -98,7 +115,7 @@ def test_layers_are_judged_together(client, tried, x):
 
 
 def test_large_embeddings_are_sampled_and_the_page_says_so(client, tried, x, monkeypatch):
-    monkeypatch.setattr("workers.tasks.rows_within_seconds", lambda d: 200)
+    monkeypatch.setattr("isoscope.remedies.rows_within_seconds", lambda d: 200)
     embedding_id, task = tried(x)
     assert task["results"]["n"] == 200
     assert task["notes"] == ["200 of 400 labeled rows, drawn at random, are judged."]

@@ -174,8 +174,13 @@ def test_labels_of_other_vectors_and_queries_of_uploads_are_judged(
 ):
     task, add = labeled
     other_corpus = add("d", numbers[0][5][0], "second")
+    possible = f"/api/embeddings/{other_corpus}/tasks/possible"
+    assert client.get(possible).json() == [{"task_id": task, "name": "side", "embedding": "first"}]
+    page = client.get(f"/embeddings/{other_corpus}/tasks").text
+    assert f'action="/tasks/{task}/others"><input type="hidden" name="others" value="{other_corpus}">' in page
     answer = client.post(f"/api/tasks/{task}/others", json={"others": [{"embedding_id": other_corpus}]})
     assert answer.status_code == 201, answer.text
+    assert client.get(possible).json() == []
     judge(answer.json()["members"][1]["task_id"])
     members = client.get(f"/api/tasks/{task}/family").json()["members"]
     expected = [("first", "finished", None), ("second", "finished", None)]

@@ -48,6 +48,11 @@ class TaskRun(Base):
     finished_at: Mapped[datetime | None]
 
     @property
+    def family_key(self) -> str:
+        """Return the id that tasks with the same ground truth and settings share."""
+        return self.family_id or self.id
+
+    @property
     def so_far(self) -> list[ScoreSoFar]:
         """Return the scores of the variants evaluated so far, while it runs."""
         return self.judged or [] if self.status is TaskStatus.RUNNING else []

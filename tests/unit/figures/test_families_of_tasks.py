@@ -1,12 +1,14 @@
 from itertools import permutations
 
+import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
 from app.db.models import TaskStatus
 from app.db.task import ChoiceScore, JudgedVariant, ReportScore
-from app.tasks.family import FamilyMember, scored_embeddings
+from app.embeddings.family import FamilyMember, scored_embeddings
 from app.tasks.family_figures import family_figure
+from isoscope.leader import RankedEmbedding, describe_leader
 from isoscope.rank_relation import describe_relation, rank_relation, relation_of
 
 
@@ -113,3 +115,29 @@ def test_layers_of_one_model_depend_on_each_other_so_they_have_no_p():
     )
     one_of_each = [item._replace(series=f"model {index}") for index, item in enumerate(layers(5))]
     assert relation_of(scored_embeddings(one_of_each)).p == pytest.approx(2 / 120)
+
+
+def ranked(choose, scores, width=0.1):
+    rows = zip(choose, scores, strict=True)
+    return [
+        RankedEmbedding(f"Layer {layer}", chosen, score, score - width, score + width)
+        for layer, (chosen, score) in enumerate(rows)
+    ]
+
+
+def test_the_best_is_named_only_where_its_lead_is_clear():
+    sentence = describe_leader(ranked([0.6, 0.9], [0.5, 0.8]), "knn_accuracy")
+    assert sentence.startswith("Layer 1 is best: ")
+    sentence = describe_leader(ranked([0.6, 0.9, 0.7], [0.5, 0.8, 0.7]), "knn_accuracy")
+    assert sentence.startswith("None is clearly best. Layer 1 ranks first with ")
+    assert sentence.endswith("1 other may be as good.")
+    random = np.random.default_rng(0)
+    # Seven layers, the last hardly better than the others: what is called best must be the last.
+    means = np.array([0] * 6 + [0.02])
+    named = [describe_leader(ranked(*(means + random.normal(size=(2, 7)) / 19.6)), "knn_accuracy") for _ in range(1000)]
+    wrong = sum(" is best" in sentence and not sentence.startswith("Layer 6") for sentence in named)
+    assert wrong <= 5
+    clear = [
+        describe_leader(ranked(*(30 * means + random.normal(size=(2, 7)) / 19.6)), "knn_accuracy") for _ in range(99)
+    ]
+    assert sum(sentence.startswith("Layer 6 is best") for sentence in clear) >= 98

@@ -1,15 +1,20 @@
 """Tasks of one family: the same ground truth, split and settings on several embeddings of the same rows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import or_, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import defer, lazyload
 
 from app.context import Context
-from app.db.models import Embedding, Pooling, TaskRun, TaskStatus
-from app.db.task import JudgedVariant, TaskResults
+from app.db.models import UNFINISHED_TASK, Embedding, Pooling, TaskRun, TaskStatus
+from app.db.task import JudgedVariant, TaskConfig, TaskResults
+from isoscope.leader import RankedEmbedding, describe_leader
 from isoscope.rank_relation import ScoredEmbedding
+from isotropy.catalog import TruthKind
+
+WITH_TRUTH = TaskRun.config["kind"].as_string() != TruthKind.COMPRESSION.value
+"""The condition that a task has ground truth; compression has none."""
 
 
 class FamilyMember(NamedTuple):
@@ -31,12 +36,11 @@ class FamilyMember(NamedTuple):
     """Number of units that the scores are on. It depends on the exact copies among the vectors."""
 
 
-def read_family(context: Context, task: TaskRun) -> list[FamilyMember]:
-    """Return the newest task of each embedding in a task's family: layers in order, then the oldest first.
+def read_family(context: Context, key: str) -> list[FamilyMember]:
+    """Return the newest task of each embedding in the family of a key: layers in order, then the oldest first.
 
     A task without results gives way to an earlier task with results.
     """
-    key = task.family_id or task.id
     query = select(TaskRun, Embedding).join(Embedding, Embedding.id == TaskRun.embedding_id)
     query = query.where(or_(TaskRun.id == key, TaskRun.family_id == key), Embedding.trashed_at.is_(None))
     deferred_columns = TaskRun.maps, TaskRun.preview, TaskRun.judged, Embedding.inspection
@@ -67,6 +71,52 @@ def read_family(context: Context, task: TaskRun) -> list[FamilyMember]:
     return sorted(
         members.values(), key=lambda member: (member.series is None, series_order[member.series], member.layer or 0)
     )
+
+
+class LayerRanking(NamedTuple):
+    """Layers by the task that judged most of them."""
+
+    config: TaskConfig
+    members: list[FamilyMember]
+    """Those that have been judged, the highest score on the part that chooses first."""
+    waiting: int
+    sentence: str
+
+
+def rank_layers(context: Context, embedding_ids: Sequence[str]) -> LayerRanking | None:
+    """Return the layers ranked by the task with ground truth that judges most of them; None for fewer than two."""
+    key = func.coalesce(TaskRun.family_id, TaskRun.id)
+    judging = select(key).where(
+        TaskRun.embedding_id.in_(embedding_ids),
+        TaskRun.status.in_((TaskStatus.FINISHED, *UNFINISHED_TASK)),
+        WITH_TRUTH,
+    )
+    size = func.count(TaskRun.embedding_id.distinct())
+    family_key = context.scalar(
+        judging.group_by(key).order_by(size.desc(), func.max(TaskRun.created_at).desc()).limit(1)
+    )
+    if family_key is None:
+        return None
+    layers = [member for member in read_family(context, family_key) if member.embedding_id in embedding_ids]
+    config = context.scalar(select(TaskRun.config).where(TaskRun.id == layers[0].task_id))
+    judged = [layer._replace(name=f"Layer {layer.layer}") for layer in layers if layer.chosen is not None]
+    waiting = sum(layer.status in UNFINISHED_TASK for layer in layers)
+    if config is None or len(judged) + waiting < 2:
+        return None
+    judged.sort(key=lambda layer: -layer.chosen.choose.value if layer.chosen else 0)
+    return LayerRanking(config, judged, waiting, describe_best(judged, config.judged_by))
+
+
+def describe_best(members: Iterable[FamilyMember], metric: str) -> str:
+    """Name the embedding whose chosen variant scores highest, and whether that is clear; empty for fewer than two."""
+    ranked = [
+        RankedEmbedding(
+            member.name, variant.choose.value, variant.report.value, variant.report.low, variant.report.high
+        )
+        for member in members
+        if (variant := member.chosen) is not None
+    ]
+    return describe_leader(ranked, metric) if len(ranked) > 1 else ""
 
 
 def scored_embeddings(members: Iterable[FamilyMember]) -> list[ScoredEmbedding]:
