@@ -7,6 +7,7 @@ trace: 1 in two parts of one cloud, about 0 after a random rotation.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -14,6 +15,9 @@ from torch import Tensor
 
 # A random permutation of d dimensions has a correlation of 0 with a standard error of 1 / sqrt(d).
 STANDARD_ERRORS = 2.0
+DIVISIONS = 10  # Random divisions of a cloud that must have related directions, or the rows are too few
+SEED = 0
+SHUFFLED_ERRORS = 3.0  # The same for the share of rows that fit better than after shuffling, about a half
 UNRELATED = 0.25  # Maximum absolute correlation, for few dimensions
 # Squared coefficient of variation of the local variances: below it neighbors differ in all directions alike.
 STRUCTURED = 0.1
@@ -33,8 +37,13 @@ class DirectionRelation(NamedTuple):
 def are_unrelated(first: Tensor, second: Tensor) -> bool:
     """Return whether two sets of rows have unrelated directions, but spectra as after a rotation or permutation."""
     limit = min(UNRELATED, STANDARD_ERRORS / first.shape[1] ** 0.5)
-    local = local_relation(first, second)
+    differences = [_neighbor_differences(units) for units in (first, second)]
+    local = _relation_of(*differences)
     if abs(local.correlation) > limit or local.smaller_variation < STRUCTURED or local.ratio > ALIKE_LOCALLY:
+        return False
+    if any(
+        division.correlation <= 2 * limit for division in _random_divisions(torch.cat(differences), len(differences[0]))
+    ):
         return False
     within = _relation_of(first - first.mean(0), second - second.mean(0))
     # Rows that are permuted each in its own way vary in all directions alike.
@@ -44,6 +53,29 @@ def are_unrelated(first: Tensor, second: Tensor) -> bool:
 def local_relation(first: Tensor, second: Tensor) -> DirectionRelation:
     """Return the relation of the directions in which nearest neighbors differ, in two sets of unit rows [any, d]."""
     return _relation_of(_neighbor_differences(first), _neighbor_differences(second))
+
+
+def _random_divisions(differences: Tensor, count: int) -> Iterator[DirectionRelation]:
+    """Yield the relations of random parts of differences, ``count`` and the others: few rows show none."""
+    generator = torch.Generator().manual_seed(SEED)
+    for _ in range(DIVISIONS):
+        order = torch.randperm(len(differences), generator=generator)
+        yield _relation_of(differences[order[:count]], differences[order[count:]])
+
+
+def fit_like_shuffled(rows: Tensor, shuffled: Tensor, reference: Tensor) -> bool:
+    """Return whether rows [m, d] vary in the directions of reference rows no more than after shuffling them, [m, d].
+
+    These are the directions in which nearest neighbors differ. If they do so in all directions alike, shuffling would
+    not show, and the answer is no: then rows far from all others may belong there.
+    """
+    # Each row in one difference alone: those that share a row would look alike.
+    differences = _neighbor_differences(reference, mutual=True)
+    if _relation_of(differences, differences).smaller_variation < STRUCTURED:
+        return False
+    fits, shuffled_fits = ((differences @ x.T).square().sum(0) for x in (rows, shuffled))
+    share = float((fits > shuffled_fits).double().mean())
+    return share <= 0.5 + SHUFFLED_ERRORS * 0.5 / len(rows) ** 0.5
 
 
 def _relation_of(first: Tensor, second: Tensor) -> DirectionRelation:
@@ -68,10 +100,14 @@ def cosines_to_others(units: Tensor, references: Tensor) -> Tensor:
     return cosines
 
 
-def _neighbor_differences(units: Tensor) -> Tensor:
-    """Return the differences [m, d] of unit rows and their nearest other row, each pair once, without copies."""
+def _neighbor_differences(units: Tensor, *, mutual: bool = False) -> Tensor:
+    """Return the differences [m, d] of unit rows and their nearest other row, each pair once, without copies.
+
+    ``mutual``: only of rows that are nearest to each other.
+    """
     nearest = cosines_to_others(units, units).argmax(1)
     rows = torch.arange(len(units))
-    once = (nearest[nearest] != rows) | (rows < nearest)
+    is_mutual = nearest[nearest] == rows
+    once = is_mutual & (rows < nearest) if mutual else ~is_mutual | (rows < nearest)
     differences = (units - units[nearest])[once]
     return differences[differences.any(1)]

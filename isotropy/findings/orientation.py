@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from isotropy.cosine import unit_rows
 from isotropy.findings.finding import Defect, Effect, ExaminedCloud, Severity, score_effects
 from isotropy.isoscore import isoscore
 
@@ -15,20 +16,26 @@ UNIT = 1e-3  # Relative difference from 1 up to which a column has unit length
 
 
 def transposed(examined: ExaminedCloud) -> Defect | None:
-    """Find fewer rows than dimensions where rows differ in their means as dimensions do, or columns have length 1."""
+    """Find fewer rows than dimensions where rows differ in their means as dimensions do, or columns have length 1.
+
+    Rows count by their directions, because longer rows of positive values have larger means. Means of dimensions have
+    either sign, so rows whose means do not are rows.
+    """
     cloud = examined.cloud
     if not examined.has_spread or cloud.n >= cloud.d:
         return None
     moments = cloud.moments
-    row_means = np.concatenate([rows.double().mean(1).numpy() for rows, _ in examined.all_rows()])
+    row_means = np.concatenate([unit_rows(rows.double()).mean(1).numpy() for rows, _ in examined.all_rows()])
     energies = moments.scatter.diagonal() / cloud.n + moments.mean.square()
     grand_mean = float(moments.mean.mean())
     energy = float(energies.mean()) - grand_mean**2
-    by_row = cloud.d * float(np.var(row_means)) / energy
+    by_row = float(np.var(row_means)) * cloud.d / max(1 / cloud.d - float(row_means.mean()) ** 2, 1e-300)
+    has_either_sign = float(np.var(row_means)) >= float(row_means.mean()) ** 2
     by_column = cloud.n * float(moments.mean.var(correction=0)) / energy
     lengths = (energies * cloud.n).sqrt() * cloud.unit
     columns_are_unit = bool(((lengths - 1).abs() <= UNIT).all())
-    if not columns_are_unit and (by_row <= max(BY_CHANCE, CONTRAST * by_column) or by_column > BY_CHANCE):
+    is_contrast = by_row > max(BY_CHANCE, CONTRAST * by_column) and by_column <= BY_CHANCE
+    if not columns_are_unit and not (is_contrast and has_either_sign):
         return None
     reason = (
         "Every column has length 1, as rows of normalized embeddings have."

@@ -2,7 +2,8 @@
 
 The graph of nearest neighbors falls apart at such rows (spectral bisection, Shi & Malik 2000). It does so between
 clusters too, but those share directions (``isotropy.findings.directions``). Rows whose dimensions are shuffled, each in
-its own way, have neighbors no nearer than the same rows shuffled once more.
+its own way, have neighbors no nearer than the same rows shuffled once more, nor do they vary in the directions of the
+others. Rows between clusters may be as far, but vary in those directions.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from isotropy.cosine import unit_rows
-from isotropy.findings.directions import are_unrelated, cosines_to_others, local_relation
+from isotropy.findings.directions import are_unrelated, cosines_to_others, fit_like_shuffled, local_relation
 from isotropy.findings.finding import FEWEST_DIMENSIONS, Defect, ExaminedCloud, Severity, judge, percent, score_effects
 from isotropy.findings.mixed_clouds import FEWEST_IN_A_PART, FEWEST_ROWS, MAX_PARTS, MIN_SEPARATION, cut_projection
 from isotropy.findings.nearest import NEAREST
@@ -131,11 +132,13 @@ def _graph_eigenvectors(neighbors: Tensor) -> Tensor:
 def _nearness_of_strays(units: Tensor) -> float | None:
     """Return the mean cosine of neighbors up to which rows of units [n, d] stray; None if none or many do."""
     order = torch.rand(units.shape, generator=torch.Generator().manual_seed(SEED)).argsort(1)
-    nearness, by_chance = (
-        cosines_to_others(rows, units).topk(NEAREST).values.mean(1) for rows in (units, units.gather(1, order))
-    )
+    shuffled = units.gather(1, order)
+    nearness, by_chance = (cosines_to_others(rows, units).topk(NEAREST).values.mean(1) for rows in (units, shuffled))
     at_most = float(by_chance.double().quantile(SHUFFLED))
-    strays = int((nearness <= at_most).sum())
+    is_stray = nearness <= at_most
+    strays = int(is_stray.sum())
     between = int((nearness <= 2 * at_most - float(by_chance.median())).sum()) - strays
     is_clear = FEWEST_IN_A_PART <= strays <= MAX_STRAYS * len(units) and strays >= CLEAR * between
-    return at_most if is_clear else None
+    if not is_clear or not fit_like_shuffled(units[is_stray], shuffled[is_stray], units[~is_stray]):
+        return None
+    return at_most

@@ -134,8 +134,10 @@ def test_the_best_is_named_only_where_its_lead_is_clear():
     random = np.random.default_rng(0)
     # Seven layers, the last hardly better than the others: what is called best must be the last.
     means = np.array([0] * 6 + [0.02])
-    named = [describe_leader(ranked(*(means + random.normal(size=(2, 7)) / 19.6)), "knn_accuracy") for _ in range(1000)]
-    wrong = sum(" is best" in sentence and not sentence.startswith("Layer 6") for sentence in named)
+    sentences = [
+        describe_leader(ranked(*(means + random.normal(size=(2, 7)) / 19.6)), "knn_accuracy") for _ in range(1000)
+    ]
+    wrong = sum(" is best" in sentence and not sentence.startswith("Layer 6") for sentence in sentences)
     assert wrong <= 5
     clear = [
         describe_leader(ranked(*(30 * means + random.normal(size=(2, 7)) / 19.6)), "knn_accuracy") for _ in range(99)

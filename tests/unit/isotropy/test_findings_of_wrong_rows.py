@@ -105,6 +105,21 @@ def test_rotated_twin_is_named_and_clusters_are_none():
     assert "unrelated_rows" not in found_in(clusters.astype(np.float32))
 
 
+@pytest.mark.parametrize("decay", [0.0, 1.0])
+def test_rows_between_clusters_are_nature_unless_each_is_shuffled(decay):
+    scales = np.arange(1, 65) ** (-decay / 2)
+    x = (random().standard_normal((15, 64)) * scales)[random(1).integers(15, size=800)]
+    x += 0.3 * scales * random(2).standard_normal((800, 64))
+    rows = some(random(3), 800, 120)
+    shuffled = x.copy()
+    shuffled[rows] = random(4).permuted(x[rows], axis=1)
+    x[rows] = random(5).standard_normal((120, 64)) * scales
+    assert "unrelated_rows" not in found_in(x.astype(np.float32))
+    if decay > 0:  # else shuffling changes nothing that could be seen
+        finding = found_in(shuffled.astype(np.float32))["unrelated_rows"]
+        assert len(set(finding.all_rows.tolist()) & set(rows.tolist())) > 100
+
+
 def test_local_relation_is_1_within_a_cloud_and_0_after_a_rotation():
     x = torch.from_numpy(generated(random(), 1500, 96, 1.0))
     units = torch.nn.functional.normalize(x)
