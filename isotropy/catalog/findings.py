@@ -48,9 +48,9 @@ _ENTRIES = (
         meaning="Each row looks like a dimension, and each column like a text.",
         statistic="The spread of the row means and of the column means, each over that by chance; the lengths of "
         "the columns.",
-        limit="Only with fewer rows than dimensions: columns of length 1, or row means that differ more than 20 "
-        "times as much as by chance, which a cloud with axes turned at random exceeds less than once in 100,000, and "
-        "10 times as much as column means.",
+        limit="Only with fewer rows than dimensions: columns of length 1, or means of rows of length 1, of either sign, "
+        "that differ more than 20 times as much as by chance, which a cloud with axes turned at random exceeds less "
+        "than once in 100,000, and 10 times as much as column means.",
         effect="IsoScore of the columns.",
         advice="Choose the other orientation in the selection, or transpose the array, and measure again.",
         pitfall="Values that rise and fall together in a whole row, such as pixels of dark and light pictures, "
@@ -196,11 +196,13 @@ _ENTRIES = (
         limit="At most 2 / √d in absolute value (0.25 for few dimensions), two standard errors of a random "
         "permutation. Both parts have about equally uneven spectra, as a rotation keeps them, and are 5 standard "
         "deviations apart on an eigenvector of the graph. Or: neighbors no nearer than 99.9% of rows with shuffled "
-        "dimensions, for less than a quarter of the rows and hardly any others. Always a warning.",
+        "dimensions, for less than a quarter of the rows and hardly any others, which vary in the directions of the "
+        "others no more than after shuffling. Always a warning.",
         effect="IsoScore of the largest part alone.",
         advice="Check whether these rows come from another model, checkpoint or layer, or have their dimensions in"
         " another order. Encode them again.",
-        pitfall="In a cloud with nearly equal variances in all directions a rotation changes nothing that can be seen.",
+        pitfall="In a cloud with nearly equal variances in all directions a rotation changes nothing that can be seen. "
+        "Two to four clusters, each in a few directions of its own, look like models of their own.",
         removed_nouns=("row with other directions", "rows with other directions"),
         citation="Shi & Malik (2000). Normalized Cuts and Image Segmentation. IEEE PAMI 22(8), 888–905.",
     ),
