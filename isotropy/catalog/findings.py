@@ -49,8 +49,8 @@ _ENTRIES = (
         statistic="The spread of the row means and of the column means, each over that by chance; the lengths of "
         "the columns.",
         limit="Only with fewer rows than dimensions: columns of length 1, or means of rows of length 1, of either "
-        "sign, that differ more than 20 times as much as by chance, which a cloud with axes turned at random exceeds less "
-        "than once in 100,000, and 10 times as much as column means.",
+        "sign, that differ more than 20 times as much as by chance, which a cloud with axes turned at random exceeds "
+        "less than once in 100,000, and 10 times as much as column means.",
         effect="IsoScore of the columns.",
         advice="Choose the other orientation in the selection, or transpose the array, and measure again.",
         pitfall="Values that rise and fall together in a whole row, such as pixels of dark and light pictures, "
