@@ -8,6 +8,7 @@ trace: 1 in two parts of one cloud, about 0 after a random rotation.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import sqrt
 from typing import NamedTuple
 
 import torch
@@ -75,7 +76,7 @@ def fit_like_shuffled(rows: Tensor, shuffled: Tensor, reference: Tensor) -> bool
         return False
     fits, shuffled_fits = ((differences @ x.T).square().sum(0) for x in (rows, shuffled))
     share = float((fits > shuffled_fits).double().mean())
-    return share <= 0.5 + SHUFFLED_ERRORS * 0.5 / len(rows) ** 0.5
+    return share <= 0.5 + SHUFFLED_ERRORS * 0.5 / sqrt(len(rows))
 
 
 def _relation_of(first: Tensor, second: Tensor) -> DirectionRelation:
