@@ -95,8 +95,8 @@ def show_embeddings(tour: Tour, folder: Path) -> None:
     tour.open("/embeddings")
     page = tour.page
     page.get_by_label("A file of vectors").set_input_files(vectors)
-    page.get_by_label("Names and labels, if they are in a file of their own").set_input_files(names)
-    page.get_by_role("button", name="Upload and look inside").click()
+    page.get_by_label("Names and labels, if they are in a separate file").set_input_files(names)
+    page.get_by_role("button", name="Upload and preview").click()
     expect(page.get_by_role("button", name="Measure these embeddings")).to_be_visible()
     tour.picture("upload", 760)
     page.get_by_role("button", name="Measure these embeddings").click()

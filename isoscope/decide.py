@@ -238,7 +238,7 @@ def _comparison_lines(judged_vectors: Sequence[JudgedVectors], task: JudgingTask
     yield from table(headings, rows)
     if len({vectors.decision.report_units for vectors in judged_vectors}) > 1:
         yield f"Vectors with other exact copies are split otherwise: scores are not on all the same {task.truth.units}."
-    yield "Scores are reported on rows that chose nothing. IsoScore is bias-corrected, so it can exceed 1."
+    yield "Scores are reported on held-out rows. IsoScore is bias-corrected, so it can exceed 1."
     yield ""
     yield _conclusion(judged_vectors)
     for vectors in judged_vectors:

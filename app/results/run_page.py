@@ -160,7 +160,7 @@ _FIGURES = (
 )  # fmt: skip
 RUN_FIGURES = {kind.slug: kind for kind in _FIGURES}
 """In the order of the page. The page, its files and the API loop over them."""
-TAB_OF_SECTION = {"watched": "training"}
+TAB_OF_SECTION = {"watched": "training", "layers": "training"}
 """Tabs of sections with another name."""
 
 

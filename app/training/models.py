@@ -68,7 +68,7 @@ def require_model(settings: Settings, name: str, *, ask_hub: bool = True) -> Mod
     except (HfHubHTTPError, OSError, TransportError) as error:
         sentence = (
             f"There is no model {name!r} on this machine, and the Hub cannot be reached to look for it. "
-            f"Here are: {offered}. Further models: a folder each in the models directory."
+            f"Models here: {offered}. To add one, put its folder into the models directory."
         )
         response = error.response if isinstance(error, HfHubHTTPError) else None
         if response is not None and response.status_code in (401, 403, 404):

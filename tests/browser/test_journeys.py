@@ -35,7 +35,7 @@ def rows(tmp_path: Path) -> list[Path]:
 def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, page, vectors):
     page.goto(f"{dashboard.url}/embeddings")
     page.get_by_label("A file of vectors").set_input_files(vectors)
-    page.get_by_role("button", name="Upload and look inside").click()
+    page.get_by_role("button", name="Upload and preview").click()
     expect(page.get_by_text("400 × 8", exact=True)).to_be_visible()
     expect(page.get_by_role("cell", name="word0", exact=True)).to_be_visible()
     page.get_by_role("button", name="Measure these embeddings").click()
@@ -185,7 +185,7 @@ def test_a_plot_is_as_wide_as_its_place_after_every_choice_of_scatters(filled, p
 def test_the_reference_word2vec_matrix_is_uploaded_and_read(dashboard, page):
     page.goto(f"{dashboard.url}/embeddings")
     page.get_by_label("A file of vectors").set_input_files(WORD2VEC)
-    page.get_by_role("button", name="Upload and look inside").click()
+    page.get_by_role("button", name="Upload and preview").click()
     page.get_by_role("button", name="Measure these embeddings").click()
     expect(page.get_by_role("navigation", name="Parts of this page")).to_be_visible()
     expect(page.get_by_text("8,000").first).to_be_visible()

@@ -22,7 +22,7 @@ def choose(page: Page, url: str, files: Path | list[Path]) -> Locator:
     """Choose files of vectors in the form; returns the button that sends it."""
     page.goto(f"{url}/embeddings")
     page.get_by_label("A file of vectors").set_input_files(files)
-    return page.get_by_role("button", name="Upload and look inside")
+    return page.get_by_role("button", name="Upload and preview")
 
 
 @pytest.fixture(scope="module")

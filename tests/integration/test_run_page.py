@@ -33,7 +33,7 @@ def test_a_run_has_tabs_for_what_it_has_with_failures_notes_hashes_and_logs(clie
     waiting, _ = add()
     assert tabs_of(client, waiting) == ["training", "settings"]
     finished, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS, log="Ended.")
-    assert tabs_of(client, finished) == ["training", "layers", "results", "log", "settings"]
+    assert tabs_of(client, finished) == ["training", "results", "log", "settings"]
     page = client.get(f"/runs/{finished}?tab=results").text
     assert ("<dt>trivial predictor</dt>" in page, 'id="figure-loss"' in page) == (False, False)
     assert 'id="figure-loss"' in client.get(f"/runs/{finished}?tab=nowhere").text, "the first tab"
@@ -155,7 +155,7 @@ def test_the_configuration_is_in_words_with_what_its_baseline_has_instead(client
         "<dt>λ</dt><dd><mark>1</mark> <small>baseline: 0</small></dd>",
         "<dt>Batch size</dt><dd><mark>8 rows</mark> <small>baseline: 4 rows</small></dd>",
         "<dt>Learning rate</dt><dd>2e−5</dd>",
-        "<dt>Layers</dt><dd>those of its paper</dd>",
+        "<dt>Layers</dt><dd>as in the paper</dd>",
         "<dt>Schedule</dt><dd>constant</dd>",
         "<dt>Classes</dt><dd>a, b</dd>",
         "<dt>Train rows</dt><dd>8 rows</dd>",

@@ -142,6 +142,8 @@ def test_wrong_fields_come_back_filled_in_and_are_marked_and_listed_with_their_f
     for field in (*wrong, "grid-2"):
         assert f'<a href="#{field}">' in alert
         assert page.count(f' id="{field}"') == 1
+    (sentence,) = re.findall(r'id="patience-error">(.*?)</small>', page)
+    assert page.count(f"{sentence}<") == 2, "at the top and at its field"
     for field, value in wrong.items():
         assert re.search(rf'id="{field}"[^>]* aria-invalid="true"', page), field
         assert f'id="{field}-error"' in page

@@ -9,7 +9,6 @@ from pydantic import Field
 from app.db.options.option import CHECKPOINTS, MEASURING, Option
 from app.db.options.regularization import Zeta
 from app.db.options.training import LearningOptions
-from isotropy.catalog.sources import RUDMAN_2024
 
 PRECHELT = "Prechelt (1998). Early Stopping – But When? Neural Networks: Tricks of the Trade, 55–69."
 # One training row in this many is held out to choose the weights.
@@ -129,8 +128,8 @@ class MeasuringOptions(LearningOptions):
             affects_step_time=False,
             formula="IsoScore★ of S = (1 − ζ) S_X + ζ S_S, with S_X of the validation tokens",
             details="Independent of the ζ of training, so that runs with different ζ are comparable. With many tokens, "
-            "0 gives plain IsoScore.",
-            source=RUDMAN_2024,
+            "0 gives plain IsoScore. The analysis of the I-STAR paper used ζ = 0.75 on first tokens by layer, which "
+            "runs report too.",
             measures=("isoscore_star", "isoscore"),
         ),
     ] = 0.0

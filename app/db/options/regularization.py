@@ -20,7 +20,7 @@ REGULARIZER_NAMES: Mapping[Regularizer, str] = {
     Regularizer.NONE: "none",
     **{regularizer: penalty.name for regularizer, penalty in REGULARIZERS.items()},
 }
-PAPER_DEFAULT = "those of its paper"
+PAPER_DEFAULT = "as in the paper"
 ABOUT_LAMBDA = HelpFold(
     formula="loss + λ (1 − IsoScore★) for I-STAR; for each regularizer its penalty times λ",
     details="λ = 0 is plain training and always runs as the baseline. λ values are not comparable between "

@@ -234,8 +234,8 @@ class LearningOptions(RegularizerOptions):
             MACHINE,
             several="numbers of processes",
             unit="process|processes",
-            details="The penalty treats the rows of all processes as one cloud. One step reads batch size × "
-            "accumulation × processes rows.",
+            details="The penalty treats the rows of all processes as one cloud. The authors’ code of I-STAR averages "
+            "the scores of processes. One step reads batch size × accumulation × processes rows.",
         ),
     ] = 1
     gradient_checkpointing: Annotated[

@@ -31,7 +31,7 @@ from isotropy.catalog import REGULARIZERS
 router = APIRouter(prefix="/runs/{run_id}")
 
 
-TRAINING, LAYERS, RESULTS = Tab("training", "Training"), Tab("layers", "Layers"), Tab("results", "Results")
+TRAINING, RESULTS = Tab("training", "Training"), Tab("results", "Results")
 LOG, SETTINGS = Tab("log", "Log"), Tab("settings", "Settings")
 
 
@@ -59,10 +59,9 @@ def _run_page(
     run = get_run(context, run_id)
     config = run.config
     measure = measure if measure in TRAINING_MEASURES else TRAINING_MEASURES[0]
-    n_predicted, by_layer = count_predictions(context, run_id), run_page.list_measures_by_layer(run.results)
+    n_predicted = count_predictions(context, run_id)
     has_content = {
         TRAINING: True,
-        LAYERS: bool(by_layer or run_page.list_protocols(run.results)),
         RESULTS: bool(run.results or n_predicted or run.model_sha256),
         LOG: bool(run.log or run.timeline),
         SETTINGS: True,
@@ -81,7 +80,7 @@ def _run_page(
         "measure": measure,
         "of_texts": uses_text_vectors(measure),
         "watched": {slug: title_of(slug) for slug in TRAINING_MEASURES},
-        "by_layer": by_layer,
+        "by_layer": run_page.list_measures_by_layer(run.results),
         "trivial": trivial_score(run),
         "predicted": n_predicted,
         "details": run_page.list_details(run.results),
