@@ -1,16 +1,19 @@
 """The routes of all features, and those of no feature: home, the catalog, figures over the API."""
 
+from datetime import datetime
 from pkgutil import resolve_name
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
+from app.context import Context
 from app.descriptions import api as descriptions_api
 from app.descriptions import pages as descriptions_pages
 from app.embeddings.choice import ChoiceDep, comparison_figures
+from app.embeddings.decision import describe_decision
 from app.embeddings.encoding_layers import LayersDep, read_layers
 from app.embeddings.encodings import get_encoding
-from app.embeddings.library import EmbeddingSearch, find_embeddings
+from app.embeddings.library import list_newest_measured
 from app.embeddings.report import report_figures
 from app.embeddings.service import get_embedding
 from app.embeddings.zeta_curves import ShrinkageDep
@@ -21,16 +24,14 @@ from app.postprocess.service import get_postprocessing
 from app.postprocess.trial import trial_figures
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.conclusion.summary import Summary
-from app.results.figures.legend import Colouring
-from app.results.figures.scatter import scatter
-from app.results.figures.scatter_points import DEFAULT_STYLE
+from app.results.figures.sweep_curves import TASK_LOSS
 from app.results.labels import SCALES
 from app.results.run_page import RUN_FIGURES, MeasureQuery, read_run_figure
 from app.results.run_table import RunTable
 from app.results.sweep_figures import SweepDep, list_figure_slugs, read_figure
 from app.tasks.family_figures import figures_of
-from app.training.experiments import get_experiment, get_run, newest_experiment
-from app.training.queue_status import list_unfinished_encodings, list_workers
+from app.training import queue_status
+from app.training.experiments import get_experiment, get_run, list_newest_ended
 from app.training.run_actions import RUNS
 from app.web import security
 from app.web.dependencies import ContextDep, limit_writers
@@ -44,34 +45,54 @@ home_router = APIRouter()
 NEWEST = 3
 
 
+class LatestDecision(NamedTuple):
+    """What an experiment or an embedding decides, in a sentence or two."""
+
+    name: str
+    path: str
+    sentence: str
+    created_at: datetime
+
+
 @home_router.get("/")
 def show_home(request: Request, context: ContextDep) -> Response:
-    newest = newest_experiment(context)
-    experiment = newest
-    if newest and all(run.performance is None for run in newest.runs):
-        experiment = newest_experiment(context, with_results=True) or newest
-    values: dict[str, Any] = {}
-    if experiment:
-        sweep, metric = RunTable.from_experiment(experiment), experiment.config.metric
-        title, conclusion = SCALES[metric].title, read_conclusion(context, sweep)
-        collapsed = {collapse.setting for collapse in conclusion.evidence.collapsed}
-        values = {
-            "scatter": scatter(sweep, metric, slug="isotropy", collapsed=collapsed),
-            "summary": Summary(conclusion, title),
-            "colouring": Colouring(sweep, DEFAULT_STYLE.colour),
-            "metric": title,
-        }
-    values |= {
-        "experiment": experiment,
-        "begun": newest if newest is not experiment else None,
-        "listed": find_embeddings(context, EmbeddingSearch(layers=True), limit=NEWEST).rows,
-        "encodings": list_unfinished_encodings(context),
+    runs, workers = queue_status.list_runs_in_progress(context), queue_status.list_workers(context)
+    experiments = [
+        (experiment, queue_status.time_running_runs(runs.get(experiment.id, ())))
+        for experiment in queue_status.list_unfinished_experiments(context)[:NEWEST]
+    ]
+    encodings, (_, embeddings) = (
+        queue_status.list_unfinished_encodings(context), queue_status.list_unfinished_uploads(context),
+    )  # fmt: skip
+    values = {
+        "experiments": experiments,
+        "is_lost": lambda run: queue_status.has_lost_worker(run, workers),
+        "encodings": encodings,
+        "embeddings": embeddings,
+        "at_work": bool(experiments or encodings or embeddings),
+        "curves": TASK_LOSS,
+        "decisions": list_decisions(context),
         "formats": titles(Role.VECTORS),
         "suffixes": suffixes(Role.VECTORS),
         "max_bytes": context.settings.max_upload_bytes,
-        "workers": list_workers(context),
     }
     return render(request, "home.html", values)
+
+
+def list_decisions(context: Context) -> list[LatestDecision]:
+    """Return the newest decisions, the latest first."""
+    decisions = []
+    for experiment in list_newest_ended(context, NEWEST):
+        sweep = RunTable.from_experiment(experiment)
+        card = Summary(read_conclusion(context, sweep), SCALES[experiment.config.metric].title).cards[0]
+        path = f"/experiments/{experiment.id}"
+        decisions.append(
+            LatestDecision(experiment.name, path, f"{card.answer}. {card.evidence}", experiment.created_at)
+        )
+    for embedding in list_newest_measured(context, NEWEST):
+        sentence = describe_decision(context, embedding.id)
+        decisions.append(LatestDecision(embedding.name, f"/embeddings/{embedding.id}", sentence, embedding.created_at))
+    return sorted(decisions, key=lambda decision: decision.created_at, reverse=True)
 
 
 @home_router.get("/measures")

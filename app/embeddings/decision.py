@@ -6,6 +6,7 @@ from sqlalchemy.orm import defer
 from app.context import Context
 from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
 from app.embeddings.family import WITH_TRUTH
+from app.embeddings.service import list_stored_figures
 
 
 def find_deciding_task(context: Context, embedding_id: str) -> TaskRun | None:
@@ -19,3 +20,13 @@ def find_deciding_task(context: Context, embedding_id: str) -> TaskRun | None:
     newest = judging.order_by(finished_first, TaskRun.created_at.desc(), TaskRun.id).limit(1)
     with context.sessions() as session:
         return session.scalar(newest.options(*map(defer, (TaskRun.maps, TaskRun.preview, TaskRun.judged))))
+
+
+def describe_decision(context: Context, embedding_id: str) -> str:
+    """Return the conclusion of the task that decides, else the worst finding with its remedy."""
+    task = find_deciding_task(context, embedding_id)
+    if task is not None and task.results is not None:
+        return task.results.conclusion
+    stored = list_stored_figures(context, embedding_id, {"findings"}).get("findings")
+    serious = [finding for finding in (stored or {"findings": []})["findings"] if finding["severity"] != "note"]
+    return f"{serious[0]['title']}. {serious[0]['advice']}" if serious else "Nothing to mend."

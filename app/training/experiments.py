@@ -114,12 +114,12 @@ def list_experiment_names(context: Context, limit: int) -> dict[str, str]:
         return dict(session.execute(newest).all())
 
 
-def newest_experiment(context: Context, *, with_results: bool = False) -> Experiment | None:
-    experiments = select(Experiment)
-    if with_results:
-        experiments = experiments.where(Experiment.runs.any(Run.performance.is_not(None)))
+def list_newest_ended(context: Context, limit: int) -> list[Experiment]:
+    """Return the newest experiments that have results and no unfinished run."""
+    has_results = Experiment.runs.any(Run.performance.is_not(None))
+    ended = select(Experiment).where(has_results, ~Experiment.runs.any(Run.status.not_in(FINAL)))
     with context.sessions() as session:
-        return _load_experiment(session, experiments.order_by(*NEWEST_FIRST).limit(1))
+        return _load_experiments(session, ended.order_by(*NEWEST_FIRST).limit(limit))
 
 
 def get_experiment(context: Context, experiment_id: str) -> Experiment:
@@ -178,8 +178,8 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
 
 
 def _find_experiment(session: Session, experiment_id: str) -> Experiment:
-    query = select(Experiment).where(Experiment.id == experiment_id)
-    return _require_experiment(_load_experiment(session, query), experiment_id)
+    experiments = _load_experiments(session, select(Experiment).where(Experiment.id == experiment_id))
+    return _require_experiment(experiments[0] if experiments else None, experiment_id)
 
 
 def _require_experiment(experiment: Experiment | None, experiment_id: str) -> Experiment:
@@ -188,12 +188,13 @@ def _require_experiment(experiment: Experiment | None, experiment_id: str) -> Ex
     return experiment
 
 
-def _load_experiment(session: Session, query: Select[Experiment]) -> Experiment | None:
+def _load_experiments(session: Session, query: Select[Experiment]) -> list[Experiment]:
     runs = selectinload(Experiment.runs).options(*WITHOUT_LARGE_COLUMNS)
-    experiment = session.scalar(query.options(*WITH_DATASET_AND_TAGS, runs))
-    for run in experiment.runs if experiment else ():
-        set_committed_value(run, "experiment", experiment)  # or each run would query for it
-    return experiment
+    experiments = list(session.scalars(query.options(*WITH_DATASET_AND_TAGS, runs)))
+    for experiment in experiments:
+        for run in experiment.runs:
+            set_committed_value(run, "experiment", experiment)  # or each run would query for it
+    return experiments
 
 
 SWEEP_OPTIONS = options_of(SweepRequest)

@@ -1,5 +1,6 @@
 """Workers, running and waiting jobs, and the time left. Each takes one query, for any number of runs."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -99,7 +100,8 @@ def has_lost_worker(run: Run, workers: list[WorkerState]) -> bool:
 BUSY_EMBEDDING = (EmbeddingStatus.MAKING, EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
 QUEUE_COLUMNS = load_only(
     Run.experiment_id, Run.position, Run.model, Run.regularizer, Run.lam, Run.zeta, Run.seed, Run.status, Run.phase,
-    Run.phase_done, Run.phase_total, Run.worker, Run.priority, Run.queued_at, Run.started_at, raiseload=True,
+    Run.phase_done, Run.phase_total, Run.worker, Run.priority, Run.queued_at, Run.started_at, Run.finished_at,
+    Run.rested_seconds, raiseload=True,
 )  # fmt: skip
 
 
@@ -111,13 +113,23 @@ class WaitingRuns(NamedTuple):
 
 
 class ExperimentQueued(Row):
-    """Numbers of an experiment's running, queued and paused runs."""
+    """Numbers of an experiment's running, queued and paused runs, and the seconds until they end if they are next."""
 
     id: str
     name: str
     running: int
     queued: int
     paused: int
+    seconds_left: float | None
+
+
+class QueueSummary(NamedTuple):
+    """Numbers of running and waiting jobs of any kind, and the seconds until the last run ends, if known."""
+
+    running: int
+    waiting: int
+    has_worker: bool
+    seconds_left: float | None
 
 
 def list_running_runs(context: Context) -> Sequence[Run]:
@@ -144,8 +156,34 @@ def list_unfinished_experiments(context: Context) -> list[ExperimentQueued]:
         .group_by(Experiment.id, Experiment.name)
         .order_by(func.min(Run.priority), func.min(Run.queued_at), Experiment.id)
     )
+    runs, workers = list_runs_in_progress(context), count_live_workers(context.sessions)
     with context.sessions() as session:
-        return [ExperimentQueued.model_validate(row) for row in session.execute(query)]
+        rows = session.execute(query).all()
+    times = {experiment_id: seconds_left(of_experiment, workers) for experiment_id, of_experiment in runs.items()}
+    return [ExperimentQueued(**row._asdict(), seconds_left=times.get(row.id)) for row in rows]
+
+
+def list_runs_in_progress(context: Context) -> dict[str, list[Run]]:
+    """Return all runs of each experiment of which a run is running or queued."""
+    experiment_ids = select(Run.experiment_id).where(Run.status.in_((RunStatus.RUNNING, RunStatus.QUEUED)))
+    runs: dict[str, list[Run]] = defaultdict(list)
+    for run in context.scalars(_select_runs(Run.experiment_id.in_(experiment_ids)).order_by(Run.started_at, Run.id)):
+        runs[run.experiment_id].append(run)
+    return runs
+
+
+def summarize_queue(context: Context) -> QueueSummary:
+    experiments = list_unfinished_experiments(context)
+    encodings, (imports, embeddings) = list_unfinished_encodings(context), list_unfinished_uploads(context)
+    states = [job.status.value for jobs in (encodings, imports, embeddings) for job in jobs]
+    waiting = states.count(RunStatus.QUEUED.value)
+    times = [experiment.seconds_left for experiment in experiments if experiment.running or experiment.queued]
+    return QueueSummary(
+        sum(experiment.running for experiment in experiments) + len(states) - waiting,
+        sum(experiment.queued for experiment in experiments) + waiting,
+        count_live_workers(context.sessions) > 0,
+        None if None in times else sum(filter(None, times)),
+    )
 
 
 def list_unfinished_encodings(context: Context) -> Sequence[Encoding]:

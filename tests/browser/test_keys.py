@@ -98,7 +98,7 @@ def test_keys_go_to_pages_tell_themselves_and_can_be_switched_off(filled, page):
     keys.get_by_label("Use these shortcuts").uncheck()
     page.keyboard.press("Escape")
     expect(keys).to_be_hidden()
-    page.keyboard.type("gm")
+    page.keyboard.type("gl")
     expect(page).to_have_url(f"{url}/embeddings")
     page.get_by_role("button", name="Shortcuts").click()
     keys.get_by_label("Use these shortcuts").check()

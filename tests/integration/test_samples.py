@@ -5,12 +5,11 @@ from sqlalchemy import func, select
 
 from app.db import job_kinds
 from app.db.job_kinds import Queue
-from app.db.models import Dataset, DatasetOrigin, EmbeddingStatus, Encoding, EncodingStatus, Experiment
+from app.db.models import Dataset, DatasetOrigin, EmbeddingStatus, Encoding, EncodingStatus, Experiment, RunStatus
 from app.db.work import next_waiting_job
-from app.embeddings.encodings import create_encoding_of_dataset
 from app.operations.samples import ENCODING, get_sample_dataset, launch_samples
 from app.training.datasets import delete_dataset
-from tests.factories import embedding
+from tests.factories import add_embedding, add_experiment, embedding, run_row
 
 
 def section(page, name):
@@ -68,20 +67,23 @@ def test_the_api_launches_samples_and_a_form_starts_with_three_seeds_where_a_req
     assert {run["seed"] for run in launched.json()["runs"]} == {0}
 
 
-def test_home_shows_the_sample_embedding_with_its_score_and_both_buttons(client, context):
-    dataset = get_sample_dataset(context)
-    draft = create_encoding_of_dataset(context, dataset.id, "train", "Sentences")
-    with context.sessions.begin() as session:
-        session.add(embedding("Sentences, layer 6", {"isoscore_unbiased": 0.25}, encoding_id=draft.id, layer=6))
+def test_home_starts_with_two_questions_and_shows_decisions(client, context):
+    empty = client.get("/").text
+    assert re.findall(r'<a role="button" href="([^"]*)"', empty) == ["/experiments/new", "/embeddings"]
+    assert set(re.findall(r'action="(/samples/[^"]*)"', empty)) == {"/samples/sweep", "/samples/embedding"}
+    assert "decisions-title" not in empty
+    add_experiment(context, run_row(), name="Ended")
+    add_experiment(context, run_row(), run_row(seed=1, status=RunStatus.QUEUED, performance=None), name="Waits")
+    add_embedding(context, "cloud")
     page = client.get("/").text
-    assert "Sentences, layer 6" in section(page, "measured")
-    assert "0.25" in section(page, "measured")
-    assert set(re.findall(r'action="([^"]*)"', section(page, "samples"))) == {"/samples/sweep", "/samples/embedding"}
+    decisions = re.sub(r"<[^>]+>", " ", page.partition('<dl class="decisions">')[2].partition("</dl>")[0])
+    assert re.findall(r"cloud|Ended|Waits", decisions) == ["cloud", "Ended"]
+    assert "Nothing to mend." in decisions
+    assert "0 running, 1 waiting" in section(page, "running")
 
 
 @pytest.mark.parametrize("status", [EmbeddingStatus.MEASURING, EmbeddingStatus.READY])
 def test_home_looks_again_only_while_something_is_measured(client, context, status):
     with context.sessions.begin() as session:
         session.add(embedding("cloud", status=status))
-    expected = status is EmbeddingStatus.MEASURING
-    assert ('hx-trigger="every 2s"' in section(client.get("/").text, "measured")) == expected
+    assert ('hx-trigger="every 2s"' in client.get("/").text) == (status is EmbeddingStatus.MEASURING)

@@ -88,7 +88,6 @@ def test_runs_tables_heads_and_labels_tell_all_that_varies(client, launch):
     runs = [make_run(1.0, 0, model=model) for model in grid["model"]]
     page = words(every_tab(client, f"/experiments/{launch(*runs, grid=grid, epochs=1, learning_rate=1e-5)}"))
     assert "tiny-bert, tiny-gpt on" in page
-    assert "tiny-bert, tiny-gpt on Tiny" in words(client.get("/"))
     assert "1, 3 epochs, batch 16, rate 1e−5, 3e−5, launched" in page
     assert "Weights evaluated: last, best; selection rows: held out; patience: default." in page
 

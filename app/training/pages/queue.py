@@ -33,3 +33,9 @@ def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query
         "embeddings": embeddings,
     }
     return render(request, "training/queue.html", template_values)
+
+
+@router.get("/queue/status")
+def show_status(request: Request, context: ContextDep) -> Response:
+    """Answer the header of every page, which requests it again and again."""
+    return render(request, "training/queue_status.html", {"queue": queue_status.summarize_queue(context)})
