@@ -7,6 +7,7 @@ from typing import Any
 
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import one_line, short
+from isoscope.core.task import SPLIT_STEMS
 from isoscope.files.upload_formats import Role, suffixes
 from isotropy.catalog import METHODS
 
@@ -42,6 +43,14 @@ def to_file_name(text: str) -> str:
 
 def clean_name(name: str | None, default: str) -> str:
     return one_line(name or default)[:MAX_NAME_CHARACTERS] or default[:MAX_NAME_CHARACTERS]
+
+
+def require_name(name: str, filename: str) -> str | None:
+    """Return the name in a form, None if it is left to the file; raise InvalidError if that names only a split."""
+    stem = PurePosixPath(filename).name.partition(".")[0]
+    if not name.strip() and stem.lower() in SPLIT_STEMS:
+        raise InvalidError(f"Give it a name: the file is only called {stem}, as those of other data sets are.", "name")
+    return name or None
 
 
 def file_stem(name: str) -> str:

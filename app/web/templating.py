@@ -127,7 +127,7 @@ UPLOAD_HELP = {
         details="Detect: quotes enclose cells if every quoted cell is well formed and at least one needs its quotes, "
         "as pandas and spreadsheets write them. Otherwise quotes are part of the text, as in GLUE.",
     ),
-    "dataset_name": Help("Empty: the name of the train file."),
+    "dataset_name": Help("Empty: the name of the train file, unless that is only train."),
     "hub_name": Help(
         "A worker downloads it from the Hugging Face Hub.",
         details="GLUE tasks and SQuAD, each at a fixed revision.",

@@ -16,6 +16,7 @@ import httpx2
 
 from isoscope.address import TOKEN, URL, error_detail, error_sentence, is_retryable, open_client, read_address
 from isoscope.core.errors import InvalidError, IsoscopeError, UnavailableError
+from isoscope.core.task import SPLIT_STEMS
 
 # Long, because the server reads a data set's files before it answers.
 TIMEOUT = httpx2.Timeout(300.0, connect=10.0)
@@ -183,6 +184,12 @@ class Connection:
             f"No Isoscope answers at {self.url} ({why}). Start it with isoscope serve, or name another by --url or "
             f"{URL}."
         )
+
+
+def name_of_folder(file: str | Path) -> str | None:
+    """Return the name of a file's folder if the file is only called train or the like."""
+    path = Path(file).resolve()
+    return path.parent.name if path.name.partition(".")[0].lower() in SPLIT_STEMS else None
 
 
 def path_of(*parts: Reference | int) -> str:

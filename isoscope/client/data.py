@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from isoscope.client.connection import Connection, Progress, Reference, Row, id_of, path_of
+from isoscope.client.connection import Connection, Progress, Reference, Row, id_of, name_of_folder, path_of
 from isoscope.core.errors import InvalidError
 
 # States of embeddings and encodings that a worker still changes.
@@ -36,7 +36,7 @@ class Datasets(Connection):
         Scores on test rows are sealed: see ``open_test``. Instead of files, ``validation_fraction`` and
         ``test_fraction`` draw train rows by ``split_seed``, or ``split_column`` names the split of each row;
         ``split_values`` maps its values, such as ``{"validation": ["dev"]}``. ``quoting`` of .tsv files is ``"text"``
-        or ``"quoted"``.
+        or ``"quoted"``. Without a ``name``, ``RTE/train.tsv`` is called RTE.
 
         >>> isoscope.upload_dataset("train.tsv", "dev.tsv", test="test.tsv", name="MRPC")["n_test"]
         1725
@@ -46,7 +46,7 @@ class Datasets(Connection):
         fractions = {"validation_fraction": validation_fraction, "test_fraction": test_fraction}
         form_fractions = {field: str(fraction) for field, fraction in fractions.items() if fraction is not None}
         form = {
-            "name": name,
+            "name": name or name_of_folder(train),
             "split_column": split_column,
             **{f"split_{split}": ",".join(values) for split, values in (split_values or {}).items()},
             **form_fractions,

@@ -39,3 +39,6 @@ METRICS: dict[TaskKind, tuple[Metric, ...]] = {
     TaskKind.REGRESSION: (Metric.PEARSON, Metric.SPEARMAN),
     TaskKind.SPAN: (Metric.WORD_F1, Metric.EXACT_MATCH),
 }
+
+SPLIT_STEMS = frozenset(("train", "training", "validation", "valid", "val", "dev", "test"))
+"""Names of files that say which split they hold, and not of what."""

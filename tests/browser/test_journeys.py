@@ -93,6 +93,7 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
     page.goto(f"{dashboard.url}/datasets")
     page.get_by_label("Train file").set_input_files(rows[0])
     page.get_by_label("Validation file").set_input_files(rows[1])
+    page.get_by_label("Name", exact=True).fill("Films")
     page.get_by_role("button", name="Upload", exact=True).click()
     page.get_by_role("button", name="Launch a sweep").click()
 

@@ -203,6 +203,13 @@ def test_what_is_uploaded_is_measured_and_told_as_numbers(isoscope, files, work,
     assert sorted(path.name for path in files.glob("*.part")) == []
 
 
+def test_file_that_is_only_called_train_is_named_by_its_folder(isoscope, files):
+    (files / "RTE").mkdir()
+    train = (files / "rows.tsv").rename(files / "RTE" / "train.tsv")
+    assert isoscope.upload_dataset(train, train)["name"] == "RTE"
+    assert isoscope.upload_texts(train)["name"] == "RTE"
+
+
 def test_a_sweep_of_a_file_is_of_the_data_set_that_is_named(isoscope, files):
     isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
     yaml = files / "sweep.yaml"

@@ -158,9 +158,12 @@ def test_pages_take_the_same_and_blame_a_file_that_cannot_be_read_where_one_is_d
         refused = upload(client, **{field: content}, names={field: "mine.tsv"}, test_fraction="0.2").json()
         assert (refused["field"], refused["detail"].startswith("mine.tsv: ")) == (field, True)
     files = {"train": ("train.tsv", TRAIN.encode()), "validation": ("", b""), "test": ("", b"")}
-    page = client.post("/datasets", files=files, data={"split_column": "fold", "split_test": "held out"})
+    page = client.post("/datasets", files=files, data={"name": "RTE", "split_column": "fold", "split_test": "held out"})
     assert (page.status_code, "No column named &#39;fold&#39;" in page.text) == (422, True)
     assert 'value="held out"' in page.text
+    page = client.post("/datasets", files=files)
+    assert (page.status_code, 'id="name-error"' in page.text) == (422, True)
+    assert "Give it a name: the file is only called train, as those of other data sets are." in page.text
     files = {"train": ("t.tsv", TRAIN.encode()), "validation": ("v.tsv", VALIDATION.encode()), "test": ("", b"")}
     response = client.post("/datasets", files=files, data={"test_fraction": "0.1", "split_seed": "1"})
     assert response.status_code == 303

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict
 
 from app.context import Context
+from app.core.names import require_name
 from app.core.validation_messages import field_errors
 from app.db.encoding import EncodingConfig
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus
@@ -104,7 +105,7 @@ def upload_texts(
     try:
         if not files:
             raise InvalidError("Expected a file of texts: choose one.", "file")
-        encoding = encodings.create_encoding(context, files, name or None)
+        encoding = encodings.create_encoding(context, files, require_name(name, files[0].filename))
     except IsoscopeError as error:
         error.field = error.field or "file"
         return _list_page(request, context, error, name)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFile
 
 from app.context import Context
+from app.core.names import require_name
 from app.db.hub_tasks import TASKS, HubName
 from app.training import datasets
 from app.training.columns import propose_task
@@ -70,7 +71,7 @@ def upload_dataset(
             context,
             train_file,
             chosen_file(validation),
-            name or None,
+            require_name(name, train_file.filename),
             test=chosen_file(test),
             division=read_division(texts.split_column, values, fractions, texts.split_seed.strip()),
             quoting=quoting or None,
