@@ -37,6 +37,7 @@ RECORDS = {
     "/experiments/{experiment_id}/request.yaml": ["/experiments/{experiment_id}/request"],
     "/runs/{run_id}/model.zip": ["/runs/{run_id}/model"],
     "/runs/{run_id}/predictions.csv": ["/runs/{run_id}/predictions"],
+    "/queue/status": ["/queue"],
     "/trash/purge": ["/trash"],
     "/trash/{embedding_id}/purge": ["/trash"],
 }

@@ -74,16 +74,20 @@ def test_header_says_what_runs_and_how_long_it_takes(client, context, add):
     assert "idle" in words(client.get("/queue/status").text)
     add(QUEUED, QUEUED, name="unknown time")
     assert words(client.get("/queue/status").text).strip() == "2 waiting"
-    experiment_id, _ = add(*[{"status": RunStatus.FINISHED, "worked_seconds": 120.0}] * 2, running("here/cpu"), QUEUED)
+    took_400_seconds = {
+        "started_at": utcnow() - timedelta(seconds=500),
+        "finished_at": utcnow() - timedelta(seconds=100),
+    }
+    experiment_id, _ = add(took_400_seconds, running("here/cpu"), QUEUED)
     status = client.get("/queue/status").text
     assert words(status).strip() == "1 running, 3 waiting"
     assert '<span role="status"' in status
     rows = {row["id"]: row for row in client.get("/api/queue").json()["experiments"]}
     assert (rows[experiment_id]["running"], rows[experiment_id]["queued"]) == (1, 1)
-    assert rows[experiment_id]["seconds_left"] == 120.0
+    assert rows[experiment_id]["seconds_left"] == pytest.approx(500, abs=5)
     client.post("/queue/pause")
-    experiment_id, _ = add({"status": RunStatus.FINISHED, "worked_seconds": 100.0}, *[QUEUED] * 6)
-    assert words(client.get("/queue/status").text).strip() == "6 waiting · 10 min"
+    add(took_400_seconds, *[QUEUED] * 6)
+    assert words(client.get("/queue/status").text).strip() == "6 waiting · 40 min"
 
 
 def test_what_waits_is_listed_in_its_turn_and_a_run_whose_worker_is_unknown_all_the_same(client, add):
