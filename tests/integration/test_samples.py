@@ -26,7 +26,7 @@ def test_the_first_start_launches_both_samples_once_and_the_embedding_goes_first
     assert next_waiting_job(context.sessions, Queue.GPU, ()).kind is job_kinds.ENCODE
     with context.sessions() as session:
         [experiment], [encoding] = session.scalars(select(Experiment)).all(), session.scalars(select(Encoding)).all()
-        expected = sorted((lam, seed) for lam in (-5.0, -1.0, 0.0, 1.0, 5.0) for seed in (0, 1, 2))
+        expected = sorted((lam, seed) for lam in (-1.0, -0.3, 0.0, 0.3, 1.0) for seed in (0, 1, 2))
         assert sorted({(run.lam, run.seed) for run in experiment.runs}) == expected
         assert encoding.status is EncodingStatus.QUEUED
         assert (encoding.config, encoding.n_texts) == (ENCODING, 2000)
