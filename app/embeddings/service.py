@@ -32,9 +32,9 @@ from app.db.models import (
 )
 from app.storage import Incoming, Stored
 from app.web.dependencies import Row
-from isoscope.core.errors import ConflictError, NotFoundError, TooLargeError
+from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, TooLargeError
 from isoscope.core.formatting import plural
-from isoscope.files.matrix import Inspection
+from isoscope.files.matrix import NO_FINITE_ROW, Inspection
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, check_annotations, common_format
 from isotropy.catalog import Similarity
@@ -239,6 +239,9 @@ def commit_embedding(context: Context, embedding_id: str, similarity: Similarity
         require_not_trashed(embedding)
         if embedding.status is not EmbeddingStatus.DRAFT:
             raise ConflictError(f"Only a draft can be measured; this embedding is {embedding.status}.")
+        inspection = embedding.inspection or {}
+        if inspection.get("n", 1) == inspection.get("n_nonfinite", 0):
+            raise InvalidError(NO_FINITE_ROW, "vectors")
         if similarity is not None:
             embedding.selection = {**(embedding.selection or {}), "similarity": similarity.value}
         embedding.status = EmbeddingStatus.MEASURING

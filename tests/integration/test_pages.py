@@ -109,6 +109,17 @@ def test_a_draft_has_no_measurements_and_refuses_what_cannot_be_measured(client,
     assert (answer.status_code, "nothing called" in answer.text) == (422, True)
 
 
+def test_file_without_a_finite_row_cannot_be_measured(client, cloud, work):
+    files = {"file": ("empty.npy", npy(cloud * np.nan))}
+    embedding_id = client.post("/api/embeddings?commit=auto", files=files).json()["id"]
+    work()
+    draft = client.get(f"/embeddings/{embedding_id}").text
+    assert "so nothing can be measured" in draft
+    assert "Measure these embeddings" not in draft
+    assert client.post(f"/embeddings/{embedding_id}/commit").status_code == 422
+    assert work() == 0
+
+
 def test_a_curve_against_another_upload_is_computed_on_demand(client, cloud, work):
     pages = [upload(client, npy(matrix)).headers["location"] for matrix in (cloud, cloud[:200] * 3)]
     work()

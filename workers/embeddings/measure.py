@@ -76,7 +76,7 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         if row.encoding_id is None:
             row.layer = inspection.layer
         row.error = None
-        if not row.commit_when_inspected:
+        if not row.commit_when_inspected or inspection.n_nonfinite == inspection.n:
             row.status = EmbeddingStatus.DRAFT
             return ()
         row.status = EmbeddingStatus.MEASURING
