@@ -11,8 +11,8 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from app.core.evidence import MIN_SEEDS
-from app.results.statistics.layout import Layout, RowSpread
+from app.core.evidence import MIN_SEEDS, look_level
+from app.results.statistics.layout import Contrast, Layout, Overall, RowSpread
 from app.results.statistics.row_values import f1_values
 from benchmarks._calibration import SEED
 from benchmarks._earlier_rule import half_widths_by_rows, half_widths_by_seeds
@@ -53,6 +53,13 @@ class SweepCase:
     """Share of runs that give all rows one answer, whatever the setting."""
     gains: tuple[int, ...] = ()
     """Of the last setting, in standard deviations of one run about its setting's mean."""
+    added: tuple[int, ...] = ()
+    """Seeds that the baseline and settings without a verdict have in all after each further look."""
+
+    @property
+    def has_earlier(self) -> bool:
+        """Whether the rule of before can be tried on it."""
+        return self.missing == 0 and not self.added
 
     @property
     def settings(self) -> int:
@@ -110,13 +117,14 @@ class Outcome(NamedTuple):
 def _answer(case: SweepCase, gains: Values, sweeps: int, random: Random) -> npt.NDArray[np.bool_]:
     """Return which rows are answered rightly [sweeps, settings, seeds, rows]."""
     draw = partial(random.standard_normal, dtype=np.float32)
-    shape = sweeps, len(gains), case.seeds, ROWS
+    n_seeds = max(case.seeds, *case.added, 0)
+    shape = sweeps, len(gains), n_seeds, ROWS
     ease: npt.NDArray[np.float32] = np.asarray(draw(shape), np.float32)
     ease *= np.float32(BY_ANSWER)
     ease += draw((sweeps, 1, 1, ROWS))
     ease += np.float32(case.by_row) * draw((*shape[:2], 1, ROWS))
     ease += case.scales.astype(np.float32)[:, None, None] * draw((*shape[:3], 1))
-    ease += np.float32(BY_SEED) * draw((sweeps, 1, case.seeds, 1))
+    ease += np.float32(BY_SEED) * draw((sweeps, 1, n_seeds, 1))
     ease += (EASE + gains).astype(np.float32)[:, None, None]
     right: npt.NDArray[np.bool_] = np.asarray(ease > 0)
     if case.collapsing:
@@ -152,35 +160,51 @@ def _row_values(case: SweepCase, answers: npt.NDArray[np.bool_], random: Random)
 
 
 def _judge(case: SweepCase, scores: Values, values: Values, present: npt.NDArray[np.bool_], truth: Values) -> Outcome:
+    contrasts: dict[int, Contrast] = {}
+    visible, differs = np.zeros_like(present), False
+    for look, n_seeds in enumerate((case.seeds, *case.added), start=1):
+        decided = {setting: contrast for setting, contrast in contrasts.items() if contrast.decided}
+        if contrasts and len(decided) == len(contrasts):
+            break
+        undecided = [setting for setting in range(case.settings) if setting not in decided]
+        visible[undecided, :n_seeds] = present[undecided, :n_seeds]
+        look_contrasts, overall = _look(case, scores, values, visible, look_level(look))
+        contrasts, differs = look_contrasts | decided, differs or overall.decided
+    errors = [abs(contrast.estimate - truth[setting]) for setting, contrast in contrasts.items()]
+    half_widths = [np.inf if contrast.half_width is None else contrast.half_width for contrast in contrasts.values()]
+    covered = all(error <= half_width for error, half_width in zip(errors, half_widths, strict=True))
+    false_verdict = any(
+        contrast.decided and contrast.estimate * truth[setting] <= 0 for setting, contrast in contrasts.items()
+    )
+    last = contrasts.get(case.settings - 1)
+    earlier = _earlier(case, scores, values, present) if case.has_earlier else (np.array([np.nan]), np.array([np.inf]))
+    earlier_decided = np.abs(earlier[0]) > earlier[1]
+    return Outcome(
+        false_verdict,
+        false_verdict or (differs and not truth.any()),
+        covered,
+        last is not None and last.decided and last.estimate > 0,
+        differs or any(contrast.decided for contrast in contrasts.values()),
+        bool((earlier_decided & (earlier[0] * truth[1:] <= 0)).any()),
+        bool(earlier_decided[-1] and earlier[0][-1] > 0),
+        float(np.median(half_widths)) if half_widths else np.inf,
+        float(np.median(earlier[1])),
+    )
+
+
+def _look(
+    case: SweepCase, scores: Values, values: Values, present: npt.NDArray[np.bool_], level: float
+) -> tuple[dict[int, Contrast], Overall]:
+    """Return each setting with enough seeds against the baseline, and the test of all settings."""
     settings, seeds = np.nonzero(present)
     covariances = np.cov(values[present]) if case.stored else None
     layout = Layout(scores[present], settings, seeds, None if covariances is None else RowSpread(covariances, ROWS))
     paired = [setting for setting in range(1, case.settings) if (present[setting] & present[0]).sum() >= MIN_SEEDS]
-    contrasts = layout.compare(np.array([layout.pair(setting, 0) for setting in paired]).reshape(-1, len(settings)))
-    measured = [index for index in range(case.settings) if present[index].any()]
+    weights = np.array([layout.pair(setting, 0) for setting in paired]).reshape(-1, len(settings))
+    measured = [index for index in range(case.settings) if present[index].sum() >= MIN_SEEDS]
     lines = [[index for index in line if index in measured] for line in case.ordered_lines]
-    overall = layout.test_settings([measured], lines)
-    errors = [abs(contrast.estimate - truth[setting]) for setting, contrast in zip(paired, contrasts, strict=True)]
-    half_widths = [np.inf if contrast.half_width is None else contrast.half_width for contrast in contrasts]
-    covered = all(error <= half_width for error, half_width in zip(errors, half_widths, strict=True))
-    false_verdict = any(
-        contrast.decided and contrast.estimate * truth[setting] <= 0
-        for setting, contrast in zip(paired, contrasts, strict=True)
-    )
-    seen = bool(paired and paired[-1] == case.settings - 1 and contrasts[-1].decided and contrasts[-1].estimate > 0)
-    earlier = _earlier(case, scores, values, present) if case.missing == 0 else (np.array([np.nan]), np.array([np.inf]))
-    decided = np.abs(earlier[0]) > earlier[1]
-    return Outcome(
-        false_verdict,
-        false_verdict or (overall.decided and not truth.any()),
-        covered,
-        seen,
-        overall.decided or any(contrast.decided for contrast in contrasts),
-        bool((decided & (earlier[0] * truth[1:] <= 0)).any()),
-        bool(decided[-1] and earlier[0][-1] > 0),
-        float(np.median(half_widths)) if half_widths else np.inf,
-        float(np.median(earlier[1])),
-    )
+    contrasts = layout.compare(weights, level)
+    return dict(zip(paired, contrasts, strict=True)), layout.test_settings([measured], lines, level)
 
 
 def _earlier(case: SweepCase, scores: Values, values: Values, present: npt.NDArray[np.bool_]) -> tuple[Values, Values]:
@@ -212,6 +236,12 @@ CASES = (
     SweepCase("7 x 5, rows dominate", (6,), 5, by_run=0.02, by_row=0.6, gains=(2,)),
     SweepCase("7 x 5, a fifth of the runs missing", (6,), 5, missing=0.2, gains=(2,)),
     SweepCase("7 x 5, a sixth of the runs collapse", (6,), 5, collapsing=1 / 6),
+    SweepCase("5 x 3, 3 seeds added, two looks", (4,), 3, gains=(2, 3), added=(6,)),
+    SweepCase("5 x 3, 3 and 6 seeds added, three looks", (4,), 3, gains=(2, 3), added=(6, 12)),
+    SweepCase("5 x 3, baseline 4x noisier, three looks", (4,), 3, noise={0: 4.0}, added=(6, 12)),
+    SweepCase("5 x 3, one setting 6x noisier, three looks", (4,), 3, noise={2: 6.0}, added=(6, 12)),
+    SweepCase("5 x 3, rows dominate, three looks", (4,), 3, by_run=0.02, by_row=0.6, added=(6, 12)),
+    SweepCase("7 x 5, 5 and 10 seeds added, three looks", (6,), 5, gains=(1,), added=(10, 20)),
 )
 
 HEAD = (
@@ -243,7 +273,7 @@ class VerdictRates:
     def row(self) -> str:
         """Return a row of a table in Markdown, under ``HEAD``."""
         gains = self.case.gains
-        before = self.case.missing == 0
+        before = self.case.has_earlier
         cells = [
             self.case.name, f"{self.level:.3f}", f"{self.anything:.3f}", f"{self.coverage:.3f}",
             f"{self.earlier_level:.3f}" if before else "", _powers(gains, self.power),

@@ -29,7 +29,7 @@ def run_row(lam=1.0, seed=0, *, regularizer=Regularizer.ISTAR, zeta=0.2, config=
     """A finished run that did so well; lambda 0 is the baseline. ``config`` has further settings."""
     chosen = regularizer if lam else Regularizer.NONE
     settings = RunConfig(**OPTIONS | dict(config or ()), regularizer=chosen, lam=lam, zeta=zeta, seed=seed)
-    plain = {"status": models.RunStatus.FINISHED, "performance": 0.5, "isoscore_star": 0.25}
+    plain = {"status": models.RunStatus.FINISHED, "performance": 0.5, "isoscore_star": 0.25, "seed_round": 1}
     return models.Run(config=settings, regularizer=chosen, lam=lam, zeta=zeta, seed=seed, **plain | columns)
 
 

@@ -6,6 +6,9 @@ from statistics import NormalDist
 
 # Significance level of every test.
 SIGNIFICANCE_LEVEL = 0.05
+# Seeds may be added and looked at again: the first look and all later ones, each at half the one before, share it.
+FIRST_LOOK_LEVEL, SECOND_LOOK_LEVEL = 0.04, 0.005
+MAX_LOOKS = 6
 # With fewer seeds intervals cover too little: a bootstrap of two seeds covers 69%.
 MIN_SEEDS = 3
 MAX_FRACTION_TERMS = 10_000
@@ -22,6 +25,11 @@ COLLAPSED_SHARE, FEWEST_COLLAPSED = 2 / 3, 2
 def min_lambdas() -> int:
     """Return the minimum number of λ values k whose smallest possible p, 2 / k!, reaches ``LEVEL``."""
     return next(k for k in range(2, 20) if 2 / factorial(k) <= SIGNIFICANCE_LEVEL)
+
+
+def look_level(look: int) -> float:
+    """Return the level of a look at the results, numbered from 1: .04, .005, .0025 and so on: less than .05 in sum."""
+    return FIRST_LOOK_LEVEL if look == 1 else SECOND_LOOK_LEVEL / 2 ** (look - 2)
 
 
 def two_sided_p(t: float, degrees: float) -> float:

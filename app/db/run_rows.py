@@ -27,6 +27,7 @@ class RunRow(Timed):
     lam: float
     zeta: float
     seed: int
+    seed_round: int
     status: RunStatus
     started_at: datetime | None
     finished_at: datetime | None

@@ -129,6 +129,8 @@ def _run_records(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str,
             for run in session.scalars(run_query):
                 attempts = [_column_values(attempt, AttemptRecord.model_fields) for attempt in run.timeline]
                 columns = _column_values(run, [name for name in RunRecord.model_fields if name != "tags"])
+                if run.seed_round == 1:  # earlier versions refuse the field
+                    del columns["seed_round"]
                 yield columns | {"timeline": attempts} | ({"tags": list(run.tag_names)} if run.tags else {})
 
 

@@ -1,6 +1,6 @@
 """Launch, read, cancel and delete experiments and runs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -13,7 +13,7 @@ from app.core.names import clean_name
 from app.db import job_kinds
 from app.db.config import RunConfig, Seed, TrainingOptions, option_applies
 from app.db.job_kinds import Job
-from app.db.models import FINAL, Attempt, AttemptOutcome, Experiment, Run, RunStatus
+from app.db.models import FINAL, Attempt, AttemptOutcome, Experiment, Opening, Run, RunStatus
 from app.db.options.measuring import Checkpoint
 from app.db.options.option import Option, options_of
 from app.db.removal import remove_experiment
@@ -106,6 +106,35 @@ def _add_experiment(
         experiment = Experiment(name=name, dataset_id=plan.dataset.id, config=plan.config, runs=runs, **values)
         session.add(experiment)
     return get_experiment(context, experiment.id)
+
+
+def add_runs(context: Context, experiment_id: str, configs: Sequence[RunConfig]) -> Experiment:
+    """Queue further runs of an experiment, as a round of added seeds.
+
+    Raises:
+        ConflictError: runs have not ended, or its test scores were opened.
+        InvalidError: it would have too many runs.
+
+    """
+    context.require_room()
+    with context.sessions.begin() as session:
+        acquire_locks(session.connection(), f"study {experiment_id}", "openings")
+        experiment = _find_experiment(session, experiment_id)
+        if not experiment.ended:
+            raise ConflictError("Its runs have not ended. Add seeds when they have.")
+        if session.scalar(select(Opening.id).where(Opening.experiment_id == experiment_id).limit(1)):
+            raise ConflictError("Its test scores are open, so no seeds can be added. Launch another experiment.")
+        if (total := len(experiment.runs) + len(configs)) > MAX_RUNS:
+            raise InvalidError(
+                f"Expected at most {MAX_RUNS} runs in one experiment, got {total}. Add fewer seeds.", "seeds"
+            )
+        seed_round = 1 + max(run.seed_round for run in experiment.runs)
+        experiment.runs += [
+            Run.from_config(position, config, seed_round=seed_round)
+            for position, config in enumerate(configs, experiment.runs[-1].position + 1)
+        ]
+        experiment.notified_at = None
+    return get_experiment(context, experiment_id)
 
 
 def list_experiment_names(context: Context, limit: int) -> dict[str, str]:

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, case, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, case, exists, func, select, update
+from sqlalchemy.orm import Session, aliased
 
 from app.context import Context
 from app.db import job_kinds
@@ -205,7 +205,15 @@ def _set_searches_paused(session: Session, searches: Sequence[str], *, paused: b
 def _requeue(
     context: Context, states: Collection[RunStatus], *conditions: ColumnElement[bool], searches: Sequence[str] = ()
 ) -> Sequence[str]:
-    """Requeue runs in these states and restart their searches. Ended runs lose start and end; paused runs keep them."""
+    """Requeue runs in these states and restart their searches. Ended runs lose start and end; paused runs keep them.
+
+    A run that is retried counts from the latest round of seeds on. One that was cancelled begins a further round if all
+    runs had ended: somebody may have stopped to look.
+    """
+    same_experiment = aliased(Run)
+    rounds = select(func.max(same_experiment.seed_round)).where(same_experiment.experiment_id == Run.experiment_id)
+    goes_on = exists().where(same_experiment.experiment_id == Run.experiment_id, same_experiment.status.not_in(FINAL))
+    is_new_round = case(((Run.status == RunStatus.CANCELLED) & ~goes_on, 1), else_=0)
     reset_values = {
         "attempts": 0,
         "error": None,
@@ -214,6 +222,9 @@ def _requeue(
         "queued_at": utcnow(),
         "started_at": case((Run.status == RunStatus.PAUSED, Run.started_at)),
         "finished_at": case((Run.status == RunStatus.PAUSED, Run.finished_at)),
+        "seed_round": case(
+            (Run.status == RunStatus.PAUSED, Run.seed_round), else_=rounds.scalar_subquery() + is_new_round
+        ),
         "rested_seconds": case((Run.status == RunStatus.PAUSED, Run.rested_seconds), else_=0.0),
     }
     with context.sessions.begin() as session:

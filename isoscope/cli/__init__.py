@@ -39,6 +39,7 @@ COMMANDS = {
     "encode": Command("encode texts with a model and measure every layer", "embeddings", "encode"),
     "sweep": Command("launch a sweep from a YAML file", "training", "sweep"),
     "resume": Command("resume the paused or held runs of an experiment", "training", "resume"),
+    "add-seeds": Command("add seeds to the undecided settings of an experiment", "training", "add_seeds"),
     "runs": Command("search the runs of all experiments", "runs", "runs"),
     "predictions": Command("write the predictions of a run", "runs", "predictions"),
     "open-test": Command("freeze a choice and open an experiment's test scores", "training", "open_test"),

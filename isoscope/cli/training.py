@@ -74,6 +74,10 @@ def sweep_arguments(command: ArgumentParser) -> None:
     command.add_argument("--dataset", metavar="NAME", help="data set by name or id, instead of dataset_id in the file")
     command.add_argument("--name", help="name of the experiment, instead of the one in the file")
     command.add_argument("--plan", action="store_true", help="print runs, steps and estimated time; launch nothing")
+    _wait_argument(command)
+
+
+def _wait_argument(command: ArgumentParser) -> None:
     command.add_argument("--wait", action="store_true", help="wait until all runs end; exit 1 if one did not finish")
 
 
@@ -104,7 +108,11 @@ def sweep(isoscope: Isoscope, arguments: Namespace) -> int:
             f"{tokens['n_cut']} of {tokens['n_sampled']} rows are longer than {tokens['max_length']} tokens",
         ]
         return write(lines)
-    experiment = isoscope.sweep(settings)
+    return _follow(isoscope, isoscope.sweep(settings), arguments)
+
+
+def _follow(isoscope: Isoscope, experiment: Row, arguments: Namespace) -> int:
+    """Print the address of an experiment; with ``--wait`` how its runs ended."""
     address_line = f"{experiment['name']}: {isoscope.url}/experiments/{experiment['id']}"
     if not arguments.wait:
         return write_json(experiment) if arguments.json else write([address_line])
@@ -133,6 +141,18 @@ def resume(isoscope: Isoscope, arguments: Namespace) -> int:
     row = isoscope.resume_experiment(isoscope.find_experiment(arguments.experiment))
     n_queued = sum(run["status"] == "queued" for run in row["runs"])
     return write_json(row) if arguments.json else write([f"{row['name']}: {plural(n_queued, 'run')} queued"])
+
+
+def add_seeds_arguments(command: ArgumentParser) -> None:
+    command.add_argument("experiment", metavar="EXPERIMENT", help="name or id of the experiment")
+    command.add_argument("--seeds", type=int, metavar="N", help="how many (default: as its conclusion proposes)")
+    _wait_argument(command)
+
+
+def add_seeds(isoscope: Isoscope, arguments: Namespace) -> int:
+    """Add seeds to the settings without a verdict and their baselines; verdicts then have one more look's level."""
+    experiment = isoscope.add_seeds(isoscope.find_experiment(arguments.experiment), arguments.seeds)
+    return _follow(isoscope, experiment, arguments)
 
 
 def open_test_arguments(command: ArgumentParser) -> None:

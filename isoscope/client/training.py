@@ -77,6 +77,13 @@ class Experiments(Datasets):
         """Return a verdict for each setting, whether settings differ, and how performance goes with isotropy."""
         return self.get("experiments", experiment, "conclusion")
 
+    def add_seeds(self, experiment: Reference, seeds: int | None = None) -> Row:
+        """Add seeds to the settings without a verdict and their baselines; by default ``more_seeds`` of the conclusion.
+
+        >>> isoscope.wait(isoscope.add_seeds(experiment))
+        """
+        return self.post("experiments", experiment, "seeds", json={"seeds": seeds})
+
     def test_scores(self, experiment: Reference) -> Row:
         """Return whether an experiment's test scores are sealed and what can be chosen; once opened, the scores."""
         return self.get("experiments", experiment, "opening")

@@ -124,6 +124,7 @@ CALLS = {
     ("GET", "/api/playground/grid"): lambda i, _: i.playground_grid(),
     ("POST", "/api/studies"): lambda i, _: i.sweep({"search": {}}),
     ("GET", "/api/experiments/{experiment_id}/conclusion"): lambda i, _: i.conclusion(GONE),
+    ("POST", "/api/experiments/{experiment_id}/seeds"): lambda i, _: i.add_seeds(GONE),
     ("GET", "/api/experiments/{experiment_id}/opening"): lambda i, _: i.test_scores(GONE),
     ("POST", "/api/experiments/{experiment_id}/opening"): lambda i, _: i.open_test(GONE, "lambda = 1"),
     ("POST", "/api/experiments/{experiment_id}/pause"): lambda i, _: i.pause_experiment(GONE),

@@ -39,6 +39,16 @@ def test_verdicts_are_seldom_false_and_see_more_than_the_earlier_rule(case):
     ), rates_of_case.row()
 
 
+@pytest.mark.slow
+def test_three_looks_are_seldom_false_and_see_more_than_the_first():
+    cases = {case.name: case for case in CASES_OF_SWEEPS}
+    first, third = (
+        verdict_rates(cases[name], 60) for name in ("5 x 3, equal variances", "5 x 3, 3 and 6 seeds added, three looks")
+    )
+    assert third.ok(errors=3), third.row()
+    assert third.power[0] > first.power[1] + 0.1  # both are of 2 standard deviations
+
+
 def test_cases_of_sweeps_have_names_of_their_own():
     assert len({case.name for case in CASES_OF_SWEEPS}) == len(CASES_OF_SWEEPS)
 

@@ -95,6 +95,11 @@ class Experiment(Described, Base):
         return self.config.logged
 
     @property
+    def takes_seeds(self) -> bool:
+        """Return whether seeds can be added: it was launched here, and no search chose settings by their results."""
+        return self.origin is ExperimentOrigin.LAUNCHED and self.study is None
+
+    @property
     def searching(self) -> bool:
         return self.study is not None and not self.study.over
 

@@ -95,6 +95,8 @@ class Run(Timed, Tagged, Base):
     lam: Mapped[float]
     zeta: Mapped[float]
     seed: Mapped[int]
+    # From 1, one more for each round of added seeds: after each, results are looked at again.
+    seed_round: Mapped[int] = mapped_column(default=1)
 
     status: Mapped[RunStatus] = mapped_column(default=RunStatus.QUEUED, index=True)
     phase: Mapped[Phase | None]

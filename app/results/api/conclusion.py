@@ -4,9 +4,11 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from app.core.evidence import look_level
 from app.results.conclusion.comparisons import Comparison, Verdict
 from app.results.conclusion.conclusion import Conclusion
 from app.results.conclusion.evidence import RelationShape
+from app.results.conclusion.proposal import propose_seeds
 from app.results.conclusion.verdict_words import quote
 from app.web.dependencies import Row
 from isotropy.catalog import Regularizer
@@ -54,6 +56,7 @@ class SettingDifferenceOut(BaseModel):
     degrees: float | None = Field(description="Of freedom, of Student's t.")
     seeds: list[int]
     rows: int | None = Field(description="Validation rows that are part of the error; null if seeds alone are.")
+    look: int = Field(description="The look whose runs and level these are: the one that decided, else the last.")
     quote: str = Field(description="The number to report, with its sample size.")
 
     @classmethod
@@ -76,6 +79,7 @@ class SettingDifferenceOut(BaseModel):
             degrees=None if contrast.p is None else contrast.degrees,
             seeds=comparison.seeds,
             rows=comparison.rows,
+            look=comparison.look,
             quote=quote(comparison),
         )
 
@@ -104,10 +108,24 @@ class PooledOut(BaseModel):
     relation: RelationOut
 
 
+class MoreSeedsOut(Row):
+    """Seeds that `POST /api/experiments/{experiment_id}/seeds` adds unless told otherwise."""
+
+    seeds: int = Field(description="New seeds of each undecided setting and its baseline.")
+    runs: int
+    difference: float | None = Field(description="What they would show with power 0.8; null of too few seeds.")
+    seconds: float | None = Field(description="About how long they take one at a time.")
+
+
 class ConclusionOut(BaseModel):
     """The numbers beside the scatters of a sweep, and the same in words."""
 
     unfinished: int = Field(description="Runs that have not ended. As long as there are any, there is no verdict.")
+    look: int = Field(
+        description="How often settings were tested: once, again after each round of added seeds; 0 while runs go on."
+    )
+    level: float | None = Field(description="Of this look: 0.04, then 0.005, 0.0025 and so on; less than 0.05 in sum.")
+    more_seeds: MoreSeedsOut | None = Field(description="Null while runs go on, or if no setting is undecided.")
     collapsed: list[CollapsedOut]
     baseline_collapsed: bool = Field(description="Whether no setting can be compared, because its baseline collapsed.")
     differences: list[SettingDifferenceOut]
@@ -129,8 +147,12 @@ class ConclusionOut(BaseModel):
     def from_conclusion(cls, conclusion: Conclusion) -> "ConclusionOut":
         evidence, pooled = conclusion.evidence, conclusion.pooled
         sentences = [*conclusion.findings, *conclusion.verdict_scope, conclusion.quote_advice]
+        proposal = propose_seeds(evidence, conclusion.sweep)
         return cls(
             unfinished=evidence.unfinished,
+            look=evidence.looks,
+            level=look_level(evidence.looks) if evidence.looks else None,
+            more_seeds=None if proposal is None else MoreSeedsOut.model_validate(proposal),
             collapsed=[CollapsedOut.model_validate(setting) for setting in evidence.collapsed],
             baseline_collapsed=evidence.baseline_collapsed,
             differences=[SettingDifferenceOut.from_result(comparison) for comparison in evidence.comparisons],

@@ -18,6 +18,7 @@ from app.results.api.conclusion import ConclusionOut
 from app.results.api.runs import FoundRunOut, PerformanceRangeOut, RunsQ, RunsSort, RunSummary
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.exchange import export_experiment
+from app.results.rounds import SeedRequest, add_seeds
 from app.results.run_table import RunTable
 from app.results.search import listing
 from app.results.search.listing import ExperimentFilter, RunQuery
@@ -180,6 +181,15 @@ for _verb, (_command, _description) in EXPERIMENT_COMMANDS.items():
         name=f"{_verb}_experiment",
         description=_description,
     )(_command_endpoint(_command))
+
+
+@router.post("/{experiment_id}/seeds", status_code=201, response_model=ExperimentOut)
+def add_more_seeds(context: ContextDep, experiment_id: str, request: SeedRequest) -> Experiment:
+    """Add seeds to the settings without a verdict and to their baselines, as `more_seeds` of its conclusion proposes.
+
+    Verdicts appear when the new runs have ended, at the level of one more look.
+    """
+    return add_seeds(context, experiment_id, request)
 
 
 @router.post("/{experiment_id}/move", response_model=ExperimentOut)

@@ -158,6 +158,7 @@ class RunRecord(Record):
     lam: Number
     zeta: Zeta
     seed: Count
+    seed_round: int = Field(1, ge=1, le=1_000)
     config: RunConfig
     worker: str | None = Field(max_length=100)
     error: Text | None

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from statistics import fmean
@@ -10,7 +10,7 @@ from statistics import fmean
 import numpy as np
 import numpy.typing as npt
 
-from app.core.evidence import MIN_SEEDS
+from app.core.evidence import MIN_SEEDS, look_level
 from app.db.predictions import Predictions
 from app.db.run_rows import AnyRun
 from app.results.captions import join_first
@@ -130,11 +130,18 @@ class Comparison:
     """Validation rows that are part of the error."""
     no_rows_reason: str
     """Why rows are not part of the error, as a clause; empty where they are."""
+    look: int = 1
+    """The look whose runs and level these are, from 1: the one that decided, else the last."""
 
     @property
     def estimate(self) -> float:
         """The mean difference in performance."""
         return self.contrast.estimate
+
+    @property
+    def tested(self) -> bool:
+        """Whether there was a test that could decide."""
+        return self.contrast.p is not None and self.verdict in (*DECIDED, Verdict.NONE_SEEN)
 
     @property
     def method(self) -> Method:
@@ -241,13 +248,16 @@ class SettingLayout:
         return np.mean(stored, axis=0, dtype=np.float32) if len(stored) == len(rows) else None
 
 
-def compare_settings(sweep: RunTable, table: SettingLayout, collapsed: Mapping[Setting, float | None]) -> "Compared":
+def compare_settings(
+    sweep: RunTable, table: SettingLayout, collapsed: Mapping[Setting, float | None], earlier: "Compared"
+) -> "Compared":
     """Return every setting that has a baseline, in the order of λ, and what there is to say of the others.
 
     Args:
         sweep: the runs, for labels and baselines.
         table: the runs that count, without those of settings that collapsed.
         collapsed: settings that collapsed, with their mean difference from a baseline that did not.
+        earlier: what earlier looks at fewer of the runs decided, which stands.
 
     """
     pairs: list[tuple[Setting, Setting, list[int]]] = []
@@ -274,17 +284,19 @@ def compare_settings(sweep: RunTable, table: SettingLayout, collapsed: Mapping[S
     if with_collapsed_baseline and pairs:  # without pairs, the first finding says so
         notes.append(f"Not compared, because the baseline collapsed: {join_first(with_collapsed_baseline)}.")
     finished = all(run.status.final for run in sweep.runs)
-    compared = _compare_pairs(sweep, table, pairs, finished=finished)
+    look = earlier.looks + 1
+    compared = _compare_pairs(sweep, table, pairs, look, finished=finished)
     compared += [
-        Comparison(setting, sweep.label(setting), [], Contrast(gain, counts_rows=False), Verdict.COLLAPSED, 0, None, "")
+        Comparison(setting, sweep.label(setting), [], Contrast(gain), Verdict.COLLAPSED, 0, None, "")
         for setting, gain in collapsed.items()
         if gain is not None
     ]
     order = {setting: index for index, setting in enumerate(sweep.settings)}
     overall = None
     if finished and table.settings:
-        overall = table.layout.test_settings(table.groups, [table.line(family) for family in sweep.families])
-    return Compared(sorted(compared, key=lambda comparison: order[comparison.setting]), notes, overall)
+        lines = [table.line(family) for family in sweep.families]
+        overall = table.layout.test_settings(table.groups, lines, look_level(look))
+    return Compared(sorted(compared, key=lambda comparison: order[comparison.setting]), notes, overall).after(earlier)
 
 
 @dataclass(frozen=True)
@@ -294,25 +306,49 @@ class Compared:
     comparisons: list[Comparison]
     notes: list[str]
     overall: Overall | None
+    looks: int = 0
+    """How often settings were tested, at levels that sum to less than .05."""
+
+    def after(self, earlier: "Compared") -> "Compared":
+        """Return these with what earlier looks decided; one at which nothing could be tested does not count."""
+        decided = {
+            comparison.setting: comparison for comparison in earlier.comparisons if comparison.verdict in DECIDED
+        }
+        tests = [test for test in (self.overall, earlier.overall) if test is not None and test.p is not None]
+        is_look = any(comparison.tested for comparison in self.comparisons) or self.overall in tests
+        return replace(
+            self,
+            comparisons=[decided.get(comparison.setting, comparison) for comparison in self.comparisons],
+            overall=min(tests, key=lambda test: test.p or 0.0, default=self.overall),
+            looks=earlier.looks + is_look,
+        )
 
 
 def _compare_pairs(
-    sweep: RunTable, table: SettingLayout, pairs: Sequence[tuple[Setting, Setting, list[int]]], *, finished: bool
+    sweep: RunTable,
+    table: SettingLayout,
+    pairs: Sequence[tuple[Setting, Setting, list[int]]],
+    look: int,
+    *,
+    finished: bool,
 ) -> list[Comparison]:
     if not pairs:
         return []
     layout = table.layout
     weights = [layout.pair(table.numbers[setting], table.numbers[baseline]) for setting, baseline, _ in pairs]
     family = [index for index, pair in enumerate(pairs) if finished and len(pair[2]) >= FEWEST_FOR_ERROR]
-    contrasts = [Contrast(float(row @ layout.scores), counts_rows=False) for row in weights]
-    for index, contrast in zip(family, layout.compare(np.array([weights[index] for index in family])), strict=True):
+    contrasts = [Contrast(float(row @ layout.scores)) for row in weights]
+    compared = layout.compare(np.array([weights[index] for index in family]), look_level(look))
+    for index, contrast in zip(family, compared, strict=True):
         contrasts[index] = contrast
     comparisons = []
     for (setting, baseline, seeds), contrast in zip(pairs, contrasts, strict=True):
         why = table.why_without_rows([setting, baseline])
         verdict = _verdict(contrast, len(seeds)) if finished else Verdict.WAITING
         rows = None if why else table.rows
-        comparisons.append(Comparison(setting, sweep.label(setting), seeds, contrast, verdict, len(family), rows, why))
+        comparisons.append(
+            Comparison(setting, sweep.label(setting), seeds, contrast, verdict, len(family), rows, why, look)
+        )
     return comparisons
 
 

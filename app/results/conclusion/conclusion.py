@@ -212,7 +212,7 @@ def _digest(predictions: Predictions) -> bytes:
 
 def _run_version(run: AnyRun) -> Hashable:
     """Return a key that changes when a run is retried or logs more."""
-    return run.id, run.finished_at, run.performance, run.heard_at
+    return run.id, run.seed_round, run.finished_at, run.performance, run.heard_at
 
 
 def _cache_key(sweeps: Sequence[RunTable]) -> Hashable:

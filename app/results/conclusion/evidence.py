@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.core.evidence import COLLAPSED_SHARE, FEWEST_COLLAPSED, MIN_SEEDS, SIGNIFICANCE_LEVEL
+from app.core.evidence import COLLAPSED_SHARE, FEWEST_COLLAPSED, MIN_SEEDS, SIGNIFICANCE_LEVEL, look_level
 from app.db.run_rows import AnyRun
 from app.results.conclusion.comparisons import (
     NOTHING_KNOWN,
+    Compared,
     Comparison,
     RunFacts,
     SettingLayout,
@@ -62,6 +63,7 @@ class Evidence:
     """All of a sweep."""
 
     relation: Relation
+    """Without added seeds, so that it is tested once."""
     shape: RelationShape
     peak: str | None
     """The setting that exceeds both the least and the most isotropic one of its line over λ."""
@@ -79,6 +81,8 @@ class Evidence:
     diverged: list[Flagged]
     unfinished: int
     """Runs that have not ended; as long as there are any, there is no verdict."""
+    looks: int
+    """How often settings were tested: once, and again after each round of added seeds."""
 
     @property
     def best(self) -> Comparison | None:
@@ -106,11 +110,16 @@ def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = Non
     runs = counted_runs(sweep)
     collapsed = _collapsed_settings(sweep, facts)
     gone = {setting.setting for setting in collapsed}
-    table = SettingLayout(sweep, [run for run in runs if sweep.setting(run) not in gone], facts)
-    compared = compare_settings(sweep, table, {setting: _gain(sweep, runs, setting, gone) for setting in gone})
-    across = relation(measured_runs(sweep, runs))
+    gains = {setting: _gain(sweep, runs, setting, gone) for setting in gone}
+    learned = [run for run in runs if sweep.setting(run) not in gone]
+    compared = Compared([], [], None)
+    for seed_round in sorted({1, *(run.seed_round for run in sweep.runs)}):
+        table = SettingLayout(sweep, [run for run in learned if run.seed_round <= seed_round], facts)
+        compared = compare_settings(sweep, table, gains, compared)
+    across = relation(measured_runs(sweep, [run for run in runs if run.seed_round == 1]))
     unfinished = sum(not run.status.final for run in sweep.runs)
-    peak = _find_peak(sweep, SettingLayout(sweep, runs, facts), runs) if compared.overall else None
+    all_settings = SettingLayout(sweep, runs, facts)
+    peak = _find_peak(sweep, all_settings, runs, look_level(max(compared.looks, 1))) if compared.overall else None
     return Evidence(
         across,
         _shape(across, peak, compared.comparisons) if not unfinished else RelationShape.UNCLEAR,
@@ -128,6 +137,7 @@ def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = Non
         _flag(sweep, facts, lambda run_facts: run_facts.learned_nothing),
         _flag(sweep, facts, lambda run_facts: run_facts.diverged),
         unfinished,
+        compared.looks,
     )
 
 
@@ -157,7 +167,7 @@ def _gain(sweep: RunTable, runs: Sequence[AnyRun], setting: Setting, collapsed: 
     return fmean(scores[False][seed] - scores[True][seed] for seed in common) if common else None
 
 
-def _find_peak(sweep: RunTable, table: SettingLayout, runs: Sequence[AnyRun]) -> str | None:
+def _find_peak(sweep: RunTable, table: SettingLayout, runs: Sequence[AnyRun], level: float) -> str | None:
     """Return the setting that exceeds both the least and the most isotropic one of a line over λ.
 
     The intervals of all lines hold at once.
@@ -176,7 +186,7 @@ def _find_peak(sweep: RunTable, table: SettingLayout, runs: Sequence[AnyRun]) ->
         pair for pair in dict.fromkeys((index, end) for index, *ends in candidates for end in ends)
         if len(table.shared_seeds(*(table.settings[index] for index in pair))) >= MIN_SEEDS
     ]  # fmt: skip
-    contrasts = table.layout.compare(np.array([table.layout.pair(*pair) for pair in pairs]))
+    contrasts = table.layout.compare(np.array([table.layout.pair(*pair) for pair in pairs]), level)
     exceeding = {
         pair for pair, contrast in zip(pairs, contrasts, strict=True) if contrast.decided and contrast.estimate > 0
     }

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import fmean
 from typing import NamedTuple
 
 from app.core.evidence import MIN_SEEDS, SIGNIFICANCE_LEVEL, min_lambdas
@@ -13,11 +12,12 @@ from app.results.conclusion import words
 from app.results.conclusion.comparisons import DECIDED, Comparison, Verdict
 from app.results.conclusion.conclusion import Conclusion
 from app.results.conclusion.evidence import FLAT_MARGIN, Evidence, RelationShape
+from app.results.conclusion.proposal import SeedProposal, propose_seeds
 from app.results.conclusion.relations import counted_runs
 from app.results.conclusion.verdict_words import format_signed
 from app.results.run_table import RunTable, Setting
 from app.results.statistics.estimate import by_seed, estimate
-from isoscope.core.formatting import MISSING, capitalized, count, duration, number, plural, with_error
+from isoscope.core.formatting import MISSING, capitalized, count, number, plural, with_error
 
 BASELINE = "baseline"
 
@@ -28,6 +28,7 @@ class Card(NamedTuple):
     question: str
     answer: str
     evidence: str
+    proposal: SeedProposal | None = None
 
 
 class SettingRow(NamedTuple):
@@ -116,6 +117,7 @@ class Summary:
 
     def _best_card(self) -> Card:
         evidence, question = self._evidence, "Best on validation"
+        proposal = propose_seeds(evidence, self._sweep)
         if evidence.baseline_collapsed:
             learned = f"Learned: {join_first(evidence.learned)}." if evidence.learned else "No setting learned."
             return Card(question, "The baseline collapsed", f"Nothing is compared with it. {learned}")
@@ -124,15 +126,22 @@ class Summary:
             evidence_text = (
                 f"{self.metric} {number(self._means[self._best])}, {_difference(comparison)} from the baseline."
             )
-            return Card(question, comparison.label, evidence_text)
+            undecided = f" Undecided settings: {proposal.sentence}" if proposal else ""
+            return Card(question, comparison.label, evidence_text + undecided, proposal)
         tested = self._tested
         if not tested and self._compared:
             return Card(question, "No λ beats the baseline", "Every setting that it is compared with collapsed.")
         if not tested:
             return Card(question, "Nothing to compare yet", words.describe_effect(evidence))
         if all(comparison.verdict is Verdict.TOO_FEW for comparison in tested):
-            return Card(question, "No λ beats the baseline yet", self._too_few())
-        return Card(question, "No λ beats the baseline yet", self._more_seeds())
+            evidence_text = self._too_few()
+        elif proposal is not None:
+            evidence_text = proposal.sentence
+        elif verdicts := words.describe_verdicts(evidence):
+            evidence_text = f"Against the baseline: {verdicts}."
+        else:
+            evidence_text = "Every seed scores exactly as its baseline."
+        return Card(question, "No λ beats the baseline yet", evidence_text, proposal)
 
     @cached_property
     def _tested(self) -> list[Comparison]:
@@ -143,29 +152,6 @@ class Summary:
         if fewest >= MIN_SEEDS:
             return "All differ from the baseline by the same amount, so the error is unknown."
         return f"{plural(fewest, 'seed')} so far. A verdict takes {MIN_SEEDS} or more."
-
-    def _more_seeds(self) -> str:
-        """How many more seeds of the undecided settings and the baseline would show what, and how long they take."""
-        undecided = [
-            comparison
-            for comparison in self._tested
-            if comparison.verdict is Verdict.NONE_SEEN and comparison.contrast.p is not None
-        ]
-        if not undecided and (verdicts := words.describe_verdicts(self._evidence)):
-            return f"Against the baseline: {verdicts}."
-        if not undecided:
-            return "Every seed scores exactly as its baseline."
-        n_more = max(len(comparison.seeds) for comparison in undecided)
-        differences = [
-            comparison.contrast.detectable((len(comparison.seeds) + n_more) / len(comparison.seeds))
-            for comparison in undecided
-        ]
-        settings = {comparison.setting for comparison in undecided}
-        seconds = [run.seconds for run in self._sweep.finished_runs if run.seconds]
-        runs = n_more * (len(settings) + len([comparison for comparison in self._runs if comparison.is_baseline]))
-        time = f" (about {duration(runs * fmean(seconds))} one at a time)" if seconds else ""
-        difference = number(max(differences), 2)
-        return f"{plural(n_more, 'more seed', 'more seeds')} each{time} would show a difference of {difference}."
 
     def _effect_card(self) -> Card:
         evidence, question = self._evidence, "Does λ matter?"

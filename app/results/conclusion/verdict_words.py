@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from app.core.evidence import MIN_SEEDS
+from app.core.evidence import MIN_SEEDS, look_level
 from app.results.conclusion.comparisons import DECIDED, Comparison, Method, Verdict
 from app.results.conclusion.evidence import Evidence
 from app.results.conclusion.words import format_p_value
 from app.results.run_table import RunTable, Setting
-from isoscope.core.formatting import MISSING, count, number, plural
+from isoscope.core.formatting import MISSING, count, number, plural, short
 
 MOST_DECIMALS = 8
 
@@ -67,6 +67,11 @@ def verdict_scope(evidence: Evidence) -> list[str]:
         sentences.append(
             "Intervals over seeds only: a verdict holds for new seeds on these validation rows. Other rows may differ."
         )
+    if evidence.looks > 1:
+        sentences.append(
+            f"Look {count(evidence.looks)}, at level {short(look_level(evidence.looks))}, because seeds were added and "
+            "tested again. What an earlier look decided stands."
+        )
     return sentences
 
 
@@ -99,6 +104,11 @@ def describe_methods(evidence: Evidence, sweep: RunTable) -> list[str]:
             "Whether settings differ at all: each setting against the mean of all, and the trend over λ, as one family "
             "of the same model."
         )
+    levels = ", ".join(short(look_level(look)) for look in (1, 2, 3))
+    sentences.append(
+        f"Each round of added seeds is one more look. Looks have levels of {levels} and so on, less than 0.05 in sum, so "
+        "that 95% holds over all looks; p is adjusted for them too. The relation is tested once, without added seeds."
+    )
     return sentences
 
 
@@ -112,6 +122,7 @@ def quote(comparison: Comparison) -> str:
     if contrast.low is None or contrast.high is None:
         return f"{comparison.label}: {format_signed(comparison.estimate)}, {size}, no interval"
     at_once = f", simultaneous over {count(comparison.comparisons)} comparisons" if comparison.comparisons > 1 else ""
+    at_once += f", look {count(comparison.look)}" if comparison.look > 1 else ""
     bounds = format_interval(contrast.low, contrast.high)
     return f"{comparison.label}: {format_signed(comparison.estimate)} {bounds}, 95%{at_once}, {size}"
 

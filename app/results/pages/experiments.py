@@ -21,6 +21,7 @@ from app.results.figures.study import read_outcome
 from app.results.figures.sweep_curves import WINDOWS
 from app.results.labels import SCALES, TRAINING_MEASURES, title_of
 from app.results.openings import OpeningRequest, open_test, read_test_split
+from app.results.rounds import SeedCount, SeedRequest, add_seeds
 from app.results.run_listing import (
     ExperimentListing,
     ListingDep,
@@ -229,6 +230,14 @@ def confirm_delete(request: Request, context: ContextDep, experiment_id: str) ->
 def delete(context: ContextDep, experiment_id: str) -> Response:
     delete_experiment(context, experiment_id)
     return redirect_to("/experiments")
+
+
+@router.post("/{experiment_id}/seeds")
+def add_more_seeds(
+    context: ContextDep, experiment_id: str, seeds: Annotated[SeedCount | None, Form()] = None
+) -> Response:
+    add_seeds(context, experiment_id, SeedRequest(seeds=seeds))
+    return redirect_to(f"/experiments/{experiment_id}")
 
 
 @router.get("/{experiment_id}/figures/{slug}.html")

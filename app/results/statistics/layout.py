@@ -24,12 +24,13 @@ STEP_OF_CORRELATIONS = 0.02
 NODES = 160
 PRECISION = 1e-6
 MAX_DEGREES = 1_000
-EQUAL_SHARE = 1 / 5
+EQUAL_SHARE = 1 / 2
 """Of the degrees of freedom, what they are if settings vary alike: Satterthwaite's alone come out too few by chance,
-which costs power. Simulated levels stay below .065 up to a half."""
+which costs power. Simulated levels stay below .065."""
 ROUNDING = 1e-9
 TINY = 1e-300
 POWER = 0.8
+NORMAL = NormalDist()
 
 Values = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -47,9 +48,8 @@ class Contrast(NamedTuple):
     """A weighted sum of the scores of runs, and what its error is made of."""
 
     estimate: float
-    counts_rows: bool
     p: float | None = None
-    """Adjusted for the family: at most its level exactly where the interval excludes 0; None without an error."""
+    """Adjusted for family and look: at most .05 exactly where the interval excludes 0; None without an error."""
     pooled_half_width: float | None = None
     """Half the interval if seeds vary alike in all settings."""
     seed_variance: float = 0.0
@@ -60,7 +60,7 @@ class Contrast(NamedTuple):
 
     @property
     def half_width(self) -> float | None:
-        """Half the 95% interval, simultaneous over the family."""
+        """Half the interval, simultaneous over the family."""
         if self.pooled_half_width is None:
             return None
         error = sqrt(self.seed_variance + self.row_variance)
@@ -79,12 +79,13 @@ class Contrast(NamedTuple):
         """Whether the interval excludes 0."""
         return self.half_width is not None and abs(self.estimate) > self.half_width
 
-    def detectable(self, times: float) -> float:
-        """Return the difference detectable with power 0.8 if every setting had ``times`` as many seeds."""
-        degrees = self.degrees * times
+    def detectable(self, times: float, level_share: float = 1.0) -> float:
+        """Return the difference detectable with power 0.8 by ``times`` as many seeds, at this share of the level."""
+        degrees, level = self.degrees * times, self.level * level_share
         error = sqrt(self.seed_variance / times + self.row_variance)
         shrinkage = error / sqrt(self.seed_variance + self.row_variance)
-        half_width = max(t_quantile(self.level, degrees) * error, (self.pooled_half_width or 0.0) * shrinkage)
+        shrinkage *= NORMAL.inv_cdf(level / 2) / NORMAL.inv_cdf(self.level / 2)
+        half_width = max(t_quantile(level, degrees) * error, (self.pooled_half_width or 0.0) * shrinkage)
         return half_width + t_quantile(2 * (1 - POWER), degrees) * error
 
 
@@ -131,15 +132,14 @@ class Layout:
         return np.asarray(weights[connected], float)
 
     def compare(self, weights: Values, level: float = SIGNIFICANCE_LEVEL) -> list[Contrast]:
-        """Return contrasts [m, n] as one family."""
+        """Return contrasts [m, n] as one family, whose intervals all hold with probability 1 - ``level``."""
         if not len(weights):
             return []
         estimates = weights @ self.scores
         estimates[np.abs(estimates) <= ROUNDING * np.abs(self.scores).max()] = 0.0
-        counts_rows = self._counts_rows(weights)
         by_setting, pooled = self._seed_variances
         if pooled == 0:
-            return [Contrast(*pair) for pair in zip(estimates.tolist(), counts_rows.tolist(), strict=True)]
+            return [Contrast(estimate) for estimate in estimates.tolist()]
         row_noise, pooled_row_noise = self._row_noise
         separate = self._errors(weights, by_setting, row_noise, self._freedom)
         alike = np.full_like(by_setting, pooled)
@@ -147,21 +147,20 @@ class Layout:
         shared_errors = self._errors(weights, alike, np.full_like(by_setting, pooled_row_noise), shared)
         separate_maxima = Maxima.draw(separate.correlations)
         shared_maxima = Maxima.draw(shared_errors.correlations, float(shared_errors.degrees.min()))
-        single_level = 2 * NormalDist().cdf(-separate_maxima.critical(level))
+        single_level = 2 * NORMAL.cdf(-separate_maxima.critical(level))
         shared_t = shared_maxima.critical(level)
         contrasts = []
         for index, estimate in enumerate(estimates.tolist()):
             error, shared_error = (sqrt(errors.variances[index]) for errors in (separate, shared_errors))
             degrees = float(separate.degrees[index])
-            z = -NormalDist().inv_cdf(max(two_sided_p(estimate / error, degrees) / 2, TINY))
+            z = -NORMAL.inv_cdf(max(two_sided_p(estimate / error, degrees) / 2, TINY))
             p = max(separate_maxima.exceed(z), shared_maxima.exceed(abs(estimate) / shared_error))
             seed_variance = float(separate.seeds[index])
             row_variance = float(separate.variances[index]) - seed_variance
             contrasts.append(
                 Contrast(
                     estimate,
-                    bool(counts_rows[index]),
-                    p,
+                    min(1.0, p * SIGNIFICANCE_LEVEL / level),
                     shared_t * shared_error,
                     seed_variance,
                     row_variance,
@@ -171,14 +170,16 @@ class Layout:
             )
         return contrasts
 
-    def test_settings(self, groups: Sequence[Sequence[int]], lines: Sequence[Sequence[int]]) -> Overall:
+    def test_settings(
+        self, groups: Sequence[Sequence[int]], lines: Sequence[Sequence[int]], level: float = SIGNIFICANCE_LEVEL
+    ) -> Overall:
         """Test whether settings differ within any of the groups; lines are settings in the order of λ."""
         size = self.members.shape[1]
         n_settings = len({setting for group in groups for setting in group})
         deviations = [_deviation(size, group, setting) for group in groups if len(group) > 1 for setting in group]
         trends = self.adjust(np.array([_trend(size, line) for line in lines if len(line) > 2]).reshape(-1, size))
         weights = np.concatenate([trends, self.adjust(np.array(deviations).reshape(-1, size))])
-        contrasts = self.compare(weights)
+        contrasts = self.compare(weights, level)
         p_values = [contrast.p for contrast in contrasts if contrast.p is not None]
         if not p_values:
             return Overall(None, n_settings, None)
@@ -240,10 +241,6 @@ class Layout:
         missing = np.isnan(np.diag(self.spread.covariances))
         return np.asarray((self.members @ (self.members.T @ missing)) == 0)
 
-    def _counts_rows(self, weights: Values) -> npt.NDArray[np.bool_]:
-        """Return whether each contrast [m, n] is only of runs with values by row [m]."""
-        return np.asarray(~((weights != 0) @ ~self._has_rows))
-
     @cached_property
     def _row_noise(self) -> tuple[Values, float]:
         """Variances of one row of one run, beyond what rows and seeds leave [settings], and the pooled one."""
@@ -281,7 +278,8 @@ class Layout:
         """Return covariances of contrasts over drawn rows [m, m]; 0 for contrasts of runs without rows."""
         if self.spread is None:
             return np.zeros((len(weights), len(weights))), 2
-        chosen = np.where(self._counts_rows(weights)[:, None], weights, 0.0)
+        lacks_rows = (weights != 0) @ ~self._has_rows
+        chosen = np.where(lacks_rows[:, None], 0.0, weights)
         covariances = chosen @ np.nan_to_num(self.spread.covariances) @ chosen.T
         observed = np.diag(covariances)
         variances = np.maximum(observed - (chosen**2) @ (self.members @ row_noise), 0.0) / self.spread.rows

@@ -1,0 +1,65 @@
+"""Seeds to add where no verdict was reached, and what they would show."""
+
+from dataclasses import dataclass
+from statistics import fmean
+
+from app.core.evidence import MAX_LOOKS, MIN_SEEDS, look_level
+from app.results.conclusion.comparisons import Comparison, Verdict
+from app.results.conclusion.evidence import Evidence
+from app.results.run_table import RunTable, Setting
+from isoscope.core.formatting import duration, number, plural
+
+
+@dataclass(frozen=True)
+class SeedProposal:
+    """A further round of runs: new seeds for the undecided settings and their baselines."""
+
+    settings: list[Setting]
+    seeds: int
+    """How many new seeds each of them needs."""
+    difference: float | None
+    """The difference that the next look, at its level, would show with power 0.8; None of too few seeds."""
+    seconds: float | None
+    """About how long all runs take one at a time."""
+
+    @property
+    def runs(self) -> int:
+        return self.seeds * len(self.settings)
+
+    @property
+    def sentence(self) -> str:
+        """Say what the round takes and shows."""
+        seeds = plural(self.seeds, "more seed", "more seeds")
+        effect = "allow a verdict" if self.difference is None else f"show a difference of {number(self.difference, 2)}"
+        time = f" (about {duration(self.seconds)} one at a time)" if self.seconds else ""
+        return f"{seeds} each{time} would {effect}."
+
+
+def propose_seeds(evidence: Evidence, sweep: RunTable) -> SeedProposal | None:
+    """Return a round that doubles the seeds, or completes too few; None if nothing is undecided or runs go on."""
+    undecided = [comparison for comparison in evidence.comparisons if _is_undecided(comparison)]
+    if evidence.unfinished or not undecided or evidence.looks >= MAX_LOOKS:
+        return None
+    chosen = [comparison.setting for comparison in undecided]
+    chosen += [baseline for setting in chosen if (baseline := sweep.find_baseline(setting, sweep.settings))]
+    fewest = min(len(comparison.seeds) for comparison in undecided)
+    n_seeds = MIN_SEEDS - fewest if fewest < MIN_SEEDS else max(len(comparison.seeds) for comparison in undecided)
+    level_share = look_level(evidence.looks + 1) / look_level(max(evidence.looks, 1))
+    differences = [
+        comparison.contrast.detectable((len(comparison.seeds) + n_seeds) / len(comparison.seeds), level_share)
+        for comparison in undecided
+        if comparison.tested
+    ]
+    seconds = [run.seconds for run in sweep.finished_runs if run.seconds]
+    settings = [setting for setting in sweep.settings if setting in chosen]
+    return SeedProposal(
+        settings,
+        n_seeds,
+        max(differences) if differences and fewest >= MIN_SEEDS else None,
+        n_seeds * len(settings) * fmean(seconds) if seconds else None,
+    )
+
+
+def _is_undecided(comparison: Comparison) -> bool:
+    """Return whether seeds may decide a comparison: not where runs answer every row as their baselines do."""
+    return comparison.verdict is Verdict.TOO_FEW or (comparison.verdict is Verdict.NONE_SEEN and comparison.tested)

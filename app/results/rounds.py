@@ -1,0 +1,50 @@
+"""Rounds of added seeds: more runs of the settings that are undecided, and of their baselines."""
+
+from itertools import count, islice
+from typing import Annotated
+
+from pydantic import Field
+
+from app.context import Context
+from app.core.evidence import MAX_LOOKS
+from app.db.models import Experiment
+from app.results.conclusion.conclusion import read_conclusion
+from app.results.conclusion.proposal import propose_seeds
+from app.results.run_table import RunTable
+from app.training.experiments import add_runs, get_experiment
+from isoscope.core.errors import ConflictError
+from isoscope.files.strict import Strict
+
+SeedCount = Annotated[int, Field(ge=1, le=100)]
+
+
+class SeedRequest(Strict):
+    """How many seeds to add."""
+
+    seeds: SeedCount | None = Field(
+        None, description="New seeds of each undecided setting and its baseline; null for as many as are proposed."
+    )
+
+
+def add_seeds(context: Context, experiment_id: str, request: SeedRequest) -> Experiment:
+    """Queue new seeds of the undecided settings and their baselines. Their results are one more look.
+
+    Raises:
+        ConflictError: runs have not ended, nothing is undecided, or its runs cannot be repeated here.
+
+    """
+    experiment = get_experiment(context, experiment_id)
+    if not experiment.takes_seeds:
+        origin = experiment.origin if experiment.study is None else "chosen by a search"
+        raise ConflictError(f"Seeds can be added to sweeps launched here; these runs were {origin}.")
+    if not experiment.ended:
+        raise ConflictError("Its runs have not ended. Add seeds when they have.")
+    sweep = RunTable.from_experiment(experiment)
+    proposal = propose_seeds(read_conclusion(context, sweep).evidence, sweep)
+    if proposal is None:
+        raise ConflictError(f"Nothing to add: no setting is undecided, or all were tested {MAX_LOOKS} times.")
+    examples = {sweep.setting(run): run.launched_config for run in reversed(experiment.runs)}
+    used = {run.seed for run in experiment.runs}
+    seeds = islice((seed for seed in count() if seed not in used), request.seeds or proposal.seeds)
+    configs = [examples[setting].model_copy(update={"seed": seed}) for seed in seeds for setting in proposal.settings]
+    return add_runs(context, experiment_id, configs)
