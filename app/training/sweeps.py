@@ -96,7 +96,7 @@ class SweepRequest(TrainingOptions):
             "Train every setting once per seed. A seed sets the initial weights, dropout, and the order of rows.",
             SWEPT,
             details="With one seed, a difference may be chance. Error bars need two seeds, a verdict on a λ three. Of "
-            "five settings, three seeds show a gain of three standard deviations of a run in about six of ten "
+            "five settings, three seeds show a gain of three standard deviations of a run in more than half of the "
             "sweeps. The papers use five seeds.",
         ),
     ] = Field([0])
