@@ -1,6 +1,9 @@
 import math
 
 import pytest
+from scipy.stats import norm
+from scipy.stats import t as student
+from sqlalchemy import select
 
 from app.core.settings import Settings
 from app.core.training_cost import MachineSpeed
@@ -66,6 +69,20 @@ def test_plan_and_form_tell_runs_steps_time_and_tokens_and_launch_nothing(client
     assert "Not included: early stops" in form_page
     answer = client.post("/api/experiments/plan", json=sweep | {"label_column": "nope"})
     assert (answer.status_code, answer.json()["field"]) == (422, "label_column")
+
+
+def test_plan_says_which_difference_the_seeds_of_earlier_runs_let_it_see(client, context, sweep):
+    design = sweep | {"regularizers": ["istar"], "seeds": [0, 1, 2]}
+    experiment = client.post("/api/experiments", json=design).json()
+    assert not any("is called" in note for note in plan(client, design)["notes"])
+    with context.sessions.begin() as session:
+        for run in session.scalars(select(Run).where(Run.experiment_id == experiment["id"])):
+            run.status, run.performance = RunStatus.FINISHED, 0.7 + 0.1 * run.lam + 0.02 * (run.seed - 1)
+    reach = student.isf(0.04 / 2 / 2, 4) + norm.ppf(0.6)
+    difference = f"{reach * 0.02 * math.sqrt(2 / 3):.2g}".lstrip("0")
+    assert difference in plan(client, design)["notes"][-1]
+    assert plan(client, design)["notes"][-1].endswith(" is called in about 6 of 10 sweeps like your last ones.")
+    assert not any("is called" in note for note in plan(client, design | {"seeds": [0, 1]})["notes"])
 
 
 def test_earlier_runs_on_the_same_device_refine_the_time(client, context, sweep, worker):
