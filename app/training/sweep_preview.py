@@ -204,7 +204,7 @@ def _describe_power(context: Context, plan: SweepPlan) -> list[str]:
             query.order_by(Run.finished_at.desc()).limit(MAX_EARLIER_RUNS)
         ):
             if run.metric == plan.config.metric:
-                scores[experiment_id, _without_seed(run)][run.seed] = performance
+                scores[experiment_id, _without_seed(run)][run.seed] = performance or 0.0
     variances = [variance(by_seed.values()) for by_seed in scores.values() if len(by_seed) > 1]
     if not any(variances):
         return []
