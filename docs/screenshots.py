@@ -90,7 +90,7 @@ def write_vectors(folder: Path) -> tuple[Path, Path]:
 
 
 def show_embeddings(tour: Tour, folder: Path) -> None:
-    """Upload, look inside, measure, read."""
+    """Upload, preview, measure, read."""
     vectors, names = write_vectors(folder)
     tour.open("/embeddings")
     page = tour.page

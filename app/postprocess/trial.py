@@ -34,7 +34,8 @@ def comparisons_of(trial: PostProcessing) -> list[TrialComparison]:
         for measure in measures_in("lab")
         if measure.slug in before and measure.slug in after
     ]
-    return [comparison for comparison in comparisons if comparison.measure.group != "labels" or comparison.before.n]
+    labeled = [comparison for comparison in comparisons if comparison.measure.group == "labels" and comparison.before.n]
+    return labeled + [comparison for comparison in comparisons if comparison.measure.group != "labels"]
 
 
 def trial_figures(trial: PostProcessing) -> list[Figure]:

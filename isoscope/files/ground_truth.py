@@ -18,13 +18,12 @@ from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import blaming, listed, plural, quote
 from isoscope.files.contents import cell_text
 from isoscope.files.matrix import Matrix, open_matrix, select
-from isoscope.files.selection import Selection, propose
+from isoscope.files.selection import ID_NAMES, Selection, propose
 from isoscope.files.strict import Frozen
 from isoscope.files.table import Table
 from isoscope.files.upload import NamedFile, Upload, open_upload
 from isoscope.files.upload_formats import Role, detect
 
-ID_NAMES = ("id", "_id", "ids", "doc_id", "docid", "corpus-id", "corpus_id", "query-id", "query_id", "qid")
 QUERY_NAMES = ("query-id", "query_id", "qid", "query")
 DOCUMENT_NAMES = ("corpus-id", "corpus_id", "doc_id", "docid", "document", "corpus")
 SCORE_NAMES = ("score", "relevance", "label", "rel", "similarity")

@@ -17,6 +17,7 @@ from isoscope.files.text import Quoting
 from isotropy.catalog import Similarity
 
 VECTOR_NAMES = ("embeddings", "embedding", "vectors", "vector", "x", "features", "hidden_states")
+ID_NAMES = ("id", "_id", "ids", "doc_id", "docid", "corpus-id", "corpus_id", "query-id", "query_id", "qid")
 LABEL_NAMES = ("label", "labels", "class", "target", "category", "y", "label_id", "cluster", "group")
 MAX_DOUBTFUL = 2
 NUMBERED = re.compile(r"(.*?)(\d{1,6})")
@@ -208,12 +209,14 @@ def propose(offer: Offer) -> Selection:
         *(annotation for annotation in annotations if 2 <= annotation.n_distinct <= annotation.n // 2),
     ]
     label = next((annotation.name for annotation in likely_labels if annotation.n_distinct <= MAX_DISTINCT), None)
-    name_candidates = (
+    name_candidates = [
         annotation.name
         for annotation in annotations
         if annotation.name != label and (annotation.n_distinct > MAX_DISTINCT or annotation.n_distinct == annotation.n)
-    )
-    return Selection(vectors=vectors, names=next(name_candidates, None), labels=label)
+    ]
+    # A title says more than an id.
+    names = min(name_candidates, key=lambda name: name.lower() in ID_NAMES, default=None)
+    return Selection(vectors=vectors, names=names, labels=label)
 
 
 def excluded_columns(offer: Offer, selection: Selection) -> list[str]:

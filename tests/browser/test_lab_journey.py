@@ -48,12 +48,15 @@ def test_a_slider_is_moved_to_a_result_and_a_new_embedding_made_of_it(lab, page)
     expect(page.get_by_role("link", name="Map & neighbors", exact=True)).to_be_visible()
     expect(page.locator("#provenance")).to_contain_text("Made of cloud.csv by Soft ZCA whitening, eps 0.11")
     page.get_by_text("More", exact=True).click()
-    with page.expect_download() as download:
-        page.get_by_role("link", name=re.compile(r"\.npy$")).first.click()
-    assert np.load(download.value.path()).shape == (400, 8)
     page.keyboard.press("Escape")
     expect(page.get_by_text("More", exact=True)).to_be_focused()
     expect(page.locator(".menu > div")).to_be_hidden()
+    page.get_by_role("link", name="Details", exact=True).click()
+    page.get_by_role("heading", name="Source and files").click()
+    expect(page.get_by_role("link", name="Download as safetensors")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("link", name=re.compile(r"\.npy$")).click()
+    assert np.load(download.value.path()).shape == (400, 8)
     page.get_by_role("link", name="See its trial").click()
     expect(page.get_by_role("heading", name="Soft ZCA whitening, eps 0.11")).to_be_visible()
 

@@ -60,7 +60,7 @@ def test_the_button_leads_to_the_selection_and_then_is_a_link(client, work, sour
     page = client.get(f"/embeddings/{source}").text
     assert "Measure without them" not in page
     assert f'href="/compare?id={source}&amp;id={selection_id}"' in page
-    selection_page = client.get(f"/embeddings/{selection_id}").text
+    selection_page = client.get(f"/embeddings/{selection_id}?tab=details").text
     assert "2 rows (3, 17) of its file" in " ".join(selection_page.replace("\u00a0", " ").split())
     assert client.get(f"/compare?id={source}&id={selection_id}").status_code == 200
 
@@ -134,4 +134,4 @@ def test_what_cannot_be_selected_is_refused_also_of_a_selection_whose_vectors_ar
     assert (answer.json()["field"], "leaves out row 3 already" in answer.json()["detail"]) == ("rows", True)
     answer = client.get(f"/api/embeddings/{selection_id}/vectors.npy")
     assert (answer.status_code, "without_rows" in answer.json()["detail"]) == (409, True)
-    assert "vectors.safetensors" not in client.get(f"/embeddings/{selection_id}").text
+    assert "vectors.safetensors" not in client.get(f"/embeddings/{selection_id}?tab=details").text

@@ -30,7 +30,8 @@ def test_looking_asks_for_nothing_and_trying_goes_to_the_result(client, context,
     trial = service.last_result(context, embedding, "soft_zca")
     change = trial.results["after"]["isoscore"]["value"] - trial.results["before"]["isoscore"]["value"]
     assert f"+{change:.2f}" in ready
-    assert "silhouette" in ready
+    table = ready.partition('aria-label="Scores before and after"')[2]
+    assert 0 < table.index("/measures#silhouette") < table.index("/measures#isoscore"), "labels come first"
     match = re.search(
         r'<p class="outcome">On rows that Soft ZCA whitening has not seen, IsoScore rises from .*</p>', ready
     )

@@ -46,6 +46,8 @@ def test_too_few_columns_or_numbers_with_gaps_are_no_family(columns):
 def test_names_differ_in_every_row_and_labels_come_again():
     selection = proposed(annotation("word", 10), annotation("part of speech", 3), parts=[part("x")])
     assert (selection.names, selection.labels) == ("word", "part of speech")
+    assert proposed(annotation("id", 10), annotation("title", 10), parts=[part("x")]).names == "title"
+    assert proposed(annotation("id", 10), parts=[part("x")]).names == "id"
     selection = proposed(annotation("colour", 2), annotation("Label", 9), parts=[part("x")])
     assert selection.labels == "Label"
     selection = proposed(annotation("label", 1001, n=5000), parts=[part("x", n=5000)])
