@@ -69,6 +69,6 @@ def test_the_file_opens_from_disk_without_a_network_and_asks_for_nothing(report,
     file_page.emulate_media(media="print")
     expect(pitfall).to_be_visible()
     assert file_page.evaluate("getComputedStyle(document.body).color") == "rgb(28, 32, 36)"
-    expect(file_page.locator("#figure-spectrum .tools")).to_be_hidden()
+    expect(file_page.locator("#figure-spectrum .menu")).to_be_hidden()
     assert file_page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
     context.close()
