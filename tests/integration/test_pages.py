@@ -84,7 +84,7 @@ def test_all_measures_stand_by_group_with_error_sample_and_list(client, context,
     assert "&lt;rare&gt;" in section
     assert "There is 1 point." in section
     assert '8 values<span class="sr"> of k-th anisotropy, raw</span>' in section
-    assert f'href="#figure-spectrum"' in section
+    assert 'href="#figure-spectrum"' in section
     assert "measure-former" not in section
     answer = client.get(f"{page}/measurements.csv")
     assert answer.headers["content-disposition"] == 'attachment; filename="isoscope-measurements.csv"'
