@@ -80,11 +80,12 @@ def relation_of(embeddings: Sequence[ScoredEmbedding]) -> RankRelation | None:
 
 
 def describe_relation(embeddings: Sequence[ScoredEmbedding], metric: str) -> str:
-    """Describe the relation, or the two extremes if there are too few embeddings, in a sentence."""
+    """Describe the relation, or the most isotropic if there are too few embeddings, in a sentence."""
     title = METRICS[metric]
     relation = relation_of(embeddings)
     if relation is None:
-        return f"{_describe_extremes(embeddings, title)} A rank correlation needs at least {MIN_EMBEDDINGS} embeddings."
+        subject = _describe_most_isotropic(embeddings, title)
+        return f"{subject} A rank correlation needs at least {MIN_EMBEDDINGS} embeddings."
     noun = f"these {relation.embeddings} embeddings as they are"
     if relation.rho is None:
         return f"IsoScore or {title} is the same for {noun}, so there is no rank correlation."
@@ -101,15 +102,11 @@ def describe_relation(embeddings: Sequence[ScoredEmbedding], metric: str) -> str
     return f"Of {noun}, the more isotropic score {direction} on {title}: {statistics}. {scope}"
 
 
-def _describe_extremes(embeddings: Sequence[ScoredEmbedding], title: str) -> str:
-    """Describe the most isotropic embedding and the best-scoring one in a sentence."""
+def _describe_most_isotropic(embeddings: Sequence[ScoredEmbedding], title: str) -> str:
+    """Describe the most isotropic embedding in a sentence; which is best is for ``isoscope.leader`` to say."""
     with_isoscore = [embedding for embedding in embeddings if embedding.isoscore is not None]
     if len(with_isoscore) < 2:
         isoscore_note = "" if len(with_isoscore) == len(embeddings) else f", {len(with_isoscore)} with an IsoScore"
         return f"{plural(len(embeddings), 'embedding')} judged{isoscore_note}."
     most_isotropic = max(with_isoscore, key=lambda embedding: embedding.isoscore or 0.0)
-    best = max(embeddings, key=lambda embedding: embedding.score)
-    sentence = f"{most_isotropic.name} is the most isotropic as it is and scores {most_isotropic.score:.3f} {title}"
-    if best.score <= most_isotropic.score:
-        return f"{sentence}, the highest here."
-    return f"{sentence}. {best.name} scores highest: {best.score:.3f}."
+    return f"{most_isotropic.name} is the most isotropic as it is and scores {most_isotropic.score:.3f} {title}."

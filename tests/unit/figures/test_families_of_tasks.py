@@ -96,13 +96,12 @@ def test_the_sentence_says_no_more_than_there_is_and_counts_embeddings_without_i
     assert relation_of(scored_embeddings(models(4))) is None
     sentence = describe(layers(4))
     assert sentence == (
-        "embedding 3 is the most isotropic as it is and scores 0.530 nDCG@10, the highest here. "
+        "embedding 3 is the most isotropic as it is and scores 0.530 nDCG@10. "
         "A rank correlation needs at least 5 embeddings."
     )
-    assert "embedding 0 scores highest: 0.500." in describe(layers(3, lambda layer: 0.5 - layer / 10))
     first, second, third = scored_embeddings(models(3))
     text = describe_relation([first, second, third._replace(isoscore=None)], "ndcg@10")
-    assert text.startswith("embedding 1 is the most isotropic as it is and scores 0.510 nDCG@10. embedding 2 scores")
+    assert text.startswith("embedding 1 is the most isotropic as it is and scores 0.510 nDCG@10. A rank")
     single = describe_relation([first, *(row._replace(isoscore=None) for row in (second, third))], "ndcg@10")
     assert single.startswith("3 embeddings judged, 1 with an IsoScore. A rank")
 
