@@ -128,7 +128,7 @@ def test_task_tab_ranks_remedies_that_open_the_lab_and_the_lab_opens_on_the_chos
     embedding_id, task = tried(x)
     page = client.get(f"/embeddings/{embedding_id}/tasks").text
     assert page.index('id="remedies"') < page.index("Judge by other ground truth")
-    assert 'kind=labels" aria-current="page"' in page
+    assert 'kind=labels#truth" aria-current="page"' in page
     table = page.partition('id="remedies"')[2].partition("</section>")[0]
     names = [html.unescape(name) for name in re.findall(r'<th scope="row" class="wrap">(?:<a[^>]*>)?([^<]+)', table)]
     assert set(names) >= {"As it is", "Standardization", "Gaussian calibration by a flow"}
