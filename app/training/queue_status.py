@@ -211,17 +211,17 @@ def _select_runs(condition: ColumnElement[bool]) -> Select[Run]:
 def time_running_runs(runs: Sequence[Run], now: datetime | None = None) -> list[tuple[Run, float | None]]:
     """Return running runs, each with the seconds until it ends; None if unknown.
 
-    They are those of a finished run on average. A run that takes longer, or comes first, is timed by its steps.
+    It is told by the steps once a tenth is done, else by the mean duration of finished runs.
     """
     now, usual = now or utcnow(), _mean_duration(runs)
     timed: list[tuple[Run, float | None]] = []
     for run in runs:
         if run.status is RunStatus.RUNNING:
             elapsed, remaining = _elapsed(run, run.started_at or now, now), None
-            if usual is not None and usual > elapsed:
-                remaining = usual - elapsed
-            elif run.phase is Phase.TRAINING and run.phase_done and run.phase_total:
+            if run.phase is Phase.TRAINING and run.phase_total and 10 * run.phase_done >= run.phase_total:
                 remaining = elapsed * run.phase_total / run.phase_done - elapsed
+            elif usual is not None and usual > elapsed:
+                remaining = usual - elapsed
             timed.append((run, remaining))
     return timed
 

@@ -33,6 +33,7 @@ QUEUED = run(RunStatus.QUEUED)
         ([FINISHED, run(RunStatus.RUNNING, 30)], 4, 70),
         ([FINISHED, run(RunStatus.RUNNING, 500), QUEUED], 1, 100),
         ([FINISHED, run(RunStatus.RUNNING, 180, step=90)], 1, 20),
+        ([FINISHED, run(RunStatus.RUNNING, 60, step=9)], 1, 40),
         ([run(RunStatus.RUNNING, 50, step=25), QUEUED], 1, 350),
         ([run(RunStatus.FINISHED, 200, 100, rested=40), QUEUED], 1, 60),
     ],
