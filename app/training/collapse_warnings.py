@@ -25,36 +25,21 @@ KNOWN_COLLAPSE = (
 def warn_of_collapse(context: Context, runs: Sequence[RunConfig]) -> list[str]:
     """Name each regularizer's λ at which most earlier runs of the same models learned nothing."""
     planned = sorted({(run.regularizer, run.lam) for run in runs if run.lam})
-    query = (
-        select(Run)
-        .where(
-            Run.status == RunStatus.FINISHED,
-            Run.model.in_({run.model for run in runs}),
-            Run.lam.in_({lam for _, lam in planned}),
-        )
-        .options(load_only(Run.config, Run.regularizer, Run.lam, Run.status, Run.performance, Run.learning))
-        .order_by(Run.finished_at.desc())
-        .limit(MAX_EARLIER_RUNS)
-    )
+    models, lambdas = {run.model for run in runs}, {lam for _, lam in planned}
+    query = select(Run).where(Run.status == RunStatus.FINISHED, Run.model.in_(models), Run.lam.in_(lambdas))
+    columns = load_only(Run.config, Run.regularizer, Run.lam, Run.status, Run.performance, Run.learning)
     failures: dict[tuple[Regularizer, float], list[bool]] = {}
-    for run in context.scalars(query):
+    for run in context.scalars(query.options(columns).order_by(Run.finished_at.desc()).limit(MAX_EARLIER_RUNS)):
         failed = no_learning_note(run) is not None or divergence_note(run) is not None
         failures.setdefault((run.regularizer, run.lam), []).append(failed)
-    warnings = []
-    for regularizer in dict.fromkeys(regularizer for regularizer, _ in planned):
-        collapsed = {
-            lam: seeds
-            for lam in (lam for name, lam in planned if name is regularizer)
-            if sum(seeds := failures.get((regularizer, lam), [])) >= max(FEWEST_COLLAPSED, COLLAPSED_SHARE * len(seeds))
-        }
-        if collapsed:
-            n_failed, n_runs = sum(map(sum, collapsed.values())), sum(map(len, collapsed.values()))
-            warnings.append(
-                f"Caution: {REGULARIZER_NAMES[regularizer]} at λ = {', '.join(map(short, collapsed))} learned nothing "
-                f"in {n_failed} of {n_runs} earlier runs. Choose values nearer to 0."
-            )
-        elif regularizer is Regularizer.ISTAR and any(
-            name is regularizer and lam <= KNOWN_LAMBDA and (name, lam) not in failures for name, lam in planned
-        ):
-            warnings.append(KNOWN_COLLAPSE)
-    return warnings
+    warnings = [
+        f"Caution: {REGULARIZER_NAMES[regularizer]} at λ = {short(lam)} learned nothing in {sum(failed_runs)} of "
+        f"{len(failed_runs)} earlier runs. Choose a value nearer to 0."
+        for regularizer, lam in planned
+        if sum(failed_runs := failures.get((regularizer, lam), []))
+        >= max(FEWEST_COLLAPSED, COLLAPSED_SHARE * len(failed_runs))
+    ]
+    unknown = any(
+        name is Regularizer.ISTAR and lam <= KNOWN_LAMBDA and (name, lam) not in failures for name, lam in planned
+    )
+    return warnings or ([KNOWN_COLLAPSE] if unknown else [])
