@@ -60,7 +60,7 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, p
     (first, *_) = csv.DictReader(io.StringIO(Path(download.value.path()).read_text()))
     assert (first["measure"], first["n"]) == ("isoscore_unbiased", "400")
 
-    page.get_by_role("link", name="Directions", exact=True).click()
+    page.get_by_role("heading", name="IsoScore★ and its shrinkage").click()
     expect(page.locator("#figure-zeta .js-plotly-plot")).to_be_visible()
     page.get_by_role("slider").fill("0.5")
     expect(page).to_have_url(re.compile("zeta=0.5"))
