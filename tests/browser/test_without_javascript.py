@@ -78,6 +78,8 @@ def test_what_an_experiment_says_is_read_in_numbers_and_its_figures_on_pages_of_
     expect(plain.locator("#numbers-lambda tbody tr")).to_have_count(10)
     plain.get_by_role("link", name="Training", exact=True).click()
     plain.get_by_role("link", name="Open Learning curves").click()
+    plain.locator("summary", has_text="Export").first.click()
+    assert plain.locator(".menu > div > :visible").all_inner_texts() == ["CSV, the numbers", "JSON, for plotly"]
     plain.get_by_text("Numbers", exact=True).click()
     expect(plain.locator("#numbers-learning tbody tr").first).to_be_visible()
 
