@@ -84,11 +84,12 @@ def list_decisions(context: Context) -> list[LatestDecision]:
     decisions = []
     for experiment in list_newest_ended(context, NEWEST):
         sweep = RunTable.from_experiment(experiment)
-        card = Summary(read_conclusion(context, sweep), SCALES[experiment.config.metric].title).cards[0]
-        path = f"/experiments/{experiment.id}"
-        decisions.append(
-            LatestDecision(experiment.name, path, f"{card.answer}. {card.evidence}", experiment.created_at)
-        )
+        cards = Summary(read_conclusion(context, sweep), SCALES[experiment.config.metric].title).cards
+        if len(cards) > 1:
+            best, effect = cards[:2]
+            sentence = f"{effect.question} {effect.answer}. {best.answer}: {best.evidence}"
+            path = f"/experiments/{experiment.id}"
+            decisions.append(LatestDecision(experiment.name, path, sentence, experiment.created_at))
     for embedding in list_newest_measured(context, NEWEST):
         sentence = describe_decision(context, embedding.id)
         decisions.append(LatestDecision(embedding.name, f"/embeddings/{embedding.id}", sentence, embedding.created_at))

@@ -73,12 +73,14 @@ def test_home_starts_with_two_questions_and_shows_decisions(client, context):
     assert set(re.findall(r'action="(/samples/[^"]*)"', empty)) == {"/samples/sweep", "/samples/embedding"}
     assert "decisions-title" not in empty
     add_experiment(context, run_row(), name="Ended")
+    add_experiment(context, run_row(performance=float("inf")), name="Diverged")
     add_experiment(context, run_row(), run_row(seed=1, status=RunStatus.QUEUED, performance=None), name="Waits")
     add_embedding(context, "cloud")
     page = client.get("/").text
     decisions = re.sub(r"<[^>]+>", " ", page.partition('<dl class="decisions">')[2].partition("</dl>")[0])
-    assert re.findall(r"cloud|Ended|Waits", decisions) == ["cloud", "Ended"]
+    assert re.findall(r"cloud|Ended|Waits|Diverged", decisions) == ["cloud", "Ended"]
     assert "Nothing to mend." in decisions
+    assert "Does λ matter? Cannot be tested yet. Nothing to compare yet:" in decisions
     assert "0 running, 1 waiting" in section(page, "running")
 
 
