@@ -151,7 +151,7 @@ def test_the_report_takes_as_many_queries_for_six_layers_as_for_one_and_reads_no
         selects = statements(context, lambda: read_layers(context, encoding, LayersQuery(None, (), "")))  # noqa: B023
         counts.append(len(selects))
         assert not any(re.search(r"\.(detail|inspection|selection)\b", row) for row in selects)
-    assert counts == [3, 3]
+    assert counts == [4, 4]
 
 
 def test_while_layers_are_measured_the_page_fills_up_by_itself(client, context, draft):
