@@ -20,7 +20,7 @@ def test_a_finding_of_rows_heads_the_report_and_leads_to_the_map_with_these_rows
     assert client.get(f"/api/embeddings/{healthy}").json()["findings"] == []
     page = client.get(f"/embeddings/{shifted}").text
     assert figure_of(page, "common_mean") == [("details", "common_mean", "figure-cosines", "See the cosines")]
-    assert 'id="figure-cosines"' in page
+    assert 'id="figure-cosines"' in client.get(f"/embeddings/{shifted}?tab=details").text
     path = f"/embeddings/{embedding_id}"
     (finding,) = client.get(f"/api{path}").json()["findings"]
     assert (finding["slug"], finding["severity"]) == ("outlier_rows", "warning")
