@@ -194,6 +194,8 @@ def test_what_lies_further_down_comes_when_it_is_reached_and_what_is_missing_is_
         assert f'id="kept-twonn-{key}" hx-morph-skip' in page
         assert f'<a href="/experiments/{experiment}/figures/twonn.html">' in page
         assert ('hx-trigger="every 2s"' in page) is polls
+        first = words(client.get(f"/experiments/{experiment}"))
+        assert ("<caption>Running now</caption>" in first, 'id="curves-form"' in first) == (polls, polls)
         assert ('hx-trigger="every 20s"' in words(client.get(f"/experiments/{experiment}/figures/twonn.html"))) is polls
     options = {"task": "regression", "metric": "pearson", "label_names": []}
     experiment = launch(make_run(1.0, 0, **options), **options)

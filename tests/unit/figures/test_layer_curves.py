@@ -29,6 +29,8 @@ def test_line_is_the_last_layer_averaged_over_seeds():
     assert "(n = 2)" in figure.caption
     lines = [trace for trace in figure.draw().data if trace.fill is None]
     assert [(line.name, list(line.x)) for line in lines] == [("λ = 0", [0, 10]), ("λ = 1", [0, 10])]
+    ends = figure.draw().layout.yaxis.autorangeoptions
+    assert (ends.clipmin, ends.clipmax) == (-1, 1), "a wide interval does not stretch the axis beyond the range"
 
 
 def test_unfinished_runs_and_missing_values_leave_gaps():
