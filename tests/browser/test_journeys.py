@@ -208,7 +208,8 @@ def test_at_phone_width_menu_and_tabs_of_a_report_stay_on_the_screen(dashboard, 
     for part in ("Map & neighbors", "Task", "Details"):
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         follow(page.get_by_role("link", name=part, exact=True))
-        expect(page.locator(".tabs [aria-current]")).to_be_in_viewport(ratio=0.9)
+        tabs = page.get_by_role("navigation", name="Parts of this page")
+        expect(tabs.locator("[aria-current]")).to_be_in_viewport(ratio=0.9)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.get_by_role("heading", name="All measures").click()
     tables = page.locator("#all-measures > .table")
