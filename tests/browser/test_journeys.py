@@ -200,11 +200,11 @@ def test_at_phone_width_menu_and_tabs_of_a_report_stay_on_the_screen(dashboard, 
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto(f"{dashboard.url}/embeddings/{measured['embedding']}")
     page.get_by_text("More", exact=True).click()
-    opened = page.locator(".menu > div").bounding_box()
+    opened = page.locator(".head .menu > div").bounding_box()
     assert opened is not None
     assert 0 <= opened["x"] <= opened["x"] + opened["width"] <= 390
     page.get_by_role("heading", level=1).click()
-    expect(page.locator(".menu > div")).to_be_hidden()
+    expect(page.locator(".head .menu > div")).to_be_hidden()
     for part in ("Map & neighbors", "Task", "Details"):
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         follow(page.get_by_role("link", name=part, exact=True))
