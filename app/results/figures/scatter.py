@@ -3,8 +3,7 @@
 There are as many traces as colors, not as points: a thousand runs are drawn as fast as ten.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 from functools import partial
 from math import log10
 from typing import Any, NamedTuple
@@ -12,29 +11,27 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from app.figures import palette
-from app.figures.figure import Cell, Figure, log_axis, plain, plot, thinned
+from app.figures.figure import Figure, plain, plot, thinned
 from app.figures.labels import LabeledPoint, heading, place_labels
 from app.results.captions import explain_empty
 from app.results.figures import legend
 from app.results.figures.legend import LAMBDA, MAX_ENTRIES, Colouring
+from app.results.figures.scatter_axis import ScatterAxis
 from app.results.figures.scatter_points import (
     DEFAULT_STYLE,
     MAX_PANELS,
-    Quantity,
     Scatter,
     ScatterPoint,
     ScatterStyle,
     panel_title,
 )
 from app.results.figures.trivial import TrivialPredictor
-from app.results.run_table import LAM, PERFORMANCE, REGULARIZER, Family, RunTable, Setting, cell_text, sort_key
+from app.results.run_table import LAM, PERFORMANCE, REGULARIZER, Family, RunTable, Setting, sort_key
 from app.results.statistics.estimate import Estimate
 from isoscope.core.formatting import number, plural, short, with_error
 
 # Points at the same step stand side by side on this fraction of the step.
 STEP_WIDTH = 0.5
-MAX_TICKS = 15
-MAX_TICK_LENGTH = 24
 MAX_TITLE_LENGTH = 44
 MAX_COLUMNS = 4
 # Maximum number of named points. With more, only plain training is named.
@@ -45,8 +42,6 @@ SHADES, BAR_STEPS = 11, 33
 BAR_EDGES = (1.02, 1.035)
 # Width of the bar with its numbers, in pixels.
 BAR_MARGIN = 92
-# Margin beyond the bounds of a quantity, so that marks on a bound are not cut off.
-BOUND_MARGIN = 0.03
 RING_MARKER = {"symbol": "circle-open", "size": RING_SIZE, "color": palette.QUIET, "line": {"width": 1.5}}
 QUIET_LINE = {"width": 1, "dash": "dot", "color": palette.QUIET}
 NO_LEGEND = {"showlegend": False, "hoverinfo": "skip"}
@@ -90,67 +85,6 @@ class Mark(NamedTuple):
     runs: Sequence[RunMark] = ()
     shade: float | None = None
     """The value of its color if that is measured."""
-
-
-@dataclass(frozen=True)
-class ScatterAxis:
-    """An axis: linear, logarithmic, or with values at equal steps."""
-
-    quantity: Quantity
-    log: bool = False
-    steps: Mapping[Cell, float] = field(default_factory=dict)
-    """Positions of values at equal steps; empty on other axes."""
-
-    @classmethod
-    def build(cls, plan: Scatter, quantity: Quantity, scale: str, points: Sequence[ScatterPoint]) -> "ScatterAxis":
-        """Return the axis of points.
-
-        Text values are placed at equal steps, and so is λ unless a search chose it or a scale is given.
-        """
-        values = set() if quantity.measured else {point.values[quantity.key] for point in points}
-        lambda_steps = quantity.key == LAM and not scale and not plan.runs.is_searched
-        if lambda_steps or any(isinstance(value, str) for value in values):
-            ordered = sorted(values, key=partial(sort_key, quantity.key))
-            return cls(quantity, steps={value: float(step) for step, value in enumerate(ordered)})
-        return cls(quantity, scale == "log")
-
-    def position(self, point: ScatterPoint) -> Estimate:
-        if mean := point.means.get(self.quantity.key):
-            return mean
-        value = point.values[self.quantity.key]
-        return Estimate(self.steps[value] if self.steps else float(value or 0), None, 1)
-
-    def limits(self, estimates: Sequence[Estimate], values: Iterable[float | None]) -> list[float]:
-        """Return both limits, as logarithms on a logarithmic axis. ``values`` belong to single runs."""
-        if self.steps:
-            return [-0.5, len(self.steps) - 0.5]
-        run_values = [value for value in values if value is not None]
-        if self.log:
-            ends = [end for estimate in estimates for end in (estimate.mean, *estimate.ends)]
-            return list(log_axis("", [*run_values, *ends])["range"])
-        means = [*(estimate.mean for estimate in estimates), *run_values]
-        low = min(*means, *(max(estimate.ends[0], self.quantity.bounds[0]) for estimate in estimates))
-        high = max(*means, *(min(estimate.ends[1], self.quantity.bounds[1]) for estimate in estimates))
-        margin = 0.12 * (high - low) or 0.05
-        return [
-            min(low, max(low - margin, self.quantity.bounds[0] - BOUND_MARGIN)),
-            max(high, min(high + margin, self.quantity.bounds[1] + BOUND_MARGIN)),
-        ]
-
-    def layout(self, limits: list[float]) -> dict[str, Any]:
-        if self.log:
-            return log_axis(self.quantity.axis, [10.0**limit for limit in limits]) | {"range": limits}
-        axis: dict[str, Any] = {"title": {"text": self.quantity.axis}, "range": limits}
-        if not self.steps:
-            return axis
-        ticks = thinned([*self.steps.items()], MAX_TICKS)
-        texts = [plain(cell_text(value), MAX_TICK_LENGTH) for value, _ in ticks]
-        return axis | {"tickvals": [step for _, step in ticks], "ticktext": texts}
-
-    def drawn_extent(self, estimate: Estimate) -> tuple[float, float]:
-        if not self.log:
-            return estimate.mean, estimate.half_width or 0
-        return log10(estimate.mean), log10(estimate.ends[1]) - log10(estimate.mean)
 
 
 class Panel(NamedTuple):
