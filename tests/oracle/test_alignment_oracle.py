@@ -6,12 +6,9 @@ from scipy.spatial import procrustes
 from app.core.evidence import block_degrees, t_quantile
 from isotropy.alignment import ROWS_AT_ONCE, alignment, cka, procrustes_residual, row_drift
 from isotropy.rows import Slices
+from tests.points import random
 
 NOISE = 0.6
-
-
-def random(seed=0):
-    return np.random.default_rng(seed)
 
 
 def pair(n, d, seed=0, noise=NOISE):

@@ -11,8 +11,8 @@ from isotropy.activation import activation_profile
 from isotropy.anisotropy import second_moment
 from isotropy.cosine import CosineMoments
 from isotropy.partition import PartitionFunction
-from isotropy.spectrum import Moments
 from isotropy.uniformity import uniformity
+from tests.points import moments_of
 
 
 def cloud(n, d, seed=0):
@@ -49,12 +49,6 @@ def points(request):
 
 
 EACH_DTYPE = pytest.mark.parametrize(("dtype", "rel"), [(torch.float64, 1e-7), (torch.float32, 1e-4)])
-
-
-def moments_of(x):
-    moments = Moments(x.shape[1])
-    moments.update(x)
-    return moments
 
 
 class TestRogueDimensions:

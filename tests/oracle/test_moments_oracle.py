@@ -7,7 +7,8 @@ from scipy.stats import median_abs_deviation
 from isotropy.activation import activation_profile
 from isotropy.anisotropy import anisotropy, mean_share, second_moment
 from isotropy.cosine import CosineMoments, cosine_histogram
-from isotropy.spectrum import CHUNK_ROWS, Moments, eigenvalues
+from isotropy.spectrum import CHUNK_ROWS, eigenvalues
+from tests.points import moments_of
 from tests.rounding import likely
 
 
@@ -18,22 +19,22 @@ def x():
     return 2 + torch.randn(9000, 16, dtype=torch.float64, generator=generator) @ mixing
 
 
-def moments_of(x):
-    moments = Moments(x.shape[1])
-    moments.update(x)
-    return moments
-
-
 def rounding_of(covariance):
     """How far float32 sums of a chunk may be off, for each element: it goes by the spread of both dimensions."""
     spread = np.sqrt(covariance.diagonal())
     return likely(CHUNK_ROWS, torch.float32) * np.outer(spread, spread)
 
 
-def test_mean_and_covariance_are_those_of_numpy(x):
+@pytest.mark.measure("spectrum")
+@pytest.mark.measure("mean_share")
+def test_mean_covariance_eigenvalues_and_the_share_of_the_mean_are_those_of_numpy(x):
     moments = moments_of(x)
     np.testing.assert_allclose(moments.mean, x.numpy().mean(0), rtol=1e-12)
     np.testing.assert_allclose(moments.covariance(), np.cov(x.numpy(), rowvar=False), rtol=1e-10, atol=1e-12)
+    singular = np.linalg.svd((x - x.mean(0)).numpy(), compute_uv=False)
+    np.testing.assert_allclose(eigenvalues(moments_of(x).covariance()), singular**2 / 8999, rtol=1e-9)
+    expected = np.linalg.norm(x.numpy().mean(0)) ** 2 / (np.linalg.norm(x.numpy(), axis=1) ** 2).mean()
+    assert mean_share(moments_of(x)).value == pytest.approx(expected, rel=1e-10)
 
 
 def test_float32_word2vec_has_the_covariance_of_float64(word2vec):
@@ -50,12 +51,6 @@ def test_half_precision_is_summed_as_float32(x, dtype):
     assert (np.abs(moments_of(low).covariance().numpy() - exact) <= rounding_of(exact)).all()
 
 
-@pytest.mark.measure("spectrum")
-def test_eigenvalues_are_the_squared_singular_values_of_the_centred_points(x):
-    singular = np.linalg.svd((x - x.mean(0)).numpy(), compute_uv=False)
-    np.testing.assert_allclose(eigenvalues(moments_of(x).covariance()), singular**2 / 8999, rtol=1e-9)
-
-
 @pytest.mark.measure("anisotropy_raw", "anisotropy_centred")
 @pytest.mark.parametrize("centred", [True, False])
 def test_anisotropy_is_that_of_singular_values(x, centred):
@@ -64,12 +59,6 @@ def test_anisotropy_is_that_of_singular_values(x, centred):
     S = moments.covariance() if centred else second_moment(moments)
     shares = [score.value for score in anisotropy(eigenvalues(S), 16)]
     np.testing.assert_allclose(shares, singular**2 / (singular**2).sum(), rtol=1e-9)
-
-
-@pytest.mark.measure("mean_share")
-def test_the_share_of_the_mean_is_that_of_numpy(x):
-    expected = np.linalg.norm(x.numpy().mean(0)) ** 2 / (np.linalg.norm(x.numpy(), axis=1) ** 2).mean()
-    assert mean_share(moments_of(x)).value == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.measure("mean_cosine")

@@ -77,8 +77,11 @@ def rips_deaths(x):
 
 
 @pytest.mark.measure("barcode")
-def test_bars_are_the_heights_of_single_linkage(x):
+def test_bars_are_the_heights_of_single_linkage_and_prominent_by_the_rule_step_by_step(x):
     np.testing.assert_allclose(barcode(x), single_linkage(x), rtol=1e-10)
+    lengths = barcode(x)
+    if lengths.min() < lengths.max():
+        assert prominent_bars(lengths).value == by_definition(lengths[lengths > 0].tolist())
 
 
 def test_bars_above_zero_are_those_of_gudhi_and_of_ripser(x):
@@ -167,12 +170,6 @@ def test_prominent_bars_are_those_of_the_rule_step_by_step(seed):
     lengths = generator.lognormal(sigma=generator.uniform(0.05, 3), size=m)
     lengths[: m // 6] += generator.uniform(0, 20)
     assert prominent_bars(torch.from_numpy(lengths)).value == by_definition(lengths)
-
-
-def test_prominent_bars_of_clouds_are_those_of_the_rule_step_by_step(x):
-    lengths = barcode(x)
-    if lengths.min() < lengths.max():
-        assert prominent_bars(lengths).value == by_definition(lengths[lengths > 0].tolist())
 
 
 @pytest.mark.parametrize("alpha", [1e-6, 0.001, 0.05, 0.3, 0.7, 0.99])

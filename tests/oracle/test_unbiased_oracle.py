@@ -12,18 +12,12 @@ from dimensionality import participation_ratio
 
 from isotropy.isoscore import isoscore
 from isotropy.unbiased import (
-    FourthMoments,
     corrected_scores_from_moments,
     isoscore_unbiased,
     isoscore_unbiased_from_moments,
     trace_estimates,
 )
-
-
-def moments_of(x):
-    moments = FourthMoments(x.shape[1])
-    moments.update(x)
-    return moments
+from tests.points import fourth_moments_of
 
 
 def of_package(x):
@@ -53,12 +47,12 @@ def test_both_forms_are_the_enumerated_u_statistics(n, d):
     x = cloud(n, d)
     trace_squared, squares = enumerated(x, range(n))
     expected = pytest.approx((trace_squared / squares - 1) / (d - 1), rel=1e-7)
-    assert isoscore_unbiased_from_moments(moments_of(x)).value == expected
-    ratio = corrected_scores_from_moments(moments_of(x))["participation_ratio_unbiased"]
+    assert isoscore_unbiased_from_moments(fourth_moments_of(x)).value == expected
+    ratio = corrected_scores_from_moments(fourth_moments_of(x))["participation_ratio_unbiased"]
     assert ratio.value == pytest.approx(trace_squared / squares, rel=1e-7)
     assert isoscore_unbiased(x, torch.arange(n)).value == expected
     trace = float(torch.cov(x.T).trace())
-    estimates = np.array(trace_estimates(moments_of(x))) * trace**2
+    estimates = np.array(trace_estimates(fourth_moments_of(x))) * trace**2
     np.testing.assert_allclose(estimates, (trace_squared, squares), rtol=1e-9, atol=1e-12 * trace**2)
 
 
@@ -76,7 +70,7 @@ def test_the_estimates_average_over_all_samples_to_the_values_of_the_population(
     population = torch.tensor([[0.0, 1.0], [2.0, -1.0], [5.0, 3.0]], dtype=torch.float64)
     totals = np.zeros(2)
     for drawn in product(range(3), repeat=5):
-        moments = moments_of(population[list(drawn)])
+        moments = fourth_moments_of(population[list(drawn)])
         trace = float(moments.covariance().trace())
         if trace > 0:
             totals += np.array(trace_estimates(moments)) * trace**2
@@ -89,7 +83,7 @@ def test_the_estimates_average_over_all_samples_to_the_values_of_the_population(
 def test_it_is_the_row_corrected_ratio_of_the_package_on_generated_clouds(n, d):
     x = cloud(n, d)
     assert isoscore_unbiased(x).value == pytest.approx(of_package(x), rel=1e-7)
-    assert isoscore_unbiased_from_moments(moments_of(x)).value == pytest.approx(of_package(x), rel=1e-7)
+    assert isoscore_unbiased_from_moments(fourth_moments_of(x)).value == pytest.approx(of_package(x), rel=1e-7)
 
 
 @pytest.mark.parametrize("rows", [40, 299, 1500])

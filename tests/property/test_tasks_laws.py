@@ -59,13 +59,10 @@ def test_the_best_clear_gain_is_chosen_and_the_smallest_is_within_the_tolerance(
     assert choice.smallest == choice.chosen or sizes[choice.smallest] < sizes[choice.chosen]
 
 
-def test_nothing_clear_keeps_the_vectors_as_they_are():
+def test_storage_is_chosen_after_the_method_and_nothing_clear_keeps_the_vectors():
     variants = [Variant(), Variant("centring"), Variant("standardisation")]
     choice = choose_variants(variants, [0.5, 0.9, 0.8], [False] * 3, [4, 4, 4], 0.01)
     assert choice == VariantChoice(BASELINE, BASELINE)
-
-
-def test_storage_is_chosen_after_the_method():
     variants = [Variant(), Variant("centring"), Variant("centring", storage=VectorStorage.INT8)]
     assert choose_variants(variants, [0.5, 0.8, 0.805], [False, True, True], [4, 4, 1], 0.01) == VariantChoice(1, 2)
     assert choose_variants(variants, [0.5, 0.8, 0.9], [False, False, True], [4, 4, 1], 0.01) == VariantChoice(2, 2)
@@ -81,14 +78,11 @@ def isotropic():
     return decide(JudgingTask(corpus, truth))
 
 
-def test_without_a_gain_the_vectors_are_kept_and_the_sentence_says_so(isotropic):
+def test_without_a_gain_the_vectors_are_kept_and_what_answers_alike_differs_by_nothing(isotropic):
     assert isotropic.chosen == BASELINE
     assert isotropic.conclusion.startswith("Keep the vectors as they are: nDCG@10 is ")
     assert "No change is clearly better." in isotropic.conclusion
     assert ": " not in isotropic.conclusion.split(". ", 1)[0].split(": ", 1)[1]
-
-
-def test_what_answers_every_query_alike_differs_by_exactly_nothing(isotropic):
     half = next(scores for scores in isotropic.variants if scores.variant == Variant(storage=VectorStorage.FLOAT16))
     assert half.report[3:] == (0, 0, 0)
     assert half.gain == (0, 0, 0)

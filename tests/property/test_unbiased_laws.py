@@ -5,12 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments
-
-
-def moments_of(x):
-    moments = FourthMoments(x.shape[1])
-    moments.update(x)
-    return moments
+from tests.points import fourth_moments_of
 
 
 def near(score):
@@ -30,18 +25,18 @@ def test_it_does_not_change_under_rotation_reordering_scaling_and_shifts(x, seed
 @given(enough)
 def test_moments_and_pairs_are_two_forms_of_one_score(x):
     by_pairs = isoscore_unbiased(x, torch.arange(len(x)))
-    assert isoscore_unbiased_from_moments(moments_of(x)).value == near(by_pairs)
+    assert isoscore_unbiased_from_moments(fourth_moments_of(x)).value == near(by_pairs)
 
 
 @given(enough, st.integers(0, 30), st.integers(0, 30))
 def test_fourth_moments_of_chunks_and_of_merged_parts_are_those_of_the_whole(x, first, second):
-    total = moments_of(x)
+    total = fourth_moments_of(x)
     chunked = FourthMoments(x.shape[1])
     merged = FourthMoments(x.shape[1])
     for piece in x.tensor_split(sorted([first, second])):
         chunked.update(piece)
     for piece in reversed(x.tensor_split(sorted([first, second]))):
-        merged.merge(moments_of(piece))
+        merged.merge(fourth_moments_of(piece))
     fourth = float((x - x.mean(0)).square().sum(1).square().sum())
     for moments in (total, chunked, merged):
         assert moments.n == len(x)

@@ -16,23 +16,25 @@ ALL = {f"{form}.{name}": option for form, options in {"sweep": SWEEP, "search": 
        "upload": UPLOAD_HELP, "method": REGULARIZERS}.items() for name, option in options.items()}  # fmt: skip
 
 
-def test_every_setting_of_every_form_has_help():
+def test_every_setting_has_one_sentence_of_help_in_form_api_and_yaml():
     assert set(SWEEP) == set(SweepRequest.model_fields)
     assert set(SEARCH) == set(Search.model_fields) - {"paused", "over", "why"}
     assert set(ENCODING) == set(EncodingConfig.model_fields)
     assert set(options_of(RunConfig)) == set(RunConfig.model_fields)
     assert set(REGULARIZERS) == set(Regularizer) - {Regularizer.NONE}
-
-
-UPLOAD_KINDS = "texts", "vectors", "annotations"
-
-
-def test_help_is_a_sentence_and_its_measures_are_in_the_catalogue():
     help_texts = {
         name: help_text for name, help_text in ALL.items() if name not in {f"upload.{kind}" for kind in UPLOAD_KINDS}
     }
     assert [name for name, help_text in help_texts.items() if len(help_text.text) <= 15] == []
     assert [name for name, help_text in help_texts.items() if not set(help_text.measures) <= set(MEASURES)] == []
+    described = SweepRequest.model_json_schema()["properties"]
+    assert all(described[name]["description"] == option.text for name, option in SWEEP.items())
+    assert all(described[name].get("title", option.label) == option.label for name, option in SWEEP.items())
+    assert "a verdict on a λ three" in SWEEP["seeds"].details
+    assert MIN_SEEDS == 3
+
+
+UPLOAD_KINDS = "texts", "vectors", "annotations"
 
 
 def test_what_changes_the_loss_has_its_formula_and_its_paper():
@@ -43,12 +45,6 @@ def test_what_changes_the_loss_has_its_formula_and_its_paper():
         assert REGULARIZERS[name].formula.startswith("loss ")
     assert "loss + λ (1 − IsoScore★)" in SWEEP["lambdas"].formula
     assert "(1 − ζ) S_X + ζ S_S" in SWEEP["zetas"].formula
-
-
-def test_one_sentence_stands_in_the_form_the_api_and_the_yaml():
-    described = SweepRequest.model_json_schema()["properties"]
-    assert all(described[name]["description"] == option.text for name, option in SWEEP.items())
-    assert all(described[name].get("title", option.label) == option.label for name, option in SWEEP.items())
 
 
 def test_every_field_of_every_template_is_given_help():
@@ -67,8 +63,3 @@ def test_help_is_folded_behind_its_sentence_and_links_to_the_catalogue():
     assert "S<sub>X</sub>" in html
     assert 'href="/measures#isoscore_star"' in html
     assert macros.explained("name", Help("Only this."), "Name").strip() == '<small id="name-help">Only this.</small>'
-
-
-def test_as_many_seeds_are_advised_as_a_verdict_takes():
-    assert "a verdict on a λ three" in SWEEP["seeds"].details
-    assert MIN_SEEDS == 3

@@ -41,11 +41,16 @@ def test_the_default_of_d_is_that_of_the_method(method, d):
     assert usual["directions"].shape == same["directions"].shape
 
 
-def test_equal_positions_are_equal_however_their_numbers_are_written():
+def test_numbers_of_a_position_are_equal_however_they_are_written():
     spec = method_settings_of(embedding(), "soft_zca", {"eps": 1})
     assert (spec, type(spec.parameters["eps"])) == (method_settings_of(embedding(), "soft_zca", {"eps": 1.0}), float)
     two = method_settings_of(embedding(), "all_but_the_top", {"D": 3.0})
     assert (two, type(two.parameters["D"])) == (method_settings_of(embedding(), "all_but_the_top", {}), int)
+    method = METHODS["cluster_based"]
+    assert parse_parameters(method, {"D": " 3", "clusters": "", "eps": "x"}) == {"D": 3}
+    assert parse_parameters(METHODS["soft_zca"], {"eps": "1e-3"}) == {"eps": 0.001}
+    with pytest.raises(InvalidError, match="Enter a number, not 'three'"):
+        parse_parameters(method, {"D": "three"})
 
 
 @pytest.mark.parametrize(
@@ -100,11 +105,3 @@ def test_sliders_reach_around_the_mean_variance_and_end_where_the_embedding_does
     assert dials("cluster_based", embedding())["seed"].slider is None
     dial = dials("all_but_the_top", embedding(), D="three")["D"]
     assert (dial.text, dial.slider.value) == ("three", 3)
-
-
-def test_texts_become_numbers():
-    method = METHODS["cluster_based"]
-    assert parse_parameters(method, {"D": " 3", "clusters": "", "eps": "x"}) == {"D": 3}
-    assert parse_parameters(METHODS["soft_zca"], {"eps": "1e-3"}) == {"eps": 0.001}
-    with pytest.raises(InvalidError, match="Enter a number, not 'three'"):
-        parse_parameters(method, {"D": "three"})

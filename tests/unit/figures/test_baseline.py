@@ -32,9 +32,14 @@ def test_bar_is_best_setting_of_a_method_on_a_side_of_zero():
     assert [trace.error_x.visible for trace in plot.data] == [True, True, True, False]
 
 
-def test_repeated_seed_counts_once():
+def test_repeated_seed_counts_once_and_bars_begin_at_zero():
     table = bars(run(1.0, 0, 0.25), run(1.0, 0, 0.75, batch_size=32)).table
     assert [dict(zip(table.columns, row, strict=True))["seeds"] for row in table.rows] == [1]
+    plot = bars(run(0.0, performance=-0.2), run(1.0, performance=0.5), metric="matthews").draw()
+    assert plot.layout.xaxis.title.text == "Matthews correlation (−1 to 1)"
+    low, high = plot.layout.xaxis.range
+    assert low < -0.2 < 0.5 < high
+    assert bars(run(0.0, performance=0.0), metric="matthews").draw().layout.xaxis.range == (0, 1)
 
 
 def test_caption_has_choice_and_seeds():
@@ -44,14 +49,6 @@ def test_caption_has_choice_and_seeds():
     assert single == "Each is one run (n = 1 seed); an interval needs two seeds or more."
     pairs = bars(*(run(lam, seed) for lam in (0.0, 1.0) for seed in (0, 1))).caption
     assert pairs.startswith("Means over seeds (n = 2) with 95% confidence intervals.")
-
-
-def test_bars_begin_at_zero():
-    plot = bars(run(0.0, performance=-0.2), run(1.0, performance=0.5), metric="matthews").draw()
-    assert plot.layout.xaxis.title.text == "Matthews correlation (−1 to 1)"
-    low, high = plot.layout.xaxis.range
-    assert low < -0.2 < 0.5 < high
-    assert bars(run(0.0, performance=0.0), metric="matthews").draw().layout.xaxis.range == (0, 1)
 
 
 def test_number_stands_beyond_bar_and_interval():

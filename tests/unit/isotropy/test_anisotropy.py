@@ -4,16 +4,11 @@ import pytest
 import torch
 
 from isotropy.anisotropy import anisotropy, mean_share, second_moment
-from isotropy.spectrum import Moments, eigenvalues
+from isotropy.spectrum import eigenvalues
+from tests.points import moments_of
 
 # Centered at (3, 0), with variance 1 x 2/3 along x and 4 x 2/3 along y.
 SHIFTED_CROSS = torch.tensor([[4.0, 0.0], [2.0, 0.0], [3.0, 2.0], [3.0, -2.0]])
-
-
-def moments_of(x):
-    moments = Moments(x.shape[1])
-    moments.update(x)
-    return moments
 
 
 def spectrum_of(moments, *, centred):

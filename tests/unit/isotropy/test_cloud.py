@@ -34,10 +34,14 @@ def test_a_sample_is_as_large_as_it_may_be_whatever_is_left_out(x, monkeypatch):
     np.testing.assert_array_equal(points.sample, x[points.rows])
 
 
-def test_moments_of_float32_points_keep_what_float64_knows():
+def test_eigenvalues_and_energies_are_those_of_numpy_also_of_float32_points(x):
     x = (1000 + np.random.default_rng(0).normal(size=(500, 3)) * [1, 1e-3, 0]).astype(np.float32)
     expected = np.linalg.eigvalsh(np.cov(x.astype(float).T))[::-1]
     np.testing.assert_allclose(read_cloud(Rows(x)).eigenvalues, expected, rtol=1e-7, atol=1e-13)
+    finite = x[np.isfinite(x).all(axis=1)].astype(float)
+    expected = np.linalg.eigvalsh(finite.T @ finite / len(finite))[::-1]
+    np.testing.assert_allclose(read_cloud(Rows(x)).energies, expected, rtol=1e-9)
+    np.testing.assert_array_equal(read_cloud(Rows(x[:2])).energies[2:], 0)
 
 
 def test_pairs_bars_and_neighbours_are_of_the_first_rows_of_the_sample(x, monkeypatch):
@@ -66,13 +70,6 @@ def test_labels_follow_the_rows_of_the_sample_or_those_of_all(x):
     labels = read_cloud(Rows(x, names)).all_labels
     assert [labels.names[code] for code in labels.codes.tolist()] == names
     assert read_cloud(Rows(x)).all_labels is None
-
-
-def test_energies_are_eigenvalues_of_the_second_moment(x):
-    finite = x[np.isfinite(x).all(axis=1)].astype(float)
-    expected = np.linalg.eigvalsh(finite.T @ finite / len(finite))[::-1]
-    np.testing.assert_allclose(read_cloud(Rows(x)).energies, expected, rtol=1e-9)
-    np.testing.assert_array_equal(read_cloud(Rows(x[:2])).energies[2:], 0)
 
 
 def test_rows_without_a_label_belong_to_no_class(x):

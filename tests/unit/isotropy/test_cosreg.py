@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from isotropy.regularizers.cosreg import CosReg
-from tests.rounding import likely, tolerance
+from tests.rounding import tolerance
 
 ROUNDINGS = 30  # More than a number goes through here: unit rows, their sum over at most ten, and its square
 
@@ -22,14 +22,6 @@ def points(n=40, d=4):
 )
 def test_equal_right_angled_and_opposite_points_have_known_penalties(x, penalty):
     assert float(CosReg(2.0)(x)) == pytest.approx(2 * penalty, rel=0, abs=tolerance(ROUNDINGS, torch.float32, 2))
-
-
-@pytest.mark.parametrize(("lam", "sign"), [(1.0, -1), (-1.0, 1)])
-def test_descending_the_penalty_lowers_the_cosine_for_positive_lam_and_raises_it_for_negative(lam, sign):
-    x = points().requires_grad_()
-    CosReg(lam)(x).backward()
-    moved = x.detach() - x.grad
-    assert sign * float(CosReg(1.0)(moved) - CosReg(1.0)(x.detach())) > 0
 
 
 def test_rows_of_zeros_are_left_out_and_get_no_gradient():
@@ -54,17 +46,6 @@ def test_no_directions_and_one_have_penalty_0_and_no_gradient(x):
 def test_the_penalty_does_not_depend_on_the_length_of_points_however_long(scale):
     expected = pytest.approx(float(CosReg(1.0)(points())), rel=tolerance(50, torch.float32))
     assert float(CosReg(1.0)(points() * scale)) == expected
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_points_are_summed_in_float32_and_get_a_gradient_of_their_own_precision(dtype):
-    x = points(20_000).to(dtype).requires_grad_()
-    penalty = CosReg(1.0)(x)
-    penalty.backward()
-    assert penalty.dtype == torch.float32
-    expected = float(CosReg(1.0)(x.detach().double()))
-    assert float(penalty.detach()) == pytest.approx(expected, rel=likely(20_000, torch.float32))
-    assert x.grad.dtype == dtype
 
 
 def test_points_that_are_no_finite_matrix_are_refused_and_state_and_settings_are_kept():

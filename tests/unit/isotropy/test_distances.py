@@ -3,31 +3,28 @@ import math
 import torch
 
 from isotropy.distances import CentredPoints, centre_of, distances
+from tests.points import randn
 
 
 def differences(x, y):
     return torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def cloud(n, d, seed=0):
-    return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
 def test_distances_far_from_the_centre_keep_the_digits_that_products_lose():
     centre = torch.zeros(5).double()
-    x, y = 1e6 + 1e-3 * cloud(7, 5), torch.cat([1e6 + 1e-3 * cloud(4, 5, 1), cloud(3, 5, 2)])
+    x, y = 1e6 + 1e-3 * randn(7, 5), torch.cat([1e6 + 1e-3 * randn(4, 5, 1), randn(3, 5, 2)])
     computed = distances(CentredPoints.about(centre, x), CentredPoints.about(centre, y))
     torch.testing.assert_close(computed, differences(x, y), rtol=1e-7, atol=0)
 
 
 def test_equal_points_are_at_distance_zero_and_pairs_left_out_at_infinity():
-    x = 1e9 + cloud(3, 5)
+    x = 1e9 + randn(3, 5)
     located = CentredPoints.about(centre_of(x), torch.cat([x, x]))
     assert distances(located[:3], located[3:]).diagonal().tolist() == [0, 0, 0]
-    x = cloud(3, 5)
+    x = randn(3, 5)
     located = CentredPoints.about(centre_of(x), x)
     computed = distances(located, located, torch.tensor([0, 2, 1]))
     assert (computed == math.inf).tolist() == [[True, False, False], [False, False, True], [False, True, False]]
-    x = cloud(1000, 5)
+    x = randn(1000, 5)
     x[0] = 1e12
     assert float(centre_of(x).abs().max()) < 1

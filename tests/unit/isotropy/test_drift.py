@@ -7,10 +7,7 @@ from isotropy.findings import Severity
 from isotropy.findings.drift import SharedRows, drift
 from isotropy.rows import Rows
 from tests.planted import generated
-
-
-def random(seed=0):
-    return np.random.default_rng(seed)
+from tests.points import random
 
 
 def cloud(n, d=48):

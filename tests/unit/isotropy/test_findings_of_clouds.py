@@ -11,10 +11,7 @@ from isotropy.cloud import read_cloud
 from isotropy.findings import CHECKS, Severity, findings_of
 from isotropy.rows import Rows
 from tests.planted import generated
-
-
-def random(seed=0):
-    return np.random.default_rng(seed)
+from tests.points import random
 
 
 def found_in(x, **rows):

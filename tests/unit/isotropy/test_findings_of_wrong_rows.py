@@ -11,10 +11,7 @@ from isotropy.findings.directions import local_relation
 from isotropy.findings.empty_rows import CHANCE
 from isotropy.rows import Rows
 from tests.planted import generated, some
-
-
-def random(seed=0):
-    return np.random.default_rng(seed)
+from tests.points import random
 
 
 def found_in(x, **options):

@@ -16,12 +16,17 @@ def random():
     return np.random.default_rng(4)
 
 
-def test_one_variant_has_the_paired_interval_of_student(random):
+def test_a_gain_has_the_paired_interval_of_student_and_is_exactly_nothing_for_a_twin(random):
     base, change = random.random(60), random.normal(0.1, 0.2, 60)
     gain = gains(np.stack([base, base + change]), np.arange(60), mean, 0)[1]
     expected = ttest_1samp(change, 0).confidence_interval(0.95)
     assert gain.difference == pytest.approx(change.mean())
     assert (gain.low, gain.high) == pytest.approx((expected.low, expected.high), rel=0.03)
+    base = random.random(50)
+    twin, change = gains(np.stack([base, base, base[::-1]]), np.arange(50), mean, 0)[1:]
+    assert twin == (0, 0, 0)
+    assert change.low < 0 < change.high
+    assert not twin.is_clear
 
 
 def test_unrelated_variants_have_the_critical_value_of_sidak(random):
@@ -31,14 +36,6 @@ def test_unrelated_variants_have_the_critical_value_of_sidak(random):
     error = values[1].std(ddof=1) / np.sqrt(m)
     sidak = student.ppf(1 - (1 - 0.95 ** (1 / variants)) / 2, m - 1)
     assert (reach.high - reach.low) / 2 / error == pytest.approx(sidak, rel=0.04)
-
-
-def test_a_variant_that_answers_alike_gains_exactly_nothing(random):
-    base = random.random(50)
-    twin, change = gains(np.stack([base, base, base[::-1]]), np.arange(50), mean, 0)[1:]
-    assert twin == (0, 0, 0)
-    assert change.low < 0 < change.high
-    assert not twin.is_clear
 
 
 def test_units_of_a_group_count_together(random):

@@ -8,10 +8,7 @@ import torch
 from isotropy.intrinsic import FIGURE_POINTS, levina_bickel, twonn, twonn_mle
 from isotropy.neighbours import NearestNeighbours, nearest_neighbours
 from isotropy.score import count_clause
-
-
-def randn(n, d, seed=0):
-    return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+from tests.points import randn
 
 
 def with_ratios(mu):

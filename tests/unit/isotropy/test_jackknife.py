@@ -8,10 +8,7 @@ from isotropy.isoscore import isoscore, isoscore_from_covariance
 from isotropy.score import Jackknife, Score, count_blocks_in_memory
 from isotropy.spectrum import Moments
 from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
-
-
-def points(n, d, seed=0):
-    return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+from tests.points import randn
 
 
 def dealt(x, blocks=10, kind=Moments, n=None):
@@ -55,10 +52,10 @@ def spread(moments):
 
 
 def test_a_mean_of_equal_blocks_has_the_standard_deviation_of_their_means_over_the_root_of_their_number():
-    x, blocks = points(40, 2), block_of_each_row(40, 5)
+    x, blocks = randn(40, 2), block_of_each_row(40, 5)
     of_blocks = [float(x[blocks == block, 0].mean()) for block in range(5)]
     assert dealt(x, 5).standard_error(mean) == pytest.approx(statistics.stdev(of_blocks) / 5**0.5, rel=1e-10)
-    x, block = points(20, 2), block_of_each_row(20)
+    x, block = randn(20, 2), block_of_each_row(20)
     of_blocks = [float(x[block == b, 0].mean()) for b in range(10)]
     assert dealt(x).standard_error(mean) == pytest.approx(statistics.stdev(of_blocks) / 10**0.5, rel=1e-10)
 
@@ -77,7 +74,7 @@ def test_a_mean_of_unequal_blocks_is_known_by_hand():
     [(Moments, spread), (CosineMoments, CosineMoments.mean_cosine), (FourthMoments, isoscore_unbiased_from_moments)],
 )
 def test_the_standard_error_is_that_of_moments_made_anew_without_each_block(kind, statistic, blocks):
-    x = 1 + points(101, 4)
+    x = 1 + randn(101, 4)
     n = len(x)
     block = block_of_each_row(n, blocks)
     total = kind(4)
@@ -96,7 +93,7 @@ def test_the_standard_error_is_that_of_moments_made_anew_without_each_block(kind
 
 
 def test_several_statistics_have_each_its_own_standard_error():
-    jackknife = dealt(points(300, 3))
+    jackknife = dealt(randn(300, 3))
     scores = jackknife.scores(lambda moments: {"mean": mean(moments), "spread": spread(moments)})
     assert scores["mean"].se == pytest.approx(jackknife.standard_error(mean))
     assert scores["spread"].se == pytest.approx(jackknife.standard_error(spread))
@@ -110,7 +107,7 @@ def test_standard_errors_are_the_spread_of_the_scores_over_clouds():
 
     spreads = torch.arange(1, 9, dtype=torch.float64) ** -0.5
     # 1,200 rows are announced, for one slice a block, which is quicker.
-    clouds = (points(150, 8, seed) * spreads for seed in range(200))
+    clouds = (randn(150, 8, seed) * spreads for seed in range(200))
     all_scores = [dealt(x, kind=FourthMoments, n=1200).scores(measured) for x in clouds]
     for name in ("mean", "spread", "unbiased"):
         over_clouds = statistics.stdev(scores[name].value for scores in all_scores)
@@ -128,14 +125,14 @@ def beside_shuffled(x):
 
 def two_classes(gap, length):
     """Rows [4000, 1] of classes that many standard deviations apart, alternating in runs of this length."""
-    x = points(4000, 1)
+    x = randn(4000, 1)
     x[torch.arange(4000) // length % 2 == 1] += gap
     return x
 
 
 # Any one standard error from 10 blocks is off by 24%.
 def test_rows_sorted_by_value_have_about_the_standard_error_of_shuffled_ones():
-    assert 0.6 < beside_shuffled(points(4000, 1).sort(dim=0).values) < 1.8
+    assert 0.6 < beside_shuffled(randn(4000, 1).sort(dim=0).values) < 1.8
     # Within a class the deviation is 1, in all of the rows sqrt(1 + 4), but the blocks have the same share of either.
     assert 0.3 < beside_shuffled(two_classes(4, 2000)) < 0.6
 
@@ -158,7 +155,7 @@ def test_in_each_round_every_block_takes_one_slice_and_every_second_order_is_rev
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 1000])
 def test_the_blocks_are_the_same_however_the_stream_is_cut(chunk):
-    x = points(700, 3)
+    x = randn(700, 3)
     cut = Jackknife(lambda: Moments(3), len(x))
     for piece in x.split(chunk):
         cut.update(piece)
@@ -170,12 +167,12 @@ def test_the_blocks_are_the_same_however_the_stream_is_cut(chunk):
 def test_slices_are_an_eighth_of_a_block_from_one_row_to_a_chunk(n, length):
     parts = [CosineMoments(2) for _ in range(10)]
     jackknife = Jackknife(iter(parts).__next__, n)
-    jackknife.update(points(length + 1, 2))
+    jackknife.update(randn(length + 1, 2))
     assert sorted(part.n for part in parts) == sorted([length, 1, *[0] * 8])
 
 
 def test_the_total_is_the_moments_of_all_points():
-    x = points(333, 4)
+    x = randn(333, 4)
     expected = Moments(4)
     expected.update(x)
     for blocks in (1, 2, 10):
@@ -186,18 +183,18 @@ def test_the_total_is_the_moments_of_all_points():
 
 @pytest.mark.parametrize(("n", "blocks"), [(0, 10), (1, 10), (2, 10), (3, 10), (19, 10), (19, 2), (100, 1)])
 def test_fewer_than_twenty_points_or_two_blocks_have_no_standard_error(n, blocks):
-    score = dealt(points(n, 2), blocks).scores(lambda part: {"it": Score(float(part.n))})["it"]
+    score = dealt(randn(n, 2), blocks).scores(lambda part: {"it": Score(float(part.n))})["it"]
     assert score == Score(float(n))
 
 
 def test_a_score_that_is_undefined_with_or_without_one_block_has_no_standard_error():
-    x = points(25, 2)
+    x = randn(25, 2)
     assert dealt(x, 30).standard_error(mean) == pytest.approx(float(x[:, 0].std()) / 25**0.5, rel=1e-10)
     score = dealt(torch.ones(50, 3)).scores(lambda part: {"it": spread(part)})["it"]
     assert score.se is None
     assert score.reason == "The covariance is zero: all points are equal, or there are fewer than two."
     x = torch.ones(40, 2, dtype=torch.float64)
-    x[block_of_each_row(40) == 3] = points(4, 2)
+    x[block_of_each_row(40) == 3] = randn(4, 2)
     score = dealt(x).scores(lambda part: {"it": spread(part)})["it"]
     assert score.value == pytest.approx(isoscore(x).value)
     assert score.se is None
@@ -214,4 +211,4 @@ def test_no_blocks_and_points_of_another_space_are_refused():
     with pytest.raises(ValueError, match="Expected at least 1 block, got 0: 1 only sums, 2 and more have standard"):
         Jackknife(lambda: Moments(2), 100, 0)
     with pytest.raises(ValueError, match=r"floating tensor \[n, 3\], got \[1, 2\] of torch.float64"):
-        Jackknife(lambda: Moments(3), 9).update(points(9, 2))
+        Jackknife(lambda: Moments(3), 9).update(randn(9, 2))

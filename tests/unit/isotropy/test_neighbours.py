@@ -6,13 +6,10 @@ import torch
 from isotropy import neighbours as module
 from isotropy import products, tiles
 from isotropy.neighbours import distinct_rows, nearest_neighbours
+from tests.points import randn
 from tests.rounding import tolerance
 
 PRECISIONS = [torch.bfloat16, torch.float32, torch.float64]
-
-
-def randn(n, d, seed=0):
-    return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def brute_force(x, k):

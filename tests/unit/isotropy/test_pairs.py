@@ -8,10 +8,7 @@ from isotropy.pairs import DirectionDistances, measure_euclidean_pairs
 from isotropy.points import lengths
 from isotropy.products import Products
 from isotropy.uniformity import uniformity
-
-
-def randn(n, d, seed=0):
-    return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+from tests.points import randn
 
 
 def with_an_opposite(x):

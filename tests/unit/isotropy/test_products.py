@@ -4,12 +4,9 @@ import pytest
 import torch
 
 from isotropy.products import Products
+from tests.points import randn
 
 PRECISIONS = [torch.bfloat16, torch.float32, torch.float64]
-
-
-def randn(n, d, seed=0):
-    return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def squares_of(x):

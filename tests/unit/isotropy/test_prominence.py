@@ -17,10 +17,15 @@ def blobs(centres, d, spread, seed=0):
     return (torch.tensor(centres, dtype=torch.float64)[:, None] + spread * noise).flatten(0, 1)
 
 
-def test_three_long_bars_stand_out_from_twenty_short_ones():
+def test_three_long_bars_stand_out_and_have_a_gradient_where_their_choice_has_none():
     lengths = bars(*[1] * 20, 9, 10, 8)
     assert prominent_bars(lengths) == Score(3)
     assert prominent_mask(lengths).nonzero().flatten().tolist() == [20, 21, 22]
+    lengths = bars(1, 10, 9).requires_grad_()
+    chosen = prominent_mask(lengths)
+    lengths[chosen].sum().backward()
+    assert not chosen.requires_grad
+    assert lengths.grad.tolist() == [0, 1, 1]
 
 
 @pytest.mark.parametrize("d", [2, 10, 768])
@@ -80,14 +85,6 @@ def test_anything_but_lengths_is_refused(function):
 @pytest.mark.parametrize("scale", [1e-300, 1e-12, 1e12, 1e300])
 def test_scale_does_not_change_what_is_prominent(scale):
     assert prominent_bars(scale * bars(10, 9, 8, *[1] * 20)) == Score(3)
-
-
-def test_the_choice_of_bars_has_no_gradient_but_the_chosen_bars_have():
-    lengths = bars(1, 10, 9).requires_grad_()
-    chosen = prominent_mask(lengths)
-    lengths[chosen].sum().backward()
-    assert not chosen.requires_grad
-    assert lengths.grad.tolist() == [0, 1, 1]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])

@@ -38,13 +38,10 @@ def test_the_report_has_the_measures_of_the_catalogue_in_its_order_and_no_others
 
 
 @pytest.mark.parametrize("labels", [None, ["a", "b"] * 150])
-def test_whatever_is_found_can_be_stored_as_json(x, labels):
+def test_whatever_is_found_can_be_stored_as_json_and_what_is_undefined_has_a_reason(x, labels):
     for slug, finding in measure(read_cloud(Rows(x, labels))).items():
         json.dumps([finding.value, finding.detail], allow_nan=False)
         assert (finding.score.value is None) == (labels is None and CATALOG[slug].group == "labels"), slug
-
-
-def test_what_is_undefined_has_a_reason_and_no_detail():
     for slug, finding in measure(read_cloud(Rows(np.empty((0, 4))))).items():
         assert (finding.value, finding.detail) == (None, None), slug
         assert finding.score.reason.endswith("."), slug

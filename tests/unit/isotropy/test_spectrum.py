@@ -2,17 +2,12 @@ import pytest
 import torch
 
 from isotropy import spectrum
+from tests.points import moments_of
 from tests.rounding import likely, tolerance
 
 SQUARE = torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, 4.0], [2.0, 4.0]])
 BY_CHUNKS = likely(spectrum.CHUNK_ROWS, torch.float32)  # Part by which float32 sums of a chunk may be off: 3e-5
 SQUARE_COVARIANCE = torch.tensor([[4 / 3, 0.0], [0.0, 16 / 3]], dtype=torch.float64)
-
-
-def moments_of(x):
-    moments = spectrum.Moments(x.shape[1])
-    moments.update(x)
-    return moments
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])

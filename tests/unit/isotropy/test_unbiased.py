@@ -6,6 +6,7 @@ import torch
 from isotropy.score import count_clause
 from isotropy.spectrum import CHUNK_ROWS
 from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments
+from tests.points import fourth_moments_of
 
 NOT_FINITE = "The covariance is not finite: some points are NaN, infinite or too large."
 CANCELLED = (
@@ -18,22 +19,17 @@ def points(n, d, dtype=torch.float64):
     return torch.randn(n, d, dtype=dtype, generator=torch.Generator().manual_seed(n * d))
 
 
-def moments_of(x):
-    moments = FourthMoments(x.shape[1])
-    moments.update(x)
-    return moments
-
-
 def test_scores_and_fourth_powers_are_known_by_hand_and_told_where_they_leave_float64():
     square = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     assert isoscore_unbiased(square).value == pytest.approx(2)
     assert isoscore_unbiased(square, torch.arange(4)).value == pytest.approx(2)
-    assert moments_of(torch.tensor([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]])).fourth == pytest.approx(164)
+    cross = torch.tensor([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    assert fourth_moments_of(cross).fourth == pytest.approx(164)
     x = points(60, 8)
-    too_large, too_small = (isoscore_unbiased_from_moments(moments_of(x * scale)) for scale in (1e100, 1e-100))
+    too_large, too_small = (isoscore_unbiased_from_moments(fourth_moments_of(x * scale)) for scale in (1e100, 1e-100))
     assert too_large.reason == "The fourth powers of the points are too large for float64: scale the points down."
     assert too_small.reason == "The fourth powers of the points are too small for float64: scale the points up."
-    smaller = isoscore_unbiased_from_moments(moments_of(x * 1e-72))
+    smaller = isoscore_unbiased_from_moments(fourth_moments_of(x * 1e-72))
     assert smaller.value == pytest.approx(isoscore_unbiased(x).value, rel=1e-9)
 
 
@@ -42,7 +38,7 @@ def test_a_spread_far_smaller_than_the_mean_is_kept_also_where_it_drifts():
     assert isoscore_unbiased(x + 1e6).value == pytest.approx(isoscore_unbiased(x).value, rel=1e-7)
     x = points(3 * CHUNK_ROWS, 4) + 1000 * torch.arange(3.0).repeat_interleave(CHUNK_ROWS)[:, None]
     fourth = float((x - x.mean(0)).square().sum(1).square().sum())
-    assert moments_of(x).fourth == pytest.approx(fourth, rel=1e-12)
+    assert fourth_moments_of(x).fourth == pytest.approx(fourth, rel=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(60, 8), (6, 8)])
@@ -118,9 +114,9 @@ def test_points_that_are_not_a_cloud_and_moments_of_another_space_are_refused():
 
 def test_moments_saved_and_loaded_go_on_as_if_never_saved():
     x = points(12, 3)
-    saved = moments_of(x[:5]).state()
+    saved = fourth_moments_of(x[:5]).state()
     loaded = FourthMoments.from_state(saved)
     loaded.update(x[5:])
-    assert loaded.fourth == pytest.approx(moments_of(x).fourth, rel=1e-12)
+    assert loaded.fourth == pytest.approx(fourth_moments_of(x).fourth, rel=1e-12)
     assert isoscore_unbiased_from_moments(loaded).value == pytest.approx(isoscore_unbiased(x).value, rel=1e-12)
-    assert float(saved["fourth"]) == pytest.approx(moments_of(x[:5]).fourth)
+    assert float(saved["fourth"]) == pytest.approx(fourth_moments_of(x[:5]).fourth)

@@ -25,15 +25,12 @@ def errors(first, second):
     return {slug: np.linalg.norm(score["parts"]) for slug, score in scores.items()}
 
 
-def test_groups_of_either_embedding_count_for_both(tmp_path):
+def test_groups_of_either_embedding_count_and_one_of_all_rows_leaves_no_interval(tmp_path):
     plain, second = matrix(tmp_path, "plain", 0), matrix(tmp_path, "other", 1)
     grouped = matrix(tmp_path, "grouped", 1, "document")
     forward, back = errors(plain, grouped), errors(grouped, plain)
     assert forward == pytest.approx(back)
     assert forward["cka"] > 1.5 * errors(plain, second)["cka"]
-
-
-def test_one_group_of_all_rows_leaves_values_without_intervals(tmp_path):
     plain = matrix(tmp_path, "one", 0)
     grouped = matrix(tmp_path, "other", 1, "document", ["all"] * 300)
     scores = compare_rows(plain, grouped, RowsBy.ORDER)[0]["scores"]

@@ -7,10 +7,11 @@ from isoscope.files.span import Span
 from workers.training.tasks.questions import find_answer, read_answers
 
 
-def test_answers_are_read_as_squad_writes_them():
+def test_answers_are_read_as_squad_writes_them_and_the_first_that_is_found_counts():
     rows = [{"text": ["a film", "film"], "answer_start": [4, 6]}, {"text": ["7"], "answer_start": [0], "id": "x"}]
     answers = read_answers([json.dumps(row) for row in rows], "answers")
     assert answers == [Span(["a film", "film"], [4, 6]), Span(["7"], [0])]
+    assert find_answer(Span(["cast", "film", "bad"], [0, 6, 2]), "a bad film") == (6, 10)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,3 @@ def test_what_is_no_answer_is_told_with_its_row(value, sentence):
 )
 def test_an_answer_is_where_the_row_says_or_where_alone_the_text_has_it(text, start, span):
     assert find_answer(Span([text], [start]), "a bad film and plot, so film") == span
-
-
-def test_the_first_answer_that_is_found_counts():
-    assert find_answer(Span(["cast", "film", "bad"], [0, 6, 2]), "a bad film") == (6, 10)
