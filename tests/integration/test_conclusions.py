@@ -57,7 +57,7 @@ def page(client, experiment):
     return " ".join(html.unescape(every_tab(client, f"/experiments/{experiment}").text).split())
 
 
-def test_api_tells_a_relation_a_verdict_for_each_setting_and_which_number_to_quote(client, context):
+def test_api_page_and_figure_tell_a_relation_a_verdict_for_each_setting_and_which_number_to_quote(client, context):
     experiment = sweep(context, GAINS)
     result = client.get(f"/api/experiments/{experiment}/conclusion").json()
     relation = result["relation"]
@@ -81,24 +81,15 @@ def test_api_tells_a_relation_a_verdict_for_each_setting_and_which_number_to_quo
         assert difference["low"] <= difference["pooled_low"]
     assert "3 seeds × 300 validation rows" in by_lam[1.0]["quote"]
     assert any("Quote the difference" in difference for difference in result["sentences"])
-
-
-def test_the_page_says_what_the_api_says(client, context):
-    experiment = sweep(context, GAINS)
-    result, text = client.get(f"/api/experiments/{experiment}/conclusion").json(), page(client, experiment)
+    text = page(client, experiment)
     for sentence in (*result["sentences"], *result["methods"], *result["notes"], *result["cautions"]):
         assert sentence in text
     assert "<strong>better</strong>" in text
     assert "no difference seen" in text
     assert "How this is computed" in text
-
-
-def test_the_figure_has_the_intervals_of_the_verdicts(client, context):
-    experiment = sweep(context, GAINS)
-    result = client.get(f"/api/experiments/{experiment}/conclusion").json()["differences"]
     rows = list(csv.DictReader(io.StringIO(client.get(f"/experiments/{experiment}/figures/differences.csv").text)))
     assert [(row["verdict"], float(row["low"])) for row in rows] == [
-        (difference["verdict"], pytest.approx(difference["low"])) for difference in result
+        (difference["verdict"], pytest.approx(difference["low"])) for difference in result["differences"]
     ]
     drawn = client.get(f"/experiments/{experiment}/figures/differences.json").json()
     assert len(drawn["data"]) == 4
@@ -118,14 +109,11 @@ def test_metrics_that_are_no_mean_over_rows_have_an_error_of_rows_too(client, co
     assert (difference["method"], difference["verdict"]) == ("seeds and rows", "better")
 
 
-def test_predictions_that_do_not_give_the_performance_are_not_used_and_that_is_said(client, context):
+def test_without_predictions_that_give_the_performance_the_verdict_is_of_seeds_and_that_is_said(client, context):
     experiment = sweep(context, {0.0: 0.0, 1.0: 0.2}, metric="matthews")
     result = client.get(f"/api/experiments/{experiment}/conclusion").json()
     assert result["differences"][0]["method"] == "seeds"
     assert any("do not give the logged performance" in difference for difference in result["methods"])
-
-
-def test_without_predictions_the_verdict_is_of_seeds(client, context):
     result = client.get(f"/api/experiments/{sweep(context, GAINS, predicted=False)}/conclusion").json()
     assert {(difference["method"], difference["rows"]) for difference in result["differences"]} == {("seeds", None)}
     assert any("on these validation rows" in difference for difference in result["sentences"])
@@ -158,17 +146,7 @@ def test_a_collapsed_setting_is_said_first_on_page_and_api(client, context):
     assert "No difference seen" not in text
 
 
-def test_runs_that_diverged_are_named(client, context):
-    experiment = sweep(context, GAINS)
-    with context.sessions.begin() as session:
-        for run in session.query(Run).where(Run.experiment_id == experiment, Run.lam == 1.0, Run.seed == 0):
-            run.learning = {"divergence": {"loss": 186.0, "start": 0.69}}
-    result = client.get(f"/api/experiments/{experiment}/conclusion").json()
-    assert "186" in result["diverged"][0]["why"]
-    assert "1 run diverged" in page(client, experiment)
-
-
-def test_a_paper_prints_in_bold_only_what_a_verdict_calls_the_best(client, context):
+def test_a_paper_prints_in_bold_only_what_a_verdict_calls_the_best_and_runs_that_diverged_are_named(client, context):
     experiment = sweep(context, GAINS)
     table = "/api/compare/runs/table?format=markdown&q=experiment%3D"
     bold = [line for line in client.get(table + experiment).text.splitlines() if "**" in line]
@@ -177,6 +155,12 @@ def test_a_paper_prints_in_bold_only_what_a_verdict_calls_the_best(client, conte
     undecided = client.get(table + sweep(context, {0.0: 0.0, 1.0: 0.005})).text
     assert "**" not in undecided
     assert "| Accuracy ± 95% |" in undecided
+    with context.sessions.begin() as session:
+        for run in session.query(Run).where(Run.experiment_id == experiment, Run.lam == 1.0, Run.seed == 0):
+            run.learning = {"divergence": {"loss": 186.0, "start": 0.69}}
+    result = client.get(f"/api/experiments/{experiment}/conclusion").json()
+    assert "186" in result["diverged"][0]["why"]
+    assert "1 run diverged" in page(client, experiment)
 
 
 @pytest.mark.both_databases

@@ -114,16 +114,8 @@ def test_a_run_of_a_lost_worker_is_taken_over_and_one_that_another_was_given_mea
     ("exit_code", "cause", "sentence"),
     [
         (KILLED, models.FailureCause.KILLED, "ended 5 times without getting further (last by signal SIGKILL)"),
-        (
-            LIBRARY_MISSING,
-            models.FailureCause.UNSPECIFIED,
-            "a library that is missing or too old. Its log names it.",
-        ),
-        (
-            DATABASE_AWAY,
-            models.FailureCause.DATABASE,
-            "the last time because the database did not answer. See that it runs",
-        ),
+        (LIBRARY_MISSING, models.FailureCause.UNSPECIFIED, "a library that is missing or too old. Its log names it."),
+        (DATABASE_AWAY, models.FailureCause.DATABASE, "the last time because the database did not answer."),
     ],
 )
 def test_a_run_that_is_given_up_tells_the_kind_of_its_failure_and_what_its_processes_wrote(

@@ -32,14 +32,7 @@ def test_polls_within_their_time_get_one_answer_and_the_next_one_is_new(client, 
     assert "again" in client.get(f"{path}?tab=runs", headers=HTMX).text
 
 
-def test_change_on_a_page_is_in_the_next_poll(client, path, monkeypatch):
-    monkeypatch.setattr("app.web.polls.SHARED_SECONDS", 60.0)
-    client.get(path, headers=HTMX)
-    rename(client, path, "on the page")
-    assert "on the page" in client.get(path, headers=HTMX).text
-
-
-def test_polls_of_other_addresses_and_by_other_clients_are_not_mixed(client, path, monkeypatch):
+def test_polls_of_other_addresses_and_clients_are_not_mixed_and_the_next_has_a_change(client, path, monkeypatch):
     monkeypatch.setattr("app.web.polls.SHARED_SECONDS", 60.0)
     page, plain, runs = (
         client.get(path, headers=HTMX),
@@ -50,6 +43,9 @@ def test_polls_of_other_addresses_and_by_other_clients_are_not_mixed(client, pat
     assert len({page.text, runs.text}) == 2
     again = client.get(path, headers=HTMX)
     assert (again.content, dict(again.headers)) == (page.content, dict(page.headers))
+    client.get(path, headers=HTMX)
+    rename(client, path, "on the page")
+    assert "on the page" in client.get(path, headers=HTMX).text
 
 
 def test_pages_and_answers_are_for_nobody_else_and_static_files_for_all(client, path):

@@ -56,7 +56,7 @@ def test_a_change_from_another_site_is_refused_and_one_of_our_own_page_or_a_scri
         assert client.delete("/api/embeddings/x", headers=headers).status_code == 404
 
 
-def test_without_the_token_the_api_answers_401_and_pages_ask_for_it(guarded):
+def test_without_the_token_pages_ask_for_it_and_go_on_where_one_wanted_and_never_to_another_site(guarded):
     assert guarded.get("/api/embeddings").status_code == 401
     page = guarded.get("/embeddings")
     assert (page.status_code, page.headers["location"]) == (303, "/login?next=/embeddings")
@@ -64,9 +64,6 @@ def test_without_the_token_the_api_answers_401_and_pages_ask_for_it(guarded):
     assert guarded.post("/runs/x/cancel").headers["location"] == "/login?next=/"
     assert guarded.get("/api/embeddings", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
     assert guarded.get("/api/embeddings", headers={"Authorization": "Bearer wrong"}).status_code == 401
-
-
-def test_signing_in_opens_the_pages_goes_on_where_one_wanted_and_never_to_another_site(guarded):
     wrong = guarded.post("/login", data={"token": "wrong", "next": "/embeddings"})
     assert (wrong.status_code, "That is not a valid access token" in wrong.text) == (401, True)
     right = guarded.post("/login", data={"token": TOKEN, "next": "/embeddings"})

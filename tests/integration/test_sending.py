@@ -40,13 +40,19 @@ def test_numbers_of_arrays_texts_that_are_no_unicode_and_no_regularizer_arrive_a
     assert server.bodies("runs")[-1]["regularizer"] == "none"
 
 
-def test_whatever_goes_wrong_in_the_thread_is_said_and_nothing_has_arrived(server, capsys, monkeypatch):
+def test_a_run_that_is_gone_or_an_error_in_the_thread_is_said_and_nothing_has_arrived(server, capsys, monkeypatch):
     monkeypatch.setattr(server, "answer", lambda *_: (200, {}))
     run = log_run("e", url=server.url, **RUN)
     run._sender.put(1, {"task_loss": object()})
     wait_for(lambda: run._sender.refusal, 20)
     assert not run.finish({"accuracy": 1})
     assert "this run is not logged any more: TypeError: Object of type object is not JSON" in capsys.readouterr().err
+    server.answer = lambda path, _: (
+        (404, {"detail": "There is no run.", "field": None}) if path != "runs" else (200, {})
+    )
+    run = log_run("e", url=server.url, **RUN)
+    assert not run.finish({"accuracy": 1})
+    assert capsys.readouterr().err == "isoscope: this run is not logged any more: There is no run.\n"
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -202,7 +208,7 @@ def test_what_is_logged_after_the_end_is_let_go_and_that_is_said_once(server, ca
     assert capsys.readouterr().err == "isoscope: what is logged after the end of a run is let go\n"
 
 
-def test_more_of_a_step_that_waits_is_added_measure_by_measure(server):
+def test_more_of_a_step_that_waits_is_added_and_reasons_of_missing_values_fit_into_one_line(server):
     run = log_run("e", url=server.url, **RUN)
     with run._sender._changed:  # so that all of it waits
         run.step(1, task_loss=float("nan"), layers={"isoscore_star": [0.5], "mean_cosine": [0.25]})
@@ -213,15 +219,11 @@ def test_more_of_a_step_that_waits_is_added_measure_by_measure(server):
         "layers": {"isoscore_star": [0.5], "mean_cosine": [0.75], "isoscore_unbiased": [None]},
         "reason": "task_loss is not a number; isoscore_unbiased of layer 1 is infinite",
     }]  # fmt: skip
-
-
-def test_however_many_values_of_a_step_are_missing_their_reasons_fit_into_one_line(server):
-    run = log_run("e", url=server.url, **RUN)
     with run._sender._changed:
         for measure in ("isoscore_star", "isoscore_unbiased", "mean_cosine"):
             run.step(1, task_loss=1, layers={measure: [float("nan")] * 24})
     assert run.finish()
-    [step] = logged(server)
+    step = logged(server)[-1]
     assert (len(step["reason"]), len(step["layers"])) == (1000, 3)
 
 
@@ -327,15 +329,6 @@ def test_what_says_that_it_is_away_is_asked_again(server, status):
     run = log_run("e", url=server.url, **RUN)
     assert run.finish({"accuracy": 1})
     assert [path for path, *_ in server.requests] == ["runs", "runs", "finish"]
-
-
-def test_a_run_that_the_dashboard_says_is_gone_is_refused(server, capsys):
-    server.answer = lambda path, _: (
-        (404, {"detail": "There is no run.", "field": None}) if path != "runs" else (200, {})
-    )
-    run = log_run("e", url=server.url, **RUN)
-    assert not run.finish({"accuracy": 1})
-    assert capsys.readouterr().err == "isoscope: this run is not logged any more: There is no run.\n"
 
 
 def test_arrays_are_sent_in_parts_before_the_end(server, monkeypatch):

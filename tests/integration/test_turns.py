@@ -224,13 +224,19 @@ def row_ids(context):
 
 
 @pytest.mark.both_databases
-def test_rows_the_engine_does_not_know_are_enqueued_once_in_their_order(context, row_ids):
+def test_rows_the_engine_does_not_know_or_gave_up_are_enqueued_once_in_their_order(context, row_ids):
     assert waiting_jobs(context.sessions) == [Job(job_kinds.INSPECT, run_id) for run_id in row_ids]
     reconcile(context.sessions, context.queue, set())
     assert context.queue.list_active() == {f"inspect-{run_id}" for run_id in row_ids}
     for _ in range(2):
         assert reconcile(context.sessions, context.queue, set()) == set()
     assert len(context.queue.list_active()) == 3
+    job = Job(job_kinds.INSPECT, row_ids[0])
+    reconcile(context.sessions, context.queue, set())
+    context.queue.cancel(job)
+    assert job.workflow_id not in context.queue.list_active()
+    reconcile(context.sessions, context.queue, set())
+    assert job.workflow_id in context.queue.list_active()
 
 
 def test_a_job_that_waits_is_not_started_anew_and_one_whose_row_is_final_cancelled_at_the_second_look(context, row_ids):
@@ -296,13 +302,3 @@ def test_a_worker_whose_own_session_is_new_takes_nobody_for_dead(context, tmp_pa
 
     assert requeue_jobs_of_dead_workers(context.queue, "here/cuda:0", Reopened(tmp_path), {"here/cpu"}) == set()
     assert context.queue.list_worker_slots() == {"here/cpu"}
-
-
-@pytest.mark.both_databases
-def test_a_job_the_engine_gave_up_while_its_row_waits_starts_again(context, row_ids):
-    job = Job(job_kinds.INSPECT, row_ids[0])
-    reconcile(context.sessions, context.queue, set())
-    context.queue.cancel(job)
-    assert job.workflow_id not in context.queue.list_active()
-    reconcile(context.sessions, context.queue, set())
-    assert job.workflow_id in context.queue.list_active()

@@ -116,7 +116,7 @@ def moved_pair(n, d, seed=0, noise=0.3):
     return x, 7 * y + 3
 
 
-def test_kept_neighbors_are_counted_by_definition():
+def test_kept_neighbors_are_counted_by_definition_and_their_mean_is_the_neighbor_overlap():
     x, y = moved_pair(60, 5, noise=3)
     drift = row_drift(x, y, 40).neighbors_kept.tolist()
     for row, share in enumerate(drift):
@@ -126,9 +126,6 @@ def test_kept_neighbors_are_counted_by_definition():
             order = np.argsort(-(unit[:40] @ unit[row]))
             nearest.append({*[entry for entry in order.tolist() if entry != row][:10]})
         assert share == pytest.approx(len(nearest[0] & nearest[1]) / 10)
-
-
-def test_the_mean_over_the_references_is_the_neighbor_overlap():
     n = ROWS_AT_ONCE + 300
     x, y = moved_pair(n, 8, noise=2)
     overlap = alignment(x[:400], y[:400], Slices(400, 10).blocks_of(np.arange(400)))["neighbor_overlap"].value

@@ -40,12 +40,16 @@ def of_centroids(x, labels):
     return ((b - a) / np.maximum(a, b)).mean()
 
 
+def assert_scored_as_theirs(x, labels, rel):
+    assert silhouette(x, labels).value == pytest.approx(of_scikit_learn(x, labels), rel=rel)
+    assert simplified_silhouette(x, labels).value == pytest.approx(of_centroids(x, labels), rel=rel)
+
+
 @pytest.mark.measure("silhouette", "simplified_silhouette")
 @pytest.mark.parametrize(("dtype", "rel"), [EXACT, SINGLE])
 def test_silhouettes_after_k_means_are_those_of_scikit_learn_and_scipy(clustered, dtype, rel):
     x, labels = clustered[0].to(dtype), clustered[1]
-    assert silhouette(x, labels).value == pytest.approx(of_scikit_learn(x, labels), rel=rel)
-    assert simplified_silhouette(x, labels).value == pytest.approx(of_centroids(x, labels), rel=rel)
+    assert_scored_as_theirs(x, labels, rel)
 
 
 @pytest.mark.parametrize(("dtype", "rel"), [EXACT, SINGLE])
@@ -56,8 +60,7 @@ def test_silhouettes_after_k_means_are_those_of_scikit_learn_and_scipy(clustered
 def test_silhouettes_of_blobs_are_those_of_scikit_learn_and_scipy(n, k, d, spread, dtype, rel):
     x, labels = blobs(n, k, d, spread)
     x = x.to(dtype)
-    assert silhouette(x, labels).value == pytest.approx(of_scikit_learn(x, labels), rel=rel)
-    assert simplified_silhouette(x, labels).value == pytest.approx(of_centroids(x, labels), rel=rel)
+    assert_scored_as_theirs(x, labels, rel)
 
 
 def test_scikit_learns_own_distances_give_the_same(clustered):
@@ -69,16 +72,14 @@ def test_scikit_learns_own_distances_give_the_same(clustered):
 def test_two_tight_classes_beside_each_other_are_told_apart_with_a_third_far_off(dtype, rel):
     x, labels = blobs(600, 3, 20)
     x = (0.01 * (x - x[labels == 0].mean(0)) * (labels != 2)[:, None] + 30.0 * (labels == 2)[:, None]).to(dtype)
-    assert silhouette(x, labels).value == pytest.approx(of_scikit_learn(x, labels), rel=rel)
-    assert simplified_silhouette(x, labels).value == pytest.approx(of_centroids(x, labels), rel=rel)
+    assert_scored_as_theirs(x, labels, rel)
 
 
 @pytest.mark.parametrize("far", [1e6, 1e9, 1e12])
 def test_one_row_far_off_leaves_the_others_their_silhouettes(far):
     x, labels = blobs(600, 3, 20, 3.0)
     x[17] = far
-    assert silhouette(x, labels).value == pytest.approx(of_scikit_learn(x, labels), rel=1e-7)
-    assert simplified_silhouette(x, labels).value == pytest.approx(of_centroids(x, labels), rel=1e-7)
+    assert_scored_as_theirs(x, labels, 1e-7)
 
 
 @pytest.mark.parametrize("most_at", range(3))
@@ -86,8 +87,7 @@ def test_tight_classes_far_from_most_of_the_points_are_told_apart(most_at):
     x, _ = blobs(700, 1, 20)
     labels = torch.cat([torch.arange(600) % 3, torch.full((100,), most_at)])
     x = 1e-3 * (x - x.mean(0)) + torch.tensor([0, 1e-2, 1e6]).double()[labels, None]
-    assert silhouette(x, labels).value == pytest.approx(of_scikit_learn(x, labels), rel=1e-7)
-    assert simplified_silhouette(x, labels).value == pytest.approx(of_centroids(x, labels), rel=1e-7)
+    assert_scored_as_theirs(x, labels, 1e-7)
 
 
 @pytest.mark.parametrize(("dtype", "rel"), [EXACT, SINGLE])
@@ -95,8 +95,7 @@ def test_duplicates_and_classes_of_one_point_are_scored_as_by_scikit_learn(dtype
     x, labels = blobs(300, 4, 12, 3.0)
     x = torch.cat([x, x[:150], x[:3] + 1]).to(dtype)
     labels = torch.cat([labels, labels[:100], labels[100:150] + 1, torch.tensor([90, 91, 92])])
-    assert silhouette(x, labels).value == pytest.approx(of_scikit_learn(x, labels), rel=rel)
-    assert simplified_silhouette(x, labels).value == pytest.approx(of_centroids(x, labels), rel=rel)
+    assert_scored_as_theirs(x, labels, rel)
 
 
 @pytest.fixture

@@ -25,8 +25,7 @@ def rounding_of(covariance):
     return likely(CHUNK_ROWS, torch.float32) * np.outer(spread, spread)
 
 
-@pytest.mark.measure("spectrum")
-@pytest.mark.measure("mean_share")
+@pytest.mark.measure("spectrum", "mean_share")
 def test_mean_covariance_eigenvalues_and_the_share_of_the_mean_are_those_of_numpy(x):
     moments = moments_of(x)
     np.testing.assert_allclose(moments.mean, x.numpy().mean(0), rtol=1e-12)
@@ -37,11 +36,15 @@ def test_mean_covariance_eigenvalues_and_the_share_of_the_mean_are_those_of_nump
     assert mean_share(moments_of(x)).value == pytest.approx(expected, rel=1e-10)
 
 
-def test_float32_word2vec_has_the_covariance_of_float64(word2vec):
+def test_float32_word2vec_has_the_covariance_and_mean_cosine_of_float64(word2vec):
     moments = moments_of(word2vec)
     exact = np.cov(word2vec.double().numpy(), rowvar=False)
     np.testing.assert_allclose(moments.mean, word2vec.double().numpy().mean(0), atol=1e-8)
     assert (np.abs(moments.covariance().numpy() - exact) <= rounding_of(exact)).all()
+    moments = CosineMoments(300)
+    moments.update(word2vec[:2000])
+    expected = 1 - pdist(word2vec[:2000].double().numpy(), "cosine").mean()
+    assert moments.mean_cosine().value == pytest.approx(expected, abs=1e-8)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -66,13 +69,6 @@ def test_mean_cosine_is_the_mean_over_all_pairs_of_scipy(x):
     moments = CosineMoments(16)
     moments.update(x[:1500])
     assert moments.mean_cosine().value == pytest.approx(1 - pdist(x[:1500].numpy(), "cosine").mean(), abs=1e-12)
-
-
-def test_mean_cosine_of_word2vec_is_the_mean_over_all_pairs_of_scipy(word2vec):
-    moments = CosineMoments(300)
-    moments.update(word2vec[:2000])
-    expected = 1 - pdist(word2vec[:2000].double().numpy(), "cosine").mean()
-    assert moments.mean_cosine().value == pytest.approx(expected, abs=1e-8)
 
 
 @pytest.mark.measure("cosine_histogram")

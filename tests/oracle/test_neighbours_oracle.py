@@ -29,11 +29,16 @@ def searched(x, k):
     return NearestNeighbors(n_neighbors=k, algorithm="ball_tree").fit(x.numpy()).kneighbors()
 
 
-def test_neighbours_are_those_of_a_ball_tree(points):
+def test_neighbours_are_those_of_a_ball_tree_and_float32_has_the_measures_of_float64(points):
     ours = nearest_neighbours(points, 12)
     distances, indices = searched(points, 12)
     np.testing.assert_allclose(ours.distances, distances, rtol=1e-12)
     np.testing.assert_array_equal(ours.indices, indices)
+    double, single = (nearest_neighbours(x, 11) for x in (points, points.float()))
+    assert twonn(single).dimension.value == pytest.approx(twonn(double).dimension.value, rel=1e-4)
+    assert twonn_mle(single).value == pytest.approx(twonn_mle(double).value, rel=1e-4)
+    assert levina_bickel(single).value == pytest.approx(levina_bickel(double).value, rel=1e-4)
+    assert hubness(single).skewness.value == pytest.approx(hubness(double).skewness.value, rel=1e-4)
 
 
 @pytest.mark.measure("twonn")
@@ -78,11 +83,3 @@ def test_points_with_a_duplicate_are_left_out_as_by_scikit_dimension():
     with pytest.warns(UserWarning, match="Dropping 200 points"):
         theirs = TwoNN().fit(x.numpy()).dimension_
     assert twonn(nearest_neighbours(x, 2)).dimension.value == pytest.approx(theirs, rel=1e-7)
-
-
-def test_float32_has_the_intrinsic_dimension_and_hubness_of_float64(points):
-    double, single = (nearest_neighbours(x, 11) for x in (points, points.float()))
-    assert twonn(single).dimension.value == pytest.approx(twonn(double).dimension.value, rel=1e-4)
-    assert twonn_mle(single).value == pytest.approx(twonn_mle(double).value, rel=1e-4)
-    assert levina_bickel(single).value == pytest.approx(levina_bickel(double).value, rel=1e-4)
-    assert hubness(single).skewness.value == pytest.approx(hubness(double).skewness.value, rel=1e-4)

@@ -39,16 +39,13 @@ def by_product(x, k):
     return np.take_along_axis(products, order, axis=1), order
 
 
-def test_neighbours_by_cosine_are_those_of_scikit_learn(points):
+def test_neighbours_by_cosine_are_those_of_scikit_learn_by_dot_product_of_brute_force(points):
     theirs = NearestNeighbors(n_neighbors=K, metric="cosine", algorithm="brute").fit(points.double().numpy())
     distances, indices = theirs.kneighbors()
     result = measure_pairs(points, K, Similarity.COSINE)
     np.testing.assert_array_equal(result.neighbours.indices, indices)
     np.testing.assert_allclose(dissimilarities(result.neighbours, Similarity.COSINE, D), distances, atol=1e-13)
     assert result.uniformity == uniformity(points)
-
-
-def test_neighbours_by_dot_product_are_those_of_brute_force(points):
     products, indices = by_product(points, K)
     result = measure_pairs(points, K, Similarity.DOT).neighbours
     np.testing.assert_array_equal(result.indices, indices)

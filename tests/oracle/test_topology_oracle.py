@@ -84,16 +84,13 @@ def test_bars_are_the_heights_of_single_linkage_and_prominent_by_the_rule_step_b
         assert prominent_bars(lengths).value == by_definition(lengths[lengths > 0].tolist())
 
 
-def test_bars_above_zero_are_those_of_gudhi_and_of_ripser(x):
+def test_bars_are_those_of_gudhi_and_of_ripser_and_the_tree_weighs_as_much_as_that_of_scipy(x):
     deaths = RipsPersistence(homology_dimensions=0).fit_transform([x.numpy()])[0][:, 1]
     lengths = barcode(x)
     np.testing.assert_allclose(lengths[lengths > 0], np.sort(deaths[np.isfinite(deaths)]), rtol=1e-7)
     np.testing.assert_allclose(lengths[lengths > 0], rips_deaths(x), rtol=1e-7)
     deaths = ripser(squareform(pdist(x.numpy())), distance_matrix=True, maxdim=0)["dgms"][0][:, 1]
     np.testing.assert_allclose(lengths[lengths > 0], np.sort(deaths[np.isfinite(deaths)]), rtol=1e-6)
-
-
-def test_the_tree_spans_all_points_and_weighs_as_much_as_that_of_scipy(x):
     start, end = spanning_tree(x).T.numpy()
     graph = coo_array((np.ones(len(start)), (start, end)), shape=(len(x), len(x)))
     assert len(start) == len(x) - 1
@@ -103,19 +100,20 @@ def test_the_tree_spans_all_points_and_weighs_as_much_as_that_of_scipy(x):
     assert weights.sum() == pytest.approx(theirs.sum(), rel=1e-10)
 
 
-def test_bars_of_word2vec_are_those_of_gudhi_and_single_linkage(word2vec):
+def test_bars_of_word2vec_are_of_gudhi_and_those_of_float32_and_their_gradient_of_float64(word2vec):
     x = word2vec[:500].double()
     np.testing.assert_allclose(barcode(x), single_linkage(x), rtol=1e-10)
     np.testing.assert_allclose(barcode(x), rips_deaths(x), rtol=1e-10)
-
-
-def test_bars_of_float32_word2vec_are_those_of_float64_and_stay_what_they_were(word2vec):
     np.testing.assert_allclose(barcode(word2vec[:1000]), barcode(word2vec[:1000].double()), rtol=OF_FLOAT32)
     lengths = barcode(word2vec[:1000])
     assert len(lengths) == 999
     assert float(lengths[-1]) == pytest.approx(3.65907047, rel=OF_FLOAT32)
     assert persistent_entropy(lengths).value == pytest.approx(6.87697640, rel=OF_FLOAT32)
     assert prominent_bars(lengths).value == 22
+    exact, single = word2vec[:64].double().requires_grad_(), word2vec[:64].clone().requires_grad_()
+    bar_entropy(barcode(exact)).backward()
+    bar_entropy(barcode(single)).backward()
+    torch.testing.assert_close(single.grad.double(), exact.grad, rtol=1e-4, atol=1e-5 * float(exact.grad.abs().max()))
 
 
 @pytest.mark.measure("persistent_entropy", "persistent_entropy_normalised")
@@ -134,13 +132,6 @@ def test_the_gradient_of_the_entropy_of_bars_is_that_of_finite_differences(n, d)
     points = cloud(n, d).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: bar_entropy(barcode(x)), (points,))
     assert torch.autograd.gradcheck(barcode, (points,))
-
-
-def test_the_gradient_of_float32_bars_is_that_of_float64(word2vec):
-    exact, single = word2vec[:64].double().requires_grad_(), word2vec[:64].clone().requires_grad_()
-    bar_entropy(barcode(exact)).backward()
-    bar_entropy(barcode(single)).backward()
-    torch.testing.assert_close(single.grad.double(), exact.grad, rtol=1e-4, atol=1e-5 * float(exact.grad.abs().max()))
 
 
 def by_definition(lengths):

@@ -99,10 +99,7 @@ class TestRefusals:
             ),
             ("status=fin", "Expected one of queued, running, "),
             ("export:maybe", "Expected yes or no after export: at character 8 of the search, got 'maybe'."),
-            (
-                "launched>yesterday",
-                "a day such as 2026-01-31 after launched> at character 10 of the search, got 'yesterday'",
-            ),
+            ("launched>yesterday", "2026-01-31 after launched> at character 10 of the search, got 'yesterday'"),
             ("task<3", "task at character 1 of the search is compared with :, = or !=, got <."),
             ("-export>=yes", "export at character 2 of the search is compared with :, = or !=, got >=."),
             ("x" * 4001, "Expected a search of at most 4000 characters, got 4001."),

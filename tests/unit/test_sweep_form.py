@@ -77,11 +77,7 @@ def test_rows_of_the_grid_are_read_in_their_order_and_mean_values():
         ({"grid": [("batch_size", "")]}, "grid-1", "Enter the values of Batch size."),
         ({"grid": [("", "1, 2")]}, "grid-1", "Choose an option for the values 1, 2."),
         ({"grid": [("metric", "f1")]}, "grid-1", "Choose an option for the values f1."),
-        (
-            {"grid": [("epochs", "1"), ("epochs", "2")]},
-            "grid-2",
-            "Epochs is in the grid twice. Join its values in one row.",
-        ),
+        ({"grid": [("epochs", "1"), ("epochs", "2")]}, "grid-2", "Epochs is in the grid twice. Join its values in one"),
         ({"epochs": ""}, "max_steps", "Expected either Epochs or Max steps; give one of them."),
         ({"metric": "pearson"}, "metric", "Expected a metric of classification, one of accuracy, f1, matthews"),
         ({"warmup": "1"}, "warmup", "Enter a number below 1, not 1."),

@@ -98,8 +98,7 @@ REFUSED = [
      "Expected a head other than 'unknown', as what is not said is shown: leave it out."),
     ({"settings": {"hash": 2**60}}, "settings",
      "Expected a whole number up to 2 to the power of 53, got 1152921504606846976."),
-    ({"settings": {"eps": 1e-120}}, "settings",
-     "Expected a number of a size from 1e-100 to 1e+100, or 0, got 1e-120."),
+    ({"settings": {"eps": 1e-120}}, "settings", "Expected a number of a size from 1e-100 to 1e+100, or 0, got 1e-120."),
     *(({name: " \n\u200b"}, name, "Expected a name, got no visible character.")
       for name in ("experiment", "dataset", "model")),
 ]  # fmt: skip

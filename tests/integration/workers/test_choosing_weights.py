@@ -42,13 +42,10 @@ def test_the_best_weights_are_evaluated_and_the_choice_is_told(settings, train, 
     assert list(settings.runs.iterdir()) == []
 
 
-def test_of_equals_the_first_is_the_best_and_what_is_undefined_is_none(train, play_metrics):
+def test_of_equals_the_first_is_the_best_and_where_the_metric_is_undefined_the_last_weights_stay(train, play_metrics):
     play_metrics(None, None, 0.5, 0.5, 0.5, 0.5)
     selection = train(**BEST, evaluate_every=2).results.selection
     assert (selection.best_step, selection.history[:3]) == (6, [(2, None), (4, None), (6, 0.5)])
-
-
-def test_where_the_metric_is_never_defined_the_last_weights_stay(train, play_metrics):
     play_metrics(None, None, None)
     undefined = train(**BEST)
     play_metrics(1.0, 0.0, 0.0)

@@ -138,11 +138,15 @@ class TestInspecting:
         row, _, _ = get(embedding_id)
         assert (row.status, bool(row.error), row.inspection) == (EmbeddingStatus.FAILED, True, None)
 
-    def test_a_row_that_is_no_longer_inspected_or_is_gone_is_left_alone(self, settings, make_embedding, get, x):
-        embedding_id = make_embedding(x, status=EmbeddingStatus.READY)
-        assert inspect_embedding(embedding_id, settings, "cpu") == ()
-        assert inspect_embedding("gone", settings, "cpu") == ()
-        assert get(embedding_id)[0].inspection is None
+
+@pytest.mark.parametrize(
+    ("work", "status"), [(inspect_embedding, EmbeddingStatus.READY), (measure_embedding, EmbeddingStatus.DRAFT)]
+)
+def test_a_row_that_no_longer_waits_or_is_gone_is_left_alone(settings, make_embedding, get, x, work, status):
+    embedding_id = make_embedding(x, status=status)
+    assert work(embedding_id, settings, "cpu") == work("gone", settings, "cpu") == ()
+    row, measurements, _ = get(embedding_id)
+    assert (row.inspection, measurements) == (None, {})
 
 
 class TestMeasuring:
@@ -249,12 +253,6 @@ class TestMeasuring:
         _, measurements, curves = measured(x)
         assert [line["rows"] for line in curves["identity"].lines] == [32, 64, 1000]
         assert measurements["cosine_histogram"].detail["rows"] == measurements["cosine_histogram"].n == 100
-
-    def test_a_row_that_no_longer_waits_or_is_gone_is_left_alone(self, settings, make_embedding, get, x):
-        embedding_id = make_embedding(x, status=EmbeddingStatus.DRAFT)
-        assert measure_embedding(embedding_id, settings, "cpu") == ()
-        assert measure_embedding("gone", settings, "cpu") == ()
-        assert get(embedding_id)[1] == {}
 
     def test_a_file_that_is_gone(self, settings, sessions, measured, get, x):
         row, _, _ = measured(x)

@@ -5,11 +5,14 @@ SMALL = ZetaLine(rows=32, values=[0.1 + 0.9 * zeta for zeta in ZETAS])
 LARGE = ZetaLine(rows=400, values=[0.5 + 0.5 * zeta for zeta in ZETAS])
 
 
-def test_lines_are_sorted_by_rows_and_the_largest_is_the_default():
+def test_lines_are_sorted_by_rows_the_largest_is_the_default_and_names_do_not_cover_one_another():
     stored = [{"rows": 400, "values": [0.5] * 101, "reason": None}, {"rows": 1, "values": None, "reason": "One row."}]
     lines = parse_zeta_lines(stored)
     assert [(line.rows, line.score_at(0.2)) for line in lines] == [(1, None), (400, 0.5)]
     assert [choose_zeta_line([SMALL, LARGE], rows) for rows in (None, 32, 33)] == [LARGE, SMALL, LARGE]
+    near = ZetaLine(rows=800, values=[value + 0.001 for value in LARGE.values])
+    traces = zeta_curve([SMALL, LARGE, near], near, 0.2, "the identity").draw().data
+    assert sorted(trace.text[0].strip() for trace in traces if trace.mode == "lines+text") == ["", "32", "800"]
 
 
 def test_score_is_marked_on_the_chosen_line_and_the_table_has_a_row_for_each_zeta():
@@ -23,9 +26,3 @@ def test_score_is_marked_on_the_chosen_line_and_the_table_has_a_row_for_each_zet
     assert (len(table.rows), table.rows[100]) == (101, [1.0, 1.0, 1.0])
     line = ZetaLine(rows=1, values=[None] * 101, reason="One row.")
     assert "undefined" in zeta_curve([line], line, 0.2, "the identity").empty
-
-
-def test_names_do_not_cover_one_another():
-    near = ZetaLine(rows=800, values=[value + 0.001 for value in LARGE.values])
-    traces = zeta_curve([SMALL, LARGE, near], near, 0.2, "the identity").draw().data
-    assert sorted(trace.text[0].strip() for trace in traces if trace.mode == "lines+text") == ["", "32", "800"]

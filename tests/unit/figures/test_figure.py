@@ -7,11 +7,17 @@ import pytest
 from app.figures.figure import ColumnarRows, Figure, FigureTable, plain, plot, thinned
 
 
-def test_a_csv_cannot_start_a_formula_but_keeps_negative_numbers():
+def test_a_csv_starts_no_formula_and_keeps_negative_numbers_and_columns_are_read_as_rows():
     table = FigureTable(["=name", "value"], [["=1+1", -2.5], ["+1", None], ["-x", 3.0], ["@a", 0.1], ["plain", 1e-9]])
     rows = list(csv.reader(io.StringIO(table.csv())))
     first, second = ["'=name", "'=1+1", "'+1", "'-x", "'@a", "plain"], ["value", "-2.5", "", "3.0", "0.1", "1e-09"]
     assert rows == [list(row) for row in zip(first, second, strict=True)]
+    columns, rows = ColumnarRows(range(3), ["a", "b", "c"]), [[0, "a"], [1, "b"], [2, "c"]]
+    assert (list(columns), len(columns)) == (rows, 3)
+    assert (columns[1], columns[-1], columns[1:9]) == ([1, "b"], [2, "c"], rows[1:])
+    tables = [FigureTable(["n", "name"], held) for held in (columns, rows)]
+    assert len({table.csv() for table in tables}) == 1
+    assert len({Figure("a", "A", "", table, draw=lambda: plot([])).version for table in tables}) == 1
 
 
 def test_a_plot_carries_the_house_template_and_ticks_without_raised_powers():
@@ -40,12 +46,3 @@ def test_a_users_words_are_cut_and_never_markup_and_thinning_keeps_both_ends():
     assert plain("0123456789", 5) == "0123…"
     assert thinned(range(5), 5) == [0, 1, 2, 3, 4]
     assert thinned(range(101), 5) == [0, 25, 50, 75, 100]
-
-
-def test_columns_are_read_as_rows():
-    columns, rows = ColumnarRows(range(3), ["a", "b", "c"]), [[0, "a"], [1, "b"], [2, "c"]]
-    assert (list(columns), len(columns)) == (rows, 3)
-    assert (columns[1], columns[-1], columns[1:9]) == ([1, "b"], [2, "c"], rows[1:])
-    tables = [FigureTable(["n", "name"], held) for held in (columns, rows)]
-    assert len({table.csv() for table in tables}) == 1
-    assert len({Figure("a", "A", "", table, draw=lambda: plot([])).version for table in tables}) == 1

@@ -66,11 +66,7 @@ def test_caption_claims_nothing_about_logged_measures():
     ("measure", "options", "words"),
     [
         (COSINE, {}, "The last layer, of the tokens of a few validation rows, the same at every step."),
-        (
-            "isoscore_star",
-            {},
-            "the same at every step, at ζ = 0: low for few tokens, so read the trend, not the level.",
-        ),
+        ("isoscore_star", {}, "the same at every step, at ζ = 0: low for few tokens, so read the trend, not the level"),
         ("isoscore_unbiased", {}, "The last layer, of the mean vectors, one of each text, of a few validation rows"),
         (
             COSINE,

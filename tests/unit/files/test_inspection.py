@@ -29,7 +29,7 @@ def inspected(tmp_path):
     return inspect_arrays
 
 
-def test_an_array_is_described_by_shape_type_and_preview_over_all_chunks(inspected):
+def test_an_array_is_described_by_shape_type_preview_and_the_layer_that_is_measured(inspected):
     inspection = inspected(X)
     assert (inspection.format, inspection.n, inspection.d, inspection.dtype) == ("npy", 40, 10, "float32")
     assert inspection.selection == Selection(vectors="array")
@@ -39,6 +39,8 @@ def test_an_array_is_described_by_shape_type_and_preview_over_all_chunks(inspect
     assert (inspection.n, inspection.n_duplicate, len(inspection.preview)) == (20_000, 20_000 - 40, 5)
     inspection = inspected(X, Selection(vectors="array", transpose=True))
     assert (inspection.n, inspection.d) == (10, 40)
+    (warning,) = inspected(np.stack([X, X, X])).warnings
+    assert "read as layers x rows x columns. Layer 2 of 0 to 2 is measured." in warning
 
 
 def test_an_inspection_goes_through_json_and_back(inspected):
@@ -90,11 +92,6 @@ def test_another_selection_is_inspected_when_asked_and_checked_against_a_stored_
 )
 def test_what_makes_numbers_doubtful_is_a_warning_and_no_refusal(inspected, x, sentence):
     assert any(warning.startswith(sentence) for warning in inspected(x).warnings)
-
-
-def test_array_of_three_dimensions_says_which_layer_is_measured(inspected):
-    (warning,) = inspected(np.stack([X, X, X])).warnings
-    assert "read as layers x rows x columns. Layer 2 of 0 to 2 is measured." in warning
 
 
 def test_a_table_is_inspected_column_by_column(tmp_path):

@@ -73,7 +73,7 @@ def test_layers_stand_beside_matrices_and_labels_of_as_many_rows(written):
     assert inspect(Upload((written("x.npy", npy(X[0])),))).layer is None
 
 
-def test_shards_are_joined_layer_by_layer_or_refused(written):
+def test_shards_are_joined_layer_by_layer_or_refused_and_names_need_a_row_for_each_of_a_layer(written):
     upload = Upload((written("a.npy", npy(X[:, :20])), written("b.npy", npy(X[:, 20:]))))
     inspection = inspect(upload)
     assert [(part.name, part.n, part.layer) for part in inspection.parts] == [(f"array[{k}]", 50, k) for k in range(3)]
@@ -81,9 +81,6 @@ def test_shards_are_joined_layer_by_layer_or_refused(written):
     upload = Upload((written("a.npy", npy(X)), written("b.npy", npy(X[:2]))))
     with pytest.raises(InvalidError, match="need the same arrays or columns"):
         inspect(upload)
-
-
-def test_names_and_labels_need_a_row_for_each_row_of_a_layer(written):
     vectors = (written("x.npy", npy(X)),)
     inspection = inspect(Upload(vectors, written("rows.npy", npy(LABELS))))
     assert inspection.selection.labels == "array"

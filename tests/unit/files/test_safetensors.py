@@ -66,12 +66,7 @@ def test_bfloat16_is_read_as_the_numbers_it_means(path):
         ({"x": entry(shape=(-2, -2))}, bytes(16), None, "the shape of 'x'"),
         ({"x": entry(shape=(1,) * 40)}, bytes(16), None, "the shape of 'x'"),
         ({"x": entry(shape=(2**40, 2**40))}, bytes(16), None, r"but 16 follow: the file was cut off"),
-        (
-            {"x": entry(), "y": entry(begin=8, end=24)},
-            bytes(24),
-            None,
-            "the values of 'y' overlap others or leave a gap",
-        ),
+        ({"x": entry(), "y": entry(begin=8, end=24)}, bytes(24), None, "values of 'y' overlap others or leave a gap"),
         ({"x": entry(begin=8, end=24)}, bytes(24), None, "the values of 'x' overlap others or leave a gap"),
         ({"x": entry()}, bytes(15), None, "declares .* bytes in all, but the file has"),
         ({"x": entry()}, bytes(17), None, "declares .* bytes in all, but the file has"),

@@ -77,18 +77,9 @@ def test_equal_points_and_constant_dimensions_have_contributions(dtype):
     ("x", "reason"),
     [
         (torch.zeros(0, 2), "The mean cosine needs at least 2 rows that are not zero; there are 0."),
-        (
-            torch.tensor([[0.0, 0.0], [1.0, 0.0]]),
-            "The mean cosine needs at least 2 rows that are not zero; there is 1.",
-        ),
-        (
-            torch.tensor([[1.0, math.nan], [1.0, 0.0]]),
-            "The mean cosine is not finite: some points are NaN or infinite.",
-        ),
-        (
-            torch.tensor([[1.0, math.inf], [1.0, 0.0]]),
-            "The mean cosine is not finite: some points are NaN or infinite.",
-        ),
+        (torch.tensor([[0, 0.0], [1.0, 0.0]]), "The mean cosine needs at least 2 rows that are not zero; there is 1."),
+        (torch.tensor([[1, math.nan], [1.0, 0.0]]), "The mean cosine is not finite: some points are NaN or infinite."),
+        (torch.tensor([[1, math.inf], [1.0, 0.0]]), "The mean cosine is not finite: some points are NaN or infinite."),
     ],
 )
 def test_rogue_dimensions_are_undefined_where_the_mean_cosine_is(x, reason):

@@ -25,13 +25,19 @@ def test_the_rows_held_out_are_mapped_by_what_was_learned_from_the_others():
     torch.testing.assert_close(split.fitted.mean, mean)
 
 
-def test_rows_to_fit_on_may_be_a_mask_are_drawn_by_the_seed_and_a_function_gives_arguments():
+def test_rows_to_fit_on_may_be_a_mask_are_drawn_by_the_seed_and_stay_together_in_a_group():
     mask = torch.arange(20) < 7
     assert held_out(cloud(), fit_centring, fit_rows=mask).fit_rows.tolist() == list(range(7))
     drawn = [held_out(cloud(), fit_centring, seed=seed).fit_rows.tolist() for seed in (0, 0, 1)]
     assert drawn[0] == drawn[1] != drawn[2]
     split = held_out(cloud(), lambda points: fit("soft_zca", points, eps=0.0))
     torch.testing.assert_close(split.fitted.matrix, held_out(cloud(), fit_zca_whitening).fitted.matrix)
+    groups = torch.arange(20) // 4 * 11 - 3
+    split = held_out(cloud(), fit_centring, 0.4, groups=groups)
+    mine, held_out_groups = set(groups[split.fit_rows].tolist()), set(groups[split.held_out_rows].tolist())
+    assert len(mine) == 2
+    assert len(held_out_groups) == 3
+    assert not mine & held_out_groups
 
 
 @pytest.mark.parametrize(("fraction", "fitted_on"), [(0.5, 10), (0.25, 5), (0.001, 1), (0.999, 19)])
@@ -39,15 +45,6 @@ def test_a_fraction_of_the_rows_is_drawn_and_both_parts_get_some(fraction, fitte
     split = held_out(cloud(), fit_centring, fraction)
     assert len(split.fit_rows) == fitted_on
     assert sorted([*split.fit_rows.tolist(), *split.held_out_rows.tolist()]) == list(range(20))
-
-
-def test_rows_of_a_group_stay_together():
-    groups = torch.arange(20) // 4 * 11 - 3
-    split = held_out(cloud(), fit_centring, 0.4, groups=groups)
-    mine, held_out_groups = set(groups[split.fit_rows].tolist()), set(groups[split.held_out_rows].tolist())
-    assert len(mine) == 2
-    assert len(held_out_groups) == 3
-    assert not mine & held_out_groups
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ CROSS = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
 LINE = torch.tensor([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [5.0, 5.0]])
 
 
-def test_each_class_has_a_score_or_the_reason_why_not():
+def test_each_class_has_a_score_or_the_reason_why_not_and_where_none_has_the_first_is_told():
     x = torch.cat([CROSS, LINE, torch.ones(4, 2)])
     result = score_by_label(x, torch.tensor([7] * 4 + [3] * 4 + [9] * 4), isoscore)
     assert [(entry.label, entry.n) for entry in result.classes] == [(3, 4), (7, 4), (9, 4)]
@@ -16,17 +16,6 @@ def test_each_class_has_a_score_or_the_reason_why_not():
     assert result.classes[2].score.reason.startswith("The covariance is zero")
     assert result.score.value == pytest.approx(0.5)
     assert [entry.label for entry in result.scored_classes] == [3, 7]
-
-
-@pytest.mark.parametrize(("n", "count"), [(1, "there is 1"), (2, "there are 2"), (3, "there are 3")])
-def test_classes_of_fewer_than_four_points_do_not_count(n, count):
-    result = score_by_label(torch.cat([CROSS, LINE[:n]]), torch.tensor([0] * 4 + [1] * n), isoscore)
-    assert result.classes[1].score.reason == f"The score of a class needs at least 4 points; {count}."
-    assert result.score.value == pytest.approx(1)
-    assert [entry.label for entry in result.scored_classes] == [0]
-
-
-def test_where_no_class_has_a_score_the_first_reason_is_told():
     result = score_by_label(torch.cat([torch.ones(4, 2), CROSS[:2]]), torch.tensor([0, 0, 0, 0, 1, 1]), isoscore)
     assert result.score.value is None
     reason = result.classes[0].score.reason
@@ -36,6 +25,14 @@ def test_where_no_class_has_a_score_the_first_reason_is_told():
     result = score_by_label(torch.ones(0, 2), torch.zeros(0).long(), isoscore)
     assert result.score.reason == "A score by label needs labeled points; there is none."
     assert result.classes == ()
+
+
+@pytest.mark.parametrize(("n", "count"), [(1, "there is 1"), (2, "there are 2"), (3, "there are 3")])
+def test_classes_of_fewer_than_four_points_do_not_count(n, count):
+    result = score_by_label(torch.cat([CROSS, LINE[:n]]), torch.tensor([0] * 4 + [1] * n), isoscore)
+    assert result.classes[1].score.reason == f"The score of a class needs at least 4 points; {count}."
+    assert result.score.value == pytest.approx(1)
+    assert [entry.label for entry in result.scored_classes] == [0]
 
 
 def test_labels_that_do_not_fit_the_points_are_refused():

@@ -86,11 +86,17 @@ def test_update_refuses_what_is_not_a_cloud_of_its_dimensions(x, got):
         spectrum.Moments(2).update(x)
 
 
-def test_merge_refuses_moments_of_another_space_and_not_a_number_stays():
+def test_merge_covariance_and_shrink_refuse_what_does_not_fit_and_not_a_number_stays():
     with pytest.raises(ValueError, match="Expected moments of 2 dimensions, got 3: merge only clouds of one"):
         spectrum.Moments(2).merge(spectrum.Moments(3))
     moments = moments_of(torch.tensor([[0.0, 1.0], [float("nan"), 1.0]]))
     assert moments.covariance()[0, 0].isnan()
+    with pytest.raises(ValueError, match="Expected at least 1 point, got 0: skip batches"):
+        spectrum.covariance(torch.ones(0, 3))
+    with pytest.raises(ValueError, match=r"floating tensor \[n, d\], got \[2, 5, 3\] of torch.float32"):
+        spectrum.covariance(torch.ones(2, 5, 3))
+    with pytest.raises(ValueError, match=r"shrinkage covariance \[2, 2\] like that of the points, got \[3, 3\]"):
+        spectrum.shrink(torch.eye(2), torch.eye(3), 0.5)
 
 
 def test_centre_and_covariance_of_points_are_in_their_precision():
@@ -118,15 +124,6 @@ def test_the_shift_is_near_the_mean_where_one_token_of_each_sequence_stands_apar
     shift, _, offset = spectrum.shift_near_mean(x)
     assert abs(shift - x.mean()) < x.std() / 4
     assert float(shift + offset) == pytest.approx(float(x.mean()))
-
-
-def test_covariance_and_shrink_refuse_what_does_not_fit():
-    with pytest.raises(ValueError, match="Expected at least 1 point, got 0: skip batches"):
-        spectrum.covariance(torch.ones(0, 3))
-    with pytest.raises(ValueError, match=r"floating tensor \[n, d\], got \[2, 5, 3\] of torch.float32"):
-        spectrum.covariance(torch.ones(2, 5, 3))
-    with pytest.raises(ValueError, match=r"shrinkage covariance \[2, 2\] like that of the points, got \[3, 3\]"):
-        spectrum.shrink(torch.eye(2), torch.eye(3), 0.5)
 
 
 def test_shrink_weighs_the_points_by_one_minus_zeta_and_a_scaled_identity_keeps_the_variance():

@@ -38,10 +38,6 @@ def test_decimals_give_the_middle_deviation_two_digits(deviations, decimals):
     assert choose_decimals([Estimate(0.5, std, 3) for std in deviations]) == decimals
 
 
-def test_a_rounded_zero_has_no_minus():
-    assert [format_fixed(value, 2) for value in (-0.001, 0.0, -0.01, -1.005)] == ["0.00", "0.00", "-0.01", "-1.00"]
-
-
 def test_latex_as_it_is_pasted():
     assert texts.latex(print_summary(BY_LAMBDA, PrintStyle())) == (
         "% \\usepackage{booktabs}\n"
@@ -61,7 +57,7 @@ def test_latex_as_it_is_pasted():
     )
 
 
-def test_markdown_as_it_is_pasted():
+def test_markdown_is_as_it_is_pasted_with_special_characters_escaped():
     assert texts.markdown(print_summary(BY_LAMBDA, PrintStyle(decimals=2, bold=False))) == (
         CAPTION.replace(" Bold: better than the baseline by a verdict, and by the most.", "") + "\n\n"
         "| Model | λ | Accuracy ± 95% | IsoScore★ ± 95% |\n"
@@ -70,6 +66,7 @@ def test_markdown_as_it_is_pasted():
         "| bert\\_base | 0 | 0.86 ± 0.01 | – |\n"
         "| bert\\_base | 1 | 0.00 (n = 1) | 0.90 (all equal) |\n"
     )  # fmt: skip
+    assert texts.escape_markdown("a|b_c*d`e<f>[g](h)\n\\ & ~") == r"a\|b\_c\*d\`e\<f\>\[g\](h) \\ \& \~"
 
 
 def test_bold_needs_a_verdict():
@@ -150,24 +147,16 @@ def test_github_makes_no_link_no_mention_and_no_emoji_of_a_name(text, expected):
     assert texts.escape_markdown(text) == expected
 
 
-def test_markdown_special_characters_are_escaped():
-    assert texts.escape_markdown("a|b_c*d`e<f>[g](h)\n\\ & ~") == r"a\|b\_c\*d\`e\<f\>\[g\](h) \\ \& \~"
-
-
 TEXTS = st.text() | st.text(alphabet='\\{}$&%#_~^<>|"`[]*λ\n ab-,@:/w.1')
 
 
 @given(TEXTS)
-def test_no_escaped_text_has_a_bare_special_character_in_latex(text):
+def test_no_escaped_text_has_a_bare_special_character_in_latex_or_markdown(text):
     remaining = texts.escape_latex(text)
     assert not re.search("--|,,", remaining)
     for command in sorted({*texts.LATEX_COMMANDS.values(), "{}"}, key=len, reverse=True):
         remaining = remaining.replace(command, "")
     assert not re.search(r"[\\{}$&%#_~^<>|\"`\[\]*\n]", remaining)
-
-
-@given(TEXTS)
-def test_no_escaped_text_has_a_bare_special_character_in_markdown(text):
     remaining = re.sub(r"\\[!-/:-@\[-`{-~]|<!-- -->", "", texts.escape_markdown(text))
     assert not re.search(r"[\\|_*`<>\[\]&#~$!\n]", remaining)
 
@@ -185,9 +174,10 @@ def test_whatever_is_called_what_a_table_keeps_its_rows_and_columns(model, datas
     assert [len(re.findall(r"(?<!\\)\|", re.sub(r"\\\\", "", line))) for line in lines[2:]] == [3, 3, 3, 3]
 
 
-def test_a_half_width_is_never_printed_as_0():
+def test_a_half_width_is_never_printed_as_0_and_a_rounded_zero_has_no_minus():
     cells = [Estimate(0.5, half_width, 3) for half_width in (0.05, 0.0004, 1e-17)]
     rows = [SummaryRow([str(index)], [cell]) for index, cell in enumerate(cells)]
     printed = print_summary(SummaryTable(["λ"], [SummaryColumn("RTE", "Accuracy")], rows, []), PrintStyle(decimals=2))
     assert [line.cells[0].half_width for line in printed.lines] == ["0.05", "0.0004", None]
     assert printed.lines[2].cells[0].size == "all equal"
+    assert [format_fixed(value, 2) for value in (-0.001, 0.0, -0.01, -1.005)] == ["0.00", "0.00", "-0.01", "-1.00"]

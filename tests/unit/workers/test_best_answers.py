@@ -65,7 +65,7 @@ def gather(rows, answer_texts, order, size):
     return {name: score.value for name, score in predictions.metrics().items()}
 
 
-def test_windows_are_merged_in_any_order_and_scored_as_torchmetrics_does():
+def test_windows_are_merged_in_any_order_scored_as_torchmetrics_does_and_unanswered_ones_wrong():
     rows, answer_texts = make_rows()
     assert len(rows) == 6
     answers = gather(rows, answer_texts, np.arange(6), 4)
@@ -82,10 +82,6 @@ def test_windows_are_merged_in_any_order_and_scored_as_torchmetrics_does():
     )
     assert answers == pytest.approx({"word_f1": (2 / 3 + 1) / 3, "exact_match": 1 / 3})
     assert gather(rows, answer_texts, np.array([5, 3, 1, 0, 2, 4]), 1) == answers
-
-
-def test_questions_not_looked_at_do_not_count_and_unanswered_ones_are_wrong():
-    rows, answer_texts = make_rows()
     assert gather(rows, answer_texts, np.array([2, 3]), 2) == {"word_f1": 1, "exact_match": 1}
     question = Question("the film", "", Answers(["film"], [0]))
     rows = cut_windows([question], make_tokenizer(), 18, 5)

@@ -100,7 +100,7 @@ def pairs_by_hand(x, labels):
     }
 
 
-def test_all_validation_rows_are_scored_without_their_padding():
+def test_all_validation_rows_are_measured_without_their_padding_layer_by_layer_and_by_sentence():
     model, rows = make_model(), make_rows(60)
     result = evaluate(model, make_rows(10), rows, make_task(), Progress())
     tokens, first, logits = clouds(model, rows)
@@ -120,6 +120,36 @@ def test_all_validation_rows_are_scored_without_their_padding():
     assert (result.results.tokens, result.results.points) == (rows.token_counts.sum(), 2 * rows.token_counts.sum())
     assert result.results.loss == pytest.approx(float(torch.nn.functional.cross_entropy(logits, labels)), rel=1e-5)
     assert result.performance.value == float((logits.argmax(1) == labels).double().mean())
+    last = first[-1]
+    expected = by_hand(last) | {"isoscore_unbiased": isoscore_unbiased(last).value} | pairs_by_hand(last, labels)
+
+    sentence = result.results.dump()["sentences"]
+    assert sentence["pooling"] == "first"
+    assert {m: entry["value"] for m, entry in sentence["last_layer"].items()} == pytest.approx(expected, rel=1e-3)
+    assert {(entry["n"], entry["reason"]) for entry in sentence["last_layer"].values()} == {(60, None)}
+    assert result.figures == {
+        "activation": {
+            "n": 60,
+            "mean": pytest.approx(last.mean(0).tolist(), rel=1e-4, abs=1e-6),
+            "std": pytest.approx(last.std(0).tolist(), rel=1e-4),
+        }
+    }
+    expected = []
+    for texts in layers_of(model, rows):
+        means, firsts = (
+            torch.stack([pool(text) for text in texts]) for pool in (lambda text: text.mean(0), lambda t: t[0])
+        )
+        unbiased = {"isoscore_unbiased": isoscore_unbiased(means).value}
+        expected.append(by_hand(torch.cat(texts)) | unbiased | pairs_by_hand(firsts, labels))
+
+    results = result.results.dump()
+    assert results["by_layer"].keys() == expected[0].keys()
+    for measure, values in results["by_layer"].items():
+        assert values["values"] == pytest.approx([layer[measure] for layer in expected], rel=1e-3), measure
+        assert values["reasons"] == [None, None]
+    of_texts = ("isoscore_unbiased", "twonn", "persistent_entropy", "silhouette")
+    tokens = {measure: int(rows.token_counts.sum()) for measure in expected[0]}
+    assert results["by_layer_n"] == tokens | dict.fromkeys(of_texts, 60)
 
 
 def test_shrinkage_goes_towards_training_tokens():
@@ -151,46 +181,6 @@ def test_the_first_token_is_found_behind_padding_on_the_left_and_a_loss_that_is_
     torch.nn.init.constant_(model.classifier.weight, float("nan"))
     with pytest.raises(InvalidError, match="loss is not a number on the rows it was evaluated on"):
         observe(model, make_rows(5), np.arange(5), make_task(), Progress())
-
-
-def test_every_layer_is_measured_as_isotropy_measures_its_points():
-    model, rows = make_model(), make_rows(60)
-    results = evaluate(model, make_rows(10), rows, make_task(), Progress()).results.dump()
-    labels = torch.tensor(rows.dataset["labels"])
-    expected = []
-    for texts in layers_of(model, rows):
-        means, first = (
-            torch.stack([pool(text) for text in texts]) for pool in (lambda text: text.mean(0), lambda t: t[0])
-        )
-        unbiased = {"isoscore_unbiased": isoscore_unbiased(means).value}
-        expected.append(by_hand(torch.cat(texts)) | unbiased | pairs_by_hand(first, labels))
-
-    assert results["by_layer"].keys() == expected[0].keys()
-    for measure, values in results["by_layer"].items():
-        assert values["values"] == pytest.approx([layer[measure] for layer in expected], rel=1e-3), measure
-        assert values["reasons"] == [None, None]
-    of_texts = ("isoscore_unbiased", "twonn", "persistent_entropy", "silhouette")
-    tokens = {measure: int(rows.token_counts.sum()) for measure in expected[0]}
-    assert results["by_layer_n"] == tokens | dict.fromkeys(of_texts, 60)
-
-
-def test_the_last_layer_is_measured_by_sentence_vectors_and_its_dimensions_are_kept_for_a_figure():
-    model, rows = make_model(), make_rows(60)
-    result = evaluate(model, make_rows(10), rows, make_task(), Progress())
-    first, labels = clouds(model, rows)[1][-1], torch.tensor(rows.dataset["labels"])
-    expected = by_hand(first) | {"isoscore_unbiased": isoscore_unbiased(first).value} | pairs_by_hand(first, labels)
-
-    sentence = result.results.dump()["sentences"]
-    assert sentence["pooling"] == "first"
-    assert {m: entry["value"] for m, entry in sentence["last_layer"].items()} == pytest.approx(expected, rel=1e-3)
-    assert {(entry["n"], entry["reason"]) for entry in sentence["last_layer"].values()} == {(60, None)}
-    assert result.figures == {
-        "activation": {
-            "n": 60,
-            "mean": pytest.approx(first.mean(0).tolist(), rel=1e-4, abs=1e-6),
-            "std": pytest.approx(first.std(0).tolist(), rel=1e-4),
-        }
-    }
 
 
 def test_a_causal_model_is_measured_by_its_last_tokens_on_whichever_side_padding_is():

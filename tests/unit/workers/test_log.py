@@ -92,7 +92,7 @@ def test_the_telling_ends_with_the_job_however_that_ends(tmp_path):
     assert tails == ["one"]
 
 
-def test_of_each_earlier_attempt_the_last_lines_are_kept_too(tmp_path):
+def test_of_each_earlier_attempt_the_last_lines_are_kept_and_many_make_no_endless_log(tmp_path):
     log = Log(tmp_path)
     for attempt in (1, 2, 3):
         log.begin(attempt, "here/cpu", None)
@@ -106,10 +106,6 @@ def test_of_each_earlier_attempt_the_last_lines_are_kept_too(tmp_path):
     assert heads == [0, EARLIER_LINES + 1, 2 * (EARLIER_LINES + 1)]
     assert lines[heads[1] - 1] == "line 499 of attempt 1"
     assert len(lines) == 2 * (EARLIER_LINES + 1) + 1 + LINES
-
-
-def test_many_attempts_make_no_endless_log(tmp_path):
-    log = Log(tmp_path)
     for attempt in range(1, 500):
         log.begin(attempt, "here/cpu", None)
         with (tmp_path / LOG_NAME).open("a") as file:

@@ -98,12 +98,16 @@ def test_it_is_the_covariance_of_all_tokens_of_the_chosen_layers(model, estimate
     assert progress.total == progress.done[-1] == 34 * len(layers or [1, 2, 3])
 
 
-def test_no_more_points_than_asked_for_are_looked_at_and_another_epoch_looks_at_other_rows(estimate):
+def test_no_more_points_than_asked_for_are_looked_at_anew_each_epoch_or_every_so_many_steps(estimate):
     _, progress = estimate(shrinkage_points=60)
     assert 0 < progress.done[-1] <= 60
     first, again, second = (estimate(epoch, shrinkage_points=40)[0] for epoch in (0.0, 0.0, 1.0))
     assert torch.equal(first, again)
     assert not torch.allclose(first, second)
+    options = {"shrinkage_refresh": "steps", "shrinkage_every": 3, "shrinkage_points": 40}
+    due = {step: estimate(step / 4, step, **options)[0] for step in range(7)}
+    assert [step for step, S in due.items() if S.numel()] == [0, 3, 6]
+    assert not torch.allclose(due[0], due[3])
 
 
 def test_padding_is_added_where_it_is_included_and_an_epoch_that_goes_on_keeps_its_covariance(estimate):
@@ -135,13 +139,6 @@ def test_of_a_pooled_text_a_layer_has_one_point_and_else_one_of_each_token(make_
     callback, _, _ = make_callback(points=points, shrinkage_points=n_points)
     lengths = np.full(100, 6)
     assert len(draw_rows(lengths, callback.selector, callback.config, 0)) == rows
-
-
-def test_every_so_many_steps_it_is_estimated_anew(estimate):
-    options = {"shrinkage_refresh": "steps", "shrinkage_every": 3, "shrinkage_points": 40}
-    due = {step: estimate(step / 4, step, **options)[0] for step in range(7)}
-    assert [step for step, S in due.items() if S.numel()] == [0, 3, 6]
-    assert not torch.allclose(due[0], due[3])
 
 
 def test_for_a_moving_average_there_is_one_pass_and_each_step_mixes_its_own_points_in(model, make_callback):
