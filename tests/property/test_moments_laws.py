@@ -24,11 +24,15 @@ sizes = st.lists(st.integers(0, 10), min_size=1, max_size=5)
 
 
 @given(clouds(), sizes)
-def test_moments_of_chunks_are_those_of_the_whole(x, sizes):
+def test_moments_of_chunks_are_those_of_the_whole_and_shares_of_mean_and_spread_add_up_to_one(x, sizes):
     total, chunked = moments_of(x), streamed(Moments, x, sizes)
     assert chunked.n == total.n == len(x)
     torch.testing.assert_close(chunked.mean, total.mean, rtol=1e-12, atol=1e-10)
     torch.testing.assert_close(chunked.covariance(), total.covariance(), rtol=1e-10, atol=1e-9)
+    torch.testing.assert_close(total.covariance(), covariance(x), rtol=1e-10, atol=1e-9)
+    energy = float(x.square().sum(1).mean())
+    spread = float((x - x.mean(0)).square().sum(1).mean())
+    assert mean_share(total).value == pytest.approx(1 - spread / energy, abs=1e-9)
 
 
 @given(clouds(), st.integers(0, 30))
@@ -40,11 +44,6 @@ def test_moments_merged_in_either_order_are_those_of_the_whole(x, cut):
         assert merged.n == total.n
         torch.testing.assert_close(merged.mean, total.mean, rtol=1e-12, atol=1e-10)
         torch.testing.assert_close(merged.covariance(), total.covariance(), rtol=1e-10, atol=1e-9)
-
-
-@given(clouds())
-def test_streamed_and_differentiable_covariance_agree(x):
-    torch.testing.assert_close(moments_of(x).covariance(), covariance(x), rtol=1e-10, atol=1e-9)
 
 
 @given(solved_clouds())
@@ -67,13 +66,6 @@ def test_anisotropy_does_not_change_under_rotation_or_scaling(x, seed, centred):
     assert turned == pytest.approx(shares, abs=1e-9)
     assert shares == sorted(shares, reverse=True)
     assert sum(shares) == pytest.approx(1)
-
-
-@given(clouds(), st.integers(0, 30))
-def test_the_share_of_the_mean_and_of_the_spread_add_up_to_one(x, cut):
-    energy = float(x.square().sum(1).mean())
-    spread = float((x - x.mean(0)).square().sum(1).mean())
-    assert mean_share(moments_of(x)).value == pytest.approx(1 - spread / energy, abs=1e-9)
 
 
 @given(clouds(), sizes, st.integers(0, 30))

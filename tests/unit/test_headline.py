@@ -106,7 +106,7 @@ def test_few_rows_are_reported_if_the_correction_matters_and_high_dimensions_und
     assert sentences[-1].endswith(". The true value is probably higher: such estimates tend to be low.")
 
 
-def test_outlier_rows_are_named():
+def test_outlier_rows_are_named_and_hide_the_filled_dimensions():
     x = gaussian(1200, 64) * np.arange(1, 65) ** -0.5
     rows = [3, 17, 400, 801, 1100]
     x[rows] = 20 * gaussian(5, 64)[:, ::-1] * np.arange(1, 65) ** -0.5
@@ -118,6 +118,12 @@ def test_outlier_rows_are_named():
     assert title.startswith(f"{finding['title']}: rows 3, 17, 400, 801, 1100. Without them ")
     assert effect["before"] is None or title.endswith(f" instead of {number(effect['before'])}.")
     assert not any("few" in sentence for sentence in sentences)
+    x = gaussian(600, 32)
+    x[[57, 203, 404, 511]] *= 15
+    title, sentences = headline_text(x)
+    assert "rows 57, 203, 404, 511" in title
+    assert not any("The variance fills" in sentence for sentence in sentences)
+    assert sentences[0].startswith("With them, half of the variance lies in ")
 
 
 def test_single_outlier_has_its_name_and_many_are_counted():
@@ -134,15 +140,6 @@ def test_single_outlier_has_its_name_and_many_are_counted():
     assert ": rows 0, 1, 2, 3, 4 and 3 more. Without them " in plain(headline_of(embedding))[0]
     embedding.findings_data.data = {"findings": [finding | {"severity": "note", "rows": [7], "names": None}]}
     assert "row 7" not in plain(headline_of(embedding))[0]
-
-
-def test_outlier_rows_hide_the_filled_dimensions():
-    x = gaussian(600, 32)
-    x[[57, 203, 404, 511]] *= 15
-    title, sentences = headline_text(x)
-    assert "rows 57, 203, 404, 511" in title
-    assert not any("The variance fills" in sentence for sentence in sentences)
-    assert sentences[0].startswith("With them, half of the variance lies in ")
 
 
 def test_an_error_larger_than_the_score_is_the_title_and_few_independent_rows_are_reported():

@@ -109,7 +109,7 @@ def test_only_finished_runs_with_both_values_are_drawn_and_the_version_follows_n
 
 
 @AXES
-def test_runs_without_performance_are_counted_with_reason(x):
+def test_runs_without_performance_are_counted_with_reason_and_pruned_settings_are_named(x):
     undefined = [run(1.0, seed, None, performance_reason="All predictions are equal.") for seed in (2, 3)]
     figure = by_x(sweep(*SWEEP.runs, *undefined), x, seeds=True)
     sentence = "Not drawn, because performance is undefined: 2 runs. All predictions are equal."
@@ -121,10 +121,6 @@ def test_runs_without_performance_are_counted_with_reason(x):
     assert missing == [[1.0, seed, None, "All predictions are equal."] for seed in (2, 3)]
     assert [row[1] for row in by_x(sweep(*SWEEP.runs, *undefined), x).table.rows] == [2, 2, 2]
     assert by_x(sweep(*undefined), x).empty == sentence
-
-
-@AXES
-def test_pruned_settings_are_named(x):
     runs = [run(0.0), run(1.0, 0, 0.99), run(1.0, 1, None, None, RunStatus.PRUNED)]
     caption = by_x(sweep(*runs), x).caption
     assert caption.endswith("Read with care, because the study pruned some of their runs, and the finished ones "
@@ -155,7 +151,7 @@ def test_families_are_lines_through_the_baseline_with_a_legend():
     assert "Lines connect" in figure.caption
 
 
-def test_methods_stand_side_by_side_at_one_lambda_and_words_at_equal_steps():
+def test_methods_stand_side_by_side_at_one_lambda_and_plain_training_is_in_the_panel_of_each():
     plot = plot_of(sweep(run(0.0), *(run(1.0, regularizer=method) for method in (ISTAR, COSREG))), x="lam")
     points = [(trace.x[0], trace.marker.color) for trace in means(plot)]
     assert points == [(0, lambda_color(0)), (0.875, METHODS[ISTAR]), (1.125, METHODS[COSREG])]
@@ -164,6 +160,11 @@ def test_methods_stand_side_by_side_at_one_lambda_and_words_at_equal_steps():
     plot = plot_of(runs, x="regularizer", x_scale="log")
     assert list(plot.layout.xaxis.ticktext) == ["none", "I-STAR", "CosReg"]
     assert sorted(x for trace in means(plot) for x in trace.x) == [0, 1, 2]
+    plot = plot_of(sweep(run(0.0), *(run(1.0, regularizer=name) for name in (ISTAR, COSREG))), facet="regularizer")
+    assert [note.text for note in plot.layout.annotations] == ["I-STAR", "CosReg"]
+    panels = sorted((trace.xaxis, len(trace.x)) for trace in means(plot))
+    assert panels == [("x", 1), ("x", 1), ("x2", 1), ("x2", 1)]
+    assert {shape.xref for shape in plot.layout.shapes} == {"x domain", "x2 domain"}
 
 
 def test_many_points_have_a_legend_instead_of_names_and_as_many_traces_as_colors():
@@ -251,7 +252,7 @@ def test_colors_are_as_chosen_or_usual_if_that_does_not_vary():
     assert [trace.marker.color for trace in means(usual)] == [lambda_color(0), lambda_color(1)]
 
 
-def test_any_setting_and_measure_can_be_axes():
+def test_any_setting_and_measure_can_be_axes_and_runs_without_the_measure_are_left_out():
     figure = figure_of(measured(GRID, "mean_cosine", lambda row: 0.5 - 0.1 * row.lam), x="batch_size", y="mean_cosine")
     assert figure.title == "Mean cosine similarity by batch size"
     layout = figure.draw().layout
@@ -261,9 +262,6 @@ def test_any_setting_and_measure_can_be_axes():
     assert figure.table.rows[0][:4] == [0, 8, 2, pytest.approx(0.5)]
     assert figure_of(GRID, y="accuracy").title == "Performance by isotropy"
     assert [*measured_quantities(GRID, "accuracy")][:4] == ["performance", "isoscore_star", "f1", "matthews"]
-
-
-def test_measure_of_last_layer_leaves_out_runs_without_it():
     runs = sweep(run(0.0, 0), run(0.0, 1, isoscore_star=None), run(1.0), run(3.0))
     figure = figure_of(measured(runs, "silhouette", lambda row: 0.3 if row.lam == 0 else None), y="silhouette")
     assert figure.title == "Silhouette by isotropy"
@@ -313,14 +311,6 @@ def test_facet_is_a_panel_for_each_value_on_the_same_axes_up_to_a_limit():
     assert len(figure.draw().layout.annotations) == MAX_PANELS
     assert f"The first {MAX_PANELS} of 11 are drawn." in figure.caption
     assert len(figure.table.rows) == 22
-
-
-def test_plain_training_is_in_the_panel_of_every_regularizer():
-    plot = plot_of(sweep(run(0.0), *(run(1.0, regularizer=name) for name in (ISTAR, COSREG))), facet="regularizer")
-    assert [note.text for note in plot.layout.annotations] == ["I-STAR", "CosReg"]
-    panels = sorted((trace.xaxis, len(trace.x)) for trace in means(plot))
-    assert panels == [("x", 1), ("x", 1), ("x2", 1), ("x2", 1)]
-    assert {shape.xref for shape in plot.layout.shapes} == {"x domain", "x2 domain"}
 
 
 @pytest.mark.parametrize(

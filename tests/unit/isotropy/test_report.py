@@ -47,7 +47,7 @@ def test_whatever_is_found_can_be_stored_as_json_and_what_is_undefined_has_a_rea
         assert finding.score.reason.endswith("."), slug
 
 
-def test_lists_are_values_headed_by_the_first_and_settings_stand_beside(x):
+def test_lists_are_values_headed_by_the_first_settings_stand_beside_and_the_fit_goes_through_its_points(x):
     finding = result_of("explained_variance", x)
     variances = np.linalg.eigvalsh(np.cov(x.T.astype(float)))[::-1]
     assert finding.value == pytest.approx(variances.cumsum() / variances.sum())
@@ -56,6 +56,13 @@ def test_lists_are_values_headed_by_the_first_and_settings_stand_beside(x):
     assert result_of("uniformity", x).detail == {"t": 2}
     assert result_of("levina_bickel", x).detail == {"k": 10}
     assert result_of("alpha_req", x).detail == {"window": (4, 100)}
+    finding = result_of("twonn", x)
+    log_mu, survival = np.array(finding.detail["log_mu"]), np.array(finding.detail["minus_log_survival"])
+    assert len(log_mu) == len(survival) > 100
+    assert (survival @ log_mu) / (log_mu @ log_mu) == pytest.approx(finding.value, rel=0.05)
+    assert finding.n == 296  # of the five equal rows, one
+    good = result_of("twonn", np.random.default_rng(0).uniform(size=(1000, 3))).detail["parts"]
+    assert good["fit_distance"] < 2 * good["fit_distance_by_chance"] == pytest.approx(2.2 / 1000**0.5)
 
 
 def test_rows_of_zeros_have_no_direction_and_contributions_add_up(x):
@@ -98,16 +105,6 @@ def test_both_forms_of_the_partition_function_come_from_one_pass_unless_points_a
     far = 500 + points(50, 4)
     assert result_of("partition", far).score.reason.startswith("The partition ratio is exp(-")
     assert -2100 < result_of("partition_log", far).value < -1900
-
-
-def test_the_points_of_the_fit_lie_about_its_line_and_chance_is_told(x):
-    finding = result_of("twonn", x)
-    log_mu, survival = np.array(finding.detail["log_mu"]), np.array(finding.detail["minus_log_survival"])
-    assert len(log_mu) == len(survival) > 100
-    assert (survival @ log_mu) / (log_mu @ log_mu) == pytest.approx(finding.value, rel=0.05)
-    assert finding.n == 296  # of the five equal rows, one
-    good = result_of("twonn", np.random.default_rng(0).uniform(size=(1000, 3))).detail["parts"]
-    assert good["fit_distance"] < 2 * good["fit_distance_by_chance"] == pytest.approx(2.2 / 1000**0.5)
 
 
 def test_prominent_bars_stand_beside_those_of_a_gaussian_of_the_same_size():

@@ -59,12 +59,16 @@ def test_isotropy_at_different_zeta_is_not_in_one_mean_and_has_no_best():
     assert [cell.n for cell in table.rows[0].cells] == [2, 1, 1]
 
 
-def test_metrics_are_columns_where_they_are_asked_for():
-    runs = experiment("a", run(0.0, 0), run(0.0, 1))
+def test_metrics_are_columns_where_they_are_asked_for_and_how_many_runs_have_none_is_told():
+    runs = experiment("a", run(0.0, 0), run(0.0, 1), run(0.0, 2))
     metrics = {runs[0].id: {"accuracy": 0.5, "f1": None}, runs[1].id: {"accuracy": 0.75, "f1": 0.25}}
     table = tabulate(*runs, fields=(), columns=TableColumns.METRICS, metrics=metrics)
     assert [column.measure for column in table.columns] == ["Accuracy", "F1"]
     assert [(cell.mean, cell.n) for cell in table.rows[0].cells] == [(0.625, 2), (0.25, 1)]
+    assert table.notes == [
+        "Left out, because there is no Accuracy: 1 run.",
+        "Left out, because there is no F1: 2 runs.",
+    ]
 
 
 def test_what_is_averaged_over_and_what_is_left_out_is_told():
@@ -103,16 +107,6 @@ def test_the_best_by_a_verdict_is_marked_in_the_column_of_its_metric():
     ]  # fmt: skip
     mixed = summarize_groups(RunTable(runs), [], TableColumns.PERFORMANCE, {}, best)
     assert [row.best for row in mixed.rows] == [frozenset()]
-
-
-def test_of_each_metric_it_is_told_how_many_runs_have_none():
-    runs = experiment("a", run(0.0, 0), run(0.0, 1), run(0.0, 2))
-    metrics = {runs[0].id: {"accuracy": 0.5, "f1": None}, runs[1].id: {"accuracy": 0.75, "f1": 0.25}}
-    table = tabulate(*runs, fields=(), columns=TableColumns.METRICS, metrics=metrics)
-    assert table.notes == [
-        "Left out, because there is no Accuracy: 1 run.",
-        "Left out, because there is no F1: 2 runs.",
-    ]
 
 
 def test_regularizers_stand_in_the_order_in_which_they_are_offered_and_lambda_by_its_size():

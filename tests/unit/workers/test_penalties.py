@@ -67,36 +67,27 @@ def test_i_star_sees_every_token_of_all_layers_as_one_cloud(see, batch):
 
 
 @pytest.mark.parametrize(
-    ("changes", "layers", "pooled"),
+    ("regularizer", "changes", "layers", "pool"),
     [
-        ({}, [1, 2], mean),
-        ({"points": "mean"}, [1, 2], mean),
-        ({"points": "sentence"}, [1, 2], first),
-        ({"layers": "last"}, [2], mean),
-        ({"layers": [1]}, [1], mean),
+        ("istar_unbiased", {}, [1, 2], mean),
+        ("istar_unbiased", {"points": "mean"}, [1, 2], mean),
+        ("istar_unbiased", {"points": "sentence"}, [1, 2], first),
+        ("istar_unbiased", {"layers": "last"}, [2], mean),
+        ("istar_unbiased", {"layers": [1]}, [1], mean),
+        ("cosreg", {}, [2], tokens),
+        ("cosreg", {"layers": "all"}, [1, 2], tokens),
+        ("cosreg", {"layers": [1]}, [1], tokens),
+        ("cosreg", {"points": "sentence"}, [2], first),
+        ("cosreg", {"points": "mean", "layers": [1, 2]}, [1, 2], mean),
     ],
 )
-def test_the_bias_corrected_i_star_sees_one_vector_of_each_text_layer_by_layer(see, batch, changes, layers, pooled):
-    penalty, states = see(regularizer="istar_unbiased", **changes)
-    expected = UnbiasedIStar(LAM)([pooled(states[layer], batch["attention_mask"]) for layer in layers])
-    torch.testing.assert_close(penalty, expected)
-
-
-@pytest.mark.parametrize(
-    ("changes", "layers", "pool"),
-    [
-        ({}, [2], tokens),
-        ({"layers": "all"}, [1, 2], tokens),
-        ({"layers": [1]}, [1], tokens),
-        ({"points": "sentence"}, [2], first),
-        ({"points": "mean", "layers": [1, 2]}, [1, 2], mean),
-    ],
-)
-def test_cosreg_sees_the_tokens_of_the_last_layer_or_what_is_chosen_each_layer_by_itself(
-    see, batch, changes, layers, pool
+def test_the_bias_corrected_i_star_sees_texts_cosreg_tokens_each_layer_by_itself(
+    see, batch, regularizer, changes, layers, pool
 ):
-    penalty, states = see(regularizer="cosreg", **changes)
-    of_layers = [CosReg(LAM)(pool(states[layer], batch["attention_mask"])) for layer in layers]
+    penalty, states = see(regularizer=regularizer, **changes)
+    clouds = [pool(states[layer], batch["attention_mask"]) for layer in layers]
+    cosreg, unbiased = CosReg(LAM), UnbiasedIStar(LAM)
+    of_layers = [cosreg(x) if regularizer == "cosreg" else unbiased([x]) for x in clouds]
     torch.testing.assert_close(penalty, torch.stack(of_layers).mean())
 
 
