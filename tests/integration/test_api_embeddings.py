@@ -2,11 +2,9 @@ import io
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-import h5py
 import jsonschema
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 from IsoScore import IsoScore
@@ -17,7 +15,7 @@ from app.embeddings.api.measures import MeasureOut
 from app.main import create_app
 from isotropy.catalog import MEASURES
 from tests.once import make_once
-from tests.uploads.good import npy
+from tests.uploads.good import hdf5, jsonl, npy, parquet, word2vec, word2vec_binary
 
 X_FILE = ("file", ("x.npy", npy(np.eye(3, 8))))
 
@@ -196,41 +194,27 @@ def test_files_that_turn_out_wrong_fail_with_name_or_line_and_the_next_upload_wo
     assert client.get(f"/api/embeddings/{fine['id']}").json()["status"] == "ready"
 
 
-def in_format(filename: str, cloud: np.ndarray) -> bytes:
-    """The cloud in a format, with a word for each row."""
-    words = [f"w{i}" for i in range(len(cloud))]
-    file = io.BytesIO()
-    match filename:
-        case "lists.parquet":
-            pq.write_table(pa.table({"vector": list(cloud), "word": words}), file)
-        case "wide.parquet":
-            pq.write_table(pa.table({f"x{i}": cloud[:, i] for i in range(8)} | {"word": words}), file)
-        case "x.jsonl":
-            rows = zip(words, cloud.tolist(), strict=True)
-            return "".join(json.dumps({"word": word, "vector": row}) + "\n" for word, row in rows).encode()
-        case "x.h5":
-            with h5py.File(file, "w") as tree:
-                tree["vectors"], tree["word"] = cloud, words
-        case "glove.txt" | "x.vec":
-            rows = zip(words, cloud.tolist(), strict=True)
-            text = "".join(f"{word} {' '.join(map(repr, row))}\n" for word, row in rows)
-            return (text if filename == "glove.txt" else f"400 8\n{text}").encode()
-        case "x.bin":
-            rows = (f"w{i} ".encode() + row.astype("<f4").tobytes() for i, row in enumerate(cloud))
-            return b"400 8\n" + b"".join(rows)
-    return file.getvalue()
-
-
-KINDS = {
-    "lists.parquet": "parquet", "wide.parquet": "parquet", "x.jsonl": "jsonl", "x.h5": "hdf5",
-    "glove.txt": "word2vec", "x.vec": "word2vec", "x.bin": "word2vec binary",
-}  # fmt: skip
+def in_formats(cloud: np.ndarray) -> dict[str, tuple[str, bytes]]:
+    """The cloud in each format, with a word for each row: by its file's name the format and the content."""
+    words, text = [f"w{i}" for i in range(len(cloud))], word2vec("", cloud)
+    columns = {f"x{i}": cloud[:, i] for i in range(8)}
+    return {
+        "lists.parquet": ("parquet", parquet(pa.table({"vector": list(cloud), "word": words}))),
+        "wide.parquet": ("parquet", parquet(pa.table(columns | {"word": words}))),
+        "x.jsonl": ("jsonl", jsonl(cloud)),
+        "x.h5": ("hdf5", hdf5(vectors=cloud, word=words)),
+        "glove.txt": ("word2vec", text),
+        "x.vec": ("word2vec", b"400 8\n" + text),
+        "x.bin": ("word2vec binary", word2vec_binary("400 8\n", cloud)),
+    }
 
 
 def test_every_format_measures_the_same_cloud(client, work, cloud):
-    ids = [upload(client, in_format(name, cloud), name, query="?commit=auto").json()["id"] for name in KINDS]
+    kinds = {}
+    for name, (kind, content) in in_formats(cloud).items():
+        kinds[upload(client, content, name, query="?commit=auto").json()["id"]] = kind
     work()
-    for embedding_id, kind in zip(ids, KINDS.values(), strict=True):
+    for embedding_id, kind in kinds.items():
         answer = client.get(f"/api/embeddings/{embedding_id}").json()
         assert (answer["status"], answer["error"], answer["format"]) == ("ready", None, kind)
         assert (answer["n"], answer["d"]) == (400, 8)

@@ -63,17 +63,17 @@ def delimited(separator: str, rows=X, header=("word", *COLUMNS)) -> bytes:
 
 
 def jsonl(rows=X) -> bytes:
-    objects = [{"word": word, "vector": list(map(float, row))} for word, row in zip(WORDS, rows, strict=True)]
+    objects = [{"word": f"w{i}", "vector": list(map(float, row))} for i, row in enumerate(rows)]
     return "".join(f"{json.dumps(document)}\n" for document in objects).encode()
 
 
 def word2vec(header: str = f"{N} {D}\n", rows=X) -> bytes:
-    lines = [" ".join([word, *(f"{value:.6f}" for value in row)]) for word, row in zip(WORDS, rows, strict=True)]
+    lines = [" ".join([f"w{i}", *(f"{value:.6f}" for value in row)]) for i, row in enumerate(rows)]
     return (header + "\n".join([*lines, ""])).encode()
 
 
 def word2vec_binary(header: str = f"{N} {D}\n", rows=X) -> bytes:
-    records = [f"{word} ".encode() + row.astype("<f4").tobytes() for word, row in zip(WORDS, rows, strict=True)]
+    records = [f"w{i} ".encode() + row.astype("<f4").tobytes() for i, row in enumerate(rows)]
     return header.encode() + b"".join(records)
 
 
