@@ -68,11 +68,7 @@ def test_caption_claims_nothing_about_logged_measures():
         (COSINE, {}, "The last layer, of the tokens of a few validation rows, the same at every step."),
         ("isoscore_star", {}, "the same at every step, at ζ = 0: low for few tokens, so read the trend, not the level"),
         ("isoscore_unbiased", {}, "The last layer, of the mean vectors, one of each text, of a few validation rows"),
-        (
-            COSINE,
-            {"task": "span", "metric": "word_f1", "label_names": []},
-            "tokens of a few windows of validation rows, the",
-        ),
+        (COSINE, {"task": "span", "metric": "word_f1", "label_names": []}, "tokens of a few windows of validation"),
     ],
 )
 def test_caption_names_the_measured_points(measure, options, words):

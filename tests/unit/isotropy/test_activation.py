@@ -20,7 +20,7 @@ def flagged(profile, rule):
     return profile.outliers[rule].nonzero().flatten().tolist()
 
 
-def test_mean_and_standard_deviation_are_given_by_dimension_and_constant_points_have_no_outliers():
+def test_profile_is_by_dimension_and_five_times_the_average_variance_is_an_outlier_but_none_constant():
     mean, std = torch.tensor([1.0, -2.0]).double(), torch.tensor([3.0, 0.0]).double()
     profile = profile_of(mean, std)
     torch.testing.assert_close(profile.mean, mean)
@@ -29,6 +29,11 @@ def test_mean_and_standard_deviation_are_given_by_dimension_and_constant_points_
     assert list(profile.outliers) == list(OUTLIER_RULES)
     profile = profile_of(torch.zeros(20), torch.zeros(20))
     assert not any(flags.any() for flags in profile.outliers.values())
+    variance = torch.tensor([5.0, *[0.0] * 4]).double()
+    assert flagged(profile_of(torch.zeros(5).double(), variance.sqrt()), "variance_5x") == [0]
+    mean, std = torch.linspace(-0.1, 0.1, 100).double(), torch.linspace(0.9, 1.1, 100).double()
+    mean[7], std[7], std[42] = 5, 5, 5
+    assert profile_of(mean, std).score.value == 2
 
 
 def test_unusual_means_on_either_side_and_unusually_large_deviations_are_flagged():
@@ -47,14 +52,6 @@ def test_unusual_means_on_either_side_and_unusually_large_deviations_are_flagged
     profile = profile_of(torch.zeros(100).double(), std)
     assert flagged(profile, "std_3sd") == flagged(profile, "std_mad") == flagged(profile, "variance_5x") == [7]
     assert flagged(profile, "mean_3sd") == flagged(profile, "mean_mad") == []
-
-
-def test_a_variance_of_five_times_the_average_is_an_outlier_and_the_score_counts_flagged_dimensions():
-    variance = torch.tensor([5.0, *[0.0] * 4]).double()
-    assert flagged(profile_of(torch.zeros(5).double(), variance.sqrt()), "variance_5x") == [0]
-    mean, std = torch.linspace(-0.1, 0.1, 100).double(), torch.linspace(0.9, 1.1, 100).double()
-    mean[7], std[7], std[42] = 5, 5, 5
-    assert profile_of(mean, std).score.value == 2
 
 
 @pytest.mark.parametrize(

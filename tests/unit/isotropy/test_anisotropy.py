@@ -19,14 +19,11 @@ def values(scores):
     return [score.value for score in scores]
 
 
-def test_centred_anisotropy_is_the_share_of_each_principal_component_and_raw_counts_the_mean():
+def test_anisotropy_second_moment_and_the_share_of_the_mean_are_known_by_hand():
     moments = moments_of(SHIFTED_CROSS)
     assert values(anisotropy(spectrum_of(moments, centred=True), 2)) == pytest.approx([0.8, 0.2])
     assert values(anisotropy(spectrum_of(moments, centred=False), 2)) == pytest.approx([38 / 46, 8 / 46])
     assert len(anisotropy(spectrum_of(moments, centred=True), 1)) == 1
-
-
-def test_the_second_moment_is_the_average_outer_product_and_the_share_of_the_mean_known_by_hand():
     expected = SHIFTED_CROSS.double().T @ SHIFTED_CROSS.double() / 4
     torch.testing.assert_close(second_moment(moments_of(SHIFTED_CROSS)), expected)
     assert mean_share(moments_of(SHIFTED_CROSS)).value == pytest.approx(36 / 46)

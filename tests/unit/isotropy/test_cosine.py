@@ -33,7 +33,7 @@ def test_the_mean_cosine_is_known_by_hand(x, expected, error):
     assert cosine_moments(x).mean_cosine().value == pytest.approx(expected, rel=error)
 
 
-def test_zero_rows_are_counted_and_left_out_and_merging_adds_them():
+def test_zero_rows_are_counted_and_left_out_but_kept_among_unit_rows_and_merging_adds_them():
     moments = cosine_moments(torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))
     assert (moments.n, moments.zero_rows) == (2, 2)
     assert moments.mean_cosine().value == pytest.approx(1)
@@ -41,6 +41,7 @@ def test_zero_rows_are_counted_and_left_out_and_merging_adds_them():
     moments.merge(cosine_moments(torch.tensor([[0.0, 0.0], [0.0, 1.0]])))
     assert (moments.n, moments.zero_rows) == (2, 2)
     assert moments.mean_cosine().value == pytest.approx(0)
+    assert unit_rows(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).tolist() == [pytest.approx([0.6, 0.8]), [0, 0]]
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-12, 1, 1e12, 1e30])
@@ -86,10 +87,6 @@ def test_rogue_dimensions_are_undefined_where_the_mean_cosine_is(x, reason):
     rogue, mean = cosine_moments(x).rogue_dimensions(), cosine_moments(x).mean_cosine()
     assert (rogue.score.value, rogue.score.reason) == (mean.value, mean.reason) == (None, reason)
     assert rogue.contributions.tolist() == []
-
-
-def test_unit_rows_keep_rows_of_zeros():
-    assert unit_rows(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).tolist() == [pytest.approx([0.6, 0.8]), [0, 0]]
 
 
 def test_points_of_another_space_and_histograms_of_points_that_are_not_finite_are_refused():

@@ -154,15 +154,12 @@ def test_a_zeta_curve_is_isoscore_star_at_every_zeta_whatever_the_common_scale()
     torch.testing.assert_close(ShrinkageCurve.from_covariances(S_X * 1e200, S_S * 1e200).isoscore_star(zetas), expected)
 
 
-def test_a_zeta_curve_is_not_a_number_only_where_the_covariance_is_zero():
+def test_a_zeta_curve_is_not_a_number_only_where_the_covariance_is_zero_and_refuses_what_does_not_fit():
     zero, zetas = torch.zeros(3, 3), torch.tensor([0.0, 0.1, 1.0])
     curve = ShrinkageCurve.from_covariances(zero, torch.eye(3)).isoscore_star(zetas)
     assert curve[0].isnan()
     assert curve[1:].tolist() == pytest.approx([1, 1])
     assert ShrinkageCurve.from_covariances(zero, zero).isoscore_star(zetas[1:2]).isnan()
-
-
-def test_a_zeta_curve_refuses_zetas_outside_their_range_points_and_matrices_of_two_spaces_or_one_dimension():
     with pytest.raises(ValueError, match=r"Expected zeta in \[0, 1\], got 1.5"):
         ShrinkageCurve.from_covariances(torch.eye(2), torch.eye(2)).isoscore_star(torch.tensor([0.5, 1.5]))
     for p, q in ((2, 3), (1, 1)):

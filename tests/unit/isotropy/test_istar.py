@@ -29,7 +29,7 @@ def test_the_gradient_of_one_and_of_equal_points_is_finite_with_and_without_shri
             assert not x.grad.any()
 
 
-def test_the_shrinkage_covariance_is_saved_and_loaded_with_the_state():
+def test_the_shrinkage_covariance_is_saved_loaded_and_copied_with_the_state():
     trained = torch.nn.Sequential(IStar(lam=1.0, zeta=0.2))
     trained[0].set_shrinkage(torch.diag(torch.arange(1.0, 5.0)).double())
     resumed = torch.nn.Sequential(IStar(lam=1.0, zeta=0.2))
@@ -43,9 +43,6 @@ def test_the_shrinkage_covariance_is_saved_and_loaded_with_the_state():
     with pytest.raises(RuntimeError, match="Missing key"):
         IStar(lam=1.0, zeta=0.2).load_state_dict({})
     assert repr(IStar(lam=-1.0, zeta=0.2)) == "IStar(lam=-1.0, zeta=0.2, across_processes=False)"
-
-
-def test_a_copy_is_independent():
     istar = IStar(lam=1.0, zeta=0.2)
     istar.set_shrinkage(torch.eye(4))
     copied = copy.deepcopy(istar)

@@ -51,16 +51,13 @@ def spread(moments):
     return isoscore_from_covariance(moments.covariance())
 
 
-def test_a_mean_of_equal_blocks_has_the_standard_deviation_of_their_means_over_the_root_of_their_number():
+def test_the_standard_errors_of_means_of_equal_and_of_unequal_blocks_are_known_by_hand():
     x, blocks = randn(40, 2), block_of_each_row(40, 5)
     of_blocks = [float(x[blocks == block, 0].mean()) for block in range(5)]
     assert dealt(x, 5).standard_error(mean) == pytest.approx(statistics.stdev(of_blocks) / 5**0.5, rel=1e-10)
     x, block = randn(20, 2), block_of_each_row(20)
     of_blocks = [float(x[block == b, 0].mean()) for b in range(10)]
     assert dealt(x).standard_error(mean) == pytest.approx(statistics.stdev(of_blocks) / 10**0.5, rel=1e-10)
-
-
-def test_a_mean_of_unequal_blocks_is_known_by_hand():
     # 160 rows were announced, so slices have 10. One block has the first, the other the second and the third, its turn
     # in the second round being the first: mean 3, block means 0 and 4.5, shares 1/3 and 2/3.
     variance = ((0 - 3) ** 2 / 2 + 2 * (4.5 - 3) ** 2) / 2

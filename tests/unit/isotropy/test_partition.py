@@ -12,7 +12,7 @@ def partition(x, eigenvectors=None):
     return function
 
 
-def test_the_isotropy_of_one_point_is_known_by_hand_and_eigenvectors_are_columns():
+def test_the_isotropy_of_one_point_is_known_by_hand_and_both_directions_of_eigenvectors_count():
     # Z is exp(3) along the point, exp(-3) against it, and 1 across.
     function = partition(torch.tensor([[3.0, 0.0]]).double())
     torch.testing.assert_close(function.log_z, torch.tensor([[3.0, 0.0], [-3.0, 0.0]]).double())
@@ -22,9 +22,6 @@ def test_the_isotropy_of_one_point_is_known_by_hand_and_eigenvectors_are_columns
     turn = torch.tensor([[0.6, -0.8], [0.8, 0.6]]).double()
     function = partition(torch.tensor([[3.0, 4.0]]).double(), turn)
     torch.testing.assert_close(function.log_z, torch.tensor([[5.0, 0.0], [-5.0, 0.0]]).double())
-
-
-def test_both_directions_of_an_eigenvector_count():
     x = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 2.0], [0.0, -2.0]]).double()
     for signs in (torch.tensor([1.0, 1.0]), torch.tensor([-1.0, 1.0])):
         lowest, greatest = 2 / math.e + 2, math.exp(2) + math.exp(-2) + 2
