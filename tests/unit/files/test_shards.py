@@ -63,10 +63,7 @@ def test_names_and_labels_are_those_of_all_files_and_tables_are_put_together_by_
 @pytest.mark.parametrize(
     ("contents", "sentence"),
     [
-        (
-            {"a_npy": X, "b_npy": X[:, :3]},
-            r"b\.npy holds 'array' of 3 dimensions \(float32\), but a\.npy holds 'array' of",
-        ),
+        ({"a_npy": X, "b_npy": X[:, :3]}, r"b\.npy holds 'array' of 3 dimensions \(float32\), but a\.npy holds"),
         ({"a_npy": X, "b_npy": X.astype("f8")}, r"b\.npy holds 'array' of 4 dimensions \(float64\)"),
         ({"a_npz": {"x": X}, "b_npz": {"y": X}}, r"b\.npz holds 'y' of 4 dimensions"),
         (

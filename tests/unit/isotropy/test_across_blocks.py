@@ -36,16 +36,13 @@ def test_scores_are_those_of_all_fours_of_rows_of_distinct_blocks(blocks, scale)
     assert scores["participation_ratio_unbiased"].value == pytest.approx(1 + 4 * expected.value, rel=1e-9)
 
 
-def test_a_block_can_be_left_out_and_many_rows_of_many_dimensions_have_a_score():
+def test_a_block_can_be_left_out_but_fewer_than_four_blocks_and_equal_points_have_no_score():
     x = torch.randn(6000, 100, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     scores = scores_across_blocks(BlockProducts(blocks_of(x, torch.arange(6000) % 10)))
     assert scores["isoscore_unbiased"].value == pytest.approx(1, abs=0.01)
     x, codes = points(60, 5), torch.arange(60) % 6
     left_out = scores_across_blocks(BlockProducts(blocks_of(x, codes)), 2)["isoscore_unbiased"]
     assert left_out.value == pytest.approx(isoscore_unbiased(x[codes != 2], codes[codes != 2]).value, rel=1e-9)
-
-
-def test_fewer_than_four_blocks_and_equal_points_have_no_score():
     products = BlockProducts(blocks_of(points(20, 3), torch.arange(20) % 4))
     assert scores_across_blocks(products)["isoscore_unbiased"].value is not None
     assert "at least 4 independent rows" in scores_across_blocks(products, 0)["isoscore_unbiased"].reason

@@ -64,7 +64,7 @@ def test_copies_are_named_but_for_the_first_whatever_groups_were_given():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_copies_in_half_precision_are_copies(dtype):
+def test_copies_in_half_precision_are_copies_and_great_numbers_no_metadata(dtype):
     x = cloud(900)
     x[599] = x[5]
     x[600:] = torch.from_numpy(x[:300]).to(dtype).float().numpy()
@@ -73,6 +73,11 @@ def test_copies_in_half_precision_are_copies(dtype):
     assert finding.all_rows.tolist() == [*range(599, 900)]
     sentence = "duplicates up to rounding (0.5% of their length), 1 of them exactly; one row occurs 3 times"
     assert sentence in finding.evidence
+    x = cloud()
+    x[:, 11] = 3000 + 200 * x[:, 11] / x[:, 11].std()
+    findings = found_in(torch.from_numpy(x).to(dtype).float().numpy())
+    assert "metadata_as_coordinates" not in findings
+    assert findings["rogue_dimensions"].dimensions == [11]
 
 
 @pytest.mark.parametrize("n", [500, 20_000])
@@ -267,15 +272,6 @@ def test_decimals_are_told_by_those_of_the_other_dimensions_and_whole_numbers_ar
     x = np.maximum(cloud() - 2.5 * cloud().std(0), 0)
     assert "metadata_as_coordinates" not in found_in(np.where(np.arange(48) % 7 == 0, x, cloud()))
     assert "metadata_as_coordinates" not in found_in(np.round(100 * cloud()))
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_great_numbers_in_half_precision_are_no_metadata(dtype):
-    x = cloud()
-    x[:, 11] = 3000 + 200 * x[:, 11] / x[:, 11].std()
-    findings = found_in(torch.from_numpy(x).to(dtype).float().numpy())
-    assert "metadata_as_coordinates" not in findings
-    assert findings["rogue_dimensions"].dimensions == [11]
 
 
 def test_rows_that_are_not_finite_are_named():

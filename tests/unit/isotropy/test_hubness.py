@@ -26,7 +26,7 @@ def test_the_centre_of_a_star_is_the_neighbour_of_all_and_robin_hood_gives_its_p
     assert result.robin_hood.value == pytest.approx(6 / 12)
 
 
-def test_points_on_a_circle_have_no_hubs_and_the_first_k_neighbours_are_counted():
+def test_hubs_are_the_points_with_the_most_places_of_which_a_circle_has_none():
     angles = torch.arange(30, dtype=torch.float64) * (2 * torch.pi / 30)
     result = hubness(nearest_neighbours(torch.stack([angles.cos(), angles.sin()], dim=1), 5), k=4)
     assert result.skewness.reason == "The skewness is undefined: every point is a neighbor of exactly 4 others."
@@ -36,6 +36,12 @@ def test_points_on_a_circle_have_no_hubs_and_the_first_k_neighbours_are_counted(
     assert wide == enough
     counts = nearest_neighbours(x, 10).indices.flatten().bincount(minlength=100)
     assert enough.greatest.value == counts.max()
+    result = hubness(among([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), k=2)
+    assert result.hubs == (HubPoint(0, 5), HubPoint(1, 5), HubPoint(2, 2))
+    assert greatest_hubs(torch.tensor([1, 3, 0, 3, 2]), max_hubs=3) == (HubPoint(1, 3), HubPoint(3, 3), HubPoint(4, 2))
+    assert hubness(nearest_neighbours(torch.eye(100), 11)).hubs == ()
+    with pytest.raises(ValueError, match="Expected k from 1 to 10, as many neighbors as were searched, got 11"):
+        hubness(nearest_neighbours(torch.randn(30, 3), 10))
 
 
 def sparse(n, d, nonzeros):
@@ -88,12 +94,3 @@ def test_points_that_are_all_neighbours_of_each_other_have_no_hubness(n):
     result = hubness(nearest_neighbours(torch.randn(n, 3), 11))
     for score in (result.skewness, result.robin_hood, result.antihubs, result.greatest):
         assert score.reason == f"Hubness with k = 10 needs at least 12 points; {count_clause(n)}."
-
-
-def test_hubs_are_the_points_with_the_most_places_and_of_equals_the_first():
-    result = hubness(among([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), k=2)
-    assert result.hubs == (HubPoint(0, 5), HubPoint(1, 5), HubPoint(2, 2))
-    assert greatest_hubs(torch.tensor([1, 3, 0, 3, 2]), max_hubs=3) == (HubPoint(1, 3), HubPoint(3, 3), HubPoint(4, 2))
-    assert hubness(nearest_neighbours(torch.eye(100), 11)).hubs == ()
-    with pytest.raises(ValueError, match="Expected k from 1 to 10, as many neighbors as were searched, got 11"):
-        hubness(nearest_neighbours(torch.randn(30, 3), 10))

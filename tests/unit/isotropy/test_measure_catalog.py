@@ -9,11 +9,15 @@ import pytest
 from isotropy.catalog import GROUPS, MEASURES, Measure, directions, labels, neighbours, spread, topology
 
 
-def test_no_measure_of_a_group_is_lost_in_the_catalog_or_filed_under_another():
+def test_no_measure_is_lost_in_the_catalog_or_filed_under_another_group_or_lacks_a_text():
     groups = dict(zip(GROUPS, (spread, directions, neighbours, topology, labels), strict=True))
     assert list(groups) == ["spread", "directions", "neighbours", "topology", "labels"]
     filed = [(measure.slug, group) for group, module in groups.items() for measure in module.MEASURES]
     assert filed == [(slug, measure.group) for slug, measure in MEASURES.items()]
+    texts = dataclasses.asdict(MEASURES["isoscore"])
+    for name in ("formula", "range", "meaning", "pitfall", "citation"):
+        with pytest.raises(TypeError, match=name):
+            Measure(**{key: text for key, text in texts.items() if key != name})
 
 
 OPTIONAL = ("value", "bias", "corrected", "listed_with", "training_caution", "variant_of")
@@ -31,13 +35,6 @@ def test_a_measure_is_described_in_full_and_in_one_line_each():
         assert measure.meaning.endswith("."), measure.slug
         assert measure.pitfall.endswith("."), measure.slug
         assert re.search(r"\((19|20)\d\d\)", measure.citation), measure.slug
-
-
-def test_a_measure_lacks_none_of_its_texts():
-    texts = dataclasses.asdict(MEASURES["isoscore"])
-    for name in ("formula", "range", "meaning", "pitfall", "citation"):
-        with pytest.raises(TypeError, match=name):
-            Measure(**{key: text for key, text in texts.items() if key != name})
 
 
 ENDS = {

@@ -17,7 +17,7 @@ def cloud(n=300, d=5):
     return np.random.default_rng(0).normal(size=(n, d)) * np.arange(1, d + 1) + 2
 
 
-def test_each_finite_row_has_the_coordinates_of_the_projection_and_its_norm():
+def test_each_finite_row_or_a_sample_by_seed_has_the_coordinates_of_the_projection_and_its_norm():
     x = cloud()
     x[[7, 30], 1] = np.nan
     rows, data = mapped(x)
@@ -28,9 +28,6 @@ def test_each_finite_row_has_the_coordinates_of_the_projection_and_its_norm():
     drawn = [(data["x"][index[row]], data["y"][index[row]]) for row in rows.rows.tolist()]
     assert rows.xy == pytest.approx(np.array(drawn), rel=1e-4, abs=1e-4)
     assert rows.unit == 1
-
-
-def test_of_more_rows_it_keeps_a_sample_by_seed_in_the_order_of_the_file():
     (first, _), (same, _), (second, _) = (mapped(cloud(), 50, seed) for seed in (0, 0, 1))
     assert len(first.rows) == len(first.xy) == 50
     assert (np.diff(first.rows) > 0).all()

@@ -30,15 +30,12 @@ def torchmetrics(answer, references):
     return float(scores["exact_match"]) / 100, float(scores["f1"]) / 100
 
 
-def test_agreement_is_what_torchmetrics_finds():
+def test_agreement_is_what_torchmetrics_finds_without_case_punctuation_and_articles():
     draw = random.Random(0)
     for _ in range(300):
         answer, *references = (" ".join(draw.choices(WORDS, k=draw.randint(0, 5))) for _ in range(draw.randint(2, 4)))
         expected = torchmetrics(answer, references)
         assert (exact_match(answer, references), word_f1(answer, references)) == pytest.approx(expected)
-
-
-def test_case_punctuation_and_articles_do_not_count_and_the_best_reference_does():
     assert exact_match("The Film, a plot!", ["film plot"]) == 1
     assert exact_match("film plot", ["plot film"]) == 0
     assert word_f1("film plot", ["plot film"]) == 1

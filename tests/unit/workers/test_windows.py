@@ -32,7 +32,7 @@ def words(windows, row):
     return tokens[ids["start_positions"] : ids["end_positions"] + 1], of_text
 
 
-def test_a_short_text_is_one_window_that_holds_the_answer_if_it_is_found():
+def test_a_window_holds_the_whole_answer_or_predicts_the_token_of_the_sequence():
     windows = cut([question()], max_length=40)
     answer, of_text = words(windows, 0)
     assert (answer, of_text) == (["so", "dull"], CONTEXT.split())
@@ -41,6 +41,13 @@ def test_a_short_text_is_one_window_that_holds_the_answer_if_it_is_found():
     assert CONTEXT[begin:end] == "so dull"
     windows = cut([question("the", start=2)], max_length=40)
     assert words(windows, 0)[0] == ["[CLS]"]
+    windows = cut([question("great")], max_length=18, stride=5)
+    assert [words(windows, row)[0] for row in range(2)] == [["[CLS]"], ["great"]]
+    split = cut([question("very good and the plot was so dull")], max_length=18, stride=5)
+    assert [words(split, row)[0] for row in range(2)] == [
+        ["very", "good", "and", "the", "plot", "was", "so", "dull"],
+        ["[CLS]"],
+    ]
 
 
 def test_windows_share_the_stride_hold_all_of_a_text_and_are_padded_behind():
@@ -57,16 +64,6 @@ def test_windows_share_the_stride_hold_all_of_a_text_and_are_padded_behind():
     batch = windows.collate([windows.dataset[0], windows.dataset[1]])
     assert batch["attention_mask"][1].tolist() == [1] * 8 + [0] * 14
     assert batch["start_positions"].tolist() == [windows.dataset[0]["start_positions"], 6]
-
-
-def test_a_window_without_the_whole_answer_predicts_the_token_of_the_sequence():
-    windows = cut([question("great")], max_length=18, stride=5)
-    assert [words(windows, row)[0] for row in range(2)] == [["[CLS]"], ["great"]]
-    split = cut([question("very good and the plot was so dull")], max_length=18, stride=5)
-    assert [words(split, row)[0] for row in range(2)] == [
-        ["very", "good", "and", "the", "plot", "was", "so", "dull"],
-        ["[CLS]"],
-    ]
 
 
 def test_long_questions_are_cut_and_counted():
