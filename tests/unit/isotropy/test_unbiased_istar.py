@@ -3,7 +3,6 @@ import torch
 
 from isotropy.regularizers.istar import IStar
 from isotropy.regularizers.unbiased_istar import UnbiasedIStar
-from isotropy.unbiased import isoscore_unbiased
 from tests.rounding import tolerance
 
 A_FEW = tolerance(20, torch.float32)  # What a float64 score may lose when averaged and weighed in float32
@@ -11,13 +10,6 @@ A_FEW = tolerance(20, torch.float32)  # What a float64 score may lose when avera
 
 def points(n=24, d=4, seed=0):
     return torch.randn(n, d, generator=torch.Generator().manual_seed(seed)) * torch.arange(1, d + 1)
-
-
-@pytest.mark.parametrize("lam", [-3.0, 0.5])
-def test_the_penalty_is_lam_times_one_minus_the_mean_of_the_scores(lam):
-    layers = [points(), points(seed=1) ** 3]
-    scores = [isoscore_unbiased(layer).value for layer in layers]
-    assert float(UnbiasedIStar(lam)(layers)) == pytest.approx(lam * (1 - sum(scores) / 2), rel=A_FEW)
 
 
 def test_of_few_rows_it_is_near_that_of_many_where_istar_is_not():
