@@ -35,9 +35,9 @@ def test_a_sample_is_as_large_as_it_may_be_whatever_is_left_out(x, monkeypatch):
 
 
 def test_eigenvalues_and_energies_are_those_of_numpy_also_of_float32_points(x):
-    x = (1000 + np.random.default_rng(0).normal(size=(500, 3)) * [1, 1e-3, 0]).astype(np.float32)
-    expected = np.linalg.eigvalsh(np.cov(x.astype(float).T))[::-1]
-    np.testing.assert_allclose(read_cloud(Rows(x)).eigenvalues, expected, rtol=1e-7, atol=1e-13)
+    far = (1000 + np.random.default_rng(0).normal(size=(500, 3)) * [1, 1e-3, 0]).astype(np.float32)
+    expected = np.linalg.eigvalsh(np.cov(far.astype(float).T))[::-1]
+    np.testing.assert_allclose(read_cloud(Rows(far)).eigenvalues, expected, rtol=1e-7, atol=1e-13)
     finite = x[np.isfinite(x).all(axis=1)].astype(float)
     expected = np.linalg.eigvalsh(finite.T @ finite / len(finite))[::-1]
     np.testing.assert_allclose(read_cloud(Rows(x)).energies, expected, rtol=1e-9)
