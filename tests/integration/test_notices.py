@@ -80,11 +80,14 @@ def test_nothing_is_told_too_early_or_of_elsewhere_and_a_retry_keeps_the_message
     assert [message["experiment"]["status"] for message in sent] == ["finished"]
 
 
-def test_a_message_arrives_and_neither_a_log_nor_a_failure_tells_the_address(server, caplog):
+def test_a_message_arrives_and_no_log_of_whatever_library_tells_the_address(server, caplog):
     caplog.set_level(logging.DEBUG)
     send(hook(server), {"text": "hello"})
     assert [body for _, body, _ in server.requests] == [{"text": "hello"}]
     assert not [record for record in caplog.records if "/hook" in record.getMessage()]
+
+
+def test_a_redirect_is_not_followed_and_no_failure_tells_the_secret(server, caplog):
     server.headers["Location"] = f"{server.url}/elsewhere"
     server.answer = lambda *_: (302, {})
     with caplog.at_level(logging.WARNING):
