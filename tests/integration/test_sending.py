@@ -219,6 +219,7 @@ def test_more_of_a_step_that_waits_is_added_and_reasons_of_missing_values_fit_in
         "layers": {"isoscore_star": [0.5], "mean_cosine": [0.75], "isoscore_unbiased": [None]},
         "reason": "task_loss is not a number; isoscore_unbiased of layer 1 is infinite",
     }]  # fmt: skip
+    run = log_run("e", url=server.url, **RUN)
     with run._sender._changed:
         for measure in ("isoscore_star", "isoscore_unbiased", "mean_cosine"):
             run.step(1, task_loss=1, layers={measure: [float("nan")] * 24})
