@@ -47,7 +47,7 @@ def jobs(*ids):
     return {f"finetune-{run_id}" for run_id in ids}
 
 
-def test_a_queued_run_or_all_of_an_experiment_is_put_aside_and_queued_again_but_what_has_ended(client, context, add):
+def test_a_queued_run_is_put_aside_and_queued_again(client, context, add):
     _, ids = add("queued", "queued")
     context.queue.enqueue(Job(job_kinds.FINETUNE, ids[0]))  # a worker is about to take it
     assert client.post(f"/api/runs/{ids[0]}/pause").json()["status"] == "paused"
@@ -55,12 +55,6 @@ def test_a_queued_run_or_all_of_an_experiment_is_put_aside_and_queued_again_but_
     assert waiting(context, ids[1])
     assert client.post(f"/api/runs/{ids[0]}/resume").json()["status"] == "queued"
     assert waiting(context, *ids)
-    experiment_id, ids = add("queued", "running", "finished", "failed", "paused")
-    assert client.post(f"/api/experiments/{experiment_id}/pause").json()["status"] == "paused"
-    assert states_of(context, ids) == ["paused", "paused", "finished", "failed", "paused"]
-    assert client.post(f"/api/experiments/{experiment_id}/resume").json()["status"] == "running"
-    assert states_of(context, ids) == ["queued", "queued", "finished", "failed", "queued"]
-    assert waiting(context, ids[0], ids[1], ids[4])
 
 
 def test_a_running_run_is_taken_from_its_worker(client, context, add):
@@ -154,6 +148,15 @@ def test_a_pause_that_the_engine_missed_is_told_to_it_later(context, add):
         session.get_one(Run, run_id).status = RunStatus.PAUSED
     reconcile(context.sessions, context.queue, reconcile(context.sessions, context.queue, set()))
     assert context.queue.list_active() == set()
+
+
+def test_an_experiment_is_paused_and_resumed_but_for_what_has_ended(client, context, add):
+    experiment_id, ids = add("queued", "running", "finished", "failed", "paused")
+    assert client.post(f"/api/experiments/{experiment_id}/pause").json()["status"] == "paused"
+    assert states_of(context, ids) == ["paused", "paused", "finished", "failed", "paused"]
+    assert client.post(f"/api/experiments/{experiment_id}/resume").json()["status"] == "running"
+    assert states_of(context, ids) == ["queued", "queued", "finished", "failed", "queued"]
+    assert waiting(context, ids[0], ids[1], ids[4])
 
 
 @pytest.mark.both_databases

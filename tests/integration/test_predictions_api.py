@@ -231,8 +231,10 @@ def test_archived_predictions_that_cannot_be_or_stand_apart_are_refused(client, 
             check_archive(path)
         assert keyword in refused.value.message
         assert "predictions.jsonl" in refused.value.message, keyword
+    experiment, run = archived
     with context.sessions() as session:
         other_id = session.query(Run.id).filter(Run.experiment_id == experiment, Run.id != run).first()[0]
+    files = members(exported(client, experiment))
     records = [line_of(run), line_of(other_id), line_of(run, rows=[1])]
     files["predictions.jsonl"] = "".join(f"{json.dumps(line)}\n" for line in records).encode()
     answer = sent(client, packed(files))
