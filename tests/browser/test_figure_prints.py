@@ -18,7 +18,7 @@ def test_figure_is_printed_alone_at_the_width_of_a_paper(filled, page):
     for size, points in POINTS.items():
         page.evaluate("window.printed = ''; window.print = () => { window.printed = document.title; }")
         page.locator("#figure-lambda summary", has_text="Export").click()
-        page.locator(f"[data-export=pdf][data-sheet={size}]").click()
+        page.locator(f"#figure-lambda [data-export=pdf][data-sheet={size}]").click()
         wait_for(lambda: page.evaluate("() => window.printed"), 60)
         assert page.evaluate("window.printed") == "All-finished-lambda"
         sheet = page.locator("figure.sheet")

@@ -87,13 +87,6 @@ def test_points_of_extreme_size_score_as_any_others(client, work):
     assert curves[1:] == [curves[0]] * 2
 
 
-def test_file_without_a_finite_row_fails_with_what_to_do(client, work):
-    (embedding_id,) = uploaded(client, work, np.full((40, 3), np.nan))
-    answer = client.get(f"/api/embeddings/{embedding_id}").json()
-    assert answer["status"] == "failed"
-    assert "upload the file again" in answer["error"]
-
-
 def test_rows_with_nan_or_infinity_are_left_out_counted_and_shown(client, work):
     (embedding_id,) = uploaded(client, work, HOLES)
     result = strict(client.get(f"/api/embeddings/{embedding_id}").text)
