@@ -68,8 +68,8 @@ def test_an_experiment_comes_in_elsewhere_with_identical_figures_and_rows(client
         "It was running when it was exported, and does not go on here.",
     ]
     assert elsewhere.post(f"/api/runs/{cancelled['id']}/cancel").status_code == 409
-    page = html.unescape(elsewhere.get(f"/experiments/{twin['id']}").text)
-    assert f"elsewhere and imported, as exported by Isoscope {VERSION} at " in page
+    page = html.unescape(elsewhere.get(f"/experiments/{twin['id']}?tab=export").text)
+    assert f"exported by Isoscope {VERSION} at " in page
 
 
 @pytest.mark.both_databases

@@ -52,6 +52,7 @@ CALLS = {
     ("GET", f"{TRIAL}/map.safetensors"): lambda i, file: i.download_map(GONE, GONE, file),
     ("POST", f"{TRIAL}/embedding"): lambda i, _: i.make_embedding(GONE, GONE),
     ("GET", f"{VECTORS}/tasks"): lambda i, _: i.tasks(GONE),
+    ("GET", f"{VECTORS}/tasks/possible"): lambda i, _: i.possible_tasks(GONE),
     ("POST", f"{VECTORS}/tasks"): lambda i, file: i.judge(GONE, "pairs", file),
     ("GET", TASK): lambda i, _: i.task(GONE),
     ("DELETE", TASK): lambda i, _: i.delete_task(GONE),

@@ -133,8 +133,8 @@ def test_columns_are_samples_and_rows_that_are_not_finite_left_out_and_counted(s
 def test_the_table_has_the_groups_and_names_of_the_catalogue_and_says_where_a_sample_was_used(score, npy, tmp_path):
     printed, code = score(npy)
     assert code == 0
-    first = "points n = 300, dimensions d = 6\nwarning: The mean holds 81% of the energy (150 of 300 rows).\n"
-    assert printed.out.startswith(first)
+    mean = "warning: The mean holds 81% of the energy (150 of 300 rows), 34% with all.\n"
+    assert printed.out.startswith(f"points n = 300, dimensions d = 6\n{mean}")
     assert "\nlabels: none\n" in printed.out
     assert all(heading in printed.out for heading in GROUPS.values())
     assert all(measure.name.replace("*", "★") in printed.out for measure in MEASURES.values())

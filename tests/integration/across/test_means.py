@@ -99,8 +99,10 @@ def test_number_of_queries_is_constant(client, context, launch):
         return Counter(statement.split()[0] for statement, _ in statements)
 
     launch("few", ended(0.0, 0, 0.5))
-    expected = {path: queries(path) for path in PATHS}
     assert "All settings of these runs are the same." in words(client.get("/compare/runs"))
+    launch("more", ended(0.0, 1, 0.5))
+    launch("elsewhere", ended(0.0, 0, 0.5), on="z")
+    expected = {path: queries(path) for path in PATHS}
     for name in ("a", "b", "c"):
         launch(name, *(ended(lam, seed, 0.5) for lam in (0.0, 1.0) for seed in range(10)), on=name)
     assert {path: queries(path) for path in PATHS} == expected
