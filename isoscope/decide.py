@@ -76,7 +76,9 @@ def read_task(arguments: Namespace, vectors: str | list[str] | None) -> tuple[Lo
     )  # fmt: skip
     loaded = load_task(files, similarity, arguments.seed)
     if arguments.labels is not None and not arguments.full:
-        loaded = sample_labels(loaded, arguments.seed)
+        if len(arguments.vectors or ()) < 2:  # several vectors are judged on the same rows, whatever their dimensions
+            loaded = sample_labels(loaded, arguments.seed)
+        loaded.notes.append("Only remedies that take seconds are tried. --full tries all.")
     try:
         return loaded, JudgingTask(loaded.corpus, loaded.truth, similarity, arguments.seed, arguments.metric)
     except ValueError as error:

@@ -215,11 +215,7 @@ def report_findings(
         if finding.dimension_count:
             link = DIMENSIONS_LINK
         elif finding.row_count and finding.slug != UNMAPPED_FINDING:
-            link = (
-                MAP_LINK
-                if finding.slug != "mixed_clouds"
-                else MAP_LINK._replace(text="See the smaller ones on the map")
-            )
+            link = SMALLER_CLOUDS_LINK if finding.slug == "mixed_clouds" else MAP_LINK
         entry, effect = FINDINGS.get(finding.slug), finding.effect
         findings.append(
             ReportFinding(

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import case, select
+from sqlalchemy import case, func, select
 from sqlalchemy.orm import defer, lazyload
 
 from app.context import MAX_CHOICES, PAGE_ROWS, Context
-from app.db.models import Embedding, EmbeddingStatus, StoredFile, TaskRun
+from app.db.models import Embedding, EmbeddingStatus, StoredFile, TaskRun, TaskStatus
 from app.embeddings.family import WITH_TRUTH, FamilyMember, read_family
 from app.embeddings.service import get_embedding
 from app.storage import Stored
@@ -63,7 +63,7 @@ def list_others(context: Context, task: TaskRun) -> list[SameRowsEmbedding]:
     """
     if task.config.kind is TruthKind.COMPRESSION:
         return []
-    task_rows = _TaskRows.read(context, task)
+    task_rows = _TaskRows.read(context, task, get_embedding(context, task.embedding_id))
     judged_ids = {
         member.embedding_id for member in read_family(context, task.family_key) if member.status not in LAUNCHABLE
     }
@@ -85,7 +85,7 @@ def judge_others(context: Context, task_id: str, choices: Sequence[EmbeddingChoi
         raise InvalidError(
             "Compression has no ground truth: vectors as they are always score 1. Choose a task of another kind."
         )
-    task_rows = _TaskRows.read(context, task)
+    task_rows = _TaskRows.read(context, task, get_embedding(context, task.embedding_id))
     left_out: list[SkippedLayer] = []
     if choices is None:
         layers = [
@@ -121,20 +121,20 @@ class PossibleTask(NamedTuple):
 
 def list_possible_tasks(context: Context, embedding: Embedding) -> list[PossibleTask]:
     """Return tasks of other embeddings of the same rows that have not judged this one, the newest first."""
-    newest = select(TaskRun, Embedding.name).join(Embedding, Embedding.id == TaskRun.embedding_id)
-    newest = newest.where(Embedding.n == embedding.n, Embedding.trashed_at.is_(None), WITH_TRUTH)
-    newest = newest.order_by(TaskRun.created_at.desc(), TaskRun.id).limit(PAGE_ROWS)
+    key = func.coalesce(TaskRun.family_id, TaskRun.id)
+    tasks = select(TaskRun, Embedding).join(Embedding, Embedding.id == TaskRun.embedding_id)
+    finished = Embedding.n == embedding.n, Embedding.trashed_at.is_(None), TaskRun.status == TaskStatus.FINISHED
+    judged = select(key).where(TaskRun.embedding_id == embedding.id)
+    one_a_family = tasks.with_only_columns(func.min(TaskRun.id)).where(*finished, WITH_TRUTH, key.not_in(judged))
+    newest = tasks.where(TaskRun.id.in_(one_a_family.group_by(key))).order_by(TaskRun.created_at.desc(), TaskRun.id)
+    large = *map(defer, (TaskRun.results, TaskRun.maps, TaskRun.preview)), lazyload(Embedding.tags)
     with context.sessions() as session:
-        rows = session.execute(newest.options(*map(defer, (TaskRun.results, TaskRun.maps, TaskRun.preview)))).all()
-    judged_keys = {task.family_key for task, _ in rows if task.embedding_id == embedding.id}
-    possible = []
-    for task, name in rows:
-        if task.family_key in judged_keys:
-            continue
-        judged_keys.add(task.family_key)
-        if _TaskRows.read(context, task).describe(embedding).reason is None:
-            possible.append(PossibleTask(task.id, task.filename or task.config.labels or "", name))
-    return possible
+        rows = session.execute(newest.limit(PAGE_ROWS).options(*large)).all()
+    return [
+        PossibleTask(task.id, task.filename or task.config.labels or "", corpus.name)
+        for task, corpus in rows
+        if _TaskRows.read(context, task, corpus).describe(embedding).reason is None
+    ]
 
 
 class _TaskRows(NamedTuple):
@@ -146,8 +146,7 @@ class _TaskRows(NamedTuple):
     possible_queries: Sequence[Embedding]
 
     @classmethod
-    def read(cls, context: Context, task: TaskRun) -> "_TaskRows":
-        corpus = get_embedding(context, task.embedding_id)
+    def read(cls, context: Context, task: TaskRun, corpus: Embedding) -> "_TaskRows":
         if task.queries_id is None:
             return cls(task, corpus, None, ())
         queries = get_embedding(context, task.queries_id)

@@ -31,7 +31,7 @@ from isoscope.files.upload_formats import Role, suffixes
 from isoscope.rank_relation import describe_relation
 from isotropy.catalog import METRICS, TASKS, Similarity, TruthKind
 
-BEST_SO_FAR = 40
+MAX_SO_FAR = 40
 """Variants that the page shows while others are being judged: as many as the default list has."""
 
 embedding_router = APIRouter(prefix="/embeddings/{embedding_id}/tasks")
@@ -84,7 +84,7 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
         "kind": TASKS[task.config.kind],
         "launchable": task.status in service.LAUNCHABLE,
         "running": task.status in UNFINISHED_TASK,
-        "best": BEST_SO_FAR,
+        "max_so_far": MAX_SO_FAR,
     }
     if task.status is TaskStatus.QUEUED:
         values["workers"] = list_workers(context)

@@ -142,7 +142,7 @@ def decide_arguments(command: ArgumentParser) -> None:
         "--tolerance", type=_parse_tolerance, default=0.01, help="how much lower the smallest variant may score"
     )
     command.add_argument("--list", action="store_true", help="print the variants and stop")
-    command.add_argument("--full", action="store_true", help="try all methods with all dimensions and storage formats")
+    command.add_argument("--full", action="store_true", help="try every variant, with --labels on all rows")
     command.add_argument("--json", action="store_true", help="print one JSON document")
     command.add_argument("--save-map", type=Path, metavar="FILE", help="write the chosen map as safetensors")
     command.add_argument(

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from app.context import PAGE_ROWS
 from app.db.models import Embedding, EmbeddingStatus, Encoding, EncodingStatus, Pooling, StoredFile, TaskRun
 from isotropy.tasks.variants import default_variants
 from tests.judged import add_rows
@@ -180,7 +181,19 @@ def test_labels_of_other_vectors_and_queries_of_uploads_are_judged(
     assert f'action="/tasks/{task}/others"><input type="hidden" name="others" value="{other_corpus}">' in page
     answer = client.post(f"/api/tasks/{task}/others", json={"others": [{"embedding_id": other_corpus}]})
     assert answer.status_code == 201, answer.text
+    with context.sessions.begin() as session:
+        original = session.get_one(TaskRun, task)
+        copied = {
+            "embedding_id": original.embedding_id,
+            "config": original.config,
+            "status": original.status,
+            "family_id": task,
+        }
+        session.add_all(TaskRun(**copied) for _ in range(PAGE_ROWS))
     assert client.get(possible).json() == []
+    page = client.get(f"/embeddings/{other_corpus}/tasks").text
+    assert "A task is judging these vectors." in page
+    assert 'hx-select="#all" hx-select-oob="#remedies:outerMorph"' in page
     judge(answer.json()["members"][1]["task_id"])
     members = client.get(f"/api/tasks/{task}/family").json()["members"]
     expected = [("first", "finished", None), ("second", "finished", None)]
