@@ -5,7 +5,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from app.db.models import Embedding, Measurement
-from isoscope.core.formatting import count, number, percent, two_decimals, with_error
+from isoscope.core.formatting import count, number, percent, two_decimals, with_se
 from isotropy.catalog import MEASURES
 
 Measurements = Mapping[str, Measurement]
@@ -142,7 +142,7 @@ def _describe_outliers(finding: Mapping[str, Any]) -> Sentence:
     noun, pronoun = ("row", "it") if finding["row_count"] == 1 else ("rows", "them")
     effect = finding["effect"]
     kind = "plain" if effect["measure"] == "isoscore" else "bias-corrected"
-    after = with_error(effect["after"], effect["after_se"])
+    after = with_se(effect["after"], effect["after_se"])
     before = "undefined" if effect["before"] is None else number(effect["before"])
     return [
         SentencePart(f"{finding['title']}: {noun} {listed}. Without {pronoun} "),
@@ -169,11 +169,10 @@ def _describe_few_rows(measurements: Measurements, n: int, independent: int, d: 
     if not correctable:
         return [*beginning, SentencePart(" and the dimensions used are biased low.")]
     score = measurements["isoscore_unbiased"]
-    error = "" if score.se is None else f" ± {number(score.se, 2)}"
     return [
         *beginning,
         SentencePart(" is biased low; "),
-        SentencePart(f"the bias-corrected score is {number(corrected)}{error}", "isoscore_unbiased"),
+        SentencePart(f"the bias-corrected score is {with_se(corrected, score.se)}", "isoscore_unbiased"),
         SentencePart("."),
     ]
 

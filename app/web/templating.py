@@ -176,6 +176,7 @@ def create_environment() -> Environment:
         "significant": formatting.significant,
         "short": formatting.short,
         "with_error": formatting.with_error,
+        "with_se": formatting.with_se,
         "tick": formatting.tick,
         "count": formatting.count,
         "plural": formatting.plural,

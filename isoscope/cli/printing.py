@@ -16,7 +16,7 @@ NAMES = {
 }
 WIDTH = max(map(len, NAMES.values()))
 CELL_LEGEND = (
-    "± is one standard error; of a biased measure only the spread between samples of this size. IsoScore and "
+    "SE is the standard error; of a biased measure only the spread between samples of this size. IsoScore and "
     "participation ratio describe these rows: read their bias-corrected forms for the population. n stands in brackets "
     "where rows were sampled or left out"
 )
@@ -98,7 +98,7 @@ def cell(
         return f"undefined: {reason}"
     values = value if isinstance(value, list) else [value]
     text = ", ".join("-" if item is None else f"{item:.6g}" for item in values)
-    error = "" if se is None else f" ± {se:.2g}"
+    error = "" if se is None else f" (SE {se:.2g})"
     parts = {name.replace("_", " "): part for name, part in (detail or {}).get("parts", {}).items() if part is not None}
     suffix = "".join(f", {name} {part:.4g}" for name, part in parts.items())
     return f"{text}{error}{suffix}" + ("" if n == total else f"  (n = {n:,})")

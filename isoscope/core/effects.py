@@ -1,6 +1,6 @@
 """Describe what fixing a finding changes, for pages and the command line."""
 
-from isoscope.core.formatting import number, starred, with_error
+from isoscope.core.formatting import number, starred, with_se
 from isotropy.catalog import MEASURES, NEIGHBORS_KEPT, effect_name
 
 
@@ -13,7 +13,7 @@ def effect_sentence(slug: str, measure: str, before: float | None, after: float 
         return f"{changed} {noun} changed." if has_drifted else f"Fixing it changes {changed} {noun}."
     name = effect_name(measure) or starred(MEASURES[measure].name)
     before_text = "undefined" if before is None else number(before)
-    after_text = "undefined" if after is None else with_error(after, se or None)
+    after_text = "undefined" if after is None else with_se(after, se)
     if has_drifted:
         return f"{name}: {before_text} in the baseline, {after_text} now."
     return f"{name}: {before_text} before fixing, {after_text} after."

@@ -33,7 +33,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def with_error(value: float, error: float | None) -> str:
-    """Format a number with its error to two digits: −0.005 ± 0.066; three digits without an error."""
+    """Format a number with half its 95% interval to two digits: −0.005 ± 0.066; three digits without one."""
     if not error:
         return number(value) + ("" if error is None else " ± 0")
     spread = number(error, 2)
@@ -44,12 +44,17 @@ def with_error(value: float, error: float | None) -> str:
 
 
 def significant(value: float, error: float | None) -> str:
-    """Format to three digits, or fewer if the error is large: 0.0908 ± 0.030 becomes 0.091."""
+    """Format to three digits, or fewer if the error is large: 0.0908 with 0.030 becomes 0.091."""
     spread = number(error, 2) if error else ""
     decimals = len(spread.partition(".")[2])
     if not spread or "×" in spread or "×" in number(value) or decimals >= len(number(value).partition(".")[2]):
         return number(value)
     return _signed(f"{value:z,.{decimals}f}")
+
+
+def with_se(value: float | None, se: float | None) -> str:
+    """Format a number with its standard error: 0.091 (SE 0.030)."""
+    return number(value) if value is None or not se else f"{significant(value, se)} (SE {number(se, 2)})"
 
 
 def two_decimals(value: float) -> str:

@@ -53,7 +53,7 @@ class Measure:
     pitfall: str
     citation: str
     higher_means: Literal["more isotropic", "less isotropic", "neither"]
-    # Meaning of ±: the standard error of an estimate of the population's value; for a biased measure, the spread
+    # Meaning of its standard error: that of an estimate of the population's value; for a biased measure, the spread
     # between samples of as many rows; or none.
     error: ErrorKind = "none"
     bias: str = ""  # How the number of rows shifts the value; empty if it does not, or if unknown
@@ -104,11 +104,11 @@ class Measure:
 
 COMPARED: dict[ErrorKind, Comparability] = {"none": "never", "population": "at any n", "sample": "at equal n"}
 ERROR_SENTENCES: dict[ErrorKind, str] = {
-    "none": "The value has no ±.",
-    "population": "± is the standard error of an estimate of the population's value.",
-    "sample": "± is how much the value varies between samples of this size. It does not cover the bias.",
+    "none": "The value has no standard error.",
+    "population": "SE is the standard error of an estimate of the population's value.",
+    "sample": "SE is how much the value varies between samples of this size. It does not cover the bias.",
 }
-ROWS_ONLY = "The value describes these rows only. It has no ±: read the bias-corrected form for the population."
+ROWS_ONLY = "The value describes these rows only. It has no SE: read the bias-corrected form for the population."
 
 
 def between(low: float, high: float) -> Callable[[int, int], tuple[float, float]]:

@@ -14,7 +14,7 @@ MEASURES = (
         range="(0, ∞)",
         formula="slope through 0 of −ln(1 − F(μ)) on ln μ, μ = r₂/r₁, the greatest tenth of the μ discarded",
         meaning="Dimensions needed locally, even on a curved surface. Duplicates are ignored.",
-        pitfall="Too low for high dimensions with few points. ± assumes the model fits: if the fit distance is above "
+        pitfall="Too low for high dimensions with few points. SE assumes the model fits: if the fit distance is above "
         "its chance value, rely on the range of the estimators.",
         citation=sources.FACCO_2017,
         higher_means="neither",

@@ -127,7 +127,7 @@ def test_what_is_uploaded_can_be_waited_for_and_is_told_as_by_isoscope_score(typ
     measured, cli = (text.partition("\nSpread")[2].splitlines() for text in (table, typed("score", files / "x.npy")[1]))
     assert [line for line in measured if " IsoScore " in line] == [line for line in cli if " IsoScore " in line] != []
     assert [line[:60] for line in measured] == [line[:60] for line in cli]
-    assert sum(" ± " in line for line in measured) > 5
+    assert sum(" (SE " in line for line in measured) > 5
 
 
 def test_texts_are_planned_and_launched_by_the_likeliest_column(typed, files, isoscope):

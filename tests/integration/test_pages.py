@@ -74,7 +74,7 @@ def test_all_measures_stand_by_group_with_error_sample_and_list(client, context,
     assert headings == sorted(headings)
     assert all(section.count(f'href="/measures#{slug}"') == 1 for slug in MEASURES)
     of_rows = '<small>n = 200 <span class="of-rows">of 400 rows</span></small>'
-    error = '<span class="soft error-bar">± 0.012</span>'
+    error = '<span class="soft error-bar">SE 0.012</span>'
     assert f"0.500 {error}<small>95%: 0.492 to 0.508</small>{of_rows}" in section
     cards = " ".join(page_text.partition('<dl class="readings two">')[2].partition("</dl>")[0].split())
     assert '<dd class="value">0.500</dd>' in cards

@@ -138,7 +138,7 @@ def test_the_table_has_the_groups_and_names_of_the_catalogue_and_says_where_a_sa
     assert "\nlabels: none\n" in printed.out
     assert all(heading in printed.out for heading in GROUPS.values())
     assert all(measure.name.replace("*", "★") in printed.out for measure in MEASURES.values())
-    for words in ("Spectrum (greatest eigenvalue)", "undefined: ", " ± "):
+    for words in ("Spectrum (greatest eigenvalue)", "undefined: ", " (SE "):
         assert words in printed.out
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(2500, 3)))
     assert "(n = 2,000)" in score(tmp_path / "x.npy", "--measures", "barcode")[0].out

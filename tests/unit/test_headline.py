@@ -91,7 +91,7 @@ def test_fewer_rows_than_dimensions_bias_the_score():
     assert title == f"The variance fills about {used:.0f} of 256 dimensions."
     assert sentences[0] == (
         f"There are fewer rows than dimensions: plain IsoScore, {plain_score.value:.3f}, is biased low; "
-        f"the bias-corrected score is {corrected.value:.3g} ± {corrected.se:.2g}."
+        f"the bias-corrected score is {corrected.value:.3g} (SE {corrected.se:.2g})."
     )
     assert corrected.value == pytest.approx(1, abs=0.15)
 
@@ -134,7 +134,7 @@ def test_single_outlier_has_its_name_and_many_are_counted():
     embedding.findings_data.data = {"findings": [finding | {"rows": [7], "names": ["the"]}]}
     assert plain(headline_of(embedding))[0] == (
         "1 row holds 60% of the variance: row 7 (the). "
-        "Without it bias-corrected IsoScore is 0.500 ± 0.010 instead of undefined."
+        "Without it bias-corrected IsoScore is 0.500 (SE 0.010) instead of undefined."
     )
     embedding.findings_data.data = {"findings": [finding | {"rows": list(range(8)), "names": None, "row_count": 8}]}
     assert ": rows 0, 1, 2, 3, 4 and 3 more. Without them " in plain(headline_of(embedding))[0]

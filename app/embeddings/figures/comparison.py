@@ -61,7 +61,7 @@ def step_figures(comparison: EmbeddingComparison, compared: ComparedMeasure) -> 
             point = StepPoint(value, value - se, value + se)
         line.points.append(point)
         rows.append([label, embedding_name, value, se, point.low, point.high, n, point.reason])
-    bars = " Bars are 95% intervals." if measure.error == "population" else " Bars are ± one standard error."
+    bars = " Bars are 95% intervals." if measure.error == "population" else " Bars are one standard error each way."
     columns = [comparison.axis.lower(), "embedding", measure.slug, "se", "low", "high", "n", "reason"]
     values_figure = Figure(
         slug="over-steps",

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from app.embeddings.figures.overlay import Overlay, Series
 from app.figures import palette
 from app.figures.figure import Figure, log_axis, plot, thinned
-from isoscope.core.formatting import count, number, plural
+from isoscope.core.formatting import count, number, plural, with_se
 
 BARCODE = "barcode"
 # With more bars, only their outline is drawn, with ranks on a logarithmic axis.
@@ -134,8 +134,7 @@ def _twonn_points(series: Series) -> list[tuple[float, float, bool]]:
 
 def _describe_slope(series: Series) -> str:
     measurement = series.subject.measurements[TWONN]
-    error = f" ± {number(measurement.se, 2)}" if measurement.se is not None else ""
-    slope = f"d = {number(measurement.value)}{error}"
+    slope = f"d = {with_se(measurement.value, measurement.se)}"
     goodness = series.detail(TWONN).get("parts", {})
     if goodness.get("fit_distance") is None:
         return slope

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from app.db.models import Measurement, Pooling
 from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, clipped_axis, plain, plot
-from isoscope.core.formatting import count, number, starred
+from isoscope.core.formatting import count, number, starred, with_se
 from isotropy.catalog import Measure
 
 # Characters that fit over a column on a wide page.
@@ -103,8 +103,7 @@ def _hover_text(row: HeatMapRow, measure: Measure) -> str:
         return f"{head}<br>not measured"
     if measurement.value is None:
         return f"{head}<br>undefined: {plain(measurement.reason or '', 120)}"
-    error = f" ± {number(measurement.se, 2)}" if measurement.se is not None else ""
-    return f"{head}<br>{number(measurement.value)}{error}, n = {count(measurement.n)}"
+    return f"{head}<br>{with_se(measurement.value, measurement.se)}, n = {count(measurement.n)}"
 
 
 class LayerPoint(NamedTuple):
@@ -126,7 +125,7 @@ def measure_by_layer(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoi
         slug="by-layer",
         title=f"{starred(measure.name)} by layer",
         caption=f"Range: {measure.range}. Layer 0 is the embedding layer."
-        + (" Bars are ± one standard error." if has_errors else "")
+        + (" Bars are one standard error each way." if has_errors else "")
         + "".join(
             f" Undefined at layer {point.layer}, {POOLING_TITLES[pooling]}: {point.measurement.reason}"
             for pooling, point in zip(lines, undefined, strict=True)

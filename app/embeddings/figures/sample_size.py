@@ -60,8 +60,8 @@ def sample_size(overlay: Overlay) -> Figure:
     return Figure(
         slug=SAMPLE_SIZE,
         title="How many rows it takes",
-        caption=f"Mean of {draws_note}, or fewer if rows run out. Bands are ± one standard "
-        f"deviation. {lines_note}. Dashed: the score of all rows ({full_scores}). If a line "
+        caption=f"Mean of {draws_note}, or fewer if rows run out. Bands are one standard "
+        f"deviation each way. {lines_note}. Dashed: the score of all rows ({full_scores}). If a line "
         "still rises or falls, you need more rows.",
         table=overlay.stacked_table(columns),
         draw=partial(_draw_sample_sizes, overlay),
@@ -128,7 +128,7 @@ def _band(overlay: Overlay, series: Series, line: SampleSizeLine) -> list[go.Sca
     edge = {"x": [rows for rows, _, _ in spread], "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip",
             "showlegend": False, **group}  # fmt: skip
     hover_texts = [
-        f"{'' if sd is None else f' ± {number(sd, 2)}'}, {plural(draws, 'draw')}" for _, draws, _, sd in points
+        f"{'' if sd is None else f' (SD {number(sd, 2)})'}, {plural(draws, 'draw')}" for _, draws, _, sd in points
     ]
     return [
         go.Scatter(y=[low for _, low, _ in spread], **edge),

@@ -29,7 +29,7 @@ def test_heat_map_shades_columns_on_their_own_prints_values_and_wraps_headings()
     assert [row[1] for row in cells.z] == [0.5] * 4
     assert [row[2] for row in cells.z] == [None] * 4
     assert [row[0] for row in cells.text] == ["0.200", "0.100", "0.400", "–"]
-    assert cells.hovertext[0][0] == "layer 0, IsoScore<br>0.200 ± 0.010, n = 400"
+    assert cells.hovertext[0][0] == "layer 0, IsoScore<br>0.200 (SE 0.010), n = 400"
     assert cells.hovertext[3][0] == "layer 3, IsoScore<br>undefined: All points are &lt;equal&gt;."
     assert cells.hovertext[0][2].endswith("not measured")
     assert [row[0]["href"] for row in cells.customdata] == [f"/embeddings/{number}" for number in range(4)]

@@ -207,7 +207,7 @@ def test_scores_by_rows_leave_out_what_is_undefined_and_tell_the_number_of_draws
     low, high, line = [result for result in traces("sample_size") if result.legendgroup == "isoscore_unbiased"]
     assert (list(low.x), list(low.y), list(high.y)) == ([8, 64], [0.3, 0.4], [0.7, 0.6])
     assert list(line.x) == [8, 64, 128]
-    assert list(line.customdata) == [" ± 0.20, 5 draws", " ± 0.10, 3 draws", ", 1 draw"]
+    assert list(line.customdata) == [" (SD 0.20), 5 draws", " (SD 0.10), 3 draws", ", 1 draw"]
     assert line.hovertemplate.endswith("%{y:.3f}%{customdata}<extra></extra>")
 
 
