@@ -3,7 +3,7 @@ from sqlalchemy import update
 from app.db.models import Measurement
 from app.embeddings.figures import report
 from app.figures.figure import undefined_figure
-from app.results.pages.experiments import TAB_OF_SECTION
+from app.results.pages.experiments import SECTIONS_OF_TAB
 from app.results.run_page import RUN_FIGURES, RunFigureKind
 from app.results.sweep_figures import FIGURES, SECTIONS, SweepFigure, group_by_section
 from tests.factories import add_embedding, add_experiment, run_row
@@ -14,12 +14,14 @@ def test_figure_is_added_by_its_record(client, context, monkeypatch):
         return undefined_figure("luck", "Luck by setting", f"There is no luck in {len(request.runs.runs)} runs.")
 
     path = f"/experiments/{add_experiment(context, run_row(0.0), run_row(1.0))}"
-    for section in SECTIONS:
+    sections = {section: tab for tab, sections in SECTIONS_OF_TAB.items() for section in sections}
+    assert sections.keys() == SECTIONS.keys()
+    for section, tab in sections.items():
         luck = SweepFigure("luck", "Luck by {measure}", section, draw, query_parameters=("measure",))
         monkeypatch.setitem(FIGURES, "luck", luck)
         assert "luck" in client.get(f"/api{path}/figures").json()
         assert "There is no luck in 2 runs." in client.get(f"/api{path}/figures/luck").json()["empty"]
-        page = client.get(f"{path}?tab={TAB_OF_SECTION[section]}&measure=mean_cosine").text
+        page = client.get(f"{path}?tab={tab}&measure=mean_cosine").text
         assert f"{path}/figures/luck.html?measure=mean_cosine" in page
         assert "Luck by Mean cosine" in page
         assert "no luck" in client.get(f"{path}/figures/luck.html").text
