@@ -148,7 +148,7 @@ class Gate(HttpMiddleware):
         path = request.scope["path"]
         if self.owner_token is None:
             return problem_response(request, 403, OTHER_USER)
-        if path.startswith("/api/"):
+        if path.startswith("/api/") or "hx-request" in request.headers:  # a page that polls stays as it is
             return problem_response(request, 401, UNKNOWN_CREDENTIALS if has_secret else MISSING_CREDENTIALS)
         target = f"{path}?{request.url.query}" if request.method == "GET" else "/"
         return RedirectResponse(f"/login?next={quote(target.removesuffix('?'))}", 303)

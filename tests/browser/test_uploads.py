@@ -137,6 +137,16 @@ def test_a_lost_connection_is_said_and_the_form_is_kept(dashboard, page, saved):
     expect(page.locator("form#upload")).to_have_attribute("aria-busy", "false")
 
 
+def test_whoever_is_signed_out_is_told_and_keeps_what_is_typed(dashboard, page, saved):
+    page.route("**/queue/status", lambda route: route.fulfill(status=401))
+    choose(page, dashboard.url, saved("x.npy", np.ones((8, 3))))
+    page.get_by_label("Name", exact=True).fill("Kept")
+    expect(page.get_by_text("Your session has ended.")).to_be_visible()
+    page.unroute("**/queue/status")
+    expect(page.get_by_text("Your session has ended.")).to_be_hidden()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Kept")
+
+
 DROP = """([name, text, place]) => {
   const moved = new DataTransfer();
   moved.items.add(new File([text], name));

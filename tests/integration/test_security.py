@@ -62,6 +62,7 @@ def test_without_the_token_pages_ask_for_it_and_go_on_where_one_wanted_and_never
     assert (page.status_code, page.headers["location"]) == (303, "/login?next=/embeddings")
     assert guarded.get("/experiments/x?view=lambda").headers["location"] == "/login?next=/experiments/x%3Fview%3Dlambda"
     assert guarded.post("/runs/x/cancel").headers["location"] == "/login?next=/"
+    assert guarded.get("/queue/status", headers={"HX-Request": "true"}).status_code == 401
     assert guarded.get("/api/embeddings", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
     assert guarded.get("/api/embeddings", headers={"Authorization": "Bearer wrong"}).status_code == 401
     wrong = guarded.post("/login", data={"token": "wrong", "next": "/embeddings"})
