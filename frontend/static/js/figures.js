@@ -86,9 +86,9 @@ async function draw(box) {
   }
 }
 
+const boxes = () => [...document.querySelectorAll("[data-figure]")];
 // What a closed fold hides is drawn when it is opened.
-const boxes = () => [...document.querySelectorAll("[data-figure]")].filter((box) => !box.closest("details:not([open])"));
-const drawAll = () => boxes().forEach(draw);
+const drawAll = () => boxes().filter((box) => !box.closest("details:not([open])")).forEach(draw);
 const paintAll = (...how) => boxes().forEach((box) => drawn.get(box)?.figure && paint(box, ...how));
 const repaintAll = () => paintAll();
 
