@@ -23,7 +23,7 @@ from app.results.conclusion.comparisons import (
 from app.results.conclusion.relations import counted_runs, measured_runs
 from app.results.run_table import RunTable, Setting
 from app.results.statistics.layout import Overall
-from app.results.statistics.relation import Relation, relation
+from app.results.statistics.relation import MeasuredRun, Relation, relation
 
 FLAT_MARGIN = 0.02
 """Difference within which all intervals lie if performance is flat."""
@@ -63,7 +63,7 @@ class Evidence:
     """All of a sweep."""
 
     relation: Relation
-    """Without added seeds, so that it is tested once."""
+    """Without seeds added after its test, so that it is tested once."""
     shape: RelationShape
     peak: str | None
     """The setting that exceeds both the least and the most isotropic one of its line over λ."""
@@ -116,7 +116,7 @@ def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = Non
     for seed_round in sorted({1, *(run.seed_round for run in sweep.runs)}):
         table = SettingLayout(sweep, [run for run in learned if run.seed_round <= seed_round], facts)
         compared = compare_settings(sweep, table, gains, compared)
-    across = relation(measured_runs(sweep, [run for run in runs if run.seed_round == 1]))
+    across = relation(_first_measured(sweep, runs))
     unfinished = sum(not run.status.final for run in sweep.runs)
     all_settings = SettingLayout(sweep, runs, facts)
     peak = _find_peak(sweep, all_settings, runs, look_level(max(compared.looks, 1))) if compared.overall else None
@@ -195,6 +195,16 @@ def _find_peak(sweep: RunTable, table: SettingLayout, runs: Sequence[AnyRun], le
     return sweep.label(table.settings[max(means, key=lambda index: means[index])]) if means else None
 
 
+def _first_measured(sweep: RunTable, runs: Sequence[AnyRun]) -> tuple[MeasuredRun, ...]:
+    """Return the runs of the rounds up to the first that could show a relation; later seeds do not test it again."""
+    measured: tuple[MeasuredRun, ...] = ()
+    for seed_round in sorted({run.seed_round for run in runs}):
+        measured = measured_runs(sweep, [run for run in runs if run.seed_round <= seed_round])
+        if (relation(measured).smallest_p or 1.0) <= SIGNIFICANCE_LEVEL:
+            break
+    return measured
+
+
 def _shape(across: Relation, peak: str | None, comparisons: Sequence[Comparison]) -> RelationShape:
     if peak is not None:
         return RelationShape.PEAK
@@ -240,5 +250,5 @@ def pool_sweeps(sweeps: Sequence[RunTable]) -> PooledTests | None:
     with_runs = [(sweep, runs) for sweep in sweeps if (runs := counted_runs(sweep))]
     if len(with_runs) < 2:
         return None
-    measured = tuple(run for sweep, runs in with_runs for run in measured_runs(sweep, runs))
+    measured = tuple(run for sweep, runs in with_runs for run in _first_measured(sweep, runs))
     return PooledTests(len(with_runs), relation(measured))

@@ -113,7 +113,7 @@ class Summary:
     def _waiting_card(self) -> Card:
         ended = sum(run.status.final for run in self._sweep.runs)
         answer = f"{count(ended)} of {plural(len(self._sweep.runs), 'run')} ended"
-        return Card("Verdict", answer, "It appears when all runs have ended: verdicts on the way favor luck.")
+        return Card("Verdict", answer, "It appears when all runs have ended. Before that it would favor lucky runs.")
 
     def _best_card(self) -> Card:
         evidence, question = self._evidence, "Best on validation"

@@ -25,8 +25,8 @@ NODES = 160
 PRECISION = 1e-6
 MAX_DEGREES = 1_000
 EQUAL_SHARE = 1 / 2
-"""Of the degrees of freedom, what they are if settings vary alike: Satterthwaite's alone come out too few by chance,
-which costs power. Only at the first look: at levels of later ones a few degrees too many matter."""
+"""Weight of the degrees of freedom of equal variances at the first look: Satterthwaite's alone come out too few by
+chance, which costs power. It is 0 at later looks, where levels are low and a few degrees too many matter."""
 ROUNDING = 1e-9
 TINY = 1e-300
 POWER = 0.8

@@ -6,10 +6,11 @@ import pytest
 from app.core.evidence import look_level
 from app.db.models import RunStatus
 from app.results.conclusion.comparisons import Verdict
+from app.results.conclusion.evidence import pool_sweeps
 from app.results.conclusion.proposal import propose_seeds
 from app.results.conclusion.summary import Summary
 from tests.unit.conclusion.concluding import concluded
-from tests.unit.figures.rows import run
+from tests.unit.figures.rows import run, sweep
 
 LAMBDAS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
@@ -82,10 +83,19 @@ def test_there_is_no_verdict_while_a_round_runs_and_nothing_to_add():
 
 def test_the_relation_is_tested_once_on_the_first_look():
     falling = [run(lam, 3, 0.6 - lam, 0.3 + 0.1 * lam) for lam in LAMBDAS]
-    first_look = concluded(*in_rounds(noisy(range(3)))).evidence
-    second_look = concluded(*in_rounds(noisy(range(3)), falling)).evidence
+    first_rows = in_rounds(noisy(range(3)))
+    first_look = concluded(*first_rows).evidence
+    second_look = concluded(*in_rounds(first_rows, falling)).evidence
     assert second_look.relation == first_look.relation
     assert second_look.comparisons != first_look.comparisons
+    first, with_added, second = (sweep(*rows) for rows in (first_rows, in_rounds(first_rows, falling), noisy([7])))
+    assert pool_sweeps([with_added, second]) == pool_sweeps([first, second])
+
+
+def test_the_relation_waits_for_runs_that_were_stopped_before_it_could_be_shown():
+    stopped, resumed = noisy(range(3), lams=LAMBDAS[:2]), noisy(range(3), lams=LAMBDAS[2:])
+    once = concluded(*in_rounds([*stopped, *resumed])).evidence.relation
+    assert concluded(*in_rounds(stopped, resumed)).evidence.relation == once
 
 
 def test_seeds_are_proposed_for_undecided_settings_and_their_baseline_at_the_level_of_the_next_look():
