@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 # Significance level of every test.
 SIGNIFICANCE_LEVEL = 0.05
-# Seeds may be added and looked at again: the first look and all later ones, each at half the one before, share it.
+# Levels of the first two looks at the results. Each later look has half the level before: less than .05 in sum.
 FIRST_LOOK_LEVEL, SECOND_LOOK_LEVEL = 0.04, 0.005
 MAX_LOOKS = 6
 # With fewer seeds intervals cover too little: a bootstrap of two seeds covers 69%.
@@ -18,8 +18,8 @@ TINY = 1e-300
 NORMAL_DEGREES = 1e7
 # Heaviest tails for which block intervals cover 95%: independent t5 coordinates, by simulation.
 BLOCK_KURTOSIS = 1.5
+# A setting collapsed if at least this share of its runs, and this many, learned nothing.
 COLLAPSED_SHARE, FEWEST_COLLAPSED = 2 / 3, 2
-"""Share and number of runs that learn nothing from which on their setting is collapsed."""
 
 
 def min_lambdas() -> int:
@@ -28,7 +28,7 @@ def min_lambdas() -> int:
 
 
 def look_level(look: int) -> float:
-    """Return the level of a look at the results, numbered from 1: .04, .005, .0025 and so on: less than .05 in sum."""
+    """Return the level of a look at the results, numbered from 1: .04, .005, .0025 and so on."""
     return FIRST_LOOK_LEVEL if look == 1 else SECOND_LOOK_LEVEL / 2 ** (look - 2)
 
 

@@ -49,7 +49,7 @@ def require_name(name: str, filename: str) -> str | None:
     """Return the name in a form, None if it is left to the file; raise InvalidError if that names only a split."""
     stem = PurePosixPath(filename).name.partition(".")[0]
     if not name.strip() and stem.lower() in SPLIT_STEMS:
-        raise InvalidError(f"Give it a name: the file is only called {stem}, as those of other data sets are.", "name")
+        raise InvalidError(f"Enter a name. The file name {stem} does not tell data sets apart.", "name")
     return name or None
 
 

@@ -190,7 +190,7 @@ def preview_sweep(context: Context, plan: SweepPlan) -> SweepPreview:
 
 
 def _describe_power(context: Context, plan: SweepPlan) -> list[str]:
-    """Say which difference the design calls in six of ten sweeps, if seeds vary as in earlier runs on the data set."""
+    """Say which difference gets a verdict in six of ten sweeps, if seeds vary as in earlier runs on the data set."""
     n_seeds = len({run.seed for run in plan.runs})
     n_compared = len({_without_seed(run) for run in plan.runs}) - 1
     if n_seeds < MIN_SEEDS or n_compared < 1:
@@ -213,8 +213,8 @@ def _describe_power(context: Context, plan: SweepPlan) -> list[str]:
     error = math.sqrt(2 * fmean(variances) / n_seeds)
     difference = number((critical_value + NormalDist().inv_cdf(POWER)) * error, 2)
     return [
-        f"With {n_seeds} seeds a difference of {difference} is called in about {10 * POWER:.0f} of 10 sweeps like your "
-        "last ones."
+        f"With {n_seeds} seeds a difference of {difference} gets a verdict in about {10 * POWER:.0f} of 10 sweeps like "
+        "your last ones."
     ]
 
 

@@ -163,7 +163,7 @@ def test_pages_take_the_same_and_blame_a_file_that_cannot_be_read_where_one_is_d
     assert 'value="held out"' in page.text
     page = client.post("/datasets", files=files)
     assert (page.status_code, 'id="name-error"' in page.text) == (422, True)
-    assert "Give it a name: the file is only called train, as those of other data sets are." in page.text
+    assert "Enter a name. The file name train does not tell data sets apart." in page.text
     files = {"train": ("t.tsv", TRAIN.encode()), "validation": ("v.tsv", VALIDATION.encode()), "test": ("", b"")}
     response = client.post("/datasets", files=files, data={"test_fraction": "0.1", "split_seed": "1"})
     assert response.status_code == 303

@@ -81,7 +81,7 @@ def test_plan_says_which_difference_the_seeds_of_earlier_runs_let_it_see(client,
     reach = student.isf(0.04 / 2 / 2, 4) + norm.ppf(0.6)
     difference = f"{reach * 0.02 * math.sqrt(2 / 3):.2g}".lstrip("0")
     assert difference in plan(client, design)["notes"][-1]
-    assert plan(client, design)["notes"][-1].endswith(" is called in about 6 of 10 sweeps like your last ones.")
+    assert plan(client, design)["notes"][-1].endswith(" gets a verdict in about 6 of 10 sweeps like your last ones.")
     assert not any("is called" in note for note in plan(client, design | {"seeds": [0, 1]})["notes"])
 
 
