@@ -59,7 +59,7 @@ def show_home(request: Request, context: ContextDep) -> Response:
     runs, workers = queue_status.list_runs_in_progress(context), queue_status.list_workers(context)
     experiments = [
         (experiment, queue_status.time_running_runs(runs.get(experiment.id, ())))
-        for experiment in queue_status.list_unfinished_experiments(context)[:NEWEST]
+        for experiment in queue_status.list_unfinished_experiments(context, runs)[:NEWEST]
     ]
     encodings, (_, embeddings) = (
         queue_status.list_unfinished_encodings(context), queue_status.list_unfinished_uploads(context),

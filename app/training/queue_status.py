@@ -1,9 +1,9 @@
 """Workers, running and waiting jobs, and the time left. Each takes one query, for any number of runs."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, Select, case, func, select
 from sqlalchemy.orm import contains_eager, defer, lazyload, load_only
@@ -30,6 +30,7 @@ from app.db.models.runs import QUEUE_ORDER
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.web.dependencies import Row
+from isotropy.catalog import Regularizer
 
 LOST_AFTER = timedelta(seconds=60)
 
@@ -55,6 +56,27 @@ class WorkerState(NamedTuple):
     memory_bytes: int | None
     jobs: list[WorkerJob]
     speed: MachineSpeed | None = None
+
+
+class RunAtWork(NamedTuple):
+    """A run of an experiment in progress, without the costs of an ORM object, because every page polls."""
+
+    id: str
+    experiment_id: str
+    regularizer: Regularizer
+    lam: float
+    seed: int
+    status: RunStatus
+    phase: Phase | None
+    phase_done: int
+    phase_total: int | None
+    worker: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    rested_seconds: float
+
+
+TimedRun = TypeVar("TimedRun", Run, RunAtWork)
 
 
 def count_live_workers(sessions: Sessions) -> int:
@@ -91,7 +113,7 @@ def has_gpu(workers: Iterable[WorkerState]) -> bool:
     return any(worker.alive and worker.device.startswith("cuda") for worker in workers)
 
 
-def has_lost_worker(run: Run, workers: list[WorkerState]) -> bool:
+def has_lost_worker(run: Run | RunAtWork, workers: list[WorkerState]) -> bool:
     """Return whether a run only counts as running because no worker is left to report its end."""
     alive = {worker.slot for worker in workers if worker.alive}
     return run.status is RunStatus.RUNNING and run.worker not in alive
@@ -144,8 +166,10 @@ def list_waiting_runs(context: Context, limit: int, offset: int = 0) -> WaitingR
         return WaitingRuns(session.scalars(query).all(), total)
 
 
-def list_unfinished_experiments(context: Context) -> list[ExperimentQueued]:
-    """Return every experiment with unfinished runs, next first."""
+def list_unfinished_experiments(
+    context: Context, runs: Mapping[str, Sequence[RunAtWork]] | None = None
+) -> list[ExperimentQueued]:
+    """Return every experiment with unfinished runs, next first; ``runs`` are those in progress, if already read."""
     unfinished = Run.status.in_((*UNFINISHED, RunStatus.PAUSED))
     states = (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.PAUSED)
     counts = [func.count(case((Run.status == status, 1))).label(status.value) for status in states]
@@ -156,19 +180,22 @@ def list_unfinished_experiments(context: Context) -> list[ExperimentQueued]:
         .group_by(Experiment.id, Experiment.name)
         .order_by(func.min(Run.priority), func.min(Run.queued_at), Experiment.id)
     )
-    runs, workers = list_runs_in_progress(context), count_live_workers(context.sessions)
+    runs = list_runs_in_progress(context) if runs is None else runs
+    workers = count_live_workers(context.sessions)
     with context.sessions() as session:
         rows = session.execute(query).all()
     times = {experiment_id: seconds_left(of_experiment, workers) for experiment_id, of_experiment in runs.items()}
     return [ExperimentQueued(**row._asdict(), seconds_left=times.get(row.id)) for row in rows]
 
 
-def list_runs_in_progress(context: Context) -> dict[str, list[Run]]:
+def list_runs_in_progress(context: Context) -> dict[str, list[RunAtWork]]:
     """Return all runs of each experiment of which a run is running or queued."""
     experiment_ids = select(Run.experiment_id).where(Run.status.in_((RunStatus.RUNNING, RunStatus.QUEUED)))
-    runs: dict[str, list[Run]] = defaultdict(list)
-    for run in context.scalars(_select_runs(Run.experiment_id.in_(experiment_ids)).order_by(Run.started_at, Run.id)):
-        runs[run.experiment_id].append(run)
+    query = select(*(getattr(Run, name) for name in RunAtWork._fields)).where(Run.experiment_id.in_(experiment_ids))
+    runs: dict[str, list[RunAtWork]] = defaultdict(list)
+    with context.sessions() as session:
+        for row in session.execute(query.order_by(Run.started_at, Run.id)):
+            runs[row.experiment_id].append(RunAtWork(*row))
     return runs
 
 
@@ -208,13 +235,13 @@ def _select_runs(condition: ColumnElement[bool]) -> Select[Run]:
     return select(Run).join(Run.experiment).where(condition).options(QUEUE_COLUMNS, with_experiment)
 
 
-def time_running_runs(runs: Sequence[Run], now: datetime | None = None) -> list[tuple[Run, float | None]]:
+def time_running_runs(runs: Sequence[TimedRun], now: datetime | None = None) -> list[tuple[TimedRun, float | None]]:
     """Return running runs, each with the seconds until it ends; None if unknown.
 
-    It is told by the steps once a tenth is done, else by the mean duration of finished runs.
+    The estimate is from its steps once a tenth of them is done, before that from the mean duration of finished runs.
     """
     now, usual = now or utcnow(), _mean_duration(runs)
-    timed: list[tuple[Run, float | None]] = []
+    timed: list[tuple[TimedRun, float | None]] = []
     for run in runs:
         if run.status is RunStatus.RUNNING:
             elapsed, remaining = _elapsed(run, run.started_at or now, now), None
@@ -226,7 +253,7 @@ def time_running_runs(runs: Sequence[Run], now: datetime | None = None) -> list[
     return timed
 
 
-def seconds_left(runs: Sequence[Run], workers: int, now: datetime | None = None) -> float | None:
+def seconds_left(runs: Sequence[TimedRun], workers: int, now: datetime | None = None) -> float | None:
     """Return the seconds until all runs end if they were next in the queue; None if unknown."""
     now = now or utcnow()
     timed = [(run, remaining) for run, remaining in time_running_runs(runs, now) if remaining is not None]
@@ -241,7 +268,7 @@ def seconds_left(runs: Sequence[Run], workers: int, now: datetime | None = None)
     return max((waiting * usual + sum(times)) / at_once, max(times, default=0.0))
 
 
-def _mean_duration(runs: Sequence[Run]) -> float | None:
+def _mean_duration(runs: Sequence[TimedRun]) -> float | None:
     durations = [
         _elapsed(run, run.started_at, run.finished_at)
         for run in runs
@@ -250,5 +277,5 @@ def _mean_duration(runs: Sequence[Run]) -> float | None:
     return sum(durations) / len(durations) if durations else None
 
 
-def _elapsed(run: Run, start: datetime, end: datetime) -> float:
+def _elapsed(run: Run | RunAtWork, start: datetime, end: datetime) -> float:
     return (end - start).total_seconds() - run.rested_seconds
