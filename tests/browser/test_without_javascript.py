@@ -99,10 +99,9 @@ def bring_in(page: Page, url: str, file: Path) -> None:
 
 @pytest.mark.long
 def test_an_experiment_leaves_and_comes_in(filled, elsewhere, plain, tmp_path):
-    plain.goto(f"{filled.url}/experiments/{filled.troubled}")
+    plain.goto(f"{filled.url}/experiments/{filled.troubled}?tab=export")
     with plain.expect_download() as download:
-        plain.get_by_text("More", exact=True).click()
-        plain.get_by_role("link", name="Export").click()
+        plain.get_by_role("link", name="Archive").click()
     download.value.save_as(tmp_path / "troubled.zip")
     bring_in(plain, elsewhere, tmp_path / "troubled.zip")
     expect(plain.get_by_role("heading", level=1)).to_have_text("A sweep, ζ = 0.2")

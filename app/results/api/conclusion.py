@@ -113,7 +113,9 @@ class MoreSeedsOut(Row):
 
     seeds: int = Field(description="New seeds of each undecided setting and its baseline.")
     runs: int
-    difference: float | None = Field(description="What they would show with power 0.8; null of too few seeds.")
+    differences: tuple[float, float] | None = Field(
+        description="Smallest and largest, by setting, that they would show with power 0.8; null of too few seeds."
+    )
     seconds: float | None = Field(description="About how long they take one at a time.")
 
 

@@ -17,8 +17,9 @@ class SeedProposal:
     settings: list[Setting]
     seeds: int
     """How many new seeds each of them needs."""
-    difference: float | None
-    """The difference that the next look, at its level, would show with power 0.8; None of too few seeds."""
+    differences: tuple[float, float] | None
+    """Smallest and largest difference, by setting, that the next look, at its level, would show with power 0.8; None
+    of too few seeds."""
     seconds: float | None
     """About how long all runs take one at a time."""
 
@@ -29,10 +30,13 @@ class SeedProposal:
     @property
     def sentence(self) -> str:
         """Say what the round takes and shows."""
-        seeds = plural(self.seeds, "more seed", "more seeds")
-        effect = "allow a verdict" if self.difference is None else f"show a difference of {number(self.difference, 2)}"
+        seeds = f"{plural(self.seeds, 'more seed', 'more seeds')} of {plural(len(self.settings), 'setting')}"
+        effect = "allow a verdict"
+        if self.differences:
+            ends = dict.fromkeys(number(difference, 2) for difference in self.differences)
+            effect = f"show a difference of {' to '.join(ends)}"
         time = f" (about {duration(self.seconds)} one at a time)" if self.seconds else ""
-        return f"{seeds} each{time} would {effect}."
+        return f"{seeds}{time} would {effect}."
 
 
 def propose_seeds(evidence: Evidence, sweep: RunTable) -> SeedProposal | None:
@@ -55,7 +59,7 @@ def propose_seeds(evidence: Evidence, sweep: RunTable) -> SeedProposal | None:
     return SeedProposal(
         settings,
         n_seeds,
-        max(differences) if differences and fewest >= MIN_SEEDS else None,
+        (min(differences), max(differences)) if differences and fewest >= MIN_SEEDS else None,
         n_seeds * len(settings) * fmean(seconds) if seconds else None,
     )
 

@@ -54,7 +54,7 @@ def test_more_seeds_are_offered_with_what_they_would_show():
     runs, facts = answered({0.0: 0.0, 1.0: 0.001})
     result = summary(*runs, facts=facts)
     assert result.cards[0].answer == "No λ beats the baseline yet"
-    assert result.cards[0].evidence.startswith("3 more seeds each would show a difference of 0.")
+    assert result.cards[0].evidence.startswith("3 more seeds of 2 settings would show a difference of 0.")
     assert result.cards[1].answer == "No difference seen"
     assert result.cards[1].evidence.startswith("No clear difference between settings: p = ")
 

@@ -107,7 +107,7 @@ def test_seeds_are_proposed_for_undecided_settings_and_their_baseline_at_the_lev
     assert proposal.difference > contrast.detectable(2)
     card = Summary(conclusion, "Accuracy").cards[0]
     assert card.answer == "λ = 1"
-    assert " Undecided settings: 3 more seeds each would show a difference of 0.0" in card.evidence
+    assert " Undecided settings: 3 more seeds of a difference of 0.0" in card.evidence
 
 
 @pytest.mark.parametrize(("seeds", "missing"), [(1, 2), (2, 1)])
