@@ -104,10 +104,10 @@ def test_seeds_are_proposed_for_undecided_settings_and_their_baseline_at_the_lev
     assert [setting.lam for setting in proposal.settings] == [-1.0, -0.5, 0.0, 0.5]
     assert (proposal.seeds, proposal.runs) == (3, 12)
     contrast = by_lam(conclusion)[0.5].contrast
-    assert proposal.difference > contrast.detectable(2)
+    assert min(proposal.differences) > contrast.detectable(2)
     card = Summary(conclusion, "Accuracy").cards[0]
     assert card.answer == "λ = 1"
-    assert " Undecided settings: 3 more seeds of a difference of 0.0" in card.evidence
+    assert " Undecided settings: 3 more seeds of 4 settings would show a difference of 0.0" in card.evidence
 
 
 @pytest.mark.parametrize(("seeds", "missing"), [(1, 2), (2, 1)])
@@ -116,8 +116,8 @@ def test_of_too_few_seeds_as_many_are_proposed_as_a_verdict_takes_and_their_test
     assert (completed.evidence.looks, by_lam(completed)[1.0].look) == (1, 1)
     conclusion = concluded(*in_rounds(noisy(range(seeds))))
     proposal = propose_seeds(conclusion.evidence, conclusion.sweep)
-    assert (proposal.seeds, proposal.difference, conclusion.evidence.looks) == (missing, None, 0)
-    assert proposal.sentence.endswith(" each would allow a verdict.")
+    assert (proposal.seeds, proposal.differences, conclusion.evidence.looks) == (missing, None, 0)
+    assert proposal.sentence.endswith(" of 5 settings would allow a verdict.")
 
 
 def test_where_all_settings_are_worse_the_card_says_so_and_proposes_nothing():
