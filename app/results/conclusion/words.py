@@ -87,7 +87,7 @@ def describe_effect(evidence: Evidence) -> str:
     trend = ""
     if overall.trend is not None and evidence.shape is not RelationShape.PEAK:
         trend = f" Performance {'rises' if overall.trend > 0 else 'falls'} with λ."
-    return f"{capitalized(settings)} differ in performance: {numbers}.{trend}"
+    return f"{capitalized(settings)} differ in performance from each other: {numbers}.{trend}"
 
 
 def relation_method(relation: Relation, sweep: RunTable) -> str:

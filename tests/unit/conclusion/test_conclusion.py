@@ -170,7 +170,7 @@ def test_settings_that_differ_only_from_each_other_are_told_by_the_overall_test(
     conclusion = concluded(*noisy({-1.0: 0.77, -0.5: 0.775, 0.0: 0.8, 0.5: 0.825, 1.0: 0.83}, spread=0.012))
     assert conclusion.evidence.overall.decided
     assert {row.verdict for row in conclusion.evidence.comparisons} == {Verdict.NONE_SEEN}
-    assert conclusion.findings[0].startswith("Settings differ in performance: p = ")
+    assert conclusion.findings[0].startswith("Settings differ in performance from each other: p = ")
     assert conclusion.findings[0].endswith("Performance rises with λ.")
     assert "cannot be tested" in concluded(*trend(seeds=1)).findings[0]
 
