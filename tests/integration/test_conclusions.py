@@ -22,7 +22,7 @@ LAMBDAS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 @pytest.fixture(autouse=True)
 def nothing_kept():
     """Each test computes its own."""
-    for cache in (conclusion._fact_cache, conclusion._test_cache):
+    for cache in (conclusion._fact_cache, conclusion._evidence_cache, conclusion._pooled_cache):
         cache._entries.clear()
         cache._size = 0
 

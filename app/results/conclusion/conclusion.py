@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from threading import Lock
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from app.context import Context
 from app.db.learning import divergence_note, no_learning_note
@@ -142,14 +142,19 @@ Value = TypeVar("Value")
 
 def read_conclusion(context: Context, sweep: RunTable, other_sweeps: Sequence[RunTable] = ()) -> Conclusion:
     """Return the conclusion of a sweep; with other sweeps, also the relation pooled over their data sets."""
-    key = _cache_key([sweep, *other_sweeps])
-    computed = _test_cache.get(key)
-    if computed is None:
+    sweeps = [sweep, *other_sweeps]
+    # By itself: figures of the sweep ask without the others.
+    key = _cache_key([sweep])
+    evidence = _evidence_cache.get(key)
+    if evidence is None:
         # All in one query, whatever the number of data sets: the table of means reads the others too.
-        facts = _read_facts(context, [run for table in (sweep, *other_sweeps) for run in table.runs])
-        computed = _CachedTests(collect_evidence(sweep, facts), pool_sweeps([sweep, *other_sweeps]))
-        _test_cache.put(key, computed, 1)
-    return Conclusion(sweep, computed.evidence, computed.pooled)
+        evidence = collect_evidence(sweep, _read_facts(context, [run for table in sweeps for run in table.runs]))
+        _evidence_cache.put(key, evidence, 1)
+    key = _cache_key(sweeps)
+    pooled = _pooled_cache.get(key)
+    if pooled is None and (pooled := pool_sweeps(sweeps)) is not None:
+        _pooled_cache.put(key, pooled, 1)
+    return Conclusion(sweep, evidence, pooled)
 
 
 def find_best_runs(context: Context, sweeps: Sequence[RunTable]) -> set[str]:
@@ -160,13 +165,6 @@ def find_best_runs(context: Context, sweeps: Sequence[RunTable]) -> set[str]:
         if (best := read_conclusion(context, sweep).evidence.best) is not None:
             best_runs |= {run.id for run in sweep.runs if sweep.setting(run) == best.setting}
     return best_runs
-
-
-class _CachedTests(NamedTuple):
-    """Cached tests, without references to database rows, which would stay in memory."""
-
-    evidence: Evidence
-    pooled: PooledTests | None
 
 
 def _read_facts(context: Context, runs: Iterable[AnyRun]) -> dict[str, RunFacts]:
@@ -256,4 +254,6 @@ class _Cache(Generic[Value]):
 
 
 _fact_cache: _Cache[RunFacts] = _Cache(MAX_CACHED_BYTES)
-_test_cache: _Cache[_CachedTests] = _Cache(MAX_CACHED_CONCLUSIONS)
+# Without references to database rows, which would stay in memory.
+_evidence_cache: _Cache[Evidence] = _Cache(MAX_CACHED_CONCLUSIONS)
+_pooled_cache: _Cache[PooledTests] = _Cache(MAX_CACHED_CONCLUSIONS)
