@@ -88,7 +88,7 @@ class SweepCase:
         """The standard deviation of the accuracy of one run about its setting's mean, with a seed's and its rows'."""
         random = np.random.default_rng(SEED)
         alike = SweepCase("", (1,), 400, self.by_run, self.by_row)
-        return float(np.sqrt(_answer(alike, np.zeros(2), 20, random).mean(axis=3).var(axis=2, ddof=1).mean()))
+        return float(np.sqrt(answer_rows(alike, np.zeros(2), 20, random).mean(axis=3).var(axis=2, ddof=1).mean()))
 
     def ease_of(self, gain: float) -> float:
         """Return what makes the last setting more accurate by this much."""
@@ -114,7 +114,7 @@ class Outcome(NamedTuple):
     earlier_width: float
 
 
-def _answer(case: SweepCase, gains: Values, sweeps: int, random: Random) -> npt.NDArray[np.bool_]:
+def answer_rows(case: SweepCase, gains: Values, sweeps: int, random: Random) -> npt.NDArray[np.bool_]:
     """Return which rows are answered rightly [sweeps, settings, seeds, rows]."""
     draw = partial(random.standard_normal, dtype=np.float32)
     n_seeds = max(case.seeds, *case.added, 0)
@@ -141,8 +141,8 @@ def outcomes(case: SweepCase, gain: float, sweeps: int, random: Random) -> Itera
     true_gains = np.zeros(case.settings)
     true_gains[-1] = gain
     for start in range(0, sweeps, 100):
-        for answers in _answer(case, gains, min(100, sweeps - start), random):
-            values = _row_values(case, answers, random)
+        for answers in answer_rows(case, gains, min(100, sweeps - start), random):
+            values = values_by_row(case, answers, random)
             scores = values.mean(axis=2)
             if not case.stored:
                 scores = np.round(scores / STEP) * STEP
@@ -151,7 +151,8 @@ def outcomes(case: SweepCase, gain: float, sweeps: int, random: Random) -> Itera
             yield _judge(case, scores - truth[:, None] + true_gains[:, None], values, present, true_gains)
 
 
-def _row_values(case: SweepCase, answers: npt.NDArray[np.bool_], random: Random) -> Values:
+def values_by_row(case: SweepCase, answers: npt.NDArray[np.bool_], random: Random) -> Values:
+    """Return what each row contributes to the metric, in the shape of the answers."""
     if case.metric == "accuracy":
         return answers.astype(float)
     labels = (random.random(ROWS) < 0.3).astype(np.int64)

@@ -4,13 +4,27 @@ Run: python -m benchmarks.calibration [--only WORDS] [--simulations N] [--proces
 """
 
 import argparse
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from typing import Any
 
-from benchmarks import _calibration_clouds, _calibration_sweeps, _calibration_tasks, _calibration_verdicts
+from benchmarks import (
+    _calibration_cards,
+    _calibration_clouds,
+    _calibration_sweeps,
+    _calibration_tasks,
+    _calibration_verdicts,
+)
 from benchmarks._calibration import HEAD, rates, row
+from benchmarks._calibration_cards import CardRates
+from benchmarks._calibration_verdicts import VerdictRates
 from benchmarks._rounds import machine
 
 KINDS = (_calibration_sweeps, _calibration_clouds, _calibration_tasks)  # Modules that have `cases()`
+SWEEP_TABLES: tuple[tuple[str, Sequence[Any], Callable[[Any, int | None], VerdictRates | CardRates]], ...] = (
+    (_calibration_verdicts.HEAD, _calibration_verdicts.CASES, _calibration_verdicts.verdict_rates),
+    (_calibration_cards.HEAD, _calibration_cards.CASES, _calibration_cards.card_rates),
+)
 
 
 def main() -> None:
@@ -20,25 +34,21 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, help="of each case, in place of its own number")
     parser.add_argument("--processes", type=int, default=1)
     arguments = parser.parse_args()
-    all_ok = print_verdicts(arguments.only, arguments.simulations, arguments.processes)
+    print(machine("numpy"))
+    all_ok = True
+    for head, cases, simulate in SWEEP_TABLES:
+        print(f"\n{head}", flush=True)
+        named = [case for case in cases if arguments.only in case.name]
+        with ProcessPoolExecutor(arguments.processes) as pool:
+            for case_rates in pool.map(simulate, named, [arguments.simulations] * len(named)):
+                print(case_rates.row(), flush=True)
+                all_ok &= case_rates.ok()
     chosen = [case for kind in KINDS for case in kind.cases() if arguments.only in case.name]
     print(f"\n{HEAD}", flush=True)
     for claim in rates(chosen, arguments.simulations, arguments.processes):
         print(row(claim), flush=True)
         all_ok &= claim.ok()
     raise SystemExit(0 if all_ok else 1)
-
-
-def print_verdicts(only: str, simulations: int | None, processes: int) -> bool:
-    """Print the table of verdicts of sweeps, and return whether all rates are within their bounds."""
-    cases = [case for case in _calibration_verdicts.CASES if only in case.name]
-    print(f"{machine('numpy')}\n\n{_calibration_verdicts.HEAD}", flush=True)
-    all_ok = True
-    with ProcessPoolExecutor(processes) as pool:
-        for verdicts in pool.map(_calibration_verdicts.verdict_rates, cases, [simulations] * len(cases)):
-            print(verdicts.row(), flush=True)
-            all_ok &= verdicts.ok()
-    return all_ok
 
 
 if __name__ == "__main__":
