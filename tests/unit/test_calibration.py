@@ -5,6 +5,8 @@ import pytest
 
 from benchmarks import _calibration_sweeps
 from benchmarks._calibration import COVERAGE, LEVEL, Case, Rate, coverage, false_positives, rate, row
+from benchmarks._calibration_cards import CASES as CASES_OF_CARDS
+from benchmarks._calibration_cards import card_rates
 from benchmarks._calibration_verdicts import CASES as CASES_OF_SWEEPS
 from benchmarks._calibration_verdicts import EASE, verdict_rates
 
@@ -47,6 +49,16 @@ def test_three_looks_are_seldom_false_and_see_more_than_the_first():
     )
     assert third.ok(errors=3), third.row()
     assert third.power[0] > first.power[1] + 0.1  # both are of 2 standard deviations
+
+
+@pytest.mark.slow
+def test_cards_are_seldom_false_and_name_a_relation():
+    cases = {case.name: case for case in CASES_OF_CARDS}
+    unrelated, rising = (
+        card_rates(cases[f"cards, {name}"], 25) for name in ("5 x 3, rows dominate", "7 x 5, rises by 3")
+    )
+    assert unrelated.ok(errors=3), unrelated.row()
+    assert rising.rates[-1] > 0.8, rising.row()
 
 
 def test_cases_of_sweeps_have_names_of_their_own():

@@ -309,6 +309,13 @@ class Compared:
     looks: int = 0
     """How often settings were tested, at levels that sum to less than .05."""
 
+    @property
+    def differs(self) -> bool | None:
+        """Whether settings are known to differ, by a verdict or the overall test; None where they were not tested."""
+        if any(comparison.verdict in DECIDED for comparison in self.comparisons):
+            return True
+        return None if self.overall is None or self.overall.p is None else self.overall.decided
+
     def after(self, earlier: "Compared") -> "Compared":
         """Return these with what earlier looks decided; one at which nothing could be tested does not count."""
         decided = {

@@ -119,10 +119,13 @@ def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = Non
     across = relation(_first_measured(sweep, runs))
     unfinished = sum(not run.status.final for run in sweep.runs)
     all_settings = SettingLayout(sweep, runs, facts)
-    peak = _find_peak(sweep, all_settings, runs, look_level(max(compared.looks, 1))) if compared.overall else None
+    # A relation implies that settings differ. To claim it only where they do keeps all claims at one level together.
+    may_relate = bool(collapsed) or compared.differs is not False
+    can_peak = may_relate and compared.overall is not None
+    peak = _find_peak(sweep, all_settings, runs, look_level(max(compared.looks, 1))) if can_peak else None
     return Evidence(
         across,
-        _shape(across, peak, compared.comparisons) if not unfinished else RelationShape.UNCLEAR,
+        RelationShape.UNCLEAR if unfinished else _shape(across if may_relate else None, peak, compared.comparisons),
         peak,
         compared.overall,
         compared.comparisons,
@@ -205,10 +208,10 @@ def _first_measured(sweep: RunTable, runs: Sequence[AnyRun]) -> tuple[MeasuredRu
     return measured
 
 
-def _shape(across: Relation, peak: str | None, comparisons: Sequence[Comparison]) -> RelationShape:
+def _shape(across: Relation | None, peak: str | None, comparisons: Sequence[Comparison]) -> RelationShape:
     if peak is not None:
         return RelationShape.PEAK
-    if across.p is not None and across.p <= SIGNIFICANCE_LEVEL:
+    if across is not None and across.p is not None and across.p <= SIGNIFICANCE_LEVEL:
         return RelationShape.RISING if across.positive else RelationShape.FALLING
     flat = bool(comparisons) and all(
         low is not None and high is not None and -FLAT_MARGIN <= low <= high <= FLAT_MARGIN

@@ -189,7 +189,7 @@ class Summary:
         relation = self._evidence.relation
         text = relation.reason or ""
         if relation.value is not None:
-            text = f"{capitalized(words.relation_numbers(relation))}."
+            text = f"{capitalized(words.describe_relation(self._evidence))}."
         return Card("Is isotropy related to performance?", _relation_answer(self._evidence), text)
 
     def _row(self, setting: Setting, runs: Sequence[AnyRun]) -> SettingRow:

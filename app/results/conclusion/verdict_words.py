@@ -108,7 +108,7 @@ def describe_methods(evidence: Evidence, sweep: RunTable) -> list[str]:
     sentences.append(
         f"Each round of added seeds is one more look. Looks have levels of {levels} and so on, less than 0.05 in "
         "sum, so that 95% holds over all looks; p is adjusted for them too. The relation is tested once, without "
-        "seeds added later."
+        "seeds added later, and claimed only where settings differ."
     )
     return sentences
 

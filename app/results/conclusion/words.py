@@ -46,7 +46,7 @@ def describe_verdicts(evidence: Evidence) -> str:
 def headline(evidence: Evidence) -> str:
     """What shape the relation between isotropy and performance has, in a sentence."""
     measured = evidence.relation
-    numbers = relation_numbers(measured)
+    numbers = describe_relation(evidence)
     if evidence.shape is RelationShape.PEAK:
         return (
             f"Performance peaks at {evidence.peak}, which exceeds both the least and the most isotropic setting over λ "
@@ -112,6 +112,13 @@ def relation_method(relation: Relation, sweep: RunTable) -> str:
         "λ can agree by chance, so few values of λ show that isotropy and performance go together, not that one causes "
         "the other."
     )
+
+
+def describe_relation(evidence: Evidence) -> str:
+    """Format the numbers of a sweep's relation, and why a small p shows none."""
+    p = evidence.relation.p
+    is_chance = evidence.shape is RelationShape.UNCLEAR and p is not None and p <= SIGNIFICANCE_LEVEL
+    return f"{relation_numbers(evidence.relation)}{', but settings do not clearly differ' if is_chance else ''}"
 
 
 def relation_numbers(relation: Relation) -> str:

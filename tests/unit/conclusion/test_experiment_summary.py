@@ -9,7 +9,7 @@ from app.db.models import RunStatus
 from app.results.conclusion.comparisons import RunFacts
 from app.results.conclusion.summary import Summary
 from isotropy.catalog import Regularizer
-from tests.unit.conclusion.concluding import answered, concluded, trend
+from tests.unit.conclusion.concluding import LAMBDAS, answered, concluded, trend
 from tests.unit.figures.rows import run
 
 RELATED = "Is isotropy related to performance?"
@@ -38,6 +38,22 @@ def test_it_names_the_best_setting_with_its_difference_and_says_whether_isotropy
 
 def test_it_says_when_less_isotropy_goes_with_better_performance():
     assert answers(summary(*trend(seeds=5, slope=-0.05)))[RELATED] == "Yes: more isotropic runs score lower"
+
+
+def test_relation_needs_settings_that_differ():
+    noise = ((-0.03, 0.0, 0.03), (0.03, -0.03, 0.0), (0.0, 0.03, -0.03), (-0.03, 0.0, 0.03), (0.0, -0.03, 0.03))
+    result = summary(
+        *(
+            run(lam, seed, 0.6 + 0.001 * lam + noise[index][seed], 0.3 + 0.1 * lam)
+            for index, lam in enumerate(LAMBDAS)
+            for seed in range(3)
+        )
+    )
+    assert answers(result)["Does λ matter?"] == "No difference seen"
+    assert answers(result)[RELATED] == "No clear relation"
+    assert result.cards[2].evidence == (
+        "Rank correlation 1.00 (p = 0.017) across 5 values of λ, but settings do not clearly differ."
+    )
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
