@@ -191,7 +191,7 @@ def _describe_mean(measurements: Measurements) -> Sentence:
     contribution = _value(measurements, "rogue_dimensions")
     dimensions = _detail_list(measurements, "rogue_dimensions", "dimensions")
     if contribution is not None and dimensions and cosine >= MIN_COSINE and contribution >= cosine / 2:
-        rogue_words = f"dimension {dimensions[0]['dimension']} alone adds {two_decimals(contribution)} of it"
+        rogue_words = f"dimension {dimensions[0]['dimension']} adds {two_decimals(contribution)} to this cosine"
         sentence += [SentencePart("; "), SentencePart(rogue_words, "rogue_dimensions")]
     return [*sentence, SentencePart(".")]
 

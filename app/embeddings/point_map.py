@@ -146,6 +146,10 @@ class StoredMap:
         name = "" if self._names is None else self._names.read_line(point)
         return NamedRow(int(self.positions[point]), name, details)
 
+    def find_details(self, position: int) -> Mapping[str, str]:
+        point = self._find_point(position)
+        return {} if point is None else self.get_row(point).details
+
     def search(self, text: str, color: str = "") -> RowSearch:
         """Find a row by its number or its name, and the rows nearest to it with the values of the column of a color.
 
@@ -155,9 +159,8 @@ class StoredMap:
         header, named_point = self.header, self.find_named(query)
         point = named_point
         if query.isdecimal():
-            index = int(np.searchsorted(self.positions, min(int(query), point_map.NO_POINT)))
-            if index < header.points and self.positions[index] == int(query):
-                point = index
+            numbered_point = self._find_point(int(query))
+            point = named_point if numbered_point is None else numbered_point
         if point is None:
             similar = self._names.find_containing(query) if self._names is not None and query else []
             reason = "These rows have no names. Enter a row number."
@@ -206,6 +209,10 @@ class StoredMap:
             reason = "This row is all zeros. It has no direction, so no row is near to it by cosine."
         return RowSearch(query, row, near, alternatives, reason or ("" if near else "This row has no neighbors."),
                          n_searched, stored.similarity)  # fmt: skip
+
+    def _find_point(self, position: int) -> int | None:
+        index = int(np.searchsorted(self.positions, min(position, point_map.NO_POINT)))
+        return index if index < self.header.points and self.positions[index] == position else None
 
     def _search_vectors(self, point: int, similarity: Similarity) -> list[NearestRow]:
         vectors = np.load(self._storage.local_path(self._files[point_map.MAP_VECTORS]), mmap_mode="r")

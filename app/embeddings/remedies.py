@@ -7,7 +7,7 @@ from app.context import Context
 from app.db.models import Embedding
 from app.db.task import JudgedVariant, TaskResults
 from app.embeddings.decision import find_deciding_task
-from isotropy.catalog import FINDINGS, METHODS
+from isotropy.catalog import FINDINGS, METHODS, METRICS
 
 
 class Remedy(NamedTuple):
@@ -24,9 +24,9 @@ class Remedy(NamedTuple):
 
 
 def rank_remedies(results: TaskResults | None) -> list[Remedy]:
-    """Return the judged variants, the highest score on the choose part first, then methods that were not judged."""
+    """Return the baseline, the variants by their score on the choose part, then methods that were not judged."""
     variants = [] if results is None else results.variants
-    positions = sorted(range(len(variants)), key=lambda position: -variants[position].choose.value)
+    positions = sorted(range(len(variants)), key=lambda position: (position > 0, -variants[position].choose.value))
     judged = [
         _judged(variants[position], is_chosen=results is not None and position == results.chosen)
         for position in positions
@@ -37,6 +37,23 @@ def rank_remedies(results: TaskResults | None) -> list[Remedy]:
         for slug, method in METHODS.items()
         if slug not in tried
     ]
+
+
+def describe_trial(results: TaskResults | None, method: str) -> str:
+    """Return what a task showed of a method at its best settings, in float32; empty where it did not judge it."""
+    variants = [] if results is None else results.variants
+    tried = [item for item in variants if (item.method, item.dimensions, item.storage) == (method, "all", "float32")]
+    if results is None or not tried:
+        return ""
+    report = max(tried, key=lambda variant: variant.choose.value).report
+    verdict = "better" if report.difference_low > 0 else "worse" if report.difference_high < 0 else "no clear gain"
+    difference, low, high = map(_signed, (report.difference, report.difference_low, report.difference_high))
+    change = f"{verdict}, {difference} {METRICS[results.metric]} ({low} to {high})"
+    return f"{METHODS[method].name}, tried on your ground truth: {change}."
+
+
+def _signed(value: float) -> str:
+    return f"{value:{'+' if round(value, 3) else ''}z.3f}".replace("-", "−")
 
 
 def find_remedy(context: Context, embedding: Embedding) -> str:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from app.context import Context
 from app.db.models import FULL_FINDINGS, Embedding, PostProcessing
 from app.db.point_map import MAP
+from app.db.task import TaskResults
 from app.embeddings.decision import find_deciding_task
 from app.embeddings.figures.dimensions import ACTIVATION, mark_dimensions
 from app.embeddings.figures.overlay import Subject
@@ -19,6 +20,7 @@ from app.embeddings.headline import headline_of
 from app.embeddings.lookups import find_text_search
 from app.embeddings.point_map import find_map
 from app.embeddings.readings import groups_of, headlines_of, hubs_of, reference_bands, reference_values
+from app.embeddings.remedies import describe_trial
 from app.embeddings.selections import find_selections, format_rows, parse_rows
 from app.embeddings.service import get_figure_data, list_stored_figures
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
@@ -73,10 +75,12 @@ def build_report(
         marked_rows = format_rows(marked.rows)
     elif query.tab == "map" and query.select.strip():
         marked_rows = format_rows(parse_rows(query.select))
+    deciding = find_deciding_task(context, embedding.id) if standalone or query.tab == "overview" else None
+    results = deciding.results if deciding else None
     return {
         "headline": headline_of(embedding),
-        "deciding": find_deciding_task(context, embedding.id) if standalone or query.tab == "overview" else None,
-        "findings": report_findings(embedding, find_selections(context, embedding), anchors),
+        "deciding": deciding,
+        "findings": report_findings(embedding, find_selections(context, embedding), anchors, results),
         "marked": marked,
         "marked_rows": marked_rows,
         "headlines": headlines_of(embedding),
@@ -199,11 +203,12 @@ class ReportFinding(NamedTuple):
     measured_without: str | None
     """Id of the selection that was measured without them."""
     method: MethodEntry | None
+    trial: str  # What the deciding task showed of this method, if anything
     link: FindingLink | None
 
 
 def report_findings(
-    embedding: Embedding, selections: Mapping[str, str], anchors: Collection[str]
+    embedding: Embedding, selections: Mapping[str, str], anchors: Collection[str], results: TaskResults | None
 ) -> list[ReportFinding]:
     """Return the findings in their stored order, the most severe first.
 
@@ -224,6 +229,7 @@ def report_findings(
                 is_removable=entry is not None and entry.removed_nouns is not None,
                 measured_without=selections.get(finding.slug),
                 method=METHODS.get(entry.method) if entry is not None else None,
+                trial=describe_trial(results, entry.method) if entry is not None else "",
                 link=link if link and link.anchor in anchors else None,
             )
         )

@@ -19,7 +19,7 @@ def lab(dashboard):
 def test_a_slider_is_moved_to_a_result_and_a_new_embedding_made_of_it(lab, page):
     page.goto(lab.replace("/lab", "/tasks"))
     page.get_by_role("link", name="Soft ZCA whitening").click()
-    expect(page.get_by_text("has not been tried on these vectors yet")).to_be_visible()
+    expect(page.get_by_text("is not measured yet")).to_be_visible()
     page.get_by_role("button", name="Try it").click()
     expect(page).to_have_url(re.compile(r"method=soft_zca&eps=0.1$"))
     table = page.get_by_role("region", name="Scores before and after")

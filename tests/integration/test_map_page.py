@@ -1,4 +1,5 @@
 import io
+import re
 from base64 import b64decode
 from urllib.parse import urlencode
 
@@ -289,6 +290,11 @@ def test_hubs_are_listed_and_lead_to_the_map(client, context, embedding_id):
     address = f"/embeddings/{embedding_id}?tab=map"
     link = f'<a href="/embeddings/{embedding_id}?tab=map&amp;row={hubs[0]["row"]}#map">{hubs[0]["name"]}</a>'
     assert link in client.get(address).text
+    table = client.get(address).text.partition('id="hubs"')[2].partition("</section>")[0]
+    row = client.get(f"{address}&row={hubs[0]['row']}").text.partition('id="map-row"')[2]
+    details = re.findall(r"\w+: ([^,<]+)", row.partition('class="soft">')[2].partition("</p>")[0])
+    assert details
+    assert all(f"<td>{value}</td>" in table for value in details)
     report = client.get(f"/embeddings/{embedding_id}/report.html").text
     assert "Greatest hubs" in report
     assert "tab=map&amp;row" not in report

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from app.db.models import Embedding, EmbeddingStatus
+from app.db.task import TaskResults
+from app.embeddings.remedies import describe_trial
 from isoscope.cli import main
 from isoscope.remedies import rows_within_seconds
 from tests.judged import add_rows
@@ -65,9 +67,32 @@ def test_labels_have_remedies_tried_and_the_decision_heads_the_report(client, tr
     head = client.get(f"/embeddings/{embedding_id}").text.partition('class="headline"')[2]
     assert conclusion in html.unescape(head)
     assert f'action="/tasks/{task["id"]}/embedding"' in head
+    assert "Apply makes a new embedding and keeps this one." in head
+    assert client.get(f"/tasks/{task['id']}/map.safetensors?which=chosen").status_code == 200
+    assert f"/tasks/{task['id']}/map.safetensors?which=chosen" in head
     assert "chosen on 160, reported on 160 others" in page_of(client, f"/embeddings/{embedding_id}")
+    findings = head.partition('id="findings"')[2]
+    assert "Standardization, tried on your ground truth: better, +0." in findings
+    assert "Standardize or drop" not in findings
     response = client.post(f"/tasks/{task['id']}/embedding", data={"which": "chosen"})
     assert response.headers["location"].startswith("/embeddings/")
+
+
+@pytest.mark.parametrize(
+    ("difference", "low", "high", "sentence"),
+    [
+        (-0.039, -0.061, -0.019, "worse, −0.039 k-NN accuracy (−0.061 to −0.019)."),
+        (0.01, -0.002, 0.02, "no clear gain, +0.010 k-NN accuracy (−0.002 to +0.020)."),
+        (0.0, 0.0, 0.0, "no clear gain, 0.000 k-NN accuracy (0.000 to 0.000)."),
+    ],
+)
+def test_a_trial_is_worse_only_if_its_interval_is(tried, x, difference, low, high, sentence):
+    _, task = tried(x)
+    for variant in task["results"]["variants"]:
+        variant["report"] |= {"difference": difference, "difference_low": low, "difference_high": high}
+    results = TaskResults.model_validate(task["results"])
+    assert describe_trial(results, "centring") == f"Centering, tried on your ground truth: {sentence}"
+    assert describe_trial(results, "flow") == describe_trial(None, "centring") == ""
 
 
 def test_check_decide_api_and_page_say_the_same_of_a_labeled_file(client, tried, x, tmp_path, capsys):
@@ -135,12 +160,16 @@ def test_task_tab_ranks_remedies_that_open_the_lab_and_the_lab_opens_on_the_chos
     scores = {variant["name"]: variant["choose"]["value"] for variant in task["results"]["variants"]}
     ranked = [scores[name[0].lower() + name[1:]] if name == "As it is" else scores.get(name) for name in names]
     ranked = [score for score in ranked if score is not None]
-    assert ranked == sorted(ranked, reverse=True)
+    assert names[0] == "As it is"
+    assert ranked[1:] == sorted(ranked[1:], reverse=True)
+    assert [re.search(rf">{score:.3f}</td>", table) is not None for score in ranked] == [True] * len(ranked)
     assert f'href="/embeddings/{embedding_id}/lab?method=standardisation"' in table
     lab, results = f"/embeddings/{embedding_id}/lab", task["results"]
     chosen = results["variants"][results["chosen"]]
     assert client.get(lab).headers["location"].startswith(f"{lab}?method={chosen['method']}")
-    assert f"By your task, {chosen['name']}: k-NN accuracy" in page_of(client, f"{lab}?method={chosen['method']}")
+    assert f"By the held-out rows of your task, {chosen['name']}: k-NN accuracy" in page_of(
+        client, f"{lab}?method={chosen['method']}"
+    )
 
 
 @pytest.mark.parametrize("path", ["/lab?method=centring", "/tasks"])

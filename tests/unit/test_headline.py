@@ -66,8 +66,8 @@ def test_rogue_dimension_is_named():
     share = x[:, 7].var() / x.var(axis=0).sum()
     carried = f"1 of 100 dimensions carries {100 * share:.0f}% of the variance"
     assert title == f"The variance fills about 1.2 of 100 dimensions; {carried}."
-    assert "; dimension 7 alone adds 0." in sentences[0]
-    assert sentences[0].endswith(" of it.")
+    assert "; dimension 7 adds 0." in sentences[0]
+    assert sentences[0].endswith(" to this cosine.")
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from isotropy.postprocess.methods import restore
 def test_looking_asks_for_nothing_and_trying_goes_to_the_result(client, context, work, source):
     lab = f"/embeddings/{source}/lab"
     page = client.get(f"{lab}?method=soft_zca&eps=0.5").text
-    assert "Soft ZCA whitening, eps 0.5 has not been tried on these vectors yet." in page
+    assert "The geometry after Soft ZCA whitening, eps 0.5 is not measured yet." in page
     assert work() == 0
     tried = client.post(lab, data={"method": "soft_zca", "eps": "0.5"})
     assert (tried.status_code, tried.headers["location"]) == (303, f"{lab}?method=soft_zca&eps=0.5")
@@ -67,7 +67,7 @@ def test_a_wrong_number_comes_back_with_the_sentence_at_its_field(client, contex
             assert answer.status_code == 422
             assert f'value="{value}"' in answer.text
             assert f'id="dial-D-error">{sentence}' in answer.text
-            assert "has not been tried" not in answer.text
+            assert "is not measured yet" not in answer.text
     answer = client.get(f"{lab}?method=nothing")
     assert answer.status_code == 404
     assert "There is no method 'nothing': choose one in the lab." in answer.text
