@@ -1,6 +1,7 @@
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -34,9 +35,14 @@ def list_modules(room: str) -> list[Path]:
     return [path] if path.is_file() else sorted(path.rglob("*.py"))
 
 
-def bound_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    return [*ast.walk(ast.parse(path.read_text("utf-8")))]
+
+
+def bound_names(nodes: list[ast.AST]) -> Iterator[tuple[str, int]]:
     """Yield every name that a module binds, with its line."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield node.name, node.lineno
@@ -54,7 +60,7 @@ def vague_names(package: str) -> Iterator[tuple[str, int, str]]:
     for path in list_modules(package):
         module = str(path.relative_to(ROOT))
         if not module.startswith(UNFINISHED):
-            for name, line in bound_names(ast.parse(path.read_text("utf-8"))):
+            for name, line in bound_names(nodes_of(path)):
                 if name.strip("_").lower() in VAGUE:
                     yield module, line, name
 
@@ -75,7 +81,7 @@ def test_public_classes_are_unique():
     modules_by_class = defaultdict(set)
     for package in PACKAGES:
         for module in list_modules(package):
-            for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+            for node in nodes_of(module):
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     modules_by_class[node.name].add(str(module.relative_to(ROOT)))
     repeated = {name: sorted(modules) for name, modules in modules_by_class.items() if len(modules) > 1}

@@ -1,5 +1,7 @@
 """A short form of ``benchmarks.calibration``: fixed seeds, bounds widened by three binomial errors."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,7 @@ SHORT = (
     "relation, two methods, 5 λ x 3 seeds",
 )
 CASES = {case.name: case for case in _calibration_sweeps.cases()}
+SWEEPS = {case.name: case for case in CASES_OF_SWEEPS}
 
 
 @pytest.mark.slow
@@ -29,12 +32,15 @@ def test_rates_are_within_their_bounds(name):
 SHORT_SWEEPS = ("5 x 3, equal variances", "5 x 3, baseline 4x noisier", "5 x 3, rows dominate")
 
 
+@cache
+def short_rates(name):
+    return verdict_rates(SWEEPS[name], 60)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case", [case for case in CASES_OF_SWEEPS if case.name in SHORT_SWEEPS], ids=lambda case: case.name
-)
-def test_verdicts_are_seldom_false_and_see_more_than_the_earlier_rule(case):
-    rates_of_case = verdict_rates(case, 60)
+@pytest.mark.parametrize("name", SHORT_SWEEPS)
+def test_verdicts_are_seldom_false_and_see_more_than_the_earlier_rule(name):
+    rates_of_case = short_rates(name)
     assert rates_of_case.ok(errors=3), rates_of_case.row()
     assert all(
         now > before for now, before in zip(rates_of_case.power[1:], rates_of_case.earlier_power[1:], strict=True)
@@ -43,10 +49,7 @@ def test_verdicts_are_seldom_false_and_see_more_than_the_earlier_rule(case):
 
 @pytest.mark.slow
 def test_three_looks_are_seldom_false_and_see_more_than_the_first():
-    cases = {case.name: case for case in CASES_OF_SWEEPS}
-    first, third = (
-        verdict_rates(cases[name], 60) for name in ("5 x 3, equal variances", "5 x 3, 3 and 6 seeds added, three looks")
-    )
+    first, third = map(short_rates, ("5 x 3, equal variances", "5 x 3, 3 and 6 seeds added, three looks"))
     assert third.ok(errors=3), third.row()
     assert third.power[0] > first.power[1] + 0.1  # both are of 2 standard deviations
 
@@ -62,7 +65,7 @@ def test_cards_are_seldom_false_and_name_a_relation():
 
 
 def test_cases_of_sweeps_have_names_of_their_own():
-    assert len({case.name for case in CASES_OF_SWEEPS}) == len(CASES_OF_SWEEPS)
+    assert len(SWEEPS) == len(CASES_OF_SWEEPS)
 
 
 def test_a_gain_is_what_it_is_called():

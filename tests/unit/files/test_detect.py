@@ -1,8 +1,7 @@
 import gzip
 import io
 import pickle
-import subprocess
-import sys
+import runpy
 import zipfile
 
 import numpy as np
@@ -106,12 +105,13 @@ def _shared():
     return {"embeddings": tensor, "first": tensor[:1], "turned": tensor.T, "epoch": 3}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("saved", [torch.arange(6.0, requires_grad=True).reshape(3, 2), _shared()])
-def test_the_lines_convert_a_tensor_and_a_dict_of_tensors_beside_other_things(tmp_path, saved):
-    torch.save(saved, tmp_path / "file.pt")
-    subprocess.run([sys.executable, "-c", CONVERSION], cwd=tmp_path, check=True)
-    converted = load_file(tmp_path / "file.safetensors")
+def test_the_lines_convert_a_tensor_and_a_dict_of_tensors_beside_other_things(tmp_path, monkeypatch, saved):
+    monkeypatch.chdir(tmp_path)
+    torch.save(saved, "file.pt")
+    (tmp_path / "lines.py").write_text(CONVERSION)
+    runpy.run_path("lines.py")
+    converted = load_file("file.safetensors")
     assert converted["embeddings"].tolist() == [[0, 1], [2, 3], [4, 5]]
     if isinstance(saved, dict):
         assert sorted(converted) == ["embeddings", "first", "turned"]

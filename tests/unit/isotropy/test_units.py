@@ -35,16 +35,11 @@ def ordinary():
 
 
 @pytest.mark.parametrize("power", POWERS)
-def test_measures_keep_every_digit_at_every_scale(ordinary, power):
+def test_measures_keep_every_digit_at_every_scale_and_those_with_units_are_in_those_of_the_points(ordinary, power):
     results = measure(read_cloud(Rows(np.ldexp(points(), power), LABELS)))
     for slug, finding in results.items():
         if slug not in OF_SCALE.keys() | PARTITIONS:
             assert (slug, finding) == (slug, ordinary[slug])
-
-
-@pytest.mark.parametrize("power", POWERS)
-def test_measures_with_units_are_told_in_those_of_the_points(ordinary, power):
-    results = measure(read_cloud(Rows(np.ldexp(points(), power))))
     for slug, times in OF_SCALE.items():
         result, expected = results[slug].score, ordinary[slug].score
         if slug == "activation_profile":
