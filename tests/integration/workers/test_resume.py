@@ -14,7 +14,7 @@ from workers.training.folder import RunFolder, remove_unneeded_folders
 from workers.training.job import fine_tune
 
 
-@pytest.mark.parametrize("step", [1, 4, 7])
+@pytest.mark.parametrize("step", [1, 4])
 def test_a_killed_run_ends_like_one_that_was_not(settings, kill, get_run, resume, uninterrupted, monkeypatch, step):
     killed = kill(step)
     assert get_run(killed).status is RunStatus.RUNNING
@@ -29,13 +29,17 @@ def test_a_killed_run_ends_like_one_that_was_not(settings, kill, get_run, resume
 # Five batches an epoch, which are three steps: two of two batches, one of one.
 ACCUMULATED = {"batch_size": 12, "accumulation": 2}
 OPTIONS = {
-    "refresh every few steps": {"shrinkage_refresh": "steps", "shrinkage_every": 2, "warmup": 0.3},
-    "a moving average": {"shrinkage_refresh": "average", "shrinkage_momentum": 0.5, "token_fraction": 0.5},
-    "entropy with Adam": {"regularizer": "entropy", "entropy_bars": "all", "optimizer": "adam", "weight_decay": 0.1},
-    "three at once in bf16": {"regularizer": "istar_unbiased", "fixed_regularizers": {"cosreg": 1.0, "istar": 0.5},
-                              "shrinkage_refresh": "average", "precision": "bf16"},
-    "checkpointed gradients": {"regularizer": "cosreg", "schedule": "cosine", "warmup": 0.2,
-                               "gradient_checkpointing": True},
+    "albert, refresh every few steps": {"model": "tiny-albert", "shrinkage_refresh": "steps", "shrinkage_every": 2,
+                                        "warmup": 0.3},
+    "distilbert, a moving average": {"model": "tiny-distilbert", "shrinkage_refresh": "average",
+                                     "shrinkage_momentum": 0.5, "token_fraction": 0.5},
+    "roberta, entropy with Adam": {"model": "tiny-roberta", "regularizer": "entropy", "entropy_bars": "all",
+                                   "optimizer": "adam", "weight_decay": 0.1},
+    "gpt2, three at once in bf16": {"model": "tiny-gpt2", "regularizer": "istar_unbiased", "precision": "bf16",
+                                    "fixed_regularizers": {"cosreg": 1.0, "istar": 0.5},
+                                    "shrinkage_refresh": "average"},
+    "modernbert, checkpointed gradients": {"model": "tiny-modernbert", "regularizer": "cosreg", "schedule": "cosine",
+                                           "warmup": 0.2, "gradient_checkpointing": True},
 }  # fmt: skip
 
 
@@ -50,12 +54,6 @@ def test_a_run_killed_again_and_again_ends_like_one_that_was_not(often, make_run
         assert trained == list(range(start + 1, step + 2))
         start = step
     assert outcome(resume(killed)) == outcome(train(**changes))
-
-
-@pytest.mark.parametrize("model", ["albert", "distilbert", "roberta", "gpt2", "modernbert"])
-def test_every_architecture_goes_on_as_if_nothing_had_been(kill, resume, train, model):
-    changes = {"model": f"tiny-{model}", "epochs": None, "max_steps": 4}
-    assert outcome(resume(kill(2, changes))) == outcome(train(**changes))
 
 
 def test_a_checkpoint_before_the_first_row_counts(settings, kill, get_run, killed_after):
@@ -161,7 +159,7 @@ def test_workers_that_sweep_at_the_same_moment_do_not_disturb_each_other(setting
     assert list(settings.runs.iterdir()) == []
 
 
-@pytest.mark.parametrize("state", [RunStatus.PAUSED, RunStatus.CANCELLED, RunStatus.FAILED])
+@pytest.mark.parametrize("state", [RunStatus.PAUSED, RunStatus.CANCELLED])
 def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
     settings, often, make_run, get_run, resume, uninterrupted, sessions, monkeypatch, state
 ):
