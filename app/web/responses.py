@@ -40,6 +40,15 @@ def render(
     return templates.TemplateResponse(request, template, {"problem": problem, **values}, status, headers)
 
 
+def render_figure(
+    request: Request, figure: Figure, section: str, crumbs: Sequence[tuple[str, str]], query: str, **values: Any
+) -> Response:
+    """Render the page of one figure below titles and their addresses; ``values`` are its base, name and live."""
+    name, base = crumbs[-1]
+    values = {"name": name, "base": base, "query": query, "live": False, **values}
+    return render(request, "web/figure_page.html", {"figure": figure, "section": section, "crumbs": crumbs} | values)
+
+
 def redirect_to(path: str) -> Response:
     return RedirectResponse(path, 303)
 

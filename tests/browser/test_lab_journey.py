@@ -46,7 +46,7 @@ def test_a_slider_is_moved_to_a_result_and_a_new_embedding_made_of_it(lab, page)
 
     page.get_by_role("button", name="Keep as an embedding").click()
     expect(page.get_by_role("link", name="Map & neighbors", exact=True)).to_be_visible()
-    expect(page.locator("#provenance")).to_contain_text("Made of cloud.csv by Soft ZCA whitening, eps 0.11")
+    expect(page.locator("#provenance")).to_contain_text("Made from cloud.csv by Soft ZCA whitening, eps 0.11")
     page.get_by_text("More", exact=True).click()
     page.keyboard.press("Escape")
     expect(page.get_by_text("More", exact=True)).to_be_focused()

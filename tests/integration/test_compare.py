@@ -95,7 +95,7 @@ def test_the_projection_is_left_to_its_own_page_and_files_read_what_they_show(cl
 
     address = f"/compare/figures/projection.html?{query(pair)}"
     assert reads(f"/compare?{query(pair)}") == reads(f"/compare/figures/spectrum.json?{query(pair)}") == []
-    assert f'hx-get="{address}" hx-trigger="load"' in html.unescape(pages[0])
+    assert f'hx-get="{address}" hx-select="#late-projection"' in html.unescape(pages[0])
     assert len(reads(address)) == 2
     assert 'id="numbers-projection"' in pages[-1]
     plotted = client.get(f"/compare/figures/projection.json?{query(pair)}").json()

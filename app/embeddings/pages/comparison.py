@@ -43,7 +43,7 @@ from app.embeddings.selections import format_rows
 from app.embeddings.service import list_stored_figures
 from app.figures.palette import SERIES
 from app.web.dependencies import ContextDep
-from app.web.responses import FileKind, csv_file, figure_file, find_figure, redirect_to, render
+from app.web.responses import FileKind, csv_file, figure_file, find_figure, redirect_to, render, render_figure
 from isotropy.catalog import ALIGNMENTS
 
 router = APIRouter(prefix="/compare")
@@ -192,7 +192,8 @@ def _find_moved(context: Context, choice: ComparisonChoice) -> tuple[MovedRows, 
 def show_figure_page(request: Request, context: ContextDep, slug: str, choice: ChoiceDep) -> Response:
     """Show a figure with its numbers on its own page, from which the comparison loads it."""
     figure = find_figure(comparison_figures(context, choice, slug), slug)
-    return render(request, "embeddings/compare_figure.html", {"choice": choice, "figure": figure})
+    crumbs = [("Compare embeddings", choice.url())]
+    return render_figure(request, figure, "compare", crumbs, choice.query, base="/compare", name="comparison")
 
 
 @router.get("/figures/{slug}.{kind}")

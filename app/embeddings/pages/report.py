@@ -34,6 +34,7 @@ from app.web.responses import (
     find_figure,
     redirect_to,
     render,
+    render_figure,
     stream_download,
 )
 from app.web.templating import data_url, inlined
@@ -200,8 +201,8 @@ def show_figure_page(request: Request, context: ContextDep, embedding_id: str, s
     figure_query = query.shrinkage.encoded()
     if query.finding:
         figure_query += f"&{urlencode({'finding': query.finding})}"
-    page = {"embedding": embedding, "figure": figure, "query": figure_query}
-    return render(request, "embeddings/embedding_figure.html", page)
+    crumbs = [("Embeddings", "/embeddings"), (embedding.name, f"/embeddings/{embedding_id}")]
+    return render_figure(request, figure, "data", crumbs, figure_query)
 
 
 @report_router.get("/figures/{slug}.{kind}")

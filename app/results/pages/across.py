@@ -46,7 +46,7 @@ from app.results.tables.texts import latex, markdown
 from app.training.experiments import list_experiment_names
 from app.training.run_actions import RUNS
 from app.web.dependencies import ContextDep
-from app.web.responses import FileKind, figure_file, redirect_to, render
+from app.web.responses import FileKind, figure_file, redirect_to, render, render_figure
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import quoted
 
@@ -88,8 +88,9 @@ def show_runs(
 @router.get("/list")
 def list_runs(request: Request, context: ContextDep, query: RunQueryDep) -> Response:
     table = read_run_listing(context, query, "/compare/runs/list", back="across")
-    values = {"table": table, "runs": RUNS, "compared": f"/compare/runs{encode_query(RunQuery(table.query.q))}"}
-    return render(request, "results/compare_run_list.html", values, table.problem)
+    crumbs = [("Compare runs", f"/compare/runs{encode_query(RunQuery(table.query.q))}")]
+    values = {"section": "compare", "crumbs": crumbs, "table": table, "runs": RUNS}
+    return render(request, "results/run_list.html", values, table.problem)
 
 
 @router.get("/table.html")
@@ -112,8 +113,9 @@ def show_figure_page(
     request: Request, context: ContextDep, slug: str, query: AcrossDep, sweep_query: SweepDep
 ) -> Response:
     figure = read_figure_across(context, select_runs(context, query.q, query.group), slug, query.on, sweep_query)
-    values = {"figure": figure, "figure_query": _join_queries(query.encoded(), sweep_query.encoded())}
-    return render(request, "results/compare_runs_figure.html", values)
+    figure_query = _join_queries(query.encoded(), sweep_query.encoded())
+    crumbs = [("Compare runs", f"/compare/runs?{figure_query}")]
+    return render_figure(request, figure, "compare", crumbs, figure_query, base="/compare/runs", name="runs")
 
 
 @router.get("/figures/{slug}.{kind}")

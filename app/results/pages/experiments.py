@@ -47,7 +47,16 @@ from app.training.queue_status import list_workers, seconds_left, time_running_r
 from app.training.run_actions import EXPERIMENTS, RUNS
 from app.web.activity import find_launcher, name_of_user
 from app.web.dependencies import ContextDep
-from app.web.responses import FileKind, Tab, chosen_tab, figure_file, redirect_to, render, stream_download
+from app.web.responses import (
+    FileKind,
+    Tab,
+    chosen_tab,
+    figure_file,
+    redirect_to,
+    render,
+    render_figure,
+    stream_download,
+)
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen_file
 from isoscope.core.errors import InvalidError, IsoscopeError
@@ -153,9 +162,10 @@ def list_runs(request: Request, context: ContextDep, experiment_id: str, run_que
     path = f"/experiments/{experiment_id}"
     experiment = get_experiment_without_runs(context, experiment_id)
     table = _read_runs(context, experiment_id, run_query)
-    values = {"experiment": experiment, "table": table, "runs": RUNS}
+    crumbs = [("Experiments", "/experiments"), (experiment.name, path)]
+    values = {"section": "experiments", "crumbs": crumbs, "table": table, "runs": RUNS}
     headers = address_header(request, path, table.query)
-    return render(request, "results/experiment_runs.html", values, table.problem, headers=headers)
+    return render(request, "results/run_list.html", values, table.problem, headers=headers)
 
 
 def _read_runs(context: Context, experiment_id: str, run_query: RunQuery) -> RunListing:
@@ -244,14 +254,8 @@ def add_more_seeds(
 def show_figure_page(request: Request, context: ContextDep, experiment_id: str, slug: str, query: SweepDep) -> Response:
     experiment = get_experiment(context, experiment_id)
     figure = read_figure(context, experiment, slug, query)
-    values = {
-        "name": experiment.name,
-        "here": f"/experiments/{experiment_id}",
-        "figure": figure,
-        "query": query.encoded(),
-        "live": not experiment.ended,
-    }
-    return render(request, "results/training_figure.html", values)
+    crumbs = [("Experiments", "/experiments"), (experiment.name, f"/experiments/{experiment_id}")]
+    return render_figure(request, figure, "experiments", crumbs, query.encoded(), live=not experiment.ended)
 
 
 @router.get("/{experiment_id}/figures/{slug}.{kind}")

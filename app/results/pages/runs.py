@@ -24,7 +24,16 @@ from app.training.queue_status import has_lost_worker, list_workers
 from app.training.run_actions import tag_run
 from app.training.sweep_form import LABELS
 from app.web.dependencies import ContextDep
-from app.web.responses import FileKind, Tab, chosen_tab, download_response, figure_file, redirect_to, render
+from app.web.responses import (
+    FileKind,
+    Tab,
+    chosen_tab,
+    download_response,
+    figure_file,
+    redirect_to,
+    render,
+    render_figure,
+)
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import REGULARIZERS
 
@@ -111,14 +120,10 @@ def show_figure_page(
     request: Request, context: ContextDep, run_id: str, slug: str, measure: run_page.MeasureQuery = TRAINING_MEASURES[0]
 ) -> Response:
     run = get_run(context, run_id)
-    values = {
-        "name": run_page.full_name(run),
-        "here": f"/runs/{run_id}",
-        "figure": run_page.read_run_figure(context, run, slug, measure),
-        "query": run_page.RUN_FIGURES[slug].query(measure),
-        "live": not run.status.final,
-    }
-    return render(request, "results/training_figure.html", values)
+    figure = run_page.read_run_figure(context, run, slug, measure)
+    crumbs = [("Experiments", "/experiments"), (run_page.full_name(run), f"/runs/{run_id}")]
+    query = run_page.RUN_FIGURES[slug].query(measure)
+    return render_figure(request, figure, "experiments", crumbs, query, live=not run.status.final)
 
 
 @router.get("/figures/{slug}.{kind}")

@@ -91,7 +91,7 @@ def test_pages_read_stored_rows_alone_in_a_fixed_number_of_queries(client, conte
         assert all(statement.startswith("SELECT") for statement, _ in statements), figure
     statements = queries_of(context, partial(ask, f"{page}?tab=map"))
     assert reads_projection(statements) == [], "it is left to its own page"
-    assert f'hx-get="{page}/figures/space.html" hx-trigger="toggle once"' in answers[-1].text
+    assert f'hx-get="{page}/figures/space.html" hx-select="#late-space"' in answers[-1].text
     assert len(reads_projection(queries_of(context, partial(ask, f"{page}/figures/projection.json")))) == 1
     assert {answer.status_code for answer in answers} == {200}
 
