@@ -1,6 +1,6 @@
 """The figures of an experiment by their slugs, with the data that each reads."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
@@ -28,7 +28,7 @@ from app.results.run_data import (
     list_metric,
     list_run_figures,
 )
-from app.results.run_table import LAM, PERFORMANCE, MeasuredValue, RunTable
+from app.results.run_table import LAM, PERFORMANCE, MeasuredValue, RunTable, Setting
 from app.results.search.conditions import ALIASES
 from app.results.statistics.estimate import ErrorBar
 from isoscope.core.errors import NotFoundError
@@ -47,8 +47,8 @@ class SweepQuery(NamedTuple):
 
     style: ScatterStyle = DEFAULT_STYLE
     measure: str = TRAINING_MEASURES[0]
-    setting: int = 0
-    """Index of the setting whose layers are drawn over steps."""
+    setting: int | None = None
+    """Index of the setting whose layers are drawn over steps; None: the baseline, or the first if there is none."""
     log: bool = False
     smooth: int = 1
     """Number of logged values in each moving average."""
@@ -75,12 +75,18 @@ class SweepQuery(NamedTuple):
             "error": "" if self.style.error is ErrorBar.CI95 else self.style.error.value,
             "colour": self.style.colour,
             "measure": "" if self.measure == TRAINING_MEASURES[0] else self.measure,
-            "setting": str(self.setting or ""),
+            "setting": "" if self.setting is None else str(self.setting),
             "log": "1" if self.log else "",
             "smooth": str(self.smooth) if self.smooth > 1 else "",
             "tab": self.tab,
         }
         return {name: value for name, value in parameters.items() if value}
+
+    def layers_setting(self, settings: Sequence[Setting]) -> int:
+        """Return the index of the setting whose layers are drawn."""
+        if self.setting is None:
+            return next((index for index, setting in enumerate(settings) if setting.is_baseline), 0)
+        return min(self.setting, len(settings) - 1)
 
     def encoded(self, **changed: str) -> str:
         """Return the query string with changed parameters. Empty ones are omitted."""
@@ -131,7 +137,7 @@ def _draw_layers(request: FigureRequest) -> Figure:
             "layers", "Layers over steps", "There is no run yet. Its layers appear here during training."
         )
     measurements = list_layer_measurements(request.context, request.source, [request.query.measure])
-    setting = settings[min(request.query.setting, len(settings) - 1)]
+    setting = settings[request.query.layers_setting(settings)]
     return setting_heat_map(
         request.runs, setting, measurements.by_run, request.query.measure, measurements.sample("measurements")
     )
@@ -289,7 +295,7 @@ def _parse_sweep_query(
     error: ErrorBar = ErrorBar.CI95,
     colour: str = "",
     measure: str = "",
-    setting: Integer = 0,
+    setting: Annotated[int | None, Query(ge=0, le=100_000)] = None,
     log: bool = False,
     smooth: Integer = 1,
     tab: str = "",

@@ -146,6 +146,9 @@ def test_every_figure_of_an_experiment_has_a_page_and_files_drawn_as_the_address
     assert rows == ["step,layer_1,layer_2", "10,0.5,0.1", "20,0.25,0.2"]
     page = words(client.get(f"{at}/layers.html?measure=mean_cosine&setting=9"))
     assert ("by layer and step, λ = 1</h3>" in page, "Means over seeds (n = 1 to 2)." in page) == (True, True)
+    at = f"/experiments/{launch(make_run(-1.0, 0), make_run(0.0, 0))}"
+    assert "by layer and step, λ = 0</h3>" in words(client.get(f"{at}/figures/layers.html"))
+    assert '<option value="1" selected>λ = 0</option>' in words(client.get(f"{at}?tab=training"))
 
 
 @pytest.mark.both_databases

@@ -28,6 +28,8 @@ class TrivialPredictor(NamedTuple):
     predictor: str
     runs_that_learned_nothing: Mapping[Setting, Sequence[tuple[AnyRun, str]]]
     """By setting, each with the reason."""
+    has_hollow: bool = False
+    """Whether some settings are drawn hollow in place of a cross."""
 
     @classmethod
     def from_runs(cls, table: RunTable, runs: Sequence[AnyRun]) -> "TrivialPredictor":
@@ -51,14 +53,15 @@ class TrivialPredictor(NamedTuple):
     def without(self, settings: Collection[Setting]) -> "TrivialPredictor":
         """Return it with crosses on other settings only."""
         runs = {setting: runs for setting, runs in self.runs_that_learned_nothing.items() if setting not in settings}
-        return self._replace(runs_that_learned_nothing=runs)
+        return self._replace(runs_that_learned_nothing=runs, has_hollow=bool(settings))
 
     def caption(self) -> str:
         level = ""
         if self.score is not None:
             level = f" The trivial predictor (dashed line or arrow) scores {number(self.score)}: {self.predictor}."
         n_runs = sum(map(len, self.runs_that_learned_nothing.values()))
-        crosses = f" Crosses: {plural(n_runs, 'run')} learned nothing." if n_runs else ""
+        noun = "more run" if self.has_hollow else "run"
+        crosses = f" Crosses: {plural(n_runs, noun)} learned nothing." if n_runs else ""
         return level + crosses
 
     def describe(self, setting: Setting) -> str:

@@ -95,6 +95,12 @@ def test_constant_predictions_are_marked_at_any_performance(performance, constan
     assert len(crosses(figure.draw())) == n_crosses
 
 
+def test_caption_counts_runs_of_hollow_settings_apart():
+    table = sweep(*LEARNED, judged(5.0, performance=0.5), judged(1.0, performance=0.5))
+    figure = scatter(table, "accuracy", collapsed={setting for setting in table.settings if setting.lam == 5.0})
+    assert "Crosses: 1 more run learned nothing." in figure.caption
+
+
 @pytest.mark.parametrize("figure_of", [by_isotropy, by_lambda])
 @pytest.mark.parametrize(("collapsed", "side"), [(5.0, "left"), (-5.0, "right")])
 def test_words_avoid_runs_on_the_line(figure_of, collapsed, side):
