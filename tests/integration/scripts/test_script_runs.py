@@ -24,9 +24,9 @@ def test_a_script_begins_a_run_in_an_experiment_and_a_data_set_that_are_made_by_
         dataset = session.scalars(select(Dataset)).one()
         assert (dataset.name, dataset.origin, dataset.columns, dataset.n_train) == ("reviews", "named", [], None)
     page = f"/experiments/{answer.json()['experiment_id']}"
-    assert "Regularizers: I-STAR (ζ = 0.2).\n" in client.get(page).text
+    assert "Regularizers: I-STAR (ζ = 0.2)." in client.get(page).text
     begin(regularizer="none", lam=0)
-    assert "Regularizers: I-STAR (ζ = 0.2).\n" in client.get(page).text, "those that have runs alone are listed"
+    assert "Regularizers: I-STAR (ζ = 0.2)." in client.get(page).text, "those that have runs alone are listed"
 
 
 def test_runs_of_one_name_stand_in_one_experiment_and_what_they_differ_in_is_its_grid(client, begin):
