@@ -57,8 +57,8 @@ def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(dashboard
     for name in ("round", "stretched"):
         page.get_by_label(f"Select {name}").check()
     page.get_by_role("button", name="Compare", exact=True).click()
-    expect(page.locator("#figure-projection .js-plotly-plot")).to_be_visible()
     draw_all(page)
+    expect(page.locator("#figure-projection .js-plotly-plot")).to_be_visible()
     corrected = page.get_by_role("link", name="IsoScore, bias-corrected", exact=True)
     cell = page.locator("tr", has=corrected).get_by_role("cell").last
     expect(cell).to_contain_text("differs")
