@@ -374,7 +374,7 @@ def get_compared(context: Context, ids: Sequence[str], maximum: int = MAX_COMPAR
 
 
 def get_measured(context: Context, ids: Sequence[str]) -> list[Embedding]:
-    """Return measured embeddings by their ids, in this order, with their measurements. Raise if there are too many."""
+    """Return embeddings, with measurements, in this order; raise if too many, missing, repeated or unmeasured."""
     if len(ids) > MAX_COMPARED:
         raise InvalidError(f"Expected at most {MAX_COMPARED} embeddings, got {len(ids)}. Leave some out.", "id")
     if len(set(ids)) < len(ids):

@@ -108,7 +108,7 @@ def rank_layers(context: Context, embedding_ids: Sequence[str]) -> LayerRanking 
 
 
 def describe_best(members: Iterable[FamilyMember], metric: str) -> str:
-    """Name the embedding whose chosen variant scores highest, and whether that is clear; empty for fewer than two."""
+    """Say which embedding's chosen variant scores highest and whether its lead is clear; empty for fewer than two."""
     ranked = [
         RankedEmbedding(
             member.name, variant.choose.value, variant.report.value, variant.report.low, variant.report.high

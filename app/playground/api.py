@@ -53,6 +53,6 @@ def show_position(
 
 @playground_router.get("/grid", response_model=PlaygroundGrid)
 def show_grid() -> PlaygroundGrid:
-    """Return the positions at which clouds were measured: every combination of these."""
+    """Return the values of each coordinate. A cloud was measured at every combination of them."""
     shapes = [PlaygroundShape(slug=slug, name=shape.name, spread=shape.spread) for slug, shape in SHAPES.items()]
     return PlaygroundGrid(shapes=shapes, spread=list(clouds.SPREADS), shift=list(clouds.SHIFTS), n=list(clouds.SIZES))

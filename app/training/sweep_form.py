@@ -82,7 +82,7 @@ def preset_values(preset: Preset, *, gpu: bool) -> FormValues:
 
 
 def to_form_values(settings: Mapping[str, Any]) -> FormValues:
-    """Return sweep settings as texts, without grids that the form has no row for."""
+    """Return settings as form values, without the grid fields that the form does not offer."""
     values: FormValues = {name: text_of(value) for name, value in settings.items() if name in TEXT_FIELDS}
     values |= {name: "true" if settings[name] is True else "" for name in FLAG_FIELDS if name in settings}
     values |= {name: settings[name] for name in LIST_FIELDS if name in settings}
@@ -91,7 +91,7 @@ def to_form_values(settings: Mapping[str, Any]) -> FormValues:
         values["regularizers"] = settings["regularizers"] or [Regularizer.NONE.value]
     grid = []
     for name, grid_values in settings.get("grid", {}).items():
-        if name in _FORM_GRID_FIELDS:  # as typed: blanks between layer numbers, since commas separate values
+        if name in _FORM_GRID_FIELDS:  # Layers "1, 2" become "1 2", since commas separate values
             grid.append((name, ", ".join(text_of(value).replace(",", "") or NULL_TEXT for value in grid_values)))
     return values | {"grid": grid}
 

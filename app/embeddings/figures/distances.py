@@ -24,7 +24,7 @@ def barcode(overlay: Overlay) -> Figure:
         "Each bar is a group of rows. Its length is the distance at which the group joins another: "
         f"{overlay.describe(_describe_bars)}."
     )
-    if any(map(_prominent_count, overlay.series)):
+    if any(map(_count_prominent, overlay.series)):
         caption += " Prominent bars are marked. Their number is not the number of groups."
     draws_bars = not overlay.several and len(bar_lengths(overlay.series[0])) <= MAX_BARS
     if not draws_bars:
@@ -42,23 +42,23 @@ def bar_lengths(series: Series) -> list[float]:
     return sorted(series.detail(BARCODE)["lengths"], reverse=True)
 
 
-def _prominent_count(series: Series) -> int:
+def _count_prominent(series: Series) -> int:
     return int(series.value("prominent_bars") or 0)
 
 
 def _describe_bars(series: Series) -> str:
     bars = f"{plural(len(series.detail(BARCODE)['lengths']), 'bar')} of {count(series.n(BARCODE))} rows"
-    if not (prominent := _prominent_count(series)):
+    if not (n_prominent := _count_prominent(series)):
         return bars
     gaussian = series.detail("prominent_bars").get("parts", {}).get("gaussian_of_the_same_size")
     reference = "" if gaussian is None else f" (a Gaussian of the same size has {count(int(gaussian))})"
-    return f"{bars}, {count(prominent)} of them prominent{reference}"
+    return f"{bars}, {count(n_prominent)} of them prominent{reference}"
 
 
 def _draw_bars(overlay: Overlay) -> go.Figure:
     """Draw a line from 0 for each bar: first the noise, then the prominent bars."""
     (series,) = overlay.series
-    lengths, prominent = bar_lengths(series), _prominent_count(series)
+    lengths, n_prominent = bar_lengths(series), _count_prominent(series)
     traces = [
         go.Scatter(
             x=[x for i in ranks for x in (0, lengths[i], None)],
@@ -67,7 +67,7 @@ def _draw_bars(overlay: Overlay) -> go.Figure:
             line={"color": colour, "width": 3 if len(lengths) <= MAX_BARS / 3 else 1.2},
             hovertemplate=overlay.hover(series, "bar %{y:,}: length %{x:.3g}"),
         )
-        for ranks, colour in ((range(prominent, len(lengths)), palette.MAIN), (range(prominent), palette.MARKED))
+        for ranks, colour in ((range(n_prominent, len(lengths)), palette.MAIN), (range(n_prominent), palette.MARKED))
         if ranks
     ]
     rank_axis = {"title": {"text": "Rank"}, "range": [len(lengths) + 0.5, 0.5]}
@@ -77,7 +77,7 @@ def _draw_bars(overlay: Overlay) -> go.Figure:
 def _draw_outlines(overlay: Overlay) -> go.Figure:
     traces = []
     for series in overlay.series:
-        lengths, prominent = bar_lengths(series), _prominent_count(series)
+        lengths, n_prominent = bar_lengths(series), _count_prominent(series)
         fill = {} if overlay.several else {"fill": "tozerox", "fillcolor": palette.with_opacity(series.colour, 0.22)}
         ranks = list(range(1, len(lengths) + 1))
         hover = overlay.hover(series, "bar %{y:,}: length %{x:.3g}")
@@ -86,7 +86,7 @@ def _draw_outlines(overlay: Overlay) -> go.Figure:
         traces += [
             go.Scatter(x=lengths, y=ranks, mode="lines", name=series.label, **fill, line=line, legendgroup=series.name,
                        hovertemplate=hover),
-            go.Scatter(x=lengths[:prominent], y=ranks[:prominent], mode="markers", marker=marker, showlegend=False,
+            go.Scatter(x=lengths[:n_prominent], y=ranks[:n_prominent], mode="markers", marker=marker, showlegend=False,
                        legendgroup=series.name, hovertemplate=hover),
         ]  # fmt: skip
     axis = log_axis("Rank", [1, max(len(bar_lengths(series)) for series in overlay.series)])

@@ -76,7 +76,7 @@ class ConclusionOfRunsOut(BaseModel):
     conclusion: ConclusionOut
 
 
-class SideOut(Row):
+class ComparedColumnOut(Row):
     """A run, or an experiment if there are more than eight runs."""
 
     name: str
@@ -103,7 +103,7 @@ class SettingsOut(BaseModel):
 
     runs: Annotated[int, Field(description="Runs that were read, at most 1,000, those of the newest experiments.")]
     total: Annotated[int, Field(description="Runs that the search finds.")]
-    sides: list[SideOut]
+    sides: list[ComparedColumnOut]
     left_out: Annotated[int, Field(description="Experiments beyond the first eight, which are not shown.")]
     differing: list[DifferingOut]
     equal: list[EqualOut]
@@ -173,7 +173,7 @@ def show_settings(context: ContextDep, q: Search = "") -> SettingsOut:
     return SettingsOut(
         runs=len(selection.table.runs),
         total=selection.total,
-        sides=[SideOut.model_validate(side) for side in comparison.columns],
+        sides=[ComparedColumnOut.model_validate(side) for side in comparison.columns],
         left_out=comparison.n_left_out,
         differing=[DifferingOut(field=field, values=values) for field, values in comparison.differing.items()],
         equal=[EqualOut(field=field, value=value) for field, value in comparison.equal.items()],

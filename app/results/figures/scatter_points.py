@@ -140,7 +140,7 @@ def find_quantity(
 
 
 def setting_value(table: RunTable, setting: Setting, key: str, run: AnyRun) -> Cell:
-    """Return a field of a setting, read from ``run``; None if it has no effect."""
+    """Return the field ``key`` of a setting, or of ``run``, one of its runs; None if it has no effect."""
     if key == REGULARIZER:
         return REGULARIZER_NAMES[setting.regularizer]
     if key in (LAM, ZETA):
