@@ -154,7 +154,7 @@ class Executor:
         return {job.workflow_id for job in list(self._calls)}
 
     def deferred_ids(self) -> set[str]:
-        """Return the workflow ids of jobs that this worker could not record lately; other jobs go first."""
+        """Return ids of workflows whose row this worker failed to write within ``DEFER_SECONDS``; others go first."""
         cutoff = time.monotonic() - DEFER_SECONDS
         self._deferred_at = {
             workflow_id: deferred_at

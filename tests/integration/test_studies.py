@@ -145,7 +145,7 @@ def test_cancelled_trials_are_not_failed_ones_of_which_a_few_end_the_search(cont
         advance_search(context.sessions, experiment["id"])
     assert len(runs_of(context, experiment["id"])) == 4
     study = client.get(f"/api/experiments/{experiment['id']}").json()["study"]
-    expected = (True, "The first 3 trials that were not cancelled failed, so no more were tried.")
+    expected = (True, "All 3 trials that were not cancelled failed, so no more were started.")
     assert (study["over"], study["why"]) == expected
 
 

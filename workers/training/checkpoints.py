@@ -125,7 +125,7 @@ class SelectionCallback(TrainerCallback):
         config, best = self.task.config, self.history.best()
         return Selected(
             split=config.selection.value,
-            n=self.rows.examples,
+            n=self.rows.n_examples,
             metric=config.metric,
             best_step=None if best is None else best[0],
             best=None if best is None else best[1],

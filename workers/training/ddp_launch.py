@@ -29,8 +29,8 @@ from workers.training.training import train
 
 logger = logging.getLogger(__name__)
 
-# When one process fails, the others lose their connection and fail too. Wait this long for its reason.
-SECONDS_FOR_REASON = 3
+# When one process fails, the others lose their connection and may report first. Wait this long for the cause.
+GRACE_SECONDS_AFTER_FAILURE = 3
 NO_FAILURE = Failure("", FailureCause.UNSPECIFIED, None)
 
 
@@ -99,7 +99,7 @@ def devices_of(config: RunConfig, device: str) -> list[str]:
 
 
 def _wait_for_ranks(ranks: dict[Connection, ForkServerProcess]) -> tuple[End, Failure]:
-    """Wait until all processes are done or one fails; return the end that decides."""
+    """Wait for all, at most ``GRACE_SECONDS_AFTER_FAILURE`` after a failure; return the largest end, or STOPPED."""
     ends: list[tuple[End, Failure]] = []
     open_connections, deadline = list(ranks), None
     while open_connections and (
@@ -114,7 +114,7 @@ def _wait_for_ranks(ranks: dict[Connection, ForkServerProcess]) -> tuple[End, Fa
             if ends[-1][0] is End.STOPPED:
                 return ends[-1]
         if deadline is None and any(end is not End.DONE for end, _ in ends):
-            deadline = monotonic() + SECONDS_FOR_REASON
+            deadline = monotonic() + GRACE_SECONDS_AFTER_FAILURE
     return max(ends, key=lambda end: end[0])
 
 

@@ -107,8 +107,8 @@ def evaluate(
     ]
     metrics = observation.predictions.metrics()
     performance = metrics[config.metric]
-    predictions, notes = _predictions_by_row(
-        observation.predictions, np.arange(validation.examples) if positions is None else positions
+    predictions, notes = _sorted_predictions(
+        observation.predictions, np.arange(validation.n_examples) if positions is None else positions
     )
     results = RunResults(
         metrics={Metric(name): score.value for name, score in metrics.items()},
@@ -117,7 +117,7 @@ def evaluate(
         constant_prediction=None if predictions is None else describe_constant(predictions, config.label_names),
         **task.extra_results(train, validation),
         loss=observation.loss / len(validation),
-        n_validation=validation.examples,
+        n_validation=validation.n_examples,
         tokens=n,
         points=union.n,
         zeta=zeta,
@@ -169,9 +169,9 @@ def observe(
     return observation
 
 
-def _predictions_by_row(collected: Collector, positions: NDArray[np.int64]) -> tuple[Predictions | None, list[str]]:
+def _sorted_predictions(collector: Collector, positions: NDArray[np.int64]) -> tuple[Predictions | None, list[str]]:
     try:
-        return collected.by_row(positions), []
+        return collector.sorted_predictions(positions), []
     except ValueError as error:
         return None, [f"Predictions are not stored: {error}."]
 
@@ -239,8 +239,8 @@ def score_sealed(model: PreTrainedModel, sealed: SealedRows, task: Task, progres
     with evaluation_mode(model):
         for batch_outputs in forward(model, rows, order, task.config, progress, hidden_states=False):
             collector.add(batch_outputs.outputs, batch_outputs.batch)
-    predictions, _ = _predictions_by_row(collector, np.arange(rows.examples))
-    return SealedEvaluation(collector.metrics(), rows.examples, sealed.sha256, predictions)
+    predictions, _ = _sorted_predictions(collector, np.arange(rows.n_examples))
+    return SealedEvaluation(collector.metrics(), rows.n_examples, sealed.sha256, predictions)
 
 
 def rows_sha256(columns: Columns, text_columns: list[str], label_column: str) -> str:

@@ -89,8 +89,8 @@ def flush(path: Path) -> None:
 KEPT_CHECKPOINTS = 2
 # A failed or cancelled run can be tried again from its checkpoint. Checkpoints take gigabytes, so only the last few
 # such runs keep theirs, and only for a few days.
-KEEP_UNUSED = timedelta(days=3)
-KEPT_FOLDERS = 10
+UNUSED_FOLDER_LIFETIME = timedelta(days=3)
+MAX_UNUSED_FOLDERS = 10
 
 
 class DamagedError(Exception):
@@ -193,17 +193,17 @@ class RunFolder:
 
 def remove_unneeded_folders(settings: Settings, sessions: Sessions) -> None:
     """Remove the folders of runs that cannot resume; keep those of recently failed or cancelled runs."""
-    # List the folders first: a run that begins before the query is not among them.
+    # List folders before the query, so that the folder of a run that begins in between is not removed.
     folders = list(settings.runs.iterdir())
     with sessions() as session:
         has_folder = Run.id.in_([folder.name for folder in folders])
-        in_use = set(session.scalars(select(Run.id).where(has_folder, Run.status.not_in(FINAL))))
-        is_recent = Run.status.in_(RETRIABLE) & (Run.finished_at > utcnow() - KEEP_UNUSED)
+        kept_ids = set(session.scalars(select(Run.id).where(has_folder, Run.status.not_in(FINAL))))
+        is_recent = Run.status.in_(RETRIABLE) & (Run.finished_at > utcnow() - UNUSED_FOLDER_LIFETIME)
         recent_ids = session.scalars(select(Run.id).where(has_folder, is_recent).order_by(Run.finished_at.desc()))
         resumable_ids = [run_id for run_id in recent_ids if finished_checkpoints(settings.runs / run_id)]
-    in_use.update(resumable_ids[:KEPT_FOLDERS])
+    kept_ids.update(resumable_ids[:MAX_UNUSED_FOLDERS])
     for folder in folders:
-        if folder.name not in in_use:
+        if folder.name not in kept_ids:
             # Lock the folder while deleting it; skip it if a trainer that was told to stop still holds it.
             with _open_path(folder) as handle, suppress(BlockingIOError):
                 if handle is not None:  # None if another worker has removed it

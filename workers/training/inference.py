@@ -33,8 +33,8 @@ class TokenizedRows:
         return len(self.token_counts)
 
     @property
-    def examples(self) -> int:
-        """Return the number of file rows, smaller than len(self) if long texts take several rows."""
+    def n_examples(self) -> int:
+        """Return the number of examples; a subclass may cut an example into several rows."""
         return len(self)
 
     def batches(

@@ -122,7 +122,7 @@ class StepClock(TrainerCallback):
     _last_step_at: float | None = field(default=None, init=False)
 
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Exclude the time between epochs."""
+        """Forget when the last step ended, so that no step counts the time between epochs."""
         self._last_step_at = None
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:

@@ -102,9 +102,9 @@ class Penalties(nn.Module):
     def forward(self, outputs: ModelOutput, batch: Mapping[str, Tensor], step: int) -> Tensor:
         """Return the penalty of one batch, 0-d, in float32 even if the model uses lower precision.
 
-        ``outputs`` have hidden states if there are ``selectors``; ``batch`` has ``attention_mask`` [batch, tokens] and
-        ``labels`` [batch]; ``step``, with the run's seed, determines the drawn tokens. Raises ValueError if a
-        regularizer has no value on these points.
+        ``outputs`` must have hidden states if a penalty reads them (``selectors``). ``batch`` has ``attention_mask``
+        [batch, tokens] and ``labels`` [batch]. ``step`` and the run's seed determine which tokens are drawn. Raises
+        ValueError if a regularizer has no value on these points.
         """
         penalties = [self._penalty(Regularizer(name), outputs, batch, step) for name in self.regularizers]
         return torch.stack(penalties).sum()

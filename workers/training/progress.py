@@ -28,7 +28,7 @@ class Progress:
         self.run_id = run_id
         self.slot = slot
         self._written_at = 0.0
-        self._counted_at = time.monotonic()
+        self._time_counted_until = time.monotonic()
         self._worked_seconds = 0.0
         self._update_attempt = update(Attempt).where(Attempt.run_id == run_id, Attempt.ended_at.is_(None))
 
@@ -43,7 +43,7 @@ class Progress:
 
     def skip_elapsed_time(self) -> None:
         """Exclude the time since the last write: another process has counted it."""
-        self._counted_at = time.monotonic()
+        self._time_counted_until = time.monotonic()
 
     def enter(self, phase: Phase, total: int, done: int = 0) -> None:
         logger.info("%s, %s of %s", phase, done, total)
@@ -65,7 +65,7 @@ class Progress:
     def write(self, session: Session, **values: Any) -> None:
         """Set columns as the first statement of the caller's transaction, so that a stopped run writes nothing."""
         now = time.monotonic()
-        elapsed, self._counted_at = now - self._counted_at, now
+        elapsed, self._time_counted_until = now - self._time_counted_until, now
         self._worked_seconds += elapsed
         values = {"worked_seconds": func.coalesce(Run.worked_seconds, 0.0) + elapsed} | values
         update_running = update(Run).where(

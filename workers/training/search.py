@@ -41,13 +41,13 @@ def advance_search(sessions: Sessions, experiment_id: str) -> list[Job]:
         runs = session.scalars(query.options(defer(Run.log), defer(Run.environment))).all()
         if search.paused or any(run.status is RunStatus.PAUSED for run in runs):
             return []
-        trials = trials_of(runs)
+        trials = trials_of(runs)  # The first is the baseline, which ``search.trials`` does not count.
         if not any(trial.is_unfinished for trial in trials):
             reason, is_over, sampled_trials = None, len(trials) > search.trials, trials[1:]
             n_failed = sum(trial.failed for trial in sampled_trials)
             if not (is_over or any(trial.performance is not None or trial.pruned for trial in sampled_trials)):
                 is_over = n_failed >= MAX_FAILED
-                reason = f"The first {n_failed} trials that were not cancelled failed, so no more were tried."
+                reason = f"All {n_failed} trials that were not cancelled failed, so no more were started."
             if is_over:
                 experiment.study = search.model_copy(update={"over": True, "why": reason})
                 return []

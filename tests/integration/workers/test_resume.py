@@ -200,7 +200,7 @@ def test_a_stopped_run_without_a_checkpoint_begins_anew(
 
 
 def test_checkpoints_of_the_last_few_stopped_runs_are_kept_for_a_few_days(settings, sessions, make_run, monkeypatch):
-    monkeypatch.setattr("workers.training.folder.KEPT_FOLDERS", 2)
+    monkeypatch.setattr("workers.training.folder.MAX_UNUSED_FOLDERS", 2)
     now = utcnow()
     hours = {"newest": 1, "newer": 2, "one too many": 3, "old": 24 * 4}
     ids = {name: make_run() for name in (*hours, "finished", "paused long ago")}

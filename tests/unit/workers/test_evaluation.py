@@ -252,7 +252,7 @@ def test_a_metric_that_is_undefined_says_why():
         def metrics(self):
             return {"accuracy": Score.undefined("There is no answer."), "f1": Score(0.5)}
 
-        def by_row(self, positions):
+        def sorted_predictions(self, split_positions):
             raise ValueError("expected 1 to 1,000,000 rows, got 2,000,000")
 
     result = evaluate(make_model(), make_rows(5), make_rows(5), Silent(make_task().config), Progress())

@@ -36,7 +36,7 @@ def test_a_window_holds_the_whole_answer_or_predicts_the_token_of_the_sequence()
     windows = cut([question()], max_length=40)
     answer, of_text = words(windows, 0)
     assert (answer, of_text) == (["so", "dull"], CONTEXT.split())
-    assert (len(windows), windows.examples, windows.token_counts.tolist()) == (1, 1, [22])
+    assert (len(windows), windows.n_examples, windows.token_counts.tolist()) == (1, 1, [22])
     begin, end = windows.windows[0].offsets[9, 0], windows.windows[0].offsets[10, 1]
     assert CONTEXT[begin:end] == "so dull"
     windows = cut([question("the", start=2)], max_length=40)
@@ -54,7 +54,7 @@ def test_windows_share_the_stride_hold_all_of_a_text_and_are_padded_behind():
     windows = cut([question(), question("film", text="a film")], max_length=18, stride=5)
     parts = [words(windows, row)[1] for row in range(len(windows))]
     assert [window.question for window in windows.windows] == [0, 0, 1, 1]
-    assert (windows.examples, max(windows.token_counts)) == (2, 18)
+    assert (windows.n_examples, max(windows.token_counts)) == (2, 18)
     for first, second in (parts[:2], parts[2:]):
         assert first[-5:] == second[:5]
         assert first + second[5:] == CONTEXT.split()

@@ -131,7 +131,7 @@ class Windows(TokenizedRows):
     """Number of questions without a row."""
 
     @property
-    def examples(self) -> int:
+    def n_examples(self) -> int:
         return len(self.questions)
 
 

@@ -87,9 +87,9 @@ class SpanTask(Task):
     def extra_results(self, train: TokenizedRows, validation: TokenizedRows) -> dict[str, Any]:
         train_windows, validation_windows = cast("Windows", train), cast("Windows", validation)
         return {
-            "n_questions": validation_windows.examples,
+            "n_questions": validation_windows.n_examples,
             "n_windows": len(validation_windows),
-            "n_train_questions": train_windows.examples,
+            "n_train_questions": train_windows.n_examples,
             "n_train_windows": len(train_windows),
             "n_train_left_out": train_windows.n_left_out,
             "n_questions_cut": train_windows.n_shortened + validation_windows.n_shortened,
@@ -123,23 +123,23 @@ class BestAnswers:
                 self._texts[window.question] = self._questions[window.question].context[begin:stop]
 
     def metrics(self) -> dict[str, Score]:
-        _, _, exact, shared = self._score_questions()
+        _, _, exact_matches, word_f1s = self._score_questions()
         return {
-            Metric.WORD_F1.value: Score(sum(shared) / len(shared)),
-            Metric.EXACT_MATCH.value: Score(sum(exact) / len(exact)),
+            Metric.WORD_F1.value: Score(sum(word_f1s) / len(word_f1s)),
+            Metric.EXACT_MATCH.value: Score(sum(exact_matches) / len(exact_matches)),
         }
 
-    def by_row(self, positions: NDArray[np.int64]) -> Predictions:
-        questions, texts, exact, shared = self._score_questions()
-        return Predictions(positions[questions], None, tuple(texts), np.array(exact), np.array(shared))
+    def sorted_predictions(self, split_positions: NDArray[np.int64]) -> Predictions:
+        indices, texts, exact_matches, word_f1s = self._score_questions()
+        return Predictions(split_positions[indices], None, tuple(texts), np.array(exact_matches), np.array(word_f1s))
 
     def _score_questions(self) -> tuple[list[int], list[str], list[float], list[float]]:
-        """Return questions seen, answers, exact matches and word F1."""
-        questions = sorted({window.question for window in self._windows})
-        texts = [self._texts.get(number, "") for number in questions]
-        references = [self._questions[number].answers.texts for number in questions]
+        """Return indices of the questions seen, answers, exact matches and word F1s."""
+        question_indices = sorted({window.question for window in self._windows})
+        texts = [self._texts.get(index, "") for index in question_indices]
+        references = [self._questions[index].answers.texts for index in question_indices]
         pairs = list(zip(texts, references, strict=True))
-        return questions, texts, [exact_match(*pair) for pair in pairs], [word_f1(*pair) for pair in pairs]
+        return question_indices, texts, [exact_match(*pair) for pair in pairs], [word_f1(*pair) for pair in pairs]
 
 
 def best_spans(start_logits: Tensor, end_logits: Tensor, inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -30,8 +30,8 @@ class Collector(Protocol):
         """Return every metric of the task over all added rows, or why it is undefined."""
         ...
 
-    def by_row(self, positions: NDArray[np.int64]) -> Predictions:
-        """Return predictions by row, whose ``positions`` ascend; raise ValueError for more than can be stored."""
+    def sorted_predictions(self, split_positions: NDArray[np.int64]) -> Predictions:
+        """Return predictions in row order; the examples' ``split_positions`` ascend. Raise ValueError if too many."""
         ...
 
 
@@ -77,11 +77,11 @@ class PredictionPairs:
         self.predicted: list[Any] = []
         self._order = order
 
-    def by_row(self, positions: NDArray[np.int64]) -> Predictions:
-        row_order = self._order[: len(self.predicted)]
-        ascending = np.argsort(row_order)
+    def sorted_predictions(self, split_positions: NDArray[np.int64]) -> Predictions:
+        indices = self._order[: len(self.predicted)]
+        sorting = np.argsort(indices)
         return Predictions(
-            positions[row_order[ascending]], np.array(self.references)[ascending], np.array(self.predicted)[ascending]
+            split_positions[indices[sorting]], np.array(self.references)[sorting], np.array(self.predicted)[sorting]
         )
 
 
