@@ -51,12 +51,12 @@ class _Summed(torch.autograd.Function):
 
     @staticmethod
     def forward(_: Any, x: Tensor) -> Tensor:
-        return _sum(x)
+        return _sum_over_processes(x)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(_: Any, gradient: Tensor) -> Tensor:
-        return _sum(gradient)
+        return _sum_over_processes(gradient)
 
 
 class _Gathered(torch.autograd.Function):
@@ -66,7 +66,7 @@ class _Gathered(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor) -> Tensor:
         sizes = torch.zeros(distributed.get_world_size(), dtype=torch.int64, device=x.device)
         sizes[distributed.get_rank()] = len(x)
-        counts: list[int] = _sum(sizes).tolist()
+        counts: list[int] = _sum_over_processes(sizes).tolist()
         padded = x.new_zeros(max(counts), *x.shape[1:])
         padded[: len(x)] = x
         parts = [torch.empty_like(padded) for _ in counts]
@@ -77,10 +77,10 @@ class _Gathered(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return _sum(gradient)[ctx.start : ctx.start + ctx.length]
+        return _sum_over_processes(gradient)[ctx.start : ctx.start + ctx.length]
 
 
-def _sum(x: Tensor) -> Tensor:
+def _sum_over_processes(x: Tensor) -> Tensor:
     x = x.clone(memory_format=torch.contiguous_format)
     distributed.all_reduce(x)
     return x

@@ -51,7 +51,7 @@ class PairMeasures:
 def measure_euclidean_pairs(x: Tensor, k: int) -> PairMeasures:
     """Return the exact k nearest neighbors and the uniformity of points [n, d], if possible from one product per pair.
 
-    They are computed separately if products are exact, or if torch multiplies below the points' precision.
+    They are computed separately if products are exact or below the points' precision, or if all points are equal.
     Raises ValueError for k < 1 or points that are not finite.
     """
     copy_counts = first_equal_rows(x).bincount(minlength=len(x))
@@ -60,15 +60,15 @@ def measure_euclidean_pairs(x: Tensor, k: int) -> PairMeasures:
     precisions = [precision for precision in fast_precisions(x.device) if precision != torch.bfloat16]
     search = NeighbourSearch(points, k)
     dtype = search.points.dtype
-    # Share products only if the points' dtype is also the fastest for neighbors. 6: about their median, points are at
-    # most 1 + sqrt(2) times as long as the longest.
+    # Torch must multiply the points' dtype at full precision. 6 > (1 + sqrt(2))^2: centered on the median, no point is
+    # longer than 1 + sqrt(2) times the longest.
     can_share_products = dtype in precisions and search.k
     if not can_share_products or has_exact_products(search.points, 6 * float(search.lengths.max()) ** 2, dtype):
         return PairMeasures(distinct, points, nearest_neighbours(points, k), partial(uniformity, x))
     bounds = DirectionDistances(search.points, search.lengths, copy_counts[distinct] * (search.lengths > 0))
     search.search_tiles(bounds.tile, dtype, bounds.bound_limit)
-    shared = bounds.directions.uniformity()
-    return PairMeasures(distinct, points, search.search_unsettled(precisions), lambda: shared)
+    uniformity_score = bounds.directions.uniformity()
+    return PairMeasures(distinct, points, search.search_unsettled(precisions), lambda: uniformity_score)
 
 
 class DirectionDistances:

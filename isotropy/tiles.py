@@ -12,7 +12,7 @@ TILE_ROWS = 1024
 # Minimum rows of a tile: diagonal tiles compute each pair twice, so clouds of few points use small tiles.
 FEW_ROWS = 256
 GROUP = 16  # Bounds per group; only the smallest of each group is compared first
-# Maximum bounds that wait to be merged: a higher limit keeps reaches wide, a lower one costs more merges.
+# Maximum bounds that wait to be merged: a higher limit lets more useless ones wait, a lower one merges more often.
 PENDING = 100_000
 
 
@@ -43,9 +43,9 @@ def find_smallest_bounds(
     smallest = _SmallestBounds(n, count, dtype, device)
     for rows, columns in tiles(n):
         if rows == columns:
-            smallest.add_diagonal(rows, compute_tile(rows, rows))
+            smallest.add_diagonal_tile(rows, compute_tile(rows, rows))
         else:
-            smallest.add(rows, columns, compute_tile(rows, columns))
+            smallest.add_tile(rows, columns, compute_tile(rows, columns))
     smallest.merge()
     bounds, order = smallest.bounds.sort(dim=1)
     return bounds, smallest.neighbours.gather(1, order)
@@ -67,39 +67,39 @@ def smallest_in_rows(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 class _SmallestBounds:
-    """The smallest bounds of each point so far; only bounds below the largest of them, its reach, still count."""
+    """The smallest bounds of each point so far; only bounds below the largest of them still count."""
 
     def __init__(self, n: int, count: int, dtype: torch.dtype, device: torch.device) -> None:
         self.bounds = torch.full((n, count), math.inf, dtype=dtype, device=device)
         self.neighbours = torch.zeros(n, count, dtype=torch.int64, device=device)
-        self._reach = torch.full((n,), math.inf, dtype=dtype, device=device)
+        self._largest_bounds = torch.full((n,), math.inf, dtype=dtype, device=device)
         self._pending_bounds: list[tuple[Tensor, Tensor, Tensor]] = []
         self._pending_count = 0
 
-    def add_diagonal(self, rows: slice, tile: Tensor) -> None:
+    def add_diagonal_tile(self, rows: slice, tile: Tensor) -> None:
         tile.fill_diagonal_(math.inf)
         tile = pad(tile, (0, -tile.shape[1] % GROUP), value=math.inf)
         count = min(self.bounds.shape[1], tile.shape[1])
         bounds, columns = smallest_in_rows(tile, count)
         self.bounds[rows, :count] = bounds
         self.neighbours[rows, :count] = columns + rows.start
-        self._reach[rows] = self.bounds[rows].amax(1)
+        self._largest_bounds[rows] = self.bounds[rows].amax(1)
 
-    def add(self, rows: slice, columns: slice, tile: Tensor) -> None:
+    def add_tile(self, rows: slice, columns: slice, tile: Tensor) -> None:
         n_rows, n_columns = tile.shape
         if n_rows % GROUP or n_columns % GROUP:
             tile = pad(tile, (0, -n_columns % GROUP, 0, -n_rows % GROUP), value=math.inf)
         grouped_columns = tile.view(len(tile), GROUP, -1)[:n_rows]
-        row, group = (grouped_columns.amin(1) < self._reach[rows, None]).nonzero(as_tuple=True)
+        row, group = (grouped_columns.amin(1) < self._largest_bounds[rows, None]).nonzero(as_tuple=True)
         members = grouped_columns[row, :, group]
-        hit, member = (members < self._reach[rows][row, None]).nonzero(as_tuple=True)
+        hit, member = (members < self._largest_bounds[rows][row, None]).nonzero(as_tuple=True)
         neighbours = member * grouped_columns.shape[2] + group[hit] + columns.start
         self._queue(row[hit] + rows.start, neighbours, members[hit, member])
 
         grouped_rows = tile.view(-1, GROUP, tile.shape[1])
-        group, column = (grouped_rows.amin(1)[:, :n_columns] < self._reach[columns]).nonzero(as_tuple=True)
+        group, column = (grouped_rows.amin(1)[:, :n_columns] < self._largest_bounds[columns]).nonzero(as_tuple=True)
         members = grouped_rows[group, :, column]
-        hit, member = (members < self._reach[columns][column, None]).nonzero(as_tuple=True)
+        hit, member = (members < self._largest_bounds[columns][column, None]).nonzero(as_tuple=True)
         self._queue(column[hit] + columns.start, group[hit] * GROUP + member + rows.start, members[hit, member])
         if self._pending_count > PENDING:
             self.merge()
@@ -133,6 +133,6 @@ class _SmallestBounds:
             table[cell], neighbour_table[cell] = bounds[is_merged], neighbours[is_merged]
             smallest, columns = table.topk(count, largest=False, sorted=False)
             self.bounds[owners], self.neighbours[owners] = smallest, neighbour_table.gather(1, columns)
-            self._reach[owners] = smallest.amax(1)
-            is_pending = ~is_merged & (bounds < self._reach[points])
+            self._largest_bounds[owners] = smallest.amax(1)
+            is_pending = ~is_merged & (bounds < self._largest_bounds[points])
             points, neighbours, bounds = points[is_pending], neighbours[is_pending], bounds[is_pending]

@@ -1,16 +1,16 @@
 """Bias-corrected IsoScore: unbiased estimates in place of the squares of a sample's covariance.
 
-tr(S S) of a sample is too large by about tr(S)^2 / n, and IsoScore = (tr(S)^2 / tr(S S) - 1) / (d - 1) too small unless
-n is many times d. Here both traces are estimated without bias, assuming only that rows are independent draws:
+A sample's covariance C has too large a tr(C C), by about tr(C)^2 / n, and IsoScore = (tr(C)^2 / tr(C C) - 1) / (d - 1)
+is too small unless n >> d. For the population's covariance S, both are estimated without bias from independent rows:
 
     tr(S S)   is the mean of ((x_i - x_j) . (x_k - x_l))^2 / 4         over all i, j, k, l that are distinct
     tr(S)^2   is the mean of ||x_i - x_j||^2 ||x_k - x_l||^2 / 4
 
-These U-statistics (Chen, Zhang & Zhong 2010) follow from moments (Himeno & Yamada 2014), with the sample's covariance
-S, Q = sum ||x_i - mean||^4 / (n - 1) and k = (n - 1) / (n (n - 2) (n - 3)):
+These U-statistics (Chen, Zhang & Zhong 2010) follow from moments (Himeno & Yamada 2014), with
+Q = sum ||x_i - mean||^4 / (n - 1) and k = (n - 1) / (n (n - 2) (n - 3)):
 
-    tr(S S)   k ((n - 1) (n - 2) ||S||^2 + tr(S)^2 - n Q)
-    tr(S)^2   k (2 ||S||^2 + (n^2 - 3 n + 1) tr(S)^2 - n Q)
+    tr(S S)   k ((n - 1) (n - 2) ||C||^2 + tr(C)^2 - n Q)
+    tr(S)^2   k (2 ||C||^2 + (n^2 - 3 n + 1) tr(C)^2 - n Q)
 
 Their ratio is the participation ratio that Chun et al. (2026) correct for few rows. It keeps a bias of order 1/n.
 
@@ -34,7 +34,7 @@ from isotropy.score import Score, count_clause
 from isotropy.spectrum import CHUNK_ROWS, SAFE_NORM, Moments, centre, gram, shift_near_mean
 
 PAIR_ROWS = 256  # Rows whose products with all others are held at once: 256 x 20,000 of them are 41 MB
-ROUNDING = 1e-9  # Fraction of tr(S)^2 below which an estimate has lost its digits to cancellation
+ROUNDING = 1e-9  # Fraction of tr(C)^2 below which an estimate has lost its digits to cancellation
 N = TypeVar("N", float, Tensor)
 NOT_FINITE = "The covariance is not finite: some points are NaN, infinite or too large."
 
@@ -47,14 +47,14 @@ class FourthMoments(Moments):
 
     def __init__(self, d: int, device: torch.device | str = "cpu") -> None:
         super().__init__(d, device)
-        self.third = torch.zeros_like(self.mean)
+        self.third_sum = torch.zeros_like(self.mean)
         """Sum of ||x - mean||^2 (x - mean) over the points, float64 [d], read-only."""
-        self._fourth = torch.zeros_like(self.mean.sum())
+        self._fourth_sum = torch.zeros_like(self.mean.sum())
 
     @property
-    def fourth(self) -> float:
+    def fourth_sum(self) -> float:
         """Sum of ||x - mean||^4 over the points."""
-        return float(self._fourth)
+        return float(self._fourth_sum)
 
     def update(self, x: Tensor) -> None:
         require_points(x, self.d)
@@ -67,21 +67,21 @@ class FourthMoments(Moments):
             y -= offset
             delta = shift + offset - self.mean
             mean = self.mean + delta * (n / total)
-            self.third, self._fourth = self._sums_about(mean)
+            self.third_sum, self._fourth_sum = self._sums_about(mean)
             rows[n] = delta * (self.n * n / total) ** 0.5
             gram(rows, add_to=self.scatter)
             self.n, self.mean = total, mean
             y += delta * (self.n - n) / total
             squares = torch.linalg.vecdot(y, y)
-            self.third += squares @ y
-            self._fourth += squares.square().sum()
+            self.third_sum += squares @ y
+            self._fourth_sum += squares.square().sum()
 
     def merge(self, moments: Self) -> None:
         """Add the points of another instance; raise ValueError if its number of dimensions differs."""
         super().merge(moments)
-        third, fourth = moments._sums_about(self.mean)
-        self.third += third
-        self._fourth += fourth
+        third_sum, fourth_sum = moments._sums_about(self.mean)
+        self.third_sum += third_sum
+        self._fourth_sum += fourth_sum
 
     def select_dimensions(self, dimensions: Tensor) -> Self:
         """Return the moments of the dimensions in a mask [d]; pass all points to ``add_distances`` to complete them."""
@@ -95,41 +95,41 @@ class FourthMoments(Moments):
         for start in range(0, len(x), CHUNK_ROWS):
             y = self._to_storage(x[start : start + CHUNK_ROWS].detach()) - self.mean
             squares = y.square().sum(1)
-            self.third += squares @ y
-            self._fourth += squares.square().sum()
+            self.third_sum += squares @ y
+            self._fourth_sum += squares.square().sum()
 
     def rescale(self, factor: float) -> None:
-        sums = ((self.mean, 1), (self.scatter, 2), (self.third, 3), (self._fourth, 4))
+        sums = ((self.mean, 1), (self.scatter, 2), (self.third_sum, 3), (self._fourth_sum, 4))
         for tensor, power in sums:
             for _ in range(power):  # powers of the factor may leave float64 where the sums do not
                 tensor.mul_(factor)
 
     def state(self) -> dict[str, Tensor]:
         """Return the moments as tensors that ``safetensors.torch.save_file`` takes: see ``from_state``."""
-        return super().state() | {"third": self.third.clone(), "fourth": self._fourth.clone()}
+        return super().state() | {"third": self.third_sum.clone(), "fourth": self._fourth_sum.clone()}
 
     @classmethod
     def from_state(cls, state: dict[str, Tensor], device: torch.device | str = "cpu") -> Self:
         moments = super().from_state(state, device)
-        moments.third += moments._to_storage(state["third"])
-        moments._fourth += moments._to_storage(state["fourth"])
+        moments.third_sum += moments._to_storage(state["third"])
+        moments._fourth_sum += moments._to_storage(state["fourth"])
         return moments
 
     def _add(self, n: int, mean: Tensor, scatter: Tensor) -> None:
-        self.third, self._fourth = self._sums_about(self.mean + (mean - self.mean) * (n / max(self.n + n, 1)))
+        self.third_sum, self._fourth_sum = self._sums_about(self.mean + (mean - self.mean) * (n / max(self.n + n, 1)))
         super()._add(n, mean, scatter)
 
     def _sums_about(self, centre: Tensor) -> tuple[Tensor, Tensor]:
         """Return sum ||y||^2 y [d] and sum ||y||^4, 0-d, for y = x - ``centre`` [d]."""
         delta = self.mean - self._to_storage(centre)
         squared_shift, trace, scatter_delta = delta @ delta, self.scatter.trace(), self.scatter @ delta
-        third = self.third + 2 * scatter_delta + (trace + self.n * squared_shift) * delta
-        fourth = (
-            self._fourth
-            + 4 * delta @ (self.third + scatter_delta)
+        third_sum = self.third_sum + 2 * scatter_delta + (trace + self.n * squared_shift) * delta
+        fourth_sum = (
+            self._fourth_sum
+            + 4 * delta @ (self.third_sum + scatter_delta)
             + squared_shift * (2 * trace + self.n * squared_shift)
         )
-        return third, fourth
+        return third_sum, fourth_sum
 
 
 def isoscore_unbiased(x: Tensor, groups: Tensor | None = None) -> Score:
@@ -185,7 +185,7 @@ def corrected_scores_from_moments(moments: FourthMoments) -> dict[str, Score]:
     return corrected_scores(traces, d)
 
 
-def corrected_scores_from_sums(n: int, d: int, trace: float, squares: float, fourth: float) -> dict[str, Score]:
+def corrected_scores_from_sums(n: int, d: int, trace: float, squares: float, fourth_sum: float) -> dict[str, Score]:
     """Return the corrected scores of n points of d dimensions from sums in units of their spread.
 
     These are tr(scatter), ||scatter||^2 and the sum of ||x - mean||^4.
@@ -194,7 +194,7 @@ def corrected_scores_from_sums(n: int, d: int, trace: float, squares: float, fou
         return corrected_scores(reason, d)
     if not trace > 0:
         return corrected_scores("There is no spread, or it is not finite.", d)
-    return corrected_scores(trace_estimates_from_squares(n, squares / trace**2, fourth * (n - 1) / trace**2), d)
+    return corrected_scores(trace_estimates_from_squares(n, squares / trace**2, fourth_sum * (n - 1) / trace**2), d)
 
 
 def corrected_scores(traces: tuple[float, float] | str, d: int) -> dict[str, Score]:
@@ -209,19 +209,19 @@ def corrected_scores(traces: tuple[float, float] | str, d: int) -> dict[str, Sco
 
 
 def trace_estimates(moments: FourthMoments) -> tuple[float, float]:
-    """Return unbiased estimates of tr(S)^2 and tr(S S), in units of tr(S)^2, from at least four points."""
+    """Return unbiased estimates of tr(S)^2 and tr(S S), in units of tr(C)^2, from at least four points."""
     n, scatter = moments.n, moments.scatter
     total, norm = float(scatter.trace()), float(torch.linalg.matrix_norm(scatter))
     is_in_range = 1 / SAFE_NORM < norm < SAFE_NORM  # outside, squares in the norm may overflow or underflow
     squares = (norm / total) ** 2 if is_in_range else float((scatter / total).square().sum())
     trace = total / (n - 1)
-    return trace_estimates_from_squares(n, squares, moments.fourth / (n - 1) / trace / trace)
+    return trace_estimates_from_squares(n, squares, moments.fourth_sum / (n - 1) / trace / trace)
 
 
 def trace_estimates_from_squares(n: int, squares: N, fourth: N) -> tuple[N, N]:
-    """Return unbiased estimates of tr(S)^2 and tr(S S), in units of tr(S)^2 of a sample of n >= 4 points.
+    """Return unbiased estimates of tr(S)^2 and tr(S S), in units of tr(C)^2, from n >= 4 points.
 
-    ``squares`` is ||S||^2 / tr(S)^2 and ``fourth`` is Q / tr(S)^2. Up to rounding, 0 <= tr(S S) <= tr(S)^2 holds.
+    ``squares`` is ||C||^2 / tr(C)^2 and ``fourth`` Q / tr(C)^2. Up to rounding, 0 <= tr(S S) <= tr(S)^2 in estimates.
     """
     k = (n - 1) / (n * (n - 2) * (n - 3))
     return (k * (2 * squares + (n * n - 3 * n + 1) - n * fourth), k * ((n - 1) * (n - 2) * squares + 1 - n * fourth))
@@ -324,7 +324,7 @@ class BlockProducts:
         scatter_traces = torch.stack([scatter.trace() for scatter in scatters]).cpu()
         traces = scatter_traces + n * delta.square().sum(1)
         self.reason = why_without_spread(traces)
-        # Mean squared length of a row: estimates are then in units of the sample's tr(S)^2, as `corrected_scores`
+        # Mean squared length of a row: estimates are then in units of the sample's tr(C)^2, as `corrected_scores`
         # expects.
         scale = float(traces.sum() / n.sum()) or 1.0
         delta, scatter_traces, traces = delta / scale**0.5, scatter_traces / scale, traces / scale
@@ -345,8 +345,8 @@ class BlockProducts:
         self._products = sums @ sums.T
         self._centre, self._scatter_traces = centre / scale**0.5, scatter_traces
         self._delta, self._scatter_delta = delta, scatter_delta
-        self._third = torch.stack([block.third.cpu() for block in blocks]) / scale**1.5
-        self._fourth = torch.tensor([block.fourth for block in blocks], dtype=torch.float64) / scale / scale
+        self._third_sums = torch.stack([block.third_sum.cpu() for block in blocks]) / scale**1.5
+        self._fourth_sums = torch.tensor([block.fourth_sum for block in blocks], dtype=torch.float64) / scale / scale
         self._traces = traces
         self._distances = torch.outer(traces, n) + torch.outer(n, traces) - 2 * self._products
 
@@ -367,19 +367,19 @@ class BlockProducts:
             self._scatter_delta[torch.arange(len(self)), torch.arange(len(self))] - self._scatter_delta.mT @ weights / n
         )
         squared_offsets = offsets.square().sum(1)
-        fourth = (
-            self._fourth
-            + 4 * (offsets * (self._third + scatter_offsets)).sum(1)
+        fourth_sums = (
+            self._fourth_sums
+            + 4 * (offsets * (self._third_sums + scatter_offsets)).sum(1)
             + squared_offsets * (2 * self._scatter_traces + self._n * squared_offsets)
         )
         mean_energy = (self._centre + mean).square().sum()
         share = Score.within(float(mean_energy / (trace / n + mean_energy)), 0, 1)
         return {"mean_share": share} | corrected_scores_from_sums(
-            int(n), self.d, float(trace), float(squares), float(fourth[remaining].sum())
+            int(n), self.d, float(trace), float(squares), float(fourth_sums[remaining].sum())
         )
 
     def trace_estimates(self, excluded_block: int | None = None) -> tuple[float, float]:
-        """Return unbiased estimates of tr(S)^2 and tr(S S) in units of about tr(S)^2, without ``excluded_block``."""
+        """Return unbiased estimates of tr(S)^2 and tr(S S) in units of about tr(C)^2, without ``excluded_block``."""
         blocks = [block for block in range(len(self)) if block != excluded_block]
         a, b, c, e = torch.tensor(list(permutations(blocks, 4))).T
         n = self._n

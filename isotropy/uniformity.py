@@ -44,8 +44,8 @@ class Directions:
     """
 
     def __init__(self, x: Tensor, copy_counts: Tensor) -> None:
-        # a [n, d] and h = -||a||^2 / 2 [n] with a_i.a_j + h_i + h_j = -2 ||u_i - u_j||^2. a is 2 (u - c) with c the
-        # mean of some u, because distances in a narrow cone are small against the directions.
+        # a = sqrt(2 T) (u - c) and h = -||a||^2 / 2, so a_i.a_j + h_i + h_j = -T ||u_i - u_j||^2. Subtracting c, a mean
+        # of some u, keeps digits in a narrow cone.
         centre = unit_rows(x[:: max(len(x) // CENTRE_ROWS, 1)].double()).mean(0)
         self._a = at_least_float32(torch.empty_like(x))
         self.negative_half_squares = self._a.new_empty(len(x))
@@ -53,7 +53,7 @@ class Directions:
             rows = slice(start, start + DIRECTION_ROWS)
             centred = unit_rows(x[rows].double()).sub_(centre).mul_(math.sqrt(2 * T))
             self._a[rows], self.negative_half_squares[rows] = centred, torch.linalg.vecdot(centred, centred) / -2
-        # In a narrow cone exp - 1 keeps the digits that distinguish it from one direction; otherwise exp is faster.
+        # expm1 keeps digits in a narrow cone, where all terms are near 1; elsewhere exp is faster.
         self._is_narrow = float(self.negative_half_squares.mean(dtype=torch.float64)) > NARROW_CONE_EXPONENT / 2
         self._n = int(copy_counts.sum())
         self._copy_counts = None if bool((copy_counts == 1).all()) else copy_counts.to(self._a)

@@ -73,15 +73,15 @@ def truncated_rows(examined: ExaminedCloud) -> Defect | None:
     cloud = examined.cloud
     if not examined.has_spread or cloud.d < 4 or (tails := _read_tails(examined)) is None:
         return None
-    # Logarithms of the chance of an end of this length if dimensions have the value independently of each other, as
-    # often as in whole rows; and if the row's own repeats lie anywhere in it. The greater counts.
+    # Log probability of an end of this length under two models: dimensions have the value independently, as often as
+    # in whole rows; or the row's own repeats are in random dimensions. The larger is used.
     start = torch.zeros(1, dtype=torch.float64)
     by_dimension = torch.cat([start, tails.fill_shares.flip(0).log().cumsum(0)])
     factorials = torch.cat([start, torch.arange(1, cloud.d + 1, dtype=torch.float64).log().cumsum(0)])
     by_row = factorials[tails.repeats] - factorials[tails.repeats - tails.lengths]
     by_row += factorials[cloud.d - tails.lengths] - factorials[cloud.d]
-    chances = torch.maximum(by_dimension[tails.lengths], by_row)
-    is_cut = chances + np.log(cloud.n) <= np.log(CHANCE)
+    log_chances = torch.maximum(by_dimension[tails.lengths], by_row)
+    is_cut = log_chances + np.log(cloud.n) <= np.log(CHANCE)
     count = int(is_cut.sum())
     if count == 0:
         return None
@@ -91,12 +91,12 @@ def truncated_rows(examined: ExaminedCloud) -> Defect | None:
         return None
     lengths = cloud.d - tails.lengths[is_cut]
     longest = int(lengths.max())
-    firsts = f"first {longest:,}" if int(lengths.min()) == longest else f"first {int(lengths.min()):,} to {longest:,}"
+    prefix = f"first {longest:,}" if int(lengths.min()) == longest else f"first {int(lengths.min()):,} to {longest:,}"
     share = percent(count / cloud.n)
     return Defect(
         slug="truncated_rows",
         severity=Severity.WARNING,
-        title=f"{count:,} {'row holds' if count == 1 else 'rows hold'} only the {firsts} of {cloud.d:,} dimensions",
+        title=f"{count:,} {'row holds' if count == 1 else 'rows hold'} only the {prefix} of {cloud.d:,} dimensions",
         evidence=(
             f"{count:,} of {cloud.n:,} rows ({share}) {'has' if count == 1 else 'have'} one value in all later "
             f"dimensions, where other rows differ. By chance fewer than {CHANCE:g} such rows are expected."

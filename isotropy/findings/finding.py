@@ -119,7 +119,7 @@ class Finding(NamedTuple):
 
 
 def score_effects(before: Cloud, after: Cloud) -> list[Effect]:
-    """Return the effect on each of ``SCORES`` between two clouds."""
+    """Return how each of ``SCORES`` changes from one cloud to another."""
     return [Effect(slug, before.moment_scores[slug], after.moment_scores[slug]) for slug in SCORES]
 
 

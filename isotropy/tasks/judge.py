@@ -109,8 +109,8 @@ def decide(
     )
     measured_variants: dict[Variant, tuple[ScoredVariant, _VariantMeasurement]] = {}
     for variant, measurement in zip(order, _measure_variants(task, order), strict=True):
-        choose = float(statistic(measurement.values[None, choosing], np.ones((1, int(choosing.sum()))))[0, 0])
-        scored = ScoredVariant(variant, variant.bytes_of(d), measurement.isoscore, choose)
+        choose_score = float(statistic(measurement.values[None, choosing], np.ones((1, int(choosing.sum()))))[0, 0])
+        scored = ScoredVariant(variant, variant.bytes_of(d), measurement.isoscore, choose_score)
         measured_variants[variant] = scored, measurement
         if progress is not None:
             progress(scored)
@@ -128,12 +128,12 @@ def decide(
     )
     smallest_difference = Gain(0.0, 0.0, 0.0)
     if choice.smallest != choice.chosen:
-        smallest = _report(task, values[[choice.chosen, choice.smallest]][:, reporting])[1]
-        smallest_difference = Gain(smallest.difference, smallest.difference_low, smallest.difference_high)
-    alike = (values == values[BASELINE]).all(1)
-    reports = [
-        report._replace(difference_low=0.0, difference_high=0.0) if is_alike else report
-        for report, is_alike in zip(_report(task, values[:, reporting]), alike, strict=True)
+        interval = _report(task, values[[choice.chosen, choice.smallest]][:, reporting])[1]
+        smallest_difference = Gain(interval.difference, interval.difference_low, interval.difference_high)
+    equals_baseline = (values == values[BASELINE]).all(1)
+    report_intervals = [
+        interval._replace(difference_low=0.0, difference_high=0.0) if is_equal else interval
+        for interval, is_equal in zip(_report(task, values[:, reporting]), equals_baseline, strict=True)
     ]
     return Decision(
         task=task.truth.kind,
@@ -147,7 +147,7 @@ def decide(
         variants=tuple(
             VariantScores(*scored, gain, interval, measurement.recall, measurement.retrieved)
             for scored, gain, interval, measurement in zip(
-                scored_variants, choose_gains, reports, measurements, strict=True
+                scored_variants, choose_gains, report_intervals, measurements, strict=True
             )
         ),
         choice=choice,
@@ -183,20 +183,20 @@ def _measure_variants(task: JudgingTask, variants: Sequence[Variant]) -> Iterato
     components = cache(lambda: principal_components(torch.from_numpy(points)))
     method: tuple[object, ...] | None = None
     fitted: FittedMap | None = None
-    images = points
+    transformed = points
     cloud: _TransformedCloud | None = None
     for variant in variants:
         if (variant.method, variant.parameters) != method:
             method, cloud = (variant.method, variant.parameters), None
             fitted = fit_variant(points, variant, task.seed, components)
-            images = apply_fitted(fitted, points)
+            transformed = apply_fitted(fitted, points)
         if cloud is None or cloud.variant.dimensions != variant.dimensions:
-            matrix = dimension_matrix(images, variant.dimensions)
-            corpus = reduce_dimensions(images[: len(task.corpus)], matrix)
+            matrix = dimension_matrix(transformed, variant.dimensions)
+            corpus = reduce_dimensions(transformed[: len(task.corpus)], matrix)
             queries = None
             if task.truth.query_vectors is not None:
-                query_images = apply_fitted(fitted, task.truth.query_vectors)
-                queries = prepare(reduce_dimensions(query_images, matrix), task.similarity)
+                transformed_queries = apply_fitted(fitted, task.truth.query_vectors)
+                queries = prepare(reduce_dimensions(transformed_queries, matrix), task.similarity)
             rows = prepare(corpus, task.similarity)
             exact_neighbors = task.truth.neighbors(
                 StoredSpace(rows, VectorStorage.FLOAT32, task.similarity), queries, task.parts

@@ -65,10 +65,10 @@ class Map:
     variant: Variant
     similarity: Similarity
     fitted: FittedMap | None  # None for vectors as they are
-    matrix: Tensor  # [d, k] float64: projects fitted images onto the variant's dimensions
+    matrix: Tensor  # [d, k] float64: projects transformed points onto the variant's dimensions
 
     def apply(self, x: NDArray[Any]) -> Floats:
-        """Return the images [n, k] of vectors [n, d] as they are stored and searched, float32."""
+        """Return vectors [n, d] transformed as they are stored and searched, float32 [n, k]."""
         return prepare(reduce_dimensions(apply_fitted(self.fitted, x), self.matrix), self.similarity)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -132,30 +132,30 @@ def fit_variant(
 
 
 def apply_fitted(fitted: FittedMap | None, x: NDArray[Any]) -> NDArray[Any]:
-    images: NDArray[Any] = x if fitted is None else fitted.apply(torch.from_numpy(x)).numpy()
-    return images
+    transformed: NDArray[Any] = x if fitted is None else fitted.apply(torch.from_numpy(x)).numpy()
+    return transformed
 
 
-def dimension_matrix(images: NDArray[Any], dimensions: Dimensions) -> Tensor:
-    """Return the matrix [d, k] float64 that keeps some dimensions of images [n, d].
+def dimension_matrix(points: NDArray[Any], dimensions: Dimensions) -> Tensor:
+    """Return the matrix [d, k] float64 that keeps some dimensions of points [n, d].
 
     Principal components are about the origin: post-processings center, and without one the mean is kept.
     """
-    d = images.shape[1]
+    d = points.shape[1]
     identity = torch.eye(d, dtype=torch.float64)
     if dimensions.kind != "pca":
         return identity[:, : dimensions.size or d]
-    moments = moments_of(torch.from_numpy(images))
+    moments = moments_of(torch.from_numpy(points))
     directions = torch.linalg.eigh(second_moment(moments))[1].flip(1)[:, : dimensions.size]
     largest = directions.abs().argmax(dim=0, keepdim=True)
     signed: Tensor = directions * directions.gather(0, largest).sign()
     return signed
 
 
-def reduce_dimensions(images: NDArray[Any], matrix: Tensor) -> NDArray[Any]:
-    """Project images [n, d] with a matrix of ``dimension_matrix``, [n, k]."""
+def reduce_dimensions(points: NDArray[Any], matrix: Tensor) -> NDArray[Any]:
+    """Project points [n, d] with a matrix of ``dimension_matrix``, [n, k]."""
     d, k = matrix.shape
     if torch.equal(matrix, torch.eye(d, dtype=matrix.dtype)[:, :k]):
-        return images[:, :k]
-    projected: NDArray[Any] = images @ matrix.numpy().astype(images.dtype)
+        return points[:, :k]
+    projected: NDArray[Any] = points @ matrix.numpy().astype(points.dtype)
     return projected

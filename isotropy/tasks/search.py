@@ -52,16 +52,16 @@ def nearest(queries: Floats, rows: Floats, k: int, similarity: Similarity, tie_r
     """
     import faiss  # noqa: PLC0415 - of the extra "decide"
 
-    squared = similarity is Similarity.EUCLIDEAN
-    metric = faiss.METRIC_L2 if squared else faiss.METRIC_INNER_PRODUCT
+    is_euclidean = similarity is Similarity.EUCLIDEAN
+    metric = faiss.METRIC_L2 if is_euclidean else faiss.METRIC_INNER_PRODUCT
     lengths, row_lengths = (np.sqrt(np.einsum("nd,nd->n", x, x)) for x in (queries, rows))
     longest = float(row_lengths.max(initial=0))
-    size = (lengths + longest) ** 2 if squared else lengths * longest
+    size = (lengths + longest) ** 2 if is_euclidean else lengths * longest
     slack = 2 * ROUNDINGS * rows.shape[1] ** 0.5 * (float(np.finfo(np.float32).eps) / 2) * size
 
     def search(query_indices: NDArray[Any], width: int) -> tuple[NDArray[Any], Indices]:
         products, candidates = faiss.knn(np.ascontiguousarray(queries[query_indices]), rows, width, metric=metric)
-        return (products if squared else -products), candidates
+        return (products if is_euclidean else -products), candidates
 
     best = np.empty((len(queries), min(k, len(rows))), np.int64)
     for query_indices, indices in _search_settled(search, len(queries), len(rows), best.shape[1], slack):
@@ -76,14 +76,14 @@ def best_of(
     best = np.empty((len(queries), min(k, candidates.shape[1])), np.int64)
     max_candidates = max(1, BLOCK // rows.shape[1])
     step = max(1, max_candidates // candidates.shape[1])
-    squared = similarity is Similarity.EUCLIDEAN
+    is_euclidean = similarity is Similarity.EUCLIDEAN
     for start in range(0, len(queries), step):
         block = slice(start, start + step)
         q, distance_parts = queries[block].astype(np.float64), []
         # Measure candidates in parts: a query with many ties has very many.
         for first in range(0, candidates.shape[1], max_candidates):
             x = rows[candidates[block, first : first + max_candidates]].astype(np.float64)
-            distances = np.square(x - q[:, None]).sum(2) if squared else -np.einsum("md,mwd->mw", q, x)
+            distances = np.square(x - q[:, None]).sum(2) if is_euclidean else -np.einsum("md,mwd->mw", q, x)
             distance_parts.append(distances.astype(np.float32))
         best[block] = _rank_candidates(np.concatenate(distance_parts, 1), candidates[block], tie_ranks, best.shape[1])
     return best
