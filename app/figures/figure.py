@@ -39,6 +39,8 @@ TEMPLATE = go.layout.Template(
             "font": {"size": 12},
             "title": {"side": "left", "font": {"size": 12}},
         },
+        # Below the plot: a wide name among the others would take their columns.
+        "legend2": {"orientation": "h", "x": 0, "yref": "container", "y": 0, "yanchor": "bottom", "font": {"size": 12}},
         "dragmode": "zoom",
         **{
             axis: {

@@ -122,7 +122,7 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
     margin = NUMBER_MARGIN * (high - low) or 1.0
     lower_margin = margin if any(mean.mean < 0 for mean in means) else 0.1 * -low
     limits = trivial.widen([low - lower_margin, high + margin if any(mean.mean >= 0 for mean in means) else high])
-    line = trivial.line(limits, "x")
+    lines = trivial.lines(limits, "x")
     ticks = []
     for bar in bars:
         name = REGULARIZER_NAMES[bar.setting.regularizer]
@@ -137,6 +137,7 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
                 x=[bar.performance.mean],
                 y=[index],
                 orientation="h",
+                showlegend=False,
                 width=0.6,
                 error_x=error_bar(bar.performance) | {"color": palette.QUIET},
                 marker={"color": legend.colour(table, bar.setting)},
@@ -147,9 +148,9 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
             for index, bar in enumerate(bars)),
             *trivial.cross_traces([(bar.setting, bar.performance.mean, index) for index, bar in enumerate(bars)]),
         ],
-        shapes=line["shapes"],
+        shapes=lines,
+        showlegend=bool(lines),
         annotations=[
-            *line["annotations"],
             # Beyond the end of the bar with its interval, away from zero.
             *({"x": bar.performance.ends[bar.performance.mean >= 0], "y": index,
                "text": f" {number(bar.performance.mean)} ", "showarrow": False,

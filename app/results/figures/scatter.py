@@ -5,7 +5,7 @@ There are as many traces as colors, not as points: a thousand runs are drawn as 
 
 from collections.abc import Collection, Sequence
 from functools import partial
-from math import log10
+from math import inf
 from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
@@ -204,15 +204,14 @@ def _draw_panels(drawing: ScatterPlot, panels: Sequence[Panel]) -> go.Figure:
             repeated = trace.name in legend_names and trace.showlegend
             legend_names |= {trace.name} if trace.showlegend else set()
             traces.append(trace.update(xaxis=x, yaxis=y, **({"showlegend": False} if repeated else {})))
-        lines, labels = _panel_lines(drawing, panel)
+        lines = _panel_lines(drawing, panel, named=index == 0)
         if not panel.title:
             shapes += lines
-            annotations += labels
             continue
         title = {"text": panel.title, "xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1,
                  "yanchor": "bottom", "showarrow": False, "font": {"size": 12}}  # fmt: skip
         shapes += [_move_to_panel(x, y, line) for line in lines]
-        annotations += [_move_to_panel(x, y, text) for text in [*([] if index else labels), title]]
+        annotations.append(_move_to_panel(x, y, title))
     if drawing.shades and drawing.plan.shade:
         steps, labels = _colour_bar(drawing.plan.shade.axis, drawing.shades)
         shapes, annotations = [*shapes, *steps], [*annotations, *labels]
@@ -225,7 +224,7 @@ def _draw_panels(drawing: ScatterPlot, panels: Sequence[Panel]) -> go.Figure:
     grid = {"rows": rows, "columns": columns, "pattern": "coupled", "xgap": 0.06, "ygap": 0.16}
     return plot(
         traces,
-        showlegend=any(trace.showlegend for trace in traces),
+        showlegend=any(trace.showlegend for trace in traces) or any(shape.get("showlegend") for shape in shapes),
         shapes=shapes,
         annotations=annotations,
         **axes,
@@ -239,7 +238,7 @@ def _move_to_panel(x: str, y: str, item: dict[str, Any]) -> dict[str, Any]:
     return item | {key: f"{axis} domain" if item.get(key) == "paper" else axis for key, axis in references}
 
 
-def _panel_lines(drawing: ScatterPlot, panel: Panel) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _panel_lines(drawing: ScatterPlot, panel: Panel, *, named: bool) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
     baselines = [mark for mark in panel.marks if mark.setting.is_baseline]
     if len(baselines) == 1 and len(panel.marks) > 1:
@@ -252,10 +251,8 @@ def _panel_lines(drawing: ScatterPlot, panel: Panel) -> tuple[list[dict[str, Any
         zero_lines = [{"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "line": QUIET_LINE,
                  "layer": "below"}]  # fmt: skip
     if drawing.plan.y.key != PERFORMANCE or drawing.y.log:
-        return [*lines, *zero_lines], []
-    means = [(log10(mark.x.mean) if drawing.x.log else mark.x.mean, mark.y.mean) for mark in panel.marks]
-    trivial_line = panel.trivial_predictor.line(drawing.y_limits, x_limits=drawing.x_limits, points=means)
-    return [*lines, *trivial_line["shapes"], *zero_lines], trivial_line["annotations"]
+        return [*lines, *zero_lines]
+    return [*lines, *panel.trivial_predictor.lines(drawing.y_limits, named=named), *zero_lines]
 
 
 def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.Scatter]:
@@ -346,8 +343,8 @@ def _mean_trace(marks: Sequence[Mark], colour: str, plan: Scatter) -> go.Scatter
     return _marker_trace(
         marks,
         {"color": colour, "size": MEAN_SIZE, "symbol": symbols},
-        error_x=error_bar(*(mark.x for mark in marks)),
-        error_y=error_bar(*(mark.y for mark in marks)),
+        error_x=error_bar(*(mark.x for mark in marks), bounds=plan.x.bounds),
+        error_y=error_bar(*(mark.y for mark in marks), bounds=plan.y.bounds),
         hovertext=[mark.hover_text for mark in marks],
         hoverinfo="text",
     )
@@ -434,7 +431,10 @@ def _colour_bar(title: str, value_range: tuple[float, float]) -> tuple[list[dict
     return steps, [*numbers, rotated]
 
 
-def error_bar(*estimates: Estimate) -> dict[str, Any]:
-    widths = [estimate.half_width for estimate in estimates]
-    visible = any(width is not None for width in widths)
-    return {"array": widths, "visible": visible, "thickness": 1.2, "width": 3}
+def error_bar(*estimates: Estimate, bounds: tuple[float, float] = (-inf, inf)) -> dict[str, Any]:
+    """Return error bars that end at the bounds of their quantity."""
+    low, high = bounds
+    above = [estimate.half_width and min(estimate.half_width, high - estimate.mean) for estimate in estimates]
+    below = [estimate.half_width and min(estimate.half_width, estimate.mean - low) for estimate in estimates]
+    visible = any(width is not None for width in above)
+    return {"array": above, "arrayminus": below, "symmetric": False, "visible": visible, "thickness": 1.2, "width": 4}

@@ -280,9 +280,16 @@ class Scatter:
             sentences.append("Each point is of one seed (n = 1 seed); error bars need two seeds or more.")
         else:
             scope = "on both axes " if len(self.measured_axes) == 2 else ""
-            sentences.append(
-                f"Points are means over seeds ({format_sizes(sizes)}); bars {scope}are {self.style.error.description}."
-            )
+            ends = [
+                (end, *quantity.bounds)
+                for point in self.points
+                for quantity in self.measured_axes
+                if (mean := point.means[quantity.key])
+                for end in mean.ends
+            ]
+            cut = ", cut at the ends of the scale" if any(not low <= end <= high for end, low, high in ends) else ""
+            sizes_text, description = format_sizes(sizes), self.style.error.description
+            sentences.append(f"Points are means over seeds ({sizes_text}); bars {scope}are {description}{cut}.")
         if self.facet:
             sentences.append(f"One panel for each {self.facet.name}, all on the same axes.")
             n_values = len({point.values[self.facet.key] for point in self.points} - {None})

@@ -14,10 +14,8 @@ from isoscope.core.formatting import number, plural
 
 MAX_REASON_LENGTH = 80
 CROSS_SIZE = 15
-# In multiples of the points' range. The text of a line farther away stands at the edge to leave room for points.
+# In multiples of the points' range. A line farther away is only in the legend, to leave room for points.
 MAX_DISTANCE = 2.0
-# Fractions of a plot that the text takes at one end of the line.
-TEXT_WIDTH, TEXT_HEIGHT = 0.4, 0.1
 
 
 class TrivialPredictor(NamedTuple):
@@ -81,51 +79,21 @@ class TrivialPredictor(NamedTuple):
         margin = 0.08 * (high - low)
         return [min(low, self.score - margin), max(high, self.score + margin)]
 
-    def line(
-        self,
-        limits: list[float],
-        axis: str = "y",
-        *,
-        x_limits: Sequence[float] = (0.0, 1.0),
-        points: Sequence[tuple[float, float]] = (),
-    ) -> dict[str, Any]:
-        """Return shapes and annotations that draw the line across a plot with these limits of performance.
+    def lines(self, limits: list[float], axis: str = "y", *, named: bool = True) -> list[dict[str, Any]]:
+        """Return the shape that draws the line across a plot with these limits of performance, with its legend entry.
 
-        The text stands at the end of the line with fewer ``points`` (x within ``x_limits``, performance).
+        The name of a line beyond the limits has an arrow.
         """
         if self.score is None:
-            return {"shapes": [], "annotations": []}
-        low, high = limits
-        is_inside = low <= self.score <= high
-        cross_axis = "x" if axis == "y" else "y"
-        edge = min(max(self.score, low), high)
-        arrow_below, arrow_above = ("↓ ", "↑ ") if axis == "y" else ("← ", "→ ")
-        arrow = "" if is_inside else arrow_below if self.score < low else arrow_above
-        xs = [x for x, y in points if abs(y - edge) <= TEXT_HEIGHT * (high - low)]
-        width = TEXT_WIDTH * (x_limits[1] - x_limits[0])
-        n_left, n_right = sum(x < x_limits[0] + width for x in xs), sum(x > x_limits[1] - width for x in xs)
-        side = "left" if n_right > n_left else "right"
-        position: dict[str, Any] = (
-            {
-                "x": float(side == "right"),
-                "xref": "paper",
-                "xanchor": side,
-                "y": edge,
-                "yanchor": "top" if edge == high else "bottom",
-            }
-            if axis == "y"
-            else {"y": 1, "yref": "paper", "yanchor": "bottom", "x": edge, "xanchor": "center"}
-        )
-        style = {"width": 1.5, "dash": "dash", "color": palette.MARKED}
-        shape = {"type": "line", f"{cross_axis}ref": "paper", f"{cross_axis}0": 0, f"{cross_axis}1": 1,
-                 f"{axis}0": self.score, f"{axis}1": self.score, "line": style, "layer": "below"}  # fmt: skip
-        annotation = {
-            **position,
-            "text": f"{arrow}trivial predictor {number(self.score)}",
-            "showarrow": False,
-            "font": {"size": 12, "color": palette.MARKED},
-        }
-        return {"shapes": [shape] if is_inside else [], "annotations": [annotation]}
+            return []
+        cross_axis, below, above = ("x", "↓ ", "↑ ") if axis == "y" else ("y", "← ", "→ ")
+        arrow = below if self.score < limits[0] else above if self.score > limits[1] else ""
+        return [
+            {"type": "line", f"{cross_axis}ref": "paper", f"{cross_axis}0": 0, f"{cross_axis}1": 1,
+             f"{axis}0": self.score, f"{axis}1": self.score, "layer": "below", "showlegend": named, "legend": "legend2",
+             "name": f"{arrow}trivial predictor {number(self.score)}",
+             "line": {"width": 1.5, "dash": "dash", "color": palette.MARKED}}
+        ]  # fmt: skip
 
     def cross_traces(self, positions: Sequence[tuple[Setting, float, float]]) -> list[go.Scatter]:
         crossed = [(x, y) for setting, x, y in positions if setting in self.runs_that_learned_nothing]

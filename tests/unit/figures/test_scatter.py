@@ -221,9 +221,13 @@ def test_axes_contain_points_runs_and_possible_error_bars(rows, error):
 
 
 def test_axis_ends_near_the_bounds_of_metrics_and_measures_and_plain_training_has_a_ring():
-    plot = plot_of(sweep(run(1.0, 0, 0.2, 0.1), run(1.0, 1, 0.95, 0.9)))
-    for axis, bar in (("yaxis", "error_y"), ("xaxis", "error_x")):
-        assert any(trace[bar].array and max(trace[bar].array) > 1 for trace in plot.data)
+    figure = figure_of(sweep(run(1.0, 0, 0.2, 0.1), run(1.0, 1, 0.95, 0.9)))
+    assert "t, cut at the ends of the scale." in figure.caption
+    assert "cut" not in figure_of(SWEEP).caption
+    plot = figure.draw()
+    for axis, bar, center in (("yaxis", "error_y", 0.575), ("xaxis", "error_x", 0.5)):
+        (bars,) = (trace[bar] for trace in means(plot))
+        assert (bars.array[0], bars.arrayminus[0]) == pytest.approx((1 - center, center))
         low, high = plot.layout[axis].range
         assert -0.05 < low < 0
         assert 1 < high < 1.05

@@ -42,8 +42,8 @@ def crosses(plot):
     return [trace for trace in plot.data if trace.type == "scatter" and trace.marker.symbol == "x-thin"]
 
 
-def notes(plot):
-    return [note for note in plot.layout.annotations if "trivial" in note.text]
+def names(plot):
+    return [shape.name for shape in lines(plot) if plot.layout.showlegend and shape.showlegend]
 
 
 @FIGURES
@@ -53,7 +53,8 @@ def test_predictor_is_a_line_and_runs_that_learned_nothing_are_crossed_out(figur
     (line,), (cross,) = lines(plot), crosses(plot)
     axis, other_axis = ("x", "y") if figure_of is method_bars else ("y", "x")
     assert (line[f"{axis}0"], line[f"{axis}1"], line[f"{other_axis}ref"]) == (0.5, 0.5, "paper")
-    assert [note.text for note in notes(plot)] == ["trivial predictor 0.500"]
+    assert names(plot) == ["trivial predictor 0.500"]
+    assert not any("trivial" in note.text for note in plot.layout.annotations)
     assert f"The trivial predictor (dashed line or arrow) scores 0.500: {PREDICTOR}." in figure.caption
     assert len(cross.x) == 1
     assert "Crosses: 1 run learned nothing." in figure.caption
@@ -69,18 +70,17 @@ def test_predictor_is_a_line_and_runs_that_learned_nothing_are_crossed_out(figur
 def test_runs_without_a_trivial_score_have_no_line(figure_of):
     figure = figure_of(sweep(run(0.0), run(1.0)), "accuracy")
     plot = figure.draw()
-    assert (lines(plot), notes(plot), crosses(plot)) == ([], [], [])
+    assert (lines(plot), crosses(plot)) == ([], [])
     assert "trivial" not in figure.caption
     assert not {"trivial_performance", "runs_that_learned_nothing"} & set(figure.table.columns)
 
 
-def test_reasons_are_in_the_table_and_a_distant_line_is_an_arrow_at_the_edge():
+def test_reasons_are_in_the_table_and_a_distant_line_is_an_arrow_in_the_legend():
     table = by_isotropy(SWEEP, seeds=True).table
     reasons = [row[table.columns.index("learned_nothing")] for row in table.rows]
     assert [reason is not None for reason in reasons] == [False, False, False, True]
     plot = by_lambda(sweep(*(judged(lam, performance=0.9 + lam / 100) for lam in (0.0, 1.0, 2.0)))).draw()
-    assert lines(plot) == []
-    assert [note.text for note in notes(plot)] == ["↓ trivial predictor 0.500"]
+    assert names(plot) == ["↓ trivial predictor 0.500"]
     assert plot.layout.yaxis.range[0] > 0.85
     matthews = [judged(0.0, metric="matthews"), judged(0.0, 1, metric="matthews")]
     assert TrivialPredictor.from_runs(SWEEP, matthews).score == 0
@@ -99,15 +99,3 @@ def test_caption_counts_runs_of_hollow_settings_apart():
     table = sweep(*LEARNED, judged(5.0, performance=0.5), judged(1.0, performance=0.5))
     figure = scatter(table, "accuracy", collapsed={setting for setting in table.settings if setting.lam == 5.0})
     assert "Crosses: 1 more run learned nothing." in figure.caption
-
-
-@pytest.mark.parametrize("figure_of", [by_isotropy, by_lambda])
-@pytest.mark.parametrize(("collapsed", "side"), [(5.0, "left"), (-5.0, "right")])
-def test_words_avoid_runs_on_the_line(figure_of, collapsed, side):
-    runs = [
-        judged(0.0, performance=0.8, isoscore_star=0.5),
-        judged(-collapsed, performance=0.9, isoscore_star=0.5),
-        judged(collapsed, performance=0.5, isoscore_star=0.5 + collapsed / 20),
-    ]
-    (note,) = notes(figure_of(sweep(*runs)).draw())
-    assert (note.xanchor, note.x) == (side, float(side == "right"))
