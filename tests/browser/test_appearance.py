@@ -43,9 +43,8 @@ DRAWN = (
     "/runs/{finished_run}?tab=training",
 )  # fmt: skip
 KEY_PAGES = {
-    "/", "/embeddings/{embedding}", "/embeddings/{embedding}?tab=map", "/tasks/{task}", "/experiments/{finished}",
-    "/experiments/{troubled}", "/experiments/new?dataset_id={dataset}", "/runs/{finished_run}?tab=training",
-    "/datasets/{dataset}", "/embeddings?sort=-isoscore", "/queue", "/nowhere",
+    "/", "/embeddings/{embedding}", "/embeddings/{embedding}?tab=map", "/experiments/{finished}",
+    "/experiments/new?dataset_id={dataset}", "/runs/{finished_run}?tab=training", "/nowhere",
 }  # fmt: skip
 GRAVE = ("serious", "critical")
 OUTLINE = "heading-order"  # of moderate impact by axe

@@ -58,6 +58,7 @@ def test_brush_writes_the_search_and_the_table_follows(experiment, page):
     expect(rows).to_have_count(3)
 
 
+@pytest.mark.long
 def test_brush_cuts_only_its_own_part_of_the_search(experiment, page):
     axes = open_axes(page, experiment)
     search = page.get_by_label("Search runs")

@@ -41,6 +41,7 @@ def test_texts_are_uploaded_encoded_and_read_layer_by_layer(dashboard, page, tmp
     expect(page).to_have_url(re.compile("/encodings/.*pooling=last"))
 
 
+@pytest.mark.long
 def test_every_layer_is_judged_by_one_task_and_drawn_in_one_figure(dashboard, measured, page):
     layers = [layer["embedding_id"] for layer in dashboard.get(f"/api/encodings/{measured['encoding']}/layers")]
     page.goto(f"{dashboard.url}/embeddings/{layers[0]}/tasks?kind=labels")

@@ -1,3 +1,4 @@
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from app.db.models import RunStatus
@@ -33,6 +34,7 @@ def polled(page: Page) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_sweep_is_launched_and_its_run_reached_and_cancelled(filled, page):
     page.goto(filled.url)
     page.keyboard.type("ge")

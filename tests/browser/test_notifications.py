@@ -1,3 +1,4 @@
+import pytest
 from playwright.sync_api import expect
 
 from app.db.models import Experiment, RunStatus
@@ -11,6 +12,7 @@ STUB = """
 """
 
 
+@pytest.mark.long
 def test_who_asks_is_notified_once_when_the_experiment_ends(tmp_path, empty_databases, page):
     page.add_init_script(STUB)
     with empty_dashboard(tmp_path / "notify", empty_databases) as (address, context):

@@ -36,6 +36,7 @@ def test_tabs_and_numbers_of_figures_come_by_keyboard_when_asked_for(report, pag
     expect(page.locator("#figure-twonn .js-plotly-plot")).to_be_visible()
 
 
+@pytest.mark.long
 def test_the_file_opens_from_disk_without_a_network_and_asks_for_nothing(report, browser, page: Page, tmp_path: Path):
     page.goto(report)
     with page.expect_download() as download:

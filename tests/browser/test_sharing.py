@@ -1,5 +1,6 @@
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.drawing import draw_all
@@ -49,6 +50,7 @@ def test_a_form_leaves_as_yaml_and_comes_back_from_the_text_and_from_a_file(fill
         expect(yaml_region).to_have_text(yaml)
 
 
+@pytest.mark.long
 def test_address_shows_another_browser_the_same_page(filled, open_page):
     page = open_page()
     page.goto(f"{filled.url}/experiments/{filled.finished}")
@@ -88,6 +90,7 @@ def read_views(page: Page, address: str) -> tuple[dict[str, str], str, list[str]
     return drawn, conclusion, cells(page, "Runs")
 
 
+@pytest.mark.long
 def test_an_experiment_that_is_exported_shows_the_same_on_an_empty_isoscope(filled, elsewhere, page, tmp_path):
     drawn, conclusion, runs = read_views(page, f"{filled.url}/experiments/{filled.finished}")
     assert {"figure-isotropy", "figure-parallel"} < drawn.keys()

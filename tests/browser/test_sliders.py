@@ -52,6 +52,7 @@ def test_numbers_url_and_cloud_follow_the_sliders_and_the_camera_stays(filled, p
     expect(page.get_by_text("A cosine near 0 is not isotropy.")).to_be_visible()
 
 
+@pytest.mark.long
 def test_the_keyboard_alone_moves_every_slider(filled, page):
     open_playground(page, filled.url)
     page.get_by_role("link", name="Too few points").focus()

@@ -69,6 +69,7 @@ def test_an_upload_says_how_much_is_sent_and_can_be_cancelled(dashboard, page, s
     dashboard.wait_for(lambda: set((dashboard.data_dir / "files").iterdir()) == stored, "the files there were before")
 
 
+@pytest.mark.long
 def test_files_over_the_limit_are_refused_before_they_travel(strict, page, saved):
     button = choose(page, strict, [saved(f"{i}.npy", np.ones((800, 100))) for i in range(2)])
     expect(page.get_by_text("up to 1 MiB")).to_be_visible()

@@ -85,6 +85,7 @@ def put_before(file, mark, text):
     file.write_text(f"{before}{text}{separator}{after}")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_measure_is_added_through_its_record(tmp_path):
     copy_package(tmp_path, "isotropy")

@@ -117,6 +117,7 @@ assert "- norm penalty with lambda = 2 and zeta = 0.5" in card and "- CosReg wit
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_regularizer_is_added_through_its_record(tmp_path, migrated):
     copy_package(tmp_path, "isotropy")

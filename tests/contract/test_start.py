@@ -15,6 +15,7 @@ def cloud_file(cloud):
     return {"file": ("cloud.npy", npy(cloud))}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_doctor_finds_no_problem_and_the_web_process_takes_an_upload_and_its_job(context, monkeypatch, cloud_file):
     monkeypatch.setenv("ISOSCOPE_DATA_DIR", str(context.settings.data_dir))

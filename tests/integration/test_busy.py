@@ -100,6 +100,7 @@ def test_the_client_sends_an_upload_again_when_it_is_told_to(tmp_path, monkeypat
             isoscope.upload_texts(tmp_path / "texts.txt")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_readers_are_answered_while_sixty_writers_wait_for_a_locked_database(empty_dashboard):
     read_while_writers_wait(empty_dashboard, seconds=4)

@@ -10,7 +10,10 @@ from isotropy.tasks.truth import QueryTruth
 from isotropy.tasks.variants import Variant, VariantSetting, default_variants
 from tests.squad import DATA, LAYERS, vectors
 
-pytestmark = pytest.mark.skipif(DATA is None, reason="ISOSCOPE_BENCH_DATA is unset: no reference data")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(DATA is None, reason="ISOSCOPE_BENCH_DATA is unset: no reference data"),
+]
 MIDDLE, LAST = LAYERS
 ZCA, REMOVAL = Variant("zca_whitening"), Variant("all_but_the_top", (("D", 1),))
 

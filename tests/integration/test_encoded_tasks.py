@@ -143,6 +143,7 @@ def test_an_upload_that_is_no_data_set_leaves_nothing(client, context, beir):
         assert session.scalar(select(func.count()).select_from(StoredFile)) == 0
 
 
+@pytest.mark.long
 @pytest.mark.skipif(DATA is None, reason="ISOSCOPE_BENCH_DATA is unset: no reference data")
 def test_questions_of_squad_find_their_paragraphs(client, settings, launched):
     paragraphs, questions = {}, []

@@ -51,6 +51,7 @@ SWEEPS = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 def test_experiments_and_runs_in_the_form_and_over_the_api_mean_the_same_runs(context, launch, client):
     for name, sweep in SWEEPS.items():
         experiment = get_experiment(context, launch(**sweep))

@@ -35,6 +35,7 @@ def run_at(address, line):
     return httpx2.get(f"{address}/api/runs/{line.strip().rsplit('/', 1)[-1]}").raise_for_status().json()
 
 
+@pytest.mark.long
 def test_the_plain_loop_of_the_document_is_a_finished_run(settings, context, tmp_path):
     with served(settings) as address:
         ran = script(example(0), address, tmp_path)

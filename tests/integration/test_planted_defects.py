@@ -53,7 +53,7 @@ def bases(seed):
     return Bases(np.random.default_rng(seed), word_vectors(DATA), sentence_vectors())
 
 
-@pytest.fixture(params=[4, pytest.param(1, marks=pytest.mark.long)], ids=["each fourth cloud", "all clouds"])
+@pytest.fixture(params=[8, pytest.param(1, marks=pytest.mark.long)], ids=["each eighth cloud", "all clouds"])
 def step(request):
     return request.param
 

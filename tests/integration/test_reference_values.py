@@ -31,6 +31,7 @@ def test_generated_clouds_score_what_is_stored(index):
     require_alike(stored, computed)
 
 
+@pytest.mark.long
 def test_a_layer_of_the_bundled_encoder_scores_what_is_stored():
     if bundled_folder() is None:
         pytest.skip("the bundled encoder is not installed")

@@ -52,6 +52,7 @@ def log_or_plain(client, path, wished, plain):
     return answer.json()
 
 
+@pytest.mark.long
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))  # on either database
 @given(begun=st.lists(BEGUN, min_size=1, max_size=2), steps=st.lists(STEPS, max_size=2), ended=ENDED)
 def test_what_a_script_may_log_another_isoscope_imports(client, elsewhere, begun, steps, ended):

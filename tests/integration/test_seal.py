@@ -100,6 +100,7 @@ def test_no_route_tells_a_sealed_score(get_all, caplog):
     assert SEALED.search(caplog.text) is None
 
 
+@pytest.mark.long
 def test_once_opened_only_the_opening_and_its_page_tell_them(client, get_all, experiment_id):
     client.post(f"/api/experiments/{experiment_id}/opening", json={"choose": "lambda = 0"})
     leaks = {path for path, answer in get_all() if any(map(SEALED.search, texts_of(answer)))}

@@ -168,6 +168,7 @@ def test_a_search_can_be_paused_between_two_trials(client, context, launch, paus
     assert len(waiting_jobs(context.sessions)) == 1
 
 
+@pytest.mark.long
 def test_both_objectives_are_searched_and_pages_show_the_front(client, context, launch, work):
     experiment = launch({"objective": "performance_and_isotropy", "trials": 4})
     work()

@@ -114,6 +114,7 @@ def test_upgrade_keeps_every_answer_and_every_linked_page_opens(upgraded):
         assert any(address.startswith(f"/{kind}/") for address in visited), kind
 
 
+@pytest.mark.long
 def test_stopped_run_resumes_at_its_checkpoint_and_requests_are_launched_from_json_and_from_yaml(upgraded):
     with upgraded.context.sessions() as session:
         runs = session.scalars(select(Run).where(Run.experiment_id == IDS["stopped"])).all()

@@ -47,6 +47,7 @@ def test_verdicts_are_seldom_false_and_see_more_than_the_earlier_rule(name):
     ), rates_of_case.row()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_three_looks_are_seldom_false_and_see_more_than_the_first():
     first, third = map(short_rates, ("5 x 3, equal variances", "5 x 3, 3 and 6 seeds added, three looks"))

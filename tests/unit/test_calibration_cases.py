@@ -13,7 +13,11 @@ def test_cases_have_names_of_their_own(cases):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [*SHORT, *TASKS], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [*SHORT, *TASKS[::6], *(pytest.param(case, marks=pytest.mark.long) for case in TASKS if case not in TASKS[::6])],
+    ids=lambda case: case.name,
+)
 def test_a_case_is_not_far_off(case):
     assert rate(case, 12).ok(errors=4)
 

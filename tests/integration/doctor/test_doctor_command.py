@@ -30,6 +30,7 @@ def tables(path) -> set[str]:
     return names
 
 
+@pytest.mark.long
 def test_migrate_makes_both_databases_in_which_doctor_finds_no_problem(tmp_path):
     ended = isoscope(tmp_path, "doctor")
     assert ended.returncode == 1

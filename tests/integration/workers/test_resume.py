@@ -43,7 +43,13 @@ OPTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(options, id=name, marks=[] if "gpt2" in name else pytest.mark.long)
+        for name, options in OPTIONS.items()
+    ],
+)
 def test_a_run_killed_again_and_again_ends_like_one_that_was_not(often, make_run, resume, train, killed_after, options):
     changes = CONFIG | ACCUMULATED | options
     killed = make_run(**changes)
