@@ -189,13 +189,13 @@ def _squared_norms(x: Tensor) -> Tensor:
     return squares
 
 
-def has_exact_products(points: Tensor, largest: float, precision: torch.dtype) -> bool:
-    """Return whether a precision holds the squared distances of centered points [n, d] exactly, as integers in a unit.
+def has_exact_products(points: Tensor, max_square: float, precision: torch.dtype) -> bool:
+    """Return whether points [n, d] are integers in some unit and a precision holds their squared distances exactly.
 
-    ``largest`` is their largest squared norm; no squared distance or partial sum exceeds 4 times it.
+    ``max_square`` is the largest squared norm after centering. No squared distance or partial sum exceeds 4 times it.
     """
     bits = -math.log2(unit_roundoff(precision)) - 3
-    power = min(int((bits - math.log2(largest)) // 2), MAX_POWER) if largest else MAX_POWER
+    power = min(int((bits - math.log2(max_square)) // 2), MAX_POWER) if max_square else MAX_POWER
     # Check few rows at a time: most clouds fail at the first ones.
     chunks = (x * 2.0**power for x in torch.split(points, EXACT_ROWS))
     return all(bool((chunk == chunk.round()).all()) for chunk in chunks)

@@ -49,8 +49,8 @@ def rankme(values: Tensor, n: int) -> Score:
 
 def differentiable_rankme(values: Tensor) -> Tensor:
     """Return RankMe of min(n, d) eigenvalues that are not all zero, 0-d; differentiable unless one is 0."""
-    sizes = (values / values[0]).sqrt()
-    return _exp_entropy(sizes / sizes.sum() + RANKME_EPSILON)
+    singular_values = (values / values[0]).sqrt()
+    return _exp_entropy(singular_values / singular_values.sum() + RANKME_EPSILON)
 
 
 def stable_rank(values: Tensor) -> Score:

@@ -27,9 +27,8 @@ MAX_WORK = 2**35
 MAX_WORK_BY_ROWS = 2**32
 ZETAS = (0.2, 0.4, 0.6, 0.8)
 
-DrawScores = tuple[
-    float | None, ...
-]  # Scores of one draw: IsoScore, its bias-corrected form, then IsoScore* at each zeta
+# Scores of one draw: IsoScore, its bias-corrected form, then IsoScore* at each zeta.
+DrawScores = tuple[float | None, ...]
 
 
 def sample_size(cloud: Cloud) -> dict[str, Any]:
@@ -91,33 +90,34 @@ class _Draws:
         self._target_squares = float(self._target.square().sum())
 
     def scores(self) -> dict[int, list[DrawScores]]:
-        scores: dict[int, list[DrawScores]] = {m: [] for m in (*self._sizes_by_products, *self._sizes_by_moments)}
+        """Return the scores of all draws by their number of rows."""
+        draws: dict[int, list[DrawScores]] = {m: [] for m in (*self._sizes_by_products, *self._sizes_by_moments)}
         for m in self._sizes_by_products:
             for k in range(min(DRAWS, self._n_by_rows // m)):
                 x = self._rows[k * m : (k + 1) * m]
                 _, y = centre(x.double())
                 y = y / (self._unit * (m - 1)).sqrt()
                 gram = y @ y.T
-                star = self._isoscore_stars(gram.trace(), gram.square().sum(), (y @ self._target).mul_(y).sum())
+                stars = self._isoscore_stars(gram.trace(), gram.square().sum(), (y @ self._target).mul_(y).sum())
                 plain = isoscore_from_gram(gram, x.shape[1]).value
-                scores[m].append((plain, isoscore_unbiased(x).value, *star))
+                draws[m].append((plain, isoscore_unbiased(x).value, *stars))
         if self._sizes_by_moments:
             for k in range(len(self._rows) // self._sizes_by_moments[-1]):
-                self._record_draw(self._sizes_by_moments, k, scores)
-        return scores
+                self._record_draw(self._sizes_by_moments, k, draws)
+        return draws
 
-    def _record_draw(self, sizes: Sequence[int], k: int, scores: dict[int, list[DrawScores]]) -> FourthMoments:
+    def _record_draw(self, sizes: Sequence[int], k: int, draws: dict[int, list[DrawScores]]) -> FourthMoments:
         """Return the moments of draw ``k`` of the largest size, and record its scores and those of its halves."""
         moments = FourthMoments(self._rows.shape[1])
         if len(sizes) == 1 or 2 * k >= DRAWS:
             moments.update(self._rows[k * sizes[-1] : (k + 1) * sizes[-1]])
         else:
             for half in (2 * k, 2 * k + 1):
-                moments.merge(self._record_draw(sizes[:-1], half, scores))
+                moments.merge(self._record_draw(sizes[:-1], half, draws))
         S = moments.covariance().div_(self._unit)
-        star = self._isoscore_stars(S.trace(), S.square().sum(), (S * self._target).sum())
-        scores[sizes[-1]].append(
-            (isoscore_from_covariance(S).value, isoscore_unbiased_from_moments(moments).value, *star)
+        stars = self._isoscore_stars(S.trace(), S.square().sum(), (S * self._target).sum())
+        draws[sizes[-1]].append(
+            (isoscore_from_covariance(S).value, isoscore_unbiased_from_moments(moments).value, *stars)
         )
         return moments
 

@@ -340,8 +340,8 @@ class BlockProducts:
         sums = n[:, None] * delta
         mean_products = torch.einsum("abd,bd->ab", scatter_delta, sums)
         self._squares = scatter_products + mean_products + mean_products.T + (sums @ delta.T) * (delta @ sums.T)
-        self._forms = torch.einsum("b,abd,cd->bac", n, scatter_delta, sums)
-        self._forms += torch.einsum("ba,ac,a->bac", sums @ delta.T, delta @ sums.T, n)
+        self._bilinear_forms = torch.einsum("b,abd,cd->bac", n, scatter_delta, sums)
+        self._bilinear_forms += torch.einsum("ba,ac,a->bac", sums @ delta.T, delta @ sums.T, n)
         self._products = sums @ sums.T
         self._centre, self._scatter_traces = centre / scale**0.5, scatter_traces
         self._delta, self._scatter_delta = delta, scatter_delta
@@ -361,7 +361,7 @@ class BlockProducts:
         squared_mean = mean.square().sum()
         trace = self._traces[remaining].sum() - n * squared_mean
         squares = self._squares[remaining][:, remaining].sum() + (n * squared_mean) ** 2
-        squares -= 2 / n * self._forms[remaining][:, remaining][:, :, remaining].sum()
+        squares -= 2 / n * self._bilinear_forms[remaining][:, remaining][:, :, remaining].sum()
         offsets = self._delta - mean
         scatter_offsets = (
             self._scatter_delta[torch.arange(len(self)), torch.arange(len(self))] - self._scatter_delta.mT @ weights / n
@@ -385,7 +385,7 @@ class BlockProducts:
         n = self._n
         choices = (n[a] * n[b] * n[c] * n[e]).sum()
         pairs = self._squares[a, b] * n[c] * n[e]
-        triples = self._forms[b, a, c] * n[e]
+        triples = self._bilinear_forms[b, a, c] * n[e]
         disjoint = self._products[a, b] * self._products[c, e]
         distances = self._distances[a, b] * self._distances[c, e]
         squares = (pairs - 2 * triples + disjoint).sum() / choices

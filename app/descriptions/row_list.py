@@ -39,11 +39,11 @@ class RowList:
     actions: Mapping[str, RowAction]
     get_name: Callable[[Context, str], str]
     # Page that a query string of the list came from; None where it is ``path`` itself.
-    address: Callable[[str], str] | None = None
+    get_address: Callable[[str], str] | None = None
 
     def back_url(self, query: str) -> str:
-        if self.address is not None:
-            return self.address(query)
+        if self.get_address is not None:
+            return self.get_address(query)
         return f"{self.path}?{query}" if query else self.path
 
     def apply_action(self, context: Context, slug: str, ids: Sequence[str]) -> list[RefusedRow]:

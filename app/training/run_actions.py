@@ -83,7 +83,7 @@ RUNS = RowList(
         ),
     },
     get_name=name_of_run,
-    address=address_of_runs,
+    get_address=address_of_runs,
 )
 
 EXPERIMENTS = RowList(

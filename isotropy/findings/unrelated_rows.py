@@ -22,41 +22,41 @@ ROWS = 2000  # Rows of the sample whose graph is cut
 EIGENVECTORS = 3  # Eigenvectors of the graph that are cut
 ITERATIONS = 100
 SEED = 0
-SHUFFLED = 0.999  # Point of the nearness of shuffled rows up to which a row is no nearer to others
-MAX_STRAYS = 0.25  # Share of such rows beyond which most rows are near to no other by nature
-CLEAR = 2.0  # They are at least so many times as many as rows a little nearer, within twice that point
+STRAY_QUANTILE = 0.999  # Quantile of the mean cosines of shuffled rows up to which a row is a stray
+MAX_STRAYS = 0.25  # Share of strays above which rows are near to no other by nature
+MIN_STRAY_RATIO = 2.0  # Minimum ratio of strays to rows just above the quantile, within its distance to the median
 
 
 def unrelated_rows(examined: ExaminedCloud) -> Defect | None:
-    """Find rows outside the largest of two to four parts with unrelated directions, or rows near to no other."""
+    """Find rows of smaller parts whose directions are unrelated to the others, or rows near to no other."""
     cloud = examined.cloud
     if not examined.has_spread or examined.effective_directions < FEWEST_DIMENSIONS:
         return None
     mean = cloud.moments.mean
     units = unit_rows(examined.sample[:ROWS] - mean).float()
     parts = sorted(_unrelated_parts(units), key=len, reverse=True)
-    by_part = 2 <= len(parts) <= MAX_PARTS
-    nearness = None if by_part else _nearness_of_strays(units)
-    if not by_part and nearness is None:
+    has_parts = 2 <= len(parts) <= MAX_PARTS
+    max_stray_cosine = None if has_parts else _find_max_stray_cosine(units)
+    if not has_parts and max_stray_cosine is None:
         return None
-    part_of = torch.zeros(len(units), dtype=torch.int64)
+    part_numbers = torch.zeros(len(units), dtype=torch.int64)
     for number, sample_rows in enumerate(parts):
-        part_of[sample_rows] = number
+        part_numbers[sample_rows] = number
     positions_by_chunk = []
     for rows, positions in examined.reference_rows():
-        near = unit_rows(rows.double() - mean).float() @ units.T
-        near[positions[:, None] == cloud.rows[: len(units)]] = -torch.inf
-        values, neighbors = near.topk(NEAREST)
-        if nearness is not None:
-            is_unrelated = values.mean(1) <= nearness
+        cosines = unit_rows(rows.double() - mean).float() @ units.T
+        cosines[positions[:, None] == cloud.rows[: len(units)]] = -torch.inf
+        nearest_cosines, neighbors = cosines.topk(NEAREST)
+        if max_stray_cosine is not None:
+            is_unrelated = nearest_cosines.mean(1) <= max_stray_cosine
         else:  # most of the neighbors in the sample are of another part
-            votes = torch.nn.functional.one_hot(part_of[neighbors], len(parts)).sum(1)
+            votes = torch.nn.functional.one_hot(part_numbers[neighbors], len(parts)).sum(1)
             is_unrelated = votes.argmax(1) > 0
         positions_by_chunk.append(positions[is_unrelated].numpy())
     unrelated_positions = np.sort(np.concatenate(positions_by_chunk))
     remaining = examined.without_rows(unrelated_positions)
     count = len(unrelated_positions)
-    if nearness is None:
+    if max_stray_cosine is None:
         correlation = local_relation(*(units[sample_rows] for sample_rows in parts[:2])).correlation
         evidence = (
             "They are near to each other and to no other row. The directions in which nearest neighbors differ have a "
@@ -65,8 +65,8 @@ def unrelated_rows(examined: ExaminedCloud) -> Defect | None:
         )
     else:
         evidence = (
-            f"Their {NEAREST} nearest neighbors have a mean cosine of at most {nearness:.2f}, no more than after "
-            "shuffling their dimensions once more. Hardly any other row is that far from all others."
+            f"Their {NEAREST} nearest neighbors have a mean cosine of at most {max_stray_cosine:.2f}, no more than "
+            "after shuffling their dimensions once more. Hardly any other row is that far from all others."
         )
     return Defect(
         slug="unrelated_rows",
@@ -80,17 +80,17 @@ def unrelated_rows(examined: ExaminedCloud) -> Defect | None:
 
 
 def _unrelated_parts(units: Tensor) -> list[Tensor]:
-    """Return positions of the parts of unit rows [n, d]; stops above ``MAX_PARTS``."""
+    """Return the row positions of each part of unit rows [n, d]; stops above ``MAX_PARTS`` parts."""
     parts: list[Tensor] = []
-    waiting = [torch.arange(len(units))]
-    while waiting and len(waiting) + len(parts) <= MAX_PARTS:
-        rows = waiting.pop()
-        upper = _bisect(units[rows]) if len(rows) >= FEWEST_ROWS else None
-        if upper is None:
+    unsplit_parts = [torch.arange(len(units))]
+    while unsplit_parts and len(unsplit_parts) + len(parts) <= MAX_PARTS:
+        rows = unsplit_parts.pop()
+        is_upper = _bisect(units[rows]) if len(rows) >= FEWEST_ROWS else None
+        if is_upper is None:
             parts.append(rows)
         else:
-            waiting += [rows[upper], rows[~upper]]
-    return parts + waiting
+            unsplit_parts += [rows[is_upper], rows[~is_upper]]
+    return parts + unsplit_parts
 
 
 def _bisect(units: Tensor) -> Tensor | None:
@@ -102,12 +102,12 @@ def _bisect(units: Tensor) -> Tensor | None:
         cut = cut_projection(p, FEWEST_IN_A_PART)
         if cut is None or cut.separation < MIN_SEPARATION:
             continue
-        upper: Tensor = eigenvector > cut.threshold
-        upper = upper[neighbors].sum(1) * 2 + upper > NEAREST
-        if min(int(upper.sum()), int((~upper).sum())) < FEWEST_IN_A_PART:
+        is_upper: Tensor = eigenvector > cut.threshold
+        is_upper = is_upper[neighbors].sum(1) * 2 + is_upper > NEAREST
+        if min(int(is_upper.sum()), int((~is_upper).sum())) < FEWEST_IN_A_PART:
             continue
-        if are_unrelated(units[upper], units[~upper]):
-            return upper
+        if are_unrelated(units[is_upper], units[~is_upper]):
+            return is_upper
     return None
 
 
@@ -129,16 +129,16 @@ def _graph_eigenvectors(neighbors: Tensor) -> Tensor:
     return torch.from_numpy((vectors @ order / roots[:, None])[:, 1:])
 
 
-def _nearness_of_strays(units: Tensor) -> float | None:
-    """Return the mean cosine of neighbors up to which rows of units [n, d] stray; None if none or many do."""
+def _find_max_stray_cosine(units: Tensor) -> float | None:
+    """Return the mean cosine with neighbors up to which unit rows [n, d] are strays; None if none or many are."""
     order = torch.rand(units.shape, generator=torch.Generator().manual_seed(SEED)).argsort(1)
     shuffled = units.gather(1, order)
-    nearness, by_chance = (cosines_to_others(rows, units).topk(NEAREST).values.mean(1) for rows in (units, shuffled))
-    at_most = float(by_chance.double().quantile(SHUFFLED))
-    is_stray = nearness <= at_most
-    strays = int(is_stray.sum())
-    between = int((nearness <= 2 * at_most - float(by_chance.median())).sum()) - strays
-    is_clear = FEWEST_IN_A_PART <= strays <= MAX_STRAYS * len(units) and strays >= CLEAR * between
+    cosines, by_chance = (cosines_to_others(rows, units).topk(NEAREST).values.mean(1) for rows in (units, shuffled))
+    max_stray_cosine = float(by_chance.double().quantile(STRAY_QUANTILE))
+    is_stray = cosines <= max_stray_cosine
+    n_strays = int(is_stray.sum())
+    n_between = int((cosines <= 2 * max_stray_cosine - float(by_chance.median())).sum()) - n_strays
+    is_clear = FEWEST_IN_A_PART <= n_strays <= MAX_STRAYS * len(units) and n_strays >= MIN_STRAY_RATIO * n_between
     if not is_clear or not fit_like_shuffled(units[is_stray], shuffled[is_stray], units[~is_stray]):
         return None
-    return at_most
+    return max_stray_cosine

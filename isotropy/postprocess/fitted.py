@@ -81,4 +81,4 @@ def require_fit_points(points: Tensor) -> None:
     """Raise ValueError unless ``points`` is a finite cloud [n, d] with at least one row."""
     require_finite(points)
     if len(points) == 0:
-        raise ValueError("Expected at least 1 point to fit on, got 0: give the rows that the method shall learn from.")
+        raise ValueError("Expected at least 1 point to fit on, got 0: pass the rows to learn from.")

@@ -91,7 +91,7 @@ def fit_soft_zca(points: Tensor, eps: float = 0.1, components: Components | None
     if eps == 0:
         return fit_zca_whitening(points, components)
     components = components or principal_components(points)
-    # Directions without variance get this factor; the others get their own through the matrix added to it.
+    # W is ``null_factor`` times I plus a matrix that is 0 in directions without variance.
     null_factor, directions = eps**-0.5, components.directions
     excess = directions.T * ((components.variances + eps).rsqrt() - null_factor) @ directions
     return Whitening(components.mean, excess + null_factor * torch.eye(len(excess)).to(excess))

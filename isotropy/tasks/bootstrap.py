@@ -122,14 +122,14 @@ def _bounds(scores: Numbers, observed: Numbers, left_out: Numbers, n_groups: int
     return np.array(ends)
 
 
-def _widen(ends: Numbers, values: Numbers, n_groups: int, lowest: float) -> Numbers:
-    """Widen the ends [2, V] of means of values [V, m] in [lowest, 1] where all are equal, so that no resample differs.
+def _widen(bounds: Numbers, values: Numbers, n_groups: int, lowest: float) -> Numbers:
+    """Widen the interval [2, V] of each variant whose values [V, m] in [lowest, 1] are all equal: no resample differs.
 
     If none of g groups differs, at most a share of 1 - 0.025^(1/g) of all groups does (Clopper and Pearson 1934).
     """
     max_unseen_share = 1 - ((1 - LEVEL) / 2) ** (1 / n_groups)
-    widened = (ends + np.array([[-max_unseen_share], [max_unseen_share]])).clip(lowest, 1)
-    return np.where(np.ptp(values, axis=1) == 0, widened, ends)
+    widened = (bounds + np.array([[-max_unseen_share], [max_unseen_share]])).clip(lowest, 1)
+    return np.where(np.ptp(values, axis=1) == 0, widened, bounds)
 
 
 class _Ranks:

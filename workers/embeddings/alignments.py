@@ -97,9 +97,9 @@ def _align(job: ResultJob[Alignment]) -> None:
     with job.sessions() as session:
         counterpart = session.get_one(Embedding, job.row.other_id)
     first, second = (open_embedding(embedding, job.settings) for embedding in (job.embedding, counterpart))
-    results, moved = compare_rows(first, second, job.row.rows_by)
+    results, moves = compare_rows(first, second, job.row.rows_by)
     with job.sessions.begin() as session:
-        job.fill(session, results=results, moved=moved)
+        job.fill(session, results=results, moved=moves)
 
 
 align = partial(run_result_job, Alignment, _align)

@@ -167,12 +167,12 @@ class _NeighborLists:
         return ColorColumn(HUBNESS, values, None)
 
     def add_file(self, files: dict[str, bytes]) -> MapNeighbors:
-        numbers: dict[NeighborSection, NDArray[Any]] = {
+        arrays: dict[NeighborSection, NDArray[Any]] = {
             "point": self.points.astype(np.uint32),
             "neighbor": self.neighbors.ravel(),
             "distance": self.distances.ravel(),
         }
-        sections, files[MAP_NEIGHBORS] = _join_sections(numbers)
+        sections, files[MAP_NEIGHBORS] = _join_sections(arrays)
         return MapNeighbors(
             k=self.neighbors.shape[1], rows=len(self.points), sections=sections, similarity=self.similarity
         )
@@ -183,12 +183,12 @@ def _add_column(number: int, column: ColorColumn, files: dict[str, bytes]) -> Ma
     return MapColumn(name=column.name, values=sections["values"], labels=column.labels, dates=column.dates)
 
 
-def _join_sections(numbers: Mapping[Name, NDArray[Any]]) -> tuple[dict[Name, MapSection], bytes]:
+def _join_sections(arrays: Mapping[Name, NDArray[Any]]) -> tuple[dict[Name, MapSection], bytes]:
     """Return the section table of a file of arrays, and the file's bytes, little-endian."""
     sections: dict[Name, MapSection] = {}
     blocks: list[bytes] = []
     offset = 0
-    for name, values in numbers.items():
+    for name, values in arrays.items():
         blocks.append(values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes())
         sections[name] = MapSection(type=cast("SectionType", values.dtype.name), offset=offset, count=len(values))
         offset += len(blocks[-1])

@@ -218,7 +218,7 @@ def write_experiment(session: Session, checked: CheckedArchive) -> tuple[Experim
 
 
 def adopt_dataset(session: Session, record: DatasetRecord, experiment_id: str, placeholder_id: str) -> None:
-    """Replace the data set made by an import if a matching one was uploaded in between."""
+    """Replace an import's placeholder data set if a matching one was uploaded meanwhile."""
     if (dataset := find_dataset(session, record)) is None:
         return
     session.execute(update(Experiment).where(Experiment.id == experiment_id).values(dataset_id=dataset.id))

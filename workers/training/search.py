@@ -112,7 +112,7 @@ def _to_frozen_trial(search: Search, trial: Trial) -> FrozenTrial:
     }
     params = {name: coordinates[name] for name in space}
     has_two_objectives = search.objective is Objective.PERFORMANCE_AND_ISOTROPY
-    values = [trial.performance, trial.isotropy] if has_two_objectives else [trial.performance]
+    objectives = [trial.performance, trial.isotropy] if has_two_objectives else [trial.performance]
     if trial.is_unfinished:
         return create_trial(state=TrialState.RUNNING, params=params, distributions=space)
     if trial.pruned and not has_two_objectives:
@@ -129,10 +129,10 @@ def _to_frozen_trial(search: Search, trial: Trial) -> FrozenTrial:
             distributions=space,
             intermediate_values=dict(sorted(intermediate_values.items())),
         )
-    defined = [value for value in values if value is not None]
-    if trial.pruned or len(defined) < len(values):
+    defined_objectives = [value for value in objectives if value is not None]
+    if trial.pruned or len(defined_objectives) < len(objectives):
         return create_trial(state=TrialState.FAIL, params=params, distributions=space)
-    return create_trial(state=TrialState.COMPLETE, params=params, distributions=space, values=defined)
+    return create_trial(state=TrialState.COMPLETE, params=params, distributions=space, values=defined_objectives)
 
 
 MIN_RUNS = 4

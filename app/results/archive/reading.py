@@ -1,7 +1,7 @@
 """Read an untrusted archive, and check every hash and line of it."""
 
 import hashlib
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -88,30 +88,31 @@ class Archive:
             for _ in self._blocks(name):
                 pass
         experiment = self.experiment()
-        runs = self._check_runs(experiment)
-        n, depths = 0, dict[str, int]()
-        for n, step in enumerate(self.steps(), start=1):
-            if n > MAX_STEPS:
+        last_steps = self._check_runs(experiment)
+        n_steps, layer_counts = 0, dict[str, int]()
+        for n_steps, step in enumerate(self.steps(), start=1):
+            if n_steps > MAX_STEPS:
                 raise TooLargeError(f"{container.STEPS} has more than {MAX_STEPS:,} steps, the limit here.")
-            if step.step <= runs.get(_require_run(step.run, runs, container.STEPS), -1):
+            if step.step <= last_steps.get(_require_run(step.run, last_steps, container.STEPS), -1):
                 raise InvalidError(f"{container.STEPS} repeats a step of a run, or steps are out of order. {ADVICE}")
-            runs[step.run] = step.step
+            last_steps[step.run] = step.step
             for values in (step.layers or {}).values():
-                if depths.setdefault(step.run, len(values)) != len(values):
+                if layer_counts.setdefault(step.run, len(values)) != len(values):
                     raise InvalidError(f"{container.STEPS} has steps of a run with unequal layer counts. {ADVICE}")
-        keys = ((_require_run(figure.run, runs, container.RUN_FIGURES), figure.slug) for figure in self.run_figures())
-        total = len(runs) + n + _count_distinct(keys, f"{container.RUN_FIGURES} has a figure of a run")
+        figures = self.run_figures()
+        keys = ((_require_run(figure.run, last_steps, container.RUN_FIGURES), figure.slug) for figure in figures)
+        n_rows = len(last_steps) + n_steps + _count_distinct(keys, f"{container.RUN_FIGURES} has a figure of a run")
         for split in Split:
             predictions = self.predictions(experiment.config.task, split)
-            run_ids = (_require_run(run, runs, container.PREDICTIONS) for run, _ in predictions)
-            total += _count_distinct(run_ids, f"The file has the {split} predictions of a run")
-        total += self._check_sealed(runs)
-        total += sum(len(run.timeline) + len(run.tags) for run in self.runs()) + len(list(self.openings()))
+            run_ids = (_require_run(run, last_steps, container.PREDICTIONS) for run, _ in predictions)
+            n_rows += _count_distinct(run_ids, f"The file has the {split} predictions of a run")
+        n_rows += self._check_sealed(last_steps)
+        n_rows += sum(len(run.timeline) + len(run.tags) for run in self.runs()) + len(list(self.openings()))
         members = self.manifest.members
         # An empty member counts as a missing one.
         optional = [name for name in container.OPTIONAL_MEMBERS if name in members and members[name].bytes]
         hashes = "".join(members[name].sha256 for name in (*container.REQUIRED_MEMBERS, *optional))
-        return CheckedArchive(self.manifest, experiment, hashlib.sha256(hashes.encode()).hexdigest(), total)
+        return CheckedArchive(self.manifest, experiment, hashlib.sha256(hashes.encode()).hexdigest(), n_rows)
 
     def experiment(self) -> ExperimentRecord:
         text = b"".join(self._blocks(container.EXPERIMENT))
@@ -153,12 +154,12 @@ class Archive:
             yield _validate(record_class, _parse(line, location), location)
 
     def _check_runs(self, experiment: ExperimentRecord) -> dict[str, int]:
-        runs: dict[str, int] = {}
+        last_steps: dict[str, int] = {}
         positions = set()
         for run in self.runs():
-            if len(runs) == MAX_RUNS:
+            if len(last_steps) == MAX_RUNS:
                 raise TooLargeError(f"{container.RUNS} has more than {MAX_RUNS:,} runs, the limit here.")
-            if run.id in runs or run.position in positions:
+            if run.id in last_steps or run.position in positions:
                 raise InvalidError(f"{container.RUNS} has two runs of the same id or position. {ADVICE}")
             if isinstance(experiment, LoggedExperimentRecord) != isinstance(run, LoggedRunRecord):
                 raise InvalidError(
@@ -172,15 +173,15 @@ class Archive:
                     raise InvalidError(
                         f"A run in {container.RUNS} has a {field} that is not among those of the grid. {ADVICE}"
                     )
-            runs[run.id] = -1
+            last_steps[run.id] = -1
             positions.add(run.position)
-        if not runs:
+        if not last_steps:
             raise InvalidError(f"{container.RUNS} is empty: there is no run to show. {ADVICE}")
-        return runs
+        return last_steps
 
-    def _check_sealed(self, runs: dict[str, int]) -> int:
-        run_ids = (_require_run(score.run, runs, container.SEALED_SCORES) for score in self.sealed_scores())
-        n = _count_distinct(run_ids, f"{container.SEALED_SCORES} has the score of a run")
+    def _check_sealed(self, run_ids: Collection[str]) -> int:
+        scored_ids = (_require_run(score.run, run_ids, container.SEALED_SCORES) for score in self.sealed_scores())
+        n = _count_distinct(scored_ids, f"{container.SEALED_SCORES} has the score of a run")
         positions = {run.position for run in self.runs()}
         for expected, opening in enumerate(self.openings(), start=1):
             if opening.number != expected or expected > MAX_OPENINGS:
@@ -232,8 +233,8 @@ def _count_distinct(keys: Iterable[Hashable], subject: str) -> int:
     return len(distinct_keys)
 
 
-def _require_run(run_id: str, runs: dict[str, int], name: str) -> str:
-    if run_id not in runs:
+def _require_run(run_id: str, run_ids: Collection[str], name: str) -> str:
+    if run_id not in run_ids:
         raise InvalidError(f"{name} has a run that is not in {container.RUNS}. {ADVICE}")
     return run_id
 

@@ -128,14 +128,14 @@ def _last_layer(measurements: LayerMeasurements, measure: str) -> list[tuple[int
 
 
 def _draw_shares(table: RunTable, means: Mapping[Setting, Sequence[Estimate | None]]) -> go.Figure:
-    sides = (("x", slice(3)), ("x2", slice(3, None)))
+    panels = (("x", slice(3)), ("x2", slice(3, None)))
     return plot(
         [
             go.Scatter(
-                x=list(range(1, len(shares[side]) + 1)),
-                y=[share.mean if share else None for share in shares[side]],
+                x=list(range(1, len(shares[panel]) + 1)),
+                y=[share.mean if share else None for share in shares[panel]],
                 error_y={
-                    "array": [share.half_width if share else None for share in shares[side]],
+                    "array": [share.half_width if share else None for share in shares[panel]],
                     "thickness": 1.2,
                     "width": 3,
                 },
@@ -147,7 +147,7 @@ def _draw_shares(table: RunTable, means: Mapping[Setting, Sequence[Estimate | No
                 **legend.entry(table, setting, list(means)) | ({} if axis == "x" else {"showlegend": False}),
             )
             for setting, shares in means.items()
-            for axis, side in sides
+            for axis, panel in panels
         ],
         showlegend=True,
         xaxis={"title": {"text": "k, raw"}, "dtick": 1, "domain": [0, 0.47]},

@@ -1,7 +1,7 @@
 """Test whether performance goes with isotropy across settings, by permuting the values of λ with all their runs."""
 
 from collections.abc import Hashable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import permutations
 from math import factorial, prod
 from typing import NamedTuple
@@ -80,7 +80,7 @@ def relation(runs: tuple[MeasuredRun, ...]) -> Relation:
         float(block.scores[single[0], single[0]]) for block in blocks for single in block.classes if len(single) == 1
     )
     parts = _parts(blocks, exact=exact)
-    null_values = fixed_sum + (_sums(parts) if exact else sum(parts, np.zeros(DRAWN)))
+    null_values = fixed_sum + (_sums_of_choices(parts) if exact else sum(parts, np.zeros(DRAWN)))
     tolerance = ROUNDING * norm
     n_extreme = int((null_values >= observed - tolerance).sum()), int((null_values <= observed + tolerance).sum())
     above, below = (extreme / total if exact else (extreme + 1) / (DRAWN + 1) for extreme in n_extreme)
@@ -177,8 +177,6 @@ def _orders(n: int) -> npt.NDArray[np.intp]:
     return np.array(list(permutations(range(n))))
 
 
-def _sums(parts: Iterator[Values]) -> Values:
-    total = np.zeros(1)
-    for part in parts:
-        total = np.add.outer(total, part).ravel()
-    return total
+def _sums_of_choices(parts: Iterator[Values]) -> Values:
+    """Return the sum of each choice of one value from every part."""
+    return reduce(lambda sums, part: np.add.outer(sums, part).ravel(), parts, np.zeros(1))

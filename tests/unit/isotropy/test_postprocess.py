@@ -132,7 +132,7 @@ def test_nan_and_infinity_are_refused_in_fitting_and_in_applying(method, bad):
 
 @every_method
 def test_no_points_and_points_of_another_space_are_refused(method):
-    with pytest.raises(ValueError, match="Expected at least 1 point to fit on, got 0: give the rows that the method"):
+    with pytest.raises(ValueError, match="Expected at least 1 point to fit on, got 0: pass the rows to learn from"):
         fitted(method, torch.empty(0, 5))
     map_of_points = fitted(method, cloud())
     with pytest.raises(ValueError, match=r"Expected points as a floating tensor \[n, 5\], got \[60, 4\]"):
