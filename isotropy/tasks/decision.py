@@ -161,7 +161,7 @@ class Decision:
         sentence = f"{chosen.variant.action}: {change} ({interval})."
         if report.difference_low <= 0:
             return f"{sentence} The gain was clear where it was chosen; these held-out {self._units} do not confirm it."
-        return f"{sentence} No other change is clearly better."
+        return f"{sentence} It was chosen as the best change that clearly beats the baseline."
 
     def _saving(self) -> str:
         """Return how to save memory, and what it costs."""

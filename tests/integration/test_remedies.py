@@ -64,6 +64,7 @@ def test_labels_have_remedies_tried_and_the_decision_heads_the_report(client, tr
     assert task["status"] == "finished", task["error"]
     conclusion = task["results"]["conclusion"]
     assert conclusion.startswith(("Standardize: the nearest neighbors predict", "Whiten", "Remove the mean"))
+    assert "It was chosen as the best change that clearly beats the baseline." in conclusion
     head = client.get(f"/embeddings/{embedding_id}").text.partition('class="headline"')[2]
     assert conclusion in html.unescape(head)
     assert f'action="/tasks/{task["id"]}/embedding"' in head
