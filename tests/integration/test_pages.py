@@ -165,6 +165,9 @@ def test_empty_pages_say_what_to_do_and_refused_uploads_come_back(client):
     for path in ["/embeddings", "/datasets", "/trash", "/compare", "/experiments", "/experiments/new", "/queue"]:
         answer = client.get(path)
         assert (answer.status_code, 'class="empty"' in answer.text) == (200, True)
+        if path == "/experiments/new":
+            assert "Formats: .jsonl, .csv or .tsv" in answer.text
+            assert 'action="/samples/sweep"' in answer.text
     answer = upload(client, b"not an array", "cloud.npy", name="My cloud")
     assert answer.status_code in (415, 422)
     for words in ('value="My cloud"', 'id="file-error"', 'aria-invalid="true"'):
