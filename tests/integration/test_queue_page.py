@@ -50,8 +50,9 @@ def test_a_worker_tells_what_it_works_on_how_far_and_with_what_memory(client, co
         {"id": "measure-x", "since": since, "memory_bytes": None, "peak_bytes": None},
     ])  # fmt: skip
     page = client.get("/queue").text
-    assert "I-STAR, λ = 1, seed 0 of sweep , since 5 minutes ago training, step 40 of 300" in words(page)
-    assert '<a href="/embeddings/x">measures an embedding</a>' in page
+    assert "I-STAR, λ = 1, seed 0 of sweep , started 5 minutes ago training, step 40 of 300" in words(page)
+    assert "connected" in page
+    assert '<a href="/embeddings/x">measures an embedding</a> <small>started ' in page
     assert "1.20 GB at most 1.50 GB – of 8.00 GB" in words(page)
     queue = client.get("/api/queue").json()
     assert [(job["id"], job["phase_done"], job["worker"]) for job in queue["running"]] == [(run_id, 40, "here/cpu")]
