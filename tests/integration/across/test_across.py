@@ -67,6 +67,7 @@ def test_checked_experiments_become_a_search(client, two):
     first, second = two
     listed = words(client.get("/experiments"))
     assert f'<input type="checkbox" name="experiment" value="{first}" aria-label="Choose <first>">' in listed
+    assert re.sub(r"<svg.*?</svg>", "", listed).count("<small>λ: 0 1 </small>") == 2
     page = words(every_tab(client, f"/experiments/{first}"))
     assert f'href="/compare/runs?q=experiment%3D{first}">Compare with others</a>' in page
     assert f'hx-get="/compare/runs/table.html?q=experiment%3D{first}"' in page
