@@ -9,7 +9,7 @@ from fastapi import Depends, Query
 from app.context import Context
 from app.figures.figure import Figure
 from app.figures.labels import field_in_sentence
-from app.results.conclusion.conclusion import Conclusion, find_best_runs, read_conclusion
+from app.results.conclusion.conclusion import Conclusion, find_verdicts, read_conclusion
 from app.results.labels import SCALES
 from app.results.run_data import list_metrics
 from app.results.run_table import (
@@ -73,7 +73,7 @@ def summarize(context: Context, selection: RunSelection, columns: TableColumns) 
     metrics = list_metrics(context, [run.id for run in runs]) if columns is TableColumns.METRICS else {}
     table = selection.table
     tables = [table.evaluated_on(evaluation).group(selection.fields) for evaluation in table.evaluations]
-    means = summarize_groups(table, selection.fields, columns, metrics, find_best_runs(context, tables))
+    means = summarize_groups(table, selection.fields, columns, metrics, find_verdicts(context, tables))
     if len(runs) < selection.total:
         means.notes.append(f"{describe_selection(selection)}.")
     return means

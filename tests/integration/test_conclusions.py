@@ -144,6 +144,8 @@ def test_a_collapsed_setting_is_said_first_on_page_and_api(client, context):
     assert "Yes: λ = −1 collapsed" in text
     assert "No λ beats the baseline yet" in text
     assert "No difference seen" not in text
+    table = client.get(f"/api/compare/runs/table?format=markdown&q=experiment%3D{experiment}").text
+    assert [line[:4] for line in table.splitlines() if "collapsed)" in line] == ["| −1"]
 
 
 def test_a_paper_prints_in_bold_only_what_a_verdict_calls_the_best_and_runs_that_diverged_are_named(client, context):

@@ -16,7 +16,7 @@ from app.db.predictions import Predictions, read_predictions
 from app.db.run_rows import AnyRun
 from app.results.captions import describe_pruned, describe_unscored, join_first
 from app.results.conclusion import verdict_words, words
-from app.results.conclusion.comparisons import RowValues, RunFacts, row_values
+from app.results.conclusion.comparisons import RowValues, RunFacts, Verdict, row_values
 from app.results.conclusion.evidence import Evidence, PooledTests, collect_evidence, pool_sweeps
 from app.results.run_table import RunTable
 from isoscope.core.formatting import count, plural
@@ -157,14 +157,16 @@ def read_conclusion(context: Context, sweep: RunTable, other_sweeps: Sequence[Ru
     return Conclusion(sweep, evidence, pooled)
 
 
-def find_best_runs(context: Context, sweeps: Sequence[RunTable]) -> set[str]:
-    """Return ids of the runs of each sweep's setting that is better than its baseline by most, by a verdict."""
+def find_verdicts(context: Context, sweeps: Sequence[RunTable]) -> dict[str, Verdict]:
+    """Return the verdict on runs of each sweep's best setting and of collapsed settings, by run id."""
     _read_facts(context, [run for sweep in sweeps for run in sweep.runs])  # in one query: those below find them cached
-    best_runs: set[str] = set()
+    verdicts: dict[str, Verdict] = {}
     for sweep in sweeps:
-        if (best := read_conclusion(context, sweep).evidence.best) is not None:
-            best_runs |= {run.id for run in sweep.runs if sweep.setting(run) == best.setting}
-    return best_runs
+        evidence = read_conclusion(context, sweep).evidence
+        by_setting = {collapse.setting: Verdict.COLLAPSED for collapse in evidence.collapsed}
+        by_setting |= {evidence.best.setting: Verdict.BETTER} if evidence.best else {}
+        verdicts |= {run.id: verdict for run in sweep.runs if (verdict := by_setting.get(sweep.setting(run)))}
+    return verdicts
 
 
 def _read_facts(context: Context, runs: Iterable[AnyRun]) -> dict[str, RunFacts]:

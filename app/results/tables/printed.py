@@ -7,6 +7,7 @@ from math import floor, log10
 from statistics import median_low
 from typing import NamedTuple
 
+from app.results.conclusion.comparisons import Verdict
 from app.results.statistics.estimate import Estimate
 from app.results.tables.summary import SummaryTable
 from isoscope.core.formatting import capitalized, count
@@ -32,7 +33,7 @@ class PrintedValue(NamedTuple):
     n: int
     best: bool
     size: str = ""
-    """Number of seeds in words, if it differs from the caption's, and whether all of them scored alike."""
+    """Number of seeds in words, if it differs from the caption's, and whether all scored alike or they collapsed."""
 
 
 class PrintedRow(NamedTuple):
@@ -60,11 +61,11 @@ def print_summary(summary: SummaryTable, style: PrintStyle) -> PrintedTable:
     values: list[list[PrintedValue | None]] = []
     for column, cells in zip(summary.columns, columns, strict=True):
         decimals = choose_decimals(cells) if style.decimals is None else style.decimals
-        bold = [style.bold and column in row.best for row in summary.rows]
+        verdicts = [row.verdicts.get(column) for row in summary.rows]
         values.append(
             [
-                None if cell is None else _print_value(cell, decimals, usual_size, best=best)
-                for cell, best in zip(cells, bold, strict=True)
+                None if cell is None else _print_value(cell, decimals, usual_size, verdict, bold=style.bold)
+                for cell, verdict in zip(cells, verdicts, strict=True)
             ]
         )
     lines = [PrintedRow(row.labels, [cells[index] for cells in values]) for index, row in enumerate(summary.rows)]
@@ -87,15 +88,21 @@ def print_summary(summary: SummaryTable, style: PrintStyle) -> PrintedTable:
     printed = [cell for column in values for cell in column if cell is not None]
     if any(ALL_EQUAL in cell.size for cell in printed):
         sentences.append("All equal: the seeds scored alike, so their error is unknown.")
+    if any(Verdict.COLLAPSED in cell.size for cell in printed):
+        sentences.append("Collapsed: most seeds give the same prediction for nearly all rows.")
     if any(cell.best for cell in printed):
         sentences.append("Bold: better than the baseline by a verdict, and by the most.")
     return PrintedTable(" ".join([*sentences, *summary.notes]), summary.heads, heads, lines)
 
 
-def _print_value(estimate: Estimate, decimals: int, usual_size: int, *, best: bool) -> PrintedValue:
+def _print_value(
+    estimate: Estimate, decimals: int, usual_size: int, verdict: Verdict | None, *, bold: bool
+) -> PrintedValue:
     size = [] if estimate.n == usual_size else [f"n = {count(estimate.n)}"]
     half_width = None if estimate.half_width is None else _format_half_width(estimate.half_width, decimals)
     size += [ALL_EQUAL] if estimate.half_width is not None and half_width is None else []
+    size += [verdict.value] if verdict is Verdict.COLLAPSED else []
+    best = bold and verdict is Verdict.BETTER
     return PrintedValue(format_fixed(estimate.mean, decimals), half_width, estimate.n, best, ", ".join(size))
 
 

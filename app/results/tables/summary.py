@@ -1,7 +1,7 @@
 """Tables of means over seeds: groups of runs in rows, data sets or metrics in columns."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from app.db.run_rows import AnyRun
 from app.figures.figure import Cell, FigureTable
 from app.figures.labels import field_heading, field_in_sentence
 from app.results.captions import estimate_cells, join_first
+from app.results.conclusion.comparisons import Verdict
 from app.results.labels import SCALES
 from app.results.run_table import RunTable, cell_text, sort_key
 from app.results.statistics.estimate import ErrorBar, Estimate, by_seed, estimate
@@ -43,8 +44,8 @@ class SummaryRow(NamedTuple):
 
     labels: list[str]
     cells: list[Estimate | None]
-    best: frozenset[SummaryColumn] = frozenset()
-    """Columns of performance in which a verdict calls the group the best of those that beat the baseline."""
+    verdicts: Mapping[SummaryColumn, Verdict] = {}
+    """By column of performance: ``BETTER`` only on the best group of those that beat the baseline."""
 
 
 @dataclass(frozen=True)
@@ -70,21 +71,20 @@ def summarize_groups(
     fields: Sequence[str],
     column_choice: TableColumns,
     metrics: Metrics,
-    best_runs: Collection[str] = (),
+    run_verdicts: Mapping[str, Verdict],
 ) -> SummaryTable:
     """Group finished runs by these fields. No mean mixes data sets or metrics.
 
-    ``best_runs`` are ids of the runs of settings that a verdict calls the best.
+    ``run_verdicts`` has the runs of best and of collapsed settings by id.
     """
     finished = table.subset([run for run in table.runs if run.status is RunStatus.FINISHED])
     values: dict[tuple[Cell, ...], dict[SummaryColumn, list[tuple[int, float]]]] = {}
-    best: defaultdict[tuple[Cell, ...], set[SummaryColumn]] = defaultdict(set)
-    not_best: defaultdict[tuple[Cell, ...], set[SummaryColumn]] = defaultdict(set)
+    verdicts: defaultdict[tuple[tuple[Cell, ...], SummaryColumn], set[Verdict | None]] = defaultdict(set)
     for run, labels in zip(table.runs, table.rows(fields), strict=True):
         if run.status is not RunStatus.FINISHED:
             continue
         performance = SummaryColumn(table.datasets[run.experiment.dataset_id], _title(run.config.metric))
-        (best if run.id in best_runs else not_best)[labels].add(performance)
+        verdicts[labels, performance].add(run_verdicts.get(run.id))
         row = values.setdefault(labels, {})
         for column, value in _column_values(table, run, column_choice, metrics):
             seed_values = row.setdefault(column, [])
@@ -98,7 +98,11 @@ def summarize_groups(
     for labels in ordered_groups:
         seed_means_by_column = [by_seed(values[labels].get(column, [])).values() for column in columns]
         means = [estimate([*seed_means]) if seed_means else None for seed_means in seed_means_by_column]
-        rows.append(SummaryRow([cell_text(cell) for cell in labels], means, frozenset(best[labels] - not_best[labels])))
+        marks = {column: verdicts[labels, column] for column in columns}
+        shared = {
+            column: verdict for column, group in marks.items() for verdict in group if verdict and len(group) == 1
+        }
+        rows.append(SummaryRow([cell_text(cell) for cell in labels], means, shared))
     repeated = dict.fromkeys(
         ", ".join([*map(cell_text, labels), f"seed {seed}"])
         for labels in ordered_groups

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.results.conclusion.comparisons import Verdict
 from app.results.statistics.estimate import Estimate
 from app.results.tables import texts
 from app.results.tables.printed import PrintStyle, choose_decimals, format_fixed, print_summary
@@ -15,8 +16,12 @@ BY_LAMBDA = SummaryTable(
     ["Model", "λ"],
     [ACCURACY, ISOTROPY],
     [
-        SummaryRow(["bert_base", "−1"], [Estimate(0.84731, 0.01234, 5), Estimate(0.1234, 0.0012, 5)]),
-        SummaryRow(["bert_base", "0"], [Estimate(0.85561, 0.00812, 5), None], frozenset({ACCURACY})),
+        SummaryRow(
+            ["bert_base", "−1"],
+            [Estimate(0.84731, 0.01234, 5), Estimate(0.1234, 0.0012, 5)],
+            {ACCURACY: Verdict.COLLAPSED},
+        ),
+        SummaryRow(["bert_base", "0"], [Estimate(0.85561, 0.00812, 5), None], {ACCURACY: Verdict.BETTER}),
         SummaryRow(["bert_base", "1"], [Estimate(-0.002, None, 1), Estimate(0.9, 0.0, 5)]),
     ],
     ["Runs in one mean differ in batch size too."],
@@ -25,6 +30,7 @@ CAPTION = (
     "Mean ± half the 95% interval of each measure on CoLA over seeds (n = 5 unless a cell says otherwise). "
     "A single seed has no interval. "
     "All equal: the seeds scored alike, so their error is unknown. "
+    "Collapsed: most seeds give the same prediction for nearly all rows. "
     "Bold: better than the baseline by a verdict, and by the most. Runs in one mean differ in batch size too."
 )
 
@@ -48,7 +54,7 @@ def test_latex_as_it_is_pasted():
         "    \\toprule\n"
         "    Model & $\\lambda$ & Accuracy $\\pm$ 95\\% & IsoScore$^\\star$ $\\pm$ 95\\% \\\\\n"
         "    \\midrule\n"
-        "    bert\\_base & $-$1 & $0.847 \\pm 0.012$ & $0.1234 \\pm 0.0012$ \\\\\n"
+        "    bert\\_base & $-$1 & $0.847 \\pm 0.012$ (collapsed) & $0.1234 \\pm 0.0012$ \\\\\n"
         "    bert\\_base & 0 & $\\mathbf{0.856 \\pm 0.008}$ & -- \\\\\n"
         "    bert\\_base & 1 & $-0.002$ ($n$ = 1) & $0.9000$ (all equal) \\\\\n"
         "    \\bottomrule\n"
@@ -62,7 +68,7 @@ def test_markdown_is_as_it_is_pasted_with_special_characters_escaped():
         CAPTION.replace(" Bold: better than the baseline by a verdict, and by the most.", "") + "\n\n"
         "| Model | λ | Accuracy ± 95% | IsoScore★ ± 95% |\n"
         "| :-- | :-- | --: | --: |\n"
-        "| bert\\_base | −1 | 0.85 ± 0.01 | 0.12 ± 0.001 |\n"
+        "| bert\\_base | −1 | 0.85 ± 0.01 (collapsed) | 0.12 ± 0.001 |\n"
         "| bert\\_base | 0 | 0.86 ± 0.01 | – |\n"
         "| bert\\_base | 1 | 0.00 (n = 1) | 0.90 (all equal) |\n"
     )  # fmt: skip

@@ -1,6 +1,7 @@
 import pytest
 
 from app.db.models import RunStatus
+from app.results.conclusion.comparisons import Verdict
 from app.results.run_table import RunTable
 from app.results.statistics.estimate import Estimate
 from app.results.tables.summary import SummaryColumn, SummaryRow, TableColumns, summarize_groups
@@ -10,7 +11,7 @@ from tests.unit.tables.rows import experiment
 
 
 def tabulate(*runs, fields=("lam",), columns=TableColumns.PERFORMANCE, metrics=None):
-    return summarize_groups(RunTable(list(runs)), list(fields), columns, metrics or {})
+    return summarize_groups(RunTable(list(runs)), list(fields), columns, metrics or {}, {})
 
 
 def test_mean_and_half_of_the_95_interval_by_hand():
@@ -100,13 +101,13 @@ def test_a_seed_that_was_run_twice_counts_once():
 
 def test_the_best_by_a_verdict_is_marked_in_the_column_of_its_metric():
     runs = experiment("a", run(0.0, 0), run(1.0, 0, 0.99), run(1.0, 1, 0.98))
-    best = [run.id for run in runs if run.lam == 1]
+    best = {run.id: Verdict.BETTER for run in runs if run.lam == 1}
     table = summarize_groups(RunTable(runs), ["lam"], TableColumns.PERFORMANCE_AND_ISOTROPY, {}, best)
-    assert [(row.labels, row.best) for row in table.rows] == [
-        (["0"], frozenset()), (["1"], {SummaryColumn("CoLA", "Accuracy")}),
+    assert [(row.labels, row.verdicts) for row in table.rows] == [
+        (["0"], {}), (["1"], {SummaryColumn("CoLA", "Accuracy"): Verdict.BETTER}),
     ]  # fmt: skip
     mixed = summarize_groups(RunTable(runs), [], TableColumns.PERFORMANCE, {}, best)
-    assert [row.best for row in mixed.rows] == [frozenset()]
+    assert [row.verdicts for row in mixed.rows] == [{}]
 
 
 def test_regularizers_stand_in_the_order_in_which_they_are_offered_and_lambda_by_its_size():
