@@ -86,12 +86,12 @@ def cka(x: Tensor, y: Tensor) -> Score:
 
 
 def procrustes_residual(x: Tensor, y: Tensor) -> Score:
-    """Return the share of variance left after the best rotation of points [n, d] onto [n, any], in [0, 1].
+    """Return the share of variance left after the best rotation of points [n, d] onto points [n, e], in [0, 1].
 
     It is 1 - (the sum of the singular values of x^T y)^2, both centered and scaled. Biased low for few rows.
     """
     if max(x.shape[1], y.shape[1]) > MOST_DIMENSIONS:
-        return Score.undefined(f"It is found for at most {MOST_DIMENSIONS:,} dimensions.")
+        return Score.undefined(f"It is computed for at most {MOST_DIMENSIONS:,} dimensions.")
     normalized = []
     for points in (x.double(), y.double()):
         centered = points - points.mean(0)
@@ -154,7 +154,7 @@ def row_drift(x: Tensor, y: Tensor, references: int) -> RowDrift:
         [kept_neighbor_shares(x, y, rows[start : start + ROWS_AT_ONCE], references=references) for start in starts]
     )
     if max(x.shape[1], y.shape[1]) > MOST_DIMENSIONS:
-        return RowDrift(shares, None, f"Residuals are found for at most {MOST_DIMENSIONS:,} dimensions.")
+        return RowDrift(shares, None, f"Residuals are computed for at most {MOST_DIMENSIONS:,} dimensions.")
     normalized = []
     for cloud in (x, y):
         points = cloud.double() / (float(cloud.abs().amax()) or 1.0)

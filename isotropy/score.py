@@ -185,8 +185,8 @@ class Jackknife(Generic[P]):
 def error_parts(total: Score, left_out: Sequence[Score], shares: Sequence[float]) -> tuple[float, ...]:
     """Return each block's part of the error, from the values without it and the blocks' shares of the points.
 
-    Their squares add up to that of the standard error; those of a difference are differences of parts. One block has
-    none.
+    The squares of the parts add up to the squared standard error. The parts of a difference of scores are differences
+    of their parts. Empty for one block.
     """
     values = [score.value for score in left_out if score.value is not None]
     if total.value is None or len(values) < max(len(left_out), 2):

@@ -53,7 +53,7 @@ def find_device() -> str:
     torch = find_spec("torch")
     if torch is None or torch.origin is None:
         return "cpu"
-    # Importing torch takes seconds, in a subprocess because this process must not load it; its version is a file.
+    # This process must not load torch, and a subprocess takes seconds to import it, so read the version file first.
     version = runpy.run_path(str(Path(torch.origin).with_name("version.py")))
     if sys.platform == "linux" and not version.get("cuda") and not version.get("hip"):
         return "cpu"

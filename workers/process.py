@@ -140,8 +140,8 @@ def _signal_group(process: ForkServerProcess, number: signal.Signals) -> None:
 
 def do_job(work: str, row_id: str, settings: Settings, device: str) -> Sequence[Job]:
     """Call a job's work function, which writes its outcome into the row; return the follow-up jobs."""
-    following: Sequence[Job] = resolve_name(work)(row_id, settings, device)
-    return following
+    follow_up_jobs: Sequence[Job] = resolve_name(work)(row_id, settings, device)
+    return follow_up_jobs
 
 
 def _run_job(workflow_id: str, work: str, row_id: str, settings: Settings, device: str) -> None:

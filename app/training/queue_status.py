@@ -240,15 +240,15 @@ def time_running_runs(runs: Sequence[TimedRun], now: datetime | None = None) -> 
 
     The estimate is from its steps once a tenth of them is done, before that from the mean duration of finished runs.
     """
-    now, usual = now or utcnow(), _mean_duration(runs)
+    now, usual_duration = now or utcnow(), _mean_duration(runs)
     timed: list[tuple[TimedRun, float | None]] = []
     for run in runs:
         if run.status is RunStatus.RUNNING:
             elapsed, remaining = _elapsed(run, run.started_at or now, now), None
             if run.phase is Phase.TRAINING and run.phase_total and 10 * run.phase_done >= run.phase_total:
                 remaining = elapsed * run.phase_total / run.phase_done - elapsed
-            elif usual is not None and usual > elapsed:
-                remaining = usual - elapsed
+            elif usual_duration is not None and usual_duration > elapsed:
+                remaining = usual_duration - elapsed
             timed.append((run, remaining))
     return timed
 
@@ -257,15 +257,15 @@ def seconds_left(runs: Sequence[TimedRun], workers: int, now: datetime | None = 
     """Return the seconds until all runs end if they were next in the queue; None if unknown."""
     now = now or utcnow()
     timed = [(run, remaining) for run, remaining in time_running_runs(runs, now) if remaining is not None]
-    waiting = sum(run.status is RunStatus.QUEUED for run in runs)
-    usual = _mean_duration(runs)
-    if usual is None and timed:
-        usual = max(remaining + _elapsed(run, run.started_at or now, now) for run, remaining in timed)
-    if usual is None or not workers or not (timed or waiting):
+    n_waiting = sum(run.status is RunStatus.QUEUED for run in runs)
+    usual_duration = _mean_duration(runs)
+    if usual_duration is None and timed:
+        usual_duration = max(remaining + _elapsed(run, run.started_at or now, now) for run, remaining in timed)
+    if usual_duration is None or not workers or not (timed or n_waiting):
         return None
     times = [remaining for _, remaining in timed]
-    at_once = min(workers, len(timed) + waiting)
-    return max((waiting * usual + sum(times)) / at_once, max(times, default=0.0))
+    n_parallel = min(workers, len(timed) + n_waiting)
+    return max((n_waiting * usual_duration + sum(times)) / n_parallel, max(times, default=0.0))
 
 
 def _mean_duration(runs: Sequence[TimedRun]) -> float | None:

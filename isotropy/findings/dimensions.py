@@ -116,7 +116,7 @@ def rogue_dimensions(examined: ExaminedCloud) -> Defect | None:
 def examine_without(
     examined: ExaminedCloud, removed: Tensor, affected: float = 0.0
 ) -> tuple[ExaminedCloud, Effect, Severity] | None:
-    """Return the rest without some dimensions, the effect and its severity; None if nothing is left to measure."""
+    """Return the cloud without some dimensions, the effect and its severity; None if nothing is left to measure."""
     remaining = examined.without_dimensions(removed.nonzero().squeeze(1).tolist())
     if not remaining.has_spread:
         return None

@@ -46,7 +46,7 @@ def held_out(
     """
     require_points(points)
     if fit_rows is not None and groups is not None:
-        raise ValueError("Expected groups or fit_rows, got both: rows that are given are not chosen by group.")
+        raise ValueError("Expected groups or fit_rows, got both: pass one of them.")
     is_fit = (
         _fit_mask(len(points), fit_rows)
         if fit_rows is not None

@@ -164,7 +164,7 @@ def test_what_is_turned_stays_what_is_unrelated_lands_anywhere_and_what_cannot_b
     drift = row_drift(x, torch.ones(40, 3), 40)
     assert (drift.residual, drift.reason) == (None, "All rows of one embedding are equal.")
     wide = row_drift(torch.zeros(20, 2049), torch.zeros(20, 3), 20)
-    assert wide.reason == "Residuals are found for at most 2,048 dimensions."
+    assert wide.reason == "Residuals are computed for at most 2,048 dimensions."
     with pytest.raises(ValueError, match="the same rows in both"):
         row_drift(x, y[:5], 5)
     with pytest.raises(ValueError, match="more than 10 reference rows"):

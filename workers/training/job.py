@@ -3,6 +3,7 @@
 import gc
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from sqlalchemy import Update, func, or_, select, update
@@ -38,9 +39,9 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     remove_unneeded_folders(settings, sessions)
     folder = RunFolder(settings, run_id)
     slot = slot_name(settings, device)
-    row = update(Run).where(Run.id == run_id, Run.status.in_(UNFINISHED), Run.worker == slot)
+    update_run = update(Run).where(Run.id == run_id, Run.status.in_(UNFINISHED), Run.worker == slot)
     with folder.locked():
-        with folder.log.capture_output(), folder.log.send_tail_regularly(lambda tail: _write_log(sessions, row, tail)):
+        with folder.log.capture_output(), folder.log.send_tail_regularly(partial(_write_log, sessions, update_run)):
             try:
                 if (spec := _begin(sessions, run_id, slot, folder)) is not None:
                     _train_with_retry(spec, Progress(sessions, run_id, slot), folder, settings, device)
@@ -49,7 +50,7 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
                 _write_log(sessions, update(Run).where(Run.id == run_id, stopped_here), folder.log.tail())
             except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
                 folder.drop_unfinished_checkpoints()  # they may be what fills the disk
-                _fail(error, sessions, row, folder)
+                _fail(error, sessions, update_run, folder)
         folder.drop_unfinished_checkpoints()
         with sessions() as session:
             run = session.get(Run, run_id)
@@ -104,13 +105,13 @@ def _train_with_retry(spec: RunSpec, progress: Progress, folder: RunFolder, sett
     work(spec._replace(config=smaller_config), progress, folder, settings, device)
 
 
-def _fail(error: Exception, sessions: Sessions, row: Update, folder: RunFolder) -> None:
+def _fail(error: Exception, sessions: Sessions, update_run: Update, folder: RunFolder) -> None:
     raise_if_temporary(error)
     failure = failure_of(error)  # logs unforeseen errors
     with sessions.begin() as session:
         failure_columns = {"error": failure.sentence, "cause": failure.cause, "error_field": failure.field}
         values = {**failure_columns, "log": folder.log.tail(), "finished_at": utcnow()}
-        mark_failed = row.values(status=RunStatus.FAILED, **values).returning(Run.id)
+        mark_failed = update_run.values(status=RunStatus.FAILED, **values).returning(Run.id)
         if (run_id := session.scalar(mark_failed)) is not None:
             end_attempts(session, Attempt.run_id == run_id, AttemptOutcome.FAILED, failure.sentence)
             pause_waiting_runs(session, session.get_one(Run, run_id, populate_existing=True))

@@ -61,7 +61,7 @@ def test_a_fraction_of_the_rows_is_drawn_and_both_parts_get_some(fraction, fitte
         (20, {"groups": torch.arange(19)}, r"Expected a group for each of 20 rows, got \[19\]"),
         (
             20, {"groups": torch.arange(20), "fit_rows": torch.arange(3)},
-            "Expected groups or fit_rows, got both: rows that are given are not chosen by",
+            "Expected groups or fit_rows, got both: pass one of them",
         ),
     ],
 )  # fmt: skip
