@@ -204,7 +204,7 @@ def _draw_panels(drawing: ScatterPlot, panels: Sequence[Panel]) -> go.Figure:
             repeated = trace.name in legend_names and trace.showlegend
             legend_names |= {trace.name} if trace.showlegend else set()
             traces.append(trace.update(xaxis=x, yaxis=y, **({"showlegend": False} if repeated else {})))
-        lines = _panel_lines(drawing, panel, named=index == 0)
+        lines = _panel_lines(drawing, panel, in_legend=index == 0)
         if not panel.title:
             shapes += lines
             continue
@@ -238,7 +238,7 @@ def _move_to_panel(x: str, y: str, item: dict[str, Any]) -> dict[str, Any]:
     return item | {key: f"{axis} domain" if item.get(key) == "paper" else axis for key, axis in references}
 
 
-def _panel_lines(drawing: ScatterPlot, panel: Panel, *, named: bool) -> list[dict[str, Any]]:
+def _panel_lines(drawing: ScatterPlot, panel: Panel, *, in_legend: bool) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
     baselines = [mark for mark in panel.marks if mark.setting.is_baseline]
     if len(baselines) == 1 and len(panel.marks) > 1:
@@ -252,7 +252,7 @@ def _panel_lines(drawing: ScatterPlot, panel: Panel, *, named: bool) -> list[dic
                  "layer": "below"}]  # fmt: skip
     if drawing.plan.y.key != PERFORMANCE or drawing.y.log:
         return [*lines, *zero_lines]
-    return [*lines, *panel.trivial_predictor.lines(drawing.y_limits, named=named), *zero_lines]
+    return [*lines, *panel.trivial_predictor.lines(drawing.y_limits, in_legend=in_legend), *zero_lines]
 
 
 def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.Scatter]:

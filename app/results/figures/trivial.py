@@ -79,7 +79,7 @@ class TrivialPredictor(NamedTuple):
         margin = 0.08 * (high - low)
         return [min(low, self.score - margin), max(high, self.score + margin)]
 
-    def lines(self, limits: list[float], axis: str = "y", *, named: bool = True) -> list[dict[str, Any]]:
+    def lines(self, limits: list[float], axis: str = "y", *, in_legend: bool = True) -> list[dict[str, Any]]:
         """Return the shape that draws the line across a plot with these limits of performance, with its legend entry.
 
         The name of a line beyond the limits has an arrow.
@@ -90,8 +90,8 @@ class TrivialPredictor(NamedTuple):
         arrow = below if self.score < limits[0] else above if self.score > limits[1] else ""
         return [
             {"type": "line", f"{cross_axis}ref": "paper", f"{cross_axis}0": 0, f"{cross_axis}1": 1,
-             f"{axis}0": self.score, f"{axis}1": self.score, "layer": "below", "showlegend": named, "legend": "legend2",
-             "name": f"{arrow}trivial predictor {number(self.score)}",
+             f"{axis}0": self.score, f"{axis}1": self.score, "layer": "below", "showlegend": in_legend,
+             "legend": "legend2", "name": f"{arrow}trivial predictor {number(self.score)}",
              "line": {"width": 1.5, "dash": "dash", "color": palette.MARKED}}
         ]  # fmt: skip
 
