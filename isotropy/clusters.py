@@ -45,12 +45,12 @@ def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
         return Score.undefined(classes)
     centre = centre_of(classes.points)
     # Averaging offsets from a class's first point is exact if all its points are equal.
-    firsts = classes.points[classes.sizes.cumsum(0) - classes.sizes]
-    offsets = torch.zeros_like(firsts)
+    first_points = classes.points[classes.sizes.cumsum(0) - classes.sizes]
+    offsets = torch.zeros_like(first_points)
     chunks = list(zip(torch.split(classes.points, TILE_ROWS), torch.split(classes.codes, TILE_ROWS), strict=True))
     for chunk, codes in chunks:
-        offsets.index_add_(0, codes, chunk - firsts[codes])
-    centroids = firsts + offsets / classes.sizes[:, None]
+        offsets.index_add_(0, codes, chunk - first_points[codes])
+    centroids = first_points + offsets / classes.sizes[:, None]
     centred_centroids = CentredPoints.about(centre, centroids)
     total = centroids.new_zeros(())
     for chunk, codes in chunks:

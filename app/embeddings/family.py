@@ -120,7 +120,7 @@ def describe_best(members: Iterable[FamilyMember], metric: str) -> str:
 
 
 def scored_embeddings(members: Iterable[FamilyMember]) -> list[ScoredEmbedding]:
-    """Return isotropy and score of a family's judged embeddings, as they are."""
+    """Return IsoScore and score of a family's judged embeddings without post-processing."""
     return [
         ScoredEmbedding(member.name, member.as_it_is.isoscore, member.as_it_is.report.value, member.series)
         for member in members

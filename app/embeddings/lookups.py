@@ -116,11 +116,11 @@ def find_text_search(context: Context, embedding: Embedding, text: str) -> TextS
     if lookup is None or not lookup.results:
         return TextSearch(text, reason, lookup)
     similarity = Similarity(lookup.results.get("similarity", Similarity.COSINE))
-    near = [
+    neighbors = [
         NearRow(NamedRow(neighbor["row"], neighbor["name"]), neighbor[similarity.value])
         for neighbor in lookup.results["of"][0]["before"]
     ]
-    return TextSearch(text, reason, lookup, similarity, lookup.results["rows"], near)
+    return TextSearch(text, reason, lookup, similarity, lookup.results["rows"], neighbors)
 
 
 def get_lookup(context: Context, embedding_id: str, text: str) -> Lookup:

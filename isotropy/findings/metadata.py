@@ -120,7 +120,7 @@ def _decimals(x: Tensor, eps: Tensor, digits: float = CHANCE_LIMIT) -> Tensor:
 
 
 def _few_values_mask(examined: ExaminedCloud) -> Tensor:
-    """Return a mask of dimensions whose values mostly repeat where those of others seldom do."""
+    """Return a mask of dimensions whose values mostly repeat, if values of other dimensions seldom do."""
     x = examined.sample[:INSPECTED_ROWS]
     ordered = x.sort(dim=0).values
     equals_next = ordered[1:] == ordered[:-1]

@@ -24,7 +24,7 @@ from isotropy.spectrum import eigenvalues
 
 LEVEL = 0.001
 # Share of the energy above which the mean outweighs the rest of a row; most real clouds have less.
-HALF = 0.5
+OUTWEIGHING_SHARE = 0.5
 # Spread relative to the mean's length below which rows count as one vector: cosines of two rows exceed 0.9999.
 NEARLY_EQUAL = 0.01
 EQUAL = 1e-6  # The same ratio below which rows differ only by float32 rounding
@@ -95,7 +95,7 @@ def _few_directions(examined: ExaminedCloud) -> Defect | None:
 
 
 def common_mean(examined: ExaminedCloud) -> Defect | None:
-    """Find a mean, shared by all rows, that decides which rows are near.
+    """Find a mean shared by all rows that changes which rows are near each other.
 
     By chance, its share of the energy is a chi-squared variable with as many degrees of freedom as effective
     dimensions, divided by these and by the number of rows.
@@ -114,7 +114,7 @@ def common_mean(examined: ExaminedCloud) -> Defect | None:
     effect = examined.neighbors_kept(examined.sample - cloud.moments.mean)
     if effect.change <= MATERIAL:
         return None
-    severity = judge([effect], cloud.d)[1] if share > HALF else Severity.NOTE
+    severity = judge([effect], cloud.d)[1] if share > OUTWEIGHING_SHARE else Severity.NOTE
     return Defect(
         slug="common_mean",
         severity=severity,

@@ -149,7 +149,7 @@ class Decision:
         }
 
     def _advice(self) -> str:
-        """Return what to do with the vectors, the score that has, and what it was."""
+        """Return what to do with the vectors, with the score after that and before."""
         chosen, baseline = self.variants[self.chosen], self.variants[BASELINE]
         report = chosen.report
         if self.chosen == BASELINE:

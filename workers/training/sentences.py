@@ -84,9 +84,9 @@ class Sentences:
             layers.append({"twonn": twonn(nearest).dimension, "persistent_entropy": persistent_entropy(barcode(x))})
             if self._labels is not None:
                 layers[-1]["silhouette"] = silhouette(x, self._labels)
-        n = {"twonn": len(self._distinct_positions)}
+        row_counts = {"twonn": len(self._distinct_positions)}
         return {
-            measure: ByLayer([layer[measure] for layer in layers], n.get(measure, len(self._drawn_indices)))
+            measure: ByLayer([layer[measure] for layer in layers], row_counts.get(measure, len(self._drawn_indices)))
             for measure in layers[0]
         }
 
