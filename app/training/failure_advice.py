@@ -35,7 +35,7 @@ ADVICE = {
         "model",
     ),
     FailureCause.COLUMN: Advice(
-        "The data do not fit", "Choose other columns, or mend the file and upload it again.", "label_column"
+        "The data do not fit", "Choose other columns, or fix the file and upload it again.", "label_column"
     ),
     FailureCause.NOT_A_NUMBER: Advice(
         "The loss is not a number",

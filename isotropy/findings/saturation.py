@@ -34,11 +34,11 @@ def saturated_dimensions(examined: ExaminedCloud) -> Defect | None:
     for sign in (1, -1):
         at_end = sign * x == (end := (sign * x).amax(0))
         # Number the values of each dimension from the end inward.
-        falling = (sign * x[distinct]).sort(dim=0, descending=True).values
-        levels = (falling[1:] < falling[:-1]).cumsum(0)
+        descending = (sign * x[distinct]).sort(dim=0, descending=True).values
+        levels = (descending[1:] < descending[:-1]).cumsum(0)
         at_end_count, next_count = 1 + (levels == 0).sum(0), ((levels > 0) & (levels <= NEXT_VALUES)).sum(0)
         candidate_count = (at_end_count + next_count).numpy()
-        # The chance of so many at the end, among those there and at the next values.
+        # Chance of this many values at the end, of those there and at the next values.
         chance = torch.from_numpy(
             bdtrc(at_end_count.numpy() - 1.0, candidate_count, STEEPEST / (STEEPEST + NEXT_VALUES))
         )

@@ -238,10 +238,10 @@ class LabelTruth(Truth):
 
 
 def equal_vectors(x: NDArray[Any]) -> Codes:
-    """Number the vectors of [n, d] by first appearance, int64 [n]; equal vectors share a number, also 0.0 and -0.0."""
+    """Number the vectors of [n, d] by first appearance, int64 [n]; equal vectors share a number; 0.0 equals -0.0."""
     rows = np.ascontiguousarray(x + 0.0).view(np.dtype((np.void, x.dtype.itemsize * x.shape[1])))
-    _, firsts, inverse = np.unique(rows.ravel(), return_index=True, return_inverse=True)
-    return np.unique(firsts[inverse], return_inverse=True)[1].astype(np.int64)
+    _, first_rows, inverse = np.unique(rows.ravel(), return_index=True, return_inverse=True)
+    return np.unique(first_rows[inverse], return_inverse=True)[1].astype(np.int64)
 
 
 def _equal_row_numbers(corpus: NDArray[Any], rows: Iterable[int]) -> dict[int, int]:

@@ -152,7 +152,7 @@ def _draw_lines(
     include_zero: bool = False,
 ) -> go.Figure:
     ticks = thinned(range(len(comparison.names)), MAX_TICKS)
-    ends = [end for line in lines for point in line.points for end in point[:3]]
+    axis_values = [value for line in lines for point in line.points for value in point[:3]]
     labels = comparison.labels
     traces = []
     for i, line in enumerate(lines):
@@ -180,7 +180,7 @@ def _draw_lines(
             hovertemplate="%{hovertext}<extra></extra>",
         )  # fmt: skip
         traces.append(trace)
-    axis = linear_axis(title, [*ends, *([0.0] if include_zero else [])])
+    axis = linear_axis(title, [*axis_values, *([0.0] if include_zero else [])])
     return plot(
         traces,
         xaxis={"title": {"text": comparison.axis}, "tickvals": ticks, "ticktext": [labels[tick] for tick in ticks]},

@@ -35,7 +35,7 @@ def test_what_is_no_answer_is_told_with_its_row(value, sentence):
         read_answers([good, value], "answers")
     assert str(caught.value).startswith("Row 2 holds no answers under ")
     assert sentence in str(caught.value)
-    assert str(caught.value).endswith("Mend the file, leave the row out, or choose another column.")
+    assert str(caught.value).endswith("Fix the file, leave the row out, or choose another column.")
     assert (len(str(caught.value)) < 300, caught.value.field) == (True, "label_column")
 
 

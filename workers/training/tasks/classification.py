@@ -48,7 +48,7 @@ class Classification(Task):
         if unknown is not None:
             raise InvalidError(
                 f"Row {labels.index(unknown) + 1} has the label {unknown!r} in column {config.label_column!r}; "
-                f"expected one of {', '.join(config.label_names[:20])}. Mend the file or name the label.",
+                f"expected one of {', '.join(config.label_names[:20])}. Fix the file or name the label.",
                 "label_column",
             )
         row_classes = [class_ids[label] for label in labels]

@@ -58,7 +58,7 @@ def read_answers(values: list[Any], column: str) -> list[Span]:
             answers.append(_parse_answers(value))
         except ValueError as error:
             raise InvalidError(
-                f"Row {row} holds no answers under {quote(column)}: {error}, as in {EXAMPLE}. Mend the file, leave the "
+                f"Row {row} holds no answers under {quote(column)}: {error}, as in {EXAMPLE}. Fix the file, leave the "
                 "row out, or choose another column.",
                 "label_column",
             ) from error

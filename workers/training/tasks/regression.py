@@ -43,7 +43,7 @@ class Regression(Task):
                 cell = repr(text[:80]) if text else "nothing"
                 raise InvalidError(
                     f"Row {row} has {cell} in column {column!r}, where a finite number was expected, such as "
-                    "3.5. Mend the file, leave the row out, or choose another column.",
+                    "3.5. Fix the file, leave the row out, or choose another column.",
                     "label_column",
                 )
         return text_rows(columns, self.config.text_columns, numbers, tokenizer, max_length)
