@@ -97,4 +97,5 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # Not sys.exit, which would wait for a process that starts late, once the fork server has imported all libraries.
+    os._exit(main())

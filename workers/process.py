@@ -63,6 +63,7 @@ class JobProcesses:
         self._context.set_forkserver_preload(["workers.preload"])
         # By process, not by job: the engine may start a job again before its first process has ended.
         self._running: dict[ForkServerProcess, tuple[Job, datetime]] = {}
+        self._is_stopped = False
 
     def time_device(self, slot: str) -> None:
         """Start a process that times the device and writes the result into the worker's row; call it in a thread."""
@@ -83,6 +84,8 @@ class JobProcesses:
         # In a thread: it waits for the fork server, which may still be importing.
         await asyncio.to_thread(process.start)
         self._running[process] = (job, utcnow())
+        if self._is_stopped:  # meanwhile
+            _signal_group(process, signal.SIGKILL)
         try:
             await _wait_for_end(process)
         finally:
@@ -98,6 +101,8 @@ class JobProcesses:
         return jobs
 
     def kill_all(self) -> None:
+        """Kill every job's process, also those that have yet to start."""
+        self._is_stopped = True
         for process in list(self._running):
             _signal_group(process, signal.SIGKILL)
 

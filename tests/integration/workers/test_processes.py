@@ -17,7 +17,7 @@ from tests.waiting import wait_for
 from workers.process import LIBRARY_MISSING, JobProcesses, _terminate
 
 
-def test_a_process_does_a_job_of_every_kind_and_may_be_called_for_again_before_its_end(settings, sessions):
+def test_a_process_does_a_job_of_every_kind_twice_at_once_and_none_after_all_are_killed(settings, sessions):
     migrate(settings.queue)
     processes = JobProcesses(settings, "cpu")
     curve = Job(job_kinds.CURVE, "no such row")
@@ -28,6 +28,7 @@ def test_a_process_does_a_job_of_every_kind_and_may_be_called_for_again_before_i
 
     assert asyncio.run(run_all()) == [0] * (2 + len(job_kinds.KINDS))
     processes.kill_all()
+    assert asyncio.run(processes.run(curve)) == -signal.SIGKILL
 
 
 def test_job_whose_library_is_missing_says_so_by_its_exit_code(settings):
