@@ -47,7 +47,7 @@ class Word2VecText(RowFile):
                 f"{MAX_COLUMNS:,} dimensions: the file was altered, or is something else. Write it again."
             )
         self._separator = "\t" if "\t" in rows[0] else " "
-        self._has_words = bool(header) or not all(DECIMAL.fullmatch(row.split()[0]) for row in rows if row)
+        self._has_words = bool(header) or not all(DECIMAL.fullmatch(field) for row in rows for field in row.split()[:1])
         n_numbers = len(self._split_line(rows[0])) - 1
         self._d = int(header[2]) if header else n_numbers
         fields = [row.split(self._separator)[1:] for row in rows]

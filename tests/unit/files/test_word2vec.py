@@ -58,6 +58,7 @@ def test_lines_that_begin_with_decimals_have_no_words(opened, tmp_path):
     ("content", "sentence"),
     [
         ("", "not a file of word vectors: after '' its first line has 0 numbers, not 1 to 65,536"),
+        ("\x1e", "not a file of word vectors: after .* its first line has 0 numbers"),
         ("word\nother\n", "after 'word' its first line has 0 numbers, .* If it is a table, name it .csv or .tsv"),
         ("3 2\nking 1 2\nqueen 3 4\n", "The first line declares 3 words, and 2 lines follow: the file was cut off"),
         ("0 2\n", "The first line declares 0 words, and 0 lines follow"),
