@@ -37,6 +37,7 @@ def open_axes(page: Page, experiment: str) -> Locator:
     return axes
 
 
+@pytest.mark.long
 def test_brush_writes_the_search_and_the_table_follows(experiment, page):
     axes = open_axes(page, experiment)
     search, rows = page.get_by_label("Search runs"), page.locator("#found-runs tbody tr")

@@ -196,6 +196,7 @@ def test_the_reference_word2vec_matrix_is_uploaded_and_read(dashboard, page):
     assert measured["mean_cosine"] == pytest.approx(0.0640, abs=1e-4)
 
 
+@pytest.mark.long
 def test_at_phone_width_menu_and_tabs_of_a_report_stay_on_the_screen(dashboard, measured, page):
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto(f"{dashboard.url}/embeddings/{measured['embedding']}")

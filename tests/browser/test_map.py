@@ -47,6 +47,7 @@ def open_map(page: Page, measured_map: str, query: str = "") -> Locator:
     return plot
 
 
+@pytest.mark.long
 def test_lasso_around_a_group_has_its_rows_measured(page, measured_map):
     plot = open_map(page, measured_map)
     page.get_by_role("button", name="Lasso").click()

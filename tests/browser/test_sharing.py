@@ -19,6 +19,7 @@ def cells(page: Page, region: str) -> list[str]:
     return page.get_by_role("region", name=region, exact=True).get_by_role("cell").all_inner_texts()
 
 
+@pytest.mark.long
 def test_a_form_leaves_as_yaml_and_comes_back_from_the_text_and_from_a_file(filled, page, tmp_path):
     form = f"{filled.url}/experiments/new?dataset_id={filled.dataset}"
     page.goto(form)

@@ -31,6 +31,7 @@ def turn(page: Page) -> dict[str, float]:
     return page.evaluate(CAMERA)
 
 
+@pytest.mark.long
 def test_numbers_url_and_cloud_follow_the_sliders_and_the_camera_stays(filled, page):
     open_playground(page, filled.url)
     turned = turn(page)

@@ -88,6 +88,7 @@ def test_files_over_the_limit_are_refused_before_they_travel(strict, page, saved
     expect(page).to_have_url(re.compile("/embeddings/[0-9a-f]{32}$"))
 
 
+@pytest.mark.long
 def test_each_file_of_a_data_set_has_a_limit_and_a_complaint_of_its_own(strict, page, tmp_path):
     large, fine = tmp_path / "large.tsv", tmp_path / "fine.tsv"
     large.write_text("sentence\tlabel\n" * 100)

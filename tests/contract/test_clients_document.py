@@ -22,6 +22,7 @@ def examples(language):
     return re.findall(rf"```{language}\n(.*?)```", DOCUMENT, re.DOTALL)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_every_example_runs_and_does_what_it_says(context, tmp_path, cloud):
     np.save(tmp_path / "embeddings.npy", cloud)

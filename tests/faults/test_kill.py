@@ -17,6 +17,7 @@ def sweep(serving, models_dir):
     return server, f"/api/experiments/{experiment['id']}"
 
 
+@pytest.mark.long
 def test_every_run_ends_once_whatever_is_killed_and_a_killed_supervisor_leaves_nothing_behind(sweep):
     server, experiment = sweep
 

@@ -269,6 +269,7 @@ def test_any_row_of_many_is_searched_among_vectors_that_go_with_it(client, conte
     assert not any(context.storage.exists(sha256) for sha256 in files.values())
 
 
+@pytest.mark.long
 def test_rows_beyond_the_kept_sample_say_so(client, context, work, few_pairs, monkeypatch):
     monkeypatch.setattr(map_files, "MAX_VECTOR_BYTES", 30 * D * 2)
     embedding_id = measure(client, work)

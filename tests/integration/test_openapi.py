@@ -80,9 +80,8 @@ def test_no_two_records_of_the_api_share_a_name(settings):
 # The stricter of the two: it refuses characters, numbers and casts that SQLite takes.
 @pytest.mark.parametrize("database", ["postgresql" if is_here() else "sqlite"], indirect=True)
 # Coverage tries each limit of the schema in turn: 7,000 requests.
-@pytest.mark.parametrize(
-    "phases", ["fuzzing", *(pytest.param(phase, marks=pytest.mark.long) for phase in ("stateful", "coverage"))]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("phases", ["fuzzing,stateful", "coverage"])
 def test_whatever_is_asked_is_answered_as_documented_and_never_by_a_failure(settings, ids, tmp_path, phases):
     config = tmp_path / "schemathesis.toml"
     config.write_text("".join(dictionaries(ids)) + ANY_FILE, encoding="utf-8")

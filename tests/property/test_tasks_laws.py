@@ -218,6 +218,7 @@ def test_exact_copies_are_in_one_part_unless_groups_say_otherwise():
     assert LabelTruth(rows, rows % 2, labels.ids, groups=rows).group_codes(copied).tolist() == rows.tolist()
 
 
+@pytest.mark.long
 def test_queries_that_tie_with_every_row_are_searched_in_little_memory():
     n, d = 20_000, 64
     rows = np.repeat(np.eye(1, d, dtype=np.float32), n, axis=0)

@@ -61,6 +61,7 @@ def test_migrate_makes_both_databases_in_which_doctor_finds_no_problem(tmp_path)
     assert ended.stdout.count("\n") == 1
 
 
+@pytest.mark.long
 def test_migrate_says_why_it_cannot_and_no_secret_is_printed(tmp_path):
     ended = isoscope(tmp_path, "migrate", ISOSCOPE_DATABASE_URL="sqlite:////nowhere/at/all.sqlite")
     assert ended.returncode == 1

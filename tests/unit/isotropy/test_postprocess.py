@@ -58,6 +58,7 @@ def test_the_catalogue_names_the_parameters_of_the_code_and_describes_a_method_i
         assert parameter.accepts(parameter.default)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_methods_import_no_scikit_learn_until_clusters_are_sought():
     code = "import sys, isotropy.postprocess.methods; print('sklearn' in sys.modules)"

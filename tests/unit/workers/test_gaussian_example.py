@@ -14,6 +14,7 @@ def example():
     return json.loads(STORED.read_text())
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_file_is_what_the_code_makes_anew(example):
     document = gaussian_example()
