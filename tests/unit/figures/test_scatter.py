@@ -193,6 +193,7 @@ def test_error_bars_are_as_chosen(error, factor):
     assert error.description in figure.caption
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(
     st.lists(

@@ -126,6 +126,7 @@ def test_no_name_in_a_zip_file_leads_out_of_the_folder(tmp_path):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.zip", "deep"]
 
 
+@pytest.mark.slow
 def test_a_bomb_and_too_many_members_are_refused_before_they_are_unpacked(tmp_path):
     path = zipped(tmp_path / "a.zip", FILES | {"corpus.jsonl": " " * 80_000_000})
     (tmp_path / "made").mkdir()

@@ -94,6 +94,7 @@ def test_a_missing_vector_fewer_rows_than_declared_and_text_that_is_not_utf_8_ar
         opened({"a": [0.5] * 10, "word": pa.array([b"w\xaa"] * 10).view(pa.string())})
 
 
+@pytest.mark.slow
 def test_a_bomb_of_equal_values_and_more_rows_than_are_read_are_refused(opened, monkeypatch):
     constant = pa.array(np.zeros(16_384 * 2000, np.float32))
     with pytest.raises(TooLargeError, match=r"declares 131,072,000 bytes in [\d,]+, more than 200 to 1"):
