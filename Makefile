@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 # Tests start hundreds of processes, each of which would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help run test check processors lowest pythons images services faults lint format bench screenshots clean
+.PHONY: help run test check quick processors lowest pythons images services faults lint format bench screenshots clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -18,7 +18,9 @@ run: $(VENV)/.run ## Serve the dashboard with a worker; Ctrl-C ends both
 	@exec $(BIN)/isoscope serve
 
 # What can be wrong without a process, a database server or training, one case of each test: to run before each commit.
-check: lint ## Lint, check types and import rules, run the quick tests: a minute
+check: lint quick ## Lint, check types and import rules, run the quick tests: a minute
+
+quick: $(VENV)/.test
 	@echo "== Running the quick tests"
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not long" tests/unit tests/contract
 
@@ -39,8 +41,9 @@ processors: $(VENV)/.test ## Run the numeric tests with the kernels of other pro
 	  env $$kernels $(BIN)/python -m pytest -q -n 2 --dist worksteal $(NUMERIC_TESTS) || exit 1; \
 	done
 
+# Types are those of the libraries in requirements.lock.
 lowest: ## Install the oldest libraries that Isoscope allows into .venv-lowest, and run the quick tests with them
-	@$(MAKE) check VENV=.venv-lowest CONSTRAINTS=requirements.lowest
+	@$(MAKE) quick VENV=.venv-lowest CONSTRAINTS=requirements.lowest
 
 pythons: $(VENV)/.test ## Start Isoscope and run the contract tests on every Python from 3.11 on that is here
 	@$(BIN)/python -m tests.pythons
