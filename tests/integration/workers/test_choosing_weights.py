@@ -70,7 +70,7 @@ def test_evaluating_changes_nothing_of_the_training(train):
     assert outcome(watched)[-1] == outcome(plain)[-1]
 
 
-@pytest.mark.parametrize(("step", "probe_every"), [(3, 2), (4, None), (9, 1)])
+@pytest.mark.parametrize(("step", "probe_every"), [(3, 2), (4, None), (5, 1), (9, 2)])
 def test_a_run_killed_and_resumed_chooses_as_one_that_was_not(kill, resume, uninterrupted, step, probe_every):
     changes = BEST | {"evaluate_every": probe_every, "patience": 20}
     assert outcome(resume(kill(step, changes))) == outcome(uninterrupted(changes))
