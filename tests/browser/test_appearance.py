@@ -1,14 +1,14 @@
 """Each page in one visit: its height, what axe and contrast say in both themes, its width on a phone, its console."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from tests.drawing import draw_all
+from tests.long_cases import mark_long
 
 MEASURED_REPORT = tuple(f"/embeddings/{{embedding}}{tab}" for tab in ("", "?tab=map", "?tab=details", "/tasks"))
 MEASURED = (
@@ -42,6 +42,7 @@ DRAWN = (
     "/experiments/{finished}?x=lam&facet=lam&colour=isoscore_star&seeds=1",
     "/runs/{finished_run}?tab=training",
 )  # fmt: skip
+# A page costs 2 to 20 seconds of processor time: the others are left to the long tests.
 KEY_PAGES = {
     "/", "/embeddings/{embedding}", "/embeddings/{embedding}?tab=map", "/experiments/{finished}",
     "/experiments/new?dataset_id={dataset}", "/runs/{finished_run}?tab=training", "/nowhere",
@@ -65,23 +66,18 @@ UNSCROLLED = (
 )  # fmt: skip
 
 
-def mark_long(paths: Sequence[str]) -> list[Any]:
-    """Leave all but the key pages to the long tests: a page costs 2 to 20 seconds of processor time."""
-    return [path if path in KEY_PAGES else pytest.param(path, marks=pytest.mark.long) for path in paths]
-
-
 @pytest.fixture
 def page(open_page: Callable[..., Page]) -> Page:
     # axe styles what it measures, which the policy of pages forbids; tests that click hold pages to it.
     return open_page(viewport={"width": 1400, "height": 900}, reduced_motion="reduce", bypass_csp=True)
 
 
-@pytest.mark.parametrize("path", mark_long(MEASURED))
+@pytest.mark.parametrize("path", mark_long(MEASURED, KEY_PAGES.__contains__))
 def test_measured_page_is_short_legible_and_accessible(dashboard, measured, page, path):
     assert find_faults(page, dashboard.url, path, measured) == []
 
 
-@pytest.mark.parametrize("path", mark_long(FILLED))
+@pytest.mark.parametrize("path", mark_long(FILLED, KEY_PAGES.__contains__))
 def test_page_of_runs_is_short_legible_and_accessible(filled, ids, page, path):
     assert find_faults(page, filled.url, path, ids) == []
 

@@ -2,6 +2,7 @@ import pytest
 
 from benchmarks import _calibration_clouds, _calibration_tasks
 from benchmarks._calibration import rate
+from tests.long_cases import mark_long
 
 CLOUDS, TASKS = _calibration_clouds.cases(), _calibration_tasks.cases()
 SHORT = [case for case in CLOUDS if " x 20, 1/i, t5" in case.name or "copies" in case.name or "paired" in case.name]
@@ -13,11 +14,7 @@ def test_cases_have_names_of_their_own(cases):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case",
-    [*SHORT, *TASKS[::6], *(pytest.param(case, marks=pytest.mark.long) for case in TASKS if case not in TASKS[::6])],
-    ids=lambda case: case.name,
-)
+@pytest.mark.parametrize("case", [*SHORT, *mark_long(TASKS, TASKS[::6].__contains__)], ids=lambda case: case.name)
 def test_a_case_is_not_far_off(case):
     assert rate(case, 12).ok(errors=4)
 

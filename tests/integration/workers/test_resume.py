@@ -10,6 +10,7 @@ from app.core.process import COMPLETE_MARKER
 from app.db.models import Run, RunStatus, Step
 from app.db.types import utcnow
 from tests.integration.workers.conftest import CONFIG, outcome, queue_again, stop_after, watch_steps
+from tests.long_cases import mark_long
 from workers.training.folder import RunFolder, remove_unneeded_folders
 from workers.training.job import fine_tune
 
@@ -43,15 +44,9 @@ OPTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param(options, id=name, marks=[] if "gpt2" in name else pytest.mark.long)
-        for name, options in OPTIONS.items()
-    ],
-)
-def test_a_run_killed_again_and_again_ends_like_one_that_was_not(often, make_run, resume, train, killed_after, options):
-    changes = CONFIG | ACCUMULATED | options
+@pytest.mark.parametrize("name", mark_long(OPTIONS, lambda name: "gpt2" in name))
+def test_a_run_killed_again_and_again_ends_like_one_that_was_not(often, make_run, resume, train, killed_after, name):
+    changes = CONFIG | ACCUMULATED | OPTIONS[name]
     killed = make_run(**changes)
     start = 0
     for step in (1, 3, 7):  # in the middle of an epoch, at its end, in the middle
