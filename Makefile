@@ -41,7 +41,7 @@ processors: $(VENV)/.test ## Run the numeric tests with the kernels of other pro
 	  env $$kernels $(BIN)/python -m pytest -q -n 2 --dist worksteal $(NUMERIC_TESTS) || exit 1; \
 	done
 
-# Types are those of the libraries in requirements.lock.
+# Without types, which are checked with the libraries of requirements.lock.
 lowest: ## Install the oldest libraries that Isoscope allows into .venv-lowest, and run the quick tests with them
 	@$(MAKE) quick VENV=.venv-lowest CONSTRAINTS=requirements.lowest
 

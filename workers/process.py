@@ -84,7 +84,7 @@ class JobProcesses:
         # In a thread: it waits for the fork server, which may still be importing.
         await asyncio.to_thread(process.start)
         self._running[process] = (job, utcnow())
-        if self._is_stopped:  # meanwhile
+        if self._is_stopped:  # since before the process started
             _signal_group(process, signal.SIGKILL)
         try:
             await _wait_for_end(process)

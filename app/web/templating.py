@@ -204,6 +204,7 @@ def create_environment() -> Environment:
         "divergence_note": divergence_note,
         "no_learning_note": no_learning_note,
         "upload_help": UPLOAD_HELP,
+        "row_suffixes": row_suffixes,
     }
     return environment
 

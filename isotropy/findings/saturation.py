@@ -38,7 +38,7 @@ def saturated_dimensions(examined: ExaminedCloud) -> Defect | None:
         levels = (descending[1:] < descending[:-1]).cumsum(0)
         at_end_count, next_count = 1 + (levels == 0).sum(0), ((levels > 0) & (levels <= NEXT_VALUES)).sum(0)
         candidate_count = (at_end_count + next_count).numpy()
-        # Chance of this many values at the end, of those there and at the next values.
+        # Compute the probability that at least this many of the outermost values lie at the end.
         chance = torch.from_numpy(
             bdtrc(at_end_count.numpy() - 1.0, candidate_count, STEEPEST / (STEEPEST + NEXT_VALUES))
         )

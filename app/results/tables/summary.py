@@ -98,11 +98,14 @@ def summarize_groups(
     for labels in ordered_groups:
         seed_means_by_column = [by_seed(values[labels].get(column, [])).values() for column in columns]
         means = [estimate([*seed_means]) if seed_means else None for seed_means in seed_means_by_column]
-        marks = {column: verdicts[labels, column] for column in columns}
-        shared = {
-            column: verdict for column, group in marks.items() for verdict in group if verdict and len(group) == 1
+        shared_verdicts = {
+            column: verdict
+            for column in columns
+            if len(group := verdicts[labels, column]) == 1
+            for verdict in group
+            if verdict is not None
         }
-        rows.append(SummaryRow([cell_text(cell) for cell in labels], means, shared))
+        rows.append(SummaryRow([cell_text(cell) for cell in labels], means, shared_verdicts))
     repeated = dict.fromkeys(
         ", ".join([*map(cell_text, labels), f"seed {seed}"])
         for labels in ordered_groups
