@@ -1,10 +1,11 @@
-// The controls show where the cloud is. One that was moved by hand no longer follows the attributes that a swap changes;
-// the one that is being moved is ahead of them.
+// The controls show where the cloud is. One that was moved by hand no longer follows the attributes that a swap changes
+// until its form is reset; the one that is being moved is ahead of them.
 
-document.addEventListener("htmx:after:swap", () => {
-  for (const control of document.querySelector("#playground form").elements) {
-    if (control === document.activeElement) continue;
-    if (control.type === "range") control.value = control.defaultValue;
-    for (const option of control.options ?? []) option.selected = option.defaultSelected;
-  }
+document.addEventListener("htmx:before:swap", (event) => {
+  const form = event.target.closest("#playground")?.querySelector("form");
+  if (!form) return;
+  const moved = form.contains(document.activeElement) ? document.activeElement : null;
+  const value = moved?.value;
+  form.reset();
+  if (moved) moved.value = value;
 });
