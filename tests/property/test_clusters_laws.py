@@ -14,7 +14,7 @@ SILHOUETTES = (silhouette, simplified_silhouette)
 
 @st.composite
 def labelled_clouds(draw):
-    """A cloud of at least three points and a label for each, of at least two classes and fewer than points."""
+    """A cloud of at least three points with labels of at least two classes, fewer than points."""
     x = draw(clouds(min_n=3))
     labels = draw(st.lists(st.integers(-2, 4), min_size=len(x), max_size=len(x)))
     labels[:3] = [0, 0, 1]
@@ -23,7 +23,7 @@ def labelled_clouds(draw):
 
 @pytest.mark.parametrize("measure", SILHOUETTES)
 @given(labelled_clouds(), seeds, st.floats(-1e3, 1e3), st.floats(1e-9, 1e9))
-def test_silhouettes_do_not_change_under_rotation_shift_and_scaling(measure, labelled, seed, shift, scale):
+def test_silhouettes_ignore_rotation_shift_and_scale(measure, labelled, seed, shift, scale):
     x, labels = labelled
     moved = scale * (x @ rotation(x.shape[1], seed) + shift)
     assert measure(moved, labels).value == pytest.approx(measure(x, labels).value, abs=1e-7)
@@ -31,7 +31,7 @@ def test_silhouettes_do_not_change_under_rotation_shift_and_scaling(measure, lab
 
 @pytest.mark.parametrize("measure", SILHOUETTES)
 @given(labelled_clouds(), seeds)
-def test_silhouettes_ignore_the_order_of_points_and_the_names_of_classes(measure, labelled, seed):
+def test_silhouettes_ignore_point_order_and_class_names(measure, labelled, seed):
     x, labels = labelled
     rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
     renamed = (7 - 100 * labels).to(torch.int32)
@@ -40,14 +40,14 @@ def test_silhouettes_ignore_the_order_of_points_and_the_names_of_classes(measure
 
 @pytest.mark.parametrize("measure", SILHOUETTES)
 @given(labelled_clouds(), seeds)
-def test_classes_that_are_one_location_each_are_perfectly_apart(measure, labelled, seed):
+def test_single_location_classes_have_silhouette_one(measure, labelled, seed):
     labels = torch.cat([labelled[1]] * 2)
     locations = torch.randn(5 + 2, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     assert measure(locations[labels], labels).value == pytest.approx(1, abs=1e-6)
 
 
 @given(labelled_clouds())
-def test_the_score_by_label_is_the_mean_of_the_classes_of_four_and_more_that_have_one(labelled):
+def test_score_by_label_averages_classes_of_four_or_more(labelled):
     x, labels = labelled
     result = score_by_label(x, labels, isoscore)
     single = {label: isoscore(x[labels == label]) for label in sorted(set(labels.tolist()))}

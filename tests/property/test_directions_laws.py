@@ -31,7 +31,7 @@ def partition(eigenvectors, *parts):
     return function
 
 
-def eigenvectors_of(x):
+def compute_eigenvectors(x):
     return torch.linalg.eigh(x.T @ x).eigenvectors
 
 
@@ -40,7 +40,7 @@ def shuffled(x, seed):
 
 
 @given(clouds(), sizes, st.integers(0, 30))
-def test_contributions_chunked_or_merged_are_those_of_all_pairs(x, sizes, cut):
+def test_chunked_or_merged_contributions_match_all_pairs(x, sizes, cut):
     units = x / x.norm(dim=1, keepdim=True)
     expected = (units.sum(0).square() - units.square().sum(0)) / (len(x) * (len(x) - 1))
     merged = rogue(x[:cut])
@@ -53,7 +53,7 @@ def test_contributions_chunked_or_merged_are_those_of_all_pairs(x, sizes, cut):
 
 
 @given(clouds(), seeds)
-def test_contributions_move_with_their_dimensions_and_ignore_the_lengths_of_the_points(x, seed):
+def test_contributions_follow_dimensions_and_ignore_norms(x, seed):
     generator = torch.Generator().manual_seed(seed)
     columns = torch.randperm(x.shape[1], generator=generator)
     lengths = 0.1 + torch.rand(len(x), 1, dtype=torch.float64, generator=generator)
@@ -64,8 +64,8 @@ def test_contributions_move_with_their_dimensions_and_ignore_the_lengths_of_the_
 
 
 @given(clouds(), sizes, st.integers(0, 30))
-def test_the_partition_function_of_chunks_or_merged_parts_is_that_of_the_whole(x, sizes, cut):
-    eigenvectors = eigenvectors_of(x)
+def test_chunked_or_merged_partition_function_is_exact(x, sizes, cut):
+    eigenvectors = compute_eigenvectors(x)
     total = partition(eigenvectors, x)
     merged = partition(eigenvectors, x[:cut])
     merged.merge(partition(eigenvectors, x[cut:]))
@@ -75,24 +75,24 @@ def test_the_partition_function_of_chunks_or_merged_parts_is_that_of_the_whole(x
 
 
 @given(clouds(), seeds)
-def test_partition_isotropy_does_not_change_under_rotation_or_reordering_or_the_signs_of_eigenvectors(x, seed):
-    eigenvectors, turn = eigenvectors_of(x), rotation(x.shape[1], seed)
+def test_partition_isotropy_ignores_rotation_order_and_signs(x, seed):
+    eigenvectors, turn = compute_eigenvectors(x), rotation(x.shape[1], seed)
     signs = torch.randn(len(turn), generator=torch.Generator().manual_seed(seed)).sign()
     moved = partition(turn.T @ eigenvectors * signs, shuffled(x, seed) @ turn)
     assert moved.log_isotropy().value == pytest.approx(partition(eigenvectors, x).log_isotropy().value, abs=1e-8)
 
 
 @given(clouds(), st.floats(1e-3, 0.1))
-def test_partition_isotropy_is_the_exponential_of_its_logarithm(x, scale):
+def test_partition_isotropy_is_exponential_of_logarithm(x, scale):
     x = x / x.norm(dim=1, keepdim=True).mean() * scale
-    result = partition(eigenvectors_of(x), x)
+    result = partition(compute_eigenvectors(x), x)
     assert result.isotropy().value == pytest.approx(math.exp(result.log_isotropy().value), rel=1e-12)
     # |c.x| is at most ||x||.
     assert math.exp(-2 * float(x.norm(dim=1).max())) <= result.isotropy().value
 
 
 @given(clouds(), seeds, st.integers(1, 5))
-def test_uniformity_is_within_the_exponents_whatever_rotation_order_lengths_and_rows_of_zeros(x, seed, zeros):
+def test_uniformity_is_bounded_and_invariant(x, seed, zeros):
     squares = torch.pdist(x / x.norm(dim=1, keepdim=True)).square()
     assert -2 * float(squares.mean()) - 1e-9 <= uniformity(x).value <= -2 * float(squares.min()) + 1e-9
     assert uniformity(torch.cat([x, torch.zeros_like(x[:zeros])])).value == uniformity(x).value

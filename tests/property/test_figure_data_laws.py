@@ -11,22 +11,22 @@ from tests.property.clouds import clouds, rotation, seeds, solved_clouds
 
 
 @given(solved_clouds())
-def test_the_projection_has_the_three_greatest_variances(solved):
+def test_projection_has_three_largest_variances(solved):
     points, spectrum = solved
     data = projection(read_cloud(Rows(points.numpy())))
-    greatest = [*spectrum[:3].tolist(), 0.0, 0.0][:3]
+    largest = [*spectrum[:3].tolist(), 0.0, 0.0][:3]
     variances = [np.var(data[axis], ddof=1) for axis in "xyz"]
-    assert variances == pytest.approx(greatest, rel=1e-3, abs=1e-9 * float(spectrum[0]))
-    assert data["shares"] == pytest.approx([share / float(spectrum.sum()) for share in greatest], abs=1e-9)
+    assert variances == pytest.approx(largest, rel=1e-3, abs=1e-9 * float(spectrum[0]))
+    assert data["shares"] == pytest.approx([share / float(spectrum.sum()) for share in largest], abs=1e-9)
 
 
 @given(clouds(max_n=80), seeds)
-def test_the_curve_ends_in_the_isoscore_of_all_and_sees_neither_shift_nor_scale_nor_rotation(points, seed):
+def test_curve_ends_at_isoscore_and_is_invariant(points, seed):
     data = sample_size(read_cloud(Rows(points.numpy())))
     assert data["isoscore"]["mean"][-1] == pytest.approx(isoscore(points).value, abs=1e-9)
     moved = sample_size(read_cloud(Rows((5 + 1e-3 * points @ rotation(points.shape[1], seed)).numpy())))
     assert moved["rows"] == data["rows"]
     curves, other_curves = ((line["isoscore"], *line["isoscore_star"]) for line in (data, moved))
-    for share, other_curve in zip(curves, other_curves, strict=True):
-        assert other_curve["mean"] == pytest.approx(share["mean"], abs=1e-6)
-        assert all(0 <= value <= 1 for value in share["mean"])
+    for curve, other_curve in zip(curves, other_curves, strict=True):
+        assert other_curve["mean"] == pytest.approx(curve["mean"], abs=1e-6)
+        assert all(0 <= value <= 1 for value in curve["mean"])

@@ -9,7 +9,7 @@ from isotropy.spectrum import covariance, scaled_identity
 
 
 @given(clouds())
-def test_isoscore_lies_between_0_and_1_in_all_forms_and_shrinking_raises_it_but_scaling_does_not(x):
+def test_isoscore_is_bounded_and_rises_with_shrinkage(x):
     assert 0 <= isoscore(x).value <= 1
     S = covariance(x)
     assert isoscore(x).value == pytest.approx(isoscore_from_covariance(S).value, abs=1e-10)
@@ -23,7 +23,7 @@ def test_isoscore_lies_between_0_and_1_in_all_forms_and_shrinking_raises_it_but_
 
 
 @given(clouds(), seeds, st.floats(-1e3, 1e3), st.floats(1e-9, 1e9))
-def test_isoscore_does_not_change_under_rotation_shift_scaling_and_reordering(x, seed, shift, scale):
+def test_isoscore_ignores_rotation_shift_scale_and_order(x, seed, shift, scale):
     expected, generator = isoscore(x).value, torch.Generator().manual_seed(seed)
     rows, columns = (torch.randperm(size, generator=generator) for size in x.shape)
     assert isoscore(x @ rotation(x.shape[1], seed)).value == pytest.approx(expected, abs=1e-10)
@@ -33,13 +33,13 @@ def test_isoscore_does_not_change_under_rotation_shift_scaling_and_reordering(x,
 
 
 @given(clouds(min_d=2), seeds)
-def test_points_on_a_line_score_zero(x, seed):
+def test_points_on_line_score_zero(x, seed):
     line = x[:, :1] @ rotation(x.shape[1], seed)[:1]
     assert isoscore(line).value == pytest.approx(0, abs=1e-9)
 
 
 @given(solved_clouds(equal=True))
-def test_k_equal_eigenvalues_score_k_minus_one_over_d_minus_one(solved):
+def test_k_equal_eigenvalues_have_known_isoscore(solved):
     x, spectrum = solved
     k, d = int(spectrum.count_nonzero()), len(spectrum)
     assert isoscore(x).value == pytest.approx((k - 1) / (d - 1), abs=1e-10)
@@ -47,7 +47,7 @@ def test_k_equal_eigenvalues_score_k_minus_one_over_d_minus_one(solved):
 
 @pytest.mark.measure("participation_ratio")
 @given(solved_clouds())
-def test_a_known_spectrum_gives_its_participation_ratio_and_isoscore(solved):
+def test_known_spectrum_gives_participation_ratio_and_isoscore(solved):
     x, spectrum = solved
     pr = float(spectrum.sum() ** 2 / spectrum.square().sum())
     assert participation_ratio(covariance(x)).value == pytest.approx(pr, rel=1e-9)
@@ -55,7 +55,7 @@ def test_a_known_spectrum_gives_its_participation_ratio_and_isoscore(solved):
 
 
 @given(clouds(), seeds)
-def test_a_zeta_curve_runs_from_isoscore_to_the_score_of_the_shrinkage_covariance(x, seed):
+def test_zeta_curve_ends_at_score_of_shrinkage_covariance(x, seed):
     d = x.shape[1]
     S_S = covariance(torch.randn(3 * d, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)))
     ends = ShrinkageCurve.from_covariances(covariance(x), S_S).isoscore_star(torch.tensor([0.0, 1.0])).tolist()
@@ -71,5 +71,5 @@ def gradient(x, zeta):
 
 
 @given(clouds(), st.floats(0, 1))
-def test_the_gradient_moves_the_mean_nowhere(x, zeta):
+def test_gradient_keeps_mean(x, zeta):
     assert gradient(x, zeta).sum(0).tolist() == pytest.approx([0] * x.shape[1], abs=1e-8)

@@ -12,18 +12,18 @@ from isotropy.neighbours import distinct_rows, nearest_neighbours
 K = 4
 
 
-def values(x):
+def measure_values(x):
     neighbours = nearest_neighbours(x, K + 1)
     hubs = hubness(neighbours, K)
     scores = [twonn(neighbours).dimension, twonn_mle(neighbours), levina_bickel(neighbours, K)]
     return [score.value for score in [*scores, hubs.skewness, hubs.robin_hood, hubs.antihubs, hubs.greatest]]
 
 
-big_enough = clouds(min_n=K + 2, max_n=60)
+large_clouds = clouds(min_n=K + 2, max_n=60)
 
 
 @given(clouds(max_n=60), st.integers(1, 12), st.sampled_from([torch.bfloat16, torch.float32, torch.float64]))
-def test_neighbours_are_those_of_brute_force_in_every_precision(x, k, precision):
+def test_neighbours_match_brute_force_in_every_precision(x, k, precision):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "fast_precisions", lambda _: list(dict.fromkeys([precision, torch.float64])))
         ours = nearest_neighbours(x, k)
@@ -35,22 +35,22 @@ def test_neighbours_are_those_of_brute_force_in_every_precision(x, k, precision)
 
 
 @pytest.mark.measure("twonn", "twonn_mle", "levina_bickel", "hubness")
-@given(big_enough, seeds, st.floats(-8, 8), st.floats(-100, 100))
-def test_rotation_scale_and_shift_change_no_measure_of_neighbours(x, seed, power, shift):
+@given(large_clouds, seeds, st.floats(-8, 8), st.floats(-100, 100))
+def test_neighbour_measures_ignore_rotation_scale_and_shift(x, seed, power, shift):
     moved = 10**power * (x @ rotation(x.shape[1], seed) + shift)
-    assert values(moved) == pytest.approx(values(x), rel=1e-7)
+    assert measure_values(moved) == pytest.approx(measure_values(x), rel=1e-7)
 
 
-@given(big_enough, st.randoms(use_true_random=False))
-def test_the_order_of_the_points_and_constant_dimensions_change_no_measure_of_neighbours(x, random):
+@given(large_clouds, st.randoms(use_true_random=False))
+def test_neighbour_measures_ignore_order_and_constant_dimensions(x, random):
     order = random.sample(range(len(x)), len(x))
     padded = torch.cat([x, torch.full((len(x), 3), 7.5, dtype=x.dtype)], dim=1)
     for changed in (x[order], padded):
-        assert values(changed) == pytest.approx(values(x), rel=1e-10)
+        assert measure_values(changed) == pytest.approx(measure_values(x), rel=1e-10)
 
 
 @given(clouds(max_n=20), st.lists(st.integers(0, 19), min_size=1, max_size=40))
-def test_distinct_rows_are_what_is_left_of_rows_that_repeat(x, picked):
+def test_distinct_rows_are_first_occurrences(x, picked):
     rows = [index % len(x) for index in picked]
     distinct = distinct_rows(x[rows])
     assert [rows[index] for index in distinct] == list(dict.fromkeys(rows))
