@@ -1,4 +1,4 @@
-"""Conclusions of rows that were never stored, and what runs answered row by row."""
+"""Conclusions and row values of runs that were never stored."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def concluded(*runs, facts=None, **grid):
 
 
 def trend(lams=LAMBDAS, seeds=3, slope=0.05, noise=0.002, **options):
-    """Isotropy rises with λ, and so does performance, unless ``slope`` is negative."""
+    """Return runs whose isotropy rises with λ, and performance by ``slope``."""
     return [
         run(lam, seed, 0.6 + slope * lam + noise * _noise(lam, seed), 0.3 + 0.1 * lam + 0.001 * seed, **options)
         for lam in lams
@@ -25,7 +25,7 @@ def trend(lams=LAMBDAS, seeds=3, slope=0.05, noise=0.002, **options):
 
 
 def answered(gains, seeds=3, rows=300, seed=0, right=0.7):
-    """Runs and their row values: by λ the share of rows that are gained over the baseline."""
+    """Return runs and their row values; ``gains`` is the share of rows gained over the baseline, by λ."""
     random = np.random.default_rng(seed)
     hard = random.random(rows)
     runs, facts = [], {}

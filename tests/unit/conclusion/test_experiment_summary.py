@@ -23,7 +23,7 @@ def answers(result):
     return {card.question: card.answer for card in result.cards}
 
 
-def test_it_names_the_best_setting_with_its_difference_and_says_whether_isotropy_goes_with_it():
+def test_cards_name_best_setting_and_relation():
     result = summary(*trend(seeds=5))
     assert answers(result) == {
         "Best on validation": "λ = 1",
@@ -36,7 +36,7 @@ def test_it_names_the_best_setting_with_its_difference_and_says_whether_isotropy
     assert result.cards[2].evidence.startswith("Rank correlation 1.00 (p = ")
 
 
-def test_it_says_when_less_isotropy_goes_with_better_performance():
+def test_card_reports_negative_relation():
     assert answers(summary(*trend(seeds=5, slope=-0.05)))[RELATED] == "Yes: more isotropic runs score lower"
 
 
@@ -57,7 +57,7 @@ def test_relation_needs_settings_that_differ():
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
-def test_best_needs_a_verdict(seeds):
+def test_best_setting_needs_a_verdict(seeds):
     result = summary(*trend(seeds=seeds))
     assert answers(result)["Best on validation"] == "No λ beats the baseline yet"
     assert answers(result)["Does λ matter?"] == "Too few seeds to tell"
@@ -66,7 +66,7 @@ def test_best_needs_a_verdict(seeds):
     assert not any(row.best for row in result.rows)
 
 
-def test_more_seeds_are_offered_with_what_they_would_show():
+def test_card_proposes_seeds_with_detectable_difference():
     runs, facts = answered({0.0: 0.0, 1.0: 0.001})
     result = summary(*runs, facts=facts)
     assert result.cards[0].answer == "No λ beats the baseline yet"
@@ -75,7 +75,7 @@ def test_more_seeds_are_offered_with_what_they_would_show():
     assert result.cards[1].evidence.startswith("No clear difference between settings: p = ")
 
 
-def test_cards_name_what_collapsed_first_and_never_say_that_lambda_does_not_matter():
+def test_cards_name_collapsed_settings_first():
     runs, facts = answered({0.0: 0.0, 1.0: 0.0, 2.0: -0.2})
     flat = {row_run.id: replace(facts[row_run.id], repeats_one_answer="100% get the same prediction.")
             for row_run in runs if row_run.lam == 2}  # fmt: skip
@@ -85,7 +85,7 @@ def test_cards_name_what_collapsed_first_and_never_say_that_lambda_does_not_matt
     assert not any(row.best for row in result.rows)
 
 
-def test_a_collapsed_baseline_is_said_on_the_first_card():
+def test_first_card_reports_collapsed_baseline():
     runs, facts = answered({0.0: -0.2, 1.0: 0.0})
     flat = {row_run.id: replace(facts[row_run.id], repeats_one_answer="100% get the same prediction.")
             for row_run in runs if row_run.lam == 0}  # fmt: skip
@@ -93,12 +93,12 @@ def test_a_collapsed_baseline_is_said_on_the_first_card():
     assert (card.answer, card.evidence) == ("The baseline collapsed", "Nothing is compared with it. Learned: λ = 1.")
 
 
-def test_while_runs_are_unfinished_there_is_no_verdict():
+def test_unfinished_runs_give_progress_card_only():
     result = summary(*trend(), run(2.0, 0, None, None, RunStatus.RUNNING))
     assert [card.answer for card in result.cards] == ["15 of 16 runs ended"]
 
 
-def test_settings_that_differ_only_from_each_other_matter_though_none_beats_the_baseline():
+def test_lambda_matters_if_settings_differ_from_each_other():
     noise = np.random.default_rng(0)
     scores = {-1.0: 0.77, -0.5: 0.775, 0.0: 0.8, 0.5: 0.825, 1.0: 0.83}
     result = summary(*(run(lam, seed, score + 0.012 * noise.normal(), 0.3 + lam / 10)
@@ -107,12 +107,12 @@ def test_settings_that_differ_only_from_each_other_matter_though_none_beats_the_
     assert answers(result)["Does λ matter?"] == "Yes: settings differ"
 
 
-def test_of_enough_seeds_it_is_not_said_that_it_takes_as_many():
+def test_equal_differences_leave_error_unknown():
     result = summary(*(run(lam, seed, 0.8 + 0.125 * lam + 0.01 * seed, 0.3) for lam in (0.0, 1.0) for seed in range(3)))
     assert result.cards[1].evidence == "All differ from the baseline by the same amount, so the error is unknown."
 
 
-def test_of_runs_that_answer_alike_no_interval_is_told():
+def test_identical_predictions_have_no_interval():
     runs, facts = answered({0.0: 0.0, 1.0: 0.0})
     same = facts[next(row_run.id for row_run in runs if row_run.config.lam == 0)]
     for row_run in runs:
@@ -126,7 +126,7 @@ def test_of_runs_that_answer_alike_no_interval_is_told():
 @pytest.mark.parametrize(
     ("lams", "answer"), [((0.0, 1.0), "Cannot be tested yet"), ((-1.0, 0.0, 1.0), "Too few λ to tell; 5 needed")]
 )
-def test_few_values_of_lambda_show_no_relation(lams, answer):
+def test_few_lambdas_cannot_show_relation(lams, answer):
     assert answers(summary(*trend(lams)))[RELATED] == answer
 
 
@@ -136,12 +136,12 @@ def test_plain_training_has_nothing_to_compare():
     assert [(row.label, row.difference, row.best) for row in result.rows] == [("Baseline (λ = 0)", "", False)]
 
 
-def test_without_a_result_there_is_nothing_to_show():
+def test_summary_without_results_is_empty():
     result = summary(run(0.0, 0, None, None))
     assert (result.cards, result.rows) == ([], [])
 
 
-def test_rows_have_the_decimals_of_their_column_and_differences_their_half_width():
+def test_rows_have_column_decimals_and_half_widths():
     methods = trend((1.0,), 3, regularizer=Regularizer.COSREG)
     first, second, third = summary(*trend((0.0, 1.0)), *methods).rows
     assert (first.label, second.label, third.label) == ("Baseline (λ = 0)", "I-STAR, λ = 1", "CosReg, λ = 1")
@@ -150,7 +150,7 @@ def test_rows_have_the_decimals_of_their_column_and_differences_their_half_width
     assert second.difference.startswith("+0.0")
 
 
-def test_if_every_setting_is_worse_the_cards_agree():
+def test_cards_agree_if_every_setting_is_worse():
     result = summary(*(run(lam, seed, 0.8 - 0.2 * abs(lam) + 0.01 * (seed * (lam + 2) % 3), 0.3)
                        for lam in (-1.0, 0.0, 1.0) for seed in range(3)))  # fmt: skip
     assert result.cards[0].evidence == "Against the baseline: λ = −1; λ = 1 worse."
@@ -158,11 +158,11 @@ def test_if_every_setting_is_worse_the_cards_agree():
 
 
 def collapse(runs, facts, **options):
-    chosen = [row for row in runs if all(getattr(row.config, name) == value for name, value in options.items())]
-    return facts | {row.id: RunFacts(repeats_one_answer="100% get the same prediction.") for row in chosen}
+    collapsed_runs = [row for row in runs if all(getattr(row.config, name) == value for name, value in options.items())]
+    return facts | {row.id: RunFacts(repeats_one_answer="100% get the same prediction.") for row in collapsed_runs}
 
 
-def test_if_every_other_setting_collapsed_none_beats_the_baseline():
+def test_collapsed_settings_do_not_beat_baseline():
     runs, facts = answered({0.0: 0.0, 1.0: -0.2})
     card = summary(*runs, facts=collapse(runs, facts, lam=1.0)).cards[0]
     assert (card.answer, card.evidence) == (
@@ -171,7 +171,7 @@ def test_if_every_other_setting_collapsed_none_beats_the_baseline():
     )
 
 
-def test_a_collapsed_baseline_leaves_the_other_baseline():
+def test_collapsed_baseline_does_not_affect_second_baseline():
     rates = [0.1, 0.2]
     runs = [row for rate in rates for row in trend(learning_rate=rate)]
     conclusion = concluded(*runs, facts=collapse(runs, {}, learning_rate=0.1, lam=0.0), learning_rate=rates)

@@ -1,4 +1,4 @@
-"""Results that are looked at again after seeds were added: levels, what stands, what is proposed."""
+"""Repeated looks after seeds are added: levels, decisions that stand, proposed seeds."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ LAMBDAS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 
 def in_rounds(*rounds):
-    """Return the runs of all rounds, each of which is a look."""
+    """Return the runs of all rounds; each round is one look."""
     for seed_round, rows in enumerate(rounds, 1):
         for row in rows:
             row.seed_round = seed_round
@@ -39,12 +39,12 @@ def by_lam(conclusion):
     return {comparison.setting.lam: comparison for comparison in conclusion.evidence.comparisons}
 
 
-def test_levels_of_all_looks_sum_to_at_most_that_of_one():
+def test_look_levels_sum_to_at_most_total_level():
     assert [look_level(look) for look in (1, 2, 3, 4)] == pytest.approx([0.04, 0.005, 0.0025, 0.00125])
     assert sum(map(look_level, range(1, 60))) <= 0.05
 
 
-def test_the_same_runs_have_wider_intervals_at_a_second_look():
+def test_second_look_has_wider_intervals():
     once = by_lam(concluded(*in_rounds(noisy(range(6)))))
     twice = by_lam(concluded(*in_rounds(noisy(range(3)), noisy(range(3, 6)))))
     for lam, comparison in twice.items():
@@ -54,7 +54,7 @@ def test_the_same_runs_have_wider_intervals_at_a_second_look():
         assert comparison.contrast.p >= once[lam].contrast.p
 
 
-def test_p_is_at_most_05_exactly_where_the_interval_excludes_0_at_any_look():
+def test_p_agrees_with_interval_at_every_look():
     for gain in np.linspace(0.01, 0.06, 12):
         gains = {1.0: gain, -1.0: -gain}
         for rounds in ([range(4)], [range(2), range(2, 4)]):
@@ -62,7 +62,7 @@ def test_p_is_at_most_05_exactly_where_the_interval_excludes_0_at_any_look():
                 assert (comparison.contrast.p <= 0.05) == comparison.contrast.decided
 
 
-def test_what_an_earlier_look_decided_stands():
+def test_decision_of_earlier_look_stands():
     first = noisy(range(3), {1.0: 0.2})
     second = noisy(range(3, 6), lams=(0.0, 0.5))
     for row in second:  # the new seeds of the baseline do as well as λ = 1 did
@@ -72,7 +72,7 @@ def test_what_an_earlier_look_decided_stands():
     assert (comparisons[0.5].look, comparisons[0.5].seeds) == (2, [*range(6)])
 
 
-def test_there_is_no_verdict_while_a_round_runs_and_nothing_to_add():
+def test_running_round_has_no_verdict_or_proposal():
     running = [run(1.0, 3, None, None, RunStatus.RUNNING), *noisy([3], lams=(0.0,))]
     conclusion = concluded(*in_rounds(noisy(range(3), {1.0: 0.2}), running))
     assert {comparison.verdict for comparison in conclusion.evidence.comparisons} == {Verdict.WAITING}
@@ -81,7 +81,7 @@ def test_there_is_no_verdict_while_a_round_runs_and_nothing_to_add():
     assert [card.answer for card in Summary(conclusion, "Accuracy").cards] == ["16 of 17 runs ended"]
 
 
-def test_the_relation_is_tested_once_on_the_first_look():
+def test_relation_is_tested_only_at_first_look():
     falling = [run(lam, 3, 0.6 - lam, 0.3 + 0.1 * lam) for lam in LAMBDAS]
     first_rows = in_rounds(noisy(range(3)))
     first_look = concluded(*first_rows).evidence
@@ -92,13 +92,13 @@ def test_the_relation_is_tested_once_on_the_first_look():
     assert pool_sweeps([with_added, second]) == pool_sweeps([first, second])
 
 
-def test_the_relation_waits_for_runs_that_were_stopped_before_it_could_be_shown():
+def test_relation_includes_resumed_runs():
     stopped, resumed = noisy(range(3), lams=LAMBDAS[:2]), noisy(range(3), lams=LAMBDAS[2:])
     once = concluded(*in_rounds([*stopped, *resumed])).evidence.relation
     assert concluded(*in_rounds(stopped, resumed)).evidence.relation == once
 
 
-def test_seeds_are_proposed_for_undecided_settings_and_their_baseline_at_the_level_of_the_next_look():
+def test_seeds_are_proposed_for_undecided_settings_and_baseline():
     conclusion = concluded(*in_rounds(noisy(range(3), {1.0: 0.2})))
     proposal = propose_seeds(conclusion.evidence, conclusion.sweep)
     assert [setting.lam for setting in proposal.settings] == [-1.0, -0.5, 0.0, 0.5]
@@ -111,7 +111,7 @@ def test_seeds_are_proposed_for_undecided_settings_and_their_baseline_at_the_lev
 
 
 @pytest.mark.parametrize(("seeds", "missing"), [(1, 2), (2, 1)])
-def test_of_too_few_seeds_as_many_are_proposed_as_a_verdict_takes_and_their_test_is_the_first_look(seeds, missing):
+def test_too_few_seeds_are_completed_before_first_look(seeds, missing):
     completed = concluded(*in_rounds(noisy(range(seeds)), noisy(range(seeds, 3), {1.0: 0.2})))
     assert (completed.evidence.looks, by_lam(completed)[1.0].look) == (1, 1)
     conclusion = concluded(*in_rounds(noisy(range(seeds))))
@@ -120,13 +120,13 @@ def test_of_too_few_seeds_as_many_are_proposed_as_a_verdict_takes_and_their_test
     assert proposal.sentence.endswith(" of 5 settings would allow a verdict.")
 
 
-def test_where_all_settings_are_worse_the_card_says_so_and_proposes_nothing():
+def test_no_seeds_are_proposed_if_all_settings_are_worse():
     card = Summary(concluded(*noisy(range(3), {1.0: -0.3, -1.0: -0.3}, (-1.0, 0.0, 1.0))), "Accuracy").cards[0]
     assert (card.answer, card.proposal) == ("No λ beats the baseline yet", None)
     assert card.evidence == "Against the baseline: λ = −1; λ = 1 worse."
 
 
-def test_the_page_says_which_look_it_is_and_at_which_level():
+def test_conclusion_states_look_and_level():
     once = concluded(*in_rounds(noisy(range(3))))
     twice = concluded(*in_rounds(noisy(range(3), {1.0: 0.2}), noisy([3, 4], lams=(0.0, 0.5))))
     assert not any("Look" in sentence for sentence in once.verdict_scope)

@@ -14,7 +14,7 @@ def verdicts(conclusion):
     return {line.label: line.verdict for line in conclusion.verdict_rows}
 
 
-def test_with_predictions_rows_are_part_of_the_error_and_the_population_says_so():
+def test_stored_predictions_add_rows_to_error():
     runs, facts = answered({0.0: 0.0, 1.0: 0.2, 2.0: 0.001, -1.0: -0.25})
     conclusion = concluded(*runs, facts=facts)
     assert verdicts(conclusion) == {"λ = −1": "worse", "λ = 1": "better", "λ = 2": "no difference seen"}
@@ -26,7 +26,7 @@ def test_with_predictions_rows_are_part_of_the_error_and_the_population_says_so(
     ]
 
 
-def test_without_predictions_verdicts_are_about_these_validation_rows():
+def test_verdicts_without_predictions_hold_for_these_rows():
     conclusion = concluded(*trend(seeds=5))
     assert verdicts(conclusion)["λ = 1"] == "better"
     assert {row.method for row in conclusion.evidence.comparisons} == {"seeds"}
@@ -35,13 +35,13 @@ def test_without_predictions_verdicts_are_about_these_validation_rows():
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
-def test_below_three_seeds_it_is_always_too_few_seeds(seeds):
+def test_fewer_than_three_seeds_have_no_verdict(seeds):
     conclusion = concluded(*trend(seeds=seeds, slope=0.5))
     assert {*verdicts(conclusion).values()} == {"too few seeds"}
     assert "Do not quote" in conclusion.quote_advice
 
 
-def test_no_difference_seen_has_its_interval_and_what_it_would_take():
+def test_no_difference_seen_has_interval():
     runs, facts = answered({0.0: 0.0, 1.0: 0.01})
     line = concluded(*runs, facts=facts).verdict_rows[0]
     assert line.verdict == "no difference seen"
@@ -49,7 +49,7 @@ def test_no_difference_seen_has_its_interval_and_what_it_would_take():
     assert (line.pooled, line.p_adjusted) != ("–", "–")
 
 
-def test_runs_scored_on_other_rows_are_paired_by_seed_alone_and_it_is_told():
+def test_runs_scored_on_different_rows_are_paired_by_seed():
     runs, facts = answered({0.0: 0.0, 1.0: 0.2})
     moved = facts[runs[-1].id]
     facts[runs[-1].id] = RunFacts(RowValues(b"others", moved.rows.values), "")
@@ -58,7 +58,7 @@ def test_runs_scored_on_other_rows_are_paired_by_seed_alone_and_it_is_told():
     assert any("scored on different rows" in row for row in conclusion.methods)
 
 
-def test_rows_of_other_data_sets_do_not_decide_which_rows_count():
+def test_rows_of_other_data_sets_are_ignored():
     runs, facts = answered({0.0: 0.0, 1.0: 0.2})
     other_facts = {
         f"other {number}": RunFacts(RowValues(b"others", np.zeros(5, np.float32)), "") for number in range(9)
@@ -66,13 +66,13 @@ def test_rows_of_other_data_sets_do_not_decide_which_rows_count():
     assert concluded(*runs, facts=facts | other_facts).evidence == concluded(*runs, facts=facts).evidence
 
 
-def test_a_baseline_of_another_model_is_not_compared():
+def test_baseline_of_another_model_is_not_compared():
     other_model = [run(1.0, seed, 0.8 + 0.01 * seed, model="tiny-gpt") for seed in range(3)]
     conclusion = concluded(*trend((0.0,)), *other_model)
     assert (conclusion.evidence.comparisons, len(conclusion.notes)) == ([], 1)
 
 
-def test_the_number_to_quote_has_its_interval_seeds_and_rows():
+def test_quote_advice_has_interval_seeds_and_rows():
     runs, facts = answered({0.0: 0.0, 1.0: 0.2, 2.0: 0.0})
     advice = concluded(*runs, facts=facts).quote_advice
     for phrase in ("Quote the difference", "λ = 1: +0.2", "[0.", "95%, simultaneous over 2 comparisons", "3 seeds",
@@ -80,7 +80,7 @@ def test_the_number_to_quote_has_its_interval_seeds_and_rows():
         assert phrase in advice
 
 
-def test_each_family_has_the_baseline_that_is_alike_in_all_else():
+def test_each_family_has_its_matching_baseline():
     models = ["tiny-bert", "tiny-gpt"]
     runs = [run(lam, seed, start + slope * lam, 0.2 + lam, model=model)
             for model, start, slope in ((models[0], 0.9, -0.1), (models[1], 0.5, 0.1))
@@ -89,7 +89,7 @@ def test_each_family_has_the_baseline_that_is_alike_in_all_else():
     assert [row.estimate for row in conclusion.comparisons] == pytest.approx([-0.1, 0.1])
 
 
-def test_settings_of_zeta_share_the_baseline_and_methods_are_named():
+def test_zetas_share_baseline_and_methods_are_named():
     zetas = [run(1.0, seed, 0.7, 0.4, zeta=zeta) for zeta in (0.2, 0.8) for seed in (0, 1)]
     conclusion = concluded(*trend((0.0,), 2), *zetas, *trend((1.0,), 2, regularizer=Regularizer.COSREG)).evidence
     assert [row.label for row in conclusion.comparisons] == [
@@ -97,20 +97,20 @@ def test_settings_of_zeta_share_the_baseline_and_methods_are_named():
     ]  # fmt: skip
 
 
-def test_what_cannot_be_compared_is_told():
+def test_incomparable_runs_have_a_note():
     assert "no run at λ = 0" in concluded(*trend((1.0,), 2)).notes[0]
     assert concluded(run(0.0, 1), run(1.0, 2)).notes == ["Not compared, because λ = 0 was run with other seeds: λ = 1."]
     plain = concluded(*trend((0.0,)))
     assert "All runs are plain training, so there is no λ to compare with λ = 0." in plain.methods
 
 
-def test_two_runs_of_a_seed_are_compared_by_their_mean():
+def test_runs_of_same_seed_are_averaged():
     conclusion = concluded(run(0.0, 0, 0.5), run(1.0, 0, 0.6), run(1.0, 0, 0.8))
     assert conclusion.evidence.comparisons[0].estimate == pytest.approx(0.2)
 
 
 def always_right_or_constant(seeds):
-    """One setting answers every row rightly and the other gives one answer: by Matthews no row stands out."""
+    """Return runs of which one setting is always right and the other constant, scored by Matthews."""
     right = np.arange(200) % 2
     runs, facts = [], {}
     for lam, predicted in ((0.0, right), (1.0, np.zeros_like(right))):
@@ -121,14 +121,14 @@ def always_right_or_constant(seeds):
     return runs, facts
 
 
-def test_differences_that_are_1_in_every_row_and_seed_are_not_no_difference():
+def test_constant_difference_is_too_few_seeds():
     runs, facts = always_right_or_constant(seeds=3)
     line = concluded(*runs, facts=facts).verdict_rows[0]
     assert (line.difference, line.verdict, line.interval) == ("−1.00", "too few seeds", "–")
 
 
-def test_rows_that_no_run_answers_differently_have_no_interval():
-    """An interval from 0 to 0 would say that no other row can differ."""
+def test_identical_answers_have_no_interval():
+    """An interval from 0 to 0 would mean that no new row can differ."""
     runs, facts = [], {}
     for lam in (0.0, 1.0):
         for seed in range(3):
@@ -143,20 +143,20 @@ def test_rows_that_no_run_answers_differently_have_no_interval():
     ]
 
 
-def test_a_single_question_is_not_compared_by_row():
+def test_single_question_is_not_compared_by_row():
     score = np.array([0.5])
     answers = Predictions(np.array([0]), None, ("Paris",), exact_match=score, f1=score)
     assert row_values(run(performance=0.5), answers, b"") == "there is only one row"
 
 
-def test_an_end_of_an_interval_beside_zero_is_never_shown_as_zero():
+def test_interval_end_near_zero_is_not_rounded_to_zero():
     assert format_interval(0.0004, 0.22) == "[0.0004, 0.2200]"
     assert format_interval(-0.27, -0.11) == "[−0.27, −0.11]"
     assert format_interval(0.0, 0.0) == "[0.000, 0.000]"
 
 
 def collapsed(lam, seeds=3, failed=3, score=0.5, **reasons):
-    """A setting of which some seeds collapsed."""
+    """Return a setting of which some seeds collapsed."""
     reasons = reasons or {"repeats_one_answer": "100% of the validation rows get the same prediction."}
     runs = [run(lam, seed, score + 0.001 * seed, 0.01) for seed in range(seeds)]
     return runs, {row.id: RunFacts(**reasons) for row in runs[:failed]}
@@ -165,14 +165,14 @@ def collapsed(lam, seeds=3, failed=3, score=0.5, **reasons):
 @pytest.mark.parametrize(("seeds", "failed", "verdict"), [
     (3, 3, True), (3, 2, True), (3, 1, False), (5, 3, False), (5, 4, True), (1, 1, False), (2, 2, True),
 ])  # fmt: skip
-def test_two_thirds_of_the_seeds_and_at_least_two_are_a_collapse(seeds, failed, verdict):
+def test_collapse_needs_two_thirds_and_two_seeds(seeds, failed, verdict):
     runs, facts = collapsed(2.0, seeds, failed)
     conclusion = concluded(*trend(seeds=seeds), *runs, facts=facts)
     assert (verdicts(conclusion)["λ = 2"] == "collapsed") is verdict
     assert conclusion.findings[0].startswith("Collapsed: λ = 2") is verdict
 
 
-def test_a_collapsed_setting_is_not_tested_and_widens_no_interval():
+def test_collapsed_setting_is_not_tested():
     runs, facts = collapsed(2.0)
     with_collapsed, without_collapsed = concluded(*trend(), *runs, facts=facts), concluded(*trend())
     tested = [row for row in with_collapsed.evidence.comparisons if row.verdict != "collapsed"]
@@ -183,14 +183,14 @@ def test_a_collapsed_setting_is_not_tested_and_widens_no_interval():
     assert (len(with_collapsed.evidence.relation.lambdas), sum(with_collapsed.evidence.relation.lambdas)) == (1, 6)
 
 
-def test_a_training_that_diverged_counts_as_collapsed():
+def test_diverged_training_counts_as_collapsed():
     runs, facts = collapsed(2.0, diverged="Training diverged: its task loss ended at 186, after starting at 0.693.")
     conclusion = concluded(*trend(), *runs, facts=facts)
     assert "186" in conclusion.findings[0]
     assert any("3 runs diverged" in row for row in conclusion.cautions)
 
 
-def test_if_the_baseline_collapsed_nothing_is_compared_and_what_learned_is_listed():
+def test_collapsed_baseline_lists_settings_that_learned():
     runs, facts = collapsed(0.0)
     conclusion = concluded(*trend((-1.0, 1.0)), *runs, facts=facts)
     assert conclusion.findings[0] == (
@@ -199,7 +199,7 @@ def test_if_the_baseline_collapsed_nothing_is_compared_and_what_learned_is_liste
     assert (conclusion.evidence.comparisons, conclusion.notes) == ([], [])
 
 
-def test_a_setting_no_better_than_the_trivial_predictor_is_tested_and_noted():
+def test_setting_at_trivial_level_is_tested_with_caution():
     runs = [run(2.0, seed, 0.5 + 0.01 * seed, 0.01) for seed in range(3)]
     facts = {row.id: RunFacts(learned_nothing="Performance 0.5 is not above the trivial predictor’s.") for row in runs}
     conclusion = concluded(*trend(), *runs, facts=facts)
@@ -207,7 +207,7 @@ def test_a_setting_no_better_than_the_trivial_predictor_is_tested_and_noted():
     assert "3 runs learned nothing: λ = 2, seed 0; λ = 2, seed 1; λ = 2, seed 2." in conclusion.cautions[0]
 
 
-def test_seeds_that_all_differ_alike_have_no_error():
+def test_equal_differences_have_no_interval():
     alike = [run(lam, seed, 0.7 + 0.1 * lam + 0.01 * seed, 0.3 + lam) for lam in (0.0, 1.0) for seed in range(3)]
     line = concluded(*alike).verdict_rows[0]
     assert (line.verdict, line.interval) == ("too few seeds", "–")
