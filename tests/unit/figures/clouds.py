@@ -1,4 +1,4 @@
-"""Clouds measured by ``isotropy``, as subjects of figures: rows as the measure job writes them, never stored."""
+"""Measured clouds as subjects of figures; their measurements are not stored."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ SLUGS = (
     "activation_profile", "spectrum", "anisotropy_raw", "anisotropy_centred", "mean_cosine", "cosine_histogram",
     "rogue_dimensions", "twonn", "barcode", "prominent_bars",
 )  # fmt: skip
-"""What the figures of a report read."""
+"""Measures that the figures of a report read."""
 
 
 def cloud_of(n: int, d: int, seed: int = 0) -> Cloud:
-    """A Gaussian cloud beside the origin, wider along some dimensions than along others."""
+    """Return an anisotropic Gaussian cloud with a shifted mean."""
     x = np.random.default_rng(seed).standard_normal((n, d)) * np.linspace(0.5, 2, d) + np.eye(d)[1] * 3
     return read_cloud(Rows(x))
 
@@ -42,7 +42,7 @@ def measurement(
     se: float | None = None,
     reason: str | None = None,
 ) -> Measurement:
-    """A row that was never stored."""
+    """Return a measurement that is not stored."""
     status = MeasurementStatus.UNDEFINED if value is None else MeasurementStatus.OK
     return Measurement(measure=slug, status=status, value=value, se=se, n=n, detail=detail, reason=reason)
 

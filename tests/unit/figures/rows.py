@@ -3,7 +3,7 @@ from app.results.run_table import MeasuredValue, RunTable
 from isotropy.catalog import Regularizer
 from tests.factories import SHARED, run_row
 
-# Half-width of the 95% interval of two values over half of their distance.
+# t quantile for 95% with one degree of freedom.
 T95 = 12.7062
 
 
@@ -35,7 +35,7 @@ def sweep(*runs, **grid):
 
 
 def measured(table, name, read):
-    """Return the same table with a measured quantity, read of each run; None leaves the run out."""
+    """Return the table with a quantity read from each run; None leaves the run out."""
     copy = RunTable(table.runs, table.grid)
     values = {row.id: read(row) for row in table.runs}
     copy.add_readings(name, {row_id: MeasuredValue(value) for row_id, value in values.items() if value is not None})

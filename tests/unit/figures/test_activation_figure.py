@@ -16,7 +16,7 @@ def activation(blamed=(), **changed):
     return figure
 
 
-def test_dimensions_of_findings_are_marked_above_the_band_with_room_for_the_name():
+def test_dimensions_of_findings_are_marked_above_band():
     figure, quiet = activation([1]), activation(outliers=[])
     assert "Marked: 1 dimension that findings name (1)." in figure.caption
     assert "rule flags 1 dimension as outliers" in figure.caption
@@ -30,7 +30,7 @@ def test_dimensions_of_findings_are_marked_above_the_band_with_room_for_the_name
     assert quiet.draw().layout.yaxis.autorangeoptions.include is None
 
 
-def test_outlier_rule_of_another_version_has_its_slug_and_many_marks_are_counted():
+def test_unknown_outlier_rule_keeps_its_slug():
     figure = activation(outliers=[{"dimension": 0, "rules": ["former_rule"]}])
     assert figure.table.rows[0] == [0, 0.0, 1.0, "former_rule"]
     figure = activation(range(20), mean=[0.0] * 20, std=[1.0] * 20, outliers=[])

@@ -21,7 +21,7 @@ def test_ticks_are_round_and_few(low, high, ticks):
     assert 3 <= len(ticks_drawn) <= 8
 
 
-def test_ticks_within_a_decade_stand_at_equal_steps_and_the_axis_reaches_beyond_its_values():
+def test_ticks_within_a_decade_are_linear():
     assert log_ticks(0.0101, 0.0129) == [0.0105, 0.011, 0.0115, 0.012, 0.0125]
     assert log_ticks(0.01, 0.013) == [0.01, 0.011, 0.012, 0.013]
     axis = log_axis("Eigenvalue", [20000.0, 5e-6, None, 0.0])
@@ -31,7 +31,7 @@ def test_ticks_within_a_decade_stand_at_equal_steps_and_the_axis_reaches_beyond_
 
 
 @pytest.mark.parametrize("values", [[], [0.0], [3.0], [3.0, 3.0]])
-def test_an_axis_of_one_value_or_none_has_a_width(values):
+def test_log_axis_of_one_value_or_none_has_width(values):
     low, high = log_axis("x", values)["range"]
     assert low < high
 
@@ -47,7 +47,7 @@ def test_an_axis_of_one_value_or_none_has_a_width(values):
         ([], None),
     ],
 )
-def test_an_axis_does_not_spread_what_rounding_alone_tells_apart(values, ends):
+def test_linear_axis_does_not_magnify_rounding_errors(values, ends):
     axis = linear_axis("Penalty", values)
     assert axis["title"] == {"text": "Penalty"}
     assert axis.get("range") == (ends and pytest.approx(ends))
@@ -63,7 +63,7 @@ def test_an_axis_does_not_spread_what_rounding_alone_tells_apart(values, ends):
         ([0.2, 1], None),
     ],
 )
-def test_room_about_one_value_stays_where_values_can_lie(values, ends):
+def test_range_around_one_value_stays_within_scale(values, ends):
     axis = linear_axis("Accuracy", values, (0, 1))
     assert axis.get("range") == (ends and pytest.approx(ends))
     assert axis["autorangeoptions"] == {"clipmin": pytest.approx(-0.008), "clipmax": pytest.approx(1.008)}

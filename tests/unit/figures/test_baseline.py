@@ -13,7 +13,7 @@ def bars(*runs, metric="accuracy"):
     return method_bars(sweep(*runs), metric)
 
 
-def test_bar_is_best_setting_of_a_method_on_a_side_of_zero():
+def test_bar_is_best_setting_of_method_per_sign_of_lambda():
     lams = (-3.0, -1.0, 0.0, 1.0)
     runs = [run(lam, seed, performance=0.8 - 0.01 * abs(lam) + 0.02 * seed) for lam in lams for seed in (0, 1)]
     figure = bars(*runs, run(1.0, regularizer=COSREG, performance=0.7))
@@ -42,7 +42,7 @@ def test_repeated_seed_counts_once_and_bars_begin_at_zero():
     assert bars(run(0.0, performance=0.0), metric="matthews").draw().layout.xaxis.range == (0, 1)
 
 
-def test_caption_has_choice_and_seeds():
+def test_caption_states_choice_and_seeds():
     caption = bars(run(-3.0), run(-1.0), run(0.0)).caption
     assert "best of up to 2 settings, chosen on the same rows" in caption
     single = bars(run(0.0), run(1.0)).caption
@@ -51,7 +51,7 @@ def test_caption_has_choice_and_seeds():
     assert pairs.startswith("Means over seeds (n = 2) with 95% confidence intervals.")
 
 
-def test_number_stands_beyond_bar_and_interval():
+def test_value_is_written_beyond_bar_and_interval():
     signs = ((0.0, -1), (1.0, 1))
     runs = [run(lam, seed, performance=sign * (0.3 + 0.02 * seed)) for lam, sign in signs for seed in (0, 1)]
     layout = bars(*runs, metric="matthews").draw().layout
@@ -63,7 +63,7 @@ def test_number_stands_beyond_bar_and_interval():
     assert start - low == pytest.approx(high - end) == pytest.approx(0.22 * (end - start))
 
 
-def test_runs_without_performance_and_pruned_settings_are_left_out_and_named():
+def test_undefined_and_pruned_settings_are_left_out_with_note():
     assert "first run has finished" in bars(run(performance=None, status=RunStatus.QUEUED), metric="f1").empty
     undefined = run(1.0, performance=None, performance_reason="All predictions are equal.")
     sentence = "Not drawn, because performance is undefined: 1 run. All predictions are equal."

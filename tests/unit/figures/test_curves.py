@@ -5,7 +5,7 @@ SMALL = ZetaLine(rows=32, values=[0.1 + 0.9 * zeta for zeta in ZETAS])
 LARGE = ZetaLine(rows=400, values=[0.5 + 0.5 * zeta for zeta in ZETAS])
 
 
-def test_lines_are_sorted_by_rows_the_largest_is_the_default_and_names_do_not_cover_one_another():
+def test_zeta_lines_are_sorted_and_largest_is_default():
     stored = [{"rows": 400, "values": [0.5] * 101, "reason": None}, {"rows": 1, "values": None, "reason": "One row."}]
     lines = parse_zeta_lines(stored)
     assert [(line.rows, line.score_at(0.2)) for line in lines] == [(1, None), (400, 0.5)]
@@ -15,7 +15,7 @@ def test_lines_are_sorted_by_rows_the_largest_is_the_default_and_names_do_not_co
     assert sorted(trace.text[0].strip() for trace in traces if trace.mode == "lines+text") == ["", "32", "800"]
 
 
-def test_score_is_marked_on_the_chosen_line_and_the_table_has_a_row_for_each_zeta():
+def test_zeta_curve_marks_score_and_tabulates_every_zeta():
     figure = zeta_curve([SMALL, LARGE], SMALL, 0.2, "the identity")
     assert "only the shrinkage covariance: the identity." in figure.caption
     traces = figure.draw().data

@@ -34,7 +34,7 @@ def layers(count, value=lambda layer: 0.5 + layer / 100):
     return [member(i, 0.1 * i, value(i), layer=i, series="s", chosen=variant(0.9, 0.8, "PCA-8")) for i in range(count)]
 
 
-def test_each_embedding_has_two_points_with_intervals_and_lines_join_layers_in_order():
+def test_embedding_has_two_points_and_lines_join_layers():
     figure = family_figure([*layers(3), member(9, 0.35, 0.7)], "ndcg@10")
     rows = [row[:4] for row in figure.table.rows]
     assert rows[:2] == [["embedding 0", 0, "as it is", "as it is"], ["embedding 0", 0, "chosen", "PCA-8"]]
@@ -55,7 +55,7 @@ def test_each_embedding_has_two_points_with_intervals_and_lines_join_layers_in_o
     assert "<b>" not in str(figure.draw())
 
 
-def test_one_embedding_has_no_figure_and_an_undefined_isoscore_is_told_and_listed():
+def test_figure_needs_two_embeddings_and_lists_undefined_ones():
     assert family_figure([member(0, 0.1, 0.5), member(1, None, None)], "ndcg@10") is None
     figure = family_figure([member(0, 0.1, 0.5), member(1, 0.2, 0.5), member(2, None, 0.6)], "ndcg@10")
     assert "IsoScore of 1 embedding is undefined." in figure.caption
@@ -64,7 +64,7 @@ def test_one_embedding_has_no_figure_and_an_undefined_isoscore_is_told_and_liste
 
 
 @pytest.mark.parametrize("values", [[1, 2, 3, 4, 5], [3, 1, 2, 5, 4], [1, 1, 2, 2, 5]])
-def test_rho_is_spearmans_and_p_counts_all_orders(values):
+def test_rank_relation_matches_exact_permutation_test(values):
     points = tuple((float(i), float(value)) for i, value in enumerate(values))
     relation = rank_relation(points)
     expected = spearmanr(*zip(*points, strict=True)).statistic
@@ -73,7 +73,7 @@ def test_rho_is_spearmans_and_p_counts_all_orders(values):
     assert relation.p == pytest.approx(sum(abs(rho) >= abs(expected) - 1e-9 for rho in orders) / len(orders))
 
 
-def test_above_seven_embeddings_orders_are_drawn():
+def test_more_than_seven_embeddings_use_random_permutations():
     relation = rank_relation(tuple((float(i), float(i)) for i in range(12)))
     assert (relation.rho, relation.p) == (pytest.approx(1), 1 / 10_000)
     assert rank_relation(tuple((float(i), 1.0) for i in range(8))).rho is None
@@ -87,7 +87,7 @@ def describe(members):
     return describe_relation(scored_embeddings(members), "ndcg@10")
 
 
-def test_the_sentence_says_no_more_than_there_is_and_counts_embeddings_without_isoscore():
+def test_relation_sentence_matches_evidence():
     assert describe(models(5)).startswith("Of these 5 embeddings as they are, the more isotropic score higher")
     assert describe(models(5)).endswith("p holds for models made apart, not for checkpoints or layers of one.")
     assert "score lower" in describe(models(5, lambda i: 0.5 - i / 100))
@@ -106,14 +106,14 @@ def test_the_sentence_says_no_more_than_there_is_and_counts_embeddings_without_i
     assert single.startswith("3 embeddings judged, 1 with an IsoScore. A rank")
 
 
-def test_layers_of_one_model_depend_on_each_other_so_they_have_no_p():
+def test_layers_of_one_model_have_no_p():
     assert relation_of(scored_embeddings(layers(5))) == (5, pytest.approx(1), None)
     assert describe(layers(5)) == (
         "Over these 5 embeddings as they are, IsoScore and nDCG@10 have Spearman rho = 1.0. "
         "Layers of one model depend on each other, so there is no p."
     )
-    one_of_each = [item._replace(series=f"model {index}") for index, item in enumerate(layers(5))]
-    assert relation_of(scored_embeddings(one_of_each)).p == pytest.approx(2 / 120)
+    distinct_models = [item._replace(series=f"model {index}") for index, item in enumerate(layers(5))]
+    assert relation_of(scored_embeddings(distinct_models)).p == pytest.approx(2 / 120)
 
 
 def ranked(choose, scores, width=0.1):
@@ -124,14 +124,14 @@ def ranked(choose, scores, width=0.1):
     ]
 
 
-def test_the_best_is_named_only_where_its_lead_is_clear():
+def test_best_embedding_is_named_only_with_clear_lead():
     sentence = describe_leader(ranked([0.6, 0.9], [0.5, 0.8]), "knn_accuracy")
     assert sentence.startswith("Layer 1 is best: ")
     sentence = describe_leader(ranked([0.6, 0.9, 0.7], [0.5, 0.8, 0.7]), "knn_accuracy")
     assert sentence.startswith("None is clearly best. Layer 1 ranks first with ")
     assert sentence.endswith("1 other may be as good.")
     random = np.random.default_rng(0)
-    # Seven layers, the last hardly better than the others: what is called best must be the last.
+    # Of seven layers the last is slightly better, so only it may be called best.
     means = np.array([0] * 6 + [0.02])
     sentences = [
         describe_leader(ranked(*(means + random.normal(size=(2, 7)) / 19.6)), "knn_accuracy") for _ in range(1000)

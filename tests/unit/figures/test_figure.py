@@ -7,7 +7,7 @@ import pytest
 from app.figures.figure import ColumnarRows, Figure, FigureTable, plain, plot, thinned
 
 
-def test_a_csv_starts_no_formula_and_keeps_negative_numbers_and_columns_are_read_as_rows():
+def test_csv_escapes_formulas_and_columnar_rows_read_as_rows():
     table = FigureTable(["=name", "value"], [["=1+1", -2.5], ["+1", None], ["-x", 3.0], ["@a", 0.1], ["plain", 1e-9]])
     rows = list(csv.reader(io.StringIO(table.csv())))
     first, second = ["'=name", "'=1+1", "'+1", "'-x", "'@a", "plain"], ["value", "-2.5", "", "3.0", "0.1", "1e-09"]
@@ -20,7 +20,7 @@ def test_a_csv_starts_no_formula_and_keeps_negative_numbers_and_columns_are_read
     assert len({Figure("a", "A", "", table, draw=lambda: plot([])).version for table in tables}) == 1
 
 
-def test_a_plot_carries_the_house_template_and_ticks_without_raised_powers():
+def test_plot_has_house_template():
     layout = json.loads(plot([]).to_json())["layout"]
     assert layout["template"]["layout"]["paper_bgcolor"] == "rgba(0, 0, 0, 0)"
     assert "data" not in layout["template"]
@@ -31,7 +31,7 @@ def test_a_plot_carries_the_house_template_and_ticks_without_raised_powers():
 
 
 @pytest.mark.parametrize("cells", [[1.0, 2.0, "a"], [1.0, None, "a"], [1.0, 2.5, "b"]])
-def test_the_version_follows_words_and_every_cell(cells):
+def test_figure_version_depends_on_caption_and_cells(cells):
     def version(*row, caption=""):
         table = FigureTable(["x", "y", "z"], [list(row), [0, 0, ""]])
         return Figure("a", "A", caption, table, draw=lambda: plot([])).version
@@ -41,7 +41,7 @@ def test_the_version_follows_words_and_every_cell(cells):
     assert version(*cells) != version(*cells, caption="two")
 
 
-def test_a_users_words_are_cut_and_never_markup_and_thinning_keeps_both_ends():
+def test_user_text_is_escaped_and_cut_and_thinning_keeps_ends():
     assert plain("a & <i>b</i> %{y}", 40) == "a &amp; &lt;i&gt;b&lt;/i&gt; %&#123;y}"
     assert plain("0123456789", 5) == "0123…"
     assert thinned(range(5), 5) == [0, 1, 2, 3, 4]

@@ -20,7 +20,7 @@ from app.figures import labels
         ("centred_3_ci95_half_width", "centered, k = 3 ± (95% CI)"),
     ],
 )
-def test_a_column_is_called_on_a_page_as_a_reader_would(column, words):
+def test_heading_names_column_in_words(column, words):
     assert labels.heading(column) == words
 
 
@@ -44,9 +44,9 @@ LAYER = "sst2 · all-MiniLM-L6-v2 · layer {}, mean"
             ["1. one and …same end", "2. one and …same end"],
         ),
     ],
-    ids=["short", "beginning", "end", "both", "a beginning of all others", "alone", "alike once cut"],
+    ids=["short", "shared start", "shared end", "both", "prefix of others", "single", "equal once cut"],
 )  # fmt: skip
-def test_names_lose_what_they_share_where_there_is_no_room_for_it(names, room, short):
+def test_short_names_drop_shared_parts(names, room, short):
     assert labels.short_names(names, room) == short
 
 
@@ -63,9 +63,9 @@ coordinates = st.tuples(st.floats(0, 1), st.floats(0, 1))
         ([(0.95, 0.95, 0, 0)], ["bottom left"]),
         ([(0.5, 0.5, 0, 0), (0.55, 0.2, 0, 0.8)], ["top left"]),
     ],
-    ids=["alone", "two on one point", "no room", "at the edge", "error bar of another point"],
+    ids=["single", "two on one point", "no room", "at the edge", "error bar of another point"],
 )
-def test_a_name_avoids_other_names_error_bars_and_the_edge(points, corners):
+def test_label_avoids_labels_error_bars_and_edge(points, corners):
     assert (
         labels.place_labels([labels.LabeledPoint(*point, "λ = 1") for point in points], UNIT, UNIT)[: len(corners)]
         == corners
@@ -73,7 +73,7 @@ def test_a_name_avoids_other_names_error_bars_and_the_edge(points, corners):
 
 
 @given(st.lists(coordinates, min_size=1, max_size=15))
-def test_no_name_lies_on_another_or_on_a_point(positions):
+def test_labels_do_not_overlap_labels_or_points(positions):
     points = [labels.LabeledPoint(x, y, 0, 0, "λ = −1") for x, y in positions]
     corners = labels.place_labels(points, UNIT, UNIT)
     pixels = [labels.LabeledPoint(x * labels.WIDTH, y * labels.HEIGHT, 0, 0, "λ = −1") for x, y in positions]

@@ -17,11 +17,11 @@ STEPS = [
 
 
 def looks(*values, measure=COSINE):
-    """Return one measurement every ten steps, whose last layer has these values."""
+    """Return a measurement every ten steps with these values of the last layer."""
     return [(10 * i, {measure: [0.9, value]}) for i, value in enumerate(values)]
 
 
-def test_line_is_the_last_layer_averaged_over_seeds():
+def test_line_averages_last_layer_over_seeds():
     figure = measure_during_training(SWEEP, {row.id: looks(0.5, 0.4 + 0.1 * row.seed) for row in SWEEP.runs}, COSINE)
     assert figure.table.columns == ["lambda", "step", "seeds", "mean_cosine_mean", "ci95_half_width"]
     half_width = pytest.approx(T95 * 0.05, rel=1e-4)
@@ -49,7 +49,7 @@ def test_unfinished_runs_and_missing_values_leave_gaps():
         (lambda table: late_anisotropy(table, {}), "when the first run has ended"),
     ],
 )
-def test_measurements_are_promised_while_a_run_goes_on(figure_of, coming):
+def test_empty_figure_announces_measurements_of_running_runs(figure_of, coming):
     assert coming in figure_of(sweep(run(), run(seed=1, status=RunStatus.RUNNING))).empty
     assert figure_of(SWEEP).empty.startswith("No run measured")
 
@@ -78,7 +78,7 @@ def test_caption_names_the_measured_points(measure, options, words):
     assert figure.caption.endswith(" 1 of 9 looks.")
 
 
-def test_late_anisotropy_is_the_mean_of_the_last_three_tenths_over_seeds():
+def test_late_anisotropy_averages_last_30_percent_over_seeds():
     def late_looks(seed):
         return [
             (i, {share: [0.9, (i >= 70) * (0.1 * k + 0.01 * seed)] for k, share in enumerate(ANISOTROPY_MEASURES, 1)})
@@ -97,7 +97,7 @@ def test_late_anisotropy_is_the_mean_of_the_last_three_tenths_over_seeds():
     assert "the last 30% of training" in figure.caption
 
 
-def test_late_anisotropy_needs_a_finished_run_but_no_performance_and_several_seeds_for_an_interval():
+def test_late_anisotropy_needs_finished_run_but_no_performance():
     running, undefined = run(1.0, status=RunStatus.RUNNING, performance=None), run(0.0, performance=None)
     table = sweep(undefined, running)
     values = looks(0.4, 0.5, measure=ANISOTROPY_MEASURES[0])
@@ -115,7 +115,7 @@ def test_late_anisotropy_needs_a_finished_run_but_no_performance_and_several_see
     assert columns[6:8] == ["centred_3", "raw_1_seeds"]
 
 
-def test_heat_map_of_a_run_has_gaps_where_undefined_and_skips_steps_without_the_measure():
+def test_run_heat_map_leaves_undefined_cells_empty():
     figure = run_heat_map(run(1.0, steps=STEPS), "isoscore_star")
     assert figure.table.columns == ["step", "layer_1", "layer_2"]
     assert figure.table.rows == [[0, 0.3, 0.2], [10, 0.31, None]]
@@ -133,13 +133,13 @@ def test_heat_map_of_a_run_has_gaps_where_undefined_and_skips_steps_without_the_
     assert "was not taken during training" in run_heat_map(run(1.0), COSINE).empty
 
 
-def test_watched_measures_are_in_the_catalog():
+def test_training_measures_are_in_catalog():
     assert [slug_of(measure) for measure in TRAINING_MEASURES if slug_of(measure) not in MEASURES] == []
     assert title_of(ANISOTROPY_MEASURES[-1]) == "k-th anisotropy, centered, k = 3"
     assert title_of("of another version") == "of another version"
 
 
-def test_heat_map_of_a_setting_averages_seeds_with_a_value():
+def test_setting_heat_map_averages_seeds_with_value():
     table = sweep(run(0.0), run(1.0, 0), run(1.0, 1))
     _, first, second = table.runs
     by_run = {
@@ -156,7 +156,7 @@ def test_heat_map_of_a_setting_averages_seeds_with_a_value():
     assert "not taken during training" in setting_heat_map(table, baseline, by_run, COSINE, "").empty
 
 
-def test_heat_map_counts_a_repeated_seed_once_and_keeps_all_layers():
+def test_heat_map_counts_repeated_seed_once_and_keeps_all_layers():
     table = sweep(run(0.0, 0, model="deep"), run(0.0, 0, model="flat"), run(0.0, 1))
     layers = ([0.25, 0.5, 0.75], [0.75, 1.0], [1.0, None])
     by_run = {row.id: [(0, {COSINE: values})] for row, values in zip(table.runs, layers, strict=True)}

@@ -23,7 +23,7 @@ def map_of(layers, *slugs):
     return heat_map(layers, [MEASURES[slug] for slug in slugs])
 
 
-def test_heat_map_shades_columns_on_their_own_prints_values_and_wraps_headings():
+def test_heat_map_scales_each_column_separately():
     (cells,) = map_of(LAYERS, "isoscore", "mean_cosine", "twonn").draw().data
     assert [row[0] for row in cells.z] == [1 / 3 * (0.2 - 0.1) / 0.1, 0, 1, None]
     assert [row[1] for row in cells.z] == [0.5] * 4
@@ -42,7 +42,7 @@ def test_heat_map_shades_columns_on_their_own_prints_values_and_wraps_headings()
     ]
 
 
-def test_heat_map_table_has_error_rows_and_reason_and_undefined_is_not_nan():
+def test_heat_map_table_has_errors_and_reasons():
     table = map_of(LAYERS[2:], "mean_cosine", "isoscore", "twonn").table
     assert table.columns == ["layer", "measure", "value", "se", "n", "reason"]
     assert table.rows == [
@@ -68,7 +68,7 @@ def by_isoscore(**points):
     )
 
 
-def test_by_layer_draws_a_line_with_error_bars_for_each_pooling():
+def test_measure_by_layer_draws_line_for_each_pooling():
     figure = by_isoscore(first=[(0, None, None, "All are equal."), (1, 0.5, 0.1, None)], mean=[(0, 0.2, None, None)])
     first, mean = figure.draw().data
     assert (first.name, list(first.x), list(first.y), list(first.error_y.array)) == (

@@ -10,11 +10,11 @@ ISTAR, COSREG = Regularizer.ISTAR, Regularizer.COSREG
 PLAIN = sweep(*(run(0.0, batch_size=rows) for rows in (8, 32)), batch_size=[8, 32])
 
 
-def of_models(*names):
+def sweep_of_models(*names):
     return sweep(*(run(1.0, model=name) for name in names), model=names)
 
 
-def test_colors_are_of_lambda_or_of_several_methods_and_dashes_tell_lambdas_apart():
+def test_colors_encode_lambda_or_method_and_dashes_encode_lambda():
     table = sweep(run(0.0), run(1.0))
     assert [legend.colour(table, setting) for setting in table.settings] == [lambda_color(0), lambda_color(1)]
     table = sweep(run(0.0), run(-1.0), run(1.0), run(1.0, regularizer=COSREG))
@@ -31,14 +31,14 @@ def test_colors_are_of_lambda_or_of_several_methods_and_dashes_tell_lambdas_apar
 
 
 @pytest.mark.parametrize(("n", "names"), [(8, [f"λ = 1, epochs {i}" for i in range(1, 9)]), (9, ["λ = 1"])])
-def test_many_lines_share_an_entry_by_color(n, names):
+def test_many_lines_share_legend_entries_by_color(n, names):
     epochs = list(range(1, n + 1))
     table = sweep(*(run(1.0, epochs=i) for i in epochs), epochs=epochs)
     entries = [legend.entry(table, setting, table.settings) for setting in table.settings]
     assert [entry["name"] for entry in entries if entry.get("showlegend", True)] == names
 
 
-def test_long_entries_lose_redundant_fields_and_short_ones_stay_whole():
+def test_long_legend_entries_drop_redundant_fields():
     grid = {"batch_size": [8, 16], "learning_rate": [1e-4, 1e-3], "max_length": [64, 128], "max_steps": [5, 120]}
     rows = [(8, 1e-4, 64, 5), (16, 1e-3, 128, 5), (16, 1e-3, 128, 120)]
     table = sweep(*(run(1.0, epochs=None, **dict(zip(grid, row, strict=True))) for row in rows), **grid)
@@ -48,15 +48,15 @@ def test_long_entries_lose_redundant_fields_and_short_ones_stay_whole():
     entries = [legend.entry(table, setting, table.settings)["name"] for setting in table.settings]
     assert entries == [f"λ = 1, {name}" for name in names]
     assert legend.legend_names(PLAIN, PLAIN.families, PLAIN.family_label) == ["batch size 8", "batch size 32"]
-    long = of_models(*(f"{'one-and-the-same-beginning-' * 2}{i}-one-and-the-same-end-of-it" for i in (1, 2)))
+    long = sweep_of_models(*(f"{'one-and-the-same-beginning-' * 2}{i}-one-and-the-same-end-of-it" for i in (1, 2)))
     assert len(set(legend.legend_names(long, long.families, long.family_label))) == 2
 
 
-def test_hover_label_is_whole_and_escaped():
+def test_hover_label_is_complete_and_escaped():
     names = [f"{'settings ' * 12}{end}" for end in ("<one>", "two")]
-    table = of_models(*names)
+    table = sweep_of_models(*names)
     first, second = legend.hover_label(table, table.settings[0]).split("<br>")
     assert f"{first} {second}" == f"λ = 1, {'settings ' * 12}&lt;one&gt;"
-    endless = of_models(*(name * 9 for name in names))
+    endless = sweep_of_models(*(name * 9 for name in names))
     label = legend.hover_label(endless, endless.settings[0])
     assert (label.count("<br>"), label[-1]) == (5, "…")

@@ -25,14 +25,14 @@ def contrast(first, second):
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_every_colour_stands_out_from_light_and_dark_paper(paper):
+def test_colors_contrast_with_light_and_dark_paper(paper):
     colours = [palette.MAIN, palette.SECOND, palette.MARKED, palette.QUIET, *palette.SERIES, *palette.METHODS.values()]
     colours += [palette.zeta_color(step / 10) for step in range(11)]
     colours += [palette.lambda_color(lam) for lam in LAMBDAS]
     assert [colour for colour in colours if contrast(colour, paper) < 3] == []
 
 
-def test_lambda_is_blue_below_zero_and_orange_above_and_stronger_the_greater_it_is():
+def test_lambda_color_encodes_sign_and_size():
     red, green, blue = channels(palette.lambda_color(-1))
     assert blue > green > red
     red, green, blue = channels(palette.lambda_color(1))
@@ -46,12 +46,12 @@ def test_lambda_is_blue_below_zero_and_orange_above_and_stronger_the_greater_it_
 
 
 @pytest.mark.parametrize("grid", GRIDS)
-def test_any_two_lambdas_of_a_usual_grid_are_told_apart(grid):
+def test_lambdas_of_usual_grids_have_distinct_colors(grid):
     colours = [channels(palette.lambda_color(lam)) for lam in grid]
     assert min(dist(first, second) for first, second in combinations(colours, 2)) > 0.06
 
 
-def test_a_faded_colour_keeps_its_channels_and_a_greater_zeta_is_darker():
+def test_opacity_keeps_channels_and_larger_zeta_is_darker():
     assert palette.with_opacity("#14938d", 0.25) == "rgba(20, 147, 141, 0.25)"
     for colours in ([palette.zeta_color(step / 5) for step in range(6)], palette.SCALE):
         brightness = [luminance(colour) for colour in colours]

@@ -27,7 +27,7 @@ def axis_labeled(table, field):
     return next(axis for axis in draw(table)[0].dimensions if label.startswith(axis.label[:8]))
 
 
-def test_axes_are_what_varies_at_equal_steps_and_then_what_came_out():
+def test_axes_are_varied_settings_then_results():
     figure = parallel_coordinates(SWEEP, "accuracy")
     assert figure.table.columns == ["lam", "batch_size", "seed", "isoscore_star", "performance"]
     assert (figure.table.rows[0], len(figure.table.rows)) == ([-1.0, 16, 0, 0.24, 0.5], 12)
@@ -43,12 +43,12 @@ def test_axes_are_what_varies_at_equal_steps_and_then_what_came_out():
 @pytest.mark.parametrize(
     ("lams", "study"), [([0.0, 0.5, 0.625, 3.0], {"over": True}), ([*map(float, range(21))], None)]
 )
-def test_searched_or_many_values_keep_their_distances(lams, study):
+def test_searched_or_many_values_keep_their_spacing(lams, study):
     axis = draw(sweep(*(run(lam, study=study) for lam in lams)))[1]["lam"]
     assert (axis.tickvals, list(axis.values)) == (None, lams)
 
 
-def test_line_has_the_color_of_its_lambda_and_several_regularizers_are_an_axis():
+def test_line_color_encodes_lambda_and_regularizers_have_an_axis():
     trace, _ = draw(SWEEP)
     lams = sorted({row.lam for row in RUNS})
     assert [lams[index] for index in trace.line.color] == [row.lam for row in RUNS]
@@ -62,13 +62,13 @@ def test_line_has_the_color_of_its_lambda_and_several_regularizers_are_an_axis()
 
 
 @pytest.mark.parametrize(("field", "values"), [("fixed_regularizers", [{}, {"cosreg": 1.0}]), ("patience", [None, 3])])
-def test_axis_without_a_search_has_no_field(field, values):
+def test_axis_of_unsearchable_setting_has_no_field(field, values):
     runs = [run(1.0, seed=seed, **{field: value}) for seed, value in enumerate(values)]
     assert axis_labeled(sweep(*runs, **{field: values}), field).name == ""
 
 
 @pytest.mark.parametrize("field", ["hidden", "status", "data"])
-def test_custom_setting_of_a_script_has_no_field(field):
+def test_custom_script_setting_has_no_field(field):
     runs = [run(1.0, seed) for seed in (0, 1)]
     for row, value in zip(runs, (128, 256), strict=True):
         row.config = reported(row, **{field: value})
@@ -76,7 +76,7 @@ def test_custom_setting_of_a_script_has_no_field(field):
     assert (axis.name, list(axis.ticktext)) == ("", ["128", "256"])
 
 
-def test_unreported_values_are_unknown_and_options_without_effect_are_empty():
+def test_unreported_values_are_unknown():
     runs = [run(0.0), run(1.0, zeta=0.2, batch_size=16), run(1.0, 1, zeta=0.5, batch_size=8)]
     runs[0].config = reported(runs[0])
     table = sweep(*runs, batch_size=["unknown", 16, 8])
@@ -88,7 +88,7 @@ def test_unreported_values_are_unknown_and_options_without_effect_are_empty():
     assert "zeta" not in draw(sweep(run(0.0, zeta=0.5), run(1.0, zeta=0.2)))[1]
 
 
-def test_runs_without_both_values_are_counted():
+def test_runs_without_value_are_counted():
     waiting = run(1.0, status=RunStatus.QUEUED, performance=None)
     caption = parallel_coordinates(sweep(run(0.0), run(1.0, performance=None), waiting), "accuracy").caption
     assert caption.startswith("1 finished run, one line per run, colored by λ. Not drawn, because a value is "

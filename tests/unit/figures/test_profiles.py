@@ -23,7 +23,7 @@ def layers(*values, n=872, reasons=()):
     return {"values": list(values), "reasons": list(reasons) or [None] * len(values), "n": n}
 
 
-def test_profile_of_one_run_has_a_band():
+def test_profile_of_single_run_has_band():
     figure = profiles_of(sweep(run(1.0)), profile(0.5, -2.0, std=0.25))
     assert figure.table.columns == ["dimension", "mean", "standard_deviation"]
     assert list(figure.table.rows) == [[0, 0.5, 0.25], [1, -2.0, 0.25]]
@@ -46,7 +46,7 @@ def test_profiles_average_seeds_and_overlay_settings():
     assert "averaged over seeds (n = 2)." in figure.caption
 
 
-def test_models_of_different_width_are_never_averaged():
+def test_models_of_different_width_are_not_averaged():
     runs = run(0.0, model="narrow"), run(0.0, model="wide"), run(1.0)
     by_model = profiles_of(sweep(*runs[:2], model=["narrow", "wide"]), profile(1.0), profile(2.0, 3.0))
     assert list(by_model.table.rows) == [[0, 1.0, 1.0, 2.0, 1.0], [1, None, None, 3.0, 1.0]]
@@ -70,7 +70,7 @@ def test_figures_without_data_explain():
     assert "first run has finished" in measure_by_layer(WAITING, {}, "twonn").empty
 
 
-def test_measure_by_layer_is_the_mean_over_seeds_with_gaps():
+def test_measure_by_layer_averages_seeds_with_gaps():
     figure = measure_by_layer(SWEEP, {row.id: layers(9.0, 10.0 + row.seed) for row in SWEEP.runs}, "twonn")
     assert figure.table.columns == ["lambda", "layer", "seeds", "twonn_mean", "ci95_half_width"]
     half_width = pytest.approx(T95 * 0.5, rel=1e-4)

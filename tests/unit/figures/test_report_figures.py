@@ -77,7 +77,7 @@ def strict(text):
     return json.loads(text, parse_constant=refuse)
 
 
-def test_one_cloud_and_several_have_the_same_figures_in_the_same_order_linked_from_measures():
+def test_single_and_overlaid_clouds_have_same_figures():
     assert [result.slug for result in figures_of([full()]) if result.slug not in SINGLE_FIGURES] == ALL_FIGURES
     assert [result.slug for result in figures_of([full(), wide(), undefined()])] == ALL_FIGURES
     assert {slug for slug in FIGURE_OF_MEASURE if slug in MEASURES} == set(FIGURE_OF_MEASURE) - {
@@ -88,7 +88,7 @@ def test_one_cloud_and_several_have_the_same_figures_in_the_same_order_linked_fr
     assert [result.slug for result in figures_of([Subject("bare", {})])] == []
 
 
-def test_the_activation_is_that_of_the_profile():
+def test_activation_figure_matches_profile():
     profile = activation_profile(CLOUD().moments)
     table = figure("activation").table
     assert column(table, "mean") == profile.mean.tolist()
@@ -99,7 +99,7 @@ def test_the_activation_is_that_of_the_profile():
     assert list(low.y) == pytest.approx((profile.mean - profile.std).tolist())
 
 
-def test_the_spectrum_is_drawn_on_two_logarithmic_axes_and_summed_up():
+def test_spectrum_has_log_axes_and_cumulative_shares():
     eigenvalues = CLOUD().eigenvalues
     (line,) = traces("spectrum")
     assert list(line.y) == column(figure("spectrum").table, "eigenvalue") == eigenvalues.tolist()
@@ -111,17 +111,17 @@ def test_the_spectrum_is_drawn_on_two_logarithmic_axes_and_summed_up():
     assert (drawn.mode, sum(value is not None for value in drawn.y)) == ("markers", 1)
 
 
-def test_anisotropy_stands_raw_beside_centred():
+def test_anisotropy_is_drawn_raw_and_centered():
     raw = [score.value for score in anisotropy(CLOUD().energies, 6)]
     centred = [score.value for score in anisotropy(CLOUD().eigenvalues, 6)]
-    # The report decomposes with eigenvectors, which rounds otherwise than eigenvalues alone.
+    # The report computes eigenvectors too, which changes the rounding of eigenvalues.
     assert [(bar.name, list(bar.y)) for bar in traces("anisotropy")] == [
         ("raw", pytest.approx(raw, rel=1e-9)),
         ("centered", pytest.approx(centred, rel=1e-9)),
     ]
 
 
-def test_cosines_are_shares_of_all_pairs_and_centred_ones_are_beside_the_raw():
+def test_cosine_histogram_is_share_of_pairs_raw_and_centered():
     counts = cosine_histogram(CLOUD().pair_rows).counts
     raw, _ = traces("cosines")
     assert list(raw.y)[:-1] == pytest.approx((counts / counts.sum()).tolist())
@@ -139,7 +139,7 @@ def test_cosines_are_shares_of_all_pairs_and_centred_ones_are_beside_the_raw():
     assert column(figure("cosines", subject).table, "pairs_centred")[99] == 3
 
 
-def test_rogue_dimensions_add_up_to_the_mean_cosine_and_counts_are_whole():
+def test_rogue_dimensions_sum_to_mean_cosine():
     contributions = CLOUD().cosines.rogue_dimensions().contributions
     stems = traces("rogue")[0]
     assert list(stems.y[1::3]) == column(figure("rogue").table, "contribution") == contributions.tolist()
@@ -150,7 +150,7 @@ def test_rogue_dimensions_add_up_to_the_mean_cosine_and_counts_are_whole():
     assert np.isfinite(column(figure("rogue").table, "contribution")).all()
 
 
-def test_the_line_of_twonn_has_the_slope_of_its_fit_and_long_lists_are_thinned():
+def test_twonn_line_has_slope_of_fit_and_points_are_thinned():
     fit = twonn(CLOUD().euclidean_pairs.neighbours)
     (line,) = traces("twonn", mode="lines")
     assert (line.x[0], line.y[0]) == (0, 0)
@@ -172,7 +172,7 @@ def test_the_line_of_twonn_has_the_slope_of_its_fit_and_long_lists_are_thinned()
     assert sum(row[2] == "no" for row in drawn.table.rows) == 500
 
 
-def test_bars_are_sorted_and_the_prominent_ones_marked_and_explained():
+def test_barcode_is_sorted_and_prominent_bars_are_marked():
     sentence = " Prominent bars are marked. Their number is not the number of groups."
     assert sentence in figure("barcode").caption
     unmarked = Subject("plain", {"barcode": full().measurements["barcode"]})
@@ -191,7 +191,7 @@ def test_bars_are_sorted_and_the_prominent_ones_marked_and_explained():
     )
 
 
-def test_scores_by_rows_leave_out_what_is_undefined_and_tell_the_number_of_draws():
+def test_sample_size_figure_skips_undefined_scores():
     names = [trace.name for trace in traces("sample_size", mode="lines+markers")]
     assert names == ["ζ = 0", "0.5", "bias-corrected"]
     plain = traces("sample_size", name="ζ = 0")[0]
@@ -211,7 +211,7 @@ def test_scores_by_rows_leave_out_what_is_undefined_and_tell_the_number_of_draws
     assert line.hovertemplate.endswith("%{y:.3f}%{customdata}<extra></extra>")
 
 
-def test_the_example_shows_what_its_rows_were_drawn_from():
+def test_gaussian_example_shows_true_score():
     drawn = gaussian_example()
     truth = drawn.draw().data[-1]
     assert (truth.name, list(truth.x), list(truth.y)) == ("truth", [8, 20_000], [0.85696, 0.85696])
@@ -219,7 +219,7 @@ def test_the_example_shows_what_its_rows_were_drawn_from():
     assert drawn.caption.endswith("In long dashes, the score of the distribution itself, 0.857.")
 
 
-def test_a_projection_shows_names_and_rows_of_its_points_where_it_has_them():
+def test_projection_shows_names_or_rows_of_points():
     assert all(trace.text is None for trace in traces("projection", type="scatter"))
     names = Subject("named", {}, {"projection": DATA["projection"] | {"names": ["w", "w", "<i>", "w"]}})
     projection = figure("projection", names)
@@ -233,7 +233,7 @@ def test_a_projection_shows_names_and_rows_of_its_points_where_it_has_them():
     assert (table.columns[0], [row[0] for row in table.rows]) == ("row", [7, 0, 3, 2])
 
 
-def test_a_projection_has_a_colour_for_each_label_over_the_density_of_all_rows():
+def test_projection_colors_labels_over_density():
     drawn = traces("projection", type="scatter")
     assert [trace.name for trace in drawn] == ["no label (1)", "a (2)", "b (1)"]
     assert [trace.marker.color for trace in drawn] == [palette.QUIET, *palette.SERIES[:2]]
@@ -253,7 +253,7 @@ def test_a_projection_has_a_colour_for_each_label_over_the_density_of_all_rows()
     assert len(drawn) == 1 + len(palette.SERIES)
 
 
-def test_three_components_are_drawn_in_space_with_a_colour_for_each_label():
+def test_space_draws_three_components_colored_by_label():
     drawn = traces("space")
     assert {trace.type for trace in drawn} == {"scatter3d"}
     assert [(trace.name, trace.marker.color) for trace in drawn][1] == ("a (2)", palette.SERIES[0])
@@ -270,7 +270,7 @@ def test_three_components_are_drawn_in_space_with_a_colour_for_each_label():
 @pytest.mark.parametrize(
     ("changed", "why"), [({"shares": [0.8, 0.2, 0.0]}, "lie in a plane"), ({"z": None}, "only two components")]
 )
-def test_without_a_third_component_a_figure_says_why(changed, why):
+def test_space_without_third_component_states_reason(changed, why):
     data = {name: result for name, result in (DATA["projection"] | changed).items() if result is not None}
     drawn = figure("space", Subject("flat", {}, {"projection": data}))
     assert why in drawn.empty
@@ -278,7 +278,7 @@ def test_without_a_third_component_a_figure_says_why(changed, why):
 
 
 @pytest.mark.parametrize("slug", ALL_FIGURES)
-def test_several_are_drawn_each_in_its_colour_and_named_with_its_rows(slug):
+def test_overlaid_clouds_have_own_colors_and_names(slug):
     overlaid = figure(slug, full(), wide())
     drawn = overlaid.draw().data
     colours = {str(trace.line.color) for trace in drawn if trace.type == "scatter"}
@@ -293,7 +293,7 @@ def test_several_are_drawn_each_in_its_colour_and_named_with_its_rows(slug):
     assert all(any(name in str(result) for result in names) for name in ("first", "second"))
 
 
-def test_unequal_dimensions_and_rows_leave_cells_empty():
+def test_unequal_dimensions_leave_cells_empty():
     table = figure("spectrum", full(), wide()).table
     assert table.columns == ["component", "eigenvalue: first", "eigenvalue: second"]
     assert column(table, "eigenvalue: first")[6:] == [None] * 3
@@ -302,7 +302,7 @@ def test_unequal_dimensions_and_rows_leave_cells_empty():
 
 
 @pytest.mark.parametrize("slug", ALL_FIGURES)
-def test_who_is_undefined_is_named_with_the_reason(slug):
+def test_undefined_subject_is_named_with_reason(slug):
     assert f"Not drawn: flat: {REASON}" in figure(slug, undefined("flat"), full()).caption
     single = figure(slug, undefined("flat"))
     assert single.empty == REASON
@@ -310,13 +310,13 @@ def test_who_is_undefined_is_named_with_the_reason(slug):
 
 
 @pytest.mark.parametrize("slug", [slug for slug in ALL_FIGURES if slug != "projection"])
-def test_who_is_undefined_keeps_its_colour_free(slug):
+def test_undefined_subject_reserves_its_color(slug):
     colours = {trace.line.color or trace.marker.color for trace in traces(slug, undefined("flat"), full())}
     assert palette.SERIES[1] in colours
     assert palette.SERIES[0] not in colours
 
 
-def test_who_was_not_measured_is_named_too_and_of_a_value_alone_there_is_no_figure():
+def test_unmeasured_subject_is_named_and_value_alone_has_no_figure():
     assert "Not drawn: bare: Not measured for this embedding." in figure("twonn", full(), Subject("bare", {})).caption
     single = Subject("before", {"twonn": measurement("twonn", 7.5, 100)})
     assert figures_of([single, Subject("after", single.measurements)]) == []
@@ -325,7 +325,7 @@ def test_who_was_not_measured_is_named_too_and_of_a_value_alone_there_is_no_figu
     assert figure("twonn", full(), single).caption.endswith(" Not drawn: before: Only its value is stored.")
 
 
-def test_a_name_is_no_markup_and_loses_in_a_plot_what_all_share():
+def test_subject_names_are_escaped_and_shortened():
     subject = subject_of(WIDE(), "<b>%{x}</b>")
     (first, _) = traces("spectrum", subject, wide())
     assert first.name == "&lt;b&gt;%&#123;x}&lt;/b&gt;"
@@ -339,13 +339,13 @@ def test_a_name_is_no_markup_and_loses_in_a_plot_what_all_share():
 
 
 @pytest.mark.parametrize("subjects", [[full], [full, wide, undefined], [undefined]], ids=["one", "three", "none"])
-def test_no_plot_and_no_table_holds_nan(subjects):
+def test_plots_and_tables_contain_no_nan(subjects):
     for result in figures_of([subject() for subject in subjects]):
         strict(result.draw().to_json())
         assert "nan" not in result.table.csv().lower().replace("undefined", "")
 
 
-def test_eight_subjects_fit():
+def test_eight_subjects_are_drawn():
     eight = [Subject(f"number {i}", full().measurements, DATA) for i in range(8)]
     for result in figures_of(eight):
         assert result.draw().data

@@ -22,7 +22,7 @@ def by_family(table, field):
     }
 
 
-def test_runs_that_differ_in_seed_are_one_setting_and_labels_have_what_varies():
+def test_runs_that_differ_only_in_seed_are_one_setting():
     table = sweep(*(run(lam, seed) for lam in (1.0, 0.0) for seed in (0, 1, 2)))
     sizes = {table.label(setting): len(runs) for setting, runs in table.by_setting(table.runs).items()}
     assert sizes == {"λ = 0": 3, "λ = 1": 3}
@@ -59,7 +59,7 @@ def test_options_split_only_runs_that_use_them():
     assert sweep(*unused, *used, **padding).heads == ["lambda", "include_padding"]
 
 
-def test_option_of_tokens_splits_runs_of_every_regularizer_on_tokens():
+def test_token_option_splits_runs_of_every_regularizer_on_tokens():
     points = ((ISTAR, None), (COSREG, None), (COSREG, "mean"), (ENTROPY, None), (ENTROPY, "tokens"))
     runs = [
         run(1.0, regularizer=method, points=kind, include_padding=padding)
@@ -76,7 +76,7 @@ def test_option_of_tokens_splits_runs_of_every_regularizer_on_tokens():
     }  # fmt: skip
 
 
-def test_lambda_zero_is_the_baseline_and_zeta_matters_to_it_with_i_star():
+def test_lambda_zero_is_baseline_and_fixed_istar_keeps_its_zeta():
     runs = [run(0.0, zeta=zeta, fixed_regularizers={"istar": 0.5}) for zeta in (0.2, 0.8)]
     assert [setting.zeta for setting in sweep(*runs).settings] == [0.2, 0.8]
     assert [setting.zeta for setting in sweep(run(0.0), run(0.0, zeta=0.8)).settings] == [None]
@@ -87,7 +87,7 @@ def test_lambda_zero_is_the_baseline_and_zeta_matters_to_it_with_i_star():
     assert setting.is_baseline
 
 
-def test_values_keep_the_order_of_the_grid_and_extra_penalties_are_labeled():
+def test_values_keep_grid_order_and_extra_penalties_are_labeled():
     grid = {"layers": [None, "last", [1, 2]], "include_padding": [True, False]}
     runs = [run(1.0, layers=layers, include_padding=value) for layers in grid["layers"] for value in (True, False)]
     values = [setting.values for setting in sweep(*runs, **grid).settings]
@@ -104,7 +104,7 @@ def test_values_keep_the_order_of_the_grid_and_extra_penalties_are_labeled():
     ]
 
 
-def test_family_differs_in_lambda_and_goes_through_its_baseline():
+def test_family_varies_lambda_and_includes_its_baseline():
     runs = [run(lam, batch_size=rows) for lam in (-1.0, 0.0, 1.0) for rows in (8, 32)]
     lams = by_family(sweep(*runs, batch_size=[8, 32]), "lam")
     assert lams == {"batch size 8": [-1, 0, 1], "batch size 32": [-1, 0, 1]}
@@ -115,7 +115,7 @@ def test_family_differs_in_lambda_and_goes_through_its_baseline():
     assert by_family(with_istar, "zeta") == {"ζ = 0.2": [0.2, 0.2], "ζ = 0.8": [0.8, 0.8]}
 
 
-def test_texts_are_rows_or_windows():
+def test_describe_texts_counts_rows_or_windows():
     spans = [run(task="span", metric="word_f1", label_names=[])]
     texts = [describe_texts([run()]), describe_texts([run()], 1), describe_texts([run()], 1200)]
     assert texts == ["validation rows", "1 validation row", "1,200 validation rows"]

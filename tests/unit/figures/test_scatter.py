@@ -55,7 +55,7 @@ def legend_names(plot):
     return [trace.name for trace in plot.data if trace.showlegend]
 
 
-def test_point_is_mean_over_seeds_with_interval_on_both_axes():
+def test_point_is_mean_over_seeds_with_two_intervals():
     figure = figure_of(SWEEP)
     half_width = pytest.approx(T95 * 0.005, rel=1e-4)
     assert figure.table.columns == [
@@ -72,7 +72,7 @@ def test_point_is_mean_over_seeds_with_interval_on_both_axes():
     assert [trace.marker.color for trace in points] == [lambda_color(lam) for lam in (-1, 0, 1)]
 
 
-def test_lambda_is_at_equal_steps_with_zero_marked_unless_a_search_chose_it_or_a_scale_is_given():
+def test_lambda_axis_has_equal_steps_unless_searched_or_scaled():
     lams = (-5.0, 0.0, 0.5, 3.0)
     plot = plot_of(sweep(*map(run, lams)), metric="f1", x="lam")
     assert list(plot.layout.xaxis.ticktext) == ["−5", "0", "0.5", "3"]
@@ -86,7 +86,7 @@ def test_lambda_is_at_equal_steps_with_zero_marked_unless_a_search_chose_it_or_a
         assert {x for trace in means(plot) for x in trace.x} == {*lams}
 
 
-def test_caption_has_seeds_and_kind_of_error_bar_and_repeated_runs_count_once():
+def test_caption_states_seeds_and_error_bar():
     single = figure_of(sweep(run(1.0), run(0.0)))
     assert [point.error_y.visible for point in means(single.draw())] == [False, False]
     assert "n = 1 seed" in single.caption
@@ -98,7 +98,7 @@ def test_caption_has_seeds_and_kind_of_error_bar_and_repeated_runs_count_once():
     assert twice.table.rows == once.table.rows
 
 
-def test_only_finished_runs_with_both_values_are_drawn_and_the_version_follows_numbers():
+def test_only_finished_runs_with_both_values_are_drawn():
     runs = [run(0.0), run(1.0, isoscore_star=None), run(0.0, 1, isoscore_star=None), WAITING]
     assert [row[:3] for row in figure_of(sweep(*runs)).table.rows] == [[0.0, 1, 0.8]]
     table = figure_of(sweep(*runs), x="lam").table
@@ -109,7 +109,7 @@ def test_only_finished_runs_with_both_values_are_drawn_and_the_version_follows_n
 
 
 @AXES
-def test_runs_without_performance_are_counted_with_reason_and_pruned_settings_are_named(x):
+def test_undefined_runs_are_counted_with_reason(x):
     undefined = [run(1.0, seed, None, performance_reason="All predictions are equal.") for seed in (2, 3)]
     figure = by_x(sweep(*SWEEP.runs, *undefined), x, seeds=True)
     sentence = "Not drawn, because performance is undefined: 2 runs. All predictions are equal."
@@ -138,7 +138,7 @@ def test_empty_figure_explains():
     assert figure_of(sweep(run(1.0)), y="silhouette").empty.endswith("It was not measured.")
 
 
-def test_families_are_lines_through_the_baseline_with_a_legend():
+def test_families_are_lines_through_baseline():
     runs = [run(lam, zeta=zeta, isoscore_star=0.2 + lam / 10 + zeta) for lam in (-1.0, 1.0) for zeta in (0.2, 0.8)]
     figure = figure_of(sweep(run(0.0), *runs))
     plot = figure.draw()
@@ -151,7 +151,7 @@ def test_families_are_lines_through_the_baseline_with_a_legend():
     assert "Lines connect" in figure.caption
 
 
-def test_methods_stand_side_by_side_at_one_lambda_and_plain_training_is_in_the_panel_of_each():
+def test_methods_are_side_by_side_and_share_baseline():
     plot = plot_of(sweep(run(0.0), *(run(1.0, regularizer=method) for method in (ISTAR, COSREG))), x="lam")
     points = [(trace.x[0], trace.marker.color) for trace in means(plot)]
     assert points == [(0, lambda_color(0)), (0.875, METHODS[ISTAR]), (1.125, METHODS[COSREG])]
@@ -167,7 +167,7 @@ def test_methods_stand_side_by_side_at_one_lambda_and_plain_training_is_in_the_p
     assert {shape.xref for shape in plot.layout.shapes} == {"x domain", "x2 domain"}
 
 
-def test_many_points_have_a_legend_instead_of_names_and_as_many_traces_as_colors():
+def test_many_points_have_legend_instead_of_labels():
     small, large = (plot_of(sweep(*(run(float(lam), isoscore_star=lam / n) for lam in range(n)))) for n in (4, 25))
     names = [
         [text for trace in plot.data if trace.mode == "markers+text" for text in trace.text] for plot in (small, large)
@@ -185,7 +185,7 @@ def test_many_points_have_a_legend_instead_of_names_and_as_many_traces_as_colors
 
 
 @pytest.mark.parametrize(("error", "factor"), [(ErrorBar.CI95, T95), (ErrorBar.SE, 1), (ErrorBar.STD, 2**0.5)])
-def test_error_bars_are_as_chosen(error, factor):
+def test_error_bars_follow_style(error, factor):
     figure = figure_of(SWEEP, error=error)
     assert figure.table.columns[3] == f"performance_{error.column}"
     assert figure.table.rows[0][3] == pytest.approx(factor * 0.005, rel=1e-4)
@@ -221,7 +221,7 @@ def test_axes_contain_points_runs_and_possible_error_bars(rows, error):
                         assert min(value + (width or 0), maximum) < high
 
 
-def test_axis_ends_near_the_bounds_of_metrics_and_measures_and_plain_training_has_a_ring():
+def test_axis_ends_near_bounds_and_baseline_has_ring():
     figure = figure_of(sweep(run(1.0, 0, 0.2, 0.1), run(1.0, 1, 0.95, 0.9)))
     assert "t, cut at the ends of the scale." in figure.caption
     assert "cut" not in figure_of(SWEEP).caption
@@ -247,7 +247,7 @@ def test_collapsed_settings_are_hollow():
     assert "Hollow" not in scatter(SWEEP, "accuracy").caption
 
 
-def test_colors_are_as_chosen_or_usual_if_that_does_not_vary():
+def test_colors_follow_style_if_it_varies():
     models = ["tiny-bert", "tiny-gpt"]
     runs = sweep(*(run(lam, model=model) for lam in (0.0, 1.0) for model in models), model=models)
     plot = plot_of(runs, colour="model")
@@ -257,7 +257,7 @@ def test_colors_are_as_chosen_or_usual_if_that_does_not_vary():
     assert [trace.marker.color for trace in means(usual)] == [lambda_color(0), lambda_color(1)]
 
 
-def test_any_setting_and_measure_can_be_axes_and_runs_without_the_measure_are_left_out():
+def test_axes_accept_any_setting_or_measure():
     figure = figure_of(measured(GRID, "mean_cosine", lambda row: 0.5 - 0.1 * row.lam), x="batch_size", y="mean_cosine")
     assert figure.title == "Mean cosine similarity by batch size"
     layout = figure.draw().layout
@@ -274,7 +274,7 @@ def test_any_setting_and_measure_can_be_axes_and_runs_without_the_measure_are_le
     assert "Silhouette is of the last layer’s sentence vectors. Range: [−1, 1]." in figure.caption
 
 
-def test_logarithmic_axis_leaves_out_what_is_not_positive():
+def test_logarithmic_axis_leaves_out_nonpositive_values():
     figure = figure_of(GRID, x="lam", x_scale="log", y_scale="log")
     plot = figure.draw()
     assert (plot.layout.xaxis.type, plot.layout.yaxis.type) == ("log", "log")
@@ -284,7 +284,7 @@ def test_logarithmic_axis_leaves_out_what_is_not_positive():
     assert len(figure.table.rows) == 6
 
 
-def test_measured_color_has_a_scale_and_a_bar():
+def test_measured_color_has_scale_and_color_bar():
     figure = figure_of(GRID, x="lam", colour="isoscore_star")
     plot = figure.draw()
     (shaded,) = means(plot)
@@ -301,7 +301,7 @@ def test_measured_color_has_a_scale_and_a_bar():
     assert (quiet.marker.color, len(quiet.x), len(shaded.x)) == (QUIET, 2, 4)
 
 
-def test_facet_is_a_panel_for_each_value_on_the_same_axes_up_to_a_limit():
+def test_facet_draws_panel_for_each_value_up_to_limit():
     figure = figure_of(GRID, x="lam", facet="batch_size")
     plot = figure.draw()
     assert [note.text for note in plot.layout.annotations] == ["batch size 8", "batch size 16"]
@@ -321,7 +321,7 @@ def test_facet_is_a_panel_for_each_value_on_the_same_axes_up_to_a_limit():
 @pytest.mark.parametrize(
     ("field", "name"), [("x", "luck"), ("y", "luck"), ("colour", "luck"), ("facet", "luck"), ("facet", "performance")]
 )
-def test_unknown_quantity_is_refused_with_the_choices(field, name):
+def test_unknown_quantity_is_refused_with_choices(field, name):
     with pytest.raises(InvalidError) as refusal:
         figure_of(GRID, **{field: name})
     assert refusal.value.field == field

@@ -20,7 +20,7 @@ def cosines(counts, rows, mean, of_rows):
     return result
 
 
-def test_eigenvalues_of_zero_have_no_place_and_cumulative_shares_end_at_one():
+def test_zero_eigenvalues_are_not_drawn_and_shares_end_at_one():
     (line,) = figure("spectrum", "spectrum", {"eigenvalues": [4.0, 1.0, 0.0]}).draw().data
     assert list(line.y) == [4.0, 1.0, None]
     drawn = figure("cumulative", "spectrum", {"eigenvalues": [3.0, 2.0, 1.0]})
@@ -28,7 +28,7 @@ def test_eigenvalues_of_zero_have_no_place_and_cumulative_shares_end_at_one():
     assert "Half of the variance lies in 1 component of 3" in drawn.caption
 
 
-def test_anisotropy_without_its_centred_half_says_why():
+def test_anisotropy_without_centered_values_states_reason():
     raw = measurement("anisotropy_raw", 1.0, 10, {"values": [1.0, 0.0]})
     centred = measurement("anisotropy_centred", None, 10, reason="All points are equal.")
     (result,) = figures_of([Subject("x", {"anisotropy_raw": raw, "anisotropy_centred": centred})])
@@ -37,13 +37,13 @@ def test_anisotropy_without_its_centred_half_says_why():
     assert [bar.name for bar in result.draw().data] == ["raw"]
 
 
-def test_a_sample_of_cosines_is_disclosed_and_no_pair_told_in_words():
+def test_caption_discloses_sample_of_cosines():
     assert "pairs of 2,000 rows of 8,000" in cosines([0, 3, 1], 2000, 0.25, 8000).caption
     assert "all pairs of 2,000 rows" in cosines([0, 3, 1], 2000, 0.25, 2000).caption
     assert "Fewer than two rows" in cosines([0, 0, 0], 1, None, 1).empty
 
 
-def test_contributions_that_cancel_are_no_shares_and_findings_name_what_is_marked():
+def test_canceling_contributions_have_no_shares():
     alike = figure("rogue", "rogue_dimensions", {"contributions": [0.1, 0.3]})
     assert [row[2] for row in alike.table.rows] == pytest.approx([0.25, 0.75])
     assert "Greatest: 1 (0.30, 75% of the mean)." in alike.caption
@@ -58,7 +58,7 @@ def test_contributions_that_cancel_are_no_shares_and_findings_name_what_is_marke
 
 
 @pytest.mark.parametrize(("points", "kind"), [(1000, "scatter"), (1001, "scattergl")])
-def test_few_points_are_drawn_without_a_graphics_card(points, kind):
+def test_few_points_are_drawn_without_webgl(points, kind):
     plane = {"n": points, "x": [0.0] * points, "y": [1.0] * points, "shares": [0.5, 0.25], "labels": None}
     cloud = Subject("cloud", {}, {"projection": plane | {"density": None}})
     drawn = next(result for result in figures_of([cloud]) if result.slug == "projection").draw()

@@ -11,7 +11,7 @@ def clouds(figure):
     return {trace.marker.color: trace for trace in figure.draw().data if trace.mode == "markers"}
 
 
-def test_a_shifted_cloud_stands_beside_itself_and_its_table_has_its_points():
+def test_shifted_cloud_is_drawn_beside_original():
     scatters = clouds(cloud_figure(SHIFTED))
     assert scatters[MAIN].x == pytest.approx([x + 2 for x in scatters[QUIET].x], abs=2e-4)
     assert scatters[MAIN].y == scatters[QUIET].y
@@ -25,7 +25,7 @@ def test_a_shifted_cloud_stands_beside_itself_and_its_table_has_its_points():
     assert table.rows[5] == pytest.approx(generate_cloud(*SHIFTED)[5], abs=5e-5)
 
 
-def test_axes_and_camera_stay_whatever_is_shown():
+def test_axes_and_camera_do_not_depend_on_cloud():
     layouts = [
         cloud_figure(position).draw().layout
         for position in (SHIFTED, SHIFTED._replace(shift=7.0), SHIFTED._replace(n=8))
@@ -36,7 +36,7 @@ def test_axes_and_camera_stay_whatever_is_shown():
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_point_lies_within_the_axes(shape):
+def test_every_point_lies_within_axes(shape):
     for spread in SPREADS:
         for shift in (SHIFTS[0], SHIFTS[-1]):
             points = generate_cloud(shape, spread, shift, 2000)
@@ -45,7 +45,7 @@ def test_every_point_lies_within_the_axes(shape):
                 assert points[:, axis].max() < high
 
 
-def test_flat_it_is_drawn_in_three_planes_of_one_unit():
+def test_flat_cloud_is_drawn_in_three_planes():
     drawn = cloud_figure(SHIFTED, flat=True).draw()
     assert len([trace for trace in drawn.data if trace.marker.color == MAIN]) == 3
     assert {trace.type for trace in drawn.data} == {"scatter"}
@@ -53,7 +53,7 @@ def test_flat_it_is_drawn_in_three_planes_of_one_unit():
     assert [drawn.layout[f"xaxis{panel}"].title.text for panel in ("", 2, 3)] == ["x", "y", "x"]
 
 
-def test_both_measures_are_drawn_over_the_shift_and_the_table_has_all():
+def test_shift_figure_draws_two_measures_and_tabulates_all():
     position = SHIFTED._replace(n=512)
     figure = shift_figure(position)
     numbers = measures_at(position)

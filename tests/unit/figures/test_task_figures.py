@@ -1,4 +1,4 @@
-"""Figures of tasks: what each variant scores, by isotropy and by bytes."""
+"""Figures of tasks: the score of each variant by isotropy and by bytes."""
 
 import pytest
 
@@ -10,7 +10,7 @@ SCORES = [(1536, 0.21, 0.80), (384, 0.21, 0.80), (192, 0.5, 0.78), (768, None, 0
 
 @pytest.fixture
 def results():
-    """Five variants by their bytes, IsoScores and scores."""
+    """Five variants with their bytes, IsoScores and scores."""
     return TaskResults.model_validate(
         {
             "task": "queries", "metric": "ndcg@10", "similarity": "cosine", "n": 1000, "d": 384,
@@ -32,7 +32,7 @@ def results():
     )  # fmt: skip
 
 
-def test_the_line_joins_what_nothing_beats_in_bytes_and_score(results):
+def test_line_joins_pareto_front_of_bytes_and_score(results):
     assert pareto_front(results) == [4, 1]
     _, by_bytes = task_figures(results)
     assert [row[-1] for row in by_bytes.table.rows] == ["", "yes", "", "", "yes"]
@@ -40,7 +40,7 @@ def test_the_line_joins_what_nothing_beats_in_bytes_and_score(results):
     assert (list(line.x), list(line.y)) == ([48, 384], [0.79, 0.80])
 
 
-def test_each_variant_is_drawn_once_with_its_interval_and_the_claims_are_named(results):
+def test_each_variant_is_drawn_once_with_interval(results):
     assert roles_of(results) == {0: "As it is, chosen", 4: "Smallest"}
     by_isotropy, by_bytes = task_figures(results)
     traces = by_isotropy.draw().data

@@ -18,7 +18,7 @@ def means_of(*curves):
     return dict(zip(SWEEP.settings, map(sweep_curves.mean_curve, map(enumerate, curves)), strict=True))
 
 
-def test_mean_is_over_seeds_with_a_value_each_counted_once():
+def test_mean_curve_counts_each_seed_with_a_value_once():
     first, second = sweep_curves.mean_curve([(0, [(10, 0.5), (20, 0.7)]), (1, [(10, 0.7)])])
     assert (first[0], first[1].mean, first[1].n) == (10, pytest.approx(0.6), 2)
     assert (second[0], second[1].mean, second[1].n, second[1].half_width) == (20, 0.7, 1, None)
@@ -26,7 +26,7 @@ def test_mean_is_over_seeds_with_a_value_each_counted_once():
     assert (mean.mean, mean.n) == (pytest.approx(0.7), 2)
 
 
-def test_band_is_the_interval_and_stops_where_one_run_is_left():
+def test_band_is_interval_and_stops_at_single_run():
     means = means_of([[(10, 0.5), (20, 0.7)], [(10, 0.7), (20, 0.9)]], [[(10, 0.1), (20, 0.1)]])
     band, *lines = sweep_curves.mean_traces(SWEEP, means, bands=True)
     reach = T95 * 0.1
@@ -52,7 +52,7 @@ def test_bands_need_seeds_and_few_settings():
     assert figure.table.rows[0][-1] == pytest.approx(T95 * 0.05, rel=1e-4)
 
 
-def test_line_is_the_mean_of_a_setting_and_single_runs_are_drawn_on_demand():
+def test_line_is_mean_of_setting_and_runs_are_optional():
     figure = logged_curves(SWEEP, TASK_LOSS, BY_RUN)
     assert figure.table.columns == ["lambda", "step", "seeds", "task_loss_mean", "ci95_half_width"]
     assert figure.table.rows[0] == [-1, 10, 2, pytest.approx(0.75), pytest.approx(T95 * 0.05, rel=1e-4)]
@@ -78,7 +78,7 @@ def test_line_is_the_mean_of_a_setting_and_single_runs_are_drawn_on_demand():
     assert "Thin lines are single runs." in figure.caption
 
 
-def test_smoothing_averages_a_window_and_says_so():
+def test_smoothing_averages_a_window():
     curve = [(i, float(i == 3)) for i in range(7)]
     assert smooth(curve, 1) == curve
     assert [value for _, value in smooth(curve, 5)] == [0, 0.25, 0.2, 0.2, 0.2, 0.25, 0]
@@ -89,7 +89,7 @@ def test_smoothing_averages_a_window_and_says_so():
     assert "no smoothing" not in figure.caption
 
 
-def test_axis_is_logarithmic_above_zero_and_losses_end_at_zero():
+def test_log_axis_needs_positive_values():
     log = CurveStyle(log=True)
     assert logged_curves(SWEEP, TASK_LOSS, BY_RUN, style=log).draw().layout.yaxis.type == "log"
     negative = {row.id: [(10, 0.1), (20, -0.1)] for row in SWEEP.runs}
@@ -101,7 +101,7 @@ def test_axis_is_logarithmic_above_zero_and_losses_end_at_zero():
     assert modes == ["nonnegative", None, None]
 
 
-def test_sample_of_values_is_disclosed_and_steps_without_a_value_are_left_out():
+def test_caption_discloses_sample_of_values():
     assert LoggedValues({"a": [(0, 0.5)] * 20}, 20).sample("measurements") == ""
     sentence = " 1,980 of 198,000 logged values are shown: of every 500 steps the last."
     assert LoggedValues({"a": [(0, 0.5)] * 1980}, 198_000, 500).sample("logged values") == sentence
@@ -114,7 +114,7 @@ def test_sample_of_values_is_disclosed_and_steps_without_a_value_are_left_out():
 
 
 @RUN_FIGURES
-def test_curve_of_a_run_without_steps_is_empty(figure_of):
+def test_curve_of_run_without_steps_is_empty(figure_of):
     assert "here" in figure_of(run(status=RunStatus.RUNNING)).empty
     assert figure_of(run(status=RunStatus.FAILED)).empty == "The run ended before it logged a step."
 
@@ -149,5 +149,5 @@ def test_penalty_caption_has_every_term(options, words):
         ({"task": "regression", "metric": "pearson", "label_names": []}, "Squared error"),
     ],
 )
-def test_loss_caption_names_the_loss_of_the_task(options, words):
+def test_loss_caption_names_loss_of_task(options, words):
     assert sweep_curves.loss_curve(run(**options)).caption.startswith(words)

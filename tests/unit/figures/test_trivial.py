@@ -47,7 +47,7 @@ def names(plot):
 
 
 @FIGURES
-def test_predictor_is_a_line_and_runs_that_learned_nothing_are_crossed_out(figure_of):
+def test_trivial_predictor_is_a_line_and_failed_learning_a_cross(figure_of):
     figure = figure_of(SWEEP, "accuracy")
     plot = figure.draw()
     (line,), (cross,) = lines(plot), crosses(plot)
@@ -75,7 +75,7 @@ def test_runs_without_a_trivial_score_have_no_line(figure_of):
     assert not {"trivial_performance", "runs_that_learned_nothing"} & set(figure.table.columns)
 
 
-def test_reasons_are_in_the_table_and_a_distant_line_is_an_arrow_in_the_legend():
+def test_table_has_reasons_and_distant_line_is_an_arrow():
     table = by_isotropy(SWEEP, seeds=True).table
     reasons = [row[table.columns.index("learned_nothing")] for row in table.rows]
     assert [reason is not None for reason in reasons] == [False, False, False, True]
@@ -95,7 +95,7 @@ def test_constant_predictions_are_marked_at_any_performance(performance, constan
     assert len(crosses(figure.draw())) == n_crosses
 
 
-def test_caption_counts_runs_of_hollow_settings_apart():
+def test_caption_counts_crosses_without_collapsed_settings():
     table = sweep(*LEARNED, judged(5.0, performance=0.5), judged(1.0, performance=0.5))
     figure = scatter(table, "accuracy", collapsed={setting for setting in table.settings if setting.lam == 5.0})
     assert "Crosses: 1 more run learned nothing." in figure.caption
