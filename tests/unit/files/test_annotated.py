@@ -53,7 +53,7 @@ def second(tmp_path):
 
 
 @pytest.mark.parametrize("filename", ["t.csv", "t.tsv", "t.jsonl", "t.parquet"])
-def test_the_columns_of_a_second_table_name_and_label_the_rows(tmp_path, vectors, filename):
+def test_second_table_names_and_labels_rows(tmp_path, vectors, filename):
     upload = Upload((vectors,), write(tmp_path, filename))
     inspection = inspect(upload)
     assert inspection.selection == Selection(vectors="array", names="word", labels="label")
@@ -65,7 +65,7 @@ def test_the_columns_of_a_second_table_name_and_label_the_rows(tmp_path, vectors
     assert matrix.labels() == [*map(str, LABELS[:5]), "" if filename.endswith("parquet") else "0"]
 
 
-def test_an_array_or_a_list_of_lines_is_one_column_and_may_name_the_columns(vectors, second):
+def test_array_or_lines_are_one_column(vectors, second):
     array = inspect(Upload((vectors,), second("labels.npy", np.array(LABELS))))
     assert [(annotation.name, annotation.n_distinct) for annotation in array.annotations] == [("array", 2)]
     lines = Upload((vectors,), second("words.txt", "\n".join([*WORDS[:5], ""]).encode() + b"\r\n"))
@@ -77,7 +77,7 @@ def test_an_array_or_a_list_of_lines_is_one_column_and_may_name_the_columns(vect
         open_matrix(upload, Selection(vectors="array", names="line"))
 
 
-def test_columns_called_as_the_vectors_own_are_told_apart(tmp_path, second):
+def test_equal_column_names_get_filename(tmp_path, second):
     path = tmp_path / "own.csv"
     path.write_text("word,x,y\n" + "".join(f"own{i},{i}.5,{i}.25\n" for i in range(6)))
     upload = Upload((NamedFile(path, "own.csv"),), second("more.csv", b"word,x,group\n" + b"a,b,0\nc,d,1\n" * 3))
@@ -103,13 +103,13 @@ def test_columns_called_as_the_vectors_own_are_told_apart(tmp_path, second):
         ("l.txt", b"", InvalidError, r"l\.txt: The file is empty"),
     ],
 )
-def test_a_second_file_that_does_not_fit_is_refused_by_name(vectors, second, filename, content, error, sentence):
+def test_unfit_second_file_is_refused_by_name(vectors, second, filename, content, error, sentence):
     with pytest.raises(error, match=sentence) as raised:
         inspect(Upload((vectors,), second(filename, content)))
     assert raised.value.field == "annotations"
 
 
-def test_a_second_file_that_is_altered_after_it_was_opened_is_refused_by_name(vectors, second):
+def test_second_file_altered_after_opening_is_refused(vectors, second):
     labels = second("l.csv", b"word\n" + b"king\n" * 6)
     _, contents = open_upload(Upload((vectors,), labels))
     labels.path.write_bytes(b"word\nking,queen\n")
@@ -118,7 +118,7 @@ def test_a_second_file_that_is_altered_after_it_was_opened_is_refused_by_name(ve
     assert raised.value.field == "annotations"
 
 
-def test_a_table_of_coordinates_needs_a_row_for_each_of_its_rows(tmp_path, second):
+def test_second_file_needs_one_row_per_vector(tmp_path, second):
     path = tmp_path / "own.csv"
     path.write_text("x,y\n1.5,2.5\n3.5,4.5\n")
     with pytest.raises(InvalidError, match=r"expected a row for each vector, 2, got 3\."):

@@ -38,7 +38,7 @@ def described(path: Path, folder: Path):
     return describe_beir([NamedFile(path, path.name)], folder)
 
 
-def test_a_zip_file_is_read_whatever_folder_it_holds(tmp_path):
+def test_zip_file_is_read_from_any_top_folder(tmp_path):
     extra = {"__MACOSX/scifact/corpus.jsonl": "x", "scifact/.qrels/a.tsv": "x", "scifact/readme.md": "x"}
     path = zipped(tmp_path / "scifact.zip", extra, top="")
     with zipfile.ZipFile(path, "a") as archive:
@@ -57,7 +57,7 @@ def test_a_zip_file_is_read_whatever_folder_it_holds(tmp_path):
     assert read_qrels(qrels_path, qrels_path.name) == [Judgment("q1", "d1", 2), Judgment("q1", "3", 0)]
 
 
-def test_a_folder_and_a_zip_file_hold_the_same(tmp_path):
+def test_folder_and_zip_file_read_alike(tmp_path):
     folder = tmp_path / "scifact"
     (folder / "qrels").mkdir(parents=True)
     for name, text in FILES.items():
@@ -72,7 +72,7 @@ def test_a_folder_and_a_zip_file_hold_the_same(tmp_path):
         folder_paths(tmp_path / "empty")
 
 
-def test_several_files_or_a_zip_file_are_a_data_set_of_splits():
+def test_zip_or_several_files_are_beir():
     assert is_beir(["a.ZIP"])
     assert is_beir(["corpus.jsonl", "queries.jsonl"])
     assert not is_beir(["corpus.jsonl"])
@@ -95,7 +95,7 @@ def test_several_files_or_a_zip_file_are_a_data_set_of_splits():
         (["corpus.jsonl", "queries.jsonl", "qrels/.tsv"], "names no split"),
     ],
 )
-def test_files_that_are_no_data_set_are_told(names, sentence):
+def test_incomplete_or_unknown_files_are_refused(names, sentence):
     with pytest.raises(InvalidError, match=sentence) as refused:
         find_beir(NamedFile(Path(name), name) for name in names)
     assert refused.value.field == "file"
@@ -112,13 +112,13 @@ def test_files_that_are_no_data_set_are_told(names, sentence):
         ({"queries.jsonl": "not json"}, "queries.jsonl"),
     ],
 )
-def test_contents_that_are_none_are_told_by_their_file(tmp_path, change, sentence):
+def test_invalid_contents_are_refused_by_file(tmp_path, change, sentence):
     path = zipped(tmp_path / "a.zip", FILES | change)
     with pytest.raises(InvalidError, match=sentence):
         described(path, tmp_path / "made")
 
 
-def test_no_name_in_a_zip_file_leads_out_of_the_folder(tmp_path):
+def test_zip_member_names_cannot_leave_folder(tmp_path):
     path = zipped(tmp_path / "a.zip", {f"../../../{name}": text for name, text in FILES.items()}, top="")
     inner = tmp_path / "deep" / "inner"
     inner.mkdir(parents=True)
@@ -127,7 +127,7 @@ def test_no_name_in_a_zip_file_leads_out_of_the_folder(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_bomb_and_too_many_members_are_refused_before_they_are_unpacked(tmp_path):
+def test_zip_bomb_is_refused_before_unpacking(tmp_path):
     path = zipped(tmp_path / "a.zip", FILES | {"corpus.jsonl": " " * 80_000_000})
     (tmp_path / "made").mkdir()
     with pytest.raises(TooLargeError, match="made to exhaust memory"):
@@ -138,7 +138,7 @@ def test_a_bomb_and_too_many_members_are_refused_before_they_are_unpacked(tmp_pa
         unpack(path, tmp_path)
 
 
-def test_a_zip_file_that_cannot_be_read_is_told_why(tmp_path):
+def test_unreadable_zip_file_states_reason(tmp_path):
     path = tmp_path / "a.zip"
     content = zipped(path).read_bytes()
     start = content.index(zlib.compress(FILES["corpus.jsonl"].encode(), wbits=-15)[:10])

@@ -31,11 +31,11 @@ SPAN = '{"text": ["the answer", "answer"], "answer_start": [3, 7]}'
         ([None, None], ColumnKind.LABEL),
     ],
 )
-def test_a_column_looks_like_what_it_holds(values, kind):
+def test_column_kind_follows_values(values, kind):
     assert profile(*values).kind is kind
 
 
-def test_values_are_counted_in_order_and_examples_are_cut_short():
+def test_values_are_counted_and_examples_are_cut():
     stats = profile(*range(5000), None)
     assert (stats.n, stats.n_missing, stats.n_distinct, stats.values) == (5001, 1, 1001, None)
     stats = profile("10", 9.0, 9, "b", None)
@@ -46,7 +46,7 @@ def test_values_are_counted_in_order_and_examples_are_cut_short():
     assert profile(SPAN, SPAN.replace("the", "this"), None).examples == ["the answer", "this answer"]
 
 
-def test_what_another_file_lacks_is_told_three_at_a_time(tmp_path):
+def test_at_most_three_unseen_labels_are_listed(tmp_path):
     train, validation = tmp_path / "train.csv", tmp_path / "dev.csv"
     for path, labels in ((train, "aacc"), (validation, "abcdef")):
         path.write_text("text,label\n" + "".join(f"sentence {i},{label}\n" for i, label in enumerate(labels)))
@@ -55,6 +55,6 @@ def test_what_another_file_lacks_is_told_three_at_a_time(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["n/a", "1e999", "-1e999", "inf", "nan", "0x1", "1,5", float("inf"), 10**400, True])
-def test_a_value_that_is_no_finite_number_is_kept_however_late_it_comes(value):
+def test_late_nonnumber_is_recorded(value):
     assert profile(*range(5000)).not_number is None
     assert profile(*range(5000), value, "another").not_number == str(value)[:60]

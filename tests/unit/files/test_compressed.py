@@ -17,7 +17,7 @@ def read(path):
         return stream.read()
 
 
-def test_what_is_compressed_is_read_unpacked_and_parts_as_one(path):
+def test_gzip_members_are_read_as_one_stream(path):
     for content in (b"", b"a", "schön\n".encode() * 10_000):
         path.write_bytes(content)
         assert (read(path), is_gzipped(path)) == (content, False)
@@ -36,13 +36,13 @@ def damaged():
 @pytest.mark.parametrize(
     "content", [*(gzip.compress(bytes(range(256)) * 40, mtime=0)[:end] for end in (2, 9, 15, -1, -8)), damaged()]
 )
-def test_a_file_that_ends_early_or_is_damaged_is_refused(path, content):
+def test_truncated_or_damaged_gzip_is_refused(path, content):
     path.write_bytes(content)
     with pytest.raises(InvalidError, match="The gzip file ends early or is damaged: compress it again, or upload it"):
         read(path)
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked_and_honest_text_within_the_limit_is_not(path, monkeypatch):
+def test_gzip_bomb_is_refused_and_text_within_limit_is_read(path, monkeypatch):
     path.write_bytes(gzip.compress(bytes(65 * 2**20)))
     with open_unpacked(path) as stream:
         assert sum(len(stream.read(2**20)) for _ in range(64)) == 64 * 2**20

@@ -22,7 +22,7 @@ def matrix(contents, columns=None, rows=100, transpose=False):
     return np.concatenate(list(contents.blocks(columns or contents.numeric_columns, rows, transpose=transpose)))
 
 
-def test_columns_are_offered_for_what_they_hold_and_come_in_the_order_chosen(opened):
+def test_columns_are_classified_and_read_in_selected_order(opened):
     contents = opened('word,x,y\n"king, the",1,2\nqueen,3,4\nqueen,5,6\n')
     assert contents.numeric_columns == ["x", "y"]
     assert contents.parts == []
@@ -40,13 +40,13 @@ def test_columns_are_offered_for_what_they_hold_and_come_in_the_order_chosen(ope
 
 @pytest.mark.parametrize("transpose", [False, True])
 @pytest.mark.parametrize("rows", [1, 2, 100])
-def test_numbers_come_in_blocks_of_either_direction(opened, transpose, rows):
+def test_numbers_are_read_in_blocks_in_both_orientations(opened, transpose, rows):
     contents = opened("\n".join(f"{i}.5,{i + 1},{i + 2}e0" for i in range(5)))
     x = np.array([[i + 0.5, i + 1, i + 2] for i in range(5)])
     np.testing.assert_array_equal(matrix(contents, rows=rows, transpose=transpose), x.T if transpose else x)
 
 
-def test_empty_cells_are_nan_and_columns_are_read_in_parts_that_fit_the_memory(opened, monkeypatch):
+def test_empty_cells_are_nan_and_column_blocks_fit_memory(opened, monkeypatch):
     contents = opened("x,y\n1,2\n,NA\nnull,None\nNaN,-inf\n5,6\n7,8\n9,10\n")
     assert np.isnan(matrix(contents)).tolist()[1:4] == [[True, True], [True, True], [True, False]]
     monkeypatch.setattr(contents_module, "MAX_COLUMN_BLOCK_BYTES", 8 * 2)
@@ -56,7 +56,7 @@ def test_empty_cells_are_nan_and_columns_are_read_in_parts_that_fit_the_memory(o
     ]  # fmt: skip
 
 
-def test_what_is_no_table_of_numbers_is_named_by_line_and_column(opened, monkeypatch):
+def test_invalid_cell_is_named_by_line_and_column(opened, monkeypatch):
     contents = opened("x,y\n1,2\n3,4\n5,abc\n")
     with pytest.raises(
         InvalidError, match=r"Line 4, column 2 \('y'\) holds 'abc' where a number belongs: write a number"
@@ -73,7 +73,7 @@ def test_what_is_no_table_of_numbers_is_named_by_line_and_column(opened, monkeyp
 @pytest.mark.parametrize(
     "cells", [("[0.5, -1.25, 3]", "[1e3, nan, 2]"), ("[ 0.5  -1.25\n 3.  ]", "[1.e+03    nan 2.e+00]")]
 )
-def test_a_list_in_each_cell_is_a_vector(opened, cells):
+def test_cells_with_lists_are_vectors(opened, cells):
     contents = opened('id,text,embedding\n7,king,"{}"\n8,queen,"{}"\n'.format(*cells))
     assert [(part.name, part.n, part.d) for part in contents.parts] == [("embedding", 2, 3)]
     assert contents.numeric_columns == []
@@ -92,7 +92,7 @@ def test_a_list_in_each_cell_is_a_vector(opened, cells):
         ("1", "give every line a list"),
     ],
 )
-def test_a_list_that_fits_no_matrix_is_refused_by_its_line(opened, cell, words):
+def test_list_of_wrong_shape_is_refused_by_line(opened, cell, words):
     with pytest.raises(InvalidError, match=r"Line 3") as caught:
         opened(f'embedding\n"[1, 2]"\n"{cell}"\n"[3, 4]"\n"[5, 6]"\n' if cell else 'e,f\n"[1, 2]",a\n,b\n"[3, 4]",c\n')
     assert words in caught.value.message

@@ -20,7 +20,7 @@ from isoscope.files.upload_formats import CONVERSION, Role, detect
 def detected(tmp_path):
 
     def detect_content(filename, content, **kwargs):
-        path = tmp_path / "content"  # as in the storage: the name on disk says nothing
+        path = tmp_path / "content"  # as in the storage, where files have no suffix
         path.write_bytes(content)
         return detect(path, filename, **kwargs).name
 
@@ -37,12 +37,12 @@ def zipped(**members):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in members.items():
-            # A date of now would give each tester process other names of cases.
+            # The current date would change the ids of cases in each pytest worker.
             archive.writestr(zipfile.ZipInfo(name.replace("__", "/")), content)
     return buffer.getvalue()
 
 
-def test_binary_formats_are_known_by_their_first_bytes_whatever_their_name(tmp_path, detected):
+def test_binary_formats_are_detected_by_first_bytes(tmp_path, detected):
     save_file({"x": np.ones((2, 3))}, tmp_path / "x.safetensors")
     pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
     for content, expected in [
@@ -62,18 +62,18 @@ def test_binary_formats_are_known_by_their_first_bytes_whatever_their_name(tmp_p
     [("a.csv", "csv"), ("B.TSV", "tsv"), ("x.y.csv", "csv"), ("x.jsonl", "jsonl"), ("glove.6B.50d.txt", "word2vec"),
      ("wiki.vec", "word2vec")],
 )  # fmt: skip
-def test_text_formats_are_known_by_their_name(detected, filename, expected):
+def test_text_formats_are_detected_by_name(detected, filename, expected):
     assert detected(filename, b"1,2\n3,4\n") == expected
     assert detected("labels.txt", b"1 2\n3 4\n", role=Role.ANNOTATIONS) == "txt"
 
 
-def test_the_text_of_word2vec_is_told_from_its_binary_file(detected):
+def test_word2vec_text_is_distinguished_from_binary(detected):
     assert detected("x.vec", "1 2\nschön 0.5 1.5\n".encode()) == "word2vec"
-    cut = "1 2\n" + "a" * 507 + "ö 0.5 1.5\n"  # the first bytes that are looked at end within the ö
+    cut = "1 2\n" + "a" * 507 + "ö 0.5 1.5\n"  # the sniffed bytes end within the ö
     assert detected("x.vec", cut.encode()) == "word2vec"
 
 
-def test_what_is_not_read_here_is_refused_with_what_is_expected(detected):
+def test_unsupported_format_is_refused_with_expected_ones(detected):
     with pytest.raises(UnsupportedFormatError, match=r"Expected \.npy, .* or \.txt, got a npz file: convert it"):
         detected("labels.npz", saved(np.savez, np.ones(3)), role=Role.ANNOTATIONS)
     with pytest.raises(UnsupportedFormatError, match=r"Expected \.parquet, \.jsonl, \.csv or \.tsv, got a npy file"):
@@ -88,14 +88,14 @@ def test_what_is_not_read_here_is_refused_with_what_is_expected(detected):
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors", ".parquet"])
-def test_a_file_that_is_not_what_its_name_says_is_refused(detected, suffix):
+def test_file_that_contradicts_its_suffix_is_refused(detected, suffix):
     with pytest.raises(InvalidError, match=rf"The file is named \{suffix}, but its first bytes are not those of a"):
         detected("x" + suffix, b"hello, I am text\n")
 
 
 @pytest.mark.parametrize("filename", ["model.pt", "model.pth", "pytorch_model.bin", "last.ckpt"])
 @pytest.mark.parametrize("content", [zipped(archive__data_pkl=b"x"), pickle.dumps([1.0], protocol=2), b"(lp0\n."])
-def test_a_pickled_torch_file_is_refused_with_the_lines_that_convert_it(detected, filename, content):
+def test_pickled_torch_file_is_refused_with_conversion(detected, filename, content):
     with pytest.raises(UnsupportedFormatError) as raised:
         detected(filename, content)
     assert "\n".join(str(raised.value).splitlines()[1:]) == CONVERSION
@@ -106,26 +106,26 @@ def _shared():
     return {"embeddings": tensor, "first": tensor[:1], "turned": tensor.T, "epoch": 3}
 
 
-# The first of the folders sees what the lines import themselves.
+# The first folder checks that the lines import all they need.
 CONVERT_EACH = "import os, sys\nfor folder in sys.argv[2:]:\n    os.chdir(folder)\n    exec(sys.argv[1], {})"
 
 
 @pytest.mark.slow
-def test_the_lines_convert_a_tensor_and_a_dict_of_tensors_beside_other_things(tmp_path):
+def test_conversion_handles_tensor_and_dict(tmp_path):
     folders = [tmp_path / "tensor", tmp_path / "dict"]
     for folder, content in zip(folders, (torch.arange(6.0, requires_grad=True).reshape(3, 2), _shared()), strict=True):
         folder.mkdir()
         torch.save(content, folder / "file.pt")
     subprocess.run([sys.executable, "-c", CONVERT_EACH, CONVERSION, *folders], check=True)
-    of_tensor, of_dict = (load_file(folder / "file.safetensors") for folder in folders)
-    assert of_tensor["embeddings"].tolist() == of_dict["embeddings"].tolist() == [[0, 1], [2, 3], [4, 5]]
-    assert (sorted(of_tensor), sorted(of_dict)) == (["embeddings"], ["embeddings", "first", "turned"])
+    from_tensor, from_dict = (load_file(folder / "file.safetensors") for folder in folders)
+    assert from_tensor["embeddings"].tolist() == from_dict["embeddings"].tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert (sorted(from_tensor), sorted(from_dict)) == (["embeddings"], ["embeddings", "first", "turned"])
 
 
 @pytest.mark.parametrize(
     ("filename", "content"), [("x.pkl", pickle.dumps([1])), ("x.npy", pickle.dumps([1])), ("x.joblib", b"cx\n.")]
 )
-def test_a_pickle_is_refused(detected, filename, content):
+def test_pickle_is_refused(detected, filename, content):
     with pytest.raises(UnsupportedFormatError, match=r"Python pickle\..*numpy\.save"):
         detected(filename, content)
 
@@ -142,7 +142,7 @@ def test_a_pickle_is_refused(detected, filename, content):
         (zipped(**{"table.csv": b"1,2"}), "is a zip archive, which is not read here: unpack it"),
     ],
 )
-def test_other_kinds_of_file_are_refused_by_name(detected, content, sentence):
+def test_other_file_kinds_are_refused_by_name(detected, content, sentence):
     with pytest.raises(UnsupportedFormatError, match=sentence):
         detected("table.csv", content)
 
@@ -156,6 +156,6 @@ def test_other_kinds_of_file_are_refused_by_name(detected, content, sentence):
         ("x.exotic", r"whose name ends in '\.exotic'"),
     ],
 )
-def test_an_unknown_name_is_refused_with_what_is_expected(detected, filename, sentence):
+def test_unknown_suffix_is_refused_with_expected_ones(detected, filename, sentence):
     with pytest.raises(UnsupportedFormatError, match=sentence):
         detected(filename, b"text\n", role=Role.ROWS)

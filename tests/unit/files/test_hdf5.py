@@ -31,7 +31,7 @@ def read(path):
     "options",
     [{}, {"chunks": (3, 4)}, {"compression": "gzip", "shuffle": True, "fletcher32": True}, {"compression": "lzf"}],
 )
-def test_matrices_anywhere_in_the_tree_are_parts(path, options):
+def test_nested_matrices_are_parts(path, options):
     with h5py.File(path, "w") as file:
         file.create_dataset("layers/12/cls", data=X, **options)
         file["x"] = X.astype(">f8")
@@ -46,7 +46,7 @@ def test_matrices_anywhere_in_the_tree_are_parts(path, options):
     np.testing.assert_array_equal(np.concatenate(list(contents.blocks("layers/12/cls", 4, transpose=True))), X.T)
 
 
-def test_arrays_of_one_dimension_are_names_and_labels(path):
+def test_one_dimensional_arrays_are_names_and_labels(path):
     with h5py.File(path, "w") as file:
         file["x"] = X
         file["word"] = [f"wört {i}" for i in range(20)]
@@ -66,7 +66,7 @@ def test_arrays_of_one_dimension_are_names_and_labels(path):
     assert list(contents.values("fixed"))[:2] == ["a", "b"]
 
 
-def test_an_object_is_read_once_whatever_links_to_it(path):
+def test_linked_object_is_read_once(path):
     with h5py.File(path, "w") as file:
         file["group/x"] = X
         file["again"] = file["group/x"]
@@ -76,7 +76,7 @@ def test_an_object_is_read_once_whatever_links_to_it(path):
     assert [part.name for part in read(path).parts] == ["again"]
 
 
-def test_no_other_file_is_ever_opened_and_no_plugin_loaded(path, tmp_path):
+def test_external_files_and_plugins_are_never_opened(path, tmp_path):
     linked_path = tmp_path / "other.h5"
     with h5py.File(linked_path, "w") as file:
         file["x"] = X
@@ -107,7 +107,7 @@ def test_no_other_file_is_ever_opened_and_no_plugin_loaded(path, tmp_path):
     assert h5py.h5pl.size() == 0
 
 
-def test_pieces_and_trees_that_do_not_fit_into_memory_are_refused(path, monkeypatch):
+def test_oversized_chunks_and_trees_are_refused(path, monkeypatch):
     with h5py.File(path, "w") as file:
         file.create_dataset("x", (10**7, 1000), "f4", chunks=(1000, 1000), fillvalue=1)
     with pytest.raises(TooLargeError, match="'x' declares 40,000,000,000 bytes in 0, more than 200 to 1"):
@@ -124,7 +124,7 @@ def test_pieces_and_trees_that_do_not_fit_into_memory_are_refused(path, monkeypa
         read(path)
 
 
-def test_a_file_without_a_matrix_is_refused_with_advice(path):
+def test_file_without_matrix_is_refused_with_advice(path):
     with h5py.File(path, "w") as file:
         file["x"] = X.reshape(4, 5, 6)
     with pytest.raises(
@@ -134,7 +134,7 @@ def test_a_file_without_a_matrix_is_refused_with_advice(path):
 
 
 @pytest.mark.parametrize("extent", [9, 100, 0.5, 0.99])
-def test_a_truncated_file_is_refused(path, extent):
+def test_truncated_file_is_refused(path, extent):
     with h5py.File(path, "w") as file:
         file["x"] = np.tile(X, (100, 1))
     content = path.read_bytes()
@@ -144,14 +144,14 @@ def test_a_truncated_file_is_refused(path, extent):
 
 
 def ends_well(path) -> bool:
-    """Whether a process of its own reads or refuses the file, or is ended by the library, as the sandbox expects."""
+    """Return whether a child process reads or refuses the file, or is killed, as the sandbox expects."""
     if (child := os.fork()) == 0:
         limit_resources(2**30, SECONDS)
         try:
             inspect(Upload((NamedFile(path, "x.h5"),)))
         except IsoscopeError:
             pass
-        except BaseException:  # noqa: BLE001 - nothing of this process may go on in the tests
+        except BaseException:  # noqa: BLE001 - the child must not continue as a test run
             os._exit(3)
         os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -159,7 +159,7 @@ def ends_well(path) -> bool:
 
 
 @pytest.mark.slow
-def test_a_mutated_file_is_read_or_refused_or_ends_its_process(path):
+def test_mutated_file_is_read_refused_or_ends_process(path):
     with h5py.File(path, "w") as file:
         file.create_dataset("group/x", data=X, chunks=(6, 6), compression="gzip")
         file["word"] = [f"w{i}" for i in range(20)]

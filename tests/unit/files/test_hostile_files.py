@@ -1,4 +1,4 @@
-"""Files made to mislead, exhaust or break their reader: each is refused with a sentence, never with another error."""
+"""Files made to mislead, exhaust or break their reader: each is refused with a sentence and no other error."""
 
 import gzip
 import io
@@ -29,7 +29,7 @@ def npy_header(text, data=b""):
 
 
 def bomb():
-    """An archive whose directory declares 2 GiB behind a few hundred bytes."""
+    """Return an archive of a few hundred bytes that declares 2 GiB."""
     content = bytearray(npz(x=npy(X)))
     struct.pack_into("<L", content, content.index(b"PK\x01\x02") + 24, 2**31)
     return bytes(content)
@@ -127,7 +127,7 @@ HOSTILE_EMBEDDINGS = {
 
 
 @pytest.mark.parametrize("case", HOSTILE_EMBEDDINGS)
-def test_a_hostile_upload_is_refused_with_a_sentence(tmp_path, case):
+def test_hostile_upload_is_refused(tmp_path, case):
     filename, content, sentence = HOSTILE_EMBEDDINGS[case]
     path = tmp_path / "content"
     path.write_bytes(content)
@@ -181,7 +181,7 @@ HOSTILE_ROWS = {
 
 
 @pytest.mark.parametrize("case", HOSTILE_ROWS)
-def test_a_hostile_validation_file_is_refused_with_a_sentence(tmp_path, case):
+def test_hostile_validation_file_is_refused(tmp_path, case):
     filename, content, sentence = HOSTILE_ROWS[case]
     train, validation = tmp_path / "train", tmp_path / "validation"
     train.write_bytes(GOOD_ROWS[1])
@@ -226,7 +226,7 @@ def read_or_refused(read, *args):
 
 
 @pytest.mark.parametrize("filename", GOOD_EMBEDDINGS)
-def test_a_mutated_upload_is_read_or_refused_and_nothing_else(tmp_path, filename):
+def test_mutated_upload_is_read_or_refused(tmp_path, filename):
     path = tmp_path / "content"
     chance = random.Random(filename)
     path.write_bytes(GOOD_EMBEDDINGS[filename])
@@ -238,7 +238,7 @@ def test_a_mutated_upload_is_read_or_refused_and_nothing_else(tmp_path, filename
 
 
 @pytest.mark.parametrize("filename", GOOD_TABLES)
-def test_a_mutated_validation_file_is_read_or_refused_and_nothing_else(tmp_path, filename):
+def test_mutated_validation_file_is_read_or_refused(tmp_path, filename):
     train, validation = tmp_path / "train", tmp_path / "validation"
     train.write_bytes(GOOD_ROWS[1])
     chance = random.Random(filename)

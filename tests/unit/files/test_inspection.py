@@ -29,7 +29,7 @@ def inspected(tmp_path):
     return inspect_arrays
 
 
-def test_an_array_is_described_by_shape_type_preview_and_the_layer_that_is_measured(inspected):
+def test_inspection_describes_array(inspected):
     inspection = inspected(X)
     assert (inspection.format, inspection.n, inspection.d, inspection.dtype) == ("npy", 40, 10, "float32")
     assert inspection.selection == Selection(vectors="array")
@@ -43,7 +43,7 @@ def test_an_array_is_described_by_shape_type_preview_and_the_layer_that_is_measu
     assert "read as layers x rows x columns. Layer 2 of 0 to 2 is measured." in warning
 
 
-def test_an_inspection_goes_through_json_and_back(inspected):
+def test_inspection_survives_json(inspected):
     x = X.copy()
     x[0, :3] = [np.nan, np.inf, -np.inf]
     inspection = inspected(x)
@@ -53,7 +53,7 @@ def test_an_inspection_goes_through_json_and_back(inspected):
     assert Inspection.model_validate_json(text) == inspection
 
 
-def test_names_and_labels_are_found_and_previewed_unless_their_values_are_too_many(inspected):
+def test_names_and_labels_are_selected_and_previewed(inspected):
     inspection = inspected(vectors=X, word=np.array([f"w{i}" for i in range(40)]), label=np.arange(40) % 3)
     assert inspection.selection == Selection(vectors="vectors", names="word", labels="label")
     rows = [("w0", "0"), ("w1", "1"), ("w2", "2"), ("w3", "0")]
@@ -65,7 +65,7 @@ def test_names_and_labels_are_found_and_previewed_unless_their_values_are_too_ma
         inspection.check(Selection(vectors="vectors", labels="words"))
 
 
-def test_another_selection_is_inspected_when_asked_and_checked_against_a_stored_inspection(inspected):
+def test_selection_is_inspected_and_checked(inspected):
     inspection = inspected(a=X, b=X[:, :3], selection=Selection(vectors="b", transpose=True))
     assert (inspection.n, inspection.d) == (3, 40)
     assert [part.name for part in inspection.parts] == ["a", "b"]
@@ -90,11 +90,11 @@ def test_another_selection_is_inspected_when_asked_and_checked_against_a_stored_
         (X * np.nan, "Every row has NaN, infinity or an empty cell, so nothing can be measured. Find where they"),
     ],
 )
-def test_what_makes_numbers_doubtful_is_a_warning_and_no_refusal(inspected, x, sentence):
+def test_doubtful_numbers_give_a_warning(inspected, x, sentence):
     assert any(warning.startswith(sentence) for warning in inspected(x).warnings)
 
 
-def test_a_table_is_inspected_column_by_column(tmp_path):
+def test_table_is_inspected_by_column(tmp_path):
     path = tmp_path / "content"
     path.write_text("word,label,a,b\nking,0,1.5,2\nqueen,0,,4\npawn,1,1.5,2\nrook,1,0,0\n")
     inspection = inspect(Upload((NamedFile(path, "table.csv"),)))
@@ -107,7 +107,7 @@ def test_a_table_is_inspected_column_by_column(tmp_path):
 
 
 @pytest.mark.skipif("ISOSCOPE_BENCH_DATA" not in os.environ, reason="ISOSCOPE_BENCH_DATA is not set")
-def test_the_reference_matrix_is_inspected():
+def test_reference_matrix_is_inspected():
     path = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / "embeddings" / "word2vec_googlenews_300d_8k.npz"
     inspection = inspect(Upload((NamedFile(path, path.name),)))
     assert (inspection.n, inspection.d, inspection.dtype) == (8000, 300, "float32")
@@ -116,7 +116,7 @@ def test_the_reference_matrix_is_inspected():
     assert [row.name for row in inspection.preview] == ["in", "for", "that", "is", "on"]
 
 
-def test_whole_numbers_among_fractions_may_be_labels(tmp_path):
+def test_integer_column_among_fractions_is_suggested_as_labels(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("\n".join(["a,b,c,gold", *(f"{i}.5,{i / 7},0.25,{i % 3}" for i in range(12))]))
     upload = Upload((NamedFile(path, path.name),))

@@ -15,7 +15,7 @@ def read(tmp_path):
     return read_content
 
 
-def test_objects_become_rows_keys_columns_and_answers_their_json_text(read):
+def test_objects_are_rows_and_answers_stay_json(read):
     assert read('{"text": "a", "label": 1}\n\n{"label": 0.5, "text": "b", "flag": true}\n') == (
         ["text", "label", "flag"],
         [["a", 1, None], ["b", 0.5, True]],
@@ -36,7 +36,7 @@ ANSWERS = '{"text": ["b"], "answer_start": [2], "exact": [true]}'
 
 
 @pytest.mark.parametrize("value", ['"b"', "3", "[1]", "{}", '{"text": ["b"]}', "[" + ANSWERS + "]"])
-def test_answers_beside_something_else_are_no_column(read, value):
+def test_mixed_answers_are_no_column(read, value):
     assert read(f'{{"q": 1, "a": {ANSWERS}}}\n{{"q": 2, "a": {value}}}\n') == (["q"], [[1], [2]])
     assert read(f'{{"q": 1, "a": {value}}}\n{{"q": 2, "a": {ANSWERS}}}\n') == (["q"], [[1], [2]])
 
@@ -55,6 +55,6 @@ def test_answers_beside_something_else_are_no_column(read, value):
         ("{" + ", ".join(f'"k{i}": 1' for i in range(1001)) + "}\n", "The file has 1,001 columns, more than 1,000"),
     ],
 )
-def test_lines_that_are_no_objects_of_scalars_are_refused(read, content, sentence):
+def test_invalid_lines_are_refused(read, content, sentence):
     with pytest.raises(InvalidError, match=sentence):
         read(content)

@@ -22,7 +22,7 @@ def matrix(contents, vectors):
     return np.concatenate(list(contents.rows(vectors, 2)))
 
 
-def test_a_list_of_numbers_is_a_vector_and_scalars_are_names_and_labels(opened):
+def test_lists_are_vectors_and_scalars_are_names_and_labels(opened):
     contents = opened(
         {"id": 7, "text": "king", "vector": [0.5, 1], "score": 0.25},
         {"vector": [2, None], "id": 8, "text": " queen "},
@@ -40,7 +40,7 @@ def test_a_list_of_numbers_is_a_vector_and_scalars_are_names_and_labels(opened):
     assert contents.parts == [Part(name="vector", n=2, d=3, dtype="float64")]
 
 
-def test_without_lists_the_numbers_are_columns(opened):
+def test_numbers_without_lists_are_columns(opened):
     contents = opened({"x": 1, "y": 2.5, "label": 0}, {"y": None, "x": 3, "label": 1})
     assert (contents.parts, contents.numeric_columns) == ([], ["x", "y"])
     np.testing.assert_array_equal(matrix(contents, ["y", "x"]), [[2.5, 1], [np.nan, 3]])
@@ -68,12 +68,12 @@ def test_without_lists_the_numbers_are_columns(opened):
         (['{"v": ' + "[" * 100_000 + "}"], "Line 1 is nested too deeply"),
     ],
 )
-def test_lines_that_make_no_matrix_are_refused(opened, lines, sentence):
+def test_lines_without_matrix_are_refused(opened, lines, sentence):
     with pytest.raises(InvalidError, match=sentence):
         opened(*lines)
 
 
-def test_a_whole_number_beyond_64_bits_is_refused(opened):
+def test_integer_beyond_64_bits_is_refused(opened):
     contents = opened({"v": [1, 10**400]})
     with pytest.raises(InvalidError, match="Line 1 holds a number under 'v' that is too large for 64 bits"):
         matrix(contents, "v")

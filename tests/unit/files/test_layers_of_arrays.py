@@ -63,7 +63,7 @@ def test_each_layer_is_a_part_with_its_own_rows(written, case, transpose):
         np.testing.assert_array_equal(rows_of(upload, f"{stack}[{layer}]", transpose), expected)
 
 
-def test_layers_stand_beside_matrices_and_labels_of_as_many_rows(written):
+def test_layers_are_offered_beside_matrices_and_labels(written):
     content = npz(states=X, weights=np.zeros((2, 2)), label=LABELS)
     inspection = inspect(Upload((written("x.npz", content),)))
     assert [part.name for part in inspection.parts] == ["weights", "states[0]", "states[1]", "states[2]"]
@@ -73,7 +73,7 @@ def test_layers_stand_beside_matrices_and_labels_of_as_many_rows(written):
     assert inspect(Upload((written("x.npy", npy(X[0])),))).layer is None
 
 
-def test_shards_are_joined_layer_by_layer_or_refused_and_names_need_a_row_for_each_of_a_layer(written):
+def test_shards_are_joined_by_layer(written):
     upload = Upload((written("a.npy", npy(X[:, :20])), written("b.npy", npy(X[:, 20:]))))
     inspection = inspect(upload)
     assert [(part.name, part.n, part.layer) for part in inspection.parts] == [(f"array[{k}]", 50, k) for k in range(3)]
@@ -89,7 +89,7 @@ def test_shards_are_joined_layer_by_layer_or_refused_and_names_need_a_row_for_ea
     assert caught.value.field == "annotations"
 
 
-def test_an_array_called_as_a_layer_and_too_many_layers_are_refused(written, monkeypatch):
+def test_layer_name_clash_and_too_many_layers_are_refused(written, monkeypatch):
     content = safetensors.numpy.save({"x": X, "x[1]": X[0]})
     with pytest.raises(InvalidError, match=r"x\[1\].* is both an array and a layer of one"):
         inspect(Upload((written("x.safetensors", content),)))

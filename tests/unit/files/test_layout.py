@@ -18,15 +18,15 @@ def layout(*lines):
          ["column 1"]),
         (("x,stars", "0.5,5", "1.5,3"), True, ["x", "stars"], ["x", "stars"], ["stars"]),
     ],
-    ids=["text is names", "no header", "header of pandas", "whole numbers can be both"],
+    ids=["text is names", "no header", "pandas header", "integers are both"],
 )  # fmt: skip
-def test_numbers_are_vectors_and_text_or_whole_numbers_are_names(lines, header, columns, numeric, annotations):
+def test_numbers_are_vectors_and_text_or_integers_are_names(lines, header, columns, numeric, annotations):
     table = layout(*lines)
     assert (table.has_header, table.columns) == (header, columns)
     assert (table.numeric, table.annotations) == (numeric, annotations)
 
 
-def test_a_column_with_a_mistake_or_a_gap_is_numbers_and_names_lose_space_around_them():
+def test_column_with_errors_or_gaps_stays_numeric():
     assert not layout("0,1,2", "3,4,5").has_header
     assert layout("x,y", "1,2", "abc,3", "4,5").numeric == ["x", "y"]
     assert layout("x,y", "nan,", "inf,2", ",3").numeric == ["x", "y"]
@@ -34,7 +34,7 @@ def test_a_column_with_a_mistake_or_a_gap_is_numbers_and_names_lose_space_around
 
 
 @pytest.mark.parametrize("name", ["label", "Class", "id", "idx", "target"])
-def test_whole_numbers_under_the_name_of_a_label_are_not_coordinates(name):
+def test_integers_named_as_labels_are_not_coordinates(name):
     table = layout(f"x,y,{name}", "0.5,1.5,0", "2.5,3.5,1")
     assert table.numeric == ["x", "y"]
     assert table.annotations == [name]
@@ -51,6 +51,6 @@ def test_whole_numbers_under_the_name_of_a_label_are_not_coordinates(name):
         (["a\tb", "1\t2"], r"The cells seem to be separated by '\\t': name the file \.tsv"),
     ],
 )
-def test_a_table_without_vectors_is_refused(lines, sentence):
+def test_table_without_vectors_is_refused(lines, sentence):
     with pytest.raises(InvalidError, match=sentence):
         layout(*lines)

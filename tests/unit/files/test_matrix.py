@@ -69,7 +69,7 @@ def write(folder, file_format, x=X):  # noqa: PLR0911 - one for each format
 @pytest.mark.parametrize("file_format", [file_format.name for file_format in formats_of(Role.VECTORS)])
 @pytest.mark.parametrize("transpose", [False, True])
 @pytest.mark.parametrize("rows", [1, 4, 1000])
-def test_every_format_gives_the_same_rows_in_chunks(tmp_path, file_format, transpose, rows):
+def test_every_format_reads_same_rows_in_chunks(tmp_path, file_format, transpose, rows):
     path, vectors = write(tmp_path, file_format)
     matrix = open_matrix(uploaded(path), Selection(vectors=vectors, transpose=transpose))
     expected = X.T if transpose else X
@@ -80,7 +80,7 @@ def test_every_format_gives_the_same_rows_in_chunks(tmp_path, file_format, trans
     assert {chunk.dtype for chunk in chunks} == {matrix.dtype}
     assert all(chunk.flags.c_contiguous and len(chunk) <= rows for chunk in chunks)
     np.testing.assert_array_equal(np.concatenate(chunks).astype(np.float32), expected)
-    assert len(list(matrix.chunks(rows))) == len(chunks)  # as often as one likes
+    assert len(list(matrix.chunks(rows))) == len(chunks)  # chunks can be read again
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_every_format_gives_the_same_rows_in_chunks(tmp_path, file_format, trans
     [("f2", "f4"), ("f4", "f4"), (">f4", "f4"), ("f8", "f8"), ("?", "f4"), ("i1", "f4"), ("u2", "f4"), ("i4", "f8"),
      ("i8", "f8")],
 )  # fmt: skip
-def test_chunks_hold_the_narrowest_float_that_holds_every_value(tmp_path, stored, read):
+def test_chunks_have_narrowest_sufficient_float_type(tmp_path, stored, read):
     x = (X * 10).astype(stored)
     path, vectors = write(tmp_path, "npy", x)
     matrix = open_matrix(uploaded(path), Selection(vectors=vectors))
@@ -98,20 +98,20 @@ def test_chunks_hold_the_narrowest_float_that_holds_every_value(tmp_path, stored
 
 
 @pytest.mark.parametrize("bits", [np.array([[0x7F800001]], "u4").view("f4"), np.array([[0x7C01]], "u2").view("f2")])
-def test_a_nan_that_signals_is_a_nan_like_others(tmp_path, bits):
+def test_signaling_nan_is_read_as_nan(tmp_path, bits):
     path, vectors = write(tmp_path, "npy", bits)
     (chunk,) = open_matrix(uploaded(path), Selection(vectors=vectors)).chunks()
     assert np.isnan(chunk).all()
 
 
-def test_columns_first_is_read_like_rows_first(tmp_path):
+def test_fortran_order_reads_like_c_order(tmp_path):
     np.save(tmp_path / "x.npy", np.asfortranarray(X))
     for transpose in (False, True):
         matrix = open_matrix(uploaded(tmp_path / "x.npy"), Selection(vectors="array", transpose=transpose))
         np.testing.assert_array_equal(np.concatenate(list(matrix.chunks(2))), X.T if transpose else X)
 
 
-def test_names_and_labels_stand_beside_the_rows_and_what_the_file_lacks_is_refused(tmp_path):
+def test_names_and_labels_are_read_with_rows(tmp_path):
     path, vectors = write(tmp_path, "csv")
     assert open_matrix(uploaded(path), Selection(vectors=vectors, names="words")).names() == WORDS
     matrix = open_matrix(uploaded(path), Selection(vectors=vectors, labels="words"))
@@ -123,7 +123,7 @@ def test_names_and_labels_stand_beside_the_rows_and_what_the_file_lacks_is_refus
     assert raised.value.field == "vectors"
 
 
-def test_chunks_of_long_rows_are_shorter_and_too_many_rows_refused_unless_they_are_columns(tmp_path, monkeypatch):
+def test_chunks_stay_within_memory_and_rows_within_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(matrix_module, "MAX_CHUNK_BYTES", 3 * 5 * 4)
     path, vectors = write(tmp_path, "npy")
     matrix = open_matrix(uploaded(path), Selection(vectors=vectors))
@@ -135,7 +135,7 @@ def test_chunks_of_long_rows_are_shorter_and_too_many_rows_refused_unless_they_a
 
 
 @pytest.mark.skipif("ISOSCOPE_BENCH_DATA" not in os.environ, reason="ISOSCOPE_BENCH_DATA is not set")
-def test_the_reference_matrix_is_read_as_numpy_reads_it():
+def test_reference_matrix_matches_numpy():
     path = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / "embeddings" / "word2vec_googlenews_300d_8k.npz"
     with np.load(path) as archive:
         vectors, words = archive["vectors"], archive["words"].tolist()
@@ -151,12 +151,12 @@ def census(*blocks):
     return counted
 
 
-def test_rows_are_counted_by_what_is_wrong_with_them_and_duplicates_exactly():
+def test_invalid_and_duplicate_rows_are_counted():
     counted = census(
         [[1.0, 2.0], [np.nan, 0.0], [0.0, 0.0], [np.inf, 1.0]], [[1.0, 2.0], [-0.0, 0.0], [2.0, 1.0], [np.nan, 0.0]]
     )
     assert (counted.n, counted.n_nonfinite, counted.n_zero) == (8, 3, 2)
-    assert counted.n_duplicate == 2  # [1, 2] again, and zero with another sign
+    assert counted.n_duplicate == 2  # [1, 2], and zero with another sign
     x = np.random.default_rng(0).standard_normal((5000, 16)).astype(np.float32)
     assert census(x[:3000], x[3000:]).n_duplicate == 0
     assert census(x, x[:123]).n_duplicate == 123

@@ -24,13 +24,13 @@ def with_header(path, text, data=b""):
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f4", "i1", "u2", "i8", "?"])
-def test_the_header_tells_shape_and_type(saved, dtype):
+def test_header_gives_shape_and_type(saved, dtype):
     (array,) = read_npy(saved(np.ones((7, 3), dtype)))
     assert (array.name, array.shape, array.dtype) == ("array", (7, 3), np.dtype(dtype))
     assert array.is_matrix
 
 
-def test_version_two_headers_are_read_and_ten_gigabytes_declared_in_a_tiny_one_refused(tmp_path):
+def test_version_two_header_is_read_and_false_size_refused(tmp_path):
     with (tmp_path / "x.npy").open("wb") as stream:
         npy_format.write_array(stream, np.ones((4, 2)), version=(2, 0))
     assert read_npy(tmp_path / "x.npy")[0].shape == (4, 2)
@@ -40,7 +40,7 @@ def test_version_two_headers_are_read_and_ten_gigabytes_declared_in_a_tiny_one_r
         read_npy(with_header(tmp_path / "x.npy", header, b"\0" * 8))
 
 
-def test_a_truncated_file_and_bytes_behind_the_array_are_refused(saved):
+def test_truncated_file_and_trailing_bytes_are_refused(saved):
     path = saved(np.ones((10, 10)))
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(InvalidError, match=r"declares 800 bytes .*, but 799 follow: the file was cut off or altered"):
@@ -70,7 +70,7 @@ def test_python_objects_and_records_are_refused(saved):
         (np.ones((2, 2), "M8[s]"), r"datetime64\[s\] is not a type of real numbers"),
     ],
 )
-def test_what_is_no_matrix_of_numbers_is_refused_with_advice(saved, array, sentence):
+def test_array_that_is_no_matrix_is_refused_with_advice(saved, array, sentence):
     with pytest.raises(InvalidError, match=sentence):
         ArrayFile(read_npy(saved(array)))
 
@@ -96,7 +96,7 @@ def test_what_is_no_matrix_of_numbers_is_refused_with_advice(saved, array, sente
         "{'descr': ('<f4', (2,)), 'fortran_order': False, 'shape': (1, 1)}",
     ],
 )
-def test_a_header_that_numpy_did_not_write_is_refused(tmp_path, text):
+def test_invalid_header_is_refused(tmp_path, text):
     path = with_header(tmp_path / "x.npy", text, b"\0" * 4)
     with pytest.raises(
         InvalidError, match=r"The header of the npy array 'array' cannot be read: .* write it again|holds records"
@@ -107,7 +107,7 @@ def test_a_header_that_numpy_did_not_write_is_refused(tmp_path, text):
 @pytest.mark.parametrize(
     "shape", ["(-1, 4)", "(4, -4)", f"({2**70}, 1)", str((1,) * 40), f"(0x{'f' * 9000}, 1)", "(True, 1)", "7"]
 )
-def test_an_impossible_shape_is_refused(tmp_path, shape):
+def test_impossible_shape_is_refused(tmp_path, shape):
     path = with_header(tmp_path / "x.npy", f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}")
     with pytest.raises(
         InvalidError, match=r"cannot be read: (its shape is not a tuple of at most 32|it is not one that NumPy)"
@@ -116,7 +116,7 @@ def test_an_impossible_shape_is_refused(tmp_path, shape):
 
 
 @pytest.mark.parametrize("version", [b"\x04\x00", b"\x00\x00", b"\xff\xff"])
-def test_an_unknown_version_is_refused(saved, version):
+def test_unknown_version_is_refused(saved, version):
     path = saved(np.ones((2, 2)))
     content = path.read_bytes()
     path.write_bytes(content[:6] + version + content[8:])

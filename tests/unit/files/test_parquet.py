@@ -19,7 +19,7 @@ def read(path):
     return table.columns, [list(row) for row in table.rows()]
 
 
-def test_columns_of_scalars_are_read_as_python_values_and_others_not_offered(path):
+def test_scalar_columns_are_read_and_others_left_out(path):
     table = pa.table(
         {
             "text": pa.array(["a", "", None]),
@@ -50,7 +50,7 @@ def answers(texts=STRING, starts=INT, **columns):
 @pytest.mark.parametrize(
     "type_", [answers(), answers(pa.large_string(), pa.int64()), answers(exact=pa.list_(pa.list_(pa.bool_())))]
 )
-def test_answers_are_a_column_of_their_json_text(path, type_):
+def test_answers_are_read_as_json_text(path, type_):
     values = [{"text": ["b", "c"], "answer_start": [2, 9]}, None, {"text": [], "answer_start": []}]
     pq.write_table(pa.table({"answers": pa.array(values, type_), "q": ["x", "y", "z"]}), path)
     text = '{"text": ["b", "c"], "answer_start": [2, 9]}'
@@ -67,12 +67,12 @@ def test_answers_are_a_column_of_their_json_text(path, type_):
         pa.struct({"text": pa.list_(pa.string())}),
     ],
 )
-def test_structs_of_other_types_are_not_offered(path, type_):
+def test_other_structs_are_left_out(path, type_):
     pq.write_table(pa.table({"keep": [1], "answers": pa.array([None], type_)}), path)
     assert read(path) == (["keep"], [[1]])
 
 
-def test_answers_that_cannot_be_are_refused_with_their_row_and_two_nulls_are_missing(path):
+def test_invalid_answers_are_refused_by_row(path):
     good, bad = {"text": ["b"], "answer_start": [2]}, {"text": ["b", None], "answer_start": [2, 3]}
     pq.write_table(pa.table({"answers": pa.array([good] * 5000 + [bad], answers())}), path)
     with pytest.raises(InvalidError, match="Row 5,001 holds no answers under 'answers': expected texts that are not "):
@@ -90,13 +90,13 @@ def test_answers_that_cannot_be_are_refused_with_their_row_and_two_nulls_are_mis
         (pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), "2 columns are called 'a': give"),
     ],
 )
-def test_a_file_without_scalars_or_columns_or_with_two_of_one_name_is_refused(path, table, sentence):
+def test_file_without_usable_columns_is_refused(path, table, sentence):
     pq.write_table(table, path)
     with pytest.raises(InvalidError, match=sentence):
         open_table(path)
 
 
-def test_more_rows_or_groups_than_the_limit_are_refused_from_the_footer(path, monkeypatch):
+def test_too_many_rows_or_groups_are_refused(path, monkeypatch):
     pq.write_table(pa.table({"a": list(range(10))}), path, row_group_size=1)
     monkeypatch.setattr(parquet, "MAX_TABLE_ROWS", 9)
     with pytest.raises(TooLargeError, match="The file has 10 rows in 10 groups, expected at most 9 in 10,000"):
@@ -104,7 +104,7 @@ def test_more_rows_or_groups_than_the_limit_are_refused_from_the_footer(path, mo
 
 
 @pytest.mark.parametrize("extent", [5, 0.5, 0.9, -1])
-def test_a_truncated_file_is_refused(path, extent):
+def test_truncated_file_is_refused(path, extent):
     pq.write_table(pa.table({"a": ["some text"] * 100}), path)
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * extent) if isinstance(extent, float) else extent])
@@ -112,7 +112,7 @@ def test_a_truncated_file_is_refused(path, extent):
         read(path)
 
 
-def test_too_little_memory_is_left_to_the_sandbox_which_knows_the_limit(path, monkeypatch):
+def test_arrow_memory_error_becomes_memory_error(path, monkeypatch):
     def exhausted(*_, **__):
         raise pa.ArrowMemoryError
 
@@ -121,7 +121,7 @@ def test_too_little_memory_is_left_to_the_sandbox_which_knows_the_limit(path, mo
         open_table(path)
 
 
-def test_a_damaged_page_is_refused_when_it_is_read(path):
+def test_damaged_page_is_refused_on_read(path):
     pq.write_table(pa.table({"a": [f"text {i}" for i in range(5000)]}), path, compression="zstd")
     content = bytearray(path.read_bytes())
     content[40:400] = bytes(360)

@@ -28,7 +28,7 @@ def matrix(contents, vectors, rows=7):
 @pytest.mark.parametrize(
     "type_", [pa.list_(pa.float32()), pa.large_list(pa.float32()), pa.list_(pa.float32(), 4), pa.list_(pa.float16())]
 )
-def test_a_column_of_lists_is_a_matrix(opened, type_):
+def test_list_column_is_a_matrix(opened, type_):
     x = X.astype(type_.value_type.to_pandas_dtype())
     contents = opened({"text": [f"t{i}" for i in range(30)], "x": pa.array(list(x), type_)}, row_group_size=11)
     assert contents.parts == [Part(name="x", n=30, d=4, dtype=x.dtype.name)]
@@ -40,7 +40,7 @@ def test_a_column_of_lists_is_a_matrix(opened, type_):
     assert list(contents.values("text"))[:2] == ["t0", "t1"]
 
 
-def test_columns_of_numbers_are_coordinates_and_null_is_nan(opened):
+def test_number_columns_are_coordinates_and_null_is_nan(opened):
     contents = opened(
         {
             "a": pa.array([1.5, None, 3]),
@@ -57,7 +57,7 @@ def test_columns_of_numbers_are_coordinates_and_null_is_nan(opened):
     assert list(contents.values("label")) == ["0", "1", ""]
 
 
-def test_a_number_that_is_missing_in_a_list_is_nan_and_ragged_lists_beside_do_no_harm(opened):
+def test_null_in_list_is_nan_and_ragged_column_is_ignored(opened):
     contents = opened({"x": pa.array([[1, None], [2, 3]], pa.list_(pa.int64()))})
     np.testing.assert_array_equal(matrix(contents, "x"), [[1, np.nan], [2, 3]])
     contents = opened({"input_ids": [[1, 2], [3]], "x": [[0.5, 1.5], [2.5, 3.5]]})
@@ -77,12 +77,12 @@ def test_a_number_that_is_missing_in_a_list_is_nan_and_ragged_lists_beside_do_no
         ({}, "The parquet file has columns but no rows"),
     ],
 )
-def test_what_makes_no_matrix_is_refused(opened, columns, sentence):
+def test_columns_without_matrix_are_refused(opened, columns, sentence):
     with pytest.raises(InvalidError, match=sentence):
         opened(columns)
 
 
-def test_a_missing_vector_fewer_rows_than_declared_and_text_that_is_not_utf_8_are_refused(opened):
+def test_missing_vector_missing_rows_and_invalid_text_are_refused(opened):
     contents = opened({"x": pa.array([[1.0, 2.0]] * 20 + [None], pa.list_(pa.float32(), 2))})
     with pytest.raises(InvalidError, match="Row 21 of the column 'x' holds no list"):
         matrix(contents, "x")
@@ -95,7 +95,7 @@ def test_a_missing_vector_fewer_rows_than_declared_and_text_that_is_not_utf_8_ar
 
 
 @pytest.mark.slow
-def test_a_bomb_of_equal_values_and_more_rows_than_are_read_are_refused(opened, monkeypatch):
+def test_parquet_bomb_and_too_many_rows_are_refused(opened, monkeypatch):
     constant = pa.array(np.zeros(16_384 * 2000, np.float32))
     with pytest.raises(TooLargeError, match=r"declares 131,072,000 bytes in [\d,]+, more than 200 to 1"):
         opened({"x": pa.FixedSizeListArray.from_arrays(constant, 16_384)}, compression="zstd")
@@ -104,7 +104,7 @@ def test_a_bomb_of_equal_values_and_more_rows_than_are_read_are_refused(opened, 
         opened({"a": [0.5] * 10})
 
 
-def test_two_columns_of_one_name_are_refused(tmp_path):
+def test_duplicate_column_names_are_refused(tmp_path):
     path = tmp_path / "x.parquet"
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
     with pytest.raises(InvalidError, match="2 columns are called 'a'"):

@@ -18,7 +18,7 @@ def proposed(*annotations, parts=(), columns=()):
     return propose(SimpleNamespace(parts=list(parts), numeric_columns=list(columns), annotations=list(annotations)))
 
 
-def test_an_array_with_a_telling_name_else_the_largest_or_all_columns_are_proposed():
+def test_named_then_largest_array_or_all_columns_are_proposed():
     assert proposed(parts=[part("weights", d=100), part("Embeddings")]).vectors == "Embeddings"
     assert proposed(parts=[part("a"), part("b", d=5), part("c")]).vectors == "b"
     assert proposed(columns=["x", "y"]) == Selection(vectors=["x", "y"])
@@ -27,7 +27,7 @@ def test_an_array_with_a_telling_name_else_the_largest_or_all_columns_are_propos
 
 
 @pytest.mark.parametrize("names", ["e{}", "dim_{}", "{}", "x.{}", "embedding_{:04}"])
-def test_columns_with_a_running_number_are_the_vector_and_others_are_not(names):
+def test_numbered_columns_are_proposed_as_vector(names):
     family = [names.format(i) for i in range(3, 67)]
     selection = proposed(annotation("category", 3), columns=["price", *family, "year"])
     assert selection == Selection(vectors=family, labels="category")
@@ -39,11 +39,11 @@ def test_columns_with_a_running_number_are_the_vector_and_others_are_not(names):
 @pytest.mark.parametrize(
     "columns", [["x1", "x2", "price"], ["a1", "b2", "c3"], ["x1", "x3", "x9", "y"], ["x", "y", "z"]]
 )
-def test_too_few_columns_or_numbers_with_gaps_are_no_family(columns):
+def test_few_columns_or_gaps_are_no_numbered_vector(columns):
     assert proposed(columns=columns).vectors == columns
 
 
-def test_names_differ_in_every_row_and_labels_come_again():
+def test_names_are_unique_and_labels_repeat():
     selection = proposed(annotation("word", 10), annotation("part of speech", 3), parts=[part("x")])
     assert (selection.names, selection.labels) == ("word", "part of speech")
     assert proposed(annotation("id", 10), annotation("title", 10), parts=[part("x")]).names == "title"
@@ -56,14 +56,14 @@ def test_names_differ_in_every_row_and_labels_come_again():
     assert (selection.names, selection.labels) == (None, None)
 
 
-def doubted(whole_columns, columns):
-    integer_columns = [annotation(name, 3) for name in whole_columns]
+def find_possible_labels(integer_names, columns):
+    integer_columns = [annotation(name, 3) for name in integer_names]
     offer = SimpleNamespace(parts=[], numeric_columns=columns, annotations=integer_columns)
     return [column.name for column in possible_labels(offer, Selection(vectors=columns))]
 
 
-def test_one_or_two_columns_of_whole_numbers_among_fractions_are_doubtful():
-    assert doubted(["gold"], ["a", "b", "c", "gold"]) == ["gold"]
-    assert doubted(["gold", "id"], ["a", "b", "c", "gold", "id"]) == ["gold", "id"]
-    assert doubted(["a", "b"], ["a", "b"]) == []
-    assert doubted(list("abcd"), list("abcdefgh")) == []
+def test_integer_columns_among_fractions_may_be_labels():
+    assert find_possible_labels(["gold"], ["a", "b", "c", "gold"]) == ["gold"]
+    assert find_possible_labels(["gold", "id"], ["a", "b", "c", "gold", "id"]) == ["gold", "id"]
+    assert find_possible_labels(["a", "b"], ["a", "b"]) == []
+    assert find_possible_labels(list("abcd"), list("abcdefgh")) == []

@@ -36,11 +36,11 @@ def write(tmp_path):
         ('a\tb\n6" pipe\t1\n8" pipe\t2\n', Quoting.TEXT),
     ],
 )
-def test_quotes_enclose_cells_only_where_all_do_and_one_needs_them(write, content, expected):
+def test_quotes_enclose_cells_only_if_consistent_and_needed(write, content, expected):
     assert detect_quotes(write(content)).reading is expected
 
 
-def test_pairs_of_quotes_are_read_like_a_sibling_file_that_needs_its_own():
+def test_paired_quotes_follow_sibling_file():
     quotes = {"train": Quotes.QUOTED, "validation": Quotes.PAIRS, "test": Quotes.NONE}
     assert settle_quoting(quotes) == {"train": Quoting.QUOTED, "validation": Quoting.QUOTED}
     quotes = {"train": Quotes.TEXT, "validation": Quotes.QUOTED}
@@ -49,7 +49,7 @@ def test_pairs_of_quotes_are_read_like_a_sibling_file_that_needs_its_own():
     assert settle_quoting(quotes, Quoting.TEXT) == {"train": Quoting.TEXT, "validation": Quoting.TEXT}
 
 
-def test_what_a_csv_writer_makes_of_texts_comes_back(write):
+def test_csv_writer_output_reads_back(write):
     rows = [["text", "label"], ['When was the "X" period?', "1"], ["a\tb", "0"], ["two\nlines", "1"]]
     rows += [['"', "0"], ["é", ""]]
     stream = io.StringIO()
@@ -59,7 +59,7 @@ def test_what_a_csv_writer_makes_of_texts_comes_back(write):
     assert [[cell or "" for cell in row] for row in table.rows()] == rows[1:]
 
 
-def test_the_other_reading_is_taken_where_it_is_chosen_and_lines_are_numbered_as_in_the_file(write):
+def test_chosen_quoting_is_used_and_lines_are_numbered(write):
     path = write('text\n"a ""b"""\n')
     assert [row for _, row in records(path, "\t", Quoting.TEXT)] == [["text"], ['"a ""b"""']]
     assert open_tsv_table(path, Quoting.TEXT).quoting is Quoting.TEXT
@@ -72,7 +72,7 @@ def test_the_other_reading_is_taken_where_it_is_chosen_and_lines_are_numbered_as
 
 
 @pytest.mark.skipif(DATA is None, reason="ISOSCOPE_BENCH_DATA is unset: no reference data")
-def test_every_reference_file_reads_as_text_cell_for_cell():
+def test_reference_files_read_cell_for_cell():
     files = sorted(Path(str(DATA)).glob("*/*.tsv"))
     assert files
     for path in files:

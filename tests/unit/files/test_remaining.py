@@ -27,7 +27,7 @@ def read(upload, **chosen):
     return matrix, np.concatenate(chunks)
 
 
-def test_rows_and_dimensions_are_left_out_of_the_vectors_and_the_names(tmp_path):
+def test_excluded_rows_and_dimensions_are_left_out(tmp_path):
     columns = [f"e{i}" for i in range(5)]
     matrix, x = read(table(tmp_path), vectors=columns, names="name", without_rows=[9, 0, 9], without_dimensions=[3])
     assert np.array_equal(x, np.delete(np.delete(X, [0, 9], axis=0), 3, axis=1))
@@ -37,7 +37,7 @@ def test_rows_and_dimensions_are_left_out_of_the_vectors_and_the_names(tmp_path)
     assert matrix.dimension_numbers.tolist() == [0, 1, 2, 4]
 
 
-def test_columns_and_whole_blocks_are_left_out_too_and_an_inspection_counts_what_is_left(tmp_path):
+def test_exclusions_apply_to_transposed_files_blocks_and_inspection(tmp_path):
     matrix, x = read(array(tmp_path), vectors="array", transpose=True, without_rows=[1], without_dimensions=[0, 11])
     assert np.array_equal(x, np.delete(np.delete(X.T, 1, axis=0), [0, 11], axis=1))
     assert (matrix.n, matrix.d) == (4, 10)
@@ -59,7 +59,7 @@ def test_columns_and_whole_blocks_are_left_out_too_and_an_inspection_counts_what
         ({"without_dimensions": list(range(5))}, "without_dimensions", "no dimension: all 5"),
     ],
 )
-def test_what_cannot_be_left_out_is_refused(tmp_path, without, field, sentence):
+def test_invalid_exclusion_is_refused(tmp_path, without, field, sentence):
     with pytest.raises(InvalidError, match=sentence) as refused:
         open_matrix(array(tmp_path), Selection(vectors="array", **without))
     assert refused.value.field == field
@@ -69,12 +69,12 @@ def test_what_cannot_be_left_out_is_refused(tmp_path, without, field, sentence):
     "rows", [[-1], list(range(MAX_EXCLUDED_ROWS + 1)), "not base64", "A" * (MAX_BITS // 6 + 5)],
     ids=["below zero", "too many", "not base64", "too many bits"],
 )  # fmt: skip
-def test_rows_below_zero_too_many_and_unreadable_bits_are_refused(rows):
+def test_invalid_row_list_is_refused(rows):
     with pytest.raises(ValueError, match="without_rows"):
         Selection(vectors="array", without_rows=rows)
 
 
-def test_another_choice_keeps_what_was_left_out_while_it_is_there():
+def test_new_selection_keeps_valid_exclusions():
     former = {"vectors": ["a", "b"], "without_rows": [3], "without_dimensions": [1]}
     same = Selection(vectors=["a", "b"], labels="l").with_exclusions_of(former)
     assert (same.without_rows, same.without_dimensions) == ([3], [1])
@@ -84,7 +84,7 @@ def test_another_choice_keeps_what_was_left_out_while_it_is_there():
     assert (swapped.without_rows, swapped.without_dimensions) == ([], [])
 
 
-def test_many_rows_are_stored_as_bits():
+def test_many_excluded_rows_are_stored_as_bits():
     rows = list(range(3, 3 * MAX_LISTED + 6, 3))
     listed, packed = (Selection(vectors="array", without_rows=rows[:count]) for count in (MAX_LISTED, MAX_LISTED + 1))
     stored = packed.model_dump()["without_rows"]

@@ -26,7 +26,7 @@ def entry(shape=(2, 2), dtype="F32", begin=0, end=16):
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?"])
-def test_files_of_the_library_are_read(path, dtype):
+def test_library_files_are_read(path, dtype):
     x = np.arange(6).reshape(2, 3).astype(dtype)
     safetensors.numpy.save_file({"x": x, "y": np.ones((4, 1))}, path, metadata={"model": "some"})
 
@@ -37,7 +37,7 @@ def test_files_of_the_library_are_read(path, dtype):
     np.testing.assert_array_equal(block, x)
 
 
-def test_bfloat16_is_read_as_the_numbers_it_means(path):
+def test_bfloat16_is_read_exactly(path):
     numbers = np.array([[1.0, -2.5], [np.inf, 3.140625]], np.float32)
     bits = (numbers.view(np.uint32) >> 16).astype("<u2")
     contents = ArrayFile(read_safetensors(write(path, {"x": entry(dtype="BF16", end=8)}, bits.tobytes())))
@@ -77,12 +77,12 @@ def test_bfloat16_is_read_as_the_numbers_it_means(path):
         ({}, b"", None, "The file holds no array"),
     ],
 )
-def test_a_header_that_the_library_did_not_write_is_refused(path, header, data, length, sentence):
+def test_invalid_header_is_refused(path, header, data, length, sentence):
     with pytest.raises(InvalidError, match=sentence):
         ArrayFile(read_safetensors(write(path, header, data, length)))
 
 
-def test_a_file_of_seven_bytes_long_headers_and_the_weights_of_a_model_are_refused(path, monkeypatch):
+def test_short_file_long_header_and_model_weights_are_refused(path, monkeypatch):
     path.write_bytes(b"\x01\0\0\0\0\0\0")
     with pytest.raises(InvalidError, match="declares a header of 1 bytes, but the file has 7"):
         read_safetensors(path)

@@ -32,7 +32,7 @@ TABLE = SimpleNamespace(
         (TABLE, {"vectors": ["x"], "transpose": True}),
     ],
 )
-def test_what_the_file_offers_may_be_chosen(offer, chosen):
+def test_offered_selection_is_accepted(offer, chosen):
     Selection(**chosen).check(offer)
 
 
@@ -52,13 +52,13 @@ def test_what_the_file_offers_may_be_chosen(offer, chosen):
         (TABLE, {"vectors": ["x"], "names": "word", "transpose": True}, "names", "has 10 values, but the matrix has 1"),
     ],
 )
-def test_anything_else_is_refused_at_its_field(offer, chosen, field, sentence):
+def test_unoffered_selection_is_refused_at_its_field(offer, chosen, field, sentence):
     with pytest.raises(InvalidError, match=sentence) as raised:
         Selection(**chosen).check(offer)
     assert raised.value.field == field
 
 
-def test_a_key_that_does_not_exist_is_refused_and_names_and_labels_are_no_coordinates():
+def test_names_and_labels_are_not_coordinates():
     with pytest.raises(ValidationError):
         Selection(vectors="a", label="word")
     chosen = Selection(vectors=["x", "gold", "y", "id"], names="id", labels="gold")

@@ -31,7 +31,7 @@ def upload(tmp_path):
     return write_files
 
 
-def test_rows_follow_one_another_in_the_order_of_the_files(upload):
+def test_shards_are_joined_in_file_order(upload):
     shards = upload(a_npy=X[:7], b_npy=X[7:8], c_npy=X[8:])
     inspection = inspect(shards)
     assert (inspection.n, inspection.d, inspection.dtype) == (30, 4, "float32")
@@ -42,7 +42,7 @@ def test_rows_follow_one_another_in_the_order_of_the_files(upload):
     np.testing.assert_array_equal(np.concatenate(list(transposed.chunks(3))), X.T)
 
 
-def test_names_and_labels_are_those_of_all_files_and_tables_are_put_together_by_column(upload):
+def test_names_and_labels_are_joined_across_shards(upload):
     words = np.array([f"w{i}" for i in range(30)])
     shards = upload(
         a_npz={"x": X[:10], "word": words[:10], "label": np.arange(10) % 2, "only here": np.arange(10)},
@@ -74,12 +74,12 @@ def test_names_and_labels_are_those_of_all_files_and_tables_are_put_together_by_
         ({"a_csv": "x,y\n1.5,2\n", "b_csv": "x,y\n"}, r"^b\.csv: The file has a header but no rows"),
     ],
 )
-def test_files_that_do_not_fit_together_are_refused_by_name(upload, contents, sentence):
+def test_mismatched_shards_are_refused_by_name(upload, contents, sentence):
     with pytest.raises(InvalidError, match=sentence):
         open_upload(upload(**contents))
 
 
-def test_columns_beyond_those_that_are_named_are_compared_and_wrong_values_name_their_file(upload):
+def test_all_columns_are_compared_and_errors_name_file(upload):
     columns = [f"c{i}" for i in range(11)]
     row = ",".join(["1.5"] * 12)
     tables = {f"{name}_csv": f"{','.join([*columns, last])}\n{row}\n" for name, last in (("a", "x"), ("b", "y"))}

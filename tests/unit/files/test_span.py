@@ -10,7 +10,7 @@ from isoscope.files.span import Span, is_nested_span, read_span, span_text
 GOOD = {"text": ["in 1976", "1976"], "answer_start": [42, 45]}
 
 
-def test_answers_become_json_text_of_their_two_lists_alone():
+def test_answers_become_json_of_texts_and_starts():
     text = span_text({**GOOD, "answer_start_exact": [True, False]}, "answers", "Line 1")
     assert text == '{"text": ["in 1976", "1976"], "answer_start": [42, 45]}'
     assert read_span(text) == Span(["in 1976", "1976"], [42, 45])
@@ -41,7 +41,7 @@ def test_answers_become_json_text_of_their_two_lists_alone():
         ({"text": ["x"] * 1001, "answer_start": [0] * 1001}, "expected at most 1,000 answers, got 1,001"),
     ],
 )
-def test_what_is_no_answer_is_refused_with_its_line_and_column(changes, sentence):
+def test_invalid_answer_is_refused_by_line_and_column(changes, sentence):
     with pytest.raises(InvalidError, match=rf"^Line 7 holds no answers under 'a': {sentence}, as in {{\"text\": "):
         span_text(GOOD | changes, "a", "Line 7")
     assert read_span(json.dumps(GOOD | changes)) is None
@@ -49,14 +49,14 @@ def test_what_is_no_answer_is_refused_with_its_line_and_column(changes, sentence
 
 @pytest.mark.parametrize("value", [{}, {"text": ["x"]}, ["text", "answer_start"], "text answer_start", None, 3])
 @pytest.mark.parametrize("text", ["", "{", "[1]", "3", "{}", "a text", '{"a":' * 50_000, '{"text": ' + "9" * 5000])
-def test_other_nested_values_and_texts_hold_no_answers(value, text):
+def test_other_values_hold_no_answers(value, text):
     assert not is_nested_span(value)
     assert read_span(text) is None
 
 
 @pytest.mark.slow
 @given(answers=st.lists(st.tuples(st.text().filter(str.strip), st.integers(0, 2**31 - 1)), min_size=1))
-def test_answers_are_read_as_they_were_written(answers):
+def test_written_answers_read_back(answers):
     texts, starts = map(list, zip(*answers, strict=True))
     written = span_text({"text": texts, "answer_start": starts}, "answers", "Row 1")
     assert read_span(written) == Span([text.replace("\0", "\ufffd") for text in texts], starts)
@@ -70,7 +70,7 @@ VALUES = st.recursive(
 
 
 @given(texts=VALUES, starts=VALUES)
-def test_whatever_the_two_keys_hold_is_read_or_refused_with_a_sentence(texts, starts):
+def test_any_values_are_read_or_refused(texts, starts):
     value = {"text": texts, "answer_start": starts}
     if texts == starts and texts in ([], None):
         assert span_text(value, "answers", "Row 1") is None

@@ -40,7 +40,7 @@ def described(write):
     return describe
 
 
-def test_two_files_are_described_by_the_columns_they_share_and_missing_values_counted(described):
+def test_pair_is_described_by_shared_columns(described):
     description = described(TSV, "label\tsentence\n1\tx\n")
     assert (description.n_train, description.n_validation) == (4, 1)
     assert [(column.name, column.kind) for column in description.columns] == [
@@ -65,12 +65,12 @@ def test_two_files_are_described_by_the_columns_they_share_and_missing_values_co
         ("v.parquet", {"sentence": ["a", "b"], "label": [1, 0]}),
     ],
 )
-def test_labels_are_the_same_in_every_format(described, name, content):
+def test_labels_are_equal_in_every_format(described, name, content):
     description = described(TSV, content, validation_name=name)
     assert check_columns(description.columns, *CLASSIFIED) == ["0", "1"]
 
 
-def test_what_validation_has_and_train_lacks_is_told_and_too_many_labels_refused(described):
+def test_unseen_and_too_many_labels_are_refused(described):
     description = described(TSV, "sentence\tlabel\nx\t2\ny\t1\n")
     with pytest.raises(InvalidError, match="of the validation file holds '2', which the train file never does"):
         check_columns(description.columns, *CLASSIFIED)
@@ -98,7 +98,7 @@ def test_what_validation_has_and_train_lacks_is_told_and_too_many_labels_refused
         ("a\tb\nx\n", TSV, "train", r"train\.tsv: Line 2 has another number of columns \(1\) than line 1 \(2\)"),
     ],
 )  # fmt: skip
-def test_a_file_that_cannot_be_used_is_named(described, train, validation, field, sentence):
+def test_unusable_file_is_named(described, train, validation, field, sentence):
     with pytest.raises(InvalidError, match=sentence) as raised:
         described(train, validation)
     assert raised.value.field == field
@@ -117,7 +117,7 @@ def test_other_formats_are_refused(described, name, sentence):
         described("text", TSV, train_name=name)
 
 
-def test_whole_columns_are_read_in_the_order_asked_for_and_others_refused(write):
+def test_columns_are_read_in_requested_order(write):
     assert read_columns(*write("t.tsv", TSV), ["label", "sentence"]) == {
         "label": ["1", "0", "1", "0"],
         "sentence": ['a "quoted', "b, c", "d", "e"],
@@ -142,7 +142,7 @@ def test_whole_columns_are_read_in_the_order_asked_for_and_others_refused(write)
         ("squad", "train.jsonl.gz", "validation.jsonl.gz", "span: question + context → answers", 0),
     ],
 )
-def test_the_reference_tasks_are_known_by_their_files(name, train, validation, summary, classes):
+def test_reference_tasks_are_detected_from_files(name, train, validation, summary, classes):
     folder = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / name
     description = describe_pair(folder / train, train, folder / validation, validation)
     proposal = task_from_columns(description.columns)
@@ -157,7 +157,7 @@ def test_the_reference_tasks_are_known_by_their_files(name, train, validation, s
 
 
 @pytest.mark.skipif("ISOSCOPE_BENCH_DATA" not in os.environ, reason="ISOSCOPE_BENCH_DATA is not set")
-def test_the_labels_of_sst2_are_integers():
+def test_sst2_labels_are_integers():
     path = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / "sst2" / "train.parquet"
     labels = read_columns(path, path.name, ["label"])["label"]
     assert {type(label) for label in labels} == {int}
@@ -173,7 +173,7 @@ def test_the_labels_of_sst2_are_integers():
         ("v.jsonl", '{"sentence": "a", "label": 1}\n'),
     ],
 )
-def test_gzipped_text_is_read_as_if_it_were_not(described, tmp_path, write, name, content):
+def test_gzipped_text_is_read(described, tmp_path, write, name, content):
     path = tmp_path / name
     path.write_bytes(gzip.compress(content.encode()))
     description = describe_pair(*write("train.tsv", TSV), path, name)
@@ -184,7 +184,7 @@ def test_gzipped_text_is_read_as_if_it_were_not(described, tmp_path, write, name
 SPAN = '{"text": ["b"], "answer_start": [2]}'
 
 
-def test_answers_are_a_span_column_where_both_files_hold_nothing_else(described):
+def test_column_is_span_if_both_files_hold_only_answers(described):
     jsonl = f'{{"question": "q", "context": "a b", "answers": {SPAN}}}\n'
     tsv = "question\tcontext\tanswers\nq\ta b\t"
     description = described(jsonl, f"{tsv}{SPAN}\n", "t.jsonl")
@@ -194,13 +194,13 @@ def test_answers_are_a_span_column_where_both_files_hold_nothing_else(described)
         assert described(train, validation).columns[2].kind is ColumnKind.TEXT
 
 
-def test_a_value_that_is_no_number_is_told_of_either_file(described):
+def test_nonnumber_in_either_file_is_recorded(described):
     numbers, words = "score\n1.5\n2\n", "score\n1.5\nhigh\n"
     for train, validation, expected in ((numbers, numbers, None), (numbers, words, "high"), (words, numbers, "high")):
         assert described(train, validation).columns[0].not_number == expected
 
 
-def test_a_file_of_texts_is_described_by_itself_or_refused_at_its_field(write):
+def test_text_file_is_described(write):
     description = describe_texts(*write("rows.csv", "text,gold\none,1\ntwo,\nthree,0\n,1\n"))
     assert description.n == 4
     text, gold = description.columns

@@ -15,7 +15,7 @@ def read(tmp_path):
     return read_content
 
 
-def test_csv_cells_may_be_quoted_and_quotes_of_a_tsv_are_text(read):
+def test_csv_quotes_enclose_cells_and_tsv_quotes_are_text(read):
     assert read('a,b\n"x, y","say ""hi"""\n"two\nlines",é\nlast,row') == [
         (1, ["a", "b"]),
         (2, ["x, y", 'say "hi"']),
@@ -27,13 +27,13 @@ def test_csv_cells_may_be_quoted_and_quotes_of_a_tsv_are_text(read):
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_line_ends_of_any_system_are_read(read, end):
+def test_line_ends_of_all_systems_are_read(read, end):
     for separator in (",", "\t"):
         assert read(f"a{separator}b{end}1{separator}{end}", separator) == [(1, ["a", "b"]), (2, ["1", ""])]
 
 
 @pytest.mark.parametrize("separator", [",", "\t"])
-def test_blank_lines_are_passed_over_but_counted(read, separator):
+def test_blank_lines_are_skipped_but_counted(read, separator):
     assert read("\na\n\n\nb\n\n", separator) == [(2, ["a"]), (5, ["b"])]
 
 
@@ -64,7 +64,7 @@ def test_broken_quotes_are_named(read, content):
         read(content)
 
 
-def test_cells_lines_and_columns_without_end_are_refused(read, monkeypatch):
+def test_oversized_cells_lines_and_columns_are_refused(read, monkeypatch):
     with pytest.raises(InvalidError, match=r"Line 2 is not csv \(field larger than field limit \(131072\)\)"):
         read('a,b\n1,"' + "x" * 200_000)
     monkeypatch.setattr(text, "MAX_LINE_CHARACTERS", 1000)
@@ -75,7 +75,7 @@ def test_cells_lines_and_columns_without_end_are_refused(read, monkeypatch):
         read("1,2,3,4\n")
 
 
-def test_text_that_is_not_utf8_is_refused_with_the_byte_and_the_way_out(read):
+def test_invalid_utf8_is_refused_with_byte_and_fix(read):
     with pytest.raises(InvalidError, match=r"Expected text in UTF-8, found the byte 0xe9 in line 2: .*iconv -f latin1"):
         read("word,x\ncafé,1\n".encode("latin-1"))
     with pytest.raises(InvalidError, match="Line 2 holds a NUL byte, so this is not a text file"):
@@ -83,6 +83,6 @@ def test_text_that_is_not_utf8_is_refused_with_the_byte_and_the_way_out(read):
 
 
 @pytest.mark.parametrize("before", [1, 3_000, 30_000])
-def test_it_is_found_in_its_line_whatever_was_read_ahead(read, before):
+def test_invalid_byte_is_found_in_its_line(read, before):
     with pytest.raises(InvalidError, match=f"found the byte 0xe9 in line {before + 1}:"):
         read("word,größe\n".encode() * before + "word,é\n".encode("latin-1") + b"a,b\n" * 5_000)

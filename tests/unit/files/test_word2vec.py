@@ -33,16 +33,16 @@ def matrix(contents):
         ("new york\t0.5\t1\nparis\t2\t3\n", ["new york", "paris"], [[0.5, 1], [2, 3]]),
         ("2 2\nchapter 4 0.5 1\nking 2 3\n", ["chapter 4", "king"], [[0.5, 1], [2, 3]]),
     ],
-    ids=["plain", "a line with n and d", "spaces and numbers in words", "tabs", "a number in the first word"],
+    ids=["plain", "header with n and d", "spaces and numbers in words", "tabs", "number in the first word"],
 )
-def test_a_word_and_its_numbers_stand_in_each_line(opened, content, words, x):
+def test_each_line_holds_word_and_numbers(opened, content, words, x):
     contents = opened(content)
     assert contents.parts == [Part(name="vectors", n=len(x), d=2, dtype="float64")]
     assert (list(contents.values("words")), matrix(contents)) == (words, x)
     assert contents.annotations[0].n_distinct == len(words)
 
 
-def test_lines_that_begin_with_decimals_have_no_words(opened, tmp_path):
+def test_lines_starting_with_decimals_have_no_words(opened, tmp_path):
     np.savetxt(tmp_path / "saved.txt", [[1, -2.5], [0.25, 4]])
     for content in ((tmp_path / "saved.txt").read_text(), "   1.0  -2.5\n  .25   4\n", "1e0\t-2.5\n0.25\t4\n"):
         contents = opened(content)
@@ -69,12 +69,12 @@ def test_lines_that_begin_with_decimals_have_no_words(opened, tmp_path):
         ("9 999999\nking 1 2\n", "its first line has 999,999 numbers, not 1 to 65,536"),
     ],
 )
-def test_what_does_not_hold_what_it_declares_is_refused(opened, content, sentence):
+def test_inconsistent_counts_are_refused(opened, content, sentence):
     with pytest.raises(InvalidError, match=sentence):
         opened(content)
 
 
-def test_texts_are_sent_to_the_encodings(opened):
+def test_plain_text_is_referred_to_encodings(opened):
     contents = opened("hello world\n")
     sentence = r"a word and 1 number with .* If these are texts, encode them under Encodings\."
     with pytest.raises(InvalidError, match=sentence):
@@ -84,6 +84,6 @@ def test_texts_are_sent_to_the_encodings(opened):
 
 
 @pytest.mark.parametrize("line", ["pawn 1 x", "pawn 1  2", "hello great world"])
-def test_a_word_where_a_number_belongs_is_refused_by_its_line(opened, line):
+def test_word_in_place_of_number_is_refused_by_line(opened, line):
     with pytest.raises(InvalidError, match=r"Line 2 has '.*' where a number belongs. A line of word vectors is a word"):
         matrix(opened(f"king 1 2\n{line}\n"))

@@ -29,7 +29,7 @@ def opened(tmp_path):
 
 @pytest.mark.parametrize("newline", [b"\n", b""])
 @pytest.mark.parametrize("read_bytes", [1, 2**20])
-def test_words_and_vectors_are_read_whatever_ends_a_vector(opened, monkeypatch, newline, read_bytes):
+def test_words_and_vectors_are_read_with_and_without_newlines(opened, monkeypatch, newline, read_bytes):
     monkeypatch.setattr(word2vec, "READ_BYTES", read_bytes)
     contents = opened(content(WORDS, newline))
     assert contents.parts == [Part(name="vectors", n=50, d=6, dtype="float32")]
@@ -49,6 +49,6 @@ def test_words_and_vectors_are_read_whatever_ends_a_vector(opened, monkeypatch, 
         (content([*WORDS[:1], "x" * 20_000, *WORDS[2:]]), "Word 2 of 50 is cut off or longer than 10,000 bytes"),
     ],
 )
-def test_what_does_not_hold_what_it_declares_is_refused(opened, changed, sentence):
+def test_inconsistent_counts_are_refused(opened, changed, sentence):
     with pytest.raises(InvalidError, match=sentence):
         list(opened(changed).rows("vectors", 100))

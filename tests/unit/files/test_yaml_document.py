@@ -6,7 +6,7 @@ from isoscope.files.yaml_document import MAX_CHARACTERS, MAX_DEPTH, read_yaml, w
 BOMB = "a: &a [x, x, x]\nb: &b [*a, *a, *a]\nc: [*b, *b, *b]\n"
 
 
-def test_what_is_written_reads_the_same_and_a_date_is_a_text():
+def test_yaml_round_trips_and_dates_stay_text():
     document = {
         "name": 'Bob\'s "x" $HOME `date` #1: é\n---',
         "lambdas": [-1.0, 1e-05],
@@ -48,7 +48,7 @@ def test_what_is_written_reads_the_same_and_a_date_is_a_text():
         ("a" * (MAX_CHARACTERS + 1), "Expected at most 65,536 characters of YAML, got 65,537."),
     ],
 )
-def test_what_is_no_plain_document_is_refused_with_its_line(text, sentence):
+def test_invalid_yaml_is_refused_by_line(text, sentence):
     with pytest.raises(InvalidError) as refused:
         read_yaml(text)
     assert refused.value.message.startswith(sentence)
