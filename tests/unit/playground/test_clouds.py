@@ -10,7 +10,7 @@ def variances(points):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("n", SIZES)
-def test_the_mean_is_at_the_shift_and_the_size_is_one(shape, n):
+def test_cloud_has_mean_at_shift_and_unit_size(shape, n):
     for spread in SPREADS:
         for shift in SHIFTS:
             points = generate_cloud(shape, spread, shift, n)
@@ -19,7 +19,7 @@ def test_the_mean_is_at_the_shift_and_the_size_is_one(shape, n):
             assert np.square(points - [shift, 0, 0]).sum(1).mean() == pytest.approx(1)
 
 
-def test_without_spread_a_line_is_a_line_a_circle_lies_in_a_plane_and_a_sphere_is_a_disc():
+def test_shapes_without_spread_are_flat():
     assert variances(generate_cloud("line", 0, 0, MAX_POINTS))[1:] == pytest.approx([0, 0], abs=1e-15)
     circle = generate_cloud("circle", 0, 0, MAX_POINTS)
     assert circle[:, 2] == pytest.approx(0, abs=1e-15)
@@ -33,7 +33,7 @@ def test_without_spread_a_line_is_a_line_a_circle_lies_in_a_plane_and_a_sphere_i
     assert generate_cloud("sphere", 0, 0, MAX_POINTS)[:, 2] == pytest.approx(0, abs=1e-15)
 
 
-def test_gaussians_cones_and_skewed_clouds_have_the_form_that_their_spread_says():
+def test_spread_sets_form_of_gaussian_cone_and_skewed_clouds():
     deviations = generate_cloud("gaussian", 0.4, 0, MAX_POINTS).std(0)
     assert deviations / deviations[0] == pytest.approx([1, 0.7, 0.4], rel=0.05)
     for spread in (0.4, 1):
@@ -50,7 +50,7 @@ def test_gaussians_cones_and_skewed_clouds_have_the_form_that_their_spread_says(
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_at_full_spread_no_direction_is_preferred_and_a_small_cloud_begins_a_great_one(shape):
+def test_full_spread_is_isotropic_and_small_cloud_is_prefix(shape):
     smallest, greatest = variances(generate_cloud(shape, 1, 0, MAX_POINTS))[[2, 0]]
     assert smallest / greatest > 0.85
     small, large = generate_cloud(shape, 1, 0, 32), generate_cloud(shape, 1, 0, MAX_POINTS)[:32]

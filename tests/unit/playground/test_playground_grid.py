@@ -23,7 +23,7 @@ from workers.playground import scores_at
 ALL = [Position(*values) for values in product(SHAPES, SPREADS, SHIFTS, SIZES)]
 
 
-def test_every_position_has_a_finite_number_for_each_measure():
+def test_every_position_has_finite_measures():
     assert len(ALL) == 6 * 6 * 8 * 5
     for position in ALL:
         numbers = measures_at(position)
@@ -33,21 +33,21 @@ def test_every_position_has_a_finite_number_for_each_measure():
     assert FILE.stat().st_size < 500_000
 
 
-def of_equal_eigenvalues(position):
-    """Whether a line of unit variance lies one unit from the origin, so that any direction is an eigenvector."""
+def has_equal_eigenvalues(position):
+    """Return whether a line of unit variance lies one unit from the origin, which makes eigenvectors arbitrary."""
     return position.shape == "line" and position.spread == 0 and position.shift == 1
 
 
 @pytest.mark.parametrize("position", ALL[7::97], ids=str)
-def test_what_is_stored_is_what_the_project_measures(position):
+def test_stored_measures_match_computed_ones(position):
     stored, measured = measures_at(position), dict(zip(MEASURES, scores_at(position), strict=True))
-    if of_equal_eigenvalues(position):  # what depends on arbitrary eigenvectors is not the same on all processors
+    if has_equal_eigenvalues(position):  # arbitrary eigenvectors differ between processors
         del stored["partition"], measured["partition"]
-    # The fifth digit may round the other way where a processor adds in another order.
+    # The fifth digit can differ between processors, which sum in different orders.
     assert stored == pytest.approx(measured, rel=2e-5, abs=1e-12)
 
 
-def test_the_nearest_position_is_taken_but_no_shape_for_another():
+def test_nearest_position_keeps_shape():
     assert nearest_position(Position("circle", 0.31, 2.4, 100)) == Position("circle", 0.4, 2.0, 128)
     assert nearest_position(Position("line", -3.0, 1e9, -1)) == Position("line", 0.0, 7.0, 8)
     sentence = r"Expected a shape among line, circle, .*, got 'torus': choose one."
@@ -68,13 +68,13 @@ def test_the_nearest_position_is_taken_but_no_shape_for_another():
         (Position("line", 0.0, 0.0, 10**400), "n", f"Nothing was measured at n = {10**400}: take 2000."),
     ],
 )  # fmt: skip
-def test_a_position_off_the_grid_is_refused_with_the_nearest_that_are_on_it(position, field, sentence):
+def test_position_off_grid_is_refused_with_nearest_values(position, field, sentence):
     with pytest.raises(InvalidError) as refused:
         require_measured_position(position)
     assert (refused.value.field, refused.value.message) == (field, sentence)
 
 
-def test_the_mean_cosine_follows_the_shift_and_isoscore_the_number_of_points():
+def test_mean_cosine_follows_shift_and_isoscore_follows_n():
     centred, shifted = (measures_at(Position("gaussian", 1.0, shift, 512)) for shift in (0.0, 7.0))
     assert (round(centred["mean_cosine"], 2), round(shifted["mean_cosine"], 2)) == (0, 0.99)
     assert centred["isoscore"] == shifted["isoscore"] > 0.98
@@ -98,11 +98,11 @@ def test_the_mean_cosine_follows_the_shift_and_isoscore_the_number_of_points():
         (Position("gaussian", 1.0, 7.0, 8), "IsoScore is 0.59 in both places. Few rows make IsoScore low"),
     ],
 )
-def test_what_happened_is_said_in_words(position, words):
+def test_explanation_describes_measures(position, words):
     assert words in explain_measures(position)
 
 
-def test_nothing_is_said_of_few_rows_where_they_change_nothing_or_of_a_minus_zero():
+def test_explanation_omits_harmless_few_rows_and_minus_zero():
     assert "Few rows" not in explain_measures(Position("gaussian", 1.0, 0.0, 512))
     assert "Few rows" not in explain_measures(Position("line", 0.0, 0.0, 8))
     assert not [position for position in ALL if "−0.00" in explain_measures(position)]

@@ -5,12 +5,12 @@ from app.core.evidence import BLOCK_KURTOSIS, block_degrees
 from app.results.statistics.estimate import ErrorBar, by_seed, estimate, tail_mean
 
 
-def test_degrees_of_an_error_from_blocks_are_those_of_its_variance():
-    """That of a sample variance of B values of excess kurtosis k is sigma^4 (2 / (B - 1) + k / B)."""
+def test_block_degrees_match_variance_of_error():
+    """The variance of a sample variance of B values with excess kurtosis k is sigma^4 (2 / (B - 1) + k / B)."""
     assert 2 / block_degrees(10) == pytest.approx(2 / 9 + BLOCK_KURTOSIS / 10)
 
 
-def test_the_interval_is_students_and_one_value_has_none():
+def test_interval_is_students_t_and_single_value_has_none():
     values = [0.81, 0.84, 0.79, 0.86, 0.82]
     estimated = estimate(values)
     low, high = stats.t.interval(0.95, 4, loc=estimated.mean, scale=stats.sem(values))
@@ -23,13 +23,13 @@ def test_the_interval_is_students_and_one_value_has_none():
 
 
 @pytest.mark.parametrize("factor", [1e-200, 1.0, 1e200])
-def test_values_of_any_size_have_an_interval(factor):
+def test_interval_does_not_overflow(factor):
     values = [0.81, 0.84, 0.79]
     assert estimate([factor * x for x in values]).half_width == pytest.approx(factor * estimate(values).half_width)
     assert estimate([factor, 2 * factor], ErrorBar.STD).half_width == pytest.approx(factor / 2**0.5)
 
 
-def test_a_seed_counts_once_by_the_mean_of_its_runs_and_late_means_are_of_known_values():
+def test_seed_counts_once_and_tail_mean_skips_missing_values():
     assert list(by_seed([(2, 0.5), (1, 0.25), (1, 0.75), (2, 0.5)]).items()) == [(1, 0.5), (2, 0.5)]
     assert tail_mean([(0, 9.0), (69, 9.0), (70, 1.0), (90, None), (100, 2.0)], 100) == 1.5
     assert tail_mean([(0, 9.0), (60, 1.0)], 100) is None

@@ -9,7 +9,7 @@ from app.results.statistics.relation import MeasuredRun, adjusted_means, relatio
 
 
 def runs(x, y, seeds=1, block="a", stratum=0):
-    """Settings at λ = 0, 1, ...; seeds shift both values, and change no rank."""
+    """Return runs of settings at λ = 0, 1, ...; seeds shift both values without changing ranks."""
     return [
         MeasuredRun(block, stratum, (block, stratum, lam), float(lam), seed, x_value + seed, y_value - 2 * seed)
         for lam, (x_value, y_value) in enumerate(zip(x, y, strict=True))
@@ -20,7 +20,7 @@ def runs(x, y, seeds=1, block="a", stratum=0):
 X, Y = [0.1, 0.4, 0.2, 0.9, 0.5], [0.3, 0.5, 0.2, 0.6, 0.9]
 
 
-def test_of_one_method_it_is_spearmans_over_settings_whatever_the_number_of_seeds():
+def test_relation_of_one_method_is_spearmans_over_settings():
     expected = stats.spearmanr(X, Y).statistic
     null = [stats.spearmanr(X, order).statistic for order in permutations(Y)]
     p = np.mean(np.abs(null) >= abs(expected) - 1e-9)
@@ -32,7 +32,7 @@ def test_of_one_method_it_is_spearmans_over_settings_whatever_the_number_of_seed
 
 
 @pytest.mark.parametrize(("lambdas", "smallest"), [(3, 1 / 3), (4, 1 / 12), (5, 1 / 60), (7, 2 / 5040)])
-def test_the_least_p_goes_by_the_number_of_lambdas(lambdas, smallest):
+def test_smallest_p_depends_on_number_of_lambdas(lambdas, smallest):
     x = list(range(lambdas))
     result = relation(tuple(runs(x, x, 5)))
     assert result.p == result.smallest_p == pytest.approx(smallest)
@@ -40,14 +40,14 @@ def test_the_least_p_goes_by_the_number_of_lambdas(lambdas, smallest):
     assert not relation(tuple(runs(x, x[::-1], 2))).positive
 
 
-def test_five_values_are_the_fewest_that_can_show_a_relation_and_of_many_permutations_are_drawn():
+def test_relation_needs_five_lambdas_and_samples_permutations():
     assert min_lambdas() == 5
     result = relation(tuple(runs(range(9), range(9))))
     assert (result.permutations, result.exact) == (9_999, False)
     assert result.p == result.smallest_p == pytest.approx(2 / 10_000)
 
 
-def test_lambdas_move_with_all_that_is_crossed_with_them_and_a_shared_baseline_once():
+def test_crossed_settings_are_permuted_together():
     rates = [runs(X, Y, 2, stratum="low"), runs(Y, X, 2, stratum="high")]
     result = relation(tuple(rates[0] + rates[1]))
     assert (result.lambdas, result.settings, result.permutations) == ((5,), 10, 120)
@@ -61,7 +61,7 @@ def test_lambdas_move_with_all_that_is_crossed_with_them_and_a_shared_baseline_o
     assert (result.settings, result.lambdas, result.permutations) == (9, (5,), 120)
 
 
-def test_lambdas_never_change_places_across_methods_models_and_strata():
+def test_lambdas_are_permuted_only_within_blocks_and_strata():
     result = relation(tuple(runs(X, Y) + runs(X[:4], Y[:4], block="b")))
     assert (result.lambdas, result.permutations, result.smallest_p) == ((5, 4), 120 * 24, 2 / 2880)
     far = relation(tuple(runs([0, 1, 2], [2, 1, 0]) + runs([10, 11, 12], [12, 11, 10], block="b")))
@@ -73,7 +73,7 @@ def test_lambdas_never_change_places_across_methods_models_and_strata():
     assert separate.lambdas == (2, 3)
 
 
-def test_means_of_settings_are_adjusted_for_seeds_that_are_missing():
+def test_setting_means_are_adjusted_for_missing_seeds():
     means = adjusted_means(["a", "a", "b"], [0, 1, 1], [1.0, 11.0, 12.0])
     assert means["b"] - means["a"] == pytest.approx(1.0)
     complete = adjusted_means(["a", "b", "a", "b"], [0, 0, 1, 1], [1.0, 2.0, 5.0, 8.0])
@@ -84,7 +84,7 @@ def test_means_of_settings_are_adjusted_for_seeds_that_are_missing():
     assert backward == pytest.approx({"a": 0.80, "b": 0.90, "c": 0.92})
 
 
-def test_where_there_is_no_relation_the_reason_is_told_and_rounding_makes_no_ranks():
+def test_undefined_relation_states_reason_and_ignores_rounding():
     assert "3 values of λ" in relation(tuple(runs([1, 2], [1, 2], 5))).reason
     assert "same performance" in relation(tuple(runs(X, [1, 1, 1, 1, 1]))).reason
     assert "same isotropy" in relation(tuple(runs([1] * 5, Y))).reason

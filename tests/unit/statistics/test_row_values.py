@@ -6,7 +6,7 @@ from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 from app.results.statistics import row_values
 
 
-def by_leaving_out(metric, right, guess):
+def brute_force(metric, right, guess):
     n = len(right)
     left_out = np.array([metric(np.delete(right, row), np.delete(guess, row)) for row in range(n)])
     return metric(right, guess) + (n - 1) * (left_out.mean() - left_out)
@@ -32,39 +32,39 @@ def macro_f1(right, guess):
     return f1_score(right, guess, average="macro", zero_division=0)
 
 
-def test_of_accuracy_they_are_right_or_wrong():
+def test_accuracy_values_match_brute_force():
     right, guess = labels()
     values = row_values.accuracy_values(right, guess)
     assert values.mean() == pytest.approx(accuracy_score(right, guess))
-    assert values == pytest.approx(by_leaving_out(accuracy_score, right, guess))
+    assert values == pytest.approx(brute_force(accuracy_score, right, guess))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
-def test_jackknife_of_f1_and_matthews_is_that_of_brute_force(seed):
+def test_f1_and_matthews_values_match_brute_force(seed):
     two, three = labels(2, seed=seed), labels(3, seed=seed)
-    assert row_values.f1_values(*two, 1) == pytest.approx(by_leaving_out(binary_f1, *two))
-    assert row_values.f1_values(*three, None) == pytest.approx(by_leaving_out(macro_f1, *three))
+    assert row_values.f1_values(*two, 1) == pytest.approx(brute_force(binary_f1, *two))
+    assert row_values.f1_values(*three, None) == pytest.approx(brute_force(macro_f1, *three))
     for guess in (two, three):
-        assert row_values.matthews_values(*guess) == pytest.approx(by_leaving_out(matthews_corrcoef, *guess))
+        assert row_values.matthews_values(*guess) == pytest.approx(brute_force(matthews_corrcoef, *guess))
 
 
-def test_jackknife_of_pearson_and_of_rare_labels_is_that_of_brute_force():
+def test_pearson_and_rare_label_values_match_brute_force():
     right, guess = np.array([0, 0, 1, 1, 2]), np.array([0, 1, 1, 1, 1])
-    assert row_values.f1_values(right, guess, None) == pytest.approx(by_leaving_out(macro_f1, right, guess))
+    assert row_values.f1_values(right, guess, None) == pytest.approx(brute_force(macro_f1, right, guess))
     assert row_values.matthews_values(np.array([0, 1, 1, 0]), np.ones(4, int)) == pytest.approx(np.zeros(4))
     assert row_values.f1_values(np.array([0, 1, 1, 0]), np.zeros(4, int), 1) == pytest.approx(np.zeros(4))
     right, guess = numbers()
     values = row_values.pearson_values(right, 1e6 + guess)
-    assert values == pytest.approx(by_leaving_out(lambda x, y: stats.pearsonr(x, y).statistic, right, guess), rel=1e-6)
+    assert values == pytest.approx(brute_force(lambda x, y: stats.pearsonr(x, y).statistic, right, guess), rel=1e-6)
     assert row_values.pearson_values(right, np.ones(60)) is None
     assert row_values.pearson_values(right, np.eye(60)[0]) is None
 
 
-def test_values_of_spearman_are_those_of_brute_force_to_parts_of_n():
+def test_spearman_values_approximate_brute_force():
     right, guess = numbers(300)
     values = row_values.spearman_values(right, guess)
-    expected = by_leaving_out(lambda x, y: stats.spearmanr(x, y).statistic, right, guess)
+    expected = brute_force(lambda x, y: stats.spearmanr(x, y).statistic, right, guess)
     assert values.mean() == pytest.approx(stats.spearmanr(right, guess).statistic)
     assert np.corrcoef(values, expected)[0, 1] > 0.9999
     assert values.std() == pytest.approx(expected.std(), rel=0.02)

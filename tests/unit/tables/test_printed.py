@@ -44,7 +44,7 @@ def test_decimals_give_the_middle_deviation_two_digits(deviations, decimals):
     assert choose_decimals([Estimate(0.5, std, 3) for std in deviations]) == decimals
 
 
-def test_latex_as_it_is_pasted():
+def test_latex_matches_expected_text():
     assert texts.latex(print_summary(BY_LAMBDA, PrintStyle())) == (
         "% \\usepackage{booktabs}\n"
         "\\begin{table}\n"
@@ -63,7 +63,7 @@ def test_latex_as_it_is_pasted():
     )
 
 
-def test_markdown_is_as_it_is_pasted_with_special_characters_escaped():
+def test_markdown_matches_expected_text():
     assert texts.markdown(print_summary(BY_LAMBDA, PrintStyle(decimals=2, bold=False))) == (
         CAPTION.replace(" Bold: better than the baseline by a verdict, and by the most.", "") + "\n\n"
         "| Model | λ | Accuracy ± 95% | IsoScore★ ± 95% |\n"
@@ -86,7 +86,7 @@ def test_bold_needs_a_verdict():
     assert [line.cells[0].best for line in table.lines] == [False, False]
 
 
-def test_heads_say_what_differs_and_the_caption_the_rest():
+def test_heads_name_differences_and_caption_shared_parts():
     cells = [Estimate(0.5, 0.1, 3), Estimate(0.5, 0.1, 3)]
 
     def describe(*columns):
@@ -101,7 +101,7 @@ def test_heads_say_what_differs_and_the_caption_the_rest():
     )  # fmt: skip
 
 
-def test_single_runs_have_no_deviation_and_none_at_all_says_so():
+def test_caption_of_single_or_no_runs():
     single = print_summary(SummaryTable([], [ACCURACY], [SummaryRow([], [Estimate(0.5, None, 1)])], []), PrintStyle())
     assert single.caption == "Accuracy on CoLA of single seeds (n = 1), which have no interval."
     none = print_summary(SummaryTable(["λ"], [], [], ["Left out."]), PrintStyle())
@@ -130,7 +130,7 @@ def test_latex_special_characters_are_escaped(text, expected):
     ("text", "beyond"),
     [("λ ± 1, ζ ★ − …", False), ("Müller, Łódź, naïve", False), ("→", True), ("Ж", True), ("漢", True), ("≥", True)],
 )
-def test_another_engine_is_asked_for_only_where_pdflatex_does_not_know_a_character(text, beyond):
+def test_latex_asks_for_other_engine_only_if_needed(text, beyond):
     table = print_summary(
         SummaryTable(["Model"], [ACCURACY], [SummaryRow([text], [Estimate(0.5, 0.1, 3)])], []), PrintStyle()
     )
@@ -149,7 +149,7 @@ def test_another_engine_is_asked_for_only_where_pdflatex_does_not_know_a_charact
         ("lam: 1, a:b", "lam: 1, a:b"),
     ],
 )
-def test_github_makes_no_link_no_mention_and_no_emoji_of_a_name(text, expected):
+def test_github_markup_in_names_is_escaped(text, expected):
     assert texts.escape_markdown(text) == expected
 
 
@@ -157,7 +157,7 @@ TEXTS = st.text() | st.text(alphabet='\\{}$&%#_~^<>|"`[]*λ\n ab-,@:/w.1')
 
 
 @given(TEXTS)
-def test_no_escaped_text_has_a_bare_special_character_in_latex_or_markdown(text):
+def test_escaped_texts_have_no_bare_special_characters(text):
     remaining = texts.escape_latex(text)
     assert not re.search("--|,,", remaining)
     for command in sorted({*texts.LATEX_COMMANDS.values(), "{}"}, key=len, reverse=True):
@@ -168,7 +168,7 @@ def test_no_escaped_text_has_a_bare_special_character_in_latex_or_markdown(text)
 
 
 @given(TEXTS, TEXTS)
-def test_whatever_is_called_what_a_table_keeps_its_rows_and_columns(model, dataset):
+def test_any_names_keep_rows_and_columns(model, dataset):
     rows = [SummaryRow([model], [Estimate(0.5, 0.1, 3)])] * 2
     table = print_summary(SummaryTable(["Model"], [SummaryColumn(dataset, "F1")], rows, []), PrintStyle())
     tex = texts.latex(table).splitlines()
@@ -180,7 +180,7 @@ def test_whatever_is_called_what_a_table_keeps_its_rows_and_columns(model, datas
     assert [len(re.findall(r"(?<!\\)\|", re.sub(r"\\\\", "", line))) for line in lines[2:]] == [3, 3, 3, 3]
 
 
-def test_a_half_width_is_never_printed_as_0_and_a_rounded_zero_has_no_minus():
+def test_half_width_is_not_printed_as_0_nor_zero_as_minus_0():
     cells = [Estimate(0.5, half_width, 3) for half_width in (0.05, 0.0004, 1e-17)]
     rows = [SummaryRow([str(index)], [cell]) for index, cell in enumerate(cells)]
     printed = print_summary(SummaryTable(["λ"], [SummaryColumn("RTE", "Accuracy")], rows, []), PrintStyle(decimals=2))

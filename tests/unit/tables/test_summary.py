@@ -14,7 +14,7 @@ def tabulate(*runs, fields=("lam",), columns=TableColumns.PERFORMANCE, metrics=N
     return summarize_groups(RunTable(list(runs)), list(fields), columns, metrics or {}, {})
 
 
-def test_mean_and_half_of_the_95_interval_by_hand():
+def test_mean_and_half_width_match_hand_computation():
     # Of 1, 2, 4: mean 7/3; squares of deviations 16/9 + 1/9 + 25/9 = 42/9, over 2.
     runs = [run(0.0, seed, value) for seed, value in enumerate((1.0, 2.0, 4.0))]
     runs += [run(1.0, 0, 0.5), run(2.0, 0, None)]
@@ -39,17 +39,17 @@ def test_rows_are_groups_and_columns_are_tasks():
     assert table.notes == []
 
 
-def test_different_metrics_and_data_sets_are_never_in_one_mean():
+def test_different_metrics_and_data_sets_are_averaged_separately():
     runs = [run(0.0, 0, 0.25, metric="matthews"), run(0.0, 1, 0.75, metric="accuracy")]
-    elsewhere = experiment("b", run(0.0, 2, 0.5, metric="accuracy"), on="MRPC")
-    table = tabulate(*experiment("a", *runs), *elsewhere, fields=())
+    mrpc_runs = experiment("b", run(0.0, 2, 0.5, metric="accuracy"), on="MRPC")
+    table = tabulate(*experiment("a", *runs), *mrpc_runs, fields=())
     assert [(column.dataset, column.measure) for column in table.columns] == [
         ("CoLA", "Accuracy"), ("CoLA", "Matthews correlation"), ("MRPC", "Accuracy"),
     ]  # fmt: skip
     assert [cell.mean for cell in table.rows[0].cells] == [0.75, 0.25, 0.5]
 
 
-def test_isotropy_at_different_zeta_is_not_in_one_mean_and_has_no_best():
+def test_isotropy_at_different_zeta_is_averaged_separately():
     runs = [run(0.0, seed, 0.5, 0.2 + zeta, evaluation_zeta=zeta) for seed, zeta in ((0, 0.0), (1, 0.5))]
     table = tabulate(*experiment("a", *runs), fields=(), columns=TableColumns.PERFORMANCE_AND_ISOTROPY)
     assert table.columns == [
@@ -60,7 +60,7 @@ def test_isotropy_at_different_zeta_is_not_in_one_mean_and_has_no_best():
     assert [cell.n for cell in table.rows[0].cells] == [2, 1, 1]
 
 
-def test_metrics_are_columns_where_they_are_asked_for_and_how_many_runs_have_none_is_told():
+def test_requested_metrics_are_columns_with_missing_runs_noted():
     runs = experiment("a", run(0.0, 0), run(0.0, 1), run(0.0, 2))
     metrics = {runs[0].id: {"accuracy": 0.5, "f1": None}, runs[1].id: {"accuracy": 0.75, "f1": 0.25}}
     table = tabulate(*runs, fields=(), columns=TableColumns.METRICS, metrics=metrics)
@@ -72,7 +72,7 @@ def test_metrics_are_columns_where_they_are_asked_for_and_how_many_runs_have_non
     ]
 
 
-def test_what_is_averaged_over_and_what_is_left_out_is_told():
+def test_notes_state_averaged_and_excluded_runs():
     runs = [
         run(0.0, 0, batch_size=8),
         run(0.0, 0, batch_size=32),
@@ -89,7 +89,7 @@ def test_what_is_averaged_over_and_what_is_left_out_is_told():
     assert table.rows[0].cells[0] == Estimate(0.8, None, 1)
 
 
-def test_a_seed_that_was_run_twice_counts_once():
+def test_repeated_seed_counts_once():
     once = [run(0.0, seed, 0.5 + seed / 10) for seed in (0, 1)]
     assert tabulate(*experiment("a", *once, *once)).rows == tabulate(*experiment("a", *once)).rows
     assert tabulate(*experiment("a", *once)).rows[0].cells[0].n == 2
@@ -99,7 +99,7 @@ def test_a_seed_that_was_run_twice_counts_once():
     ]
 
 
-def test_the_best_by_a_verdict_is_marked_in_the_column_of_its_metric():
+def test_best_verdict_is_marked_in_column_of_its_metric():
     runs = experiment("a", run(0.0, 0), run(1.0, 0, 0.99), run(1.0, 1, 0.98))
     best = {run.id: Verdict.BETTER for run in runs if run.lam == 1}
     table = summarize_groups(RunTable(runs), ["lam"], TableColumns.PERFORMANCE_AND_ISOTROPY, {}, best)
@@ -110,7 +110,7 @@ def test_the_best_by_a_verdict_is_marked_in_the_column_of_its_metric():
     assert [row.verdicts for row in mixed.rows] == [{}]
 
 
-def test_regularizers_stand_in_the_order_in_which_they_are_offered_and_lambda_by_its_size():
+def test_rows_are_sorted_by_regularizer_and_lambda():
     methods = (Regularizer.ENTROPY, Regularizer.ISTAR, Regularizer.COSREG)
     runs = [run(lam, regularizer=method) for method in methods for lam in (10.0, -1.0, 2.0)]
     table = tabulate(*experiment("a", run(0.0), *runs), fields=("regularizer", "lam", "zeta"))
@@ -121,7 +121,7 @@ def test_regularizers_stand_in_the_order_in_which_they_are_offered_and_lambda_by
     assert [row.labels[0] for row in table.rows][4::3] == ["CosReg", "persistent entropy"]
 
 
-def test_its_numbers_are_a_table_with_a_row_for_each_cell_unrounded():
+def test_table_has_unrounded_row_for_each_cell():
     table = tabulate(*experiment("a", run(0.0, 0, 0.123456789), run(1.0, 0, None)))
     assert table.table().columns == ["λ", "data set", "measure", "mean", "ci95_half_width", "n"]
     assert table.table().rows == [
