@@ -43,18 +43,15 @@ def score_by_label(x: Tensor, labels: Tensor, measure: Callable[[Tensor], Score]
     """
     class_labels, codes, sizes = classes_of(x, labels)
     rows_by_class = torch.split(codes.argsort(stable=True), sizes.tolist())
-    classes = tuple(
-        ClassScore(
-            int(class_label),
-            len(rows),
-            measure(x[rows])
-            if len(rows) >= MIN_CLASS_ROWS
-            else Score.undefined(
-                f"The score of a class needs at least {MIN_CLASS_ROWS} points; {count_clause(len(rows))}."
-            ),
+    scores = []
+    for class_label, rows in zip(class_labels.tolist(), rows_by_class, strict=True):
+        score = Score.undefined(
+            f"The score of a class needs at least {MIN_CLASS_ROWS} points; {count_clause(len(rows))}."
         )
-        for class_label, rows in zip(class_labels.tolist(), rows_by_class, strict=True)
-    )
+        if len(rows) >= MIN_CLASS_ROWS:
+            score = measure(x[rows])
+        scores.append(ClassScore(int(class_label), len(rows), score))
+    classes = tuple(scores)
     values = [entry.score.value for entry in classes if entry.score.value is not None]
     if values:
         return ScoreByLabel(Score(math.fsum(values) / len(values)), classes)

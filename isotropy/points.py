@@ -52,8 +52,8 @@ def scaled(x: Tensor, max_unscaled: float = 1.0) -> tuple[Tensor, float]:
 
 
 def lengths(x: Tensor) -> Tensor:
-    # Convert few rows at a time, which fit in the cache: vector_norm with dtype=float64 takes eight times as long on a
-    # CPU.
+    """Return the Euclidean norm of each point, float64 [n]."""
+    # Few rows at a time fit in the cache: on a CPU, vector_norm with dtype=float64 takes eight times as long.
     norms = [torch.linalg.vector_norm(rows.double(), dim=1) for rows in torch.split(x, LENGTH_ROWS)]
     return torch.cat(norms)
 

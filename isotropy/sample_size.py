@@ -5,7 +5,7 @@ covariance of all rows. Draws are consecutive rows of the random sample; draws o
 m rows joins two of m. The largest size has one draw, hence no spread.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from statistics import fmean, stdev
 from typing import Any
@@ -21,10 +21,10 @@ from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiase
 FIRST_ROWS = 8  # Rows of the smallest draws; sizes double up to that of the sample
 # Draws of one size if there are enough rows; even, because draws are halved. The spread is uncertain by a quarter.
 DRAWS = 10
-# Total rows of all draws of at least d rows, times d^2: 32,768 rows up to d = 1024, at least d up to 3250.
+# Total rows of all draws of at least d rows, times d^2: 32,768 rows up to d = 1024, at least d up to d = 3250.
 MAX_WORK = 2**35
 # Total rows of the draws of one size below d, times d^2: 256 rows at d = 4096. Each such size costs the same.
-MAX_WORK_BY_ROWS = 2**32
+MAX_WORK_BY_PRODUCTS = 2**32
 ZETAS = (0.2, 0.4, 0.6, 0.8)
 
 # Scores of one draw: IsoScore, its bias-corrected form, then IsoScore* at each zeta.
@@ -45,10 +45,7 @@ def sample_size(cloud: Cloud) -> dict[str, Any]:
         # All rows are one draw and also the target, so shrinkage changes nothing.
         draws[cloud.n] = [(plain_score.value, unbiased_score.value, *[plain_score.value] * len(ZETAS))]
     draw_counts = [len(draws_of_size) for draws_of_size in draws.values()]
-    plain, corrected, *stars = (
-        _curve([[values[i] for values in draws_of_size] for draws_of_size in draws.values()])
-        for i in range(2 + len(ZETAS))
-    )
+    plain, corrected, *stars = (_make_curve(draws.values(), i) for i in range(2 + len(ZETAS)))
     return {
         "n": cloud.n,
         "draws": max(draw_counts, default=0),
@@ -63,14 +60,17 @@ def sample_size(cloud: Cloud) -> dict[str, Any]:
     }
 
 
-def _curve(draws: Sequence[Sequence[float | None]]) -> dict[str, list[float | None]]:
-    """Return mean and standard deviation over the draws of each size."""
-    # Averaging only the draws with a value would be biased.
-    defined = [[value for value in values if value is not None] if None not in values else [] for values in draws]
-    return {
-        "mean": [fmean(values) if values else None for values in defined],
-        "sd": [stdev(values) if len(values) > 1 else None for values in defined],
-    }
+def _make_curve(draws_by_size: Iterable[list[DrawScores]], i: int) -> dict[str, list[float | None]]:
+    """Return mean and standard deviation of the i-th score over the draws of each size."""
+    means: list[float | None] = []
+    deviations: list[float | None] = []
+    for draws in draws_by_size:
+        values = [score for scores in draws if (score := scores[i]) is not None]
+        if len(values) < len(draws):  # averaging only the draws with a value would be biased
+            values = []
+        means.append(fmean(values) if values else None)
+        deviations.append(stdev(values) if len(values) > 1 else None)
+    return {"mean": means, "sd": deviations}
 
 
 class _Draws:
@@ -78,11 +78,11 @@ class _Draws:
 
     def __init__(self, cloud: Cloud) -> None:
         n, d = min(len(cloud.sample), MAX_WORK // cloud.d**2), cloud.d
-        self._n_by_rows = min(n, MAX_WORK_BY_ROWS // d**2)
+        self._n_by_products = min(n, MAX_WORK_BY_PRODUCTS // d**2)
         self._rows = cloud.sample[:n]
         sizes = [m for m in (FIRST_ROWS * 2**power for power in range(n.bit_length())) if m <= n and m < cloud.n]
         # Small draws use products of rows, n^2 d; others use moments, n d^2, merged from halves.
-        self._sizes_by_products = [m for m in sizes if m < d and m <= self._n_by_rows]
+        self._sizes_by_products = [m for m in sizes if m < d and m <= self._n_by_products]
         self._sizes_by_moments = [m for m in sizes if m >= d]
         S = cloud.moments.covariance()
         self._unit = S.trace()
@@ -93,7 +93,7 @@ class _Draws:
         """Return the scores of all draws by their number of rows."""
         draws: dict[int, list[DrawScores]] = {m: [] for m in (*self._sizes_by_products, *self._sizes_by_moments)}
         for m in self._sizes_by_products:
-            for k in range(min(DRAWS, self._n_by_rows // m)):
+            for k in range(min(DRAWS, self._n_by_products // m)):
                 x = self._rows[k * m : (k + 1) * m]
                 _, y = centre(x.double())
                 y = y / (self._unit * (m - 1)).sqrt()

@@ -40,7 +40,7 @@ class Score:
     def within(cls, value: float, low: float, high: float) -> Score:
         """Return a score clipped to [low, high], which rounding may leave; NaN is undefined."""
         if math.isnan(value):
-            return cls.undefined("It comes out as not a number: what it is made of is not finite, or too large.")
+            return cls.undefined("The value is not a number: its inputs are not finite, or too large.")
         return cls(float(min(max(value, low), high)))
 
     def with_error(self, parts: Sequence[float]) -> Score:
@@ -91,8 +91,8 @@ def count_blocks_in_memory(numbers: int) -> int:
 class Jackknife(Generic[P]):
     """Moments of a stream of n points by block, for statistics with each block left out.
 
-    Rows are dealt by slices (``Slices``) or by the caller, so that each group lies in one block;
-    blocks may be unequal. ``empty`` returns moments of no points. Raises ValueError for fewer than 1 block.
+    Rows are dealt by slices (``Slices``) or by the caller, so that each group lies in one block; blocks may be unequal.
+    ``empty`` returns moments of no points. Raises ValueError for fewer than 1 block.
 
     Slices are taken as independent, so the order of rows matters: for two classes, sorted or alternating, standard
     errors were 0.4 to 1.4 times those of shuffled rows; sorted by value, 1.1 (4,000 rows) and 3 times (40,000).
@@ -154,7 +154,7 @@ class Jackknife(Generic[P]):
     def with_errors(
         self, totals: Mapping[str, Score], left_out: Iterable[Mapping[str, Score]], units: int | None = None
     ) -> dict[str, Score]:
-        """Return the statistics of all points with standard errors, given those without each of ``parts`` in turn."""
+        """Return the statistics of all points with standard errors, from those without each of ``parts``."""
         parts = self.parts
         n = sum(part.n for part in parts)
         if min(n, n if units is None else units) < FEWEST_FOR_SE or len(parts) < 2:

@@ -126,7 +126,7 @@ def test_what_has_no_isoscore_has_no_curve_but_a_reason(x, reason):
 
 def test_a_sample_and_the_work_bound_the_sizes_but_not_the_whole(monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(module, "MAX_WORK_BY_ROWS", 20 * 30**2)
+        patch.setattr(module, "MAX_WORK_BY_PRODUCTS", 20 * 30**2)
         data = curve_of(points(100, 30))
     assert (data["rows"], data["drawn"]) == ([8, 16, 32, 64, 100], [2, 1, 2, 1, 1])
     monkeypatch.setattr(clouds, "SAMPLE_ROWS", 100)

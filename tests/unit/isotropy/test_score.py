@@ -6,6 +6,6 @@ def test_a_score_is_within_its_range_as_a_float_or_undefined_with_a_reason():
     # Rounding moved it out, or the end of its range is an int.
     assert [Score.within(value, 0, 1).value for value in (1 + 1e-16, -1e-16)] == [1, 0]
     assert isinstance(Score.within(1.5, 0, 1).value, float)
-    reason = "It comes out as not a number: what it is made of is not finite, or too large."
+    reason = "The value is not a number: its inputs are not finite, or too large."
     assert Score.within(float("nan"), 0, 1) == Score.undefined(reason) == Score(None, reason)
     assert [count_clause(n) for n in (0, 1, 2)] == ["there are 0", "there is 1", "there are 2"]
