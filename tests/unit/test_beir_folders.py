@@ -8,8 +8,8 @@ from isoscope.core.errors import InvalidError
 
 
 @pytest.fixture
-def sent(monkeypatch):
-    """What would be sent: names of files, and fields."""
+def requests_sent(monkeypatch):
+    """Collect the file names and fields that the client would send."""
     calls = []
 
     def send_files(self, path, files, fields, progress=None):
@@ -19,7 +19,7 @@ def sent(monkeypatch):
     return calls
 
 
-def test_a_folder_is_sent_as_its_files_under_its_name(tmp_path, sent):
+def test_folder_is_uploaded_as_its_files_under_its_name(tmp_path, requests_sent):
     folder = tmp_path / "scifact"
     (folder / "qrels").mkdir(parents=True)
     for name in ("corpus.jsonl", "queries.jsonl", "readme.md", "qrels/dev.tsv", "qrels/test.tsv"):
@@ -30,14 +30,14 @@ def test_a_folder_is_sent_as_its_files_under_its_name(tmp_path, sent):
         with pytest.raises(InvalidError, match="is no BEIR data set"):
             isoscope.upload_texts(tmp_path)
     names = ["corpus.jsonl", "queries.jsonl", "dev.tsv", "test.tsv"]
-    assert sent == [
+    assert requests_sent == [
         ("/api/encodings", [("file", name) for name in names], "scifact"),
         ("/api/encodings", [("file", "scifact.zip")], "SciFact"),
     ]
 
 
-def test_all_rows_of_a_corpus_are_taken():
+def test_beir_corpus_is_encoded_without_row_limit():
     columns = [{"name": "_id", "kind": "text"}, {"name": "text", "kind": "text"}]
     assert likely_settings({"columns": columns[1:], "qrels": []}) == {"text_columns": ["text"]}
-    of_beir = likely_settings({"columns": columns, "qrels": [{"split": "test"}]})
-    assert of_beir == {"text_columns": ["text"], "max_rows": None}
+    settings = likely_settings({"columns": columns, "qrels": [{"split": "test"}]})
+    assert settings == {"text_columns": ["text"], "max_rows": None}

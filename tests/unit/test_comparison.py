@@ -57,7 +57,7 @@ def test_missing_value_has_no_difference(values):
     assert row_of("isoscore", *values).differences == [None, None]
 
 
-def test_measures_are_in_catalog_order_and_repeated_names_get_numbers():
+def test_comparison_orders_measures_and_numbers_repeated_names():
     embeddings = [embedding(measured={"mean_cosine": 0.5}), embedding(measured={"isoscore": 0.25, "former": 1})]
     rows = EmbeddingComparison(embeddings).measures
     assert [row.measure.slug for row in rows] == ["isoscore", "mean_cosine"]
@@ -67,7 +67,7 @@ def test_measures_are_in_catalog_order_and_repeated_names_get_numbers():
     assert distinct_names(names) == ["a", "a (2)", "a (3)", "b", "a (4)"]
 
 
-def test_cautions_about_few_rows_dimensions_and_another_order():
+def test_comparison_warns_of_few_rows_dimensions_and_row_order():
     large, small = embedding("many", id="1", n=500), embedding("few", id="2", n=90, n_left_out=11)
     (caution,) = EmbeddingComparison([large, small]).cautions
     assert "few (79 rows for 8 dimensions)" in caution
@@ -85,7 +85,7 @@ def test_cautions_about_few_rows_dimensions_and_another_order():
     assert "in another order" in caution
 
 
-def test_cautions_about_unpaired_and_fitted_rows():
+def test_comparison_warns_of_unpaired_and_fitted_rows():
     raw, white = embedding("raw", id="1"), embedding("white", id="2", source_id="1")
     (caution,) = EmbeddingComparison([raw, white]).cautions
     assert caution.startswith("white and raw hold the same rows, but an earlier version measured one of them")
@@ -100,12 +100,12 @@ def test_cautions_about_unpaired_and_fitted_rows():
     assert caution.startswith("white was fitted on 4,000 of its 8,000 rows, which flatters its numbers:")
 
 
-def test_sources_come_first_then_the_oldest_and_layers_of_one_encoding_are_ordered():
-    def of_day(day, **columns):
+def test_suggested_order_is_by_source_then_age_and_by_layer():
+    def dated(day, **columns):
         return embedding(id=str(day), created_at=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day), **columns)
 
-    chosen = [of_day(4, source_id="2"), of_day(3), of_day(2), of_day(1), of_day(5, source_id="4")]
-    assert [item.id for item in suggest_order(chosen)] == ["2", "4", "1", "3", "5"]
+    unordered = [dated(4, source_id="2"), dated(3), dated(2), dated(1), dated(5, source_id="4")]
+    assert [item.id for item in suggest_order(unordered)] == ["2", "4", "1", "3", "5"]
     layers = [embedding(name, id=name, encoding_id="e", layer=layer) for name, layer in (("top", 12), ("bottom", 0))]
     comparison = EmbeddingComparison(layers)
     assert (comparison.are_layers, comparison.is_ordered, comparison.axis) == (True, True, "Layer")
@@ -118,7 +118,7 @@ def test_sources_come_first_then_the_oldest_and_layers_of_one_encoding_are_order
     [(["step-10", "step-9"], True), (["step-1", "other"], False), (["step-1", "step-1"], False),
      ([f"any {chr(97 + i)}" for i in range(9)], True)],
 )  # fmt: skip
-def test_checkpoints_and_many_are_ordered(names, ordered):
+def test_checkpoints_and_nine_embeddings_are_ordered(names, ordered):
     embeddings = [embedding(name, id=str(i)) for i, name in enumerate(names)]
     assert EmbeddingComparison(embeddings).is_ordered is ordered
     if names[0] == "step-10":

@@ -24,7 +24,7 @@ REPORTED = ReportedRunConfig(**STATED)
 
 
 @pytest.mark.parametrize("config", [LAUNCHED, REPORTED], ids=["launched", "reported"])
-def test_what_is_stored_is_read_as_it_was_by_either_way(config):
+def test_stored_config_reads_back_unchanged(config):
     document = config.dump()
     for read in (CONFIG.read(document), CONFIG.read_text(json.dumps(document)), CONFIG.check(document)):
         assert read == config
@@ -32,7 +32,7 @@ def test_what_is_stored_is_read_as_it_was_by_either_way(config):
         assert [type(value) for value in dict(read).values()] == [type(value) for value in dict(config).values()]
 
 
-def test_rows_of_other_versions_are_read_with_defaults_and_never_changed_or_written():
+def test_configs_of_other_versions_read_with_defaults():
     document = LAUNCHED.dump()
     for name in ("export", "fixed_regularizers", "evaluation_zeta"):
         del document[name]
@@ -50,7 +50,7 @@ def test_rows_of_other_versions_are_read_with_defaults_and_never_changed_or_writ
         CONFIG.check(document)
 
 
-def test_of_a_script_nothing_stands_for_what_it_did_not_say():
+def test_reported_config_omits_unreported_settings():
     assert REPORTED.dump() == STATED
     assert not REPORTED.has_value("batch_size")
     assert REPORTED.value("batch_size", UNKNOWN) == UNKNOWN
@@ -68,12 +68,12 @@ def test_of_a_script_nothing_stands_for_what_it_did_not_say():
         ({"Own": 1}, "Own"),
     ],
 )
-def test_a_setting_that_a_script_cannot_mean_is_refused_by_name(settings, sentence):
+def test_invalid_reported_setting_is_refused_by_name(settings, sentence):
     with pytest.raises(ValidationError, match=sentence):
         ReportedConfig(logged=True, model="m", task="classification", metric="accuracy", **settings)
 
 
-def test_what_pages_read_of_a_script_s_settings_has_the_type_of_the_option():
+def test_reported_settings_have_types_of_training_options():
     option_names = set(ReportedRunConfig.model_fields) - RESERVED_NAMES
     assert option_names <= set(OPTION_TYPES)
     for name in option_names:
@@ -81,7 +81,7 @@ def test_what_pages_read_of_a_script_s_settings_has_the_type_of_the_option():
         assert ReportedRunConfig.model_fields[name].annotation in (option, option | None)
 
 
-def test_rows_take_what_json_holds_and_a_worker_trains_none_of_a_script_s():
+def test_run_reads_json_config_and_reported_run_is_not_launched():
     run = Run(id="r", config=LAUNCHED.dump())
     assert run.launched_config == LAUNCHED
     assert run.config.weights == {Regularizer.ISTAR: 0.5, Regularizer.COSREG: 0.1}

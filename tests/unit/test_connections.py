@@ -1,4 +1,4 @@
-"""A connection whose headers never end is closed; one that is merely quiet between two requests is not, for a while."""
+"""Slow and silent connections are closed; slow requests that make progress are answered."""
 
 import socket
 import threading
@@ -23,7 +23,7 @@ async def hello(scope, receive, send):
 
 @pytest.fixture
 def port(monkeypatch):
-    """The port of a server that gives a request's head one second."""
+    """Port of a server that waits one second for the headers of a request."""
     monkeypatch.setattr(connections, "HEAD_SECONDS", 1.0)
     port = free_port()
     config = uvicorn.Config(hello, host="127.0.0.1", port=port, lifespan="off", log_level="error",
@@ -43,8 +43,8 @@ def connection(port):
         yield connection
 
 
-def received(connection, ending):
-    """What the other side sends, up to the ending: head and body may come apart."""
+def receive_until(connection, ending):
+    """Return the response up to its ending; head and body may arrive separately."""
     answer = b""
     while not answer.endswith(ending):
         chunk = connection.recv(1000)
@@ -54,7 +54,7 @@ def received(connection, ending):
 
 
 def drip(connection, text, interval):
-    """Send a byte at a time until the other side closes, and return what it has answered and after how long."""
+    """Send one byte at a time until the server answers or closes; return its answer and the seconds."""
     begun = time.monotonic()
     connection.settimeout(interval)
     for byte in text:
@@ -66,28 +66,28 @@ def drip(connection, text, interval):
             continue
         except ConnectionError:
             return b"", time.monotonic() - begun
-    raise AssertionError("it was never closed")
+    raise AssertionError("the connection was never closed")
 
 
 HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 
 
 @pytest.mark.parametrize("first", [b"", HEAD + b"\r\n"], ids=["a new connection", "the second request"])
-def test_headers_that_drip_are_not_waited_for(connection, first):
+def test_slow_headers_time_out(connection, first):
     if first:
         connection.sendall(first)
-        assert received(connection, b"hello")
+        assert receive_until(connection, b"hello")
     answer, seconds = drip(connection, HEAD + b"X: " + b"a" * 200, interval=0.1)
     assert answer.startswith(b"HTTP/1.1 408") or not answer
     assert 0.8 < seconds < 8
 
 
-def test_a_connection_that_says_nothing_is_closed(connection):
+def test_silent_connection_times_out(connection):
     answer = b"".join(iter(lambda: connection.recv(1000), b""))
     assert answer.startswith(b"HTTP/1.1 408")
 
 
-def test_login_whose_body_drips_is_closed_and_an_upload_that_takes_its_time_is_not(port):
+def test_slow_login_body_times_out_but_slow_upload_does_not(port):
     body = b"Content-Length: 300\r\n\r\n"
     with (
         socket.create_connection(("127.0.0.1", port)) as upload,
@@ -99,10 +99,10 @@ def test_login_whose_body_drips_is_closed_and_an_upload_that_takes_its_time_is_n
         assert answer.startswith(b"HTTP/1.1 408") or not answer
         assert 0.8 < seconds < 8
         upload.sendall(b"a" * 300)
-        assert received(upload, b"hello")
+        assert receive_until(upload, b"hello")
 
 
-def test_oldest_of_the_silent_makes_room_and_one_that_is_answered_stays(port, monkeypatch):
+def test_oldest_silent_connections_close_to_make_room(port, monkeypatch):
     monkeypatch.setattr(connections, "HEAD_SECONDS", 60.0)
     monkeypatch.setattr(connections, "MAX_WAITING", 3)
     with ExitStack() as stack:
@@ -116,9 +116,9 @@ def test_oldest_of_the_silent_makes_room_and_one_that_is_answered_stays(port, mo
         assert [is_closed(connection) for connection in silent] == [True, True, False, False, False]
         newcomer = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
         newcomer.sendall(HEAD + b"\r\n")
-        assert received(newcomer, b"hello")
+        assert receive_until(newcomer, b"hello")
         busy.sendall(b"a")
-        assert received(busy, b"hello")
+        assert receive_until(busy, b"hello")
 
 
 def is_closed(connection):
@@ -130,15 +130,15 @@ def is_closed(connection):
         return False
 
 
-def test_headers_that_are_too_long_are_refused(connection):
+def test_too_long_headers_are_refused(connection):
     connection.sendall(HEAD + b"X: " + b"a" * (connections.MAX_HEAD_BYTES + 1000))
     assert connection.recv(1000).startswith(b"HTTP/1.1 400")
 
 
-def test_a_request_that_takes_its_time_after_its_headers_is_answered(connection):
+def test_slow_body_is_answered(connection):
     connection.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\na")
-    assert received(connection, b"hello")
+    assert receive_until(connection, b"hello")
     time.sleep(1.5)
     connection.sendall(b"bc")
     connection.sendall(HEAD + b"\r\n")
-    assert received(connection, b"hello")
+    assert receive_until(connection, b"hello")

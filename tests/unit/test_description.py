@@ -4,7 +4,7 @@ from app.descriptions.service import clean_tags
 from isoscope.core.errors import InvalidError
 
 
-def test_tags_are_trimmed_deduplicated_and_sorted_up_to_the_longest_and_most():
+def test_tags_are_trimmed_deduplicated_and_sorted():
     assert clean_tags([" words ", "BERT", "", " a  b\t", " alpha"]) == ["a b", "alpha", "BERT", "words"]
     assert clean_tags(["Bert", "bert", "BERT", "ÉTÉ", "été"]) == ["Bert", "ÉTÉ"]
     assert clean_tags(["x" * 40]) == ["x" * 40]
@@ -21,7 +21,7 @@ def test_tags_are_trimmed_deduplicated_and_sorted_up_to_the_longest_and_most():
         ([f"t{i}" for i in range(21)], "Expected at most 20 tags, got 21. Leave some out."),
     ],
 )  # fmt: skip
-def test_tags_that_cannot_be_stored_are_refused(tags, message):
+def test_invalid_tags_are_refused(tags, message):
     with pytest.raises(InvalidError) as refused:
         clean_tags(tags)
     assert message in refused.value.message

@@ -20,7 +20,7 @@ def measured(measure, value, parts=PARTS, n=400, at=None, **columns):
     return Measurement(measure=measure, status=status, value=value, resampled=resampled, n=n, **columns)
 
 
-def test_independent_samples_add_their_errors_and_estimates_have_an_interval_of_their_own():
+def test_independent_samples_add_their_errors():
     mean_difference = difference(measured("mean_cosine", 0.5, n=900), measured("mean_cosine", 0.4))
     se = hypot(*PARTS, *PARTS)
     assert (mean_difference.value, mean_difference.se) == pytest.approx((0.1, se))
@@ -34,7 +34,7 @@ def test_independent_samples_add_their_errors_and_estimates_have_an_interval_of_
     assert (measured("isoscore", 0.5).low, measured("effective_rank", 5.0).high) == (None, None)
 
 
-def test_of_the_same_rows_blocks_are_compared_pair_by_pair_if_as_many():
+def test_same_rows_are_compared_block_by_block():
     other_parts = [part + 0.001 * (-1) ** i for i, part in enumerate(PARTS)]
     result = difference(measured("mean_cosine", 0.5, other_parts), measured("mean_cosine", 0.4), same_rows=True)
     assert result.se == pytest.approx(0.001 * 10**0.5)
@@ -45,13 +45,13 @@ def test_of_the_same_rows_blocks_are_compared_pair_by_pair_if_as_many():
 
 
 @pytest.mark.parametrize("slug", ["isoscore", "isoscore_star", "participation_ratio"])
-def test_what_is_biased_is_compared_by_its_corrected_form_only(slug):
+def test_biased_measure_has_no_interval_and_names_corrected_one(slug):
     result = difference(measured(slug, 0.5), measured(slug, 0.4))
     assert (result.se, result.low, result.high, result.excludes_zero) == (None,) * 4
     assert MEASURES[MEASURES[slug].corrected].name in result.reason
 
 
-def test_what_depends_on_n_is_compared_between_equal_numbers_of_rows():
+def test_size_dependent_measures_are_compared_at_equal_n():
     assert difference(measured("effective_rank", 5.0), measured("effective_rank", 4.0)).excludes_zero is True
     result = difference(measured("effective_rank", 5.0, n=500), measured("effective_rank", 4.0))
     assert result.excludes_zero is None
@@ -69,13 +69,13 @@ def test_what_depends_on_n_is_compared_between_equal_numbers_of_rows():
     ("slug", "first", "second"),
     [("mean_cosine", 5e-12, -3.33e-11), ("isoscore_unbiased", 0.5, 0.5 + 1e-9), ("spectrum", 1e9, 1e9 + 1)],
 )
-def test_rounding_is_no_difference(slug, first, second):
+def test_rounding_error_is_not_a_difference(slug, first, second):
     result = difference(measured(slug, first), measured(slug, second))
     assert (result.value, result.excludes_zero) == (0, None)
     assert "rounding" in result.reason
 
 
-def test_earlier_versions_have_to_be_measured_again_and_missing_errors_are_told():
+def test_missing_standard_errors_give_a_reason():
     former = measured("mean_cosine", 0.4, None, se=0.01)
     assert difference(measured("mean_cosine", 0.5), former).reason == MEASURE_AGAIN
     assert "no standard error" in difference(measured("mean_cosine", 0.5, []), measured("mean_cosine", 0.4)).reason
@@ -83,8 +83,8 @@ def test_earlier_versions_have_to_be_measured_again_and_missing_errors_are_told(
 
 
 @pytest.mark.parametrize("slug", ["hubness", "levina_bickel"])
-def test_values_by_unlike_similarities_are_not_compared(slug):
-    former = measured(slug, 0.4)  # of an earlier version, which had Euclidean distances alone
+def test_values_of_different_similarities_are_not_compared(slug):
+    former = measured(slug, 0.4)  # stored by an earlier version: Euclidean distances only
     result = difference(measured(slug, 0.5, detail={"similarity": "cosine"}), former)
     assert (result.value, result.se) == (pytest.approx(0.1), None)
     reason = "Measured by cosine, the baseline by Euclidean distance. Measure both by the same similarity."
@@ -93,7 +93,7 @@ def test_values_by_unlike_similarities_are_not_compared(slug):
     assert "Measured by" not in same.reason
 
 
-def test_the_catalogue_says_of_every_measure_how_it_is_compared():
+def test_catalog_states_how_every_measure_is_compared():
     assert {measure.compared for measure in MEASURES.values()} == {"never", "at equal n", "at any n"}
     for measure in MEASURES.values():
         assert not measure.corrected or (measure.error == "none" and MEASURES[measure.corrected].error == "population")

@@ -16,5 +16,5 @@ from app.core.names import file_stem
         ("…", "embedding"),
     ],
 )
-def test_a_name_becomes_a_plain_stem_of_a_file(name, stem):
+def test_display_name_becomes_file_stem(name, stem):
     assert file_stem(name) == stem

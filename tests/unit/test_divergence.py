@@ -14,17 +14,17 @@ UNTRAINED = log(2)
     [
         ([0.7, 0.5, 0.3, 0.1], UNTRAINED),
         ([0.7] * 30, UNTRAINED),
-        ([0.7, *[0.9] * 20, 1.3], UNTRAINED),  # worse than guessing, and not twice as bad
-        ([1.5, 1.6, 1.7], UNTRAINED),  # began from badly drawn weights and stayed there
-        ([0.01, 0.05], UNTRAINED),  # began from trained weights: still far better than guessing
+        ([0.7, *[0.9] * 20, 1.3], UNTRAINED),  # worse than guessing, but not twice as bad
+        ([1.5, 1.6, 1.7], UNTRAINED),  # started from bad weights and stayed there
+        ([0.01, 0.05], UNTRAINED),  # started from trained weights: still far better than guessing
         ([9.0, 8.5, 8.0], 9.5),
         ([0.5], UNTRAINED),
         ([], None),
-        ([-3.0, -1.0], None),  # a loss that may be negative says nothing by its size
-        ([0.7, 100.0, *[0.5] * 18], UNTRAINED),  # it came back
+        ([-3.0, -1.0], None),  # a loss that can be negative has no scale
+        ([0.7, 100.0, *[0.5] * 18], UNTRAINED),  # recovered
     ],
 )
-def test_a_training_that_did_not_diverge(losses, untrained):
+def test_find_divergence_accepts_normal_losses(losses, untrained):
     assert find_divergence(losses, untrained) is None
 
 
@@ -40,13 +40,13 @@ def test_a_training_that_did_not_diverge(losses, untrained):
         ([0.7, 0.6, inf], UNTRAINED, Divergence(loss=None, start=UNTRAINED)),
     ],
 )
-def test_a_training_that_diverged(losses, untrained, expected):
+def test_find_divergence_detects_divergence(losses, untrained, expected):
     divergence = find_divergence(losses, untrained)
     assert divergence.loss == expected.loss
     assert divergence.start == pytest.approx(expected.start, abs=0.01)
 
 
-def test_it_is_told_in_a_sentence():
+def test_divergence_note_is_a_sentence():
     sentence = "Training diverged: its task loss ended at 186, after starting at 0.693."
     assert describe_divergence(Divergence(loss=186.0, start=0.693)) == sentence
     assert "not a number" in describe_divergence(Divergence(loss=None, start=0.693))

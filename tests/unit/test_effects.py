@@ -14,5 +14,5 @@ from isoscope.core.effects import effect_sentence
         ("drift", "energy_distance", (0.0, 0.25, None), "Energy distance (0 to 1): 0 in the baseline, 0.250 now."),
     ],
 )
-def test_an_effect_is_a_sentence(slug, measure, values, sentence):
+def test_effect_sentence_compares_values(slug, measure, values, sentence):
     assert effect_sentence(slug, measure, *values) == sentence
