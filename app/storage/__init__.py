@@ -1,4 +1,4 @@
-"""Uploaded bytes by the hash of their content: in a folder, or in a bucket on S3 with a cache on this machine."""
+"""Uploaded files named by their SHA-256, in a folder or in an S3 bucket with a local cache."""
 
 from app.core.settings import Settings
 from app.storage.storage import FolderStorage, Incoming, Storage, Stored
@@ -7,7 +7,7 @@ __all__ = ["Incoming", "Storage", "Stored", "open_storage"]
 
 
 def open_storage(settings: Settings) -> Storage:
-    """Return the storage of the settings, without connecting."""
+    """Return the configured storage, without connecting to it."""
     if settings.bucket is None:
         return FolderStorage(settings.files)
     # Imported here because most installations have no S3 and the web process must start fast.

@@ -1,4 +1,4 @@
-"""Stored bytes and the rows that refer to them."""
+"""Stored files and the rows that refer to them."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 # Stores the bytes of a stream, up to a maximum.
 Store = Callable[[BinaryIO, int], Stored]
 
-# Columns that refer to stored bytes, each with the column of the embedding that its row belongs to, if any.
+# Columns that refer to stored files, each with the column of its row's embedding, if any.
 REFERENCES: tuple[tuple[InstrumentedAttribute[Any], InstrumentedAttribute[str] | None], ...] = (
     (models.EmbeddingFile.file_sha256, models.EmbeddingFile.embedding_id),
     (models.FigureFile.file_sha256, models.FigureFile.embedding_id),
@@ -42,13 +42,13 @@ REFERENCES: tuple[tuple[InstrumentedAttribute[Any], InstrumentedAttribute[str] |
 
 @dataclass(frozen=True)
 class Ledger:
-    """Keeps stored bytes and the rows of ``files`` in step."""
+    """Keeps the storage and the table of files consistent."""
 
     sessions: Sessions
     storage: Storage
 
     def store(self, stream: BinaryIO, max_bytes: int) -> Stored:
-        """Store the bytes of ``stream``, without a row until ``recording`` or ``release``."""
+        """Store the bytes of ``stream``. They have no row until ``recording`` adds it."""
         return self.storage.write(stream, max_bytes)
 
     @contextmanager
@@ -72,9 +72,9 @@ class Ledger:
 
     @contextmanager
     def recording(self, *stored: Stored) -> Iterator[Session]:
-        """Open a transaction that adds the rows of stored bytes and rows that refer to them."""
+        """Open a transaction that adds the rows of stored files; the caller adds rows that refer to them."""
         with self.sessions.begin() as session:
-            # The same bytes may be uploaded again between the deletion of their last row and their own.
+            # Another process may be deleting the same file, between its row and its bytes.
             acquire_locks(session.connection(), *{f"file:{file.sha256}" for file in stored})
             for file in stored:
                 if not self.storage.exists(file.sha256):
@@ -84,7 +84,7 @@ class Ledger:
             yield session
 
     def release(self, *hashes: str | None) -> int:
-        """Delete the bytes that no row needs any more, unless the storage is away, and return how many."""
+        """Delete files that no row refers to any longer; return the freed bytes. Skip files if the storage fails."""
         freed = 0
         for sha256 in set(filter(None, hashes)):
             try:
@@ -126,7 +126,7 @@ class Ledger:
 
 
 def select_references() -> CompoundSelect[tuple[str, str | None]]:
-    """Select every reference to stored bytes: ``sha256``, and the ``embedding_id`` it belongs to or null."""
+    """Select every reference to a stored file: ``sha256``, and ``embedding_id``, null if it has none."""
     return union_all(
         *(
             select(column.label("sha256"), (null() if owner is None else owner).label("embedding_id"))

@@ -1,7 +1,7 @@
-"""Files in a bucket of S3, or of any service that speaks its protocol, read through a cache on this machine.
+"""Files in an S3-compatible bucket, read through a cache on this machine.
 
-Credentials, region and endpoint are those of the standard variables: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
-AWS_DEFAULT_REGION, AWS_ENDPOINT_URL.
+Credentials, region and endpoint come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_DEFAULT_REGION and
+AWS_ENDPOINT_URL.
 """
 
 import fcntl
@@ -21,15 +21,15 @@ from s3fs import S3FileSystem
 from app.storage.storage import BLOCK_BYTES, SHA256, Storage, Stored, file_gone_error, require_hash, write_temporary
 from isoscope.core.errors import InvalidError, UnavailableError
 
-# By then, callers have opened the paths they asked for, and an open file may be unlinked safely.
+# After this time callers have opened the paths that they got, and an open file can be unlinked safely.
 IN_USE_SECONDS = 60 * 60
 
 
 class Cache:
     """A folder of files named by their hash, shared by the processes of a machine.
 
-    Above ``max_bytes`` the least recently used go, but none used within the last hour. The time of the last use is a
-    file's mtime, because not every file system notes reads.
+    Above ``max_bytes`` the least recently used files are evicted, except those used within the last hour. A file's
+    mtime is its last use, because not every file system records reads.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
@@ -46,7 +46,7 @@ class Cache:
         return path
 
     def add(self, temporary: Path, sha256: str) -> Path:
-        """Move a complete file of this folder into the cache, and evict old files. Concurrent calls are safe."""
+        """Move a complete temporary file into the cache, and evict old files. Concurrent calls are safe."""
         path = self.folder / sha256
         with self._locked():
             temporary.replace(path)
@@ -56,9 +56,9 @@ class Cache:
                 with suppress(FileNotFoundError):  # the file was just moved or removed
                     files.append((file, file.stat()))
             excess = sum(stat.st_size for _, stat in files) - self._max_bytes
-            oldest_in_use = time.time() - IN_USE_SECONDS
+            in_use_since = time.time() - IN_USE_SECONDS
             for file, stat in sorted(files, key=lambda entry: entry[1].st_mtime):
-                if excess <= 0 or stat.st_mtime > oldest_in_use:
+                if excess <= 0 or stat.st_mtime > in_use_since:
                     break
                 file.unlink(missing_ok=True)
                 excess -= stat.st_size
@@ -66,7 +66,7 @@ class Cache:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keep other processes from dropping a file between finding it and marking its use."""
+        """Keep other processes from evicting a file between finding it and marking its use."""
         handle = os.open(self.folder, os.O_RDONLY)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -80,14 +80,14 @@ logger = logging.getLogger(__name__)
 CONNECTION = {"connect_timeout": 5, "read_timeout": 30, "retries": {"mode": "standard", "total_max_attempts": 3}}
 # Attempts at an interrupted transfer.
 TRANSFER_ATTEMPTS = 2
-# A part is in memory while it is sent or received; S3 takes at most 10,000 of one object.
+# Parts are held in memory during a transfer. S3 allows 10,000 per object.
 PART_BYTES = 8 * 2**20
 PARALLEL_PARTS = 4
 MAX_PARTS = 10_000
 
 
 class S3Storage(Storage):
-    """Objects ``bucket/prefix/<sha256>``. One appears when the last of its bytes has arrived, and never changes."""
+    """Objects named ``bucket/prefix/<sha256>``. An object appears only when complete, and never changes."""
 
     def __init__(self, bucket: str, cache: Path, cache_bytes: int) -> None:
         super().__init__(cache)
@@ -98,13 +98,13 @@ class S3Storage(Storage):
         self._remote.retries = TRANSFER_ATTEMPTS
 
     def exists(self, sha256: str) -> bool:
-        return self._size(sha256) is not None
+        return self._find_size(sha256) is not None
 
     def local_path(self, sha256: str) -> Path:
-        """Return the cached copy of an object, fetched and compared with its hash if needed."""
+        """Return the cached copy of an object; if there is none, fetch it and check its hash."""
         if (path := self._cache.find(require_hash(sha256))) is not None:
             return path
-        with write_temporary(self._blocks(sha256), self.folder) as (temporary, stored):
+        with write_temporary(self._read_blocks(sha256), self.folder) as (temporary, stored):
             if stored.sha256 != sha256:
                 raise InvalidError(
                     f"The file {sha256[:12]}… is damaged in the storage: its {stored.size_bytes:,} bytes have the "
@@ -113,7 +113,7 @@ class S3Storage(Storage):
             return self._cache.add(temporary, sha256)
 
     def delete(self, sha256: str) -> None:
-        """Remove an object and its copy here; copies on other machines go as their caches fill."""
+        """Remove an object and its local copy. Other machines evict theirs when their caches fill."""
         with self._explaining_errors():
             self._remote.rm_file(self._key(sha256))
         (self.folder / sha256).unlink(missing_ok=True)
@@ -131,7 +131,7 @@ class S3Storage(Storage):
                 yield name, details["LastModified"]
 
     def _store_temporary(self, temporary: Path, stored: Stored) -> None:
-        if self._size(stored.sha256) != stored.size_bytes:
+        if self._find_size(stored.sha256) != stored.size_bytes:
             with self._explaining_errors():
                 self._remote.put_file(
                     str(temporary),
@@ -141,7 +141,7 @@ class S3Storage(Storage):
                 )
         self._cache.add(temporary, stored.sha256)
 
-    def _size(self, sha256: str) -> int | None:
+    def _find_size(self, sha256: str) -> int | None:
         with self._explaining_errors():
             try:
                 return int(self._remote.info(self._key(sha256))["size"])
@@ -150,8 +150,8 @@ class S3Storage(Storage):
                     raise
         return None
 
-    def _blocks(self, sha256: str) -> Iterator[bytes]:
-        if self._size(sha256) is None:
+    def _read_blocks(self, sha256: str) -> Iterator[bytes]:
+        if self._find_size(sha256) is None:
             raise file_gone_error(sha256)
         with self._explaining_errors(), self._remote.open(self._key(sha256), "rb", block_size=PART_BYTES) as remote:
             while block := remote.read(BLOCK_BYTES):

@@ -1,4 +1,4 @@
-"""The storage interface, how bytes arrive in it, and the storage in a folder."""
+"""The storage interface, temporary files of uploads, and the storage in a folder."""
 
 import hashlib
 import os
@@ -26,7 +26,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Incoming(NamedTuple):
-    """A file as it arrives, and its name."""
+    """An uploaded file and its name."""
 
     stream: BinaryIO
     filename: str
@@ -34,17 +34,17 @@ class Incoming(NamedTuple):
 
 @dataclass(frozen=True)
 class Stored:
-    """Bytes that are safely stored."""
+    """A file that is safely stored."""
 
     sha256: str
     size_bytes: int
 
 
 class Storage(ABC):
-    """Files named by their SHA-256, so that identical bytes are kept once. None is visible before it is whole."""
+    """Files named by their SHA-256, so that identical files are stored once. A file is visible only when complete."""
 
     def __init__(self, folder: Path) -> None:
-        # On this machine; bytes arrive there under temporary names.
+        # On this machine, for temporary files among others.
         self.folder = folder
 
     def write(self, stream: BinaryIO, max_bytes: int) -> Stored:
@@ -63,19 +63,19 @@ class Storage(ABC):
 
     @abstractmethod
     def local_path(self, sha256: str) -> Path:
-        """Return the path on this machine; a cached copy may go after an hour. Raises NotFoundError, InvalidError."""
+        """Return the path on this machine, valid for an hour. Raises NotFoundError, InvalidError if it is damaged."""
 
     @abstractmethod
     def delete(self, sha256: str) -> None:
-        """Remove a file if it is there."""
+        """Remove a file if it exists."""
 
     @abstractmethod
     def list_files(self) -> Iterator[tuple[str, datetime]]:
-        """Yield the SHA-256 of every stored file, and when it was stored."""
+        """Yield the SHA-256 and the storing time of every file."""
 
     @abstractmethod
     def _store_temporary(self, temporary: Path, stored: Stored) -> None:
-        """Store the bytes at ``temporary``, which may be moved."""
+        """Store a temporary file, which may be moved."""
 
     def sweep_temporary(self) -> None:
         """Remove leftovers of uploads interrupted more than a day ago."""
@@ -96,7 +96,7 @@ def sweep_folders(root: Path) -> None:
 
 
 def require_hash(sha256: str) -> str:
-    """Return the hash; raise NotFoundError for anything else, before it reaches a file system or a bucket."""
+    """Return the hash, or raise NotFoundError if it is not one, before it becomes part of a path."""
     if not SHA256.fullmatch(sha256):
         raise NotFoundError(
             f"Expected a file's SHA-256, 64 digits 0-9 a-f, got {sha256[:80]!r}: there is no such file."
@@ -113,7 +113,7 @@ def write_temporary(blocks: Iterable[bytes], folder: Path) -> Iterator[tuple[Pat
     """Write bytes to a temporary file and hash them. The file is removed afterward unless it was moved."""
     digest = hashlib.sha256()
     size_bytes = 0
-    # In the folder they stay in, because a rename is atomic only within one file system.
+    # In the final folder, because a rename is atomic only within one file system.
     with explain_full_disk(folder), NamedTemporaryFile(dir=folder, prefix=TEMPORARY_PREFIX, delete=False) as temporary:
         path = Path(temporary.name)
         try:
@@ -143,7 +143,7 @@ def _read_capped(stream: BinaryIO, max_bytes: int) -> Iterator[bytes]:
 
 
 class FolderStorage(Storage):
-    """A folder of files named by their hash, flushed to the disk and then renamed: no crash leaves half a file."""
+    """A folder of files. They are flushed to the disk and then renamed, so that no crash leaves half a file."""
 
     def exists(self, sha256: str) -> bool:
         return self._path(sha256).exists()
