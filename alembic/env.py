@@ -1,4 +1,4 @@
-"""Run migrations on the metrics database, over a connection that the caller may hand in."""
+"""Run migrations on the metrics database, over the caller's connection if there is one."""
 
 from sqlalchemy import Connection
 

@@ -15,7 +15,7 @@ TIME = sa.DateTime(timezone=True)
 
 
 def owner_id(name: str, table: str) -> sa.Column[str]:
-    """Return the column of the row with which a row is deleted."""
+    """Return a foreign key to a row whose deletion deletes this row."""
     return sa.Column(name, sa.String(32), sa.ForeignKey(f"{table}.id", ondelete="CASCADE"), nullable=False, index=True)
 
 

@@ -1,4 +1,4 @@
-"""What version 0.2 no longer has: saved views, stars and archives, dry runs, look-ups of rows."""
+"""Drop saved views, stars, archives and dry runs; add worker speeds and the reason why runs are held."""
 
 import sqlalchemy as sa
 

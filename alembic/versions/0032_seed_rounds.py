@@ -1,4 +1,4 @@
-"""Rounds of added seeds, after each of which results are looked at again."""
+"""Rounds of added seeds, each followed by another look at the results."""
 
 import sqlalchemy as sa
 

@@ -1,1 +1,1 @@
-"""Operate a dashboard: serve, migrate, look what an installation lacks, back up and restore."""
+"""Operate a dashboard: serve, migrate, check an installation, back up and restore."""

@@ -20,12 +20,10 @@ router = APIRouter(tags=["space"])
 class DiskOut(Row):
     """A disk that this server writes to."""
 
-    folder: Annotated[
-        str, BeforeValidator(str), Field(description="The first of the folders on it that are written to.")
-    ]
+    folder: Annotated[str, BeforeValidator(str), Field(description="The first folder on this disk that is written to.")]
     free_bytes: int
     total_bytes: int
-    holds_data: Annotated[bool, Field(description="Whether data stay there, not temporary files alone.")]
+    holds_data: Annotated[bool, Field(description="False if only temporary files are written there.")]
 
 
 class UseOut(Row):
@@ -46,7 +44,7 @@ class SpaceOut(Row):
 
 @router.get("/space")
 def show_space(context: ContextDep) -> SpaceOut:
-    """Free space of the server's disks, and what takes up room by kind."""
+    """Free space of the server's disks, and used space by kind of data."""
     return SpaceOut.model_validate(health.measure_space(context))
 
 
@@ -56,8 +54,8 @@ samples_router = APIRouter(prefix="/samples", tags=["samples"])
 class SampleOut(BaseModel):
     """A launched sample."""
 
-    id: Annotated[str, Field(description="Of the experiment or the encoding.")]
-    path: Annotated[str, Field(description="Where the API shows it.")]
+    id: Annotated[str, Field(description="Id of the experiment or encoding.")]
+    path: Annotated[str, Field(description="Path of the API that shows it.")]
 
 
 @samples_router.post("/sweep", status_code=201)
@@ -78,7 +76,7 @@ health_router = APIRouter(tags=["health"])
 
 
 class Health(BaseModel):
-    """The state of the database, and the number of workers alive."""
+    """The state of the database, and the number of live workers."""
 
     status: str
     workers_alive: int
@@ -86,7 +84,7 @@ class Health(BaseModel):
 
 @health_router.get("/health")
 async def show_health(request: Request) -> Health:
-    """The health, or 503 if the database does not answer within two seconds."""
+    """Health check. 503 if the database does not answer within two seconds."""
     vitals: Vitals = request.app.state.vitals
     return Health(status="ok", workers_alive=await vitals.count_alive_workers())
 
@@ -108,9 +106,9 @@ class TokenOut(Row):
 
 
 class NewTokenOut(TokenOut):
-    """A token that was just made."""
+    """A new token with its secret."""
 
-    token: Annotated[str, Field(description="The secret itself, which is never shown again.")]
+    token: Annotated[str, Field(description="The secret, which is never shown again.")]
 
 
 class ActivityOut(Row):
@@ -119,8 +117,8 @@ class ActivityOut(Row):
     at: datetime
     by: Annotated[str, Field(description="Name of the token, or `local user`.")]
     action: str
-    subject: Annotated[str, Field(description="Path of the page of what was changed.")]
-    name: Annotated[str, Field(description="What it was called at that time.")]
+    subject: Annotated[str, Field(description="Path of the changed row's page.")]
+    name: Annotated[str, Field(description="Name of the row at that time.")]
 
 
 @access_router.get("/tokens")
@@ -131,20 +129,20 @@ def list_tokens(context: ContextDep) -> list[TokenOut]:
 
 @access_router.post("/tokens", status_code=201)
 def create_token(context: ContextDep, request: TokenRequest) -> NewTokenOut:
-    """Make a token. Its secret is in this answer alone."""
+    """Create a token. Only this response contains its secret."""
     token, secret = tokens.create_token(context, request)
     return NewTokenOut(**TokenOut.model_validate(token).model_dump(), token=secret)
 
 
 @access_router.delete("/tokens/{token_id}")
 def revoke_token(context: ContextDep, token_id: str) -> TokenOut:
-    """Revoke a token, by its id or name. Its sessions end at once."""
+    """Revoke a token, by its id or name, and end its sessions."""
     return TokenOut.model_validate(tokens.revoke_token(context, token_id))
 
 
 @access_router.get("/activity", responses=TOTAL)
 def list_activity(context: ContextDep, paging: PagingDep) -> list[ActivityOut]:
-    """Who changed what, newest first; how many is in the header `X-Total-Count`."""
+    """Changes and who made them, newest first. The header `X-Total-Count` has their number."""
     rows, total = activity.list_activity(context, paging.limit, paging.offset)
     paging.set_total(total)
     return [ActivityOut.model_validate(row) for row in rows]

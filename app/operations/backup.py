@@ -1,4 +1,4 @@
-"""Back up a dashboard, even a running one, and restore it into an empty installation.
+"""Back up a dashboard, which may be running, and restore it into an empty installation.
 
 A backup is a folder: a copy of each database (by VACUUM INTO or pg_dump), ``files`` named by their SHA-256,
 ``runs`` with the checkpoints of unfinished runs, and ``SHA256SUMS``, which ``sha256sum --check`` reads too.
@@ -32,12 +32,12 @@ from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, Una
 
 FILES, RUNS, SUMS = "files", "runs", "SHA256SUMS"
 INSTALL = "Install PostgreSQL's client programs, of the server's version or newer, and put them on the PATH"
-COPY_ATTEMPTS = 10  # for the checkpoints of a run that is training
-LEAVING_SECONDS = 2.0  # PostgreSQL lists a closed session for a moment
+COPY_ATTEMPTS = 10  # at the checkpoints of a run, which may change while it trains
+SESSION_END_SECONDS = 2.0  # PostgreSQL still lists a closed session for a moment
 
 
 class Backup(NamedTuple):
-    """A finished backup. ``missing`` and ``damaged`` are hashes of stored files that it lacks."""
+    """A finished backup. ``missing`` and ``damaged`` are hashes of stored files that are not in it."""
 
     folder: Path
     revision: str | None
@@ -49,7 +49,7 @@ class Backup(NamedTuple):
 
 
 def make_backup(settings: Settings, folder: Path) -> Backup:
-    """Write a backup into a new subfolder named by the time, which appears when it is complete.
+    """Write a backup into a new subfolder named by the current time. It appears only when complete.
 
     Checkpoints are copied first, so that rows are never older than them; then the job engine's database, so that a job
     that ends during the backup at worst runs again. Raises ConflictError if a database or the folder cannot be used.
@@ -106,7 +106,7 @@ def _write_backup(settings: Settings, databases: dict[str, str], folder: Path) -
 
 
 def _copy_checkpoints(run: Path, target: Path) -> bool:
-    """Copy the checkpoints, best weights and log of a run in one state; return whether that succeeded."""
+    """Copy a consistent state of a run's checkpoints, best weights and log; return whether that succeeded."""
     for _ in range(COPY_ATTEMPTS):
         checkpoints = finished_checkpoints(run)
         with suppress(FileNotFoundError, shutil.Error):
@@ -115,7 +115,7 @@ def _copy_checkpoints(run: Path, target: Path) -> bool:
                 shutil.copytree(checkpoint, target / checkpoint.name)
             for path in filter(Path.is_file, (*run.glob("best-*.safetensors"), run / LOG_NAME)):
                 shutil.copy2(path, target / path.name)
-            # A checkpoint is complete before an older one and its best weights are removed.
+            # Best weights are removed only after a newer checkpoint is complete, so they match if none was added.
             if finished_checkpoints(run) == checkpoints:
                 return True
         shutil.rmtree(target, ignore_errors=True)
@@ -132,7 +132,7 @@ def copy_sqlite(source: Path, target: Path) -> None:
 def restore_backup(settings: Settings, folder: Path) -> tuple[Path, SchemaProblem | None]:
     """Restore a backup, or the newest backup in a folder, into an empty installation.
 
-    Return the backup's folder, and what must be fixed before this version can use it. A failure leaves nothing behind.
+    Return the backup's folder, and the problem to fix before this version can use it. A failure leaves nothing behind.
     """
     backups = [folder] if (folder / SUMS).is_file() else sorted(path.parent for path in folder.glob(f"*/{SUMS}"))
     if not backups:
@@ -171,7 +171,7 @@ def restore_backup(settings: Settings, folder: Path) -> tuple[Path, SchemaProble
 
 
 def _require_empty_and_idle(settings: Settings, databases: dict[str, str]) -> None:
-    """Raise ConflictError if data exist already, or if a dashboard or worker runs with these settings."""
+    """Raise ConflictError if there are data already, or if a dashboard or worker runs with these settings."""
     folders = [settings.runs] + ([settings.files] if settings.bucket is None else [])
     existing_data = [str(folder) for folder in folders if any(folder.iterdir())]
     running = [f" at {settings.host}:{settings.port}"] if is_listening(settings) else []
@@ -190,7 +190,7 @@ def _require_empty_and_idle(settings: Settings, databases: dict[str, str]) -> No
             existing_data += [str(_sqlite_path(url))] if _sqlite_path(url).exists() else []
             continue
         require_database(url, "ISOSCOPE_DATABASE_URL")
-        deadline = monotonic() + LEAVING_SECONDS
+        deadline = monotonic() + SESSION_END_SECONDS
         with temporary_engine(url) as engine, engine.connect() as connection:
             if inspect(connection).has_table("alembic_version") or inspect(connection).has_schema(ENGINE_SCHEMA):
                 existing_data.append(f"tables in the {copy_name.partition('.')[0]} database")
@@ -222,7 +222,7 @@ def _verify_checksums(backup: Path) -> list[str]:
 
 
 def _list_databases(settings: Settings) -> dict[str, str]:
-    """Return URLs by the names of their copies: the job engine's database, if it has its own, then the metrics one."""
+    """Return database URLs by the file name of their copy: the job engine's, if it has its own, then the metrics'."""
     urls = {"queue": add_driver(settings.queue), "metrics": settings.database}
     if urls["queue"] == urls["metrics"]:
         del urls["queue"]

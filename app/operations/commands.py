@@ -1,4 +1,4 @@
-"""The commands of the server, each imported when it is called: entry points of ``isoscope.commands``."""
+"""Commands of the server, as entry points of ``isoscope.commands``. Each imports its module when it runs."""
 
 import os
 import sys
@@ -47,14 +47,14 @@ def add_restore(command: ArgumentParser) -> None:
 
 def add_tokens(command: ArgumentParser) -> None:
     command.add_argument("action", nargs="?", choices=["list", "create", "revoke"], default="list")
-    command.add_argument("name", nargs="?", metavar="NAME", help="of the token to create or revoke: whose it is")
+    command.add_argument("name", nargs="?", metavar="NAME", help="name of the token to create or revoke")
     command.add_argument("--scope", choices=["read", "write", "admin"], default="write", help="(default: %(default)s)")
     command.add_argument("--days", metavar="DAYS", help="days until it expires (default: never)")
     command.set_defaults(run=partial(_run, _tokens))
 
 
 def _run(run: Callable[[Namespace], int], arguments: Namespace) -> int:
-    """Run a command that writes private files; print sentences about wrong settings and unusable databases."""
+    """Run a command so that it writes private files; print sentences for invalid settings and unusable databases."""
     os.umask(PRIVATE_UMASK)
     try:
         return run(arguments)
@@ -100,7 +100,7 @@ def _backup(arguments: Namespace) -> int:
             f"{', '.join(sha256[:12] for sha256 in backup.damaged)}"
         )
     lines += [
-        f"The checkpoints of run {run} changed too fast: restored, it starts afresh" for run in backup.restarting_runs
+        f"The checkpoints of run {run} changed too fast: restored, it starts over" for run in backup.restarting_runs
     ]
     write(lines)
     return int(bool(backup.damaged))

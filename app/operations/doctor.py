@@ -1,4 +1,4 @@
-"""``isoscope doctor``: check everything an installation needs, change nothing for good, and say what to do."""
+"""``isoscope doctor``: check what an installation needs, and give advice. It leaves no changes behind."""
 
 import errno
 import json
@@ -57,7 +57,7 @@ Check = Callable[[Settings], Results]
 
 
 def doctor(*, as_json: bool, worker_only: bool) -> int:
-    """Print the results of the checks as they come; return 1 if there is a problem, else 0."""
+    """Print the result of each check when it is ready; return 1 if there is a problem, else 0."""
     findings = []
     for check, level, sentence, *advice in run_checks({"worker": check_heartbeats} if worker_only else CHECKS):
         findings.append({"check": check, "level": level, "found": sentence, "advice": "".join(advice)})
@@ -71,7 +71,7 @@ def doctor(*, as_json: bool, worker_only: bool) -> int:
 
 
 def run_checks(checks: dict[str, Check]) -> Iterator[tuple[str, str, str] | tuple[str, str, str, str]]:
-    """Yield the name and the results of each check; if settings are invalid, only their errors."""
+    """Yield name, level, sentence and optional advice per result; if settings are invalid, only their errors."""
     try:
         settings = Settings()
     except (ValidationError, SettingsError) as error:
@@ -152,7 +152,7 @@ def check_queue_database(settings: Settings) -> Results:
 
 def check_storage(settings: Settings) -> Results:
     """Check that a file can be stored, read back and removed."""
-    # Unique bytes: a user's identical file would share the stored one, and be deleted here.
+    # Unique bytes, because deleting them would delete a user's identical file.
     content = f"isoscope doctor {uuid4()}".encode()
     try:
         storage = open_storage(settings)
@@ -170,7 +170,7 @@ def check_storage(settings: Settings) -> Results:
 
 
 def check_heartbeats(settings: Settings, *, this_machine_only: bool = True) -> Results:
-    """Check that this machine's worker is alive; or check all workers, and whether jobs wait."""
+    """Check that this machine's worker is alive; or check all workers and the waiting jobs."""
     _require_answer(settings.database, "ISOSCOPE_DATABASE_URL")
     require_schema(settings.database)
     with temporary_engine(settings.database) as engine:
@@ -182,7 +182,7 @@ def check_heartbeats(settings: Settings, *, this_machine_only: bool = True) -> R
     alive = [worker for worker in workers if utcnow() - worker.heartbeat_at < LOST_AFTER]
     for worker in workers:
         sentence = f"{worker.slot} gave its last sign of life {ago(worker.heartbeat_at, utcnow())}"
-        # One live worker is enough: the lost one may have used an earlier device of this machine.
+        # One live worker is enough, because a lost one may have used another device of this machine.
         level = WARNING if alive or not this_machine_only else PROBLEM
         yield (OK, f"{sentence}.") if worker in alive else (level, f"{sentence}: lost.", RESTART_ADVICE)
     if this_machine_only and not workers:
@@ -251,7 +251,7 @@ def check_access(settings: Settings) -> Results:
 
 
 def check_sandbox(settings: Settings) -> Results:
-    """Check that the process that parses uploads starts, and which rights it loses."""
+    """Check that the process that parses uploads starts, and that the system can confine it."""
     readers = filter(find_spec, ("h5py", "pyarrow.parquet", "tokenizers"))
     read_in_sandbox(settings, exec, f"import {', '.join(readers)}")
     if missing := missing_protections():

@@ -1,4 +1,4 @@
-"""Whether the database answers, and what takes up room on the disks."""
+"""The health check, and free and used disk space."""
 
 import asyncio
 import math
@@ -23,7 +23,7 @@ from app.training.queue_status import count_live_workers
 from isoscope.core.errors import UnavailableError
 
 ANSWER_SECONDS = 1.5
-# How long an answer of the database counts while the next one is late, because under load it may be.
+# How long the last answer of the database counts while the next is late, as it may be under load.
 RECENT_SECONDS = 10.0
 CONNECT_SECONDS = 0.2
 
@@ -38,7 +38,7 @@ class Vitals:
         self._n_workers, self._answered_at = 0, -math.inf
 
     async def count_alive_workers(self) -> int:
-        """Return how many workers are alive. Raise UnavailableError if the database has not answered lately."""
+        """Return the number of live workers. Raise UnavailableError if the database has not answered recently."""
         if self._query_task is None or self._query_task.done():
             self._query_task = asyncio.create_task(self._query())
         finished, _ = await asyncio.wait({self._query_task}, timeout=ANSWER_SECONDS)
@@ -70,7 +70,7 @@ def is_listening(settings: Settings) -> bool:
 
 
 class SpaceUse(NamedTuple):
-    """One kind of data, where it is, and its size."""
+    """A kind of data, its location, and its size."""
 
     kind: str
     place: str
@@ -78,7 +78,7 @@ class SpaceUse(NamedTuple):
 
 
 class Space(NamedTuple):
-    """The disks of this machine, and what Isoscope keeps, on them or elsewhere."""
+    """The disks of this machine, and the space that Isoscope uses there and elsewhere."""
 
     disks: list[Disk]
     uses: list[SpaceUse]

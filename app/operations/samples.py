@@ -48,10 +48,9 @@ def launch_sample_sweep(context: Context) -> Experiment:
 def sample_sweep(dataset: Dataset) -> SweepRequest:
     """Return the sample sweep, tuned so that a run takes about twenty seconds on one core.
 
-    A model learns the subject's kind within these steps. Its construction, of seven classes, takes more than eighty,
-    and agreement itself (the column ``label``) about a hundred. With fewer steps some seeds stay near chance. CosReg at
-    λ = -1 makes all vectors of the last layer alike, so that every row gets one class: an effect that every machine
-    sees.
+    A model learns the column ``subject`` in these steps; with fewer, some seeds stay near chance. Other columns take
+    longer: the construction of the sentence more than eighty steps, agreement (``label``) about a hundred. CosReg at
+    λ = -1 makes all vectors of the last layer equal, so that every row gets the same class on any machine.
     """
     return SweepRequest(
         name=SWEEP_NAME,
@@ -73,7 +72,7 @@ def sample_sweep(dataset: Dataset) -> SweepRequest:
 
 
 def launch_sample_encoding(context: Context) -> Encoding:
-    """Encode and measure the sample's train sentences, in addition to any earlier encoding of them."""
+    """Encode and measure the sample's train sentences. Earlier encodings of them stay."""
     dataset = get_sample_dataset(context)
     draft = create_encoding_of_dataset(context, dataset.id, "train", EMBEDDING_NAME)
     return launch_encoding(context, draft.id, ENCODING)

@@ -26,7 +26,7 @@ STEADY_SECONDS = 60.0
 
 @dataclass
 class Child:
-    """A process that is started again whenever it ends, later each time if it ends at once."""
+    """A process that is restarted whenever it ends, with exponential back-off if it ends soon."""
 
     name: str
     command: list[str]
@@ -74,8 +74,8 @@ def serve(settings: Settings) -> int:
 
 
 def keep_alive(settings: Settings, stop: StopSignals) -> None:
-    """Supervise a web process and a worker until asked to stop."""
-    python = [sys.executable, "-P"]  # or a folder named app in the working directory would be imported instead of ours
+    """Supervise a web process and a worker until a stop signal."""
+    python = [sys.executable, "-P"]  # without -P, a folder named app in the working directory would be imported
     children = [
         Child("web", [*python, "-m", "app", PARENT_FLAG]),
         Child("worker", [*python, "-m", "workers", "--device", settings.device, PARENT_FLAG]),
@@ -103,8 +103,7 @@ def keep_alive(settings: Settings, stop: StopSignals) -> None:
 
 
 def prepare_databases(settings: Settings) -> None:
-    """Create or upgrade both databases, and queue the samples in an empty one."""
-    settings.create_folders()
+    """Create or upgrade both databases, and queue the samples if they are empty."""
     # Opening a database takes room too. Without it nothing could be deleted from a full disk.
     with SpareFile.from_settings(settings).make_room():
         migrate(settings)
