@@ -38,7 +38,7 @@ def main() -> int:
     os.umask(process.PRIVATE_UMASK)
     process.configure_logs("web")
     process.raise_file_limit()
-    # Skip the tracebacks of requests cancelled at shutdown: one line before them says so.
+    # Skip the tracebacks of requests cancelled at shutdown, which uvicorn reports in one line before.
     logging.getLogger("uvicorn.error").addFilter(
         lambda record: not (record.exc_info and isinstance(record.exc_info[1], CancelledError))
     )

@@ -100,12 +100,15 @@ def offset_of(page: int) -> int:
 
 def aria_sort(order: str, column: str) -> str:
     """Return ``aria-sort`` of a column. A leading minus in ``order`` means descending."""
-    return "none" if order.removeprefix("-") != column else "descending" if order.startswith("-") else "ascending"
+    if order.removeprefix("-") != column:
+        return "none"
+    return "descending" if order.startswith("-") else "ascending"
 
 
 def next_sort(column: str, current: str, *, descending_first: bool) -> str:
-    """Return the sort order after a click on a column head."""
-    return f"-{column}" if (descending_first if current == "none" else current == "ascending") else column
+    """Return the sort order after a click on a column head whose ``aria-sort`` is ``current``."""
+    descends = descending_first if current == "none" else current == "ascending"
+    return f"-{column}" if descends else column
 
 
 def count_pages(total: int) -> int:

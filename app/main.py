@@ -27,13 +27,13 @@ from app.web.templating import STATIC, InMemoryFiles
 from app.web.uploads import Parsers, parser_slots
 
 DESCRIPTION = (
-    "Measure the isotropy of embeddings, launch fine-tunes with isotropy regularizers, and read what came out. "
-    "Every refusal answers with a sentence in `detail` and, where one is at fault, the `field`."
+    "Measure the isotropy of embeddings, launch fine-tunes with isotropy regularizers, and read their results. "
+    "Every error response has a sentence in `detail` and, if one field is wrong, its name in `field`."
 )
 
 
 class Application(FastAPI):
-    """A FastAPI whose requests are all logged, and whose responses all carry the safe headers."""
+    """A FastAPI that logs every request and adds the safe headers to every response."""
 
     def build_middleware_stack(self) -> ASGIApp:
         inner: Any = SafeHeaders(HeadAsGet(super().build_middleware_stack()))

@@ -38,8 +38,8 @@ WORKFLOW = "work"
 CANCELLED = error.DBOSAwaitedWorkflowCancelledError | error.DBOSWorkflowCancelledError
 ACTIVE = ["ENQUEUED", "PENDING", "DELAYED"]
 ENDED = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
-DELETED_AT_ONCE = 500
-# A run's row counts its attempts and gives up with an error message; the engine must never give up first.
+DELETE_BATCH_SIZE = 500
+# Never reached: the row counts attempts and fails the run with an error message first.
 MAX_RECOVERY_ATTEMPTS = 10_000
 # Workers check for cancelled jobs every second. A job that is enqueued again before that would run twice.
 CANCEL_SECONDS = 2.0
@@ -121,7 +121,7 @@ class JobQueue:
     def ensure_enqueued(self, job: Job) -> None:
         """Enqueue a job unless it waits or runs; enqueue it again if the engine believes that it ended."""
         with _log_if_unreachable(job.workflow_id):
-            status = self._status(job)
+            status = self._find_status(job)
             if status is None or status.status not in ACTIVE:
                 self._reenqueue(job, status)
 
@@ -145,7 +145,7 @@ class JobQueue:
         before = (datetime.now(UTC) - timedelta(days=days)).isoformat()
         n_deleted = 0
         while workflows := self._client.list_workflows(
-            status=ENDED, completed_before=before, limit=DELETED_AT_ONCE, load_input=False, load_output=False
+            status=ENDED, completed_before=before, limit=DELETE_BATCH_SIZE, load_input=False, load_output=False
         ):
             self._client.delete_workflows([workflow.workflow_id for workflow in workflows])
             n_deleted += len(workflows)
@@ -154,19 +154,19 @@ class JobQueue:
     def restart(self, job: Job) -> None:
         """Enqueue a job again, whatever its state in the engine."""
         with _log_if_unreachable(job.workflow_id):
-            self._reenqueue(job, self._status(job))
+            self._reenqueue(job, self._find_status(job))
 
-    def _status(self, job: Job) -> WorkflowStatus | None:
+    def _find_status(self, job: Job) -> WorkflowStatus | None:
         workflows = self._client.list_workflows(workflow_ids=[job.workflow_id], load_input=False, load_output=False)
         return workflows[0] if workflows else None
 
     def _reenqueue(self, job: Job, status: WorkflowStatus | None) -> None:
-        """Enqueue a job again, once its worker has stopped it if it was just cancelled, unless another did so."""
+        """Enqueue a job again. If it was just cancelled, wait for its worker, unless another enqueues it meanwhile."""
         if status and status.status == "CANCELLED" and status.executor_id is not None and status.updated_at is not None:
             seconds_since_cancel = abs(datetime.now(UTC).timestamp() - status.updated_at / 1000)
             if seconds_since_cancel < MAX_CLOCK_DIFFERENCE.total_seconds():  # its worker may still run it
                 time.sleep(CANCEL_SECONDS)
-                current_status = self._status(job)
+                current_status = self._find_status(job)
                 if current_status is not None and (
                     current_status.status in ACTIVE or current_status.created_at != status.created_at
                 ):
@@ -212,8 +212,8 @@ def _quiet_engine_logs() -> None:
 class QueueWatch:
     """Lets the engine's threads sleep while no job waits in any of its queues.
 
-    Each of these threads would ask the database four times a second, by several statements, which takes a worker
-    without work 5% of a core. One connection asks by one statement for all of them, on any database.
+    Each of these threads polls the database four times a second with several statements, 5% of a core for an idle
+    worker. Here one statement on one connection polls for all of them.
     """
 
     def __init__(self, url: str) -> None:
@@ -252,17 +252,17 @@ class QueueWatch:
                         else:
                             self._waiting.set()
             except SQLAlchemyError:
-                self._waiting.set()  # so that the engine's own threads poll, and log the problem
+                self._waiting.set()  # so that the engine's own threads poll and log the problem
                 self._stop.wait(CHECK_SECONDS)
 
 
 @contextmanager
 def processing_jobs(url: str, slot: str, execute: Execute, measure_concurrency: int = 2) -> Iterator[None]:
-    """Take jobs of all queues and run them with ``execute`` for as long as the context is open.
+    """Take jobs of all queues and run them with ``execute`` while the context is open.
 
-    ``slot`` names this worker for the engine: stable, so that it gets its interrupted jobs back at the next
-    start, and held by a lock, because two workers of one name would run the same job twice. ``execute``,
-    that of ``workers/executor.py``, is cancelled when its job is.
+    ``slot`` names this worker for the engine. It is stable, so that the worker gets its interrupted jobs back at the
+    next start, and locked, because two workers of the same name would run the same job twice. ``execute`` is cancelled
+    when its job is.
     """
 
     @DBOS.step(name="execute", preemptible=True)

@@ -46,7 +46,7 @@ NEWEST = 3
 
 
 class LatestDecision(NamedTuple):
-    """What an experiment or an embedding decides, in a sentence or two."""
+    """The conclusion of an experiment or the decision on an embedding, in a sentence or two."""
 
     name: str
     path: str
@@ -61,9 +61,8 @@ def show_home(request: Request, context: ContextDep) -> Response:
         (experiment, queue_status.time_running_runs(runs.get(experiment.id, ())))
         for experiment in queue_status.list_unfinished_experiments(context, runs)[:NEWEST]
     ]
-    encodings, (_, embeddings) = (
-        queue_status.list_unfinished_encodings(context), queue_status.list_unfinished_uploads(context),
-    )  # fmt: skip
+    encodings = queue_status.list_unfinished_encodings(context)
+    _, embeddings = queue_status.list_unfinished_uploads(context)
     values = {
         "experiments": experiments,
         "is_lost": lambda run: queue_status.has_lost_worker(run, workers),
@@ -110,21 +109,21 @@ def show_space(request: Request, context: ContextDep) -> Response:
 PROBLEMS = {
     400: "The request cannot be read.",
     401: "The access token is missing or wrong.",
-    403: "This token or user may not do this, or a page of another site asked for it.",
-    404: "There is no such thing, or no longer.",
-    409: "The thing is in a state in which this cannot be done.",
-    413: "The body is larger than the limit.",
-    415: "The file is of a kind that is not read here.",
+    403: "This token or user may not do this, or the request came from a page of another site.",
+    404: "Not found. It may have been deleted.",
+    409: "Not possible in the current state.",
+    413: "The request body exceeds the limit.",
+    415: "Unsupported file format.",
     421: "The server does not answer to this name.",
-    422: "A value, or what a file holds, cannot be used; `field` names which.",
-    429: "Too many uploads at once; `Retry-After` says when to come back.",
-    500: "Isoscope failed. Find the number in `detail` in its log.",
-    503: "What keeps the files or rows is busy or cannot be reached at the moment.",
-    507: "A disk is full, or would be left with less than its reserve.",
+    422: "A value or the contents of a file are invalid; `field` names which.",
+    429: "Too many uploads at once. Try again after `Retry-After` seconds.",
+    500: "Isoscope failed. Find the cause in the server log under the number in `detail`.",
+    503: "The storage or the database is busy or does not respond.",
+    507: "A disk is full, or would have less free space than the reserve.",
 }
 PROBLEM: dict[str, Any] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{Problem.__name__}"}}}
-# FastAPI builds a validator for each model of each route, at each start. One model puts the schema among the
-# components; the others refer to it.
+# FastAPI builds a validator for each status with a model, in every route. So only one has a model, which adds the
+# schema to the components.
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"description": description, "content": PROBLEM} for status, description in PROBLEMS.items()
 }
@@ -218,6 +217,6 @@ api_router.include_router(figures_router)
 pages_router.include_router(descriptions_pages.actions_router(RUNS))
 
 router = APIRouter()
-"""All routes of every application: FastAPI resolves a router that it includes once for each application otherwise."""
+"""All routes, resolved once. FastAPI would resolve an included router again for each application."""
 for _router in (api_router, security.router, pages_router):
     router.include_router(_router)

@@ -1,4 +1,4 @@
-"""Reading hostile files in a process of its own, with few rights and a limit on memory and time."""
+"""Read hostile files in a separate process with few rights and limits on memory and time."""
 
 import io
 import logging
@@ -33,7 +33,7 @@ Ts = TypeVarTuple("Ts")
 GIB = 2**30
 MIB = 2**20
 SMALL_BYTES, SMALL_SECONDS = 10 * MIB, 30
-"""Files of fewer bytes get at most so much processor time: one that takes longer never ends."""
+"""CPU seconds of a call on fewer bytes: if it takes longer, it would never end."""
 GRACE_SECONDS = 5
 """CPU seconds from SIGXCPU, which tells the parent the reason, to SIGKILL."""
 
@@ -45,32 +45,32 @@ STOPPED = (
     "Reading this file stopped unexpectedly ({}): "
     "check that it is what it claims to be, or write it again in another format."
 )
-# Of the parent's environment, what loading libraries may need: no secrets.
+# Environment variables that libraries may need to load. They hold no secrets.
 PASSED_VARIABLES = (
     "DYLD_LIBRARY_PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONHOME",
 )  # fmt: skip
-# The rest of the command line is the parent's module path.
+# Its arguments are the parent's module path.
 SCRIPT = "import sys; sys.path[:] = sys.argv[1:]; from app.sandbox import answer_call; answer_call()"
 TIMES = {
     "datetime.date", "datetime.datetime", "datetime.time", "datetime.timedelta", "datetime.timezone",
     "pydantic_core._pydantic_core.TzInfo",
 }  # fmt: skip
-"""Classes in answers that are not ours."""
+"""Classes of other packages that answers may hold."""
 MAX_ANSWER_BYTES = GIB // 4
 POLL_SECONDS = 0.2
 NICENESS = 10
-"""With few cores, requests and training take precedence."""
+"""Requests and training take precedence."""
 
 ABANDONED: ContextVar[Event | None] = ContextVar("abandoned", default=None)
-"""Set once nobody waits for the results of this context's sandboxes."""
+"""Set when nobody waits any longer for the sandboxes of this context."""
 
 logger = logging.getLogger(__name__)
 
 
 def limit_resources(memory_bytes: int, cpu_seconds: float) -> None:
-    """Limit what this process may use from now on. For a child process only: the limits cannot be lifted.
+    """Limit the memory and CPU time of this process. For a child process only: the limits cannot be lifted.
 
-    The memory limit is on top of what is already mapped, because torch alone maps gigabytes. macOS does not enforce
+    The memory limit adds to what is already mapped, because torch alone maps gigabytes. macOS does not enforce
     RLIMIT_AS, so only time is limited there.
     """
     usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -113,7 +113,7 @@ class _OutcomeUnpickler(pickle.Unpickler):
 
 
 def read_in_sandbox(settings: "Settings", function: Callable[[*Ts], T], *args: *Ts, writable: Path | None = None) -> T:
-    """Call ``run_in_sandbox`` with the limits that the settings have for parsing an upload."""
+    """Call ``run_in_sandbox`` with the settings' limits for parsing an upload."""
     memory_bytes, seconds = settings.parse_memory_bytes, settings.parse_seconds
     return run_in_sandbox(function, *args, memory_bytes=memory_bytes, seconds=seconds, writable=writable)
 
@@ -123,13 +123,13 @@ def run_in_sandbox(
 ) -> T:
     """Return ``function(*args)``, called in a fresh process. The function must be importable by its name.
 
-    It can read the files and folders among its arguments and write in the folder ``writable``, and reach nothing else
-    where the system has means against that (``core/confinement``).
+    It can read the files and folders among its arguments and write to the folder ``writable``. Where the system
+    supports it (``core/confinement``), it can reach nothing else.
 
-    Raises the function's IsoscopeError, InvalidError if it needed too much memory or time or its process died, and
-    AbandonedError if nobody waits for it any more.
+    Raises the function's IsoscopeError, InvalidError if it exceeded a limit or its process died, and AbandonedError if
+    nobody waits for it any longer.
     """
-    end, paths = time.monotonic() + seconds, _paths_in(args)
+    deadline, paths = time.monotonic() + seconds, _find_paths(args)
     files = {path: path.stat() for path in paths if path.is_file()}
     is_small = sum(file.st_size for file in files.values()) < SMALL_BYTES
     cpu_seconds = min(seconds, SMALL_SECONDS) if is_small else seconds
@@ -138,14 +138,14 @@ def run_in_sandbox(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ},
-        # Away from the terminal, into which it could type. Only Linux ends it with its parent then.
+        # Detached from the terminal, where it could type commands. Elsewhere it would then outlive its parent.
         start_new_session=sys.platform == "linux",
     ) as child:
         try:
             with suppress(BrokenPipeError), cast("IO[bytes]", child.stdin) as stdin:
                 pickle.dump((paths, writable, memory_bytes, cpu_seconds), stdin)
                 pickle.dump((function, args), stdin)
-            answer = _read_answer(cast("IO[bytes]", child.stdout), end)
+            answer = _read_answer(cast("IO[bytes]", child.stdout), deadline)
             exit_code = child.wait(GRACE_SECONDS)
         except (TimeoutError, subprocess.TimeoutExpired):
             raise InvalidError(TOO_SLOW.format(seconds)) from None
@@ -157,13 +157,13 @@ def run_in_sandbox(
         raise InvalidError(TOO_SLOW.format(cpu_seconds) if is_slow else STOPPED.format(reason))
     try:
         outcome = _OutcomeUnpickler(io.BytesIO(answer)).load()
-    except Exception as error:  # whatever a hostile process makes of it
-        logger.exception("A sandbox sent what is no outcome.")
+    except Exception as error:  # a hostile process can send anything
+        logger.exception("A sandbox sent an unreadable outcome.")
         raise InvalidError(STOPPED.format("its result cannot be read")) from error
     if not isinstance(outcome, _Failure):
         return cast("T", outcome)
     if any(path.exists() and not os.path.samestat(path.stat(), file) for path, file in files.items()):
-        # Another upload of the same content replaced the file, and Landlock allows only the former one.
+        # Another upload of the same content replaced the file, and Landlock allows only the earlier one.
         return run_in_sandbox(function, *args, memory_bytes=memory_bytes, seconds=seconds, writable=writable)
     for kind in IsoscopeError.__subclasses__():
         if kind.__name__ == outcome.kind:
@@ -178,20 +178,22 @@ def run_in_sandbox(
     raise InvalidError(STOPPED.format(f"it raised {outcome.kind}"))
 
 
-def _paths_in(argument: object) -> list[Path]:
+def _find_paths(argument: object) -> list[Path]:
     if isinstance(argument, Path):
         return [argument]
     if is_dataclass(argument):
         argument = [getattr(argument, field.name) for field in fields(argument)]
-    return [path for item in argument for path in _paths_in(item)] if isinstance(argument, (list, tuple)) else []
+    if not isinstance(argument, (list, tuple)):
+        return []
+    return [path for item in argument for path in _find_paths(item)]
 
 
-def _read_answer(stream: IO[bytes], end: float) -> bytes:
-    """Read until the process closes the stream; raise TimeoutError at ``end``."""
+def _read_answer(stream: IO[bytes], deadline: float) -> bytes:
+    """Read until the process closes the stream; raise TimeoutError at the deadline."""
     abandoned, answer = ABANDONED.get(), bytearray()
-    while (seconds_left := end - time.monotonic()) > 0:
+    while (seconds_left := deadline - time.monotonic()) > 0:
         if abandoned is not None and abandoned.is_set():
-            raise AbandonedError("Nobody waits for this file any more.")
+            raise AbandonedError("Nobody waits for this file any longer.")
         if wait([stream.fileno()], min(seconds_left, POLL_SECONDS)):
             block = os.read(stream.fileno(), MIB)
             answer += block
@@ -203,14 +205,14 @@ def _read_answer(stream: IO[bytes], end: float) -> bytes:
 
 
 def answer_call() -> None:
-    """Make the call that standard input describes, and write its outcome to standard output; the sandbox's part."""
+    """Run the call on standard input and write its outcome to standard output. Runs inside the sandbox."""
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keep what libraries print out of the answer
     readable, writable, memory_bytes, cpu_seconds = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the parent
     outcome: Any
     try:
         os.nice(NICENESS)
-        # Before the call is unpickled: that imports libraries, which start threads.
+        # Before unpickling the call, which imports libraries that start threads.
         confine(readable, writable)
         function, args = pickle.load(sys.stdin.buffer)  # noqa: S301
         limit_resources(memory_bytes, cpu_seconds)
