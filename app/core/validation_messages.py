@@ -37,7 +37,7 @@ EXPECTED = {
     "literal_error": "as {expected}",
     "enum": "as {expected}",
 }
-# What forms expect. Their sentences leave out the field, whose label is next to them.
+# Wording in forms, which leave out the field's name because its label is next to the error.
 FORM_EXPECTED = {
     "less_than": "a number below {lt}",
     "less_than_equal": "a number up to {le}",
@@ -56,11 +56,11 @@ VALUE_ERROR = "value_error"
 FIELD_NAME = re.compile(r"`(\w+)`")
 # Union alternatives and dictionary keys in the location of a pydantic error.
 ALTERNATIVE = re.compile(r"[\w-]*\[.+\]|(?:constrained-)?(?:str|int|float|bool)")
-# Pages take a choice that was left open, which no sentence offers.
+# An empty choice, which pages accept and sentences leave out.
 EMPTY_CHOICE = re.compile(r"'', | or ''|^''$")
 LIST_ITEM = re.compile(r"list\[(?:constrained-)?(int|float|str)")
 LIST_WORDS = {"int": "a list of whole numbers", "float": "a list of numbers", "str": "a list of texts"}
-# Errors about a value's type. For a union, all alternatives but one report such an error.
+# Errors about a value's type. In a union, the alternatives that were not meant report such errors.
 TYPE_ERRORS = {"list_type", "dict_type", "enum", "string_type", "int_type", "float_type", "bool_type", "literal_error"}
 
 Error = Mapping[str, Any]
@@ -83,10 +83,10 @@ def dotted_path(path: ErrorPath) -> str:
 def messages_of(
     errors: Sequence[Error], known_names: Collection[str] = (), *, form: bool = False
 ) -> list[FieldMessage]:
-    """Return one sentence for each wrong value, even if the value has several alternatives.
+    """Return one message for each invalid value, even if its type is a union.
 
-    With ``form``, a sentence says what to enter, without the field's name. Unknown names come first, each with the most
-    similar of ``known_names``. For a list, only the first wrong value is reported.
+    With ``form``, messages say what to enter, without the field's name. Unknown names come first, each with the most
+    similar of ``known_names``. For a list, only the first invalid item is reported.
     """
     by_field: dict[tuple[str, ...], list[Error]] = {}
     for error in sorted(errors, key=lambda entry: entry["type"] != UNKNOWN):
@@ -110,7 +110,7 @@ def with_labels(sentence: str, labels: Mapping[str, str]) -> str:
 
 
 def _message(errors: Sequence[Error], known_names: Collection[str], sentence: Sentence) -> FieldMessage:
-    """Return the message for a wrong value. For a union, guess which alternative was meant."""
+    """Return the message for an invalid value. For a union, guess which alternative was meant."""
     first = errors[0]
     path = _field_path(first)
     if first["type"] == UNKNOWN:
