@@ -121,9 +121,9 @@ class JobQueue:
     def ensure_enqueued(self, job: Job) -> None:
         """Enqueue a job unless it waits or runs; enqueue it again if the engine believes that it ended."""
         with _log_if_unreachable(job.workflow_id):
-            status = self._find_status(job)
-            if status is None or status.status not in ACTIVE:
-                self._reenqueue(job, status)
+            workflow = self._find_workflow(job)
+            if workflow is None or workflow.status not in ACTIVE:
+                self._reenqueue(job, workflow)
 
     def list_worker_slots(self) -> set[str]:
         """Return the slots of workers, alive or not, with unfinished jobs."""
@@ -154,24 +154,22 @@ class JobQueue:
     def restart(self, job: Job) -> None:
         """Enqueue a job again, whatever its state in the engine."""
         with _log_if_unreachable(job.workflow_id):
-            self._reenqueue(job, self._find_status(job))
+            self._reenqueue(job, self._find_workflow(job))
 
-    def _find_status(self, job: Job) -> WorkflowStatus | None:
+    def _find_workflow(self, job: Job) -> WorkflowStatus | None:
         workflows = self._client.list_workflows(workflow_ids=[job.workflow_id], load_input=False, load_output=False)
         return workflows[0] if workflows else None
 
-    def _reenqueue(self, job: Job, status: WorkflowStatus | None) -> None:
+    def _reenqueue(self, job: Job, workflow: WorkflowStatus | None) -> None:
         """Enqueue a job again. If it was just cancelled, wait for its worker, unless another enqueues it meanwhile."""
-        if status and status.status == "CANCELLED" and status.executor_id is not None and status.updated_at is not None:
-            seconds_since_cancel = abs(datetime.now(UTC).timestamp() - status.updated_at / 1000)
+        if workflow and workflow.status == "CANCELLED" and workflow.executor_id is not None and workflow.updated_at:
+            seconds_since_cancel = abs(datetime.now(UTC).timestamp() - workflow.updated_at / 1000)
             if seconds_since_cancel < MAX_CLOCK_DIFFERENCE.total_seconds():  # its worker may still run it
                 time.sleep(CANCEL_SECONDS)
-                current_status = self._find_status(job)
-                if current_status is not None and (
-                    current_status.status in ACTIVE or current_status.created_at != status.created_at
-                ):
+                current = self._find_workflow(job)
+                if current is not None and (current.status in ACTIVE or current.created_at != workflow.created_at):
                     return
-        if status is not None:
+        if workflow is not None:
             self._client.delete_workflows([job.workflow_id])
         self.enqueue(job)
 

@@ -8,7 +8,7 @@ import zipfile
 from app.db.job_kinds import Queue
 from app.db.models import Attempt, RunStatus, Step
 from app.db.types import utcnow
-from app.db.work import waiting_jobs
+from app.db.work import list_waiting_jobs
 from app.results.exchange import export_experiment
 from app.results.labels import SENTENCE_MEASURES, TRAINING_MEASURES
 from tests.factories import add_with_activations, dataset_row, experiment_row, run_row
@@ -112,7 +112,7 @@ def sent(client, content, path="/api/experiments/import"):
 
 
 def finish_imports(context):
-    while jobs := [job for job in waiting_jobs(context.sessions) if job.kind.queue is Queue.IMPORTS]:
+    while jobs := [job for job in list_waiting_jobs(context.sessions) if job.kind.queue is Queue.IMPORTS]:
         for job in jobs:
             do_job(job.kind.work, job.row_id, context.settings, "cpu")
 

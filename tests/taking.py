@@ -4,7 +4,7 @@ from threading import Event, Thread
 
 from app.context import Context
 from app.db.job_kinds import Job
-from app.db.work import FileLocks, waiting_jobs
+from app.db.work import FileLocks, list_waiting_jobs
 from app.queue import Execute, processing_jobs
 from workers.executor import JobFeeder
 from workers.process import do_job
@@ -27,7 +27,7 @@ def doing(context: Context, chosen: Callable[[Job], bool]) -> Iterator[None]:
 
     def work() -> None:
         while not stop.wait(0.2):
-            for job in filter(chosen, waiting_jobs(context.sessions)):
+            for job in filter(chosen, list_waiting_jobs(context.sessions)):
                 do_job(job.kind.work, job.row_id, context.settings, "cpu")
 
     thread = Thread(target=work)

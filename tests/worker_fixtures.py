@@ -11,7 +11,7 @@ import torch
 
 import workers.preload  # noqa: F401 - what jobs import, at once, as in the fork server of a worker
 from app.context import Context
-from app.db.work import waiting_jobs
+from app.db.work import list_waiting_jobs
 from tests.lab import Machine
 from tests.outages import ENVIRONMENT, Sweep
 from tests.serving import Serving
@@ -31,7 +31,7 @@ def limit_threads() -> None:
 def work(context: Context) -> Callable[[], int]:
     def do_all() -> int:
         done = 0
-        while jobs := waiting_jobs(context.sessions):
+        while jobs := list_waiting_jobs(context.sessions):
             for job in jobs:
                 do_job(job.kind.work, job.row_id, context.settings, "cpu")
                 done += 1

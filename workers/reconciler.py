@@ -18,7 +18,7 @@ from app.db.job_kinds import Job
 from app.db.models import Experiment
 from app.db.removal import prune_activity, resume_removals
 from app.db.session import Sessions, error_line
-from app.db.work import waiting_jobs
+from app.db.work import list_waiting_jobs
 from app.queue import JobQueue
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, UnavailableError
@@ -105,10 +105,10 @@ def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) ->
     A job whose row has just become final may end by itself until the next check. Return the unwanted workflow ids, for
     ``unwanted_before`` of that check.
     """
-    jobs_before = waiting_jobs(sessions)
+    jobs_before = list_waiting_jobs(sessions)
     active = queue.list_active()
     # A job may have ended between the two queries; only jobs wanted in both are missing.
-    jobs_after = set(waiting_jobs(sessions))
+    jobs_after = set(list_waiting_jobs(sessions))
     for job in jobs_before:
         if job in jobs_after and job.workflow_id not in active and not job.kind.waits_in_row:
             queue.ensure_enqueued(job)

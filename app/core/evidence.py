@@ -6,10 +6,10 @@ from statistics import NormalDist
 
 # Significance level of every test.
 SIGNIFICANCE_LEVEL = 0.05
-# Levels of the first two looks at the results. Each later look has half the level before: less than .05 in sum.
+# Levels of the first two looks at the results. Each later level is half the one before, so they sum to less than 0.05.
 FIRST_LOOK_LEVEL, SECOND_LOOK_LEVEL = 0.04, 0.005
 MAX_LOOKS = 6
-# With fewer seeds intervals cover too little: a bootstrap of two seeds covers 69%.
+# With fewer seeds, intervals cover too little: a bootstrap of two seeds covers 69%.
 MIN_SEEDS = 3
 MAX_FRACTION_TERMS = 10_000
 FRACTION_TOLERANCE = 1e-15
@@ -19,21 +19,21 @@ NORMAL_DEGREES = 1e7
 # Heaviest tails for which block intervals cover 95%: independent t5 coordinates, by simulation.
 BLOCK_KURTOSIS = 1.5
 # A setting collapsed if at least this share of its runs, and this many, learned nothing.
-COLLAPSED_SHARE, FEWEST_COLLAPSED = 2 / 3, 2
+COLLAPSED_SHARE, MIN_COLLAPSED_RUNS = 2 / 3, 2
 
 
 def min_lambdas() -> int:
-    """Return the minimum number of λ values k whose smallest possible p, 2 / k!, reaches ``LEVEL``."""
+    """Return the minimum number of λ values k whose smallest p, 2 / k!, is significant."""
     return next(k for k in range(2, 20) if 2 / factorial(k) <= SIGNIFICANCE_LEVEL)
 
 
 def look_level(look: int) -> float:
-    """Return the level of a look at the results, numbered from 1: .04, .005, .0025 and so on."""
+    """Return the significance level of a look at the results, numbered from 1: 0.04, 0.005, 0.0025 and so on."""
     return FIRST_LOOK_LEVEL if look == 1 else SECOND_LOOK_LEVEL / 2 ** (look - 2)
 
 
 def two_sided_p(t: float, degrees: float) -> float:
-    """Return the probability that |T| exceeds |t|."""
+    """Return the probability that |T| exceeds |t|, where T has Student's t distribution."""
     t = abs(t)
     if degrees >= NORMAL_DEGREES:
         return 2 * NormalDist().cdf(-t)
@@ -55,6 +55,7 @@ def t_quantile(p: float, degrees: float) -> float:
     while two_sided_p(high, degrees) > p:
         low, high = high, 2 * high
     t = (low + high) / 2
+    # Newton's method; a step that leaves the bracket is replaced by bisection.
     for _ in range(200):
         excess = two_sided_p(t, degrees) - p
         low, high = (t, high) if excess > 0 else (low, t)

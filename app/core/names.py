@@ -1,4 +1,4 @@
-"""Displayable names of uploads, rows and methods."""
+"""Names of uploads, rows and methods for display."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,8 +15,8 @@ MAX_NAME_CHARACTERS = 200
 NON_ALPHANUMERIC = re.compile(r"[\W_]+")
 
 
-def natural_order(filename: str) -> list[str | int]:
-    """Return a sort key that puts shard-2 before shard-10."""
+def natural_sort_key(filename: str) -> list[str | int]:
+    """Return a key that sorts shard-2 before shard-10."""
     parts = re.split(r"(\d+)", filename.casefold())
     return [int(part) if i % 2 else part for i, part in enumerate(parts)]
 
@@ -37,7 +37,7 @@ def base_name(filename: str) -> str:
 
 
 def to_file_name(text: str) -> str:
-    """Return a text as a file name on any machine: letters and digits of all scripts, joined by hyphens."""
+    """Return a text as a portable file name: letters and digits of all scripts, joined by hyphens."""
     return NON_ALPHANUMERIC.sub("-", text).strip("-")
 
 
@@ -46,7 +46,7 @@ def clean_name(name: str | None, default: str) -> str:
 
 
 def require_name(name: str, filename: str) -> str | None:
-    """Return the name in a form, None if it is left to the file; raise InvalidError if that names only a split."""
+    """Return the name entered in a form, None if empty. It may not be empty if the file is only named after a split."""
     stem = PurePosixPath(filename).name.partition(".")[0]
     if not name.strip() and stem.lower() in SPLIT_STEMS:
         raise InvalidError(f"Enter a name. The file name {stem} does not tell data sets apart.", "name")
@@ -61,7 +61,7 @@ def file_stem(name: str) -> str:
 
 
 def describe_method(method: str, parameters: Mapping[str, Any]) -> str:
-    """Return a method in words: Soft ZCA whitening, eps 0.1; an unknown one by its slug."""
+    """Return a method and its non-default parameters: Soft ZCA whitening, eps 0.1."""
     record = METHODS.get(method)
     defaults = {parameter.name: parameter.default for parameter in record.parameters[1:]} if record else {}
     settings = [

@@ -94,7 +94,7 @@ def normalize_database_url(url: str) -> str:
     url = url.strip()
     try:
         parts = urlsplit(url)
-        _ = parts.port
+        _ = parts.port  # raises ValueError if it is not a number
     except ValueError:
         raise ValueError(unreadable) from None
     location = url[len(parts.scheme) :]

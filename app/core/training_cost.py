@@ -51,9 +51,9 @@ def expected_longest(lengths: Sequence[int], batch_size: int) -> float:
 
 
 def step_seconds(model: ModelSize, speed: MachineSpeed, precision: str, tokens: float, length: float) -> float | None:
-    """Return the seconds of a step over ``tokens`` padded tokens; None if the precision was not timed."""
+    """Estimate the seconds of a step over ``tokens`` padded tokens; None if the precision was not timed."""
     if precision not in speed.products:
         return None
-    products = TRAINING_PASSES * model.forward_operations(tokens, length) / speed.products[precision]
-    elements = LAYER_PASSES * tokens * model.layers * model.width * speed.element_seconds
-    return max(products + elements, model.layers * speed.layer_seconds)
+    product_seconds = TRAINING_PASSES * model.forward_operations(tokens, length) / speed.products[precision]
+    elementwise_seconds = LAYER_PASSES * tokens * model.layers * model.width * speed.element_seconds
+    return max(product_seconds + elementwise_seconds, model.layers * speed.layer_seconds)

@@ -65,7 +65,7 @@ TYPE_ERRORS = {"list_type", "dict_type", "enum", "string_type", "int_type", "flo
 
 Error = Mapping[str, Any]
 ErrorPath = Sequence[str | int]
-Sentence = Callable[[Error, ErrorPath], str]
+Describe = Callable[[Error, ErrorPath], str]
 
 
 class FieldMessage(NamedTuple):
@@ -80,7 +80,7 @@ def dotted_path(path: ErrorPath) -> str:
     return ".".join(map(str, path))
 
 
-def messages_of(
+def list_messages(
     errors: Sequence[Error], known_names: Collection[str] = (), *, form: bool = False
 ) -> list[FieldMessage]:
     """Return one message for each invalid value, even if its type is a union.
@@ -92,16 +92,17 @@ def messages_of(
     for error in sorted(errors, key=lambda entry: entry["type"] != UNKNOWN):
         fields = tuple(part for part in _field_path(error) if isinstance(part, str))
         by_field.setdefault(fields, []).append(error)
-    return [_message(group, known_names, form_sentence if form else sentence_of) for group in by_field.values()]
+    describe = describe_form_error if form else describe_error
+    return [_to_message(group, known_names, describe) for group in by_field.values()]
 
 
-def field_errors(error: ValidationError) -> list[FieldError]:
+def list_field_errors(error: ValidationError) -> list[FieldError]:
     """Return an error for each invalid field of a form."""
-    return [FieldError(str(path[0]), sentence) for sentence, path in messages_of(error.errors(), form=True)]
+    return [FieldError(str(path[0]), sentence) for sentence, path in list_messages(error.errors(), form=True)]
 
 
-def message_of(errors: Sequence[Error], known_names: Collection[str] = ()) -> FieldMessage:
-    return messages_of(errors, known_names)[0]
+def first_message(errors: Sequence[Error], known_names: Collection[str] = ()) -> FieldMessage:
+    return list_messages(errors, known_names)[0]
 
 
 def with_labels(sentence: str, labels: Mapping[str, str]) -> str:
@@ -109,7 +110,7 @@ def with_labels(sentence: str, labels: Mapping[str, str]) -> str:
     return FIELD_NAME.sub(lambda match: labels.get(match[1], match[1]), sentence)
 
 
-def _message(errors: Sequence[Error], known_names: Collection[str], sentence: Sentence) -> FieldMessage:
+def _to_message(errors: Sequence[Error], known_names: Collection[str], describe: Describe) -> FieldMessage:
     """Return the message for an invalid value. For a union, guess which alternative was meant."""
     first = errors[0]
     path = _field_path(first)
@@ -120,7 +121,7 @@ def _message(errors: Sequence[Error], known_names: Collection[str], sentence: Se
         return FieldMessage(f"There is no field {name:.{MAX_VALUE_CHARACTERS}}; {advice}", path)
     depth = next((index for index, part in enumerate(first["loc"]) if index and _is_alternative(part)), None)
     if depth is None:
-        return FieldMessage(sentence(first, path), path)
+        return FieldMessage(describe(first, path), path)
     union_errors = [error for error in errors if error["loc"][:depth] == first["loc"][:depth]]
     close_errors = [
         error for error in union_errors if len(_field_path(error)) > depth or error["type"] not in TYPE_ERRORS
@@ -128,25 +129,25 @@ def _message(errors: Sequence[Error], known_names: Collection[str], sentence: Se
     if close_errors or len(union_errors) == 1:
         closest = (close_errors or union_errors)[0]
         path = _field_path(closest)
-        return FieldMessage(sentence(closest, path), path)
+        return FieldMessage(describe(closest, path), path)
     expected_kinds = ", ".join(filter(None, map(_expected_kind, union_errors)))
-    if sentence is form_sentence:
+    if describe is describe_form_error:
         return FieldMessage(f"Enter {expected_kinds}{_received(first, *FORM_WORDS)}.", path)
     return FieldMessage(f"Expected {dotted_path(path)} as {expected_kinds}{_received(first)}.", path)
 
 
-def form_sentence(error: Error, path: ErrorPath) -> str:
+def describe_form_error(error: Error, path: ErrorPath) -> str:
     """Return a sentence that says what to enter in a field, with its current value."""
     if error["type"] == MISSING:
         return "This field is empty."
     if error["type"] not in EXPECTED:
-        return sentence_of(error, ())
+        return describe_error(error, ())
     template = FORM_EXPECTED.get(error["type"], EXPECTED[error["type"]].removeprefix("as "))
     verb = "Choose" if error["type"] in CHOICE_ERRORS else "Enter"
     return f"{verb} {template.format_map(_context_words(error))}{_received(error, *FORM_WORDS)}."
 
 
-def sentence_of(error: Error, path: ErrorPath) -> str:
+def describe_error(error: Error, path: ErrorPath) -> str:
     """Return what was expected and what was received; for rarer errors, pydantic's message."""
     name = dotted_path(path)
     if name and error["type"] == MISSING:

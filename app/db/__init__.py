@@ -1,1 +1,1 @@
-"""Rows: the SQLAlchemy models and sessions that web process and workers share."""
+"""Rows: the SQLAlchemy models and sessions that the web process and workers share."""

@@ -7,7 +7,7 @@ from pydantic import Field, FiniteFloat, model_validator
 from pydantic.fields import FieldInfo
 
 from app.db.options.measuring import MeasuringOptions, evaluates_during_training
-from app.db.options.option import DATA, SWEPT, Option, options_of
+from app.db.options.option import DATA, SWEPT, Option, collect_options
 from app.db.options.regularization import REGULARIZER_NAMES, Zeta, loss_weights, regularizers_with
 from isoscope.core.task import TaskKind
 from isotropy.catalog import REGULARIZERS, Regularizer, TokenPooling
@@ -51,7 +51,7 @@ class TrainingConfig(TrainingOptions):
 
     label_names: Annotated[
         list[str],
-        Option("Classes", "The classes, in order; empty where the task is not classification.", DATA, in_grid=False),
+        Option("Classes", "Classes in order. Empty unless the task is classification.", DATA, in_grid=False),
     ]
 
     @model_validator(mode="after")
@@ -80,16 +80,20 @@ class RunConfig(TrainingConfig):
     regularizer: Annotated[
         Regularizer,
         Option(
-            "Regularizer", "What is added to the task’s loss.", SWEPT, words=REGULARIZER_NAMES, affects_step_time=False
+            "Regularizer",
+            "Penalty added to the task’s loss.",
+            SWEPT,
+            words=REGULARIZER_NAMES,
+            affects_step_time=False,
         ),
     ]
     lam: Annotated[FiniteFloat, Option("λ", "Weight of the regularizer.", SWEPT, affects_step_time=False)]
     zeta: Annotated[
         Zeta,
-        Option("ζ", "Weight of the shrinkage covariance.", SWEPT, several="ζ", applies_to=regularizers_with("zeta")),
+        Option("ζ", "Weight of the shrinkage covariance.", SWEPT, plural="ζ", applies_to=regularizers_with("zeta")),
     ] = 0.2
     seed: Annotated[
-        Seed, Option("Seed", "Of new weights, dropout and the order of rows.", SWEPT, affects_step_time=False)
+        Seed, Option("Seed", "Seed of new weights, dropout and the order of rows.", SWEPT, affects_step_time=False)
     ]
 
     @property
@@ -105,24 +109,23 @@ class RunConfig(TrainingConfig):
 
 
 # By name, in the order of groups.
-OPTIONS = options_of(RunConfig)
-TRAINING_OPTIONS = options_of(TrainingOptions)
+OPTIONS = collect_options(RunConfig)
+TRAINING_OPTIONS = collect_options(TrainingOptions)
 
 
 def regularizers_reading(field: str) -> Collection[Regularizer] | None:
-    """Return the regularizers that read an option; None for all runs."""
+    """Return the regularizers that read an option; None if every run reads it."""
     return OPTIONS[field].applies_to if field in OPTIONS else None
 
 
 def option_applies(field: str, regularizers: Iterable[Regularizer], points: TokenPooling | None) -> bool:
-    """Return whether an option has an effect for these regularizers; ``points`` None means each paper's."""
+    """Return whether an option has an effect with these regularizers. If ``points`` is None, each has its default."""
     readers = regularizers_reading(field)
     if readers is None:
         return True
     affected = [REGULARIZERS[regularizer] for regularizer in regularizers if regularizer in readers]
     if OPTIONS[field].needs_tokens:
         return any(
-            regularizer.sees is not None and (points or regularizer.sees[1]) is TokenPooling.TOKENS
-            for regularizer in affected
+            penalty.sees is not None and (points or penalty.sees[1]) is TokenPooling.TOKENS for penalty in affected
         )
     return bool(affected)

@@ -31,7 +31,7 @@ class EncodingConfig(Options):
         Field(max_length=200),
         Option(
             "Model",
-            "Encoder or causal: one on this machine, or a name of the Hugging Face Hub where that can be reached.",
+            "A model folder on this machine, or a model name on the Hugging Face Hub. Encoder or causal.",
             TEXTS,
         ),
     ]
@@ -40,7 +40,7 @@ class EncodingConfig(Options):
         Field(min_length=1, max_length=2),
         Option(
             "Text columns",
-            "The column of texts; of two, the model reads each row as a pair.",
+            "One column of texts, or two for text pairs.",
             TEXTS,
             details="Rows without text are skipped and counted.",
         ),
@@ -52,7 +52,7 @@ class EncodingConfig(Options):
             "Labels of the rows, for colors and for measures by class.",
             TEXTS,
             none_means="none",
-            details="As of a data set: classes, at most 200 for colors.",
+            details="Classes, at most 200 for colors.",
             measures=("silhouette", "isoscore_by_label"),
         ),
     ] = None
@@ -62,7 +62,7 @@ class EncodingConfig(Options):
         AfterValidator(lambda poolings: [pooling for pooling in Pooling if pooling in poolings]),
         Option(
             "Pooling",
-            "Which vector of a layer stands for a text. Each makes an embedding of every layer.",
+            "The vector that represents a text. Each pooling makes one embedding per layer.",
             TEXTS,
             words={
                 Pooling.FIRST: "first token: [CLS] in BERT; in a causal model it sees no other token",
@@ -70,8 +70,8 @@ class EncodingConfig(Options):
                 Pooling.LAST: "last token: sees all others in a causal model; [SEP] in BERT",
             },
             formula="first: h_1; mean: Σ h_i / n; last: h_n, h_i the vector of the i-th of n tokens",
-            details="The geometry differs with it: a first token’s vector is a summary only where the model was "
-            "trained to make it one.",
+            details="The geometry depends on it. The first token’s vector summarizes the text only if the model was "
+            "trained for that.",
         ),
     ] = Field([Pooling.MEAN])
     max_rows: Annotated[
@@ -79,12 +79,12 @@ class EncodingConfig(Options):
         Field(ge=2, le=2**31),
         Option(
             "Max rows",
-            "At most this many texts, drawn by the seed. Empty: all.",
+            "Maximum number of texts, sampled with the seed. Empty: all.",
             TEXTS,
             unit="row",
             none_means="all rows",
-            details="Scores of n rows in d dimensions are biased while n is not many times d: the report shows how "
-            "far.",
+            details="Scores of n rows in d dimensions are biased unless n is many times d. The report shows by how "
+            "much.",
             measures=("isoscore", "isoscore_unbiased"),
         ),
     ] = 2000
@@ -94,10 +94,10 @@ class EncodingConfig(Options):
         AfterValidator(lambda layers: None if layers is None else sorted(set(layers))),
         Option(
             "Layers",
-            "Layers to keep, 0 being the input embeddings. Empty: all.",
+            "Layers to keep; 0 is the input embeddings. Empty: all.",
             TEXT_SETTINGS,
             none_means="all layers",
-            details="Written 0, 6, 12. Anisotropy grows with the layer in many models.",
+            details="List several as 0, 6, 12. Anisotropy grows with the layer in many models.",
             source=ETHAYARAJH_2019,
             measures=("mean_cosine", "isoscore"),
         ),
@@ -107,18 +107,18 @@ class EncodingConfig(Options):
         Field(ge=8, le=4096),
         Option(
             "Max length (tokens)",
-            "Longer texts are cut.",
+            "Longer texts are truncated.",
             TEXT_SETTINGS,
             unit="token",
-            details="At most what the model can read. The page shows how many texts were cut.",
+            details="At most what the model can read. The page counts the truncated texts.",
         ),
     ] = 128
     batch_size: Annotated[
         int,
         Field(ge=1, le=4096),
-        Option("Batch size", "Texts at once; halved if memory runs out.", TEXT_SETTINGS, unit="text"),
+        Option("Batch size", "Texts per forward pass. Halved if memory runs out.", TEXT_SETTINGS, unit="text"),
     ] = 32
-    seed: Annotated[Seed, Option("Seed", "Of the rows that are drawn.", TEXT_SETTINGS)] = 0
+    seed: Annotated[Seed, Option("Seed", "Seed of the sampled rows.", TEXT_SETTINGS)] = 0
 
 
 def require_within_limits(embeddings: int, size_bytes: int) -> None:

@@ -20,7 +20,7 @@ POSTGRESQL_FULL = "53100"
 # Undefined column, undefined table.
 POSTGRESQL_UNDEFINED = ("42703", "42P01")
 SQLITE_UNDEFINED = ("no such column", "no such table", "has no column named")
-# On a full disk SQLite may report only that a file cannot be written or created.
+# Errors that SQLite may report on a full disk: a file cannot be written or created.
 SQLITE_UNSPECIFIC = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 NEARLY_FULL_BYTES = 2**17
 
@@ -58,7 +58,7 @@ def check_after_crash(marker: Path, *urls: str) -> Iterator[None]:
     Raises ConflictError if a database is damaged. After an exception the marker stays.
     """
     if marker.exists():
-        logger.warning("The last end was not an orderly one: checking the databases.")
+        logger.warning("Isoscope was not stopped cleanly the last time: checking the databases.")
         for url in urls:
             require_intact(url)
     marker.touch()

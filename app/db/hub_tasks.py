@@ -36,11 +36,11 @@ class HubName(StrEnum):
 
 
 class HubSource(NamedTuple):
-    """Location of the rows on the Hub."""
+    """A data set on the Hub at a fixed revision."""
 
     repo: str
     config_name: str | None
-    # A commit.
+    # Commit hash.
     revision: str
 
 
@@ -57,7 +57,7 @@ class HubTask(NamedTuple):
     metric: Metric = Metric.ACCURACY
     task: TaskKind = TaskKind.CLASSIFICATION
     label_column: str = "label"
-    # Labeled test rows: other tasks keep theirs back for a leaderboard.
+    # Labeled test rows; None if the labels are held back for a leaderboard.
     n_test: int | None = None
 
     def columns(self) -> list[Column]:

@@ -1,6 +1,6 @@
 """The kinds of jobs, one record each: table, waiting states, function, and wording on pages.
 
-Queue, executor, reconciler and pages read these records; docs/contributing/job.md adds one.
+Queue, executor, reconciler and pages read these records. To add one, see docs/contributing/job.md.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from typing import Any
 from app.db import models
 from app.db.models.runs import QUEUE_ORDER
 
-# A user waits on the page for a job of seconds, while other jobs may take hours.
+# Of jobs that take seconds while a user waits on the page; others may take hours.
 INTERACTIVE_PRIORITY = 10
 
 
@@ -31,22 +31,22 @@ class Queue(StrEnum):
 class JobKind:
     """A kind of job that a worker does on a row."""
 
-    # As in the engine, logs and workers' rows.
+    # In the engine, logs and workers' rows.
     name: str
     queue: Queue
     # Any: the tables share ``status``, ``attempts`` and ``error``, each with states of its own.
     table: Any
-    # States in which a row waits: workers bring the job back while the row is in one of them.
+    # States in which a row waits. While it is in one, workers enqueue the job again if it got lost.
     waiting: tuple[StrEnum, ...]
     # State of a row after its job failed for good.
     failed: StrEnum
-    # ``module:function`` of (row id, settings, device) that returns the jobs that follow.
+    # ``module:function``, called with row id, settings and device; returns follow-up jobs.
     work: str
     # Words on the queue page.
     activity: str
-    # First part of the address of the row's page.
+    # First part of the path of the row's page.
     pages: str = ""
-    # A user waits on the page until it is done, so it goes first.
+    # Whether it goes first, because a user waits for it on the page.
     is_interactive: bool = False
     # Whether the row's ``finished_at`` is set when its job fails for good.
     sets_finished_at: bool = False
@@ -108,7 +108,7 @@ IMPORT = JobKind(
     "import", Queue.IMPORTS, models.Import, models.UNFINISHED_IMPORT, models.ImportStatus.REMOVING,
     work="workers.imports.job:import_experiment", activity="imports an experiment", pages="imports",
 )  # fmt: skip
-# Of the rows of an import that failed or was cancelled.
+# Removes the rows of an import that failed or was cancelled.
 DISCARD = JobKind(
     "discard", Queue.IMPORTS, models.Import, (models.ImportStatus.REMOVING,), models.ImportStatus.FAILED,
     work="workers.imports.job:discard_import", activity="removes an import", pages="imports",

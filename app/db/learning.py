@@ -23,7 +23,7 @@ from isoscope.core.task import Metric, TaskKind
 LOSS_PARTS = 10
 DIVERGENCE_FACTOR = 2.0
 MAX_START_FACTOR = 3.0
-# Here 0 means no relation, whether a constant has a value or not.
+# Metrics at which a constant predictor counts as 0, even if undefined.
 CORRELATIONS = (Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN)
 ROUNDING = 1e-9
 MAX_QUOTED_CHARACTERS = 60
@@ -31,9 +31,9 @@ NO_CORRELATION = "A constant correlates with nothing. A model that learned nothi
 
 
 def find_divergence(losses: Sequence[float | None], untrained: float | None) -> Divergence | None:
-    """Return how a training diverged, if it did.
+    """Return how a training diverged; None if it did not.
 
-    ``losses`` are the logged task losses, None for not a number; ``untrained`` is the loss of an ignorant model.
+    ``losses`` are the logged task losses, None if not a number; ``untrained`` is the loss of an untrained model.
     """
     tenth = max(1, len(losses) // LOSS_PARTS)
     first_losses = [loss for loss in losses[:tenth] if loss is not None]
@@ -67,21 +67,23 @@ Labels = NDArray[np.int64]
 
 
 def best_constant_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metric, rows: str) -> Trivial:
-    """Return the constant class with the best metric on ``train``, scored on ``labels``; both [n] index ``names``.
+    """Return the constant class that maximizes the metric on ``train``, scored on ``labels``.
 
-    That is the most frequent class for accuracy, macro F1 and Matthews, and the second of two classes for F1. ``rows``
-    describes the rows of ``train`` in the sentence.
+    Both are label arrays [n] that index ``names``. The best class is the most frequent one for accuracy, macro F1 and
+    Matthews, the second of two for F1. ``rows`` names the rows of ``train`` in the sentence: training.
     """
     most_frequent = int(np.bincount(train).argmax())
     f1_decides = metric is Metric.F1 and len(names) == 2 and 1 in train
     chosen = 1 if f1_decides else most_frequent
     reason = f"the most frequent class of the {rows} rows" if chosen == most_frequent else "the class that F1 looks for"
     share = float((labels == chosen).mean())
-    f1: float | None = 2 * share / (1 + share)
-    if len(names) == 2:
-        f1 = None if 1 not in labels else f1 if chosen == 1 else 0.0
-    else:
+    f1: float | None = 2 * share / (1 + share)  # of the chosen class; all others have 0
+    if len(names) != 2:
         f1 = 2 * share / (1 + share) / len({*np.unique(labels).tolist(), chosen})
+    elif 1 not in labels:
+        f1 = None
+    elif chosen != 1:
+        f1 = 0.0
     matthews = 0.0 if len(np.unique(labels)) > 1 else None
     values = {Metric.ACCURACY: share, Metric.F1: f1, Metric.MATTHEWS: matthews}
     reasons = {
@@ -96,7 +98,7 @@ def best_constant_class(train: Labels, labels: Labels, names: Sequence[str], met
 
 
 def mean_predictor(train: NDArray[np.float64], rows: str) -> Trivial:
-    """Return the predictor of the mean of ``train``. It has no scores: no constant correlates with anything."""
+    """Return the predictor of the mean of ``train``, without scores: no constant correlates with anything."""
     names = (Metric.PEARSON, Metric.SPEARMAN)
     return Trivial(
         predictor=f"always {number(float(train.mean()), 4)}, the mean of the {rows} rows",
@@ -106,7 +108,7 @@ def mean_predictor(train: NDArray[np.float64], rows: str) -> Trivial:
 
 
 def empty_answer_predictor(exact_match: float, f1: float) -> Trivial:
-    """Return the predictor that never answers, with its means over questions."""
+    """Return the predictor of an empty answer, with its mean scores over questions."""
     metrics: dict[Metric, float | None] = {Metric.WORD_F1: f1, Metric.EXACT_MATCH: exact_match}
     return Trivial(predictor="always an empty answer", metrics=metrics, reasons={})
 
@@ -136,7 +138,7 @@ def trivial_predictor(run: AnyRun) -> str:
 
 
 def no_learning_note(run: AnyRun) -> str | None:
-    """Return why a finished run learned nothing, by its row alone; None if it learned something or is unknown."""
+    """Return why a finished run learned nothing; None if it learned something, or if that is unknown."""
     if run.status is not RunStatus.FINISHED:
         return None
     if run.learning is not None and run.learning.constant_prediction is not None:

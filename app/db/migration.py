@@ -16,7 +16,7 @@ from app.db.models import Dataset, DatasetOrigin
 from app.db.session import acquire_locks, redacted, temporary_engine
 from isoscope.core.errors import ConflictError
 
-# Alembic logs its database on every start.
+# Otherwise Alembic logs its database at every start.
 logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)
 
 SCRIPTS = FILES / "alembic"
@@ -27,7 +27,7 @@ OLDEST_REVISION = "0029"
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
-    """Create or upgrade the tables. Raise ConflictError if a newer version made them, or one before 0.1."""
+    """Create or upgrade the tables. Raise ConflictError if a newer version, or one before 0.1, created them."""
     if (problem := schema_problem(engine)) is not None and problem.advice != MIGRATE_ADVICE:
         raise ConflictError(str(problem))
     with alter_tables(engine) as connection:
@@ -56,7 +56,7 @@ def alter_tables(engine: Engine) -> Iterator[Connection]:
             connection.commit()
         try:
             with connection.begin():
-                acquire_locks(connection, "migration")  # several processes may start at one moment
+                acquire_locks(connection, "migration")  # several processes may start at the same time
                 yield connection
                 if is_sqlite and (broken := connection.exec_driver_sql("PRAGMA foreign_key_check").all()):
                     raise RuntimeError(f"after the migration rows refer to rows that are gone: {broken[:5]}")
@@ -71,7 +71,7 @@ def current_revision(engine: Engine) -> str | None:
 
 
 class SchemaProblem(NamedTuple):
-    """Why the tables and this version do not fit, and the remedy."""
+    """Why this version cannot use the tables, and the remedy."""
 
     problem: str
     advice: str
@@ -82,19 +82,19 @@ class SchemaProblem(NamedTuple):
 
 def schema_problem(engine: Engine) -> SchemaProblem | None:
     current, revisions = current_revision(engine), known_revisions()
-    database, needed = redacted(engine.url), revisions[0]
+    database, newest = redacted(engine.url), revisions[0]
     if current is None:
         return SchemaProblem(f"{database} has no tables yet.", MIGRATE_ADVICE)
     if current < OLDEST_REVISION:
         return SchemaProblem(f"{database} is at schema revision {current}, from before Isoscope 0.1.", UPGRADE_ADVICE)
     if current not in revisions:
         problem = (
-            f"{database} is at schema revision {current}, which this version does not know; its newest is {needed}."
+            f"{database} is at schema revision {current}, which this version does not know; its newest is {newest}."
         )
         return SchemaProblem(problem, INSTALL_ADVICE)
-    if current != needed:
+    if current != newest:
         return SchemaProblem(
-            f"{database} is at schema revision {current}, and this version needs {needed}.", MIGRATE_ADVICE
+            f"{database} is at schema revision {current}, and this version needs {newest}.", MIGRATE_ADVICE
         )
     return None
 

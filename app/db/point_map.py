@@ -1,4 +1,4 @@
-"""The map of an embedding's rows: contents and format of its files."""
+"""Contents and file format of the map of an embedding's rows."""
 
 from datetime import UTC, datetime, timedelta
 from math import isnan
@@ -13,23 +13,23 @@ from isotropy.catalog import Similarity
 
 # Slug of the map in FigureData, and of its points in FigureFile.
 MAP = "map"
-# Names of its rows in FigureFile: UTF-8, a line each, in the order of the points.
+# Names of its rows in FigureFile: UTF-8, one line per point.
 MAP_NAMES = "map_names"
 # Nearest neighbors of its rows in FigureFile.
 MAP_NEIGHBORS = "map_neighbors"
-# A kept column in FigureFile, by its place in the header.
+# A column in FigureFile, by its index in the header.
 MAP_COLUMN = "map_column_{}"
 # Name of the column that counts how often a row is a nearest neighbor of others.
 HUBNESS = "hubness"
 
-# Directions of the rows in FigureFile, an .npy of float16: see MapHeader.vectors.
+# Unit vectors of the rows in FigureFile, an .npy of float16: see MapHeader.vectors.
 MAP_VECTORS = "map_vectors"
 
-# Maps of more rows show a sample.
+# Maps of larger embeddings show a sample.
 MAX_MAPPED = 1_000_000
-# Kept columns that a map can be colored by, the first of the file.
+# Columns that a map can be colored by: the first ones of the file.
 MAX_COLUMNS = 12
-# A missing neighbor, or one that the map does not show.
+# Stands for a missing neighbor, or one that the map does not show.
 NO_POINT = 2**32 - 1
 
 # Day 0 of a column of dates.
@@ -39,12 +39,12 @@ SectionType = Literal["float32", "uint32", "uint16"]
 
 
 class MapSection(BaseModel):
-    """A run of numbers in the file of points, little-endian."""
+    """A sequence of little-endian numbers in the file of points."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: SectionType
-    # Bytes before it.
+    # In bytes from the start of the file.
     offset: NonNegativeInt
     count: NonNegativeInt
 
@@ -54,7 +54,7 @@ class MapLabels(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    # The last is empty for rows without label, or beyond the labels that keep their name.
+    # The last is empty, for rows without a label or with one of the rarer labels.
     names: list[str]
     counts: list[int]
 
@@ -65,13 +65,13 @@ class MapColumn(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
-    # Numbers of the points, NaN for missing; of labels an index of labels.names; of dates days since 1970.
+    # By point: a number, NaN if missing; for labels an index in labels.names; for dates days since 1970.
     values: MapSection
     labels: MapLabels | None
     dates: bool = False
 
     def format_value(self, value: float) -> str:
-        """Return a value of a point as text; empty for none."""
+        """Return the value of a point as text, empty if missing."""
         if self.labels is not None:
             return self.labels.names[int(value)]
         if isnan(value):
@@ -80,14 +80,14 @@ class MapColumn(BaseModel):
 
 
 class MapNeighbors(BaseModel):
-    """The nearest neighbors of rows of a map by a similarity, among ``rows`` of them drawn at random."""
+    """The nearest neighbors of a map's rows by a similarity, among ``rows`` of them sampled at random."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     k: int
     rows: int
-    # point: ascending. neighbor: k points of each, nearest first, NO_POINT for none. distance: to these, in the unit
-    # of the map. By cosine 1 less the cosine; by dot product minus the product, in the unit squared.
+    # point: ascending. neighbor: the k neighbors of each, nearest first, NO_POINT if missing. distance: to each of
+    # them; Euclidean in the unit of the map, 1 - cosine, or minus the dot product in the squared unit.
     sections: dict[Literal["point", "neighbor", "distance"], MapSection]
     similarity: Similarity = Similarity.EUCLIDEAN
 
@@ -97,36 +97,36 @@ class MapNeighbors(BaseModel):
         return units[self.similarity]
 
     def displayed_value(self, distance: float) -> float:
-        """Return the displayed value of a distance: itself, the cosine or the product."""
+        """Return a stored distance as pages show it: the distance, cosine or dot product."""
         return {Similarity.COSINE: 1 - distance, Similarity.DOT: -distance}.get(self.similarity, distance)
 
 
 class MapHeader(BaseModel):
-    """Facts about a map that are not in its files."""
+    """Sizes and file sections of a map."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    # Rows that were measured.
+    # Measured rows.
     n: int
-    # Rows of the map: all that were measured, or a sample in file order.
+    # Rows of the map: all measured rows, or a sample in file order.
     points: int
     # Unit of coordinates and norms in the numbers of the file.
     unit: float
     # Share of the variance along each axis.
     shares: list[float]
-    # xy: two coordinates of each point. norm: of each. row: its position in the file, where that is not its number.
-    # label: an index of labels.names.
+    # By point. xy: two coordinates. norm: of its vector. row: position in the file, if that differs from the point's
+    # number. label: index in labels.names.
     sections: dict[Literal["xy", "norm", "row", "label"], MapSection]
     labels: MapLabels | None
     named: bool
     columns: list[MapColumn] = []
-    # None for none, or measured by an earlier version.
+    # None if not computed, as by earlier versions.
     neighbors: MapNeighbors | None = None
-    # Rows of the file of unit vectors: all points, or an even sample; 0 where neighbors has every row, or measured
-    # by an earlier version.
+    # Rows of the file of unit vectors: all points, or an even sample. 0 if neighbors covers every row, and in maps of
+    # earlier versions.
     vectors: int = 0
 
 
 def vector_points(points: int, vectors: int) -> NDArray[np.int64]:
-    """Return the points of a map whose vectors are kept, ascending: all, or an even sample."""
+    """Return the points of a map whose vectors are stored, ascending: all, or an even sample."""
     return np.arange(vectors, dtype=np.int64) * points // max(vectors, 1)

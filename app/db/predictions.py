@@ -20,13 +20,13 @@ MAX_ROWS = 1_000_000
 MAX_TEXT_BYTES = 64 * 2**20
 # Ids per query, within the limits of both databases.
 RUNS_AT_ONCE = 500
-# Relative tolerance for equal predicted numbers: batches of other lengths round differently.
+# Relative tolerance of equal predicted numbers, because rounding depends on the batch.
 EQUAL_TOLERANCE = 1e-6
 
 MAGIC = b"ISP1"
 # Magic, kind, rows; then the columns, little-endian, compressed by zlib.
 HEADER = struct.Struct("<4sBQ")
-# The kind in the header is a position here: never reorder.
+# The header stores an index in this tuple: never reorder.
 KINDS = (TaskKind.CLASSIFICATION, TaskKind.REGRESSION, TaskKind.SPAN)
 INT, FLOAT = np.dtype("<i8"), np.dtype("<f8")
 WORD_BYTES = 8
@@ -40,17 +40,17 @@ Texts = tuple[str, ...]
 class Predictions:
     """Predictions of one run for each row of one split, in the order of the rows.
 
-    Runs of one data set share row numbers, so that they can be paired by row. Raises ValueError where columns differ in
-    length or type, rows do not ascend, numbers are not finite, or limits are passed.
+    Runs on one data set share row numbers, so they can be paired by row. Raises ValueError if columns differ in length
+    or type, rows do not ascend, numbers are not finite, or limits are exceeded.
     """
 
-    # [n], positions of the rows in the split, ascending. For spans a row is a question.
+    # [n], positions of the rows in the split, ascending. For spans, a row is a question.
     rows: Integers
-    # [n], right labels (positions in ``label_names``) or numbers; None for spans.
+    # [n], correct labels (indices in ``label_names``) or numbers; None for spans.
     reference: Integers | Numbers | None
     # [n], predicted labels, numbers, or answers.
     predicted: Integers | Numbers | Texts
-    # [n], of each answer, for spans only; so is ``f1``.
+    # [n], scores of each answer in [0, 1]; for spans only.
     exact_match: Numbers | None = None
     f1: Numbers | None = None
 
@@ -99,7 +99,7 @@ class Predictions:
 
     @property
     def largest_share(self) -> float:
-        """The share of rows that got the most frequent prediction."""
+        """Return the share of rows with the most frequent prediction."""
         if self.constant is not None:
             return 1.0
         if isinstance(self.predicted, tuple):
@@ -170,7 +170,7 @@ def write_predictions(session: Session, run_id: str, split: Split, predictions: 
 
 
 def read_predictions(session: Session, run_ids: Sequence[str], split: Split) -> dict[str, Predictions]:
-    """Return predictions on a split by run id, one query for 500 runs."""
+    """Return predictions on a split by run id, with one query per 500 runs."""
     predictions: dict[str, Predictions] = {}
     query = select(RunPredictions.run_id, RunPredictions.data).where(RunPredictions.split == split)
     for start in range(0, len(run_ids), RUNS_AT_ONCE):

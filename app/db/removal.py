@@ -15,7 +15,7 @@ from app.db.types import utcnow
 
 STEPS_AT_ONCE = 20_000
 RUNS_AT_ONCE = 50
-# Pause between two transactions on SQLite, in which other writers get their turn.
+# Pause between two transactions on SQLite, so that other writers get a turn.
 PAUSE_SECONDS = 0.1
 INCLUDING_HIDDEN = {INCLUDE_HIDDEN: True}
 # States of an ended import whose rows must all be removed.
@@ -24,7 +24,7 @@ ACTIVITY_RETENTION = timedelta(days=365)
 
 
 def remove_experiment(sessions: Sessions, experiment_id: str) -> None:
-    """Remove a hidden experiment: steps, then runs with all that belongs to them, then itself."""
+    """Remove a hidden experiment: its steps, then its runs and all that belongs to them, then its row."""
     with sessions() as session:
         run_ids = session.scalars(
             select(Run.id).where(Run.experiment_id == experiment_id), execution_options=INCLUDING_HIDDEN
@@ -78,11 +78,11 @@ def resume_removals(sessions: Sessions) -> int:
 
 
 def prune_activity(sessions: Sessions) -> int:
-    """Delete activity older than a year, except launches of experiments, whose pages name them; return its rows."""
+    """Delete activity older than a year and return the number of rows. Launches stay, because pages show them."""
     is_launch = IS_LAUNCH & Activity.subject.startswith("/experiments/")
-    old = delete(Activity).where(Activity.at < utcnow() - ACTIVITY_RETENTION, ~is_launch)
+    delete_old = delete(Activity).where(Activity.at < utcnow() - ACTIVITY_RETENTION, ~is_launch)
     with sessions.begin() as session:
-        return int(session.execute(old).rowcount)  # type: ignore[attr-defined]
+        return int(session.execute(delete_old).rowcount)  # type: ignore[attr-defined]
 
 
 def let_others_write(sessions: Sessions) -> None:

@@ -1,4 +1,4 @@
-"""The configuration that a user's own script reported. Fields that Isoscope knows are validated."""
+"""The configuration that a user's script reported. Fields that are Isoscope's options are validated."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -23,12 +23,12 @@ MAX_CACHED_CONFIGS = 2048
 
 TextLine = Annotated[str, Field(max_length=1000), AfterValidator(one_line)]
 SettingName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-# Check the whole union, or an integer that is too large would be read as a float.
+# Bounds the whole union, because an integer that is too large would be read as a float.
 Scalar = Annotated[bool | int | FiniteFloat | TextLine, AfterValidator(bounded)]
 
 COORDINATES = ("model", "task", "metric", "regularizer", "lam", "zeta", "seed")
 RESERVED_NAMES = frozenset({*COORDINATES, "experiment", "dataset", "logged"})
-# Any: the type of a field as pydantic has it.
+# Any: each option has a type of its own.
 OPTION_TYPES: Mapping[str, TypeAdapter[Any]] = {
     name: TypeAdapter(Annotated[field.annotation, name, *field.metadata])  # type: ignore[arg-type]
     for name, field in TrainingOptions.model_fields.items()
@@ -41,7 +41,7 @@ def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
         if name in RESERVED_NAMES:
             raise ValueError(f"expected {name} outside the settings, not among them")
         if value == UNKNOWN:
-            raise ValueError(f"expected a {name} other than {UNKNOWN!r}, as what is not said is shown: leave it out")
+            raise ValueError(f"expected a {name} other than {UNKNOWN!r}, which means unreported: leave it out")
         if name in OPTION_TYPES:
             try:
                 OPTION_TYPES[name].validate_python(value)
@@ -63,7 +63,7 @@ _SETTINGS: TypeAdapter[dict[str, Any]] = TypeAdapter(Settings)
 
 
 class ReportedConfig(ResultsPart):
-    """A script's configuration of all runs of an experiment. Unreported values are None, without defaults.
+    """A script's configuration of all runs of an experiment. Unreported values are None, not their defaults.
 
     The script's own settings are extra fields.
     """
@@ -134,7 +134,7 @@ AnyRunConfig = RunConfig | ReportedRunConfig
 
 @lru_cache(maxsize=MAX_CACHED_CONFIGS)
 def _read_text(kind: type[TrainingConfig] | type[ReportedConfig], text: str) -> AnyConfig:
-    """Parse a configuration once per text: it is frozen, and pages read it again and again."""
+    """Parse a configuration once per text, because pages read it again and again. It is frozen."""
     config: AnyConfig = stored_adapter(kind).validate_json(text)
     return config
 
@@ -150,18 +150,16 @@ class ConfigColumn(Typed[AnyConfig]):
         self.reported_type = reported
 
     def check(self, value: Any) -> AnyConfig:
-        return (
-            value
-            if isinstance(value, self.launched_type | self.reported_type)
-            else self._config_type(value).model_validate(value)
-        )
+        if isinstance(value, self.launched_type | self.reported_type):
+            return value
+        return self._config_type(value).model_validate(value)
 
     def read(self, value: Any) -> AnyConfig:
         config: AnyConfig = stored_adapter(self._config_type(value)).validate_python(value)
         return config
 
     def read_text(self, text: str) -> AnyConfig:
-        """Read a configuration. The raw text shows its kind, because quotes inside a string are escaped."""
+        """Read a configuration. Its type shows in the raw text, because quotes inside a string are escaped."""
         return _read_text(self.reported_type if '"logged":' in text else self.launched_type, text)
 
     def _config_type(self, value: Any) -> type[TrainingConfig] | type[ReportedConfig]:

@@ -31,7 +31,7 @@ Reasons = Annotated[list[Reason | None], Field(max_length=MAX_LAYERS)]
 
 
 class ResultsPart(BaseModel):
-    """Base of all parts of results: strict, and unset fields are not written."""
+    """Base of all parts of results: rejects unknown fields, and does not write unset ones."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -48,13 +48,13 @@ class Trivial(ResultsPart):
 
     predictor: Reason = Field(description="In words: always “0”, the most frequent class of the training rows.")
     metrics: dict[Metric, Value]
-    reasons: dict[Metric, Reason] = Field({}, description="Beside each null, why.")
+    reasons: dict[Metric, Reason] = Field({}, description="Why a metric is null.")
 
 
 class Divergence(ResultsPart):
     """Final and initial task loss of a training that diverged."""
 
-    loss: Value = Field(description="Null where it was not a number.")
+    loss: Value = Field(description="Null if it was not a number.")
     start: Number
 
 
@@ -63,16 +63,16 @@ class Learning(ResultsPart):
 
     trivial: Trivial | None = None
     constant_prediction: Reason | None = Field(
-        None, description="What every row was given, in words; null where predictions differ."
+        None, description="The prediction that all rows share, in words. Null if they differ."
     )
-    divergence: Divergence | None = Field(None, description="Null where the training did not diverge.")
+    divergence: Divergence | None = Field(None, description="Null if the training did not diverge.")
 
 
 class LayerValues(ResultsPart):
     """A measure by layer, first transformer layer first."""
 
     values: Annotated[Values, Field(min_length=1)]
-    reasons: Reasons = Field(description="Why a value is null, and null beside each other value.")
+    reasons: Reasons = Field(description="Why a value is null, by layer. Null for other values.")
 
     @model_validator(mode="after")
     def _require_reason_per_layer(self) -> Self:
@@ -89,7 +89,7 @@ class Reference(ResultsPart):
     zeta: float = Field(ge=0, le=1)
     layers: Values
     layer_reasons: Reasons = []
-    pooling: Pooling = Field(Pooling.FIRST, description="What stands for a text; the first versions did not say.")
+    pooling: Pooling = Field(Pooling.FIRST, description="The vector of a text. Not in results of the first versions.")
     n: Count | None = None
 
 
@@ -104,7 +104,7 @@ class LastLayerValue(ResultsPart):
 
 
 class SentenceVectors(ResultsPart):
-    """Measures of one vector for each text, of the last layer."""
+    """Measures of the last layer's sentence vectors, one per text."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -113,7 +113,7 @@ class SentenceVectors(ResultsPart):
 
 
 class Selected(ResultsPart):
-    """Evaluations while training, by which weights were chosen or the run was stopped early."""
+    """Evaluations during training that chose the weights or stopped the run early."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -134,20 +134,20 @@ class RunResults(Learning):
     metrics: dict[Metric, Value]
     metric_reasons: dict[Metric, Reason] = Field({}, description="Why a metric is null.")
     loss: Value = None
-    n_validation: Count | None = Field(None, description="Rows evaluated on.")
-    tokens: Count | None = Field(None, description="Tokens of one layer, padding left out.")
-    points: Count | None = Field(None, description="Points of all layers, of which IsoScore* is.")
-    zeta: float | None = Field(None, ge=0, le=1, description="Of the IsoScore* that is reported.")
+    n_validation: Count | None = Field(None, description="Evaluated rows.")
+    tokens: Count | None = Field(None, description="Tokens of one layer, without padding.")
+    points: Count | None = Field(None, description="Points of all layers behind IsoScore*.")
+    zeta: float | None = Field(None, ge=0, le=1, description="Zeta of the reported IsoScore*.")
     by_layer: dict[Measure, LayerValues] = {}
     by_layer_n: dict[Measure, Count | None] = Field(
         {}, description="Points behind each measure: tokens, texts, or sentence vectors."
     )
     sentences: SentenceVectors | None = None
     reference: Reference | None = None
-    layers: Values = Field([], description="IsoScore* by layer, as the first versions kept it.")
+    layers: Values = Field([], description="IsoScore* by layer, in results of the first versions.")
     layer_reasons: Reasons = []
     f1_average: str | None = Field(None, description="`binary`: of one label. `macro`: the mean over labels.")
-    f1_positive: str | None = Field(None, description="The label that binary F1 is of.")
+    f1_positive: str | None = Field(None, description="Positive label of binary F1.")
     n_questions: Count = 0
     n_windows: Count = 0
     n_train_questions: Count = 0
@@ -155,7 +155,7 @@ class RunResults(Learning):
     n_train_left_out: Count = 0
     n_questions_cut: Count = 0
     selection: Selected | None = None
-    further: dict[str, bool | int | float | str] = Field({}, description="What a script reported besides.")
+    further: dict[str, bool | int | float | str] = Field({}, description="Other values that a script reported.")
 
     @property
     def learning(self) -> Learning | None:

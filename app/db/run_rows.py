@@ -17,7 +17,7 @@ from isotropy.catalog import Regularizer
 
 @dataclass(slots=True, eq=False)
 class RunRow(Timed):
-    """A row of the table of runs, with the names of ``Run``."""
+    """A row of the table of runs, with the attribute names of ``Run``."""
 
     id: str
     experiment_id: str
@@ -42,19 +42,18 @@ class RunRow(Timed):
     experiment: Experiment = field(init=False)
 
 
-# A run, whichever way it was read.
 AnyRun = Run | RunRow
 
 _COLUMNS = tuple(getattr(Run, column.name) for column in fields(RunRow) if column.init)
 
 
 def read_run_rows(session: Session, *conditions: ColumnElement[bool]) -> list[RunRow]:
-    """Read runs with their experiments and data sets, each of which is read once."""
+    """Return the runs, with shared objects for their experiments and data sets."""
     rows: Sequence[Any] = session.execute(select(*_COLUMNS).where(*conditions)).all()
-    ids = {row.experiment_id for row in rows}
-    query = select(Experiment).where(Experiment.id.in_(ids)).options(joinedload(Experiment.dataset))
+    experiment_ids = {row.experiment_id for row in rows}
+    query = select(Experiment).where(Experiment.id.in_(experiment_ids)).options(joinedload(Experiment.dataset))
     experiments = {experiment.id: experiment for experiment in session.scalars(query)}
-    runs = [RunRow(*row) for row in rows if row.experiment_id in experiments]  # one may have been removed since
+    runs = [RunRow(*row) for row in rows if row.experiment_id in experiments]  # it may have been removed since
     for run in runs:
         run.experiment = experiments[run.experiment_id]
     return runs

@@ -1,4 +1,4 @@
-"""Engines and sessions for SQLite and PostgreSQL: hidden rows, and a clock function that old SQLite lacks.
+"""Engines and sessions for SQLite and PostgreSQL, hidden rows, and a clock function that old SQLite lacks.
 
 Rows of an import are hidden from all queries until it finishes, those of a deleted experiment until they are removed.
 The filter is added to each query when it runs, so that no query can forget it. A query that has to see hidden rows
@@ -31,9 +31,9 @@ from isoscope.core.errors import ConflictError
 SUBSECOND_VERSION = (3, 42)
 CONNECT_SECONDS = 5
 SECONDS_BETWEEN_TRIES = 0.5
-# One per thread of the web process on SQLite, where a connection is just an open file. PostgreSQL has few.
+# Maximum connections. On SQLite one per thread of the web process, because they are cheap; PostgreSQL has few.
 SQLITE_POOL, POSTGRESQL_POOL = 40, 15
-# How long a request waits for a connection before it is told to try again.
+# How long a request waits for a connection before it fails.
 POOL_SECONDS = 10
 # Execution option of queries that see hidden rows too.
 INCLUDE_HIDDEN = "arriving"
@@ -70,8 +70,8 @@ Sessions = sessionmaker[Session]
 def create_database_engine(url: str, *, patience: float = 0, poolclass: type[Pool] | None = None) -> Engine:
     """Return an engine for the metrics database at ``url``.
 
-    A writer of SQLite waits for another for ``?timeout=`` of the URL, else 30 seconds. Connecting to PostgreSQL is
-    retried for ``patience`` seconds.
+    On SQLite a writer waits for another for the seconds in ``?timeout=`` of the URL, by default 30. Connecting to
+    PostgreSQL is retried for ``patience`` seconds.
     """
     is_sqlite = url.startswith("sqlite")
     connect_args = {"connect_timeout": CONNECT_SECONDS}
@@ -111,7 +111,7 @@ def create_sessions(url: str, *, patience: float = 0, poolclass: type[Pool] | No
 
 _removed = Experiment.__table__  # the plain table, so that the filter does not apply to its own query
 _REMOVED = select(_removed.c.id).where(_removed.c.removed_at.is_not(None))
-# Relationship loads pass here too, so rows need not carry the filter, which cannot be pickled.
+# Relationship loads are filtered too, as queries of their own. Propagated filters would keep rows from being pickled.
 _HIDDEN_ROW_FILTERS = (
     with_loader_criteria(
         Experiment, Experiment.id.not_in(_EXPERIMENTS) & Experiment.removed_at.is_(None), propagate_to_loaders=False
@@ -156,15 +156,13 @@ def driver_message(error: SQLAlchemyError) -> str:
 
 def error_line(error: Exception) -> str:
     """Return an error as one log line; for a database error, the driver's message."""
-    return (
-        driver_message(error)
-        if isinstance(error, SQLAlchemyError)
-        else f"{type(error).__name__}: {' '.join(str(error).split())}"
-    )
+    if isinstance(error, SQLAlchemyError):
+        return driver_message(error)
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def acquire_locks(connection: Connection, *names: str) -> None:
-    """Hold these locks (SQLite has one for all) until the transaction ends. Must be its first statement."""
+    """Hold these locks until the transaction ends (SQLite has a single one). Call this first in a transaction."""
     if connection.dialect.name == "sqlite":
         connection.execute(text("BEGIN IMMEDIATE"))
         return
@@ -173,12 +171,12 @@ def acquire_locks(connection: Connection, *names: str) -> None:
 
 
 def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    """Let readers and one writer work at the same time, and make a second writer wait.
+    """Let readers work next to a writer, and let ``lower`` handle all letters, as on PostgreSQL.
 
-    ``lower`` handles all letters, as PostgreSQL's does in most locales; SQLite's own handles A to Z only.
+    SQLite's own ``lower`` handles A to Z only.
     """
     cast("sqlite3.Connection", connection).create_function(
-        "lower", 1, lambda letters: None if letters is None else letters.lower(), deterministic=True
+        "lower", 1, lambda text: None if text is None else text.lower(), deterministic=True
     )
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode = WAL")
@@ -190,11 +188,11 @@ def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> No
 def _connect(
     patience: float, dialect: Dialect, _: ConnectionPoolEntry, args: list[Any], options: dict[str, Any]
 ) -> DBAPIConnection:
-    end = time.monotonic() + patience
+    deadline = time.monotonic() + patience
     while True:
         try:
             return dialect.connect(*args, **options)
         except dialect.loaded_dbapi.OperationalError:
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(SECONDS_BETWEEN_TRIES)

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class EmbeddingStatus(StrEnum):
-    """States of an embedding: made by a worker unless uploaded, inspected, committed by the user, measured."""
+    """States of an embedding, in order: a worker makes it unless it is uploaded, inspects it, then measures it."""
 
     MAKING = "making"
     INSPECTING = "inspecting"
@@ -24,7 +24,7 @@ class EmbeddingOrigin(StrEnum):
 
 
 class Pooling(StrEnum):
-    """The vector of a text: that of its first token, the mean, that of its last token."""
+    """The vector of a text: its first token's, the mean of all tokens, or its last token's."""
 
     FIRST = "first"
     MEAN = "mean"
@@ -32,7 +32,7 @@ class Pooling(StrEnum):
 
 
 class RowsBy(StrEnum):
-    """How the same rows of two embeddings are found: by name, by position in their files, in order."""
+    """How rows of two embeddings are matched: by name, by position in their files, or in order."""
 
     NAME = "name"
     POSITION = "place"
@@ -83,7 +83,7 @@ UNFINISHED_TASK = (TaskStatus.QUEUED, TaskStatus.RUNNING)
 
 
 class ImportStatus(StrEnum):
-    """States of an import. A failed or cancelled one is removing until its rows are gone. The last three are final."""
+    """States of an import. A failed or cancelled one removes its rows first. The last three are final."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -106,7 +106,7 @@ class MeasurementStatus(StrEnum):
 class RunStatus(StrEnum):
     """States of a run. A paused one waits to be resumed; a streaming one is written by a user's own script.
 
-    The last four are final; the search for the best lambda pruned a run because others did better.
+    The last four are final. A pruned run was stopped by its search because others did better.
     """
 
     QUEUED = "queued"
@@ -126,7 +126,6 @@ class RunStatus(StrEnum):
 # Waiting for a worker, or running.
 UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
 
-# Can be tried again.
 RETRIABLE = (RunStatus.FAILED, RunStatus.CANCELLED)
 
 FINAL = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.PRUNED)
@@ -154,7 +153,7 @@ class AttemptOutcome(StrEnum):
     PRUNED = "pruned"
     CANCELLED = "cancelled"
     PAUSED = "paused"
-    # By a signal, or without a word.
+    # By a signal, or without an error message.
     KILLED = "killed"
     WORKER_LOST = "worker_lost"
     WORKER_STOPPED = "worker_stopped"
@@ -177,7 +176,7 @@ class DatasetOrigin(StrEnum):
     UPLOAD = "upload"
     SAMPLE = "sample"
     HUB = "hub"
-    # Only a name: the rows are where its runs were trained.
+    # Has only a name: a script trained on its rows elsewhere.
     BY_NAME = "named"
 
 

@@ -1,4 +1,4 @@
-"""The search of an experiment for the best lambda and zeta: its ranges, and its runs as trials."""
+"""The search for the best lambda and zeta of an experiment: ranges, budget, and trials."""
 
 import math
 from collections.abc import Sequence
@@ -131,7 +131,7 @@ class Search(Options):
     @model_validator(mode="after")
     def _check_ranges(self) -> Self:
         if self.regularizer is Regularizer.NONE:
-            raise ValueError("expected a regularizer to search lambda of, got none")
+            raise ValueError("expected a regularizer to search lambda for, got none")
         if not self.lam_low < self.lam_high:
             raise ValueError(f"expected `lam_low` below `lam_high`, got {self.lam_low:g} and {self.lam_high:g}")
         if self.zeta_low > self.zeta_high:
@@ -141,14 +141,14 @@ class Search(Options):
             too_small = [size for size in bounds if size < self.least_size]
             if too_small:
                 raise ValueError(
-                    f"expected lambdas at both ends of the range of {self.least_size:g} or more in size, the least one "
-                    f"that is searched; got {too_small[0]:g}"
+                    "expected `lam_low` and `lam_high` to be at least as large in absolute value as `least_size`, "
+                    f"{self.least_size:g}; got {too_small[0]:g}"
                 )
         return self
 
     @property
     def axis(self) -> tuple[float, float]:
-        """Return the bounds of the searched axis: lambda, or its signed logarithm, which goes through 0."""
+        """Return the bounds of the searched axis: lambda, or its signed logarithm if ``least_size`` is set."""
         return self.axis_position(self.lam_low), self.axis_position(self.lam_high)
 
     def axis_position(self, lam: float) -> float:
@@ -163,13 +163,13 @@ class Search(Options):
         rounded = float(f"{position:.4g}")
         return min(max(rounded, self.lam_low), self.lam_high)
 
-    def round_zeta(self, drawn: float) -> float:
-        """Round a drawn zeta to the displayed digits, and clip it to the range, whose bounds may have more digits."""
-        return min(max(round(drawn, ZETA_DIGITS), self.zeta_low), self.zeta_high)
+    def round_zeta(self, zeta: float) -> float:
+        """Round a sampled zeta to the displayed digits; clip it to the range, whose bounds may have more digits."""
+        return min(max(round(zeta, ZETA_DIGITS), self.zeta_low), self.zeta_high)
 
 
 class Trial(NamedTuple):
-    """The runs of one lambda and zeta, one for each seed; number 0 is the baseline."""
+    """The runs of one lambda and zeta, one per seed. Number 0 is the baseline."""
 
     number: int
     runs: Sequence["Run"]
@@ -199,8 +199,8 @@ class Trial(NamedTuple):
         return _mean([run.isoscore_star for run in self.runs])
 
 
-def trials_of(runs: Sequence["Run"]) -> list[Trial]:
-    """Return the trials of a search from its runs in order; each has as many runs as the baseline."""
+def group_trials(runs: Sequence["Run"]) -> list[Trial]:
+    """Group a search's runs, by position, into trials of as many runs as the baseline has."""
     n_seeds = next((index for index, run in enumerate(runs) if run.regularizer is not Regularizer.NONE), len(runs))
     return [
         Trial(number, runs[start : start + n_seeds])
@@ -209,6 +209,7 @@ def trials_of(runs: Sequence["Run"]) -> list[Trial]:
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Return the ascending indices of the Pareto-optimal points; both values are maximized, equal points all count."""
     order = sorted(range(len(points)), key=lambda index: points[index], reverse=True)
     front: list[int] = []
     best_second = -math.inf

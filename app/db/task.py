@@ -17,20 +17,20 @@ class TaskConfig(Frozen):
 
     kind: TruthKind
     similarity: Similarity = Similarity.COSINE
-    # None takes the usual one of the kind.
+    # None: the default of the kind.
     metric: str | None = None
     labels: Column | None = None
-    # The column of queries, pairs or rows that depend on each other.
+    # Column that groups queries, pairs or rows that depend on each other.
     groups: Column | None = None
     ids: Column | None = None
-    # Columns of ids; None takes the likeliest, or row numbers.
+    # Columns of ids. None: the likeliest column, or row numbers.
     query_ids: Column | None = None
     seed: Seed = 0
-    # All methods with all dimensions and storages: several hundred variants, not 40.
+    # Whether to try all methods, dimensions and storages: several hundred variants instead of 40.
     full: bool = False
     tolerance: Annotated[FiniteFloat, Field(ge=0, le=1)] = 0.01
     remedies: bool = False
-    """Whether only post-processings are judged, on as many rows as seconds allow."""
+    """Whether to judge only post-processings, on few enough rows to take seconds."""
 
     @property
     def judged_by(self) -> str:
@@ -41,7 +41,7 @@ class TaskConfig(Frozen):
         return METRICS[self.judged_by]
 
     def is_comparable_to(self, second: "TaskConfig") -> bool:
-        """Return whether scores compare with another task's. Only id columns and the metric's name may differ."""
+        """Return whether scores compare with another task's: only id columns and an omitted metric may differ."""
         ignored_fields = {"ids": None, "query_ids": None}
         own_config, second_config = (
             config.model_copy(update=ignored_fields | {"metric": config.judged_by}) for config in (self, second)
@@ -57,7 +57,7 @@ class TaskConfig(Frozen):
 
 
 class Parts(Frozen):
-    """Queries, pairs or labeled rows of each part."""
+    """Number of queries, pairs or labeled rows in each part."""
 
     fit: int
     choose: int
@@ -65,9 +65,9 @@ class Parts(Frozen):
 
 
 class ChoiceScore(Frozen):
-    """The score on the part that chooses, and its difference to the vectors as they are.
+    """The score on the choose part, and its difference from the unchanged vectors.
 
-    Its 95% intervals hold for all variants at once. Null in results of version 0.1.
+    The 95% intervals hold for all variants simultaneously. Null in results of version 0.1.
     """
 
     value: FiniteFloat
@@ -77,7 +77,7 @@ class ChoiceScore(Frozen):
 
 
 class SmallestDifference(Frozen):
-    """The difference of the smallest to the chosen variant on the part that reports, with its own 95% interval."""
+    """The smallest variant's score minus the chosen one's on the report part, with its 95% interval."""
 
     difference: FiniteFloat
     low: FiniteFloat
@@ -85,7 +85,7 @@ class SmallestDifference(Frozen):
 
 
 class ReportScore(Frozen):
-    """The score on the part that reports, and its difference to the vectors as they are, with 95% intervals."""
+    """The score on the report part, and its difference from the unchanged vectors, with 95% intervals."""
 
     value: FiniteFloat
     low: FiniteFloat
@@ -96,14 +96,14 @@ class ReportScore(Frozen):
 
 
 class FoundRow(Frozen):
-    """A row of the corpus, by its id, and how many queries find it."""
+    """The id of a corpus row, and the number of queries that find it."""
 
     id: str
     queries: int
 
 
 class QueryHubness(Frozen):
-    """How unequally often rows of the corpus are found: see ``isotropy.tasks.search``."""
+    """Inequality of how often corpus rows are found: see ``isotropy.tasks.search``."""
 
     k: int
     queries: int
@@ -128,12 +128,12 @@ class JudgedVariant(Frozen):
 
     @property
     def changes_vectors(self) -> bool:
-        """Whether it differs from the vectors as they are by more than their storage."""
+        """Return whether it changes the vectors, not only their storage."""
         return self.method in METHODS or self.dimensions != "all"
 
 
 class ScoreSoFar(Frozen):
-    """The score of a variant on the part that chooses, while others are still being evaluated."""
+    """The score of a variant on the choose part, while others are still being evaluated."""
 
     name: str
     bytes: int

@@ -39,13 +39,13 @@ RowId = Annotated[str, AfterValidator(_check_row_id)]
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A point in time. SQLite forgets the zone and PostgreSQL answers in its own, so UTC is put back on reading."""
+    """A point in time, read as UTC. SQLite drops the time zone, and PostgreSQL returns its own."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Refuse a time without a zone: it would mean different moments on different machines."""
+        """Reject a time without a zone, because its meaning would depend on the machine."""
         if value is not None and value.tzinfo is None:
             raise ValueError(f"expected a time with a zone, got {value!r}; use utcnow()")
         return value
@@ -57,9 +57,9 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class Typed(TypeDecorator[T], Generic[T]):
-    """A record or records in a JSON column: validated on writing, and on reading rows of any version.
+    """A model or models in a JSON column, validated on writing and on reading.
 
-    Attributes of rows take JSON too. Paths in a query, such as ``Run.results["metrics"]``, are plain JSON.
+    Attributes of rows accept JSON values too. Paths in a query, such as ``Run.results["metrics"]``, are plain JSON.
     """
 
     impl = JSON
@@ -89,7 +89,7 @@ class Typed(TypeDecorator[T], Generic[T]):
         return self._adapter.validate_python(value)
 
     def read_text(self, text: str) -> T:
-        """Read a record from JSON text, which is faster than parsing it first."""
+        """Read a model from JSON text, which is faster than parsing it first."""
         return self._adapter.validate_json(text)
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
@@ -99,15 +99,15 @@ class Typed(TypeDecorator[T], Generic[T]):
         return None if value is None else self._read_leniently(self.read, value)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
-        """Read JSON text if the driver returns text; PostgreSQL's driver parses it."""
+        """Validate SQLite's JSON as text; PostgreSQL's driver has already parsed it."""
         if dialect.name != "sqlite":
             return super().result_processor(dialect, coltype)
         return lambda text: None if text in (None, "null") else self._read_leniently(self.read_text, text)
 
     def _read_leniently(self, read: Callable[[Any], T], value: Any) -> T:
-        """Read a record. Keep invalid fields as stored, because a later version may have written them.
+        """Read a model. Keep invalid fields as stored, because a later version may have written them.
 
-        Such a row then breaks no list and can be deleted. Raises ValidationError if the valid fields make no record.
+        Such a row can still be listed and deleted. Raises ValidationError if the other fields are not enough.
         """
         try:
             return read(value)
@@ -119,15 +119,15 @@ class Typed(TypeDecorator[T], Generic[T]):
             readable = self.read({name: part for name, part in stored.items() if name not in invalid_names})
             if not isinstance(readable, BaseModel):
                 raise
-            logger.warning("a row is read with what this version does not know: %s", ", ".join(sorted(invalid_names)))
+            logger.warning("a row has values that this version does not know, in: %s", ", ".join(sorted(invalid_names)))
             record: Any = readable.model_copy(update={name: stored[name] for name in invalid_names})
             return record  # type: ignore[no-any-return]
 
 
 class _ReadByType:
-    """Annotation to read a stored model only by type, because it was validated when the row was written.
+    """Annotation that reduces a model's validation to types, because it was validated when the row was written.
 
-    Takes a tenth of the time of full validation. Fields missing from rows of earlier versions take their defaults.
+    This takes a tenth of the time. Fields missing from rows of earlier versions take their defaults.
     """
 
     def __get_pydantic_core_schema__(self, source: type[BaseModel], handler: GetCoreSchemaHandler) -> CoreSchema:

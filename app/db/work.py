@@ -26,7 +26,7 @@ SILENT_AFTER = timedelta(minutes=5)
 
 
 def slot_name(settings: Settings, device: str) -> str:
-    """Return the name of a worker's slot: the same for this device on this machine, across restarts."""
+    """Return the name of a worker's slot, which stays the same for a device of this machine across restarts."""
     name = f"{settings.worker_name or socket.gethostname()}/{device}"
     if len(name) > MAX_CHARACTERS:
         raise InvalidError(
@@ -37,7 +37,7 @@ def slot_name(settings: Settings, device: str) -> str:
 
 
 class FileLocks:
-    """Locked files in one folder; the kernel releases them."""
+    """Locks as files in one folder. The kernel releases those of a process that ends."""
 
     is_settled = True
 
@@ -62,7 +62,7 @@ def slot_taken_error(name: str) -> ConflictError:
 
 
 def begin_attempt(session: Session, run_id: str, worker: str) -> None:
-    """Add an attempt of a run by a worker. An earlier attempt that is still open has lost its worker."""
+    """Add an attempt of a run by a worker. End an earlier attempt that is still open: its worker was lost."""
     end_lost_attempts(session, Attempt.run_id == run_id)
     last = session.scalar(select(func.max(Attempt.number)).where(Attempt.run_id == run_id))
     session.add(Attempt(run_id=run_id, number=(last or 0) + 1, worker=worker))
@@ -75,31 +75,31 @@ def end_attempts(
     detail: str | None = None,
     ended_at: datetime | None = None,
 ) -> None:
-    """End open attempts. Call this after changing runs, because all callers lock rows in this order."""
+    """End open attempts. Call this after changing runs, so that all callers lock rows in the same order."""
     last_logged_step = select(func.max(Step.step)).where(Step.run_id == Attempt.run_id).scalar_subquery()
     changes: dict[str, Any] = {"outcome": outcome, "detail": detail, "ended_at": ended_at or utcnow()}
-    # Until an attempt trains, the logged steps are those of an earlier attempt.
+    # If it has not trained yet, the logged steps are those of an earlier attempt.
     changes["last_step"] = case((Attempt.first_step.is_not(None), last_logged_step))
     still_open = update(Attempt).where(Attempt.ended_at.is_(None), condition)
     session.execute(still_open.values(changes).execution_options(synchronize_session=False))
 
 
 def end_lost_attempts(session: Session, condition: ColumnElement[bool]) -> None:
-    """End open attempts whose worker is gone, each at that worker's last heartbeat if known."""
+    """End open attempts whose worker was lost, each at the worker's last heartbeat if known."""
     still_open = select(Attempt, Worker.heartbeat_at).outerjoin(Worker, Worker.slot == Attempt.worker)
-    for attempt, heard_at in session.execute(still_open.where(Attempt.ended_at.is_(None), condition)).all():
-        ended_at = max(attempt.started_at, heard_at) if heard_at is not None else None
+    for attempt, heartbeat_at in session.execute(still_open.where(Attempt.ended_at.is_(None), condition)).all():
+        ended_at = max(attempt.started_at, heartbeat_at) if heartbeat_at is not None else None
         same_attempt = (Attempt.run_id == attempt.run_id) & (Attempt.number == attempt.number)
         end_attempts(session, same_attempt, AttemptOutcome.WORKER_LOST, ended_at=ended_at)
 
 
-def waiting_jobs(sessions: Sessions) -> list[Job]:
+def list_waiting_jobs(sessions: Sessions) -> list[Job]:
     with sessions() as session:
         return [job for kind in KINDS.values() for job, _ in _waiting_jobs_of_kind(session, kind)]
 
 
 def has_waiting_jobs(sessions: Sessions, queue: Queue) -> bool:
-    """Return whether any row waits for a job of a queue, by one cheap statement for idle workers."""
+    """Return whether any row waits for a job of a queue, with one cheap statement for idle workers."""
     with sessions() as session:
         connection = session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
         return bool(connection.scalar(_select_waiting(queue)))
@@ -116,23 +116,24 @@ def next_waiting_job(sessions: Sessions, queue: Queue, skipped_ids: Collection[s
     kinds = [kind for kind in KINDS.values() if kind.queue is queue]
     with sessions() as session:
         jobs = [job for kind in kinds for job in _waiting_jobs_of_kind(session, kind, len(skipped_ids) + 1)]
-    waiting = [job for job in jobs if job[0].workflow_id not in skipped_ids]
-    return min(waiting, key=lambda job: (job[0].priority, job[1]))[0] if waiting else None
+    candidates = [(job.priority, queued_at, job) for job, queued_at in jobs if job.workflow_id not in skipped_ids]
+    return min(candidates, key=lambda candidate: candidate[:2])[2] if candidates else None
 
 
 def _waiting_jobs_of_kind(session: Session, kind: JobKind, limit: int | None = None) -> list[tuple[Job, datetime]]:
     """Return the waiting jobs of a kind, each with the time at which it was queued."""
     table = kind.table
-    order = kind.order or (literal(None), table.created_at if kind.queued_at is None else kind.queued_at, table.id)
-    query = select(table.id, *order[:2]).where(table.status.in_(kind.waiting))
-    rows = session.execute(query.order_by(*(kind.order or order[1:])).limit(limit))
+    queued_at = table.created_at if kind.queued_at is None else kind.queued_at
+    columns = kind.order[:2] or (literal(None), queued_at)
+    query = select(table.id, *columns).where(table.status.in_(kind.waiting))
+    rows = session.execute(query.order_by(*(kind.order or (queued_at, table.id))).limit(limit))
     return [(Job(kind, row_id, priority), since) for row_id, priority, since in rows]
 
 
 def pause_waiting_runs(session: Session, run: Run) -> None:
     """Pause the waiting runs of an experiment if its first run failed for a reason that may affect all of them.
 
-    Reasons are memory, repeated kills, and failures before the first step. Once another run has ended, nothing is
+    Such reasons are memory, repeated kills, and failures before the first step. If another run has ended, nothing is
     paused, so that resumed runs are not paused again.
     """
     experiment = session.get(Experiment, run.experiment_id, with_for_update=True)
@@ -151,6 +152,6 @@ def pause_waiting_runs(session: Session, run: Run) -> None:
 
 
 def is_silent(run: Run) -> bool:
-    """Return whether the script of an unfinished run stopped reporting."""
+    """Return whether a run is streaming but its script has stopped reporting."""
     last_heard = run.heard_at or run.queued_at
     return run.status is RunStatus.STREAMING and utcnow() - last_heard > SILENT_AFTER

@@ -12,7 +12,7 @@ from sqlalchemy.orm import selectinload
 
 from app.context import Context, not_found
 from app.core.evidence import block_degrees, t_quantile
-from app.core.names import natural_order
+from app.core.names import natural_sort_key
 from app.db.models import Embedding, Measurement
 from app.embeddings.readings import similarity_of
 from app.embeddings.service import require_measured
@@ -361,7 +361,7 @@ def suggest_order(embeddings: Sequence[Embedding]) -> list[Embedding]:
     if comparison.are_layers:
         return sorted(embeddings, key=lambda embedding: embedding.layer or 0)
     if comparison.is_ordered and comparison.fits_side_by_side:
-        return sorted(embeddings, key=lambda embedding: natural_order(embedding.name))
+        return sorted(embeddings, key=lambda embedding: natural_sort_key(embedding.name))
     sources = {embedding.source_id for embedding in embeddings}
     return sorted(embeddings, key=lambda embedding: (embedding.id not in sources, embedding.created_at, embedding.id))
 

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, case, delete, func, null, or_, select, upd
 from sqlalchemy.orm import Session, selectinload
 
 from app.context import Context, not_found
-from app.core.names import base_name, clean_name, describe_files, file_stem, natural_order
+from app.core.names import base_name, clean_name, describe_files, file_stem, natural_sort_key
 from app.db import job_kinds
 from app.db.encoding import FLOAT_BYTES
 from app.db.job_kinds import Job
@@ -141,7 +141,7 @@ def create_embedding(
     default array or columns are measured once they are readable. Otherwise the embedding waits as a draft.
     """
     shards = [Incoming(file.stream, base_name(file.filename)) for file in vectors]
-    shards.sort(key=lambda file: natural_order(file.filename))
+    shards.sort(key=lambda file: natural_sort_key(file.filename))
     files = [(FileRole.VECTORS, shard) for shard in shards]
     if annotations is not None:
         files.append((FileRole.ANNOTATIONS, Incoming(annotations.stream, base_name(annotations.filename))))

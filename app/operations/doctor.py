@@ -28,7 +28,7 @@ from app.db.migration import MIGRATE_ADVICE, known_revisions, require_schema, tr
 from app.db.models import Worker
 from app.db.session import Sessions, driver_message, redacted, require_database, temporary_engine
 from app.db.types import utcnow
-from app.db.work import slot_name, waiting_jobs
+from app.db.work import list_waiting_jobs, slot_name
 from app.operations.health import try_listening
 from app.operations.migrate import require_writing
 from app.queue import JobQueue
@@ -176,7 +176,7 @@ def check_heartbeats(settings: Settings, *, this_machine_only: bool = True) -> R
     with temporary_engine(settings.database) as engine:
         with Sessions(engine)() as session:
             workers = session.scalars(select(Worker).order_by(Worker.slot)).all()
-        jobs = len(waiting_jobs(Sessions(engine)))
+        jobs = len(list_waiting_jobs(Sessions(engine)))
     if this_machine_only:
         workers = [worker for worker in workers if worker.slot == slot_name(settings, worker.device)]
     alive = [worker for worker in workers if utcnow() - worker.heartbeat_at < LOST_AFTER]

@@ -42,10 +42,10 @@ def launch_samples(context: Context) -> bool:
 
 
 def launch_sample_sweep(context: Context) -> Experiment:
-    return create_experiment(context, sample_sweep(get_sample_dataset(context)))
+    return create_experiment(context, build_sample_sweep(get_sample_dataset(context)))
 
 
-def sample_sweep(dataset: Dataset) -> SweepRequest:
+def build_sample_sweep(dataset: Dataset) -> SweepRequest:
     """Return the sample sweep, tuned so that a run takes about twenty seconds on one core.
 
     A model learns the column ``subject`` in these steps; with fewer, some seeds stay near chance. Other columns take

@@ -42,7 +42,7 @@ def get_postprocessing(context: Context, embedding_id: str, postprocessing_id: s
 
 
 def find_postprocessing(context: Context, embedding: Embedding, settings: MethodSettings) -> PostProcessing | None:
-    key = embedding.key_of(settings.method, settings.parameters)
+    key = embedding.hash_request(settings.method, settings.parameters)
     return context.scalar(
         select(PostProcessing).where(PostProcessing.embedding_id == embedding.id, PostProcessing.key == key)
     )
@@ -124,7 +124,7 @@ def create_postprocessed_embedding(
 
 
 def _add_trial(context: Context, embedding: Embedding, settings: MethodSettings) -> None:
-    key = embedding.key_of(settings.method, settings.parameters)
+    key = embedding.hash_request(settings.method, settings.parameters)
     trial = PostProcessing(embedding_id=embedding.id, key=key, method=settings.method, parameters=settings.parameters)
     try:
         with context.sessions.begin() as session:

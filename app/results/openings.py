@@ -14,7 +14,7 @@ from app.db.types import utcnow
 from app.results.conclusion.choices import Choice, OpenedScores, find_choice, read_opened, run_choices, setting_choices
 from app.results.run_table import RunTable
 from app.training.experiments import get_experiment
-from app.web.activity import name_of_user
+from app.web.activity import current_user_name
 from isoscope.core.errors import ConflictError
 from isoscope.core.formatting import one_line, plural
 from isoscope.files.strict import Strict
@@ -119,7 +119,7 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
                 position=choice.position,
                 label=choice.label,
                 note=request.note.strip() or None,
-                by=one_line(request.by) or name_of_user(),
+                by=one_line(request.by) or current_user_name(),
                 at=utcnow(),
                 rows_sha256=rows_sha256,
                 opened_before=_count_openings(session, rows_sha256),

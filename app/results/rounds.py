@@ -34,7 +34,7 @@ def add_seeds(context: Context, experiment_id: str, request: SeedRequest) -> Exp
 
     """
     experiment = get_experiment(context, experiment_id)
-    if not experiment.takes_seeds:
+    if not experiment.accepts_seeds:
         origin = experiment.origin if experiment.study is None else "chosen by a search"
         raise ConflictError(f"Seeds can be added to sweeps launched here; these runs were {origin}.")
     if not experiment.ended:

@@ -20,7 +20,7 @@ from app.results.figures.sweep_curves import loss_curve, penalty_curve
 from app.results.labels import TRAINING_MEASURES, slug_of, title_of
 from app.results.run_data import ACTIVATION, find_run_figure
 from app.results.run_table import RunTable
-from app.training.option_form import text_of
+from app.training.option_form import to_text
 from isoscope.core.errors import NotFoundError
 from isoscope.core.formatting import count, plural, short
 
@@ -70,7 +70,7 @@ def value_in_words(name: str, value: Any) -> str:
         return (option.none_means if option else "") or "not used" if value is None else _format_value(value)
     if name in CUSTOM_WORDS:
         return CUSTOM_WORDS[name](value)
-    if option_words := option.words.get(text_of(value)):
+    if option_words := option.words.get(to_text(value)):
         return option_words
     return plural(value, *option.unit.split("|")) if option.unit else _format_value(value)
 

@@ -85,7 +85,7 @@ class Ledger:
 
     def release(self, *hashes: str | None) -> int:
         """Delete files that no row refers to any longer; return the freed bytes. Skip files if the storage fails."""
-        freed = 0
+        freed_bytes = 0
         for sha256 in set(filter(None, hashes)):
             try:
                 with self.sessions.begin() as session:
@@ -98,10 +98,10 @@ class Ledger:
                         session.delete(row)
                         session.flush()
                     self.storage.delete(sha256)
-                freed += size_bytes
+                freed_bytes += size_bytes
             except UnavailableError:
                 logger.warning("The bytes of %s stay in the storage, though no row needs them.", sha256)
-        return freed
+        return freed_bytes
 
     def sweep(self) -> int:
         """Delete files stored more than a day ago that have no row; return their number.

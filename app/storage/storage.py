@@ -44,7 +44,7 @@ class Storage(ABC):
     """Files named by their SHA-256, so that identical files are stored once. A file is visible only when complete."""
 
     def __init__(self, folder: Path) -> None:
-        # On this machine, for temporary files among others.
+        # For temporary files; a folder storage keeps its files there, too.
         self.folder = folder
 
     def write(self, stream: BinaryIO, max_bytes: int) -> Stored:

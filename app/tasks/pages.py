@@ -7,7 +7,7 @@ from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
 from pydantic import ValidationError
 
 from app.context import PAGE_ROWS, Context, count_pages, offset_of
-from app.core.validation_messages import field_errors
+from app.core.validation_messages import list_field_errors
 from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
 from app.db.task import MapVariant, Side, TaskConfig
 from app.embeddings.decision import find_deciding_task
@@ -174,7 +174,7 @@ def _parse(values: Mapping[str, str]) -> TaskConfig:
     try:
         return TaskConfig.model_validate({name: text.strip() for name, text in values.items() if text.strip()})
     except ValidationError as error:
-        raise combine_errors(field_errors(error)) from error
+        raise combine_errors(list_field_errors(error)) from error
 
 
 def _list_page(

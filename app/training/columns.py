@@ -1,4 +1,4 @@
-"""Checks of the columns that a sweep reads and predicts, and the likeliest task of a data set."""
+"""Check the columns of a sweep, and find the likeliest task of a data set."""
 
 from collections.abc import Callable, Sequence
 
@@ -140,12 +140,12 @@ TEXT_NAMES = (
     ("sentence",),
     ("text",),
 )
-"""Names of GLUE's text columns first. Pairs precede single texts, because QNLI's pair has a sentence, too."""
+"""GLUE's names first. Pairs precede single texts, because QNLI's pair has a column called sentence, too."""
 LABEL_NAMES = ("label", "labels", "score", "class", "target", "category", "rating", "sentiment", "gold", "y")
 ID_NAMES = frozenset({"id", "idx", "index", "guid", "uid", "qid", "row"})
 
 MAX_INTEGER_CLASSES = 20
-"""A column with more distinct whole numbers holds scores."""
+"""A column with more distinct whole numbers is taken for scores."""
 
 
 class TaskProposal(Frozen):
@@ -169,7 +169,7 @@ class TaskProposal(Frozen):
 def propose_task(hub_name: str | None, columns: Sequence[Column]) -> TaskProposal | None:
     """Return the task of a known Hub data set, or else the likeliest task of the columns."""
     if hub_name is None:
-        return task_from_columns(columns)
+        return guess_task(columns)
     task = TASKS[HubName(hub_name)]
     return TaskProposal(
         task=task.task,
@@ -180,7 +180,7 @@ def propose_task(hub_name: str | None, columns: Sequence[Column]) -> TaskProposa
     )
 
 
-def task_from_columns(columns: Sequence[Column]) -> TaskProposal | None:
+def guess_task(columns: Sequence[Column]) -> TaskProposal | None:
     """Return the likeliest task, None if there is no text or nothing to predict."""
     label = next((column for column in columns if column.kind is ColumnKind.SPAN), None)
     without_spans = [column for column in columns if column.kind is not ColumnKind.SPAN]
@@ -217,7 +217,7 @@ def _find_label_column(columns: Sequence[Column]) -> Column | None:
         if (_is_score(column) or (column.kind is not ColumnKind.SPAN and len(column.values or ()) >= 2))
         and column.name.lower() not in ID_NAMES
     ]
-    named_like_labels = (column for name in LABEL_NAMES for column in candidates if column.name.lower() == name)
+    columns_named_like_labels = (column for name in LABEL_NAMES for column in candidates if column.name.lower() == name)
     kind_tests: tuple[Callable[[Column], bool], ...] = (
         lambda column: column.kind is ColumnKind.LABEL,
         lambda column: column.kind is ColumnKind.NUMBER,
@@ -226,7 +226,7 @@ def _find_label_column(columns: Sequence[Column]) -> Column | None:
     first_by_kind = (
         column for test in kind_tests for column in candidates if test(column) and column.name.lower() not in text_names
     )
-    return next(named_like_labels, None) or next(first_by_kind, None)
+    return next(columns_named_like_labels, None) or next(first_by_kind, None)
 
 
 def _is_score(column: Column) -> bool:

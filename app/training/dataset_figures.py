@@ -19,7 +19,7 @@ MAX_CLASS_CHARACTERS = 24
 SPLIT_COLORS = {"train": palette.MAIN, "validation": palette.MARKED}
 
 
-class Baseline(NamedTuple):
+class TrivialScore(NamedTuple):
     """The validation score of a predictor that ignores the texts."""
 
     metric: str
@@ -30,7 +30,7 @@ class Baseline(NamedTuple):
 
 
 def dataset_figures(dataset: Dataset) -> list[Figure]:
-    """Return the figures of counted rows: classes, then text lengths by column."""
+    """Return the figure of class counts, if any, then one of text lengths per counted column."""
     proposal = propose_task(dataset.hub_name, dataset.columns)
     columns = {column.name: column for column in dataset.columns}
     texts, figures = dataset.columns, []
@@ -45,12 +45,12 @@ def dataset_figures(dataset: Dataset) -> list[Figure]:
     ]
 
 
-def baseline_of(dataset: Dataset, proposal: TaskProposal | None) -> Baseline | None:
-    """Return the trivial predictor of the likeliest task with its validation score; None if unknown."""
+def find_trivial_score(dataset: Dataset, proposal: TaskProposal | None) -> TrivialScore | None:
+    """Return the score of the trivial predictor of the likeliest task; None if unknown."""
     if proposal is None or proposal.task is TaskKind.SPAN:
         return None
     if proposal.task is TaskKind.REGRESSION:
-        return Baseline("correlation", 0.0, "predicts the mean of the train rows for every row")
+        return TrivialScore("correlation", 0.0, "predicts the mean of the train rows for every row")
     label = next((column for column in dataset.columns if column.name == proposal.label_column), None)
     if label is None or not label.values or not label.train_counts or not label.validation_counts:
         return None
@@ -61,7 +61,7 @@ def baseline_of(dataset: Dataset, proposal: TaskProposal | None) -> Baseline | N
     class_name = plain(label.values[most_frequent], MAX_CLASS_CHARACTERS)
     predictor = f"predicts {class_name}, the most frequent class of the train rows"
     n_correct = label.validation_counts[most_frequent]
-    return Baseline("accuracy", n_correct / n, predictor, is_single_class=n_correct == n)
+    return TrivialScore("accuracy", n_correct / n, predictor, is_single_class=n_correct == n)
 
 
 def _class_balance_figure(label: Column) -> Figure:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.context import Context, frees_space, not_found
 from app.core.names import base_name, clean_name
-from app.core.validation_messages import message_of
+from app.core.validation_messages import first_message
 from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset, DatasetOrigin, Experiment
 from app.db.session import INCLUDE_HIDDEN
@@ -20,7 +20,7 @@ from app.sandbox import read_in_sandbox
 from app.storage import Incoming, Stored
 from app.storage.ledger import Store
 from app.storage.storage import DIVIDING_PREFIX
-from app.training.columns import task_from_columns
+from app.training.columns import guess_task
 from isoscope.core.errors import ConflictError, InvalidError
 from isoscope.core.formatting import quote
 from isoscope.files.columns import DatasetDescription, describe_pair
@@ -39,7 +39,7 @@ def create_dataset(
     division: Division | None = None,
     quoting: Quoting | None = None,
 ) -> Dataset:
-    """Store files of rows, split by ``division``, and describe their columns, read in a sandboxed process."""
+    """Store the files, after splitting the train file by ``division``, and describe their columns."""
     settings = context.settings
     check_split_files(division, has_validation=validation is not None, has_test=test is not None)
     with context.ledger.storing() as store:
@@ -73,18 +73,18 @@ def create_dataset(
 
 
 def change_quoting(context: Context, dataset_id: str, quoting: Quoting) -> Dataset:
-    """Change how the quotes of .tsv files are read, unless an experiment has read the data set."""
+    """Change how quotes in .tsv files are read, unless an experiment uses the data set."""
     dataset = get_dataset(context, dataset_id)
     if not dataset.quoting:
         raise ConflictError(
-            f"No quotes of {dataset.name} are known that could be read in two ways: only .tsv files have such. "
-            "Upload the files again if it was stored by an earlier Isoscope.",
+            f"The quoting of {dataset.name} cannot be changed, because it has no .tsv file whose quotes were detected. "
+            "If an earlier version of Isoscope stored it, upload the files again.",
             "quoting",
         )
     if dataset.division is not None:
         raise ConflictError(
-            f"The rows of {dataset.name} were divided with quotes read as they are now. Upload the file again and "
-            "choose how its quotes are read.",
+            f"The rows of {dataset.name} were split with the current quoting. Upload the file again and choose how its "
+            "quotes are read.",
             "quoting",
         )
     locations = _locate_files(context, dataset)
@@ -97,15 +97,15 @@ def change_quoting(context: Context, dataset_id: str, quoting: Quoting) -> Datas
         updated_id = session.scalar(statement.returning(Dataset.id), execution_options={INCLUDE_HIDDEN: True})
     if updated_id is None:
         raise ConflictError(
-            f"{dataset.name} is used by an experiment, whose runs read its quotes as it does now. Upload the "
-            "files again and choose how their quotes are read.",
+            f"{dataset.name} is used by an experiment, whose runs depend on its quoting. Upload the files again and "
+            "choose how their quotes are read.",
             "quoting",
         )
     return get_dataset(context, dataset_id)
 
 
 def add_missing_counts(context: Context, dataset_id: str) -> Dataset:
-    """Count classes and text lengths of a data set that an earlier version stored uncounted."""
+    """Count classes and text lengths of a data set that an earlier version stored without counts."""
     dataset = get_dataset(context, dataset_id)
     if not (locations := _locate_files(context, dataset)):
         raise ConflictError(f"The rows of {dataset.name} are not stored here, so they cannot be counted.")
@@ -113,12 +113,14 @@ def add_missing_counts(context: Context, dataset_id: str) -> Dataset:
     columns_by_name = {column.name: column for column in _describe_files(context, locations, readings).columns}
     with context.sessions.begin() as session:
         row = find_dataset(session, dataset_id)
-        row.columns = [
-            column.model_copy(update={name: getattr(columns_by_name[column.name], name) for name in COUNT_FIELDS})
-            if column.name in columns_by_name and columns_by_name[column.name].values == column.values
-            else column
-            for column in row.columns
-        ]
+        columns = []
+        for column in row.columns:
+            counted = columns_by_name.get(column.name)
+            if counted is not None and counted.values == column.values:
+                columns.append(column.model_copy(update={name: getattr(counted, name) for name in COUNT_FIELDS}))
+            else:
+                columns.append(column)
+        row.columns = columns
     return get_dataset(context, dataset_id)
 
 
@@ -144,7 +146,7 @@ def _describe_files(
 
 
 def create_hub_dataset(context: Context, hub_name: HubName, test: bool | None = None) -> Dataset:
-    """Add a Hub task, which a worker fetches later. By default its test split is used if it has labels."""
+    """Add a Hub task, which a worker downloads later. With ``test`` None, its test split is used if it has labels."""
     task = TASKS[hub_name]
     if test and task.n_test is None:
         raise InvalidError(
@@ -185,7 +187,7 @@ def find_dataset(session: Session, dataset_id: str) -> Dataset:
     return dataset
 
 
-def experiments_using(context: Context, dataset_id: str) -> list[Experiment]:
+def list_experiments_using(context: Context, dataset_id: str) -> list[Experiment]:
     query = select(Experiment).where(Experiment.dataset_id == dataset_id).order_by(Experiment.created_at.desc())
     return context.scalars(query)
 
@@ -194,8 +196,8 @@ def experiments_using(context: Context, dataset_id: str) -> list[Experiment]:
 def delete_dataset(context: Context, dataset_id: str) -> None:
     with context.sessions.begin() as session:
         dataset = find_dataset(session, dataset_id)
-        usage = select(exists().where(Experiment.dataset_id == dataset_id))
-        if session.scalar(usage, execution_options={INCLUDE_HIDDEN: True}):
+        in_use = select(exists().where(Experiment.dataset_id == dataset_id))
+        if session.scalar(in_use, execution_options={INCLUDE_HIDDEN: True}):
             raise ConflictError(
                 f"{dataset.name} is used by an experiment, whose runs could not be repeated without it. "
                 "Delete the experiment first."
@@ -205,12 +207,11 @@ def delete_dataset(context: Context, dataset_id: str) -> None:
 
 
 FILE_SUFFIX = re.compile(r"\.[^.]*(\.gz)?$", re.IGNORECASE)
+# By field of a division. The form field of a split's values is split_train and the like.
 FORM_FIELDS = {
-    "column": "split_column",
-    "fraction": "test_fraction",
-    "validation_fraction": "validation_fraction",
+    "column": "split_column", "fraction": "test_fraction", "validation_fraction": "validation_fraction",
     "seed": "split_seed",
-}
+}  # fmt: skip
 
 
 class SplitFile(NamedTuple):
@@ -225,20 +226,20 @@ class SplitFile(NamedTuple):
 
 def read_division(
     split_column: str = "",
-    values: Mapping[str, str] | None = None,
+    split_values: Mapping[str, str] | None = None,
     fractions: Mapping[str, str | float | None] | None = None,
     split_seed: str | int = "",
 ) -> Division | None:
-    """Return the requested division of rows, if any; a split without ``values`` takes the rows that hold its name."""
+    """Return the requested division, if any. ``split_values`` has each split's column values, separated by commas."""
     column = split_column.strip()
     drawn_fractions = {split: fraction for split, fraction in (fractions or {}).items() if fraction not in ("", None)}
     if column and drawn_fractions:
         split = next(iter(drawn_fractions))
         raise InvalidError(f"Choose either a split column or a {split} fraction, not both.", f"{split}_fraction")
-    kind: type[ColumnDivision] | type[FractionDivision] = ColumnDivision if column else FractionDivision
+    division_type: type[ColumnDivision] | type[FractionDivision] = ColumnDivision if column else FractionDivision
     settings: dict[str, Any] = {"column": column}
     if column:
-        for split, text in (values or {}).items():
+        for split, text in (split_values or {}).items():
             if text.strip():
                 settings[split] = [value for part in text.split(",") if (value := part.strip())]
     elif drawn_fractions:
@@ -247,9 +248,9 @@ def read_division(
     else:
         return None
     try:
-        return kind.model_validate(settings)
+        return division_type.model_validate(settings)
     except ValidationError as error:
-        message = message_of(error.errors())
+        message = first_message(error.errors())
         field = next((str(part) for part in message.path), "column")
         raise InvalidError(message.sentence, FORM_FIELDS.get(field, f"split_{field}")) from None
 
@@ -277,7 +278,7 @@ def check_split_files(division: Division | None, *, has_validation: bool, has_te
 def divide_upload(
     context: Context, division: Division, files: Mapping[str, SplitFile], store: Store, quoting: Quoting | None
 ) -> tuple[dict[str, SplitFile], dict[str, Quoting]]:
-    """Divide the train file in the sandbox; return the new file of every split and how quotes were read."""
+    """Divide the train file in the sandbox; return the new file and the quoting of every split."""
     settings = context.settings
     train, validation = files["train"], files.get("validation")
     validation_file = None if validation is None else validation.location(context)
@@ -295,7 +296,7 @@ def divide_upload(
 
 
 def require_test_labels(description: DatasetDescription) -> None:
-    proposal = task_from_columns(description.columns)
+    proposal = guess_task(description.columns)
     label = next((column for column in description.columns if proposal and column.name == proposal.label_column), None)
     if label is None:
         return

@@ -15,7 +15,7 @@ from app.db.config import RunConfig, Seed, TrainingOptions, option_applies
 from app.db.job_kinds import Job
 from app.db.models import FINAL, Attempt, AttemptOutcome, Experiment, Opening, Run, RunStatus
 from app.db.options.measuring import Checkpoint
-from app.db.options.option import Option, options_of
+from app.db.options.option import Option, collect_options
 from app.db.removal import remove_experiment
 from app.db.reported_config import AnyRunConfig
 from app.db.session import acquire_locks
@@ -72,7 +72,7 @@ def cancel_run(context: Context, run_id: str) -> Run:
 
 
 def mark_cancelled(session: Session, run_ids: Iterable[str]) -> list[str]:
-    """Cancel unfinished runs; return their ids. Rows change first: trainers watch their row, not the engine."""
+    """Cancel unfinished runs; return their ids. Do this before cancelling jobs, because trainers watch their row."""
     unfinished = update(Run).where(Run.id.in_(list(run_ids)), Run.status.not_in(FINAL))
     changes = {"status": RunStatus.CANCELLED, "finished_at": func.coalesce(Run.finished_at, utcnow())}
     ids = list(session.scalars(unfinished.values(changes).returning(Run.id)))
@@ -82,11 +82,11 @@ def mark_cancelled(session: Session, run_ids: Iterable[str]) -> list[str]:
 
 NEWEST_FIRST = (Experiment.created_at.desc(), Experiment.id)
 WITH_DATASET_AND_TAGS = (joinedload(Experiment.dataset), selectinload(Experiment.tags))
-"""Load the data set and the tags, which every page of an experiment shows."""
+"""Options that load the data set and the tags, which every page of an experiment shows."""
 WITHOUT_LARGE_COLUMNS = tuple(
     defer(column, raiseload=True) for column in (Run.results, Run.environment, Run.log, Run.notes)
 )
-"""Large columns that a list of runs does not load; each run's own page shows them."""
+"""Options that skip large columns, which only a run's own page shows."""
 
 
 def create_experiment(context: Context, request: SweepRequest) -> Experiment:
@@ -111,10 +111,7 @@ def _add_experiment(
 def add_runs(context: Context, experiment_id: str, configs: Sequence[RunConfig]) -> Experiment:
     """Queue further runs of an experiment, as a round of added seeds.
 
-    Raises:
-        ConflictError: runs have not ended, or its test scores were opened.
-        InvalidError: it would have too many runs.
-
+    Raises ConflictError if runs have not ended or its test scores are open, InvalidError for too many runs.
     """
     context.require_room()
     with context.sessions.begin() as session:
@@ -157,7 +154,7 @@ def get_experiment(context: Context, experiment_id: str) -> Experiment:
 
 
 def get_experiment_without_runs(context: Context, experiment_id: str) -> Experiment:
-    """Return an experiment without its tags and runs: there may be thousands of runs."""
+    """Return an experiment without its tags and runs, because it may have thousands of runs."""
     query = select(Experiment).where(Experiment.id == experiment_id)
     load_options = joinedload(Experiment.dataset), raiseload(Experiment.tags), raiseload(Experiment.runs)
     return _require_experiment(context.scalar(query.options(*load_options)), experiment_id)
@@ -173,9 +170,8 @@ def describe_experiment(context: Context, experiment_id: str, change: Descriptio
 @frees_space
 def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
     with context.sessions.begin() as session:
-        acquire_locks(
-            session.connection(), f"study {experiment_id}"
-        )  # or a worker might add runs that are not cancelled
+        # Locked, because a worker might add runs that are not cancelled.
+        acquire_locks(session.connection(), f"study {experiment_id}")
         experiment = _find_experiment(session, experiment_id)
         cancelled_ids = mark_cancelled(session, [run.id for run in experiment.runs])
         if experiment.study is not None and not experiment.study.over:
@@ -187,7 +183,7 @@ def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
 
 @frees_space
 def delete_experiment(context: Context, experiment_id: str) -> None:
-    """Hide an ended experiment at once, then delete its rows in short transactions, so that workers can write."""
+    """Hide an ended experiment, then delete its rows in short transactions, so that workers can write in between."""
     with context.sessions.begin() as session:
         acquire_locks(session.connection(), f"study {experiment_id}")
         # Lock the row, so that adding a run waits and then finds the experiment deleted.
@@ -222,11 +218,11 @@ def _load_experiments(session: Session, query: Select[Experiment]) -> list[Exper
     experiments = list(session.scalars(query.options(*WITH_DATASET_AND_TAGS, runs)))
     for experiment in experiments:
         for run in experiment.runs:
-            set_committed_value(run, "experiment", experiment)  # or each run would query for it
+            set_committed_value(run, "experiment", experiment)  # otherwise each run would query for it
     return experiments
 
 
-SWEEP_OPTIONS = options_of(SweepRequest)
+SWEEP_OPTIONS = collect_options(SweepRequest)
 
 
 class StudyRequest(TrainingOptions):
@@ -245,7 +241,7 @@ class StudyRequest(TrainingOptions):
 
 
 def plan_study(context: Context, request: StudyRequest, *, ask_hub: bool = True) -> SweepPlan:
-    """Check a search as a sweep over the ends of its ranges."""
+    """Check a search and plan it as a sweep over the bounds of λ; its baseline runs are those of the search."""
     search = request.search
     seeds = list(dict.fromkeys(request.seeds))
     if (total := (search.trials + 1) * len(seeds)) > MAX_RUNS:
@@ -278,7 +274,7 @@ def plan_study(context: Context, request: StudyRequest, *, ask_hub: bool = True)
 
 
 def create_study(context: Context, request: StudyRequest) -> Experiment:
-    """Write a search with its baseline run; workers choose the other trials."""
+    """Create a search with its baseline runs. Workers add the trials."""
     plan = plan_study(context, request)
     name = clean_name(request.name, f"Search with {plan.config.model} on {plan.dataset.name}")
     baseline = [run for run in plan.runs if run.regularizer is Regularizer.NONE]

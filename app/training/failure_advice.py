@@ -13,12 +13,12 @@ from isoscope.core.errors import InvalidError
 
 
 class Advice(NamedTuple):
-    """The title of a kind of failure, and its remedy."""
+    """Title and remedy of a kind of failure."""
 
     title: str
     remedy: str
     field: str | None = None
-    """The form field to change if the failure names none."""
+    """The form field to change, unless the failure names another."""
 
 
 ADVICE = {
@@ -64,7 +64,7 @@ ADVICE = {
 SCRIPT_ADVICE = Advice("Its script gave this run up", "Isoscope knows only its message.")
 
 
-def advice_of(run: Run) -> Advice:
+def find_advice(run: Run) -> Advice:
     if run.experiment.logged:
         return SCRIPT_ADVICE
     advice = ADVICE[run.cause or FailureCause.UNSPECIFIED]
@@ -97,22 +97,19 @@ class PrefilledForm(NamedTuple):
 def prefill_form(context: Context, run_id: str | None, experiment_id: str | None) -> PrefilledForm:
     if run_id:
         run = get_run(context, run_id)
-        launched = _form_values(request_of_run(run), run.experiment.dataset)
+        values = _form_values(request_of_run(run), run.experiment.dataset)
         if run.status is not RunStatus.FAILED:
-            return PrefilledForm(launched, _launch_problem(run.experiment.dataset))
-        launched |= {"name": run.experiment.name}  # it has no results to tell apart, so the name is kept
-        edited = launched
+            return PrefilledForm(values, _launch_problem(run.experiment.dataset))
+        values |= {"name": run.experiment.name}  # the failed run has no results, so its name can be reused
+        sentence = f"The run failed: {run.error}"
         batch_size, accumulation = (
-            int(text) if text.isdecimal() else 0
-            for text in (str(launched["batch_size"]), str(launched["accumulation"]))
+            int(text) if text.isdecimal() else 0 for text in (str(values["batch_size"]), str(values["accumulation"]))
         )
         if run.cause is FailureCause.MEMORY and batch_size >= 2 and batch_size % 2 == 0:
-            edited = launched | {"batch_size": str(batch_size // 2), "accumulation": str(2 * max(accumulation, 1))}
-        # The advice as an error at the field to change.
-        sentence = f"The run failed: {run.error}"
-        if launched != edited:
-            sentence += f" The form starts with a batch of {edited['batch_size']} instead of {launched['batch_size']}."
-        return PrefilledForm(edited, InvalidError(sentence, advice_of(run).field))
+            values |= {"batch_size": str(batch_size // 2), "accumulation": str(2 * max(accumulation, 1))}
+            sentence += f" The form starts with a batch of {batch_size // 2} instead of {batch_size}."
+        # Shown as an error at the field to change.
+        return PrefilledForm(values, InvalidError(sentence, find_advice(run).field))
     if experiment_id:
         experiment = get_experiment(context, experiment_id)
         request = request_of(experiment)

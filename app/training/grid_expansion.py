@@ -1,4 +1,4 @@
-"""A sweep as a product of the settings in which its runs differ; a factor multiplies only the runs it changes."""
+"""A sweep as a product of the values in which its runs differ. A factor multiplies only the runs that it affects."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, product
@@ -16,7 +16,7 @@ from isotropy.catalog import REGULARIZERS, Regularizer
 MAX_VALUES = 50
 ZETA = "zeta"
 GRID_FIELDS = tuple(name for name, option in TRAINING_OPTIONS.items() if option.in_grid)
-"""Training options that a grid may range over. The others are equal in all runs, so that runs are comparable."""
+"""Training options allowed in a grid. All others must be equal for runs to be comparable."""
 
 
 class _GridSchema:
@@ -40,9 +40,9 @@ class Product(NamedTuple):
     """Settings x (one baseline + each method x its own settings x lambdas) x seeds."""
 
     settings: Ranges
-    """Values of fields that the baseline also reads."""
+    """Values by field, for fields that the baseline also reads."""
     methods: dict[Regularizer, Ranges]
-    """Values of fields that only this regularizer reads, such as zeta."""
+    """By regularizer: values by field, for fields that only regularizers read, such as zeta."""
     lambdas: list[float]
     """Ascending, without 0."""
     seeds: list[int]
@@ -62,8 +62,8 @@ class Product(NamedTuple):
     def describe(self, n_repeated: int = 0) -> str:
         """Return the count with its factors: 2 rates × (1 baseline + I-STAR × 6 λ × 4 ζ) × 5 seeds = 250 runs."""
         terms = ["1 baseline"]
-        by_size = groupby(self.methods.items() if self.lambdas else (), key=lambda item: _factor_texts(item[1]))
-        for own_factors, group in by_size:
+        methods_by_factors = groupby(self.methods.items(), key=lambda item: _factor_texts(item[1]))
+        for own_factors, group in methods_by_factors if self.lambdas else ():
             names = [REGULARIZERS[regularizer].name for regularizer, _ in group]
             label = names[0] if len(names) == 1 else f"{len(names)} methods"
             terms.append(" × ".join([label, f"{len(self.lambdas)} λ", *own_factors]))
@@ -73,14 +73,14 @@ class Product(NamedTuple):
         return f"{' × '.join(factors)}{repeated_term} = {plural(self.total - n_repeated, 'run')}"
 
 
-def product_of(
+def build_product(
     ranges: Ranges,
     regularizers: Sequence[Regularizer],
     fixed_regularizers: frozenset[Regularizer],
     lambdas: Sequence[float],
     seeds: Sequence[int],
 ) -> Product:
-    """Return the product of ranges. Where every run has a regularizer, its options also multiply the baseline."""
+    """Return the product of ranges. Options of a regularizer that every run has multiply the baseline, too."""
     readers_by_field = {
         name: readers
         for name in ranges
@@ -104,8 +104,7 @@ def _combinations(ranges: Ranges) -> list[dict[str, Any]]:
 
 def _factor_texts(ranges: Ranges) -> tuple[str, ...]:
     return tuple(
-        f"{len(values)} {option.several or f'{lowercase_label(option.label)} values'}"
+        f"{len(values)} {OPTIONS[name].plural or f'{lowercase_label(OPTIONS[name].label)} values'}"
         for name, values in ranges.items()
-        for option in [OPTIONS[name]]
         if len(values) > 1
     )

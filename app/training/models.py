@@ -1,4 +1,4 @@
-"""The models a fine-tune can start from."""
+"""Models that a fine-tune can start from."""
 
 import json
 import math
@@ -36,15 +36,16 @@ def list_models(settings: Settings) -> list[ModelChoice]:
     if settings.models.is_dir():
         local_folders = sorted(path.parent for path in settings.models.glob("*/config.json"))
         folders += [(folder.name, "models directory", folder) for folder in local_folders]
-    return [
-        ModelChoice(name, description, _first_number(config, DEPTH_KEYS), _first_number(config, WIDTH_KEYS))
-        for name, description, folder in folders
-        for config in [_read_config(folder)]
-    ]
+    choices = []
+    for name, description, folder in folders:
+        config = _read_config(folder)
+        layers, width = _first_number(config, DEPTH_KEYS), _first_number(config, WIDTH_KEYS)
+        choices.append(ModelChoice(name, description, layers, width))
+    return choices
 
 
 def require_model(settings: Settings, name: str, *, ask_hub: bool = True) -> ModelChoice:
-    """Return the model of that name or raise InvalidError; without ``ask_hub`` a possible Hub name passes unchecked."""
+    """Return a model by name, or raise InvalidError. Without ``ask_hub``, any possible Hub name passes."""
     local_models = {choice.name: choice for choice in list_models(settings)}
     if name in local_models:
         return local_models[name]
@@ -72,7 +73,7 @@ def require_model(settings: Settings, name: str, *, ask_hub: bool = True) -> Mod
         )
         response = error.response if isinstance(error, HfHubHTTPError) else None
         if response is not None and response.status_code in (401, 403, 404):
-            sentence = f"There is no model {name!r} here or, openly, on the Hub. Here are: {offered}."
+            sentence = f"There is no model {name!r} here, and no public one on the Hub. Models here: {offered}."
         raise InvalidError(sentence, "model") from error
     if not any(file.rfilename.endswith(".safetensors") for file in model_info.siblings or []):
         raise InvalidError(
@@ -98,12 +99,12 @@ def _first_number(config: Mapping[str, Any], keys: Sequence[str]) -> int | None:
 
 
 def find_model_folder(settings: Settings, name: str) -> Path | None:
-    """Return a model's folder on this machine, the Hub's cache included."""
+    """Return a model's folder on this machine, which may be in the Hub's cache."""
     if name == BUNDLED_MODEL:
         return bundled_folder()
     if name in {choice.name for choice in list_models(settings)}:
         return settings.models / name
-    from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - a quarter of a second, for the Hub's models
+    from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - takes a quarter of a second
     from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
 
     try:

@@ -10,13 +10,13 @@ from pydantic.fields import FieldInfo
 from starlette.datastructures import ImmutableMultiDict
 
 from app.core.validation_messages import with_labels
-from app.db.options.option import Group, Option, list_type, options_of, single_type
+from app.db.options.option import Group, Option, collect_options, list_type, single_type
 from isoscope.core.errors import FieldError, IsoscopeError
 
 CHECKED = "checked"
 """URL parameter of a form that failed validation. The page marks every error and scrolls to the first."""
 MAX_ADDRESS = 6000
-"""Characters of a URL that every browser, proxy and server accepts."""
+"""Maximum characters of a URL, which every browser, proxy and server accepts."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,9 @@ class Control:
 
     @property
     def value_text(self) -> str:
-        empty_words = self.option.none_means or ("no" if self.is_flag else "none")
-        return "yes" if self.is_flag and self.text else self.words.get(self.text) or self.text or empty_words
+        if self.is_flag and self.text:
+            return "yes"
+        return self.words.get(self.text) or self.text or self.option.none_means or ("no" if self.is_flag else "none")
 
 
 class Fold(NamedTuple):
@@ -65,12 +66,11 @@ class Fold(NamedTuple):
         return " · ".join(f"{control.option.label}: {control.value_text}" for control in self.controls)
 
 
-def controls_of(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> dict[str, Control]:
+def build_controls(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> dict[str, Control]:
+    texts = {name: value for name, value in values.items() if isinstance(value, str)}
     return {
-        name: Control(f"{prefix}{name}", option, single_type(model.model_fields[name].annotation), text)
-        for name, option in options_of(model).items()
-        for value in [values.get(name)]
-        for text in [value if isinstance(value, str) else ""]
+        name: Control(f"{prefix}{name}", option, single_type(model.model_fields[name].annotation), texts.get(name, ""))
+        for name, option in collect_options(model).items()
     }
 
 
@@ -82,10 +82,10 @@ def folds_by_section(controls: Iterable[Control]) -> dict[str, list[Fold]]:
     return {section: [Fold(*item) for item in groups.items()] for section, groups in sections.items()}
 
 
-def text_of(value: Any) -> str:
-    """Return a value as typed: 3e-05 as 3e-5, a list with commas, nothing for null."""
+def to_text(value: Any) -> str:
+    """Return a value as a user types it: 3e-05 as 3e-5, a list with commas, an empty text for null."""
     if isinstance(value, list):
-        return ", ".join(text_of(item) for item in value)
+        return ", ".join(to_text(item) for item in value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
@@ -94,7 +94,7 @@ def text_of(value: Any) -> str:
 
 
 def to_json_value(field: FieldInfo, text: str) -> Any:
-    """Return the JSON value of a text, to be checked by the field's type."""
+    """Return the JSON value of a form text, not yet validated."""
     if not text and type(None) in getattr(field.annotation, "__args__", ()):
         return None
     if item_types := list_type(field.annotation):

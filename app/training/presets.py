@@ -1,7 +1,7 @@
-"""The settings of both papers, by stage of their searches.
+"""Settings of both papers, by stage of their searches.
 
 Sources: the texts, poster and public code of Rudman and Eickhoff 2024, arXiv:2305.19358, and of Kudriashov, Karpik and
-Klyshinsky 2025, arXiv:2501.05502. Where text and code disagree, ``differs`` says which is followed.
+Klyshinsky 2025, arXiv:2501.05502. Where text and code disagree, ``differs`` says which Isoscope follows.
 """
 
 from enum import StrEnum
@@ -28,7 +28,7 @@ class Stage(StrEnum):
 
 
 class Preset(NamedTuple):
-    """Form values with their source, and how they differ from the publication."""
+    """Form values from a paper, and how they differ from it."""
 
     title: str
     paper: str

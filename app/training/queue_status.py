@@ -1,4 +1,4 @@
-"""Workers, running and waiting jobs, and the time left. Each takes one query, for any number of runs."""
+"""Workers, running and waiting jobs, and the estimated time left. Lists take one query for any number of runs."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ from app.db.models import (
     RunStatus,
     Worker,
 )
-from app.db.models.runs import QUEUE_ORDER
+from app.db.models.runs import QUEUE_ORDER, RunningJob
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.web.dependencies import Row
@@ -36,7 +36,7 @@ LOST_AFTER = timedelta(seconds=60)
 
 
 class WorkerJob(NamedTuple):
-    """A worker's current job with its memory, now and at peak."""
+    """A worker's current job, with its current and peak memory."""
 
     kind: JobKind
     row_id: str
@@ -59,7 +59,7 @@ class WorkerState(NamedTuple):
 
 
 class RunAtWork(NamedTuple):
-    """A run of an experiment in progress, without the costs of an ORM object, because every page polls."""
+    """A run of an experiment in progress. Cheaper to load than an ORM object, because every page polls."""
 
     id: str
     experiment_id: str
@@ -96,16 +96,17 @@ def list_workers(context: Context) -> list[WorkerState]:
             row.heartbeat_at,
             row.started_at,
             row.memory_bytes,
-            [
-                WorkerJob(job.kind, job.row_id, worker_job.since, worker_job.memory_bytes, worker_job.peak_bytes)
-                for worker_job in row.jobs or ()
-                for job in [Job.parse(worker_job.id)]
-            ],
+            [_to_worker_job(job) for job in row.jobs or ()],
             row.speed,
         )
         for row in rows
     ]
     return sorted(states, key=lambda state: not state.alive)
+
+
+def _to_worker_job(running: RunningJob) -> WorkerJob:
+    job = Job.parse(running.id)
+    return WorkerJob(job.kind, job.row_id, running.since, running.memory_bytes, running.peak_bytes)
 
 
 def has_gpu(workers: Iterable[WorkerState]) -> bool:
@@ -114,7 +115,7 @@ def has_gpu(workers: Iterable[WorkerState]) -> bool:
 
 
 def has_lost_worker(run: Run | RunAtWork, workers: list[WorkerState]) -> bool:
-    """Return whether a run only counts as running because no worker is left to report its end."""
+    """Return whether a run counts as running although its worker is lost and cannot report its end."""
     alive = {worker.slot for worker in workers if worker.alive}
     return run.status is RunStatus.RUNNING and run.worker not in alive
 
@@ -135,7 +136,7 @@ class WaitingRuns(NamedTuple):
 
 
 class ExperimentQueued(Row):
-    """Numbers of an experiment's running, queued and paused runs, and the seconds until they end if they are next."""
+    """Numbers of an experiment's unfinished runs, and the seconds until they end if they are next in the queue."""
 
     id: str
     name: str
@@ -146,7 +147,7 @@ class ExperimentQueued(Row):
 
 
 class QueueSummary(NamedTuple):
-    """Numbers of running and waiting jobs of any kind, and the seconds until the last run ends, if known."""
+    """Numbers of running and waiting jobs of all kinds, and the seconds until the last run ends; None if unknown."""
 
     running: int
     waiting: int
@@ -167,9 +168,9 @@ def list_waiting_runs(context: Context, limit: int, offset: int = 0) -> WaitingR
 
 
 def list_unfinished_experiments(
-    context: Context, runs: Mapping[str, Sequence[RunAtWork]] | None = None
+    context: Context, runs_by_experiment: Mapping[str, Sequence[RunAtWork]] | None = None
 ) -> list[ExperimentQueued]:
-    """Return every experiment with unfinished runs, next first; ``runs`` are those in progress, if already read."""
+    """Return every experiment with unfinished runs, next first; pass ``list_runs_in_progress`` if it was read."""
     unfinished = Run.status.in_((*UNFINISHED, RunStatus.PAUSED))
     states = (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.PAUSED)
     counts = [func.count(case((Run.status == status, 1))).label(status.value) for status in states]
@@ -180,23 +181,24 @@ def list_unfinished_experiments(
         .group_by(Experiment.id, Experiment.name)
         .order_by(func.min(Run.priority), func.min(Run.queued_at), Experiment.id)
     )
-    runs = list_runs_in_progress(context) if runs is None else runs
+    if runs_by_experiment is None:
+        runs_by_experiment = list_runs_in_progress(context)
     workers = count_live_workers(context.sessions)
     with context.sessions() as session:
         rows = session.execute(query).all()
-    times = {experiment_id: seconds_left(of_experiment, workers) for experiment_id, of_experiment in runs.items()}
+    times = {row_id: estimate_seconds_left(runs, workers) for row_id, runs in runs_by_experiment.items()}
     return [ExperimentQueued(**row._asdict(), seconds_left=times.get(row.id)) for row in rows]
 
 
 def list_runs_in_progress(context: Context) -> dict[str, list[RunAtWork]]:
-    """Return all runs of each experiment of which a run is running or queued."""
+    """Return all runs by experiment id, for experiments with a running or queued run."""
     experiment_ids = select(Run.experiment_id).where(Run.status.in_((RunStatus.RUNNING, RunStatus.QUEUED)))
     query = select(*(getattr(Run, name) for name in RunAtWork._fields)).where(Run.experiment_id.in_(experiment_ids))
-    runs: dict[str, list[RunAtWork]] = defaultdict(list)
+    runs_by_experiment: dict[str, list[RunAtWork]] = defaultdict(list)
     with context.sessions() as session:
         for row in session.execute(query.order_by(Run.started_at, Run.id)):
-            runs[row.experiment_id].append(RunAtWork(*row))
-    return runs
+            runs_by_experiment[row.experiment_id].append(RunAtWork(*row))
+    return runs_by_experiment
 
 
 def summarize_queue(context: Context) -> QueueSummary:
@@ -236,9 +238,9 @@ def _select_runs(condition: ColumnElement[bool]) -> Select[Run]:
 
 
 def time_running_runs(runs: Sequence[TimedRun], now: datetime | None = None) -> list[tuple[TimedRun, float | None]]:
-    """Return running runs, each with the seconds until it ends; None if unknown.
+    """Return the running runs, each with the estimated seconds until it ends; None if unknown.
 
-    The estimate is from its steps once a tenth of them is done, before that from the mean duration of finished runs.
+    Estimated from a run's steps once a tenth of them are done, before that from the mean duration of finished runs.
     """
     now, usual_duration = now or utcnow(), _mean_duration(runs)
     timed: list[tuple[TimedRun, float | None]] = []
@@ -253,8 +255,8 @@ def time_running_runs(runs: Sequence[TimedRun], now: datetime | None = None) -> 
     return timed
 
 
-def seconds_left(runs: Sequence[TimedRun], workers: int, now: datetime | None = None) -> float | None:
-    """Return the seconds until all runs end if they were next in the queue; None if unknown."""
+def estimate_seconds_left(runs: Sequence[TimedRun], workers: int, now: datetime | None = None) -> float | None:
+    """Estimate the seconds until all runs end if they are next in the queue; None if unknown."""
     now = now or utcnow()
     timed = [(run, remaining) for run, remaining in time_running_runs(runs, now) if remaining is not None]
     n_waiting = sum(run.status is RunStatus.QUEUED for run in runs)

@@ -1,7 +1,7 @@
 """Pause, resume and retry runs, and reorder waiting runs.
 
-Rows change before the job engine: a trainer watches its row, and the workers' reconciler updates the engine if that
-fails. The folder with the last checkpoint stays on the machine that trained the run.
+Rows change before the job engine, because trainers watch their rows, and the workers' reconciler updates the engine if
+that fails. The last checkpoint stays on the machine that trained the run.
 """
 
 from collections.abc import Collection, Sequence
@@ -33,7 +33,7 @@ from app.training.experiments import get_experiment, get_run, require_changed
 from isoscope.core.errors import ConflictError
 
 FIRST_PRIORITY = INTERACTIVE_PRIORITY + 1
-"""Runs come after jobs that somebody waits for on a page."""
+"""Runs come after jobs for which a user waits on a page."""
 LAST_PRIORITY = 1_000_000_000
 
 
@@ -72,7 +72,7 @@ def move_run(context: Context, run_id: str, to: QueueMove) -> Run:
 
 
 def move_experiment(context: Context, experiment_id: str, to: QueueMove) -> Experiment:
-    """Move an experiment's waiting runs before or behind all others, in their own order."""
+    """Move an experiment's waiting runs before or behind all others, without changing their order."""
     experiment = get_experiment(context, experiment_id)
     own_run_ids = {run.id for run in experiment.runs}
     with context.sessions.begin() as session:
@@ -97,7 +97,7 @@ def set_experiment_priority(context: Context, experiment_id: str, priority: int)
 
 
 def renumber(moved_ids: Sequence[str], other_runs: Sequence[RunPriority], index: int) -> list[RunPriority]:
-    """Return priorities that put runs before ``index`` of the others; later runs move back if no number is free."""
+    """Return new priorities that put runs before position ``index`` of the others, shifting later ones if needed."""
     if index == len(other_runs):
         priority = min(other_runs[-1].priority + 1, LAST_PRIORITY) if other_runs else DEFAULT_PRIORITY
         return [RunPriority(run_id, priority) for run_id in moved_ids]
@@ -136,7 +136,7 @@ def pause_run(context: Context, run_id: str) -> Run:
 
 def resume_run(context: Context, run_id: str) -> Run:
     run = get_run(context, run_id)
-    requeued_ids = _requeue(context, (RunStatus.PAUSED,), Run.id == run_id, searches=[run.experiment_id])
+    requeued_ids = _requeue(context, (RunStatus.PAUSED,), Run.id == run_id, search_ids=[run.experiment_id])
     return require_changed(context, run_id, requeued_ids, "a paused run can be resumed")
 
 
@@ -161,31 +161,31 @@ def retry_experiment(context: Context, experiment_id: str) -> Experiment:
 
 def pause_experiment(context: Context, experiment_id: str) -> Experiment:
     get_experiment(context, experiment_id)
-    _pause(context, Run.experiment_id == experiment_id, searches=[experiment_id])
+    _pause(context, Run.experiment_id == experiment_id, search_ids=[experiment_id])
     return get_experiment(context, experiment_id)
 
 
 def resume_experiment(context: Context, experiment_id: str) -> Experiment:
     get_experiment(context, experiment_id)
-    _requeue(context, (RunStatus.PAUSED,), Run.experiment_id == experiment_id, searches=[experiment_id])
+    _requeue(context, (RunStatus.PAUSED,), Run.experiment_id == experiment_id, search_ids=[experiment_id])
     return get_experiment(context, experiment_id)
 
 
 def pause_all(context: Context) -> int:
-    return len(_pause(context, searches=context.scalars(SEARCH_IDS)))
+    return len(_pause(context, search_ids=context.scalars(SEARCH_IDS)))
 
 
 def resume_all(context: Context) -> int:
-    return len(_requeue(context, (RunStatus.PAUSED,), searches=context.scalars(SEARCH_IDS)))
+    return len(_requeue(context, (RunStatus.PAUSED,), search_ids=context.scalars(SEARCH_IDS)))
 
 
-def _pause(context: Context, *conditions: ColumnElement[bool], searches: Sequence[str] = ()) -> Sequence[str]:
-    """Pause runs, and stop these searches from asking for trials."""
+def _pause(context: Context, *conditions: ColumnElement[bool], search_ids: Sequence[str] = ()) -> Sequence[str]:
+    """Pause runs, and these searches, which then start no trials. Return the ids of the runs."""
     paused_at = case((Run.status == RunStatus.RUNNING, utcnow()), else_=Run.finished_at)
     changes = WITHOUT_WORKER | {"status": RunStatus.PAUSED, "attempts": 0, "finished_at": paused_at}
     statement = update(Run).where(Run.status.in_(UNFINISHED), *conditions).values(changes)
     with context.sessions.begin() as session:
-        _set_searches_paused(session, searches, paused=True)
+        _set_searches_paused(session, search_ids, paused=True)
         ids = session.scalars(statement.returning(Run.id)).all()
         end_attempts(session, Attempt.run_id.in_(ids), AttemptOutcome.PAUSED)
     if ids:
@@ -193,27 +193,28 @@ def _pause(context: Context, *conditions: ColumnElement[bool], searches: Sequenc
     return ids
 
 
-def _set_searches_paused(session: Session, searches: Sequence[str], *, paused: bool) -> None:
-    """Pause or resume searches. A worker's next poll finds the resumed ones."""
-    acquire_locks(session.connection(), *(f"study {experiment_id}" for experiment_id in searches))
-    for experiment in session.scalars(select(Experiment).where(Experiment.id.in_(searches))):
+def _set_searches_paused(session: Session, search_ids: Sequence[str], *, paused: bool) -> None:
+    """Pause or resume the searches of experiments. Workers find resumed searches at their next poll."""
+    acquire_locks(session.connection(), *(f"study {experiment_id}" for experiment_id in search_ids))
+    for experiment in session.scalars(select(Experiment).where(Experiment.id.in_(search_ids))):
         if experiment.study is not None and not experiment.study.over:
             experiment.study = experiment.study.model_copy(update={"paused": paused})
     session.flush()
 
 
 def _requeue(
-    context: Context, states: Collection[RunStatus], *conditions: ColumnElement[bool], searches: Sequence[str] = ()
+    context: Context, states: Collection[RunStatus], *conditions: ColumnElement[bool], search_ids: Sequence[str] = ()
 ) -> Sequence[str]:
-    """Requeue runs in these states and restart their searches. Ended runs lose start and end; paused runs keep them.
+    """Requeue runs in these states and resume these searches; return the runs' ids. Only paused runs keep their times.
 
-    A run that is retried counts from the latest round of seeds on. One that was cancelled begins a further round if all
-    runs had ended: somebody may have stopped to look.
+    A retried run joins the latest round of seeds. If it was cancelled and all runs had ended, it starts a new round,
+    because the user may have cancelled it to look at the results.
     """
-    same_experiment = aliased(Run)
-    rounds = select(func.max(same_experiment.seed_round)).where(same_experiment.experiment_id == Run.experiment_id)
-    goes_on = exists().where(same_experiment.experiment_id == Run.experiment_id, same_experiment.status.not_in(FINAL))
-    is_new_round = case(((Run.status == RunStatus.CANCELLED) & ~goes_on, 1), else_=0)
+    sibling = aliased(Run)
+    same_experiment = sibling.experiment_id == Run.experiment_id
+    latest_round = select(func.max(sibling.seed_round)).where(same_experiment)
+    has_unfinished_run = exists().where(same_experiment, sibling.status.not_in(FINAL))
+    is_new_round = case(((Run.status == RunStatus.CANCELLED) & ~has_unfinished_run, 1), else_=0)
     reset_values = {
         "attempts": 0,
         "error": None,
@@ -223,12 +224,12 @@ def _requeue(
         "started_at": case((Run.status == RunStatus.PAUSED, Run.started_at)),
         "finished_at": case((Run.status == RunStatus.PAUSED, Run.finished_at)),
         "seed_round": case(
-            (Run.status == RunStatus.PAUSED, Run.seed_round), else_=rounds.scalar_subquery() + is_new_round
+            (Run.status == RunStatus.PAUSED, Run.seed_round), else_=latest_round.scalar_subquery() + is_new_round
         ),
         "rested_seconds": case((Run.status == RunStatus.PAUSED, Run.rested_seconds), else_=0.0),
     }
     with context.sessions.begin() as session:
-        _set_searches_paused(session, searches, paused=False)
+        _set_searches_paused(session, search_ids, paused=False)
         run_ids = session.scalars(select(Run.id).where(Run.status.in_(states), *conditions)).all()
         experiment_ids = select(Run.experiment_id).where(Run.id.in_(run_ids))
         hold_values: dict[str, Any] = {"held": None} if RunStatus.PAUSED in states else {}

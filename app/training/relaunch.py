@@ -1,4 +1,4 @@
-"""Requests that launch an experiment or a run again, and snippets that send them: YAML, curl, CLI, Python."""
+"""Requests that launch an experiment or run again, and snippets for forms: curl, command line, Python, YAML."""
 
 import json
 import shlex
@@ -10,11 +10,11 @@ from pydantic import ValidationError
 
 from app.context import Context
 from app.core.settings import Settings
-from app.core.validation_messages import messages_of
+from app.core.validation_messages import list_messages
 from app.db.config import TrainingOptions
 from app.db.encoding import EncodingConfig
 from app.db.models import Dataset, Experiment, Run
-from app.db.options.option import options_of
+from app.db.options.option import collect_options
 from app.db.reported_config import AnyConfig
 from app.db.study import Search
 from app.training.experiments import StudyRequest
@@ -38,13 +38,13 @@ FIELD_ORDER = (
     "grid",
     "search",
 )
-"""The form's first fields, then the training settings, then the grid or the search."""
+"""The form's first fields, then training options, then the grid or the search."""
 HEADING = "# For Isoscope, launched by: isoscope sweep FILE. What is not said here has its default.\n"
 
 
 def request_of(experiment: Experiment) -> LaunchRequest:
-    """Return a request that launches the same runs; raise ConflictError for runs of a user's own script."""
-    settings = _settings_of(experiment, experiment.config, experiment.runs) | {"name": experiment.name}
+    """Return a request that launches the same runs; raise ConflictError for runs of a user's script."""
+    settings = _collect_settings(experiment, experiment.config, experiment.runs) | {"name": experiment.name}
     if experiment.study is None:
         return SweepRequest.model_validate(settings | {"grid": experiment.grid})
     search = experiment.study.model_dump(exclude=SEARCH_STATE_FIELDS)
@@ -53,11 +53,11 @@ def request_of(experiment: Experiment) -> LaunchRequest:
 
 
 def request_of_run(run: Run) -> SweepRequest:
-    return SweepRequest.model_validate(_settings_of(run.experiment, run.config, [run]))
+    return SweepRequest.model_validate(_collect_settings(run.experiment, run.config, [run]))
 
 
 def to_document(request: LaunchRequest) -> dict[str, Any]:
-    """Return a request's non-default values as JSON, in the form's order."""
+    """Return a request's non-default values as JSON, in the order of the form."""
     settings = request.model_dump(mode="json", exclude_defaults=True)
     if Regularizer.NONE in settings.get("regularizers", []):
         settings["regularizers"] = [
@@ -68,9 +68,9 @@ def to_document(request: LaunchRequest) -> dict[str, Any]:
     return {name: settings[name] for name in FIELD_ORDER if name in settings}
 
 
-def yaml_of(request: LaunchRequest, dataset: Dataset) -> str:
-    meanings = {name: option.text for name, option in options_of(type(request)).items()}
-    # Replaces the grid's text, which describes the API.
+def to_yaml(request: LaunchRequest, dataset: Dataset) -> str:
+    meanings = {name: option.text for name, option in collect_options(type(request)).items()}
+    # Override the options' texts, which describe the form and the API.
     explanations = {
         "dataset_id": one_line(dataset.name),
         "grid": "Every combination of these values is a setting.",
@@ -80,20 +80,20 @@ def yaml_of(request: LaunchRequest, dataset: Dataset) -> str:
 
 
 def read_document(request_type: type[RequestT], document: Mapping[str, Any]) -> RequestT:
-    """Return a document's sweep or search; raise InvalidError with every invalid field."""
+    """Validate a document as a sweep or search; raise InvalidError with every invalid field."""
     fields = (*request_type.model_fields, *Search.model_fields)
     try:
         return request_type.model_validate(document)
     except ValidationError as error:
-        messages = [(sentence, [str(part) for part in path]) for sentence, path in messages_of(error.errors(), fields)]
-        raise combine_errors(
-            FieldError((path[-1] if path[0] == "search" else path[0]) if path else None, sentence)
-            for sentence, path in messages
-        ) from error
+        field_errors = []
+        for sentence, path in list_messages(error.errors(), fields):
+            names: list[str | None] = [str(part) for part in path] or [None]
+            field_errors.append(FieldError(names[-1] if names[0] == "search" else names[0], sentence))
+        raise combine_errors(field_errors) from error
 
 
 def valid_settings(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a document with defaults and without its invalid fields."""
+    """Return a valid document with its defaults, or an invalid one without the invalid fields."""
     model = StudyRequest if "search" in document else SweepRequest
     try:
         return model.model_validate(document).model_dump(mode="json")
@@ -102,8 +102,8 @@ def valid_settings(document: Mapping[str, Any]) -> Mapping[str, Any]:
         return {name: value for name, value in document.items() if name not in invalid_names}
 
 
-def _settings_of(experiment: Experiment, config: AnyConfig, runs: Sequence[Run]) -> dict[str, Any]:
-    """Return the options and swept values of runs; lambda is 0 if all are baselines."""
+def _collect_settings(experiment: Experiment, config: AnyConfig, runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the options and swept values of runs. The only lambda is 0 if all are baselines."""
     if experiment.logged:
         raise ConflictError(
             "A script logged these runs, and only the script knows all their settings. Run the script again."
@@ -148,7 +148,7 @@ class Server(NamedTuple):
 
 
 class Snippet(NamedTuple):
-    """A command, code or file that does the same as a form."""
+    """A command, code or file that does the same as a form. The name is its tab's."""
 
     name: str
     text: str
@@ -157,19 +157,19 @@ class Snippet(NamedTuple):
 def form_snippets(
     request: Request, context: Context, dataset: Dataset | None, parse: Callable[[], SweepRequest | StudyRequest]
 ) -> list[Snippet]:
-    """Return snippets that launch the same as a form; none if ``parse`` raises InvalidError."""
+    """Return snippets that launch what a form launches; none if ``parse`` raises InvalidError."""
     if dataset is None:
         return []
     try:
-        launch = parse()
+        launch_request = parse()
     except InvalidError:
         return []
     server = Server.from_request(request, context.settings)
-    settings, yaml = to_document(launch), yaml_of(launch, dataset)
-    path = "/studies" if isinstance(launch, StudyRequest) else "/experiments"
+    settings, yaml = to_document(launch_request), to_yaml(launch_request, dataset)
+    path = "/studies" if isinstance(launch_request, StudyRequest) else "/experiments"
     return [
         Snippet("curl", server.curl(path, *_json_options(settings))),
-        # Each line of the document begins with a name, a blank or a number sign, so none ends it early.
+        # No line of the document is YAML alone, so none ends the here-document early.
         Snippet("Command line", f"isoscope sweep --url {shlex.quote(server.url)} - <<'YAML'\n{yaml}YAML"),
         Snippet(
             "Python",
@@ -185,9 +185,12 @@ def encoding_snippets(server: Server, encoding_id: str, config: EncodingConfig) 
     for name, option in ENCODE_OPTIONS.items():
         if name in settings:
             value = settings[name]
-            for item in value if isinstance(value, list) and name != "layers" else [value]:
-                text = ",".join(map(str, item)) if isinstance(item, list) else "all" if item is None else str(item)
-                options.append(f"{option}={shlex.quote(text)}")  # joined by =, since a column may be called -1
+            if not isinstance(value, list):
+                texts = ["all" if value is None else str(value)]
+            else:
+                texts = [",".join(map(str, value))] if name == "layers" else [str(item) for item in value]
+            # Joined by =, because a column may be called -1.
+            options += [f"{option}={shlex.quote(text)}" for text in texts]
     command = f"isoscope encode --url {shlex.quote(server.url)} --encoding {shlex.quote(encoding_id)}"
     return [
         Snippet("curl", server.curl(f"/encodings/{encoding_id}/launch", *_json_options(settings))),

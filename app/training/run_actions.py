@@ -1,4 +1,4 @@
-"""Actions on several experiments or runs at once; tagging and deleting a run."""
+"""Tag and delete a run, and actions on several experiments or runs at once."""
 
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlencode
@@ -30,7 +30,7 @@ def tag_run(context: Context, run_id: str, tags: Sequence[str]) -> Run:
 
 @frees_space
 def delete_run(context: Context, run_id: str) -> None:
-    """Delete an ended run, unless its search goes on, test scores were opened, or it is the last run."""
+    """Delete an ended run, unless its search is running, its test scores are open, or it is the only run."""
     experiment_id = experiments.get_run(context, run_id).experiment_id
     with context.sessions.begin() as session:
         acquire_locks(session.connection(), f"study {experiment_id}", "openings")
@@ -47,19 +47,19 @@ def delete_run(context: Context, run_id: str) -> None:
             raise ConflictError("The test scores of its experiment are open, so its runs cannot be deleted.")
         if session.scalar(select(func.count(Run.id)).where(Run.experiment_id == experiment_id)) == 1:
             raise ConflictError("This is the only run of its experiment. Delete the experiment instead.")
-        model = run.model_sha256
+        model_sha256 = run.model_sha256
         session.delete(run)
     context.queue.delete_records([Job(job_kinds.FINETUNE, run_id)])
-    context.ledger.release(model)
+    context.ledger.release(model_sha256)
 
 
-def name_of_run(context: Context, run_id: str) -> str:
+def get_run_name(context: Context, run_id: str) -> str:
     run = experiments.get_run(context, run_id)
     return f"{describe_regularizer(run.regularizer, run.lam)}, seed {run.seed}, of {run.experiment.name}"
 
 
-def address_of_runs(query: str) -> str:
-    """Return the address of the runs of the query's experiment, or of all runs."""
+def get_runs_address(query: str) -> str:
+    """Return the address of the list of runs that a query string shows: of one experiment, or all."""
     parameters = dict(parse_qsl(query))
     experiment_id = parameters.pop("experiment", "")
     encoded = urlencode(({"tab": "runs"} if experiment_id else {}) | parameters)
@@ -82,8 +82,8 @@ RUNS = RowList(
             "no longer count them. It cannot be undone.",
         ),
     },
-    get_name=name_of_run,
-    get_address=address_of_runs,
+    get_name=get_run_name,
+    get_address=get_runs_address,
 )
 
 EXPERIMENTS = RowList(

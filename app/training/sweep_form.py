@@ -1,4 +1,4 @@
-"""Texts of the launch forms: defaults, presets, submitted values, and parsing into requests."""
+"""Values of the launch forms: defaults, presets, submitted texts, and parsing into requests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,22 +7,22 @@ from typing import Any
 from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict
 
-from app.core.validation_messages import messages_of
+from app.core.validation_messages import list_messages
 from app.db.config import TrainingOptions, regularizers_reading
 from app.db.models import Dataset
-from app.db.options.option import list_type, options_of
+from app.db.options.option import collect_options, list_type
 from app.db.study import Search
 from app.training.columns import propose_task
 from app.training.experiments import StudyRequest
 from app.training.grid_expansion import GRID_FIELDS
 from app.training.option_form import (
     Control,
-    controls_of,
+    build_controls,
     field_pairs,
     read_fields,
     split_values,
-    text_of,
     to_json_value,
+    to_text,
     with_ascii_minus,
 )
 from app.training.presets import PRESETS, Preset, Stage
@@ -32,20 +32,20 @@ from isoscope.core.task import METRIC_TITLES, METRICS, TaskKind
 from isotropy.catalog import REGULARIZERS, Regularizer
 
 FormValues = dict[str, Any]
-"""Texts by field; lists of them for ``LIST_FIELDS``, and for ``grid`` pairs of a field and the text of its values."""
+"""Texts by field. Lists of texts for ``LIST_FIELDS``; for ``grid`` pairs of an option and the text of its values."""
 
 FIELDS = SweepRequest.model_fields
 LIST_FIELDS = ("text_columns", "regularizers")
-FLAG_FIELDS = tuple(name for name, control in controls_of(SweepRequest, {}).items() if control.is_flag)
+FLAG_FIELDS = tuple(name for name, control in build_controls(SweepRequest, {}).items() if control.is_flag)
 EXTRA_PENALTY_FIELDS = {f"fixed_{regularizer}": regularizer for regularizer in REGULARIZERS}
-"""Form fields for the λ of penalties added to every run, with their regularizers."""
+"""Regularizers by form field for the λ of a penalty added to every run."""
 TEXT_FIELDS = tuple(name for name in FIELDS if name not in {*LIST_FIELDS, *FLAG_FIELDS, "fixed_regularizers", "grid"})
-LABELS = {name: option.label for name, option in options_of(SweepRequest).items()} | {
+LABELS = {name: option.label for name, option in collect_options(SweepRequest).items()} | {
     field: f"λ of {REGULARIZERS[regularizer].name}" for field, regularizer in EXTRA_PENALTY_FIELDS.items()
 }
 TASKS_WITHOUT_CLASSES = set(TaskKind) - {TaskKind.CLASSIFICATION}
 NEW_FORM_VALUES = {"lambdas": "-0.1, -0.01, 0, 0.1, 1", "seeds": "0, 1, 2"}
-"""λ and seeds of a new form: the fewest that allow a verdict. A request's own defaults are fewer."""
+"""The fewest λ and seeds that allow a verdict. The defaults of a request are fewer."""
 NULL_TEXT = "default"
 """Text of null among the values of a grid."""
 
@@ -54,12 +54,12 @@ GRID_GROUPS = {
     "Training": [name for name in _FORM_GRID_FIELDS if regularizers_reading(name) is None],
     "Regularizers": [name for name in _FORM_GRID_FIELDS if regularizers_reading(name) is not None],
 }
-"""Options that the form offers for a grid. Sets of extra penalties are only in the API."""
+"""Options that the form offers for a grid. Only the API takes a grid over extra penalties."""
 
 
 def default_values(dataset: Dataset | None, model: str) -> FormValues:
-    """Return the form's first values: the papers' settings and the likeliest task."""
-    values: FormValues = {name: text_of(FIELDS[name].get_default(call_default_factory=True)) for name in TEXT_FIELDS}
+    """Return a form's initial values: the default of each option and the likeliest task."""
+    values: FormValues = {name: to_text(FIELDS[name].get_default(call_default_factory=True)) for name in TEXT_FIELDS}
     values |= dict.fromkeys((*EXTRA_PENALTY_FIELDS, *FLAG_FIELDS, "preset"), "")
     return values | {"model": model, "regularizers": [Regularizer.ISTAR.value], "grid": []} | task_values(dataset)
 
@@ -71,28 +71,28 @@ def task_values(dataset: Dataset | None) -> FormValues:
     return values | proposal.model_dump(mode="json", exclude={"n_classes"})
 
 
-def preset_of(values: Mapping[str, Any]) -> Preset | None:
+def find_preset(values: Mapping[str, Any]) -> Preset | None:
     name = values.get("preset", "")
     return PRESETS[Stage(name)] if name in set(Stage) else None
 
 
-def preset_values(preset: Preset, *, gpu: bool) -> FormValues:
-    """Return a preset as texts; float32 without a GPU."""
-    return to_form_values(preset.settings if gpu else preset.settings | {"precision": "fp32"})
+def preset_values(preset: Preset, *, has_gpu: bool) -> FormValues:
+    """Return a preset's form values, with float32 if there is no GPU."""
+    return to_form_values(preset.settings if has_gpu else preset.settings | {"precision": "fp32"})
 
 
 def to_form_values(settings: Mapping[str, Any]) -> FormValues:
     """Return settings as form values, without the grid fields that the form does not offer."""
-    values: FormValues = {name: text_of(value) for name, value in settings.items() if name in TEXT_FIELDS}
+    values: FormValues = {name: to_text(value) for name, value in settings.items() if name in TEXT_FIELDS}
     values |= {name: "true" if settings[name] is True else "" for name in FLAG_FIELDS if name in settings}
     values |= {name: settings[name] for name in LIST_FIELDS if name in settings}
-    values |= {f"fixed_{name}": text_of(value) for name, value in settings.get("fixed_regularizers", {}).items()}
+    values |= {f"fixed_{name}": to_text(value) for name, value in settings.get("fixed_regularizers", {}).items()}
     if "regularizers" in settings:
         values["regularizers"] = settings["regularizers"] or [Regularizer.NONE.value]
     grid = []
     for name, grid_values in settings.get("grid", {}).items():
         if name in _FORM_GRID_FIELDS:  # Layers "1, 2" become "1 2", since commas separate values
-            grid.append((name, ", ".join(text_of(value).replace(",", "") or NULL_TEXT for value in grid_values)))
+            grid.append((name, ", ".join(to_text(value).replace(",", "") or NULL_TEXT for value in grid_values)))
     return values | {"grid": grid}
 
 
@@ -112,7 +112,7 @@ def form_pairs(values: FormValues) -> list[tuple[str, str]]:
 
 
 def with_fitting_metric(values: FormValues) -> FormValues:
-    """Replace a metric that the task does not have by the task's usual one."""
+    """Replace a metric that does not fit the task by the task's default metric."""
     task = TaskKind(values["task"]) if values["task"] in set(TaskKind) else None
     if task is None or values["metric"] in METRICS[task]:
         return values
@@ -120,18 +120,18 @@ def with_fitting_metric(values: FormValues) -> FormValues:
 
 
 def active_methods(values: Mapping[str, Any]) -> list[Regularizer]:
-    """Return the regularizers whose options have an effect: swept ones, and extra penalties on every run."""
+    """Return the regularizers of a form: swept ones, and extra penalties on every run."""
     fixed_regularizers = {regularizer for name, regularizer in EXTRA_PENALTY_FIELDS.items() if values[name]}
     return [item for item in REGULARIZERS if item in values["regularizers"] or item in fixed_regularizers]
 
 
-def sweep_controls(values: FormValues, *, gpu: bool) -> tuple[dict[str, Control], dict[str, Control]]:
+def sweep_controls(values: FormValues, *, has_gpu: bool) -> tuple[dict[str, Control], dict[str, Control]]:
     """Return all controls, and those that apply to the current values."""
-    controls = controls_of(SweepRequest, values)
+    controls = build_controls(SweepRequest, values)
     task, active = values["task"], active_methods(values)
     metrics = METRICS[TaskKind(task)] if task in set(TaskKind) else tuple(METRIC_TITLES)
     controls["metric"] = replace(controls["metric"], offered_words={item: METRIC_TITLES[item] for item in metrics})
-    if not gpu:
+    if not has_gpu:
         controls["precision"] = replace(controls["precision"], note=" No worker has a GPU.")
     visible = {
         name: control
@@ -160,8 +160,10 @@ def parse_sweep(values: FormValues) -> SweepRequest:
     try:
         request = SweepRequest.model_validate(settings)
     except ValidationError as error:
-        row_fields = {name: f"grid-{number}" for number, (name, _) in reversed([*enumerate(rows, start=1)])}
-        for sentence, location in messages_of(error.errors(), form=True):
+        row_fields: dict[str, str] = {}
+        for number, (name, _) in enumerate(rows, start=1):
+            row_fields.setdefault(name, f"grid-{number}")
+        for sentence, location in list_messages(error.errors(), form=True):
             match [str(part) for part in location]:
                 case ["grid", name, *_] if name in row_fields:
                     field = row_fields[name]
@@ -176,7 +178,7 @@ def parse_sweep(values: FormValues) -> SweepRequest:
 
 
 def _parse_grid(rows: Sequence[tuple[str, str]]) -> tuple[dict[str, list[Any]], list[FieldError]]:
-    """Return the values of each option, and errors of rows without an option or values, or with one given before."""
+    """Return values by option, and an error for each row without option or values, or with an option used before."""
     grid: dict[str, list[Any]] = {}
     errors = []
     for number, (name, values_text) in enumerate(rows, start=1):
@@ -209,12 +211,12 @@ def unsupported_grid_error() -> InvalidError:
 
 
 SEARCH_PREFIX = "search_"
-SEARCH_OPTIONS = options_of(Search)
+SEARCH_OPTIONS = collect_options(Search)
 SEARCH_LABELS = LABELS | {name: option.label for name, option in SEARCH_OPTIONS.items()}
 
 
 def search_texts(search: Mapping[str, Any]) -> dict[str, str]:
-    return {name: text_of(value) for name, value in search.items() if name in SEARCH_OPTIONS}
+    return {name: to_text(value) for name, value in search.items() if name in SEARCH_OPTIONS}
 
 
 def read_search(data: Mapping[str, Any]) -> dict[str, str]:
@@ -245,7 +247,7 @@ def parse_search(values: FormValues, search: Mapping[str, str]) -> StudyRequest:
     except ValidationError as error:
         errors += [
             FieldError(str(location[0]) if location else "lam_low", sentence)
-            for sentence, location in messages_of(error.errors(), form=True)
+            for sentence, location in list_messages(error.errors(), form=True)
         ]
     if sweep is None or errors:
         raise combine_errors(errors)

@@ -1,4 +1,4 @@
-"""Preview of a sweep: tokenized rows, steps, and estimated time."""
+"""Preview of a sweep: tokenized rows, steps, estimated time, and disk space."""
 
 import math
 import socket
@@ -32,19 +32,19 @@ FORWARD_SHARE = 1 / 3
 START_SECONDS = 8.0
 """Seconds to start a process, load the model and measure the trained one."""
 PROBE_TOKENS_PER_DIMENSION = 6
-"""Cost of one isotropy measurement in tokens of a forward pass, as ``workers.training.metrics.Probe`` bounds it."""
+"""Tokens of one isotropy measurement's forward pass, per dimension: see ``workers.training.metrics.Probe``."""
 WEIGHT_BYTES = 4
 CHECKPOINT_WEIGHTS = 3
-"""Numbers that a checkpoint stores per weight: the weight and the two moments of Adam."""
+"""Numbers that a checkpoint stores per weight: the weight and two moments of Adam."""
 CHECKPOINTS_AT_ONCE = 2
 """A checkpoint is deleted when the next one is complete."""
 MAX_EARLIER_RUNS = 100
-MAX_SAMPLES = 32
-POWER = 0.6
+MAX_CACHED_SAMPLES = 32
+VERDICT_PROBABILITY = 0.6
 
 
 class TokenPreview(BaseModel):
-    """Eight tokenized rows, and how many of a sample are truncated."""
+    """Eight tokenized rows, and the number of truncated rows in a sample."""
 
     rows: list[TokenizedRow]
     n_sampled: int
@@ -54,7 +54,7 @@ class TokenPreview(BaseModel):
 
 
 class CostEstimate(BaseModel):
-    """Time of a sweep on the fastest worker, one run at a time, without early stops, checkpoints and downloads."""
+    """Time of a sweep on the fastest worker, one run at a time, without early stopping, checkpoints and downloads."""
 
     seconds: float
     longest_seconds: float
@@ -62,7 +62,7 @@ class CostEstimate(BaseModel):
     """Name of the device, such as this machine's CPU."""
     worker: str
     from_earlier_runs: bool
-    """Whether steps of earlier runs of the model on this device were timed, not only a matrix product."""
+    """Whether it is based on earlier runs of the same models on this device, not on timed matrix products."""
 
 
 class SweepPreview(BaseModel):
@@ -103,7 +103,7 @@ class InputLengths:
 
 
 class RunCost:
-    """Steps of a run, its tokens, and the forward passes outside training."""
+    """Steps of a run, their tokens, and the tokens of forward passes outside training."""
 
     def __init__(self, plan: SweepPlan, run: RunConfig, model: ModelSize | None, inputs: InputLengths | None) -> None:
         dataset = plan.dataset
@@ -154,12 +154,12 @@ def preview_sweep(context: Context, plan: SweepPlan) -> SweepPreview:
             samples[name] = _read_sample(context, plan, folder, name)
         except IsoscopeError as error:
             no_tokens = error.message
-    inputs = {
-        _input_key(run): InputLengths(samples[run.model].lengths, run, size.positions if size else None)
-        for run in plan.runs
-        if run.model in samples
-        for size in [sizes[run.model]]
-    }
+    inputs: dict[tuple[str, int, int], InputLengths] = {}
+    for run in plan.runs:
+        if run.model in samples and _input_key(run) not in inputs:
+            size = sizes[run.model]
+            positions = size.positions if size else None
+            inputs[_input_key(run)] = InputLengths(samples[run.model].lengths, run, positions)
     costs = [RunCost(plan, run, sizes[run.model], inputs.get(_input_key(run))) for run in plan.runs]
     estimate, no_estimate = None, no_tokens
     if no_tokens is None:
@@ -190,7 +190,7 @@ def preview_sweep(context: Context, plan: SweepPlan) -> SweepPreview:
 
 
 def _describe_power(context: Context, plan: SweepPlan) -> list[str]:
-    """Say which difference gets a verdict in six of ten sweeps, if seeds vary as in earlier runs on the data set."""
+    """Return a note on the difference that gets a verdict with ``VERDICT_PROBABILITY``, judged by earlier runs."""
     n_seeds = len({run.seed for run in plan.runs})
     n_compared = len({_without_seed(run) for run in plan.runs}) - 1
     if n_seeds < MIN_SEEDS or n_compared < 1:
@@ -208,13 +208,13 @@ def _describe_power(context: Context, plan: SweepPlan) -> list[str]:
     variances = [variance(by_seed.values()) for by_seed in scores.values() if len(by_seed) > 1]
     if not any(variances):
         return []
-    # Two settings have a variance each; degrees of freedom as if both were alike.
+    # A difference has the variances of two settings; its degrees of freedom assume that they are equal.
     critical_value = t_quantile(look_level(1) / n_compared, min(n_compared, 2) * (n_seeds - 1))
     error = math.sqrt(2 * fmean(variances) / n_seeds)
-    difference = number((critical_value + NormalDist().inv_cdf(POWER)) * error, 2)
+    difference = number((critical_value + NormalDist().inv_cdf(VERDICT_PROBABILITY)) * error, 2)
     return [
-        f"With {n_seeds} seeds a difference of {difference} gets a verdict in about {10 * POWER:.0f} of 10 sweeps like "
-        "your last ones."
+        f"With {n_seeds} seeds a difference of {difference} gets a verdict in about {10 * VERDICT_PROBABILITY:.0f} "
+        "of 10 sweeps like your last ones."
     ]
 
 
@@ -224,6 +224,9 @@ def _without_seed(run: AnyRunConfig) -> str:
 
 def _input_key(run: RunConfig) -> tuple[str, int, int]:
     return run.model, run.max_length, run.stride
+
+
+_samples: dict[tuple[object, ...], TokenSample] = {}
 
 
 def _read_sample(context: Context, plan: SweepPlan, folder: Path | None, model: str) -> TokenSample:
@@ -240,15 +243,12 @@ def _read_sample(context: Context, plan: SweepPlan, folder: Path | None, model: 
         file = context.storage.local_path(str(dataset.train_sha256)), str(dataset.train_filename)
         quoting = dataset.quoting_of("train")
         sample = read_in_sandbox(context.settings, sample_tokens, tokenizer, *file, texts, label, quoting)
-        while len(_samples) >= MAX_SAMPLES:
+        while len(_samples) >= MAX_CACHED_SAMPLES:
             del _samples[next(iter(_samples))]
         _samples[key] = sample
     if not _samples[key].lengths:
         raise InvalidError("The rows that were read have no text, so the time is unknown.")
     return _samples[key]
-
-
-_samples: dict[tuple[object, ...], TokenSample] = {}
 
 
 def _estimate_cost(
@@ -265,7 +265,7 @@ def _estimate_cost(
     for worker, speed in workers:
         seconds, uses_earlier_runs = [], []
         for run, cost in zip(plan.runs, costs, strict=True):
-            # The median rate of earlier runs, preferably with the same regularizers.
+            # Prefer earlier runs with the same regularizers.
             earlier = rates.get((run.model, str(run.precision), speed.device_name), ())
             rates_of_same_kind = [rate for regularizers, rate in earlier if regularizers == frozenset(run.weights)]
             known_rates = rates_of_same_kind or [rate for _, rate in earlier]
@@ -297,7 +297,7 @@ def _estimate_cost(
 
 
 Rates = Mapping[tuple[str, str, str], Sequence[tuple[frozenset[str], float]]]
-"""By model, precision and device: the regularizers of earlier runs, with their padded tokens per second."""
+"""By model, precision and device: regularizers and padded tokens per second of earlier runs."""
 
 
 def _earlier_rates(context: Context, models: set[str]) -> Rates:

@@ -1,4 +1,4 @@
-"""Sweeps: requests, their checks, the planned runs, and notes on them."""
+"""Sweep requests: their checks, the planned runs, and notes on them."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -29,7 +29,7 @@ from app.db.work import slot_name
 from app.training.collapse_warnings import warn_of_collapse
 from app.training.columns import check_columns
 from app.training.datasets import find_dataset
-from app.training.grid_expansion import GRID_FIELDS, ZETA, Grid, Product, product_of
+from app.training.grid_expansion import GRID_FIELDS, ZETA, Grid, Product, build_product
 from app.training.models import ModelChoice, require_model
 from app.training.queue_status import WorkerState, has_gpu, list_workers
 from isoscope.core.errors import FieldError, InvalidError, check_all, combine_errors
@@ -136,7 +136,7 @@ class SweepRequest(TrainingOptions):
 
 
 class SweepPlan(NamedTuple):
-    """The runs that a request plans."""
+    """The runs that a request would launch."""
 
     dataset: Dataset
     config: TrainingConfig
@@ -147,7 +147,7 @@ class SweepPlan(NamedTuple):
 
 
 def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True) -> SweepPlan:
-    """Check a request and list its runs, a baseline for every setting and seed."""
+    """Check a request and plan its runs, with a baseline for every setting and seed."""
     with context.sessions() as session:
         dataset = find_dataset(session, request.dataset_id)
     if dataset.origin is DatasetOrigin.BY_NAME:
@@ -161,14 +161,14 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
     fixed_regularizers = frozenset().union(request.fixed_regularizers, *grid.get("fixed_regularizers", ()))
     swept = [regularizer for regularizer in request.regularizers if regularizer is not Regularizer.NONE]
     factor_values = {**grid, ZETA: _distinct_values(request.zetas)}
-    factors = product_of(factor_values, swept, fixed_regularizers, request.lambdas, request.seeds)
+    factors = build_product(factor_values, swept, fixed_regularizers, request.lambdas, request.seeds)
     check_all(
         lambda: check_columns(columns, request.task, request.text_columns, request.label_column),
         lambda: check_settings(request, grid, factors.methods, fixed_regularizers),
         lambda: _check_run_count(factors, grid),
     )
-    names = check_columns(columns, request.task, request.text_columns, request.label_column)
-    options = request.model_dump(include=set(TrainingOptions.model_fields)) | {"label_names": names}
+    class_names = check_columns(columns, request.task, request.text_columns, request.label_column)
+    options = request.model_dump(include=set(TrainingOptions.model_fields)) | {"label_names": class_names}
     for name, values in grid.items():
         options |= {name: values[0]} | ({LENGTH_ALTERNATIVES[name]: None} if name in LENGTH_ALTERNATIVES else {})
     config = TrainingConfig.model_validate(options)
@@ -183,8 +183,8 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
     distinct_runs = _distinct_runs(runs)
     notes = [
         *warn_of_collapse(context, distinct_runs),
-        *notes_of(request, factors, factors.total - len(distinct_runs)),
-        *notes_of_rows(dataset, runs),
+        *list_plan_notes(request, factors, factors.total - len(distinct_runs)),
+        *list_row_notes(dataset, runs),
     ]
     return SweepPlan(dataset, config, grid, factors, distinct_runs, notes)
 
@@ -204,7 +204,7 @@ def _distinct_values(values: list[Any]) -> list[Any]:
 
 
 def _distinct_runs(runs: Sequence[RunConfig]) -> list[RunConfig]:
-    """Drop runs that read the same settings as an earlier run."""
+    """Drop runs whose settings differ from an earlier run's only in options without effect."""
     first_runs: dict[str, RunConfig] = {}
     for run in runs:
         read_settings = {field: value for field, value in run.model_dump(mode="json").items() if run.uses_option(field)}
@@ -218,7 +218,7 @@ def check_settings(
     swept: Collection[Regularizer],
     fixed_regularizers: frozenset[Regularizer],
 ) -> None:
-    """Raise InvalidError for every setting that conflicts with the others or the grid, or has no effect."""
+    """Raise InvalidError with an error for every setting that conflicts with another or has no effect."""
     faults, regularizers = [], fixed_regularizers.union(swept)
     if endless := [name for name in LENGTH_ALTERNATIVES if None in grid.get(name, ())]:
         sentence = (
@@ -234,7 +234,7 @@ def check_settings(
             "Take it out of one of the two."
         )
         faults.append(FieldError("fixed_regularizers", sentence))
-    points = grid.get("points", [request.points])  # None is the default of a paper
+    points = grid.get("points", [request.points])
     unused = [name for name in grid if not any(option_applies(name, regularizers, pooling) for pooling in points)]
     if {"epochs", "max_steps"} <= set(grid):
         sentence = "Expected a grid over either `epochs` or `max_steps`, got both; take one out."
@@ -275,7 +275,7 @@ def check_precision(runs: Collection[RunConfig], workers: Collection[WorkerState
 
 
 def check_processes(context: Context, runs: Collection[RunConfig], grid: Collection[str]) -> None:
-    """Raise InvalidError for more processes than this machine has cores, unless workers elsewhere may have more."""
+    """Raise InvalidError for more processes than this machine has cores, unless workers elsewhere are alive."""
     requested, cores, own_slot = max(run.processes for run in runs), machine_cores(), slot_name(context.settings, "cpu")
     if requested > cores and all(worker.slot == own_slot for worker in list_workers(context) if worker.alive):
         raise InvalidError(
@@ -286,7 +286,7 @@ def check_processes(context: Context, runs: Collection[RunConfig], grid: Collect
 
 
 def check_run(run: RunConfig, model: ModelChoice, grid: Collection[str]) -> None:
-    """Raise InvalidError, at the field or its grid, for a run that cannot be trained as configured."""
+    """Raise InvalidError for a run that cannot be trained as configured, at the field or the grid."""
     penalties = [REGULARIZERS[regularizer] for regularizer in run.weights]
     layers = run.layers if isinstance(run.layers, list) and model.layers else []
     missing_layer = next((layer for layer in layers if layer > (model.layers or 0)), None)
@@ -315,8 +315,8 @@ def check_run(run: RunConfig, model: ModelChoice, grid: Collection[str]) -> None
     raise InvalidError(sentence, "grid" if field in grid else field)
 
 
-def notes_of(request: SweepRequest, factors: Product, n_repeated: int) -> list[str]:
-    """Return notes on the planned runs; ``n_repeated`` more are left out."""
+def list_plan_notes(request: SweepRequest, factors: Product, n_repeated: int) -> list[str]:
+    """Return notes on the planned runs, of which ``n_repeated`` more were left out as repetitions."""
     if not factors.methods:
         notes = ["No regularizer is selected, so all runs are baselines."]
     elif not factors.lambdas:
@@ -354,8 +354,8 @@ def notes_of(request: SweepRequest, factors: Product, n_repeated: int) -> list[s
     return notes
 
 
-def notes_of_rows(dataset: Dataset, runs: Sequence[RunConfig]) -> list[str]:
-    """Return notes on missing rows and on validation rows of a single class."""
+def list_row_notes(dataset: Dataset, runs: Sequence[RunConfig]) -> list[str]:
+    """Return notes on too few rows and on validation rows of a single class."""
     notes = []
     for split, available, requested in (
         ("train", dataset.n_train, max((run.train_rows or 0 for run in runs), default=0)),

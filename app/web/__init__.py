@@ -1,1 +1,1 @@
-"""HTTP below the features: templates, who gets in, headers, error responses, what routes ask for."""
+"""HTTP for all features: templates, access, headers, error responses, dependencies of routes."""

@@ -26,7 +26,7 @@ access_logger = logging.getLogger("app.access")
 
 UNLOGGED_PATHS = ("/static/", "/api/health")
 POLL_LOG_SECONDS = 600.0
-"""One line stands for the polls of a page by one visitor in this time; fifty browsers send two million a day."""
+"""Polls of a page by one visitor are logged once in this time, because fifty browsers send two million a day."""
 # Routes that change nothing, that a script calls every second, or that note each change themselves.
 UNRECORDED_ROUTES = {
     "plan_experiment", "plan_encoding", "fill_in_from_yaml", "log_steps", "act_on_rows", "act_on_selected",
@@ -35,18 +35,18 @@ UNRECORDED_ROUTES = {
 SUBJECT = re.compile(r"(?:/api)?/(\w+)/([0-9a-f]{32})(?![^/?])")
 ID_IN_JSON = re.compile(rb'"id":"([0-9a-f]{32})"')
 HEAD_BYTES = 1000
-# Whose page shows what a route makes, where the path of the route does not say it.
-NOUNS = {
+# First part of the path of a row's page, by the path or its first part, where they differ.
+PAGE_FOLDERS = {
     "trash": "embeddings", "studies": "experiments", "/samples/sweep": "experiments",
     "/samples/embedding": "encodings",
 }  # fmt: skip
-NAMES = {table.__tablename__: table.name for table in (Dataset, Embedding, Encoding, Experiment)}
-NAMES["tokens"] = AccessToken.name
+NAME_COLUMNS = {table.__tablename__: table.name for table in (Dataset, Embedding, Encoding, Experiment)}
+NAME_COLUMNS["tokens"] = AccessToken.name
 
 
 @dataclass
 class Visit:
-    """A request: where it comes from, who sends it, how it ends, and what it changes."""
+    """A request: its sender, its response, and its changes."""
 
     peer: SocketAddress | None
     """The other end of the connection, which may be a proxy."""
@@ -59,28 +59,28 @@ class Visit:
 current_visit: ContextVar[Visit | None] = ContextVar("current_visit", default=None)
 
 
-def name_of_user() -> str:
+def current_user_name() -> str:
     visit = current_visit.get()
     return visit.visitor.name if visit is not None else LOCAL_USER
 
 
 def note_change(action: str, subject: str, name: str) -> None:
-    """Note one of several changes of the current request."""
+    """Note a change of the current request, which may make several."""
     if (visit := current_visit.get()) is not None:
         visit.changes.append(Activity(action=action, subject=subject, name=name))
 
 
 class AccessLog(HttpMiddleware):
-    """Logs a line for each request, without its query, and one for repeated polls. It must be the outermost."""
+    """Logs each request without its query, and repeated polls once. It must be the outermost middleware."""
 
     def __init__(self, app: ASGIApp) -> None:
         super().__init__(app)
         self._logged_polls: set[tuple[str, str, str]] = set()
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Taken before a proxy's headers replace the address.
+        # Before a proxy's headers replace the address.
         visit = scope["visit"] = Visit(peer=scope.get("client"))
-        started = time.perf_counter()
+        started_at = time.perf_counter()
 
         async def send_and_record(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -90,8 +90,8 @@ class AccessLog(HttpMiddleware):
         try:
             await self._app(scope, receive, send_and_record)
         finally:
-            path, milliseconds = quote(scope["path"]), 1000 * (time.perf_counter() - started)
-            address = address_of(scope)
+            path, milliseconds = quote(scope["path"]), 1000 * (time.perf_counter() - started_at)
+            address = client_address(scope)
             is_answered_poll = is_poll(scope) and visit.status < HTTPStatus.BAD_REQUEST
             poll = (address, visit.visitor.name, path) if is_answered_poll else None
             if poll not in self._logged_polls and not scope["path"].startswith(UNLOGGED_PATHS):
@@ -106,35 +106,36 @@ class AccessLog(HttpMiddleware):
                     asyncio.get_running_loop().call_later(POLL_LOG_SECONDS, self._logged_polls.discard, poll)
 
 
-def address_of(scope: Scope) -> str:
+def client_address(scope: Scope) -> str:
     return quote(scope["client"][0], safe=":.") if scope.get("client") else "-"
 
 
-def subject_of(path: str) -> str:
-    """Return the path of the page of the row that a path is about, empty if it is about none."""
+def find_subject(path: str) -> str:
+    """Return the page of the row that a request path names; empty if it names none."""
     match = SUBJECT.match(path)
-    return f"/{NOUNS.get(match[1], match[1])}/{match[2]}" if match else ""
+    return f"/{PAGE_FOLDERS.get(match[1], match[1])}/{match[2]}" if match else ""
 
 
-def created_subject(path: str, location: str, body: bytes) -> str:
-    """Return the page's path of the row that a request to ``path`` created, from the response."""
+def find_created_subject(path: str, location: str, body: bytes) -> str:
+    """Return the page of the row that a request to ``path`` created, by its response; else ``path``."""
     path = path.removeprefix("/api")
-    noun, row_id = path.split("/")[1], ID_IN_JSON.search(body)
-    created_path = f"/{NOUNS.get(path) or NOUNS.get(noun, noun)}/{row_id[1].decode()}" if row_id else path
-    return subject_of(location) or created_path
+    if (subject := find_subject(location)) or (id_match := ID_IN_JSON.search(body)) is None:
+        return subject or path
+    folder = path.split("/")[1]
+    return f"/{PAGE_FOLDERS.get(path) or PAGE_FOLDERS.get(folder, folder)}/{id_match[1].decode()}"
 
 
-def name_query(subject: str) -> Select[str] | None:
+def select_name(subject: str) -> Select[str] | None:
     """Return a query for the name of the row with this page; None if such rows have no name."""
     match = SUBJECT.match(subject)
-    column = NAMES.get(match[1]) if match else None
+    column = NAME_COLUMNS.get(match[1]) if match else None
     return None if match is None or column is None else select(column).where(column.class_.id == match[2])
 
 
 def record_visit(context: Context, visit: Visit) -> None:
-    """Write what a visit changed, and that its token was used."""
+    """Store the changes of a visit, and the time of its token's use."""
     for change in visit.changes:
-        if not change.name and (query := name_query(change.subject)) is not None:
+        if not change.name and (query := select_name(change.subject)) is not None:
             change.name = context.scalar(query) or ""
         change.by, change.subject, change.name = visit.visitor.name, change.subject[:200], change.name[:200]
     with context.sessions.begin() as session:
@@ -145,13 +146,13 @@ def record_visit(context: Context, visit: Visit) -> None:
 
 
 def list_activity(context: Context, limit: int, offset: int) -> tuple[Sequence[Activity], int]:
-    """Return a page of all changes, newest first, and how many there are."""
+    """Return a page of changes, newest first, and the number of all changes."""
     with context.sessions() as session:
         rows = session.scalars(select(Activity).order_by(Activity.id.desc()).limit(limit).offset(offset)).all()
         return rows, session.scalars(select(func.count(Activity.id))).one()
 
 
 def find_launcher(context: Context, subject: str) -> str | None:
-    """Return the name of the token that made a row, if one did."""
+    """Return the name of the token that launched a row; None without a token."""
     launches = select(Activity.by).where(Activity.subject == subject, IS_LAUNCH, Activity.by != LOCAL_USER)
     return context.scalar(launches.order_by(Activity.id).limit(1))

@@ -1,4 +1,4 @@
-"""Time limits for slow clients, and room for new connections however many others say nothing."""
+"""Time limits for slow clients, and room for new connections when many others are idle."""
 
 import asyncio
 import re
@@ -18,9 +18,9 @@ MAX_HEAD_BYTES = 64 * 1024
 MAX_CONNECTIONS = 500
 """With more connections, a request gets 503 at once."""
 MAX_WAITING = 200
-"""Connections without a complete request, and at most half of the files that this process may open."""
+"""Maximum connections without a complete request; also at most half of the files that this process may open."""
 ACCEPTED_AT_ONCE = 32
-"""Connections accepted per turn of the event loop. Requests are read a few turns later, before they are the oldest."""
+"""Connections accepted per turn of the event loop: few, to read their requests before newer ones evict them."""
 BACKLOG = 2048
 """Connections that the kernel holds until they are accepted."""
 LOGIN = b"POST /login"
@@ -29,17 +29,17 @@ TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Lengt
 
 
 class TimedProtocol(H11Protocol):
-    """HTTP/1.1 that closes connections which keep others waiting.
+    """HTTP/1.1 that closes connections which send nothing or send slowly.
 
-    A connection waits until it has sent the headers of a request, or all of a login, which needs no token and costs
-    nothing until then. It has ten seconds, however steadily it drips, and the oldest makes room for a new one. Between
-    two requests uvicorn's own timeout holds, which ends with the first byte of the next one.
+    A connection waits until it has sent the headers of a request, or all of a login, which anyone may send. It has ten
+    seconds for that, even if it keeps sending. If too many wait, the oldest is closed. Between two requests uvicorn's
+    own timeout applies, until the first byte of the next one.
     """
 
     _waiting: ClassVar[dict["TimedProtocol", None]] = {}
     _timer: asyncio.TimerHandle | None = None
     _unread = b""
-    """A login that has not arrived in full."""
+    """The part of a login that has arrived so far."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -47,7 +47,7 @@ class TimedProtocol(H11Protocol):
         self._wait_in_line()
 
     def data_received(self, data: bytes) -> None:
-        """Stop the timer when a request is to be answered; start it with the next request's first byte."""
+        """Stop the timer when a request is complete; start it at the first byte of the next one."""
         self._unread += data
         if not _is_partial_login(self._unread):
             received, self._unread = self._unread, b""
@@ -90,7 +90,7 @@ class TimedProtocol(H11Protocol):
 
 
 def _is_partial_login(received: bytes) -> bool:
-    """Return whether this is the beginning of a login whose headers or body, if small, are still to come."""
+    """Return whether this is a login whose headers, or small body, have not arrived completely."""
     if not received.startswith(LOGIN) or len(received) > MAX_HEAD_BYTES:
         return False
     head, end, body = received.partition(b"\r\n\r\n")

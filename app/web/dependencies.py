@@ -1,4 +1,4 @@
-"""FastAPI dependencies and shared API response parts."""
+"""FastAPI dependencies, and shared parts of API responses."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from app.core.settings import BUSY_SECONDS
 from app.web.headers import SAFE_METHODS
 
 MAX_WRITERS = 20
-"""Requests that may write at once: half of the threads, because readers need the others."""
+"""Maximum concurrent requests that may write: half of the threads, because readers need the others."""
 
 
 async def get_context(request: Request) -> Context:
@@ -35,13 +35,13 @@ FormDep = Annotated[FormData, Depends(read_form)]
 
 
 async def limit_writers(request: Request) -> AsyncIterator[None]:
-    """Let a request that may write wait for its turn, without a thread, which it would hold while SQLite is locked."""
-    # A coroutine finds its own thread.
+    """Limit the concurrent requests that may write, which could otherwise occupy all threads while SQLite is locked."""
+    # A coroutine limits its threads itself.
     if request.method in SAFE_METHODS or iscoroutinefunction(request.scope["endpoint"]):
         yield
         return
     if "form" in request.headers.get("content-type", ""):
-        await request.form()  # before its turn, which a slow upload would hold
+        await request.form()  # read first, so that a slow upload does not count as a writer
     writers: asyncio.Semaphore = request.app.state.writers
     try:
         async with asyncio.timeout(BUSY_SECONDS):
@@ -55,7 +55,7 @@ async def limit_writers(request: Request) -> AsyncIterator[None]:
 
 
 class Row(BaseModel):
-    """Base of responses built from a row."""
+    """Base of response models that are built from a row."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -65,7 +65,7 @@ Offset = Annotated[int, Query(ge=0, le=2**31 - 1)]
 
 
 class Paging(NamedTuple):
-    """Which rows of a list to send. The response has the number of all rows in a header."""
+    """A range of rows of a list. ``set_total`` puts the number of all rows into a header of the response."""
 
     limit: int
     offset: int

@@ -1,4 +1,4 @@
-"""Turn every error into one sentence: JSON for the API, a page for browsers."""
+"""Responses for errors: JSON for the API, a page for browsers."""
 
 import logging
 import tempfile
@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 
 from app.core.settings import Settings
 from app.core.space import full_disk_error, is_full, list_disks
-from app.core.validation_messages import messages_of
+from app.core.validation_messages import list_messages
 from app.db.failures import explain_error
 from app.web.templating import templates
 from isoscope.core.errors import (
@@ -60,7 +60,7 @@ DEFAULT_MESSAGES = {
     HTTPStatus.NOT_FOUND: HTTPStatus.NOT_FOUND.phrase,
     HTTPStatus.METHOD_NOT_ALLOWED: HTTPStatus.METHOD_NOT_ALLOWED.phrase,
 }
-# Parts of a request, which precede the field names in the location of an error.
+# Parts of a request, which precede field names in the location of a pydantic error.
 REQUEST_PARTS = ("body", "query", "path")
 
 
@@ -77,20 +77,20 @@ class Problem(BaseModel):
     detail: str
     field: str | None = None
     errors: list[FieldProblem] = []
-    """Every field that is wrong, the first one first."""
+    """Every invalid field, in order."""
 
 
 RETRY_SECONDS = 5
 SQLITE_LOCKED = "database is locked"
-"""SQLite's message if its one writer did not finish in time."""
+"""SQLite's message if another writer did not finish in time."""
 
 
 def to_invalid_error(errors: Sequence[Any]) -> InvalidError:
-    """Convert pydantic's errors of a request to one InvalidError with a sentence per field."""
+    """Convert pydantic's errors of a request to an InvalidError with a sentence per field."""
     located_errors = [error | {"loc": [part for part in error["loc"] if part not in REQUEST_PARTS]} for error in errors]
     return combine_errors(
         FieldError(next((part for part in message.path if isinstance(part, str)), None), message.sentence)
-        for message in messages_of(located_errors)
+        for message in list_messages(located_errors)
     )
 
 

@@ -1,4 +1,4 @@
-"""Headers of every response, and HEAD wherever there is GET."""
+"""Headers of every response, and HEAD for every route with GET."""
 
 from abc import ABC, abstractmethod
 
@@ -12,7 +12,7 @@ HEADERS = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
         "connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
-    # A browser may store a page, but asks each time: its next user may have no token.
+    # A browser may store a page but must revalidate it, because its next user may have no token.
     "Cache-Control": "private, no-cache",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -22,12 +22,12 @@ HEADERS = {
 
 
 def is_poll(scope: Scope) -> bool:
-    """Return whether htmx requests a part of a page, as it does again and again."""
+    """Return whether htmx requests a part of a page, which it does repeatedly."""
     return scope["method"] == "GET" and "hx-request" in Headers(scope=scope)
 
 
 class HttpMiddleware(ABC):
-    """ASGI middleware that handles requests; messages about the start and end of the application pass it by."""
+    """ASGI middleware for HTTP requests; other scopes, such as lifespan, pass through."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -41,9 +41,9 @@ class HttpMiddleware(ABC):
 
 
 class SafeHeaders(HttpMiddleware):
-    """Adds the safe headers. It must be the outermost.
+    """Adds the safe headers.
 
-    A response that does not wait for the end of the request's body closes the connection, so that the rest is not read.
+    A response sent before the whole request body was read closes the connection, so that the rest is not read.
     """
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""Pages that htmx requests again and again, rendered once a second for all who watch them."""
+"""Parts of pages that htmx polls, rendered at most once a second for all visitors."""
 
 import asyncio
 
@@ -12,10 +12,10 @@ SHARED_SECONDS = 1.0
 
 
 class SharedPolls(HttpMiddleware):
-    """Gives one answer to all requests of htmx for one address with one scope within a second.
+    """Shares the response to polls of one address by visitors of one scope for a second, and its compression.
 
-    It belongs inside the gate, which decides who gets an answer. Compression is shared too. A change made on any page
-    ends all sharing, so that the next request shows it.
+    It must be inside the gate, which checks access. A change made on a page discards all shared responses, so that the
+    next poll shows it.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -25,20 +25,20 @@ class SharedPolls(HttpMiddleware):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_after_change(message: Message) -> None:
-            self._answers.clear()  # what was read before this moment may lack the change
+            self._answers.clear()  # they may have been read before the change
             await send(message)
 
         if is_poll(scope):
             headers, visitor = Headers(scope=scope), scope["visit"].visitor
             vary = [headers.get(name) for name in ("accept", "accept-encoding", "host", "hx-current-url")]
-            rights = (visitor.scope, visitor.cookie_hash is not None)  # what base.html also depends on
+            rights = (visitor.scope, visitor.cookie_hash is not None)  # base.html depends on them
             key = (scope["path"], scope["query_string"], *rights, *vary)
             if key not in self._answers:
                 self._answers[key] = asyncio.create_task(self._collect(scope, receive))
                 asyncio.get_running_loop().call_later(SHARED_SECONDS, self._answers.pop, key, None)
-            for message in await asyncio.shield(self._answers[key]):  # one of those who wait may be canceled
+            for message in await asyncio.shield(self._answers[key]):  # another request may be waiting for the task
                 await send({**message, "headers": [*message["headers"]]} if "headers" in message else message)
-        # Scripts post to the API many times a second, and nobody waits for the next page because of it.
+        # Not after changes over the API, because scripts make many a second and no page has to show them immediately.
         elif scope["method"] in SAFE_METHODS or scope["path"].startswith("/api/"):
             await self._app(scope, receive, send)
         else:

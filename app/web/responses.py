@@ -1,4 +1,4 @@
-"""Redirects, figures, tables and files as responses, and the tabs of a page."""
+"""Responses with pages, redirects, figures, tables and files, and the tabs of a page."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ def render(
     status: int | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Render a page. A problem is shown by its form, and sets the status unless ``status`` is given."""
+    """Render a page. A problem is shown in its form, and determines the status unless ``status`` is set."""
     status = status or (STATUS[type(problem)] if problem else 200)
     return templates.TemplateResponse(request, template, {"problem": problem, **values}, status, headers)
 
@@ -43,7 +43,7 @@ def render(
 def render_figure(
     request: Request, figure: Figure, section: str, crumbs: Sequence[tuple[str, str]], query: str, **values: Any
 ) -> Response:
-    """Render the page of one figure below titles and their addresses; ``values`` are its base, name and live."""
+    """Render the page of a figure. ``crumbs`` are titles and paths; ``values`` can override base, name and live."""
     name, base = crumbs[-1]
     values = {"name": name, "base": base, "query": query, "live": False, **values}
     return render(request, "web/figure_page.html", {"figure": figure, "section": section, "crumbs": crumbs} | values)
@@ -69,16 +69,18 @@ def figure_file(figures: Iterable[Figure], slug: str, kind: FileKind) -> Respons
 
 
 def csv_file(table: FigureTable, name: str | None = None) -> Response:
-    """Return a table as a CSV download; without a name the link names it."""
+    """Return a table as a CSV download. Without a name, the file is named after the URL."""
     headers = attachment_headers(f"isoscope-{name}.csv" if name else None)
     return Response(table.csv(), media_type="text/csv", headers=headers)
 
 
 def attachment_headers(name: str | None = None) -> dict[str, str]:
-    """Return Content-Disposition for a download; without a name the link names it."""
-    quoted = quote(name or "", safe="")
-    parameter = f'; filename="{name}"' if quoted == name else f"; filename*=utf-8''{quoted}" if name else ""
-    return {"Content-Disposition": f"attachment{parameter}"}
+    """Return Content-Disposition for a download. Without a name, the file is named after the URL."""
+    if not name:
+        return {"Content-Disposition": "attachment"}
+    quoted = quote(name, safe="")
+    parameter = f'filename="{name}"' if quoted == name else f"filename*=utf-8''{quoted}"
+    return {"Content-Disposition": f"attachment; {parameter}"}
 
 
 def download_response(download: Download) -> FileResponse:
@@ -97,7 +99,7 @@ class FigureOut(BaseModel):
     slug: str
     title: str
     caption: str
-    empty: str | None = Field(description="What will appear, where there is nothing to draw yet; null where there is.")
+    empty: str | None = Field(description="What will appear here, if there is nothing to draw yet; otherwise null.")
     columns: list[str]
     rows: list[list[str | float | None]] = Field(description="The numbers, unrounded, as in its CSV file.")
     plot: dict[str, Any] | None = Field(description="`data` and `layout` as plotly takes them.")
@@ -116,13 +118,14 @@ class FigureOut(BaseModel):
 
 
 class Tab(NamedTuple):
-    """A tab of a page; only the requested one is built."""
+    """A tab of a page. Only the requested tab is rendered."""
 
     slug: str
     title: str
     path: str = ""
-    """Appended to the URL of the page if the tab is a page of its own."""
+    """Appended to the URL of the page if the tab is a separate page."""
 
 
 def chosen_tab(tabs: Sequence[Tab], slug: str, default: str = "") -> str:
-    return slug if any(tab.slug == slug and not tab.path for tab in tabs) else default or tabs[0].slug
+    is_on_page = any(tab.slug == slug and not tab.path for tab in tabs)
+    return slug if is_on_page else default or tabs[0].slug

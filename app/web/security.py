@@ -1,8 +1,8 @@
-"""Checks of every request before its route, limits of bodies, and the login page.
+"""Checks of every request before its route, limits of body sizes, and the login page.
 
-A dashboard on loopback can be reached by any page open in the same browser: through DNS rebinding (so the Host
-is checked), through forms and scripts that post to it (so the origin of every change is checked), and by other users
-of the machine (so they need a token). Off loopback everybody needs one.
+On loopback a dashboard is exposed to DNS rebinding (so Host is checked), to posts from other pages open in the same
+browser (so the origin of every change is checked), and to other users of the machine (so they need a token). Off
+loopback everybody needs a token.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ FORBIDDEN_IN_HOST = re.compile(r"[/\\?#@\s]")
 OPEN_PATHS = ("/static/", "/login", "/api/health")
 ADMIN_PATHS = ("/access", "/tokens", "/api/tokens", "/api/activity")
 SESSION_COOKIE = "session"
-# Delay between the answers to wrong tokens of one address, so that guessing takes years, and how many may wait.
+# Delay between answers to wrong tokens from one address, so that guessing takes years; maximum number of delayed ones.
 DELAY_SECONDS = 0.5
 MAX_DELAYED = 5
 MAX_LOOKUPS = 4
@@ -53,9 +53,9 @@ OTHER_USER = (
     "this request. Sign in at /login with a token that its user made on its Access page, or ask them to set "
     "ISOSCOPE_ACCESS_TOKEN."
 )
-# The form around the file: boundaries, headers, the other fields.
+# A form without its file: boundaries, headers, other fields.
 FORM_OVERHEAD_BYTES = 1_000_000
-# The body of a login, which needs no token.
+# Maximum body of a login, which anyone may send.
 LOGIN_BYTES = 4096
 TOO_LARGE = (
     "Expected at most {:,} bytes in this request, got more. Upload a part of the rows, or have "
@@ -64,7 +64,7 @@ TOO_LARGE = (
 
 
 class Gate(HttpMiddleware):
-    """Refuses forbidden requests, names the visitor, and records what requests change."""
+    """Refuses forbidden requests, identifies visitors, and records changes."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         super().__init__(app)
@@ -73,7 +73,7 @@ class Gate(HttpMiddleware):
         if not is_loopback(settings.host):
             self._hosts.add(settings.host)
         self._n_delayed_by_address: Counter[str] = Counter()
-        # Threads of their own, because all others may wait for a locked database, as the one that writes may.
+        # Own threads, because a locked database can occupy all others, and in turn the one that writes.
         self._readers, self.writer = CapacityLimiter(MAX_LOOKUPS), CapacityLimiter(1)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,10 +92,10 @@ class Gate(HttpMiddleware):
                 access_logger.error("what %s did could not be recorded: %s", visit.visitor.name, error_line(error))
 
     async def _run_noting_change(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run a request. Read the name of the row that it may change before, because it may be deleted."""
-        visit, subject, name, body = scope["visit"], activity.subject_of(scope["path"]), "", b""
-        if (query := activity.name_query(subject)) is not None:
-            with suppress(SQLAlchemyError):  # the route says so
+        """Run a request and note its change. Read the row's name first, because the request may delete the row."""
+        visit, subject, name, body = scope["visit"], activity.find_subject(scope["path"]), "", b""
+        if (query := activity.select_name(subject)) is not None:
+            with suppress(SQLAlchemyError):  # the route reports it
                 context: Context = scope["app"].state.context
                 stored_name = await to_thread.run_sync(context.scalar, query, limiter=self._readers)
                 name = stored_name or ""
@@ -108,12 +108,12 @@ class Gate(HttpMiddleware):
         await self._app(scope, receive, send_noting)
         route = scope.get("route")
         if route is not None and visit.status < HTTPStatus.BAD_REQUEST and route.name not in activity.UNRECORDED_ROUTES:
-            subject = subject or activity.created_subject(scope["path"], visit.location, body)
+            subject = subject or activity.find_created_subject(scope["path"], visit.location, body)
             visit.changes.append(Activity(action=route.name.replace("_", " "), subject=subject, name=name))
 
     async def _admit(self, request: Request, visit: Visit) -> Response | None:
-        """Name the visitor; return a refusal unless they may send this request."""
-        # Not request.url, whose path may come from a forged Host.
+        """Identify the visitor; return a refusal unless they may send this request."""
+        # Not request.url, whose path a forged Host can change.
         path = request.scope["path"]
         if path.startswith(OPEN_PATHS):
             return None
@@ -159,8 +159,8 @@ class Gate(HttpMiddleware):
         return await to_thread.run_sync(tokens.find_by_secret, context, secret, limiter=self._readers)
 
     async def delay_refusal(self, request: Request, refusal: Response) -> Response:
-        """Log a wrong token; answer those of one address one after another, and some at once with 429."""
-        address = activity.address_of(request.scope)
+        """Log a wrong token. Delay refusals of one address one after another; answer 429 if too many wait."""
+        address = activity.client_address(request.scope)
         network = ":".join(address.split(":")[:4])  # the half of an IPv6 address that names its network
         position = self._n_delayed_by_address[network]
         if position >= MAX_DELAYED:
@@ -172,7 +172,7 @@ class Gate(HttpMiddleware):
         try:
             await asyncio.sleep(DELAY_SECONDS * (position + 1))
         finally:
-            self._n_delayed_by_address -= Counter([network])  # which forgets counts of 0
+            self._n_delayed_by_address -= Counter([network])  # subtraction drops counts of 0
         return refusal
 
     def _refuse(self, request: Request) -> Response | None:
@@ -188,10 +188,10 @@ class Gate(HttpMiddleware):
                 "printed at start, or add the name to ISOSCOPE_ALLOWED_HOSTS.",
             )  # fmt: skip
         site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-        # From our own pages, or from no browser.
-        is_same_origin = (
-            origin is None or origin.partition("://")[2] == host if site is None else site in ("same-origin", "none")
-        )
+        if site is not None:
+            is_same_origin = site in ("same-origin", "none")
+        else:  # an old browser, or none
+            is_same_origin = origin is None or origin.partition("://")[2] == host
         if request.method not in SAFE_METHODS and not is_same_origin:
             return problem_response(request, 403, "This change came from a page of another site and was refused.")
         return None
@@ -203,23 +203,23 @@ class Gate(HttpMiddleware):
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
             return False
-        # With a token, a rebound name gains nothing: its page has no cookie of ours.
+        # With a token, DNS rebinding gains nothing, because our cookie is not sent to the other name.
         return is_loopback(name) or name in self._hosts or self.owner_token is not None
 
 
 def _is_own_connection(scope: Scope) -> bool:
-    """Return whether a request comes from our own user or root, or no one can tell."""
+    """Return whether a request comes from our own user or root, or its user is unknown."""
     peer, server = scope["visit"].peer, scope.get("server")
     return not peer or not server or peer_uid(peer, server) in (None, 0, os.geteuid())
 
 
 class BodyLimit(HttpMiddleware):
-    """Limits body sizes by route."""
+    """Limits body sizes by path."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         super().__init__(app)
         self._settings = settings
-        # By pattern of the path. All files of a data set come in one body.
+        # Bytes by pattern of the path. All files of a data set come in one body.
         self._caps = {
             re.compile("embeddings"): settings.max_upload_bytes,
             re.compile("embeddings/[^/]+/tasks"): settings.max_dataset_bytes,
@@ -296,6 +296,7 @@ async def create_login(
     cookie = await to_thread.run_sync(
         tokens.open_session, context, gate.owner_token, visitor.token_id, limiter=gate.writer
     )
+    # Other targets lead to other sites.
     target = next if (next.startswith("/") and not next.startswith(("//", "/\\"))) else "/"
     redirect = RedirectResponse(target, 303)
     # Behind a trusted proxy, the scheme is the browser's.

@@ -1,4 +1,4 @@
-"""The Jinja environment, static files, and help for uploads."""
+"""The Jinja environment, static files, and help texts of upload forms."""
 
 import gzip
 import mimetypes
@@ -34,21 +34,21 @@ from isoscope.core import formatting
 from isoscope.files.upload_formats import row_suffixes
 from isotropy.catalog import MEASURES, METHODS, NEAR_COLUMNS, SIMILARITIES
 
-mimetypes.add_type("font/woff2", ".woff2")  # which not every machine knows
+mimetypes.add_type("font/woff2", ".woff2")  # unknown on some machines
 COMPRESSIBLE = (".js", ".mjs", ".css", ".svg", ".json")
 FRONTEND = FILES / "frontend"
 STATIC = FRONTEND / "static"
 
 
 class InMemoryFiles(StaticFiles):
-    """Static files held in memory, so that serving needs neither a thread nor a disk."""
+    """Static files cached in memory, so that serving needs no thread."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         if scope["method"] not in ("GET", "HEAD"):
             raise HTTPException(405)
         try:
             file_path, status = self.lookup_path(path)
-        except (OSError, ValueError):  # a name too long, or with NUL
+        except (OSError, ValueError):  # a name that is too long or contains NUL
             raise HTTPException(404) from None
         if status is None or not S_ISREG(status.st_mode):
             raise HTTPException(404)
@@ -59,14 +59,14 @@ class InMemoryFiles(StaticFiles):
         compressed = "gzip" in request_headers.get("accept-encoding", "") and file_path.endswith(COMPRESSIBLE)
         content = _read_cached(file_path, status.st_mtime_ns, compressed)
         headers.update({"content-length": str(len(content)), "vary": "Accept-Encoding"})
-        if compressed:  # compressed once here, because the middleware would compress megabytes for each request
+        if compressed:  # cached, because the middleware would compress megabytes for each request
             headers["content-encoding"] = "gzip"
         del headers["accept-ranges"]
         return Response(content, headers=headers)
 
 
 @lru_cache(maxsize=400)
-def _read_cached(path: str, _: int, compressed: bool) -> bytes:
+def _read_cached(path: str, _modified_ns: int, compressed: bool) -> bytes:
     content = Path(path).read_bytes()
     return gzip.compress(content, 6, mtime=0) if compressed else content
 
@@ -84,12 +84,12 @@ def data_url(media_type: str, text: str) -> str:
 
 
 @cache
-def inlined(path: str) -> str:
-    """Return a static file as a data URL, with the files it imports inlined too."""
+def inline_file(path: str) -> str:
+    """Return a static file as a data URL, in which the files that it imports are inlined, too."""
     relative = PurePosixPath(path)
     text = (STATIC / path).read_text(encoding="utf-8")
     if relative.parent.name != "vendor" and relative.suffix in REFERENCES:
-        text = REFERENCES[relative.suffix].sub(lambda match: inlined(str(relative.parent / match[1])), text)
+        text = REFERENCES[relative.suffix].sub(lambda match: inline_file(str(relative.parent / match[1])), text)
     return data_url(TYPES[relative.suffix], text)
 
 
@@ -144,7 +144,7 @@ UPLOAD_HELP = {
 }
 
 
-# A symbol has a subscript, S_X or CC_i; a name such as answer_start has none.
+# Matches the subscript of a symbol such as S_X or CC_i, but not names such as answer_start.
 SUBSCRIPT = re.compile(r"(?<![a-z0-9]{2})(?<!_)_(?:\{([^{}]*)\}|([a-zA-Z]+|\w))")
 SUPERSCRIPT = re.compile(r"\^(?:\{([^{}]*)\}|\(([^()]*)\))")
 
@@ -162,7 +162,7 @@ def subscripted(text: str) -> Markup:
 
 
 def create_environment() -> Environment:
-    """Return the Jinja environment. It escapes by default and fails at undefined names."""
+    """Return the Jinja environment. It escapes HTML and raises at undefined names."""
     environment = Environment(
         loader=FileSystemLoader(FRONTEND / "templates"),
         autoescape=True,

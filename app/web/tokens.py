@@ -1,4 +1,4 @@
-"""Access tokens and sessions of browsers: made, found by their secrets, ended. Only hashes are stored."""
+"""Create, find and end access tokens and browser sessions. Only hashes of secrets are stored."""
 
 import hashlib
 import hmac
@@ -28,15 +28,15 @@ MAX_DAYS = 3650
 
 
 class Visitor(NamedTuple):
-    """Whoever sends a request: the holder of a token, or the user who runs the server."""
+    """The sender of a request: the holder of a token, or the user who runs the server."""
 
     name: str
     scope: AccessScope | None = AccessScope.ADMIN
     token_id: str | None = None
     cookie_hash: str | None = None
-    """Of the session, where a browser signed in."""
+    """Of the browser session, if any."""
     use_is_due: bool = False
-    """Whether the time of this use is to be written."""
+    """Whether to store the time of this use, at most once a minute."""
 
     @property
     def is_admin(self) -> bool:
@@ -65,7 +65,7 @@ def parse_token_request(fields: Mapping[str, str | None]) -> TokenRequest:
 
 
 def create_token(context: Context, request: TokenRequest) -> tuple[AccessToken, str]:
-    """Return a new token and its secret. Raise InvalidError if a valid token has this name."""
+    """Create a token; return it with its secret. Raise InvalidError if a valid token has this name."""
     secret, now = f"isoscope_{secrets.token_urlsafe(SECRET_BYTES)}", utcnow()
     token = AccessToken(
         name=request.name,
@@ -92,7 +92,7 @@ def list_tokens(context: Context) -> Sequence[AccessToken]:
 
 
 def revoke_token(context: Context, key: str) -> AccessToken:
-    """Revoke a token, by id or by the name of a valid one, and end its sessions."""
+    """Revoke a token by its id, or a valid token by its name, and end its sessions."""
     with context.sessions.begin() as session:
         token = session.get(AccessToken, key) or _find_valid(session, key)
         if token is None:
@@ -104,7 +104,7 @@ def revoke_token(context: Context, key: str) -> AccessToken:
 
 def find_by_secret(context: Context, secret: str) -> Visitor | None:
     token = context.scalar(select(AccessToken).where(AccessToken.secret_hash == _hash(secret)))
-    return _visitor_of(token) if token is not None else None
+    return _to_visitor(token) if token is not None else None
 
 
 def find_by_cookie(context: Context, owner_token: str | None, cookie: str) -> Visitor | None:
@@ -113,11 +113,11 @@ def find_by_cookie(context: Context, owner_token: str | None, cookie: str) -> Vi
     if login is None or login.created_at < utcnow() - SESSION_LIFETIME:
         return None
     token = context.get(AccessToken, login.token_id) if login.token_id else None
-    return _visitor_of(token, cookie_hash) if token is not None else Visitor(OWNER, cookie_hash=cookie_hash)
+    return _to_visitor(token, cookie_hash) if token is not None else Visitor(OWNER, cookie_hash=cookie_hash)
 
 
 def open_session(context: Context, owner_token: str | None, token_id: str | None) -> str:
-    """Return the cookie of a new session, and forget those that have ended."""
+    """Open a session and return its cookie; delete expired sessions."""
     cookie = secrets.token_urlsafe(SECRET_BYTES)
     with context.sessions.begin() as session:
         session.execute(delete(LoginSession).where(LoginSession.created_at < utcnow() - SESSION_LIFETIME))
@@ -139,16 +139,16 @@ def _find_valid(session: Session, name: str) -> AccessToken | None:
     return session.scalar(query)
 
 
-def _visitor_of(token: AccessToken, cookie_hash: str | None = None) -> Visitor | None:
+def _to_visitor(token: AccessToken, cookie_hash: str | None = None) -> Visitor | None:
     use_is_due = token.last_used_at is None or token.last_used_at < utcnow() - MIN_TIME_BETWEEN_USES
     return Visitor(token.name, token.scope, token.id, cookie_hash, use_is_due) if token.state == "valid" else None
 
 
 def _hash(secret: str) -> str:
-    """Return the SHA-256 of a secret, which at 256 random bits needs neither salt nor slowness."""
+    """Return the SHA-256 of a secret. With 256 random bits it needs neither a salt nor a slow hash."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def _hash_cookie(cookie: str, owner_token: str | None) -> str:
-    """Return a hash that another ISOSCOPE_ACCESS_TOKEN changes, so that a new one ends every session."""
+    """Return a hash keyed by ISOSCOPE_ACCESS_TOKEN, so that changing the token ends every session."""
     return hmac.new((owner_token or "").encode(), cookie.encode(), hashlib.sha256).hexdigest()

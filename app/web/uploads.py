@@ -47,7 +47,7 @@ class Parsers:
             return work()
 
         self._n_requests += 1
-        # create_task copies the context, and anyio copies it into the thread.
+        # Set while the task is created, which copies the context; anyio copies it into the thread.
         token = ABANDONED.set(client_gone)
         work_task = asyncio.create_task(to_thread.run_sync(begin, limiter=self._limiter))
         ABANDONED.reset(token)
@@ -61,14 +61,14 @@ class Parsers:
         finally:
             client_gone.set()
             watch_task.cancel()
-            if not started.is_set():  # started work ends by itself, as its sandbox does
+            if not started.is_set():  # once started, it ends with its sandbox
                 work_task.cancel()
             await asyncio.gather(work_task, watch_task, return_exceptions=True)
             self._n_requests -= 1
 
 
 def parser_slots(settings: Settings) -> int:
-    """Return how many uploads are parsed at once: one per core, all together in at most half of the memory."""
+    """Return how many uploads may be parsed at once: one per core, in at most half of the memory together."""
     if settings.parse_at_once is not None:
         return settings.parse_at_once
     memory = machine_memory()
@@ -77,7 +77,7 @@ def parser_slots(settings: Settings) -> int:
 
 
 def chosen_file(upload: UploadFile | str | None) -> Incoming | None:
-    """Return a form's file; None if none was chosen, which browsers send as a file without a name."""
+    """Return a form's file; None if none was chosen, for which browsers send a file without a name."""
     return None if upload is None or isinstance(upload, str) or not upload.filename else to_incoming(upload)
 
 
@@ -86,7 +86,7 @@ def to_incoming(upload: UploadFile) -> Incoming:
 
 
 def in_parser_slot(handler: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Run a route's handler in a parser slot; its ``request`` tells whether the client is still there."""
+    """Run a route's handler in a parser slot. Its ``request`` argument shows whether the client is still connected."""
 
     @wraps(handler)
     async def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -98,6 +98,6 @@ def in_parser_slot(handler: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T
 
 
 async def _wait_for_disconnect(request: Request) -> None:
-    # Not is_disconnected(), which does not wait and so never sees a disconnect behind the gate's middleware.
+    # Not is_disconnected(), which does not wait and therefore never sees a disconnect behind the middleware.
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -24,7 +24,7 @@ from app.web.error_responses import to_invalid_error
 from app.results.run_page import list_options
 from app.training.sweep_form import default_values, parse_sweep, read_values, sweep_controls
 from app.results.search.conditions import find_field
-from app.training.grid_expansion import product_of
+from app.training.grid_expansion import build_product
 from app.training.relaunch import to_document
 from app.training.sweeps import SweepRequest
 from app.web.templating import templates
@@ -32,7 +32,7 @@ from app.web.templating import templates
 needed = {"model": "m", "dataset_id": "d", "text_columns": ["a"], "label_column": "b"}
 values = default_values(None, "m") | needed | {"lambdas": "1"}
 
-controls, shown = sweep_controls(values, gpu=True)
+controls, shown = sweep_controls(values, has_gpu=True)
 field = templates.env.get_template("web/_field.html").module.control(shown["clipping"])
 assert '<label for="clipping">Gradient clipping</label>' in field and 'value="0"' in field
 assert controls["clipping"].option.group.title == "Optimizer and schedule"
@@ -54,7 +54,7 @@ assert schema["description"] == "Largest norm of a gradient. 0: no clipping."
 
 asked = SweepRequest(**needed, clipping=0.5, grid={"clipping": [0.5, 0.7]})
 assert read_yaml(write_yaml(to_document(asked), {}))["clipping"] == 0.5
-assert "2 clippings" in product_of(asked.grid, [], frozenset(), [0], [0]).describe()
+assert "2 clippings" in build_product(asked.grid, [], frozenset(), [0], [0]).describe()
 
 assert field_heading("clipping") == "Gradient clipping"
 assert find_field("clipping") is not None

@@ -55,7 +55,7 @@ from app.results.labels import describe_penalty
 from app.main import create_app
 from app.training.sweep_form import LABELS, default_values, parse_sweep, sweep_controls
 from app.results.search.conditions import find_field
-from app.training.grid_expansion import product_of
+from app.training.grid_expansion import build_product
 from app.training.relaunch import to_document
 from app.training.sweeps import SweepRequest
 from isoscope.files.yaml_document import read_yaml, write_yaml
@@ -69,7 +69,7 @@ values = default_values(None, "m") | needed | {"lambdas": "1", "regularizers": [
 
 asked = parse_sweep(values)
 assert (asked.regularizers, asked.zetas) == ([NORM], [0.5])
-_, shown = sweep_controls(values, gpu=True)
+_, shown = sweep_controls(values, has_gpu=True)
 assert "zetas" in shown and "entropy_bars" not in shown
 settings = Settings(data_dir="data", sample=False)
 with TestClient(create_app(settings), base_url="http://localhost") as client:
@@ -86,7 +86,7 @@ try:
 except ValidationError as error:
     assert "norm" in to_invalid_error(error.errors()).message.split("got")[0]
 assert read_yaml(write_yaml(to_document(asked), {}))["regularizers"] == ["norm"]
-assert "norm penalty × 1 λ × 2 ζ" in product_of({"zeta": [0.1, 0.2]}, [NORM], frozenset(), [1.0], [0]).describe()
+assert "norm penalty × 1 λ × 2 ζ" in build_product({"zeta": [0.1, 0.2]}, [NORM], frozenset(), [1.0], [0]).describe()
 
 assert describe_regularizer(NORM, 1.0) == "norm penalty, λ = 1"
 assert "norm" in str(find_field("regularizer"))

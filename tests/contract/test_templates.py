@@ -52,7 +52,7 @@ def test_every_static_file_that_a_template_names_exists_and_none_needs_inline_co
         if (match := re.search(forbidden, source))
     }
     assert violations == {}
-    paths = {path for source in SOURCES.values() for path in re.findall(r"(?:static|at|inlined)\('([^']+)'\)", source)}
+    paths = set(re.findall(r"(?:static|at|inline_file)\('([^']+)'\)", "".join(SOURCES.values())))
     assert paths
     assert [path for path in paths if not (FRONTEND / "static" / path).is_file()] == []
 

@@ -3,7 +3,7 @@ import pytest
 from app.db.job_kinds import KINDS, Job, JobKind, Queue
 from app.db.models import Encoding, EncodingStatus, Worker
 from app.db.types import utcnow
-from app.db.work import waiting_jobs
+from app.db.work import list_waiting_jobs
 from app.queue import processing_jobs
 from tests.factories import add_encoding
 from tests.waiting import wait_for
@@ -39,7 +39,7 @@ def state(context, job):
 
 def test_workers_do_it_and_bring_it_back_and_give_it_up(context, add):
     well, badly = add(), add("deadly")
-    assert set(waiting_jobs(context.sessions)) == {well, badly}
+    assert set(list_waiting_jobs(context.sessions)) == {well, badly}
     processes = JobProcesses(context.settings, "cpu")
     executor = Executor(context.sessions, processes, "here/cpu", context.settings.runs)
     with processing_jobs(context.settings.queue, "here/cpu", executor.execute):

@@ -14,7 +14,7 @@ from app import VERSION
 from app.db.config import TrainingConfig
 from app.db.models import Experiment, FailureCause, Run, RunStatus, Step
 from app.db.study import Search
-from app.db.work import waiting_jobs
+from app.db.work import list_waiting_jobs
 from app.results.archive.reading import check_archive
 from app.results.exchange import export_experiment
 from app.results.logged_config import ScriptRun
@@ -278,7 +278,7 @@ def test_a_search_ends_where_it_comes_in_and_what_it_gave_up_or_failed_is_told(c
         assert (run.cause, run.error_field) == (FailureCause.MEMORY, "batch_size")
     assert elsewhere.get(f"/experiments/{imported['id']}", headers={"accept": "text/html"}).status_code == 200
     advance_searches(elsewhere.rows)
-    assert waiting_jobs(elsewhere.rows) == []
+    assert list_waiting_jobs(elsewhere.rows) == []
 
 
 def test_a_run_of_a_script_does_not_hide_among_those_that_were_launched(client, experiment, elsewhere):

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from app.core.settings import Settings
 from app.db.models import Embedding, Encoding, EncodingStatus, Pooling, StoredFile
 from app.db.types import utcnow
-from app.db.work import waiting_jobs
+from app.db.work import list_waiting_jobs
 from app.embeddings import encodings
 from app.embeddings.encoding_layers import LayersQuery, read_layers
 from app.embeddings.figures.layers import POOLING_TITLES
@@ -200,7 +200,7 @@ def test_its_turn_is_when_it_was_launched_not_when_it_was_uploaded(client, conte
         texts = {"filename": "a.txt", "file_sha256": row.file_sha256, "n_texts": 1, "columns": []}
         session.add(waits := Encoding(name="e", status=EncodingStatus.QUEUED, **texts))
     client.post(f"{draft}/launch", data=form())
-    assert [job.row_id for job in waiting_jobs(context.sessions)] == [waits.id, row.id]
+    assert [job.row_id for job in list_waiting_jobs(context.sessions)] == [waits.id, row.id]
     assert [encoding.id for encoding in list_unfinished_encodings(context)] == [waits.id, row.id]
 
 

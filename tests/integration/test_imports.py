@@ -5,7 +5,7 @@ from app.db import job_kinds, removal
 from app.db.job_kinds import Job
 from app.db.models import Dataset, Experiment, Import, ImportStatus, Run, RunFigure, Step
 from app.db.session import INCLUDE_HIDDEN
-from app.db.work import waiting_jobs
+from app.db.work import list_waiting_jobs
 from app.results.archive.reading import open_archive
 from tests.archives import add_experiment, exported, finish_imports, members
 from tests.factories import SHARED
@@ -96,7 +96,7 @@ def test_a_killed_import_is_hidden_everywhere_and_goes_on_where_it_was(client, c
     assert {page: client.get(page, headers={"accept": "text/html"}).text for page in PAGES} == before
     again = []
     monkeypatch.setattr(job, "read_in_sandbox", lambda *_: again.append("read"))
-    assert waiting_jobs(context.sessions) == [Job(job_kinds.IMPORT, sent)]
+    assert list_waiting_jobs(context.sessions) == [Job(job_kinds.IMPORT, sent)]
     finish_imports(context)
     import_row = client.get(f"/api/imports/{sent}").json()
     assert (import_row["status"], import_row["done"], import_row["error"], again) == ("finished", ROWS, None, [])
@@ -130,7 +130,7 @@ def test_a_cancelled_import_writes_no_more_and_leaves_nothing(client, context, s
     assert '<span class="tag removing">removing</span>' in page
     assert "Cancel: sweep.zip" not in page
     assert client.get(f"/api/imports/{sent}").json()["status"] == "removing"
-    assert waiting_jobs(context.sessions) == [Job(job_kinds.DISCARD, sent)]
+    assert list_waiting_jobs(context.sessions) == [Job(job_kinds.DISCARD, sent)]
     finish_imports(context)
     assert client.get(f"/api/imports/{sent}").json()["status"] == "cancelled"
     assert "sweep.zip" not in client.get("/queue").text

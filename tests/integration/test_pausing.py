@@ -15,7 +15,7 @@ from app.db.models import (
     Step,
 )
 from app.db.types import utcnow
-from app.db.work import pause_waiting_runs, waiting_jobs
+from app.db.work import list_waiting_jobs, pause_waiting_runs
 from tests.factories import add_experiment, run_row
 from tests.taking import taking
 from tests.waiting import wait_for
@@ -40,7 +40,7 @@ def states_of(context, ids):
 
 
 def waiting(context, *ids):
-    return {job.row_id for job in waiting_jobs(context.sessions)} == set(ids)
+    return {job.row_id for job in list_waiting_jobs(context.sessions)} == set(ids)
 
 
 def jobs(*ids):

@@ -5,7 +5,7 @@ from app.core.settings import Settings
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Experiment, Run, RunStatus
-from app.db.work import waiting_jobs
+from app.db.work import list_waiting_jobs
 from isoscope.core.formatting import short
 from tests.tabs import every_tab
 from tests.tiny import upload_once
@@ -88,7 +88,7 @@ def test_as_many_trials_are_under_way_as_may_be_and_asking_twice_asks_once(conte
     experiment = launch({"at_once": 3})
     for _ in range(2):
         advance_search(context.sessions, experiment["id"])
-    assert (len(runs_of(context, experiment["id"])), len(waiting_jobs(context.sessions))) == (3, 3)
+    assert (len(runs_of(context, experiment["id"])), len(list_waiting_jobs(context.sessions))) == (3, 3)
 
 
 @pytest.mark.both_databases
@@ -96,9 +96,9 @@ def test_what_a_crash_left_unasked_the_reconciler_asks_for(context, launch, monk
     experiment = launch()
     monkeypatch.setattr("workers.training.job.advance_search", lambda *_: [])
     fine_tune(experiment["runs"][0]["id"], context.settings, "cpu")
-    assert waiting_jobs(context.sessions) == []
+    assert list_waiting_jobs(context.sessions) == []
     advance_searches(context.sessions)
-    (job,) = waiting_jobs(context.sessions)
+    (job,) = list_waiting_jobs(context.sessions)
     assert job == Job(job_kinds.FINETUNE, runs_of(context, experiment["id"])[1].id)
 
 
@@ -165,7 +165,7 @@ def test_a_search_can_be_paused_between_two_trials(client, context, launch, paus
     client.post("/api/queue/resume" if pauses_all else f"{path}/resume")
     assert client.get(path).json()["status"] == "running"
     advance_searches(context.sessions)
-    assert len(waiting_jobs(context.sessions)) == 1
+    assert len(list_waiting_jobs(context.sessions)) == 1
 
 
 @pytest.mark.long
@@ -220,8 +220,9 @@ def test_a_search_that_cannot_be_is_refused_at_its_field_and_a_sweep_has_no_figu
     cases = [
         ({"search": {"lam_low": 1, "lam_high": 1}}, "search", "Expected `lam_low` below `lam_high`, got 1 and 1"),
         ({"search": {"zeta_low": 0.5, "zeta_high": 0.1}}, "search", "Expected `zeta_low` at most `zeta_high`"),
-        ({"search": {"regularizer": "none"}}, "search", "Expected a regularizer to search lambda of, got none"),
-        ({"search": {"least_size": 3}}, "search", "Expected lambdas at both ends of the range of 3 or more in size"),
+        ({"search": {"regularizer": "none"}}, "search", "Expected a regularizer to search lambda for, got none"),
+        ({"search": {"least_size": 3}}, "search",
+         "Expected `lam_low` and `lam_high` to be at least as large in absolute value as `least_size`, 3; got 1"),
         ({"search": {"regularizer": "cosreg", "zeta_high": 0.5}}, "zeta_high", "Expected one zeta for cosreg"),
         ({"search": {"prune": True}}, "prune", "Pruning needs evaluations on the selection rows"),
         ({"search": {"trials": 100}, "seeds": [0, 1, 2, 3, 4]}, "trials",

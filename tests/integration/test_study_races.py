@@ -10,7 +10,7 @@ from app.db.job_kinds import Job
 from app.db.models import Experiment, Run, RunStatus
 from app.db.session import create_sessions
 from app.db.study import Search
-from app.db.work import waiting_jobs
+from app.db.work import list_waiting_jobs
 from app.training.experiments import cancel_experiment, delete_experiment
 from app.training.queue_verbs import pause_all, pause_experiment
 from isoscope.core.errors import ConflictError
@@ -82,7 +82,7 @@ def test_workers_that_end_runs_at_the_same_moment_never_ask_for_more_than_may_ru
 def test_trials_wait_in_turn_and_a_range_of_zeta_finer_than_what_is_shown_is_searched_to_its_end(context, add):
     experiment_id = add(at_once=3)
     jobs = advance_search(context.sessions, experiment_id)
-    assert waiting_jobs(context.sessions) == jobs
+    assert list_waiting_jobs(context.sessions) == jobs
     assert [job.row_id for job in jobs] == [run.id for run in runs_of(context, experiment_id)[1:]]
     assert len(jobs) == 3
     low, high = 0.123451, 0.123459
@@ -111,7 +111,7 @@ def test_no_trial_slips_in_while_a_search_is_stopped(context, add, workers, stop
         assert advance_search(context.sessions, experiment_id) == []
         unended = {run.status for run in runs_of(context, experiment_id)} - {RunStatus.FINISHED}
         assert unended == {state}
-        assert waiting_jobs(context.sessions) == []
+        assert list_waiting_jobs(context.sessions) == []
 
 
 def test_a_search_is_cancelled_before_it_is_deleted_and_asks_for_nothing_afterwards(context, add, workers):
@@ -136,4 +136,4 @@ def test_a_search_that_cannot_be_read_holds_up_no_other(context, add):
         session.execute(broken_search, {"id": broken})
     advance_searches(context.sessions)
     assert [len(runs_of(context, experiment_id)) for experiment_id in (broken, intact)] == [1, 2]
-    assert waiting_jobs(context.sessions) == [Job(job_kinds.FINETUNE, runs_of(context, intact)[1].id)]
+    assert list_waiting_jobs(context.sessions) == [Job(job_kinds.FINETUNE, runs_of(context, intact)[1].id)]

@@ -12,7 +12,7 @@ from sqlalchemy import select, text
 from app.db import job_kinds
 from app.db.models import Embedding, EmbeddingStatus, Encoding, EncodingStatus, StoredFile, TaskRun, TaskStatus
 from app.db.task import TaskConfig
-from app.db.work import waiting_jobs
+from app.db.work import list_waiting_jobs
 from app.queue import Job
 from isotropy.catalog import TruthKind
 from isotropy.tasks.judge import decide
@@ -198,10 +198,10 @@ def test_what_makes_no_task_is_refused_at_its_field(ask, corpus, add, numbers, q
 
 def test_tasks_are_cancelled_begun_afresh_or_fail_with_a_sentence(client, context, settings, ask, queries, qrels):
     task = ask("labels", labels="side").json()["id"]
-    assert Job(job_kinds.JUDGE, task) in waiting_jobs(context.sessions)
+    assert Job(job_kinds.JUDGE, task) in list_waiting_jobs(context.sessions)
     with context.sessions.begin() as session:
         session.get_one(TaskRun, task).status = TaskStatus.RUNNING  # a worker was killed at it
-    assert Job(job_kinds.JUDGE, task) in waiting_jobs(context.sessions)
+    assert Job(job_kinds.JUDGE, task) in list_waiting_jobs(context.sessions)
     assert client.post(f"/api/tasks/{task}/cancel").json()["status"] == "cancelled"
     assert client.post(f"/api/tasks/{task}/cancel").status_code == 409
     assert client.get(f"/api/tasks/{task}/map.safetensors").status_code == 409

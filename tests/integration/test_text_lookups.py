@@ -8,7 +8,7 @@ from app.core.settings import Settings
 from app.db import job_kinds
 from app.db.job_kinds import Job, Queue
 from app.db.models import Embedding, Lookup
-from app.db.work import waiting_jobs
+from app.db.work import list_waiting_jobs
 from tests.once import make_once
 from workers.embeddings.encoding import encode_texts
 
@@ -96,7 +96,7 @@ def test_lookup_waits_in_the_lab_queue_and_goes_with_its_embedding(client, conte
     with context.sessions() as session:
         job = Job(job_kinds.LOOKUP, session.query(Lookup).one().id)
     assert (job.kind.queue, job.priority) == (Queue.LAB, Job(job_kinds.POSTPROCESS, "a").priority)
-    assert waiting_jobs(context.sessions) == [job]
+    assert list_waiting_jobs(context.sessions) == [job]
     client.delete(f"/api/embeddings/{encoded}")
     client.delete("/api/trash")
     with context.sessions() as session:

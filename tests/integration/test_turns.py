@@ -7,7 +7,7 @@ from sqlalchemy import select
 from app.context import create_context
 from app.db import job_kinds, models
 from app.db.job_kinds import Job, Queue
-from app.db.work import FileLocks, next_waiting_job, waiting_jobs
+from app.db.work import FileLocks, list_waiting_jobs, next_waiting_job
 from app.queue import processing_jobs
 from app.training.queue_verbs import FIRST_PRIORITY, QueueMove, RunPriority, move_experiment, move_run, renumber
 from tests.factories import add_experiment, run_row
@@ -28,7 +28,7 @@ def add(context):
 
 
 def in_turn(context):
-    return [job.row_id for job in waiting_jobs(context.sessions)]
+    return [job.row_id for job in list_waiting_jobs(context.sessions)]
 
 
 def jobs(*ids):
@@ -225,7 +225,7 @@ def row_ids(context):
 
 @pytest.mark.both_databases
 def test_rows_the_engine_does_not_know_or_gave_up_are_enqueued_once_in_their_order(context, row_ids):
-    assert waiting_jobs(context.sessions) == [Job(job_kinds.INSPECT, run_id) for run_id in row_ids]
+    assert list_waiting_jobs(context.sessions) == [Job(job_kinds.INSPECT, run_id) for run_id in row_ids]
     reconcile(context.sessions, context.queue, set())
     assert context.queue.list_active() == {f"inspect-{run_id}" for run_id in row_ids}
     for _ in range(2):

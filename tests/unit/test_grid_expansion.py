@@ -1,13 +1,13 @@
 import pytest
 
-from app.training.grid_expansion import product_of
+from app.training.grid_expansion import build_product
 from isotropy.catalog import Regularizer
 
 ISTAR, COSREG, ENTROPY, SPECTRUM = Regularizer.ISTAR, Regularizer.COSREG, Regularizer.ENTROPY, Regularizer.SPECTRUM
 
 
 def make(ranges=None, regularizers=(ISTAR,), fixed=(), lambdas=(-1, 0, 1), seeds=(0,)):
-    return product_of(ranges or {}, regularizers, frozenset(fixed), lambdas, seeds)
+    return build_product(ranges or {}, regularizers, frozenset(fixed), lambdas, seeds)
 
 
 @pytest.mark.parametrize(

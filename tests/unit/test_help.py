@@ -3,7 +3,7 @@ import re
 from app.core.evidence import MIN_SEEDS
 from app.db.config import RunConfig
 from app.db.encoding import EncodingConfig
-from app.db.options.option import Help, options_of
+from app.db.options.option import Help, collect_options
 from app.db.study import Search
 from app.training.sweeps import SweepRequest
 from app.web.templating import FRONTEND, UPLOAD_HELP, templates
@@ -11,7 +11,7 @@ from isotropy.catalog import MEASURES, REGULARIZERS, Regularizer
 
 FOLDER = FRONTEND / "templates"
 TEMPLATES = {str(path.relative_to(FOLDER)): path.read_text() for path in FOLDER.rglob("*.html")}
-SWEEP, SEARCH, ENCODING = options_of(SweepRequest), options_of(Search), options_of(EncodingConfig)
+SWEEP, SEARCH, ENCODING = collect_options(SweepRequest), collect_options(Search), collect_options(EncodingConfig)
 ALL = {f"{form}.{name}": option for form, options in {"sweep": SWEEP, "search": SEARCH, "encoding": ENCODING,
        "upload": UPLOAD_HELP, "method": REGULARIZERS}.items() for name, option in options.items()}  # fmt: skip
 
@@ -20,7 +20,7 @@ def test_every_setting_has_one_sentence_of_help_in_form_api_and_yaml():
     assert set(SWEEP) == set(SweepRequest.model_fields)
     assert set(SEARCH) == set(Search.model_fields) - {"paused", "over", "why"}
     assert set(ENCODING) == set(EncodingConfig.model_fields)
-    assert set(options_of(RunConfig)) == set(RunConfig.model_fields)
+    assert set(collect_options(RunConfig)) == set(RunConfig.model_fields)
     assert set(REGULARIZERS) == set(Regularizer) - {Regularizer.NONE}
     help_texts = {
         name: help_text for name, help_text in ALL.items() if name not in {f"upload.{kind}" for kind in UPLOAD_KINDS}

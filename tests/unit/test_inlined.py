@@ -1,7 +1,7 @@
 import re
 from base64 import b64decode
 
-from app.web.templating import STATIC, data_url, inlined
+from app.web.templating import STATIC, data_url, inline_file
 
 
 def decoded(url: str) -> str:
@@ -12,17 +12,17 @@ def test_texts_style_sheets_and_what_is_vendored_are_held_as_they_are():
     url = data_url("text/csv", "</script>,\u00fc\n")
     assert re.fullmatch(r"data:text/csv;base64,[A-Za-z0-9+/=]+", url)
     assert decoded(url) == "</script>,\u00fc\n"
-    (imported,) = re.findall(r'@import url\("([^"]+)"\) layer\(pico\)', decoded(inlined("app.css")))
+    (imported,) = re.findall(r'@import url\("([^"]+)"\) layer\(pico\)', decoded(inline_file("app.css")))
     assert decoded(imported) == (STATIC / "vendor/pico.min.css").read_text(encoding="utf-8")
-    plotly = inlined("vendor/plotly-strict.min.js")
+    plotly = inline_file("vendor/plotly-strict.min.js")
     assert decoded(plotly) == (STATIC / "vendor/plotly-strict.min.js").read_text(encoding="utf-8")
 
 
 def test_a_module_holds_the_modules_that_it_imports():
-    imports = re.findall(r'from "([^"]+)"', decoded(inlined("js/figures.js")))
+    imports = re.findall(r'from "([^"]+)"', decoded(inline_file("js/figures.js")))
     assert len(imports) >= 2
     assert all(url.startswith("data:text/javascript;base64,") for url in imports)
     webgl = (STATIC / "js/webgl.js").read_text(encoding="utf-8")
     assert webgl in map(decoded, imports)
     # One module, though two import it: its address is the same in both.
-    assert inlined("js/plotly.js") in decoded(inlined("js/export.js"))
+    assert inline_file("js/plotly.js") in decoded(inline_file("js/export.js"))

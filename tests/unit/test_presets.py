@@ -1,6 +1,6 @@
 import pytest
 
-from app.training.grid_expansion import product_of
+from app.training.grid_expansion import build_product
 from app.training.presets import PRESETS, Stage
 from app.training.sweeps import SweepRequest
 from isotropy.catalog import Regularizer
@@ -22,7 +22,7 @@ def test_a_preset_is_a_request_of_so_many_runs(stage, words):
     request = SweepRequest.model_validate(needed | PRESETS[stage].settings)
     swept = [regularizer for regularizer in request.regularizers if regularizer is not Regularizer.NONE]
     ranges = {**request.grid, "zeta": request.zetas}
-    assert product_of(ranges, swept, frozenset(), request.lambdas, request.seeds).describe() == words
+    assert build_product(ranges, swept, frozenset(), request.lambdas, request.seeds).describe() == words
 
 
 def test_the_numbers_are_those_of_the_papers():

@@ -3,7 +3,7 @@ from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict
 
 from app.db.config import TrainingOptions
-from app.db.options.option import options_of
+from app.db.options.option import collect_options
 from app.training import sweep_form
 from app.training.grid_expansion import GRID_FIELDS
 from app.training.option_form import label_fields
@@ -30,7 +30,7 @@ def options_of_schema(name):
 
 @pytest.mark.parametrize("name", [name for name in OPTIONS if options_of_schema(name)])
 def test_what_can_be_chosen_is_offered(name):
-    offered = options_of(SweepRequest)[name].words
+    offered = collect_options(SweepRequest)[name].words
     assert {value for value in offered if value} == set(options_of_schema(name))
 
 
@@ -42,13 +42,13 @@ def test_the_grid_is_offered_over_all_that_may_differ_and_the_form_starts_with_t
     assert sweep == SweepRequest(model="m", **NEEDED)
     preset = PRESETS["istar-2-tuning"]
     assert preset.settings["precision"] == "fp16"
-    assert sweep_form.preset_values(preset, gpu=False)["precision"] == "fp32"
+    assert sweep_form.preset_values(preset, has_gpu=False)["precision"] == "fp32"
 
 
 @pytest.mark.parametrize("stage", PRESETS)
 def test_a_preset_in_the_form_means_what_it_means_over_the_api(stage):
     preset = PRESETS[stage]
-    assert sweep_form.parse_sweep(filled(**sweep_form.preset_values(preset, gpu=True))) == SweepRequest(
+    assert sweep_form.parse_sweep(filled(**sweep_form.preset_values(preset, has_gpu=True))) == SweepRequest(
         model="m", **NEEDED, **preset.settings
     )
 

@@ -2,9 +2,9 @@ import pytest
 
 from app.db.config import RunConfig
 from app.db.models import Dataset
-from app.training.grid_expansion import product_of
+from app.training.grid_expansion import build_product
 from app.training.presets import PRESETS, misfit_warning
-from app.training.sweeps import SweepRequest, notes_of, notes_of_rows
+from app.training.sweeps import SweepRequest, list_plan_notes, list_row_notes
 from isoscope.files.columns import Column
 from isotropy.catalog import Regularizer
 
@@ -14,8 +14,8 @@ LAMBDAS = [-1.0, -0.3, 0.0, 0.3, 1.0]
 def list_notes(repeated=0, **changed):
     ranges = {"lambdas": LAMBDAS, "zetas": [0.2], "seeds": [0, 1, 2], "grid": {}}
     request = SweepRequest.model_construct(**(ranges | changed))
-    factors = product_of({}, [Regularizer.ISTAR], frozenset(), request.lambdas, request.seeds)
-    return notes_of(request, factors, repeated)
+    factors = build_product({}, [Regularizer.ISTAR], frozenset(), request.lambdas, request.seeds)
+    return list_plan_notes(request, factors, repeated)
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_each_is_said_once(changed, sentence):
 
 def test_sweeps_of_baselines_repeated_runs_and_presets_that_do_not_fit_are_told():
     request = SweepRequest.model_construct(lambdas=LAMBDAS, zetas=[0.2], seeds=[0], grid={})
-    factors = product_of({}, [], frozenset(), request.lambdas, request.seeds)
-    assert notes_of(request, factors, 0) == ["No regularizer is selected, so all runs are baselines."]
-    factors = product_of({}, [Regularizer.ISTAR], frozenset(), [-1, 1], [0])
+    factors = build_product({}, [], frozenset(), request.lambdas, request.seeds)
+    assert list_plan_notes(request, factors, 0) == ["No regularizer is selected, so all runs are baselines."]
+    factors = build_product({}, [Regularizer.ISTAR], frozenset(), [-1, 1], [0])
     assert factors.describe(1) == "(1 baseline + I-STAR × 2 λ) × 1 seed − 1 repeated = 2 runs"
     assert "span has no classes" in (misfit_warning(PRESETS["shrink-mrpc"], "span") or "")
     assert misfit_warning(PRESETS["shrink-mrpc"], "classification") is None
@@ -55,9 +55,9 @@ def test_rows_that_are_not_there_are_told_and_others_are_not():
     values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
     options = {"regularizer": "none", "lam": 0, "train_rows": 500, "validation_rows": 100}
     run = RunConfig.model_validate(values | options)
-    (note,) = notes_of_rows(Dataset(n_train=300, n_validation=100), [run])
+    (note,) = list_row_notes(Dataset(n_train=300, n_validation=100), [run])
     assert note == "500 train rows are asked for but there are only 300: all are used."
-    assert notes_of_rows(Dataset(n_train=None, n_validation=None), [run]) == []
+    assert list_row_notes(Dataset(n_train=None, n_validation=None), [run]) == []
 
 
 @pytest.mark.parametrize(
@@ -70,5 +70,5 @@ def test_validation_rows_of_a_single_class_are_told(counts, unseen, names):
     )  # fmt: skip
     values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
     run = RunConfig.model_validate(values | {"regularizer": "none", "lam": 0})
-    notes = notes_of_rows(Dataset(n_train=9, n_validation=7, columns=[column]), [run])
+    notes = list_row_notes(Dataset(n_train=9, n_validation=7, columns=[column]), [run])
     assert [note.partition("class ")[2].partition(",")[0] for note in notes] == names

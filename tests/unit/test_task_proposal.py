@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.db.hub_tasks import TASKS, HubName
-from app.training.columns import check_columns, propose_task, task_from_columns
+from app.training.columns import check_columns, guess_task, propose_task
 from isoscope.core.task import METRICS, Metric, TaskKind
 from isoscope.files.columns import describe_pair
 
@@ -61,7 +61,7 @@ def described(tmp_path_factory):
     ],
 )  # fmt: skip
 def test_a_task_is_known_by_the_names_and_contents_of_its_columns(described, columns, summary):
-    assert task_from_columns(described(columns)).summary == summary
+    assert guess_task(described(columns)).summary == summary
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_task_is_known_by_the_names_and_contents_of_its_columns(described, col
     ],
 )
 def test_nothing_is_proposed_where_texts_or_labels_are_missing(described, columns):
-    assert task_from_columns(described(columns)) is None
+    assert guess_task(described(columns)) is None
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_nothing_is_proposed_where_texts_or_labels_are_missing(described, column
 @given(columns=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(list(CONTENTS)), min_size=1))
 def test_whatever_is_proposed_can_be_trained_on(described, columns):
     likely_task = described(columns)
-    if proposal := task_from_columns(likely_task):
+    if proposal := guess_task(likely_task):
         names = check_columns(likely_task, proposal.task, proposal.text_columns, proposal.label_column)
         assert len(names) == (proposal.n_classes or 0)
         assert proposal.metric is METRICS[proposal.task][0]
@@ -96,7 +96,7 @@ def test_a_task_of_the_hub_is_proposed_as_it_is_published_and_can_be_trained_on(
     names = check_columns(columns, proposal.task, proposal.text_columns, proposal.label_column)
     assert names == list(task.labels)
     assert (proposal.task, proposal.metric) == (task.task, task.metric)
-    guessed = task_from_columns(columns)
+    guessed = guess_task(columns)
     assert (guessed.task, guessed.text_columns) == (task.task, proposal.text_columns)
 
 

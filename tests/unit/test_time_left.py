@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.db.models import Phase, RunStatus
-from app.training.queue_status import seconds_left
+from app.training.queue_status import estimate_seconds_left
 from tests.factories import run_row
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,7 +39,7 @@ QUEUED = run(RunStatus.QUEUED)
     ],
 )
 def test_it_is_the_mean_time_of_finished_runs_for_each_that_is_left(runs, workers, seconds):
-    assert seconds_left(runs, workers, NOW) == seconds
+    assert estimate_seconds_left(runs, workers, NOW) == seconds
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_it_is_the_mean_time_of_finished_runs_for_each_that_is_left(runs, worker
     ],
 )  # fmt: skip
 def test_it_is_unknown_without_a_finished_run_or_steps_a_worker_or_work(runs, workers):
-    assert seconds_left(runs, workers, NOW) is None
+    assert estimate_seconds_left(runs, workers, NOW) is None

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from app.core.validation_messages import messages_of, sentence_of
+from app.core.validation_messages import describe_error, list_messages
 
 
 class Request(BaseModel):
@@ -26,7 +26,7 @@ def complaint(**values):
     with pytest.raises(ValidationError) as refused:
         Request.model_validate(values)
     (error,) = refused.value.errors()
-    return sentence_of(error, error["loc"][:1])
+    return describe_error(error, error["loc"][:1])
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_value_that_is_refused_is_told_with_what_was_expected(values, sentence
 def test_what_is_missing_is_named_and_a_long_text_is_cut_short():
     with pytest.raises(ValidationError) as refused:
         Needed.model_validate({})
-    assert sentence_of(refused.value.errors()[0], ["file"]) == "Expected file, got nothing."
+    assert describe_error(refused.value.errors()[0], ["file"]) == "Expected file, got nothing."
     assert complaint(q="x" * 500) == f"Expected q of at most 3 characters, got '{'x' * 79}."
 
 
@@ -91,4 +91,4 @@ class Several(BaseModel):
 def test_of_a_value_that_may_be_of_several_kinds_all_are_told_or_the_one_that_was_meant(values, sentence, path):
     with pytest.raises(ValidationError) as refused:
         Several.model_validate(values)
-    assert messages_of(refused.value.errors()) == [(sentence, path)]
+    assert list_messages(refused.value.errors()) == [(sentence, path)]

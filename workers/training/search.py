@@ -16,7 +16,7 @@ from app.db.job_kinds import Job
 from app.db.models import Experiment, Run, RunStatus
 from app.db.run_results import RunResults, Selected
 from app.db.session import Sessions, acquire_locks
-from app.db.study import Objective, Search, Trial, trials_of
+from app.db.study import Objective, Search, Trial, group_trials
 from app.db.types import utcnow
 from isotropy.catalog import Regularizer
 from workers.training.progress import Progress, RunStoppedError
@@ -41,7 +41,7 @@ def advance_search(sessions: Sessions, experiment_id: str) -> list[Job]:
         runs = session.scalars(query.options(defer(Run.log), defer(Run.environment))).all()
         if search.paused or any(run.status is RunStatus.PAUSED for run in runs):
             return []
-        trials = trials_of(runs)  # The first is the baseline, which ``search.trials`` does not count.
+        trials = group_trials(runs)  # The first is the baseline, which ``search.trials`` does not count.
         if not any(trial.is_unfinished for trial in trials):
             reason, is_over, sampled_trials = None, len(trials) > search.trials, trials[1:]
             n_failed = sum(trial.failed for trial in sampled_trials)

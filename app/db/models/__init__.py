@@ -1,4 +1,4 @@
-"""Rows and their states. The job engine's own tables live elsewhere and are never read here."""
+"""Rows and their states. The job engine has tables of its own."""
 
 from app.db.models.access import AccessScope, AccessToken, Activity, LoginSession
 from app.db.models.base import MAX_TAG_CHARACTERS, MAX_TAGS, Base, Described, Tagged

@@ -1,4 +1,4 @@
-"""Who may come in and what they did: named tokens, sessions of browsers, activity."""
+"""Access tokens, browser sessions, and activity."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -12,7 +12,7 @@ from app.db.types import new_id, utcnow
 
 
 class AccessScope(StrEnum):
-    """What a token allows: to look, to change everything else too, to manage tokens too."""
+    """What a token allows: reading; also changing data; also managing tokens."""
 
     READ = "read"
     WRITE = "write"
@@ -41,7 +41,7 @@ class AccessToken(Base):
 
 
 class LoginSession(Base):
-    """A browser that signed in; without a token id by ISOSCOPE_ACCESS_TOKEN."""
+    """A signed-in browser. Without a token id, it signed in with ISOSCOPE_ACCESS_TOKEN."""
 
     __tablename__ = "login_sessions"
 
@@ -59,7 +59,7 @@ class Activity(Base):
     at: Mapped[datetime] = mapped_column(default=utcnow)
     by: Mapped[str] = mapped_column(String(60))
     action: Mapped[str] = mapped_column(String(60))
-    # Path of the page of the row, and the row's name at that time.
+    # Path of the changed row's page, and the row's name at that time.
     subject: Mapped[str] = mapped_column(String(200), index=True)
     name: Mapped[str] = mapped_column(String(200))
 

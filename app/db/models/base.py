@@ -34,7 +34,7 @@ class Base(DeclarativeBase):
         dict[str, list[float | None]]: JSON(none_as_null=True),
         list[Any]: JSON(none_as_null=True),
         list[str]: JSON(none_as_null=True),
-        # As values in a plain string column, so that one more needs no migration.
+        # Stored by value in a plain string column, so that a new member needs no migration.
         enum.Enum: Enum(
             enum.Enum,
             native_enum=False,
@@ -52,7 +52,7 @@ def _validate_typed_columns(_: type[Base], name: str, attribute: QueryableAttrib
         event.listen(attribute, "set", lambda row, value, *_: None if value is None else kind.check(value), retval=True)
 
 
-class Answered:
+class RequestedResult:
     """Columns of a result that a job computes on request."""
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
@@ -71,7 +71,7 @@ MAX_TAG_CHARACTERS = 40
 
 
 class Tagged:
-    """A row with ``tags`` in a table of their own."""
+    """A row with tags in a separate table."""
 
     id: Any
     tags: Any

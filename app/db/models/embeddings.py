@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint, s
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.core.evidence import block_degrees, t_quantile
-from app.db.models.base import MAX_TAG_CHARACTERS, Answered, Base, Described
+from app.db.models.base import MAX_TAG_CHARACTERS, Base, Described, RequestedResult
 from app.db.states import EmbeddingOrigin, EmbeddingStatus, FileRole, MeasurementStatus, Pooling, RowsBy
 from app.db.types import new_id, utcnow
 from isoscope.files.upload import NamedFile, Upload
@@ -37,15 +37,15 @@ class Embedding(Described, Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     filename: Mapped[str] = mapped_column(String(255))
     origin: Mapped[EmbeddingOrigin] = mapped_column(default=EmbeddingOrigin.UPLOAD)
-    # How it was made here, null for an upload; words and numbers, not references:
-    # of an embedding {"source", "method", "parameters", "fit_rows", "seed"}, by a task's map also {"which", "variant",
-    # "dimensions", "similarity"}; as a selection {"source", "finding", "rows", "dimensions"} (numbers left out);
-    # of texts {"model", "texts"} and what else repeats it.
+    # How Isoscope made it, as names and numbers without references; null for an upload.
+    # Post-processed: {"source", "method", "parameters", "fit_rows", "seed"}; by a task's map also {"which", "variant",
+    # "dimensions", "similarity"}. Selected: {"source", "finding", "rows", "dimensions"} (numbers of excluded ones).
+    # Encoded: {"model", "texts"} and the settings of the encoding.
     provenance: Mapped[dict[str, Any] | None]
     source_id: Mapped[str | None] = mapped_column(ForeignKey("embeddings.id", ondelete="SET NULL"), index=True)
     # The PostProcessing or TaskRun whose map makes it. No foreign key: it is deleted with the source.
     made_by_id: Mapped[str | None] = mapped_column(String(32))
-    # The encoding that it is a layer of; ``layer`` and ``pooling`` say which.
+    # The encoding whose ``layer`` with this ``pooling`` it is.
     encoding_id: Mapped[str | None] = mapped_column(ForeignKey("encodings.id", ondelete="CASCADE"), index=True)
     # Layer of an encoding, 0 for the embedding layer; or of an uploaded array [layers, n, d].
     layer: Mapped[int | None]
@@ -59,9 +59,9 @@ class Embedding(Described, Base):
     selection: Mapped[dict[str, Any] | None]
     n: Mapped[int | None]
     d: Mapped[int | None]
-    # Rows with NaN or infinity, which no measure sees.
+    # Rows with NaN or infinity, which are not measured.
     n_left_out: Mapped[int | None]
-    # {"by": "rows", "duplicates" or "groups", "groups": count, "blocks": equal for equal assignments to blocks,
+    # {"by": "rows", "duplicates" or "groups", "groups": count, "blocks": hash of the rows' assignment to blocks,
     # "names" and "names_in_any_order": hashes of the rows' names}.
     independent: Mapped[dict[str, Any] | None]
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
@@ -84,15 +84,16 @@ class Embedding(Described, Base):
         primaryjoin="and_(FigureData.embedding_id == Embedding.id, FigureData.slug == 'findings')", viewonly=True
     )
 
-    def key_of(self, *question: Any) -> str:
-        return hashlib.sha256(json.dumps([self.selection, *question], sort_keys=True).encode()).hexdigest()
+    def hash_request(self, *request: Any) -> str:
+        """Return the SHA-256 of the selection and what is requested of it, JSON values."""
+        return hashlib.sha256(json.dumps([self.selection, *request], sort_keys=True).encode()).hexdigest()
 
     @property
     def shards(self) -> list["EmbeddingFile"]:
         return [file for file in self.files if file.role is FileRole.VECTORS]
 
     def upload(self, path_of: Callable[["EmbeddingFile"], Path]) -> Upload:
-        """Return the files as readers take them; ``path_of`` locates one on this machine."""
+        """Return the files for readers; ``path_of`` returns the local path of each."""
         named_files = {file: NamedFile(path_of(file), file.filename) for file in self.files}
         annotation_files = (named_files[file] for file in self.files if file.role is FileRole.ANNOTATIONS)
         return Upload(tuple(named_files[shard] for shard in self.shards), next(annotation_files, None))
@@ -104,7 +105,7 @@ class Embedding(Described, Base):
 
     @property
     def series(self) -> str | None:
-        """What the layers of its encoding or file have in common; None where it is no layer."""
+        """Return a key shared by the layers of its encoding or file; None if it is not a layer."""
         if self.layer is None:
             return None
         if self.encoding_id is not None:
@@ -136,7 +137,7 @@ class EmbeddingFile(Base):
     __tablename__ = "embedding_files"
 
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), primary_key=True)
-    # Order of the shards' rows.
+    # Shards are concatenated in this order.
     position: Mapped[int] = mapped_column(primary_key=True)
     role: Mapped[FileRole] = mapped_column(default=FileRole.VECTORS)
     filename: Mapped[str] = mapped_column(String(255))
@@ -150,7 +151,7 @@ class EmbeddingFile(Base):
 
 
 class Measurement(Base):
-    """One measure of one embedding."""
+    """The value of one measure of one embedding."""
 
     __tablename__ = "measurements"
 
@@ -160,8 +161,8 @@ class Measurement(Base):
     value: Mapped[float | None]
     # Standard error of the value, where one is known.
     se: Mapped[float | None]
-    # {"parts": [contribution of each block to the error], "at": {"1000": {"value", "parts"}}}, "at" for measures
-    # that depend on the number of rows: see isotropy.score and isotropy.neighbours.
+    # {"parts": [contribution of each block to the error], "at": {"1000": {"value", "parts"}}}; "at" is by number
+    # of rows, for measures that depend on it: see isotropy.score and isotropy.neighbours.
     resampled: Mapped[dict[str, Any] | None]
     reason: Mapped[str | None] = mapped_column(Text)
     n: Mapped[int]
@@ -188,9 +189,9 @@ class Measurement(Base):
             return None
         return t_quantile(0.05, block_degrees(len(self.parts))) * hypot(*self.parts)
 
-    # Lists on pages, at most one: {"values": [number or null]}, greatest or first at k = 1;
-    # {"by_label": [{"label", "value", "n", "reason"}]}, both also with "unbiased";
-    # {"dimensions": [{"dimension", "value"}]}; or {"parts": {name: number or null}}. Others are for figures.
+    # At most one list for pages: {"values": [number or null]}, largest first or by k from 1;
+    # {"by_label": [{"label", "value", "n", "reason"}]}, both optionally with "unbiased";
+    # {"dimensions": [{"dimension", "value"}]}; or {"parts": {name: number or null}}. Other keys are for figures.
     detail: Mapped[dict[str, Any] | None]
 
 
@@ -198,26 +199,25 @@ FULL_FINDINGS = "blamed"
 
 
 class FigureData(Base):
-    """Data of a report's figure beyond its measures; large, so that only that figure reads it.
+    """Data of a report's figure other than measures. It is large, so only that figure reads it.
 
-    ``sample_size``: ``{"n", "draws", "rows": [m], "drawn": [draws of each], "full": {"isoscore", "isoscore_unbiased"},
-    "zetas", "isoscore": {"mean": [], "sd": []}, "isoscore_unbiased": {...}, "isoscore_star": [{...} of each zeta],
-    "reason"}``; a mean is null where a draw has no value, the sd also of one draw, as that of all rows is.
-    ``projection``: ``{"n", "x": [], "y": [], "z": [], "shares": [3 shares of the variance], "names": null or [a name
-    of each point, cut to 60 characters], "labels": null or {"names": [], "codes": [a place in names of each
-    point]}, "density": null or {"x_edges": [], "y_edges": [], "counts": [rows of y, of x each], "outside"},
-    "reason"}``; older data lack "names", or "z" and the third share. Rows without a label or of a
-    small class have an empty name, the last.
+    ``sample_size``: ``{"n", "draws", "rows": [m], "drawn": [draws by m], "full": {"isoscore", "isoscore_unbiased"},
+    "zetas", "isoscore": {"mean": [], "sd": []}, "isoscore_unbiased": {...}, "isoscore_star": [{...} by zeta],
+    "reason"}``. A mean is null if a draw has no value, a standard deviation also for a single draw.
+    ``projection``: ``{"n", "x": [], "y": [], "z": [], "shares": [3 shares of the variance], "names": null or [by
+    point, at most 60 characters], "labels": null or {"names": [], "codes": [index in names by point]}, "density": null
+    or {"x_edges": [], "y_edges": [], "counts": [[by x] by y], "outside"}, "reason"}``. Older data lack "names", or "z"
+    and the third share. The last label name is empty, for rows without a label or of a small class.
     ``findings``: ``{"findings": [{"slug", "severity": "note", "warning" or "error", "title", "evidence", "rows":
-    [at most 100 places in the file, from 0], "row_count", "names": null or [of each of these rows], "dimensions",
-    "dimension_count", "dimension_names": the same of dimensions, "effect": {"measure", "before", "before_se", "after",
-    "after_se"}, "advice"}]}``.
-    ``blamed``: ``{slug of a finding: {"rows": [all places in the file], "dimensions": [all]}}``, of those that list
-    fewer than they have.
-    ``map``: ``app.db.point_map.MapHeader``, whose points lie in a ``FigureFile``, or ``{"reason"}`` why there are none.
-    Of the first two, the reason is null, or why there are no rows and no points.
+    [at most 100 positions in the file, from 0], "row_count", "names": null or [by row], "dimensions",
+    "dimension_count", "dimension_names": likewise for dimensions, "effect": {"measure", "before", "before_se",
+    "after", "after_se"}, "advice"}]}``.
+    ``blamed``: ``{slug of a finding: {"rows": [all positions in the file], "dimensions": [all]}}``, for findings that
+    list only some of theirs.
+    ``map``: ``app.db.point_map.MapHeader``, whose points are in a ``FigureFile``; or ``{"reason"}`` if there are none.
     ``neighbours``: ``{"k", "rows", "method", "parameters", "of": [{"name", "before": [{"name", "cosine"}],
     "after": [...]}]}``.
+    In the first two, "reason" is null, or says why there are no rows and points.
     """
 
     __tablename__ = "figure_data"
@@ -237,7 +237,7 @@ class FigureFile(Base):
     file_sha256: Mapped[str] = mapped_column(ForeignKey("files.sha256"), index=True)
 
 
-class ZetaCurve(Answered, Base):
+class ZetaCurve(RequestedResult, Base):
     """IsoScore* at 101 values of zeta, for several numbers of rows drawn from the embedding.
 
     ``source`` of the shrinkage covariance is ``identity`` (scaled to the data), ``sample`` (all rows of the same file)
@@ -256,7 +256,7 @@ class ZetaCurve(Answered, Base):
     lines: Mapped[list[Any] | None]
 
 
-class Lookup(Answered, Base):
+class Lookup(RequestedResult, Base):
     """The rows of an embedding nearest to a new text."""
 
     __tablename__ = "lookups"
@@ -264,19 +264,19 @@ class Lookup(Answered, Base):
     __table_args__ = (UniqueConstraint("embedding_id", "key"),)
 
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
-    # SHA-256 of the chosen vectors and the text: see lookup_key.
+    # SHA-256 of the selection and the text: see lookup_key.
     key: Mapped[str] = mapped_column(String(64))
     # The text.
     name: Mapped[str] = mapped_column(Text)
-    # Neighbors as in FigureData, each with its position in the file as "row"; none "after".
+    # Neighbors as in FigureData, with their position in the file as "row", without "after".
     results: Mapped[dict[str, Any] | None]
 
 
 def lookup_key(embedding: Embedding, text: str) -> str:
-    return embedding.key_of(text, "text")
+    return embedding.hash_request(text, "text")
 
 
-class Alignment(Answered, Base):
+class Alignment(RequestedResult, Base):
     """Alignment of two embeddings of the same rows, the lower id first."""
 
     __tablename__ = "alignments"
@@ -286,16 +286,16 @@ class Alignment(Answered, Base):
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     other_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     rows_by: Mapped[RowsBy]
-    # {"shared": rows that both have, "rows": compared rows, "scores": {slug of isotropy.catalog.ALIGNMENTS:
+    # {"shared": number of shared rows, "rows": compared rows, "scores": {slug of isotropy.catalog.ALIGNMENTS:
     # {"value", "parts", "reason"}}}, as in Measurement.
     results: Mapped[dict[str, Any] | None]
-    # {"references": rows searched for neighbors, "names": null or [cut to 60 characters], "rows": [positions in
-    # the file of the lower id], "other_rows": [of the other], "kept": null or [share of neighbors], "residual": null or
-    # [of each], "reason": null or why one is null}. See isotropy.alignment.
+    # {"references": rows searched for neighbors, "names": null or [at most 60 characters], "rows": [positions in
+    # the file of the lower id], "other_rows": [in the other file], "kept": null or [share of neighbors], "residual":
+    # null or [by row], "reason": null or why one of these is null}. See isotropy.alignment.
     moved: Mapped[dict[str, Any] | None] = mapped_column(deferred=True)
 
 
-class PostProcessing(Answered, Base):
+class PostProcessing(RequestedResult, Base):
     """A post-processing method with parameters: fitted on part of an embedding's rows, evaluated on the others."""
 
     __tablename__ = "postprocessings"
@@ -308,21 +308,21 @@ class PostProcessing(Answered, Base):
     # Slug of isotropy.catalog.METHODS.
     method: Mapped[str] = mapped_column(String(40))
     parameters: Mapped[dict[str, Any]]
-    # {"rows", "distinct", "fit_rows", "seed", "before": {slug: measurement}, "after", "in_sample", "neighbours"}:
-    # equal rows, "distinct" of them differing, are fitted on or held out together; neighbors as in FigureData, null
-    # without names. Before and after are of held-out rows, in_sample of fitted rows, after.
+    # {"rows", "distinct": distinct rows, "fit_rows", "seed", "before": {slug: measurement}, "after", "in_sample",
+    # "neighbours": as in FigureData, null without names}. "before" and "after" measure held-out rows, "in_sample" the
+    # fitted rows after fitting. Equal rows are fitted on or held out together.
     results: Mapped[dict[str, Any] | None]
     # The fitted map as safetensors, for isotropy.postprocess.methods.restore.
     state_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
 
     def fits_selection_of(self, embedding: Embedding) -> bool:
         """Return whether it was fitted on the current selection of the embedding."""
-        return self.key == embedding.key_of(self.method, self.parameters)
+        return self.key == embedding.hash_request(self.method, self.parameters)
 
 
-# Seed for drawing rows of an embedding, and the half of them that methods are fitted on.
+# Seed for sampling rows of an embedding, and the half on which methods are fitted.
 SAMPLE_SEED = 0
-# Trials and tasks whose maps are making embeddings.
+# Ids of trials and tasks whose maps are being applied to make embeddings.
 MAKING_IDS = select(Embedding.made_by_id).where(
     Embedding.status == EmbeddingStatus.MAKING, Embedding.made_by_id.is_not(None)
 )

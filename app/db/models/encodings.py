@@ -1,4 +1,4 @@
-"""Encodings: texts through a model, each layer an embedding of its own."""
+"""Encodings: texts run through a model, with one embedding per layer and pooling."""
 
 from datetime import datetime
 from typing import Any
@@ -29,20 +29,20 @@ class Encoding(Base):
     quoting: Mapped[Quoting | None]
     config: Mapped[EncodingConfig | None] = mapped_column(Typed(EncodingConfig))
     status: Mapped[EncodingStatus] = mapped_column(default=EncodingStatus.DRAFT, index=True)
+    # Encoded texts, out of ``total``.
     done: Mapped[int] = mapped_column(default=0)
-    # Number of texts; ``done`` counts those encoded so far.
     total: Mapped[int | None]
     attempts: Mapped[int] = mapped_column(default=0)
     error: Mapped[str | None] = mapped_column(Text)
     # Model revision, hashes, package versions, device.
     environment: Mapped[dict[str, Any] | None]
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
-    # Launch time, which decides its turn in the queue; for a draft, upload time.
+    # Launch time, by which the queue is ordered; for a draft, upload time.
     queued_at: Mapped[datetime] = mapped_column(default=utcnow)
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
 
-    # Relevance judgments if this is a BEIR corpus, by split.
+    # By split; empty unless this is a BEIR corpus.
     qrels: Mapped[list["Qrels"]] = relationship(
         foreign_keys="Qrels.corpus_id", lazy="selectin", viewonly=True, order_by="Qrels.place"
     )
@@ -52,7 +52,7 @@ class Encoding(Base):
 
 
 class Qrels(Base):
-    """The relevant documents of one split of a BEIR data set, whose corpus and queries are encodings."""
+    """Relevance judgments of one split of a BEIR data set, whose corpus and queries are encodings."""
 
     __tablename__ = "qrels"
     __table_args__ = (UniqueConstraint("corpus_id", "split"),)

@@ -41,7 +41,7 @@ class Dataset(Base):
     test_filename: Mapped[str | None] = mapped_column(String(255))
     n_train: Mapped[int | None]
     n_validation: Mapped[int | None]
-    # Null without a test split; else every run scores these rows, and the scores are sealed.
+    # Null without a test split. Every run is scored on these rows, and the scores are sealed.
     n_test: Mapped[int | None]
     division: Mapped[Division | None] = mapped_column(Typed(Division))
     # Columns that all files have.
@@ -51,7 +51,7 @@ class Dataset(Base):
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
 
     def quoting_of(self, split: str) -> Quoting:
-        """Return the quoting of a split; without detection, text."""
+        """Return the quoting of a split; text if it was not detected."""
         return (self.quoting or {}).get(split, Quoting.TEXT)
 
 
@@ -62,23 +62,21 @@ class Experiment(Described, Base):
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"), index=True)
-    # For a grid field, this holds the first value.
+    # For a grid field, the first value.
     config: Mapped[AnyConfig] = mapped_column(CONFIG)
-    # The values of every further field that the runs differ in.
+    # Values by field, for further fields in which the runs differ.
     grid: Mapped[dict[str, list[Any]]] = mapped_column(default=dict)
     origin: Mapped[ExperimentOrigin] = mapped_column(default=ExperimentOrigin.LAUNCHED)
-    # Where and when the imported export was made; null unless imported.
+    # Where and when the imported archive was made; null unless imported.
     source: Mapped[dict[str, Any] | None]
     # The search for the best lambda and zeta, if any. Its runs are created one after another.
     study: Mapped[Search | None] = mapped_column(Typed(Search))
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
-    # When it was deleted: hidden (app.db.session) until all of its rows are removed.
+    # When it was deleted. It is hidden (app.db.session) until all of its rows are removed.
     removed_at: Mapped[datetime | None]
-
-    # When its end was notified; null while it goes on, and again when runs are retried.
+    # When the webhook was told that it ended; null before, and again when runs are retried.
     notified_at: Mapped[datetime | None]
-
-    # Why a worker paused its waiting runs: the first run failed. Null once they are resumed.
+    # Why a worker paused its waiting runs after the first run failed; null once they are resumed.
     held: Mapped[str | None] = mapped_column(Text)
 
     dataset: Mapped[Dataset] = relationship()
@@ -95,7 +93,7 @@ class Experiment(Described, Base):
         return self.config.logged
 
     @property
-    def takes_seeds(self) -> bool:
+    def accepts_seeds(self) -> bool:
         """Return whether seeds can be added: it was launched here, and no search chose settings by their results."""
         return self.origin is ExperimentOrigin.LAUNCHED and self.study is None
 
@@ -156,17 +154,17 @@ class SealedScore(Base):
 
 
 class Opening(Base):
-    """A choice made for an experiment before, or after, its test scores were shown. Append only.
+    """A choice for which an experiment's test scores were opened. Append only.
 
-    The first opening of an experiment counts; later ones are choices changed afterward. Openings outlive their
-    experiment, because they are counted for the test rows.
+    The first opening of an experiment counts; later ones changed the choice after seeing test scores. Openings outlive
+    their experiment, because openings of the same test rows are counted.
     """
 
     __tablename__ = "openings"
     __table_args__ = (UniqueConstraint("experiment_id", "number"),)
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
-    # Stays the same through export and import, so that an opening counts once.
+    # Preserved by export and import, so that an opening counts once.
     record_id: Mapped[str] = mapped_column(String(32), default=new_id, index=True)
     experiment_id: Mapped[str | None] = mapped_column(ForeignKey("experiments.id", ondelete="SET NULL"), index=True)
     experiment_name: Mapped[str] = mapped_column(String(200))
@@ -195,7 +193,7 @@ class Import(Base):
     # The archive; null once the import has ended.
     file_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
     status: Mapped[ImportStatus] = mapped_column(default=ImportStatus.QUEUED, index=True)
-    # A hash of the checked rows: two imports of the same rows never go on together.
+    # A hash of the checked rows, so that two imports of the same rows never run together.
     content: Mapped[str | None] = mapped_column(String(64))
     # Rows written so far by member, so that an import continues where it was killed.
     written: Mapped[dict[str, int]] = mapped_column(default=dict)
@@ -206,10 +204,10 @@ class Import(Base):
     # Path of the page that the error refers to.
     page: Mapped[str | None] = mapped_column(String(200))
     experiment_id: Mapped[str | None] = mapped_column(ForeignKey("experiments.id", ondelete="SET NULL"), index=True)
-    # Only a data set that this import made.
+    # Its data set, if this import created it.
     dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"), index=True)
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
-    # Start of the last attempt; only that one writes.
+    # Start of the last attempt, the only one that may write.
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
 

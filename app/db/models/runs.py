@@ -47,7 +47,7 @@ CONFIG = ConfigColumn(RunConfig, ReportedRunConfig)
 
 
 class Timed:
-    """Times of work on a run."""
+    """Start, end and working time of a run."""
 
     __slots__ = ()
     started_at: Any
@@ -58,9 +58,9 @@ class Timed:
 
     @property
     def seconds(self) -> float | None:
-        """Return the seconds of work on the run; None before the start or without a known end.
+        """Return the seconds of work on the run; None before its start, or if its end is unknown.
 
-        If no worker counted them, use wall-clock time from start to end, or until now, without pauses.
+        If no worker counted them, return the wall-clock time from start to end, or until now, minus pauses.
         """
         if self.started_at is None:
             return None
@@ -78,16 +78,15 @@ class Run(Timed, Tagged, Base):
     __tablename__ = "runs"
     __table_args__ = (
         Index(None, "experiment_id", "position"),
-        # Covers what lists of experiments aggregate. Full rows, wide with results and logs, take ten times as long to
-        # read.
+        # Covers what lists of experiments aggregate: reading full rows takes ten times as long.
         Index(None, "experiment_id", "status", "lam", "performance"),
     )
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     experiment_id: Mapped[str] = mapped_column(ForeignKey("experiments.id", ondelete="CASCADE"))
     position: Mapped[int]
-    # The next five columns repeat fields of ``config`` that are searched and plotted.
     config: Mapped[AnyRunConfig] = mapped_column(CONFIG)
+    # This and the next four columns repeat fields of ``config`` that are searched and plotted.
     model: Mapped[str] = mapped_column(
         String(200), default=lambda context: CONFIG.check(context.get_current_parameters()["config"]).model, index=True
     )
@@ -95,7 +94,7 @@ class Run(Timed, Tagged, Base):
     lam: Mapped[float]
     zeta: Mapped[float]
     seed: Mapped[int]
-    # From 1, one more for each round of added seeds: after each, results are looked at again.
+    # 1, and one more for each round of added seeds. Results are looked at after each round.
     seed_round: Mapped[int] = mapped_column(default=1)
 
     status: Mapped[RunStatus] = mapped_column(default=RunStatus.QUEUED, index=True)
@@ -103,7 +102,7 @@ class Run(Timed, Tagged, Base):
     phase_done: Mapped[int] = mapped_column(default=0)
     # Unit by phase: points of the shrinkage pass, optimizer steps, validation rows.
     phase_total: Mapped[int | None]
-    # Starts since the last checkpoint, so that only a run without progress is given up.
+    # Starts since the last checkpoint, so that only a run without progress fails for too many.
     attempts: Mapped[int] = mapped_column(default=0)
     # Lower numbers go first.
     priority: Mapped[int] = mapped_column(default=DEFAULT_PRIORITY)
@@ -114,11 +113,11 @@ class Run(Timed, Tagged, Base):
     error_field: Mapped[str | None] = mapped_column(String(64))
     queued_at: Mapped[datetime] = mapped_column(default=utcnow)
     started_at: Mapped[datetime | None]
-    # When it ended, or was paused and has not gone on.
+    # When it ended or, if it is paused, when it stopped.
     finished_at: Mapped[datetime | None]
     # Time between start and end in which it was paused or waited to be retried.
     rested_seconds: Mapped[float] = mapped_column(default=0.0)
-    # Seconds of work since step 0 by monotonic clocks; null if no worker of this version ran it.
+    # Seconds of work since step 0 by monotonic clocks; null unless a worker of this version ran it.
     worked_seconds: Mapped[float | None]
     # Last message of a user's own script.
     heard_at: Mapped[datetime | None]
@@ -128,20 +127,20 @@ class Run(Timed, Tagged, Base):
     isoscore_star: Mapped[float | None]
     isoscore_star_reason: Mapped[str | None] = mapped_column(Text)
     results: Mapped[RunResults | None] = mapped_column(Typed(RunResults))
-    # A part of ``results``: lists and figures of many runs do not read the rest.
+    # Repeats a part of ``results``, so that lists and figures of many runs need not read all of it.
     learning: Mapped[Learning | None] = mapped_column(Typed(Learning))
-    # Events to know about, such as a batch that had to be halved.
+    # Sentences for the run page, such as that its batch had to be halved.
     notes: Mapped[list[str]] = mapped_column(default=list)
     # The last lines of its processes, a few seconds old while it trains.
     log: Mapped[str | None] = mapped_column(Text)
-    # The trained model as a zip file, if it was to be kept.
+    # The trained model as a zip file, if ``export`` is set.
     model_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
     # Model revision, file hashes, package versions, device; tokens and texts of the probe.
     environment: Mapped[dict[str, Any] | None]
 
     experiment: Mapped[Experiment] = relationship(back_populates="runs")
     steps: Mapped[list["Step"]] = relationship(cascade="all, delete-orphan", passive_deletes=True, order_by="Step.step")
-    # Its attempts, the first one first.
+    # Attempts, earliest first.
     timeline: Mapped[list[Attempt]] = relationship(
         cascade="all, delete-orphan", passive_deletes=True, order_by=Attempt.number
     )
@@ -206,12 +205,12 @@ class Step(Base):
 # The order in which waiting runs are taken.
 QUEUE_ORDER = (Run.priority, Run.queued_at, Run.position, Run.id)
 
-# Steps at which layers were measured, and some measures, first layer first.
+# Steps at which layers were measured, with values by measure, first layer first.
 LayerMeasurements = Sequence[tuple[int, Mapping[str, Sequence[float | None] | None]]]
 
 
 class RunFigure(Base):
-    """Data of a finished run's figure that its row does not hold; large, so that only that figure reads it.
+    """Data of a finished run's figure. It is large, so only that figure reads it.
 
     ``activation``: ``{"n", "mean": [d], "std": [d]}`` of the sentence vectors of the last layer.
     """
@@ -235,7 +234,7 @@ class RunPredictions(Base):
 
 
 class RunningJob(BaseModel):
-    """A job of a worker, with the memory of all its processes, null where the system does not tell."""
+    """A job of a worker, with the memory of all its processes; null if unknown."""
 
     # The engine's name of the job.
     id: str

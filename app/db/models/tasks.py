@@ -20,7 +20,7 @@ class TaskRun(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     queries_id: Mapped[str | None] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
-    # First task with the same ground truth and settings; null for that task itself. It may be gone: no foreign key.
+    # First task with the same ground truth and settings; null for that task. No foreign key, because it may be deleted.
     family_id: Mapped[str | None] = mapped_column(String(32), index=True)
     config: Mapped[TaskConfig] = mapped_column(Typed(TaskConfig))
     # The user's name of the ground truth file, if any.
@@ -32,7 +32,7 @@ class TaskRun(Base):
     done: Mapped[int] = mapped_column(default=0)
     # Number of variants; ``done`` counts those evaluated so far.
     total: Mapped[int | None]
-    # Scores as they come, restarted with each attempt and removed with the last: read ``so_far``.
+    # Scores of the current attempt, null once it ends. Read ``so_far``.
     judged: Mapped[list[ScoreSoFar] | None] = mapped_column(Typed(list[ScoreSoFar]))
     attempts: Mapped[int] = mapped_column(default=0)
     error: Mapped[str | None] = mapped_column(Text)
@@ -40,8 +40,8 @@ class TaskRun(Base):
     notes: Mapped[list[str] | None]
     results: Mapped[TaskResults | None] = mapped_column(Typed(TaskResults))
     maps: Mapped[TaskMaps | None] = mapped_column(Typed(TaskMaps))
+    # The maps of the chosen and the smallest variant, as safetensors.
     chosen_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
-    # The maps of these variants, as safetensors.
     smallest_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
     started_at: Mapped[datetime | None]
@@ -49,7 +49,7 @@ class TaskRun(Base):
 
     @property
     def family_key(self) -> str:
-        """Return the id that tasks with the same ground truth and settings share."""
+        """Return an id shared by tasks with the same ground truth and settings."""
         return self.family_id or self.id
 
     @property

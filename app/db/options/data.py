@@ -23,7 +23,7 @@ class DataOptions(Options):
             "Model",
             "A model folder on this machine, or a model name on the Hugging Face Hub.",
             DATA,
-            several="models",
+            plural="models",
             details="Encoders and causal models for which transformers has a head for the task. all-MiniLM-L6-v2 comes "
             "with Isoscope and needs no network.",
         ),
@@ -82,8 +82,7 @@ class DataOptions(Options):
             in_grid=False,
             affects_step_time=False,
             details="Classes: at most 200, each of which must occur in the training rows. Numbers: finite in every "
-            "row. "
-            'Answers: their text and start, such as {"text": ["in 1976"], "answer_start": [42]}.',
+            'row. Answers: their text and start, such as {"text": ["in 1976"], "answer_start": [42]}.',
         ),
     ]
 

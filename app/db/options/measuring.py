@@ -11,9 +11,9 @@ from app.db.options.regularization import Zeta
 from app.db.options.training import LearningOptions
 
 PRECHELT = "Prechelt (1998). Early Stopping – But When? Neural Networks: Tricks of the Trade, 55–69."
-# One training row in this many is held out to choose the weights.
+# One in this many training rows is held out to choose the weights.
 HELD_OUT_PART = 10
-# Measurements per run where ``probe_every`` is null and time allows.
+# Measurements per run if ``probe_every`` is null and time allows.
 MEASUREMENTS_PER_RUN = 12
 
 
@@ -27,8 +27,8 @@ class Checkpoint(StrEnum):
 class SelectionRows(StrEnum):
     """Rows that choose the best checkpoint and stop a run early.
 
-    Either the validation rows, which makes the reported performance optimistic, or a tenth of the training rows, which
-    are then held out of training.
+    Choosing by the validation rows makes the reported performance optimistic. Otherwise a tenth of the training rows is
+    held out of training.
     """
 
     VALIDATION = "validation"
@@ -49,7 +49,7 @@ class MeasuringOptions(LearningOptions):
             "Checkpoint",
             "Which weights to evaluate, and to keep if models are kept.",
             CHECKPOINTS,
-            several="choices of checkpoint",
+            plural="choices of checkpoint",
             words={Checkpoint.LAST: "last", Checkpoint.BEST: "best performance"},
             affects_step_time=False,
             details="Best: the highest metric on the selection rows.",
@@ -61,7 +61,7 @@ class MeasuringOptions(LearningOptions):
             "Selection rows",
             "Rows that choose the best checkpoint and stop runs early.",
             CHECKPOINTS,
-            several="choices of selection rows",
+            plural="choices of selection rows",
             words={
                 SelectionRows.HELD_OUT: "a held-out tenth of the training rows",
                 SelectionRows.VALIDATION: "validation rows (optimistic)",
@@ -79,7 +79,7 @@ class MeasuringOptions(LearningOptions):
             "Evaluate every N steps",
             "Evaluate on the selection rows every N steps. Empty: once per epoch.",
             CHECKPOINTS,
-            several="evaluation intervals",
+            plural="evaluation intervals",
             unit="step",
             none_means="once per epoch",
             affects_step_time=False,
@@ -94,7 +94,7 @@ class MeasuringOptions(LearningOptions):
             "Patience",
             "Stop a run after this many evaluations without improvement. Empty: never.",
             CHECKPOINTS,
-            several="patiences",
+            plural="patiences",
             unit="evaluation",
             none_means="no early stopping",
             affects_step_time=False,
@@ -109,7 +109,7 @@ class MeasuringOptions(LearningOptions):
             "Measure every N steps",
             "Measure isotropy every N steps. Empty: about 12 times per run, in at most a sixth of its time.",
             MEASURING,
-            several="measuring intervals",
+            plural="measuring intervals",
             unit="step",
             none_means="about 12 measurements",
             affects_step_time=False,
@@ -139,7 +139,7 @@ class MeasuringOptions(LearningOptions):
             "Keep trained models",
             "Keep each trained model for download, in safetensors with a model card.",
             MEASURING,
-            several="choices of keeping the model",
+            plural="choices of keeping the model",
             affects_step_time=False,
             details="Takes four bytes per weight and run. The launch form shows the total.",
         ),

@@ -18,7 +18,7 @@ from isotropy.catalog import Regularizer
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HelpFold:
-    """Help in a fold: plain text, with S_X and x^{3/2} set as formulas."""
+    """Help in a fold, as plain text; S_X and x^{3/2} are set as formulas."""
 
     formula: str = ""
     details: str = ""
@@ -75,21 +75,21 @@ class Option(HelpFold):
     # Its effect, in a sentence.
     text: str
     group: Group = TRAINING
-    # Plural noun of its values in the run count of a sweep: 2 batch sizes.
-    several: str = field(default="", kw_only=True)
-    # Unit of its number: row, or singular|plural, as process|processes.
+    # Noun of its values in the run count of a sweep: 2 batch sizes.
+    plural: str = field(default="", kw_only=True)
+    # Unit of its number: row; irregular plurals as process|processes.
     unit: str = field(default="", kw_only=True)
-    # Names of its values in the order they are offered. Empty: the value is typed.
+    # Names of its values, in the order of choices. Empty: the value is typed.
     words: Mapping[str, str] = field(default_factory=dict, kw_only=True)
-    # Meaning of null. Empty: the option is not used.
+    # Meaning of null. Empty: null means that the option is not used.
     none_means: str = field(default="", kw_only=True)
-    # Whether runs of one experiment may differ in it and remain comparable.
+    # Whether runs of one experiment may differ in it.
     in_grid: bool = field(default=True, kw_only=True)
     # Whether its value changes the time of a training step.
     affects_step_time: bool = field(default=True, kw_only=True)
     # Regularizers that read it. None: every run, plain training included.
     applies_to: frozenset[Regularizer] | None = field(default=None, kw_only=True)
-    # Whether those regularizers read it only where they see tokens.
+    # Whether those regularizers read it only if they see tokens.
     needs_tokens: bool = field(default=False, kw_only=True)
     # Tasks that read it.
     tasks: frozenset[TaskKind] = field(default=frozenset(TaskKind), kw_only=True)
@@ -121,7 +121,7 @@ def find_option(info: FieldInfo) -> Option | None:
 
 
 @cache
-def options_of(model: type[BaseModel]) -> Mapping[str, Option]:
+def collect_options(model: type[BaseModel]) -> Mapping[str, Option]:
     options = {name: option for name, info in model.model_fields.items() if (option := find_option(info)) is not None}
     positions = {group: position for position, group in enumerate(GROUPS)}
     return dict(sorted(options.items(), key=lambda item: positions.get(item[1].group, len(positions))))

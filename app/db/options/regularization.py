@@ -51,7 +51,7 @@ class Refresh(StrEnum):
 
 
 class Bars(StrEnum):
-    """Which bars of a batch's barcode have their entropy raised: those of separate groups, or all."""
+    """Which bars of a batch's barcode the entropy is of: those of separate groups, or all."""
 
     PROMINENT = "prominent"
     ALL = "all"
@@ -62,7 +62,7 @@ def regularizers_with(option: str) -> frozenset[Regularizer]:
 
 
 def loss_weights(regularizer: Regularizer, lam: float, fixed: Mapping[Regularizer, float]) -> dict[Regularizer, float]:
-    """Return λ of every regularizer in a run's loss; empty for plain training."""
+    """Return λ by regularizer in a run's loss; empty for plain training."""
     weights = dict(fixed)
     if regularizer is not Regularizer.NONE and lam != 0:
         weights[regularizer] = lam
@@ -105,7 +105,7 @@ class RegularizerOptions(DataOptions):
             "Layers",
             "Layers the regularizer sees: numbers from 1, all, or last. Empty: as in its paper.",
             VECTORS,
-            several="choices of layers",
+            plural="choices of layers",
             none_means=PAPER_DEFAULT,
             applies_to=STATE_READERS,
             details="I-STAR sees all layers as one cloud, bias-corrected I-STAR sees them one by one, CosReg and "
@@ -119,7 +119,7 @@ class RegularizerOptions(DataOptions):
             "Vectors",
             "Vectors of a layer the regularizer sees.",
             VECTORS,
-            several="kinds of vectors",
+            plural="kinds of vectors",
             words={
                 "": PAPER_DEFAULT,
                 TokenPooling.TOKENS: "all tokens",
@@ -140,7 +140,7 @@ class RegularizerOptions(DataOptions):
             "Token fraction",
             "Fraction of the batch’s tokens the regularizer sees, resampled for each batch.",
             VECTORS,
-            several="token fractions",
+            plural="token fractions",
             applies_to=TOKEN_READERS,
             needs_tokens=True,
             details="Computing the penalty takes time in proportion to the tokens: 0.25 is about four times as fast, "
@@ -153,7 +153,7 @@ class RegularizerOptions(DataOptions):
             "Include padding",
             "Include padding among the tokens, as the I-STAR code does. For reproduction only.",
             VECTORS,
-            several="kinds of padding",
+            plural="kinds of padding",
             applies_to=TOKEN_READERS,
             needs_tokens=True,
             details="Padding carries no information, and its amount depends on the longest text of a batch.",
@@ -166,7 +166,7 @@ class RegularizerOptions(DataOptions):
             "Shrinkage refresh",
             "When to re-estimate the shrinkage covariance.",
             SHRINKAGE,
-            several="shrinkage refreshes",
+            plural="shrinkage refreshes",
             words={
                 Refresh.EPOCH: "at every epoch",
                 Refresh.STEPS: "every N steps",
@@ -185,7 +185,7 @@ class RegularizerOptions(DataOptions):
             "Shrinkage points",
             "Tokens, counted once per layer, for estimating the shrinkage covariance.",
             SHRINKAGE,
-            several="numbers of shrinkage points",
+            plural="numbers of shrinkage points",
             unit="point",
             applies_to=regularizers_with("shrinkage_points"),
             formula="S_S = covariance of this many tokens over all layers",
@@ -200,7 +200,7 @@ class RegularizerOptions(DataOptions):
             "Refresh every N steps",
             "Steps between estimates of the shrinkage covariance.",
             SHRINKAGE,
-            several="shrinkage intervals",
+            plural="shrinkage intervals",
             unit="step",
             affects_step_time=False,
             applies_to=regularizers_with("shrinkage_every"),
@@ -215,7 +215,7 @@ class RegularizerOptions(DataOptions):
             "Shrinkage momentum",
             "Fraction of the old covariance that the moving average keeps at each step.",
             SHRINKAGE,
-            several="shrinkage momenta",
+            plural="shrinkage momenta",
             affects_step_time=False,
             applies_to=regularizers_with("shrinkage_momentum"),
             needs=lambda config: config.get("shrinkage_refresh") == Refresh.AVERAGE,
@@ -229,7 +229,7 @@ class RegularizerOptions(DataOptions):
             "Entropy bars",
             "Bars whose entropy is maximized: the prominent ones, or all.",
             BARCODE,
-            several="kinds of bars",
+            plural="kinds of bars",
             words={Bars.PROMINENT: "prominent, of separate groups", Bars.ALL: "all"},
             applies_to=regularizers_with("entropy_bars"),
             formula="H = −Σ p log p over the chosen bars, p = length / sum of lengths",
@@ -245,7 +245,7 @@ class RegularizerOptions(DataOptions):
             "Entropy by label",
             "Use one barcode per class of a batch, so that classes are not pulled together.",
             BARCODE,
-            several="kinds of grouping",
+            plural="kinds of grouping",
             words={"true": "each class of a batch", "false": "the whole batch"},
             applies_to=regularizers_with("entropy_by_label"),
             tasks=frozenset({TaskKind.CLASSIFICATION}),
@@ -262,7 +262,7 @@ class RegularizerOptions(DataOptions):
             "Entropy cluster weight",
             "Weight of a term that shortens the other bars. The paper uses 0, which turns it off.",
             BARCODE,
-            several="cluster weights",
+            plural="cluster weights",
             applies_to=regularizers_with("entropy_cluster_weight"),
             formula="− λ H + w × mean length of the bars that are not chosen, w this number",
             details="In units of the vectors. Shortens the bars whatever the sign of λ.",
@@ -275,7 +275,7 @@ class RegularizerOptions(DataOptions):
             "Extra penalties",
             "Regularizers added to every run, baseline included, each with its own λ.",
             FIXED,
-            several="sets of extra penalties",
+            plural="sets of extra penalties",
             affects_step_time=False,
             formula="loss + λ_1 × first penalty + λ_2 × second penalty",
             details="Example: sweep λ of I-STAR while CosReg stays at 1. Empty: none.",

@@ -49,7 +49,7 @@ class LearningOptions(RegularizerOptions):
         Option(
             "Epochs",
             "Passes over the training rows.",
-            several="numbers of epochs",
+            plural="numbers of epochs",
             affects_step_time=False,
             details="The I-STAR paper trains for 3 to 5 epochs, the persistent-entropy paper for 10.",
         ),
@@ -60,7 +60,7 @@ class LearningOptions(RegularizerOptions):
         Option(
             "Max steps",
             "Optimizer steps. Overrides epochs.",
-            several="numbers of steps",
+            plural="numbers of steps",
             unit="step",
             affects_step_time=False,
         ),
@@ -72,7 +72,7 @@ class LearningOptions(RegularizerOptions):
             "Batch size",
             "Rows per forward pass and process. The penalty is computed on these rows.",
             OPTIMIZER,
-            several="batch sizes",
+            plural="batch sizes",
             unit="row",
             details="A larger batch makes the penalty less noisy, so the same λ acts differently at another batch "
             "size. If memory runs out, the run halves the batch, accumulates two, and says so.",
@@ -85,7 +85,7 @@ class LearningOptions(RegularizerOptions):
             "Accumulation",
             "Batches averaged into one optimizer step. Each has its own penalty.",
             OPTIMIZER,
-            several="accumulations",
+            plural="accumulations",
             unit="batch a step|batches a step",
             formula="gradient = mean over the batches of (loss + λ × penalty of that batch)",
             details="The task loss behaves as with one large batch, but the penalty sees one batch at a time, so "
@@ -98,7 +98,7 @@ class LearningOptions(RegularizerOptions):
         Option(
             "Learning rate",
             "Learning rate after warm-up.",
-            several="rates",
+            plural="rates",
             affects_step_time=False,
             details="Fine-tuning BERT usually takes 1e-5 to 5e-5, the range of the I-STAR paper.",
         ),
@@ -110,7 +110,7 @@ class LearningOptions(RegularizerOptions):
             "Max length (tokens)",
             "Longer texts are truncated. For spans they are split into windows.",
             MACHINE,
-            several="lengths",
+            plural="lengths",
             unit="token",
             details="Longer inputs take longer per step. The launch form counts the truncated rows.",
         ),
@@ -122,7 +122,7 @@ class LearningOptions(RegularizerOptions):
             "Stride",
             "Tokens shared by two neighboring windows of a long text.",
             MACHINE,
-            several="strides",
+            plural="strides",
             unit="token",
             tasks=frozenset({TaskKind.SPAN}),
             details="An answer cut at the end of one window is then whole in the next. Must be smaller than the "
@@ -136,7 +136,7 @@ class LearningOptions(RegularizerOptions):
             "Optimizer",
             "AdamW decouples weight decay from the gradient. Adam adds it to the gradient.",
             OPTIMIZER,
-            several="optimizers",
+            plural="optimizers",
             words={Optimizer.ADAMW: "AdamW", Optimizer.ADAM: "Adam"},
             source=f"{ADAM} {ADAMW}",
         ),
@@ -147,7 +147,7 @@ class LearningOptions(RegularizerOptions):
             "Schedule",
             "Learning rate after warm-up.",
             OPTIMIZER,
-            several="schedules",
+            plural="schedules",
             words={
                 Schedule.CONSTANT: "constant",
                 Schedule.LINEAR: "linear decay to 0",
@@ -165,7 +165,7 @@ class LearningOptions(RegularizerOptions):
             "Warm-up",
             "Fraction of all steps during which the learning rate rises from 0, such as 0.1.",
             OPTIMIZER,
-            several="warm-ups",
+            plural="warm-ups",
             affects_step_time=False,
             formula="rate × step / warm-up steps, during the warm-up",
         ),
@@ -177,7 +177,7 @@ class LearningOptions(RegularizerOptions):
             "Weight decay",
             "Strength of the pull of weights toward 0 at each step. The I-STAR paper uses 0.",
             OPTIMIZER,
-            several="weight decays",
+            plural="weight decays",
             affects_step_time=False,
             formula="w ← w − rate × decay × w for AdamW",
             source=ADAMW,
@@ -218,7 +218,7 @@ class LearningOptions(RegularizerOptions):
             "Precision",
             "Number format of the model’s computation. Weights and penalties stay in float32.",
             MACHINE,
-            several="precisions",
+            plural="precisions",
             words={Precision.FP32: "float32", Precision.FP16: "float16, on a GPU", Precision.BF16: "bfloat16"},
             details="Half precision is faster and takes less memory on a GPU. float16 requires one. bfloat16 has the "
             "range of float32 with fewer digits.",
@@ -232,7 +232,7 @@ class LearningOptions(RegularizerOptions):
             "Processes",
             "Processes that train one run together, each on its own device.",
             MACHINE,
-            several="numbers of processes",
+            plural="numbers of processes",
             unit="process|processes",
             details="The penalty treats the rows of all processes as one cloud. The authors’ code of I-STAR averages "
             "the scores of processes. One step reads batch size × accumulation × processes rows.",
@@ -244,7 +244,7 @@ class LearningOptions(RegularizerOptions):
             "Gradient checkpointing",
             "Recompute activations instead of storing them: less memory, more time.",
             MACHINE,
-            several="kinds of gradient checkpointing",
+            plural="kinds of gradient checkpointing",
             source=CHECKPOINTING,
         ),
     ] = False
@@ -252,7 +252,7 @@ class LearningOptions(RegularizerOptions):
     @model_validator(mode="before")
     @classmethod
     def _drop_default_epochs(cls, document: Any) -> Any:
-        """Drop the default of epochs if only ``max_steps`` is given."""
+        """Unset epochs if only ``max_steps`` is set, so that their default does not conflict."""
         if not isinstance(document, Mapping) or document.get("max_steps") is None or "epochs" in document:
             return document
         return {**document, "epochs": None}

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy import select
 
 from app.context import MAX_CHOICES, Context
-from app.core.names import natural_order
+from app.core.names import natural_sort_key
 from app.db.models import Embedding, Encoding, ResultStatus
 from app.embeddings.alignments import (
     MovedBy,
@@ -127,7 +127,7 @@ def _order_urls(choice: ComparisonChoice, embeddings: list[Embedding]) -> dict[s
     """Return URLs of the same embeddings in other orders, by the name of the order."""
     keys: dict[str, Callable[[Embedding], Any]] = {
         "layer": lambda embedding: (embedding.encoding_id or "", embedding.layer or 0),
-        "name": lambda embedding: natural_order(embedding.name),
+        "name": lambda embedding: natural_sort_key(embedding.name),
         "age": lambda embedding: (embedding.created_at, embedding.layer or 0, embedding.id),
     }
     if any(embedding.layer is None for embedding in embeddings):

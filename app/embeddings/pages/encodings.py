@@ -9,10 +9,10 @@ from starlette.datastructures import ImmutableMultiDict
 
 from app.context import Context
 from app.core.names import require_name
-from app.core.validation_messages import field_errors
+from app.core.validation_messages import list_field_errors
 from app.db.encoding import EncodingConfig
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus
-from app.db.options.option import options_of
+from app.db.options.option import collect_options
 from app.embeddings import encodings
 from app.embeddings.encoding_layers import LayersDep, LayersQuery, read_layers
 from app.embeddings.figures.layers import POOLING_TITLES
@@ -21,13 +21,13 @@ from app.training.datasets import list_datasets
 from app.training.models import list_models
 from app.training.option_form import (
     CHECKED,
-    controls_of,
+    build_controls,
     field_pairs,
     form_address,
     label_fields,
     read_fields,
-    text_of,
     to_json_value,
+    to_text,
 )
 from app.training.queue_status import list_workers
 from app.training.relaunch import Server, encoding_snippets, text_snippets
@@ -46,7 +46,7 @@ Values = dict[str, Any]
 
 FIELDS = EncodingConfig.model_fields
 LIST_FIELDS = ("text_columns", "poolings")
-LABELS = {name: option.label for name, option in options_of(EncodingConfig).items()}
+LABELS = {name: option.label for name, option in collect_options(EncodingConfig).items()}
 
 
 def default_values(encoding: Encoding, model: str) -> Values:
@@ -55,7 +55,7 @@ def default_values(encoding: Encoding, model: str) -> Values:
     if encoding.config is not None:
         settings = encoding.config.model_dump(mode="json")
     values: Values = {
-        name: list(map(str, value)) if name in LIST_FIELDS else text_of(value) for name, value in settings.items()
+        name: list(map(str, value)) if name in LIST_FIELDS else to_text(value) for name, value in settings.items()
     }
     if encoding.config is not None:
         return values
@@ -82,7 +82,7 @@ def parse_config(values: Values) -> EncodingConfig:
     try:
         return EncodingConfig.model_validate(settings)
     except ValidationError as error:
-        raise combine_errors(field_errors(error)) from error
+        raise combine_errors(list_field_errors(error)) from error
 
 
 router = APIRouter(prefix="/encodings")
@@ -182,7 +182,7 @@ def _encoding_page(
     if encoding.status in encodings.LAUNCHABLE:
         models = list_models(context.settings)
         values = default_values(encoding, models[0].name) | values
-        controls = controls_of(EncodingConfig, values)
+        controls = build_controls(EncodingConfig, values)
         controls["max_rows"] = replace(controls["max_rows"], note=f" The file has {count(encoding.n_texts)}.")
         page |= {"models": models, "values": values, "controls": controls, "labels": LABELS, "snippets": []}
         is_checked = CHECKED in request.query_params

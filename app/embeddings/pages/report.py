@@ -37,7 +37,7 @@ from app.web.responses import (
     render_figure,
     stream_download,
 )
-from app.web.templating import data_url, inlined
+from app.web.templating import data_url, inline_file
 from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.files.selection import Selection
 from isoscope.files.text import Quoting
@@ -177,7 +177,7 @@ def show_report_file(request: Request, context: ContextDep, embedding_id: str, q
     report |= {
         "embedding": embedding,
         "here": "",
-        "inlined": inlined,
+        "inline_file": inline_file,
         "measurements_csv": data_url("text/csv", table_of(embedding).csv()),
         "files": {
             figure.slug: {

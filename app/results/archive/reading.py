@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from app import VERSION
-from app.core.validation_messages import message_of
+from app.core.validation_messages import first_message
 from app.db.models import Run, Split
 from app.db.predictions import Predictions
 from app.results.archive import container
@@ -259,7 +259,7 @@ def _locating_errors(location: str) -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        raise InvalidError(f"{location}: {message_of(error.errors()).sentence} {ADVICE}") from None
+        raise InvalidError(f"{location}: {first_message(error.errors()).sentence} {ADVICE}") from None
 
 
 def _parse(text: bytes, location: str) -> object:

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from app.db.models import Experiment
 from app.db.options.regularization import describe_regularizer
-from app.db.study import Search, Trial, pareto_front, trials_of
+from app.db.study import Search, Trial, group_trials, pareto_front
 from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plot
 from app.results.captions import join_first
@@ -77,7 +77,7 @@ def search_history(experiment: Experiment) -> Figure:
     rows: list[list[Cell]] = [
         [*trial.cells, trial.performance, so_far] for trial, so_far in zip(ended, best, strict=True)
     ]
-    n_pruned = sum(trial.pruned for trial in trials_of(experiment.runs))
+    n_pruned = sum(trial.pruned for trial in group_trials(experiment.runs))
     pruned_note = f" {plural(n_pruned, 'trial')} pruned and not drawn." if n_pruned else ""
     return Figure(
         slug="search-history",
@@ -123,7 +123,7 @@ def search_plane(experiment: Experiment) -> Figure:
 def _ended_trials(experiment: Experiment) -> list[EndedTrial]:
     return [
         EndedTrial(trial, trial.performance, trial.isotropy)
-        for trial in trials_of(experiment.runs)
+        for trial in group_trials(experiment.runs)
         if not trial.is_unfinished and not trial.pruned and trial.performance is not None
     ]
 
@@ -212,7 +212,7 @@ def read_outcome(experiment: Experiment) -> SearchOutcome | None:
     """Return the result of an experiment's search; None if the experiment is not a search."""
     if experiment.study is None:
         return None
-    trials = trials_of(experiment.runs)
+    trials = group_trials(experiment.runs)
     scored = [
         (trial.performance, trial) for trial in trials[1:] if trial.performance is not None and not trial.is_unfinished
     ]

@@ -43,9 +43,9 @@ from app.results.sweep_figures import (
     read_figure,
 )
 from app.training.experiments import delete_experiment, describe_experiment, get_experiment, get_experiment_without_runs
-from app.training.queue_status import list_workers, seconds_left, time_running_runs
+from app.training.queue_status import estimate_seconds_left, list_workers, time_running_runs
 from app.training.run_actions import EXPERIMENTS, RUNS
-from app.web.activity import find_launcher, name_of_user
+from app.web.activity import current_user_name, find_launcher
 from app.web.dependencies import ContextDep
 from app.web.responses import (
     FileKind,
@@ -224,7 +224,7 @@ def show_experiment(
         "ended": experiment.ended,
         "workers": workers,
         "running": time_running_runs(experiment.runs) if tab == "training" else [],
-        "left": seconds_left(experiment.runs, sum(worker.alive for worker in workers)),
+        "left": estimate_seconds_left(experiment.runs, sum(worker.alive for worker in workers)),
     }
     return render(request, "results/experiment.html", page_values)
 
@@ -314,7 +314,7 @@ def _opening_page(
         "experiment": split.experiment,
         "split": split,
         "scale": SCALES[split.experiment.config.metric],
-        "user": name_of_user(),
+        "user": current_user_name(),
         "typed": typed or {"choose": "", "run": "", "note": "", "by": ""},
     }
     return render(request, "results/experiment_opening.html", values, problem)

@@ -19,7 +19,7 @@ from app.results.run_listing import encode_query
 from app.results.search.listing import RunQuery
 from app.training import queue_verbs
 from app.training.experiments import find_baseline_config, get_run
-from app.training.failure_advice import OUTCOME_TEXTS, advice_of
+from app.training.failure_advice import OUTCOME_TEXTS, find_advice
 from app.training.queue_status import has_lost_worker, list_workers
 from app.training.run_actions import tag_run
 from app.training.sweep_form import LABELS
@@ -95,7 +95,7 @@ def _run_page(
         "details": run_page.list_details(run.results),
         "protocols": run_page.list_protocols(run.results),
         "configuration": run_page.list_options(run.config, find_baseline_config(context, run)),
-        "advice": advice_of(run),
+        "advice": find_advice(run),
         "labels": LABELS,
         "outcomes": OUTCOME_TEXTS,
         "lost": has_lost_worker(run, list_workers(context)),

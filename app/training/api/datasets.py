@@ -33,7 +33,7 @@ class DatasetOut(Row):
     test_filename: str | None
     n_train: int | None
     n_validation: int | None
-    n_test: int | None = Field(description="Null without a test split; else every run is scored on it, sealed.")
+    n_test: int | None = Field(description="Null without a test split. Scores on these rows are sealed.")
     division: Division | None = Field(description="How one file was split; null if it was not.")
     columns: list[Column]
     quoting: dict[str, Quoting] | None = Field(
@@ -59,7 +59,7 @@ class HubRequest(Strict):
 
     name: HubName
     test: StrictBool | None = Field(
-        None, description="Whether to score its test split; null: where that has labels. True is refused where not."
+        None, description="Whether to score its test split. Null: if it has labels. True is refused if it has none."
     )
 
 
@@ -103,7 +103,7 @@ def create_dataset(
     ] = None,
 ) -> Dataset:
     """Upload splits, or draw validation and test rows by fraction, equal texts together, or by a split column."""
-    values = {"train": split_train, "validation": split_validation, "test": split_test}
+    split_values = {"train": split_train, "validation": split_validation, "test": split_test}
     fractions = {"test": test_fraction, "validation": validation_fraction}
     return datasets.create_dataset(
         context,
@@ -111,7 +111,7 @@ def create_dataset(
         to_incoming(validation) if validation else None,
         name,
         test=to_incoming(test) if test else None,
-        division=read_division(split_column, values, fractions, split_seed),
+        division=read_division(split_column, split_values, fractions, split_seed),
         quoting=quoting,
     )
 

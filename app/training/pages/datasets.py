@@ -10,7 +10,7 @@ from app.core.names import require_name
 from app.db.hub_tasks import TASKS, HubName
 from app.training import datasets
 from app.training.columns import propose_task
-from app.training.dataset_figures import baseline_of, dataset_figures
+from app.training.dataset_figures import dataset_figures, find_trivial_score
 from app.training.datasets import read_division
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, figure_file, redirect_to, render
@@ -57,27 +57,26 @@ def upload_dataset(
     train: OptionalFile = None,
     validation: OptionalFile = None,
     test: OptionalFile = None,
-    division_form: Annotated[DivisionForm, Depends()] = NO_DIVISION,
+    form: Annotated[DivisionForm, Depends()] = NO_DIVISION,
     name: Annotated[str, Form()] = "",
     quoting: Annotated[Quoting | Literal[""], Form()] = "",
 ) -> Response:
     try:
         if (train_file := chosen_file(train)) is None:
             raise InvalidError("Expected a train file: choose one.", "train")
-        texts = division_form
-        values = {"train": texts.split_train, "validation": texts.split_validation, "test": texts.split_test}
-        fractions = {"test": texts.test_fraction.strip(), "validation": texts.validation_fraction.strip()}
+        split_values = {"train": form.split_train, "validation": form.split_validation, "test": form.split_test}
+        fractions = {"test": form.test_fraction.strip(), "validation": form.validation_fraction.strip()}
         dataset = datasets.create_dataset(
             context,
             train_file,
             chosen_file(validation),
             require_name(name, train_file.filename),
             test=chosen_file(test),
-            division=read_division(texts.split_column, values, fractions, texts.split_seed.strip()),
+            division=read_division(form.split_column, split_values, fractions, form.split_seed.strip()),
             quoting=quoting or None,
         )
     except IsoscopeError as error:
-        return _list_page(request, context, error, name, division_form, quoting)
+        return _list_page(request, context, error, name, form, quoting)
     return redirect_to(f"/datasets/{dataset.id}")
 
 
@@ -119,7 +118,7 @@ def show_figure(context: ContextDep, dataset_id: str, slug: str, kind: FileKind)
 def confirm_delete(request: Request, context: ContextDep, dataset_id: str) -> Response:
     dataset = datasets.get_dataset(context, dataset_id)
     loss, back = "Deletes its files and the description of its columns.", f"/datasets/{dataset_id}"
-    used_by = datasets.experiments_using(context, dataset_id)
+    used_by = datasets.list_experiments_using(context, dataset_id)
     return confirm_deletion(request, "data", dataset.name, loss, back, used_by=used_by)
 
 
@@ -138,7 +137,7 @@ def _page(request: Request, context: Context, dataset_id: str, problem: Isoscope
         "dataset": dataset,
         "proposal": proposal,
         "figures": dataset_figures(dataset),
-        "baseline": baseline_of(dataset, proposal),
+        "trivial_score": find_trivial_score(dataset, proposal),
         "countable": dataset.train_sha256 is not None and not is_counted,
         "quotes": [
             (getattr(dataset, f"{split}_filename"), dataset.quoting_of(split))

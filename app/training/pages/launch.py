@@ -19,10 +19,10 @@ from app.training.datasets import list_trainable_datasets
 from app.training.experiments import StudyRequest, create_experiment, create_study, get_experiment, plan_study
 from app.training.failure_advice import prefill_form
 from app.training.models import list_models
-from app.training.option_form import CHECKED, MAX_ADDRESS, controls_of, folds_by_section, form_address, label_fields
+from app.training.option_form import CHECKED, MAX_ADDRESS, build_controls, folds_by_section, form_address, label_fields
 from app.training.presets import PRESETS, misfit_warning
 from app.training.queue_status import has_gpu, list_workers
-from app.training.relaunch import form_snippets, read_document, request_of, valid_settings, yaml_of
+from app.training.relaunch import form_snippets, read_document, request_of, to_yaml, valid_settings
 from app.training.sweep_preview import preview_sweep
 from app.training.sweeps import SweepRequest, plan_sweep
 from app.web.dependencies import ContextDep, FormDep
@@ -61,8 +61,8 @@ def _starting_values(request: Request, context: Context, prefilled: sweep_form.F
     requested = prefilled | sweep_form.read_values(request.query_params)
     datasets = list_trainable_datasets(context)
     dataset = _find_dataset(datasets, requested) or next(iter(datasets), None)
-    preset = sweep_form.preset_of(requested)
-    preset_texts = sweep_form.preset_values(preset, gpu=has_gpu(list_workers(context))) if preset else {}
+    preset = sweep_form.find_preset(requested)
+    preset_texts = sweep_form.preset_values(preset, has_gpu=has_gpu(list_workers(context))) if preset else {}
     values = (
         sweep_form.default_values(dataset, list_models(context.settings)[0].name)
         | sweep_form.NEW_FORM_VALUES
@@ -85,15 +85,11 @@ def launch_experiment(request: Request, context: ContextDep, form: FormDep) -> R
     try:
         experiment = create_experiment(context, sweep_form.parse_sweep(values))
     except IsoscopeError as error:
-        # Invalid input redirects to an address that can be reloaded; other errors are shown in place.
-        address = (
-            form_address(SWEEP_ADDRESS, sweep_form.form_pairs(values)) if isinstance(error, InvalidError) else None
-        )
-        return (
-            redirect_to(address)
-            if address
-            else sweep_page(request, context, sweep_form.default_values(None, "") | values, error)
-        )
+        # Invalid input redirects to an address that can be reloaded. Other errors are shown in place.
+        pairs = sweep_form.form_pairs(values)
+        if isinstance(error, InvalidError) and (address := form_address(SWEEP_ADDRESS, pairs)):
+            return redirect_to(address)
+        return sweep_page(request, context, sweep_form.default_values(None, "") | values, error)
     return redirect_to(f"/experiments/{experiment.id}")
 
 
@@ -107,7 +103,7 @@ def sweep_page(
     status: int | None = None,
     yaml: str = "",
 ) -> Response:
-    """Render the sweep form. With ``checked`` its errors are shown like ``problem``."""
+    """Render the sweep form. With ``checked``, show the errors of its values in place of ``problem``."""
     datasets, workers = list_trainable_datasets(context), list_workers(context)
     dataset = _find_dataset(datasets, values)
     preview, plan_error = None, None
@@ -120,9 +116,9 @@ def sweep_page(
         problem = plan_error
     elif problem:
         problem = label_fields(problem, sweep_form.LABELS)
-    preset = sweep_form.preset_of(values)
-    controls, visible_controls = sweep_form.sweep_controls(values, gpu=has_gpu(workers))
-    # A choice that this task does not offer is kept for when the task changes back.
+    preset = sweep_form.find_preset(values)
+    controls, visible_controls = sweep_form.sweep_controls(values, has_gpu=has_gpu(workers))
+    # Kept although the task does not offer them, in case the task changes back.
     hidden = [
         control
         for control in controls.values()
@@ -179,12 +175,9 @@ def launch_study(request: Request, context: ContextDep, form: FormDep) -> Respon
         experiment = create_study(context, sweep_form.parse_search(values, search))
     except IsoscopeError as error:
         pairs = sweep_form.search_pairs(values, search)
-        address = form_address(SEARCH_ADDRESS, pairs) if isinstance(error, InvalidError) else None
-        return (
-            redirect_to(address)
-            if address
-            else search_page(request, context, sweep_form.default_values(None, "") | values, search, error)
-        )
+        if isinstance(error, InvalidError) and (address := form_address(SEARCH_ADDRESS, pairs)):
+            return redirect_to(address)
+        return search_page(request, context, sweep_form.default_values(None, "") | values, search, error)
     return redirect_to(f"/experiments/{experiment.id}")
 
 
@@ -215,8 +208,8 @@ def search_page(
         )
         problem = replace(problem, message=first.detail, field=first.field, further=tuple(further))
     controls = [
-        *controls_of(Search, search, sweep_form.SEARCH_PREFIX).values(),
-        controls_of(StudyRequest, values)["seeds"],
+        *build_controls(Search, search, sweep_form.SEARCH_PREFIX).values(),
+        build_controls(StudyRequest, values)["seeds"],
     ]
     template_values = {
         "values": values,
@@ -241,21 +234,21 @@ def fill_in_from_yaml(
     text, upload = yaml, chosen_file(file)
     if upload is not None:
         try:
-            # In UTF-8 a character has at most four bytes.
+            # A character has at most four bytes in UTF-8.
             text = upload.stream.read(4 * MAX_CHARACTERS + 1).decode() or yaml
         except UnicodeDecodeError:
             error = InvalidError(f"Expected a file of text in UTF-8, got other bytes in {upload.filename}.", FIELD)
             return sweep_page(request, context, sweep_form.default_values(None, ""), error, yaml=yaml)
     response = _page_from_yaml(request, context, text)
     address = f"{SWEEP_ADDRESS}/yaml?{urlencode({'yaml': text})}"
-    return (
-        response if response.status_code == HTTPStatus.SEE_OTHER or len(address) > MAX_ADDRESS else redirect_to(address)
-    )
+    if response.status_code == HTTPStatus.SEE_OTHER or len(address) > MAX_ADDRESS:
+        return response
+    return redirect_to(address)
 
 
 @router.get("/new/yaml")
 def show_form_from_yaml(request: Request, context: ContextDep, yaml: str = "") -> Response:
-    """Show the form filled in from a document, at an address that can be reloaded."""
+    """Show the form filled in from a YAML document, at an address that can be reloaded."""
     return _page_from_yaml(request, context, yaml)
 
 
@@ -296,6 +289,6 @@ def _page_from_yaml(request: Request, context: Context, yaml: str) -> Response:
 @router.get("/{experiment_id}/request.yaml")
 def show_yaml(context: ContextDep, experiment_id: str) -> Response:
     experiment = get_experiment(context, experiment_id)
-    text = yaml_of(request_of(experiment), experiment.dataset)
+    text = to_yaml(request_of(experiment), experiment.dataset)
     headers = attachment_headers(f"{to_file_name(experiment.name) or 'sweep'}.yaml")
     return Response(text, media_type="application/yaml", headers=headers)

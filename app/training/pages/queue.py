@@ -37,5 +37,5 @@ def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query
 
 @router.get("/queue/status")
 def show_status(request: Request, context: ContextDep) -> Response:
-    """Answer the header of every page, which requests it again and again."""
+    """Show the status in the header of every page, which polls it."""
     return render(request, "training/queue_status.html", {"queue": queue_status.summarize_queue(context)})

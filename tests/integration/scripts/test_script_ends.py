@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from app.db.models import Dataset, Experiment, Run, RunStatus, Step
 from app.db.types import utcnow
-from app.db.work import SILENT_AFTER, waiting_jobs
+from app.db.work import SILENT_AFTER, list_waiting_jobs
 from app.results.logged_runs import LoggedEnding, LoggedStep, LoggedSteps, finish_run, log_steps
 from app.training.experiments import cancel_experiment, cancel_run, delete_experiment
 from isoscope.core.errors import ConflictError, NotFoundError
@@ -105,7 +105,7 @@ def test_measures_of_a_run_are_of_the_same_layers_at_every_step_and_of_some(clie
 
 
 def test_a_script_that_says_nothing_for_long_is_shown_as_silent_and_never_as_a_lost_worker(client, run, context):
-    assert waiting_jobs(context.sessions) == []
+    assert list_waiting_jobs(context.sessions) == []
     assert context.queue.list_active() == set()
     log(client, run, {"step": 7})
     with context.sessions.begin() as session:

@@ -95,7 +95,7 @@ REFUSED = [
     ({"settings": {"batch_size": 0}}, "settings",
      "batch_size is one of Isoscope's settings and has its meaning: Input should be greater than or equal to 1, got 0"),
     ({"settings": {"head": "unknown"}}, "settings",
-     "Expected a head other than 'unknown', as what is not said is shown: leave it out."),
+     "Expected a head other than 'unknown', which means unreported: leave it out."),
     ({"settings": {"hash": 2**60}}, "settings",
      "Expected a whole number up to 2 to the power of 53, got 1152921504606846976."),
     ({"settings": {"eps": 1e-120}}, "settings", "Expected a number of a size from 1e-100 to 1e+100, or 0, got 1e-120."),

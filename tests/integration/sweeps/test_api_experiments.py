@@ -6,7 +6,7 @@ from sqlalchemy import Engine, event
 from app.core.process import machine_cores
 from app.db.models import Run, RunStatus, Worker
 from app.db.types import utcnow
-from app.db.work import waiting_jobs
+from app.db.work import list_waiting_jobs
 from app.training.queue_status import LOST_AFTER
 from app.training.sweeps import SweepRequest, plan_sweep
 from tests.texts import tsv
@@ -42,7 +42,7 @@ def test_a_sweep_has_a_run_for_each_lambda_and_seed_and_a_baseline_for_each_seed
     assert [(run["seed"], run["lam"]) for run in runs] == [(s, lam) for s in (0, 1) for lam in (0, -1, 1)]
     assert [run["regularizer"] for run in runs] == ["none", "istar", "istar"] * 2
     assert {run["status"] for run in runs} == {"queued"}
-    assert [job.row_id for job in waiting_jobs(context.sessions)] == [run["id"] for run in runs]
+    assert [job.row_id for job in list_waiting_jobs(context.sessions)] == [run["id"] for run in runs]
     needed = ("lam", "zeta", "seed", "epochs", "batch_size", "learning_rate", "label_names")
     assert pick(configs, *needed)[0] == (0, 0.2, 0, 3, 16, 3e-5, ["0", "1"]), "what repeats the run"
     with context.sessions.begin() as session:

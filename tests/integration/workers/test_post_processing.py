@@ -45,7 +45,7 @@ def ask(sessions, source):
     def ask(method="soft_zca", embedding_id=source, **parameters):
         with sessions.begin() as session:
             embedding = session.get(Embedding, embedding_id)
-            key = embedding.key_of(method, parameters)
+            key = embedding.hash_request(method, parameters)
             trial = PostProcessing(embedding_id=embedding_id, key=key, method=method, parameters=parameters)
             session.add(trial)
         return trial.id

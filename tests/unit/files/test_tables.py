@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.db.hub_tasks import TASKS, HubName
-from app.training.columns import check_columns, task_from_columns
+from app.training.columns import check_columns, guess_task
 from isoscope.core.errors import InvalidError, UnsupportedFormatError
 from isoscope.core.task import TaskKind
 from isoscope.files.columns import ColumnKind, DatasetDescription, describe_pair, describe_texts, read_columns
@@ -145,7 +145,7 @@ def test_columns_are_read_in_requested_order(write):
 def test_reference_tasks_are_detected_from_files(name, train, validation, summary, classes):
     folder = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / name
     description = describe_pair(folder / train, train, folder / validation, validation)
-    proposal = task_from_columns(description.columns)
+    proposal = guess_task(description.columns)
     assert proposal.summary == summary
     labels = check_columns(description.columns, proposal.task, proposal.text_columns, proposal.label_column)
     assert labels == [str(number) for number in range(classes)]

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from app.db.models import RunStatus
 from app.db.run_results import RunResults, Selected
-from app.db.study import Objective, Search, pareto_front, trials_of
+from app.db.study import Objective, Search, group_trials, pareto_front
 from tests.factories import run_row
 from workers.training.search import MIN_RUNS, median_says_stop, study_of
 
@@ -39,7 +39,7 @@ def test_the_front_is_what_nothing_dominates_and_optuna_s_best_trials(points):
 def test_trials_are_runs_in_their_order_with_as_many_seeds_as_the_baseline():
     runs = [run(0, 0, performance=0.5), run(1, 0, seed=1, performance=0.7), run(2, 1.0, performance=0.9)]
     runs.append(run(3, 1.0, seed=1, status=RunStatus.RUNNING))
-    baseline, first = trials_of(runs)
+    baseline, first = group_trials(runs)
     assert (baseline.number, baseline.performance, baseline.is_unfinished) == (0, pytest.approx(0.6), False)
     assert (first.number, first.performance, first.is_unfinished) == (1, None, True)
 
@@ -73,7 +73,7 @@ def test_the_study_of_rows_holds_what_they_came_to():
         run(3, 0.5, status=RunStatus.FAILED),
         run(4, 2.0, status=RunStatus.QUEUED),
     ]
-    trials = study_of(search, trials_of(rows)).trials
+    trials = study_of(search, group_trials(rows)).trials
     assert [trial.state.name for trial in trials] == ["COMPLETE", "PRUNED", "FAIL", "RUNNING"]
     assert (trials[0].params, trials[0].value) == ({"lam": 1.5, "zeta": 0.5}, 0.75)
     assert trials[1].intermediate_values == {4: 0.25}
@@ -83,7 +83,7 @@ def test_with_two_objectives_both_are_told_and_what_lacks_one_has_failed():
     search = Search(lam_low=-2, lam_high=2, objective=Objective.PERFORMANCE_AND_ISOTROPY)
     rows = [run(0, 0, performance=0.5, isotropy=0.1), run(1, 1.5, performance=0.75, isotropy=0.5)]
     rows += [run(2, 1.0, performance=0.5), run(3, -1.0, status=RunStatus.PRUNED)]
-    trials = study_of(search, trials_of(rows)).trials
+    trials = study_of(search, group_trials(rows)).trials
     assert [trial.state.name for trial in trials] == ["COMPLETE", "FAIL", "FAIL"]
     assert trials[0].values == [0.75, 0.5]
 
