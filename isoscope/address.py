@@ -10,7 +10,7 @@ import httpx2
 from isoscope.core.errors import InvalidError
 
 DEFAULT_URL = "http://127.0.0.1:8000"
-URL, TOKEN = "ISOSCOPE_URL", "ISOSCOPE_ACCESS_TOKEN"
+URL_ENV, TOKEN_ENV = "ISOSCOPE_URL", "ISOSCOPE_ACCESS_TOKEN"
 # Statuses after which the same request may succeed later.
 RETRYABLE_STATUSES = {
     HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY,
@@ -30,19 +30,21 @@ class Address(NamedTuple):
 
 def read_address(url: str | None = None, token: str | None = None) -> Address:
     """Return the address of the given dashboard, else that of the environment, else port 8000 of this machine."""
-    requested = (url or os.environ.get(URL) or DEFAULT_URL).strip().rstrip("/")
-    token = token or os.environ.get(TOKEN) or None
+    requested_url = (url or os.environ.get(URL_ENV) or DEFAULT_URL).strip().rstrip("/")
+    token = token or os.environ.get(TOKEN_ENV) or None
     try:
-        parsed = httpx2.URL(requested)
+        parsed = httpx2.URL(requested_url)
     except (httpx2.InvalidURL, UnicodeError):
         parsed = httpx2.URL()
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise InvalidError(
-            f"Expected the address of a dashboard such as {DEFAULT_URL}, got {_without_credentials(requested)!r}.",
+            f"Expected the address of a dashboard such as {DEFAULT_URL}, got {_without_credentials(requested_url)!r}.",
             "url",
         )
     if token is not None and not (token.isascii() and token.isprintable()):
-        raise InvalidError(f"The token of the dashboard cannot be used: {TOKEN} takes plain ASCII characters.", "token")
+        raise InvalidError(
+            f"The token of the dashboard cannot be used: {TOKEN_ENV} takes plain ASCII characters.", "token"
+        )
     login = (parsed.username, parsed.password) if parsed.userinfo else None
     return Address(str(parsed.copy_with(username=None, password=None)).rstrip("/"), token, login)
 

@@ -20,7 +20,7 @@ from isoscope.hidden_states import LayerMeasures, evaluation_mode, hidden_states
 from isoscope.track import SECONDS_TO_FINISH, LoggedRun, log_run
 from isotropy.isoscore import isoscore_from_covariance
 
-# Target number of measurements without ``every``.
+# Number of measurements that is aimed at without ``every``.
 MEASUREMENTS_PER_RUN = 12
 ZETA = 0.0
 
@@ -34,21 +34,21 @@ class IsoscopeCallback(TrainerCallback):
     Each training is a run of its own, also a resumed one. With several processes only the first streams.
 
     Args:
-        experiment: groups runs.
-        dataset: its name.
+        experiment: name that groups runs.
+        dataset: name of the data set.
         metric: measure of performance; the evaluation must return it, as ``eval_accuracy`` for accuracy.
         task: classification, regression or span.
         probe: texts, or a batch ``{"input_ids", "attention_mask", ...}`` [n, tokens], on which layers are measured;
             the same in all runs that are compared.
         every: steps between measurements of the layers; None means at most about 12 in all.
-        model: its name; None takes the configuration's.
-        regularizer: with lam and zeta, what ``compute_loss`` adds: see ``isoscope.log_run``.
-        lam: its strength.
-        zeta: of I-STAR.
+        model: name of the model; None takes the configuration's.
+        regularizer: the penalty that ``compute_loss`` adds: see ``isoscope.log_run``.
+        lam: strength of the penalty.
+        zeta: shrinkage of I-STAR, in [0, 1].
         settings: added to those of the ``TrainingArguments``.
         stop_when_cancelled: end the training when the run is cancelled in the dashboard.
-        url: of the dashboard.
-        token: its access token.
+        url: address of the dashboard.
+        token: access token of the dashboard.
 
     """
 
@@ -77,8 +77,8 @@ class IsoscopeCallback(TrainerCallback):
             "lam": lam, "zeta": zeta, "url": url, "token": token,
         }  # fmt: skip
         self._probe = probe
-        self._interval = every
-        self._name = model
+        self._every = every
+        self._model_name = model
         self._settings = dict(settings or {})
         self._stop_when_cancelled = stop_when_cancelled
         self._batches: list[dict[str, Tensor]] = []
@@ -104,9 +104,9 @@ class IsoscopeCallback(TrainerCallback):
         self._batches = list(
             _probe_batches(self._probe, objects.get("processing_class"), args.per_device_eval_batch_size)
         )
-        self._steps_between = self._interval or max(1, state.max_steps // MEASUREMENTS_PER_RUN)
-        tokens = sum(int(batch["attention_mask"].sum()) for batch in self._batches)
-        texts = sum(len(batch["attention_mask"]) for batch in self._batches)
+        self._steps_between = self._every or max(1, state.max_steps // MEASUREMENTS_PER_RUN)
+        n_tokens = sum(int(batch["attention_mask"].sum()) for batch in self._batches)
+        n_texts = sum(len(batch["attention_mask"]) for batch in self._batches)
         length_settings = {"max_steps": args.max_steps} if args.max_steps > 0 else {}
         if not length_settings and float(args.num_train_epochs).is_integer():
             length_settings = {"epochs": int(args.num_train_epochs)}
@@ -122,12 +122,12 @@ class IsoscopeCallback(TrainerCallback):
         }
         self.run = log_run(
             **self._announcement,
-            model=self._name or str(model.config.name_or_path or model.config.model_type),
+            model=self._model_name or str(model.config.name_or_path or model.config.model_type),
             seed=args.seed,
             settings=settings,
             environment={"device": str(args.device), "torch": torch.__version__},
             total_steps=state.max_steps,
-            probe={"tokens": tokens, "texts": texts} if self._batches else None,
+            probe={"tokens": n_tokens, "texts": n_texts} if self._batches else None,
         )
         if state.global_step == 0:
             self._measure_layers(model, 0)
@@ -164,8 +164,8 @@ class IsoscopeCallback(TrainerCallback):
             return
         # The step of the trained model: the best one if the Trainer loads it, else the last.
         has_best = args.load_best_model_at_end and state.best_model_checkpoint is not None
-        best = state.best_global_step if has_best else None
-        self._final_step = state.global_step if best is None else best
+        best_step = state.best_global_step if has_best else None
+        self._final_step = state.global_step if best_step is None else best_step
         if self._measured_step != self._final_step:
             self._measure_layers(_unwrap(objects["model"]), self._final_step)
         if self._final_step in self._evaluations:
@@ -225,16 +225,16 @@ def _unwrap(model: Any) -> PreTrainedModel:
 
 
 def _probe_batches(
-    probe: Sequence[str] | Mapping[str, Tensor] | None, tokenizer: PreTrainedTokenizerBase | None, size: int
+    probe: Sequence[str] | Mapping[str, Tensor] | None, tokenizer: PreTrainedTokenizerBase | None, batch_size: int
 ) -> Iterator[dict[str, Tensor]]:
     if probe is None:
         return
     if isinstance(probe, Mapping):
-        for start in range(0, len(probe["attention_mask"]), size):
-            yield {name: tensor[start : start + size] for name, tensor in probe.items()}
+        for start in range(0, len(probe["attention_mask"]), batch_size):
+            yield {name: tensor[start : start + batch_size] for name, tensor in probe.items()}
         return
     if tokenizer is None:
         raise ValueError("Expected the Trainer to have a processing_class for a probe of texts; give it, or a batch.")
-    for start in range(0, len(probe), size):
-        encoded = tokenizer(list(probe[start : start + size]), padding=True, truncation=True, return_tensors="pt")
-        yield dict(encoded)
+    for start in range(0, len(probe), batch_size):
+        batch = list(probe[start : start + batch_size])
+        yield dict(tokenizer(batch, padding=True, truncation=True, return_tensors="pt"))

@@ -3,14 +3,14 @@
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from tqdm import tqdm
 
-from isoscope.cli.local import REQUIRED
+from isoscope.cli.local import PACKAGES
 from isoscope.cli.printing import write
 from isoscope.core.effects import effect_sentence
 from isoscope.core.errors import InvalidError
@@ -19,7 +19,7 @@ from isoscope.files.matrix import Matrix, select
 from isoscope.files.selection import Selection, propose
 from isoscope.files.upload import NamedFile, Upload, open_upload, require_readable
 from isoscope.remedies import find_labels, try_remedies
-from isoscope.rows import pairs_by_name, require_measurable, shared_rows, values_of
+from isoscope.rows import match_by_name, require_measurable, shared_rows, values_of
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import Finding, Severity, findings_of, sort_findings, to_finding
 from isotropy.findings.drift import SHARED_ROWS, drift
@@ -71,7 +71,7 @@ def print_check(arguments: Namespace) -> int:
         if arguments.same_rows:
             pairs = {row: row for row in range(matrix.n)}
         else:
-            pairs = pairs_by_name(matrix, names_column(matrix), baseline_matrix, names_column(baseline_matrix))
+            pairs = match_by_name(matrix, names_column(matrix), baseline_matrix, names_column(baseline_matrix))
         shared = shared_rows(matrix, baseline_matrix, pairs, SHARED_ROWS, arguments.seed)
         if shared is None and cloud.d != baseline.d:
             raise InvalidError(
@@ -88,7 +88,7 @@ def print_check(arguments: Namespace) -> int:
         }
         lines = [json.dumps(document, allow_nan=False)]
     else:
-        finding_lines = [line for finding in findings for line in lines_of(finding)] or ["Nothing found."]
+        finding_lines = [line for finding in findings for line in describe_finding(finding)] or ["Nothing found."]
         conclusions = [] if decision is None else [decision.conclusion]
         lines = [f"points n = {cloud.n:,}, dimensions d = {matrix.d:,}", *conclusions, *finding_lines]
     exit_code = write(lines)
@@ -97,12 +97,12 @@ def print_check(arguments: Namespace) -> int:
 
 
 def _decide_by_labels(matrix: Matrix, cloud: Cloud, seed: int) -> Decision | None:
-    """Return what to do with the vectors by the named labels, else the likeliest; None if no labels judge them."""
+    """Return the decision by the selected labels, else the likeliest ones; None if there are no usable labels."""
     proposal = propose(matrix.contents)
-    likeliest = {"labels": proposal.labels, "names": proposal.names}
-    selection = matrix.selection.model_copy(update={} if matrix.selection.labels else likeliest)
+    likeliest_columns = {"labels": proposal.labels, "names": proposal.names}
+    selection = matrix.selection.model_copy(update={} if matrix.selection.labels else likeliest_columns)
     labels = find_labels(selection, matrix.contents.annotations, cloud.n, matrix.d, cloud.dealing.groups)
-    if labels is None or cloud.n_left_out or any(find_spec(module) is None for module in REQUIRED):
+    if labels is None or cloud.n_left_out or any(find_spec(module) is None for module in PACKAGES):
         return None
     labeled = select(matrix.contents, selection.model_copy(update={"labels": labels}))
     try:
@@ -118,26 +118,18 @@ def _read_cloud(matrix: Matrix, seed: int, description: str) -> Cloud:
         return read_cloud(matrix, seed, progress=rows.update)
 
 
-def lines_of(finding: Finding) -> Iterator[str]:
+def describe_finding(finding: Finding) -> Iterator[str]:
     """Yield the lines that describe a finding: rows, effect on its measure, evidence and advice."""
-    locations = [
-        location
-        for location in (_describe_locations(finding, "row"), _describe_locations(finding, "dimension"))
-        if location
-    ]
+    rows = _describe_locations("row", finding.rows, finding.names, finding.row_count)
+    dimensions = _describe_locations("dimension", finding.dimensions, finding.dimension_names, finding.dimension_count)
+    locations = [location for location in (rows, dimensions) if location]
     yield f"{finding.severity.value}: {finding.title}" + (f": {'; '.join(locations)}." if locations else ".")
     effect = finding.effect
     yield f"  {effect_sentence(finding.slug, effect.measure, effect.before.value, effect.after.value, effect.after.se)}"
     yield f"  {finding.evidence} {finding.advice}"
 
 
-def _describe_locations(finding: Finding, noun: str) -> str:
-    is_row = noun == "row"
-    numbers, names, count = (
-        (finding.rows, finding.names, finding.row_count)
-        if is_row
-        else (finding.dimensions, finding.dimension_names, finding.dimension_count)
-    )
+def _describe_locations(noun: str, numbers: Sequence[int], names: Sequence[str] | None, count: int) -> str:
     if not numbers:
         return ""
     named_numbers = zip(numbers, names or [""] * len(numbers), strict=True)

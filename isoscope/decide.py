@@ -1,4 +1,4 @@
-"""``isoscope decide``: the variant of vectors to take by a task, and the smallest that is about as good.
+"""``isoscope decide``: choose the variant of vectors that is best by a task, and the smallest about as good.
 
 Several vectors, such as layers, are evaluated by the same task.
 """
@@ -27,7 +27,7 @@ from isotropy.tasks.variants import Variant, all_variants, default_variants, rem
 
 def print_decision(arguments: Namespace) -> int:
     loaded, task = read_task(arguments, arguments.vectors[0] if arguments.vectors else None)
-    variants = variants_of(arguments, task)
+    variants = select_variants(arguments, task)
     if arguments.list:
         entries = [
             {
@@ -40,7 +40,7 @@ def print_decision(arguments: Namespace) -> int:
             }
             for variant in variants
         ]
-        return write([json.dumps(entries)] if arguments.json else list_lines(variants, task))
+        return write([json.dumps(entries)] if arguments.json else describe_variants(variants, task))
     if arguments.variant.isdecimal() and int(arguments.variant) >= len(variants):
         raise InvalidError(
             f"There is no variant {arguments.variant}: they are numbered 0 to {len(variants) - 1}.", "variant"
@@ -48,7 +48,7 @@ def print_decision(arguments: Namespace) -> int:
     if arguments.save_map is not None and not arguments.save_map.absolute().parent.is_dir():
         raise InvalidError(f"There is no folder {arguments.save_map.absolute().parent}: create it first.", "save_map")
     note_stream = sys.stderr if arguments.json else sys.stdout
-    note_stream.writelines(f"{line}\n" for line in (*loaded.notes, *list_lines(variants, task), ""))
+    note_stream.writelines(f"{line}\n" for line in (*loaded.notes, *describe_variants(variants, task), ""))
     decision = judge(arguments, task, variants)
     exit_code = write(
         [json.dumps(decision.to_dict(), allow_nan=False)] if arguments.json else _decision_table(task, decision)
@@ -85,7 +85,7 @@ def read_task(arguments: Namespace, vectors: str | list[str] | None) -> tuple[Lo
         raise InvalidError(str(error)) from error
 
 
-def variants_of(arguments: Namespace, task: JudgingTask) -> Sequence[Variant]:
+def select_variants(arguments: Namespace, task: JudgingTask) -> Sequence[Variant]:
     if arguments.full:
         return all_variants(task.setting)
     return (default_variants if arguments.labels is None else remedies)(task.setting)
@@ -100,7 +100,7 @@ def judge(arguments: Namespace, task: JudgingTask, variants: Sequence[Variant], 
             raise InvalidError(str(error)) from error
 
 
-def list_lines(variants: Sequence[Variant], task: JudgingTask) -> Iterator[str]:
+def describe_variants(variants: Sequence[Variant], task: JudgingTask) -> Iterator[str]:
     yield f"{plural(len(variants), 'variant')}, judged by {METRICS[task.judged_by]}, {task.similarity}:"
     for index, variant in enumerate(variants):
         yield f"{index:4}  {variant.bytes_of(task.setting.d):6,} bytes  {variant.name}"
@@ -117,8 +117,8 @@ def _decision_table(task: JudgingTask, decision: Decision) -> Iterator[str]:
         f"{task.truth.units}: {decision.fit_units:,} fit, {decision.choose_units:,} choose, "
         f"{decision.report_units:,} report"
     )
-    heads = f"{'held out':>9}  {'difference [95%]':26}  {'gain [95%]':26}"
-    yield f"{'':6}{'bytes':>7}{'IsoScore':>10}{heads}  variant"
+    interval_headings = f"{'held out':>9}  {'difference [95%]':26}  {'gain [95%]':26}"
+    yield f"{'':6}{'bytes':>7}{'IsoScore':>10}{interval_headings}  variant"
     for index, result in enumerate(decision.variants):
         mark = ("*" if index == decision.chosen else " ") + ("+" if index == decision.smallest else " ")
         gain = f"{signed(result.gain.difference)} [{signed(result.gain.low)}, {signed(result.gain.high)}]"
@@ -136,7 +136,7 @@ def _decision_table(task: JudgingTask, decision: Decision) -> Iterator[str]:
 
 
 class JudgedVectors(NamedTuple):
-    """Scores of the variants of some vectors."""
+    """The name of an embedding, and the decision among its variants."""
 
     name: str
     decision: Decision
@@ -149,7 +149,8 @@ class JudgedVectors(NamedTuple):
     @property
     def ranked(self) -> RankedEmbedding:
         chosen = self.decision.variants[self.decision.chosen]
-        return RankedEmbedding(self.name, chosen.choose_score, *chosen.report[:3])
+        report = chosen.report
+        return RankedEmbedding(self.name, chosen.choose_score, report.value, report.low, report.high)
 
 
 def print_decisions(arguments: Namespace) -> int:
@@ -179,7 +180,7 @@ def print_decisions(arguments: Namespace) -> int:
                 f"{quote(name)} has {n_rows}, {quote(names[0])} {n_corpus:,}. Choose vectors of the same rows.",
                 "vectors",
             )
-        variant_lists.append(list(list_lines(variants_of(arguments, task), task)))
+        variant_lists.append(list(describe_variants(select_variants(arguments, task), task)))
         note_stream.writelines(f"{name}: {note}\n" for note in loaded.notes)
     if arguments.list:
         return write(_variant_lists(names, variant_lists))
@@ -187,7 +188,7 @@ def print_decisions(arguments: Namespace) -> int:
     judged_vectors = []
     for name, vectors in zip(names, arguments.vectors, strict=True):
         _, task = read_task(arguments, vectors)
-        judged_vectors.append(JudgedVectors(name, judge(arguments, task, variants_of(arguments, task), name)))
+        judged_vectors.append(JudgedVectors(name, judge(arguments, task, select_variants(arguments, task), name)))
     return write(
         [json.dumps(decisions_document(judged_vectors), allow_nan=False)]
         if arguments.json
@@ -226,15 +227,15 @@ def _variant_lists(names: Sequence[str], lists: Sequence[Sequence[str]]) -> Iter
 
 def _comparison_lines(judged_vectors: Sequence[JudgedVectors], task: JudgingTask) -> Iterator[str]:
     metric = METRICS[judged_vectors[0].decision.metric]
-    scores = ("IsoScore", f"{metric} [95%]")
-    headings = ["vectors", *scores, "chosen variant", *scores, "reported on"]
+    score_headings = ("IsoScore", f"{metric} [95%]")
+    headings = ["vectors", *score_headings, "chosen variant", *score_headings, "reported on"]
     rows = []
     for vectors in judged_vectors:
         decision = vectors.decision
         baseline, chosen = decision.variants[BASELINE], decision.variants[decision.chosen]
         baseline_cells, chosen_cells = (
-            (number(scores.isoscore), f"{scores.report.value:.3f} [{scores.report.low:.3f}, {scores.report.high:.3f}]")
-            for scores in (baseline, chosen)
+            (number(result.isoscore), f"{result.report.value:.3f} [{result.report.low:.3f}, {result.report.high:.3f}]")
+            for result in (baseline, chosen)
         )
         rows.append([vectors.name, *baseline_cells, chosen.variant.name, *chosen_cells, f"{decision.report_units:,}"])
     yield from table(headings, rows)

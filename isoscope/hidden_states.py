@@ -24,7 +24,7 @@ NOT_ONE_SEQUENCE = (
     "not. Choose an encoder such as BERT, or a decoder such as GPT-2."
 )
 
-RAW, CENTRED = MEASURES["anisotropy_raw"], MEASURES["anisotropy_centred"]
+RAW_ANISOTROPY, CENTRED_ANISOTROPY = MEASURES["anisotropy_raw"], MEASURES["anisotropy_centred"]
 
 
 def depth(model: PreTrainedModel) -> int:
@@ -143,16 +143,16 @@ class LayerMeasures:
 def moment_scores(
     moments: Moments, cosines: CosineMoments, zeta: float = 0.0, towards: Moments | None = None
 ) -> dict[str, Score]:
-    """Return IsoScore*, shrunk toward ``towards`` if zeta > 0, the mean cosine, and the k-th anisotropies."""
+    """Return IsoScore*, shrunk toward ``towards`` if zeta > 0, mean cosine, and raw and centered anisotropies."""
     S = moments.covariance()
     shrunk = S if towards is None or zeta == 0 else shrink(S, towards.covariance(), zeta)
-    raw = anisotropy(eigenvalues(second_moment(moments), rank=moments.n), RAW.leading_values)
-    centred = anisotropy(eigenvalues(S, rank=moments.n - 1), CENTRED.leading_values)
+    raw = anisotropy(eigenvalues(second_moment(moments), rank=moments.n), RAW_ANISOTROPY.leading_values)
+    centred = anisotropy(eigenvalues(S, rank=moments.n - 1), CENTRED_ANISOTROPY.leading_values)
     return {
         "isoscore_star": isoscore_from_covariance(shrunk),
         "mean_cosine": cosines.mean_cosine(),
-        **dict(zip(RAW.value_names, raw, strict=True)),
-        **dict(zip(CENTRED.value_names, centred, strict=True)),
+        **dict(zip(RAW_ANISOTROPY.value_names, raw, strict=True)),
+        **dict(zip(CENTRED_ANISOTROPY.value_names, centred, strict=True)),
     }
 
 

@@ -16,7 +16,7 @@ class NearestRow(NamedTuple):
     nearness: float
 
 
-def directions(vectors: NDArray[Any]) -> NDArray[np.float64]:
+def scale_to_unit_length(vectors: NDArray[Any]) -> NDArray[np.float64]:
     """Scale vectors [m, d] to unit length; rows of zeros become NaN."""
     scaled = vectors.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -39,13 +39,13 @@ def nearest_rows(
     cosine similarity, rows of zeros are never returned.
     """
     by_cosine = similarity is Similarity.COSINE
-    target = directions(query[None])[0] if by_cosine else query.astype(np.float64)
+    target = scale_to_unit_length(query[None])[0] if by_cosine else query.astype(np.float64)
     best, best_positions = np.empty(0), np.empty(0, np.int64)
     for vectors, positions in blocks:
         if similarity is Similarity.EUCLIDEAN:
             scores = -np.linalg.norm(vectors - target, axis=1)
         else:
-            scores = (directions(vectors) if by_cosine else vectors) @ target
+            scores = (scale_to_unit_length(vectors) if by_cosine else vectors) @ target
         candidates = ~np.isnan(scores) & (positions != excluded)
         merged = np.concatenate([best, scores[candidates]])
         order = np.argsort(-merged, kind="stable")[:k]

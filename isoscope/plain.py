@@ -9,16 +9,16 @@ from isoscope.core.formatting import one_line
 
 MAX_NUMBER = 1e100
 MIN_NUMBER = 1e-100
+# Browsers round larger integers.
 MAX_INTEGER = 2**53
-LONGEST_NUMBER = 40
+# Lengths in characters.
+LONGEST_NUMBER, LONGEST_WORD, LONGEST_LINE = 40, 64, 1000
 
 V = TypeVar("V")
-LONGEST_WORD = 64
-LONGEST_LINE = 1000
 
 
 def bounded(value: V) -> V:
-    """Return the value; raise ValueError if its square overflows or a browser would lose its last digit."""
+    """Return the value; raise ValueError if its square overflows or a browser would round it."""
     if isinstance(value, int) and abs(value) > MAX_INTEGER:
         raise ValueError(f"expected a whole number up to 2 to the power of 53, got {str(value)[:LONGEST_NUMBER]}")
     if isinstance(value, float) and value and not MIN_NUMBER <= abs(value) <= MAX_NUMBER:

@@ -16,7 +16,7 @@ from isotropy.catalog import METRICS
 # With four embeddings, even a perfect order has p = 1/12.
 MIN_EMBEDDINGS = 5
 SIGNIFICANCE_LEVEL = 0.05
-MAX_EXACT = 7
+MAX_EXACT_EMBEDDINGS = 7
 N_PERMUTATIONS = 9_999
 
 Values = npt.NDArray[np.float64]
@@ -44,7 +44,7 @@ class RankRelation(NamedTuple):
 
 @lru_cache(maxsize=256)
 def rank_relation(points: tuple[tuple[float, float], ...]) -> RankRelation:
-    """Return the rank correlation of isotropy and score.
+    """Return the rank correlation over pairs of isotropy and score.
 
     The permutation test uses all orders of up to seven embeddings, and 9,999 random orders of more.
     """
@@ -60,7 +60,7 @@ def rank_relation(points: tuple[tuple[float, float], ...]) -> RankRelation:
     if norm == 0:
         return RankRelation(n, None, None)
     rho = float(x @ y) / norm
-    is_exact = n <= MAX_EXACT
+    is_exact = n <= MAX_EXACT_EMBEDDINGS
     if is_exact:
         orders = np.array(list(permutations(range(n))))
     else:
@@ -71,12 +71,12 @@ def rank_relation(points: tuple[tuple[float, float], ...]) -> RankRelation:
 
 def relation_of(embeddings: Sequence[ScoredEmbedding]) -> RankRelation | None:
     """Return the relation over embeddings of one task; None for fewer than five."""
-    with_isoscore = [(embedding, embedding.isoscore) for embedding in embeddings if embedding.isoscore is not None]
-    if len(with_isoscore) < MIN_EMBEDDINGS:
+    pairs = tuple((embedding.isoscore, embedding.score) for embedding in embeddings if embedding.isoscore is not None)
+    if len(pairs) < MIN_EMBEDDINGS:
         return None
-    relation = rank_relation(tuple((isoscore, embedding.score) for embedding, isoscore in with_isoscore))
-    series_sizes = Counter(embedding.series for embedding, _ in with_isoscore if embedding.series is not None)
-    return relation._replace(p=None) if max(series_sizes.values(), default=0) > 1 else relation
+    relation = rank_relation(pairs)
+    series = Counter(embedding.series for embedding in embeddings if None not in (embedding.isoscore, embedding.series))
+    return relation._replace(p=None) if max(series.values(), default=0) > 1 else relation
 
 
 def describe_relation(embeddings: Sequence[ScoredEmbedding], metric: str) -> str:

@@ -1,4 +1,4 @@
-"""Remedies tried on labeled vectors without asking: by which labels, on how many rows, and what they decide."""
+"""Try remedies on labeled vectors: choose the labels, sample the rows, and decide."""
 
 from collections.abc import Sequence
 
@@ -14,43 +14,43 @@ from isotropy.tasks.truth import LabelTruth
 from isotropy.tasks.variants import remedies
 
 MAX_CLASSES = 50
-"""Values of a column that may be labels though nobody chose it."""
-FEWEST_GROUPS = 100
-"""Groups of rows below which remedies are not tried: hardly any gain would be clear."""
+"""Maximum number of values of a column that is taken as labels without being selected."""
+MIN_GROUPS = 100
+"""Minimum number of groups of rows to try remedies on: with fewer, hardly any gain would be clear."""
 MAX_NUMBERS = 2**27
-"""Numbers of vectors that are read to try remedies: 512 MiB in float32."""
-SECONDS, CORES, VARIANTS = 20, 2, 16  # What trying remedies may take, on how many cores, for about how many variants
-FEWEST_ROWS, MAX_ROWS = 2_000, 50_000  # Bounds of the rows that remedies are tried on
+"""Maximum number of coordinates read to try remedies: 512 MiB in float32."""
+SECONDS, CORES, VARIANTS = 20, 2, 16  # Time limit for trying about 16 variants on two cores
+MIN_ROWS, MAX_ROWS = 2_000, 50_000  # Bounds of the number of sampled rows
 
 
 def find_labels(selection: Selection, annotations: Sequence[Annotation], n: int, d: int, groups: int) -> str | None:
-    """Return the labels by which remedies of n rows in so many groups are tried; None where they are not.
+    """Return the column of labels to try remedies by; None without one, or if the data is too small or too large.
 
-    They are the selected ones, else the first column of few values that is neither a coordinate, a name nor a group.
+    It is the selected one, else the first column of few values that is neither a coordinate, a name nor a group.
     """
-    if groups < FEWEST_GROUPS or d < 2 or n * d > MAX_NUMBERS:
+    if groups < MIN_GROUPS or d < 2 or n * d > MAX_NUMBERS:
         return None
     used = {selection.names, selection.groups, *selection.columns}
-    categories = (
+    candidates = (
         annotation.name
         for annotation in annotations
         if annotation.n == n and 2 <= annotation.n_distinct <= MAX_CLASSES and annotation.name not in used
     )
-    return selection.labels or next(categories, None)
+    return selection.labels or next(candidates, None)
 
 
 def rows_within_seconds(d: int) -> int:
-    """Return how many rows of d dimensions have their remedies judged in about 20 seconds on two cores.
+    """Return the number of rows of d dimensions whose remedies are judged in about 20 seconds on two cores.
 
-    A variant of n rows takes about n d 1e-7 + n^2 d 1e-11 seconds of one core: comparing candidates, and searching.
+    A variant of n rows takes about n d 1e-7 seconds of one core to compare candidates, and n^2 d 1e-11 to search.
     """
-    seconds = SECONDS * CORES / VARIANTS
-    rows = ((1e-14 + 4e-11 * seconds / d) ** 0.5 - 1e-7) / 2e-11
-    return min(max(int(rows), FEWEST_ROWS), MAX_ROWS)
+    seconds_per_variant = SECONDS * CORES / VARIANTS
+    n = ((1e-14 + 4e-11 * seconds_per_variant / d) ** 0.5 - 1e-7) / 2e-11
+    return min(max(int(n), MIN_ROWS), MAX_ROWS)
 
 
 def sample_labels(loaded: LoadedTask, seed: int) -> LoadedTask:
-    """Return the task of labeled vectors on as many rows as seconds allow, with a note of how many."""
+    """Return the task on as many labeled rows as the time limit allows, with a note if rows are left out."""
     labeled = loaded.truth
     if not isinstance(labeled, LabelTruth):
         raise TypeError(f"Expected labels to try remedies by, got {labeled.kind}.")
@@ -60,7 +60,7 @@ def sample_labels(loaded: LoadedTask, seed: int) -> LoadedTask:
 
 
 def try_remedies(corpus: NamedVectors, seed: int) -> Decision:
-    """Return what to do with labeled vectors. Raises InvalidError for fewer than two classes or too few groups."""
+    """Return the decision among remedies; raise InvalidError for fewer than two classes or too few groups."""
     loaded = sample_labels(labels_task(corpus), seed)
     try:
         task = JudgingTask(loaded.corpus, loaded.truth, seed=seed)

@@ -13,7 +13,7 @@ from isotropy.findings.drift import SharedRows
 from isotropy.report import MeasureResult
 from isotropy.rows import draw_finite_rows, finite_chunks
 
-# A covariance of this many dimensions takes 2 GiB, and several are held at once.
+# A covariance of this many dimensions takes 2 GiB, and several are in memory at the same time.
 MAX_DIMENSIONS = 16_384
 
 
@@ -44,19 +44,19 @@ def values_of(matrix: Matrix, annotation: str | None, rows: Tensor) -> list[str]
     return values
 
 
-def pairs_by_name(matrix: Matrix, names: str | None, baseline: Matrix, baseline_names: str | None) -> dict[int, int]:
+def match_by_name(matrix: Matrix, names: str | None, baseline: Matrix, baseline_names: str | None) -> dict[int, int]:
     """Map each row to the baseline row of the same name, if that name is unique in both matrices."""
-    rows_by_name, baseline_rows = _unique_names(matrix, names), _unique_names(baseline, baseline_names)
-    return {rows_by_name[name]: baseline_rows[name] for name in rows_by_name.keys() & baseline_rows.keys()}
+    row_by_name, baseline_row_by_name = _read_unique_names(matrix, names), _read_unique_names(baseline, baseline_names)
+    return {row_by_name[name]: baseline_row_by_name[name] for name in row_by_name.keys() & baseline_row_by_name.keys()}
 
 
-def pairs_by_position(matrix: Matrix, baseline: Matrix) -> dict[int, int]:
+def match_by_position(matrix: Matrix, baseline: Matrix) -> dict[int, int]:
     """Map each row to the baseline row at the same position of the file that both were selected from."""
     positions, baseline_positions = (
         range(source.n) if source.file_rows is None else source.file_rows.tolist() for source in (matrix, baseline)
     )
-    baseline_rows = {position: row for row, position in enumerate(baseline_positions)}
-    return {row: baseline_rows[position] for row, position in enumerate(positions) if position in baseline_rows}
+    baseline_row_at = {position: row for row, position in enumerate(baseline_positions)}
+    return {row: baseline_row_at[position] for row, position in enumerate(positions) if position in baseline_row_at}
 
 
 def sample_rows(pairs: Mapping[int, int], limit: int, seed: int) -> list[int]:
@@ -68,13 +68,13 @@ def sample_rows(pairs: Mapping[int, int], limit: int, seed: int) -> list[int]:
 def shared_rows(matrix: Matrix, baseline: Matrix, pairs: Mapping[int, int], limit: int, seed: int) -> SharedRows | None:
     """Return a sample of the paired rows that are finite in both matrices; None if there are none."""
     rows = sample_rows(pairs, limit, seed)
-    points, baseline_points = rows_at(matrix, rows), rows_at(baseline, [pairs[row] for row in rows])
+    points, baseline_points = read_rows(matrix, rows), read_rows(baseline, [pairs[row] for row in rows])
     finite = points.isfinite().all(1) & baseline_points.isfinite().all(1)
     return SharedRows(points[finite], baseline_points[finite]) if finite.any() else None
 
 
-def rows_at(matrix: Matrix, positions: Sequence[int]) -> Tensor:
-    """Return rows as float64; rows that are not finite become NaN."""
+def read_rows(matrix: Matrix, positions: Sequence[int]) -> Tensor:
+    """Return rows [positions, d] as float64; rows that are not finite become NaN."""
     indices = {position: index for index, position in enumerate(positions)}
     selected = torch.full((len(positions), matrix.d), torch.nan, dtype=torch.float64)
     for rows, file_rows, _ in finite_chunks(matrix):
@@ -84,14 +84,14 @@ def rows_at(matrix: Matrix, positions: Sequence[int]) -> Tensor:
     return selected
 
 
-def _unique_names(matrix: Matrix, names: str | None) -> dict[str, int]:
-    rows_by_name: dict[str, int] = {}
-    repeated = set()
+def _read_unique_names(matrix: Matrix, names: str | None) -> dict[str, int]:
+    row_by_name: dict[str, int] = {}
+    repeated_names = set()
     for row, name in enumerate(() if names is None else matrix.contents.values(names)):
-        if name in rows_by_name:
-            repeated.add(name)
-        rows_by_name[name] = row
-    return {name: row for name, row in rows_by_name.items() if name and name not in repeated}
+        if name in row_by_name:
+            repeated_names.add(name)
+        row_by_name[name] = row
+    return {name: row for name, row in row_by_name.items() if name and name not in repeated_names}
 
 
 def with_hub_names(result: MeasureResult, matrix: Matrix, annotation: str | None) -> MeasureResult:

@@ -8,8 +8,16 @@ from typing import Any
 
 from tqdm import tqdm
 
-from isoscope.check import lines_of, names_column, open_files
-from isoscope.cli.printing import CELL_LEGEND, NAMES, WIDTH, cell, describe_dependence, lines_by_group, write
+from isoscope.check import describe_finding, names_column, open_files
+from isoscope.cli.printing import (
+    CELL_LEGEND,
+    MEASURE_NAMES,
+    NAME_WIDTH,
+    cell,
+    describe_dependence,
+    lines_by_group,
+    write,
+)
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import listed
 from isoscope.files.contents import MAX_DISTINCT
@@ -31,8 +39,8 @@ def print_score(arguments: Namespace) -> int:
     measures: dict[str, MeasureResult] = {}
     with tqdm(arguments.measures or list(MEASURES), unit=" measures", disable=None, leave=False) as slugs:
         for slug in slugs:
-            slugs.set_description(f"{NAMES[slug]:{WIDTH}}")
-            measures |= {slug: with_hub_names(measure(cloud, [slug])[slug], matrix, names_column(matrix))}
+            slugs.set_description(f"{MEASURE_NAMES[slug]:{NAME_WIDTH}}")
+            measures[slug] = with_hub_names(measure(cloud, [slug])[slug], matrix, names_column(matrix))
     names_of = partial(values_of, matrix, names_column(matrix))
     detected_findings = findings.findings_of(cloud, names_of, matrix.dimension_names)
     return write((_json_lines if arguments.json else _table_lines)(matrix, cloud, measures, detected_findings))
@@ -68,7 +76,7 @@ def _table_lines(
     if (dependence_note := describe_dependence(cloud.dealing.grouping, cloud.dealing.groups)) is not None:
         yield dependence_note
     for finding in detected_findings:
-        yield from lines_of(finding)
+        yield from describe_finding(finding)
     if cloud.similarity is not Similarity.COSINE:
         yield f"neighbors and hubness by {SIMILARITIES[cloud.similarity]}"
     label_columns = [column.name for column in matrix.contents.annotations if column.n_distinct <= MAX_DISTINCT]

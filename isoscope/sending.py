@@ -21,8 +21,8 @@ PREDICTIONS_AT_ONCE = 2000
 BYTES_AT_ONCE = 400_000
 GATHER_SECONDS = 0.5
 HEARTBEAT_SECONDS = 60.0
-LONGEST_WAIT_SECONDS = 30.0
-ANSWER_SECONDS = 20.0
+LONGEST_RETRY_SECONDS = 30.0
+REQUEST_TIMEOUT_SECONDS = 20.0
 MAX_NOTES = 50
 # Total seconds that a script waits at the end of its runs for a server that has never answered.
 NEVER_ANSWERED_SECONDS = 5.0
@@ -73,7 +73,7 @@ class Sender:
         self._warnings: set[str] = set()
         try:
             address = read_address(url, token)
-            client = open_client(address, ANSWER_SECONDS)
+            client = open_client(address, REQUEST_TIMEOUT_SECONDS)
         except InvalidError as error:
             self._give_up(SendingRefusedError(str(error)))
             return
@@ -176,7 +176,7 @@ class Sender:
                         is_sent, wait = self._send(), 0.0
                     except httpx2.TransportError as error:
                         self.warn_once(f"the dashboard at {self.url} does not answer ({error}); steps wait for it")
-                        wait = min(max(1.0, 2 * wait), LONGEST_WAIT_SECONDS)
+                        wait = min(max(1.0, 2 * wait), LONGEST_RETRY_SECONDS)
             with self._changed:
                 self._has_arrived = True
                 self._changed.notify_all()

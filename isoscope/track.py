@@ -48,22 +48,22 @@ def log_run(
     """Begin a run in the dashboard and return it; it is announced from another thread.
 
     Args:
-        experiment: groups and compares runs.
-        dataset: its name, and nothing else of it.
-        model: its name.
+        experiment: name that groups runs to compare.
+        dataset: name of the data set; its rows are not sent.
+        model: name of the model.
         metric: measure of performance: accuracy, f1, matthews, pearson, spearman, exact_match or word_f1.
         task: classification, regression or span.
         regularizer: a name in ``isotropy.catalog.REGULARIZERS``, such as istar; None for plain training.
-        lam: its strength, of either sign.
-        zeta: of I-STAR, in [0, 1].
-        seed: runs that differ in nothing else are repetitions.
+        lam: strength of the penalty, positive or negative.
+        zeta: shrinkage of I-STAR, in [0, 1].
+        seed: runs that differ only by their seed are repetitions.
         settings: everything else that distinguishes runs, by name. Names of training options of Isoscope
             (learning_rate, batch_size, epochs ...) are those options; the others are shown as unknown.
-        environment: shown only.
-        total_steps: optimizer steps in all, for the progress.
-        probe: ``{"tokens": n, "texts": n}`` behind the measures by layer.
-        url: of the dashboard; else ``ISOSCOPE_URL``, else port 8000 of this machine.
-        token: its access token; else ``ISOSCOPE_ACCESS_TOKEN``, else none.
+        environment: shown with the run; does not distinguish runs.
+        total_steps: number of optimizer steps, to show progress.
+        probe: ``{"tokens": n, "texts": n}`` that layers are measured on.
+        url: address of the dashboard; else ``ISOSCOPE_URL``, else port 8000 of this machine.
+        token: access token of the dashboard; else ``ISOSCOPE_ACCESS_TOKEN``, else none.
 
     """
     announcement = {
@@ -102,14 +102,14 @@ class LoggedRun:
         refusal = self._sender.refusal
         return refusal is not None and (refusal.status, refusal.field) == (HTTPStatus.CONFLICT, "status")
 
-    def at_exit(self, end: Callable[[float], object]) -> None:
+    def at_exit(self, callback: Callable[[float], object]) -> None:
         """Register a callback for process exit, called with the seconds it may wait, unless the run ended before."""
-        self._exit_callback = end
+        self._exit_callback = callback
 
     def step(
         self, step: int, *, task_loss: float | None = None, penalty: float | None = None, layers: Layers | None = None
     ) -> None:
-        """Log an optimizer step, or more of one. NaN and infinity are logged as missing, with that as the reason."""
+        """Log values of an optimizer step, in one call or several. NaN and infinity are logged as missing."""
         values: dict[str, Any] = {}
         reasons: list[str] = []
         for name, value in (("task_loss", task_loss), ("penalty", penalty)):
@@ -163,7 +163,7 @@ class LoggedRun:
         notes: Sequence[str] = (),
         timeout: float = SECONDS_TO_FINISH,
     ) -> bool:
-        """End the run with its results, and wait for the dashboard; return whether all has arrived there.
+        """End the run with its results, and wait for the dashboard; return whether everything has arrived.
 
         If the dashboard refuses the results it says why, and this may be called again with others; otherwise the run
         fails with that sentence when the script ends. Sending goes on after ``timeout``; called again, this waits
@@ -171,12 +171,12 @@ class LoggedRun:
 
         Args:
             metrics: on the validation rows, by name; that of the experiment is the performance.
-            isoscore_star: of the trained model, in [0, 1].
-            isoscore_star_reason: why it is undefined, where it is.
-            n_validation: rows behind the metrics.
+            isoscore_star: IsoScore★ of the trained model, in [0, 1].
+            isoscore_star_reason: why IsoScore★ is undefined, if it is.
+            n_validation: number of validation rows.
             by_layer: measures of the trained model's layers.
-            by_layer_n: points behind each of these measures.
-            by_layer_reasons: beside each layer of a measure why it is None, or None.
+            by_layer_n: number of points of each of these measures.
+            by_layer_reasons: for each layer of a measure, why it is None; None if it is defined.
             results: other results, by name.
             notes: shown with the run.
             timeout: seconds to wait at most; five in all for a dashboard that has never answered.

@@ -23,7 +23,7 @@ from app.storage.storage import DIVIDING_PREFIX
 from app.training.columns import guess_task
 from isoscope.core.errors import ConflictError, InvalidError
 from isoscope.core.formatting import quote
-from isoscope.files.columns import DatasetDescription, describe_pair
+from isoscope.files.columns import DatasetDescription, describe_dataset
 from isoscope.files.division import SPLITS, SUFFIX, ColumnDivision, Division, FractionDivision, divide_file
 from isoscope.files.text import Quoting, Readings
 
@@ -141,7 +141,7 @@ def _describe_files(
 ) -> DatasetDescription:
     test: tuple[Path | None, str] = locations.get("test", (None, ""))
     return read_in_sandbox(
-        context.settings, describe_pair, *locations["train"], *locations["validation"], *test, quoting
+        context.settings, describe_dataset, *locations["train"], *locations["validation"], *test, quoting
     )
 
 

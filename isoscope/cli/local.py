@@ -9,8 +9,8 @@ from isoscope.core.errors import IsoscopeError, UnavailableError
 from isoscope.threads import limit_thread_spinning
 from isotropy.catalog import MEASURES, METRICS, Similarity
 
-# Import name -> name to install.
-REQUIRED = {"torch": "torch", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-terrier", "sklearn": "scikit-learn"}
+# Packages of ``isoscope decide`` to install, by the module to import.
+PACKAGES = {"torch": "torch", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-terrier", "sklearn": "scikit-learn"}
 
 
 def score_arguments(command: ArgumentParser) -> None:
@@ -156,7 +156,7 @@ def decide_arguments(command: ArgumentParser) -> None:
 
 def decide(arguments: Namespace) -> int:
     """Judge variants of vectors by a task: which to choose, and the smallest that is about as good."""
-    missing = [package for module, package in REQUIRED.items() if find_spec(module) is None]
+    missing = [package for module, package in PACKAGES.items() if find_spec(module) is None]
     if missing:
         raise UnavailableError(
             f"isoscope decide needs {' and '.join(missing)}, not installed here: "

@@ -11,10 +11,10 @@ from typing import Any
 from isoscope.core.formatting import starred
 from isotropy.catalog import GROUPS, MEASURES
 
-NAMES = {
+MEASURE_NAMES = {
     slug: starred(measure.name) + (f" ({measure.value})" if measure.value else "") for slug, measure in MEASURES.items()
 }
-WIDTH = max(map(len, NAMES.values()))
+NAME_WIDTH = max(map(len, MEASURE_NAMES.values()))
 CELL_LEGEND = (
     "SE is the standard error; of a biased measure only the spread between samples of this size. IsoScore and "
     "participation ratio describe these rows: read their bias-corrected forms for the population. n stands in brackets "
@@ -69,20 +69,20 @@ def upload_progress(files: Sequence[Path]) -> Iterator[Callable[[int], object]]:
 
 def lines_by_group(cells: Mapping[str, str]) -> Iterator[str]:
     for group, heading in GROUPS.items():
-        group_cells = {slug: cell for slug, cell in cells.items() if MEASURES[slug].group == group}
+        group_cells = {slug: text for slug, text in cells.items() if MEASURES[slug].group == group}
         if group_cells:
             yield f"\n{heading}"
-        for slug, cell in group_cells.items():
-            yield f"  {NAMES[slug]:{WIDTH}}  {cell}"
+        for slug, text in group_cells.items():
+            yield f"  {MEASURE_NAMES[slug]:{NAME_WIDTH}}  {text}"
 
 
 def describe_dependence(by: str, groups: int) -> str | None:
     """Return a sentence about duplicate or grouped rows; None if all rows are independent."""
     if by == "duplicates":
         return f"exact duplicates count as one row in errors and bias corrections: {groups:,} are distinct"
-    return (
-        f"rows of one group count as one in errors and bias corrections: {groups:,} groups" if by == "groups" else None
-    )
+    if by == "groups":
+        return f"rows of one group count as one in errors and bias corrections: {groups:,} groups"
+    return None
 
 
 def cell(

@@ -9,7 +9,7 @@ from isoscope.client.connection import Row
 from isotropy.catalog import REGULARIZERS
 
 LONGEST_NAME = 40
-OPTIONS = {str(name): penalty.options for name, penalty in REGULARIZERS.items()}
+OPTIONS_BY_REGULARIZER = {str(name): penalty.options for name, penalty in REGULARIZERS.items()}
 HEADS = ("Run", "Experiment", "Status", "Regularizer", "λ", "ζ", "Seed", "Performance", "IsoScore★")
 
 
@@ -44,7 +44,7 @@ def runs(isoscope: Isoscope, arguments: Namespace) -> int:
             run["status"],
             run["regularizer"],
             number(run["lam"]),
-            number(run["zeta"] if "zeta" in OPTIONS.get(run["regularizer"], ()) else None),
+            number(run["zeta"] if "zeta" in OPTIONS_BY_REGULARIZER.get(run["regularizer"], ()) else None),
             str(run["seed"]),
             number(run["performance"]),
             number(run["isoscore_star"]),
@@ -101,11 +101,11 @@ def import_experiment(isoscope: Isoscope, arguments: Namespace) -> int:
 
         with tqdm(desc="importing", unit=" rows", unit_scale=True, disable=None, leave=False) as bar:
 
-            def show(status: Row) -> None:
-                bar.total = status["total"]
-                bar.update(status["done"] - bar.n)
+            def update_bar(import_: Row) -> None:
+                bar.total = import_["total"]
+                bar.update(import_["done"] - bar.n)
 
-            row = isoscope.wait_for_import(row, show)
+            row = isoscope.wait_for_import(row, update_bar)
         page = f"experiments/{row['id']}"
     return (
         write_json(row) if arguments.json else write([f"{row.get('name', arguments.file.name)}: {isoscope.url}/{page}"])

@@ -14,16 +14,15 @@ from urllib.parse import quote
 
 import httpx2
 
-from isoscope.address import TOKEN, URL, error_detail, error_sentence, is_retryable, open_client, read_address
+from isoscope.address import TOKEN_ENV, URL_ENV, error_detail, error_sentence, is_retryable, open_client, read_address
 from isoscope.core.errors import InvalidError, IsoscopeError, UnavailableError
 from isoscope.core.task import SPLIT_STEMS
 
 # Long, because the server reads a data set's files before it answers.
 TIMEOUT = httpx2.Timeout(300.0, connect=10.0)
-NOT_SIGNED_IN = 401
-# Maximum time to retry a request while the server answers that it gets too many.
+# How long to retry a request that the server refuses because it gets too many.
 BUSY_SECONDS = 600.0
-LONGEST_PAGE = 500
+ROWS_PER_PAGE = 500
 
 # A JSON object of the API: see ``/api/openapi.json`` of the server.
 Row = dict[str, Any]
@@ -135,9 +134,9 @@ class Connection:
     def all_rows(self, path: str, **query: Any) -> Iterator[Row]:
         offset, total = 0, 1
         while offset < total:
-            rows, total = self.listed(path, **query, limit=LONGEST_PAGE, offset=offset)
+            rows, total = self.listed(path, **query, limit=ROWS_PER_PAGE, offset=offset)
             yield from rows
-            offset += LONGEST_PAGE
+            offset += ROWS_PER_PAGE
 
     def _send(self, method: str, path: str, **arguments: Any) -> httpx2.Response:
         """Return the response, retrying while the server is too busy."""
@@ -173,8 +172,8 @@ class Connection:
         if detail is None and is_retryable(response):
             return self._unavailable_error(f"status {status}")
         sentence = (
-            f"{error_sentence(response)} It is read from {TOKEN}."
-            if status == NOT_SIGNED_IN
+            f"{error_sentence(response)} It is read from {TOKEN_ENV}."
+            if status == HTTPStatus.UNAUTHORIZED
             else error_sentence(response)
         )
         return RefusedError(sentence, detail[1] if detail else None, status=status)
@@ -182,7 +181,7 @@ class Connection:
     def _unavailable_error(self, why: str) -> UnavailableError:
         return UnavailableError(
             f"No Isoscope answers at {self.url} ({why}). Start it with isoscope serve, or name another by --url or "
-            f"{URL}."
+            f"{URL_ENV}."
         )
 
 

@@ -115,19 +115,19 @@ class Experiments(Datasets):
             time.sleep(POLL_SECONDS)
             row = self._retry_while_away(self.experiment, experiment)
 
-    def _retry_while_away(self, ask: Callable[..., Row], *arguments: Any, **options: Any) -> Row:
-        """Call ``ask`` and return its answer; retry while the server is away."""
-        deadline, warned = time.monotonic() + PATIENCE_SECONDS, False
+    def _retry_while_away(self, get: Callable[[Reference], Row], reference: Reference) -> Row:
+        """Get a record; retry while the server is away."""
+        deadline, has_warned = time.monotonic() + PATIENCE_SECONDS, False
         while True:
             try:
-                return ask(*arguments, **options)
+                return get(reference)
             except (UnavailableError, RefusedError) as error:
                 is_away = isinstance(error, UnavailableError) or error.status in RETRYABLE_STATUSES
                 if not is_away or time.monotonic() > deadline:
                     raise
-                if not warned:
+                if not has_warned:
                     sys.stderr.write(f"isoscope: {error} It is waited for.\n")
-                warned = True
+                has_warned = True
             time.sleep(POLL_SECONDS)
 
     def results(self, experiment: Reference) -> list[Row]:

@@ -155,34 +155,25 @@ class ArrayFile(Contents):
             raise InvalidError(
                 f"The array name {quote(invalid_names[0])} is not Unicode text: save it under another name."
             )
-        matrices: list[tuple[Array, str | None, int | None]] = [
-            (matrix, None, None) for matrix in arrays if matrix.is_matrix
-        ]
-        layers = [
-            (matrix, array.name, layer)
-            for array in arrays
-            if isinstance(array, StoredArray)
-            for layer, matrix in enumerate(array.layers())
-        ]
+        self.parts = [_make_part(array) for array in arrays if array.is_matrix]
+        layers: list[Array] = []
+        for array in arrays:
+            for number, layer in enumerate(array.layers() if isinstance(array, StoredArray) else ()):
+                layers.append(layer)
+                self.parts.append(_make_part(layer, array.name, number))
         if len(layers) > MAX_PARTS:
             raise TooLargeError(
                 f"The arrays of three dimensions have {len(layers):,} layers in all, more than {MAX_PARTS:,}. Save "
                 "fewer arrays in a file."
             )
-        if not (matrices := [*matrices, *layers]):
+        if not self.parts:
             raise InvalidError(_explain_no_matrix(arrays))
         self._arrays = {array.name: array for array in arrays}
-        if clashing := [matrix.name for matrix, _, _ in layers if matrix.name in self._arrays]:
+        if clashing_names := [layer.name for layer in layers if layer.name in self._arrays]:
             raise InvalidError(
-                f"{quote(clashing[0])} is both an array and a layer of one. Save one of them under another name."
+                f"{quote(clashing_names[0])} is both an array and a layer of one. Save one of them under another name."
             )
-        self._arrays |= {matrix.name: matrix for matrix, _, _ in layers}
-        self.parts = [
-            Part(
-                name=matrix.name, n=matrix.shape[0], d=matrix.shape[1], dtype=matrix.type_name, stack=stack, layer=layer
-            )
-            for matrix, stack, layer in matrices
-        ]
+        self._arrays |= {layer.name: layer for layer in layers}
         self.n = 0
         self.numeric_columns = []
         self.annotations = [
@@ -195,6 +186,11 @@ class ArrayFile(Contents):
 
     def values(self, annotation: str) -> Iterator[str]:
         return self._arrays[annotation].values()
+
+
+def _make_part(matrix: Array, stack: str | None = None, layer: int | None = None) -> Part:
+    n, d = matrix.shape
+    return Part(name=matrix.name, n=n, d=d, dtype=matrix.type_name, stack=stack, layer=layer)
 
 
 def _explain_no_matrix(arrays: Sequence[Array]) -> str:

@@ -82,7 +82,7 @@ class Column(Frozen):
     test_unlabelled: bool = False
 
     @model_validator(mode="after")
-    def _count_every_value(self) -> Self:
+    def _require_a_count_per_value(self) -> Self:
         for counts in (self.train_counts, self.validation_counts):
             if counts is not None and len(counts) != len(self.values or ()):
                 raise ValueError(f"expected a count for each of {len(self.values or ())} values, got {len(counts)}")
@@ -108,7 +108,7 @@ def sort_labels(labels: Iterable[str]) -> list[str]:
     return sorted(labels, key=lambda label: (0, float(label), label) if NUMBER.fullmatch(label) else (1, 0.0, label))
 
 
-Rows = Callable[[], Iterator[Sequence[Scalar | None]]]
+RowReader = Callable[[], Iterator[Sequence[Scalar | None]]]
 
 
 class ColumnStats:
@@ -190,7 +190,9 @@ class ColumnStats:
         return self.kind is ColumnKind.TEXT
 
 
-def count_leaks(columns: Sequence[Column], train: Rows, validation: Rows, test: Rows | None = None) -> list[Column]:
+def count_leaks(
+    columns: Sequence[Column], train: RowReader, validation: RowReader, test: RowReader | None = None
+) -> list[Column]:
     """Add the counts of texts shared with train, and of labels missing from train, to columns.
 
     Test texts are also compared with the validation file. Each file is read once more.
@@ -222,7 +224,7 @@ def count_leaks(columns: Sequence[Column], train: Rows, validation: Rows, test: 
 
 
 def stats_of(table: Table) -> tuple[int, dict[str, ColumnStats]]:
-    """Return the number of rows of a file, at least one, and the statistics of each column."""
+    """Return the number of rows of a file and the statistics of each column; raise InvalidError without rows."""
     stats = [ColumnStats() for _ in table.columns]
     for row in table.rows():
         for column, value in zip(stats, row, strict=True):
@@ -233,14 +235,14 @@ def stats_of(table: Table) -> tuple[int, dict[str, ColumnStats]]:
 
 
 class _LeakCounts(NamedTuple):
-    """Counts of rows by column index: rows with a known text, and rows with a label that train lacks."""
+    """Counts of rows by column index: rows with a text of another file, and rows with a label that train lacks."""
 
     shared: dict[int, int]
     unseen: dict[int, int]
 
 
 def _count_rows(
-    columns: Sequence[Column], rows: Rows, digests: Mapping[int, set[bytes]], labeled_columns: Mapping[int, Column]
+    columns: Sequence[Column], rows: RowReader, digests: Mapping[int, set[bytes]], labeled_columns: Mapping[int, Column]
 ) -> _LeakCounts:
     labels = {
         index: set(column.values)
@@ -256,9 +258,9 @@ def _count_rows(
     return _LeakCounts(shared, unseen)
 
 
-def _text_digests(indices: Sequence[int], train: Rows) -> dict[int, set[bytes]]:
+def _text_digests(indices: Sequence[int], rows: RowReader) -> dict[int, set[bytes]]:
     digests: dict[int, set[bytes]] = {index: set() for index in indices}
-    for row in train():
+    for row in rows():
         for index in indices:
             if (value := row[index]) is not None:
                 digests[index].add(text_digest(value))
@@ -292,12 +294,12 @@ def describe_texts(path: Path, filename: str, quoting: Quoting | None = None) ->
     """Describe the columns of texts, one a line or a table, in the sandbox. Errors have the field ``file``."""
     with blaming(filename, "file"):
         table = open_table(path, filename, Role.TEXTS, quoting)
-        n, profiles = stats_of(table)
-    columns = [_make_column(name, profile, None) for name, profile in profiles.items()]
+        n, stats_by_name = stats_of(table)
+    columns = [_make_column(name, stats, None) for name, stats in stats_by_name.items()]
     return TextsDescription(n=n, columns=columns, quoting=table.quoting)
 
 
-def describe_pair(
+def describe_dataset(
     train_path: Path,
     train_filename: str,
     validation_path: Path,
@@ -309,7 +311,7 @@ def describe_pair(
     """Describe the columns that the files share, in the sandbox. Errors have the field of the file at fault."""
     files = {"train": (train_path, train_filename), "validation": (validation_path, validation_filename)}
     files |= {} if test_path is None else {"test": (test_path, test_filename)}
-    readings = dict(quoting) if isinstance(quoting, Mapping) else find_readings(files, quoting)
+    readings = dict(quoting) if isinstance(quoting, Mapping) else detect_readings(files, quoting)
     tables = {}
     for split, (path, filename) in files.items():
         with blaming(filename, split):
@@ -345,13 +347,13 @@ def describe_pair(
     )
 
 
-def find_readings(files: Mapping[str, tuple[Path, str]], chosen: Quoting | None = None) -> dict[str, Quoting]:
-    quotes = {}
+def detect_readings(files: Mapping[str, tuple[Path, str]], chosen: Quoting | None = None) -> dict[str, Quoting]:
+    quotes_by_split = {}
     for split, (path, filename) in files.items():
         with blaming(filename, split):
             if detect(path, filename, Role.ROWS).name == "tsv":
-                quotes[split] = detect_quotes(path)
-    return settle_quoting(quotes, chosen)
+                quotes_by_split[split] = detect_quotes(path)
+    return settle_quoting(quotes_by_split, chosen)
 
 
 def read_columns(
@@ -380,11 +382,7 @@ def _make_column(
     kind = train.kind
     if kind is ColumnKind.SPAN and validation is not None and validation.kind is not ColumnKind.SPAN:
         kind = ColumnKind.TEXT
-    not_number = train.not_number
-    if not_number is None and validation is not None:
-        not_number = validation.not_number
-    if not_number is None and test is not None:
-        not_number = test.not_number
+    examples_of_text = (stats.not_number for stats in (train, validation, test) if stats is not None)
     return Column(
         name=name,
         kind=kind,
@@ -395,7 +393,7 @@ def _make_column(
         validation_counts=None if validation is None else validation.counts_of(values),
         lengths=train.lengths,
         unseen=[] if values is None or validation is None else sort_labels(validation.distinct.keys() - values)[:3],
-        not_number=not_number,
+        not_number=next((example for example in examples_of_text if example is not None), None),
         n_missing_train=train.n_missing,
         n_missing_validation=0 if validation is None else validation.n_missing,
         n_missing_test=0 if test is None else test.n_missing,

@@ -29,7 +29,7 @@ class Part(Frozen):
     n: int
     d: int
     dtype: str
-    # The array [layers, n, d] that it is one layer of.
+    # Name of the array [layers, n, d] that this is a layer of.
     stack: str | None = None
     layer: int | None = None
 
@@ -118,14 +118,14 @@ class AnnotationStats:
     def __init__(self, columns: Sequence[str]) -> None:
         self.n = 0
         self._distinct: dict[str, dict[str, None]] = {name: {} for name in columns}
-        self._open = list(enumerate(self._distinct.values()))
+        self._counted_columns = list(enumerate(self._distinct.values()))
 
     def add(self, row: Sequence[object]) -> None:
         self.n += 1
-        for i, values in self._open:
+        for i, values in self._counted_columns:
             values[cell_text(row[i])] = None
         if self.n % PRUNED_EVERY_ROWS == 0:
-            self._open = [(i, values) for i, values in self._open if len(values) <= MAX_DISTINCT]
+            self._counted_columns = [(i, values) for i, values in self._counted_columns if len(values) <= MAX_DISTINCT]
 
     def annotations(self) -> list[Annotation]:
         return [annotation_of(name, self.n, values) for name, values in self._distinct.items()]

@@ -1,4 +1,4 @@
-"""Tables in csv and tsv: the first lines decide the column types, and all others have to agree."""
+"""Tables in csv and tsv: the first lines decide the column types, and all other lines have to agree."""
 
 import re
 from collections import Counter
@@ -86,7 +86,7 @@ def _open_table(read: Callable[[], Iterator[Record]]) -> Table:
 
 
 class DelimitedTable(VectorTable):
-    """Lines of cells, which ``read`` starts to read; the first ones tell the layout if none is given."""
+    """Lines of cells, which ``read`` starts to read; without a layout it is detected from the first lines."""
 
     def __init__(self, read: Callable[[], Iterator[Record]], layout: TableLayout | None = None) -> None:
         layout = layout or find_layout(list(islice(read(), SAMPLE_LINES + 1)))
@@ -111,8 +111,8 @@ class DelimitedTable(VectorTable):
 
     def cells(self, columns: Sequence[str]) -> Cells:
         positions = [self._positions[column] for column in columns]
-        records = islice(self._read(), self._layout.has_header, None)
-        return ((line, [cells[i] for i in positions]) for line, cells in records)
+        rows = islice(self._read(), self._layout.has_header, None)
+        return ((line, [cells[i] for i in positions]) for line, cells in rows)
 
     def lists(self, column: str, step: int) -> Iterator[Block]:
         return blocks((parse_list(cell, line, column) for line, (cell,) in self.cells([column])), step)
@@ -153,8 +153,8 @@ def find_layout(sample: list[Record]) -> TableLayout:
     # as pandas writes them) above values that are not whole.
     first_numbers = [cell for cell in first_cells if NUMBER.fullmatch(cell)]
     if first_numbers:
-        is_counter = first_numbers in ([str(i + start) for i in range(len(first_numbers))] for start in (0, 1))
-        has_header = is_counter and any(
+        counters = [[str(i + start) for i in range(len(first_numbers))] for start in (0, 1)]
+        has_header = first_numbers in counters and any(
             NUMBER.fullmatch(cell) and not WHOLE_NUMBER.fullmatch(cell) for row in all_rows[1:] for cell in row
         )
     else:

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import blaming, listed, plural, quote
-from isoscope.files.columns import NO_ROWS, ColumnKind, find_readings, label_text, open_table, stats_of, text_digest
+from isoscope.files.columns import NO_ROWS, ColumnKind, detect_readings, label_text, open_table, stats_of, text_digest
 from isoscope.files.strict import Frozen
 from isoscope.files.table import Scalar, Table
 from isoscope.files.text import Quoting
@@ -25,7 +25,7 @@ SUFFIX = ".jsonl.gz"
 # Minimum fraction of the requested rows: below it, groups of equal texts are too large to draw from.
 MIN_DRAWN_FRACTION = 0.5
 
-Values = Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=20)]
+SplitValues = Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=20)]
 
 
 class ColumnDivision(Frozen):
@@ -33,10 +33,10 @@ class ColumnDivision(Frozen):
 
     kind: Literal["column"] = "column"
     column: Annotated[str, Field(min_length=1, max_length=200)]
-    train: Values = Field(["train"])
-    validation: Values = Field(["validation"])
+    train: SplitValues = Field(["train"])
+    validation: SplitValues = Field(["validation"])
     # None: ``test`` where there are such rows, else no test split.
-    test: Values | None = None
+    test: SplitValues | None = None
 
     @model_validator(mode="after")
     def _require_one_split_a_value(self) -> Self:
@@ -102,7 +102,7 @@ def divide_file(
     Texts of a given validation file are never drawn. Raises InvalidError with the form field at fault.
     """
     files = {"train": (path, filename)} | ({"validation": validation} if validation else {})
-    readings = find_readings(files, quoting)
+    readings = detect_readings(files, quoting)
     with blaming(filename, "train"):
         table = open_table(path, filename, quoting=readings.get("train"))
         if next(iter(table.rows()), None) is None:
@@ -127,14 +127,14 @@ def _divide_by_column(division: ColumnDivision, table: Table, folder: Path) -> d
             f"No column named {quote(division.column)}. Columns are: {listed(table.columns)}.", "split_column"
         )
     index = table.columns.index(division.column)
-    split_of = {label_text(value): split for split in SPLITS for value in division.values_of(split)}
+    split_by_value = {label_text(value): split for split in SPLITS for value in division.values_of(split)}
     splits = [split for split in SPLITS if division.values_of(split)]
-    seen_values: dict[str, None] = {}
+    values: dict[str, None] = {}
     with SplitWriters(folder, splits) as writers:
         for number, row in enumerate(table.rows(), start=1):
             value = row[index]
             name = "" if value is None else label_text(value)
-            if name not in split_of:
+            if name not in split_by_value:
                 complaint = "has no value" if value is None else f"holds {quote(name)}"
                 mapping = "; ".join(f"{split}: {listed(division.values_of(split))}" for split in splits)
                 raise InvalidError(
@@ -142,9 +142,9 @@ def _divide_by_column(division: ColumnDivision, table: Table, folder: Path) -> d
                     f"mapped as {mapping}. Add the value to a split, or remove the row.",
                     "split_column",
                 )
-            seen_values[name] = None
+            values[name] = None
             record = {column: row[i] for i, column in enumerate(table.columns) if i != index}
-            writers.write(split_of[name], record)
+            writers.write(split_by_value[name], record)
         counts = writers.counts
     if division.test is None and not counts["test"]:
         del counts["test"]
@@ -152,7 +152,7 @@ def _divide_by_column(division: ColumnDivision, table: Table, folder: Path) -> d
         expected = listed(division.values_of(empty))
         raise InvalidError(
             f"No row is in the {empty} split: column {quote(division.column)} never holds {expected}. "
-            f"It holds: {listed(seen_values)}.",
+            f"It holds: {listed(values)}.",
             f"split_{empty}",
         )
     return counts
@@ -162,21 +162,21 @@ def _draw_fractions(
     division: FractionDivision, groups: "TextGroups", excluded_digests: Collection[bytes], folder: Path
 ) -> dict[str, int]:
     ordered_groups = sorted(
-        groups.sizes(excluded_digests).items(), key=lambda group: _draw_order(division.seed, group[0])
+        groups.sizes(excluded_digests).items(), key=lambda group: _draw_key(division.seed, group[0])
     )
     targets = {split: max(1, round(fraction * groups.n)) for split, fraction in division.fractions.items()}
-    split_of: dict[bytes, str] = {}
+    split_by_group: dict[bytes, str] = {}
     for split, target in targets.items():
         remaining = target
         for root, size in ordered_groups:
-            if root not in split_of and size <= remaining:
-                split_of[root] = split
+            if root not in split_by_group and size <= remaining:
+                split_by_group[root] = split
                 remaining -= size
-    for root in _groups_needed_in_train(division.seed, groups, split_of):
-        del split_of[root]
+    for root in _groups_needed_in_train(division.seed, groups, split_by_group):
+        del split_by_group[root]
     sizes = groups.sizes()
     counts = Counter({"train": groups.n})
-    for root, split in split_of.items():
+    for root, split in split_by_group.items():
         counts.update({split: sizes[root], "train": -sizes[root]})
     for split, target in targets.items():
         if counts[split] < MIN_DRAWN_FRACTION * target or not counts["train"]:
@@ -191,7 +191,7 @@ def _draw_fractions(
         folder, [split for split in SPLITS if split == "train" or split in division.fractions]
     ) as writers:
         for root, row in groups.rows():
-            writers.write(split_of.get(root, "train"), dict(zip(groups.table.columns, row, strict=True)))
+            writers.write(split_by_group.get(root, "train"), dict(zip(groups.table.columns, row, strict=True)))
         return writers.counts
 
 
@@ -206,7 +206,7 @@ def _groups_needed_in_train(seed: int, groups: "TextGroups", drawn_groups: Colle
             train_labels.update(labels)
         else:
             group_by_label |= {
-                name: min(root, group_by_label.get(name, root), key=partial(_draw_order, seed)) for name in labels
+                name: min(root, group_by_label.get(name, root), key=partial(_draw_key, seed)) for name in labels
             }
     return {root for label, root in group_by_label.items() if label not in train_labels}
 
@@ -218,7 +218,7 @@ def _digests(columns: Sequence[str], row: Sequence[Scalar | None], texts: Sequen
     return digests or [text_digest(json.dumps([cells[name] for name in sorted(cells)]))]
 
 
-def _draw_order(seed: int, root: bytes) -> bytes:
+def _draw_key(seed: int, root: bytes) -> bytes:
     """Return a group's sort key, which depends only on the seed and its texts."""
     return blake2b(root, digest_size=16, key=str(seed).encode()).digest()
 

@@ -7,7 +7,7 @@ import pytest
 from safetensors import safe_open
 
 from isoscope.cli import main
-from isoscope.cli.local import REQUIRED
+from isoscope.cli.local import PACKAGES
 from isotropy.catalog import Similarity
 from tests.judged import hidden_side
 
@@ -261,4 +261,4 @@ def test_a_missing_package_is_named_before_anything_is_read(decide, monkeypatch)
     assert code == 1
     assert "faiss-cpu" in printed.err
     assert "isoscope[files,torch,decide]" in printed.err
-    assert set(REQUIRED) == {"torch", "faiss", "pytrec_eval", "sklearn"}
+    assert set(PACKAGES) == {"torch", "faiss", "pytrec_eval", "sklearn"}

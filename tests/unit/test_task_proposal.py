@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from app.db.hub_tasks import TASKS, HubName
 from app.training.columns import check_columns, guess_task, propose_task
 from isoscope.core.task import METRICS, Metric, TaskKind
-from isoscope.files.columns import describe_pair
+from isoscope.files.columns import describe_dataset
 
 ROWS = 240
 CONTENTS = {
@@ -30,7 +30,7 @@ def described(tmp_path_factory):
     def describe(columns):
         rows = [{name: CONTENTS[held][i] for name, held in columns.items()} for i in range(ROWS)]
         path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        return describe_pair(path, path.name, path, path.name).columns
+        return describe_dataset(path, path.name, path, path.name).columns
 
     return describe
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from app.db.models import Alignment, Embedding, RowsBy
 from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import Matrix
-from isoscope.rows import pairs_by_name, pairs_by_position, rows_at, sample_rows, values_of
+from isoscope.rows import match_by_name, match_by_position, read_rows, sample_rows, values_of
 from isotropy.alignment import ROWS, alignment, row_drift
 from isotropy.findings.nearest import NEAREST
 from isotropy.neighbours import first_equal_rows
@@ -35,9 +35,9 @@ def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> tuple[dict[s
     order, and the embeddings have different numbers of rows.
     """
     if rows_by is RowsBy.NAME:
-        pairs = pairs_by_name(first, first.selection.names, second, second.selection.names)
+        pairs = match_by_name(first, first.selection.names, second, second.selection.names)
     elif rows_by is RowsBy.POSITION:
-        pairs = pairs_by_position(first, second)
+        pairs = match_by_position(first, second)
     elif first.n != second.n:
         raise InvalidError(f"Both need the same rows in order: there are {first.n:,} and {second.n:,}.")
     else:
@@ -45,7 +45,7 @@ def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> tuple[dict[s
     max_rows = max(ROWS, min(MAX_MOVED_ROWS, MAX_NUMBERS // max(first.d, second.d)))
     first_positions = sample_rows(pairs, max_rows, SEED)
     second_positions = [pairs[position] for position in first_positions]
-    x, y = rows_at(first, first_positions), rows_at(second, second_positions)
+    x, y = read_rows(first, first_positions), read_rows(second, second_positions)
     is_finite = x.isfinite().all(1) & y.isfinite().all(1)
     first_rows, second_rows = (torch.tensor(rows, dtype=torch.int64) for rows in (first_positions, second_positions))
     x, y, first_rows, second_rows = (values[is_finite] for values in (x, y, first_rows, second_rows))

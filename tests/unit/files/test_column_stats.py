@@ -1,6 +1,6 @@
 import pytest
 
-from isoscope.files.columns import ColumnKind, ColumnStats, describe_pair
+from isoscope.files.columns import ColumnKind, ColumnStats, describe_dataset
 
 
 def profile(*values):
@@ -50,7 +50,7 @@ def test_at_most_three_unseen_labels_are_listed(tmp_path):
     train, validation = tmp_path / "train.csv", tmp_path / "dev.csv"
     for path, labels in ((train, "aacc"), (validation, "abcdef")):
         path.write_text("text,label\n" + "".join(f"sentence {i},{label}\n" for i, label in enumerate(labels)))
-    _, label = describe_pair(train, train.name, validation, validation.name).columns
+    _, label = describe_dataset(train, train.name, validation, validation.name).columns
     assert (label.unseen, label.n_unseen) == (["b", "d", "e"], 4)
 
 

@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import save
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.files.columns import DatasetDescription, describe_pair
+from isoscope.files.columns import DatasetDescription, describe_dataset
 from isoscope.files.matrix import Inspection, inspect
 from isoscope.files.upload import NamedFile, Upload
 from tests.uploads.good import Explosive, X, npy, npz
@@ -187,7 +187,7 @@ def test_hostile_validation_file_is_refused(tmp_path, case):
     train.write_bytes(GOOD_ROWS[1])
     validation.write_bytes(content)
     with pytest.raises(IsoscopeError, match=sentence) as raised:
-        describe_pair(train, GOOD_ROWS[0], validation, filename)
+        describe_dataset(train, GOOD_ROWS[0], validation, filename)
     assert raised.value.field == "validation"
 
 
@@ -244,5 +244,5 @@ def test_mutated_validation_file_is_read_or_refused(tmp_path, filename):
     chance = random.Random(filename)
     for _ in range(MUTATIONS):
         validation.write_bytes(mutated(GOOD_TABLES[filename], chance))
-        if description := read_or_refused(describe_pair, train, GOOD_ROWS[0], validation, filename):
+        if description := read_or_refused(describe_dataset, train, GOOD_ROWS[0], validation, filename):
             assert DatasetDescription.model_validate_json(description.model_dump_json()) == description

@@ -11,7 +11,7 @@ from app.db.hub_tasks import TASKS, HubName
 from app.training.columns import check_columns, guess_task
 from isoscope.core.errors import InvalidError, UnsupportedFormatError
 from isoscope.core.task import TaskKind
-from isoscope.files.columns import ColumnKind, DatasetDescription, describe_pair, describe_texts, read_columns
+from isoscope.files.columns import ColumnKind, DatasetDescription, describe_dataset, describe_texts, read_columns
 
 CLASSIFIED = TaskKind.CLASSIFICATION, ["sentence"], "label"
 TSV = 'sentence \tlabel\tidx\na "quoted\t1\t0\nb, c\t0\t1\nd\t1\t2\ne\t0\t3\n'
@@ -35,7 +35,7 @@ def write(tmp_path):
 @pytest.fixture
 def described(write):
     def describe(train, validation, train_name="train.tsv", validation_name="validation.tsv"):
-        return describe_pair(*write(train_name, train), *write(validation_name, validation))
+        return describe_dataset(*write(train_name, train), *write(validation_name, validation))
 
     return describe
 
@@ -144,7 +144,7 @@ def test_columns_are_read_in_requested_order(write):
 )
 def test_reference_tasks_are_detected_from_files(name, train, validation, summary, classes):
     folder = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / name
-    description = describe_pair(folder / train, train, folder / validation, validation)
+    description = describe_dataset(folder / train, train, folder / validation, validation)
     proposal = guess_task(description.columns)
     assert proposal.summary == summary
     labels = check_columns(description.columns, proposal.task, proposal.text_columns, proposal.label_column)
@@ -176,7 +176,7 @@ def test_sst2_labels_are_integers():
 def test_gzipped_text_is_read(described, tmp_path, write, name, content):
     path = tmp_path / name
     path.write_bytes(gzip.compress(content.encode()))
-    description = describe_pair(*write("train.tsv", TSV), path, name)
+    description = describe_dataset(*write("train.tsv", TSV), path, name)
     assert check_columns(description.columns, *CLASSIFIED) == ["0", "1"]
     assert read_columns(path, name, ["label"])["label"][0] in {1, "1"}
 
