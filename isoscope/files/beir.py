@@ -1,6 +1,6 @@
 """Read BEIR data sets: corpus.jsonl, queries.jsonl and qrels/*.tsv, in a folder or a zip file.
 
-An uploaded data set is read once and normalized to texts with ids, and judgments by split.
+Uploaded data sets are rewritten as texts with ids, and judgments by split.
 """
 
 import json
@@ -129,7 +129,7 @@ def _select_members(directory: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInf
 
 
 class BeirSplit(Frozen):
-    """The judgments of a split, written to a file of their own."""
+    """The file of a split's judgments, and their number."""
 
     name: str
     filename: str

@@ -51,8 +51,8 @@ class RowIds:
     column: str | None
 
     def rows(self, ids: Sequence[str]) -> list[int]:
-        rows_by_id = {name: row for row, name in enumerate(self.values)}
-        return [rows_by_id.get(name, -1) for name in ids]
+        row_by_id = {name: row for row, name in enumerate(self.values)}
+        return [row_by_id.get(name, -1) for name in ids]
 
     @property
     def id_description(self) -> str:
@@ -78,7 +78,7 @@ class RowIds:
 def read_ids(matrix: Matrix, filename: str, requested: str | None, names: str | None, field: str = "ids") -> RowIds:
     """Return the ids of a matrix's rows: the requested column, else the likeliest one, else row numbers.
 
-    ``names``, the column that names the rows, is preferred to numbers. Errors have the field ``field``.
+    ``names`` is the column of row names, preferred to row numbers. Errors have the field ``field``.
     """
     annotations = {
         annotation.name: annotation for annotation in matrix.contents.annotations if annotation.n == matrix.n
@@ -146,10 +146,10 @@ def vectors_of(matrix: Matrix, row_ids: RowIds, field: str) -> NamedVectors:
         raise InvalidError(
             f"{row_ids.filename} has {plural(start, 'row')}, expected {matrix.n:,}: upload it again.", field
         )
-    n_unfit = int((~np.isfinite(x).all(axis=1)).sum())
-    if n_unfit:
+    n_invalid = int((~np.isfinite(x).all(axis=1)).sum())
+    if n_invalid:
         raise InvalidError(
-            f"{plural(n_unfit, 'row')} of {row_ids.filename} hold NaN, infinity or numbers beyond float32: remove "
+            f"{plural(n_invalid, 'row')} of {row_ids.filename} hold NaN, infinity or numbers beyond float32: remove "
             "them.",
             field,
         )
@@ -158,7 +158,7 @@ def vectors_of(matrix: Matrix, row_ids: RowIds, field: str) -> NamedVectors:
 
 
 class Judgment(NamedTuple):
-    """How relevant a document is to a query; 0 is not."""
+    """How relevant a document is to a query; grade 0 is not relevant."""
 
     query: str
     document: str
@@ -210,9 +210,10 @@ def read_pairs(path: Path, filename: str, groups: str | None = None) -> list[Sco
         raise InvalidError(
             f"{filename} needs two columns of ids and one of scores, got {listed(table.columns)}.", "pairs"
         )
+    rows = _read_cells(table, [id_columns[0], id_columns[1], score, groups])
     return [
-        ScoredPair(line[0], line[1], _parse_score(line[2], filename, number), line[3])
-        for number, line in enumerate(_read_cells(table, [id_columns[0], id_columns[1], score, groups]), 1)
+        ScoredPair(first, second, _parse_score(text, filename, number), group)
+        for number, (first, second, text, group) in enumerate(rows, 1)
     ]
 
 
@@ -275,13 +276,13 @@ def _read_cells(table: Table, columns: Sequence[str | None]) -> Iterator[list[st
         yield ["" if column is None else next(texts) for column in columns]
 
 
-def _parse_score(text: str, name: str, row: int) -> float:
+def _parse_score(text: str, filename: str, row: int) -> float:
     try:
         value = float(text)
     except ValueError:
         value = float("nan")
     if not isfinite(value):
-        raise InvalidError(f"Row {row:,} of {name} has the score {quote(text)}: expected a number.")
+        raise InvalidError(f"Row {row:,} of {filename} has the score {quote(text)}: expected a number.")
     return value
 
 
@@ -365,7 +366,7 @@ def check_pairs(path: Path, filename: str, groups: str | None, corpus: NamedRows
 
 
 def _first_lines(lines: Sequence[Judgment | ScoredPair]) -> list[list[str]]:
-    return [[line[0][:80], line[1][:80], f"{line[2]:g}"] for line in lines[:SHOWN_LINES]]
+    return [[first[:80], second[:80], f"{score:g}"] for first, second, score, *_ in lines[:SHOWN_LINES]]
 
 
 def _unknown_ids(noun: Noun, ids: Iterable[str]) -> list[UnknownIds]:

@@ -40,6 +40,7 @@ class JsonlKey:
     name: str
     # Length of each list; None if the first value is not a list of numbers.
     width: int | None = None
+    # Number of lines with a value.
     n: int = 0
     types: set[type] = field(default_factory=set)
     distinct: dict[str, None] = field(default_factory=dict)

@@ -42,7 +42,7 @@ class Matrix:
     dimension_numbers: NDArray[np.int64] | None = None
 
     def chunks(self, rows: int = 8192) -> Iterator[Block]:
-        """Yield rows in file order as arrays [at most ``rows``, d] of ``dtype``: fewer where rows are very long."""
+        """Yield rows in file order as arrays [at most ``rows``, d] of ``dtype``, fewer if rows are very long."""
         rows = max(1, min(rows, MAX_CHUNK_BYTES // (self.d * self.dtype.itemsize)))
         for block in self.contents.blocks(self.selection.vectors, rows, transpose=self.selection.transpose):
             with np.errstate(invalid="ignore"):  # callers count NaN
@@ -199,16 +199,13 @@ def inspect(upload: Upload, selection: Selection | None = None) -> Inspection:
     file_format, contents = open_upload(upload, quoting)
     matrix = select(contents, selection or propose(contents))
     stats = MatrixStats()
+    detected_quoting = find_upload_quoting(upload)
     preview: list[PreviewRow] = []
     for chunk in matrix.chunks():
         if stats.n == 0:
             corner = chunk[:PREVIEW_ROWS, :PREVIEW_VALUES]
-            names, labels = (
-                [None] * len(corner)
-                if annotation is None
-                else [value[:PREVIEW_CHARACTERS] for value in islice(matrix.contents.values(annotation), len(corner))]
-                for annotation in (matrix.selection.names, matrix.selection.labels)
-            )
+            names = _first_values(matrix, matrix.selection.names, len(corner))
+            labels = _first_values(matrix, matrix.selection.labels, len(corner))
             preview = [
                 PreviewRow(name=name, label=label, values=[float(v) if np.isfinite(v) else None for v in row])
                 for name, label, row in zip(names, labels, corner, strict=True)
@@ -228,8 +225,14 @@ def inspect(upload: Upload, selection: Selection | None = None) -> Inspection:
         n_duplicate=stats.n_duplicate,
         preview=preview,
         warnings=_warnings(matrix, stats),
-        quoting=(detected_quoting := find_upload_quoting(upload)) and (quoting or detected_quoting),
+        quoting=detected_quoting and (quoting or detected_quoting),
     )
+
+
+def _first_values(matrix: Matrix, annotation: str | None, n: int) -> Sequence[str | None]:
+    if annotation is None:
+        return [None] * n
+    return [value[:PREVIEW_CHARACTERS] for value in islice(matrix.contents.values(annotation), n)]
 
 
 def _warnings(matrix: Matrix, stats: MatrixStats) -> list[str]:

@@ -18,7 +18,7 @@ MAX_ARRAYS = 1000
 MAX_DIMENSIONS = 32
 LENGTH_BYTES = 8
 
-TYPES = {
+TYPE_NAMES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": BFLOAT16,
     "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8",
     "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool",
@@ -52,7 +52,7 @@ def read_safetensors(path: Path) -> list[StoredArray]:
             "Upload the embeddings that the model makes."
         )
     data_start = LENGTH_BYTES + length
-    entries = sorted((_offsets(name, entry), name, entry) for name, entry in header.items())
+    entries = sorted((_read_offsets(name, entry), name, entry) for name, entry in header.items())
     end = 0
     arrays = []
     for (start, stop), name, entry in entries:
@@ -61,7 +61,7 @@ def read_safetensors(path: Path) -> list[StoredArray]:
                 f"the values of {name[:80]!r} overlap others or leave a gap (from byte {start:,}, not {end:,})"
             )
         end = stop
-        arrays.append(_array(path, name, entry, data_start + start))
+        arrays.append(_make_array(path, name, entry, data_start + start))
         arrays[-1].require_size(stop - start)
     if data_start + end != size:
         raise _header_error(f"its header declares {data_start + end:,} bytes in all, but the file has {size:,}")
@@ -75,7 +75,7 @@ def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return parsed
 
 
-def _offsets(name: str, entry: object) -> tuple[int, int]:
+def _read_offsets(name: str, entry: object) -> tuple[int, int]:
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise _header_error(f"{name[:80]!r} is not described by dtype, shape and data_offsets")
     offsets = entry["data_offsets"]
@@ -84,16 +84,16 @@ def _offsets(name: str, entry: object) -> tuple[int, int]:
     return offsets[0], offsets[1]
 
 
-def _array(path: Path, name: str, entry: dict[str, Any], offset: int) -> StoredArray:
-    shape, declared = entry["shape"], entry["dtype"]
+def _make_array(path: Path, name: str, entry: dict[str, Any], offset: int) -> StoredArray:
+    shape, declared_type = entry["shape"], entry["dtype"]
     if not _are_lengths(shape) or len(shape) > MAX_DIMENSIONS:
         raise _header_error(f"the shape of {name[:80]!r} is {str(shape)[:80]}, expected a list of lengths")
-    if not isinstance(declared, str) or declared not in TYPES:
+    if not isinstance(declared_type, str) or declared_type not in TYPE_NAMES:
         raise InvalidError(
-            f"{name[:80]!r} has the type {str(declared)[:20]}, expected one of {', '.join(TYPES)}: "
+            f"{name[:80]!r} has the type {str(declared_type)[:20]}, expected one of {', '.join(TYPE_NAMES)}: "
             "convert it with x.to(torch.float32) before saving."
         )
-    type_name = TYPES[declared]
+    type_name = TYPE_NAMES[declared_type]
     dtype = np.dtype("<u2" if type_name == BFLOAT16 else type_name).newbyteorder("<")
     return StoredArray(name, tuple(shape), dtype, type_name, False, offset, lambda: path.open("rb"))
 

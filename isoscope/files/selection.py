@@ -19,8 +19,10 @@ from isotropy.catalog import Similarity
 VECTOR_NAMES = ("embeddings", "embedding", "vectors", "vector", "x", "features", "hidden_states")
 ID_NAMES = ("id", "_id", "ids", "doc_id", "docid", "corpus-id", "corpus_id", "query-id", "query_id", "qid")
 LABEL_NAMES = ("label", "labels", "class", "target", "category", "y", "label_id", "cluster", "group")
-MAX_DOUBTFUL = 2
+# Maximum number of integer columns that are offered as possible labels.
+MAX_POSSIBLE_LABELS = 2
 NUMBERED = re.compile(r"(.*?)(\d{1,6})")
+# Minimum number of columns with consecutive numbers that are taken as the vectors.
 MIN_FAMILY = 3
 # Maximum number of rows or dimensions stored as a list.
 MAX_LISTED = 100_000
@@ -60,8 +62,8 @@ Rows = Annotated[
 ]
 
 
-def _measured_by(similarity: object) -> object:
-    """Return the similarity of a selection; null, which version 0.1 stored, was Euclidean distance."""
+def _upgrade_similarity(similarity: object) -> object:
+    """Replace null, which version 0.1 stored for Euclidean distance."""
     return Similarity.EUCLIDEAN if similarity is None else similarity
 
 
@@ -81,7 +83,7 @@ class Selection(Frozen):
     quoting: Quoting | None = None
     without_rows: Rows = Field([])
     without_dimensions: Dimensions = Field([])
-    similarity: Annotated[Similarity, BeforeValidator(_measured_by)] = Similarity.COSINE
+    similarity: Annotated[Similarity, BeforeValidator(_upgrade_similarity)] = Similarity.COSINE
 
     @property
     def columns(self) -> list[str]:
@@ -91,9 +93,9 @@ class Selection(Frozen):
         return [column for number, column in enumerate(self.vectors) if number not in excluded_numbers]
 
     def with_exclusions_of(self, previous: Mapping[str, Any]) -> Self:
-        """Return this selection with those exclusions of an earlier one of the same files that still apply.
+        """Return this selection with the exclusions of an earlier one of the same files that still apply.
 
-        None apply if only one of them is transposed; excluded dimensions also need the same vectors.
+        None apply if only one selection is transposed; excluded dimensions apply to the same vectors only.
         """
         earlier = Selection.model_validate(previous)
         if earlier.transpose != self.transpose:
@@ -106,7 +108,7 @@ class Selection(Frozen):
         return self.model_copy(update=exclusions)
 
     def remaining(self, n: int, d: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the positions of the rows and dimensions that are left. InvalidError if none are."""
+        """Return the positions of the remaining rows and dimensions; raise InvalidError if none remain."""
         rows = _remaining_positions(self.without_rows, n, "row", "without_rows")
         return rows, _remaining_positions(self.without_dimensions, d, "dimension", "without_dimensions")
 
@@ -220,7 +222,7 @@ def propose(offer: Offer) -> Selection:
 
 
 def excluded_columns(offer: Offer, selection: Selection) -> list[str]:
-    """Return columns of numbers that are neither coordinates nor annotations."""
+    """Return columns of numbers that are neither coordinates, names nor labels."""
     if isinstance(selection.vectors, str):
         return []
     used = {*selection.columns, selection.names, selection.labels}
@@ -237,4 +239,4 @@ def possible_labels(offer: Offer, selection: Selection) -> list[Annotation]:
         for annotation in offer.annotations
         if annotation.name in coordinates and annotation.n_distinct <= MAX_DISTINCT
     ]
-    return whole_numbers if len(whole_numbers) <= MAX_DOUBTFUL < len(coordinates) - len(whole_numbers) else []
+    return whole_numbers if len(whole_numbers) <= MAX_POSSIBLE_LABELS < len(coordinates) - len(whole_numbers) else []

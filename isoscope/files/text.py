@@ -88,7 +88,7 @@ def quoted_records(lines: Iterable[str]) -> Iterator[Line]:
 
 
 def split_quoted(record: str) -> list[str] | None:
-    """Return the cells of a record without enclosing quotes; None where quotes stand in mid-cell."""
+    """Return the cells of a record without enclosing quotes; None if a quote is inside an unquoted cell."""
     if '"' not in record:
         return record.split("\t")
     cells: list[str] = []
@@ -153,7 +153,7 @@ def detect_quotes(path: Path) -> Quotes:
 
 
 def records(path: Path, separator: str, quoting: Quoting) -> Iterator[Record]:
-    """Yield the non-blank lines of a table with as many cells as the first; ``quoting`` applies to tabs alone."""
+    """Yield the cells of each non-blank line, as many as in the first; ``quoting`` applies to tabs only."""
     if separator == ",":
         lines_of_cells = _csv_records(path)
     elif quoting is Quoting.QUOTED:

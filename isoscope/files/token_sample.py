@@ -1,6 +1,7 @@
 """Tokenize a sample of the rows of a file, to show tokens and lengths."""
 
 from itertools import islice
+from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ class TokenizedRow(Frozen):
 
 
 class TokenLengths(NamedTuple):
-    """Numbers of tokens of a row: of only its first text, and in total."""
+    """Numbers of tokens of a row: of its first text alone, and in total."""
 
     first: int
     total: int
@@ -55,7 +56,7 @@ def sample_tokens(
     tokenizer.no_padding()
     table = open_table(path, filename, Role.ROWS, quoting)
     scanned = list(islice(table.rows([*texts, label]), SCANNED_ROWS))
-    step = max(1, -(-len(scanned) // SAMPLE_ROWS))
+    step = max(1, ceil(len(scanned) / SAMPLE_ROWS))
     sample = TokenSample([], [])
     for row in scanned[::step]:
         *values, label_value = row

@@ -1,4 +1,4 @@
-"""The files of one embedding: vectors in one file or in shards, names and labels in a file of their own."""
+"""The files of one embedding: vectors in one file or in shards, names and labels in a separate file."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext

@@ -126,6 +126,7 @@ def _is_text(head: bytes) -> bool:
 
 
 def first_zip_member(head: bytes) -> bytes:
+    # A local file header is 30 bytes, with the length of the name at 26, then the name.
     return head[30 : 30 + int.from_bytes(head[26:28], "little")]
 
 

@@ -97,14 +97,14 @@ class Word2VecText(RowFile):
 
 
 def _lines(path: Path) -> Iterator[str]:
-    blank = 0
+    n_blank = 0
     for line in lines(path, newline="\n"):
         if text := line.rstrip(" \t\r\n"):
-            yield from [""] * blank
-            blank = 0
+            yield from [""] * n_blank
+            n_blank = 0
             yield text
         else:
-            blank += 1
+            n_blank += 1
 
 
 def _parse_numbers(line: int, cells: list[str]) -> list[float]:
@@ -119,7 +119,7 @@ def _parse_numbers(line: int, cells: list[str]) -> list[float]:
 
 
 class Word2VecBinary(RowFile):
-    """A file of words and float32 vectors, whose first line counts both."""
+    """A file of words and float32 vectors, whose first line has the numbers of words and dimensions."""
 
     def __init__(self, path: Path, _: Quoting | None = None) -> None:
         self._path = path

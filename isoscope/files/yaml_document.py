@@ -1,4 +1,4 @@
-"""A document in YAML: one mapping of plain values, as JSON could hold it; no anchors, no tags, nothing twice."""
+"""Read and write YAML: one mapping of plain JSON values, without anchors, tags or repeated keys."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ class _PlainLoader(yaml.SafeLoader):
 
 
 class _FlowListDumper(yaml.SafeDumper):
-    """The safe dumper, which writes each list in a line."""
+    """The safe dumper, which writes each list on one line."""
 
     def represent_sequence(
         self, tag: str, sequence: Iterable[Any], flow_style: bool | None = True
@@ -62,7 +62,7 @@ def read_yaml(text: str) -> dict[str, Any]:
         if not isinstance(node, yaml.MappingNode):
             raise InvalidError("Expected YAML with a setting a line, such as lambdas: [-1, 1].", FIELD)
         _require_unique_keys(node)
-        _require_finite(node)
+        _require_short_numbers(node)
         document: dict[str, Any] = loader.construct_document(node)
         _require_storable(document)
     except yaml.MarkedYAMLError as error:
@@ -89,8 +89,8 @@ def _require_unique_keys(node: yaml.Node) -> None:
             _require_unique_keys(value)
 
 
-def _require_finite(node: yaml.Node) -> None:
-    """Raise InvalidError for numbers that take too long to parse, by their written length."""
+def _require_short_numbers(node: yaml.Node) -> None:
+    """Raise InvalidError for numbers with so many characters that they take too long to parse."""
     if isinstance(node, yaml.ScalarNode):
         line = node.start_mark.line + 1
         if node.tag == "tag:yaml.org,2002:int" and len(node.value) > MAX_DIGITS:
@@ -100,7 +100,7 @@ def _require_finite(node: yaml.Node) -> None:
     elif isinstance(node, yaml.CollectionNode):
         for item in node.value:
             for child in item if isinstance(item, tuple) else (item,):
-                _require_finite(child)
+                _require_short_numbers(child)
 
 
 def _require_storable(value: Any) -> None:
