@@ -1,4 +1,4 @@
-"""Claims of tests and intervals, tried on simulated data of which the truth is known, and a table of them all."""
+"""Check the claims of tests and intervals on simulated data whose truth is known, and print them as a table."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -9,15 +9,15 @@ from zlib import crc32
 
 import numpy as np
 
-SEED = 20_261_122  # Fixed before the first simulation, so that nobody chose it by its results
+SEED = 20_261_122  # Fixed before the first simulation, so that its results could not influence it
 LEVEL = 0.05
 FALSE_POSITIVES = "false positives at .05"
 COVERAGE = "coverage of 95%"
-LEAST_OF_CONTINUOUS, MOST_FALSE_POSITIVES = 0.035, 0.065
-LEAST_COVERAGE, MOST_COVERAGE = 0.925, 0.975
+MIN_FALSE_POSITIVES, MAX_FALSE_POSITIVES = 0.035, 0.065
+MIN_COVERAGE, MAX_COVERAGE = 0.925, 0.975
 
-# Make one data set and say whether the test rejected, or the interval covered the truth. Picklable: a partial of a
-# function at the top of a module, not a lambda.
+# Simulate a data set and return whether the test rejects, or the interval covers the truth. Picklable: a partial of a
+# module-level function, not a lambda.
 Simulate = Callable[[np.random.Generator], bool]
 
 
@@ -25,18 +25,18 @@ Simulate = Callable[[np.random.Generator], bool]
 class Case:
     """One claim on one kind of data."""
 
-    name: str  # Its own among all cases: the random numbers depend on it
+    name: str  # Unique, because the random numbers depend on it
     claim: str  # `FALSE_POSITIVES` or `COVERAGE`
-    low: float
-    high: float  # Between which the rate of `simulate` must lie
+    low: float  # Bounds of the rate at which `simulate` returns true
+    high: float
     simulations: int
     simulate: Simulate
-    # Of a discrete test: the greatest probability of rejecting that it can attain at the level.
+    # Largest probability of rejecting that a discrete test can attain at the level.
     attainable: float | None = None
 
 
 class Rate(NamedTuple):
-    """What came out for a case."""
+    """The simulated rate of a case."""
 
     case: Case
     rate: float
@@ -44,12 +44,12 @@ class Rate(NamedTuple):
 
     @property
     def error(self) -> float:
-        """The binomial standard error of a rate at the nearer bound."""
-        near = min((self.case.low, self.case.high), key=lambda bound: abs(bound - self.rate))
-        return sqrt(near * (1 - near) / self.simulations)
+        """Return the binomial standard error of a rate at the nearer bound."""
+        bound = min((self.case.low, self.case.high), key=lambda bound: abs(bound - self.rate))
+        return sqrt(bound * (1 - bound) / self.simulations)
 
     def ok(self, errors: float = 0.0) -> bool:
-        """Whether the rate lies within the bounds, widened by so many binomial errors."""
+        """Return whether the rate lies within the bounds, widened by this number of binomial errors."""
         slack = errors * self.error
         return self.case.low - slack <= self.rate <= self.case.high + slack
 
@@ -59,14 +59,14 @@ def false_positives(
 ) -> Case:
     """Return the case of a test whose null hypothesis is true; ``simulate`` says whether p is at most ``LEVEL``.
 
-    A discrete or corrected test need only reach half of the level it can attain.
+    The rate of a discrete or corrected test may be as low as half the level that it can attain.
     """
-    low = LEAST_OF_CONTINUOUS
+    low = MIN_FALSE_POSITIVES
     if attainable is not None:
         low = attainable / 2
     elif discrete:
         low = LEVEL / 2
-    return Case(name, FALSE_POSITIVES, low, MOST_FALSE_POSITIVES, simulations, simulate, attainable)
+    return Case(name, FALSE_POSITIVES, low, MAX_FALSE_POSITIVES, simulations, simulate, attainable)
 
 
 def coverage(name: str, simulate: Simulate, simulations: int, *, conservative: bool = False) -> Case:
@@ -74,18 +74,18 @@ def coverage(name: str, simulate: Simulate, simulations: int, *, conservative: b
 
     A conservative interval may cover more, if the page says that it does.
     """
-    return Case(name, COVERAGE, LEAST_COVERAGE, 1.0 if conservative else MOST_COVERAGE, simulations, simulate)
+    return Case(name, COVERAGE, MIN_COVERAGE, 1.0 if conservative else MAX_COVERAGE, simulations, simulate)
 
 
 def rate(case: Case, simulations: int | None = None) -> Rate:
     """Simulate a case, with random numbers that depend on its name alone."""
     random = np.random.default_rng([SEED, crc32(case.name.encode())])
-    times = simulations or case.simulations
-    return Rate(case, sum(bool(case.simulate(random)) for _ in range(times)) / times, times)
+    n = simulations or case.simulations
+    return Rate(case, sum(bool(case.simulate(random)) for _ in range(n)) / n, n)
 
 
 def rates(cases: Sequence[Case], simulations: int | None = None, processes: int = 1) -> Iterator[Rate]:
-    """Simulate all cases, and yield each in their order when it is done."""
+    """Simulate all cases and yield their rates in order."""
     if processes == 1:
         yield from (rate(case, simulations) for case in cases)
         return
@@ -96,10 +96,10 @@ def rates(cases: Sequence[Case], simulations: int | None = None, processes: int 
 HEAD = "| case | claim | rate | bounds | attainable | ok |\n|---|---|---|---|---|---|"
 
 
-def row(found: Rate) -> str:
+def row(result: Rate) -> str:
     """Return a row of a table in Markdown, under ``HEAD``."""
-    case = found.case
+    case = result.case
     attainable = "" if case.attainable is None else f"{case.attainable:.3f}"
-    verdict = "yes" if found.ok() else "**no**"
+    verdict = "yes" if result.ok() else "**no**"
     bounds = f"{case.low:.3f} to {case.high:.3f}"
-    return f"| {case.name} | {case.claim} | {found.rate:.3f} | {bounds} | {attainable} | {verdict} |"
+    return f"| {case.name} | {case.claim} | {result.rate:.3f} | {bounds} | {attainable} | {verdict} |"

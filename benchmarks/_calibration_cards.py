@@ -1,4 +1,4 @@
-"""Simulated sweeps as their page reads: how often a card says anything false, and how often it says what is true."""
+"""Simulated sweeps and the cards of their page: how often a card is false, and how often it states a true effect."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from app.results.run_table import RunTable
 from benchmarks._calibration import SEED
 from benchmarks._calibration_verdicts import (
     EASE,
-    MOST_FALSE,
+    MAX_FALSE,
     NORMAL,
     SIMULATIONS,
     SweepCase,
@@ -34,7 +34,7 @@ CONFIG = TrainingConfig.model_validate(
 )
 BATCH = 100
 N_FALSE = 5
-"""Entries of ``Reading`` that are errors."""
+"""Number of leading fields of ``Reading`` that are errors."""
 YES, PEAK = "Yes", "Not in one direction: it peaks at "
 
 Values = npt.NDArray[np.float64]
@@ -48,15 +48,15 @@ class CardCase:
     name: str
     sweep: SweepCase
     shape: RelationShape = RelationShape.FLAT
-    """Flat, rising, or a peak at the baseline."""
+    """Flat, rising, or peaking at the baseline."""
     gain: float = 0.0
-    """Between the best and the worst setting, in standard deviations of one run about its setting's mean."""
+    """Best minus worst setting, in standard deviations of one run about its setting's mean."""
     methods: tuple[Regularizer, ...] = (Regularizer.ISTAR,)
-    """Of the lines over λ; of one method, lines have a ζ each."""
+    """Methods of the lines over λ in turn; further lines of a method have another ζ."""
 
     @property
     def positions(self) -> list[int]:
-        """Position of each setting on its line; 0 is the baseline."""
+        """Return the position of each setting on its line; 0 is the baseline."""
         positions = dict.fromkeys(range(self.sweep.settings), 0)
         for line in self.sweep.ordered_lines:
             positions |= {setting: index - line.index(0) for index, setting in enumerate(line)}
@@ -64,24 +64,24 @@ class CardCase:
 
     @property
     def gains(self) -> Values:
-        """True gains of settings over the baseline."""
+        """Return the true gain of each setting over the baseline."""
         positions = np.array(self.positions) / max(self.positions)
-        profile = {RelationShape.RISING: positions / 2, RelationShape.PEAK: -(positions**2)}
-        return profile.get(self.shape, np.zeros(len(positions))) * self.gain * self.sweep.deviation
+        profiles = {RelationShape.RISING: positions / 2, RelationShape.PEAK: -(positions**2)}
+        return profiles.get(self.shape, np.zeros(len(positions))) * self.gain * self.sweep.deviation
 
     def list_runs(self) -> list[list[Run]]:
         """Return runs without results [settings, seeds]."""
         experiment = Experiment(id="sweep", name="sweep", config=CONFIG, grid={}, dataset_id="rows")
         n_seeds = max(self.sweep.seeds, *self.sweep.added, 0)
-        kinds = [(Regularizer.NONE, 0)]
-        for number, line in enumerate(self.sweep.lines):
-            kinds += [(self.methods[number % len(self.methods)], number // len(self.methods))] * line
+        methods = [(Regularizer.NONE, 0)]
+        for number, size in enumerate(self.sweep.lines):
+            methods += [(self.methods[number % len(self.methods)], number // len(self.methods))] * size
         return [
             [
-                _new_run(experiment, regularizer, float(position), 0.2 * (1 + number), seed)
+                _new_run(experiment, regularizer, float(position), 0.2 * (1 + zeta_index), seed)
                 for seed in range(n_seeds)
             ]
-            for (regularizer, number), position in zip(kinds, self.positions, strict=True)
+            for (regularizer, zeta_index), position in zip(methods, self.positions, strict=True)
         ]  # fmt: skip
 
 
@@ -93,29 +93,29 @@ def _new_run(experiment: Experiment, regularizer: Regularizer, lam: float, zeta:
 
 
 class Reading(NamedTuple):
-    """Which cards of a sweep say anything false, and which say what is true."""
+    """Which cards of a sweep are false, and which state a true effect."""
 
     false_best: bool
     false_effect: bool
     false_overall: bool
-    """By the overall test alone, which the second card names without a verdict."""
+    """Whether the overall test, which the second card states, falsely finds a difference."""
     false_relation: bool
     any_false: bool
-    """On any of the three cards."""
+    """Whether any of the three cards is false."""
     best: bool
     effect: bool
     relation: bool
 
 
 def readings(case: CardCase, sweeps: int, random: Random) -> Iterator[Reading]:
-    """Simulate sweeps, add the seeds that the page proposes, and judge its cards."""
+    """Simulate sweeps, add the seeds that the page proposes, and yield a reading of each sweep."""
     sweep, gains, runs = case.sweep, case.gains, case.list_runs()
-    spread = EASE / NORMAL.inv_cdf(float(sweep.right(np.full(sweep.settings, EASE)).mean()))
-    moved = gains * spread / NORMAL.pdf(EASE / spread)
-    # Noise moves the mean accuracy a little, and gains in ease are about those in accuracy: both are set right.
-    shift = gains - sweep.right(EASE + moved)
+    spread = EASE / NORMAL.inv_cdf(float(sweep.true_accuracy(np.full(sweep.settings, EASE)).mean()))
+    ease_gains = gains * spread / NORMAL.pdf(EASE / spread)
+    # Noise changes the mean accuracy a little, and gains in ease give accuracy gains only to first order: correct both.
+    shift = gains - sweep.true_accuracy(EASE + ease_gains)
     for start in range(0, sweeps, BATCH):
-        for answers in answer_rows(sweep, moved, min(BATCH, sweeps - start), random):
+        for answers in answer_rows(sweep, ease_gains, min(BATCH, sweeps - start), random):
             values = values_by_row(sweep, answers, random).astype(np.float32)
             scores = values.mean(axis=2, dtype=float) + shift[:, None]
             isotropy = 0.1 * np.array(case.positions)[:, None] + 0.02 * random.standard_normal(scores.shape)
@@ -128,7 +128,7 @@ def readings(case: CardCase, sweeps: int, random: Random) -> Iterator[Reading]:
 
 
 def _read(sweep: SweepCase, runs: list[list[Run]], facts: dict[str, RunFacts]) -> tuple[RunTable, Evidence]:
-    """Return a sweep after its last look. Seeds are added as the page proposes."""
+    """Add seeds as the page proposes; return the runs and the evidence at the last look."""
     counts = [sweep.seeds] * len(runs)
     for run in (run for setting_runs in runs for run in setting_runs):
         run.seed_round = 1
@@ -150,24 +150,24 @@ def _read(sweep: SweepCase, runs: list[list[Run]], facts: dict[str, RunFacts]) -
 
 def _judge(table: RunTable, evidence: Evidence, runs: list[list[Run]], gains: Values) -> Reading:
     settings = [table.setting(setting_runs[0]) for setting_runs in runs]
-    gain_of = dict(zip(map(table.label, settings), gains.tolist(), strict=True))
+    gain_by_label = dict(zip(map(table.label, settings), gains.tolist(), strict=True))
     best, effect, relation = Summary(Conclusion(table, evidence), "Accuracy").cards
     differs = bool(gains.any())
-    false_best = gain_of.get(best.answer, 1.0) <= 0
+    false_best = gain_by_label.get(best.answer, 1.0) <= 0
     false_verdict = any(
-        row.verdict in DECIDED and row.estimate * gain_of[row.label] <= 0 for row in evidence.comparisons
+        row.verdict in DECIDED and row.estimate * gain_by_label[row.label] <= 0 for row in evidence.comparisons
     )
     false_effect = (
         false_verdict or (effect.answer.startswith(YES) and not differs) or _has_false_trend(effect, gains, runs)
     )
-    false_relation = _is_false(relation, gain_of, table)
+    false_relation = _is_false(relation, gain_by_label, table)
     return Reading(
         false_best,
         false_effect,
         evidence.overall is not None and evidence.overall.decided and not differs,
         false_relation,
         false_best or false_effect or false_relation,
-        gain_of.get(best.answer, 0.0) > 0,
+        gain_by_label.get(best.answer, 0.0) > 0,
         effect.answer.startswith(YES),
         relation.answer.startswith((YES, PEAK)) and not false_relation,
     )
@@ -178,13 +178,13 @@ def _has_false_trend(effect: Card, gains: Values, runs: list[list[Run]]) -> bool
     return ("rises with λ" in effect.evidence and slope <= 0) or ("falls with λ" in effect.evidence and slope >= 0)
 
 
-def _is_false(relation: Card, gain_of: dict[str, float], table: RunTable) -> bool:
-    """Whether the card of the relation says anything that is not so. Isotropy rises with λ."""
-    low, high = (gain_of[table.label(table.settings[end])] for end in (0, -1))
+def _is_false(relation: Card, gain_by_label: dict[str, float], table: RunTable) -> bool:
+    """Return whether the card of the relation is false, given that isotropy rises with λ."""
+    low, high = (gain_by_label[table.label(table.settings[end])] for end in (0, -1))
     if relation.answer.startswith(PEAK):
-        return gain_of[relation.answer.removeprefix(PEAK)] <= max(low, high)
+        return gain_by_label[relation.answer.removeprefix(PEAK)] <= max(low, high)
     if relation.answer.startswith("No: flat"):
-        return max(map(abs, gain_of.values())) > FLAT_MARGIN
+        return max(map(abs, gain_by_label.values())) > FLAT_MARGIN
     return relation.answer.startswith(YES) and (high <= low if relation.answer.endswith("higher") else high >= low)
 
 
@@ -216,17 +216,17 @@ HEAD = (
 
 
 class CardRates(NamedTuple):
-    """What came out for a case."""
+    """The simulated rates of a case."""
 
     case: CardCase
     rates: list[float]
-    """In the order of ``Reading``."""
+    """Means of the fields of ``Reading``, in order."""
     simulations: int
 
     def ok(self, errors: float = 2.0) -> bool:
         """Return whether all false rates lie within their bound, widened by this number of binomial errors."""
-        slack = errors * sqrt(MOST_FALSE * (1 - MOST_FALSE) / self.simulations)
-        return max(self.rates[:N_FALSE]) <= MOST_FALSE + slack
+        slack = errors * sqrt(MAX_FALSE * (1 - MAX_FALSE) / self.simulations)
+        return max(self.rates[:N_FALSE]) <= MAX_FALSE + slack
 
     def row(self) -> str:
         """Return a row of a table in Markdown, under ``HEAD``."""

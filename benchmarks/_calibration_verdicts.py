@@ -1,4 +1,4 @@
-"""Simulated sweeps in which rows are answered: how often anything false is said, and how often a true gain is seen."""
+"""Simulated sweeps of answered rows: how often a verdict is false, and how often a true gain is detected."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,10 +21,12 @@ SIMULATIONS = 4_000
 ROWS = 300
 STEP = 1 / ROWS
 EASE = 0.6
+"""Mean ease of a row, which is answered rightly if its ease with all effects is above 0."""
 BY_ANSWER = 0.3
+"""Standard deviation of the ease of one answer."""
 BY_SEED = 0.05
-"""What a seed adds to the answers of all settings."""
-MOST_FALSE, LEAST_COVERAGE = 0.065, 0.925
+"""Standard deviation of the effect of a seed, the same for all settings."""
+MAX_FALSE, MIN_COVERAGE = 0.065, 0.925
 NORMAL = NormalDist()
 
 Values = npt.NDArray[np.float64]
@@ -33,85 +35,88 @@ Random = np.random.Generator
 
 @dataclass(frozen=True)
 class SweepCase:
-    """A kind of sweep: a baseline and settings, each with the same seeds, which answer the same rows."""
+    """A kind of sweep: a baseline and settings with the same seeds, evaluated on the same rows."""
 
     name: str
     lines: tuple[int, ...]
-    """Settings of each line over λ, besides the baseline in its middle."""
+    """Number of settings of each line over λ, without the baseline in its middle."""
     seeds: int
     by_run: float = 0.1
-    """Standard deviation of how well a run does, beside 1 of how hard rows are."""
+    """Standard deviation of the effect of a run, in standard deviations of the ease of rows."""
     by_row: float = 0.15
-    """That of what a setting makes of a row."""
+    """Standard deviation of the effect of a setting on a row."""
     noise: dict[int, float] = field(default_factory=dict)
-    """How many times as noisy the runs of some settings are, by number; 0 is the baseline."""
+    """Factors of ``by_run`` by setting; 0 is the baseline."""
     stored: bool = True
-    """Whether predictions are stored; else scores are rounded to steps."""
+    """Whether predictions are stored; else scores are rounded to multiples of ``STEP``."""
     metric: str = "accuracy"
     missing: float = 0.0
+    """Share of runs without a score."""
     collapsing: float = 0.0
-    """Share of runs that give all rows one answer, whatever the setting."""
+    """Share of runs that give all rows the same answer."""
     gains: tuple[int, ...] = ()
-    """Of the last setting, in standard deviations of one run about its setting's mean."""
+    """Gains of the last setting to detect, in standard deviations of one run about its setting's mean."""
     added: tuple[int, ...] = ()
-    """Seeds that the baseline and settings without a verdict have in all after each further look."""
+    """Total seeds of the baseline and of settings without a verdict after each further look."""
 
     @property
     def has_earlier(self) -> bool:
-        """Whether the rule of before can be tried on it."""
+        """Return whether the earlier rule applies to this case."""
         return self.missing == 0 and not self.added
 
     @property
     def settings(self) -> int:
-        """How many there are, with the baseline."""
+        """Return the number of settings, with the baseline."""
         return 1 + sum(self.lines)
 
     @property
     def scales(self) -> Values:
-        """How noisy the runs of each setting are."""
+        """Return the standard deviation of the effect of a run, by setting."""
         return self.by_run * np.array([self.noise.get(index, 1.0) for index in range(self.settings)])
 
     @property
     def ordered_lines(self) -> list[list[int]]:
-        """Settings of each line in the order of λ, the baseline in the middle."""
+        """Return the settings of each line in the order of λ, the baseline in the middle."""
         starts = np.cumsum([1, *self.lines[:-1]]).tolist()
         lines = [[*range(start, start + size)] for start, size in zip(starts, self.lines, strict=True)]
         return [[*line[: len(line) // 2], 0, *line[len(line) // 2 :]] for line in lines]
 
-    def right(self, ease: Values) -> Values:
+    def true_accuracy(self, ease: Values) -> Values:
         """Return the true accuracy of settings with this ease."""
         spread = np.sqrt(1 + self.by_row**2 + self.scales**2 + BY_ANSWER**2 + BY_SEED**2)
         return np.array([NORMAL.cdf(scaled_ease) for scaled_ease in ease / spread])
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of the accuracy of one run about its setting's mean, with a seed's and its rows'."""
+        """Return the standard deviation of a run's accuracy about its setting's mean, over seeds and answers."""
         random = np.random.default_rng(SEED)
-        alike = SweepCase("", (1,), 400, self.by_run, self.by_row)
-        return float(np.sqrt(answer_rows(alike, np.zeros(2), 20, random).mean(axis=3).var(axis=2, ddof=1).mean()))
+        equal_settings = SweepCase("", (1,), 400, self.by_run, self.by_row)
+        return float(
+            np.sqrt(answer_rows(equal_settings, np.zeros(2), 20, random).mean(axis=3).var(axis=2, ddof=1).mean())
+        )
 
-    def ease_of(self, gain: float) -> float:
-        """Return what makes the last setting more accurate by this much."""
-        low, high, start = 0.0, 5.0, float(self.right(np.full(self.settings, EASE))[-1])
+    def ease_gain(self, gain: float) -> float:
+        """Return the gain in ease of the last setting that raises its accuracy by ``gain``."""
+        low, high, start = 0.0, 5.0, float(self.true_accuracy(np.full(self.settings, EASE))[-1])
         while high - low > 1e-9:
             middle = (low + high) / 2
-            enough = self.right(np.full(self.settings, EASE + middle))[-1] - start >= gain
-            low, high = (low, middle) if enough else (middle, high)
+            is_enough = self.true_accuracy(np.full(self.settings, EASE + middle))[-1] - start >= gain
+            low, high = (low, middle) if is_enough else (middle, high)
         return high
 
 
 class Outcome(NamedTuple):
-    """What both rules say of one sweep: is a verdict false, is anything, do all intervals cover, is the gain seen."""
+    """Errors, coverage and power in one sweep, by the current and by the earlier rule."""
 
     false_verdict: bool
-    false: bool
+    anything_false: bool
     covered: bool
-    seen: bool
+    gain_detected: bool
     overall: bool
     earlier_false: bool
-    earlier_seen: bool
-    width: float
-    earlier_width: float
+    earlier_gain_detected: bool
+    half_width: float
+    earlier_half_width: float
 
 
 def answer_rows(case: SweepCase, gains: Values, sweeps: int, random: Random) -> npt.NDArray[np.bool_]:
@@ -126,18 +131,20 @@ def answer_rows(case: SweepCase, gains: Values, sweeps: int, random: Random) -> 
     ease += case.scales.astype(np.float32)[:, None, None] * draw((*shape[:3], 1))
     ease += np.float32(BY_SEED) * draw((sweeps, 1, n_seeds, 1))
     ease += (EASE + gains).astype(np.float32)[:, None, None]
-    right: npt.NDArray[np.bool_] = np.asarray(ease > 0)
+    is_right: npt.NDArray[np.bool_] = np.asarray(ease > 0)
     if case.collapsing:
         collapsed = random.random(shape[:3]) < case.collapsing
-        right = np.where(collapsed[..., None], random.random((sweeps, 1, 1, ROWS)) < 0.5, right)
-    return right
+        is_right = np.where(collapsed[..., None], random.random((sweeps, 1, 1, ROWS)) < 0.5, is_right)
+    return is_right
 
 
 def outcomes(case: SweepCase, gain: float, sweeps: int, random: Random) -> Iterator[Outcome]:
     """Simulate sweeps in which the last setting gains this much accuracy and no other setting differs."""
     gains = np.zeros(case.settings)
-    gains[-1] = case.ease_of(gain) if gain else 0.0
-    truth = case.right(EASE + gains) if case.metric == "accuracy" and not case.collapsing else np.zeros(case.settings)
+    gains[-1] = case.ease_gain(gain) if gain else 0.0
+    truth = np.zeros(case.settings)
+    if case.metric == "accuracy" and not case.collapsing:
+        truth = case.true_accuracy(EASE + gains)
     true_gains = np.zeros(case.settings)
     true_gains[-1] = gain
     for start in range(0, sweeps, 100):
@@ -147,7 +154,7 @@ def outcomes(case: SweepCase, gain: float, sweeps: int, random: Random) -> Itera
             if not case.stored:
                 scores = np.round(scores / STEP) * STEP
             present = random.random(scores.shape) >= case.missing
-            # Noise moves the mean accuracy a little: taken off, so that without a gain all settings are alike.
+            # Subtract the effect of noise on the mean accuracy, so that settings without a gain are equal.
             yield _judge(case, scores - truth[:, None] + true_gains[:, None], values, present, true_gains)
 
 
@@ -162,14 +169,14 @@ def values_by_row(case: SweepCase, answers: npt.NDArray[np.bool_], random: Rando
 
 def _judge(case: SweepCase, scores: Values, values: Values, present: npt.NDArray[np.bool_], truth: Values) -> Outcome:
     contrasts: dict[int, Contrast] = {}
-    visible, differs = np.zeros_like(present), False
+    is_visible, differs = np.zeros_like(present), False
     for look, n_seeds in enumerate((case.seeds, *case.added), start=1):
         decided = {setting: contrast for setting, contrast in contrasts.items() if contrast.decided}
         if contrasts and len(decided) == len(contrasts):
             break
         undecided = [setting for setting in range(case.settings) if setting not in decided]
-        visible[undecided, :n_seeds] = present[undecided, :n_seeds]
-        look_contrasts, overall = _look(case, scores, values, visible, look_level(look))
+        is_visible[undecided, :n_seeds] = present[undecided, :n_seeds]
+        look_contrasts, overall = _look(case, scores, values, is_visible, look_level(look))
         contrasts, differs = look_contrasts | decided, differs or overall.decided
     errors = [abs(contrast.estimate - truth[setting]) for setting, contrast in contrasts.items()]
     half_widths = [np.inf if contrast.half_width is None else contrast.half_width for contrast in contrasts.values()]
@@ -178,42 +185,45 @@ def _judge(case: SweepCase, scores: Values, values: Values, present: npt.NDArray
         contrast.decided and contrast.estimate * truth[setting] <= 0 for setting, contrast in contrasts.items()
     )
     last = contrasts.get(case.settings - 1)
-    earlier = _earlier(case, scores, values, present) if case.has_earlier else (np.array([np.nan]), np.array([np.inf]))
-    earlier_decided = np.abs(earlier[0]) > earlier[1]
+    differences, earlier_half_widths = np.array([np.nan]), np.array([np.inf])
+    if case.has_earlier:
+        differences, earlier_half_widths = _compare_by_earlier_rule(case, scores, values)
+    earlier_decided = np.abs(differences) > earlier_half_widths
     return Outcome(
         false_verdict,
         false_verdict or (differs and not truth.any()),
         covered,
         last is not None and last.decided and last.estimate > 0,
         differs or any(contrast.decided for contrast in contrasts.values()),
-        bool((earlier_decided & (earlier[0] * truth[1:] <= 0)).any()),
-        bool(earlier_decided[-1] and earlier[0][-1] > 0),
+        bool((earlier_decided & (differences * truth[1:] <= 0)).any()),
+        bool(earlier_decided[-1] and differences[-1] > 0),
         float(np.median(half_widths)) if half_widths else np.inf,
-        float(np.median(earlier[1])),
+        float(np.median(earlier_half_widths)),
     )
 
 
 def _look(
     case: SweepCase, scores: Values, values: Values, present: npt.NDArray[np.bool_], level: float
 ) -> tuple[dict[int, Contrast], Overall]:
-    """Return each setting with enough seeds against the baseline, and the test of all settings."""
+    """Compare each setting that has enough seeds with the baseline; return the contrasts and the overall test."""
     settings, seeds = np.nonzero(present)
     covariances = np.cov(values[present]) if case.stored else None
     layout = Layout(scores[present], settings, seeds, None if covariances is None else RowSpread(covariances, ROWS))
     paired = [setting for setting in range(1, case.settings) if (present[setting] & present[0]).sum() >= MIN_SEEDS]
     weights = np.array([layout.pair(setting, 0) for setting in paired]).reshape(-1, len(settings))
-    measured = [index for index in range(case.settings) if present[index].sum() >= MIN_SEEDS]
-    lines = [[index for index in line if index in measured] for line in case.ordered_lines]
+    repeated = [index for index in range(case.settings) if present[index].sum() >= MIN_SEEDS]
+    lines = [[index for index in line if index in repeated] for line in case.ordered_lines]
     contrasts = layout.compare(weights, level)
-    return dict(zip(paired, contrasts, strict=True)), layout.test_settings([measured], lines, level)
+    return dict(zip(paired, contrasts, strict=True)), layout.test_settings([repeated], lines, level)
 
 
-def _earlier(case: SweepCase, scores: Values, values: Values, present: npt.NDArray[np.bool_]) -> tuple[Values, Values]:
+def _compare_by_earlier_rule(case: SweepCase, scores: Values, values: Values) -> tuple[Values, Values]:
+    """Return the differences of settings to the baseline, and their half-widths."""
     differences = scores[1:] - scores[0]
     if not case.stored:
         return differences.mean(axis=1), half_widths_by_seeds(differences)
-    by_row = values[1:] - values[0]
-    centered = by_row - by_row.mean(axis=2, keepdims=True)
+    row_differences = values[1:] - values[0]
+    centered = row_differences - row_differences.mean(axis=2, keepdims=True)
     covariances = centered @ centered.transpose(0, 2, 1) / (ROWS - 1)
     return differences.mean(axis=1), half_widths_by_rows(differences, covariances, ROWS)
 
@@ -253,38 +263,40 @@ HEAD = (
 
 @dataclass(frozen=True)
 class VerdictRates:
-    """What came out for a case: rates without a gain, and with each of its gains."""
+    """The simulated rates of a case: without a gain, and with each of its gains."""
 
     case: SweepCase
-    level: float
-    anything: float
+    false_verdict: float
+    anything_false: float
     coverage: float
-    earlier_level: float
+    earlier_false: float
     power: list[float]
     earlier_power: list[float]
     overall: list[float]
-    narrower: float
+    times_narrower: float
     simulations: int
 
     def ok(self, errors: float = 2.0) -> bool:
-        """Return whether levels and coverage lie within their bounds, widened by this number of binomial errors."""
-        slack = errors * sqrt(MOST_FALSE * (1 - MOST_FALSE) / self.simulations)
-        return max(self.level, self.anything) <= MOST_FALSE + slack and self.coverage >= LEAST_COVERAGE - slack
+        """Return whether all rates lie within their bounds, widened by this number of binomial errors."""
+        slack = errors * sqrt(MAX_FALSE * (1 - MAX_FALSE) / self.simulations)
+        return (
+            max(self.false_verdict, self.anything_false) <= MAX_FALSE + slack and self.coverage >= MIN_COVERAGE - slack
+        )
 
     def row(self) -> str:
         """Return a row of a table in Markdown, under ``HEAD``."""
         gains = self.case.gains
-        before = self.case.has_earlier
+        has_earlier = self.case.has_earlier
         cells = [
-            self.case.name, f"{self.level:.3f}", f"{self.anything:.3f}", f"{self.coverage:.3f}",
-            f"{self.earlier_level:.3f}" if before else "", _powers(gains, self.power),
-            _powers(gains, self.earlier_power) if before else "", _powers(gains, self.overall),
-            f"{self.narrower:.1f}" if before else "",
+            self.case.name, f"{self.false_verdict:.3f}", f"{self.anything_false:.3f}", f"{self.coverage:.3f}",
+            f"{self.earlier_false:.3f}" if has_earlier else "", _list_powers(gains, self.power),
+            _list_powers(gains, self.earlier_power) if has_earlier else "", _list_powers(gains, self.overall),
+            f"{self.times_narrower:.1f}" if has_earlier else "",
         ]  # fmt: skip
         return f"| {' | '.join(cells)} |"
 
 
-def _powers(gains: Sequence[int], rates: Sequence[float]) -> str:
+def _list_powers(gains: Sequence[int], rates: Sequence[float]) -> str:
     return ", ".join(f"{rate:.2f} at {gain}" for gain, rate in zip(gains, rates, strict=True))
 
 
@@ -294,22 +306,22 @@ def verdict_rates(case: SweepCase, simulations: int | None = None) -> VerdictRat
     random = np.random.default_rng([SEED, crc32(case.name.encode())])
     null = [*outcomes(case, 0.0, sweeps, random)]
     deviation = case.deviation
-    gained = [[*outcomes(case, gain * deviation, sweeps, random)] for gain in case.gains]
-    widths = [(outcome.width, outcome.earlier_width) for outcome in null]
-    new, earlier = np.median(widths, axis=0)
+    outcomes_by_gain = [[*outcomes(case, gain * deviation, sweeps, random)] for gain in case.gains]
+    half_widths = [(outcome.half_width, outcome.earlier_half_width) for outcome in null]
+    half_width, earlier_half_width = np.median(half_widths, axis=0)
     return VerdictRates(
         case,
         _rate([outcome.false_verdict for outcome in null]),
-        _rate([outcome.false for outcome in null]),
+        _rate([outcome.anything_false for outcome in null]),
         _rate([outcome.covered for outcome in null]),
         _rate([outcome.earlier_false for outcome in null]),
-        [_rate([outcome.seen for outcome in gain_outcomes]) for gain_outcomes in gained],
-        [_rate([outcome.earlier_seen for outcome in gain_outcomes]) for gain_outcomes in gained],
-        [_rate([outcome.overall for outcome in gain_outcomes]) for gain_outcomes in gained],
-        float(earlier / new),
+        [_rate([outcome.gain_detected for outcome in gain_outcomes]) for gain_outcomes in outcomes_by_gain],
+        [_rate([outcome.earlier_gain_detected for outcome in gain_outcomes]) for gain_outcomes in outcomes_by_gain],
+        [_rate([outcome.overall for outcome in gain_outcomes]) for gain_outcomes in outcomes_by_gain],
+        float(earlier_half_width / half_width),
         sweeps,
     )
 
 
-def _rate(outcomes: Sequence[bool]) -> float:
-    return sum(outcomes) / len(outcomes)
+def _rate(events: Sequence[bool]) -> float:
+    return sum(events) / len(events)

@@ -1,9 +1,9 @@
-"""The Chromium of this machine, and how it draws where there is no graphics card."""
+"""The Chromium of this machine, and its arguments for drawing without a graphics card."""
 
 import shutil
 
-# The first has no windows, which a test pays for and does not look at.
+# The first starts fastest, because it has no windows.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
-# The processor draws what graphics would.
+# Draw WebGL on the processor.
 ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]

@@ -1,4 +1,4 @@
-"""Verdicts of version 1909e121, to compare with: paired differences, a fiducial seed variance, Bonferroni."""
+"""The verdicts of version 1909e121, as a baseline: paired differences, a fiducial seed variance, Bonferroni."""
 
 from math import lgamma, log, sqrt
 
@@ -8,32 +8,32 @@ from scipy.special import ndtr
 from scipy.stats import t as student
 
 LEVEL = 0.05
-NODES = 160
-STEPS = 40
+NODES = 160  # Of the integral over the fiducial seed variance
+BISECTIONS = 40
 TINY = 1e-30
 
 Values = npt.NDArray[np.float64]
 
 
 def half_widths_by_rows(differences: Values, covariances: Values, rows: int) -> Values:
-    """Return half-widths [comparisons], of differences [comparisons, seeds] with covariances over rows [.., s, s]."""
+    """Return half-widths [c] of differences [c, seeds] with covariances over rows [c, seeds, seeds]."""
     comparisons, seeds = differences.shape
-    of_seeds = rows * differences.var(axis=1, ddof=1)
-    of_rows = covariances.sum(axis=(1, 2)) / seeds
-    residual = (np.trace(covariances, axis1=1, axis2=2) - of_rows) / (seeds - 1)
+    seed_square = rows * differences.var(axis=1, ddof=1)
+    row_square = covariances.sum(axis=(1, 2)) / seeds
+    residual = (np.trace(covariances, axis1=1, axis2=2) - row_square) / (seeds - 1)
     cells = seeds * rows
-    variance = np.max([of_seeds + of_rows - residual, of_seeds, of_rows, residual], axis=0) / cells
-    squares = ((of_seeds, seeds - 1), (of_rows, rows - 1), (residual, (seeds - 1) * (rows - 1)))
-    below = sum((square / cells) ** 2 / degrees for square, degrees in squares)
+    variance = np.max([seed_square + row_square - residual, seed_square, row_square, residual], axis=0) / cells
+    squares = ((seed_square, seeds - 1), (row_square, rows - 1), (residual, (seeds - 1) * (rows - 1)))
+    satterthwaite_sum = sum((square / cells) ** 2 / degrees for square, degrees in squares)
     variance = np.maximum(variance, TINY)
-    half = student.isf(LEVEL / comparisons / 2, variance**2 / np.maximum(below, TINY)) * np.sqrt(variance)
+    half = student.isf(LEVEL / comparisons / 2, variance**2 / np.maximum(satterthwaite_sum, TINY)) * np.sqrt(variance)
     if comparisons == 1:
         return np.asarray(half, float)
     nodes, weights = _chi_square(seeds - 1)
-    possible = np.maximum(np.maximum(of_seeds[:, None] * (seeds - 1) / nodes, residual[:, None]), TINY)
-    spreads = np.sqrt((possible + np.maximum(of_rows - residual, 0)[:, None]) / cells)
+    possible = np.maximum(np.maximum(seed_square[:, None] * (seeds - 1) / nodes, residual[:, None]), TINY)
+    spreads = np.sqrt((possible + np.maximum(row_square - residual, 0)[:, None]) / cells)
     low, high = np.zeros(comparisons), 1000 * np.sqrt(variance)
-    for _ in range(STEPS):
+    for _ in range(BISECTIONS):
         middle = (low + high) / 2
         too_low = 2 * ndtr(-middle[:, None] / spreads) @ weights > LEVEL / comparisons
         low, high = np.where(too_low, middle, low), np.where(too_low, high, middle)

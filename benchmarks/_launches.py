@@ -1,4 +1,4 @@
-"""Data sets and sweeps of a dashboard by their names: launched once, found again ever after."""
+"""Upload data sets and launch sweeps of a dashboard, unless it has ones with the same names."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -8,28 +8,27 @@ from typing import Any
 from isoscope.client import Isoscope
 
 
-def dataset_of(here: Isoscope, name: str, files: tuple[Path, Path]) -> str:
-    """Return the id of the data set of that name, uploaded if there is none."""
-    known = _named(here.datasets(), name)
-    return known or str(here.upload_dataset(*files, name=name)["id"])
+def find_or_upload(dashboard: Isoscope, name: str, files: tuple[Path, Path]) -> str:
+    """Return the id of the data set with this name; upload its files if there is none."""
+    return _find_id(dashboard.datasets(), name) or str(dashboard.upload_dataset(*files, name=name)["id"])
 
 
-def experiment_of(here: Isoscope, request: Mapping[str, Any]) -> str:
-    """Return the id of the experiment of the request's name, launched if there is none."""
-    return _named(here.all_experiments(), request["name"]) or str(here.sweep(request)["id"])
+def find_or_launch(dashboard: Isoscope, request: Mapping[str, Any]) -> str:
+    """Return the id of the experiment with the request's name; launch it if there is none."""
+    return _find_id(dashboard.all_experiments(), request["name"]) or str(dashboard.sweep(request)["id"])
 
 
-def wait_for(here: Isoscope, experiments: Iterable[str]) -> None:
-    """Return when all runs of these experiments have ended, and say on the way how many of each have."""
-    for one in experiments:
-        here.wait(one, lambda found: print(_progress(found, here), file=sys.stderr, flush=True))
+def wait_for(dashboard: Isoscope, experiment_ids: Iterable[str]) -> None:
+    """Wait until all runs of these experiments have ended, and print their progress."""
+    for experiment_id in experiment_ids:
+        dashboard.wait(experiment_id, lambda row: print(_progress(row, dashboard), file=sys.stderr, flush=True))
 
 
-def _progress(experiment: Mapping[str, Any], here: Isoscope) -> str:
-    ended = sum(run["status"] not in ("queued", "running") for run in experiment["runs"])
-    alive = here.health()["workers_alive"]
-    return f"{experiment['name']}: {ended} of {len(experiment['runs'])} runs have ended, {alive} workers alive"
+def _progress(experiment: Mapping[str, Any], dashboard: Isoscope) -> str:
+    n_ended = sum(run["status"] not in ("queued", "running") for run in experiment["runs"])
+    n_workers = dashboard.health()["workers_alive"]
+    return f"{experiment['name']}: {n_ended} of {len(experiment['runs'])} runs have ended, {n_workers} workers alive"
 
 
-def _named(rows: Iterable[Mapping[str, Any]], name: str) -> str | None:
+def _find_id(rows: Iterable[Mapping[str, Any]], name: str) -> str | None:
     return next((str(row["id"]) for row in rows if row["name"] == name), None)

@@ -1,4 +1,4 @@
-"""Metrics of a trained model that was downloaded, from its own predictions: none of Isoscope's code takes part."""
+"""Recompute the metrics of a downloaded model from its predictions, without any code of Isoscope."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -19,25 +19,25 @@ def recompute(folder: Path, validation: Path, config: Mapping[str, Any]) -> dict
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     labels = [row[config["label_column"]] for row in rows]
     texts = [[row[name] for row in rows] for name in config["text_columns"]]
-    logits = _logits(folder, texts, config["max_length"])
+    logits = _predict(folder, texts, config["max_length"])
     if config["task"] == "regression":
-        right, given = list(map(float, labels)), logits.flatten().tolist()
+        scores, predictions = list(map(float, labels)), logits.flatten().tolist()
         return {
-            "pearson": float(pearsonr(right, given).statistic),
-            "spearman": float(spearmanr(right, given).statistic),
+            "pearson": float(pearsonr(scores, predictions).statistic),
+            "spearman": float(spearmanr(scores, predictions).statistic),
         }
     names = config["label_names"]
-    chosen = [names[number] for number in logits.argmax(dim=1).tolist()]
+    classes = [names[number] for number in logits.argmax(dim=1).tolist()]
     average = {"average": "binary", "pos_label": names[1]} if len(names) == 2 else {"average": "macro"}
     return {
-        "accuracy": float(accuracy_score(labels, chosen)),
-        "f1": float(f1_score(labels, chosen, zero_division=0, **average)),
-        "matthews": float(matthews_corrcoef(labels, chosen)),
+        "accuracy": float(accuracy_score(labels, classes)),
+        "f1": float(f1_score(labels, classes, zero_division=0, **average)),
+        "matthews": float(matthews_corrcoef(labels, classes)),
     }
 
 
-def _logits(folder: Path, texts: Sequence[Sequence[str]], max_length: int) -> torch.Tensor:
-    """Return what the model gives for each row, [rows, outputs]."""
+def _predict(folder: Path, texts: Sequence[Sequence[str]], max_length: int) -> torch.Tensor:
+    """Return the outputs of the model [rows, outputs]."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     outputs = []

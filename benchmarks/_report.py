@@ -1,4 +1,4 @@
-"""The results of a reproduction as a part of a document: one table for each question, with what to read in it."""
+"""The section of a document with the results of a reproduction: for each question a table and how to read it."""
 
 import dataclasses
 import shlex
@@ -10,8 +10,8 @@ from benchmarks._results import (
     Result,
     anisotropy_table,
     cost_table,
+    count_pairs,
     method_table,
-    repeated,
     sweep_table,
     table,
 )
@@ -21,7 +21,7 @@ BEGIN, END = "<!-- results of benchmarks.reproduction -->", "<!-- /results of be
 
 
 class Check(NamedTuple):
-    """A metric as its run has it, and recomputed from the model that was kept."""
+    """A metric as its run reports it, and recomputed from the downloaded model."""
 
     task: str
     metric: str
@@ -32,7 +32,7 @@ class Check(NamedTuple):
 
 @dataclass
 class Report:
-    """What came out of the runs of a budget."""
+    """The results of the runs of a budget."""
 
     budget: Budget
     tasks: list[str]
@@ -40,19 +40,19 @@ class Report:
     checks: list[Check] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     environments: list[Mapping[str, Any]] = field(default_factory=list)
-    machine: str | None = None  # Of this process, where the dashboard ran on the same
+    machine: str | None = None  # The machine of this process, if the dashboard ran on it too
 
     def markdown(self) -> str:
-        """Return all of it."""
+        """Return the section in Markdown."""
         metrics = {name: TASKS[name].metric.value for name in self.tasks}
         parts = [
             self._scale(),
-            self._failed(),
+            self._failure_list(),
             "### Performance and IsoScore★ by task and method",
             "Performance, then IsoScore★, on the validation rows at the end of a run. Means over seeds ± standard "
             "deviation.",
             method_table(self.results, metrics),
-            *self._sweeps(),
+            *self._sweep_parts(),
             "### Cost",
             "From the start of a run to its end, beside the plain run of the same sweep. I-STAR includes the pass for "
             "the shrinkage covariance. On a busy machine single runs scatter.",
@@ -61,24 +61,24 @@ class Report:
             "Share of the first direction in the last layer's tokens of the probe rows, raw, then centered. Averaged "
             "over the measurements in the last 30% of the steps.",
             anisotropy_table(self.results, metrics),
-            *self._checked(),
+            *self._check_parts(),
         ]
         return "\n\n".join(part for part in parts if part)
 
     def command(self) -> str:
-        """Return what repeats these runs."""
+        """Return the shell command that repeats these runs."""
         words = ["python", "-m", "benchmarks.reproduction"]
         for name, value in ({"tasks": self.tasks} | dataclasses.asdict(self.budget)).items():
             values = value if isinstance(value, list | tuple) else [value]
             words.append(f"--{name.replace('_', '-')}")
-            words += [f"{one:g}" if isinstance(one, float) else str(one) for one in values]
+            words += [f"{item:g}" if isinstance(item, float) else str(item) for item in values]
         return f"ISOSCOPE_BENCH_DATA=<folder> {shlex.join(words)}"
 
     def _scale(self) -> str:
         budget, seeds = self.budget, len(self.budget.seeds)
-        ran_on = dict.fromkeys(_told(environment) for environment in self.environments)
-        machines = [*([self.machine] if self.machine else []), *ran_on]
-        longer = "".join(
+        environments = dict.fromkeys(_describe_environment(environment) for environment in self.environments)
+        machines = [*([self.machine] if self.machine else []), *environments]
+        longer_tasks = "".join(
             f" {name} takes {TASKS[name].times} times the steps and rows."
             for name in self.tasks
             if TASKS[name].times > 1
@@ -87,24 +87,21 @@ class Report:
             [
                 f"{len(self.results)} runs of {MODEL}: {budget.max_steps} steps of {budget.batch_size} rows out of "
                 f"{budget.train_rows:,}, {budget.validation_rows:,} validation rows, {seeds} "
-                f"{'seed' if seeds == 1 else 'seeds'}, rate {budget.learning_rate:g}, ζ = {ZETA:g}.{longer}",
+                f"{'seed' if seeds == 1 else 'seeds'}, rate {budget.learning_rate:g}, ζ = {ZETA:g}.{longer_tasks}",
                 f"```\n{self.command()}\n```",
                 "\n".join(machines),
             ]
         )
 
-    def _failed(self) -> str:
+    def _failure_list(self) -> str:
         if not self.failures:
             return ""
-        how_many = (
-            "One run did not finish and is"
-            if len(self.failures) == 1
-            else f"{len(self.failures)} runs did not finish and are"
-        )
-        return "\n".join([f"{how_many} left out:", "", *(f"- {failure}" for failure in self.failures)])
+        n = len(self.failures)
+        subject = "One run did not finish and is" if n == 1 else f"{n} runs did not finish and are"
+        return "\n".join([f"{subject} left out:", "", *(f"- {failure}" for failure in self.failures)])
 
-    def _sweeps(self) -> list[str]:
-        pairs, equal = repeated(self.results)
+    def _sweep_parts(self) -> list[str]:
+        n_pairs, n_equal = count_pairs(self.results)
         parts = [
             "### Does IsoScore★ rise with λ?",
             "IsoScore★ of I-STAR and its bias-corrected form. The last columns: how far it moves from λ = −1 to λ = 1, "
@@ -113,14 +110,16 @@ class Report:
             "Bias-corrected IsoScore of the same runs, on the mean vector of each text, averaged over layers:",
             sweep_table(self.results, self.tasks, lambda run: run.isoscore_unbiased),
         ]
-        if pairs:
-            parts.append(f"Plain training was run twice for each task and seed; {equal} of {pairs} pairs are equal.")
+        if n_pairs:
+            parts.append(
+                f"Plain training was run twice for each task and seed; {n_equal} of {n_pairs} pairs are equal."
+            )
         return parts
 
-    def _checked(self) -> list[str]:
+    def _check_parts(self) -> list[str]:
         rows = [
-            [one.task, one.metric, f"{one.rows:,}", _digits(one.reported), _digits(one.recomputed)]
-            for one in self.checks
+            [check.task, check.metric, f"{check.rows:,}", _six_digits(check.reported), _six_digits(check.recomputed)]
+            for check in self.checks
         ]
         spans = "Span metrics are checked by the tests, against worked examples."
         if not rows:
@@ -133,15 +132,15 @@ class Report:
         ]
 
 
-def between_markers(document: str, text: str) -> str:
-    """Return a document with what stands between its two markers replaced."""
+def replace_section(document: str, section: str) -> str:
+    """Return a document with the section between its two markers replaced."""
     if document.count(BEGIN) != 1 or document.count(END) != 1 or document.index(BEGIN) > document.index(END):
         raise ValueError(f"expected a document with one line {BEGIN} and below it one line {END}")
     before, after = document.index(BEGIN) + len(BEGIN), document.index(END)
-    return f"{document[:before]}\n\n{text}\n\n{document[after:]}"
+    return f"{document[:before]}\n\n{section}\n\n{document[after:]}"
 
 
-def _told(environment: Mapping[str, Any]) -> str:
+def _describe_environment(environment: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
     return (
         f"Trained on {environment['device_name']}, {environment['threads']} threads, {environment['platform']}, "
@@ -149,5 +148,5 @@ def _told(environment: Mapping[str, Any]) -> str:
     )
 
 
-def _digits(value: float | None) -> str:
+def _six_digits(value: float | None) -> str:
     return "–" if value is None else f"{value:.6f}".replace("-", "−")

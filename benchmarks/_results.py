@@ -1,4 +1,4 @@
-"""What a reproduction's runs came to, and its tables in Markdown: pure."""
+"""The results of a reproduction's runs, and its tables in Markdown."""
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from app.results.statistics.estimate import tail_mean
 from benchmarks._tasks import CHECK
 from isotropy.catalog import Regularizer
 
-# What is compared over all tasks.
+# Regularizers and lambdas that are compared over all tasks.
 METHODS = (
     (Regularizer.NONE, 0.0),
     (Regularizer.ISTAR, -1.0),
@@ -33,15 +33,15 @@ class Result(NamedTuple):
     seed: int
     performance: float | None
     isoscore_star: float | None
-    isoscore_unbiased: float | None  # Of one vector a text, the mean over layers: what the bias-corrected form steers
+    isoscore_unbiased: float | None  # Of one vector per text, averaged over layers; steered by the bias-corrected form
     seconds: float
     steps: int
-    anisotropy: Mapping[str, float | None]  # Of the last layer's tokens, by measure
+    anisotropy: Mapping[str, float | None]  # Anisotropy of the last layer's tokens, by measure
 
 
 def result_of(task: str, part: str, run: Mapping[str, Any]) -> Result:
-    """Read a finished run as the API shows it."""
-    began, ended = (datetime.fromisoformat(run[name]) for name in ("started_at", "finished_at"))
+    """Convert a finished run of the API to a result."""
+    start, end = (datetime.fromisoformat(run[name]) for name in ("started_at", "finished_at"))
     measures = [f"anisotropy_{kind}_1" for kind in ("raw", "centred")]
     last_step = run["steps"][-1]["step"]
     return Result(
@@ -53,7 +53,7 @@ def result_of(task: str, part: str, run: Mapping[str, Any]) -> Result:
         performance=run["performance"],
         isoscore_star=run["isoscore_star"],
         isoscore_unbiased=_mean(run["results"]["by_layer"]["isoscore_unbiased"]["values"]),
-        seconds=(ended - began).total_seconds(),
+        seconds=(end - start).total_seconds(),
         steps=last_step,
         anisotropy={measure: tail_mean(_last_layer(run["steps"], measure), last_step) for measure in measures},
     )
@@ -71,49 +71,46 @@ def anisotropy_table(results: Sequence[Result], metrics: Mapping[str, str]) -> s
 
 
 def sweep_table(results: Sequence[Result], tasks: Iterable[str], value: Callable[[Result], float | None]) -> str:
-    """A value along lambda for each task and form of I-STAR: how far it moves, and at how many steps it rises."""
-    lambdas = sorted({one.lam for one in results if one.regularizer in STEERED} | {0.0})
+    """Return a value by lambda for each task and form of I-STAR: how far it moves, and in how many steps it rises."""
+    lambdas = sorted({run.lam for run in results if run.regularizer in STEERED} | {0.0})
     rows = []
     for task, regularizer in product(tasks, STEERED):
-        along = {lam: [value(one) for one in _of(results, task, regularizer, lam)] for lam in lambdas}
-        means = {lam: mean for lam, values in along.items() if (mean := _mean(values)) is not None}
+        values_by_lambda = {
+            lam: [value(run) for run in _select_runs(results, task, regularizer, lam)] for lam in lambdas
+        }
+        means = {lam: mean for lam, values in values_by_lambda.items() if (mean := _mean(values)) is not None}
         moved = _signed(f"{means[1.0] - means[-1.0]:+.3f}") if {-1.0, 1.0} <= means.keys() else "–"
         rises = [later > earlier for earlier, later in pairwise(means.values())]
-        cells = [_told(values) for values in along.values()]
+        cells = [_mean_cell(values) for values in values_by_lambda.values()]
         rows.append([task, REGULARIZER_NAMES[regularizer], *cells, moved, f"{sum(rises)} of {len(rises)}"])
     return table(["task", "method", *(f"λ = {_signed(f'{lam:g}')}" for lam in lambdas), "−1 to 1", "rises"], rows)
 
 
 def cost_table(results: Sequence[Result]) -> str:
-    """What a method adds to the time of plain training of the same task, sweep and seed: medians over runs."""
-    plain = {(one.task, one.part, one.seed): one for one in results if one.regularizer is Regularizer.NONE}
+    """Return the median time that a method adds to plain training of the same task, sweep and seed."""
+    baselines = {(run.task, run.part, run.seed): run for run in results if run.regularizer is Regularizer.NONE}
     rows = []
     for regularizer in dict.fromkeys(regularizer for regularizer, _ in METHODS[1:]):
         pairs = [
-            (one, base)
-            for one in results
-            if one.regularizer is regularizer and (base := plain.get((one.task, one.part, one.seed)))
+            (run, baseline)
+            for run in results
+            if run.regularizer is regularizer and (baseline := baselines.get((run.task, run.part, run.seed)))
         ]
         if pairs:
-            added = statistics.median((one.seconds - base.seconds) / one.steps for one, base in pairs)
-            ratio = statistics.median(one.seconds / base.seconds for one, base in pairs)
-            rows.append(
-                [REGULARIZER_NAMES[regularizer], str(len(pairs)), _signed(f"{1e3 * added:.0f}"), f"{ratio:.2f}"]
-            )
+            added_ms = 1e3 * statistics.median((run.seconds - baseline.seconds) / run.steps for run, baseline in pairs)
+            ratio = statistics.median(run.seconds / baseline.seconds for run, baseline in pairs)
+            rows.append([REGULARIZER_NAMES[regularizer], str(len(pairs)), _signed(f"{added_ms:.0f}"), f"{ratio:.2f}"])
     return table(["method", "runs", "ms more a step", "time of a run, plain = 1"], rows)
 
 
-def repeated(results: Sequence[Result]) -> tuple[int, int]:
-    """Return how many plain runs were trained twice, once in each sweep, and how many pairs have equal numbers."""
-    pairs: dict[tuple[str, int], set[tuple[float | None, float | None]]] = {}
-    counts: dict[tuple[str, int], int] = {}
-    for one in results:
-        if one.regularizer is Regularizer.NONE and one.part != CHECK:
-            key = one.task, one.seed
-            pairs.setdefault(key, set()).add((one.performance, one.isoscore_star))
-            counts[key] = counts.get(key, 0) + 1
-    twice = [key for key, count in counts.items() if count == 2]
-    return len(twice), sum(len(pairs[key]) == 1 for key in twice)
+def count_pairs(results: Sequence[Result]) -> tuple[int, int]:
+    """Return the number of plain runs that both sweeps of a task trained, and how many of these pairs are equal."""
+    scores: dict[tuple[str, int], list[tuple[float | None, float | None]]] = {}
+    for run in results:
+        if run.regularizer is Regularizer.NONE and run.part != CHECK:
+            scores.setdefault((run.task, run.seed), []).append((run.performance, run.isoscore_star))
+    pairs = [pair for pair in scores.values() if len(pair) == 2]
+    return len(pairs), sum(first == second for first, second in pairs)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -123,23 +120,23 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _last_layer(steps: Sequence[Mapping[str, Any]], measure: str) -> list[tuple[int, float | None]]:
-    """Return a measure of the last layer at each step at which it was looked at."""
+    """Return a measure of the last layer at each step that was measured."""
     return [(row["step"], row["layers"][measure][-1]) for row in steps if row["layers"]]
 
 
-def _once(results: Sequence[Result]) -> list[Result]:
-    """Return results of the comparison without repetitions: plain runs are in both sweeps of a task."""
+def _without_repetitions(results: Sequence[Result]) -> list[Result]:
+    """Return compared runs, without the plain runs that the second sweep of a task repeats."""
     first: dict[tuple[str, Regularizer, float, int], Result] = {}
-    for one in results:
-        if one.part != CHECK:
-            first.setdefault((one.task, one.regularizer, one.lam, one.seed), one)
+    for run in results:
+        if run.part != CHECK:
+            first.setdefault((run.task, run.regularizer, run.lam, run.seed), run)
     return list(first.values())
 
 
-def _of(results: Sequence[Result], task: str, regularizer: Regularizer, lam: float) -> list[Result]:
-    """Return the runs of all seeds; at lambda = 0, where every method is plain training, the plain ones."""
-    wanted = (task, regularizer if lam else Regularizer.NONE, lam)
-    return [one for one in _once(results) if (one.task, one.regularizer, one.lam) == wanted]
+def _select_runs(results: Sequence[Result], task: str, regularizer: Regularizer, lam: float) -> list[Result]:
+    """Return the runs of a method over all seeds; lambda = 0 is plain training whatever the method."""
+    setting = (task, regularizer if lam else Regularizer.NONE, lam)
+    return [run for run in _without_repetitions(results) if (run.task, run.regularizer, run.lam) == setting]
 
 
 def _by_method(
@@ -149,14 +146,14 @@ def _by_method(
     rows = []
     for task in dict.fromkeys(run.task for run in results):
         cells = [
-            ", ".join(_told(value(run) for run in _of(results, task, *method)) for value in values)
+            ", ".join(_mean_cell(value(run) for run in _select_runs(results, task, *method)) for value in values)
             for method in METHODS
         ]
         rows.append([f"{task} ({metrics[task]})" if metrics[task] else task, *cells])
-    return table(["task", *(_method(*method) for method in METHODS)], rows)
+    return table(["task", *(_method_name(*method) for method in METHODS)], rows)
 
 
-def _method(regularizer: Regularizer, lam: float) -> str:
+def _method_name(regularizer: Regularizer, lam: float) -> str:
     return f"{REGULARIZER_NAMES[regularizer]}, λ = {_signed(f'{lam:g}')}" if lam else REGULARIZER_NAMES[regularizer]
 
 
@@ -165,14 +162,14 @@ def _signed(number: str) -> str:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None
+    defined = [value for value in values if value is not None]
+    return statistics.fmean(defined) if defined else None
 
 
-def _told(values: Iterable[float | None]) -> str:
-    """Return the mean, with the standard deviation of two values or more; a dash where there is none."""
-    known = [value for value in values if value is not None]
-    if not known:
+def _mean_cell(values: Iterable[float | None]) -> str:
+    """Return the mean, with the standard deviation of two or more values; a dash without values."""
+    defined = [value for value in values if value is not None]
+    if not defined:
         return "–"
-    spread = f" ± {statistics.stdev(known):.3f}" if len(known) > 1 else ""
-    return _signed(f"{statistics.fmean(known):.3f}{spread}")
+    spread = f" ± {statistics.stdev(defined):.3f}" if len(defined) > 1 else ""
+    return _signed(f"{statistics.fmean(defined):.3f}{spread}")

@@ -1,4 +1,4 @@
-"""Interleaved rounds of several ways to do a thing, and the machine that they ran on."""
+"""Time several functions in interleaved rounds, and describe the machine."""
 
 import os
 import platform
@@ -14,61 +14,64 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def interleave(
-    ways: Mapping[str, Callable[[], object]], rounds: int = ROUNDS, finish: Callable[[], object] = lambda: None
+    functions: Mapping[str, Callable[[], object]], rounds: int = ROUNDS, finish: Callable[[], object] = lambda: None
 ) -> dict[str, list[float]]:
-    """Seconds of every way in every round: A B C, B C A, C A B, ..., after one round that is not counted.
+    """Return the seconds of each function in each round, after a warm-up round: A B C, B C A, C A B, ...
 
-    Each round begins with another way, since what a way leaves in caches and memory is the next one's burden.
-    ``finish`` waits for a device that works behind the program's back, such as a GPU. The environment variable
-    ``CLOCK`` chooses seconds of the wall or, where other work shares the cores, of the processor.
+    Rounds begin with different functions, because the state of caches and memory affects the next function.
+    ``finish`` waits for a device that works asynchronously, such as a GPU. The environment variable ``CLOCK``
+    selects wall time or, for cores that other work shares, processor time.
     """
-    clock = clock_asked()
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    names = list(ways)
+    clock = requested_clock()
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    names = list(functions)
     for number in range(rounds + 1):
         first = number % len(names)
         for name in names[first:] + names[:first]:
             finish()
-            began = clock()
-            ways[name]()
+            start = clock()
+            functions[name]()
             finish()
             if number > 0:
-                times[name].append(clock() - began)
+                times[name].append(clock() - start)
     return times
 
 
 def ratio(times: list[float], base: list[float]) -> float:
-    """The median over the rounds of one way's time in units of another's: a slow round slows both."""
-    return statistics.median(one / other for one, other in zip(times, base, strict=True))
+    """Return the median over rounds of the ratio of two times: a slow round slows both."""
+    return statistics.median(seconds / base_seconds for seconds, base_seconds in zip(times, base, strict=True))
 
 
 def table(times: Mapping[str, list[float]], base: str) -> str:
-    """Markdown: a row for every way, with its median seconds and its ratio to the way called ``base``."""
-    rows = [f"| {name} | {statistics.median(of):.3g} | {ratio(of, times[base]):.3g} |" for name, of in times.items()]
+    """Return a table in Markdown of median seconds by function, and their ratios to the function named ``base``."""
+    rows = [
+        f"| {name} | {statistics.median(seconds):.3g} | {ratio(seconds, times[base]):.3g} |"
+        for name, seconds in times.items()
+    ]
     return "\n".join(["| | seconds | ratio |", "|---|---|---|", *rows])
 
 
-def clock_asked() -> Callable[[], float]:
-    """The clock of the environment variable ``CLOCK``: of the wall, or "cpu", of the processor."""
+def requested_clock() -> Callable[[], float]:
+    """Return the clock of the environment variable ``CLOCK``: "wall", the default, or "cpu"."""
     return CLOCKS[os.environ.get("CLOCK", "wall")]
 
 
-def rounds_asked() -> int:
-    """The number of rounds: ``ROUNDS``, or that of the environment variable of this name."""
+def requested_rounds() -> int:
+    """Return the number of rounds, from the environment variable ``ROUNDS`` if set."""
     return int(os.environ.get("ROUNDS", ROUNDS))
 
 
-def threads_asked() -> int:
-    """The number of threads: ``THREADS``, or that of the environment variable of this name."""
+def requested_threads() -> int:
+    """Return the number of threads, from the environment variable ``THREADS`` if set."""
     return int(os.environ.get("THREADS", THREADS))
 
 
 def machine(*packages: str) -> str:
-    """One sentence: processor, cores, memory, system, Python and the versions of ``packages``."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    """Return a sentence with processor, cores, memory, system, Python and the versions of packages."""
+    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     versions = ", ".join(f"{package} {version(package)}" for package in packages)
     return (
-        f"{_processor()}, {os.cpu_count()} cores, {memory:.0f} GiB of memory, "
+        f"{_processor()}, {os.cpu_count()} cores, {memory_gib:.0f} GiB of memory, "
         f"{platform.system()} {platform.release()}, Python {platform.python_version()}, {versions}."
     )
 

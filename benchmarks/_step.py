@@ -1,4 +1,4 @@
-"""A model of BERT-base's shape in training, and the steps that it can make."""
+"""Training steps of a model with the shape of BERT-base."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,12 +9,12 @@ from transformers.utils.generic import ModelOutput
 
 BATCH, TOKENS = 8, 128
 
-# What the model gives and what it was given in, a scalar out that is added to the loss.
+# Takes the outputs and the inputs of the model; returns a scalar that is added to the loss.
 Penalty = Callable[[ModelOutput, Mapping[str, Tensor]], Tensor]
 
 
 class Step:
-    """Forward, backward and AdamW: the batch stays the same, the weights do not."""
+    """A training step, forward, backward and AdamW, on the same batch each time."""
 
     def __init__(self, device: torch.device, *, half: bool = False) -> None:
         torch.manual_seed(0)
@@ -25,7 +25,7 @@ class Step:
         self._half = half
 
     def rows(self, n: int) -> dict[str, Tensor]:
-        """Return ``n`` rows of random tokens without padding, of two classes in turn."""
+        """Return ``n`` rows of random tokens without padding, with alternating labels 0 and 1."""
         device = self.model.device
         return {
             "input_ids": torch.randint(1000, 30_000, (n, TOKENS), device=device),
@@ -34,7 +34,7 @@ class Step:
         }
 
     def take(self, penalty: Penalty | None = None) -> None:
-        """Make one step, of the task alone or with a penalty on the hidden states."""
+        """Take a step; ``penalty`` is added to the loss of the task."""
         with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self._half):
             outputs = self.model(**self.batch, output_hidden_states=penalty is not None)
         loss = outputs.loss

@@ -1,4 +1,4 @@
-"""The tasks of both papers as a reproduction asks for them: files, columns, and the sweeps on each."""
+"""The tasks of both papers in a reproduction: files, columns and sweeps."""
 
 import hashlib
 import json
@@ -17,18 +17,18 @@ STEERING, OTHERS, CHECK = "steering", "others", "check"
 
 
 class Task(NamedTuple):
-    """A data set, and what is learned from it."""
+    """A data set, and the columns and metric of its task."""
 
     texts: tuple[str, ...]
     metric: Metric
     kind: TaskKind = TaskKind.CLASSIFICATION
     label: str = "label"
-    files: tuple[str, str] = TSV  # Names of train and validation rows in a folder called like the task
-    times: int = 1  # How many times the budget's steps and training rows it takes
+    files: tuple[str, str] = TSV  # Train and validation files in the folder named after the task
+    times: int = 1  # Multiple of the budget's steps and training rows
 
 
 TASKS = {
-    # The slowest to leave the larger class behind, whose correlation is 0: at this length none does yet.
+    # Shorter runs predict only the larger class, so their correlation is 0.
     "cola": Task(SENTENCE, Metric.MATTHEWS, times=4),
     "mrpc": Task(PAIR, Metric.ACCURACY),
     "rte": Task(PAIR, Metric.ACCURACY),
@@ -45,13 +45,13 @@ TASKS = {
 }
 
 
-def _option(default: Any, meaning: str) -> Any:
-    return field(default=default, metadata={"help": meaning})
+def _option(default: Any, help_: str) -> Any:
+    return field(default=default, metadata={"help": help_})
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much is trained; a longer machine may do more."""
+    """Training lengths, rows, seeds and lambdas of a reproduction."""
 
     max_steps: int = _option(60, "optimizer steps of a run")
     batch_size: int = _option(16, "rows of a step")
@@ -68,20 +68,20 @@ class Budget:
 
 
 def files_of(data: Path, name: str) -> tuple[Path, Path]:
-    """Return where the train and the validation rows of a task are."""
+    """Return the paths of the train and validation files of a task."""
     train, validation = (data / name / file for file in TASKS[name].files)
     return train, validation
 
 
 def requests_for(name: str, budget: Budget) -> dict[str, dict[str, Any]]:
-    """Return the sweeps on a task, by their part, as the API takes them but for the data set.
+    """Return the sweep requests of a task for the API by part, without the data set.
 
-    Both forms of I-STAR at lambda = -1 and 1, and at more where the task has a long sweep; the other penalties at
-    lambda = 1; and one plain run that is evaluated on all validation rows and kept, whose metrics can be recomputed.
-    Of spans there is none: their metrics depend on windows and candidates that nothing outside repeats in a few lines.
+    Steering: both forms of I-STAR at lambda = -1 and 1, and at further lambdas if the task has a long sweep. Others:
+    the other penalties at lambda = 1. Check: a plain run on all validation rows whose model is exported to recompute
+    its metrics; none for spans, whose metrics depend on windows and candidates that are hard to recompute.
     """
     task = TASKS[name]
-    spans = task.kind is TaskKind.SPAN
+    is_span = task.kind is TaskKind.SPAN
     shared = {
         "model": MODEL,
         "task": task.kind,
@@ -94,12 +94,12 @@ def requests_for(name: str, budget: Budget) -> dict[str, dict[str, Any]]:
         "learning_rate": budget.learning_rate,
         "train_rows": task.times * budget.train_rows,
         "validation_rows": budget.validation_rows,
-        "max_length": budget.span_length if spans else budget.max_length,
+        "max_length": budget.span_length if is_span else budget.max_length,
         "stride": budget.span_length // 3,
         "zetas": [ZETA],
         "entropy_by_label": task.kind is TaskKind.CLASSIFICATION,
     }
-    asked = {
+    requests = {
         STEERING: shared
         | {
             "regularizers": [Regularizer.ISTAR, Regularizer.UNBIASED],
@@ -109,18 +109,18 @@ def requests_for(name: str, budget: Budget) -> dict[str, dict[str, Any]]:
         OTHERS: shared
         | {"regularizers": [Regularizer.COSREG, Regularizer.ENTROPY], "lambdas": [1.0], "seeds": budget.seeds},
     }
-    if not spans:
-        asked[CHECK] = shared | {
+    if not is_span:
+        requests[CHECK] = shared | {
             "regularizers": [Regularizer.NONE],
             "lambdas": [0.0],
             "seeds": budget.seeds[:1],
             "validation_rows": None,
             "export": True,
         }
-    return {part: request | {"name": _name(name, part, request)} for part, request in asked.items()}
+    return {part: request | {"name": _name(name, part, request)} for part, request in requests.items()}
 
 
 def _name(task: str, part: str, request: dict[str, Any]) -> str:
-    """Return what finds a sweep again: with other settings it is another."""
+    """Return the unique name of a sweep, with a hash of its settings."""
     settings = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
     return f"Reproduction: {task}, {part} ({settings[:8]})"

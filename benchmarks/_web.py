@@ -1,4 +1,4 @@
-"""The dashboard on a data folder of its own, as a process that answers."""
+"""Run a dashboard on a data folder as a separate process."""
 
 import os
 import socket
@@ -13,25 +13,25 @@ from contextlib import contextmanager
 @contextmanager
 def web_process(folder: str) -> Iterator[str]:
     """Start the web process without a worker, wait for its first answer, yield its URL, and end it."""
-    with _answering("the web process", ["app"], folder) as url:
+    with _running("the web process", ["app"], folder) as url:
         yield url
 
 
 @contextmanager
 def dashboard(folder: str) -> Iterator[str]:
     """Make the databases, start web process and worker, wait for the first answer, yield the URL, and end both."""
-    with _answering("the dashboard", ["isoscope", "serve"], folder) as url:
+    with _running("the dashboard", ["isoscope", "serve"], folder) as url:
         yield url
 
 
 @contextmanager
-def _answering(name: str, module: list[str], folder: str) -> Iterator[str]:
+def _running(name: str, module: list[str], folder: str) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = os.environ | {"ISOSCOPE_DATA_DIR": folder, "ISOSCOPE_PORT": str(port), "ISOSCOPE_SAMPLE": "false"}
     url = f"http://127.0.0.1:{port}"
-    # What it prints is no part of a benchmark's tables.
+    # Its output must not mix with the tables on standard output.
     process = subprocess.Popen([sys.executable, "-m", *module], env=environment, stdout=sys.stderr)
     try:
         while not _answers(url):
@@ -47,6 +47,6 @@ def _answering(name: str, module: list[str], folder: str) -> Iterator[str]:
 def _answers(url: str) -> bool:
     try:
         urllib.request.urlopen(f"{url}/api/health").close()
-    except OSError:  # refused, or broken off in the middle
+    except OSError:  # refused or interrupted
         return False
     return True

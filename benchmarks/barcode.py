@@ -1,4 +1,4 @@
-"""Bars in dimension 0 of a batch and of a sample, beside gudhi.
+"""Time the barcode (H0) of a batch and of a sample, compared with gudhi.
 
 Run: python -m benchmarks.barcode
 """
@@ -11,47 +11,47 @@ from gudhi.sklearn.rips_persistence import RipsPersistence
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmarks._rounds import interleave, machine, ratio, rounds_asked, table
+from benchmarks._rounds import interleave, machine, ratio, requested_rounds, table
 from isotropy.topology import bar_entropy, barcode
 
 SIZES, D, THREADS = (64, 1024), 768, 2
-REPEATS = {64: 100, 1024: 2}  # Barcodes in one round: one of a batch takes less than a millisecond
+REPEATS = {64: 100, 1024: 2}  # Barcodes per round, by number of points
 RIPS = RipsPersistence(homology_dimensions=0, input_type="point cloud")
 
 
 def gudhi_bars(points: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Deaths [n - 1] by gudhi's interface for scikit-learn, in dimension 0 alone; the last bar never ends."""
+    """Return the ends [n - 1] of the bars in dimension 0 by gudhi, without the infinite bar."""
     deaths: NDArray[np.float64] = RIPS.fit_transform([points])[0][:-1, 1]
     return deaths
 
 
-def gradient(x: Tensor) -> Tensor:
-    """The gradient [n, d] of the entropy of the bars, as a training step takes it."""
+def entropy_gradient(x: Tensor) -> Tensor:
+    """Return the gradient [n, d] of the entropy of the bars, as in a training step."""
     points = x.detach().requires_grad_()
-    (of_points,) = torch.autograd.grad(bar_entropy(barcode(points)), points)
-    return of_points
+    (gradient,) = torch.autograd.grad(bar_entropy(barcode(points)), points)
+    return gradient
 
 
-def repeated(way: Callable[[], object], times: int) -> Callable[[], None]:
-    """The way, several times over."""
+def repeat(function: Callable[[], object], times: int) -> Callable[[], None]:
+    """Return a function that calls ``function`` several times."""
 
-    def all_times() -> None:
+    def repeated() -> None:
         for _ in range(times):
-            way()
+            function()
 
-    return all_times
+    return repeated
 
 
 def compare(x: Tensor) -> None:
-    """Print the times of every way for points [n, d], by the round, and how far the bars differ."""
+    """Print the times of all functions for points [n, d], and the largest difference of the bars."""
     n, points, dtype = len(x), x.numpy(), str(x.dtype).removeprefix("torch.")
     ours, gudhi = f"bars, {dtype}", f"gudhi, {dtype}"
-    ways: dict[str, Callable[[], object]] = {
+    functions: dict[str, Callable[[], object]] = {
         ours: lambda: barcode(x),
-        f"bars, their entropy and its gradient, {dtype}": lambda: gradient(x),
+        f"bars, their entropy and its gradient, {dtype}": lambda: entropy_gradient(x),
         gudhi: lambda: gudhi_bars(points),
     }
-    times = interleave({name: repeated(way, REPEATS[n]) for name, way in ways.items()}, rounds_asked())
+    times = interleave({name: repeat(function, REPEATS[n]) for name, function in functions.items()}, requested_rounds())
     difference = np.abs(barcode(x.double()).numpy() / np.sort(gudhi_bars(points.astype(np.float64))) - 1).max()
     print(f"{n:,} points of {D} dimensions, {len(times[ours])} rounds of {REPEATS[n]}\n")
     print(table(times, base=gudhi))

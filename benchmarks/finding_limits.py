@@ -1,9 +1,9 @@
-"""What healthy clouds reach of the statistics behind findings: the table ``isotropy/findings/limits.json``.
+"""Simulate the statistics of findings on healthy clouds: writes the table ``isotropy/findings/limits.json``.
 
 Run: OMP_NUM_THREADS=1 python -m benchmarks.finding_limits [--simulations N] > isotropy/findings/limits.json
 
 Clouds are Gaussian, multivariate t with 5 degrees of freedom, and t5 in each coordinate, with equal variances and with
-variances 1/i. What depends on the effective dimension rather than on d has the spectra that have it.
+variances 1/i. Statistics that depend on the effective dimension have spectra with that effective dimension.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks._calibration import SEED
-from benchmarks.outlier_limit import LEVEL
+from benchmarks.outlier_limit import tail_point
 from isotropy.findings.dimensions import max_rogue_dimensions
 from isotropy.findings.limits import greatest_gap
 from isotropy.findings.mixed_clouds import best_split, leading_directions
@@ -28,33 +28,33 @@ from isotropy.findings.nearest import QUERIES, Similarity, find_nearest
 from isotropy.findings.outlier_rows import TAIL
 from isotropy.findings.spread import max_collapsed_directions, norm_spread
 
-# Limits fall with the rows: that of the last stands for all beyond. Fewer rows have few findings.
+# Limits fall with the number of rows: larger clouds take the last one. Smaller clouds have few findings.
 ROWS = (20, 45, 100, 300, 1000)
 DIMENSIONS = (4, 16, 64, 256, 768)
 SIMULATIONS = 100
-FEWEST = 16
-NUMBERS = 1.2e7  # Of a cell's clouds of one kind in all: large clouds vary less, and take longer
-FITTED = 0.1  # Share of the values, the greatest, to which an exponential tail is fitted for the 99.9% point
+MIN_SIMULATIONS = 16
+MAX_NUMBERS = 1.2e7  # Coordinates in all simulations of a cell and kind: large clouds vary less, and take longer
+TAIL_SHARE = 0.1  # Share of the largest values to which an exponential tail is fitted for the 99.9% point
 KINDS = ("gaussian", "t5", "t5 coordinates")
 DECAYS = (0.0, 1.0)
-# Of the spectra with a given effective dimension: the longer their tail the more hubs they have.
+# Decays of spectra with a given effective dimension: the longer their tail, the more hubs they have.
 SPREAD_DECAYS = (0.0, 0.3, 0.5, 0.7, 1.0)
-MOST_DIMENSIONS = 1024  # Of a decaying spectrum with a given participation ratio
+MAX_DIMENSIONS = 1024  # Of a decaying spectrum with a given participation ratio
 
 Points = NDArray[np.float32]
 
 
-def cloud(random: np.random.Generator, kind: str, n: int, variances: NDArray[np.float64]) -> Points:
-    """Draw a healthy cloud with the mean 0."""
+def draw_cloud(random: np.random.Generator, kind: str, n: int, variances: NDArray[np.float64]) -> Points:
+    """Draw a healthy cloud [n, d] with mean 0."""
     d = len(variances)
     x = random.standard_t(TAIL, (n, d)) if kind == "t5 coordinates" else random.standard_normal((n, d))
     if kind == "t5":
         x /= np.sqrt(random.chisquare(TAIL, (n, 1)) / TAIL)
-    drawn: Points = (x * np.sqrt(variances)).astype(np.float32)
-    return drawn
+    points: Points = (x * np.sqrt(variances)).astype(np.float32)
+    return points
 
 
-def of_dimensions(x: Points, random: np.random.Generator) -> Iterator[tuple[str, float]]:
+def dimension_statistics(x: Points, random: np.random.Generator) -> Iterator[tuple[str, float]]:
     """Yield the statistics that depend on d."""
     n, d = x.shape
     points = torch.from_numpy(x).double()
@@ -72,66 +72,56 @@ def of_dimensions(x: Points, random: np.random.Generator) -> Iterator[tuple[str,
     yield "separation", 0.0 if split is None else split.separation
 
 
-def of_spread(kind: str, x: Points) -> Iterator[tuple[str, float]]:
+def spread_statistics(kind: str, x: Points) -> Iterator[tuple[str, float]]:
     """Yield the statistics that depend on the effective dimension."""
     points = torch.from_numpy(x)
-    places = torch.arange(len(x))
+    positions = torch.arange(len(x))
     similarities: dict[str, Similarity] = {"hub_cosine": "cosine"}
     if kind == "gaussian":
-        # In the null of t5 the rows at the center are neighbors of nearly all others.
+        # In healthy t5 clouds too, the rows at the center are neighbors of nearly all others.
         similarities["hub_euclidean"] = "euclidean"
     for name, similarity in similarities.items():
-        yield (
-            name,
-            float(find_nearest(points[:QUERIES], places[:QUERIES], [(points, places)], similarity).shares()[1].max()),
-        )
+        nearest = find_nearest(points[:QUERIES], positions[:QUERIES], [(points, positions)], similarity)
+        yield name, float(nearest.shares()[1].max())
     yield "norm_spread_t5", norm_spread(points)
 
 
 def variances_with(ratio: float, decay: float) -> NDArray[np.float64]:
-    """Return variances i^-decay of as many dimensions as give a participation ratio, or as come nearest to it."""
-    sizes = np.arange(1.0, MOST_DIMENSIONS + 1) ** -decay
+    """Return variances i^-decay in the number of dimensions whose participation ratio is nearest to ``ratio``."""
+    sizes = np.arange(1.0, MAX_DIMENSIONS + 1) ** -decay
     ratios = sizes.cumsum() ** 2 / (sizes**2).cumsum()
     return sizes[: int(np.abs(ratios - ratio).argmin()) + 1]
 
 
-def point(values: NDArray[np.float64]) -> float:
-    """Return what one in a thousand exceeds: an exponential tail fitted to the greatest of them."""
-    base = float(np.quantile(values, 1 - FITTED))
-    beyond = values[values > base]
-    share = len(beyond) / len(values)
-    return base if share <= LEVEL else base + float((beyond - base).mean()) * float(np.log(share / LEVEL))
-
-
 def cell(n: int, d: int, simulations: int) -> dict[str, float]:
-    """Return the greatest 99.9% point of each statistic over all kinds and spectra."""
+    """Return the largest 99.9% point of each statistic over all kinds and spectra."""
     points: dict[str, float] = defaultdict(lambda: -np.inf)
     for kind, decay in product(KINDS, DECAYS):
         random = np.random.default_rng([SEED, crc32(f"{kind}, {decay}, {n} x {d}".encode())])
-        reached = defaultdict(list)
-        full = np.arange(1.0, d + 1) ** -decay
+        values_by_name = defaultdict(list)
+        variances = np.arange(1.0, d + 1) ** -decay
         for _ in range(simulations):
-            for name, value in of_dimensions(cloud(random, kind, n, full), random):
-                reached[name].append(value)
-        for name, values in reached.items():
-            points[name] = max(points[name], point(np.array(values)))
+            for name, value in dimension_statistics(draw_cloud(random, kind, n, variances), random):
+                values_by_name[name].append(value)
+        for name, values in values_by_name.items():
+            points[name] = max(points[name], tail_point(np.array(values), TAIL_SHARE))
     return dict(points) | spread_cell(n, d, simulations)
 
 
 def spread_cell(n: int, ratio: float, simulations: int) -> dict[str, float]:
-    """Return the same of the statistics that depend on the effective dimension."""
+    """Return the largest 99.9% points of the statistics that depend on the effective dimension."""
     points: dict[str, float] = defaultdict(lambda: -np.inf)
     for kind, decay in product(("gaussian", "t5"), SPREAD_DECAYS):
         variances = variances_with(ratio, decay)
-        if decay and len(variances) == MOST_DIMENSIONS:
-            continue  # such a spectrum needs more dimensions to have this ratio
+        if decay and len(variances) == MAX_DIMENSIONS:
+            continue  # this spectrum needs more dimensions to have this ratio
         random = np.random.default_rng([SEED, crc32(f"{kind}, {decay}, {n} x {ratio} effective".encode())])
-        reached = defaultdict(list)
+        values_by_name = defaultdict(list)
         for _ in range(simulations):
-            for name, value in of_spread(kind, cloud(random, kind, n, variances)):
-                reached[name].append(value)
-        for name, values in reached.items():
-            points[name] = max(points[name], point(np.array(values)))
+            for name, value in spread_statistics(kind, draw_cloud(random, kind, n, variances)):
+                values_by_name[name].append(value)
+        for name, values in values_by_name.items():
+            points[name] = max(points[name], tail_point(np.array(values), TAIL_SHARE))
     return dict(points)
 
 
@@ -144,7 +134,7 @@ def main() -> None:
     simulations = parser.parse_args().simulations
     statistics: dict[str, list[list[float]]] = defaultdict(lambda: [[0.0] * len(DIMENSIONS) for _ in ROWS])
     for (i, n), (j, d) in product(enumerate(ROWS), enumerate(DIMENSIONS)):
-        for name, value in cell(n, d, max(min(simulations, int(NUMBERS / (n * d))), FEWEST)).items():
+        for name, value in cell(n, d, max(min(simulations, int(MAX_NUMBERS / (n * d))), MIN_SIMULATIONS)).items():
             statistics[name][i][j] = float(f"{value:.4g}")
         sys.stderr.write(f"{n} x {d}: { ({name: values[i][j] for name, values in statistics.items()}) }\n")
     table: dict[str, Any] = {"rows": ROWS, "dimensions": DIMENSIONS, "simulations": simulations}

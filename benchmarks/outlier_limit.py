@@ -1,4 +1,4 @@
-"""What healthy clouds reach of the statistic that finds outlier rows, and how often they exceed its limit.
+"""Simulate the statistic that finds outlier rows on healthy clouds, and how often it exceeds its limit.
 
 Run: OMP_NUM_THREADS=1 python -m benchmarks.outlier_limit [--simulations N]
 """
@@ -21,8 +21,8 @@ ROWS = (20, 200, 2000)
 DIMENSIONS = (2, 8, 32)
 SIMULATIONS = 2000
 LEVEL = 0.001
-# Share of the values, the greatest, to which an exponential tail is fitted for the 99.9% point: few lie beyond it.
-FITTED = 0.05
+# Share of the largest values to which an exponential tail is fitted for the 99.9% point, beyond which few lie.
+TAIL_SHARE = 0.05
 HEAD = "| cloud | n | d | 99.9% point | above the limit |\n|---|---|---|---|---|"
 
 
@@ -30,7 +30,7 @@ class Kind(NamedTuple):
     """A healthy distribution of rows."""
 
     name: str
-    tail: int | None  # Degrees of freedom of multivariate Student's t; None of a Gaussian
+    tail: int | None  # Degrees of freedom of multivariate Student's t; None for a Gaussian
     decay: float  # Variances are i^-decay
 
 
@@ -44,8 +44,16 @@ KINDS = (
 )
 
 
-class Reached(NamedTuple):
-    """What the clouds of one case reached."""
+def tail_point(values: NDArray[np.float64], tail_share: float) -> float:
+    """Return the 99.9% point of values by an exponential tail fitted to the share of the largest."""
+    base = float(np.quantile(values, 1 - tail_share))
+    beyond = values[values > base]
+    share = len(beyond) / len(values)  # less than ``tail_share`` if most values are 0
+    return base if share <= LEVEL else base + float((beyond - base).mean()) * float(np.log(share / LEVEL))
+
+
+class CaseValues(NamedTuple):
+    """Values of the statistic for the clouds of a case."""
 
     kind: Kind
     n: int
@@ -54,15 +62,11 @@ class Reached(NamedTuple):
 
     @property
     def point(self) -> float:
-        """What one in a thousand clouds exceeds."""
-        base = float(np.quantile(self.values, 1 - FITTED))
-        beyond = self.values[self.values > base]
-        share = len(beyond) / len(self.values)  # less than asked for where most reach 0
-        return base if share <= LEVEL else base + float((beyond - base).mean()) * float(np.log(share / LEVEL))
+        return tail_point(self.values, TAIL_SHARE)
 
     @property
     def share(self) -> float:
-        """Of the clouds, of those that exceed the limit."""
+        """Return the share of clouds that exceed the limit."""
         return float((self.values > LIMIT).mean())
 
     def row(self) -> str:
@@ -71,7 +75,7 @@ class Reached(NamedTuple):
 
 
 def statistic(x: NDArray[np.float64]) -> float:
-    """Return what is compared with the limit, for points [n, d] without duplicates, in the first of its rounds."""
+    """Return the statistic that the first round compares with the limit, for points [n, d] without duplicates."""
     points = torch.from_numpy(x)
     centre, bulk = centre_and_bulk(points)
     squares = (points - centre).square().sum(1).numpy()
@@ -80,7 +84,7 @@ def statistic(x: NDArray[np.float64]) -> float:
     return float(surprise(expected_beyond(len(x), bulk, farthest, tail_degrees(ratios, bulk))).max())
 
 
-def reached(kind: Kind, n: int, d: int, simulations: int = SIMULATIONS) -> Reached:
+def simulate_case(kind: Kind, n: int, d: int, simulations: int = SIMULATIONS) -> CaseValues:
     """Simulate a case, with random numbers that depend on its name alone."""
     random = np.random.default_rng([SEED, crc32(f"{kind.name}, {n} x {d}".encode())])
     scales = np.arange(1.0, d + 1) ** (-kind.decay / 2)
@@ -90,23 +94,23 @@ def reached(kind: Kind, n: int, d: int, simulations: int = SIMULATIONS) -> Reach
         if kind.tail is not None:
             x /= np.sqrt(random.chisquare(kind.tail, (n, 1)) / kind.tail)
         values[i] = statistic(x)
-    return Reached(kind, n, d, values)
+    return CaseValues(kind, n, d, values)
 
 
-def cases(simulations: int = SIMULATIONS) -> Iterator[Reached]:
-    """Yield every case when it is done."""
+def cases(simulations: int = SIMULATIONS) -> Iterator[CaseValues]:
+    """Simulate and yield every case."""
     for kind, n, d in product(KINDS, ROWS, DIMENSIONS):
-        yield reached(kind, n, d, simulations)
+        yield simulate_case(kind, n, d, simulations)
 
 
 def main() -> None:
-    """Print a table of all cases; end with 1 where the 99.9% point of one is above the limit."""
+    """Print a table of all cases; exit with 1 if the 99.9% point of one is above the limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=SIMULATIONS, help="clouds of each case")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     print(f"{machine('numpy', 'torch')}\n\n{HEAD}", flush=True)
     points = []
-    for case in cases(asked.simulations):
+    for case in cases(arguments.simulations):
         print(case.row(), flush=True)
         points.append(case.point)
     print(f"\nlimit {LIMIT:g}, greatest 99.9% point {max(points):.1f}")

@@ -1,12 +1,12 @@
-"""How long pages and API answers take beside the health route's, on a folder with embeddings and a sweep of 30 runs.
+"""Time pages and API responses, compared with the health route, with a few embeddings and a sweep of 30 runs.
 
 Run: python -m benchmarks.pages
 
-With ``--runs 10000`` on so many runs of 200 steps instead, in experiments of 500: pages that many runs stand on. On
-PostgreSQL with ISOSCOPE_DATABASE_URL of an empty database. ``--folder`` keeps the rows for the next time.
+``--runs 10000`` times pages of many runs instead, with 200 steps each, in experiments of 500 runs. For PostgreSQL, set
+ISOSCOPE_DATABASE_URL to an empty database. ``--folder`` keeps the rows for the next time.
 
-With ``CLOCK=cpu`` the requests are made within the process that serves them, and its processor seconds are counted, for
-cores that other work shares. What a PostgreSQL server takes is not among these.
+If other work shares the cores, set ``CLOCK=cpu``: requests are then made within the process that serves them, and its
+processor time is counted, without that of a PostgreSQL server.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from app.main import create_app
 from app.results.labels import SENTENCE_MEASURES, TRAINING_MEASURES
 from app.storage import Incoming
 from benchmarks._many_runs import fill, new_context
-from benchmarks._rounds import interleave, machine, ratio, rounds_asked
+from benchmarks._rounds import interleave, machine, ratio, requested_rounds
 from benchmarks._web import web_process
 from isotropy.catalog import Regularizer
 from workers.embeddings.measure import inspect_embedding, measure_embedding
@@ -43,11 +43,11 @@ from workers.embeddings.measure import inspect_embedding, measure_embedding
 EMBEDDINGS, SHAPE = 5, (2000, 256)
 LARGE = (50_000, 768)
 LAMBDAS, SEEDS, STEPS, LAYERS = (-5.0, -3.0, -1.0, 0.0, 1.0, 3.0), 5, 40, 12
-REQUESTS_A_ROUND = 10
+REQUESTS_PER_ROUND = 10
 HEALTH = "/api/health"
-# Figures that an experiment's page takes from their own pages when they are reached.
-LATE = ("methods", "silhouette", "watched", "late-anisotropy", "twonn", "activation")
-FEW = (
+# Figures that an experiment's page loads when they are scrolled into view.
+LAZY_FIGURES = ("methods", "silhouette", "watched", "late-anisotropy", "twonn", "activation")
+PATHS_WITH_FEW_RUNS = (
     "/",
     "/embeddings",
     "/embeddings/<embedding>",
@@ -63,16 +63,16 @@ FEW = (
     "/experiments/<experiment>",
     "/experiments/<experiment>/figures/learning.json",
     "/experiments/<experiment>/figures/isotropy.json",
-    *(f"/experiments/<experiment>/figures/{slug}.html" for slug in LATE),
+    *(f"/experiments/<experiment>/figures/{slug}.html" for slug in LAZY_FIGURES),
     "/api/experiments/<experiment>",
     "/runs/<run>",
     "/api/runs/<run>",
     "/queue",
     "/measures",
 )
-RUNS_OF_EACH, STEPS_OF_EACH = 500, 200
-# Pages that many runs stand on, an experiment of 500 of them among these.
-MANY = (
+RUNS_PER_EXPERIMENT, STEPS_PER_RUN = 500, 200
+# Pages of many runs, and of an experiment with 500 of them.
+PATHS_WITH_MANY_RUNS = (
     "/",
     "/experiments",
     "/experiments?q=lam<0 iso>0.2",
@@ -97,30 +97,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=0)
     parser.add_argument("--folder")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = asked.folder or temporary
+        folder = arguments.folder or temporary
         context = new_context(folder)
-        named, about = many_rows(context, asked.runs) if asked.runs else few_rows(context)
+        paths, summary = add_many_rows(context, arguments.runs) if arguments.runs else add_few_rows(context)
         database = context.sessions.kw["bind"].dialect.name
         context.close()
-        paths = {HEALTH: HEALTH, **named}
-        with serving(folder) as client:
-            ways: dict[str, Callable[[], object]] = {name: partial(get, client, path) for name, path in paths.items()}
-            times = interleave(ways, REQUESTS_A_ROUND * rounds_asked())
+        paths = {HEALTH: HEALTH, **paths}
+        with open_client(folder) as client:
+            requests: dict[str, Callable[[], object]] = {
+                name: partial(get, client, path) for name, path in paths.items()
+            }
+            times = interleave(requests, REQUESTS_PER_ROUND * requested_rounds())
     print(machine("fastapi", "sqlalchemy", "uvicorn"))
-    print(f"{about}, {database}, {len(times[HEALTH])} requests each\n")
+    print(f"{summary}, {database}, {len(times[HEALTH])} requests each\n")
     print("| | median ms | p95 ms | ratio |\n|---|---|---|---|")
-    for name, taken in times.items():
-        p95 = statistics.quantiles(taken, n=20)[-1]
-        print(
-            f"| `{name}` | {1e3 * statistics.median(taken):.1f} | {1e3 * p95:.1f} | {ratio(taken, times[HEALTH]):.1f} |"
-        )
+    for name, seconds in times.items():
+        median_ms, p95_ms = 1e3 * statistics.median(seconds), 1e3 * statistics.quantiles(seconds, n=20)[-1]
+        print(f"| `{name}` | {median_ms:.1f} | {p95_ms:.1f} | {ratio(seconds, times[HEALTH]):.1f} |")
 
 
 @contextmanager
-def serving(folder: str) -> Iterator[httpx2.Client]:
-    """A client of the dashboard on a folder: of a web process, or for processor seconds of this one."""
+def open_client(folder: str) -> Iterator[httpx2.Client]:
+    """Yield a client of the dashboard on a folder, in a web process or, to count processor time, in this one."""
     if os.environ.get("CLOCK") == "cpu":
         app = create_app(Settings(data_dir=folder, sample=False))
         with TestClient(app, base_url="http://127.0.0.1:8000") as client:
@@ -131,8 +131,8 @@ def serving(folder: str) -> Iterator[httpx2.Client]:
             yield client
 
 
-def few_rows(context: Context) -> tuple[dict[str, str], str]:
-    """Add embeddings and a sweep; return paths by what they are called in the table, and what there is in words."""
+def add_few_rows(context: Context) -> tuple[dict[str, str], str]:
+    """Add embeddings and a sweep; return the paths to time by name, and a summary of the rows."""
     embedding_id, other_id, *_ = [add_embedding(context, number, SHAPE) for number in range(EMBEDDINGS)]
     large_id = add_embedding(context, EMBEDDINGS, LARGE)
     experiment_id, run_id = add_experiment(context)
@@ -143,45 +143,43 @@ def few_rows(context: Context) -> tuple[dict[str, str], str]:
         "<experiment>": experiment_id,
         "<run>": run_id,
     }
-    about = (
-        f"{EMBEDDINGS} embeddings of {told(SHAPE)}, a large one of {told(LARGE)}, {len(LAMBDAS) * SEEDS} runs of "
+    summary = (
+        f"{EMBEDDINGS} embeddings of {in_words(SHAPE)}, a large one of {in_words(LARGE)}, {len(LAMBDAS) * SEEDS} runs of "
         f"{STEPS} logged steps"
     )
-    return filled_in(FEW, ids), about
+    return insert_ids(PATHS_WITH_FEW_RUNS, ids), summary
 
 
-def many_rows(context: Context, runs: int) -> tuple[dict[str, str], str]:
-    """The same of a database of many runs, which is filled unless it is already."""
+def add_many_rows(context: Context, runs: int) -> tuple[dict[str, str], str]:
+    """Fill the database with runs unless it has some; return the paths to time by name, and a summary of the rows."""
     newest = select(Experiment.id).order_by(Experiment.created_at.desc()).limit(1)
     with context.sessions() as session:
         experiment_id = session.scalar(newest)
     if experiment_id is None:
-        experiment_id = fill(context, runs, max(runs // RUNS_OF_EACH, 1), STEPS_OF_EACH, waiting=50)[0]
+        experiment_id = fill(context, runs, max(runs // RUNS_PER_EXPERIMENT, 1), STEPS_PER_RUN, waiting=50)[0]
     with context.sessions() as session:
         run_id = session.scalar(select(Run.id).where(Run.experiment_id == experiment_id).limit(1))
-        counted = [session.scalar(select(func.count()).select_from(table)) or 0 for table in (Run, Experiment, Step)]
-    about = "{:,} runs in {:,} experiments, {:,} steps".format(*counted)
-    return filled_in(MANY, {"<experiment>": experiment_id, "<run>": str(run_id)}), about
+        counts = [session.scalar(select(func.count()).select_from(table)) or 0 for table in (Run, Experiment, Step)]
+    summary = "{:,} runs in {:,} experiments, {:,} steps".format(*counts)
+    return insert_ids(PATHS_WITH_MANY_RUNS, {"<experiment>": experiment_id, "<run>": str(run_id)}), summary
 
 
-def filled_in(paths: Sequence[str], ids: Mapping[str, str]) -> dict[str, str]:
-    """Paths with the ids of rows, by the same with the words that stand for these."""
-    found = {}
-    for name in paths:
-        path = name
-        for word, row_id in ids.items():
-            path = path.replace(word, row_id)
-        found[name] = path
-    return found
+def insert_ids(templates: Sequence[str], ids: Mapping[str, str]) -> dict[str, str]:
+    """Return paths with placeholders replaced by ids, by their templates."""
+    paths = {}
+    for template in templates:
+        path = template
+        for placeholder, row_id in ids.items():
+            path = path.replace(placeholder, row_id)
+        paths[template] = path
+    return paths
 
 
 def get(client: httpx2.Client, path: str) -> None:
-    """Fetch a path to its last byte."""
     client.get(path).raise_for_status()
 
 
-def told(shape: tuple[int, int]) -> str:
-    """Rows by dimensions in words."""
+def in_words(shape: tuple[int, int]) -> str:
     return f"{shape[0]:,} x {shape[1]}"
 
 
@@ -217,23 +215,22 @@ def add_experiment(context: Context) -> tuple[str, str]:
 
 
 def make_activation(draw: np.random.Generator) -> dict[str, Any]:
-    """The activation of a run of so many dimensions."""
     return {"n": 500, "mean": draw.normal(size=SHAPE[1]).tolist(), "std": draw.random(SHAPE[1]).tolist()}
 
 
 def make_run(config: TrainingConfig, lam: float, seed: int, position: int, draw: np.random.Generator) -> Run:
-    """The row of a finished run with its steps."""
+    """Return the row of a finished run with its steps."""
     regularizer = Regularizer.ISTAR if lam else Regularizer.NONE
-    own = RunConfig(**config.model_dump(), regularizer=regularizer, lam=lam, seed=seed)
+    run_config = RunConfig(**config.model_dump(), regularizer=regularizer, lam=lam, seed=seed)
     layers = draw.random((STEPS, LAYERS)).tolist()
     reference = {"layers": layers[-1], "layer_reasons": [None] * LAYERS, "pooling": "first", "n": 500}
     by_layer = {"values": layers[-1], "reasons": [None] * LAYERS}
     return Run(
         position=position,
-        config=own.model_dump(mode="json"),
+        config=run_config.model_dump(mode="json"),
         regularizer=regularizer,
         lam=lam,
-        zeta=own.zeta,
+        zeta=run_config.zeta,
         seed=seed,
         status=RunStatus.FINISHED,
         started_at=utcnow(),

@@ -1,9 +1,9 @@
-"""Every measure of known clouds: the table ``isotropy/catalog/reference_values.json`` that reports show.
+"""Measure reference clouds: writes the table ``isotropy/catalog/reference_values.json`` that reports show.
 
 Run: OMP_NUM_THREADS=2 python -m benchmarks.reference_values > isotropy/catalog/reference_values.json
 
-The encoder's layers are those of the train sentences in samples/agreement; generated clouds have as many rows and
-dimensions, so that all differ in shape alone.
+Layers of the bundled encoder are of the train sentences in samples/agreement. Generated clouds have the same numbers of
+rows and dimensions, so that only the shape of the cloud differs.
 """
 
 import csv
@@ -26,40 +26,39 @@ N, D = 2000, 384
 SEED = 0
 DIGITS = 6
 BATCH = 100
-DOMINATING = 20.0  # Standard deviation of the one direction, 1 in the others: it holds about half of the variance
-MEAN = 4.0  # Length of the cone's mean, in typical distances of its rows from it: cosines are about 16/17
+DOMINATING = 20.0  # Standard deviation of the dominating direction, 1 in the others: about half of the variance
+MEAN = 4.0  # Length of the cone's mean, relative to the typical distance of rows from it: cosines are about 16/17
 
 Points = NDArray[np.float32]
 
 
-class Known(NamedTuple):
-    """A cloud by its name, and what it is."""
+class ReferenceCloud(NamedTuple):
+    """A cloud with its name and description."""
 
     name: str
     about: str
     points: Points
 
 
-def generated() -> Iterator[Known]:
-    """Yield the clouds that are drawn."""
-    drawn = np.random.default_rng(SEED).standard_normal((N, D)).astype(np.float32)
+def generate_clouds() -> Iterator[ReferenceCloud]:
+    points = np.random.default_rng(SEED).standard_normal((N, D)).astype(np.float32)
     first = np.eye(D, dtype=np.float32)[0]
-    yield Known("Isotropic Gaussian", "All directions have the same variance.", drawn)
-    yield Known(
+    yield ReferenceCloud("Isotropic Gaussian", "All directions have the same variance.", points)
+    yield ReferenceCloud(
         "Gaussian, one dominating direction",
         f"One direction has {DOMINATING**2:,.0f} times the variance of each other.",
-        drawn * (1 + (DOMINATING - 1) * first),
+        points * (1 + (DOMINATING - 1) * first),
     )
-    yield Known(
+    yield ReferenceCloud(
         "Narrow cone",
         "An isotropic Gaussian about a mean that is four times as long as its rows are far from it.",
-        drawn + MEAN * np.float32(D**0.5) * first,
+        points + MEAN * np.float32(D**0.5) * first,
     )
 
 
-def encoded(layers: tuple[int, ...] | None = None) -> Iterator[Known]:
-    """Yield layers of the bundled encoder, the mean over tokens; None takes all, 0 being the embedding layer."""
-    from transformers import AutoModel, AutoTokenizer  # noqa: PLC0415 - slow, and needed for this half alone
+def encode_layers(layers: tuple[int, ...] | None = None) -> Iterator[ReferenceCloud]:
+    """Yield layers of the bundled encoder, averaged over tokens; None yields all, 0 is the embedding layer."""
+    from transformers import AutoModel, AutoTokenizer  # noqa: PLC0415 - slow, and only needed here
 
     with (FILES / "samples" / "agreement" / "train.tsv").open(encoding="utf-8", newline="") as file:
         sentences = [row["sentence"] for row in csv.DictReader(file, delimiter="\t")]
@@ -75,32 +74,32 @@ def encoded(layers: tuple[int, ...] | None = None) -> Iterator[Known]:
                     pooled.setdefault(layer, []).append(mean_of_tokens(states, batch["attention_mask"]))
     for layer, parts in pooled.items():
         about = f"Mean over tokens, {len(sentences):,} sample sentences."
-        yield Known(f"{BUNDLED_MODEL}, layer {layer}", about, torch.cat(parts).numpy())
+        yield ReferenceCloud(f"{BUNDLED_MODEL}, layer {layer}", about, torch.cat(parts).numpy())
 
 
 def values_of(points: Points) -> dict[str, list[float | int | None]]:
-    """Return value, standard error and rows of every measure that is defined of a cloud without labels."""
-    found = measure(read_cloud(Rows(points), SEED))
+    """Return value, standard error and number of rows of every measure that is defined without labels."""
+    results = measure(read_cloud(Rows(points), SEED))
     return {
-        slug: [_rounded(one.score.value), None if one.score.se is None else _rounded(one.score.se), one.n]
-        for slug, one in found.items()
-        if one.score.value is not None
+        slug: [_round(result.score.value), None if result.score.se is None else _round(result.score.se), result.n]
+        for slug, result in results.items()
+        if result.score.value is not None
     }
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
 def main() -> None:
-    """Print the table, a cloud a line."""
+    """Print the table, one cloud per line."""
     lines = []
-    for one in [*generated(), *encoded()]:
-        n, d = one.points.shape
+    for cloud in [*generate_clouds(), *encode_layers()]:
+        n, d = cloud.points.shape
         lines.append(
-            json.dumps({"name": one.name, "about": one.about, "n": n, "d": d, "values": values_of(one.points)})
+            json.dumps({"name": cloud.name, "about": cloud.about, "n": n, "d": d, "values": values_of(cloud.points)})
         )
-        sys.stderr.write(f"{one.name}: {len(lines)}\n")
+        sys.stderr.write(f"{cloud.name}: {len(lines)}\n")
     print("[\n" + ",\n".join(lines) + "\n]")
 
 

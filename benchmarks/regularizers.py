@@ -1,4 +1,4 @@
-"""A training step with each regularizer beside a plain one, at the shape of BERT-base, as a run makes it.
+"""Time a training step with each regularizer, compared with a plain step, in the shape of BERT-base.
 
 Run: python -m benchmarks.regularizers
 """
@@ -13,16 +13,16 @@ from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
 from app.db.options.regularization import Bars
-from benchmarks._rounds import interleave, machine, rounds_asked, table
+from benchmarks._rounds import interleave, machine, requested_rounds, table
 from benchmarks._step import BATCH, TOKENS, Penalty, Step
 from isotropy.catalog import REGULARIZERS, Regularizer
 from isotropy.spectrum import Moments
 from workers.training.penalties import make_penalties
 
 THREADS = 2
-ONE_SEED = {"text_columns": ["text"], "label_column": "label", "label_names": ["no", "yes"], "seed": 0}
+RUN_FIELDS = {"text_columns": ["text"], "label_column": "label", "label_names": ["no", "yes"], "seed": 0}
 
-WAYS: dict[str, dict[str, Any]] = {
+SETTINGS_BY_NAME: dict[str, dict[str, Any]] = {
     **{penalty.name: {"regularizer": name} for name, penalty in REGULARIZERS.items()},
     f"{REGULARIZERS[Regularizer.ISTAR].name}, a quarter of the tokens": {
         "regularizer": Regularizer.ISTAR,
@@ -36,37 +36,37 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def penalty_of(step: Step, settings: Mapping[str, Any]) -> Penalty:
-    """Return what a run of these settings adds to its loss, all else as the papers have it."""
-    penalties = make_penalties(RunConfig(model="bert", lam=-1.0, **ONE_SEED, **settings), step.model)
+def make_penalty(step: Step, settings: Mapping[str, Any]) -> Penalty:
+    """Return the penalty of a run with these settings, and the papers' defaults otherwise."""
+    penalties = make_penalties(RunConfig(model="bert", lam=-1.0, **RUN_FIELDS, **settings), step.model)
     if penalties is None:
         raise ValueError(f"expected settings that add something to the loss, got {settings}")
     penalties.to(step.model.device)
     if penalties.shrinking_istar is not None:
-        # The values of the covariance make no difference to the time; those of a few tokens are soon had.
+        # The values of the covariance do not affect the time, so a few tokens are enough.
         moments = Moments(step.model.config.hidden_size, step.model.device)
         moments.update(step.model.get_input_embeddings().weight[:4096].detach())
         penalties.shrinking_istar.set_shrinkage(moments.covariance().float())
 
-    def added(outputs: ModelOutput, batch: Mapping[str, Tensor]) -> Tensor:
+    def penalty(outputs: ModelOutput, batch: Mapping[str, Tensor]) -> Tensor:
         value: Tensor = penalties(outputs, batch, 0)
         return value
 
-    return added
+    return penalty
 
 
 def main() -> None:
     """Print the medians of interleaved rounds and their ratios to the plain step."""
     torch.set_num_threads(THREADS)
-    cuda = torch.cuda.is_available()
-    step = Step(torch.device("cuda" if cuda else "cpu"), half=cuda)
-    ways: dict[str, Callable[[], object]] = {"plain step": step.take}
-    for name, settings in WAYS.items():
-        ways[name] = partial(step.take, penalty_of(step, settings))
-    times = interleave(ways, rounds_asked(), torch.cuda.synchronize if cuda else lambda: None)
-    where = f"bfloat16, {torch.cuda.get_device_name()}" if cuda else f"float32, {THREADS} threads"
+    has_cuda = torch.cuda.is_available()
+    step = Step(torch.device("cuda" if has_cuda else "cpu"), half=has_cuda)
+    functions: dict[str, Callable[[], object]] = {"plain step": step.take}
+    for name, settings in SETTINGS_BY_NAME.items():
+        functions[name] = partial(step.take, make_penalty(step, settings))
+    times = interleave(functions, requested_rounds(), torch.cuda.synchronize if has_cuda else lambda: None)
+    device = f"bfloat16, {torch.cuda.get_device_name()}" if has_cuda else f"float32, {THREADS} threads"
     print(machine("torch", "transformers"))
-    print(f"BERT-base, {BATCH} x {TOKENS} tokens, no padding, {where}, {rounds_asked()} rounds\n")
+    print(f"BERT-base, {BATCH} x {TOKENS} tokens, no padding, {device}, {requested_rounds()} rounds\n")
     print(table(times, base="plain step"))
 
 

@@ -1,4 +1,4 @@
-"""What the data of a report's figures cost beside the report itself, of 50,000 points.
+"""Time the data of a report's figures, compared with the report itself, for 50,000 points.
 
 Run: python -m benchmarks.report_figures
 """
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from benchmarks._rounds import interleave, machine, rounds_asked, table
+from benchmarks._rounds import interleave, machine, requested_rounds, table
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.projection import projection
 from isotropy.report import measure
@@ -23,21 +23,21 @@ def main() -> None:
     torch.set_num_threads(THREADS)
     generator = torch.Generator().manual_seed(0)
     points = Rows((0.3 + torch.randn(N, D, generator=generator) * torch.rand(D, generator=generator)).numpy())
-    read = read_cloud(points)
-    measure(read)
+    cloud = read_cloud(points)
+    measure(cloud)
 
-    def fresh() -> Cloud:
-        """A cloud that was read and of which nothing was asked: what one figure computes, the next would find."""
-        return replace(read)
+    def copy_without_cache() -> Cloud:
+        """Return a copy of the cloud, so that figures do not reuse each other's results."""
+        return replace(cloud)
 
     report = "`read_cloud` and every measure"
-    ways: dict[str, Callable[[], object]] = {
+    functions: dict[str, Callable[[], object]] = {
         report: lambda: measure(read_cloud(points)),
         "`read_cloud` alone": lambda: read_cloud(points),
-        "`sample_size`": lambda: sample_size(fresh()),
-        "`projection`": lambda: projection(fresh()),
+        "`sample_size`": lambda: sample_size(copy_without_cache()),
+        "`projection`": lambda: projection(copy_without_cache()),
     }
-    times = interleave(ways, rounds_asked())
+    times = interleave(functions, requested_rounds())
 
     print(machine("torch", "scipy"))
     print(f"{N:,} points of {D} dimensions, float32, {THREADS} threads, {len(times[report])} rounds\n")

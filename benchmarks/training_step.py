@@ -1,4 +1,4 @@
-"""A training step with I-STAR beside a plain one, at the shape of BERT-base.
+"""Time a training step with I-STAR, compared with a plain step, in the shape of BERT-base.
 
 Run: python -m benchmarks.training_step
 """
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers.utils.generic import ModelOutput
 
-from benchmarks._rounds import interleave, machine, ratio, rounds_asked, table
+from benchmarks._rounds import interleave, machine, ratio, requested_rounds, table
 from benchmarks._step import BATCH, TOKENS, Penalty, Step
 from isoscope.hidden_states import hidden_states_of
 from isotropy.points import draw_tokens, union_of_layers
@@ -18,15 +18,15 @@ from isotropy.regularizers.istar import IStar
 from isotropy.spectrum import Moments
 
 THREADS = 2
-LOOKED_AT = 4 * BATCH  # Rows of a batch of the shrinkage pass: without gradients, four times a training batch fits
+SHRINKAGE_BATCH = 4 * BATCH  # Without gradients, four times a training batch fits into memory
 LAM, ZETA, FRACTION = -1.0, 0.2, 0.25
 SHRINKAGE_POINTS = 250_000
 
-Cloud = Callable[[Tensor], Tensor]  # Points [n, d] in, a scalar out
+PointPenalty = Callable[[Tensor], Tensor]  # Points [n, d] in, a scalar out
 
 
-def by_eigenvalues(points: Tensor, S_S: Tensor) -> Tensor:
-    """The penalty by the published recipe, from the eigenvalues of the shrunk covariance."""
+def eigenvalue_penalty(points: Tensor, S_S: Tensor) -> Tensor:
+    """Return the penalty as published, from the eigenvalues of the shrunk covariance."""
     d = len(S_S)
     eigenvalues = torch.linalg.eigvalsh((1 - ZETA) * torch.cov(points.T) + ZETA * S_S)
     normed = d**0.5 * eigenvalues / eigenvalues.norm()
@@ -36,25 +36,25 @@ def by_eigenvalues(points: Tensor, S_S: Tensor) -> Tensor:
     return penalty
 
 
-def by_autograd(points: Tensor, S_S: Tensor) -> Tensor:
-    """The penalty by the closed form as ours, but with autograd's own graph of the covariance."""
+def autograd_penalty(points: Tensor, S_S: Tensor) -> Tensor:
+    """Return the penalty by Isoscope's closed form, but with autograd's graph of the covariance."""
     S = (1 - ZETA) * torch.cov(points.T) + ZETA * S_S
     penalty: Tensor = LAM * (1 - (S.trace() ** 2 / S.square().sum() - 1) / (len(S) - 1))
     return penalty
 
 
-def on_tokens(penalty: Cloud, fraction: float = 1.0) -> Penalty:
-    """The penalty on a fraction of the tokens of all layers."""
+def on_tokens(penalty: PointPenalty, fraction: float = 1.0) -> Penalty:
+    """Return the penalty on a fraction of the tokens of all layers."""
     draw = torch.Generator().manual_seed(0)
 
-    def added(outputs: ModelOutput, batch: Mapping[str, Tensor]) -> Tensor:
+    def token_penalty(outputs: ModelOutput, batch: Mapping[str, Tensor]) -> Tensor:
         return penalty(union_of_layers(hidden_states_of(outputs), draw_tokens(batch["attention_mask"], fraction, draw)))
 
-    return added
+    return token_penalty
 
 
-def look(step: Step, rows: Mapping[str, Tensor]) -> Moments:
-    """One batch of the pass for the shrinkage covariance: moments of all layers' tokens, nothing trained."""
+def compute_moments(step: Step, rows: Mapping[str, Tensor]) -> Moments:
+    """Return moments of all layers' tokens, as for a batch of the pass for the shrinkage covariance."""
     moments = Moments(step.model.config.hidden_size, step.model.device)
     step.model.eval()
     with torch.no_grad():
@@ -69,30 +69,30 @@ def main() -> None:
     torch.set_num_threads(THREADS)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     step = Step(device)
-    looked_at = step.rows(LOOKED_AT)
-    S_S = look(step, looked_at).covariance().float()
+    shrinkage_rows = step.rows(SHRINKAGE_BATCH)
+    S_S = compute_moments(step, shrinkage_rows).covariance().float()
     istar = IStar(LAM, ZETA).to(device)
     istar.set_shrinkage(S_S)
 
-    plain, looking = "plain step", f"one batch of {LOOKED_AT} rows of the shrinkage pass"
-    ways: dict[str, Callable[[], object]] = {
+    plain, shrinkage = "plain step", f"one batch of {SHRINKAGE_BATCH} rows of the shrinkage pass"
+    functions: dict[str, Callable[[], object]] = {
         plain: step.take,
         "I-STAR, all tokens": partial(step.take, on_tokens(istar)),
         f"I-STAR, {FRACTION:.0%} of the tokens": partial(step.take, on_tokens(istar, FRACTION)),
-        "all tokens, autograd's own graph": partial(step.take, on_tokens(partial(by_autograd, S_S=S_S))),
-        "all tokens, eigenvalues": partial(step.take, on_tokens(partial(by_eigenvalues, S_S=S_S))),
-        looking: partial(look, step, looked_at),
+        "all tokens, autograd's own graph": partial(step.take, on_tokens(partial(autograd_penalty, S_S=S_S))),
+        "all tokens, eigenvalues": partial(step.take, on_tokens(partial(eigenvalue_penalty, S_S=S_S))),
+        shrinkage: partial(compute_moments, step, shrinkage_rows),
     }
-    times = interleave(ways, rounds_asked(), torch.cuda.synchronize if device.type == "cuda" else lambda: None)
+    times = interleave(functions, requested_rounds(), torch.cuda.synchronize if device.type == "cuda" else lambda: None)
 
-    batches = SHRINKAGE_POINTS / (LOOKED_AT * TOKENS * step.model.config.num_hidden_layers)
-    where = torch.cuda.get_device_name() if device.type == "cuda" else f"{THREADS} threads"
+    batches = SHRINKAGE_POINTS / (SHRINKAGE_BATCH * TOKENS * step.model.config.num_hidden_layers)
+    device_name = torch.cuda.get_device_name() if device.type == "cuda" else f"{THREADS} threads"
     print(machine("torch", "transformers"))
-    print(f"BERT-base, {BATCH} x {TOKENS} tokens, no padding, float32, {where}, {len(times[plain])} rounds\n")
+    print(f"BERT-base, {BATCH} x {TOKENS} tokens, no padding, float32, {device_name}, {len(times[plain])} rounds\n")
     print(table(times, base=plain))
     print(
         f"\n- The shrinkage pass of an epoch, {SHRINKAGE_POINTS:,} points or {batches:.1f} such batches, "
-        f"takes {batches * ratio(times[looking], times[plain]):.1f} plain steps."
+        f"takes {batches * ratio(times[shrinkage], times[plain]):.1f} plain steps."
     )
 
 

@@ -1,4 +1,4 @@
-"""Intrinsic dimension by TwoNN, from the points to the fit, beside scikit-dimension's.
+"""Time the intrinsic dimension by TwoNN, compared with scikit-dimension.
 
 Run: python -m benchmarks.twonn
 """
@@ -10,32 +10,32 @@ import torch
 from skdim.id import TwoNN
 from torch import Tensor
 
-from benchmarks._rounds import interleave, machine, ratio, rounds_asked, table
+from benchmarks._rounds import interleave, machine, ratio, requested_rounds, table
 from isotropy.intrinsic import twonn
 from isotropy.neighbours import distinct_rows, nearest_neighbours
 
 N, D, INTRINSIC, ONES, THREADS = 10_000, 384, 20, 3, 2
 
 
-def curved(generator: torch.Generator) -> Tensor:
-    """Points [N, D] of ``INTRINSIC`` dimensions, curved and with a little noise in all others."""
+def draw_curved(generator: torch.Generator) -> Tensor:
+    """Return points [N, D] on a curved surface of ``INTRINSIC`` dimensions, with a little noise in all dimensions."""
     latent = torch.randn(N, INTRINSIC, generator=generator) @ torch.randn(INTRINSIC, D, generator=generator)
     return latent.tanh() + 0.01 * torch.randn(N, D, generator=generator)
 
 
-def tied(generator: torch.Generator) -> Tensor:
-    """Points [N, D] of ``ONES`` ones and zeros else, which have only as many distances, so that very many tie."""
-    places = torch.rand(N, D, generator=generator).topk(ONES).indices
-    return torch.zeros(N, D).scatter_(1, places, 1.0)
+def draw_tied(generator: torch.Generator) -> Tensor:
+    """Return points [N, D] of ``ONES`` ones among zeros, which have only ``ONES`` different distances."""
+    positions = torch.rand(N, D, generator=generator).topk(ONES).indices
+    return torch.zeros(N, D).scatter_(1, positions, 1.0)
 
 
-def ours(x: Tensor) -> float | None:
-    """Without duplicates, exact neighbours, regression: all that a report does; None where distances tie."""
+def dimension_by_isoscope(x: Tensor) -> float | None:
+    """Return the dimension by exact neighbors of distinct rows and regression, as in a report; None if distances tie."""
     return twonn(nearest_neighbours(x[distinct_rows(x)], 2)).dimension.value
 
 
-def theirs(x: Tensor) -> float:
-    """All distances in blocks, each row of them sorted, regression."""
+def dimension_by_skdim(x: Tensor) -> float:
+    """Return the dimension by scikit-dimension, which sorts all distances of each row."""
     return float(TwoNN().fit(x.numpy()).dimension_)
 
 
@@ -43,21 +43,21 @@ def main() -> None:
     """Print the medians of interleaved rounds, their ratios, and how far the dimensions differ."""
     torch.set_num_threads(THREADS)
     generator = torch.Generator().manual_seed(0)
-    clouds = {"Gaussian": torch.randn(N, D, generator=generator), "curved": curved(generator)}
+    clouds = {"Gaussian": torch.randn(N, D, generator=generator), "curved": draw_curved(generator)}
     points = {
         f"{name}, {dtype}": x.to(getattr(torch, dtype))
         for name, x in clouds.items()
         for dtype in ("float32", "float64")
     }
-    ways: dict[str, Callable[[], object]] = {}
+    functions: dict[str, Callable[[], object]] = {}
     for name, x in points.items():
-        ways[f"Isoscope, {name}"] = partial(ours, x)
-        ways[f"scikit-dimension, {name}"] = partial(theirs, x)
-    ties = tied(generator)
-    ways["Isoscope, three ones, float32"] = partial(ours, ties)
+        functions[f"Isoscope, {name}"] = partial(dimension_by_isoscope, x)
+        functions[f"scikit-dimension, {name}"] = partial(dimension_by_skdim, x)
+    ties = draw_tied(generator)
+    functions["Isoscope, three ones, float32"] = partial(dimension_by_isoscope, ties)
     product = f"`X @ X.T` in blocks, {next(iter(points))}"
-    ways[product] = lambda: [block @ clouds["Gaussian"].T for block in torch.split(clouds["Gaussian"], 1000)]
-    times = interleave(ways, rounds_asked())
+    functions[product] = lambda: [block @ clouds["Gaussian"].T for block in torch.split(clouds["Gaussian"], 1000)]
+    times = interleave(functions, requested_rounds())
 
     print(machine("torch", "scikit-dimension", "scikit-learn", "numpy"))
     print(f"{N:,} points of {D} dimensions, {THREADS} threads, {len(times[product])} rounds\n")
@@ -65,11 +65,11 @@ def main() -> None:
     print()
     for name, x in points.items():
         gain = ratio(times[f"scikit-dimension, {name}"], times[f"Isoscope, {name}"])
-        dimension = ours(x)
+        dimension = dimension_by_isoscope(x)
         assert dimension is not None
         print(
             f"- {name}: {gain:.1f} times faster than scikit-dimension; dimension {dimension:.4f}, "
-            f"relative difference {abs(dimension / theirs(x) - 1):.0e}."
+            f"relative difference {abs(dimension / dimension_by_skdim(x) - 1):.0e}."
         )
     slower = ratio(times["Isoscope, three ones, float32"], times["Isoscope, Gaussian, float32"])
     print(f"- three ones, float32, where distances tie: {slower:.1f} times the Gaussian cloud's.")

@@ -1,4 +1,4 @@
-"""A zeta curve of 101 points beside one matrix product and beside 101 calls of the authors' package.
+"""Time a zeta curve of 101 points, compared with a matrix product and with 101 calls of the authors' package.
 
 Run: python -m benchmarks.zeta_curve
 """
@@ -9,7 +9,7 @@ import torch
 from IsoScore.IsoScore import IsoScore_star
 from torch import Tensor
 
-from benchmarks._rounds import interleave, machine, ratio, rounds_asked, table
+from benchmarks._rounds import interleave, machine, ratio, requested_rounds, table
 from isotropy.isoscore import ShrinkageCurve
 from isotropy.spectrum import Moments, scaled_identity
 
@@ -17,16 +17,16 @@ N, D, POINTS, THREADS = 50_000, 768, 101, 2
 ZETAS = torch.linspace(0, 1, POINTS, dtype=torch.float64)
 
 
-def curve(x: Tensor) -> Tensor:
-    """IsoScore* [101] of points [n, d] at every zeta, shrunk towards the scaled identity; moments and all."""
+def compute_curve(x: Tensor) -> Tensor:
+    """Return IsoScore* [101] of points [n, d] at every zeta, shrunk toward the scaled identity."""
     moments = Moments(x.shape[1])
     moments.update(x)
     S = moments.covariance()
     return ShrinkageCurve.from_covariances(S, scaled_identity(S)).isoscore_star(ZETAS)
 
 
-def one_call(x: Tensor, S_S: Tensor) -> Callable[[], Tensor]:
-    """One of the package's calls that a curve needs one of for each point."""
+def make_call(x: Tensor, S_S: Tensor) -> Callable[[], Tensor]:
+    """Return a call of the authors' package, of which a curve needs one per point."""
     points = x.numpy()
     return lambda: IsoScore_star(points, S_S.to(x.dtype), 0.5)
 
@@ -38,29 +38,29 @@ def main() -> None:
     single = torch.randn(N, D, generator=generator) * torch.rand(D, generator=generator)
     double = single.double()
     S_S = scaled_identity(torch.cov(double.T))
-    difference = (curve(single) - curve(double)).abs().max()
+    difference = (compute_curve(single) - compute_curve(double)).abs().max()
 
-    product, products = "`X.T @ X`, float32", "`X.T @ X`, float64"
+    product, product_double = "`X.T @ X`, float32", "`X.T @ X`, float64"
     ours, ours_double = f"curve of {POINTS} points, float32", f"curve of {POINTS} points, float64"
     call, call_double = "one call of IsoScore 2.0.1, float32", "one call of IsoScore 2.0.1, float64"
-    ways: dict[str, Callable[[], object]] = {
+    functions: dict[str, Callable[[], object]] = {
         product: lambda: single.T @ single,
-        products: lambda: double.T @ double,
-        ours: lambda: curve(single),
-        ours_double: lambda: curve(double),
-        call: one_call(single, S_S),
-        call_double: one_call(double, S_S),
+        product_double: lambda: double.T @ double,
+        ours: lambda: compute_curve(single),
+        ours_double: lambda: compute_curve(double),
+        call: make_call(single, S_S),
+        call_double: make_call(double, S_S),
     }
-    times = interleave(ways, rounds_asked())
+    times = interleave(functions, requested_rounds())
 
     print(machine("torch", "IsoScore"))
     print(f"{N:,} points of {D} dimensions, {THREADS} threads, {len(times[product])} rounds\n")
     print(table(times, base=product))
     print()
-    for name, own in ((call, ours), (call_double, ours_double)):
-        gain = POINTS * ratio(times[name], times[own])
-        print(f"- {own}: {gain:.0f} times faster than {POINTS} calls, taken as {POINTS} times one.")
-    print(f"- The float64 curve takes {ratio(times[ours_double], times[products]):.2f} of a float64 product.")
+    for package_call, curve in ((call, ours), (call_double, ours_double)):
+        gain = POINTS * ratio(times[package_call], times[curve])
+        print(f"- {curve}: {gain:.0f} times faster than {POINTS} calls, taken as {POINTS} times one.")
+    print(f"- The float64 curve takes {ratio(times[ours_double], times[product_double]):.2f} of a float64 product.")
     print(f"- float32 and float64 differ by {float(difference):.0e} at most.")
 
 

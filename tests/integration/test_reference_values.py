@@ -4,7 +4,7 @@ import pytest
 
 from app.core.process import bundled_folder
 from app.db.types import utcnow
-from benchmarks.reference_values import encoded, generated, values_of
+from benchmarks.reference_values import encode_layers, generate_clouds, values_of
 from isotropy.catalog import MEASURES, references
 from tests.factories import add_embedding
 
@@ -25,7 +25,7 @@ def require_alike(stored, computed):
 
 @pytest.mark.parametrize("index", range(3))
 def test_generated_clouds_score_what_is_stored(index):
-    computed = list(generated())[index]
+    computed = list(generate_clouds())[index]
     stored = references()[index]
     assert (stored.name, stored.about) == (computed.name, computed.about)
     require_alike(stored, computed)
@@ -35,7 +35,7 @@ def test_generated_clouds_score_what_is_stored(index):
 def test_a_layer_of_the_bundled_encoder_scores_what_is_stored():
     if bundled_folder() is None:
         pytest.skip("the bundled encoder is not installed")
-    (computed,) = encoded((6,))
+    (computed,) = encode_layers((6,))
     require_alike(references()[-1], computed)
     assert [cloud.name for cloud in references()[3:]] == [f"all-MiniLM-L6-v2, layer {layer}" for layer in range(7)]
 

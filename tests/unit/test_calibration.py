@@ -73,8 +73,8 @@ def test_a_gain_is_what_it_is_called():
     case = CASES_OF_SWEEPS[0]
     ease = np.full(case.settings, EASE)
     moved = ease.copy()
-    moved[-1] += case.ease_of(0.1)
-    assert (case.right(moved) - case.right(ease))[-1] == pytest.approx(0.1, abs=1e-6)
+    moved[-1] += case.ease_gain(0.1)
+    assert (case.true_accuracy(moved) - case.true_accuracy(ease))[-1] == pytest.approx(0.1, abs=1e-6)
 
 
 def test_names_are_unique_and_bounds_are_those_of_the_claims():

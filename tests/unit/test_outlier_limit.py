@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.outlier_limit import KINDS, LEVEL, Reached, reached, statistic
+from benchmarks.outlier_limit import KINDS, LEVEL, CaseValues, simulate_case, statistic
 from isotropy.cloud import read_cloud
 from isotropy.findings import findings_of
 from isotropy.findings.outlier_rows import LIMIT
@@ -10,7 +10,7 @@ from isotropy.rows import Rows
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_healthy_clouds_stay_below_the_limit(kind):
-    assert reached(kind, 100, 8, simulations=60).share <= 1 / 60
+    assert simulate_case(kind, 100, 8, simulations=60).share <= 1 / 60
 
 
 @pytest.mark.parametrize("far", [1.0, 200.0])
@@ -23,6 +23,6 @@ def test_the_statistic_is_that_of_the_finding(far):
 
 def test_the_point_of_an_exponential_tail_is_found():
     values = np.random.default_rng(0).exponential(size=20_000)
-    assert Reached(KINDS[0], 1, 1, values).point == pytest.approx(-np.log(LEVEL), rel=0.05)
+    assert CaseValues(KINDS[0], 1, 1, values).point == pytest.approx(-np.log(LEVEL), rel=0.05)
     mostly_zero = np.where(np.random.default_rng(1).random(20_000) < 0.02, values, 0)
-    assert Reached(KINDS[0], 1, 1, mostly_zero).point == pytest.approx(np.log(0.02 / LEVEL), rel=0.15)
+    assert CaseValues(KINDS[0], 1, 1, mostly_zero).point == pytest.approx(np.log(0.02 / LEVEL), rel=0.15)

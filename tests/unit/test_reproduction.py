@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from app.training.sweeps import SweepRequest
-from benchmarks._report import BEGIN, END, Check, Report, between_markers
-from benchmarks._results import Result, anisotropy_table, cost_table, method_table, repeated, result_of, sweep_table
+from benchmarks._report import BEGIN, END, Check, Report, replace_section
+from benchmarks._results import Result, anisotropy_table, cost_table, count_pairs, method_table, result_of, sweep_table
 from benchmarks._tasks import CHECK, OTHERS, STEERING, TASKS, Budget, requests_for
 from benchmarks.reproduction import budget_of, parse
 from isotropy.catalog import Regularizer
@@ -57,8 +57,8 @@ def test_cost_is_beside_the_plain_run_of_its_sweep_and_anisotropies_are_raw_and_
     assert cost_table(SWEEP).splitlines()[2:] == rows
     row = anisotropy_table(SWEEP, {"sst2": "accuracy"}).splitlines()[2]
     assert row.startswith("| sst2 | 0.250, 0.250 | 0.250, 0.250 |")
-    assert repeated(SWEEP) == (1, 1)
-    assert repeated([*SWEEP, result(NONE, 0.0, 0.2, seed=1), result(NONE, 0.0, 0.3, seed=1, part=OTHERS)]) == (2, 1)
+    assert count_pairs(SWEEP) == (1, 1)
+    assert count_pairs([*SWEEP, result(NONE, 0.0, 0.2, seed=1), result(NONE, 0.0, 0.3, seed=1, part=OTHERS)]) == (2, 1)
 
 
 def test_a_run_of_the_api_is_read():
@@ -115,9 +115,9 @@ def test_a_report_tells_what_failed_and_what_was_recomputed():
 
 def test_results_are_written_between_the_markers_of_the_document_as_often_as_wanted():
     document = DOCUMENT.read_text("utf-8")
-    once = between_markers(document, "first")
+    once = replace_section(document, "first")
     assert once.split(BEGIN)[0] == document.split(BEGIN)[0]
     assert once.split(BEGIN)[1] == f"\n\nfirst\n\n{END}\n"
-    assert between_markers(once, "second") == between_markers(document, "second")
+    assert replace_section(once, "second") == replace_section(document, "second")
     with pytest.raises(ValueError, match="expected a document with one line <!-- results"):
-        between_markers("# Nothing", "text")
+        replace_section("# Nothing", "text")
